@@ -1,0 +1,282 @@
+//! Who may do what: scopes, roles, and the identity behind a request. Plain data; how a request proves its identity is
+//! `kernel::http::principal`, and who checks the proof is `slices::auth`.
+
+use serde::{Deserialize, Serialize};
+
+use super::id::{ApiKeyId, SessionId, TenantId, UserId};
+
+macro_rules! scopes {
+    ($($variant:ident $name:literal $what:literal;)*) => {
+        /// One permission. The wire name is `area:action`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Scope { $($variant),* }
+
+        impl Scope {
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),* }
+            }
+
+            /// What it allows, for the documentation.
+            pub const fn description(self) -> &'static str {
+                match self { $(Self::$variant => $what),* }
+            }
+        }
+    };
+}
+
+scopes! {
+    TicketsRead "tickets:read" "Read tickets, their comments, time entries and history.";
+    TicketsWrite "tickets:write" "Create and change tickets.";
+    WorkflowsRead "workflows:read" "Read workflow definitions and runs.";
+    WorkflowsWrite "workflows:write" "Create, change and archive workflow definitions.";
+    WorkflowsRun "workflows:run" "Start and steer workflow runs.";
+    WorkflowsApprove "workflows:approve" "Approve or reject waiting workflow steps.";
+    SearchRead "search:read" "Search; each hit also needs the read scope of its kind.";
+    InventoryRead "inventory:read" "Read devices and the asset inventory.";
+    ProvidersRead "providers:read" "Read cloud providers, never their secrets.";
+    ProvidersWrite "providers:write" "Create, verify, change and delete cloud providers.";
+    VmsRead "vms:read" "Read virtual machines.";
+    VmsWrite "vms:write" "Provision virtual machines.";
+    BackupRead "backup:read" "Read backup configuration and posture.";
+    BackupWrite "backup:write" "Change backup configuration.";
+    AnalyticsRead "analytics:read" "Read the tenant's analytics.";
+    PlatformRead "platform:read" "Read platform analytics; works in the platform tenant only.";
+    ApiKeysRead "api_keys:read" "List API keys, never their plaintext.";
+    ApiKeysWrite "api_keys:write" "Create, change, rotate and revoke API keys.";
+    WebhooksRead "webhooks:read" "Read webhook endpoints and their deliveries.";
+    WebhooksWrite "webhooks:write" "Create, change, test and delete webhook endpoints.";
+    EventsRead "events:read" "Read the event feed.";
+    UsersRead "users:read" "Read users.";
+    UsersWrite "users:write" "Create, change and disable users.";
+    IngestWrite "ingest:write" "Send organizations, users, devices and backup jobs.";
+}
+
+impl Scope {
+    fn area(self) -> &'static str {
+        self.name().split_once(':').map_or("", |(area, _)| area)
+    }
+
+    fn action(self) -> &'static str {
+        self.name().split_once(':').map_or("", |(_, action)| action)
+    }
+
+    const fn bit(self) -> u64 {
+        1 << (self as u64)
+    }
+}
+
+/// A set of scopes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Grants(u64);
+
+impl Grants {
+    pub const NONE: Self = Self(0);
+
+    pub fn all() -> Self {
+        Scope::ALL.iter().copied().collect()
+    }
+
+    pub const fn allows(self, scope: Scope) -> bool {
+        self.0 & scope.bit() != 0
+    }
+
+    pub const fn covers(self, other: Self) -> bool {
+        other.0 & !self.0 == 0
+    }
+
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    pub fn iter(self) -> impl Iterator<Item = Scope> {
+        Scope::ALL.iter().copied().filter(move |scope| self.allows(*scope))
+    }
+
+    /// What a list of scope patterns grants; patterns that are not known grant nothing.
+    pub fn from_patterns<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Self {
+        patterns.into_iter().filter_map(expand).fold(Self::NONE, Self::union)
+    }
+}
+
+impl FromIterator<Scope> for Grants {
+    fn from_iter<I: IntoIterator<Item = Scope>>(scopes: I) -> Self {
+        Self(scopes.into_iter().fold(0, |set, scope| set | scope.bit()))
+    }
+}
+
+/// The scopes that a pattern stands for: a scope's name, `area:*`, `*:action` or `*`. `None` for a pattern that matches nothing.
+pub fn expand(pattern: &str) -> Option<Grants> {
+    let wanted = |scope: &Scope| match pattern.split_once(':') {
+        None => pattern == "*",
+        Some(("*", "*")) => false,
+        Some(("*", action)) => scope.action() == action,
+        Some((area, "*")) => scope.area() == area,
+        Some(_) => scope.name() == pattern,
+    };
+    let grants: Grants = Scope::ALL.iter().copied().filter(wanted).collect();
+    (grants != Grants::NONE).then_some(grants)
+}
+
+/// Every pattern that [`expand`] knows, for error messages and the published document.
+pub fn known_patterns() -> Vec<String> {
+    let mut areas: Vec<&str> = Scope::ALL.iter().map(|scope| scope.area()).collect();
+    areas.dedup();
+    let mut actions: Vec<&str> = Scope::ALL.iter().map(|scope| scope.action()).collect();
+    actions.sort_unstable();
+    actions.dedup();
+    let names = Scope::ALL.iter().map(|scope| scope.name().to_owned());
+    let by_area = areas.into_iter().map(|area| format!("{area}:*"));
+    let by_action = actions.into_iter().map(|action| format!("*:{action}"));
+    names.chain(by_area).chain(by_action).chain(["*".to_owned()]).collect()
+}
+
+/// The role of a person who signs in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    Admin,
+    Technician,
+    Viewer,
+    /// Runs the installation; lives in the platform tenant and sees no other tenant's content.
+    Operator,
+}
+
+impl Role {
+    pub const ALL: [Self; 4] = [Self::Admin, Self::Technician, Self::Viewer, Self::Operator];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Admin => "admin",
+            Self::Technician => "technician",
+            Self::Viewer => "viewer",
+            Self::Operator => "operator",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.name() == name)
+    }
+
+    pub fn grants(self) -> Grants {
+        let reads = Grants::from_patterns(["*:read"]);
+        let administration = Grants::from_patterns(["api_keys:*", "webhooks:*", "platform:*"]);
+        match self {
+            Self::Operator => Grants::all(),
+            Self::Admin => Grants::all().without(Grants::from_patterns(["platform:*"])),
+            Self::Technician => {
+                reads.without(administration).union(Grants::from_patterns(["tickets:write", "workflows:run", "vms:write"]))
+            }
+            Self::Viewer => reads.without(administration),
+        }
+    }
+}
+
+/// What kind of customer a tenant is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TenantKind {
+    Standard,
+    /// Tried offline: synthetic data, an end date, keys that can be told apart.
+    Evaluation,
+    /// The operator's own; exactly one exists.
+    Platform,
+}
+
+impl TenantKind {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Standard => "standard",
+            Self::Evaluation => "evaluation",
+            Self::Platform => "platform",
+        }
+    }
+}
+
+/// The proven identity behind a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Principal {
+    pub tenant_id: TenantId,
+    pub tenant_name: String,
+    pub tenant_kind: TenantKind,
+    pub identity: Identity,
+    pub grants: Grants,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Identity {
+    User {
+        id: UserId,
+        session_id: SessionId,
+        email: String,
+        name: String,
+        role: Role,
+    },
+    ApiKey {
+        id: ApiKeyId,
+        name: String,
+    },
+    /// Whoever may open the admin socket.
+    LocalOperator,
+}
+
+impl Principal {
+    /// May act for the whole installation, beyond one tenant.
+    pub fn is_operator(&self) -> bool {
+        match &self.identity {
+            Identity::LocalOperator => true,
+            Identity::User { role, .. } => *role == Role::Operator,
+            Identity::ApiKey { .. } => false,
+        }
+    }
+
+    /// A short text that is unique for the credential: the scope of idempotency keys and rate limits.
+    pub fn credential(&self) -> [u8; 16] {
+        match &self.identity {
+            Identity::User { id, .. } => *id.as_bytes(),
+            Identity::ApiKey { id, .. } => *id.as_bytes(),
+            Identity::LocalOperator => [0; 16],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_expand_to_the_scopes_they_name() {
+        assert_eq!(expand("*"), Some(Grants::all()));
+        let tickets: Vec<Scope> = expand("tickets:*").into_iter().flat_map(Grants::iter).collect();
+        assert_eq!(tickets, [Scope::TicketsRead, Scope::TicketsWrite]);
+        assert!(expand("*:read").is_some_and(|reads| reads.allows(Scope::VmsRead) && !reads.allows(Scope::VmsWrite)));
+        for unknown in ["", "**", "*:*", "tickets", "tickets:reed", "tickets:", ":read", "Tickets:read", "nothing:*"] {
+            assert_eq!(expand(unknown), None, "{unknown}");
+        }
+        assert!(known_patterns().iter().all(|pattern| expand(pattern).is_some()));
+    }
+
+    #[test]
+    fn roles_hold_what_the_documentation_says() {
+        assert!(!Role::Admin.grants().allows(Scope::PlatformRead));
+        assert!(Role::Operator.grants().allows(Scope::PlatformRead));
+        for (scope, technician, viewer) in [
+            (Scope::TicketsRead, true, true),
+            (Scope::TicketsWrite, true, false),
+            (Scope::WorkflowsRun, true, false),
+            (Scope::WorkflowsApprove, false, false),
+            (Scope::ApiKeysRead, false, false),
+            (Scope::WebhooksRead, false, false),
+            (Scope::VmsWrite, true, false),
+            (Scope::UsersWrite, false, false),
+        ] {
+            assert_eq!(Role::Technician.grants().allows(scope), technician, "{}", scope.name());
+            assert_eq!(Role::Viewer.grants().allows(scope), viewer, "{}", scope.name());
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Time: the point in time that is stored and sent, and the clock that tells it.
+//!
+//! Nothing else asks the operating system for the time of day (`.clippy.toml` bans it): a use case gets `now` as an argument, so
+//! tests move the clock instead of waiting. Monotonic time for time-outs of sockets stays with tokio.
+
+use std::{
+    fmt,
+    ops::{Add, Sub},
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
+
+use jiff::fmt::temporal::DateTimePrinter;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use tokio::sync::Notify;
+
+/// A point in time in milliseconds since 1970. On the wire RFC 3339 in UTC with milliseconds; in a record eight bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(i64);
+
+/// The last millisecond of the year 9999: what RFC 3339 can write.
+const LATEST: i64 = 253_402_300_799_999;
+/// The first millisecond of year 0000.
+const EARLIEST: i64 = -62_167_219_200_000;
+
+impl Timestamp {
+    pub const EPOCH: Self = Self(0);
+
+    /// Values outside of the years 0 to 9999 are pulled to the nearest end.
+    pub fn from_millis(millis: i64) -> Self {
+        Self(millis.clamp(EARLIEST, LATEST))
+    }
+
+    pub fn as_millis(self) -> i64 {
+        self.0
+    }
+
+    pub fn as_seconds(self) -> i64 {
+        self.0.div_euclid(1000)
+    }
+
+    /// How long from `earlier` to here; zero when `earlier` is later.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+
+    pub fn plus_days(self, days: u32) -> Self {
+        self + Duration::from_secs(u64::from(days) * 86_400)
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        let parsed: jiff::Timestamp = text.parse().ok()?;
+        Some(Self::from_millis(parsed.as_millisecond()))
+    }
+}
+
+impl Add<Duration> for Timestamp {
+    type Output = Self;
+
+    fn add(self, span: Duration) -> Self {
+        Self::from_millis(self.0.saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
+    }
+}
+
+impl Sub<Duration> for Timestamp {
+    type Output = Self;
+
+    fn sub(self, span: Duration) -> Self {
+        Self::from_millis(self.0.saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
+        let at = jiff::Timestamp::from_millisecond(self.0).map_err(|_| fmt::Error)?;
+        f.write_str(&PRINTER.timestamp_to_string(&at))
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() { serializer.collect_str(self) } else { serializer.serialize_i64(self.0) }
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if deserializer.is_human_readable() {
+            let text = String::deserialize(deserializer)?;
+            Self::parse(&text).ok_or_else(|| D::Error::custom("expected a time such as 2026-01-31T09:30:00.000Z"))
+        } else {
+            i64::deserialize(deserializer).map(Self::from_millis)
+        }
+    }
+}
+
+/// Tells the time. The system's in service; a movable one in tests and evaluation.
+#[derive(Clone, Debug)]
+pub enum Clock {
+    System,
+    Movable(Arc<MovableClock>),
+}
+
+/// A clock that stands still until it is moved.
+#[derive(Debug)]
+pub struct MovableClock {
+    millis: AtomicI64,
+    moved: Notify,
+}
+
+impl Clock {
+    pub fn movable(start: Timestamp) -> Self {
+        Self::Movable(Arc::new(MovableClock { millis: AtomicI64::new(start.0), moved: Notify::new() }))
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "the one place that asks the operating system")]
+    pub fn now(&self) -> Timestamp {
+        match self {
+            Self::System => Timestamp::from_millis(jiff::Timestamp::now().as_millisecond()),
+            Self::Movable(clock) => Timestamp(clock.millis.load(Ordering::SeqCst)),
+        }
+    }
+
+    /// Moves a movable clock; the system's clock stays as it is.
+    pub fn advance(&self, span: Duration) {
+        if let Self::Movable(clock) = self {
+            let target = Timestamp(clock.millis.load(Ordering::SeqCst)) + span;
+            clock.millis.store(target.0, Ordering::SeqCst);
+            clock.moved.notify_waiters();
+        }
+    }
+
+    /// Returns once the clock shows `deadline` or later.
+    pub async fn sleep_until(&self, deadline: Timestamp) {
+        loop {
+            match self {
+                Self::System => {
+                    let now = self.now();
+                    if now >= deadline {
+                        return;
+                    }
+                    // Waking at least once a minute keeps the promise when the wall clock is set.
+                    tokio::time::sleep(deadline.since(now).min(Duration::from_mins(1))).await;
+                }
+                Self::Movable(clock) => {
+                    let moved = clock.moved.notified();
+                    if self.now() >= deadline {
+                        return;
+                    }
+                    moved.await;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timestamp_prints_milliseconds_and_reads_itself_back() {
+        let at = Timestamp::from_millis(1_767_225_600_007);
+        assert_eq!(at.to_string(), "2026-01-01T00:00:00.007Z");
+        assert_eq!(Timestamp::parse(&at.to_string()), Some(at));
+        assert_eq!(Timestamp::parse("2026-01-01T01:00:00.007+01:00"), Some(at));
+        assert_eq!(Timestamp::from_millis(0).to_string(), "1970-01-01T00:00:00.000Z");
+        assert_eq!(Timestamp::parse("2026-13-01T00:00:00Z"), None);
+    }
+
+    #[tokio::test]
+    async fn a_movable_clock_wakes_its_sleepers() {
+        let clock = Clock::movable(Timestamp::EPOCH);
+        let sleeper = {
+            let clock = clock.clone();
+            tokio::spawn(async move { clock.sleep_until(Timestamp::from_millis(5_000)).await })
+        };
+        tokio::task::yield_now().await;
+        clock.advance(Duration::from_secs(4));
+        tokio::task::yield_now().await;
+        assert!(!sleeper.is_finished());
+        clock.advance(Duration::from_secs(1));
+        assert!(sleeper.await.is_ok());
+    }
+}

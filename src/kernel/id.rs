@@ -1,0 +1,202 @@
+//! Identifiers: a prefix that names the kind and a time-ordered UUID (a TypeID), such as `key_01k9…`.
+//!
+//! Every kind is in the registry at the end of this file, once. An id is made from a time and an entropy stream that are handed
+//! in, and is checked when it is parsed: an id of the wrong kind never becomes a value of this type.
+
+use std::{fmt, marker::PhantomData, str::FromStr};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+use super::{clock::Timestamp, entropy::Entropy};
+
+/// Crockford's base 32 in lower case: no i, l, o, u.
+const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+const ENCODED_LENGTH: usize = 26;
+
+/// What an id names.
+pub trait Kind: Copy + Send + Sync + 'static {
+    const PREFIX: &'static str;
+    /// The kind in words, for messages.
+    const NOUN: &'static str;
+}
+
+pub struct Id<K> {
+    bytes: [u8; 16],
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K: Kind> Id<K> {
+    /// A UUIDv7: 48 bits of milliseconds, then 74 random bits.
+    pub fn new(now: Timestamp, entropy: &mut Entropy) -> Self {
+        Self::from_random(now, entropy.bytes())
+    }
+
+    pub fn from_random(now: Timestamp, random: [u8; 10]) -> Self {
+        let millis = u64::try_from(now.as_millis()).unwrap_or(0);
+        Self::from_bytes(uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid().into_bytes())
+    }
+
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self { bytes, kind: PhantomData }
+    }
+
+    pub const fn as_bytes(&self) -> &[u8; 16] {
+        &self.bytes
+    }
+
+    /// The regular expression of this kind's ids, for the published document.
+    pub fn pattern() -> String {
+        format!("^{}_[0-7][0-9a-hjkmnp-tv-z]{{25}}$", K::PREFIX)
+    }
+}
+
+impl<K> Clone for Id<K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K> Copy for Id<K> {}
+
+impl<K> PartialEq for Id<K> {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes
+    }
+}
+
+impl<K> Eq for Id<K> {}
+
+impl<K> PartialOrd for Id<K> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<K> Ord for Id<K> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.bytes.cmp(&other.bytes)
+    }
+}
+
+impl<K> std::hash::Hash for Id<K> {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.bytes.hash(state);
+    }
+}
+
+impl<K: Kind> fmt::Display for Id<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut value = u128::from_be_bytes(self.bytes);
+        let mut text = [0_u8; ENCODED_LENGTH];
+        for slot in text.iter_mut().rev() {
+            *slot = ALPHABET.get((value & 31) as usize).copied().unwrap_or(b'0');
+            value >>= 5;
+        }
+        f.write_str(K::PREFIX)?;
+        f.write_str("_")?;
+        f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
+    }
+}
+
+impl<K: Kind> fmt::Debug for Id<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Why a text is not an id of the wanted kind.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected {noun} id such as {prefix}_01k9z7w3v5e8g9m2n4p6r8t0x1")]
+pub struct IdError {
+    noun: &'static str,
+    prefix: &'static str,
+}
+
+impl<K: Kind> FromStr for Id<K> {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let error = IdError { noun: K::NOUN, prefix: K::PREFIX };
+        let encoded = text.strip_prefix(K::PREFIX).and_then(|rest| rest.strip_prefix('_')).ok_or(error.clone())?;
+        if encoded.len() != ENCODED_LENGTH || encoded.as_bytes().first().is_none_or(|first| *first > b'7') {
+            return Err(error);
+        }
+        let mut value = 0_u128;
+        for letter in encoded.bytes() {
+            let digit = ALPHABET.iter().position(|known| *known == letter).ok_or(error.clone())?;
+            value = (value << 5) | digit as u128;
+        }
+        Ok(Self::from_bytes(value.to_be_bytes()))
+    }
+}
+
+impl<K: Kind> Serialize for Id<K> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() { serializer.collect_str(self) } else { self.bytes.serialize(serializer) }
+    }
+}
+
+impl<'de, K: Kind> Deserialize<'de> for Id<K> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if deserializer.is_human_readable() {
+            String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+        } else {
+            <[u8; 16]>::deserialize(deserializer).map(Self::from_bytes)
+        }
+    }
+}
+
+macro_rules! registry {
+    ($($kind:ident $alias:ident $prefix:literal $noun:literal;)*) => {$(
+        #[derive(Clone, Copy, Debug)]
+        pub struct $kind;
+
+        impl Kind for $kind {
+            const PREFIX: &'static str = $prefix;
+            const NOUN: &'static str = $noun;
+        }
+
+        pub type $alias = Id<$kind>;
+    )*};
+}
+
+registry! {
+    Tenant TenantId "tnt" "a tenant";
+    User UserId "usr" "a user";
+    ApiKey ApiKeyId "key" "an API key";
+    Event EventId "evt" "an event";
+    Session SessionId "ses" "a session";
+    Request RequestId "req" "a request";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_reads_itself_back_and_sorts_by_time() {
+        let mut entropy = Entropy::from_seed(1);
+        let early = ApiKeyId::new(Timestamp::from_millis(1_000), &mut entropy);
+        let late = ApiKeyId::new(Timestamp::from_millis(2_000), &mut entropy);
+        assert!(early < late && early.to_string() < late.to_string());
+        assert_eq!(late.to_string().parse::<ApiKeyId>(), Ok(late));
+        assert_eq!(late.to_string().len(), 30);
+    }
+
+    #[test]
+    fn ids_of_the_wrong_kind_or_form_are_refused() {
+        let key = ApiKeyId::from_bytes([0xff; 16]).to_string();
+        assert_eq!(key, "key_7zzzzzzzzzzzzzzzzzzzzzzzzz");
+        assert!(key.parse::<TenantId>().is_err());
+        for bad in [
+            "",
+            "key_",
+            "key_8zzzzzzzzzzzzzzzzzzzzzzzzz",
+            "key_7zzzzzzzzzzzzzzzzzzzzzzzzi",
+            "key_7zz",
+            "KEY_7zzzzzzzzzzzzzzzzzzzzzzzzz",
+        ] {
+            assert!(bad.parse::<ApiKeyId>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! What must be decided once: durability, errors, paging, limits, identity.
+//!
+//! Each module imports only those that stand before it in this list; `tests/architecture.rs` keeps the order.
+
+pub mod entropy;
+
+pub mod clock;
+
+pub mod id;
+
+pub mod access;
+
+pub mod config;
+
+pub mod telemetry;
+
+pub mod secrets;
+
+pub mod store;

@@ -1,0 +1,123 @@
+//! Proves that the store is what it claims to be: every record decodes under its checksum, every index holds exactly the entries
+//! that the records imply, and every table is in the catalogue.
+
+use std::collections::BTreeSet;
+
+use super::{
+    catalog,
+    codec::Record,
+    engine::{Direction, Flow, KeyRange},
+    error::StoreError,
+    key::Key,
+    table::Table,
+    transaction::{Read, ReadTx},
+};
+
+/// How many problems are told one by one; the rest is counted.
+const MAX_PROBLEMS: usize = 100;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckReport {
+    pub records: u64,
+    pub index_entries: u64,
+    pub problems: Vec<String>,
+    /// Problems beyond those listed.
+    pub more_problems: u64,
+}
+
+impl CheckReport {
+    pub fn is_clean(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    fn problem(&mut self, text: String) {
+        if self.problems.len() < MAX_PROBLEMS {
+            self.problems.push(text);
+        } else {
+            self.more_problems += 1;
+        }
+    }
+}
+
+/// A table that can be checked without knowing its types.
+pub trait Checked: Sync {
+    fn check(&self, tx: &ReadTx, report: &mut CheckReport) -> Result<(), StoreError>;
+}
+
+impl<K: Key, V: Record> Checked for Table<K, V> {
+    fn check(&self, tx: &ReadTx, report: &mut CheckReport) -> Result<(), StoreError> {
+        let name = self.name().name();
+        let mut expected = vec![0_u64; self.indexes().len()];
+        tx.raw_scan(name, &KeyRange::ALL, Direction::Forward, &mut |key_bytes, stored| {
+            report.records += 1;
+            let record = super::codec::decode::<V>(name, key_bytes, stored);
+            let (key, record) = match (K::from_bytes(key_bytes), record) {
+                (Some(key), Ok(record)) => (key, record),
+                (None, _) => {
+                    report.problem(StoreError::damaged(name, key_bytes, "the key cannot be read").to_string());
+                    return Ok(Flow::Continue);
+                }
+                (_, Err(reason)) => {
+                    report.problem(StoreError::damaged(name, key_bytes, reason).to_string());
+                    return Ok(Flow::Continue);
+                }
+            };
+            for (index, count) in self.indexes().iter().zip(&mut expected) {
+                for (entry, value) in index.entries(&key, key_bytes, &record) {
+                    *count += 1;
+                    if tx.raw_get(index.table.name(), &entry)?.as_deref() != Some(value.as_slice()) {
+                        let missing = format!("no entry for the record in {name}");
+                        report.problem(StoreError::damaged(index.table.name(), &entry, missing).to_string());
+                    }
+                }
+            }
+            Ok(Flow::Continue)
+        })?;
+        for (index, expected) in self.indexes().iter().zip(expected) {
+            let found = count_entries(tx, index.table.name())?;
+            report.index_entries += found;
+            if found != expected {
+                let index = index.table.name();
+                report.problem(format!("table {index} has {found} entries, but the records of {name} imply {expected}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn count_entries(tx: &ReadTx, table: &str) -> Result<u64, StoreError> {
+    let mut count = 0;
+    tx.raw_scan(table, &KeyRange::ALL, Direction::Forward, &mut |_, _| {
+        count += 1;
+        Ok(Flow::Continue)
+    })?;
+    Ok(count)
+}
+
+pub(super) fn run(tx: &ReadTx, tables: &[&'static dyn Checked]) -> Result<CheckReport, StoreError> {
+    let mut report = CheckReport::default();
+    for table in tables {
+        table.check(tx, &mut report)?;
+    }
+    let known: BTreeSet<&str> = catalog::ALL.iter().map(|table| table.name()).collect();
+    for table in tx.raw_tables()? {
+        let (base, segment) = table.split_once('.').map_or((table.as_str(), None), |(base, segment)| (base, Some(segment)));
+        if !known.contains(base) {
+            report.problem(format!("table {table} is not in the catalogue"));
+        } else if segment.is_some() {
+            check_segment(tx, base, &table, &mut report)?;
+        }
+    }
+    Ok(report)
+}
+
+/// Segmented tables have no index of their own; their records still have checksums.
+fn check_segment(tx: &ReadTx, base: &str, table: &str, report: &mut CheckReport) -> Result<(), StoreError> {
+    tx.raw_scan(table, &KeyRange::ALL, Direction::Forward, &mut |key, stored| {
+        report.records += 1;
+        if let Err(reason) = super::codec::verify(base, key, stored) {
+            report.problem(StoreError::damaged(table, key, reason).to_string());
+        }
+        Ok(Flow::Continue)
+    })
+}

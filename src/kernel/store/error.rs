@@ -1,0 +1,34 @@
+//! What can go wrong below the domain. Slices carry it inside their own error; `kernel::http::problem` maps it once.
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The store no longer takes writes: it failed earlier, or it is being closed.
+    #[error("the store takes no writes: {0}")]
+    Unavailable(String),
+    /// The commit failed: whether the change is stored shows after the restart.
+    #[error("the commit failed, so its outcome is unknown: {0}")]
+    OutcomeUnknown(String),
+    /// A record cannot be what was written.
+    #[error("table {table} is damaged at key {key}: {reason}")]
+    Damaged { table: String, key: String, reason: String },
+    /// The engine failed outside of a commit.
+    #[error("the storage engine failed: {0}")]
+    Engine(String),
+    /// The code that ran inside of the transaction panicked; nothing of it was stored.
+    #[error("a transaction panicked: {0}")]
+    Panicked(String),
+    /// The directory or the file cannot be used as it is.
+    #[error("{0}")]
+    Installation(String),
+}
+
+impl StoreError {
+    pub fn damaged(table: &str, key: &[u8], reason: impl Into<String>) -> Self {
+        let key = data_encoding::HEXLOWER.encode(key);
+        Self::Damaged { table: table.to_owned(), key, reason: reason.into() }
+    }
+
+    pub fn engine(error: impl std::fmt::Display) -> Self {
+        Self::Engine(error.to_string())
+    }
+}

@@ -1,0 +1,251 @@
+//! The data directory: who holds it, whether it is an installation, and how one is made without ever being half made.
+//!
+//! redb makes a new database of a missing file, so a lost mount would look like a fresh start. **Invariant:** only an
+//! initialisation creates the store; any other start needs the store *and* the installation id beside it, and both must agree.
+
+use std::{
+    fs::File,
+    io::{Read as _, Seek, Write},
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    RedbEngine, RepairProgress, Store, StoreError, Table, WriterSettings, catalog,
+    codec::Record,
+    engine::Engine,
+    migrate::FORMAT,
+    transaction::{ReadTx, WriteTx},
+};
+
+const STORE_FILE: &str = "tenantd.redb";
+const ID_FILE: &str = "installation.id";
+const LOCK_FILE: &str = "tenantd.lock";
+/// Present while an initialisation is under way: what it left behind holds nothing that anyone was told of.
+const MARKER_FILE: &str = "initializing";
+/// A new or restored store before it gets its name.
+const NEW_STORE_FILE: &str = "tenantd.redb.new";
+
+pub type InstallationId = [u8; 16];
+/// Tells one installation key from another without revealing it.
+pub type KeyFingerprint = [u8; 8];
+
+/// What the store says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Installation {
+    pub format: u32,
+    pub id: InstallationId,
+    pub key_fingerprint: KeyFingerprint,
+}
+
+impl Record for Installation {
+    const VERSION: u8 = 1;
+}
+
+static META: Table<u8, Installation> = Table::new(catalog::META, &[]);
+const META_KEY: u8 = 0;
+
+impl Installation {
+    pub fn read(tx: &ReadTx) -> Result<Self, StoreError> {
+        let found = META.get(tx, &META_KEY)?;
+        found.ok_or_else(|| StoreError::Installation("the file is a database, but not one of tenantd's".to_owned()))
+    }
+
+    pub(super) fn write(&self, tx: &mut WriteTx) -> Result<(), StoreError> {
+        META.put(tx, &META_KEY, self)
+    }
+}
+
+/// A data directory that this process holds. No other process can hold it until this value is dropped.
+#[derive(Debug)]
+pub struct DataDirectory {
+    path: PathBuf,
+    _lock: File,
+}
+
+fn io_error(path: &Path, error: &std::io::Error) -> StoreError {
+    StoreError::Installation(format!("{}: {error}", path.display()))
+}
+
+impl DataDirectory {
+    /// Takes hold of the directory, making it if it is missing. When another process holds it, the error names its pid.
+    pub fn lock(path: &Path) -> Result<Self, StoreError> {
+        use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+        let fail = |error: std::io::Error| io_error(path, &error);
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(fail)?;
+        let lock_path = path.join(LOCK_FILE);
+        let mut lock = std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&lock_path)
+            .map_err(|error| io_error(&lock_path, &error))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(std::fs::TryLockError::WouldBlock) => {
+                let mut pid = String::new();
+                lock.read_to_string(&mut pid).map_err(|error| io_error(&lock_path, &error))?;
+                let problem = format!("{} is in use by process {}; stop it first", path.display(), pid.trim());
+                return Err(StoreError::Installation(problem));
+            }
+            Err(std::fs::TryLockError::Error(error)) => return Err(io_error(&lock_path, &error)),
+        }
+        let write_pid = |lock: &mut File| {
+            lock.set_len(0)?;
+            lock.rewind()?;
+            writeln!(lock, "{}", std::process::id())
+        };
+        write_pid(&mut lock).map_err(|error| io_error(&lock_path, &error))?;
+        Ok(Self { path: path.to_owned(), _lock: lock })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn store_file(&self) -> PathBuf {
+        self.path.join(STORE_FILE)
+    }
+
+    /// Whether the directory holds an installation. Half of one is an error that says what is missing.
+    pub fn is_initialized(&self) -> Result<bool, StoreError> {
+        if self.path.join(MARKER_FILE).exists() {
+            return Ok(false);
+        }
+        let (store, id) = (self.store_file(), self.path.join(ID_FILE));
+        match (store.exists(), id.exists()) {
+            (true, true) => Ok(true),
+            (false, false) => Ok(false),
+            (has_store, _) => {
+                let (there, missing) = if has_store { (&store, &id) } else { (&id, &store) };
+                Err(StoreError::Installation(format!(
+                    "{} is there but {} is missing: is the right volume mounted? Put the file back, or restore a backup into an empty directory",
+                    there.display(),
+                    missing.display()
+                )))
+            }
+        }
+    }
+
+    /// Makes the installation. `prepare` writes what else must exist before the first start, such as the installation key, and
+    /// gives the key's fingerprint. A crash at any point leaves a directory that can be initialised again.
+    pub fn initialize(
+        &self,
+        id: InstallationId,
+        prepare: impl FnOnce() -> Result<KeyFingerprint, StoreError>,
+    ) -> Result<(), StoreError> {
+        self.begin_initialization()?;
+        let key_fingerprint = prepare()?;
+        let new = self.path.join(NEW_STORE_FILE);
+        let engine = RedbEngine::create(&new, 1 << 20)?;
+        let mut tx = WriteTx::new(engine.begin_write()?);
+        Installation { format: FORMAT, id, key_fingerprint }.write(&mut tx)?;
+        tx.commit()?;
+        drop(engine);
+        self.finish_initialization(&new, id)
+    }
+
+    /// Makes the installation from a snapshot whose key is at hand: `key_matches` is asked with the snapshot's fingerprint.
+    pub fn restore(
+        &self,
+        snapshot: &Path,
+        check_key: impl FnOnce(KeyFingerprint) -> Result<(), StoreError>,
+    ) -> Result<Installation, StoreError> {
+        let new = self.path.join(NEW_STORE_FILE);
+        self.begin_initialization()?;
+        std::fs::copy(snapshot, &new).map_err(|error| io_error(snapshot, &error))?;
+        set_private(&new)?;
+        let installation = {
+            let engine = RedbEngine::open(&new, 1 << 20, None)?;
+            Installation::read(&ReadTx::new(engine.begin_read()?))?
+        };
+        if installation.format > FORMAT {
+            return Err(newer_format(installation.format));
+        }
+        check_key(installation.key_fingerprint)?;
+        self.finish_initialization(&new, installation.id)?;
+        Ok(installation)
+    }
+
+    fn begin_initialization(&self) -> Result<(), StoreError> {
+        if self.is_initialized()? {
+            return Err(StoreError::Installation(format!("{} already holds an installation", self.path.display())));
+        }
+        write_private_file(&self.path.join(MARKER_FILE), b"")?;
+        for leftover in [NEW_STORE_FILE, STORE_FILE, ID_FILE] {
+            let path = self.path.join(leftover);
+            if path.exists() {
+                std::fs::remove_file(&path).map_err(|error| io_error(&path, &error))?;
+            }
+        }
+        sync_directory(&self.path)
+    }
+
+    fn finish_initialization(&self, new: &Path, id: InstallationId) -> Result<(), StoreError> {
+        let sync = File::open(new).and_then(|file| file.sync_all());
+        sync.map_err(|error| io_error(new, &error))?;
+        let store = self.store_file();
+        std::fs::rename(new, &store).map_err(|error| io_error(&store, &error))?;
+        write_private_file(&self.path.join(ID_FILE), format!("{}\n", data_encoding::HEXLOWER.encode(&id)).as_bytes())?;
+        let marker = self.path.join(MARKER_FILE);
+        std::fs::remove_file(&marker).map_err(|error| io_error(&marker, &error))?;
+        sync_directory(&self.path)
+    }
+
+    /// Opens the installation's store.
+    pub fn open_store(
+        &self,
+        cache_bytes: usize,
+        writer: WriterSettings,
+        progress: Option<RepairProgress>,
+    ) -> Result<(Store, Installation), StoreError> {
+        let path = self.store_file();
+        let engine = RedbEngine::open(&path, cache_bytes, progress)?;
+        let installation = Installation::read(&ReadTx::new(engine.begin_read()?))?;
+        let id_path = self.path.join(ID_FILE);
+        let stored = std::fs::read_to_string(&id_path).map_err(|error| io_error(&id_path, &error))?;
+        if stored.trim() != data_encoding::HEXLOWER.encode(&installation.id) {
+            return Err(StoreError::Installation(format!(
+                "{} is not the id of {}: the two files belong to different installations",
+                id_path.display(),
+                path.display()
+            )));
+        }
+        if installation.format > FORMAT {
+            return Err(newer_format(installation.format));
+        }
+        Ok((Store::new(engine, writer)?, installation))
+    }
+}
+
+pub(super) fn newer_format(format: u32) -> StoreError {
+    StoreError::Installation(format!(
+        "the store has format {format}, and this release knows only up to {FORMAT}: install the newer release again, or restore a backup made before the upgrade"
+    ))
+}
+
+fn set_private(path: &Path) -> Result<(), StoreError> {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(|error| io_error(path, &error))
+}
+
+fn sync_directory(path: &Path) -> Result<(), StoreError> {
+    File::open(path).and_then(|directory| directory.sync_all()).map_err(|error| io_error(path, &error))
+}
+
+/// Writes a file that only its owner can read: whole and on the disk under its name, or not at all.
+pub fn write_private_file(path: &Path, content: &[u8]) -> Result<(), StoreError> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let temporary = path.with_extension("tmp");
+    let write = || -> std::io::Result<()> {
+        let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        std::fs::rename(&temporary, path)
+    };
+    write().map_err(|error| io_error(path, &error))?;
+    path.parent().map_or(Ok(()), sync_directory)
+}

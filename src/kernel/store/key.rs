@@ -1,0 +1,178 @@
+//! Keys as bytes whose order is the order of the values: big-endian numbers, terminated texts, tuples side by side.
+//!
+//! **Invariant:** a key of a tenant's data starts with the tenant's id, so a scan of a tenant's prefix cannot leave the tenant.
+
+use crate::kernel::{
+    clock::Timestamp,
+    id::{Id, Kind},
+};
+
+pub trait Key: Sized {
+    fn write(&self, out: &mut Vec<u8>);
+
+    /// Takes this value off the front of `input`.
+    fn read(input: &mut &[u8]) -> Option<Self>;
+
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(48);
+        self.write(&mut out);
+        out
+    }
+
+    /// Reads a key that takes up all of `bytes`.
+    fn from_bytes(mut bytes: &[u8]) -> Option<Self> {
+        let key = Self::read(&mut bytes)?;
+        bytes.is_empty().then_some(key)
+    }
+}
+
+fn take<const N: usize>(input: &mut &[u8]) -> Option<[u8; N]> {
+    let (head, rest) = input.split_first_chunk::<N>()?;
+    *input = rest;
+    Some(*head)
+}
+
+macro_rules! unsigned_key {
+    ($($number:ty),*) => {$(
+        impl Key for $number {
+            fn write(&self, out: &mut Vec<u8>) {
+                out.extend_from_slice(&self.to_be_bytes());
+            }
+
+            fn read(input: &mut &[u8]) -> Option<Self> {
+                take(input).map(Self::from_be_bytes)
+            }
+        }
+    )*};
+}
+
+unsigned_key!(u8, u16, u32, u64);
+
+impl Key for () {
+    fn write(&self, _out: &mut Vec<u8>) {}
+
+    fn read(_input: &mut &[u8]) -> Option<Self> {
+        Some(())
+    }
+}
+
+impl<const N: usize> Key for [u8; N] {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self);
+    }
+
+    fn read(input: &mut &[u8]) -> Option<Self> {
+        take(input)
+    }
+}
+
+impl<K: Kind> Key for Id<K> {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.as_bytes());
+    }
+
+    fn read(input: &mut &[u8]) -> Option<Self> {
+        take(input).map(Self::from_bytes)
+    }
+}
+
+impl Key for Timestamp {
+    fn write(&self, out: &mut Vec<u8>) {
+        // Flipping the sign bit puts times before 1970 in front.
+        out.extend_from_slice(&(self.as_millis() ^ i64::MIN).to_be_bytes());
+    }
+
+    fn read(input: &mut &[u8]) -> Option<Self> {
+        take(input).map(|bytes| Self::from_millis(i64::from_be_bytes(bytes) ^ i64::MIN))
+    }
+}
+
+impl Key for String {
+    fn write(&self, out: &mut Vec<u8>) {
+        for byte in self.bytes() {
+            out.push(byte);
+            if byte == 0 {
+                out.push(0xff);
+            }
+        }
+        out.extend_from_slice(&[0, 0]);
+    }
+
+    fn read(input: &mut &[u8]) -> Option<Self> {
+        let mut text = Vec::new();
+        loop {
+            let [byte] = take::<1>(input)?;
+            if byte != 0 {
+                text.push(byte);
+                continue;
+            }
+            match take::<1>(input)? {
+                [0] => return String::from_utf8(text).ok(),
+                [0xff] => text.push(0),
+                _ => return None,
+            }
+        }
+    }
+}
+
+/// Absent values come first.
+impl<K: Key> Key for Option<K> {
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            None => out.push(0),
+            Some(key) => {
+                out.push(1);
+                key.write(out);
+            }
+        }
+    }
+
+    fn read(input: &mut &[u8]) -> Option<Self> {
+        match take::<1>(input)? {
+            [0] => Some(None),
+            [1] => K::read(input).map(Some),
+            _ => None,
+        }
+    }
+}
+
+macro_rules! tuple_key {
+    ($($part:ident $index:tt),*) => {
+        impl<$($part: Key),*> Key for ($($part,)*) {
+            fn write(&self, out: &mut Vec<u8>) {
+                $(self.$index.write(out);)*
+            }
+
+            fn read(input: &mut &[u8]) -> Option<Self> {
+                Some(($($part::read(input)?,)*))
+            }
+        }
+    };
+}
+
+tuple_key!(A 0, B 1);
+tuple_key!(A 0, B 1, C 2);
+tuple_key!(A 0, B 1, C 2, D 3);
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    type Sample = (String, Option<u32>, Timestamp);
+
+    fn sample() -> impl Strategy<Value = Sample> {
+        (".{0,6}", proptest::option::of(any::<u32>()), -5_000_i64..5_000)
+            .prop_map(|(text, number, millis)| (text.replace('x', "\0"), number, Timestamp::from_millis(millis)))
+    }
+
+    proptest! {
+        #[test]
+        fn keys_read_back_and_keep_the_order_of_their_values(left in sample(), right in sample()) {
+            let (left_bytes, right_bytes) = (left.to_bytes(), right.to_bytes());
+            prop_assert_eq!(Sample::from_bytes(&left_bytes), Some(left.clone()));
+            prop_assert_eq!(left_bytes.cmp(&right_bytes), left.cmp(&right));
+        }
+    }
+}

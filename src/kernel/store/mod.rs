@@ -1,0 +1,163 @@
+//! The embedded store: typed tables over one redb file, snapshots to read, one writer with group commit.
+//!
+//! This folder is the only place that names redb or bincode. **Invariant:** a write that returned `Ok` is on the disk.
+//! **Boundary:** no type of the engine appears in a signature that other modules call, but for the door that tests use to
+//! put a crashing disk below it ([`RedbEngine::on_backend`]).
+
+pub mod catalog;
+mod check;
+pub mod codec;
+pub mod engine;
+mod error;
+mod installation;
+mod key;
+mod migrate;
+mod redb_engine;
+mod segments;
+mod shared;
+mod snapshot;
+mod table;
+mod transaction;
+mod writer;
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+pub use check::{CheckReport, Checked};
+pub use engine::{Direction, Flow, KeyRange};
+pub use error::StoreError;
+pub use installation::{DataDirectory, Installation, InstallationId, KeyFingerprint, write_private_file};
+pub use key::Key;
+pub use migrate::{FORMAT, Progress, Step};
+pub use redb_engine::{RedbEngine, RepairProgress};
+pub use segments::{SegmentedTable, end_of_segment, segment_of};
+pub use snapshot::SnapshotReport;
+pub use table::{Index, Table};
+pub use transaction::{Read, ReadTx, WriteTx};
+
+use self::{catalog::TableName, engine::Engine, shared::Shared, writer::Queue};
+
+/// How the writer is set up.
+#[derive(Clone, Copy, Debug)]
+pub struct WriterSettings {
+    pub batch_size: usize,
+    pub queue_length: usize,
+}
+
+/// A handle to the open store; clones share it. The file is closed when the last one is dropped.
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    engine: Arc<dyn Engine>,
+    shared: Arc<Shared>,
+    queue: Option<Queue>,
+    writer: Option<std::thread::JoinHandle<()>>,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Store")
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Without the queue the writer ends after what it was given; only then may the engine close the file.
+        self.queue = None;
+        if let Some(writer) = self.writer.take()
+            && writer.join().is_err()
+        {
+            tracing::error!("the writer thread ended by a panic");
+        }
+    }
+}
+
+impl Store {
+    pub fn new(engine: impl Engine, settings: WriterSettings) -> Result<Self, StoreError> {
+        let engine: Arc<dyn Engine> = Arc::new(engine);
+        let shared = Arc::new(Shared::new());
+        let (queue, thread) = writer::spawn(engine.clone(), shared.clone(), settings.batch_size, settings.queue_length)?;
+        Ok(Self { inner: Arc::new(Inner { engine, shared, queue: Some(queue), writer: Some(thread) }) })
+    }
+
+    /// Runs `work` on one consistent snapshot, on this thread. For what takes microseconds; a scan belongs in [`Store::scan`].
+    pub fn read<T, E: From<StoreError>>(&self, work: impl FnOnce(&ReadTx) -> Result<T, E>) -> Result<T, E> {
+        let _measured = self.inner.shared.read_started();
+        let tx = ReadTx::new(self.inner.engine.begin_read()?);
+        // A damaged page makes redb panic; that must cost this request and not the process.
+        catch_unwind(AssertUnwindSafe(|| work(&tx)))
+            .unwrap_or_else(|cause| Err(E::from(StoreError::Panicked(writer::panic_text(cause.as_ref())))))
+    }
+
+    /// Runs `work` on one consistent snapshot, on a thread that may block.
+    pub async fn scan<T, E>(&self, work: impl FnOnce(&ReadTx) -> Result<T, E> + Send + 'static) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let store = self.clone();
+        tokio::task::spawn_blocking(move || store.read(work))
+            .await
+            .unwrap_or_else(|error| Err(E::from(StoreError::Panicked(error.to_string()))))
+    }
+
+    /// Runs `work` in the next transaction and returns once it is durable. `work` **may run more than once**: it takes time, ids
+    /// and randomness from outside, does no I/O, and checks before it writes.
+    pub async fn write<T, E>(&self, work: impl FnMut(&mut WriteTx) -> Result<T, E> + Send + 'static) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        match &self.inner.queue {
+            Some(queue) => queue.submit(work).await,
+            None => Err(E::from(StoreError::Unavailable("it is being closed".to_owned()))),
+        }
+    }
+
+    /// A number that grows with every commit that changes the table: for caches of what it holds.
+    pub fn version(&self, table: TableName) -> u64 {
+        self.inner.shared.version(table.index())
+    }
+
+    /// Returns when the table's version is no longer `seen`.
+    pub async fn changed(&self, table: TableName, seen: u64) {
+        self.inner.shared.changed(table.index(), seen).await;
+    }
+
+    /// Why the store takes no more writes, once that is so.
+    pub fn failure(&self) -> Option<String> {
+        self.inner.shared.failure()
+    }
+
+    /// Returns when the store has failed.
+    pub async fn failed(&self) -> String {
+        self.inner.shared.failed().await
+    }
+
+    pub fn oldest_read_millis(&self) -> u64 {
+        self.inner.shared.oldest_read_millis()
+    }
+
+    /// Writes a consistent copy of the whole store to a new file while the store is in use.
+    pub async fn snapshot(&self, path: std::path::PathBuf) -> Result<SnapshotReport, StoreError> {
+        self.scan(move |tx| snapshot::write(tx, &path)).await
+    }
+
+    /// Compares every record with its checksum and every index with its records.
+    pub async fn check(&self, tables: Vec<&'static dyn Checked>) -> Result<CheckReport, StoreError> {
+        self.scan(move |tx| check::run(tx, &tables)).await
+    }
+
+    /// Brings an older file to the format of this release; a newer one is refused.
+    pub async fn migrate(&self, steps: &'static [Step]) -> Result<(), StoreError> {
+        migrate::run(self, steps).await
+    }
+}
+
+#[cfg(test)]
+mod tests;

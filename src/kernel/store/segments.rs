@@ -1,0 +1,77 @@
+//! Tables for time-bounded data, cut into segments by a running number, so that retention drops a whole segment at once
+//! (removing rows one by one is what redb is slowest at).
+
+use super::{
+    catalog::TableName,
+    codec::{self, Record},
+    engine::{Direction, Flow, KeyRange},
+    error::StoreError,
+    key::Key,
+    transaction::{Read, WriteTx},
+};
+
+/// How many running numbers share a segment, as a power of two.
+const SEGMENT_BITS: u32 = 16;
+
+pub fn segment_of(number: u64) -> u64 {
+    number >> SEGMENT_BITS
+}
+
+/// The first running number behind a segment.
+pub fn end_of_segment(segment: u64) -> u64 {
+    (segment + 1) << SEGMENT_BITS
+}
+
+/// A table from a key that belongs to a running number to a record.
+#[derive(Debug)]
+pub struct SegmentedTable {
+    name: TableName,
+}
+
+impl SegmentedTable {
+    pub const fn new(name: TableName) -> Self {
+        Self { name }
+    }
+
+    fn raw(&self, segment: u64) -> String {
+        format!("{}.{segment:08x}", self.name.name())
+    }
+
+    pub fn put<V: Record>(&self, tx: &mut WriteTx, number: u64, key: &impl Key, record: &V) -> Result<(), StoreError> {
+        let key = key.to_bytes();
+        let stored =
+            codec::encode(self.name.name(), &key, record).map_err(|reason| StoreError::damaged(self.name.name(), &key, reason))?;
+        tx.raw_put(self.name, &self.raw(segment_of(number)), &key, &stored)
+    }
+
+    pub fn get<V: Record>(&self, tx: &impl Read, number: u64, key: &impl Key) -> Result<Option<V>, StoreError> {
+        let key = key.to_bytes();
+        let stored = tx.raw_get(&self.raw(segment_of(number)), &key)?;
+        stored.map(|stored| self.decode(&key, &stored)).transpose()
+    }
+
+    fn decode<V: Record>(&self, key: &[u8], stored: &[u8]) -> Result<V, StoreError> {
+        let table = self.name.name();
+        codec::decode(table, key, stored).map_err(|reason| StoreError::damaged(table, key, reason))
+    }
+
+    /// Walks the part of `range` that lies in one segment.
+    pub fn scan<K: Key, V: Record>(
+        &self,
+        tx: &impl Read,
+        segment: u64,
+        range: &KeyRange,
+        mut visit: impl FnMut(K, V) -> Result<Flow, StoreError>,
+    ) -> Result<(), StoreError> {
+        let table = self.name.name();
+        tx.raw_scan(&self.raw(segment), range, Direction::Forward, &mut |key, stored| {
+            let record = self.decode(key, stored)?;
+            let key = K::from_bytes(key).ok_or_else(|| StoreError::damaged(table, key, "the key cannot be read"))?;
+            visit(key, record)
+        })
+    }
+
+    pub fn drop_segment(&self, tx: &mut WriteTx, segment: u64) -> Result<(), StoreError> {
+        tx.raw_drop(self.name, &self.raw(segment))
+    }
+}

@@ -1,0 +1,122 @@
+//! What readers and the writer tell each other: how often each table has changed, whether the store has failed, how long the
+//! oldest snapshot has been open. All of it can be rebuilt; none of it is data.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Instant,
+};
+
+use tokio::sync::{Notify, watch};
+
+use super::{catalog, error::StoreError};
+
+/// Snapshots that are watched at one time; more than that are open but not measured.
+const READ_SLOTS: usize = 64;
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    tables: Vec<TableState>,
+    failure: watch::Sender<Option<String>>,
+    started: Instant,
+    /// Start of each open snapshot in milliseconds since `started`, plus one; zero is free.
+    reads: Vec<AtomicU64>,
+}
+
+#[derive(Debug, Default)]
+struct TableState {
+    version: AtomicU64,
+    changed: Notify,
+}
+
+impl Shared {
+    #[allow(clippy::disallowed_methods, reason = "ages of snapshots are measured in monotonic time")]
+    pub(super) fn new() -> Self {
+        Self {
+            tables: (0..catalog::COUNT).map(|_| TableState::default()).collect(),
+            failure: watch::Sender::new(None),
+            started: Instant::now(),
+            reads: (0..READ_SLOTS).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    pub(super) fn committed(&self, touched: impl Iterator<Item = usize>) {
+        for place in touched {
+            if let Some(table) = self.tables.get(place) {
+                table.version.fetch_add(1, Ordering::SeqCst);
+                table.changed.notify_waiters();
+            }
+        }
+    }
+
+    pub(super) fn version(&self, place: usize) -> u64 {
+        self.tables.get(place).map_or(0, |table| table.version.load(Ordering::SeqCst))
+    }
+
+    /// Returns when the table's version is no longer `seen`.
+    pub(super) async fn changed(&self, place: usize, seen: u64) {
+        let Some(table) = self.tables.get(place) else { return };
+        loop {
+            let changed = table.changed.notified();
+            if table.version.load(Ordering::SeqCst) != seen {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    pub(super) fn fail(&self, error: &StoreError) {
+        let first = self.failure.send_if_modified(|failure| {
+            let first = failure.is_none();
+            failure.get_or_insert_with(|| error.to_string());
+            first
+        });
+        if first {
+            tracing::error!(%error, "the store has failed and takes no more writes; the process stops and is to be restarted");
+        }
+    }
+
+    pub(super) fn failure(&self) -> Option<String> {
+        self.failure.borrow().clone()
+    }
+
+    pub(super) async fn failed(&self) -> String {
+        let mut failure = self.failure.subscribe();
+        loop {
+            if let Some(reason) = failure.borrow_and_update().clone() {
+                return reason;
+            }
+            if failure.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    fn millis(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    pub(super) fn read_started(&self) -> ReadGuard<'_> {
+        let mark = self.millis().saturating_add(1);
+        let free = |slot: &&AtomicU64| slot.compare_exchange(0, mark, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        ReadGuard { slot: self.reads.iter().find(free) }
+    }
+
+    /// How long the oldest snapshot has been open, in milliseconds.
+    pub(super) fn oldest_read_millis(&self) -> u64 {
+        let now = self.millis().saturating_add(1);
+        let starts = self.reads.iter().map(|slot| slot.load(Ordering::Relaxed)).filter(|mark| *mark != 0);
+        starts.min().map_or(0, |oldest| now.saturating_sub(oldest))
+    }
+}
+
+pub(super) struct ReadGuard<'a> {
+    slot: Option<&'a AtomicU64>,
+}
+
+impl Drop for ReadGuard<'_> {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot {
+            slot.store(0, Ordering::Relaxed);
+        }
+    }
+}

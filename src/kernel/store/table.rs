@@ -1,0 +1,183 @@
+//! Typed tables with the secondary indexes that they maintain.
+//!
+//! A slice declares its tables as statics in its `repo.rs`. **Invariant:** every write goes through [`Table`], which changes the
+//! record and its index entries together; `tenantd check` proves that they agree.
+
+use std::marker::PhantomData;
+
+use super::{
+    catalog::TableName,
+    codec::{self, Record},
+    engine::{Direction, Flow, KeyRange},
+    error::StoreError,
+    key::Key,
+    transaction::{Read, WriteTx},
+};
+
+/// A secondary index: for a record, the keys it is found under. Each key starts with the tenant where the data is a tenant's.
+pub struct Index<K, V> {
+    pub table: TableName,
+    /// At most one record a key. The second one is refused as damage: a service checks for the first and says so in its words.
+    pub unique: bool,
+    pub keys: fn(&K, &V) -> Vec<Vec<u8>>,
+}
+
+impl<K, V> std::fmt::Debug for Index<K, V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Index").field("table", &self.table).finish_non_exhaustive()
+    }
+}
+
+impl<K: Key, V> Index<K, V> {
+    /// The stored entries of one record: key and value.
+    pub(super) fn entries(&self, key: &K, primary: &[u8], record: &V) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let entry = |mut index_key: Vec<u8>| {
+            if self.unique {
+                (index_key, primary.to_vec())
+            } else {
+                index_key.extend_from_slice(primary);
+                (index_key, Vec::new())
+            }
+        };
+        (self.keys)(key, record).into_iter().map(entry).collect()
+    }
+
+    /// The record's key under `index_key` of a unique index.
+    pub fn find(&self, tx: &impl Read, index_key: &[u8]) -> Result<Option<K>, StoreError> {
+        let table = self.table.name();
+        let Some(primary) = tx.raw_get(table, index_key)? else { return Ok(None) };
+        let key = K::from_bytes(&primary).ok_or_else(|| StoreError::damaged(table, index_key, "the entry names no record"))?;
+        Ok(Some(key))
+    }
+
+    /// Walks the entries of `range` in the order of the index. The visitor gets the record's key and the entry's own bytes, from
+    /// which a later walk can go on.
+    pub fn scan(
+        &self,
+        tx: &impl Read,
+        range: &KeyRange,
+        direction: Direction,
+        primary_length: usize,
+        mut visit: impl FnMut(K, &[u8]) -> Result<Flow, StoreError>,
+    ) -> Result<(), StoreError> {
+        let table = self.table.name();
+        tx.raw_scan(table, range, direction, &mut |entry, value| {
+            let primary =
+                if self.unique { Some(value) } else { entry.len().checked_sub(primary_length).and_then(|at| entry.get(at..)) };
+            let key =
+                primary.and_then(K::from_bytes).ok_or_else(|| StoreError::damaged(table, entry, "the entry names no record"))?;
+            visit(key, entry)
+        })
+    }
+}
+
+pub struct Table<K: 'static, V: 'static> {
+    name: TableName,
+    indexes: &'static [&'static Index<K, V>],
+    types: PhantomData<fn() -> (K, V)>,
+}
+
+impl<K, V> std::fmt::Debug for Table<K, V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Table").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl<K: Key, V: Record> Table<K, V> {
+    pub const fn new(name: TableName, indexes: &'static [&'static Index<K, V>]) -> Self {
+        Self { name, indexes, types: PhantomData }
+    }
+
+    pub const fn name(&self) -> TableName {
+        self.name
+    }
+
+    pub(super) fn indexes(&self) -> &'static [&'static Index<K, V>] {
+        self.indexes
+    }
+
+    pub fn get(&self, tx: &impl Read, key: &K) -> Result<Option<V>, StoreError> {
+        self.get_bytes(tx, &key.to_bytes())
+    }
+
+    fn get_bytes(&self, tx: &impl Read, key: &[u8]) -> Result<Option<V>, StoreError> {
+        tx.raw_get(self.name.name(), key)?.map(|stored| self.decode(key, &stored)).transpose()
+    }
+
+    fn decode(&self, key: &[u8], stored: &[u8]) -> Result<V, StoreError> {
+        let table = self.name.name();
+        codec::decode(table, key, stored).map_err(|reason| StoreError::damaged(table, key, reason))
+    }
+
+    /// Stores the record under the key, in place of what was there, and moves its index entries.
+    pub fn put(&self, tx: &mut WriteTx, key: &K, record: &V) -> Result<(), StoreError> {
+        let primary = key.to_bytes();
+        let old = if self.indexes.is_empty() { None } else { self.get_bytes(tx, &primary)? };
+        self.write(tx, key, &primary, old.as_ref(), Some(record))
+    }
+
+    /// The record that was there.
+    pub fn remove(&self, tx: &mut WriteTx, key: &K) -> Result<Option<V>, StoreError> {
+        let primary = key.to_bytes();
+        let old = self.get_bytes(tx, &primary)?;
+        if old.is_some() {
+            self.write(tx, key, &primary, old.as_ref(), None)?;
+        }
+        Ok(old)
+    }
+
+    fn write(&self, tx: &mut WriteTx, key: &K, primary: &[u8], old: Option<&V>, new: Option<&V>) -> Result<(), StoreError> {
+        for index in self.indexes {
+            let before = old.map(|record| index.entries(key, primary, record)).unwrap_or_default();
+            let after = new.map(|record| index.entries(key, primary, record)).unwrap_or_default();
+            let table = index.table;
+            for (entry, _) in before.iter().filter(|entry| !after.contains(entry)) {
+                tx.raw_remove(table, table.name(), entry)?;
+            }
+            for (entry, value) in after.iter().filter(|entry| !before.contains(entry)) {
+                if index.unique && tx.raw_get(table.name(), entry)?.is_some() {
+                    return Err(StoreError::damaged(table.name(), entry, "two records claim one unique key"));
+                }
+                tx.raw_put(table, table.name(), entry, value)?;
+            }
+        }
+        let table = self.name;
+        match new {
+            Some(record) => {
+                let stored = codec::encode(table.name(), primary, record)
+                    .map_err(|reason| StoreError::damaged(table.name(), primary, reason))?;
+                tx.raw_put(table, table.name(), primary, &stored)
+            }
+            None => tx.raw_remove(table, table.name(), primary).map(drop),
+        }
+    }
+
+    /// Walks the records of `range` in the order of their keys.
+    pub fn scan(
+        &self,
+        tx: &impl Read,
+        range: &KeyRange,
+        direction: Direction,
+        mut visit: impl FnMut(K, V) -> Result<Flow, StoreError>,
+    ) -> Result<(), StoreError> {
+        let table = self.name.name();
+        tx.raw_scan(table, range, direction, &mut |key, stored| {
+            let record = self.decode(key, stored)?;
+            let key = K::from_bytes(key).ok_or_else(|| StoreError::damaged(table, key, "the key cannot be read"))?;
+            visit(key, record)
+        })
+    }
+
+    /// At most `limit` records of `range`, in the order of their keys.
+    pub fn list(&self, tx: &impl Read, range: &KeyRange, limit: usize) -> Result<Vec<(K, V)>, StoreError> {
+        let mut found = Vec::new();
+        if limit == 0 {
+            return Ok(found);
+        }
+        self.scan(tx, range, Direction::Forward, |key, record| {
+            found.push((key, record));
+            Ok(if found.len() < limit { Flow::Continue } else { Flow::Stop })
+        })?;
+        Ok(found)
+    }
+}

@@ -1,0 +1,314 @@
+//! The store as its callers see it, on a real file in a temporary directory.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::*;
+use crate::kernel::store::{codec::Record, engine::EngineWrite};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Person {
+    name: String,
+    tags: Vec<String>,
+}
+
+impl Record for Person {
+    const VERSION: u8 = 1;
+}
+
+static BY_TAG: Index<(u8, u32), Person> = Index {
+    table: catalog::USERS_BY_EMAIL,
+    unique: false,
+    keys: |key, person| person.tags.iter().map(|tag| (key.0, tag.clone()).to_bytes()).collect(),
+};
+static BY_NAME: Index<(u8, u32), Person> =
+    Index { table: catalog::TENANTS_BY_SLUG, unique: true, keys: |key, person| vec![(key.0, person.name.clone()).to_bytes()] };
+static PEOPLE: Table<(u8, u32), Person> = Table::new(catalog::USERS, &[&BY_TAG, &BY_NAME]);
+
+const WRITER: WriterSettings = WriterSettings { batch_size: 64, queue_length: 64 };
+
+struct Fixture {
+    store: Store,
+    directory: tempfile::TempDir,
+}
+
+fn fixture() -> Fixture {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = RedbEngine::create(&directory.path().join("store"), 1 << 20).unwrap();
+    Fixture { store: Store::new(engine, WRITER).unwrap(), directory }
+}
+
+fn person(name: &str, tags: &[&str]) -> Person {
+    Person { name: name.to_owned(), tags: tags.iter().map(|tag| (*tag).to_owned()).collect() }
+}
+
+async fn put(store: &Store, key: (u8, u32), person: Person) -> Result<(), StoreError> {
+    store.write(move |tx| PEOPLE.put(tx, &key, &person)).await
+}
+
+fn tagged(store: &Store, tenant: u8, tag: &str) -> Vec<u32> {
+    let prefix = (tenant, tag.to_owned()).to_bytes();
+    store
+        .read(|tx| {
+            let mut found = Vec::new();
+            BY_TAG.scan(tx, &KeyRange::prefix(&prefix), Direction::Forward, 5, |key, _| {
+                found.push(key.1);
+                Ok(Flow::Continue)
+            })?;
+            Ok::<_, StoreError>(found)
+        })
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_record_moves_its_index_entries_and_stays_in_its_tenant() {
+    let Fixture { store, .. } = fixture();
+    put(&store, (1, 7), person("ada", &["a", "b"])).await.unwrap();
+    put(&store, (2, 8), person("ada", &["a"])).await.unwrap();
+    assert_eq!(tagged(&store, 1, "a"), [7]);
+    put(&store, (1, 7), person("ada", &["b", "c"])).await.unwrap();
+    assert!(tagged(&store, 1, "a").is_empty());
+    assert_eq!((tagged(&store, 1, "b"), tagged(&store, 1, "c"), tagged(&store, 2, "a")), (vec![7], vec![7], vec![8]));
+    let removed = store.write(|tx| PEOPLE.remove(tx, &(1, 7))).await.unwrap();
+    assert_eq!(removed.map(|person| person.name), Some("ada".to_owned()));
+    assert!(tagged(&store, 1, "c").is_empty());
+    let report = store.check(vec![&PEOPLE]).await.unwrap();
+    assert!(report.is_clean(), "{report:?}");
+    assert_eq!((report.records, report.index_entries), (1, 2));
+}
+
+#[tokio::test]
+async fn a_second_record_under_a_unique_key_is_refused_and_changes_nothing() {
+    let Fixture { store, .. } = fixture();
+    put(&store, (1, 7), person("ada", &["a"])).await.unwrap();
+    assert!(put(&store, (1, 9), person("ada", &["a"])).await.is_err());
+    assert_eq!(tagged(&store, 1, "a"), [7]);
+    assert!(store.check(vec![&PEOPLE]).await.unwrap().is_clean());
+}
+
+#[tokio::test]
+async fn a_member_that_fails_after_writing_takes_nobody_with_it() {
+    let Fixture { store, .. } = fixture();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let writes = (0..20_u32).map(|number| {
+        let (store, runs) = (store.clone(), runs.clone());
+        async move {
+            store
+                .write(move |tx| {
+                    runs.fetch_add(1, Ordering::SeqCst);
+                    PEOPLE.put(tx, &(1, number), &person(&number.to_string(), &["all"]))?;
+                    if number % 5 == 3 { Err(StoreError::Engine("refused by the test".to_owned())) } else { Ok(number) }
+                })
+                .await
+        }
+    });
+    let outcomes = futures(writes).await;
+    for (number, outcome) in outcomes.iter().enumerate() {
+        assert_eq!(outcome.is_err(), number % 5 == 3, "{number}");
+    }
+    assert_eq!(tagged(&store, 1, "all").len(), 16);
+    assert!(store.check(vec![&PEOPLE]).await.unwrap().is_clean());
+    assert!(store.failure().is_none());
+}
+
+#[tokio::test]
+async fn a_panic_in_a_write_is_that_caller_s_alone() {
+    let Fixture { store, .. } = fixture();
+    let panicking = store.write(|tx| {
+        PEOPLE.put(tx, &(1, 1), &person("a", &[]))?;
+        if tx.raw_get("users", &[]).is_ok() {
+            panic!("on purpose");
+        }
+        Ok::<(), StoreError>(())
+    });
+    assert!(matches!(panicking.await, Err(StoreError::Panicked(text)) if text == "on purpose"));
+    put(&store, (1, 2), person("b", &[])).await.unwrap();
+    assert!(store.read(|tx| PEOPLE.get(tx, &(1, 1))).unwrap().is_none());
+    assert!(store.read(|tx| PEOPLE.get(tx, &(1, 2))).unwrap().is_some());
+}
+
+#[tokio::test]
+async fn versions_grow_with_changes_of_their_table_only() {
+    let Fixture { store, .. } = fixture();
+    let (people, tenants) = (store.version(catalog::USERS), store.version(catalog::TENANTS));
+    put(&store, (1, 1), person("a", &[])).await.unwrap();
+    store.changed(catalog::USERS, people).await;
+    assert!(store.version(catalog::USERS) > people);
+    assert_eq!(store.version(catalog::TENANTS), tenants);
+}
+
+#[tokio::test]
+async fn a_snapshot_of_the_live_store_opens_and_holds_the_same() {
+    let Fixture { store, directory } = fixture();
+    for number in 0..300 {
+        put(&store, (1, number), person(&number.to_string(), &["t"])).await.unwrap();
+    }
+    let path = directory.path().join("copy");
+    let report = store.snapshot(path.clone()).await.unwrap();
+    assert_eq!(report.records, 900);
+    put(&store, (1, 999), person("later", &[])).await.unwrap();
+    let copy = Store::new(RedbEngine::open(&path, 1 << 20, None).unwrap(), WRITER).unwrap();
+    assert!(copy.check(vec![&PEOPLE]).await.unwrap().is_clean());
+    assert_eq!(tagged(&copy, 1, "t").len(), 300);
+    assert!(copy.read(|tx| PEOPLE.get(tx, &(1, 999))).unwrap().is_none());
+    assert!(store.snapshot(path).await.is_err());
+}
+
+#[tokio::test]
+async fn damage_is_told_by_table_and_key() {
+    let Fixture { store, .. } = fixture();
+    put(&store, (1, 1), person("a", &["t"])).await.unwrap();
+    store
+        .write(|tx| {
+            tx.raw_put(catalog::USERS, "users", &(1_u8, 1_u32).to_bytes(), b"not a record")?;
+            tx.raw_put(catalog::USERS_BY_EMAIL, "users_by_email", b"stray", b"")
+        })
+        .await
+        .unwrap();
+    assert!(matches!(store.read(|tx| PEOPLE.get(tx, &(1, 1))), Err(StoreError::Damaged { table, .. }) if table == "users"));
+    let report = store.check(vec![&PEOPLE]).await.unwrap();
+    assert!(report.problems.iter().any(|problem| problem.contains("table users is damaged at key 0100000001")), "{report:?}");
+    assert!(report.problems.iter().any(|problem| problem.contains("users_by_email has 2 entries")), "{report:?}");
+}
+
+/// An engine whose commits fail: what the callers are told must not claim to know.
+struct FailingEngine(RedbEngine);
+
+struct FailingWrite(Box<dyn EngineWrite>);
+
+impl engine::Engine for FailingEngine {
+    fn begin_read(&self) -> Result<Box<dyn engine::EngineRead>, StoreError> {
+        self.0.begin_read()
+    }
+
+    fn begin_write(&self) -> Result<Box<dyn EngineWrite>, StoreError> {
+        Ok(Box::new(FailingWrite(self.0.begin_write()?)))
+    }
+}
+
+impl engine::EngineRead for FailingWrite {
+    fn get(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.0.get(table, key)
+    }
+
+    fn scan(&self, table: &str, range: &KeyRange, direction: Direction, visit: engine::Visitor<'_>) -> Result<(), StoreError> {
+        self.0.scan(table, range, direction, visit)
+    }
+
+    fn tables(&self) -> Result<Vec<String>, StoreError> {
+        self.0.tables()
+    }
+}
+
+impl EngineWrite for FailingWrite {
+    fn put(&mut self, table: &str, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        self.0.put(table, key, value)
+    }
+
+    fn remove(&mut self, table: &str, key: &[u8]) -> Result<bool, StoreError> {
+        self.0.remove(table, key)
+    }
+
+    fn drop_table(&mut self, table: &str) -> Result<(), StoreError> {
+        self.0.drop_table(table)
+    }
+
+    fn commit(self: Box<Self>) -> Result<(), StoreError> {
+        Err(StoreError::Engine("fdatasync: input/output error".to_owned()))
+    }
+
+    fn abort(self: Box<Self>) -> Result<(), StoreError> {
+        self.0.abort()
+    }
+}
+
+#[tokio::test]
+async fn after_a_failed_commit_the_outcome_is_unknown_and_the_store_stops_writing() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = RedbEngine::create(&directory.path().join("store"), 1 << 20).unwrap();
+    let store = Store::new(FailingEngine(engine), WRITER).unwrap();
+    assert!(matches!(put(&store, (1, 1), person("a", &[])).await, Err(StoreError::OutcomeUnknown(_))));
+    assert!(store.failed().await.contains("input/output error"));
+    assert!(matches!(put(&store, (1, 2), person("b", &[])).await, Err(StoreError::Unavailable(_))));
+    assert!(store.read(|tx| PEOPLE.get(tx, &(1, 1))).unwrap().is_none());
+}
+
+fn add_one(tx: &mut WriteTx) -> Result<Progress, StoreError> {
+    let count = PEOPLE.list(tx, &KeyRange::ALL, 10)?.len();
+    PEOPLE.put(tx, &(9, u32::try_from(count).unwrap()), &person(&count.to_string(), &[]))?;
+    Ok(if count == 2 { Progress::Done } else { Progress::More })
+}
+
+static STEPS: [Step; 1] = [Step { from: FORMAT, advance: add_one }];
+
+#[tokio::test]
+async fn a_migration_runs_in_steps_until_it_is_done_and_then_not_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = DataDirectory::lock(directory.path()).unwrap();
+    data.initialize([7; 16], || Ok([1; 8])).unwrap();
+    let (store, _) = data.open_store(1 << 20, WRITER, None).unwrap();
+    store.migrate(&STEPS).await.unwrap();
+    store.migrate(&STEPS).await.unwrap();
+    assert_eq!(store.read(|tx| PEOPLE.list(tx, &KeyRange::ALL, 10)).unwrap().len(), 3);
+    let format = store.read(Installation::read).unwrap().format;
+    assert_eq!(format, FORMAT + 1);
+    drop(store);
+    let refused = data.open_store(1 << 20, WRITER, None);
+    assert!(matches!(refused, Err(StoreError::Installation(text)) if text.contains("install the newer release")));
+}
+
+#[test]
+fn a_directory_is_an_installation_only_when_store_and_id_are_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = DataDirectory::lock(directory.path()).unwrap();
+    assert!(!data.is_initialized().unwrap());
+    data.initialize([7; 16], || Ok([1; 8])).unwrap();
+    assert!(data.is_initialized().unwrap());
+    assert!(data.initialize([8; 16], || Ok([1; 8])).is_err());
+    let store_file = data.store_file();
+    let aside = directory.path().join("aside");
+    std::fs::rename(&store_file, &aside).unwrap();
+    assert!(data.is_initialized().unwrap_err().to_string().contains("is the right volume mounted?"));
+    std::fs::write(&store_file, "").unwrap();
+    assert!(data.open_store(1 << 20, WRITER, None).is_err());
+    std::fs::rename(&aside, &store_file).unwrap();
+    data.open_store(1 << 20, WRITER, None).unwrap();
+    std::fs::write(directory.path().join("installation.id"), "00").unwrap();
+    let other = data.open_store(1 << 20, WRITER, None).unwrap_err();
+    assert!(other.to_string().contains("different installations"));
+}
+
+#[test]
+fn an_initialisation_that_was_cut_off_starts_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = DataDirectory::lock(directory.path()).unwrap();
+    assert!(data.initialize([7; 16], || Err(StoreError::Engine("cut off".to_owned()))).is_err());
+    assert!(!data.is_initialized().unwrap());
+    data.initialize([9; 16], || Ok([1; 8])).unwrap();
+    assert_eq!(data.open_store(1 << 20, WRITER, None).unwrap().1.id, [9; 16]);
+}
+
+#[test]
+fn a_second_holder_of_a_directory_is_told_the_first_one_s_pid() {
+    let directory = tempfile::tempdir().unwrap();
+    let _held = DataDirectory::lock(directory.path()).unwrap();
+    let refused = DataDirectory::lock(directory.path()).unwrap_err().to_string();
+    assert!(refused.contains(&format!("in use by process {}", std::process::id())), "{refused}");
+}
+
+/// Runs all of them at the same time and keeps the order of their results.
+async fn futures<F>(work: impl IntoIterator<Item = F>) -> Vec<F::Output>
+where
+    F: Future<Output: Send + 'static> + Send + 'static,
+{
+    let tasks: Vec<_> = work.into_iter().map(tokio::spawn).collect();
+    let mut results = Vec::new();
+    for task in tasks {
+        results.push(task.await.unwrap());
+    }
+    results
+}

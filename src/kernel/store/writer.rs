@@ -1,0 +1,190 @@
+//! The single writer. Writes that wait at the same time share one durable commit, and each caller is answered after it.
+//!
+//! redb cannot roll back one member of a transaction. So when a member fails after it has written, the batch is aborted and the
+//! others run again without it; a member that fails before it writes is simply left out. **Invariant:** nobody is told
+//! of success before the commit has returned; after a commit that failed nobody is told that nothing was stored.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::{engine::Engine, error::StoreError, shared::Shared, transaction::WriteTx};
+
+/// One write that waits for its turn.
+pub(super) trait Job: Send {
+    /// Runs the caller's code, once more if need be, and keeps its result.
+    fn run(&mut self, tx: &mut WriteTx) -> Ran;
+
+    /// Answers the caller: with the kept result, or with the failure of the commit.
+    fn finish(self: Box<Self>, committed: Result<(), StoreError>);
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ran {
+    Accepted,
+    Refused,
+}
+
+struct CallerJob<F, T, E> {
+    work: F,
+    result: Option<Result<T, E>>,
+    answer: oneshot::Sender<Result<T, E>>,
+}
+
+impl<F, T, E> Job for CallerJob<F, T, E>
+where
+    F: FnMut(&mut WriteTx) -> Result<T, E> + Send,
+    T: Send,
+    E: From<StoreError> + Send,
+{
+    fn run(&mut self, tx: &mut WriteTx) -> Ran {
+        let result = catch_unwind(AssertUnwindSafe(|| (self.work)(tx)))
+            .unwrap_or_else(|cause| Err(E::from(StoreError::Panicked(panic_text(cause.as_ref())))));
+        let ran = if result.is_ok() { Ran::Accepted } else { Ran::Refused };
+        self.result = Some(result);
+        ran
+    }
+
+    fn finish(self: Box<Self>, committed: Result<(), StoreError>) {
+        let answer = match (self.result, committed) {
+            // A refusal wrote nothing, so it stands whatever became of the commit.
+            (Some(Err(refusal)), _) => Err(refusal),
+            (_, Err(failure)) => Err(E::from(failure)),
+            (Some(Ok(value)), Ok(())) => Ok(value),
+            (None, Ok(())) => Err(E::from(StoreError::Unavailable("the write did not run".to_owned()))),
+        };
+        // The caller may have gone away; its write stands all the same.
+        drop(self.answer.send(answer));
+    }
+}
+
+pub(super) fn panic_text(cause: &(dyn std::any::Any + Send)) -> String {
+    cause
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| cause.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned())
+}
+
+/// Where writes are handed in.
+#[derive(Clone)]
+pub(super) struct Queue {
+    jobs: mpsc::Sender<Box<dyn Job>>,
+}
+
+impl Queue {
+    pub(super) async fn submit<T, E, F>(&self, work: F) -> Result<T, E>
+    where
+        F: FnMut(&mut WriteTx) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let (answer, waiting) = oneshot::channel();
+        let job = Box::new(CallerJob { work, result: None, answer });
+        let closed = || E::from(StoreError::Unavailable("it is being closed".to_owned()));
+        self.jobs.send(job).await.map_err(|_| closed())?;
+        waiting.await.map_err(|_| closed())?
+    }
+}
+
+/// Starts the writer thread. It ends, and lets go of the engine, when the last queue handle is dropped.
+pub(super) fn spawn(
+    engine: Arc<dyn Engine>,
+    shared: Arc<Shared>,
+    batch_size: usize,
+    queue_length: usize,
+) -> Result<(Queue, std::thread::JoinHandle<()>), StoreError> {
+    let (jobs, mut waiting) = mpsc::channel::<Box<dyn Job>>(queue_length);
+    let thread = std::thread::Builder::new()
+        .name("store-writer".to_owned())
+        .spawn(move || {
+            let mut batch = Vec::with_capacity(batch_size);
+            while waiting.blocking_recv_many(&mut batch, batch_size) > 0 {
+                run_batch(engine.as_ref(), &shared, std::mem::take(&mut batch));
+            }
+        })
+        .map_err(StoreError::engine)?;
+    Ok((Queue { jobs }, thread))
+}
+
+fn run_batch(engine: &dyn Engine, shared: &Shared, mut jobs: Vec<Box<dyn Job>>) {
+    metrics::histogram!("tenantd_store_batch_size").record(jobs.len() as f64);
+    while !jobs.is_empty() {
+        if let Some(reason) = shared.failure() {
+            return finish_all(jobs, &Err(StoreError::Unavailable(reason)));
+        }
+        let mut tx = match engine.begin_write() {
+            Ok(transaction) => WriteTx::new(transaction),
+            Err(error) => {
+                shared.fail(&error);
+                return finish_all(jobs, &Err(StoreError::Unavailable(error.to_string())));
+            }
+        };
+        match run_members(&mut tx, &mut jobs) {
+            Members::Done { changed } => return finish_batch(tx, changed, shared, jobs),
+            Members::FailedAfterWriting(place) => {
+                let failed = jobs.remove(place);
+                let aborted = tx.abort();
+                failed.finish(Ok(()));
+                if let Err(error) = aborted {
+                    shared.fail(&error);
+                }
+            }
+            Members::EngineFailed(error) => {
+                // Nothing of this transaction is on the disk: it was never committed.
+                shared.fail(&error);
+                drop(tx.abort());
+                return finish_all(jobs, &Err(StoreError::Unavailable(error.to_string())));
+            }
+        }
+    }
+}
+
+enum Members {
+    Done { changed: bool },
+    FailedAfterWriting(usize),
+    EngineFailed(StoreError),
+}
+
+fn run_members(tx: &mut WriteTx, jobs: &mut [Box<dyn Job>]) -> Members {
+    let mut changed = false;
+    for (place, job) in jobs.iter_mut().enumerate() {
+        tx.begin_member();
+        let ran = job.run(tx);
+        if let Some(error) = tx.failure() {
+            return Members::EngineFailed(error.clone());
+        }
+        if ran == Ran::Refused && tx.member_is_dirty() {
+            return Members::FailedAfterWriting(place);
+        }
+        changed |= tx.member_is_dirty();
+    }
+    Members::Done { changed }
+}
+
+fn finish_batch(tx: WriteTx, changed: bool, shared: &Shared, jobs: Vec<Box<dyn Job>>) {
+    if !changed {
+        drop(tx.abort());
+        return finish_all(jobs, &Ok(()));
+    }
+    let touched = tx.touched();
+    match tx.commit() {
+        Ok(()) => {
+            shared.committed(touched);
+            finish_all(jobs, &Ok(()));
+        }
+        Err(error) => {
+            shared.fail(&error);
+            finish_all(jobs, &Err(StoreError::OutcomeUnknown(error.to_string())));
+        }
+    }
+}
+
+fn finish_all(jobs: Vec<Box<dyn Job>>, committed: &Result<(), StoreError>) {
+    for job in jobs {
+        job.finish(committed.clone());
+    }
+}

@@ -1,0 +1,69 @@
+//! Logs and metrics. Logs are structured lines on standard output; metrics are rendered for Prometheus on request.
+//! No secret reaches either: secrets are in types that do not print.
+
+use std::sync::{Arc, OnceLock};
+
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use tracing_subscriber::{EnvFilter, Registry, layer::SubscriberExt, reload, util::SubscriberInitExt};
+
+use super::config::{LogFormat, Telemetry};
+
+type FilterHandle = reload::Handle<EnvFilter, Registry>;
+
+/// Sets the log level of the running process.
+#[derive(Clone)]
+pub struct LogControl(Arc<FilterHandle>);
+
+impl std::fmt::Debug for LogControl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("LogControl")
+    }
+}
+
+impl LogControl {
+    pub fn set_level(&self, level: &str) -> Result<(), String> {
+        let filter = EnvFilter::try_new(level).map_err(|error| format!("telemetry.log_level: {error}"))?;
+        self.0.reload(filter).map_err(|error| error.to_string())
+    }
+}
+
+/// Installs the process's log output. Once a process; later calls are an error.
+pub fn install_logs(settings: &Telemetry) -> Result<LogControl, String> {
+    let filter = EnvFilter::try_new(&settings.log_level).map_err(|error| format!("telemetry.log_level: {error}"))?;
+    let (filter, handle) = reload::Layer::new(filter);
+    let registry = tracing_subscriber::registry().with(filter);
+    let installed = match settings.log_format {
+        LogFormat::Text => registry.with(tracing_subscriber::fmt::layer().with_ansi(false)).try_init(),
+        LogFormat::Json => registry.with(tracing_subscriber::fmt::layer().json().flatten_event(true)).try_init(),
+    };
+    installed.map_err(|error| error.to_string())?;
+    Ok(LogControl(Arc::new(handle)))
+}
+
+static METRICS: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
+
+/// Upper bounds of the latency buckets, in seconds.
+const LATENCY_BUCKETS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
+const BATCH_BUCKETS: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
+
+/// The process's metrics recorder, installed on first use. All servers of a process share it.
+pub fn metrics() -> Option<&'static PrometheusHandle> {
+    METRICS
+        .get_or_init(|| {
+            let builder = PrometheusBuilder::new()
+                .set_buckets(&LATENCY_BUCKETS)
+                .and_then(|builder| {
+                    let batch = metrics_exporter_prometheus::Matcher::Full("tenantd_store_batch_size".to_owned());
+                    builder.set_buckets_for_metric(batch, &BATCH_BUCKETS)
+                })
+                .map_err(|error| error.to_string());
+            match builder.and_then(|builder| builder.install_recorder().map_err(|error| error.to_string())) {
+                Ok(handle) => Some(handle),
+                Err(error) => {
+                    tracing::error!(%error, "metrics are not available");
+                    None
+                }
+            }
+        })
+        .as_ref()
+}
