@@ -17,3 +17,7 @@ pub mod telemetry;
 pub mod secrets;
 
 pub mod store;
+pub mod tasks;
+
+pub mod events;
+pub mod http;

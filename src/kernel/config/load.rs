@@ -254,6 +254,9 @@ fn check_ranges(config: &Config) -> Result<(), ConfigError> {
     if config.api_keys.max_expires_days > 36_500 {
         return Err(ConfigError::new("settings", "api_keys.max_expires_days must be at most 36500"));
     }
+    if limits.json_depth > 120 {
+        return Err(ConfigError::new("settings", "limits.json_depth must be at most 120"));
+    }
     if config.tls.certificate_file.is_some() != config.tls.private_key_file.is_some() {
         let problem = "tls.certificate_file and tls.private_key_file go together: set both or neither";
         return Err(ConfigError::new("settings", problem));

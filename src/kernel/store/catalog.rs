@@ -43,14 +43,12 @@ macro_rules! tables {
 tables! {
     /// Format version, installation id, fingerprint of the installation key.
     META "meta";
-    /// One row: the last sequence number of the log.
+    /// Two rows: the last sequence number of the log, and the first that is still kept.
     EVENT_HEAD "event_head";
     /// Segmented: sequence number to event.
     EVENTS "events";
     /// Segmented: tenant and sequence number.
     EVENTS_BY_TENANT "events_by_tenant";
-    /// Segment number to the time of its last event.
-    EVENT_SEGMENTS "event_segments";
     /// Consumer to the last sequence number that it has handled.
     EVENT_CURSORS "event_cursors";
     /// Answers kept for `Idempotency-Key`.

@@ -1,0 +1,98 @@
+//! Who does something, when, and with which randomness. A use case takes an [`Act`] and asks nobody else for any of it.
+//!
+//! A write may run more than once, so the edge makes an [`Intent`] and each run begins anew from it: the same time, the same
+//! ids, the same secrets.
+
+use serde::{Deserialize, Serialize};
+
+use crate::kernel::{
+    access::{Identity, Principal},
+    clock::Timestamp,
+    entropy::{Entropy, Seed},
+    id::{EventId, TenantId},
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ActorKind {
+    User,
+    ApiKey,
+    Workflow,
+    System,
+    Agent,
+}
+
+/// Who changed something.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Actor {
+    pub kind: ActorKind,
+    pub id: String,
+    pub name: String,
+}
+
+impl Actor {
+    /// tenantd itself, by the name of the part that acts.
+    pub fn system(part: &str) -> Self {
+        Self { kind: ActorKind::System, id: "system".to_owned(), name: part.to_owned() }
+    }
+
+    pub fn of(principal: &Principal) -> Self {
+        match &principal.identity {
+            Identity::User { id, name, .. } => Self { kind: ActorKind::User, id: id.to_string(), name: name.clone() },
+            Identity::ApiKey { id, name } => Self { kind: ActorKind::ApiKey, id: id.to_string(), name: name.clone() },
+            Identity::LocalOperator => {
+                Self { kind: ActorKind::System, id: "local_operator".to_owned(), name: "Local operator".to_owned() }
+            }
+        }
+    }
+}
+
+/// What an event was caused by, other than a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cause {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event_id: Option<EventId>,
+}
+
+impl Cause {
+    pub fn is_empty(&self) -> bool {
+        self.event_id.is_none()
+    }
+}
+
+/// What someone is about to do in a tenant.
+#[derive(Clone, Debug)]
+pub struct Intent {
+    pub tenant_id: TenantId,
+    pub now: Timestamp,
+    pub actor: Actor,
+    pub cause: Cause,
+    seed: Seed,
+}
+
+impl Intent {
+    pub fn new(tenant_id: TenantId, now: Timestamp, actor: Actor) -> Self {
+        Self { tenant_id, now, actor, cause: Cause::default(), seed: Seed::from_os() }
+    }
+
+    /// One run of it. Each run draws the same ids.
+    pub fn begin(&self) -> Act {
+        Act {
+            tenant_id: self.tenant_id,
+            now: self.now,
+            actor: self.actor.clone(),
+            cause: self.cause.clone(),
+            entropy: self.seed.stream(),
+        }
+    }
+}
+
+/// One run of an [`Intent`].
+#[derive(Debug)]
+pub struct Act {
+    pub tenant_id: TenantId,
+    pub now: Timestamp,
+    pub actor: Actor,
+    pub cause: Cause,
+    pub entropy: Entropy,
+}

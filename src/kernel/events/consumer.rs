@@ -1,0 +1,111 @@
+//! Readers of the log. A consumer's effects and its cursor commit together, so each event takes effect once: after a crash
+//! it goes on from its cursor. It is woken by the commit of an event and takes no other input.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::log::{Event, head, read_batch};
+use crate::kernel::{
+    store::{Read, Store, StoreError, Table, WriteTx, catalog, codec::Record},
+    tasks::{Done, Task, TaskError},
+};
+
+/// How many events go into one transaction.
+const BATCH: usize = 256;
+
+pub trait Consumer: Send + Sync + 'static {
+    /// Names the durable cursor: never changed once released.
+    fn name(&self) -> &'static str;
+
+    /// Applies the events, in order, within the transaction that moves the cursor. May run more than once before it commits.
+    fn handle(&self, tx: &mut WriteTx, events: &[Event]) -> Result<(), StoreError>;
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Cursor {
+    seq: u64,
+}
+
+impl Record for Cursor {
+    const VERSION: u8 = 1;
+}
+
+static CURSORS: Table<String, Cursor> = Table::new(catalog::EVENT_CURSORS, &[]);
+
+fn cursor(tx: &impl Read, name: &str) -> Result<u64, StoreError> {
+    Ok(CURSORS.get(tx, &name.to_owned())?.map_or(0, |cursor| cursor.seq))
+}
+
+/// The slowest of the named consumers: what retention must leave in place.
+pub(super) fn slowest(tx: &impl Read, names: &[&'static str]) -> Result<Option<u64>, StoreError> {
+    let mut slowest = None;
+    for name in names {
+        let seq = cursor(tx, name)?;
+        slowest = Some(slowest.map_or(seq, |lowest: u64| lowest.min(seq)));
+    }
+    Ok(slowest)
+}
+
+/// Runs a consumer in the background.
+pub struct ConsumerTask<C> {
+    store: Store,
+    consumer: Arc<C>,
+    /// The log's version when this task last looked.
+    seen: AtomicU64,
+}
+
+impl<C> std::fmt::Debug for ConsumerTask<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ConsumerTask")
+    }
+}
+
+impl<C: Consumer> ConsumerTask<C> {
+    pub fn new(store: Store, consumer: C) -> Self {
+        Self { store, consumer: Arc::new(consumer), seen: AtomicU64::new(0) }
+    }
+}
+
+impl<C: Consumer> Task for ConsumerTask<C> {
+    fn name(&self) -> &'static str {
+        self.consumer.name()
+    }
+
+    fn period(&self) -> Duration {
+        Duration::from_mins(1)
+    }
+
+    async fn wake(&self) {
+        self.store.changed(catalog::EVENT_HEAD, self.seen.load(Ordering::SeqCst)).await;
+    }
+
+    async fn activate(&self) -> Result<Done, TaskError> {
+        self.seen.store(self.store.version(catalog::EVENT_HEAD), Ordering::SeqCst);
+        let name = self.consumer.name();
+        let (position, newest, events) = self.store.read(|tx| {
+            let position = cursor(tx, name)?;
+            Ok::<_, StoreError>((position, head(tx)?, read_batch(tx, position, BATCH)?))
+        })?;
+        metrics::gauge!("tenantd_consumer_lag_events", "consumer" => name).set(newest.saturating_sub(position) as f64);
+        let Some(last) = events.last().map(|event| event.seq) else { return Ok(Done::All) };
+        let consumer = self.consumer.clone();
+        self.store
+            .write(move |tx| -> Result<(), StoreError> {
+                // Another run of this consumer may have been faster.
+                if cursor(tx, name)? != position {
+                    return Ok(());
+                }
+                consumer.handle(tx, &events)?;
+                CURSORS.put(tx, &name.to_owned(), &Cursor { seq: last })
+            })
+            .await?;
+        Ok(if last < newest { Done::Some } else { Done::All })
+    }
+}

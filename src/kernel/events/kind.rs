@@ -1,0 +1,74 @@
+//! The kinds of events. Each slice declares its own as constants and lists them in its face; the composition root collects them.
+//! Subscriptions and filters take an exact kind, `area.*` or `*`.
+
+/// A kind of event, and what its `data` holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventKind {
+    /// Such as `ticket.created`.
+    pub name: &'static str,
+    /// One sentence for the catalogue.
+    pub summary: &'static str,
+    /// The member of `data` that holds the record, such as `ticket`.
+    pub subject: &'static str,
+    /// The record's schema in the published document, such as `Ticket`.
+    pub schema: &'static str,
+    /// Whether `data.changes` tells what was changed.
+    pub has_changes: bool,
+}
+
+/// All kinds of the installation.
+#[derive(Clone, Debug, Default)]
+pub struct Kinds(Vec<EventKind>);
+
+/// A text that is neither a kind nor a pattern of kinds.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{given} is no kind of event")]
+pub struct UnknownKind {
+    pub given: String,
+    pub suggestion: Option<String>,
+}
+
+/// Which kinds are wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EventPattern {
+    All,
+    /// Every kind of an area: the text before the dot and star.
+    Area(String),
+    Exact(String),
+}
+
+impl EventPattern {
+    pub fn matches(&self, kind: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Area(area) => kind.strip_prefix(area.as_str()).is_some_and(|rest| rest.starts_with('.')),
+            Self::Exact(name) => kind == name,
+        }
+    }
+}
+
+impl Kinds {
+    pub fn new(kinds: impl IntoIterator<Item = &'static EventKind>) -> Self {
+        let mut kinds: Vec<EventKind> = kinds.into_iter().copied().collect();
+        kinds.sort_by_key(|kind| kind.name);
+        Self(kinds)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &EventKind> {
+        self.0.iter()
+    }
+
+    /// Reads a kind or a pattern; one that no kind matches is refused with the nearest that one does.
+    pub fn parse(&self, text: &str) -> Result<EventPattern, UnknownKind> {
+        let pattern = match (text, text.strip_suffix(".*")) {
+            ("*", _) => EventPattern::All,
+            (_, Some(area)) => EventPattern::Area(area.to_owned()),
+            (exact, None) => EventPattern::Exact(exact.to_owned()),
+        };
+        if self.0.iter().any(|kind| pattern.matches(kind.name)) {
+            return Ok(pattern);
+        }
+        let nearest = self.0.iter().map(|kind| kind.name).min_by_key(|name| strsim::osa_distance(name, text));
+        Err(UnknownKind { given: text.to_owned(), suggestion: nearest.map(str::to_owned) })
+    }
+}

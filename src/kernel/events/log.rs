@@ -1,0 +1,163 @@
+//! The log's tables: appending in the caller's transaction, reading in order, and a tenant's own feed.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    act::Act,
+    envelope::{self, Draft},
+    kind::EventPattern,
+};
+use crate::kernel::{
+    clock::Timestamp,
+    id::{EventId, TenantId},
+    store::{
+        Direction, Flow, Key, KeyRange, Read, SegmentedTable, StoreError, Table, WriteTx, catalog, codec::Record, end_of_segment,
+        segment_of,
+    },
+};
+
+/// An event as it is stored: what readers filter by, and the body as it is sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventRecord {
+    pub id: EventId,
+    pub tenant_id: TenantId,
+    pub kind: String,
+    pub at: Timestamp,
+    pub body: Vec<u8>,
+}
+
+impl Record for EventRecord {
+    const VERSION: u8 = 1;
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Position(u64);
+
+impl Record for Position {
+    const VERSION: u8 = 1;
+}
+
+/// An event with its place in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub seq: u64,
+    pub record: EventRecord,
+}
+
+static HEAD: Table<u8, Position> = Table::new(catalog::EVENT_HEAD, &[]);
+const LAST: u8 = 0;
+const FIRST_KEPT: u8 = 1;
+
+static EVENTS: SegmentedTable = SegmentedTable::new(catalog::EVENTS);
+static BY_TENANT: SegmentedTable = SegmentedTable::new(catalog::EVENTS_BY_TENANT);
+
+/// The entry that leads a tenant's feed to an event.
+#[derive(Debug, Serialize, Deserialize)]
+struct TenantEntry;
+
+impl Record for TenantEntry {
+    const VERSION: u8 = 1;
+}
+
+/// The sequence number of the newest event; zero while there is none.
+pub fn head(tx: &impl Read) -> Result<u64, StoreError> {
+    Ok(HEAD.get(tx, &LAST)?.map_or(0, |position| position.0))
+}
+
+/// The sequence number of the oldest event that retention has left.
+pub(super) fn first_kept(tx: &impl Read) -> Result<u64, StoreError> {
+    Ok(HEAD.get(tx, &FIRST_KEPT)?.map_or(1, |position| position.0))
+}
+
+pub(super) fn drop_segment(tx: &mut WriteTx, segment: u64) -> Result<(), StoreError> {
+    EVENTS.drop_segment(tx, segment)?;
+    BY_TENANT.drop_segment(tx, segment)?;
+    HEAD.put(tx, &FIRST_KEPT, &Position(end_of_segment(segment)))
+}
+
+/// Appends the event to the log, in the transaction of the change that it tells of. Its sequence number.
+pub fn append(tx: &mut WriteTx, act: &mut Act, draft: &Draft) -> Result<u64, StoreError> {
+    let seq = head(tx)? + 1;
+    let id = EventId::new(act.now, &mut act.entropy);
+    let body = envelope::render(act, id, seq, draft).map_err(StoreError::engine)?;
+    let record = EventRecord { id, tenant_id: act.tenant_id, kind: draft.kind.name.to_owned(), at: act.now, body };
+    EVENTS.put(tx, seq, &seq, &record)?;
+    BY_TENANT.put(tx, seq, &(act.tenant_id, seq), &TenantEntry)?;
+    HEAD.put(tx, &LAST, &Position(seq))?;
+    Ok(seq)
+}
+
+/// The events after `after`, in order: at most `limit`, all of one segment.
+pub(super) fn read_batch(tx: &impl Read, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
+    let next = (after + 1).max(first_kept(tx)?);
+    let range = KeyRange { start: std::ops::Bound::Included(next.to_bytes()), end: std::ops::Bound::Unbounded };
+    let mut events = Vec::new();
+    EVENTS.scan(tx, segment_of(next), &range, |seq: u64, record: EventRecord| {
+        events.push(Event { seq, record });
+        Ok(if events.len() < limit { Flow::Continue } else { Flow::Stop })
+    })?;
+    Ok(events)
+}
+
+/// The last event of a segment.
+pub(super) fn last_of_segment(tx: &impl Read, segment: u64) -> Result<Option<EventRecord>, StoreError> {
+    let last = end_of_segment(segment) - 1;
+    EVENTS.get(tx, last, &last)
+}
+
+#[derive(Clone, Debug)]
+pub struct FeedQuery {
+    pub tenant_id: TenantId,
+    /// Events after this one.
+    pub after: u64,
+    /// Empty: every kind.
+    pub patterns: Vec<EventPattern>,
+    pub limit: usize,
+}
+
+/// A part of a tenant's feed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FeedPage {
+    pub events: Vec<Event>,
+    /// Where the next call goes on.
+    pub next_after: u64,
+    /// Whether more may be there already.
+    pub more: bool,
+    /// Whether retention has removed events that the caller has not seen.
+    pub truncated: bool,
+}
+
+/// How many events one call looks at before it answers with what it has.
+const MAX_EXAMINED: usize = 5_000;
+
+/// Reads a tenant's events in order, in bounded time: what does not match the patterns still moves `next_after` on.
+pub fn read_feed(tx: &impl Read, query: &FeedQuery) -> Result<FeedPage, StoreError> {
+    let (head, first) = (head(tx)?, first_kept(tx)?);
+    let truncated = query.after + 1 < first;
+    let mut page = FeedPage { events: Vec::new(), next_after: query.after.max(first - 1), more: false, truncated };
+    let mut examined = 0;
+    while page.next_after < head {
+        let segment = segment_of(page.next_after + 1);
+        let mut seqs = Vec::new();
+        let prefix = query.tenant_id.to_bytes();
+        let range = KeyRange::prefix(&prefix).after(&(query.tenant_id, page.next_after).to_bytes(), Direction::Forward);
+        BY_TENANT.scan(tx, segment, &range, |(_, seq): (TenantId, u64), _: TenantEntry| {
+            seqs.push(seq);
+            Ok(if seqs.len() < MAX_EXAMINED { Flow::Continue } else { Flow::Stop })
+        })?;
+        for seq in seqs {
+            if page.events.len() == query.limit || examined == MAX_EXAMINED {
+                page.more = true;
+                return Ok(page);
+            }
+            examined += 1;
+            page.next_after = seq;
+            let Some(record) = EVENTS.get::<EventRecord>(tx, seq, &seq)? else { continue };
+            if query.patterns.is_empty() || query.patterns.iter().any(|pattern| pattern.matches(&record.kind)) {
+                page.events.push(Event { seq, record });
+            }
+        }
+        page.next_after = (end_of_segment(segment) - 1).min(head).max(page.next_after);
+    }
+    Ok(page)
+}

@@ -1,0 +1,22 @@
+//! The log: every change of state appends its event in its own transaction, under a global sequence number without gaps.
+//!
+//! Webhook dispatch, search, analytics, workflow triggers and audit read the log as [`Consumer`]s with durable cursors; tenants
+//! read their part of it as a feed. **Invariant:** there is no event of a change that did not commit, and no change without its
+//! event. **Invariant:** the stored body is the sent body, byte for byte.
+
+mod act;
+mod consumer;
+mod envelope;
+mod kind;
+mod log;
+mod retention;
+
+pub use act::{Act, Actor, ActorKind, Cause, Intent};
+pub use consumer::{Consumer, ConsumerTask};
+pub use envelope::{Draft, Resource};
+pub use kind::{EventKind, EventPattern, Kinds};
+pub use log::{Event, EventRecord, FeedPage, FeedQuery, append, head, read_feed};
+pub use retention::Retention;
+
+#[cfg(test)]
+mod tests;

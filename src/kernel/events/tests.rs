@@ -1,0 +1,174 @@
+//! The log as its readers see it, on a real store.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::value::RawValue;
+use tokio::sync::watch;
+
+use super::*;
+use crate::kernel::{
+    clock::{Clock, Timestamp},
+    id::TenantId,
+    store::{RedbEngine, Store, StoreError, WriteTx, WriterSettings},
+    tasks::Tasks,
+};
+
+static CREATED: EventKind = EventKind { name: "thing.created", summary: "", subject: "thing", schema: "Thing", has_changes: false };
+static UPDATED: EventKind = EventKind { name: "thing.updated", ..CREATED };
+
+fn store(directory: &tempfile::TempDir) -> Store {
+    let path = directory.path().join("store");
+    let engine = if path.exists() { RedbEngine::open(&path, 1 << 20, None) } else { RedbEngine::create(&path, 1 << 20) };
+    Store::new(engine.unwrap(), WriterSettings { batch_size: 64, queue_length: 64 }).unwrap()
+}
+
+async fn record(store: &Store, tenant: u8, kind: &'static EventKind) -> u64 {
+    let intent = Intent::new(TenantId::from_bytes([tenant; 16]), Timestamp::from_millis(5), Actor::system("test"));
+    store
+        .write(move |tx| {
+            let data = RawValue::from_string("{\"a\":1}".to_owned()).unwrap();
+            let draft = Draft::new(kind, "thing_1".to_owned(), 1, &data, None).unwrap();
+            append(tx, &mut intent.begin(), &draft)
+        })
+        .await
+        .unwrap()
+}
+
+fn query(tenant: u8, after: u64, patterns: Vec<EventPattern>, limit: usize) -> FeedQuery {
+    FeedQuery { tenant_id: TenantId::from_bytes([tenant; 16]), after, patterns, limit }
+}
+
+fn seqs(page: &FeedPage) -> Vec<u64> {
+    page.events.iter().map(|event| event.seq).collect()
+}
+
+#[tokio::test]
+async fn a_feed_holds_its_tenant_s_events_in_order_and_pages() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(&directory);
+    for tenant in [1, 2, 1, 1, 2] {
+        record(&store, tenant, if tenant == 1 { &CREATED } else { &UPDATED }).await;
+    }
+    let read = |query: FeedQuery| store.read(|tx| read_feed(tx, &query)).unwrap();
+    let first = read(query(1, 0, vec![], 2));
+    assert_eq!((seqs(&first), first.next_after, first.more), (vec![1, 3], 3, true));
+    let second = read(query(1, first.next_after, vec![], 2));
+    assert_eq!((seqs(&second), second.next_after, second.more), (vec![4], 5, false));
+    let none = read(query(1, 0, vec![EventPattern::Exact("thing.updated".to_owned())], 2));
+    assert_eq!((seqs(&none), none.next_after), (vec![], 5));
+    let area = read(query(2, 0, vec![EventPattern::Area("thing".to_owned())], 9));
+    assert_eq!(seqs(&area), [2, 5]);
+    let body: serde_json::Value = serde_json::from_slice(&area.events[0].record.body).unwrap();
+    assert_eq!(body["seq"], 2);
+    assert_eq!(body["type"], "thing.updated");
+    assert_eq!(body["data"], serde_json::json!({"thing": {"a": 1}}));
+}
+
+#[tokio::test]
+async fn a_write_that_is_refused_leaves_no_gap() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(&directory);
+    record(&store, 1, &CREATED).await;
+    let intent = Intent::new(TenantId::from_bytes([1; 16]), Timestamp::EPOCH, Actor::system("test"));
+    let refused: Result<(), StoreError> = store
+        .write(move |tx| {
+            let data = RawValue::from_string("{}".to_owned()).unwrap();
+            append(tx, &mut intent.begin(), &Draft::new(&CREATED, "x".to_owned(), 1, &data, None).unwrap())?;
+            Err(StoreError::Engine("refused".to_owned()))
+        })
+        .await;
+    assert!(refused.is_err());
+    assert_eq!(record(&store, 1, &CREATED).await, 2);
+}
+
+/// Counts what it is given and refuses to see an event twice.
+struct Counting {
+    seen: Arc<watch::Sender<u64>>,
+}
+
+impl Consumer for Counting {
+    fn name(&self) -> &'static str {
+        "counting"
+    }
+
+    fn handle(&self, _tx: &mut WriteTx, events: &[Event]) -> Result<(), StoreError> {
+        for event in events {
+            let last = *self.seen.borrow();
+            assert_eq!(event.seq, last + 1, "an event came twice or out of order");
+            self.seen.send_replace(event.seq);
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_consumer_is_woken_by_commits_and_goes_on_after_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let seen = Arc::new(watch::Sender::new(0));
+    for round in 1..=2_u64 {
+        let store = store(&directory);
+        let mut tasks = Tasks::new(Clock::movable(Timestamp::EPOCH));
+        tasks.spawn(ConsumerTask::new(store.clone(), Counting { seen: seen.clone() }));
+        for _ in 0..300 {
+            record(&store, 1, &CREATED).await;
+        }
+        let mut watching = seen.subscribe();
+        watching.wait_for(|seq| *seq == round * 300).await.unwrap();
+        tasks.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn retention_leaves_what_is_young_or_unread() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(&directory);
+    record(&store, 1, &CREATED).await;
+    let clock = Clock::movable(Timestamp::EPOCH);
+    let retention = Retention::new(store.clone(), clock.clone(), 30, vec!["nobody"]);
+    clock.advance(Duration::from_hours(24 * 365));
+    // The only segment is still being written, so it stays whatever its age.
+    assert_eq!(crate::kernel::tasks::Task::activate(&retention).await.unwrap(), crate::kernel::tasks::Done::All);
+    assert_eq!(store.read(|tx| read_feed(tx, &query(1, 0, vec![], 9))).unwrap().events.len(), 1);
+}
+
+#[tokio::test]
+async fn retention_drops_a_full_old_segment_and_the_feed_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(&directory);
+    let intent = Intent::new(TenantId::from_bytes([1; 16]), Timestamp::EPOCH, Actor::system("test"));
+    for _ in 0..17 {
+        let intent = intent.clone();
+        store
+            .write(move |tx| {
+                let mut act = intent.begin();
+                let data = RawValue::from_string("{}".to_owned()).unwrap();
+                let draft = Draft::new(&CREATED, "x".to_owned(), 1, &data, None).unwrap();
+                for _ in 0..4096 {
+                    append(tx, &mut act, &draft)?;
+                }
+                Ok::<_, StoreError>(())
+            })
+            .await
+            .unwrap();
+    }
+    let clock = Clock::movable(Timestamp::EPOCH);
+    clock.advance(Duration::from_hours(24 * 31));
+    let unread = Retention::new(store.clone(), clock.clone(), 30, vec!["nobody"]);
+    assert_eq!(crate::kernel::tasks::Task::activate(&unread).await.unwrap(), crate::kernel::tasks::Done::All);
+    let retention = Retention::new(store.clone(), clock, 30, vec![]);
+    assert_eq!(crate::kernel::tasks::Task::activate(&retention).await.unwrap(), crate::kernel::tasks::Done::Some);
+    assert_eq!(crate::kernel::tasks::Task::activate(&retention).await.unwrap(), crate::kernel::tasks::Done::All);
+    let page = store.read(|tx| read_feed(tx, &query(1, 0, vec![], 1))).unwrap();
+    assert_eq!((seqs(&page), page.truncated), (vec![65_536], true));
+    assert!(store.check(vec![]).await.unwrap().is_clean());
+}
+
+#[test]
+fn an_unknown_kind_is_told_with_the_nearest_one() {
+    let kinds = Kinds::new([&CREATED, &UPDATED]);
+    assert_eq!(kinds.parse("*"), Ok(EventPattern::All));
+    assert_eq!(kinds.parse("thing.*"), Ok(EventPattern::Area("thing".to_owned())));
+    assert_eq!(kinds.parse("thing.create").unwrap_err().suggestion.as_deref(), Some("thing.created"));
+    assert!(kinds.parse("thin.*").is_err());
+    assert!(!EventPattern::Area("thing".to_owned()).matches("things.created"));
+}

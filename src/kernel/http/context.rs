@@ -1,0 +1,99 @@
+//! What is known of a request once the edge has let it through: who, when, which operation, and its checked input. Handlers
+//! get it through the extractors of this folder and pass on only the parts that a service needs.
+
+use std::{
+    net::IpAddr,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use http::{HeaderMap, Method};
+use poem::Request;
+use serde_json::Value;
+
+use super::{idempotency::Idempotency, operations::Operation, problem::Problem};
+use crate::kernel::{
+    access::Principal,
+    clock::Timestamp,
+    events::{Actor, Intent},
+    id::RequestId,
+    secrets::digest,
+};
+
+/// Where a request came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Client {
+    Address(IpAddr),
+    /// The admin socket.
+    Local,
+}
+
+impl Client {
+    pub fn address(self) -> Option<IpAddr> {
+        match self {
+            Self::Address(address) => Some(address),
+            Self::Local => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Local => f.write_str("local"),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct RequestContext {
+    pub request_id: RequestId,
+    pub operation: Arc<Operation>,
+    pub principal: Option<Arc<Principal>>,
+    pub client: Client,
+    /// Whether the connection is TLS.
+    pub secure: bool,
+    pub now: Timestamp,
+    pub method: Method,
+    /// The path and query as the client sent them.
+    pub target: String,
+    pub query: Value,
+    pub base_url: String,
+    pub idempotency: Arc<Idempotency>,
+    /// The checked body; the handler's extractor takes it.
+    pub(super) body: Mutex<Option<Value>>,
+    pub(super) body_digest: Option<[u8; 32]>,
+}
+
+impl RequestContext {
+    pub fn of(request: &Request) -> Result<Arc<Self>, Problem> {
+        let context = request.extensions().get::<Arc<Self>>().cloned();
+        context.ok_or_else(|| Problem::internal("a handler was reached without passing the edge"))
+    }
+
+    pub fn path(&self) -> &str {
+        self.target.split('?').next().unwrap_or_default()
+    }
+
+    pub(super) fn take_body(&self) -> Option<Value> {
+        self.body.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// What the caller is about to do.
+    pub fn intent(&self, principal: &Principal) -> Intent {
+        Intent::new(principal.tenant_id, self.now, Actor::of(principal))
+    }
+
+    /// Tells this request from others with the same idempotency key.
+    pub(super) fn fingerprint(&self) -> [u8; 32] {
+        let mut input = self.target.clone().into_bytes();
+        input.push(0);
+        input.extend_from_slice(&self.body_digest.unwrap_or_default());
+        digest(&input)
+    }
+}
+
+/// The value of a header that is text.
+pub fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}

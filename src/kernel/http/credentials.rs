@@ -1,0 +1,186 @@
+//! The credential that a request carries, and the seam to whoever checks it.
+
+use std::{net::IpAddr, sync::Arc};
+
+use http::HeaderMap;
+
+use super::{
+    context::{Client, header},
+    problem::{Code, Problem},
+};
+use crate::kernel::{access::Principal, clock::Timestamp, secrets::Secret, store::StoreError};
+
+/// The session cookie's name on a TLS listener: `__Host-` makes browsers insist on `Secure`, `Path=/` and no domain.
+pub const SECURE_COOKIE: &str = "__Host-tenantd_session";
+pub const PLAIN_COOKIE: &str = "tenantd_session";
+
+pub fn cookie_name(secure: bool) -> &'static str {
+    if secure { SECURE_COOKIE } else { PLAIN_COOKIE }
+}
+
+#[derive(Clone, Debug)]
+pub enum Credential {
+    Session(Secret),
+    ApiKey(Secret),
+}
+
+/// Why a credential does not let its bearer in.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum AuthError {
+    #[error("the credential is not valid: {0}")]
+    Invalid(&'static str),
+    #[error("the API key has expired")]
+    KeyExpired,
+    #[error("the API key was revoked")]
+    KeyRevoked,
+    #[error("the API key is disabled")]
+    KeyDisabled,
+    #[error("the session has ended")]
+    SessionExpired,
+    #[error("the API key is not allowed from this address")]
+    AddressNotAllowed,
+    #[error("the tenant is suspended")]
+    TenantSuspended,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Turns a credential into an identity. Called on every request, on the async threads: it answers from memory or by point reads.
+pub trait Authenticator: Send + Sync + 'static {
+    fn session(&self, token: &Secret, now: Timestamp) -> Result<Arc<Principal>, AuthError>;
+    fn api_key(&self, key: &Secret, client: Option<IpAddr>, now: Timestamp) -> Result<Arc<Principal>, AuthError>;
+}
+
+impl From<AuthError> for Problem {
+    fn from(error: AuthError) -> Self {
+        let challenge = |problem: Problem| problem.header(http::header::WWW_AUTHENTICATE, "Bearer realm=\"tenantd\"");
+        match error {
+            AuthError::Invalid(detail) => challenge(Self::new(Code::InvalidCredentials, detail)),
+            AuthError::KeyExpired => challenge(Self::plain(Code::KeyExpired)),
+            AuthError::KeyRevoked => challenge(Self::plain(Code::KeyRevoked)),
+            AuthError::KeyDisabled => challenge(Self::plain(Code::KeyDisabled)),
+            AuthError::SessionExpired => challenge(Self::plain(Code::SessionExpired)),
+            AuthError::AddressNotAllowed => Self::plain(Code::IpNotAllowed),
+            AuthError::TenantSuspended => Self::plain(Code::TenantSuspended),
+            AuthError::Store(error) => error.into(),
+        }
+    }
+}
+
+pub fn missing() -> Problem {
+    Problem::plain(Code::MissingCredentials).header(http::header::WWW_AUTHENTICATE, "Bearer realm=\"tenantd\"")
+}
+
+/// Finds the request's credential. A key in a header is meant; a cookie is only ambient, so the key wins.
+pub fn find(headers: &HeaderMap, secure: bool) -> Result<Option<Credential>, Problem> {
+    let unreadable = || Problem::from(AuthError::Invalid("The credential is not readable text."));
+    let text = |name: &str| match headers.get(name) {
+        Some(value) => value.to_str().map(|text| Some(text.trim())).map_err(|_| unreadable()),
+        None => Ok(None),
+    };
+    let bearer = match text("authorization")? {
+        Some(value) => match value.split_once(' ') {
+            Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => Some(token.trim()),
+            _ => return Err(AuthError::Invalid("Use `Authorization: Bearer <API key>`.").into()),
+        },
+        None => None,
+    };
+    let key = match (bearer, text("x-api-key")?) {
+        (Some(bearer), Some(key)) if bearer != key => return Err(Problem::plain(Code::AmbiguousCredentials)),
+        (bearer, key) => bearer.or(key),
+    };
+    if let Some(key) = key {
+        return Ok(Some(Credential::ApiKey(Secret::new(key))));
+    }
+    Ok(cookie(headers, cookie_name(secure)).map(|token| Credential::Session(Secret::new(token))))
+}
+
+/// The value of a cookie.
+pub fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let cookies = headers.get_all(http::header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = cookies.flat_map(|text| text.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(found, _)| *found == name).map(|(_, value)| value)
+}
+
+/// A browser sends a cookie along from any site. What changes something must come from this one; a client that is no browser sends
+/// neither header and passes.
+pub fn check_same_origin(headers: &HeaderMap, base_url: &str) -> Result<(), Problem> {
+    let same = match (header(headers, "sec-fetch-site"), header(headers, "origin")) {
+        (Some(site), _) => matches!(site, "same-origin" | "none"),
+        (None, Some(origin)) => origin.eq_ignore_ascii_case(base_url),
+        (None, None) => true,
+    };
+    if same { Ok(()) } else { Err(Problem::plain(Code::CsrfFailed)) }
+}
+
+/// The address that counts as the client's: the connection's, or what a trusted proxy says.
+pub fn client_address(peer: Client, headers: &HeaderMap, trusted: &[ipnet::IpNet]) -> Client {
+    let Client::Address(mut address) = peer else { return peer };
+    let forwarded: Vec<IpAddr> = headers
+        .get_all("x-forwarded-for")
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|list| list.split(','))
+        .filter_map(|entry| entry.trim().parse().ok())
+        .collect();
+    // From the nearest hop outwards: the first that is no proxy of ours is the client.
+    for hop in forwarded.into_iter().rev() {
+        if !trusted.iter().any(|network| network.contains(&address)) {
+            break;
+        }
+        address = hop;
+    }
+    Client::Address(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (http::HeaderName::from_static(name), value.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn a_key_is_found_in_either_header_and_two_different_ones_are_refused() {
+        let key = |pairs: &[(&'static str, &str)]| match find(&headers(pairs), true) {
+            Ok(Some(Credential::ApiKey(key))) => key.expose().to_owned(),
+            other => format!("{other:?}"),
+        };
+        assert_eq!(key(&[("authorization", "bearer k1")]), "k1");
+        assert_eq!(key(&[("x-api-key", "k2")]), "k2");
+        assert_eq!(key(&[("authorization", "Bearer k1"), ("x-api-key", "k1")]), "k1");
+        assert_eq!(key(&[("authorization", "Bearer k1"), ("cookie", "__Host-tenantd_session=s")]), "k1");
+        let both = find(&headers(&[("authorization", "Bearer k1"), ("x-api-key", "k2")]), true);
+        assert_eq!(both.unwrap_err().code, Code::AmbiguousCredentials);
+        assert_eq!(find(&headers(&[("authorization", "Basic abc")]), true).unwrap_err().code, Code::InvalidCredentials);
+    }
+
+    #[test]
+    fn the_plain_cookie_does_not_count_on_a_secure_listener() {
+        let plain = headers(&[("cookie", "a=b; tenantd_session=s")]);
+        assert!(find(&plain, true).unwrap().is_none());
+        assert!(matches!(find(&plain, false), Ok(Some(Credential::Session(token))) if token.expose() == "s"));
+    }
+
+    #[test]
+    fn only_this_site_and_clients_that_are_no_browser_may_change_something() {
+        let check = |pairs: &[(&'static str, &str)]| check_same_origin(&headers(pairs), "https://ops.example.com").is_ok();
+        assert!(check(&[]));
+        assert!(check(&[("origin", "https://ops.example.com")]));
+        assert!(check(&[("sec-fetch-site", "same-origin"), ("origin", "https://proxy.example")]));
+        assert!(!check(&[("origin", "https://evil.example")]));
+        assert!(!check(&[("origin", "null")]));
+        assert!(!check(&[("sec-fetch-site", "cross-site")]));
+        assert!(!check(&[("sec-fetch-site", "same-site"), ("origin", "https://ops.example.com")]));
+    }
+
+    #[test]
+    fn forwarded_addresses_count_only_behind_a_trusted_proxy() {
+        let trusted: Vec<ipnet::IpNet> = vec!["10.0.0.0/8".parse().unwrap()];
+        let forwarded = headers(&[("x-forwarded-for", "1.1.1.1, 203.0.113.7, 10.0.0.2")]);
+        let from = |peer: &str| client_address(Client::Address(peer.parse().unwrap()), &forwarded, &trusted).to_string();
+        assert_eq!(from("10.0.0.1"), "203.0.113.7");
+        assert_eq!(from("198.51.100.4"), "198.51.100.4");
+    }
+}

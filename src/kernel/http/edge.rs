@@ -1,0 +1,411 @@
+//! The way of a request before and after its handler: name it, find its operation, check who asks and how often, check the
+//! input, call the handler within a time limit, turn whatever went wrong into a problem, and tell logs and metrics.
+//!
+//! The order matters: a credential is checked before the input, so that nobody learns from an error what they may not see, and
+//! the body is read only for a caller who may send it.
+
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use arc_swap::ArcSwap;
+use futures_util::FutureExt;
+use http::{HeaderValue, Method, StatusCode, header};
+use poem::{Endpoint, Request, Response, endpoint::BoxEndpoint};
+use serde_json::Value;
+
+use super::{
+    body::{self, BodyBudget},
+    context::{Client, RequestContext, header as header_text},
+    credentials::{self, Authenticator, Credential},
+    idempotency::Idempotency,
+    json,
+    operations::{Operation, Operations, Route},
+    pages::Pages,
+    problem::{Code, FieldError, Problem},
+    rate::{RateLimits, Standing},
+};
+use crate::kernel::{
+    access::Principal,
+    clock::{Clock, Timestamp},
+    config::{AccessLog, Config, Limits},
+    entropy,
+    id::RequestId,
+    secrets::digest,
+};
+
+/// Settings that a reload changes.
+#[derive(Clone, Debug)]
+pub struct EdgeSettings {
+    pub limits: Limits,
+    pub public_url: Option<String>,
+    pub trusted_proxies: Vec<ipnet::IpNet>,
+    pub access_log: AccessLog,
+}
+
+impl EdgeSettings {
+    pub fn new(config: &Config) -> Self {
+        Self {
+            limits: config.limits.clone(),
+            public_url: config.listen.public_url.as_ref().map(|url| url.trim_end_matches('/').to_owned()),
+            trusted_proxies: config.listen.trusted_proxies.clone(),
+            access_log: config.telemetry.access_log,
+        }
+    }
+}
+
+/// What a listener knows of the connection that a request came over.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer {
+    pub client: Client,
+    pub secure: bool,
+}
+
+/// What the edge is made of.
+#[allow(missing_debug_implementations, reason = "it is taken apart at once; poem endpoints do not print")]
+pub struct EdgeParts {
+    pub api: BoxEndpoint<'static, Response>,
+    pub operations: Operations,
+    pub pages: Pages,
+    pub authenticator: Arc<dyn Authenticator>,
+    /// Who comes over the admin socket; `None` where there is none.
+    pub local_operator: Option<Arc<Principal>>,
+    pub rates: Arc<RateLimits>,
+    pub idempotency: Arc<Idempotency>,
+    pub clock: Clock,
+    pub settings: EdgeSettings,
+}
+
+pub struct Edge {
+    parts: EdgeParts,
+    settings: ArcSwap<EdgeSettings>,
+    budget: BodyBudget,
+}
+
+impl std::fmt::Debug for Edge {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Edge")
+    }
+}
+
+/// What is told of a request when it is over.
+struct Told {
+    operation: Option<Arc<Operation>>,
+    principal: Option<Arc<Principal>>,
+    standing: Option<Standing>,
+}
+
+impl Edge {
+    pub fn new(parts: EdgeParts) -> Self {
+        let settings = ArcSwap::from_pointee(parts.settings.clone());
+        let budget = BodyBudget::new(&parts.settings.limits);
+        Self { parts, settings, budget }
+    }
+
+    pub fn reload(&self, settings: EdgeSettings) {
+        self.settings.store(Arc::new(settings));
+    }
+
+    pub fn settings(&self) -> Arc<EdgeSettings> {
+        self.settings.load_full()
+    }
+
+    /// Answers a request. Never fails: what goes wrong is an answer too.
+    #[allow(clippy::disallowed_methods, reason = "request durations are measured in monotonic time")]
+    pub async fn answer(&self, request: Request, peer: Peer) -> Response {
+        let started = Instant::now();
+        let now = self.parts.clock.now();
+        let request_id = RequestId::from_random(now, entropy::quick_bytes());
+        let settings = self.settings.load_full();
+        let client = credentials::client_address(peer.client, request.headers(), &settings.trusted_proxies);
+        let base_url = base_url(&request, peer, &settings);
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let mut told = Told { operation: None, principal: None, standing: None };
+        let arrival = Arrival { request_id, client, secure: peer.secure, now, base_url: &base_url, settings: &settings };
+        let outcome = AssertUnwindSafe(self.dispatch(request, arrival, &mut told)).catch_unwind().await;
+        let outcome = outcome.unwrap_or_else(|_| Err(Problem::internal("the request panicked").into()));
+        let mut response = match outcome {
+            Ok(response) => response,
+            Err(error) => match into_problem(error) {
+                Ok(problem) => problem_response(&problem, &base_url, &path, request_id),
+                Err(response) => response,
+            },
+        };
+        self.finish(&mut response, request_id, peer, &told);
+        tell(&settings, &method, &path, client, request_id, &told, &response, started.elapsed());
+        response
+    }
+
+    async fn dispatch(&self, mut request: Request, arrival: Arrival<'_>, told: &mut Told) -> poem::Result<Response> {
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let operation = match self.parts.operations.find(&method, &path) {
+            Route::Operation(operation) => operation.clone(),
+            Route::OtherMethods(methods) => return Err(other_method(&methods).into()),
+            Route::Unknown => return self.page(&request, arrival, told).await.map_err(Into::into),
+        };
+        told.operation = Some(operation.clone());
+        let principal = self.admit(&request, &operation, arrival, told)?;
+        check_accept(&request, &operation)?;
+        let query = operation.query.check(&query_pairs(&request)).map_err(query_problem)?;
+        let wait = query.get("wait_seconds").and_then(Value::as_u64).filter(|_| operation.waits).unwrap_or(0);
+        let limit = Duration::from_secs(arrival.settings.limits.request_seconds + wait);
+        let work = async {
+            let (body, body_digest, _budget) = self.body(&mut request, &operation, principal.is_some(), arrival).await?;
+            let context = RequestContext {
+                request_id: arrival.request_id,
+                operation,
+                principal,
+                client: arrival.client,
+                secure: arrival.secure,
+                now: arrival.now,
+                method,
+                target: request.uri().path_and_query().map_or_else(|| path.clone(), ToString::to_string),
+                query,
+                base_url: arrival.base_url.to_owned(),
+                idempotency: self.parts.idempotency.clone(),
+                body: Mutex::new(body),
+                body_digest,
+            };
+            request.extensions_mut().insert(Arc::new(context));
+            self.parts.api.call(request).await
+        };
+        let late = || Problem::unavailable("The request took too long here.", 5);
+        tokio::time::timeout(limit, work).await.map_err(|_| late())?
+    }
+
+    /// Who asks, whether they may, and whether not too often.
+    fn admit(
+        &self,
+        request: &Request,
+        operation: &Operation,
+        arrival: Arrival<'_>,
+        told: &mut Told,
+    ) -> Result<Option<Arc<Principal>>, Problem> {
+        let principal = match operation.need {
+            None => None,
+            Some(_) if arrival.client == Client::Local => self.parts.local_operator.clone(),
+            Some(_) => Some(self.authenticate(request, operation, arrival)?),
+        };
+        told.principal.clone_from(&principal);
+        let standing = self.parts.rates.take(operation.class, principal.as_deref(), arrival.client);
+        told.standing = standing.map_err(|problem| *problem)?;
+        match (operation.need, &principal) {
+            (Some(need), Some(principal)) => need.check(principal)?,
+            (Some(_), None) => return Err(credentials::missing()),
+            (None, _) => {}
+        }
+        Ok(principal)
+    }
+
+    fn authenticate(&self, request: &Request, operation: &Operation, arrival: Arrival<'_>) -> Result<Arc<Principal>, Problem> {
+        match credentials::find(request.headers(), arrival.secure)? {
+            None => Err(credentials::missing()),
+            Some(Credential::ApiKey(key)) => Ok(self.parts.authenticator.api_key(&key, arrival.client.address(), arrival.now)?),
+            Some(Credential::Session(token)) => {
+                let principal = self.parts.authenticator.session(&token, arrival.now)?;
+                if operation.method != Method::GET {
+                    credentials::check_same_origin(request.headers(), arrival.base_url)?;
+                }
+                Ok(principal)
+            }
+        }
+    }
+
+    async fn body(
+        &self,
+        request: &mut Request,
+        operation: &Operation,
+        has_credential: bool,
+        arrival: Arrival<'_>,
+    ) -> Result<(Option<Value>, Option<[u8; 32]>, Option<body::BufferedBody>), Problem> {
+        let Some(schema) = &operation.body else { return Ok((None, None, None)) };
+        let limits = &arrival.settings.limits;
+        let max_bytes = if has_credential { limits.body_bytes } else { limits.public_body_bytes };
+        let content_type = header_text(request.headers(), "content-type").map(str::to_owned);
+        let buffered = body::read(&request.headers().clone(), request.take_body(), max_bytes, limits, &self.budget).await?;
+        if buffered.bytes.is_empty() && !operation.body_required {
+            return Ok((None, None, None));
+        }
+        if !content_type.as_deref().is_some_and(is_json) {
+            return Err(Problem::plain(Code::UnsupportedMediaType));
+        }
+        let value = json::parse(&buffered.bytes, limits.json_depth)
+            .map_err(|error| Problem::new(Code::MalformedJson, format!("The body is not usable JSON: {error}.")))?;
+        schema.check(&value).map_err(Problem::invalid)?;
+        let keyed = request.headers().contains_key("idempotency-key");
+        let body_digest = keyed.then(|| digest(&buffered.bytes));
+        Ok((Some(value), body_digest, Some(buffered)))
+    }
+
+    async fn page(&self, request: &Request, arrival: Arrival<'_>, told: &mut Told) -> Result<Response, Problem> {
+        if self.parts.pages.is_limited(request.uri().path()) {
+            let standing = self.parts.rates.take(super::rate::RateClass::Public, None, arrival.client);
+            told.standing = standing.map_err(|problem| *problem)?;
+        }
+        self.parts.pages.answer(request, arrival.client, arrival.base_url).await
+    }
+
+    fn finish(&self, response: &mut Response, request_id: RequestId, peer: Peer, told: &Told) {
+        let headers = response.headers_mut();
+        if let Ok(value) = HeaderValue::from_str(&request_id.to_string()) {
+            headers.insert("x-request-id", value);
+        }
+        if let Some(standing) = &told.standing {
+            standing.write(headers);
+        }
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache"));
+        if peer.secure {
+            headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
+        }
+    }
+}
+
+/// What is known of a request before it is looked at.
+#[derive(Clone, Copy)]
+struct Arrival<'a> {
+    request_id: RequestId,
+    client: Client,
+    secure: bool,
+    now: Timestamp,
+    base_url: &'a str,
+    settings: &'a EdgeSettings,
+}
+
+fn base_url(request: &Request, peer: Peer, settings: &EdgeSettings) -> String {
+    if let Some(url) = &settings.public_url {
+        return url.clone();
+    }
+    let host = header_text(request.headers(), "host").or_else(|| request.uri().authority().map(http::uri::Authority::as_str));
+    format!("{}://{}", if peer.secure { "https" } else { "http" }, host.unwrap_or("localhost"))
+}
+
+fn query_pairs(request: &Request) -> Vec<(String, String)> {
+    let query = request.uri().query().unwrap_or_default();
+    form_urlencoded::parse(query.as_bytes()).into_owned().collect()
+}
+
+fn query_problem(errors: Vec<FieldError>) -> Problem {
+    let problem = Problem::invalid(errors);
+    if problem.errors.iter().any(|error| error.code == "unknown_parameter") {
+        return Problem { code: Code::UnknownParameter, ..problem };
+    }
+    problem
+}
+
+fn is_json(content_type: &str) -> bool {
+    let media_type = content_type.split(';').next().unwrap_or_default().trim();
+    media_type.eq_ignore_ascii_case("application/json")
+}
+
+fn check_accept(request: &Request, operation: &Operation) -> Result<(), Problem> {
+    let Some(accept) = header_text(request.headers(), "accept") else { return Ok(()) };
+    if operation.produces.is_empty() || accept.trim().is_empty() {
+        return Ok(());
+    }
+    let matches = |range: &str| {
+        let mut parts = range.split(';').map(str::trim);
+        let range = parts.next().unwrap_or_default().to_ascii_lowercase();
+        let refused = parts.any(|part| matches!(part.replace(' ', "").as_str(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000"));
+        let offered = |media_type: &String| {
+            range == "*/*"
+                || *media_type == range
+                || range.strip_suffix("/*").is_some_and(|kind| media_type.split('/').next() == Some(kind))
+        };
+        !refused && operation.produces.iter().any(offered)
+    };
+    if accept.split(',').any(matches) { Ok(()) } else { Err(Problem::plain(Code::NotAcceptable)) }
+}
+
+fn other_method(methods: &[&Method]) -> Problem {
+    let mut allowed: Vec<&str> = methods.iter().map(|method| method.as_str()).collect();
+    if allowed.contains(&"GET") {
+        allowed.push("HEAD");
+    }
+    Problem::plain(Code::MethodNotAllowed).header(header::ALLOW, &allowed.join(", "))
+}
+
+/// Whatever a handler or the framework failed with, as a problem; or the response that it is already.
+fn into_problem(error: poem::Error) -> Result<Problem, Response> {
+    use poem_openapi::error::{ParseParamError, ParsePathError};
+    if error.is_from_response() {
+        return Err(error.into_response());
+    }
+    let error = match error.downcast::<Problem>() {
+        Ok(problem) => return Ok(problem),
+        Err(error) => error,
+    };
+    let parameter = |name: &str, reason: &str| {
+        let reason = reason.split_once("\": ").map_or(reason, |(_, reason)| reason);
+        Problem::invalid(vec![FieldError::parameter(name, "wrong_form", format!("{name}: {reason}"))])
+    };
+    if let Some(bad) = error.downcast_ref::<ParseParamError>() {
+        return Ok(parameter(bad.name, &bad.reason));
+    }
+    if let Some(bad) = error.downcast_ref::<ParsePathError>() {
+        return Ok(parameter(bad.name, &bad.reason));
+    }
+    Ok(match error.status() {
+        StatusCode::NOT_FOUND => Problem::plain(Code::NotFound),
+        StatusCode::METHOD_NOT_ALLOWED => Problem::plain(Code::MethodNotAllowed),
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => Problem::plain(Code::UnsupportedMediaType),
+        StatusCode::PAYLOAD_TOO_LARGE => Problem::plain(Code::PayloadTooLarge),
+        status if status.is_client_error() => Problem::new(Code::MalformedRequest, error.to_string()),
+        _ => Problem::internal(error),
+    })
+}
+
+fn problem_response(problem: &Problem, base_url: &str, path: &str, request_id: RequestId) -> Response {
+    if let Some(cause) = &problem.cause {
+        tracing::error!(%request_id, path, code = problem.code.name(), cause, "a request failed here");
+    }
+    let body = problem.body(base_url, path, &request_id.to_string());
+    let mut response = Response::builder()
+        .status(problem.code.status())
+        .content_type("application/problem+json")
+        .body(serde_json::to_vec(&body).unwrap_or_default());
+    for (name, value) in &problem.headers {
+        response.headers_mut().insert(name, value.clone());
+    }
+    response
+}
+
+#[allow(clippy::too_many_arguments, reason = "a log line has as many fields as it has")]
+fn tell(
+    settings: &EdgeSettings,
+    method: &Method,
+    path: &str,
+    client: Client,
+    request_id: RequestId,
+    told: &Told,
+    response: &Response,
+    took: Duration,
+) {
+    let status = response.status();
+    let operation = told.operation.as_ref().map_or("none", |operation| operation.id.as_str());
+    let class = match status.as_u16() {
+        ..=199 => "1xx",
+        200..=299 => "2xx",
+        300..=399 => "3xx",
+        400..=499 => "4xx",
+        _ => "5xx",
+    };
+    metrics::counter!("tenantd_http_requests_total", "operation" => operation.to_owned(), "status" => class).increment(1);
+    metrics::histogram!("tenantd_http_request_seconds", "operation" => operation.to_owned()).record(took.as_secs_f64());
+    let failed = status.is_client_error() || status.is_server_error();
+    let notable = failed || *method != Method::GET || took > Duration::from_secs(1);
+    let logged = match settings.access_log {
+        AccessLog::All => true,
+        AccessLog::Changes => notable,
+        AccessLog::Errors => failed,
+        AccessLog::None => false,
+    };
+    if logged {
+        let tenant = told.principal.as_ref().map(|principal| principal.tenant_id.to_string()).unwrap_or_default();
+        let millis = took.as_secs_f64() * 1000.0;
+        let status = status.as_u16();
+        tracing::info!(%request_id, %client, tenant, %method, path, operation, status, millis, "request");
+    }
+}

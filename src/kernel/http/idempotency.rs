@@ -1,0 +1,260 @@
+//! `Idempotency-Key`: a repeated request gets the first one's answer. The answer is written in the transaction of the effect, so
+//! after a crash the key tells the truth: either both are there or neither. One-time secrets in an answer are stored sealed.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use http::{HeaderName, HeaderValue, StatusCode};
+use poem::{IntoResponse, Request, RequestBody};
+use poem_openapi::{
+    ApiExtractor, ApiExtractorType, ExtractParamOptions,
+    registry::{MetaParamIn, MetaSchema, MetaSchemaRef},
+};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    context::RequestContext,
+    problem::{Code, FieldError, Place, Problem},
+    reply::{Rendered, Replayable},
+};
+use crate::kernel::{
+    clock::{Clock, Timestamp},
+    events::{Act, Intent},
+    id::TenantId,
+    secrets::{Sealed, SealedPlace, Sealer, Secret, digest},
+    store::{Direction, Flow, Index, Key, KeyRange, Read, Store, StoreError, Table, WriteTx, catalog, codec::Record},
+    tasks::{Done, Task, TaskError},
+};
+
+const KEEP: Duration = Duration::from_hours(24);
+/// How many expired answers one transaction removes.
+const PURGE_BATCH: usize = 500;
+
+type AnswerKey = (TenantId, [u8; 32]);
+
+/// An answer as it is kept.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AnswerRecord {
+    /// Tells whether the repeated request is the same.
+    fingerprint: [u8; 32],
+    expires_at: Timestamp,
+    status: u16,
+    headers: Vec<(String, String)>,
+    body: KeptBody,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum KeptBody {
+    Plain(Vec<u8>),
+    Sealed(Sealed),
+}
+
+impl Record for AnswerRecord {
+    const VERSION: u8 = 1;
+}
+
+static BY_EXPIRY: Index<AnswerKey, AnswerRecord> =
+    Index { table: catalog::IDEMPOTENCY_BY_EXPIRY, unique: false, keys: |_, answer| vec![answer.expires_at.to_bytes()] };
+pub static ANSWERS: Table<AnswerKey, AnswerRecord> = Table::new(catalog::IDEMPOTENCY, &[&BY_EXPIRY]);
+const ANSWER_KEY_LENGTH: usize = 48;
+
+/// Keeps answers, and knows which requests are under way.
+#[derive(Debug)]
+pub struct Idempotency {
+    store: Store,
+    sealer: Sealer,
+    running: Mutex<HashSet<AnswerKey>>,
+}
+
+impl Idempotency {
+    pub fn new(store: Store, sealer: Sealer) -> Self {
+        Self { store, sealer, running: Mutex::new(HashSet::new()) }
+    }
+
+    fn running(&self) -> std::sync::MutexGuard<'_, HashSet<AnswerKey>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn place(key: &AnswerKey) -> SealedPlace<'_> {
+        SealedPlace { tenant: key.0.as_bytes(), table: catalog::IDEMPOTENCY.name(), key: &key.1 }
+    }
+
+    fn replay(&self, key: &AnswerKey, record: AnswerRecord) -> Result<Rendered, Problem> {
+        let (body, secret) = match record.body {
+            KeptBody::Plain(bytes) => (bytes.into(), false),
+            KeptBody::Sealed(sealed) => {
+                let opened = self.sealer.open(Self::place(key), &sealed).map_err(Problem::internal)?;
+                (opened.expose().to_owned().into(), true)
+            }
+        };
+        let kept = record
+            .headers
+            .iter()
+            .filter_map(|(name, value)| Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_str(value).ok()?)));
+        let marker = (HeaderName::from_static("idempotency-replayed"), HeaderValue::from_static("true"));
+        let status = StatusCode::from_u16(record.status).map_err(Problem::internal)?;
+        Ok(Rendered { status, headers: kept.chain([marker]).collect(), body, secret })
+    }
+
+    fn keep(&self, tx: &mut WriteTx, act: &mut Act, claim: &Claim, reply: &Rendered) -> Result<(), StoreError> {
+        let body = if reply.secret {
+            let text = Secret::new(String::from_utf8_lossy(&reply.body));
+            let sealed = self.sealer.seal(Self::place(&claim.key), &text, &mut act.entropy);
+            KeptBody::Sealed(sealed.map_err(StoreError::engine)?)
+        } else {
+            KeptBody::Plain(reply.body.to_vec())
+        };
+        let text = |value: &HeaderValue| value.to_str().unwrap_or_default().to_owned();
+        let record = AnswerRecord {
+            fingerprint: claim.fingerprint,
+            expires_at: act.now + KEEP,
+            status: reply.status.as_u16(),
+            headers: reply.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect(),
+            body,
+        };
+        ANSWERS.put(tx, &claim.key, &record)
+    }
+}
+
+/// The right to run the first request with a key. Dropped, it lets the next one in.
+#[derive(Debug)]
+struct Claim {
+    idempotency: Arc<Idempotency>,
+    key: AnswerKey,
+    fingerprint: [u8; 32],
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.idempotency.running().remove(&self.key);
+    }
+}
+
+/// The header in a handler's signature. The argument must be named `idempotency_key`.
+#[derive(Debug)]
+pub struct IdempotencyKey {
+    claim: Option<Arc<Claim>>,
+    idempotency: Arc<Idempotency>,
+}
+
+impl IdempotencyKey {
+    /// Runs the effect in one transaction and, when a key was given, keeps its answer in the same one.
+    pub async fn run<T, E>(
+        self,
+        intent: Intent,
+        mut effect: impl FnMut(&mut WriteTx, &mut Act) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, Problem>
+    where
+        T: Replayable,
+        E: From<StoreError> + Into<Problem> + Send + 'static,
+    {
+        let Self { claim, idempotency } = self;
+        let inner = idempotency.clone();
+        let written = idempotency.store.write(move |tx| {
+            let mut act = intent.begin();
+            let reply = effect(tx, &mut act)?;
+            if let Some(claim) = &claim {
+                inner.keep(tx, &mut act, claim, reply.rendered())?;
+            }
+            Ok::<T, E>(reply)
+        });
+        written.await.map_err(Into::into)
+    }
+}
+
+fn bad_key() -> Problem {
+    let place = Place::Header("Idempotency-Key".to_owned());
+    Problem::invalid(vec![FieldError::new(place, "wrong_form", "Idempotency-Key must be 1 to 255 visible ASCII characters")])
+}
+
+impl<'a> ApiExtractor<'a> for IdempotencyKey {
+    const TYPES: &'static [ApiExtractorType] = &[ApiExtractorType::Parameter];
+    type ParamType = ();
+    type ParamRawType = ();
+
+    fn param_in() -> Option<MetaParamIn> {
+        Some(MetaParamIn::Header)
+    }
+
+    fn param_schema_ref() -> Option<MetaSchemaRef> {
+        Some(MetaSchemaRef::Inline(Box::new(MetaSchema {
+            min_length: Some(1),
+            max_length: Some(255),
+            pattern: Some("^[!-~]+$".to_owned()),
+            example: Some("create-key-2026-01-31".into()),
+            ..MetaSchema::new("string")
+        })))
+    }
+
+    async fn from_request(request: &'a Request, _body: &mut RequestBody, _options: ExtractParamOptions<()>) -> poem::Result<Self> {
+        let context = RequestContext::of(request)?;
+        let idempotency = context.idempotency.clone();
+        let Some(value) = request.headers().get("idempotency-key") else { return Ok(Self { claim: None, idempotency }) };
+        let key = value.as_bytes();
+        if key.is_empty() || key.len() > 255 || !key.iter().all(u8::is_ascii_graphic) {
+            return Err(bad_key().into());
+        }
+        let principal = context.principal.clone().ok_or_else(|| Problem::plain(Code::MissingCredentials))?;
+        let scope = [&principal.credential()[..], context.method.as_str().as_bytes(), b"\0", context.path().as_bytes(), b"\0", key];
+        let answer_key = (principal.tenant_id, digest(&scope.concat()));
+        if !idempotency.running().insert(answer_key) {
+            return Err(Problem::plain(Code::IdempotencyInProgress).into());
+        }
+        let claim = Claim { idempotency: idempotency.clone(), key: answer_key, fingerprint: context.fingerprint() };
+        let kept = idempotency.store.read(|tx| ANSWERS.get(tx, &answer_key)).map_err(Problem::from)?;
+        match kept {
+            Some(record) if record.expires_at <= context.now => Ok(Self { claim: Some(Arc::new(claim)), idempotency }),
+            Some(record) if record.fingerprint == claim.fingerprint => {
+                let replay = idempotency.replay(&answer_key, record)?;
+                Err(poem::Error::from_response(replay.into_response()))
+            }
+            Some(_) => Err(Problem::plain(Code::IdempotencyKeyReused).into()),
+            None => Ok(Self { claim: Some(Arc::new(claim)), idempotency }),
+        }
+    }
+}
+
+/// Removes kept answers whose day is over.
+#[derive(Debug)]
+pub struct IdempotencyPurge {
+    pub store: Store,
+    pub clock: Clock,
+}
+
+fn expired(tx: &impl Read, now: Timestamp) -> Result<Vec<AnswerKey>, StoreError> {
+    let mut keys = Vec::new();
+    let range = KeyRange { start: std::ops::Bound::Unbounded, end: std::ops::Bound::Excluded(now.to_bytes()) };
+    BY_EXPIRY.scan(tx, &range, Direction::Forward, ANSWER_KEY_LENGTH, |key, _| {
+        keys.push(key);
+        Ok(if keys.len() < PURGE_BATCH { Flow::Continue } else { Flow::Stop })
+    })?;
+    Ok(keys)
+}
+
+impl Task for IdempotencyPurge {
+    fn name(&self) -> &'static str {
+        "idempotency_purge"
+    }
+
+    fn period(&self) -> Duration {
+        Duration::from_mins(10)
+    }
+
+    async fn activate(&self) -> Result<Done, TaskError> {
+        let now = self.clock.now();
+        let removed = self
+            .store
+            .write(move |tx| {
+                let keys = expired(tx, now)?;
+                for key in &keys {
+                    ANSWERS.remove(tx, key)?;
+                }
+                Ok::<_, StoreError>(keys.len())
+            })
+            .await?;
+        Ok(if removed == PURGE_BATCH { Done::Some } else { Done::All })
+    }
+}

@@ -1,0 +1,86 @@
+//! Input in a handler's signature. The edge has checked it against the document already; here it becomes the handler's type.
+
+use poem::{Request, RequestBody};
+use poem_openapi::{
+    ApiExtractor, ApiExtractorType, ExtractParamOptions,
+    registry::{MetaMediaType, MetaParamIn, MetaRequest, MetaSchemaRef, Registry},
+    types::{ParseFromJSON, Type},
+};
+use serde_json::{Value, json};
+
+use super::{
+    context::RequestContext,
+    problem::{FieldError, Problem},
+};
+
+/// A JSON body. With `REQUIRED` false a missing one counts as `{}`.
+#[derive(Debug)]
+pub struct Body<T, const REQUIRED: bool = true>(pub T);
+
+pub type OptionalBody<T> = Body<T, false>;
+
+impl<'a, T: ParseFromJSON, const REQUIRED: bool> ApiExtractor<'a> for Body<T, REQUIRED> {
+    const TYPES: &'static [ApiExtractorType] = &[ApiExtractorType::RequestObject];
+    type ParamType = ();
+    type ParamRawType = ();
+
+    fn register(registry: &mut Registry) {
+        T::register(registry);
+    }
+
+    fn request_meta() -> Option<MetaRequest> {
+        let content = vec![MetaMediaType { content_type: "application/json", schema: T::schema_ref() }];
+        Some(MetaRequest { description: None, content, required: REQUIRED })
+    }
+
+    async fn from_request(request: &'a Request, _body: &mut RequestBody, _options: ExtractParamOptions<()>) -> poem::Result<Self> {
+        let body = RequestContext::of(request)?.take_body().unwrap_or_else(|| json!({}));
+        parse::<T>(body).map(Self)
+    }
+}
+
+/// The query, as an object with a field a parameter. The argument must be named `query`.
+#[derive(Debug)]
+pub struct Filter<T>(pub T);
+
+impl<'a, T: ParseFromJSON + Type> ApiExtractor<'a> for Filter<T> {
+    const TYPES: &'static [ApiExtractorType] = &[ApiExtractorType::Parameter];
+    type ParamType = ();
+    type ParamRawType = ();
+
+    fn register(registry: &mut Registry) {
+        T::register(registry);
+    }
+
+    fn param_in() -> Option<MetaParamIn> {
+        Some(MetaParamIn::Query)
+    }
+
+    fn param_schema_ref() -> Option<MetaSchemaRef> {
+        Some(T::schema_ref())
+    }
+
+    async fn from_request(request: &'a Request, _body: &mut RequestBody, _options: ExtractParamOptions<()>) -> poem::Result<Self> {
+        parse::<T>(RequestContext::of(request)?.query.clone()).map(Self)
+    }
+}
+
+/// What the schema lets pass can still be no value of the type, such as an id with a digit too many.
+fn parse<T: ParseFromJSON>(value: Value) -> poem::Result<T> {
+    T::parse_from_json(Some(value)).map_err(|error| {
+        let message = error.into_message();
+        Problem::invalid(vec![FieldError::pointer("", "not_valid", message)]).into()
+    })
+}
+
+/// An operation on one record that can be named in the query or in the body: exactly one id comes out.
+pub fn target<T: Copy + PartialEq>(in_query: Option<T>, in_body: Option<T>) -> Result<T, Problem> {
+    match (in_query, in_body) {
+        (Some(query), Some(body)) if query != body => Err(Problem::plain(super::problem::Code::IdMismatch)),
+        (Some(id), _) | (None, Some(id)) => Ok(id),
+        (None, None) => {
+            let error = FieldError::parameter("id", "required", "name the record: as ?id=, or as id in the body");
+            Err(Problem::invalid(vec![error]))
+        }
+    }
+}

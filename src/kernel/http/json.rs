@@ -1,0 +1,113 @@
+//! Reads JSON strictly: what serde_json would let pass and a caller would not notice, is an error here. A repeated member is
+//! refused (the last one would win silently), and so is nesting beyond the limit, which must stay below serde_json's own of 128.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+/// Reads all of `bytes` as one JSON value. The error is for the caller.
+pub fn parse(bytes: &[u8], max_depth: usize) -> Result<Value, String> {
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let value = Strict { depth_left: max_depth }.deserialize(&mut deserializer).map_err(|error| error.to_string())?;
+    deserializer.end().map_err(|error| error.to_string())?;
+    Ok(value)
+}
+
+#[derive(Clone, Copy)]
+struct Strict {
+    depth_left: usize,
+}
+
+impl Strict {
+    fn deeper<E: Error>(self) -> Result<Self, E> {
+        let depth_left = self.depth_left.checked_sub(1).ok_or_else(|| E::custom("the value is nested too deeply"))?;
+        Ok(Self { depth_left })
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Strict {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("the number is out of range"))
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let inner = self.deeper()?;
+        let mut array = Vec::new();
+        while let Some(item) = items.next_element_seed(inner)? {
+            array.push(item);
+        }
+        Ok(Value::Array(array))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let inner = self.deeper()?;
+        let mut object = Map::new();
+        while let Some(name) = members.next_key::<String>()? {
+            let value = members.next_value_seed(inner)?;
+            if object.insert(name.clone(), value).is_some() {
+                return Err(A::Error::custom(format!("the member {name:?} is given twice")));
+            }
+        }
+        Ok(Value::Object(object))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn json_reads_as_serde_json_reads_it() {
+        for text in ["null", "true", "-5", "18446744073709551615", "1.5", "\"a\\u00e9\"", "[1,[2]]", "{\"a\":{\"b\":[]}}"] {
+            assert_eq!(parse(text.as_bytes(), 8), serde_json::from_str(text).map_err(|error| error.to_string()), "{text}");
+        }
+        assert_eq!(parse(b" {\"a\" : 1} ", 8), Ok(json!({"a": 1})));
+    }
+
+    #[test]
+    fn what_would_pass_unnoticed_is_refused() {
+        for text in ["", "{", "{\"a\":1,\"a\":2}", "[[[[1]]]]", "1 2", "{\"a\":1}x", "nul", "\"\u{1}\"", "01", "1e999"] {
+            assert!(parse(text.as_bytes(), 3).is_err(), "{text}");
+        }
+        assert!(parse(&[b'"', 0xff, b'"'], 3).is_err());
+        let bomb = "[".repeat(1_000_000);
+        assert!(parse(bomb.as_bytes(), 64).unwrap_err().contains("nested too deeply"));
+    }
+}

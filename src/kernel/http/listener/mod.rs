@@ -1,0 +1,168 @@
+//! Listeners: TCP with or without TLS, and the admin socket. We terminate TLS ourselves, so we are the edge of the network, and
+//! every limit that a proxy would give us is kept here: connections in all and by address, handshake, headers, idleness.
+
+mod connection;
+mod gate;
+
+use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+
+use tokio::{
+    net::{TcpListener, UnixListener},
+    sync::watch,
+    task::JoinHandle,
+};
+use tokio_rustls::TlsAcceptor;
+
+use super::{
+    context::Client,
+    edge::{Edge, Peer},
+};
+use connection::ConnectionSettings;
+use gate::Gate;
+
+/// How far a stop has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+enum Phase {
+    Serving,
+    /// No new connections; those that are open finish their request.
+    Draining,
+    /// The rest is cut off.
+    Closing,
+}
+
+/// All listeners of a server.
+#[derive(Debug)]
+pub struct Listeners {
+    edge: Arc<Edge>,
+    gate: Arc<Gate>,
+    phase: watch::Sender<Phase>,
+    loops: Vec<JoinHandle<()>>,
+}
+
+/// After an error such as too many open files, accepting pauses instead of spinning.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+const BACKLOG: u32 = 1024;
+
+impl Listeners {
+    pub fn new(edge: Arc<Edge>) -> Self {
+        let limits = &edge.settings().limits;
+        let gate = Arc::new(Gate::new(limits.connections, limits.connections_per_address));
+        Self { edge, gate, phase: watch::Sender::new(Phase::Serving), loops: Vec::new() }
+    }
+
+    /// Binds `address` and serves on it. The address in use, with its port.
+    pub fn serve_tcp(&mut self, address: SocketAddr, tls: Option<rustls::ServerConfig>) -> io::Result<SocketAddr> {
+        let socket = if address.is_ipv6() { tokio::net::TcpSocket::new_v6() } else { tokio::net::TcpSocket::new_v4() }?;
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        let listener = socket.listen(BACKLOG)?;
+        let bound = listener.local_addr()?;
+        let acceptor = tls.map(|config| TlsAcceptor::from(Arc::new(config)));
+        let (edge, gate, phase) = (self.edge.clone(), self.gate.clone(), self.phase.subscribe());
+        self.loops.push(tokio::spawn(accept_tcp(listener, acceptor, edge, gate, phase)));
+        Ok(bound)
+    }
+
+    /// Serves the admin socket. Only this process's user can open it.
+    pub fn serve_unix(&mut self, path: &Path) -> io::Result<()> {
+        use std::os::unix::fs::PermissionsExt;
+        // The data directory is locked by this process, so a socket that is there is a leftover.
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let listener = UnixListener::bind(path)?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+        let (edge, gate, phase) = (self.edge.clone(), self.gate.clone(), self.phase.subscribe());
+        self.loops.push(tokio::spawn(accept_unix(listener, edge, gate, phase)));
+        Ok(())
+    }
+
+    /// Answers everything on `address` with a redirect to the same path over HTTPS.
+    pub fn serve_redirect(&mut self, address: SocketAddr, https_port: u16) -> io::Result<SocketAddr> {
+        let listener = std::net::TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let listener = TcpListener::from_std(listener)?;
+        let bound = listener.local_addr()?;
+        let (gate, phase) = (self.gate.clone(), self.phase.subscribe());
+        let settings = ConnectionSettings::new(&self.edge.settings().limits);
+        self.loops.push(tokio::spawn(connection::accept_redirect(listener, https_port, settings, gate, phase)));
+        Ok(bound)
+    }
+
+    /// Stops accepting, lets requests under way finish within `patience`, then cuts off the rest.
+    pub async fn shutdown(self, patience: Duration) {
+        self.phase.send_replace(Phase::Draining);
+        for accepting in self.loops {
+            drop(accepting.await);
+        }
+        if tokio::time::timeout(patience, self.gate.emptied()).await.is_err() {
+            tracing::warn!(connections = self.gate.open(), "cutting off connections that did not finish in time");
+            self.phase.send_replace(Phase::Closing);
+            drop(tokio::time::timeout(Duration::from_secs(2), self.gate.emptied()).await);
+        }
+    }
+}
+
+async fn accept_tcp(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    edge: Arc<Edge>,
+    gate: Arc<Gate>,
+    mut phase: watch::Receiver<Phase>,
+) {
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = phase.wait_for(|phase| *phase >= Phase::Draining) => return,
+        };
+        let (stream, remote) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let Some(pass) = gate.enter(Some(remote.ip())) else {
+            metrics::counter!("tenantd_connections_refused_total").increment(1);
+            continue;
+        };
+        // Answers are small and written at once; waiting to fill a packet only delays them.
+        drop(stream.set_nodelay(true));
+        let peer = Peer { client: Client::Address(remote.ip().to_canonical()), secure: tls.is_some() };
+        let settings = ConnectionSettings::new(&edge.settings().limits);
+        let (edge, tls, phase) = (edge.clone(), tls.clone(), phase.clone());
+        tokio::spawn(async move {
+            match tls {
+                None => connection::serve(stream, edge, peer, settings, pass, phase).await,
+                Some(tls) => match tokio::time::timeout(settings.handshake, tls.accept(stream)).await {
+                    Ok(Ok(stream)) => connection::serve(stream, edge, peer, settings, pass, phase).await,
+                    Ok(Err(error)) => tracing::debug!(%error, %remote, "the TLS handshake failed"),
+                    Err(_) => tracing::debug!(%remote, "the TLS handshake took too long"),
+                },
+            }
+        });
+    }
+}
+
+async fn accept_unix(listener: UnixListener, edge: Arc<Edge>, gate: Arc<Gate>, mut phase: watch::Receiver<Phase>) {
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = phase.wait_for(|phase| *phase >= Phase::Draining) => return,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let Some(pass) = gate.enter(None) else { continue };
+                let peer = Peer { client: Client::Local, secure: false };
+                let settings = ConnectionSettings::new(&edge.settings().limits);
+                tokio::spawn(connection::serve(stream, edge.clone(), peer, settings, pass, phase.clone()));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "an admin connection could not be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! The HTTP edge: listeners and their limits, the way of a request, errors, paging, preconditions, idempotency, rate limits, and
+//! the published document. With the `api` folders of the slices the only place that names poem.
+//!
+//! **Invariant:** no input is ignored silently: what the published document does not declare is refused.
+
+mod body;
+pub mod context;
+pub mod credentials;
+pub mod edge;
+pub mod idempotency;
+pub mod input;
+pub mod json;
+pub mod listener;
+pub mod need;
+pub mod openapi;
+pub mod operations;
+pub mod page;
+pub mod pages;
+pub mod precondition;
+pub mod problem;
+pub mod rate;
+pub mod reply;
+mod schema;
+pub mod tls;
+pub mod wire;

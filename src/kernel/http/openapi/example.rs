@@ -1,0 +1,66 @@
+//! An example for every body: taken from the schema where it has one, put together from its parts where it has not.
+
+use serde_json::{Map, Value, json};
+
+use super::super::schema::resolve;
+
+/// How deep an example is put together; no schema of ours nests further.
+const MAX_DEPTH: usize = 12;
+
+pub(super) fn fill(operation: &mut Map<String, Value>, components: &Value) {
+    let body = operation.get_mut("requestBody").into_iter();
+    body.for_each(|body| fill_content(body, components));
+    let responses = operation.get_mut("responses").and_then(Value::as_object_mut).into_iter().flatten();
+    responses.for_each(|(_, response)| fill_content(response, components));
+}
+
+fn fill_content(holder: &mut Value, components: &Value) {
+    let content = holder.get_mut("content").and_then(Value::as_object_mut).into_iter().flatten();
+    for (media_type, media) in content {
+        let Some(media) = media.as_object_mut() else { continue };
+        if media_type.ends_with("json")
+            && !media.contains_key("example")
+            && let Some(schema) = media.get("schema")
+        {
+            let example = of(schema, components, 0);
+            media.insert("example".to_owned(), example);
+        }
+    }
+}
+
+/// A value that the schema allows.
+pub(super) fn of(schema: &Value, components: &Value, depth: usize) -> Value {
+    let schema = resolve(schema, components);
+    if let Some(given) = schema.get("examples").and_then(|examples| examples.get(0)).or_else(|| schema.get("default")) {
+        return given.clone();
+    }
+    if let Some(first) = schema.get("enum").and_then(|options| options.get(0)) {
+        return first.clone();
+    }
+    if let Some(first) = ["anyOf", "oneOf", "allOf"].iter().find_map(|word| schema.get(*word)?.get(0)) {
+        return of(first, components, depth + 1);
+    }
+    let kind = match schema.get("type") {
+        Some(Value::Array(kinds)) => kinds.first().and_then(Value::as_str).unwrap_or_default(),
+        Some(Value::String(kind)) => kind,
+        _ => "object",
+    };
+    match kind {
+        "object" if depth < MAX_DEPTH => {
+            let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+            Value::Object(properties.map(|(name, part)| (name.clone(), of(part, components, depth + 1))).collect())
+        }
+        "array" if depth < MAX_DEPTH => {
+            schema.get("items").map_or_else(|| json!([]), |items| json!([of(items, components, depth + 1)]))
+        }
+        "object" => json!({}),
+        "array" => json!([]),
+        "integer" | "number" => schema.get("minimum").cloned().unwrap_or_else(|| json!(1)),
+        "boolean" => json!(true),
+        _ => match schema.get("format").and_then(Value::as_str) {
+            Some("date-time") => json!("2026-01-31T09:30:00.000Z"),
+            Some("email") => json!("ada@example.com"),
+            _ => json!("text"),
+        },
+    }
+}

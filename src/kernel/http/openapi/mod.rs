@@ -1,0 +1,87 @@
+//! The published document. poem-openapi derives a draft of it from the handlers' signatures; this folder turns the draft into what
+//! we publish: OpenAPI 3.1, full paths, media types without a charset, every status, an example for every body.
+//!
+//! **Invariant:** the published document is what input is checked against (`operations`), so it cannot drift from the server.
+
+mod example;
+mod normalize;
+mod responses;
+
+use serde_json::{Map, Value, json};
+
+/// The draft names what an operation needs by one of these in front of its security requirement.
+pub const NEED_PREFIX: &str = "need:";
+
+/// A query as one object in a handler's signature; the document lists its fields as parameters.
+pub const QUERY_PARAMETER: &str = "query";
+
+/// What the document says about itself.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
+    pub title: &'static str,
+    pub version: &'static str,
+    pub description: &'static str,
+}
+
+/// Turns poem-openapi's draft into the published document.
+pub fn publish(draft: &str, about: About) -> Result<Value, String> {
+    let mut document: Value = serde_json::from_str(draft).map_err(|error| error.to_string())?;
+    let mut components = document.get_mut("components").map(Value::take).unwrap_or_else(|| json!({}));
+    normalize::schema_tree(&mut components);
+    let mut paths = document.get_mut("paths").map(Value::take).unwrap_or_else(|| json!({}));
+    normalize::schema_tree(&mut paths);
+    for (path, operation) in operations_mut(&mut paths) {
+        normalize::operation(&path, operation, &components)?;
+        responses::complete(&path, operation, &components);
+    }
+    normalize::close_inputs(&paths, &mut components);
+    for (_, operation) in operations_mut(&mut paths) {
+        example::fill(operation, &components);
+    }
+    responses::add_components(&mut components);
+    add_security_schemes(&mut components);
+    normalize::drop_unused(&paths, &mut components);
+    let tags = document.get_mut("tags").map(Value::take).unwrap_or_else(|| json!([]));
+    Ok(json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": about.title,
+            "version": about.version,
+            "description": about.description,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+            "contact": {"name": "The operator of this installation", "url": "/documentation/"},
+        },
+        "servers": [{"url": "/", "description": "This installation"}],
+        "tags": tags,
+        "paths": paths,
+        "components": components,
+    }))
+}
+
+/// Every operation of `paths` with the path that it is under.
+fn operations_mut(paths: &mut Value) -> Vec<(String, &mut Map<String, Value>)> {
+    let paths = paths.as_object_mut().into_iter().flatten();
+    let operations = paths.flat_map(|(path, methods)| {
+        let methods = methods.as_object_mut().into_iter().flatten();
+        methods.filter_map(move |(_, operation)| operation.as_object_mut().map(|operation| (path.clone(), operation)))
+    });
+    operations.collect()
+}
+
+fn add_security_schemes(components: &mut Value) {
+    if let Some(components) = components.as_object_mut() {
+        components.insert(
+            "securitySchemes".to_owned(),
+            json!({
+                "bearer": {"type": "http", "scheme": "bearer", "description": "An API key: `Authorization: Bearer tck_live_…`."},
+                "api_key": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "An API key in a header of its own."},
+                "session": {
+                    "type": "apiKey",
+                    "in": "cookie",
+                    "name": "__Host-tenantd_session",
+                    "description": "The cookie of a signed-in person. Its name is `tenantd_session` where the listener is plain HTTP.",
+                },
+            }),
+        );
+    }
+}

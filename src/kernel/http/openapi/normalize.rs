@@ -1,0 +1,226 @@
+//! From OpenAPI 3.0 as poem-openapi writes it to 3.1 as we publish it.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use super::{super::schema::resolve, NEED_PREFIX, QUERY_PARAMETER};
+
+/// Header parameters as handlers name their arguments, and as HTTP names them.
+const HEADER_NAMES: [(&str, &str); 3] =
+    [("if_match", "If-Match"), ("if_none_match", "If-None-Match"), ("idempotency_key", "Idempotency-Key")];
+
+/// Rewrites all schemas below `value`: null as a type, bounds as numbers, references without a wrapper, no noise.
+pub(super) fn schema_tree(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(schema_tree),
+        Value::Object(object) => {
+            object.values_mut().for_each(schema_tree);
+            object.retain(|name, value| !(name == "deprecated" && *value == Value::Bool(false)));
+            unwrap_reference(object);
+            allow_null(object);
+            exclusive_bound(object, "minimum", "exclusiveMinimum");
+            exclusive_bound(object, "maximum", "exclusiveMaximum");
+            whole_bounds(object);
+            let is_schema = object.contains_key("type") || object.contains_key("$ref");
+            if is_schema && let Some(example) = object.remove("example") {
+                object.insert("examples".to_owned(), json!([example]));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// `allOf: [reference, annotations]` is a 3.0 crutch: in 3.1 annotations stand beside the reference.
+fn unwrap_reference(object: &mut Map<String, Value>) {
+    let Some(Value::Array(parts)) = object.get("allOf") else { return };
+    let reference = parts.first().and_then(|part| part.get("$ref")).cloned();
+    let (Some(reference), true) = (reference, parts.len() == 2) else { return };
+    let annotations = parts.get(1).and_then(Value::as_object).cloned().unwrap_or_default();
+    object.remove("allOf");
+    object.extend(annotations);
+    object.insert("$ref".to_owned(), reference);
+}
+
+fn allow_null(object: &mut Map<String, Value>) {
+    if object.remove("nullable") != Some(Value::Bool(true)) {
+        return;
+    }
+    if let Some(Value::String(kind)) = object.get("type").cloned() {
+        object.insert("type".to_owned(), json!([kind, "null"]));
+    } else if let Some(reference) = object.remove("$ref") {
+        object.insert("anyOf".to_owned(), json!([{"$ref": reference}, {"type": "null"}]));
+    }
+    if let Some(Value::Array(options)) = object.get_mut("enum") {
+        options.push(Value::Null);
+    }
+}
+
+fn exclusive_bound(object: &mut Map<String, Value>, bound: &str, exclusive: &str) {
+    match object.get(exclusive) {
+        Some(Value::Bool(true)) => {
+            if let Some(limit) = object.remove(bound) {
+                object.insert(exclusive.to_owned(), limit);
+            }
+        }
+        Some(Value::Bool(false)) => drop(object.remove(exclusive)),
+        _ => {}
+    }
+}
+
+/// poem-openapi keeps bounds as floating point: `1.0` is published as `1`.
+fn whole_bounds(object: &mut Map<String, Value>) {
+    for name in ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"] {
+        let whole = object.get(name).and_then(Value::as_f64).filter(|limit| limit.fract() == 0.0 && limit.abs() < 9e15);
+        if let Some(limit) = whole {
+            #[allow(clippy::cast_possible_truncation, reason = "whole and below 2^53, as checked above")]
+            object.insert(name.to_owned(), json!(limit as i64));
+        }
+    }
+}
+
+pub(super) fn operation(path: &str, operation: &mut Map<String, Value>, components: &Value) -> Result<(), String> {
+    security(path, operation)?;
+    parameters(operation, components);
+    let bodies = operation.get_mut("requestBody").into_iter().flat_map(|body| body.get_mut("content"));
+    bodies.for_each(strip_charset);
+    let responses = operation.get_mut("responses").and_then(Value::as_object_mut).into_iter().flatten();
+    for (_, response) in responses {
+        if let Some(content) = response.get_mut("content") {
+            strip_charset(content);
+        }
+    }
+    Ok(())
+}
+
+/// `need:scope:x` of the draft becomes a requirement of any of our schemes, with the scope as its role.
+fn security(path: &str, operation: &mut Map<String, Value>) -> Result<(), String> {
+    let requirements = operation.remove("security").unwrap_or_else(|| json!([]));
+    let names = requirements.as_array().into_iter().flatten().filter_map(Value::as_object).flat_map(|names| names.keys());
+    let needs: Vec<&str> = names.filter_map(|name| name.strip_prefix(NEED_PREFIX)).collect();
+    match needs.as_slice() {
+        [] => operation.insert("security".to_owned(), json!([])),
+        [need] => {
+            let roles: Vec<&str> = need.strip_prefix("scope:").into_iter().collect();
+            operation.insert("x-need".to_owned(), json!(need));
+            operation.insert("security".to_owned(), json!([{"bearer": roles}, {"api_key": roles}, {"session": roles}]))
+        }
+        _ => return Err(format!("an operation of {path} names more than one need")),
+    };
+    Ok(())
+}
+
+fn parameters(operation: &mut Map<String, Value>, components: &Value) {
+    let Some(Value::Array(draft)) = operation.remove("parameters") else { return };
+    let mut published = Vec::new();
+    for mut parameter in draft {
+        let place = parameter.get("in").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let name = parameter.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let schema = parameter.get("schema").cloned().unwrap_or_default();
+        if place == "query" && name == QUERY_PARAMETER {
+            published.extend(expand_query(resolve(&schema, components), components));
+            continue;
+        }
+        if let Some(parameter) = parameter.as_object_mut() {
+            parameter.remove("explode");
+            if let Some((_, header)) = HEADER_NAMES.iter().find(|(argument, _)| place == "header" && name == *argument) {
+                parameter.insert("name".to_owned(), json!(header));
+            }
+            lift_description(parameter);
+        }
+        published.push(parameter);
+    }
+    if !published.is_empty() {
+        operation.insert("parameters".to_owned(), Value::Array(published));
+    }
+}
+
+fn expand_query(schema: &Value, components: &Value) -> Vec<Value> {
+    let required: BTreeSet<&str> =
+        schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+    let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    let parameter = |(name, schema): (&String, &Value)| {
+        let mut parameter = Map::new();
+        parameter.insert("name".to_owned(), json!(name));
+        parameter.insert("in".to_owned(), json!("query"));
+        parameter.insert("required".to_owned(), json!(required.contains(name.as_str())));
+        if resolve(schema, components).get("type") == Some(&json!("array")) {
+            parameter.insert("style".to_owned(), json!("form"));
+            parameter.insert("explode".to_owned(), json!(false));
+        }
+        parameter.insert("schema".to_owned(), schema.clone());
+        lift_description(&mut parameter);
+        Value::Object(parameter)
+    };
+    properties.map(parameter).collect()
+}
+
+/// A parameter is described beside its schema, not inside of it.
+fn lift_description(parameter: &mut Map<String, Value>) {
+    let inner = parameter.get_mut("schema").and_then(Value::as_object_mut).and_then(|schema| schema.remove("description"));
+    if let Some(description) = inner
+        && !parameter.contains_key("description")
+    {
+        parameter.insert("description".to_owned(), description);
+    }
+}
+
+fn strip_charset(content: &mut Value) {
+    if let Some(content) = content.as_object_mut() {
+        let types: Vec<(String, Value)> = std::mem::take(content).into_iter().collect();
+        content
+            .extend(types.into_iter().map(|(name, value)| (name.split(';').next().unwrap_or_default().trim().to_owned(), value)));
+    }
+}
+
+/// Objects that clients send hold nothing but what is declared.
+pub(super) fn close_inputs(paths: &Value, components: &mut Value) {
+    let mut open: Vec<String> = Vec::new();
+    let mut seen = BTreeSet::new();
+    let operations = paths.as_object().into_iter().flatten().flat_map(|(_, methods)| methods.as_object().into_iter().flatten());
+    operations.filter_map(|(_, operation)| operation.get("requestBody")).for_each(|body| references(body, &mut open));
+    while let Some(name) = open.pop() {
+        if !seen.insert(name.clone()) {
+            continue;
+        }
+        let Some(schema) = components.get_mut("schemas").and_then(|schemas| schemas.get_mut(&name)) else { continue };
+        references(schema, &mut open);
+        if let Some(schema) = schema.as_object_mut()
+            && schema.get("type") == Some(&json!("object"))
+            && !schema.contains_key("additionalProperties")
+        {
+            schema.insert("additionalProperties".to_owned(), json!(false));
+        }
+    }
+}
+
+/// The names of the schemas that `value` refers to.
+fn references(value: &Value, out: &mut Vec<String>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| references(item, out)),
+        Value::Object(object) => {
+            if let Some(name) = object.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next()) {
+                out.push(name.to_owned());
+            }
+            object.values().for_each(|item| references(item, out));
+        }
+        _ => {}
+    }
+}
+
+pub(super) fn drop_unused(paths: &Value, components: &mut Value) {
+    let mut open = Vec::new();
+    references(paths, &mut open);
+    references(components.get("responses").unwrap_or(&Value::Null), &mut open);
+    let mut used = BTreeSet::new();
+    while let Some(name) = open.pop() {
+        if used.insert(name.clone())
+            && let Some(schema) = components.get("schemas").and_then(|schemas| schemas.get(&name))
+        {
+            references(schema, &mut open);
+        }
+    }
+    if let Some(Value::Object(schemas)) = components.get_mut("schemas") {
+        schemas.retain(|name, _| used.contains(name));
+    }
+}

@@ -1,0 +1,155 @@
+//! Every status that an operation can answer with. What follows from its shape (a body, a credential, an id, a precondition) is
+//! added here once, so that no handler has to list it.
+
+use serde_json::{Map, Value, json};
+
+use super::super::problem::Code;
+
+/// A problem response of the document: its name, its status, and the code of its example.
+struct Shared {
+    name: &'static str,
+    status: u16,
+    code: Code,
+}
+
+const SHARED: [Shared; 14] = [
+    Shared { name: "BadRequest", status: 400, code: Code::UnknownParameter },
+    Shared { name: "Unauthorized", status: 401, code: Code::MissingCredentials },
+    Shared { name: "Forbidden", status: 403, code: Code::InsufficientScope },
+    Shared { name: "NotFound", status: 404, code: Code::NotFound },
+    Shared { name: "NotAcceptable", status: 406, code: Code::NotAcceptable },
+    Shared { name: "RequestTimeout", status: 408, code: Code::RequestTimeout },
+    Shared { name: "Conflict", status: 409, code: Code::AlreadyExists },
+    Shared { name: "PreconditionFailed", status: 412, code: Code::VersionConflict },
+    Shared { name: "PayloadTooLarge", status: 413, code: Code::PayloadTooLarge },
+    Shared { name: "UnsupportedMediaType", status: 415, code: Code::UnsupportedMediaType },
+    Shared { name: "UnprocessableContent", status: 422, code: Code::ValidationFailed },
+    Shared { name: "TooManyRequests", status: 429, code: Code::RateLimited },
+    Shared { name: "InternalError", status: 500, code: Code::InternalError },
+    Shared { name: "Unavailable", status: 503, code: Code::Unavailable },
+];
+
+pub(super) fn complete(path: &str, operation: &mut Map<String, Value>, _components: &Value) {
+    let has_body = operation.contains_key("requestBody");
+    let secured = operation.contains_key("x-need");
+    let parameters: Vec<(String, String)> = operation
+        .get("parameters")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .map(|parameter| {
+            let text = |name: &str| parameter.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+            (text("in"), text("name"))
+        })
+        .collect();
+    let header = |wanted: &str| parameters.iter().any(|(place, name)| place == "header" && name == wanted);
+    let names_record = path.contains('{') || parameters.iter().any(|(_, name)| name == "id");
+    let applies = |status: u16| match status {
+        401 | 403 => secured,
+        404 => names_record,
+        408 | 413 | 415 => has_body,
+        409 => header("Idempotency-Key") || (names_record && has_body),
+        412 => header("If-Match"),
+        _ => true,
+    };
+    let Some(responses) = operation.get_mut("responses").and_then(Value::as_object_mut) else { return };
+    for shared in SHARED.iter().filter(|shared| applies(shared.status)) {
+        let reference = json!({"$ref": format!("#/components/responses/{}", shared.name)});
+        responses.entry(shared.status.to_string()).or_insert(reference);
+    }
+    for (status, response) in responses {
+        if let Some(response) = response.as_object_mut()
+            && response.get("description") == Some(&json!(""))
+        {
+            response.insert("description".to_owned(), json!(default_description(status)));
+        }
+    }
+}
+
+fn default_description(status: &str) -> &'static str {
+    match status {
+        "200" => "The answer.",
+        "201" => "Created.",
+        "204" => "Done; there is nothing to say.",
+        "304" => "Not changed since the version that `If-None-Match` names.",
+        _ => "See the problem's code.",
+    }
+}
+
+pub(super) fn add_components(components: &mut Value) {
+    let Some(components) = components.as_object_mut() else { return };
+    let responses: Map<String, Value> = SHARED.iter().map(|shared| (shared.name.to_owned(), response(shared))).collect();
+    components.insert("responses".to_owned(), Value::Object(responses));
+    let schemas = components.entry("schemas").or_insert_with(|| json!({}));
+    if let Some(schemas) = schemas.as_object_mut() {
+        schemas.insert("Problem".to_owned(), problem_schema());
+        schemas.insert("FieldError".to_owned(), field_error_schema());
+    }
+}
+
+fn response(shared: &Shared) -> Value {
+    let mut headers = json!({"X-Request-Id": {"description": "Names this request in the logs.", "schema": {"type": "string"}}});
+    if let Some(headers) = headers.as_object_mut() {
+        if matches!(shared.status, 429 | 503) {
+            let retry = json!({"description": "Seconds to wait.", "schema": {"type": "integer", "minimum": 0}});
+            headers.insert("Retry-After".to_owned(), retry);
+        }
+        if shared.status == 401 {
+            let challenge = json!({"description": "How to authenticate.", "schema": {"type": "string"}});
+            headers.insert("WWW-Authenticate".to_owned(), challenge);
+        }
+    }
+    let codes: Vec<String> =
+        Code::ALL.iter().filter(|code| code.status().as_u16() == shared.status).map(|code| format!("`{}`", code.name())).collect();
+    json!({
+        "description": format!("{}. Codes: {}.", shared.code.title(), codes.join(", ")),
+        "headers": headers,
+        "content": {"application/problem+json": {
+            "schema": {"$ref": "#/components/schemas/Problem"},
+            "example": super::super::problem::Problem::plain(shared.code).body(
+                "https://ops.example.com",
+                "/api/admin/api-keys",
+                "req_01k9z7w3v5e8g9m2n4p6r8t0x1",
+            ),
+        }},
+    })
+}
+
+fn problem_schema() -> Value {
+    let codes: Vec<&str> = Code::ALL.iter().map(|code| code.name()).collect();
+    json!({
+        "type": "object",
+        "description": "An error (RFC 9457).",
+        "required": ["type", "title", "status", "code", "detail", "instance", "request_id"],
+        "properties": {
+            "type": {"type": "string", "description": "The code's place in the documentation."},
+            "title": {"type": "string", "description": "The code in words."},
+            "status": {"type": "integer", "description": "The HTTP status."},
+            "code": {"type": "string", "enum": codes, "description": "Stable: decide by this."},
+            "detail": {"type": "string", "description": "What went wrong this time, and what to do."},
+            "instance": {"type": "string", "description": "The path of the request."},
+            "request_id": {"type": "string", "description": "Names this request in the logs."},
+            "errors": {"type": "array", "items": {"$ref": "#/components/schemas/FieldError"}, "description": "All that is wrong with the input."},
+            "required_scopes": {"type": "array", "items": {"type": "string"}, "description": "Scopes of which the key needs one."},
+            "current_version": {"type": "integer", "description": "The record's version now."},
+            "retry_after_seconds": {"type": "integer", "description": "How long to wait."},
+        },
+    })
+}
+
+fn field_error_schema() -> Value {
+    json!({
+        "type": "object",
+        "description": "One thing that is wrong with the input. Exactly one of pointer, parameter and header says where.",
+        "required": ["code", "message"],
+        "properties": {
+            "pointer": {"type": "string", "description": "A JSON pointer into the body."},
+            "parameter": {"type": "string", "description": "A parameter of the query or the path."},
+            "header": {"type": "string", "description": "A header."},
+            "code": {"type": "string", "description": "What is wrong, in one word."},
+            "message": {"type": "string", "description": "What is wrong, in a sentence."},
+            "allowed": {"type": "array", "items": {"type": "string"}, "description": "The values that are allowed."},
+            "suggestion": {"type": "string", "description": "What was probably meant."},
+        },
+    })
+}

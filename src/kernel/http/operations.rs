@@ -1,0 +1,113 @@
+//! The operations of the published document as a routing table: what a request means, what it needs, and what its input must
+//! look like, before any handler runs.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::{
+    need::Need,
+    rate::RateClass,
+    schema::{BodySchema, QuerySchema},
+};
+
+/// One operation of the document.
+#[derive(Debug)]
+pub struct Operation {
+    pub id: String,
+    pub method: Method,
+    /// The path as the document writes it: a label for logs and metrics that has no ids in it.
+    pub path: String,
+    /// What the caller must be; `None` for a public operation.
+    pub need: Option<Need>,
+    pub class: RateClass,
+    pub query: QuerySchema,
+    pub body: Option<BodySchema>,
+    pub body_required: bool,
+    /// The media types that it answers with.
+    pub produces: Vec<String>,
+    /// Whether a request may wait for something to happen, by its parameter `wait_seconds`.
+    pub waits: bool,
+}
+
+/// What a path and a method lead to.
+#[derive(Debug)]
+pub enum Route<'a> {
+    Operation(&'a Arc<Operation>),
+    /// The path exists, with these methods.
+    OtherMethods(Vec<&'a Method>),
+    Unknown,
+}
+
+#[derive(Debug)]
+pub struct Operations {
+    routes: matchit::Router<BTreeMap<String, Arc<Operation>>>,
+}
+
+impl Operations {
+    /// Reads the operations of a document. `classify` says under which rate limit an operation falls.
+    pub fn compile(document: &Value, classify: impl Fn(&Method, &str, bool) -> RateClass) -> Result<Self, String> {
+        let components = document.get("components").cloned().unwrap_or_else(|| json!({}));
+        let mut routes = matchit::Router::new();
+        for (path, methods) in document.get("paths").and_then(Value::as_object).into_iter().flatten() {
+            let mut operations = BTreeMap::new();
+            for (method, operation) in methods.as_object().into_iter().flatten() {
+                let operation = compile_operation(path, method, operation, &components, &classify)?;
+                operations.insert(operation.method.to_string(), Arc::new(operation));
+            }
+            routes.insert(path.as_str(), operations).map_err(|error| error.to_string())?;
+        }
+        Ok(Self { routes })
+    }
+
+    pub fn find(&self, method: &Method, path: &str) -> Route<'_> {
+        let Ok(found) = self.routes.at(path) else { return Route::Unknown };
+        // A HEAD is answered as the GET is, without the body.
+        let wanted = if method == Method::HEAD { "GET" } else { method.as_str() };
+        match found.value.get(wanted) {
+            Some(operation) => Route::Operation(operation),
+            None => Route::OtherMethods(found.value.values().map(|operation| &operation.method).collect()),
+        }
+    }
+}
+
+fn compile_operation(
+    path: &str,
+    method: &str,
+    operation: &Value,
+    components: &Value,
+    classify: &impl Fn(&Method, &str, bool) -> RateClass,
+) -> Result<Operation, String> {
+    let fail = |problem: String| format!("{method} {path}: {problem}");
+    let method: Method = method.to_uppercase().parse().map_err(|_| fail("not a method".to_owned()))?;
+    let need = match operation.get("x-need").and_then(Value::as_str) {
+        Some(text) => Some(Need::parse(text).ok_or_else(|| fail(format!("unknown need {text}")))?),
+        None => None,
+    };
+    let parameters: Vec<Value> = operation
+        .get("parameters")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter(|parameter| parameter.get("in") == Some(&json!("query")))
+        .cloned()
+        .collect();
+    let body = operation.get("requestBody");
+    let body_schema = body.and_then(|body| body.get("content")?.get("application/json")?.get("schema"));
+    let produces = operation.get("responses").and_then(Value::as_object).into_iter().flatten();
+    let produces =
+        produces.filter_map(|(_, response)| response.get("content")?.as_object()).flat_map(|content| content.keys().cloned());
+    Ok(Operation {
+        id: operation.get("operationId").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        class: classify(&method, path, need.is_some()),
+        path: path.to_owned(),
+        need,
+        waits: parameters.iter().any(|parameter| parameter.get("name") == Some(&json!("wait_seconds"))),
+        query: QuerySchema::new(&parameters, components).map_err(fail)?,
+        body: body_schema.map(|schema| BodySchema::new(schema, components)).transpose().map_err(fail)?,
+        body_required: body.is_some_and(|body| body.get("required") == Some(&Value::Bool(true))),
+        produces: produces.collect(),
+        method,
+    })
+}

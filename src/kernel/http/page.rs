@@ -1,0 +1,134 @@
+//! Pages: a bounded number of records and an opaque cursor that continues. A cursor holds the position in the index and a
+//! fingerprint of the query, so it works only with the filters and the sort that it was made for. It does not expire: it
+//! names a key, and keys keep their order.
+
+use data_encoding::BASE64URL_NOPAD;
+use poem_openapi::Object;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{
+    context::RequestContext,
+    problem::{Code, Problem},
+};
+use crate::kernel::secrets::digest;
+
+pub const DEFAULT_LIMIT: u32 = 50;
+const FINGERPRINT_LENGTH: usize = 8;
+/// Parameters that choose a part of the result and not the result.
+const PAGE_PARAMETERS: [&str; 3] = ["limit", "cursor", "include_total"];
+
+/// The paging parameters that every list takes.
+#[derive(Clone, Debug, Object)]
+pub struct PageQuery {
+    /// How many records to return.
+    #[oai(validator(minimum(value = "1"), maximum(value = "200")))]
+    pub limit: Option<u32>,
+    /// Where to continue: `next_cursor` of the page before, with the same filters and sort.
+    pub cursor: Option<String>,
+    /// Also count all records that match. Exact, and therefore slower.
+    pub include_total: Option<bool>,
+}
+
+/// Which part of a list was asked for.
+#[derive(Clone, Debug)]
+pub struct PageRequest {
+    pub limit: usize,
+    /// The position behind which to continue.
+    pub after: Option<Vec<u8>>,
+    pub include_total: bool,
+    fingerprint: [u8; FINGERPRINT_LENGTH],
+    target: String,
+}
+
+/// A list's place in the whole.
+#[derive(Clone, Debug, Serialize, Object)]
+#[oai(read_only_all)]
+pub struct Page {
+    /// The limit in force.
+    pub limit: u32,
+    /// Continues the list; absent on its last page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+    /// How many records match in all; only with `include_total=true`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
+    #[serde(skip)]
+    #[oai(skip)]
+    pub(super) link: Option<String>,
+}
+
+impl PageRequest {
+    pub fn new(context: &RequestContext, query: &PageQuery) -> Result<Self, Problem> {
+        let fingerprint = fingerprint(context);
+        let after = query.cursor.as_deref().map(|cursor| open_cursor(cursor, fingerprint)).transpose()?;
+        Ok(Self {
+            limit: query.limit.unwrap_or(DEFAULT_LIMIT) as usize,
+            after,
+            include_total: query.include_total.unwrap_or(false),
+            fingerprint,
+            target: context.target.clone(),
+        })
+    }
+
+    /// The page that ends at `last`, when there is more behind it.
+    pub fn page(&self, last: Option<Vec<u8>>, total: Option<u64>) -> Page {
+        let next_cursor = last.map(|position| {
+            let mut bytes = self.fingerprint.to_vec();
+            bytes.extend_from_slice(&position);
+            BASE64URL_NOPAD.encode(&bytes)
+        });
+        let link = next_cursor.as_deref().map(|cursor| format!("<{}>; rel=\"next\"", with_cursor(&self.target, cursor)));
+        Page { limit: u32::try_from(self.limit).unwrap_or(u32::MAX), next_cursor, total, link }
+    }
+}
+
+fn fingerprint(context: &RequestContext) -> [u8; FINGERPRINT_LENGTH] {
+    let mut filters: Vec<(&String, &Value)> =
+        context.query.as_object().into_iter().flatten().filter(|(name, _)| !PAGE_PARAMETERS.contains(&name.as_str())).collect();
+    filters.sort_by_key(|(name, _)| *name);
+    let mut input = context.operation.id.clone();
+    for (name, value) in filters {
+        input.push_str(&format!("\n{name}={value}"));
+    }
+    digest(input.as_bytes()).first_chunk().copied().unwrap_or_default()
+}
+
+fn open_cursor(cursor: &str, fingerprint: [u8; FINGERPRINT_LENGTH]) -> Result<Vec<u8>, Problem> {
+    let mismatch = || Problem::plain(Code::CursorMismatch);
+    let bytes = BASE64URL_NOPAD.decode(cursor.as_bytes()).map_err(|_| mismatch())?;
+    let (found, position) = bytes.split_first_chunk::<FINGERPRINT_LENGTH>().ok_or_else(mismatch)?;
+    if *found == fingerprint { Ok(position.to_vec()) } else { Err(mismatch()) }
+}
+
+fn with_cursor(target: &str, cursor: &str) -> String {
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let kept = query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("cursor="));
+    let pairs: Vec<String> = kept.map(str::to_owned).chain([format!("cursor={cursor}")]).collect();
+    format!("{path}?{}", pairs.join("&"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_opens_only_under_its_own_query() {
+        let request = PageRequest {
+            limit: 5,
+            after: None,
+            include_total: false,
+            fingerprint: [1; 8],
+            target: "/api/x?limit=5&cursor=old&status=a".to_owned(),
+        };
+        let page = request.page(Some(vec![9, 9]), None);
+        let cursor = page.next_cursor.unwrap();
+        assert_eq!(open_cursor(&cursor, [1; 8]).unwrap(), [9, 9]);
+        assert_eq!(open_cursor(&cursor, [2; 8]).unwrap_err().code, Code::CursorMismatch);
+        for broken in ["", "x", "!!!!", &cursor[..4]] {
+            assert_eq!(open_cursor(broken, [1; 8]).unwrap_err().code, Code::CursorMismatch, "{broken}");
+        }
+        assert_eq!(page.link.unwrap(), format!("</api/x?limit=5&status=a&cursor={cursor}>; rel=\"next\""));
+        assert!(request.page(None, None).next_cursor.is_none());
+    }
+}

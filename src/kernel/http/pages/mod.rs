@@ -1,0 +1,273 @@
+//! What the server tells people and probes outside of the API: the documentation, the rate limits, the changelog, the status, health
+//! and metrics. All of it is made from the running binary, and nothing is loaded from another host.
+
+mod layout;
+mod reference;
+mod status;
+
+use std::{net::IpAddr, sync::Arc};
+
+use http::{Method, StatusCode, header};
+use poem::{Request, Response};
+use serde_json::{Value, json};
+
+use super::{
+    context::{Client, header as header_text},
+    problem::{Code, Problem},
+    rate::{RateClass, RateLimits},
+};
+use crate::kernel::{
+    access::Scope,
+    clock::{Clock, Timestamp},
+    events::Kinds,
+    secrets::{Secret, digest},
+    store::Store,
+    tasks::TaskBoard,
+    telemetry,
+};
+use layout::{Html, escape};
+
+const CHANGELOG: &str = include_str!("../../../../CHANGELOG.md");
+
+/// What the pages are made from.
+#[derive(Debug)]
+pub struct PageSources {
+    pub document: Arc<Value>,
+    pub kinds: Kinds,
+    pub rates: Arc<RateLimits>,
+    pub board: TaskBoard,
+    pub store: Store,
+    pub clock: Clock,
+    pub started_at: Timestamp,
+    /// What `/metrics` wants from clients that are not on this host.
+    pub metrics_token: Option<Secret>,
+}
+
+#[derive(Debug)]
+pub struct Pages {
+    sources: PageSources,
+    document_bytes: bytes::Bytes,
+    document_etag: String,
+    reference: String,
+}
+
+const DOCUMENT_PATH: &str = "/api/openapi.json";
+const PATHS: [&str; 9] = [
+    "/",
+    "/api/rate-limits/",
+    "/documentation/",
+    "/documentation/errors/",
+    "/documentation/events/",
+    "/documentation/scopes/",
+    "/documentation/changelog/",
+    "/status/",
+    DOCUMENT_PATH,
+];
+const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+
+impl Pages {
+    pub fn new(sources: PageSources) -> Self {
+        let document_bytes: bytes::Bytes = serde_json::to_vec(sources.document.as_ref()).unwrap_or_default().into();
+        let fingerprint = digest(&document_bytes);
+        let document_etag = format!("\"{}\"", data_encoding::HEXLOWER.encode(fingerprint.get(..12).unwrap_or_default()));
+        let reference = reference::render(&sources.document);
+        Self { sources, document_bytes, document_etag, reference }
+    }
+
+    /// Probes are not counted against a rate limit: a monitor must not lock itself out.
+    pub fn is_limited(&self, path: &str) -> bool {
+        !PROBES.contains(&path)
+    }
+
+    pub async fn answer(&self, request: &Request, client: Client, base_url: &str) -> Result<Response, Problem> {
+        let path = request.uri().path();
+        let known = PATHS.contains(&path) || PROBES.contains(&path);
+        if !known {
+            return self.redirect_or_missing(path);
+        }
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return Err(Problem::plain(Code::MethodNotAllowed).header(header::ALLOW, "GET, HEAD"));
+        }
+        let as_json = wants_json(request);
+        match path {
+            "/" => Ok(redirect("/documentation/")),
+            DOCUMENT_PATH => Ok(self.document(request)),
+            "/api/rate-limits/" => Ok(self.rate_limits(as_json)),
+            "/documentation/" => Ok(html(self.reference.clone())),
+            "/documentation/errors/" => Ok(errors(as_json)),
+            "/documentation/events/" => Ok(self.events(as_json)),
+            "/documentation/scopes/" => Ok(scopes(as_json)),
+            "/documentation/changelog/" => Ok(changelog(as_json)),
+            "/status/" => Ok(status::page(&self.sources, as_json)),
+            "/healthz" => Ok(json_response(StatusCode::OK, &json!({"status": "alive"}))),
+            "/readyz" => Ok(status::ready(&self.sources)),
+            "/metrics" => self.metrics(request, client),
+            _ => Err(Problem::new(Code::NotFound, format!("There is nothing at {base_url}{path}."))),
+        }
+    }
+
+    /// A page's path without its slash leads to the page.
+    fn redirect_or_missing(&self, path: &str) -> Result<Response, Problem> {
+        let with_slash = format!("{path}/");
+        if PATHS.contains(&with_slash.as_str()) {
+            return Ok(redirect(&with_slash));
+        }
+        Err(Problem::new(Code::NotFound, format!("There is nothing at {path}; the API is described at /documentation/.")))
+    }
+
+    fn document(&self, request: &Request) -> Response {
+        let known = header_text(request.headers(), "if-none-match").is_some_and(|tags| tags.contains(&self.document_etag));
+        let response = Response::builder()
+            .header(header::ETAG, &self.document_etag)
+            .header(header::CACHE_CONTROL, "public, max-age=300")
+            .header(header::ACCESS_CONTROL_ALLOW_ORIGIN, "*");
+        if known {
+            return response.status(StatusCode::NOT_MODIFIED).finish();
+        }
+        response.content_type("application/json").body(self.document_bytes.clone())
+    }
+
+    fn rate_limits(&self, as_json: bool) -> Response {
+        let settings = self.sources.rates.settings();
+        let rows: Vec<(RateClass, &str, u32)> = vec![
+            (RateClass::Read, "credential", settings.read.credential),
+            (RateClass::Read, "tenant", settings.read.tenant),
+            (RateClass::Search, "credential", settings.search.credential),
+            (RateClass::Search, "tenant", settings.search.tenant),
+            (RateClass::Report, "credential", settings.report.credential),
+            (RateClass::Report, "tenant", settings.report.tenant),
+            (RateClass::Write, "credential", settings.write.credential),
+            (RateClass::Write, "tenant", settings.write.tenant),
+            (RateClass::Provision, "credential", settings.provision.credential),
+            (RateClass::Provision, "tenant", settings.provision.tenant),
+            (RateClass::SignIn, "address", settings.sign_in_per_address),
+            (RateClass::Public, "address", settings.public_per_address),
+        ];
+        if as_json {
+            let limits: Vec<Value> = rows
+                .iter()
+                .map(|(class, per, limit)| json!({"class": class.name(), "per": per, "requests_per_minute": limit}))
+                .collect();
+            return json_response(StatusCode::OK, &json!({"enabled": settings.enabled, "limits": limits}));
+        }
+        let mut page = Html::new("Rate limits");
+        page.paragraph(if settings.enabled {
+            "Requests a minute, counted in buckets that fill evenly. Each class counts for the credential and for its whole tenant; without a credential, for the client's address. A request that finds its bucket empty gets 429 with Retry-After."
+        } else {
+            "Rate limits are switched off on this installation."
+        });
+        page.paragraph("Every answer tells where you stand: RateLimit-Policy, RateLimit, X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset (seconds until the bucket is full).");
+        page.table(
+            &["class", "what", "counted per", "requests a minute"],
+            rows.iter().map(|(class, per, limit)| {
+                vec![class.name().to_owned(), class.description().to_owned(), (*per).to_owned(), limit.to_string()]
+            }),
+        );
+        html(page.finish())
+    }
+
+    fn events(&self, as_json: bool) -> Response {
+        if as_json {
+            let kinds: Vec<Value> =
+                self.sources.kinds.iter().map(|kind| json!({"type": kind.name, "summary": kind.summary})).collect();
+            return json_response(StatusCode::OK, &json!({"data": kinds}));
+        }
+        let mut page = Html::new("Events");
+        page.paragraph("Every change is an event in the tenant's feed, GET /api/events. GET /api/events/catalog has a JSON Schema and an example of each kind.");
+        page.table(&["type", "when"], self.sources.kinds.iter().map(|kind| vec![kind.name.to_owned(), kind.summary.to_owned()]));
+        html(page.finish())
+    }
+
+    fn metrics(&self, request: &Request, client: Client) -> Result<Response, Problem> {
+        let local = match client {
+            Client::Local => true,
+            Client::Address(address) => is_loopback(address),
+        };
+        let bearer = header_text(request.headers(), "authorization").and_then(|value| value.strip_prefix("Bearer "));
+        let authorized = match (&self.sources.metrics_token, bearer) {
+            // Comparing digests takes the same time wherever the texts differ.
+            (Some(token), Some(given)) => digest(token.expose().as_bytes()) == digest(given.as_bytes()),
+            _ => false,
+        };
+        if !(local || authorized) {
+            return Err(super::credentials::missing());
+        }
+        metrics::gauge!("tenantd_store_oldest_read_seconds").set(self.sources.store.oldest_read_millis() as f64 / 1000.0);
+        let rendered = telemetry::metrics().map(metrics_exporter_prometheus::PrometheusHandle::render).unwrap_or_default();
+        Ok(Response::builder().content_type("text/plain; version=0.0.4").body(rendered))
+    }
+}
+
+fn is_loopback(address: IpAddr) -> bool {
+    address.to_canonical().is_loopback()
+}
+
+fn wants_json(request: &Request) -> bool {
+    header_text(request.headers(), "accept")
+        .is_some_and(|accept| accept.contains("application/json") && !accept.contains("text/html"))
+}
+
+fn redirect(path: &str) -> Response {
+    Response::builder().status(StatusCode::PERMANENT_REDIRECT).header(header::LOCATION, path).finish()
+}
+
+fn html(body: String) -> Response {
+    Response::builder()
+        .content_type("text/html; charset=utf-8")
+        .header(
+            header::CONTENT_SECURITY_POLICY,
+            "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'",
+        )
+        .header(header::REFERRER_POLICY, "no-referrer")
+        .body(body)
+}
+
+fn json_response(status: StatusCode, value: &Value) -> Response {
+    Response::builder().status(status).content_type("application/json").body(value.to_string())
+}
+
+fn errors(as_json: bool) -> Response {
+    if as_json {
+        let codes: Vec<Value> = Code::ALL
+            .iter()
+            .map(|code| json!({"code": code.name(), "status": code.status().as_u16(), "title": code.title(), "remedy": code.remedy()}))
+            .collect();
+        return json_response(StatusCode::OK, &json!({"data": codes}));
+    }
+    let mut page = Html::new("Error codes");
+    page.paragraph("Every error is application/problem+json (RFC 9457). Decide by `code`: it is stable. The request_id names the request in the operator's logs.");
+    for code in Code::ALL {
+        page.raw(&format!(
+            "<section id=\"{}\"><h2>{} <small>{}</small></h2><p>{}. {}</p></section>",
+            code.name().replace('_', "-"),
+            escape(code.name()),
+            code.status().as_u16(),
+            escape(code.title()),
+            escape(code.remedy())
+        ));
+    }
+    html(page.finish())
+}
+
+fn scopes(as_json: bool) -> Response {
+    if as_json {
+        let scopes: Vec<Value> =
+            Scope::ALL.iter().map(|scope| json!({"scope": scope.name(), "description": scope.description()})).collect();
+        return json_response(StatusCode::OK, &json!({"data": scopes}));
+    }
+    let mut page = Html::new("Scopes");
+    page.paragraph("An API key holds scopes. Wildcards stand for several: tickets:* for an area, *:read for an action, * for all. Nobody can give a key a scope that they lack themselves.");
+    page.table(&["scope", "allows"], Scope::ALL.iter().map(|scope| vec![scope.name().to_owned(), scope.description().to_owned()]));
+    html(page.finish())
+}
+
+fn changelog(as_json: bool) -> Response {
+    if as_json {
+        return json_response(StatusCode::OK, &json!({"markdown": CHANGELOG}));
+    }
+    let mut rendered = String::new();
+    pulldown_cmark::html::push_html(&mut rendered, pulldown_cmark::Parser::new(CHANGELOG));
+    let mut page = Html::without_heading("Changelog");
+    page.raw(&rendered);
+    html(page.finish())
+}

@@ -1,0 +1,140 @@
+//! Versions as entity tags: `ETag: "v7"`, `If-Match` on changes, `If-None-Match` on reads.
+
+use poem::{Request, RequestBody};
+use poem_openapi::{
+    ApiExtractor, ApiExtractorType, ExtractParamOptions,
+    registry::{MetaParamIn, MetaSchema, MetaSchemaRef},
+};
+
+use super::{
+    context::header,
+    problem::{Code, FieldError, Place, Problem},
+};
+
+pub fn etag(version: u64) -> String {
+    format!("\"v{version}\"")
+}
+
+/// The versions that a precondition names; `*` names any.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Tags {
+    Any,
+    Versions(Vec<u64>),
+}
+
+fn parse_tags(text: &str) -> Option<Tags> {
+    if text.trim() == "*" {
+        return Some(Tags::Any);
+    }
+    let version = |tag: &str| tag.trim().trim_start_matches("W/").strip_prefix("\"v")?.strip_suffix('"')?.parse().ok();
+    text.split(',').map(version).collect::<Option<Vec<u64>>>().map(Tags::Versions)
+}
+
+fn header_schema(example: &str) -> MetaSchemaRef {
+    MetaSchemaRef::Inline(Box::new(MetaSchema { example: Some(example.into()), ..MetaSchema::new("string") }))
+}
+
+/// `If-Match`: the change is made only when the record still has this version.
+#[derive(Clone, Debug)]
+pub struct IfMatch(Option<Tags>);
+
+impl IfMatch {
+    pub fn check(&self, current: u64) -> Result<(), Stale> {
+        match &self.0 {
+            Some(Tags::Versions(versions)) if !versions.contains(&current) => Err(Stale { current }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The record is no longer the one that the caller knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the record has version {current} now")]
+pub struct Stale {
+    pub current: u64,
+}
+
+impl From<Stale> for Problem {
+    fn from(stale: Stale) -> Self {
+        Self::new(Code::VersionConflict, format!("The record has version {} now.", stale.current))
+            .with("current_version", stale.current)
+            .header(http::header::ETAG, &etag(stale.current))
+    }
+}
+
+impl<'a> ApiExtractor<'a> for IfMatch {
+    const TYPES: &'static [ApiExtractorType] = &[ApiExtractorType::Parameter];
+    type ParamType = ();
+    type ParamRawType = ();
+
+    fn param_in() -> Option<MetaParamIn> {
+        Some(MetaParamIn::Header)
+    }
+
+    fn param_schema_ref() -> Option<MetaSchemaRef> {
+        Some(header_schema("\"v7\""))
+    }
+
+    async fn from_request(request: &'a Request, _body: &mut RequestBody, _options: ExtractParamOptions<()>) -> poem::Result<Self> {
+        let malformed = || {
+            let place = Place::Header("If-Match".to_owned());
+            Problem::invalid(vec![FieldError::new(place, "wrong_form", "If-Match must be an ETag of this API, such as \"v7\"")])
+        };
+        match request.headers().get(http::header::IF_MATCH) {
+            None => Ok(Self(None)),
+            Some(value) => {
+                let tags = value.to_str().ok().and_then(parse_tags).ok_or_else(malformed)?;
+                Ok(Self(Some(tags)))
+            }
+        }
+    }
+}
+
+/// `If-None-Match`: the record is sent only when it no longer has this version. A tag of another form matches nothing.
+#[derive(Clone, Debug)]
+pub struct IfNoneMatch(Option<Tags>);
+
+impl IfNoneMatch {
+    pub fn knows(&self, current: u64) -> bool {
+        match &self.0 {
+            Some(Tags::Any) => true,
+            Some(Tags::Versions(versions)) => versions.contains(&current),
+            None => false,
+        }
+    }
+}
+
+impl<'a> ApiExtractor<'a> for IfNoneMatch {
+    const TYPES: &'static [ApiExtractorType] = &[ApiExtractorType::Parameter];
+    type ParamType = ();
+    type ParamRawType = ();
+
+    fn param_in() -> Option<MetaParamIn> {
+        Some(MetaParamIn::Header)
+    }
+
+    fn param_schema_ref() -> Option<MetaSchemaRef> {
+        Some(header_schema("\"v7\""))
+    }
+
+    async fn from_request(request: &'a Request, _body: &mut RequestBody, _options: ExtractParamOptions<()>) -> poem::Result<Self> {
+        Ok(Self(header(request.headers(), "if-none-match").and_then(parse_tags)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_are_read_in_every_form_that_http_allows() {
+        assert_eq!(parse_tags("\"v7\""), Some(Tags::Versions(vec![7])));
+        assert_eq!(parse_tags("W/\"v7\", \"v8\""), Some(Tags::Versions(vec![7, 8])));
+        assert_eq!(parse_tags("*"), Some(Tags::Any));
+        for bad in ["v7", "7", "\"7\"", "\"v\"", "\"vx\"", ""] {
+            assert_eq!(parse_tags(bad), None, "{bad}");
+        }
+        assert_eq!(IfMatch(parse_tags("\"v7\"")).check(8), Err(Stale { current: 8 }));
+        assert!(IfMatch(None).check(8).is_ok());
+    }
+}

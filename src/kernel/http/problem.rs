@@ -1,0 +1,242 @@
+//! Errors as clients see them: `application/problem+json` (RFC 9457) with a stable `code`.
+//!
+//! Every code is in the registry below, once, with its status and what to do about it; the documentation is made from it. A slice maps
+//! its own error enum to a [`Problem`] in its `api/mod.rs`, exhaustively. What the framework rejects becomes one in `edge`.
+
+use http::{HeaderName, HeaderValue, StatusCode};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::kernel::store::StoreError;
+
+macro_rules! codes {
+    ($($variant:ident $name:literal $status:ident $title:literal $remedy:literal;)*) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Code { $($variant),* }
+
+        impl Code {
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),* }
+            }
+
+            pub const fn status(self) -> StatusCode {
+                match self { $(Self::$variant => StatusCode::$status),* }
+            }
+
+            pub const fn title(self) -> &'static str {
+                match self { $(Self::$variant => $title),* }
+            }
+
+            /// What the caller can do about it.
+            pub const fn remedy(self) -> &'static str {
+                match self { $(Self::$variant => $remedy),* }
+            }
+        }
+    };
+}
+
+codes! {
+    MalformedJson "malformed_json" BAD_REQUEST "The body is not JSON" "Send one JSON value in UTF-8, without repeated members, nested at most as deep as the limit allows.";
+    UnknownParameter "unknown_parameter" BAD_REQUEST "A query parameter does not exist" "Remove or correct the parameter; `errors` names it and suggests the nearest.";
+    MalformedRequest "malformed_request" BAD_REQUEST "The request cannot be understood" "Correct what `detail` names.";
+    CursorMismatch "cursor_mismatch" BAD_REQUEST "The cursor belongs to another query" "Use a cursor only with the filters and the sort that it came from, or start without one.";
+    IdMismatch "id_mismatch" BAD_REQUEST "Two different ids were given" "Give the id once: in the path, as `?id=`, or in the body.";
+    AmbiguousCredentials "ambiguous_credentials" BAD_REQUEST "Two different credentials were given" "Send one credential: `Authorization`, `X-API-Key` or the session cookie.";
+    MissingCredentials "missing_credentials" UNAUTHORIZED "Authentication is required" "Send an API key as `Authorization: Bearer …` or `X-API-Key: …`, or sign in.";
+    InvalidCredentials "invalid_credentials" UNAUTHORIZED "The credential is not valid" "Check the key or the password for typing errors; a lost key is replaced by a new one.";
+    KeyExpired "key_expired" UNAUTHORIZED "The API key has expired" "Create a new key, or extend this one as an administrator.";
+    KeyRevoked "key_revoked" UNAUTHORIZED "The API key was revoked" "Create a new key.";
+    KeyDisabled "key_disabled" UNAUTHORIZED "The API key is disabled" "Enable the key again, or create a new one.";
+    SessionExpired "session_expired" UNAUTHORIZED "The session has ended" "Sign in again.";
+    InsufficientScope "insufficient_scope" FORBIDDEN "The API key lacks a scope" "Use a key that has one of `required_scopes`.";
+    AdminRequired "admin_required" FORBIDDEN "An administrator is required" "Ask an administrator of the tenant.";
+    OperatorRequired "operator_required" FORBIDDEN "The operator is required" "Only the operator of the installation may do this.";
+    IpNotAllowed "ip_not_allowed" FORBIDDEN "The address is not allowed" "Call from an address in the key's `allowed_ips`.";
+    CsrfFailed "csrf_failed" FORBIDDEN "The request came from another site" "Send requests that change something from this site itself, or use an API key.";
+    TenantSuspended "tenant_suspended" FORBIDDEN "The tenant is suspended" "Ask the operator of the installation.";
+    NotFound "not_found" NOT_FOUND "There is no such thing" "Check the path and the id; another tenant's records are not found either.";
+    MethodNotAllowed "method_not_allowed" METHOD_NOT_ALLOWED "The path does not have this method" "Use a method that the `Allow` header lists.";
+    NotAcceptable "not_acceptable" NOT_ACCEPTABLE "The answer has no such media type" "Accept `application/json`, or leave the header out.";
+    AlreadyExists "already_exists" CONFLICT "It exists already" "Choose another value for the field that `detail` names, or use the record that is there.";
+    InUse "in_use" CONFLICT "It is in use" "End what uses it first.";
+    InvalidTransition "invalid_transition" CONFLICT "The record cannot change that way now" "See `detail` for what the record's state allows.";
+    IdempotencyInProgress "idempotency_in_progress" CONFLICT "The first request with this key is still running" "Repeat the request after a moment.";
+    VersionConflict "version_conflict" PRECONDITION_FAILED "The record has changed" "Read the record again, and repeat the change with its new `ETag`.";
+    PayloadTooLarge "payload_too_large" PAYLOAD_TOO_LARGE "The body is too large" "Send less in one request.";
+    UnsupportedMediaType "unsupported_media_type" UNSUPPORTED_MEDIA_TYPE "The body has the wrong media type" "Send `Content-Type: application/json`.";
+    ValidationFailed "validation_failed" UNPROCESSABLE_ENTITY "The input is not valid" "Correct every entry of `errors`.";
+    IdempotencyKeyReused "idempotency_key_reused" UNPROCESSABLE_ENTITY "The idempotency key was used for another request" "Use a new `Idempotency-Key` for each different request.";
+    LimitReached "limit_reached" UNPROCESSABLE_ENTITY "A limit of the tenant is reached" "Remove what is no longer needed, or ask the operator to raise the limit.";
+    RateLimited "rate_limited" TOO_MANY_REQUESTS "Too many requests" "Wait for `retry_after_seconds`; the limits are listed at /api/rate-limits/.";
+    InternalError "internal_error" INTERNAL_SERVER_ERROR "Something went wrong here" "Repeat the request; if it fails again, tell the operator the `request_id`.";
+    Unavailable "unavailable" SERVICE_UNAVAILABLE "The service cannot do this now" "Repeat the request after `retry_after_seconds`.";
+    OutcomeUnknown "outcome_unknown" SERVICE_UNAVAILABLE "Whether the change was made is not known" "Repeat the request with the same `Idempotency-Key`, or look whether it took effect.";
+    RequestTimeout "request_timeout" REQUEST_TIMEOUT "The request took too long to arrive" "Send the whole request without pauses.";
+}
+
+/// One thing that is wrong with the input, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FieldError {
+    #[serde(flatten)]
+    pub place: Place,
+    pub code: String,
+    pub message: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allowed: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suggestion: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// A JSON pointer into the body.
+    Pointer(String),
+    /// A parameter of the query or the path.
+    Parameter(String),
+    Header(String),
+}
+
+impl FieldError {
+    pub fn new(place: Place, code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { place, code: code.into(), message: message.into(), allowed: Vec::new(), suggestion: None }
+    }
+
+    pub fn pointer(pointer: impl Into<String>, code: &str, message: impl Into<String>) -> Self {
+        Self::new(Place::Pointer(pointer.into()), code, message)
+    }
+
+    pub fn parameter(name: impl Into<String>, code: &str, message: impl Into<String>) -> Self {
+        Self::new(Place::Parameter(name.into()), code, message)
+    }
+
+    pub fn with_allowed(mut self, allowed: Vec<String>) -> Self {
+        self.allowed = allowed;
+        self
+    }
+
+    pub fn with_suggestion(mut self, suggestion: Option<String>) -> Self {
+        self.suggestion = suggestion;
+        self
+    }
+}
+
+/// An error on its way to the client.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    pub code: Code,
+    pub detail: String,
+    pub errors: Vec<FieldError>,
+    pub extra: Map<String, Value>,
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// Why, for the log and never for the client.
+    pub cause: Option<String>,
+}
+
+impl Problem {
+    pub fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self { code, detail: detail.into(), errors: Vec::new(), extra: Map::new(), headers: Vec::new(), cause: None }
+    }
+
+    /// Uses the remedy as the detail.
+    pub fn plain(code: Code) -> Self {
+        Self::new(code, code.remedy())
+    }
+
+    pub fn invalid(errors: Vec<FieldError>) -> Self {
+        let detail = match errors.as_slice() {
+            [only] => only.message.clone(),
+            several => format!("{} things are wrong with the input", several.len()),
+        };
+        Self { errors, ..Self::new(Code::ValidationFailed, detail) }
+    }
+
+    /// Keeps the cause for the log, where it stands beside the request's id.
+    pub fn internal(cause: impl std::fmt::Display) -> Self {
+        Self { cause: Some(cause.to_string()), ..Self::plain(Code::InternalError) }
+    }
+
+    pub fn unavailable(detail: impl Into<String>, retry_after_seconds: u64) -> Self {
+        Self::new(Code::Unavailable, detail).retry_after(retry_after_seconds)
+    }
+
+    pub fn retry_after(self, seconds: u64) -> Self {
+        self.with("retry_after_seconds", seconds).header(http::header::RETRY_AFTER, &seconds.to_string())
+    }
+
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.extra.insert(name.to_owned(), value.into());
+        self
+    }
+
+    pub fn header(mut self, name: HeaderName, value: &str) -> Self {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.headers.push((name, value));
+        }
+        self
+    }
+
+    /// The body, for the request that it answers.
+    pub fn body(&self, base_url: &str, instance: &str, request_id: &str) -> Value {
+        let anchor = self.code.name().replace('_', "-");
+        let mut body = Map::new();
+        body.insert("type".to_owned(), format!("{base_url}/documentation/errors/#{anchor}").into());
+        body.insert("title".to_owned(), self.code.title().into());
+        body.insert("status".to_owned(), self.code.status().as_u16().into());
+        body.insert("code".to_owned(), self.code.name().into());
+        body.insert("detail".to_owned(), self.detail.clone().into());
+        body.insert("instance".to_owned(), instance.into());
+        body.insert("request_id".to_owned(), request_id.into());
+        if !self.errors.is_empty() {
+            body.insert("errors".to_owned(), serde_json::to_value(&self.errors).unwrap_or_default());
+        }
+        body.extend(self.extra.clone());
+        Value::Object(body)
+    }
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.code.name(), self.detail)
+    }
+}
+
+impl std::error::Error for Problem {}
+
+impl poem::error::ResponseError for Problem {
+    fn status(&self) -> StatusCode {
+        self.code.status()
+    }
+}
+
+/// Handlers return it; the document says how it looks once for all operations.
+impl poem_openapi::ApiResponse for Problem {
+    fn meta() -> poem_openapi::registry::MetaResponses {
+        poem_openapi::registry::MetaResponses { responses: Vec::new() }
+    }
+
+    fn register(_registry: &mut poem_openapi::registry::Registry) {}
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::OutcomeUnknown(cause) => Self { cause: Some(cause), ..Self::plain(Code::OutcomeUnknown).retry_after(5) },
+            StoreError::Unavailable(cause) => {
+                Self { cause: Some(cause), ..Self::unavailable("The store takes no changes at the moment.", 5) }
+            }
+            StoreError::Damaged { .. } | StoreError::Engine(_) | StoreError::Panicked(_) | StoreError::Installation(_) => {
+                Self::internal(error)
+            }
+        }
+    }
+}
+
+/// The entry of `known` that was probably meant.
+pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let closest = known.into_iter().map(|name| (strsim::osa_distance(name, given), name)).min()?;
+    let (distance, name) = closest;
+    (distance <= 1 + given.chars().count() / 4).then(|| name.to_owned())
+}

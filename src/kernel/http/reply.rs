@@ -1,0 +1,284 @@
+//! Answers in a handler's signature: their schema comes from poem-openapi and their bytes from serde.
+//!
+//! poem-openapi's own `Json` builds a `serde_json::Value` tree first, which costs more than the rest of a list request. Here the
+//! record is written to bytes once; an idempotent creation stores those same bytes.
+
+use std::marker::PhantomData;
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, StatusCode, header};
+use poem::{IntoResponse, Response};
+use poem_openapi::{
+    ApiResponse,
+    registry::{MetaHeader, MetaMediaType, MetaResponse, MetaResponses, MetaSchema, MetaSchemaRef, Registry},
+    types::Type,
+};
+use serde::Serialize;
+
+use super::{page::Page, precondition::etag};
+
+/// An answer as bytes.
+#[derive(Clone, Debug)]
+pub struct Rendered {
+    pub status: StatusCode,
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    pub body: Bytes,
+    /// Whether the body holds a secret that is shown this once.
+    pub secret: bool,
+}
+
+impl Rendered {
+    pub fn json(status: StatusCode, value: &impl Serialize) -> Self {
+        match serde_json::to_vec(value) {
+            Ok(body) => Self { status, headers: Vec::new(), body: body.into(), secret: false },
+            Err(error) => {
+                tracing::error!(%error, "an answer could not be written as JSON");
+                Self { status: StatusCode::INTERNAL_SERVER_ERROR, headers: Vec::new(), body: Bytes::new(), secret: false }
+            }
+        }
+    }
+
+    fn header(mut self, name: HeaderName, value: &str) -> Self {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.headers.push((name, value));
+        }
+        self
+    }
+}
+
+impl IntoResponse for Rendered {
+    fn into_response(self) -> Response {
+        let has_body = !self.body.is_empty();
+        let mut response = Response::builder().status(self.status).body(self.body);
+        let headers = response.headers_mut();
+        if has_body {
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        if self.secret {
+            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        }
+        for (name, value) in self.headers {
+            headers.append(name, value);
+        }
+        response
+    }
+}
+
+fn response(status: u16, description: &'static str, schema: Option<MetaSchemaRef>, headers: &[(&str, &str)]) -> MetaResponse {
+    let header = |(name, what): &(&str, &str)| MetaHeader {
+        name: (*name).to_owned(),
+        description: Some((*what).to_owned()),
+        required: false,
+        deprecated: false,
+        schema: MetaSchemaRef::Inline(Box::new(MetaSchema::new("string"))),
+    };
+    MetaResponse {
+        description,
+        status: Some(status),
+        status_range: None,
+        content: schema.map(|schema| MetaMediaType { content_type: "application/json", schema }).into_iter().collect(),
+        headers: headers.iter().map(header).collect(),
+    }
+}
+
+const ETAG_HEADER: (&str, &str) = ("ETag", "The record's version, for `If-Match`.");
+
+/// Declares an answer of one record: how it is made comes in an `impl` of its own.
+macro_rules! answer {
+    ($(#[$doc:meta])* $name:ident, [$($response:expr),*]) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug)]
+        pub struct $name<T>(pub Rendered, PhantomData<fn() -> T>);
+
+        impl<T: Send> IntoResponse for $name<T> {
+            fn into_response(self) -> Response {
+                self.0.into_response()
+            }
+        }
+
+        impl<T: Type> ApiResponse for $name<T> {
+            fn meta() -> MetaResponses {
+                MetaResponses { responses: vec![$($response),*] }
+            }
+
+            fn register(registry: &mut Registry) {
+                T::register(registry);
+            }
+        }
+    };
+}
+
+answer!(
+    /// 200 with a value that has no version.
+    Answer,
+    [response(200, "", Some(T::schema_ref()), &[])]
+);
+
+impl<T: Serialize> Answer<T> {
+    pub fn new(value: &T) -> Self {
+        Self(Rendered::json(StatusCode::OK, value), PhantomData)
+    }
+
+    pub fn with_header(mut self, name: HeaderName, value: &str) -> Self {
+        self.0 = self.0.header(name, value);
+        self
+    }
+}
+
+answer!(
+    /// 200 with a record, or 304 when the caller has this version already.
+    Found,
+    [response(200, "", Some(T::schema_ref()), &[ETAG_HEADER]), response(304, "", None, &[ETAG_HEADER])]
+);
+
+impl<T: Serialize> Found<T> {
+    pub fn new(value: &T, version: u64) -> Self {
+        Self(Rendered::json(StatusCode::OK, value).header(header::ETAG, &etag(version)), PhantomData)
+    }
+
+    pub fn not_modified(version: u64) -> Self {
+        let rendered = Rendered { status: StatusCode::NOT_MODIFIED, headers: Vec::new(), body: Bytes::new(), secret: false };
+        Self(rendered.header(header::ETAG, &etag(version)), PhantomData)
+    }
+}
+
+answer!(
+    /// 200 with the record after a change.
+    Changed,
+    [response(200, "", Some(T::schema_ref()), &[ETAG_HEADER])]
+);
+
+impl<T: Serialize> Changed<T> {
+    pub fn new(value: &T, version: u64) -> Self {
+        Self(Rendered::json(StatusCode::OK, value).header(header::ETAG, &etag(version)), PhantomData)
+    }
+
+    /// Marks the answer as one that shows a secret once.
+    pub fn secret(mut self) -> Self {
+        self.0.secret = true;
+        self
+    }
+}
+
+answer!(
+    /// 201 with the new record and where it is.
+    Created,
+    [response(201, "", Some(T::schema_ref()), &[("Location", "The path of the new record."), ETAG_HEADER])]
+);
+
+impl<T: Serialize> Created<T> {
+    pub fn new(value: &T, version: u64, location: &str) -> Self {
+        let rendered = Rendered::json(StatusCode::CREATED, value);
+        Self(rendered.header(header::LOCATION, location).header(header::ETAG, &etag(version)), PhantomData)
+    }
+
+    /// Marks the answer as one that shows a secret once.
+    pub fn secret(mut self) -> Self {
+        self.0.secret = true;
+        self
+    }
+}
+
+/// A page of records: `{"data": […], "page": {…}}`.
+#[derive(Clone, Debug)]
+pub struct Listed<T>(pub Rendered, PhantomData<fn() -> T>);
+
+#[derive(Serialize)]
+struct ListBody<'a, T> {
+    data: &'a [T],
+    page: &'a Page,
+}
+
+impl<T: Serialize> Listed<T> {
+    pub fn new(data: &[T], page: &Page) -> Self {
+        let rendered = Rendered::json(StatusCode::OK, &ListBody { data, page });
+        let rendered = match &page.link {
+            Some(link) => rendered.header(header::LINK, link),
+            None => rendered,
+        };
+        Self(rendered, PhantomData)
+    }
+}
+
+impl<T: Send> IntoResponse for Listed<T> {
+    fn into_response(self) -> Response {
+        self.0.into_response()
+    }
+}
+
+impl<T: Type> ApiResponse for Listed<T> {
+    fn meta() -> MetaResponses {
+        let data = MetaSchema { items: Some(Box::new(T::schema_ref())), ..MetaSchema::new("array") };
+        let schema = MetaSchema {
+            required: vec!["data", "page"],
+            properties: vec![("data", MetaSchemaRef::Inline(Box::new(data))), ("page", Page::schema_ref())],
+            ..MetaSchema::new("object")
+        };
+        let schema = MetaSchemaRef::Inline(Box::new(schema));
+        let link = ("Link", "The next page, as `<…>; rel=\"next\"`.");
+        MetaResponses { responses: vec![response(200, "", Some(schema), &[link])] }
+    }
+
+    fn register(registry: &mut Registry) {
+        T::register(registry);
+        Page::register(registry);
+    }
+}
+
+/// 204.
+#[derive(Clone, Debug)]
+pub struct Empty(pub Rendered);
+
+impl Empty {
+    pub fn new() -> Self {
+        Self(Rendered { status: StatusCode::NO_CONTENT, headers: Vec::new(), body: Bytes::new(), secret: false })
+    }
+
+    pub fn with_header(mut self, name: HeaderName, value: &str) -> Self {
+        self.0 = self.0.header(name, value);
+        self
+    }
+}
+
+impl Default for Empty {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl IntoResponse for Empty {
+    fn into_response(self) -> Response {
+        self.0.into_response()
+    }
+}
+
+impl ApiResponse for Empty {
+    fn meta() -> MetaResponses {
+        MetaResponses { responses: vec![response(204, "", None, &[])] }
+    }
+
+    fn register(_registry: &mut Registry) {}
+}
+
+/// An answer whose bytes an idempotent request stores.
+pub trait Replayable: Send + 'static {
+    fn rendered(&self) -> &Rendered;
+}
+
+impl<T: 'static> Replayable for Created<T> {
+    fn rendered(&self) -> &Rendered {
+        &self.0
+    }
+}
+
+impl<T: 'static> Replayable for Changed<T> {
+    fn rendered(&self) -> &Rendered {
+        &self.0
+    }
+}
+
+impl Replayable for Empty {
+    fn rendered(&self) -> &Rendered {
+        &self.0
+    }
+}

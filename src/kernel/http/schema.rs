@@ -1,0 +1,316 @@
+//! Checks input against the published document itself: all problems at once, each with its place, what is allowed, and what was
+//! probably meant. So the document cannot promise anything that the server does not hold to.
+
+use jsonschema::{
+    Validator,
+    error::{TypeKind, ValidationError, ValidationErrorKind},
+};
+use serde_json::{Map, Value, json};
+
+use super::problem::{FieldError, Place, nearest};
+
+/// How many problems are told one by one.
+const MAX_ERRORS: usize = 50;
+
+/// Checks the body of one operation.
+#[derive(Debug)]
+pub struct BodySchema {
+    validator: Validator,
+    /// Members of the outermost object, for suggestions.
+    properties: Vec<String>,
+}
+
+/// Checks the query of one operation, and turns its texts into JSON of the declared types.
+#[derive(Debug)]
+pub struct QuerySchema {
+    validator: Validator,
+    parameters: Vec<Parameter>,
+}
+
+#[derive(Debug)]
+struct Parameter {
+    name: String,
+    shape: Shape,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    Text,
+    Integer,
+    Number,
+    Boolean,
+    /// Comma-separated texts.
+    List,
+}
+
+fn compile(mut schema: Value, components: &Value) -> Result<Validator, String> {
+    if let Value::Object(schema) = &mut schema {
+        schema.insert("components".to_owned(), components.clone());
+    }
+    jsonschema::options()
+        .with_draft(jsonschema::Draft::Draft202012)
+        .should_validate_formats(true)
+        .build(&schema)
+        .map_err(|error| error.to_string())
+}
+
+/// Follows a reference into the components.
+pub fn resolve<'a>(schema: &'a Value, components: &'a Value) -> &'a Value {
+    let name = schema.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next());
+    name.and_then(|name| components.get("schemas")?.get(name)).unwrap_or(schema)
+}
+
+impl BodySchema {
+    pub fn new(schema: &Value, components: &Value) -> Result<Self, String> {
+        let properties = resolve(schema, components).get("properties").and_then(Value::as_object);
+        let properties = properties.map(|properties| properties.keys().cloned().collect()).unwrap_or_default();
+        Ok(Self { validator: compile(schema.clone(), components)?, properties })
+    }
+
+    pub fn check(&self, body: &Value) -> Result<(), Vec<FieldError>> {
+        if self.validator.is_valid(body) {
+            return Ok(());
+        }
+        let place = |pointer: String| Place::Pointer(pointer);
+        Err(collect(&self.validator, body, &self.properties, place))
+    }
+}
+
+impl QuerySchema {
+    /// `parameters` as the document lists them.
+    pub fn new(parameters: &[Value], components: &Value) -> Result<Self, String> {
+        let mut properties = Map::new();
+        let mut required = Vec::new();
+        let mut known = Vec::new();
+        for parameter in parameters {
+            let Some(name) = parameter.get("name").and_then(Value::as_str) else { continue };
+            let schema = parameter.get("schema").cloned().unwrap_or_default();
+            known.push(Parameter { name: name.to_owned(), shape: shape_of(resolve(&schema, components)) });
+            properties.insert(name.to_owned(), schema);
+            if parameter.get("required") == Some(&Value::Bool(true)) {
+                required.push(Value::String(name.to_owned()));
+            }
+        }
+        let schema = json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
+        Ok(Self { validator: compile(schema, components)?, parameters: known })
+    }
+
+    /// The query as a JSON object of the declared types; or all that is wrong with it.
+    pub fn check(&self, pairs: &[(String, String)]) -> Result<Value, Vec<FieldError>> {
+        let mut query = Map::new();
+        let mut errors = Vec::new();
+        for (name, text) in pairs {
+            let shape = self.parameters.iter().find(|parameter| parameter.name == *name).map(|parameter| parameter.shape);
+            let Some(shape) = shape else {
+                let known = self.parameters.iter().map(|parameter| parameter.name.as_str());
+                let error = FieldError::parameter(name, "unknown_parameter", format!("the parameter {name} does not exist here"));
+                errors.push(error.with_suggestion(nearest(name, known)));
+                continue;
+            };
+            if query.insert(name.clone(), to_json(text, shape)).is_some() {
+                errors.push(FieldError::parameter(name, "repeated", format!("the parameter {name} is given twice")));
+            }
+        }
+        let query = Value::Object(query);
+        if !self.validator.is_valid(&query) {
+            let place = |pointer: String| {
+                let name = pointer.trim_start_matches('/').split('/').next().unwrap_or_default();
+                Place::Parameter(name.to_owned())
+            };
+            errors.extend(collect(&self.validator, &query, &[], place));
+        }
+        if errors.is_empty() { Ok(query) } else { Err(errors) }
+    }
+}
+
+fn shape_of(schema: &Value) -> Shape {
+    match schema.get("type").and_then(Value::as_str) {
+        Some("integer") => Shape::Integer,
+        Some("number") => Shape::Number,
+        Some("boolean") => Shape::Boolean,
+        Some("array") => Shape::List,
+        _ => Shape::Text,
+    }
+}
+
+/// A text that is not of the shape stays a text: the schema then says what was expected.
+fn to_json(text: &str, shape: Shape) -> Value {
+    let text_value = || Value::String(text.to_owned());
+    let plain_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-' || byte == b'.');
+    match shape {
+        Shape::Text => text_value(),
+        Shape::Integer if plain_number => text.parse::<i64>().map_or_else(|_| text_value(), Value::from),
+        Shape::Number if plain_number => text.parse::<f64>().map_or_else(|_| text_value(), Value::from),
+        Shape::Integer | Shape::Number => text_value(),
+        Shape::Boolean => match text {
+            "true" => Value::Bool(true),
+            "false" => Value::Bool(false),
+            _ => text_value(),
+        },
+        Shape::List => text.split(',').map(|item| Value::String(item.to_owned())).collect(),
+    }
+}
+
+fn collect(validator: &Validator, value: &Value, outer: &[String], place: impl Fn(String) -> Place) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for error in validator.iter_errors(value).take(MAX_ERRORS) {
+        describe(&error, outer, &place, &mut errors);
+    }
+    errors
+}
+
+fn describe(error: &ValidationError<'_>, outer: &[String], place: &impl Fn(String) -> Place, out: &mut Vec<FieldError>) {
+    let pointer = error.instance_path().to_string();
+    let here = || place(pointer.clone());
+    let member = |name: &str| place(format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1")));
+    let simple = |code: &str, message: String| FieldError::new(here(), code, message);
+    let described = match error.kind() {
+        ValidationErrorKind::Required { property } => {
+            let name = property.as_str().unwrap_or_default();
+            FieldError::new(member(name), "required", format!("{name} is required"))
+        }
+        ValidationErrorKind::AdditionalProperties { unexpected } => {
+            let known = outer.iter().map(String::as_str).filter(|_| pointer.is_empty());
+            let known: Vec<&str> = known.collect();
+            out.extend(unexpected.iter().filter(|_| matches!(here(), Place::Pointer(_))).map(|name| {
+                FieldError::new(member(name), "unknown_field", format!("the field {name} does not exist here"))
+                    .with_suggestion(nearest(name, known.iter().copied()))
+            }));
+            return;
+        }
+        ValidationErrorKind::Enum { options } => {
+            let allowed: Vec<String> = options.as_array().into_iter().flatten().map(plain).collect();
+            let given = error.instance().as_str().unwrap_or_default().to_owned();
+            let suggestion = nearest(&given, allowed.iter().map(String::as_str));
+            simple("not_allowed", format!("must be one of {}", allowed.join(", ")))
+                .with_allowed(allowed)
+                .with_suggestion(suggestion)
+        }
+        ValidationErrorKind::Type { kind } => simple("wrong_type", format!("must be {}", type_words(kind))),
+        ValidationErrorKind::MinLength { limit: 1 } => simple("too_short", "must not be empty".to_owned()),
+        ValidationErrorKind::MinLength { limit } => simple("too_short", format!("must have at least {limit} characters")),
+        ValidationErrorKind::MaxLength { limit } => simple("too_long", format!("must have at most {limit} characters")),
+        ValidationErrorKind::MinItems { limit } => simple("too_few", format!("must have at least {limit} entries")),
+        ValidationErrorKind::MaxItems { limit } => simple("too_many", format!("must have at most {limit} entries")),
+        ValidationErrorKind::Minimum { limit } => simple("too_small", format!("must be at least {}", plain(limit))),
+        ValidationErrorKind::Maximum { limit } => simple("too_large", format!("must be at most {}", plain(limit))),
+        ValidationErrorKind::UniqueItems => simple("repeated", "must not hold the same entry twice".to_owned()),
+        ValidationErrorKind::Pattern { pattern } => simple("wrong_form", format!("must match {pattern}")),
+        ValidationErrorKind::Format { format } => simple("wrong_form", format!("must be {}", format_words(format))),
+        other => simple("not_valid", format!("is not valid ({})", other.keyword())),
+    };
+    out.push(described);
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        // Bounds are kept as floating point; a whole one is shown as a whole number.
+        Value::Number(number) => match number.as_f64() {
+            Some(float) if float.fract() == 0.0 => format!("{float:.0}"),
+            _ => number.to_string(),
+        },
+        other => other.to_string(),
+    }
+}
+
+fn type_words(kind: &TypeKind) -> String {
+    let words = |name: &str| match name {
+        "string" => "a text".to_owned(),
+        "integer" => "a whole number".to_owned(),
+        "number" => "a number".to_owned(),
+        "boolean" => "true or false".to_owned(),
+        "array" => "a list".to_owned(),
+        "object" => "an object".to_owned(),
+        "null" => "null".to_owned(),
+        other => other.to_owned(),
+    };
+    match kind {
+        TypeKind::Single(kind) => words(&kind.to_string()),
+        TypeKind::Multiple(kinds) => kinds.iter().map(|kind| words(&kind.to_string())).collect::<Vec<_>>().join(" or "),
+    }
+}
+
+fn format_words(format: &str) -> String {
+    match format {
+        "date-time" => "a time such as 2026-01-31T09:30:00Z".to_owned(),
+        "email" => "an e-mail address".to_owned(),
+        "uri" => "an absolute URL".to_owned(),
+        other => format!("of the form {other}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body() -> BodySchema {
+        let components = json!({"schemas": {"Key": {
+            "type": "object",
+            "required": ["name", "scopes"],
+            "additionalProperties": false,
+            "properties": {
+                "name": {"type": "string", "minLength": 1, "maxLength": 5},
+                "scopes": {"type": "array", "items": {"type": "string", "enum": ["a:read", "a:write"]}, "minItems": 1, "uniqueItems": true},
+                "expires_days": {"type": "integer", "minimum": 1.0, "maximum": 365.0}
+            }
+        }}});
+        BodySchema::new(&json!({"$ref": "#/components/schemas/Key"}), &components).unwrap()
+    }
+
+    fn codes(result: Result<(), Vec<FieldError>>) -> Vec<(String, String)> {
+        let place = |place: &Place| match place {
+            Place::Pointer(text) | Place::Parameter(text) | Place::Header(text) => text.clone(),
+        };
+        result.unwrap_err().iter().map(|error| (place(&error.place), error.code.clone())).collect()
+    }
+
+    #[test]
+    fn all_problems_of_a_body_are_told_at_once() {
+        let given = json!({"nam": "x", "scopes": ["a:reed"], "expires_days": 366});
+        let errors = body().check(&given).unwrap_err();
+        let found = codes(Err(errors.clone()));
+        for expected in
+            [("/name", "required"), ("/nam", "unknown_field"), ("/scopes/0", "not_allowed"), ("/expires_days", "too_large")]
+        {
+            assert!(found.contains(&(expected.0.to_owned(), expected.1.to_owned())), "{found:?}");
+        }
+        assert!(errors.iter().any(|error| error.suggestion.as_deref() == Some("name")));
+        assert!(errors.iter().any(|error| error.suggestion.as_deref() == Some("a:read")));
+        assert!(errors.iter().any(|error| error.message == "must be at most 365"), "{errors:?}");
+    }
+
+    #[test]
+    fn a_number_is_not_a_text_and_a_fraction_is_no_whole_number() {
+        let given = json!({"name": 5, "scopes": ["a:read"], "expires_days": 1.5});
+        assert_eq!(codes(body().check(&given)).len(), 2);
+        assert!(body().check(&json!({"name": "x", "scopes": ["a:read"]})).is_ok());
+    }
+
+    #[test]
+    fn a_query_is_typed_and_unknown_or_repeated_parameters_are_told() {
+        let parameters = [
+            json!({"name": "limit", "schema": {"type": "integer", "minimum": 1, "maximum": 200}}),
+            json!({"name": "status", "schema": {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}}),
+            json!({"name": "flag", "schema": {"type": "boolean"}}),
+        ];
+        let schema = QuerySchema::new(&parameters, &json!({})).unwrap();
+        let pairs = |pairs: &[(&str, &str)]| {
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<Vec<_>>()
+        };
+        let good = schema.check(&pairs(&[("limit", "5"), ("status", "a,b"), ("flag", "true")])).unwrap();
+        assert_eq!(good, json!({"limit": 5, "status": ["a", "b"], "flag": true}));
+        for (given, place, code) in [
+            (("limit", "0"), "limit", "too_small"),
+            (("limit", "five"), "limit", "wrong_type"),
+            (("limit", "1e2"), "limit", "wrong_type"),
+            (("status", "a,c"), "status", "not_allowed"),
+            (("flag", "yes"), "flag", "wrong_type"),
+            (("limits", "5"), "limits", "unknown_parameter"),
+        ] {
+            let found = codes(schema.check(&pairs(&[given])).map(drop));
+            assert_eq!(found, [(place.to_owned(), code.to_owned())]);
+        }
+        assert_eq!(codes(schema.check(&pairs(&[("limit", "1"), ("limit", "2")])).map(drop))[0].1, "repeated");
+    }
+}

@@ -1,0 +1,161 @@
+//! How the kernel's own types look in the published document and are read from JSON: ids, times, and fields that can be
+//! cleared. Values that a schema cannot express are refused here.
+
+use std::borrow::Cow;
+
+use poem_openapi::{
+    registry::{MetaSchema, MetaSchemaRef, Registry},
+    types::{ParseError, ParseFromJSON, ParseFromParameter, ParseResult, ToJSON, Type},
+};
+use serde_json::Value;
+
+use crate::kernel::{
+    clock::Timestamp,
+    id::{Id, Kind},
+};
+
+macro_rules! text_type {
+    ([$($generics:tt)*] $type:ty, $name:expr, $schema:expr, $parse:expr) => {
+        impl<$($generics)*> Type for $type {
+            const IS_REQUIRED: bool = true;
+            type RawValueType = Self;
+            type RawElementValueType = Self;
+
+            fn name() -> Cow<'static, str> {
+                $name.into()
+            }
+
+            fn schema_ref() -> MetaSchemaRef {
+                MetaSchemaRef::Inline(Box::new($schema))
+            }
+
+            fn as_raw_value(&self) -> Option<&Self> {
+                Some(self)
+            }
+
+            fn raw_element_iter<'a>(&'a self) -> Box<dyn Iterator<Item = &'a Self> + 'a> {
+                Box::new(std::iter::once(self))
+            }
+        }
+
+        impl<$($generics)*> ParseFromJSON for $type {
+            fn parse_from_json(value: Option<Value>) -> ParseResult<Self> {
+                match value {
+                    Some(Value::String(text)) => Self::parse_from_parameter(&text),
+                    other => Err(ParseError::expected_type(other.unwrap_or_default())),
+                }
+            }
+        }
+
+        impl<$($generics)*> ParseFromParameter for $type {
+            fn parse_from_parameter(text: &str) -> ParseResult<Self> {
+                let parse: fn(&str) -> Result<Self, String> = $parse;
+                parse(text).map_err(ParseError::custom)
+            }
+        }
+
+        impl<$($generics)*> ToJSON for $type {
+            fn to_json(&self) -> Option<Value> {
+                Some(Value::String(self.to_string()))
+            }
+        }
+    };
+}
+
+text_type!(
+    [K: Kind] Id<K>,
+    format!("{}_id", K::PREFIX),
+    MetaSchema { pattern: Some(Self::pattern()), ..MetaSchema::new("string") },
+    |text| text.parse().map_err(|error: crate::kernel::id::IdError| error.to_string())
+);
+
+text_type!(
+    [] Timestamp,
+    "timestamp",
+    MetaSchema::new_with_format("string", "date-time"),
+    |text| Self::parse(text).ok_or_else(|| "expected a time such as 2026-01-31T09:30:00Z".to_owned())
+);
+
+/// A field of a change: left as it is when absent, cleared by `null`, else set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Change<T> {
+    #[default]
+    Keep,
+    Clear,
+    Set(T),
+}
+
+impl<T> Change<T> {
+    /// The value after the change.
+    pub fn apply(self, current: Option<T>) -> Option<T> {
+        match self {
+            Self::Keep => current,
+            Self::Clear => None,
+            Self::Set(value) => Some(value),
+        }
+    }
+
+    pub fn try_map<U, E>(self, convert: impl FnOnce(T) -> Result<U, E>) -> Result<Change<U>, E> {
+        Ok(match self {
+            Self::Keep => Change::Keep,
+            Self::Clear => Change::Clear,
+            Self::Set(value) => Change::Set(convert(value)?),
+        })
+    }
+}
+
+impl<T: Type> Type for Change<T> {
+    const IS_REQUIRED: bool = false;
+    type RawValueType = T::RawValueType;
+    type RawElementValueType = T::RawElementValueType;
+
+    fn name() -> Cow<'static, str> {
+        format!("change_{}", T::name()).into()
+    }
+
+    fn schema_ref() -> MetaSchemaRef {
+        T::schema_ref().merge(MetaSchema { nullable: true, ..MetaSchema::ANY })
+    }
+
+    fn register(registry: &mut Registry) {
+        T::register(registry);
+    }
+
+    fn as_raw_value(&self) -> Option<&Self::RawValueType> {
+        match self {
+            Self::Set(value) => value.as_raw_value(),
+            Self::Keep | Self::Clear => None,
+        }
+    }
+
+    fn raw_element_iter<'a>(&'a self) -> Box<dyn Iterator<Item = &'a Self::RawElementValueType> + 'a> {
+        match self {
+            Self::Set(value) => value.raw_element_iter(),
+            Self::Keep | Self::Clear => Box::new(std::iter::empty()),
+        }
+    }
+
+    fn is_none(&self) -> bool {
+        !matches!(self, Self::Set(_))
+    }
+}
+
+impl<T: ParseFromJSON> ParseFromJSON for Change<T> {
+    fn parse_from_json(value: Option<Value>) -> ParseResult<Self> {
+        match value {
+            None => Ok(Self::Keep),
+            Some(Value::Null) => Ok(Self::Clear),
+            value => T::parse_from_json(value).map(Self::Set).map_err(ParseError::propagate),
+        }
+    }
+}
+
+impl<T: ToJSON> ToJSON for Change<T> {
+    fn to_json(&self) -> Option<Value> {
+        match self {
+            Self::Keep => None,
+            Self::Clear => Some(Value::Null),
+            Self::Set(value) => value.to_json(),
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Background loops under supervision. A task is driven by durable state: it is woken by a signal or by the clock, gets no input,
+//! looks what there is to do, and does it. So a restart and normal running are one path.
+//!
+//! A task that fails is tried again after a growing delay, a task that panics too; `/readyz` and `/status/` tell which.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::{sync::watch, task::JoinSet};
+
+use super::{
+    clock::{Clock, Timestamp},
+    store::StoreError,
+};
+
+/// What an activation left to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// Nothing: wait for the signal or the clock.
+    All,
+    /// More: activate again at once.
+    Some,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct TaskError(pub String);
+
+impl From<StoreError> for TaskError {
+    fn from(error: StoreError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+pub trait Task: Send + Sync + 'static {
+    fn name(&self) -> &'static str;
+
+    /// The longest time between two activations.
+    fn period(&self) -> Duration;
+
+    fn activate(&self) -> impl Future<Output = Result<Done, TaskError>> + Send;
+
+    /// Returns when there may be something to do before the period is over.
+    fn wake(&self) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
+
+    /// Runs once when the server stops, after the last activation.
+    fn finish(&self) -> impl Future<Output = Result<(), TaskError>> + Send {
+        std::future::ready(Ok(()))
+    }
+}
+
+/// How a task is doing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskStatus {
+    pub activations: u64,
+    pub consecutive_failures: u32,
+    pub last_error: Option<String>,
+    pub last_activation: Option<Timestamp>,
+}
+
+type Statuses = Arc<Mutex<BTreeMap<&'static str, TaskStatus>>>;
+
+/// All background tasks of a server.
+#[derive(Debug)]
+pub struct Tasks {
+    clock: Clock,
+    stop: watch::Sender<bool>,
+    running: JoinSet<()>,
+    statuses: Statuses,
+}
+
+/// Shows how the tasks are doing.
+#[derive(Clone, Debug)]
+pub struct TaskBoard(Statuses);
+
+impl TaskBoard {
+    pub fn statuses(&self) -> BTreeMap<&'static str, TaskStatus> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+const LONGEST_RETRY: Duration = Duration::from_mins(1);
+
+impl Tasks {
+    pub fn new(clock: Clock) -> Self {
+        Self { clock, stop: watch::Sender::new(false), running: JoinSet::new(), statuses: Statuses::default() }
+    }
+
+    pub fn board(&self) -> TaskBoard {
+        TaskBoard(self.statuses.clone())
+    }
+
+    pub fn spawn(&mut self, task: impl Task) {
+        let (clock, stop, statuses) = (self.clock.clone(), self.stop.subscribe(), self.statuses.clone());
+        self.running.spawn(supervise(Arc::new(task), clock, stop, statuses));
+    }
+
+    /// Stops all tasks in order: what is under way is finished, nothing new is begun.
+    pub async fn shutdown(mut self) {
+        self.stop.send_replace(true);
+        while let Some(ended) = self.running.join_next().await {
+            if let Err(error) = ended {
+                tracing::error!(%error, "a task did not stop in order");
+            }
+        }
+    }
+}
+
+async fn supervise<T: Task>(task: Arc<T>, clock: Clock, mut stop: watch::Receiver<bool>, statuses: Statuses) {
+    let name = task.name();
+    let mut failures = 0_u32;
+    while !*stop.borrow() {
+        // A task of its own, so that a panic ends the activation and not the loop.
+        let activation = tokio::spawn({
+            let task = task.clone();
+            async move { task.activate().await }
+        });
+        let outcome = activation.await.unwrap_or_else(|error| Err(TaskError(error.to_string())));
+        failures = if outcome.is_ok() { 0 } else { failures.saturating_add(1) };
+        note(&statuses, name, failures, clock.now(), outcome.as_ref().err());
+        match outcome {
+            Ok(Done::Some) => {}
+            Ok(Done::All) => {
+                let due = clock.now() + task.period();
+                tokio::select! {
+                    () = task.wake() => {}
+                    () = clock.sleep_until(due) => {}
+                    _ = stop.changed() => {}
+                }
+            }
+            Err(error) => {
+                let delay = FIRST_RETRY.saturating_mul(1 << failures.min(6)).min(LONGEST_RETRY);
+                tracing::warn!(task = name, %error, failures, retry_in_seconds = delay.as_secs(), "a background task failed");
+                tokio::select! {
+                    () = tokio::time::sleep(delay) => {}
+                    _ = stop.changed() => {}
+                }
+            }
+        }
+    }
+    if let Err(error) = task.finish().await {
+        tracing::warn!(task = name, %error, "a background task could not finish its work");
+    }
+}
+
+fn note(statuses: &Statuses, name: &'static str, failures: u32, now: Timestamp, error: Option<&TaskError>) {
+    let mut statuses = statuses.lock().unwrap_or_else(PoisonError::into_inner);
+    let status = statuses.entry(name).or_insert(TaskStatus {
+        activations: 0,
+        consecutive_failures: 0,
+        last_error: None,
+        last_activation: None,
+    });
+    status.activations += 1;
+    status.consecutive_failures = failures;
+    status.last_activation = Some(now);
+    if let Some(error) = error {
+        status.last_error = Some(error.to_string());
+    }
+}
