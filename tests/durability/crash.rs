@@ -1,0 +1,331 @@
+//! Thousands of crashes below the store, each proven afterwards: what was acknowledged is there, what was refused is not, and
+//! what is unknown is there as a whole or not at all.
+//!
+//! A failure names its seed; `TENANTD_CRASH_SEED=<seed>` runs that one alone. It is no test of the machine: a real process on a
+//! real disk is a matter for other tests. **Invariant:** the same seed gives the same run.
+
+use std::{
+    collections::BTreeMap,
+    ops::Range,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use tenantd::kernel::entropy::Entropy;
+use tokio::runtime::Runtime;
+
+use crate::{
+    disk::{Disk, Fault},
+    ledger::{NOTE_LENGTHS, Write},
+    session::{History, Session, Setup, WAVE_AT_MOST},
+};
+
+const SEEDS: Range<u64> = 0..2_000;
+const CRASHES_AT_LEAST: u64 = 2_000;
+const SEED_VARIABLE: &str = "TENANTD_CRASH_SEED";
+
+/// When a life of the process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Moment {
+    Opening,
+    Writing,
+    Idle,
+    Closing,
+    Closed,
+}
+
+/// What the next life starts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Aftermath {
+    /// What of the unsynced writes came through the loss of power.
+    Reboot,
+    /// What the machine still has in its cache.
+    Restart,
+}
+
+/// What is to happen in one life.
+#[derive(Clone, Copy)]
+struct Plan {
+    fault: Fault,
+    waves: u64,
+    end: End,
+    aftermath: Aftermath,
+}
+
+/// What ends a life that the fault did not end.
+#[derive(Clone, Copy)]
+enum End {
+    /// It dies between two operations.
+    Idle,
+    /// It dies at that operation of closing the store.
+    Closing(u64),
+    /// It closes the store.
+    Closed,
+}
+
+/// What happened over many runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Tally {
+    endings: BTreeMap<(Aftermath, Moment), u64>,
+    failed_operations: u64,
+    failed_syncs: u64,
+    operations: u64,
+    resizes: u64,
+    acknowledged: u64,
+    unknown_but_stored: u64,
+    unknown_and_gone: u64,
+}
+
+impl Tally {
+    /// Losses of power that caught a process at work.
+    fn crashes(&self) -> u64 {
+        let crash = |(aftermath, moment)| aftermath == Aftermath::Reboot && moment != Moment::Closed;
+        self.endings.iter().filter(|(ending, _)| crash(**ending)).map(|(_, count)| count).sum()
+    }
+
+    fn add(&mut self, other: &Self) {
+        for (ending, count) in &other.endings {
+            *self.endings.entry(*ending).or_default() += count;
+        }
+        self.failed_operations += other.failed_operations;
+        self.failed_syncs += other.failed_syncs;
+        self.operations += other.operations;
+        self.resizes += other.resizes;
+        self.acknowledged += other.acknowledged;
+        self.unknown_but_stored += other.unknown_but_stored;
+        self.unknown_and_gone += other.unknown_and_gone;
+    }
+}
+
+/// The lives of one store, each on what the one before left on the disk.
+struct Run<'a> {
+    runtime: &'a Runtime,
+    disk: Disk,
+    random: Entropy,
+    setup: Setup,
+    note_length: u64,
+    history: History,
+    tally: Tally,
+    next_write: u64,
+}
+
+impl<'a> Run<'a> {
+    fn new(runtime: &'a Runtime, image: &[u8], seed: u64) -> Self {
+        let mut random = Entropy::from_seed(seed);
+        // Without a cache, pages of a transaction reach the disk long before its commit.
+        let cache_bytes = choose(&mut random, &[0, 64 << 10, 1 << 20]);
+        let batch_size = choose(&mut random, &[1, 2, 4, WAVE_AT_MOST]);
+        let note_length = choose(&mut random, &NOTE_LENGTHS);
+        let (history, tally) = (History::default(), Tally::default());
+        let (disk, setup) = (Disk::new(image.to_vec()), Setup { cache_bytes, batch_size });
+        Self { runtime, disk, random, setup, note_length, history, tally, next_write: 1 }
+    }
+
+    fn wave(&mut self) -> Vec<Write> {
+        let first = self.next_write;
+        self.next_write += 1 + self.random.below(WAVE_AT_MOST as u64);
+        (first..self.next_write).map(|id| Write::random(id, self.note_length, &mut self.random)).collect()
+    }
+
+    fn live(&mut self, plan: Plan) -> Result<Moment, String> {
+        self.disk.plan(plan.fault);
+        let moment = match Session::open(self.runtime, &self.disk, self.setup) {
+            Ok(session) => self.work(session, plan)?,
+            Err(_) if self.disk.struck().is_some() => Moment::Opening,
+            Err(error) => return Err(format!("the store does not open: {error}")),
+        };
+        if self.disk.operations_after_a_failed_sync() > 0 {
+            return Err("the disk was used after a sync that had failed".to_owned());
+        }
+        *self.tally.endings.entry((plan.aftermath, moment)).or_default() += 1;
+        self.tally.failed_operations += u64::from(matches!(self.disk.struck(), Some(Fault::FailsOnce { .. })));
+        self.tally.failed_syncs += u64::from(matches!(self.disk.struck(), Some(Fault::SyncFailsOnce { .. })));
+        self.tally.operations += self.disk.operations();
+        self.tally.resizes += self.disk.resizes();
+        match plan.aftermath {
+            Aftermath::Reboot => self.disk.reboot(&mut self.random),
+            Aftermath::Restart => self.disk.restart(&mut self.random),
+        }
+        Ok(moment)
+    }
+
+    fn work(&mut self, session: Session<'_>, plan: Plan) -> Result<Moment, String> {
+        session.prove(&mut self.history)?;
+        // Drawn in advance: the store may say that it failed a moment after it answered, and the seed must not feel that.
+        let waves: Vec<Vec<Write>> = (0..plan.waves).map(|_| self.wave()).collect();
+        for wave in waves {
+            session.write(&wave, &mut self.history)?;
+            if session.has_failed() {
+                break;
+            }
+        }
+        if self.disk.struck().is_some() {
+            return Ok(Moment::Writing);
+        }
+        match plan.end {
+            End::Idle => {
+                self.disk.die();
+                return Ok(Moment::Idle);
+            }
+            End::Closing(at) => self.disk.plan(Fault::Dies { at: self.disk.operations() + at }),
+            End::Closed => {}
+        }
+        drop(session);
+        Ok(if self.disk.struck().is_some() { Moment::Closing } else { Moment::Closed })
+    }
+
+    /// Proves what the last life left, that it can be worked with, and that it can be closed and opened again.
+    fn finish(mut self) -> Result<Tally, String> {
+        for waves in [1, 0] {
+            self.live(Plan { fault: Fault::Never, waves, end: End::Closed, aftermath: Aftermath::Reboot })?;
+        }
+        // The engine's own view: every page under its checksum, and no page in use that it believes to be free.
+        let database = redb::Database::builder().create_with_backend(Disk::new(self.disk.durable()));
+        let intact = database.map_err(redb::Error::from).and_then(|mut database| Ok(database.check_integrity()?));
+        if !matches!(intact, Ok(true)) {
+            return Err(format!("the engine finds the closed file damaged: {intact:?}"));
+        }
+        self.tally.acknowledged = self.history.acknowledged() as u64;
+        (self.tally.unknown_but_stored, self.tally.unknown_and_gone) = self.history.settled();
+        Ok(self.tally)
+    }
+
+    /// A workload that is cut off, then faults that often hit the recovery from the one before.
+    fn crash_thrice(mut self) -> Result<Tally, String> {
+        for life in 0..3 {
+            let reach = if life == 0 { 200 } else { choose(&mut self.random, &[6, 25, 120]) };
+            let at = 1 + self.random.below(reach);
+            let (dies, fails, sync_fails) = (Fault::Dies { at }, Fault::FailsOnce { at }, Fault::SyncFailsOnce { from: at });
+            let fault = choose(&mut self.random, &[dies, dies, dies, dies, dies, fails, sync_fails]);
+            let closing = End::Closing(1 + self.random.below(16));
+            let end = choose(&mut self.random, &[End::Idle, closing, closing, End::Closed]);
+            let aftermath = choose(&mut self.random, &[Aftermath::Reboot, Aftermath::Reboot, Aftermath::Restart]);
+            let waves = 1 + self.random.below(6);
+            self.live(Plan { fault, waves, end, aftermath })?;
+        }
+        self.finish()
+    }
+}
+
+fn choose<T: Copy>(random: &mut Entropy, choices: &[T]) -> T {
+    choices[usize::try_from(random.below(choices.len() as u64)).unwrap()]
+}
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().build().unwrap()
+}
+
+/// The image of a store that was set up and closed. A crash before that is the business of the installation, which starts over.
+fn origin() -> Vec<u8> {
+    let (runtime, disk) = (runtime(), Disk::new(Vec::new()));
+    let session = Session::open(&runtime, &disk, Setup { cache_bytes: 1 << 20, batch_size: 1 }).unwrap();
+    session.set_up().unwrap();
+    drop(session);
+    disk.durable()
+}
+
+/// The one seed that is to be run again.
+fn replayed() -> Option<u64> {
+    std::env::var(SEED_VARIABLE).ok().map(|seed| seed.parse().unwrap())
+}
+
+/// Runs the seeds on all cores, and stops at the first failure.
+fn run_seeds(seeds: Range<u64>, run: impl Fn(&Runtime, u64) -> Result<Tally, String> + Sync) -> Tally {
+    let seeds = replayed().map_or(seeds, |seed| seed..seed + 1);
+    let (next, total, failure) = (AtomicU64::new(seeds.start), Mutex::new(Tally::default()), Mutex::new(None::<String>));
+    let work = || {
+        let runtime = runtime();
+        loop {
+            let seed = next.fetch_add(1, Ordering::SeqCst);
+            if seed >= seeds.end || failure.lock().unwrap().is_some() {
+                return;
+            }
+            let outcome = catch_unwind(AssertUnwindSafe(|| run(&runtime, seed)));
+            match outcome.unwrap_or_else(|_| Err("it panicked".to_owned())) {
+                Ok(tally) => total.lock().unwrap().add(&tally),
+                Err(problem) => *failure.lock().unwrap() = Some(format!("{SEED_VARIABLE}={seed} runs this again: {problem}")),
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    if let Some(problem) = failure.into_inner().unwrap() {
+        panic!("{problem}");
+    }
+    total.into_inner().unwrap()
+}
+
+#[test]
+fn thousands_of_crashes_lose_nothing_that_was_acknowledged() {
+    let origin = origin();
+    let tally = run_seeds(SEEDS, |runtime, seed| Run::new(runtime, &origin, seed).crash_thrice());
+    println!("{} crashes were simulated: {tally:?}", tally.crashes());
+    if replayed().is_some() {
+        return;
+    }
+    assert!(tally.crashes() >= CRASHES_AT_LEAST, "only {} crashes were simulated", tally.crashes());
+    // A change of the engine could move its operations out of the faults' reach, and this test would prove nothing.
+    for aftermath in [Aftermath::Reboot, Aftermath::Restart] {
+        for moment in [Moment::Opening, Moment::Writing, Moment::Idle, Moment::Closing] {
+            let count = tally.endings.get(&(aftermath, moment)).copied().unwrap_or_default();
+            assert!(count >= 50, "{aftermath:?} after {moment:?} happened only {count} times");
+        }
+    }
+    let others = [tally.failed_operations, tally.failed_syncs, tally.resizes, tally.unknown_but_stored, tally.unknown_and_gone];
+    assert!(others.iter().all(|count| *count >= 50), "something hardly ever happened: {tally:?}");
+}
+
+#[test]
+fn a_crash_at_any_operation_of_a_workload_is_survived() {
+    let origin = origin();
+    let tally = run_seeds(0..8, |runtime, seed| {
+        let mut total = Tally::default();
+        for at in 1.. {
+            let mut run = Run::new(runtime, &origin, seed);
+            let plan = Plan { fault: Fault::Dies { at }, waves: 3, end: End::Closed, aftermath: Aftermath::Reboot };
+            let moment = run.live(plan)?;
+            total.add(&run.finish().map_err(|problem| format!("after a crash at operation {at}: {problem}"))?);
+            if moment == Moment::Closed {
+                break;
+            }
+        }
+        Ok(total)
+    });
+    println!("{} crashes were simulated, one at each operation: {tally:?}", tally.crashes());
+}
+
+#[test]
+fn a_seed_gives_the_same_run_each_time() {
+    let (origin, runtime) = (origin(), runtime());
+    for seed in 0..10 {
+        let lives = || {
+            let mut run = Run::new(&runtime, &origin, seed);
+            let moments = [60, 10].map(|at| {
+                let plan = Plan { fault: Fault::Dies { at }, waves: 5, end: End::Idle, aftermath: Aftermath::Reboot };
+                run.live(plan).unwrap()
+            });
+            (moments, run.disk.durable(), run.tally)
+        };
+        assert!(lives() == lives(), "seed {seed} did not give the same run twice");
+    }
+}
+
+#[test]
+fn a_disk_that_lies_about_its_syncs_is_found_out() {
+    let (origin, runtime) = (origin(), runtime());
+    for seed in 0..20 {
+        let mut run = Run::new(&runtime, &origin, seed);
+        let plan = Plan { fault: Fault::Lies, waves: 4, end: End::Idle, aftermath: Aftermath::Restart };
+        assert_eq!(run.live(plan), Ok(Moment::Idle));
+        assert!(run.history.acknowledged() > 0, "seed {seed} wrote nothing");
+        run.disk = Disk::new(run.disk.durable());
+        let problem = run.finish().unwrap_err();
+        assert!(problem.contains("acknowledged write") && problem.contains("is lost"), "seed {seed}: {problem}");
+    }
+}

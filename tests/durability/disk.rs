@@ -1,0 +1,336 @@
+//! A disk in memory that dies, fails or lies on demand, under the database's own storage interface.
+//!
+//! It is not a file system: there is one file and no metadata but its length. **Invariant:** what a successful sync covered
+//! survives everything; of what came later, each sector of each write survives a loss of power or not by itself, so a
+//! sector can hold any version that was written to it since the sync. Order needs no model of its own for that reason.
+
+use std::{
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use redb::StorageBackend;
+use tenantd::kernel::entropy::Entropy;
+
+/// What a disk writes in one piece.
+const SECTOR: usize = 512;
+
+/// What goes wrong, and at which operation since the start of the process. Writes, changes of the length and syncs count as
+/// operations, from one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    Never,
+    /// That operation and all after it fail: whoever asked for them is dead.
+    Dies {
+        at: u64,
+    },
+    /// That operation fails with an I/O error, and the next would not.
+    FailsOnce {
+        at: u64,
+    },
+    /// The first sync from that operation on fails with an I/O error, and the next would not.
+    SyncFailsOnce {
+        from: u64,
+    },
+    /// Syncs succeed and make nothing durable.
+    Lies,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Change {
+    Write { offset: usize, bytes: Vec<u8> },
+    Length(usize),
+}
+
+/// A handle; clones are the same disk.
+#[derive(Clone)]
+pub struct Disk {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// What is on the platter for certain.
+    durable: Vec<u8>,
+    /// What the running machine reads: the content of its cache.
+    current: Vec<u8>,
+    /// What the next sync will make durable.
+    unsynced: Vec<Change>,
+    watch: Watch,
+}
+
+/// What happened since the process started.
+#[derive(Default)]
+struct Watch {
+    fault: Option<Fault>,
+    struck: Option<Fault>,
+    operations: u64,
+    resizes: u64,
+    dead: bool,
+    sync_failed: bool,
+    after_failed_sync: u64,
+}
+
+impl std::fmt::Debug for Disk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let watch = &self.lock().watch;
+        f.debug_struct("Disk").field("fault", &watch.fault).field("operations", &watch.operations).finish_non_exhaustive()
+    }
+}
+
+impl Disk {
+    pub fn new(image: Vec<u8>) -> Self {
+        let state = State { current: image.clone(), durable: image, ..State::default() };
+        Self { state: Arc::new(Mutex::new(state)) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Plans a fault, in place of an earlier one that has not struck.
+    pub fn plan(&self, fault: Fault) {
+        self.lock().watch.fault = Some(fault);
+    }
+
+    /// Answers nothing any more, from now on.
+    pub fn die(&self) {
+        self.lock().watch.dead = true;
+    }
+
+    /// The fault that has struck.
+    pub fn struck(&self) -> Option<Fault> {
+        self.lock().watch.struck
+    }
+
+    pub fn operations(&self) -> u64 {
+        self.lock().watch.operations
+    }
+
+    /// How often the file grew or shrank.
+    pub fn resizes(&self) -> u64 {
+        self.lock().watch.resizes
+    }
+
+    /// How often the disk was used after a failed sync. The kernel may have thrown away what it could not write, so a second
+    /// sync that succeeds proves nothing about the first.
+    pub fn operations_after_a_failed_sync(&self) -> u64 {
+        self.lock().watch.after_failed_sync
+    }
+
+    /// What is on the platter for certain.
+    pub fn durable(&self) -> Vec<u8> {
+        self.lock().durable.clone()
+    }
+
+    /// What a loss of power could leave.
+    pub fn survivor(&self, random: &mut Entropy) -> Vec<u8> {
+        let state = self.lock();
+        let mut image = state.durable.clone();
+        survive(&mut image, &state.unsynced, random);
+        image
+    }
+
+    /// The machine lost its power and has it again.
+    pub fn reboot(&self, random: &mut Entropy) {
+        let image = self.survivor(random);
+        *self.lock() = State { current: image.clone(), durable: image, ..State::default() };
+    }
+
+    /// Only the process ended: the next one reads what this one wrote, and its syncs cover it too. But what a failed sync could
+    /// not write is forgotten by the kernel: it can be read until the machine reboots, and nothing brings it to the platter.
+    pub fn restart(&self, random: &mut Entropy) {
+        let mut state = self.lock();
+        if state.watch.sync_failed {
+            let State { durable, unsynced, .. } = &mut *state;
+            // The file's length is the file system's own: its journal keeps it.
+            let (lengths, writes): (Vec<_>, Vec<_>) = unsynced.drain(..).partition(|change| matches!(change, Change::Length(_)));
+            survive(durable, &writes, random);
+            for length in &lengths {
+                apply(durable, length);
+            }
+        }
+        state.watch = Watch::default();
+    }
+}
+
+/// Lets some of the changes happen.
+fn survive(image: &mut Vec<u8>, changes: &[Change], random: &mut Entropy) {
+    // From none to all of the changes: the extremes are as likely as each of the mixtures.
+    let quarters = random.below(5);
+    let tears = random.below(2) == 0;
+    for change in changes {
+        match change {
+            Change::Write { offset, bytes } if tears => {
+                for (offset, sector) in sectors(*offset, bytes).filter(|_| random.below(4) < quarters) {
+                    write_at(image, offset, sector);
+                }
+            }
+            whole if random.below(4) < quarters => apply(image, whole),
+            _ => {}
+        }
+    }
+}
+
+impl Watch {
+    /// Counts an operation and decides whether it takes place.
+    fn operate(&mut self, is_sync: bool) -> io::Result<()> {
+        self.alive()?;
+        self.operations += 1;
+        self.after_failed_sync += u64::from(self.sync_failed);
+        let strikes = match self.fault {
+            Some(Fault::Dies { at } | Fault::FailsOnce { at }) => at == self.operations,
+            Some(Fault::SyncFailsOnce { from }) => is_sync && from <= self.operations && self.struck.is_none(),
+            Some(Fault::Never | Fault::Lies) | None => false,
+        };
+        if strikes {
+            self.struck = self.fault;
+            self.dead = matches!(self.fault, Some(Fault::Dies { .. }));
+            self.sync_failed = is_sync && !self.dead;
+            return Err(io::Error::other("the simulated disk failed"));
+        }
+        Ok(())
+    }
+
+    fn alive(&self) -> io::Result<()> {
+        if self.dead { Err(io::Error::other("the simulated machine is dead")) } else { Ok(()) }
+    }
+}
+
+impl State {
+    fn change(&mut self, change: Change) -> io::Result<()> {
+        // A change that fails has not happened. One that was under way at the end is what dying an operation later is about.
+        self.watch.operate(false)?;
+        self.watch.resizes += u64::from(matches!(change, Change::Length(_)));
+        apply(&mut self.current, &change);
+        self.unsynced.push(change);
+        Ok(())
+    }
+}
+
+fn apply(image: &mut Vec<u8>, change: &Change) {
+    match change {
+        Change::Write { offset, bytes } => write_at(image, *offset, bytes),
+        Change::Length(length) => resize(image, *length),
+    }
+}
+
+/// `Vec::resize` goes byte by byte in a build without optimisation.
+fn resize(image: &mut Vec<u8>, length: usize) {
+    match length.checked_sub(image.len()) {
+        Some(more) => image.extend_from_slice(&vec![0; more]),
+        None => image.truncate(length),
+    }
+}
+
+fn write_at(image: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
+    let end = offset + bytes.len();
+    if image.len() < end {
+        resize(image, end);
+    }
+    image[offset..end].copy_from_slice(bytes);
+}
+
+/// The parts of a write that the disk can keep or lose one by one.
+fn sectors(offset: usize, bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    let head = (SECTOR - offset % SECTOR).min(bytes.len());
+    let (first, rest) = bytes.split_at(head);
+    let rest = rest.chunks(SECTOR).enumerate().map(move |(number, sector)| (offset + head + number * SECTOR, sector));
+    std::iter::once((offset, first)).chain(rest)
+}
+
+fn position(value: u64) -> io::Result<usize> {
+    usize::try_from(value).map_err(io::Error::other)
+}
+
+impl StorageBackend for Disk {
+    fn len(&self) -> io::Result<u64> {
+        let state = self.lock();
+        state.watch.alive()?;
+        Ok(state.current.len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let state = self.lock();
+        state.watch.alive()?;
+        let start = position(offset)?;
+        let found = state.current.get(start..start + out.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        out.copy_from_slice(found);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.lock().change(Change::Length(position(len)?))
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let mut state = self.lock();
+        state.watch.operate(true)?;
+        if state.watch.fault != Some(Fault::Lies) {
+            let State { durable, unsynced, .. } = &mut *state;
+            unsynced.drain(..).for_each(|change| apply(durable, &change));
+        }
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.lock().change(Change::Write { offset: position(offset)?, bytes: data.to_vec() })
+    }
+}
+
+fn two_new_sectors() -> (Disk, Entropy) {
+    let disk = Disk::new(vec![0; 2 * SECTOR]);
+    disk.write(0, &[1; 2 * SECTOR]).unwrap();
+    (disk, Entropy::from_seed(1))
+}
+
+#[test]
+fn a_write_is_certain_only_after_a_sync_and_tears_between_sectors() {
+    let (disk, mut random) = two_new_sectors();
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..200 {
+        let image = disk.survivor(&mut random);
+        assert!(image.chunks(SECTOR).all(|sector| sector.iter().all(|byte| *byte == sector[0])));
+        seen.insert((image[0], image[SECTOR]));
+    }
+    assert_eq!(seen.len(), 4, "old and new, for each of two sectors: {seen:?}");
+    disk.sync_data().unwrap();
+    assert!((0..50).all(|_| disk.survivor(&mut random) == [1; 2 * SECTOR]));
+}
+
+#[test]
+fn an_interrupted_sync_promises_nothing_and_the_dead_disk_answers_nothing() {
+    let (disk, mut random) = two_new_sectors();
+    disk.plan(Fault::Dies { at: 2 });
+    assert!(disk.sync_data().is_err() && disk.read(0, &mut [0]).is_err() && disk.set_len(0).is_err());
+    assert!((0..50).any(|_| disk.survivor(&mut random) == [0; 2 * SECTOR]));
+}
+
+#[test]
+fn a_length_survives_or_not_and_a_write_behind_the_end_fills_with_zeros() {
+    let (disk, mut random) = two_new_sectors();
+    disk.sync_data().unwrap();
+    disk.set_len(4 * SECTOR as u64).unwrap();
+    disk.write(3 * SECTOR as u64, &[2; SECTOR]).unwrap();
+    let images: Vec<Vec<u8>> = (0..100).map(|_| disk.survivor(&mut random)).collect();
+    assert!(images.iter().any(|image| image.len() == 2 * SECTOR));
+    assert!(images.iter().any(|image| image.len() == 4 * SECTOR && image[3 * SECTOR] == 0));
+    let mut written = images.iter().filter(|image| image.get(3 * SECTOR) == Some(&2));
+    assert!(written.all(|image| image[2 * SECTOR..3 * SECTOR].iter().all(|byte| *byte == 0)));
+}
+
+#[test]
+fn what_a_failed_sync_left_in_the_cache_can_be_read_but_not_be_made_durable() {
+    let lost = (0..50).filter(|seed| {
+        let (disk, _) = two_new_sectors();
+        disk.plan(Fault::SyncFailsOnce { from: 1 });
+        assert!(disk.sync_data().is_err());
+        disk.restart(&mut Entropy::from_seed(*seed));
+        let mut cached = [0; 2 * SECTOR];
+        disk.read(0, &mut cached).unwrap();
+        assert_eq!(cached, [1; 2 * SECTOR]);
+        disk.sync_data().unwrap();
+        disk.durable() == [0; 2 * SECTOR]
+    });
+    assert!(lost.count() > 5);
+}

@@ -1,0 +1,184 @@
+//! One life of the process between two crashes: opens the store on a disk, proves what it finds, and writes until it ends.
+//!
+//! The writer shares a commit among the writes that wait at the same time, which depends on timing. Here each wave of writes
+//! is queued while the writer is held up, so **the same seed gives the same operations** on the disk.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    pin::{Pin, pin},
+    sync::mpsc,
+    task::Poll,
+};
+
+use tenantd::kernel::store::{RedbEngine, Store, StoreError, WriterSettings};
+
+use crate::{
+    disk::Disk,
+    ledger::{ACCOUNTS, Books, COUNTER, JOURNAL, Write, WriteError, set_up},
+};
+
+/// How the unique index refuses what the workload did not check.
+const NAME_IS_TAKEN: &str = "two records claim one unique key";
+
+/// What the callers of the store were told, over all crashes of a run.
+#[derive(Debug, Default)]
+pub struct History {
+    /// By ordinal. Also what was of unknown outcome and then seen: it must not vanish any more.
+    acknowledged: BTreeMap<u64, u64>,
+    /// Of one batch at most, as the store takes no writes after a commit that failed.
+    unknown: BTreeSet<u64>,
+    settled: (u64, u64),
+}
+
+impl History {
+    pub fn acknowledged(&self) -> usize {
+        self.acknowledged.len()
+    }
+
+    /// How many batches of unknown outcome were found to be stored, and how many not.
+    pub fn settled(&self) -> (u64, u64) {
+        self.settled
+    }
+
+    /// A healthy disk gives the store no reason for any answer but its own refusals.
+    fn note(&mut self, write: &Write, answer: Result<u64, WriteError>, healthy: bool) -> Result<(), String> {
+        let id = write.id;
+        match answer {
+            Ok(ordinal) => {
+                if let Some(other) = self.acknowledged.insert(ordinal, id) {
+                    return Err(format!("writes {other} and {id} both got ordinal {ordinal}"));
+                }
+            }
+            Err(WriteError::Store(StoreError::OutcomeUnknown(_))) if !healthy => {
+                self.unknown.insert(id);
+            }
+            // In all of these cases the store claims that nothing of the write is stored, and is held to it: what is neither
+            // acknowledged nor unknown must not be found.
+            Err(WriteError::Refused) => {}
+            Err(WriteError::Store(StoreError::Damaged { reason, .. })) if reason == NAME_IS_TAKEN => {}
+            Err(WriteError::Store(StoreError::Unavailable(_) | StoreError::Engine(_))) if !healthy => {}
+            Err(WriteError::Store(error)) => return Err(format!("write {id} was answered with: {error}")),
+        }
+        Ok(())
+    }
+
+    /// Compares with what the store holds, and settles what was unknown.
+    fn compare(&mut self, books: &Books) -> Result<(), String> {
+        for (ordinal, write) in &self.acknowledged {
+            match books.journal.get(ordinal) {
+                Some(entry) if entry.write == *write => {}
+                found => return Err(format!("acknowledged write {write} is lost: ordinal {ordinal} holds {found:?}")),
+            }
+        }
+        // All acknowledged ordinals are there and distinct, so the rest came after them and is of the unknown batch.
+        let rest = books.journal.iter().filter(|(ordinal, _)| !self.acknowledged.contains_key(ordinal));
+        let rest: BTreeMap<u64, u64> = rest.map(|(ordinal, entry)| (*ordinal, entry.write)).collect();
+        let last = self.acknowledged.keys().last().copied().unwrap_or_default();
+        if let Some((ordinal, write)) = rest.iter().find(|(ordinal, write)| **ordinal < last || !self.unknown.contains(write)) {
+            return Err(format!("write {write} at ordinal {ordinal} should not be there"));
+        }
+        if !rest.is_empty() && rest.len() != self.unknown.len() {
+            return Err(format!("of the batch {:?} only {rest:?} is there", self.unknown));
+        }
+        self.settled.0 += u64::from(!rest.is_empty());
+        self.settled.1 += u64::from(rest.is_empty() && !self.unknown.is_empty());
+        self.unknown.clear();
+        self.acknowledged.extend(rest);
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    pub cache_bytes: usize,
+    pub batch_size: usize,
+}
+
+/// Waves are shorter than the queue, so that none of their writes has to wait to get in.
+pub const WAVE_AT_MOST: usize = 8;
+
+pub struct Session<'a> {
+    runtime: &'a tokio::runtime::Runtime,
+    store: Store,
+    disk: Disk,
+}
+
+impl<'a> Session<'a> {
+    pub fn open(runtime: &'a tokio::runtime::Runtime, disk: &Disk, setup: Setup) -> Result<Self, StoreError> {
+        let engine = RedbEngine::on_backend(disk.clone(), setup.cache_bytes)?;
+        let settings = WriterSettings { batch_size: setup.batch_size, queue_length: 2 * WAVE_AT_MOST };
+        Ok(Self { runtime, store: Store::new(engine, settings)?, disk: disk.clone() })
+    }
+
+    /// Makes the first record of all.
+    pub fn set_up(&self) -> Result<(), StoreError> {
+        self.runtime.block_on(self.store.write(set_up))
+    }
+
+    /// Holds the content against itself and against the history.
+    pub fn prove(&self, history: &mut History) -> Result<(), String> {
+        let report = self.runtime.block_on(self.store.check(vec![&ACCOUNTS, &JOURNAL, &COUNTER]));
+        let report = report.map_err(|error| format!("the check failed: {error}"))?;
+        if !report.is_clean() {
+            return Err(format!("the check found {report:?}"));
+        }
+        let books = self.store.read(Books::read).map_err(|error| format!("the store cannot be read: {error}"))?;
+        books.prove()?;
+        history.compare(&books)
+    }
+
+    /// Hands in all of the writes at the same time and notes what each was told.
+    pub fn write(&self, writes: &[Write], history: &mut History) -> Result<(), String> {
+        let answers = self.runtime.block_on(wave(&self.store, writes));
+        let healthy = self.disk.struck().is_none();
+        for (write, answer) in writes.iter().zip(answers) {
+            let stopped = matches!(answer, Err(WriteError::Store(StoreError::OutcomeUnknown(_) | StoreError::Unavailable(_))));
+            if stopped && !self.has_failed() {
+                return Err(format!("write {} was answered with {answer:?}, but the store does not say that it failed", write.id));
+            }
+            history.note(write, answer, healthy)?;
+        }
+        Ok(())
+    }
+
+    pub fn has_failed(&self) -> bool {
+        self.store.failure().is_some()
+    }
+}
+
+async fn wave(store: &Store, writes: &[Write]) -> Vec<Result<u64, WriteError>> {
+    let (entered, held) = mpsc::channel::<()>();
+    let (release, released) = mpsc::channel::<()>();
+    let mut gate = pin!(store.write(move |_| {
+        // Both ends hang up when they no longer care.
+        let _ = entered.send(());
+        let _ = released.recv();
+        Ok::<_, StoreError>(())
+    }));
+    if poll_once(gate.as_mut()).await.is_pending() {
+        // A store that has failed drops the gate without running it, and this ends at once.
+        let _ = held.recv();
+    }
+    let mut answers: Vec<Poll<Result<u64, WriteError>>> = Vec::new();
+    let mut waiting = Vec::new();
+    for write in writes {
+        let write = write.clone();
+        let mut future = Box::pin(store.write(move |tx| write.run(tx)));
+        answers.push(poll_once(future.as_mut()).await);
+        waiting.push(future);
+    }
+    drop(release);
+    let mut results = Vec::new();
+    for (answer, future) in answers.into_iter().zip(waiting) {
+        results.push(match answer {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => future.await,
+        });
+    }
+    results
+}
+
+/// Starts the future: a write that was polled once is in the queue.
+async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
+    std::future::poll_fn(move |context| Poll::Ready(future.as_mut().poll(context))).await
+}
