@@ -1,1 +1,10 @@
-fn main() {}
+//! The `tenantd` binary: arguments in, exit code out.
+
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    tenantd::cli::run()
+}

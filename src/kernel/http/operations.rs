@@ -98,8 +98,9 @@ fn compile_operation(
     let produces = operation.get("responses").and_then(Value::as_object).into_iter().flatten();
     let produces =
         produces.filter_map(|(_, response)| response.get("content")?.as_object()).flat_map(|content| content.keys().cloned());
+    let id = operation.get("operationId").and_then(Value::as_str).ok_or_else(|| fail("no operation id".to_owned()))?;
     Ok(Operation {
-        id: operation.get("operationId").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        id: id.to_owned(),
         class: classify(&method, path, need.is_some()),
         path: path.to_owned(),
         need,

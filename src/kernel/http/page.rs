@@ -43,7 +43,6 @@ pub struct PageRequest {
 
 /// A list's place in the whole.
 #[derive(Clone, Debug, Serialize, Object)]
-#[oai(read_only_all)]
 pub struct Page {
     /// The limit in force.
     pub limit: u32,

@@ -4,6 +4,7 @@
 //! **Boundary:** no type of the engine appears in a signature that other modules call, but for the door that tests use to
 //! put a crashing disk below it ([`RedbEngine::on_backend`]).
 
+mod cache;
 pub mod catalog;
 mod check;
 pub mod codec;
@@ -25,6 +26,7 @@ use std::{
     sync::Arc,
 };
 
+pub use cache::VersionedCache;
 pub use check::{CheckReport, Checked};
 pub use engine::{Direction, Flow, KeyRange};
 pub use error::StoreError;

@@ -1,5 +1,6 @@
 //! redb behind the engine seam. Every commit is durable and two-phase: tenants choose the bytes, and redb's one-phase commit
-//! trusts a checksum that is not cryptographic.
+//! trusts a checksum that is not cryptographic. The crash simulator also finds one-phase files that no longer open after a failed
+//! sync, a restart of the process and a later loss of power.
 
 use std::{path::Path, sync::Arc};
 

@@ -50,8 +50,9 @@ where
 
     fn finish(self: Box<Self>, committed: Result<(), StoreError>) {
         let answer = match (self.result, committed) {
-            // A refusal wrote nothing, so it stands whatever became of the commit.
-            (Some(Err(refusal)), _) => Err(refusal),
+            (Some(Err(refusal)), Ok(())) => Err(refusal),
+            // A refusal wrote nothing, but it may rest on a write of the same batch that is now in doubt.
+            (Some(Err(_)), Err(failure)) => Err(E::from(StoreError::Unavailable(failure.to_string()))),
             (_, Err(failure)) => Err(E::from(failure)),
             (Some(Ok(value)), Ok(())) => Ok(value),
             (None, Ok(())) => Err(E::from(StoreError::Unavailable("the write did not run".to_owned()))),
@@ -86,7 +87,8 @@ impl Queue {
         let job = Box::new(CallerJob { work, result: None, answer });
         let closed = || E::from(StoreError::Unavailable("it is being closed".to_owned()));
         self.jobs.send(job).await.map_err(|_| closed())?;
-        waiting.await.map_err(|_| closed())?
+        // A writer that hangs up has died with the write in its hands.
+        waiting.await.map_err(|_| E::from(StoreError::OutcomeUnknown("the writer has ended".to_owned())))?
     }
 }
 
@@ -103,7 +105,11 @@ pub(super) fn spawn(
         .spawn(move || {
             let mut batch = Vec::with_capacity(batch_size);
             while waiting.blocking_recv_many(&mut batch, batch_size) > 0 {
-                run_batch(engine.as_ref(), &shared, std::mem::take(&mut batch));
+                let jobs = std::mem::take(&mut batch);
+                // The engine itself may panic, on a damaged page for instance: then nothing more is written.
+                if let Err(cause) = catch_unwind(AssertUnwindSafe(|| run_batch(engine.as_ref(), &shared, jobs))) {
+                    shared.fail(&StoreError::Panicked(panic_text(cause.as_ref())));
+                }
             }
         })
         .map_err(StoreError::engine)?;
@@ -111,7 +117,7 @@ pub(super) fn spawn(
 }
 
 fn run_batch(engine: &dyn Engine, shared: &Shared, mut jobs: Vec<Box<dyn Job>>) {
-    metrics::histogram!("tenantd_store_batch_size").record(jobs.len() as f64);
+    metrics::histogram!("tenantd_store_batch_size").record(u32::try_from(jobs.len()).unwrap_or(u32::MAX));
     while !jobs.is_empty() {
         if let Some(reason) = shared.failure() {
             return finish_all(jobs, &Err(StoreError::Unavailable(reason)));
@@ -127,11 +133,10 @@ fn run_batch(engine: &dyn Engine, shared: &Shared, mut jobs: Vec<Box<dyn Job>>) 
             Members::Done { changed } => return finish_batch(tx, changed, shared, jobs),
             Members::FailedAfterWriting(place) => {
                 let failed = jobs.remove(place);
-                let aborted = tx.abort();
-                failed.finish(Ok(()));
-                if let Err(error) = aborted {
+                if let Err(error) = tx.abort() {
                     shared.fail(&error);
                 }
+                failed.finish(Ok(()));
             }
             Members::EngineFailed(error) => {
                 // Nothing of this transaction is on the disk: it was never committed.

@@ -3,6 +3,10 @@
 //!
 //! A task that fails is tried again after a growing delay, a task that panics too; `/readyz` and `/status/` tell which.
 
+mod scrub;
+
+pub use scrub::Scrub;
+
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},

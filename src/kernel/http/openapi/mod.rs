@@ -58,6 +58,12 @@ pub fn publish(draft: &str, about: About) -> Result<Value, String> {
     }))
 }
 
+/// An example of one of the document's schemas.
+pub fn example(document: &Value, schema: &str) -> Value {
+    let components = document.get("components").cloned().unwrap_or_default();
+    example::of(&json!({"$ref": format!("#/components/schemas/{schema}")}), &components, 0)
+}
+
 /// Every operation of `paths` with the path that it is under.
 fn operations_mut(paths: &mut Value) -> Vec<(String, &mut Map<String, Value>)> {
     let paths = paths.as_object_mut().into_iter().flatten();

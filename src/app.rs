@@ -1,0 +1,283 @@
+//! The composition root: opens the installation, builds kernel and slices, assembles the API, and runs it all until it is told to
+//! stop. Only `cli` imports this; nothing that is built here knows of it.
+
+mod bootstrap;
+mod documents;
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use http::Method;
+use serde_json::Value;
+
+use crate::{
+    kernel::{
+        access::{Grants, Identity, Principal},
+        clock::Clock,
+        config::Config,
+        entropy::Entropy,
+        events::{Kinds, Retention},
+        http::{
+            edge::{Edge, EdgeParts, EdgeSettings},
+            idempotency::{ANSWERS, Idempotency, IdempotencyPurge},
+            listener::Listeners,
+            operations::Operations,
+            pages::{PageSources, Pages},
+            rate::{RateClass, RateLimitSweep, RateLimits},
+            tls::{Certificate, CertificateFiles, CertificateWatch},
+        },
+        secrets::{InstallationKey, KeySource, Passwords, Sealer, Secret},
+        store::{Checked, DataDirectory, RepairProgress, Store, WriterSettings},
+        tasks::{Scrub, Tasks},
+        telemetry,
+    },
+    slices::{
+        api_keys::{self, ApiKeySlice},
+        auth::{self, Auth},
+        platform::{self, Platform},
+    },
+};
+
+pub use bootstrap::{Operator, prepare_installation, random_password};
+pub use documents::{internal_document, public_document};
+
+const ADMIN_SOCKET: &str = "admin.sock";
+
+pub fn admin_socket(data_directory: &Path) -> PathBuf {
+    data_directory.join(ADMIN_SOCKET)
+}
+
+/// The tables of all slices that `tenantd check` compares with their indexes.
+pub fn checked_tables() -> Vec<&'static dyn Checked> {
+    let kernel: Vec<&'static dyn Checked> = vec![&ANSWERS];
+    [kernel, Platform::tables(), Auth::tables(), ApiKeySlice::tables()].into_iter().flatten().collect()
+}
+
+/// Every kind of event that a slice can emit.
+pub fn event_kinds() -> Kinds {
+    Kinds::new([platform::EVENTS, auth::EVENTS, api_keys::EVENTS].into_iter().flatten().copied())
+}
+
+/// Under which rate limit an operation falls.
+fn classify(method: &Method, path: &str, secured: bool) -> RateClass {
+    match (path, secured) {
+        ("/api/auth/login", _) => RateClass::SignIn,
+        (_, false) => RateClass::Public,
+        _ if *method == Method::GET => RateClass::Read,
+        _ => RateClass::Write,
+    }
+}
+
+/// An open installation, not yet listening.
+#[derive(Debug)]
+pub struct App {
+    pub store: Store,
+    pub clock: Clock,
+    pub platform: Platform,
+    pub auth: Auth,
+    pub keys: ApiKeySlice,
+    config: Config,
+    rates: Arc<RateLimits>,
+    public: Arc<Edge>,
+    admin: Arc<Edge>,
+    tasks: Tasks,
+    /// Held until the store is closed.
+    data: DataDirectory,
+}
+
+/// What a running server answers on.
+#[derive(Clone, Copy, Debug)]
+pub struct Addresses {
+    pub api: SocketAddr,
+    pub redirect: Option<SocketAddr>,
+}
+
+/// A server that listens.
+#[derive(Debug)]
+pub struct Running {
+    pub app: App,
+    pub addresses: Addresses,
+    public: Listeners,
+    admin: Listeners,
+    certificate: Option<Arc<Certificate>>,
+}
+
+impl App {
+    /// Opens the installation in a directory that this process holds.
+    pub async fn open(
+        config: Config,
+        data: DataDirectory,
+        clock: Clock,
+        operator: Operator,
+        progress: Option<RepairProgress>,
+    ) -> Result<Self, String> {
+        let mut entropy = Entropy::from_os();
+        let key_source = key_source(&config, data.path());
+        let key = InstallationKey::load(&key_source.path)?;
+        let writer = WriterSettings { batch_size: config.storage.batch_size, queue_length: config.storage.queue_length };
+        let (store, installation) =
+            data.open_store(config.storage.cache_bytes, writer, progress).map_err(|error| error.to_string())?;
+        if installation.key_fingerprint != key.fingerprint() {
+            return Err(format!("{} is not the key that this store was made with", key_source.path.display()));
+        }
+        store.migrate(&[]).await.map_err(|error| error.to_string())?;
+        let passwords = Passwords::new(config.secrets.password_hashes, config.secrets.password_queue, &mut entropy)
+            .map_err(|error| error.to_string())?;
+        let platform = Platform::new(store.clone(), clock.clone());
+        let keys = ApiKeySlice::new(store.clone(), clock.clone(), &config.api_keys);
+        let auth =
+            Auth::new(store.clone(), clock.clone(), &config.sessions, passwords, platform.tenants.clone(), keys.keys.clone());
+        let platform_tenant = bootstrap::ensure_operator(&store, &clock, &platform, &auth, data.path(), operator).await?;
+        let local_operator = Arc::new(Principal {
+            tenant_id: platform_tenant.id,
+            tenant_name: platform_tenant.name,
+            tenant_kind: platform_tenant.kind,
+            identity: Identity::LocalOperator,
+            grants: Grants::all(),
+        });
+        let rates = Arc::new(RateLimits::new(&config.rate_limits, clock.clone()));
+        let idempotency = Arc::new(Idempotency::new(store.clone(), Sealer::new(&key)));
+        let tasks = Tasks::new(clock.clone());
+        let parts = Parts { config: &config, store: &store, clock: &clock, rates: &rates, idempotency, tasks: &tasks };
+        let public = parts.edge(documents::public_service(&platform, &auth, &keys), &platform, &auth, None)?;
+        let admin = parts.edge(documents::admin_service(&platform, &auth, &keys), &platform, &auth, Some(local_operator))?;
+        Ok(Self { store, clock, platform, auth, keys, config, rates, public, admin, tasks, data })
+    }
+
+    fn spawn_tasks(&mut self) {
+        let (store, clock, tasks) = (&self.store, &self.clock, &mut self.tasks);
+        self.platform.spawn(tasks);
+        self.auth.spawn(tasks);
+        self.keys.spawn(tasks);
+        tasks.spawn(IdempotencyPurge { store: store.clone(), clock: clock.clone() });
+        tasks.spawn(Retention::new(store.clone(), clock.clone(), self.config.events.retention_days, Platform::CONSUMERS.to_vec()));
+        tasks.spawn(RateLimitSweep(self.rates.clone()));
+        if self.config.storage.scrub_days > 0 {
+            tasks.spawn(Scrub::new(store.clone(), clock.clone(), self.config.storage.scrub_days, checked_tables()));
+        }
+    }
+
+    /// Starts to listen. From here on requests are answered.
+    pub fn listen(mut self) -> Result<Running, String> {
+        let listen = self.config.listen.clone();
+        let certificate = if listen.tls { Some(self.certificate()?) } else { None };
+        let tls = certificate
+            .as_ref()
+            .map(|certificate| certificate.server_config(self.config.tls.client_ca_file.as_deref()))
+            .transpose()?;
+        let fail = |what: &dyn std::fmt::Display, error: std::io::Error| format!("cannot listen on {what}: {error}");
+        let mut public = Listeners::new(self.public.clone());
+        let api = public.serve_tcp(listen.address, tls).map_err(|error| fail(&listen.address, error))?;
+        let redirect = listen
+            .redirect_address
+            .map(|address| public.serve_redirect(address, api.port()).map_err(|error| fail(&address, error)))
+            .transpose()?;
+        let mut admin = Listeners::new(self.admin.clone());
+        let socket = admin_socket(self.data.path());
+        admin.serve_unix(&socket).map_err(|error| fail(&socket.display(), error))?;
+        if let Some(certificate) = &certificate {
+            let period = Duration::from_secs(self.config.tls.reload_seconds);
+            self.tasks.spawn(CertificateWatch { certificate: certificate.clone(), period });
+        }
+        self.spawn_tasks();
+        Ok(Running { app: self, addresses: Addresses { api, redirect }, public, admin, certificate })
+    }
+
+    fn certificate(&self) -> Result<Arc<Certificate>, String> {
+        let files = match (&self.config.tls.certificate_file, &self.config.tls.private_key_file) {
+            (Some(certificate), Some(private_key)) => {
+                CertificateFiles { certificate: certificate.clone(), private_key: private_key.clone() }
+            }
+            _ => {
+                let files = CertificateFiles::self_signed(self.data.path());
+                files.create_self_signed(bootstrap::host_names(self.config.listen.address.ip()))?;
+                files
+            }
+        };
+        Certificate::load(files)
+    }
+}
+
+impl Running {
+    /// Takes up settings that can change while serving: certificates, rate limits, limits of requests, trusted proxies.
+    pub fn reload(&self, config: &Config) -> Result<(), String> {
+        if let Some(certificate) = &self.certificate {
+            certificate.reload()?;
+        }
+        self.app.rates.reload(&config.rate_limits);
+        self.app.public.reload(EdgeSettings::new(config));
+        self.app.admin.reload(EdgeSettings::new(config));
+        Ok(())
+    }
+
+    /// Stops in order: no new connections, requests finished, tasks finished, store closed.
+    pub async fn shutdown(self) {
+        let Self { app, public, admin, .. } = self;
+        let patience = Duration::from_secs(app.config.limits.shutdown_seconds);
+        tokio::join!(public.shutdown(patience), admin.shutdown(patience));
+        app.tasks.shutdown().await;
+        drop(std::fs::remove_file(admin_socket(app.data.path())));
+    }
+}
+
+pub fn key_source(config: &Config, data_directory: &Path) -> KeySource {
+    let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
+    KeySource::find(config.secrets.installation_key_file.as_deref(), credentials.as_deref(), data_directory)
+}
+
+/// What both edges share.
+struct Parts<'a> {
+    config: &'a Config,
+    store: &'a Store,
+    clock: &'a Clock,
+    rates: &'a Arc<RateLimits>,
+    idempotency: Arc<Idempotency>,
+    tasks: &'a Tasks,
+}
+
+impl Parts<'_> {
+    fn edge(
+        &self,
+        (api, document): (poem::endpoint::BoxEndpoint<'static, poem::Response>, Result<Value, String>),
+        platform: &Platform,
+        auth: &Auth,
+        local_operator: Option<Arc<Principal>>,
+    ) -> Result<Arc<Edge>, String> {
+        let document = Arc::new(document?);
+        platform.set_document(document.clone());
+        let metrics_token = match &self.config.telemetry.metrics_token_file {
+            Some(path) => {
+                let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+                Some(Secret::new(text.trim()))
+            }
+            None => None,
+        };
+        // Metrics are recorded from the first request on.
+        telemetry::metrics();
+        let pages = Pages::new(PageSources {
+            document: document.clone(),
+            kinds: event_kinds(),
+            rates: self.rates.clone(),
+            board: self.tasks.board(),
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            started_at: self.clock.now(),
+            metrics_token,
+        });
+        Ok(Arc::new(Edge::new(EdgeParts {
+            api,
+            operations: Operations::compile(&document, classify)?,
+            pages,
+            authenticator: auth.authenticator.clone(),
+            local_operator,
+            rates: self.rates.clone(),
+            idempotency: self.idempotency.clone(),
+            clock: self.clock.clone(),
+            settings: EdgeSettings::new(self.config),
+        })))
+    }
+}

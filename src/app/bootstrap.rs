@@ -1,0 +1,151 @@
+//! The first start: installation key, store, the platform tenant and its operator. Every step can be cut off and done again.
+
+use std::{
+    net::{IpAddr, UdpSocket},
+    path::Path,
+};
+
+use super::key_source;
+use crate::{
+    kernel::{
+        access::{Role, TenantKind},
+        clock::Clock,
+        config::Config,
+        entropy::Entropy,
+        events::{Actor, Intent},
+        id::TenantId,
+        secrets::{InstallationKey, Secret},
+        store::{DataDirectory, Store, StoreError, write_private_file},
+    },
+    slices::{
+        auth::{Auth, AuthError, NewUser},
+        platform::{NewTenant, Platform, Tenant, TenantError},
+    },
+};
+
+const PASSWORD_FILE: &str = "initial-operator-password";
+
+/// The first operator.
+#[derive(Clone, Debug)]
+pub struct Operator {
+    pub email: String,
+    /// Made at random and left in a file when absent.
+    pub password: Option<Secret>,
+}
+
+impl Default for Operator {
+    fn default() -> Self {
+        Self { email: "operator@localhost.localdomain".to_owned(), password: None }
+    }
+}
+
+/// Makes the installation in an empty directory: the key unless it is given from outside, and the store.
+pub fn prepare_installation(config: &Config, data: &DataDirectory) -> Result<(), StoreError> {
+    let mut entropy = Entropy::from_os();
+    let id = entropy.bytes();
+    let source = key_source(config, data.path());
+    data.initialize(id, || {
+        if source.may_create && !source.path.exists() {
+            let key = InstallationKey::generate(&mut entropy);
+            write_private_file(&source.path, key.to_file().as_bytes())?;
+        }
+        Ok(InstallationKey::load(&source.path).map_err(StoreError::Installation)?.fingerprint())
+    })
+}
+
+enum BootstrapError {
+    Tenant(TenantError),
+    Auth(AuthError),
+    Store(StoreError),
+}
+
+impl From<StoreError> for BootstrapError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl std::fmt::Display for BootstrapError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tenant(error) => error.fmt(f),
+            Self::Auth(error) => error.fmt(f),
+            Self::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+/// The platform tenant, made with its operator when it is not there yet.
+pub(super) async fn ensure_operator(
+    store: &Store,
+    clock: &Clock,
+    platform: &Platform,
+    auth: &Auth,
+    data_directory: &Path,
+    operator: Operator,
+) -> Result<Tenant, String> {
+    let known = store.read(|tx| platform.tenants.platform(tx)).map_err(|error: StoreError| error.to_string())?;
+    if let Some(tenant) = known {
+        return Ok(tenant);
+    }
+    let intent = Intent::new(TenantId::from_bytes([0; 16]), clock.now(), Actor::system("first start"));
+    let password = match operator.password {
+        Some(password) => password,
+        None => {
+            let password = random_password(&mut Entropy::from_os());
+            let path = data_directory.join(PASSWORD_FILE);
+            let content = format!("{}\n", password.expose());
+            write_private_file(&path, content.as_bytes()).map_err(|error| error.to_string())?;
+            password
+        }
+    };
+    let hash = auth.users.hash_password(password, &intent).await.map_err(|error| error.to_string())?;
+    let (tenants, users) = (platform.tenants.clone(), auth.users.clone());
+    let made = store.write(move |tx| {
+        let mut act = intent.begin();
+        let new = NewTenant {
+            name: "Platform".to_owned(),
+            slug: Some("platform".to_owned()),
+            kind: TenantKind::Platform,
+            expires_days: None,
+        };
+        let tenant = tenants.create(tx, &mut act, &new).map_err(BootstrapError::Tenant)?;
+        let user =
+            NewUser { tenant_id: tenant.id, email: operator.email.clone(), name: "Operator".to_owned(), role: Role::Operator };
+        users.create(tx, &mut act, &user, &hash, true).map_err(BootstrapError::Auth)?;
+        Ok::<_, BootstrapError>(tenant)
+    });
+    made.await.map_err(|error| error.to_string())
+}
+
+/// A password of 120 random bits that can be typed.
+pub fn random_password(entropy: &mut Entropy) -> Secret {
+    let bytes: [u8; 15] = entropy.bytes();
+    let text = data_encoding::BASE32_DNSCURVE.encode(&bytes);
+    let groups: Vec<&str> = (0..text.len()).step_by(6).filter_map(|at| text.get(at..(at + 6).min(text.len()))).collect();
+    Secret::new(groups.join("-"))
+}
+
+/// The names and addresses that the first certificate is for.
+pub(super) fn host_names(listen: IpAddr) -> Vec<String> {
+    let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    if !host.is_empty() {
+        names.push(host);
+    }
+    if listen.is_unspecified() {
+        names.extend(outgoing_address().map(|address| address.to_string()));
+    } else {
+        names.push(listen.to_string());
+    }
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// The address that this host would speak from; found without sending anything.
+fn outgoing_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("192.0.2.1:9").ok()?;
+    socket.local_addr().ok().map(|address| address.ip()).filter(|address| !address.is_unspecified())
+}

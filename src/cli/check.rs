@@ -1,0 +1,65 @@
+//! `tenantd check`: proves that the store, or a snapshot of it, is what it claims to be.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::{Common, Failure, client::Client, output};
+use crate::{
+    app::checked_tables,
+    kernel::store::{DataDirectory, RedbEngine, Store, StoreError, WriterSettings},
+};
+
+const CACHE_BYTES: usize = 64 << 20;
+
+#[derive(Debug, Args)]
+pub(super) struct Check {
+    /// A snapshot. Without it the running server's store is checked, or that of the data directory when no server runs.
+    file: Option<PathBuf>,
+}
+
+impl Check {
+    pub(super) async fn run(self, common: &Common) -> Result<(), Failure> {
+        let client = Client::new(common)?;
+        let report = match &self.file {
+            Some(file) => check_file(file.clone()).await?,
+            None if client.is_running() => client.post("/internal/admin/check", None).await?,
+            None => {
+                let data = DataDirectory::lock(&common.settings(&[])?.data.directory).map_err(|error| error.to_string())?;
+                if !data.is_initialized().map_err(|error| error.to_string())? {
+                    return Err(Failure::Failed(format!("{} holds no installation", data.path().display())));
+                }
+                check_file(data.store_file()).await?
+            }
+        };
+        let clean = report.get("clean") == Some(&Value::Bool(true));
+        if common.json {
+            output::json(&report)?;
+        } else {
+            let count = |name: &str| output::text(&report, name);
+            output::line(&format!("{} records and {} index entries read.", count("/records"), count("/index_entries")))?;
+            for problem in report.get("problems").and_then(Value::as_array).into_iter().flatten() {
+                output::line(problem.as_str().unwrap_or_default())?;
+            }
+        }
+        if clean {
+            return if common.json { Ok(()) } else { output::line("The store is sound.") };
+        }
+        Err(Failure::Failed("the store is damaged; restore a backup that passes `tenantd check`".to_owned()))
+    }
+}
+
+async fn check_file(path: PathBuf) -> Result<Value, Failure> {
+    let fail = |error: StoreError| Failure::Failed(error.to_string());
+    let engine = RedbEngine::open(&path, CACHE_BYTES, None).map_err(fail)?;
+    let store = Store::new(engine, WriterSettings { batch_size: 1, queue_length: 1 }).map_err(fail)?;
+    let report = store.check(checked_tables()).await.map_err(fail)?;
+    Ok(json!({
+        "clean": report.is_clean(),
+        "records": report.records,
+        "index_entries": report.index_entries,
+        "problems": report.problems,
+        "more_problems": report.more_problems,
+    }))
+}

@@ -1,0 +1,97 @@
+//! Speaks to the running server over its admin socket: HTTP on a unix socket, where whoever may open the file is the operator.
+
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::UnixStream;
+
+use super::{Common, Failure};
+use crate::app::admin_socket;
+
+#[derive(Debug)]
+pub(super) struct Client {
+    socket: PathBuf,
+}
+
+impl Client {
+    pub(super) fn new(common: &Common) -> Result<Self, Failure> {
+        let config = common.settings(&[])?;
+        Ok(Self { socket: admin_socket(&config.data.directory) })
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        std::os::unix::net::UnixStream::connect(&self.socket).is_ok()
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Result<Value, Failure> {
+        self.call(Method::GET, path, None).await
+    }
+
+    pub(super) async fn post(&self, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
+        self.call(Method::POST, path, body).await
+    }
+
+    pub(super) async fn delete(&self, path: &str) -> Result<Value, Failure> {
+        self.call(Method::DELETE, path, None).await
+    }
+
+    async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
+        let stream = UnixStream::connect(&self.socket).await.map_err(|error| connect_failure(&self.socket, &error))?;
+        let broken = |error: &dyn std::fmt::Display| Failure::Failed(format!("the server does not answer: {error}"));
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
+        let driver = tokio::spawn(connection);
+        let request = Request::builder().method(method).uri(path).header("host", "localhost");
+        let request = match body {
+            Some(body) => request.header("content-type", "application/json").body(Full::new(Bytes::from(body.to_string()))),
+            None => request.body(Full::new(Bytes::new())),
+        };
+        let request = request.map_err(|error| broken(&error))?;
+        let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
+        let status = response.status();
+        let bytes = response.into_body().collect().await.map_err(|error| broken(&error))?.to_bytes();
+        driver.abort();
+        let answer: Value =
+            if bytes.is_empty() { Value::Null } else { serde_json::from_slice(&bytes).map_err(|error| broken(&error))? };
+        if status.is_success() { Ok(answer) } else { Err(problem_failure(status, &answer)) }
+    }
+
+    /// The id of a tenant that is named by its id or its slug.
+    pub(super) async fn tenant_id(&self, name: &str) -> Result<String, Failure> {
+        if name.starts_with("tnt_") {
+            return Ok(name.to_owned());
+        }
+        let query: String = form_urlencoded::Serializer::new(String::new()).append_pair("slug", name).finish();
+        let found = self.get(&format!("/api/platform/tenants?{query}")).await?;
+        let id = found.pointer("/data/0/id").and_then(Value::as_str).map(str::to_owned);
+        id.ok_or_else(|| Failure::Failed(format!("there is no tenant {name}; `tenantd tenant list` shows them")))
+    }
+}
+
+fn connect_failure(socket: &Path, error: &std::io::Error) -> Failure {
+    let shown = socket.display();
+    match error.kind() {
+        std::io::ErrorKind::PermissionDenied => {
+            Failure::Denied(format!("{shown}: permission denied; run this as the user that tenantd runs as, or as root"))
+        }
+        _ => Failure::NotRunning(format!("no server answers at {shown}; start it with `tenantd serve`, or name its --data-dir")),
+    }
+}
+
+fn problem_failure(status: StatusCode, problem: &Value) -> Failure {
+    let detail = problem.get("detail").and_then(Value::as_str).unwrap_or("no reason given");
+    let errors = problem.get("errors").and_then(Value::as_array).into_iter().flatten();
+    let lines: Vec<String> = errors
+        .map(|error| {
+            let place = ["pointer", "parameter", "header"].iter().find_map(|name| error.get(*name)?.as_str()).unwrap_or_default();
+            let message = error.get("message").and_then(Value::as_str).unwrap_or_default();
+            format!("\n  {place} {message}")
+        })
+        .collect();
+    let text = format!("{detail}{}", lines.concat());
+    if matches!(status, StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED) { Failure::Denied(text) } else { Failure::Failed(text) }
+}

@@ -1,0 +1,167 @@
+//! `tenantd demo`: the two-minute evaluation. A directory that was used before is opened again as it was.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Common, Failure, output,
+    serve::{serve_until_stopped, start},
+};
+use crate::{
+    app::{App, Operator, random_password},
+    kernel::{
+        access::{Grants, Role, TenantKind},
+        clock::Clock,
+        entropy::Entropy,
+        events::{Actor, Intent},
+        store::{StoreError, write_private_file},
+        telemetry,
+    },
+    slices::{
+        api_keys::{ApiKeyError, NewApiKey},
+        auth::{AuthError, NewUser},
+        platform::{NewTenant, TenantError},
+    },
+};
+
+const CREDENTIALS_FILE: &str = "demo.json";
+const SLUG: &str = "demo";
+const EMAIL: &str = "admin@demo.example";
+const KEY_DAYS: u32 = 90;
+
+#[derive(Debug, Args)]
+pub(super) struct Demo {
+    /// The address to listen on; port 0 takes a free one.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
+    listen: String,
+    /// Serve HTTPS with a self-signed certificate.
+    #[arg(long)]
+    tls: bool,
+}
+
+/// What a visitor needs; kept in the data directory so that the next start can tell it again.
+#[derive(Debug, Serialize, Deserialize)]
+struct Credentials {
+    tenant_id: String,
+    email: String,
+    password: String,
+    api_key: String,
+}
+
+impl Demo {
+    pub(super) async fn run(self, common: &Common) -> Result<(), Failure> {
+        let directory = match &common.data_dir {
+            Some(directory) => directory.clone(),
+            None => fresh_directory()?,
+        };
+        let flags = [
+            ("data.directory", directory.display().to_string()),
+            ("listen.address", self.listen.clone()),
+            ("listen.tls", self.tls.to_string()),
+            ("telemetry.log_level", "warn".to_owned()),
+        ];
+        let config = common.settings(&flags)?;
+        // Standard output belongs to what the visitor is told; a log there only says what went wrong.
+        telemetry::install_logs(&config.telemetry)?;
+        let running = start(config.clone(), Clock::System, Operator::default()).await?;
+        let credentials = credentials(&running.app, &directory).await?;
+        let scheme = if self.tls { "https" } else { "http" };
+        let url = format!("{scheme}://{}", running.addresses.api);
+        tell(common, &url, &credentials, &directory, self.tls)?;
+        let served = serve_until_stopped(running, || Ok(config.clone())).await;
+        if common.data_dir.is_none() {
+            drop(std::fs::remove_dir_all(&directory));
+        }
+        served
+    }
+}
+
+fn fresh_directory() -> Result<PathBuf, Failure> {
+    let name = format!("tenantd-demo-{}-{:08x}", std::process::id(), Entropy::from_os().below(1 << 32));
+    let path = std::env::temp_dir().join(name);
+    std::fs::create_dir(&path).map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
+    Ok(path)
+}
+
+#[derive(Debug, thiserror::Error)]
+enum DemoError {
+    #[error(transparent)]
+    Tenant(#[from] TenantError),
+    #[error(transparent)]
+    Auth(#[from] AuthError),
+    #[error(transparent)]
+    Key(#[from] ApiKeyError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The credentials of the demonstration tenant, which is made when it is not there yet.
+async fn credentials(app: &App, directory: &Path) -> Result<Credentials, Failure> {
+    let path = directory.join(CREDENTIALS_FILE);
+    if let Ok(text) = std::fs::read_to_string(&path) {
+        return serde_json::from_str(&text).map_err(|error| Failure::Failed(format!("{}: {error}", path.display())));
+    }
+    let password = random_password(&mut Entropy::from_os());
+    let now = app.clock.now();
+    let platform = app.store.read(|tx| app.platform.tenants.platform(tx)).map_err(|error: StoreError| error.to_string())?;
+    let platform = platform.ok_or_else(|| Failure::Failed("the installation has no platform tenant".to_owned()))?;
+    let intent = Intent::new(platform.id, now, Actor::system("demo"));
+    let hash = app.auth.users.hash_password(password.clone(), &intent).await.map_err(|error| error.to_string())?;
+    let (tenants, users, keys) = (app.platform.tenants.clone(), app.auth.users.clone(), app.keys.clone());
+    let made = app.store.write(move |tx| {
+        let mut act = intent.begin();
+        let new =
+            NewTenant { name: "Demo".to_owned(), slug: Some(SLUG.to_owned()), kind: TenantKind::Evaluation, expires_days: None };
+        let tenant = tenants.create(tx, &mut act, &new)?;
+        let user = NewUser { tenant_id: tenant.id, email: EMAIL.to_owned(), name: "Demo Admin".to_owned(), role: Role::Admin };
+        users.create(tx, &mut act, &user, &hash, false)?;
+        let new = NewApiKey {
+            name: "Demo key".to_owned(),
+            description: Some("Made by tenantd demo.".to_owned()),
+            scopes: vec!["*".to_owned()],
+            allowed_ips: Vec::new(),
+            expires_days: Some(KEY_DAYS),
+        };
+        act.tenant_id = tenant.id;
+        let (_, plaintext) = keys.create(tx, &mut act, Grants::all(), tenant.kind, &new)?;
+        Ok::<_, DemoError>((tenant.id, plaintext))
+    });
+    let (tenant_id, plaintext) = made.await.map_err(|error| error.to_string())?;
+    let credentials = Credentials {
+        tenant_id: tenant_id.to_string(),
+        email: EMAIL.to_owned(),
+        password: password.expose().to_owned(),
+        api_key: plaintext.expose().to_owned(),
+    };
+    let text = serde_json::to_string(&credentials).map_err(|error| Failure::Failed(error.to_string()))?;
+    write_private_file(&path, text.as_bytes()).map_err(|error| error.to_string())?;
+    Ok(credentials)
+}
+
+fn tell(common: &Common, url: &str, credentials: &Credentials, directory: &Path, tls: bool) -> Result<(), Failure> {
+    let Credentials { tenant_id, email, password, api_key } = credentials;
+    if common.json {
+        let value =
+            serde_json::json!({"url": url, "tenant_id": tenant_id, "email": email, "password": password, "api_key": api_key});
+        return output::json(&value);
+    }
+    let insecure = if tls { " -k" } else { "" };
+    let curl = format!("curl -sS{insecure}");
+    output::line(&format!(
+        "tenantd {} is ready at {url}\n\n\
+         documentation  {url}/documentation/\n\
+         sign in as     {email}\n\
+         password       {password}\n\
+         API key        {api_key}\n\
+         data           {}\n\n\
+         Try:\n\
+         {curl} {url}/api/auth/session -H 'Authorization: Bearer {api_key}'\n\
+         {curl} {url}/api/admin/api-keys -H 'X-API-Key: {api_key}' -H 'Content-Type: application/json' -d '{{\"name\":\"My first key\",\"scopes\":[\"*\"],\"expires_days\":30}}'\n\
+         {curl} '{url}/api/events?limit=5' -H 'Authorization: Bearer {api_key}'\n\n\
+         Ctrl-C stops it.",
+        env!("CARGO_PKG_VERSION"),
+        directory.display()
+    ))
+}

@@ -1,0 +1,83 @@
+//! `tenantd key`: API keys of a tenant of the running server.
+
+use clap::Subcommand;
+use serde_json::{Value, json};
+
+use super::{Common, Failure, client::Client, output};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Key {
+    /// Create an API key and print its plaintext, this once.
+    Create {
+        /// A label for people.
+        name: String,
+        /// The tenant's id or slug.
+        #[arg(long)]
+        tenant: String,
+        /// What the key is to allow, such as tickets:read. Repeat for several.
+        #[arg(long = "scope", value_name = "SCOPE", default_value = "*")]
+        scopes: Vec<String>,
+        /// Days until the key ends.
+        #[arg(long, value_name = "DAYS")]
+        expires_days: Option<u32>,
+    },
+    /// List the API keys of a tenant.
+    List {
+        /// The tenant's id or slug.
+        #[arg(long)]
+        tenant: String,
+    },
+    /// Revoke an API key at once.
+    Revoke {
+        /// The key's id.
+        id: String,
+        /// The tenant's id or slug.
+        #[arg(long)]
+        tenant: String,
+    },
+}
+
+async fn path(client: &Client, tenant: &str) -> Result<String, Failure> {
+    Ok(format!("/internal/admin/tenants/{}/api-keys", client.tenant_id(tenant).await?))
+}
+
+impl Key {
+    pub(super) async fn run(self, common: &Common) -> Result<(), Failure> {
+        let client = Client::new(common)?;
+        let (key, fields) = match self {
+            Self::List { tenant } => return list(&client, &tenant, common.json).await,
+            Self::Create { name, tenant, scopes, expires_days } => {
+                let mut body = json!({"name": name, "scopes": scopes});
+                if let (Some(days), Some(body)) = (expires_days, body.as_object_mut()) {
+                    body.insert("expires_days".to_owned(), json!(days));
+                }
+                let key = client.post(&path(&client, &tenant).await?, Some(&body)).await?;
+                (key, vec![("id", "/id"), ("name", "/name"), ("scopes", "/scopes"), ("expires at", "/expires_at"), ("key", "/key")])
+            }
+            Self::Revoke { id, tenant } => {
+                let key = client.delete(&format!("{}/{id}", path(&client, &tenant).await?)).await?;
+                (key, vec![("id", "/id"), ("name", "/name"), ("status", "/status"), ("revoked at", "/revoked_at")])
+            }
+        };
+        if common.json { output::json(&key) } else { output::record(&key, &fields) }
+    }
+}
+
+async fn list(client: &Client, tenant: &str, as_json: bool) -> Result<(), Failure> {
+    let keys = client.get(&path(client, tenant).await?).await?;
+    if as_json {
+        return output::json(&keys);
+    }
+    let rows: Vec<Value> = keys.get("data").and_then(Value::as_array).cloned().unwrap_or_default();
+    output::table(
+        &rows,
+        &[
+            ("ID", "/id"),
+            ("NAME", "/name"),
+            ("STATUS", "/status"),
+            ("SCOPES", "/scopes"),
+            ("EXPIRES", "/expires_at"),
+            ("LAST USED", "/last_used_at"),
+        ],
+    )
+}

@@ -1,0 +1,155 @@
+//! The command line, one file a command. Output is for people, or JSON with `--json`; errors go to standard error with what to do next.
+//!
+//! Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the server is not running, 4 denied.
+
+mod backup;
+mod check;
+mod client;
+mod config;
+mod demo;
+mod init;
+mod key;
+mod openapi;
+mod output;
+mod serve;
+mod tenant;
+mod user;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::kernel::config::{Config, load};
+
+/// Why a command ends with another code than 0.
+#[derive(Debug)]
+pub enum Failure {
+    Failed(String),
+    NotRunning(String),
+    Denied(String),
+}
+
+impl Failure {
+    fn code(&self) -> u8 {
+        match self {
+            Self::Failed(_) => 1,
+            Self::NotRunning(_) => 3,
+            Self::Denied(_) => 4,
+        }
+    }
+
+    fn text(&self) -> &str {
+        match self {
+            Self::Failed(text) | Self::NotRunning(text) | Self::Denied(text) => text,
+        }
+    }
+}
+
+impl From<String> for Failure {
+    fn from(text: String) -> Self {
+        Self::Failed(text)
+    }
+}
+
+#[derive(Debug, Parser)]
+#[command(name = "tenantd", version, about, long_about = None)]
+#[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the server is not running, 4 denied.")]
+struct Arguments {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What every command understands.
+#[derive(Debug, Args)]
+struct Common {
+    /// The configuration file.
+    #[arg(long, global = true, value_name = "FILE", env = "TENANTD_CONFIG")]
+    config: Option<PathBuf>,
+    /// The data directory, in place of the configured one.
+    #[arg(long, global = true, value_name = "DIRECTORY")]
+    data_dir: Option<PathBuf>,
+    /// Print JSON for scripts.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+impl Common {
+    /// The settings from defaults, file, environment and `flags`.
+    fn settings(&self, flags: &[(&str, String)]) -> Result<Config, Failure> {
+        let mut flags = flags.to_vec();
+        if let Some(directory) = &self.data_dir {
+            flags.push(("data.directory", directory.display().to_string()));
+        }
+        let installed = PathBuf::from("/etc/tenantd/tenantd.toml");
+        let file = self.config.clone().or_else(|| installed.exists().then_some(installed));
+        load(file.as_deref(), std::env::vars(), &flags).map_err(|error| Failure::Failed(error.to_string()))
+    }
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Try tenantd: a fresh installation with an evaluation tenant, on loopback.
+    Demo(demo::Demo),
+    /// Run the service.
+    Serve(serve::Serve),
+    /// Make the installation in the data directory without serving.
+    Init(init::Init),
+    /// Manage tenants.
+    #[command(subcommand)]
+    Tenant(tenant::Tenant),
+    /// Manage users of a tenant.
+    #[command(subcommand)]
+    User(user::User),
+    /// Manage API keys of a tenant.
+    #[command(subcommand)]
+    Key(key::Key),
+    /// Write a consistent snapshot of the running server's store.
+    Backup(backup::Backup),
+    /// Make an installation from a snapshot, in an empty data directory.
+    Restore(backup::Restore),
+    /// Check every record and index of the store, or of a snapshot.
+    Check(check::Check),
+    /// Print the OpenAPI document.
+    Openapi(openapi::Openapi),
+    /// Look at the configuration.
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
+}
+
+/// Runs the command that the process was started with.
+pub fn run() -> ExitCode {
+    let arguments = Arguments::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return report(&Failure::Failed(format!("the runtime does not start: {error}"))),
+    };
+    match runtime.block_on(dispatch(arguments)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => report(&failure),
+    }
+}
+
+async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
+    let common = arguments.common;
+    match arguments.command {
+        Command::Demo(command) => command.run(&common).await,
+        Command::Serve(command) => command.run(&common).await,
+        Command::Init(command) => command.run(&common).await,
+        Command::Tenant(command) => command.run(&common).await,
+        Command::User(command) => command.run(&common).await,
+        Command::Key(command) => command.run(&common).await,
+        Command::Backup(command) => command.run(&common).await,
+        Command::Restore(command) => command.run(&common),
+        Command::Check(command) => command.run(&common).await,
+        Command::Openapi(command) => command.run(&common),
+        Command::Config(command) => command.run(&common),
+    }
+}
+
+#[allow(clippy::print_stderr, reason = "this is where errors of the command line go")]
+fn report(failure: &Failure) -> ExitCode {
+    eprintln!("tenantd: {}", failure.text());
+    ExitCode::from(failure.code())
+}

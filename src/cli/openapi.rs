@@ -1,0 +1,22 @@
+//! `tenantd openapi`: the published document, without a server.
+
+use clap::Args;
+
+use super::{Common, Failure, output};
+use crate::app::{internal_document, public_document};
+
+#[derive(Debug, Args)]
+pub(super) struct Openapi {
+    /// The document of what only the admin socket serves.
+    #[arg(long)]
+    internal: bool,
+}
+
+impl Openapi {
+    pub(super) fn run(self, common: &Common) -> Result<(), Failure> {
+        let config = common.settings(&[])?;
+        let document = if self.internal { internal_document(&config) } else { public_document(&config) }?;
+        let text = serde_json::to_string_pretty(&document).map_err(|error| Failure::Failed(error.to_string()))?;
+        output::line(&text)
+    }
+}

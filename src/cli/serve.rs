@@ -1,0 +1,96 @@
+//! `tenantd serve`: the service, from the first start to the orderly stop.
+
+use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{Common, Failure};
+use crate::{
+    app::{self, App, Operator, Running},
+    kernel::{clock::Clock, config::Config, store::DataDirectory, telemetry},
+};
+
+#[derive(Debug, Args)]
+pub(super) struct Serve {
+    /// The address of the API, in place of the configured one.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<String>,
+}
+
+impl Serve {
+    fn settings(&self, common: &Common) -> Result<Config, Failure> {
+        let flags: Vec<(&str, String)> = self.listen.iter().map(|address| ("listen.address", address.clone())).collect();
+        common.settings(&flags)
+    }
+
+    pub(super) async fn run(self, common: &Common) -> Result<(), Failure> {
+        let config = self.settings(common)?;
+        let logs = telemetry::install_logs(&config.telemetry)?;
+        let running = start(config, Clock::System, Operator::default()).await?;
+        tracing::info!(address = %running.addresses.api, version = env!("CARGO_PKG_VERSION"), "ready");
+        serve_until_stopped(running, || {
+            let config = self.settings(common).map_err(|failure| failure.text().to_owned())?;
+            logs.set_level(&config.telemetry.log_level)?;
+            Ok(config)
+        })
+        .await
+    }
+}
+
+/// Opens the installation, making it in an empty directory, and listens.
+pub(super) async fn start(config: Config, clock: Clock, operator: Operator) -> Result<Running, Failure> {
+    raise_open_files();
+    let data = DataDirectory::lock(&config.data.directory).map_err(|error| error.to_string())?;
+    if !data.is_initialized().map_err(|error| error.to_string())? {
+        app::prepare_installation(&config, &data).map_err(|error| error.to_string())?;
+    }
+    let progress = std::sync::Arc::new(|done: f64| {
+        tracing::info!(percent = (done * 100.0).round(), "repairing the store after a crash");
+        notify(&[sd_notify::NotifyState::ExtendTimeoutUsec(60_000_000)]);
+    });
+    let app = App::open(config, data, clock, operator, Some(progress)).await?;
+    Ok(app.listen()?)
+}
+
+/// Serves until a signal or a failure of the store ends it. `reload` reads the settings anew.
+pub(super) async fn serve_until_stopped(running: Running, reload: impl Fn() -> Result<Config, String>) -> Result<(), Failure> {
+    let signal_of = |kind: SignalKind| signal(kind).map_err(|error| Failure::Failed(error.to_string()));
+    let (mut interrupt, mut terminate, mut hangup) =
+        (signal_of(SignalKind::interrupt())?, signal_of(SignalKind::terminate())?, signal_of(SignalKind::hangup())?);
+    notify(&[sd_notify::NotifyState::Ready]);
+    let store = running.app.store.clone();
+    let failure = loop {
+        tokio::select! {
+            _ = interrupt.recv() => break None,
+            _ = terminate.recv() => break None,
+            reason = store.failed() => break Some(reason),
+            _ = hangup.recv() => match reload().and_then(|config| running.reload(&config)) {
+                Ok(()) => tracing::info!("took up the settings anew"),
+                Err(error) => tracing::error!(error, "the settings were not taken up; the old ones stay"),
+            },
+        }
+    };
+    notify(&[sd_notify::NotifyState::Stopping]);
+    drop(store);
+    running.shutdown().await;
+    match failure {
+        None => Ok(()),
+        Some(reason) => Err(Failure::Failed(format!("the store has failed: {reason}"))),
+    }
+}
+
+/// Tells the service manager; without one nothing happens.
+fn notify(states: &[sd_notify::NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::debug!(%error, "the service manager was not told");
+    }
+}
+
+/// Every connection is an open file: take as many as the system lets us have.
+fn raise_open_files() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::debug!(%error, "the limit of open files stays as it is");
+    }
+}

@@ -1,0 +1,96 @@
+//! `tenantd user`: people who sign in to a tenant of the running server.
+
+use clap::{Subcommand, ValueEnum};
+use serde_json::{Value, json};
+
+use super::{Common, Failure, client::Client, init::read_secret, output};
+use crate::{app::random_password, kernel::entropy::Entropy};
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum Role {
+    Admin,
+    Technician,
+    Viewer,
+    Operator,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum User {
+    /// Create a user. The password is made at random and printed, unless it comes from standard input.
+    Create {
+        /// The e-mail address that they sign in with.
+        email: String,
+        /// The tenant's id or slug.
+        #[arg(long)]
+        tenant: String,
+        /// Their name; the address when absent.
+        #[arg(long)]
+        name: Option<String>,
+        #[arg(long, value_enum, default_value = "admin")]
+        role: Role,
+        /// Read the password from standard input.
+        #[arg(long)]
+        password_stdin: bool,
+    },
+    /// List the users of a tenant.
+    List {
+        /// The tenant's id or slug.
+        #[arg(long)]
+        tenant: String,
+    },
+    /// Set a new password and end all of the user's sessions.
+    ResetPassword {
+        email: String,
+        /// Read the password from standard input.
+        #[arg(long)]
+        password_stdin: bool,
+    },
+}
+
+fn password(from_stdin: bool) -> Result<crate::kernel::secrets::Secret, Failure> {
+    if from_stdin { read_secret() } else { Ok(random_password(&mut Entropy::from_os())) }
+}
+
+impl User {
+    pub(super) async fn run(self, common: &Common) -> Result<(), Failure> {
+        let client = Client::new(common)?;
+        let (mut user, password, shown) = match self {
+            Self::List { tenant } => return list(&client, &tenant, common.json).await,
+            Self::Create { email, tenant, name, role, password_stdin } => {
+                let password = password(password_stdin)?;
+                let role = role.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+                let name = name.unwrap_or_else(|| email.clone());
+                let body = json!({"email": email, "name": name, "role": role, "password": password.expose()});
+                let path = format!("/internal/admin/tenants/{}/users", client.tenant_id(&tenant).await?);
+                (client.post(&path, Some(&body)).await?, password, !password_stdin)
+            }
+            Self::ResetPassword { email, password_stdin } => {
+                let password = password(password_stdin)?;
+                let body = json!({"email": email, "password": password.expose()});
+                (client.post("/internal/admin/users/reset-password", Some(&body)).await?, password, !password_stdin)
+            }
+        };
+        if let (true, Some(user)) = (shown, user.as_object_mut()) {
+            user.insert("password".to_owned(), json!(password.expose()));
+        }
+        if common.json {
+            return output::json(&user);
+        }
+        output::record(
+            &user,
+            &[("id", "/id"), ("email", "/email"), ("name", "/name"), ("role", "/role"), ("password", "/password")],
+        )
+    }
+}
+
+async fn list(client: &Client, tenant: &str, as_json: bool) -> Result<(), Failure> {
+    let users = client.get(&format!("/internal/admin/tenants/{}/users", client.tenant_id(tenant).await?)).await?;
+    if as_json {
+        return output::json(&users);
+    }
+    let rows: Vec<Value> = users.get("data").and_then(Value::as_array).cloned().unwrap_or_default();
+    output::table(
+        &rows,
+        &[("ID", "/id"), ("EMAIL", "/email"), ("ROLE", "/role"), ("STATUS", "/status"), ("LAST LOGIN", "/last_login_at")],
+    )
+}

@@ -1,0 +1,156 @@
+//! Who presents a key. Answers from memory while no key has changed. How often a key is used is counted in memory
+//! too, and written down by `upkeep` at most once a minute.
+
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicI64, AtomicU64, Ordering},
+    },
+};
+
+use super::{
+    model::{ApiKey, recognize, within_tenant},
+    repo::{self, KeyKey},
+};
+use crate::kernel::{
+    access::{Identity, Principal, TenantKind},
+    clock::Timestamp,
+    http::credentials::AuthError,
+    id::TenantId,
+    secrets::Secret,
+    store::{Store, StoreError, VersionedCache, catalog},
+};
+
+const CACHED_KEYS: u64 = 50_000;
+
+/// Uses of a key that the store does not know of yet.
+#[derive(Debug, Default)]
+struct Use {
+    count: AtomicU64,
+    last_at: AtomicI64,
+    last_ip: Mutex<Option<IpAddr>>,
+}
+
+/// Uses of one key, to be written down.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Used {
+    pub(super) key: KeyKey,
+    pub(super) count: u64,
+    pub(super) last_at: Timestamp,
+    pub(super) last_ip: Option<IpAddr>,
+}
+
+#[derive(Debug)]
+struct Known {
+    key: ApiKey,
+    /// Whether the secret is the one before the last rotation.
+    is_previous: bool,
+    uses: Arc<Use>,
+    /// The identity, once the tenant's part of it is known.
+    principal: OnceLock<Arc<Principal>>,
+}
+
+/// The keys of the installation, as far as requests are concerned.
+#[derive(Clone, Debug)]
+pub struct ApiKeys {
+    store: Store,
+    /// By the digest of the secret. Tenants are in it because the identity holds the tenant's name.
+    known: Arc<VersionedCache<[u8; 32], Option<Arc<Known>>, 2>>,
+    uses: Arc<Mutex<HashMap<KeyKey, Arc<Use>>>>,
+}
+
+/// A key that may be used now.
+#[derive(Debug)]
+pub struct Admitted {
+    known: Arc<Known>,
+}
+
+impl ApiKeys {
+    pub(super) fn new(store: Store) -> Self {
+        let known = Arc::new(VersionedCache::new([catalog::API_KEYS, catalog::TENANTS], CACHED_KEYS));
+        Self { store, known, uses: Arc::default() }
+    }
+
+    fn uses(&self) -> MutexGuard<'_, HashMap<KeyKey, Arc<Use>>> {
+        self.uses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn load(&self, digest: &[u8; 32]) -> Result<Option<Arc<Known>>, StoreError> {
+        let found = self.store.read(|tx| repo::find_digest(tx, digest))?;
+        Ok(found.map(|key| {
+            let uses = self.uses().entry((key.tenant_id, key.id)).or_default().clone();
+            Arc::new(Known { is_previous: key.digest != *digest, key, uses, principal: OnceLock::new() })
+        }))
+    }
+
+    /// Checks a presented key.
+    pub fn admit(&self, presented: &Secret, client: Option<IpAddr>, now: Timestamp) -> Result<Admitted, AuthError> {
+        let digest = recognize(presented).map_err(AuthError::Invalid)?;
+        let known = self.known.get(&self.store, digest, || self.load(&digest))?;
+        let known = known.as_ref().clone().ok_or(AuthError::Invalid("There is no such API key."))?;
+        let Known { key, is_previous, uses, .. } = known.as_ref();
+        if key.revoked_at.is_some() {
+            return Err(AuthError::KeyRevoked);
+        }
+        let previous_end = key.previous.filter(|_| *is_previous).map(|previous| previous.expires_at);
+        if now >= previous_end.unwrap_or(key.expires_at) {
+            return Err(AuthError::KeyExpired);
+        }
+        if !key.enabled {
+            return Err(AuthError::KeyDisabled);
+        }
+        if !key.allows_address(client) {
+            return Err(AuthError::AddressNotAllowed);
+        }
+        uses.count.fetch_add(1, Ordering::Relaxed);
+        uses.last_at.fetch_max(now.as_millis(), Ordering::Relaxed);
+        if let Ok(mut last_ip) = uses.last_ip.try_lock() {
+            *last_ip = client;
+        }
+        Ok(Admitted { known })
+    }
+
+    /// Uses since this was last asked.
+    pub(super) fn take_uses(&self) -> Vec<Used> {
+        let mut taken = Vec::new();
+        for (key, uses) in self.uses().iter() {
+            let count = uses.count.swap(0, Ordering::Relaxed);
+            if count > 0 {
+                let last_ip = *uses.last_ip.lock().unwrap_or_else(PoisonError::into_inner);
+                let last_at = Timestamp::from_millis(uses.last_at.load(Ordering::Relaxed));
+                taken.push(Used { key: *key, count, last_at, last_ip });
+            }
+        }
+        taken
+    }
+
+    /// Lets go of keys that no longer exist.
+    pub(super) fn forget(&self, keys: &[KeyKey]) {
+        let mut uses = self.uses();
+        for key in keys {
+            uses.remove(key);
+        }
+    }
+}
+
+impl Admitted {
+    pub fn tenant_id(&self) -> TenantId {
+        self.known.key.tenant_id
+    }
+
+    pub fn principal(&self, tenant_name: &str, tenant_kind: TenantKind) -> Arc<Principal> {
+        let build = || {
+            let key = &self.known.key;
+            Arc::new(Principal {
+                tenant_id: key.tenant_id,
+                tenant_name: tenant_name.to_owned(),
+                tenant_kind,
+                identity: Identity::ApiKey { id: key.id, name: key.name.clone() },
+                grants: within_tenant(key.grants(), tenant_kind),
+            })
+        };
+        self.known.principal.get_or_init(build).clone()
+    }
+}

@@ -1,0 +1,115 @@
+//! `/internal/admin/tenants/{id}/api-keys`: keys of any tenant, for whoever may open the admin socket.
+
+use poem_openapi::{Object, OpenApi, Tags, param::Path};
+use serde::Serialize;
+
+use super::{
+    super::{
+        error::ApiKeyError,
+        listing::{self, KeyQuery, SortField},
+        model::NewApiKey,
+        service::{Giver, Service},
+    },
+    wire::{ApiKey, ApiKeyWithSecret, CreateApiKey},
+};
+use crate::{
+    kernel::{
+        access::Grants,
+        http::{
+            idempotency::IdempotencyKey,
+            input::Body,
+            need::{Allowed, LocalOperator},
+            precondition::IfMatch,
+            problem::Problem,
+            reply::{Answer, Changed, Created},
+        },
+        id::{ApiKeyId, TenantId},
+        store::{Direction, Store, StoreError},
+    },
+    slices::platform::Tenants,
+};
+
+#[derive(Tags)]
+enum Area {
+    /// What only the admin socket serves.
+    Administration,
+}
+
+const MAX_LISTED: usize = 10_000;
+
+#[derive(Debug, Object, Serialize)]
+struct ApiKeyList {
+    data: Vec<ApiKey>,
+}
+
+pub(in super::super) struct AdminKeysApi {
+    pub(in super::super) service: Service,
+    pub(in super::super) store: Store,
+    pub(in super::super) tenants: Tenants,
+}
+
+#[OpenApi(prefix_path = "/internal/admin/tenants", tag = "Area::Administration")]
+impl AdminKeysApi {
+    /// Create an API key in a tenant
+    #[oai(path = "/:id/api-keys", method = "post", operation_id = "create_tenant_api_key")]
+    async fn create_tenant_api_key(
+        &self,
+        auth: Allowed<LocalOperator>,
+        id: Path<TenantId>,
+        idempotency_key: IdempotencyKey,
+        body: Body<CreateApiKey>,
+    ) -> Result<Created<ApiKeyWithSecret>, Problem> {
+        let new = NewApiKey::try_from(body.0)?;
+        let tenant = self.store.read(|tx| self.tenants.get(tx, id.0))?;
+        let giver = Giver { grants: Grants::all(), tenant_kind: tenant.kind };
+        let service = self.service;
+        let mut intent = auth.context.intent(&auth.principal);
+        intent.tenant_id = tenant.id;
+        idempotency_key
+            .run(intent, move |tx, act| {
+                let (key, plaintext) = service.create(tx, act, giver, &new)?;
+                let shown = ApiKeyWithSecret::new(&key, &plaintext, act.now, &service.rules);
+                let location = format!("/internal/admin/tenants/{}/api-keys", key.tenant_id);
+                Ok::<_, ApiKeyError>(Created::new(&shown, key.version, &location).secret())
+            })
+            .await
+    }
+
+    /// List the API keys of a tenant
+    #[oai(path = "/:id/api-keys", method = "get", operation_id = "list_tenant_api_keys")]
+    async fn list_tenant_api_keys(&self, auth: Allowed<LocalOperator>, id: Path<TenantId>) -> Result<Answer<ApiKeyList>, Problem> {
+        self.store.read(|tx| self.tenants.get(tx, id.0).map(drop))?;
+        let (now, rules) = (auth.context.now, self.service.rules);
+        let query = KeyQuery {
+            tenant_id: id.0,
+            now,
+            statuses: Vec::new(),
+            scope: None,
+            text: None,
+            created_by: None,
+            expires_before: None,
+            unused_since: None,
+            sort: SortField::CreatedAt,
+            direction: Direction::Forward,
+        };
+        let found = self.store.scan(move |tx| listing::list(tx, &query, &rules, None, MAX_LISTED, false)).await;
+        let found = found.map_err(|error: StoreError| Problem::from(error))?;
+        Ok(Answer::new(&ApiKeyList { data: found.keys.iter().map(|key| ApiKey::new(key, now, &rules)).collect() }))
+    }
+
+    /// Revoke an API key of a tenant
+    #[oai(path = "/:id/api-keys/:key_id", method = "delete", operation_id = "delete_tenant_api_key")]
+    async fn delete_tenant_api_key(
+        &self,
+        auth: Allowed<LocalOperator>,
+        id: Path<TenantId>,
+        key_id: Path<ApiKeyId>,
+        if_match: IfMatch,
+    ) -> Result<Changed<ApiKey>, Problem> {
+        let mut intent = auth.context.intent(&auth.principal);
+        intent.tenant_id = id.0;
+        let (service, now) = (self.service, auth.context.now);
+        let key = self.store.write(move |tx| service.revoke(tx, &mut intent.begin(), key_id.0, &if_match)).await?;
+        Ok(Changed::new(&ApiKey::new(&key, now, &service.rules), key.version))
+    }
+}

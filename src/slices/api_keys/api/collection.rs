@@ -1,0 +1,203 @@
+//! `/api/admin/api-keys`: the collection, with the target of a change in the query or in the body.
+
+use std::time::Duration;
+
+use poem_openapi::{Enum, Object, OpenApi};
+
+use super::{
+    super::{
+        error::ApiKeyError,
+        listing::{self, KeyQuery, SortField},
+        model::NewApiKey,
+        service::{Giver, Service},
+    },
+    Area,
+    record::{self, DeleteTarget},
+    wire::{ApiKey, ApiKeyStatus, ApiKeyWithSecret, CreateApiKey, UpdateApiKey},
+};
+use crate::kernel::{
+    access::Scope,
+    clock::Timestamp,
+    http::{
+        idempotency::IdempotencyKey,
+        input::{Body, Filter, OptionalBody, target},
+        need::{Allowed, ApiKeysRead, ApiKeysWrite},
+        page::{PageQuery, PageRequest},
+        precondition::IfMatch,
+        problem::{FieldError, Problem, nearest},
+        reply::{Changed, Created, Listed},
+    },
+    id::ApiKeyId,
+    store::{Direction, Store, StoreError},
+};
+
+#[derive(Clone, Copy, Debug, Enum)]
+enum ApiKeySort {
+    #[oai(rename = "name")]
+    Name,
+    #[oai(rename = "-name")]
+    NameDescending,
+    #[oai(rename = "created_at")]
+    CreatedAt,
+    #[oai(rename = "-created_at")]
+    CreatedAtDescending,
+    #[oai(rename = "expires_at")]
+    ExpiresAt,
+    #[oai(rename = "-expires_at")]
+    ExpiresAtDescending,
+    #[oai(rename = "last_used_at")]
+    LastUsedAt,
+    #[oai(rename = "-last_used_at")]
+    LastUsedAtDescending,
+}
+
+impl ApiKeySort {
+    fn parts(self) -> (SortField, Direction) {
+        match self {
+            Self::Name => (SortField::Name, Direction::Forward),
+            Self::NameDescending => (SortField::Name, Direction::Backward),
+            Self::CreatedAt => (SortField::CreatedAt, Direction::Forward),
+            Self::CreatedAtDescending => (SortField::CreatedAt, Direction::Backward),
+            Self::ExpiresAt => (SortField::ExpiresAt, Direction::Forward),
+            Self::ExpiresAtDescending => (SortField::ExpiresAt, Direction::Backward),
+            Self::LastUsedAt => (SortField::LastUsedAt, Direction::Forward),
+            Self::LastUsedAtDescending => (SortField::LastUsedAt, Direction::Backward),
+        }
+    }
+}
+
+#[derive(Debug, Object)]
+struct ListApiKeys {
+    /// Keys in one of these states.
+    #[oai(validator(min_items = 1, max_items = 5))]
+    status: Option<Vec<ApiKeyStatus>>,
+    /// Keys that hold this scope, by name or by a wildcard.
+    scope: Option<String>,
+    /// A part of the name or the description, in any case.
+    #[oai(validator(min_length = 1, max_length = 100))]
+    q: Option<String>,
+    /// The id of the user or key that created it.
+    #[oai(validator(min_length = 1, max_length = 64))]
+    created_by: Option<String>,
+    /// Keys that end before this time.
+    expires_before: Option<Timestamp>,
+    /// Keys that have not been used for this many days.
+    #[oai(validator(minimum(value = "1"), maximum(value = "3650")))]
+    unused_for_days: Option<u32>,
+    /// The order; a `-` reverses it. Newest first when absent.
+    sort: Option<ApiKeySort>,
+    #[oai(flatten)]
+    page: PageQuery,
+}
+
+impl ListApiKeys {
+    fn query(&self, auth: &Allowed<ApiKeysRead>) -> Result<KeyQuery, Problem> {
+        let now = auth.context.now;
+        let (sort, direction) = self.sort.unwrap_or(ApiKeySort::CreatedAtDescending).parts();
+        Ok(KeyQuery {
+            tenant_id: auth.principal.tenant_id,
+            now,
+            statuses: self.status.iter().flatten().map(|status| (*status).into()).collect(),
+            scope: self.scope.as_deref().map(parse_scope).transpose()?,
+            text: self.q.as_deref().map(str::to_lowercase),
+            created_by: self.created_by.clone(),
+            expires_before: self.expires_before,
+            unused_since: self.unused_for_days.map(|days| now - Duration::from_secs(u64::from(days) * 86_400)),
+            sort,
+            direction,
+        })
+    }
+}
+
+fn parse_scope(name: &str) -> Result<Scope, Problem> {
+    Scope::ALL.iter().copied().find(|scope| scope.name() == name).ok_or_else(|| {
+        let names = || Scope::ALL.iter().map(|scope| scope.name());
+        let error = FieldError::parameter("scope", "unknown_scope", format!("the scope {name} does not exist"))
+            .with_allowed(names().map(str::to_owned).collect())
+            .with_suggestion(nearest(name, names()));
+        Problem::invalid(vec![error])
+    })
+}
+
+#[derive(Debug, Object)]
+struct TargetQuery {
+    /// The key, unless the body names it.
+    id: Option<ApiKeyId>,
+}
+
+pub(in super::super) struct KeysApi {
+    pub(in super::super) service: Service,
+    pub(in super::super) store: Store,
+}
+
+#[OpenApi(prefix_path = "/api/admin/api-keys", tag = "Area::ApiKeys")]
+impl KeysApi {
+    /// List API keys
+    ///
+    /// The tenant's keys, without their plaintext. Expired and revoked ones stay listed for 90 days.
+    #[oai(path = "/", method = "get", operation_id = "list_api_keys")]
+    async fn list_api_keys(&self, auth: Allowed<ApiKeysRead>, query: Filter<ListApiKeys>) -> Result<Listed<ApiKey>, Problem> {
+        let request = PageRequest::new(&auth.context, &query.0.page)?;
+        let key_query = query.0.query(&auth)?;
+        let rules = self.service.rules;
+        let list = |tx: &crate::kernel::store::ReadTx| {
+            listing::list(tx, &key_query, &rules, request.after.as_deref(), request.limit, request.include_total)
+        };
+        let found = self.store.read::<_, StoreError>(list)?;
+        let now = auth.context.now;
+        let data: Vec<ApiKey> = found.keys.iter().map(|key| ApiKey::new(key, now, &rules)).collect();
+        Ok(Listed::new(&data, &request.page(found.last, found.total)))
+    }
+
+    /// Create an API key
+    ///
+    /// The answer holds the plaintext in `key`, this once. Nobody can give a key a scope that they lack themselves.
+    #[oai(path = "/", method = "post", operation_id = "create_api_key")]
+    async fn create_api_key(
+        &self,
+        auth: Allowed<ApiKeysWrite>,
+        idempotency_key: IdempotencyKey,
+        body: Body<CreateApiKey>,
+    ) -> Result<Created<ApiKeyWithSecret>, Problem> {
+        let new = NewApiKey::try_from(body.0)?;
+        let giver = Giver { grants: auth.principal.grants, tenant_kind: auth.principal.tenant_kind };
+        let service = self.service;
+        idempotency_key
+            .run(auth.context.intent(&auth.principal), move |tx, act| {
+                let (key, plaintext) = service.create(tx, act, giver, &new)?;
+                let shown = ApiKeyWithSecret::new(&key, &plaintext, act.now, &service.rules);
+                Ok::<_, ApiKeyError>(Created::new(&shown, key.version, &record::path(key.id)).secret())
+            })
+            .await
+    }
+
+    /// Change an API key
+    ///
+    /// The key is named by `?id=` or by `id` in the body.
+    #[oai(path = "/", method = "put", operation_id = "update_api_key")]
+    async fn update_api_key(
+        &self,
+        auth: Allowed<ApiKeysWrite>,
+        query: Filter<TargetQuery>,
+        if_match: IfMatch,
+        body: Body<UpdateApiKey>,
+    ) -> Result<Changed<ApiKey>, Problem> {
+        let id = target(query.0.id, body.0.id)?;
+        record::update(self.service, &self.store, &auth, id, if_match, body.0).await
+    }
+
+    /// Revoke an API key
+    ///
+    /// The key is named by `?id=` or by `id` in the body. The next request with it is refused; revoking it again is no error.
+    #[oai(path = "/", method = "delete", operation_id = "delete_api_key")]
+    async fn delete_api_key(
+        &self,
+        auth: Allowed<ApiKeysWrite>,
+        query: Filter<TargetQuery>,
+        if_match: IfMatch,
+        body: OptionalBody<DeleteTarget>,
+    ) -> Result<Changed<ApiKey>, Problem> {
+        let id = target(query.0.id, body.0.id)?;
+        record::revoke(self.service, &self.store, &auth, id, if_match).await
+    }
+}

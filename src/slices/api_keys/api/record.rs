@@ -1,0 +1,140 @@
+//! `/api/admin/api-keys/{id}`: one key. The collection's changes end here too.
+
+use std::time::Duration;
+
+use poem_openapi::{Object, OpenApi, param::Path};
+
+use super::{
+    super::{
+        error::ApiKeyError,
+        repo,
+        service::{Giver, KeyChange, Service},
+    },
+    Area,
+    wire::{ApiKey, ApiKeyWithSecret, RotateApiKey, UpdateApiKey},
+};
+use crate::kernel::{
+    http::{
+        idempotency::IdempotencyKey,
+        input::{Body, OptionalBody, target},
+        need::{Allowed, ApiKeysRead, ApiKeysWrite},
+        precondition::{IfMatch, IfNoneMatch},
+        problem::Problem,
+        reply::{Changed, Found},
+    },
+    id::ApiKeyId,
+    store::Store,
+};
+
+/// The key to revoke.
+#[derive(Debug, Object)]
+pub(super) struct DeleteTarget {
+    /// The key, unless the query names it.
+    pub(super) id: Option<ApiKeyId>,
+}
+
+const DEFAULT_OVERLAP_SECONDS: u32 = 86_400;
+
+pub(super) fn path(id: ApiKeyId) -> String {
+    format!("/api/admin/api-keys/{id}")
+}
+
+pub(in super::super) struct KeyApi {
+    pub(in super::super) service: Service,
+    pub(in super::super) store: Store,
+}
+
+#[OpenApi(prefix_path = "/api/admin/api-keys", tag = "Area::ApiKeys")]
+impl KeyApi {
+    /// Read an API key
+    #[oai(path = "/:id", method = "get", operation_id = "read_api_key")]
+    async fn read_api_key(
+        &self,
+        auth: Allowed<ApiKeysRead>,
+        id: Path<ApiKeyId>,
+        if_none_match: IfNoneMatch,
+    ) -> Result<Found<ApiKey>, Problem> {
+        let tenant = auth.principal.tenant_id;
+        let key = self.store.read(|tx| repo::get(tx, tenant, id.0)?.ok_or(ApiKeyError::NotFound))?;
+        if if_none_match.knows(key.version) {
+            return Ok(Found::not_modified(key.version));
+        }
+        Ok(Found::new(&ApiKey::new(&key, auth.context.now, &self.service.rules), key.version))
+    }
+
+    /// Change an API key by its path
+    #[oai(path = "/:id", method = "put", operation_id = "update_api_key_by_id")]
+    async fn update_api_key_by_id(
+        &self,
+        auth: Allowed<ApiKeysWrite>,
+        id: Path<ApiKeyId>,
+        if_match: IfMatch,
+        body: Body<UpdateApiKey>,
+    ) -> Result<Changed<ApiKey>, Problem> {
+        let id = target(Some(id.0), body.0.id)?;
+        update(self.service, &self.store, &auth, id, if_match, body.0).await
+    }
+
+    /// Revoke an API key by its path
+    #[oai(path = "/:id", method = "delete", operation_id = "delete_api_key_by_id")]
+    async fn delete_api_key_by_id(
+        &self,
+        auth: Allowed<ApiKeysWrite>,
+        id: Path<ApiKeyId>,
+        if_match: IfMatch,
+    ) -> Result<Changed<ApiKey>, Problem> {
+        revoke(self.service, &self.store, &auth, id.0, if_match).await
+    }
+
+    /// Give an API key a new secret
+    ///
+    /// The answer holds the new plaintext in `key`, this once. The old one works for `overlap_seconds` more.
+    #[oai(path = "/:id/rotate", method = "post", operation_id = "rotate_api_key")]
+    async fn rotate_api_key(
+        &self,
+        auth: Allowed<ApiKeysWrite>,
+        id: Path<ApiKeyId>,
+        if_match: IfMatch,
+        idempotency_key: IdempotencyKey,
+        body: OptionalBody<RotateApiKey>,
+    ) -> Result<Changed<ApiKeyWithSecret>, Problem> {
+        let overlap = Duration::from_secs(u64::from(body.0.overlap_seconds.unwrap_or(DEFAULT_OVERLAP_SECONDS)));
+        let (service, kind) = (self.service, auth.principal.tenant_kind);
+        idempotency_key
+            .run(auth.context.intent(&auth.principal), move |tx, act| {
+                let (key, plaintext) = service.rotate(tx, act, kind, id.0, &if_match, overlap)?;
+                let shown = ApiKeyWithSecret::new(&key, &plaintext, act.now, &service.rules);
+                Ok::<_, ApiKeyError>(Changed::new(&shown, key.version).secret())
+            })
+            .await
+    }
+}
+
+pub(super) async fn update(
+    service: Service,
+    store: &Store,
+    auth: &Allowed<ApiKeysWrite>,
+    id: ApiKeyId,
+    if_match: IfMatch,
+    body: UpdateApiKey,
+) -> Result<Changed<ApiKey>, Problem> {
+    let change = KeyChange::try_from(body)?;
+    let giver = Giver { grants: auth.principal.grants, tenant_kind: auth.principal.tenant_kind };
+    let intent = auth.context.intent(&auth.principal);
+    let now = auth.context.now;
+    let key = store.write(move |tx| service.update(tx, &mut intent.begin(), giver, id, &if_match, &change)).await?;
+    Ok(Changed::new(&ApiKey::new(&key, now, &service.rules), key.version))
+}
+
+pub(super) async fn revoke(
+    service: Service,
+    store: &Store,
+    auth: &Allowed<ApiKeysWrite>,
+    id: ApiKeyId,
+    if_match: IfMatch,
+) -> Result<Changed<ApiKey>, Problem> {
+    let intent = auth.context.intent(&auth.principal);
+    let now = auth.context.now;
+    let key = store.write(move |tx| service.revoke(tx, &mut intent.begin(), id, &if_match)).await?;
+    Ok(Changed::new(&ApiKey::new(&key, now, &service.rules), key.version))
+}

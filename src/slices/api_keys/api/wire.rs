@@ -1,0 +1,234 @@
+//! API keys as clients see and send them.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use poem_openapi::{Enum, Object};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::super::{
+    error::ApiKeyError,
+    model::{self, KeyRules, NewApiKey, Plaintext, parse_network},
+    service::KeyChange,
+};
+use crate::kernel::{clock::Timestamp, events::ActorKind, http::wire::Change, id::ApiKeyId};
+
+/// `active`; `expiring` from two weeks before the end; `expired`; `disabled` by an administrator; `revoked` for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize)]
+#[oai(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ApiKeyStatus {
+    Active,
+    Expiring,
+    Expired,
+    Disabled,
+    Revoked,
+}
+
+impl From<model::KeyStatus> for ApiKeyStatus {
+    fn from(status: model::KeyStatus) -> Self {
+        match status {
+            model::KeyStatus::Active => Self::Active,
+            model::KeyStatus::Expiring => Self::Expiring,
+            model::KeyStatus::Expired => Self::Expired,
+            model::KeyStatus::Disabled => Self::Disabled,
+            model::KeyStatus::Revoked => Self::Revoked,
+        }
+    }
+}
+
+impl From<ApiKeyStatus> for model::KeyStatus {
+    fn from(status: ApiKeyStatus) -> Self {
+        match status {
+            ApiKeyStatus::Active => Self::Active,
+            ApiKeyStatus::Expiring => Self::Expiring,
+            ApiKeyStatus::Expired => Self::Expired,
+            ApiKeyStatus::Disabled => Self::Disabled,
+            ApiKeyStatus::Revoked => Self::Revoked,
+        }
+    }
+}
+
+/// Who created a key.
+#[derive(Debug, Object, Serialize)]
+pub(super) struct CreatedBy {
+    /// `user`, `api_key` or `system`.
+    pub(super) kind: String,
+    pub(super) id: String,
+    pub(super) name: String,
+}
+
+/// An API key, without its plaintext.
+#[derive(Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none, example)]
+pub(super) struct ApiKey {
+    pub(super) id: ApiKeyId,
+    /// A label for people, unique among the tenant's live keys.
+    pub(super) name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) description: Option<String>,
+    /// The beginning of the plaintext, to recognise it by.
+    pub(super) prefix: String,
+    /// The end of the plaintext.
+    pub(super) last_four: String,
+    /// What the key allows. `*` stands for all scopes.
+    pub(super) scopes: Vec<String>,
+    /// Addresses and networks that it works from; absent: any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) allowed_ips: Option<Vec<String>>,
+    pub(super) status: ApiKeyStatus,
+    pub(super) created_at: Timestamp,
+    pub(super) created_by: CreatedBy,
+    pub(super) updated_at: Timestamp,
+    pub(super) expires_at: Timestamp,
+    /// When it was last used, to the minute.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) last_used_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) last_used_ip: Option<String>,
+    /// How often it was used, to the minute. Uses do not count as changes of the record.
+    pub(super) use_count: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) rotated_at: Option<Timestamp>,
+    /// Until when the secret before the rotation works.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) previous_expires_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) revoked_at: Option<Timestamp>,
+    /// Counts the changes of this record.
+    pub(super) version: u64,
+}
+
+impl ApiKey {
+    pub(super) fn new(key: &model::ApiKey, now: Timestamp, rules: &KeyRules) -> Self {
+        let kind = match key.created_by.kind {
+            ActorKind::User => "user",
+            ActorKind::ApiKey => "api_key",
+            ActorKind::Workflow => "workflow",
+            ActorKind::System => "system",
+            ActorKind::Agent => "agent",
+        };
+        let networks = || key.allowed_ips.iter().map(IpNet::to_string).collect();
+        Self {
+            id: key.id,
+            name: key.name.clone(),
+            description: key.description.clone(),
+            prefix: key.prefix.clone(),
+            last_four: key.last_four.clone(),
+            scopes: key.scopes.clone(),
+            allowed_ips: (!key.allowed_ips.is_empty()).then(networks),
+            status: key.status(now, rules).into(),
+            created_at: key.created_at,
+            created_by: CreatedBy { kind: kind.to_owned(), id: key.created_by.id.clone(), name: key.created_by.name.clone() },
+            updated_at: key.updated_at,
+            expires_at: key.expires_at,
+            last_used_at: key.last_used_at,
+            last_used_ip: key.last_used_ip.as_ref().map(IpAddr::to_string),
+            use_count: key.use_count,
+            rotated_at: key.rotated_at,
+            previous_expires_at: key.previous.map(|previous| previous.expires_at).filter(|end| now < *end),
+            revoked_at: key.revoked_at,
+            version: key.version,
+        }
+    }
+}
+
+pub(in super::super) fn describe(
+    key: &model::ApiKey,
+    now: Timestamp,
+    rules: &KeyRules,
+) -> Result<Box<RawValue>, serde_json::Error> {
+    to_raw_value(&ApiKey::new(key, now, rules))
+}
+
+/// An API key with its plaintext, shown this once.
+#[derive(Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none, example)]
+pub(super) struct ApiKeyWithSecret {
+    /// The plaintext. It cannot be had again: keep it safe.
+    pub(super) key: String,
+    #[oai(flatten)]
+    #[serde(flatten)]
+    pub(super) record: ApiKey,
+}
+
+impl ApiKeyWithSecret {
+    pub(super) fn new(key: &model::ApiKey, plaintext: &Plaintext, now: Timestamp, rules: &KeyRules) -> Self {
+        Self { key: plaintext.expose().to_owned(), record: ApiKey::new(key, now, rules) }
+    }
+}
+
+/// A key to create.
+#[derive(Debug, Object)]
+#[oai(skip_serializing_if_is_none, example)]
+pub(super) struct CreateApiKey {
+    /// A label for people, unique among the tenant's live keys.
+    #[oai(validator(min_length = 1, max_length = 100))]
+    pub(super) name: String,
+    #[oai(validator(max_length = 1000))]
+    pub(super) description: Option<String>,
+    /// What the key is to allow: scopes, or wildcards such as `tickets:*`, `*:read` and `*`.
+    #[oai(validator(min_items = 1, max_items = 64, unique_items))]
+    pub(super) scopes: Vec<String>,
+    /// Days until the key ends. 90 when absent; the operator sets the most, 365 at first.
+    #[oai(validator(minimum(value = "1"), maximum(value = "36500")))]
+    pub(super) expires_days: Option<u32>,
+    /// Addresses and networks that it works from, such as `203.0.113.0/24`. Any when absent.
+    #[oai(validator(min_items = 1, max_items = 64))]
+    pub(super) allowed_ips: Option<Vec<String>>,
+}
+
+fn networks(texts: &[String]) -> Result<Vec<IpNet>, ApiKeyError> {
+    texts.iter().map(|text| parse_network(text)).collect()
+}
+
+impl TryFrom<CreateApiKey> for NewApiKey {
+    type Error = ApiKeyError;
+
+    fn try_from(body: CreateApiKey) -> Result<Self, ApiKeyError> {
+        let CreateApiKey { name, description, scopes, expires_days, allowed_ips } = body;
+        let allowed_ips = networks(&allowed_ips.unwrap_or_default())?;
+        Ok(Self { name, description, scopes, allowed_ips, expires_days })
+    }
+}
+
+/// A change of a key. What is absent stays as it is; `null` clears.
+#[derive(Debug, Object)]
+#[oai(skip_serializing_if_is_none, example)]
+pub(super) struct UpdateApiKey {
+    /// The key, unless the path or the query names it.
+    pub(super) id: Option<ApiKeyId>,
+    #[oai(validator(min_length = 1, max_length = 100))]
+    pub(super) name: Option<String>,
+    #[oai(validator(max_length = 1000))]
+    pub(super) description: Change<String>,
+    #[oai(validator(min_items = 1, max_items = 64, unique_items))]
+    pub(super) scopes: Option<Vec<String>>,
+    #[oai(validator(min_items = 1, max_items = 64))]
+    pub(super) allowed_ips: Change<Vec<String>>,
+    /// A disabled key is refused until it is enabled again.
+    pub(super) enabled: Option<bool>,
+    /// Days from now until the key ends. Gives a key that has expired a new life.
+    #[oai(validator(minimum(value = "1"), maximum(value = "36500")))]
+    pub(super) expires_days: Option<u32>,
+}
+
+impl TryFrom<UpdateApiKey> for KeyChange {
+    type Error = ApiKeyError;
+
+    fn try_from(body: UpdateApiKey) -> Result<Self, ApiKeyError> {
+        let UpdateApiKey { id: _, name, description, scopes, allowed_ips, enabled, expires_days } = body;
+        let allowed_ips = allowed_ips.try_map(|texts| networks(&texts))?;
+        Ok(Self { name, description, scopes, allowed_ips, enabled, expires_days })
+    }
+}
+
+/// How a key is rotated.
+#[derive(Debug, Object)]
+#[oai(skip_serializing_if_is_none, example)]
+pub(super) struct RotateApiKey {
+    /// How long the old secret works on. A day when absent.
+    #[oai(validator(minimum(value = "0"), maximum(value = "2592000")))]
+    pub(super) overlap_seconds: Option<u32>,
+}

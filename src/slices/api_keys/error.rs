@@ -1,0 +1,31 @@
+//! What can go wrong with API keys.
+
+use crate::kernel::{http::precondition::Stale, store::StoreError};
+
+#[derive(Debug, thiserror::Error)]
+pub enum ApiKeyError {
+    #[error("there is no such API key")]
+    NotFound,
+    #[error("a live key has this name already")]
+    NameTaken,
+    #[error("the tenant has {most} live keys already")]
+    LimitReached { most: u64 },
+    #[error("unknown scopes: {0:?}")]
+    UnknownScopes(Vec<String>),
+    /// Scopes that the caller does not have and so cannot give.
+    #[error("the caller lacks scopes: {0:?}")]
+    ScopesNotHeld(Vec<&'static str>),
+    #[error("the life of a key must be 1 to {most} days")]
+    BadLife { most: u32 },
+    #[error("{0} is no IP address or network")]
+    BadNetwork(String),
+    /// Rotation and changes need a key that is not revoked; rotation also one that has not expired.
+    #[error("the key is {0}")]
+    Ended(&'static str),
+    #[error(transparent)]
+    Stale(#[from] Stale),
+    #[error("an event could not be written: {0}")]
+    Event(#[from] serde_json::Error),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}

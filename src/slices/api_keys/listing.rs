@@ -1,0 +1,131 @@
+//! Lists of keys: one index by sort, filters on the way, a position to continue from.
+
+use super::{
+    model::{ApiKey, KeyRules, KeyStatus},
+    repo::{self, BY_EXPIRY, BY_NAME, BY_USE, KEY_LENGTH, KEYS, KeyKey, KeyRecord},
+};
+use crate::kernel::{
+    access::Scope,
+    clock::Timestamp,
+    id::TenantId,
+    store::{Direction, Flow, Index, Key, KeyRange, Read, StoreError},
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SortField {
+    Name,
+    CreatedAt,
+    ExpiresAt,
+    LastUsedAt,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct KeyQuery {
+    pub(super) tenant_id: TenantId,
+    pub(super) now: Timestamp,
+    pub(super) statuses: Vec<KeyStatus>,
+    /// Keys that hold this scope, by name or by a wildcard.
+    pub(super) scope: Option<Scope>,
+    /// A part of the name or the description, in lower case.
+    pub(super) text: Option<String>,
+    pub(super) created_by: Option<String>,
+    pub(super) expires_before: Option<Timestamp>,
+    /// Keys that have not been used since.
+    pub(super) unused_since: Option<Timestamp>,
+    pub(super) sort: SortField,
+    pub(super) direction: Direction,
+}
+
+impl KeyQuery {
+    fn matches(&self, key: &ApiKey, rules: &KeyRules) -> bool {
+        let contains = |text: &str| {
+            let in_description = key.description.as_deref().is_some_and(|description| description.to_lowercase().contains(text));
+            key.name.to_lowercase().contains(text) || in_description
+        };
+        (self.statuses.is_empty() || self.statuses.contains(&key.status(self.now, rules)))
+            && self.scope.is_none_or(|scope| key.grants().allows(scope))
+            && self.text.as_deref().is_none_or(contains)
+            && self.created_by.as_ref().is_none_or(|id| key.created_by.id == *id)
+            && self.expires_before.is_none_or(|end| key.expires_at < end)
+            && self.unused_since.is_none_or(|since| key.last_used_at.unwrap_or(key.created_at) < since)
+    }
+
+    fn index(&self) -> Option<&'static Index<KeyKey, KeyRecord>> {
+        match self.sort {
+            SortField::Name => Some(&BY_NAME),
+            SortField::ExpiresAt => Some(&BY_EXPIRY),
+            SortField::LastUsedAt => Some(&BY_USE),
+            // Ids are in the order of their creation.
+            SortField::CreatedAt => None,
+        }
+    }
+}
+
+pub(super) struct KeyPage {
+    pub(super) keys: Vec<ApiKey>,
+    /// The position of the last key, when there are more behind it.
+    pub(super) last: Option<Vec<u8>>,
+    pub(super) total: Option<u64>,
+}
+
+pub(super) fn list(
+    tx: &impl Read,
+    query: &KeyQuery,
+    rules: &KeyRules,
+    after: Option<&[u8]>,
+    limit: usize,
+    count: bool,
+) -> Result<KeyPage, StoreError> {
+    let mut page = KeyPage { keys: Vec::with_capacity(limit.min(200)), last: None, total: None };
+    let mut position = Vec::new();
+    walk(tx, query, after, |key, entry| {
+        if !query.matches(&key, rules) {
+            return Ok(Flow::Continue);
+        }
+        if page.keys.len() == limit {
+            page.last = Some(std::mem::take(&mut position));
+            return Ok(Flow::Stop);
+        }
+        position = entry.to_vec();
+        page.keys.push(key);
+        Ok(Flow::Continue)
+    })?;
+    if count {
+        let mut total = 0;
+        walk(tx, query, None, |key, _| {
+            total += u64::from(query.matches(&key, rules));
+            Ok(Flow::Continue)
+        })?;
+        page.total = Some(total);
+    }
+    Ok(page)
+}
+
+/// Visits the tenant's keys in the order of the query, after a position. A position is an entry without the tenant, so that
+/// one from elsewhere cannot lead out of the tenant.
+fn walk(
+    tx: &impl Read,
+    query: &KeyQuery,
+    after: Option<&[u8]>,
+    mut visit: impl FnMut(ApiKey, &[u8]) -> Result<Flow, StoreError>,
+) -> Result<(), StoreError> {
+    let prefix = query.tenant_id.to_bytes();
+    let mut range = KeyRange::prefix(&prefix);
+    if let Some(after) = after {
+        range = range.after(&[&prefix, after].concat(), query.direction);
+    }
+    let position = |entry: &[u8]| entry.get(prefix.len()..).unwrap_or_default().to_vec();
+    match query.index() {
+        None => KEYS.scan(tx, &range, query.direction, |key, record| {
+            let at = position(&key.to_bytes());
+            visit(repo::to_model(key, record), &at)
+        }),
+        Some(index) => index.scan(tx, &range, query.direction, KEY_LENGTH, |key, entry| {
+            let at = position(entry);
+            match KEYS.get(tx, &key)? {
+                Some(record) => visit(repo::to_model(key, record), &at),
+                None => Err(StoreError::damaged(index.table.name(), entry, "the entry names a record that is missing")),
+            }
+        }),
+    }
+}

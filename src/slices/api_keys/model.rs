@@ -1,0 +1,290 @@
+//! An API key: its plaintext form, its states, its rules.
+
+use std::{net::IpAddr, time::Duration};
+
+use ipnet::IpNet;
+
+use super::error::ApiKeyError;
+use crate::kernel::{
+    access::{self, Grants, TenantKind},
+    clock::Timestamp,
+    config,
+    entropy::Entropy,
+    events::Actor,
+    id::{ApiKeyId, TenantId},
+    secrets::{Secret, digest},
+};
+
+const LIVE_PREFIX: &str = "tck_live_";
+const EVALUATION_PREFIX: &str = "tck_eval_";
+const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+/// 256 bits in base 62.
+const RANDOM_LENGTH: usize = 43;
+/// A CRC-32 in base 62.
+const CHECKSUM_LENGTH: usize = 6;
+
+/// The secret itself: prefix, 43 random characters, 6 characters of a checksum. Scanners know it by its form, and a
+/// typing error is told from a wrong key without a look-up.
+#[derive(Clone, Debug)]
+pub struct Plaintext(Secret);
+
+impl Plaintext {
+    pub fn generate(kind: TenantKind, entropy: &mut Entropy) -> Self {
+        let prefix = if kind == TenantKind::Evaluation { EVALUATION_PREFIX } else { LIVE_PREFIX };
+        let mut text = prefix.to_owned();
+        for _ in 0..RANDOM_LENGTH {
+            let digit = usize::try_from(entropy.below(62)).unwrap_or(0);
+            text.push(char::from(BASE62.get(digit).copied().unwrap_or(b'0')));
+        }
+        let checksum = checksum(&text);
+        text.push_str(&checksum);
+        Self(Secret::new(text))
+    }
+
+    pub fn expose(&self) -> &str {
+        self.0.expose()
+    }
+
+    pub fn digest(&self) -> [u8; 32] {
+        digest(self.0.expose().as_bytes())
+    }
+
+    /// What is kept of it to recognise it by: the prefix with four characters, and the last four.
+    pub fn hints(&self) -> (String, String) {
+        let text = self.0.expose();
+        let head = text.get(..LIVE_PREFIX.len() + 4).unwrap_or_default();
+        let tail = text.get(text.len().saturating_sub(4)..).unwrap_or_default();
+        (head.to_owned(), tail.to_owned())
+    }
+}
+
+/// The digest of a presented key, or why it cannot be one.
+pub fn recognize(presented: &Secret) -> Result<[u8; 32], &'static str> {
+    let text = presented.expose();
+    let random = text.strip_prefix(LIVE_PREFIX).or_else(|| text.strip_prefix(EVALUATION_PREFIX));
+    let Some(random) = random else { return Err("This is no API key of this service: they start with tck_live_ or tck_eval_.") };
+    if random.len() != RANDOM_LENGTH + CHECKSUM_LENGTH || !random.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return Err("The API key is incomplete or has a character too many.");
+    }
+    let (body, found) = text.split_at(text.len() - CHECKSUM_LENGTH);
+    if checksum(body) != found {
+        return Err("The API key has a typing error: its checksum does not match.");
+    }
+    Ok(digest(text.as_bytes()))
+}
+
+fn checksum(body: &str) -> String {
+    let mut value = crc32fast::hash(body.as_bytes());
+    let mut digits = [b'0'; CHECKSUM_LENGTH];
+    for slot in digits.iter_mut().rev() {
+        *slot = BASE62.get((value % 62) as usize).copied().unwrap_or(b'0');
+        value /= 62;
+    }
+    digits.iter().map(|digit| char::from(*digit)).collect()
+}
+
+/// What the operator allows.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyRules {
+    pub max_live: u64,
+    pub max_days: u32,
+    pub default_days: u32,
+    pub expiring: Duration,
+    pub retention: Duration,
+}
+
+impl KeyRules {
+    pub fn new(settings: &config::ApiKeys) -> Self {
+        let days = |days: u32| Duration::from_secs(u64::from(days) * 86_400);
+        Self {
+            max_live: settings.max_live,
+            max_days: settings.max_expires_days,
+            default_days: settings.default_expires_days,
+            expiring: days(settings.expiring_days),
+            retention: days(settings.retention_days),
+        }
+    }
+
+    /// When a key that lives for `days` from now ends.
+    pub fn end(&self, now: Timestamp, days: Option<u32>) -> Result<Timestamp, ApiKeyError> {
+        let days = days.unwrap_or(self.default_days);
+        if (1..=self.max_days).contains(&days) {
+            Ok(now.plus_days(days))
+        } else {
+            Err(ApiKeyError::BadLife { most: self.max_days })
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyStatus {
+    Active,
+    /// Ends soon.
+    Expiring,
+    Expired,
+    Disabled,
+    Revoked,
+}
+
+/// The secret before the last rotation, which works on for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PreviousSecret {
+    pub digest: [u8; 32],
+    pub expires_at: Timestamp,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApiKey {
+    pub id: ApiKeyId,
+    pub tenant_id: TenantId,
+    pub name: String,
+    pub description: Option<String>,
+    pub prefix: String,
+    pub last_four: String,
+    pub digest: [u8; 32],
+    pub previous: Option<PreviousSecret>,
+    /// As they were given, wildcards unexpanded: a later scope falls under an earlier wildcard.
+    pub scopes: Vec<String>,
+    /// Empty: any address.
+    pub allowed_ips: Vec<IpNet>,
+    pub enabled: bool,
+    pub created_at: Timestamp,
+    pub created_by: Actor,
+    pub updated_at: Timestamp,
+    pub expires_at: Timestamp,
+    pub last_used_at: Option<Timestamp>,
+    pub last_used_ip: Option<IpAddr>,
+    pub use_count: u64,
+    pub rotated_at: Option<Timestamp>,
+    pub revoked_at: Option<Timestamp>,
+    /// Set when the end was noticed and told of; from then on the key is no longer live.
+    pub expired_at: Option<Timestamp>,
+    /// Whether the coming end was told of.
+    pub expiry_announced: bool,
+    pub version: u64,
+}
+
+impl ApiKey {
+    pub fn status(&self, now: Timestamp, rules: &KeyRules) -> KeyStatus {
+        if self.revoked_at.is_some() {
+            KeyStatus::Revoked
+        } else if now >= self.expires_at {
+            KeyStatus::Expired
+        } else if !self.enabled {
+            KeyStatus::Disabled
+        } else if now + rules.expiring >= self.expires_at {
+            KeyStatus::Expiring
+        } else {
+            KeyStatus::Active
+        }
+    }
+
+    /// Counts against the tenant's limit and holds its name.
+    pub fn is_live(&self) -> bool {
+        self.revoked_at.is_none() && self.expired_at.is_none()
+    }
+
+    pub fn grants(&self) -> Grants {
+        Grants::from_patterns(self.scopes.iter().map(String::as_str))
+    }
+
+    pub fn allows_address(&self, client: Option<IpAddr>) -> bool {
+        self.allowed_ips.is_empty() || client.is_some_and(|client| self.allowed_ips.iter().any(|network| network.contains(&client)))
+    }
+
+    /// When the key next changes by time alone: its end comes near, it ends, or it is forgotten.
+    pub fn due_at(&self, rules_expiring: Duration, retention: Duration) -> Timestamp {
+        match self.revoked_at.or(self.expired_at) {
+            Some(ended) => ended + retention,
+            None if self.expiry_announced => self.expires_at,
+            None => self.expires_at - rules_expiring,
+        }
+    }
+}
+
+/// A key that is to be created.
+#[derive(Clone, Debug)]
+pub struct NewApiKey {
+    pub name: String,
+    pub description: Option<String>,
+    pub scopes: Vec<String>,
+    pub allowed_ips: Vec<IpNet>,
+    pub expires_days: Option<u32>,
+}
+
+/// What scopes mean in a tenant: those of the platform work in the platform tenant only.
+pub fn within_tenant(grants: Grants, tenant_kind: TenantKind) -> Grants {
+    if tenant_kind == TenantKind::Platform { grants } else { grants.without(Grants::from_patterns(["platform:*"])) }
+}
+
+/// Checks the scopes for a key, all of which must exist and be held by whoever gives them. A wildcard over all areas means all
+/// that there are in the tenant; a platform scope by name is refused outside of the platform tenant like any that is not held.
+pub fn check_scopes(scopes: &[String], held: Grants, tenant_kind: TenantKind) -> Result<(), ApiKeyError> {
+    let unknown: Vec<String> = scopes.iter().filter(|scope| access::expand(scope).is_none()).cloned().collect();
+    if !unknown.is_empty() {
+        return Err(ApiKeyError::UnknownScopes(unknown));
+    }
+    let wanted = |pattern: &String| {
+        let grants = access::expand(pattern).unwrap_or_default();
+        if pattern.starts_with('*') { within_tenant(grants, tenant_kind) } else { grants }
+    };
+    let wanted = scopes.iter().map(wanted).fold(Grants::NONE, Grants::union);
+    let lacking: Vec<&str> = wanted.without(held).iter().map(access::Scope::name).collect();
+    if lacking.is_empty() { Ok(()) } else { Err(ApiKeyError::ScopesNotHeld(lacking)) }
+}
+
+/// An address stands for the network of itself.
+pub fn parse_network(text: &str) -> Result<IpNet, ApiKeyError> {
+    let address = || text.parse::<IpAddr>().map(IpNet::from).ok();
+    let network = text.parse::<IpNet>().ok().or_else(address).ok_or_else(|| ApiKeyError::BadNetwork(text.to_owned()))?;
+    Ok(network.trunc())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plaintext_has_its_form_and_a_typing_error_is_told() {
+        let mut entropy = Entropy::from_seed(1);
+        let plaintext = Plaintext::generate(TenantKind::Standard, &mut entropy);
+        let text = plaintext.expose().to_owned();
+        assert_eq!(text.len(), "tck_live_".len() + 43 + 6);
+        assert_eq!(recognize(&Secret::new(text.clone())), Ok(plaintext.digest()));
+        assert!(Plaintext::generate(TenantKind::Evaluation, &mut entropy).expose().starts_with("tck_eval_"));
+        let mut swapped: Vec<char> = text.chars().collect();
+        swapped.swap(12, 13);
+        let swapped: String = swapped.into_iter().collect();
+        if swapped != text {
+            assert!(recognize(&Secret::new(swapped)).unwrap_err().contains("typing error"));
+        }
+        assert!(recognize(&Secret::new(&text[..text.len() - 1])).unwrap_err().contains("incomplete"));
+        assert!(recognize(&Secret::new("Bearer x")).unwrap_err().contains("no API key"));
+        let (prefix, last_four) = plaintext.hints();
+        assert_eq!((prefix.len(), last_four.len()), (13, 4));
+    }
+
+    #[test]
+    fn nobody_gives_away_a_scope_that_they_lack() {
+        let held = Grants::from_patterns(["tickets:*", "api_keys:write"]);
+        let check = |scope: &str, held: Grants, kind: TenantKind| check_scopes(&[scope.to_owned()], held, kind);
+        let standard = TenantKind::Standard;
+        assert!(check("tickets:read", held, standard).is_ok());
+        assert!(matches!(check("*", held, standard), Err(ApiKeyError::ScopesNotHeld(lacking)) if lacking.contains(&"vms:read")));
+        assert!(
+            matches!(check("ticket:read", held, standard), Err(ApiKeyError::UnknownScopes(unknown)) if unknown == ["ticket:read"])
+        );
+        let admin = access::Role::Admin.grants();
+        assert!(check("*", admin, standard).is_ok() && check("*:read", admin, standard).is_ok());
+        assert!(check("platform:read", admin, standard).is_err());
+        assert!(check("*", admin, TenantKind::Platform).is_err());
+        assert!(check("*", access::Role::Operator.grants(), TenantKind::Platform).is_ok());
+    }
+
+    #[test]
+    fn networks_are_read_in_both_forms() {
+        assert_eq!(parse_network("192.0.2.7").unwrap().to_string(), "192.0.2.7/32");
+        assert_eq!(parse_network("192.0.2.7/24").unwrap().to_string(), "192.0.2.0/24");
+        assert!(parse_network("192.0.2.0/33").is_err() && parse_network("here").is_err());
+    }
+}

@@ -1,0 +1,221 @@
+//! API keys as they are stored, and the ways to find them: by secret, by name, by end, by last use, by what is due next.
+
+use std::{net::IpAddr, time::Duration};
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use super::model::{ApiKey, PreviousSecret};
+use crate::kernel::{
+    clock::Timestamp,
+    events::Actor,
+    id::{ApiKeyId, TenantId},
+    store::{Direction, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+};
+
+pub(super) type KeyKey = (TenantId, ApiKeyId);
+pub(super) const KEY_LENGTH: usize = 32;
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct KeyRecord {
+    name: String,
+    description: Option<String>,
+    prefix: String,
+    last_four: String,
+    digest: [u8; 32],
+    previous: Option<([u8; 32], Timestamp)>,
+    scopes: Vec<String>,
+    allowed_ips: Vec<IpNet>,
+    enabled: bool,
+    created_at: Timestamp,
+    created_by: Actor,
+    updated_at: Timestamp,
+    expires_at: Timestamp,
+    last_used_at: Option<Timestamp>,
+    last_used_ip: Option<IpAddr>,
+    use_count: u64,
+    rotated_at: Option<Timestamp>,
+    revoked_at: Option<Timestamp>,
+    expired_at: Option<Timestamp>,
+    expiry_announced: bool,
+    /// When the key next changes by time alone.
+    due_at: Timestamp,
+    version: u64,
+}
+
+impl Record for KeyRecord {
+    const VERSION: u8 = 1;
+}
+
+impl KeyRecord {
+    fn is_live(&self) -> bool {
+        self.revoked_at.is_none() && self.expired_at.is_none()
+    }
+}
+
+/// Names are compared without case.
+fn folded(name: &str) -> String {
+    name.to_lowercase()
+}
+
+static BY_DIGEST: Index<KeyKey, KeyRecord> = Index {
+    table: catalog::API_KEYS_BY_HASH,
+    unique: true,
+    keys: |_, key| std::iter::once(key.digest.to_vec()).chain(key.previous.map(|(digest, _)| digest.to_vec())).collect(),
+};
+static LIVE_NAMES: Index<KeyKey, KeyRecord> = Index {
+    table: catalog::API_KEYS_LIVE_NAMES,
+    unique: true,
+    keys: |id, key| if key.is_live() { vec![(id.0, folded(&key.name)).to_bytes()] } else { Vec::new() },
+};
+pub(super) static BY_NAME: Index<KeyKey, KeyRecord> =
+    Index { table: catalog::API_KEYS_BY_NAME, unique: false, keys: |id, key| vec![(id.0, folded(&key.name)).to_bytes()] };
+pub(super) static BY_EXPIRY: Index<KeyKey, KeyRecord> =
+    Index { table: catalog::API_KEYS_BY_EXPIRY, unique: false, keys: |id, key| vec![(id.0, key.expires_at).to_bytes()] };
+pub(super) static BY_USE: Index<KeyKey, KeyRecord> =
+    Index { table: catalog::API_KEYS_BY_USE, unique: false, keys: |id, key| vec![(id.0, key.last_used_at).to_bytes()] };
+static BY_DUE: Index<KeyKey, KeyRecord> =
+    Index { table: catalog::API_KEYS_BY_DUE, unique: false, keys: |_, key| vec![key.due_at.to_bytes()] };
+
+pub(super) static KEYS: Table<KeyKey, KeyRecord> =
+    Table::new(catalog::API_KEYS, &[&BY_DIGEST, &LIVE_NAMES, &BY_NAME, &BY_EXPIRY, &BY_USE, &BY_DUE]);
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct KeyCount {
+    live: u64,
+}
+
+impl Record for KeyCount {
+    const VERSION: u8 = 1;
+}
+
+pub(super) static COUNTS: Table<TenantId, KeyCount> = Table::new(catalog::API_KEY_COUNTS, &[]);
+
+pub(super) fn to_model((tenant_id, id): KeyKey, record: KeyRecord) -> ApiKey {
+    ApiKey {
+        id,
+        tenant_id,
+        name: record.name,
+        description: record.description,
+        prefix: record.prefix,
+        last_four: record.last_four,
+        digest: record.digest,
+        previous: record.previous.map(|(digest, expires_at)| PreviousSecret { digest, expires_at }),
+        scopes: record.scopes,
+        allowed_ips: record.allowed_ips,
+        enabled: record.enabled,
+        created_at: record.created_at,
+        created_by: record.created_by,
+        updated_at: record.updated_at,
+        expires_at: record.expires_at,
+        last_used_at: record.last_used_at,
+        last_used_ip: record.last_used_ip,
+        use_count: record.use_count,
+        rotated_at: record.rotated_at,
+        revoked_at: record.revoked_at,
+        expired_at: record.expired_at,
+        expiry_announced: record.expiry_announced,
+        version: record.version,
+    }
+}
+
+fn to_record(key: &ApiKey, due_at: Timestamp) -> KeyRecord {
+    KeyRecord {
+        name: key.name.clone(),
+        description: key.description.clone(),
+        prefix: key.prefix.clone(),
+        last_four: key.last_four.clone(),
+        digest: key.digest,
+        previous: key.previous.map(|previous| (previous.digest, previous.expires_at)),
+        scopes: key.scopes.clone(),
+        allowed_ips: key.allowed_ips.clone(),
+        enabled: key.enabled,
+        created_at: key.created_at,
+        created_by: key.created_by.clone(),
+        updated_at: key.updated_at,
+        expires_at: key.expires_at,
+        last_used_at: key.last_used_at,
+        last_used_ip: key.last_used_ip,
+        use_count: key.use_count,
+        rotated_at: key.rotated_at,
+        revoked_at: key.revoked_at,
+        expired_at: key.expired_at,
+        expiry_announced: key.expiry_announced,
+        due_at,
+        version: key.version,
+    }
+}
+
+pub(super) fn get(tx: &impl Read, tenant: TenantId, id: ApiKeyId) -> Result<Option<ApiKey>, StoreError> {
+    let key = (tenant, id);
+    Ok(KEYS.get(tx, &key)?.map(|record| to_model(key, record)))
+}
+
+pub(super) fn find_digest(tx: &impl Read, digest: &[u8; 32]) -> Result<Option<ApiKey>, StoreError> {
+    match BY_DIGEST.find(tx, digest)? {
+        Some((tenant, id)) => get(tx, tenant, id),
+        None => Ok(None),
+    }
+}
+
+/// Whether a live key other than `except` has this name.
+pub(super) fn name_taken(tx: &impl Read, tenant: TenantId, name: &str, except: Option<ApiKeyId>) -> Result<bool, StoreError> {
+    let holder = LIVE_NAMES.find(tx, &(tenant, folded(name)).to_bytes())?;
+    Ok(holder.is_some_and(|(_, id)| Some(id) != except))
+}
+
+/// Stores the key and keeps the count of live ones. `was_live` is how it was before.
+pub(super) fn put(
+    tx: &mut WriteTx,
+    key: &ApiKey,
+    was_live: bool,
+    expiring: Duration,
+    retention: Duration,
+) -> Result<(), StoreError> {
+    KEYS.put(tx, &(key.tenant_id, key.id), &to_record(key, key.due_at(expiring, retention)))?;
+    let change = i64::from(key.is_live()) - i64::from(was_live);
+    if change != 0 {
+        let live = live_count(tx, key.tenant_id)?.saturating_add_signed(change);
+        COUNTS.put(tx, &key.tenant_id, &KeyCount { live })?;
+    }
+    Ok(())
+}
+
+/// Adds uses to a key's record. Not a change of the key: its version stays. Whether the key is there.
+pub(super) fn note_use(
+    tx: &mut WriteTx,
+    key: KeyKey,
+    count: u64,
+    last_at: Timestamp,
+    last_ip: Option<IpAddr>,
+) -> Result<bool, StoreError> {
+    let Some(mut record) = KEYS.get(tx, &key)? else { return Ok(false) };
+    record.use_count += count;
+    record.last_used_at = record.last_used_at.max(Some(last_at));
+    record.last_used_ip = last_ip.or(record.last_used_ip);
+    KEYS.put(tx, &key, &record)?;
+    Ok(true)
+}
+
+pub(super) fn remove(tx: &mut WriteTx, key: &ApiKey) -> Result<(), StoreError> {
+    KEYS.remove(tx, &(key.tenant_id, key.id)).map(drop)
+}
+
+pub(super) fn live_count(tx: &impl Read, tenant: TenantId) -> Result<u64, StoreError> {
+    Ok(COUNTS.get(tx, &tenant)?.map_or(0, |count| count.live))
+}
+
+/// Keys of any tenant whose time has come, the longest overdue first.
+pub(super) fn due(tx: &impl Read, now: Timestamp, limit: usize) -> Result<Vec<ApiKey>, StoreError> {
+    let mut found = Vec::new();
+    let range = KeyRange { start: std::ops::Bound::Unbounded, end: KeyRange::prefix(&now.to_bytes()).end };
+    BY_DUE.scan(tx, &range, Direction::Forward, KEY_LENGTH, |key, _| {
+        found.push(key);
+        Ok(if found.len() < limit { Flow::Continue } else { Flow::Stop })
+    })?;
+    let mut keys = Vec::with_capacity(found.len());
+    for (tenant, id) in found {
+        keys.extend(get(tx, tenant, id)?);
+    }
+    Ok(keys)
+}

@@ -1,0 +1,268 @@
+//! What is done with API keys. Every method is one use case in the caller's transaction: check, write, append the event.
+
+use serde_json::{
+    Map, Value, json,
+    value::{RawValue, to_raw_value},
+};
+
+use super::{
+    error::ApiKeyError,
+    model::{ApiKey, KeyRules, NewApiKey, Plaintext, PreviousSecret, check_scopes},
+    repo,
+};
+use crate::kernel::{
+    access::{Grants, TenantKind},
+    clock::Timestamp,
+    events::{self, Act, Draft, EventKind},
+    http::{precondition::IfMatch, wire::Change},
+    id::ApiKeyId,
+    store::{StoreError, WriteTx},
+};
+
+pub(super) static CREATED: EventKind = EventKind {
+    name: "api_key.created",
+    summary: "An API key was created.",
+    subject: "api_key",
+    schema: "ApiKey",
+    has_changes: false,
+};
+pub(super) static UPDATED: EventKind =
+    EventKind { name: "api_key.updated", summary: "An API key was changed.", has_changes: true, ..CREATED };
+pub(super) static ROTATED: EventKind = EventKind { name: "api_key.rotated", summary: "An API key got a new secret.", ..CREATED };
+pub(super) static REVOKED: EventKind = EventKind { name: "api_key.revoked", summary: "An API key was revoked.", ..CREATED };
+pub(super) static EXPIRING: EventKind = EventKind { name: "api_key.expiring", summary: "An API key ends soon.", ..CREATED };
+pub(super) static EXPIRED: EventKind = EventKind { name: "api_key.expired", summary: "An API key has ended.", ..CREATED };
+
+/// How a key is shown in an event.
+pub(super) type Describe = fn(&ApiKey, Timestamp, &KeyRules) -> Result<Box<RawValue>, serde_json::Error>;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Service {
+    pub(super) rules: KeyRules,
+    pub(super) describe: Describe,
+}
+
+/// Who creates or changes a key: they cannot give what they do not have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Giver {
+    pub(super) grants: Grants,
+    pub(super) tenant_kind: TenantKind,
+}
+
+/// What changes in a key.
+#[derive(Clone, Debug)]
+pub(super) struct KeyChange {
+    pub(super) name: Option<String>,
+    pub(super) description: Change<String>,
+    pub(super) scopes: Option<Vec<String>>,
+    pub(super) allowed_ips: Change<Vec<ipnet::IpNet>>,
+    pub(super) enabled: Option<bool>,
+    pub(super) expires_days: Option<u32>,
+}
+
+impl Service {
+    pub(super) fn create(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        giver: Giver,
+        new: &NewApiKey,
+    ) -> Result<(ApiKey, Plaintext), ApiKeyError> {
+        check_scopes(&new.scopes, giver.grants, giver.tenant_kind)?;
+        let expires_at = self.rules.end(act.now, new.expires_days)?;
+        self.check_room(tx, act, &new.name, None)?;
+        let id = ApiKeyId::new(act.now, &mut act.entropy);
+        let plaintext = Plaintext::generate(giver.tenant_kind, &mut act.entropy);
+        let (prefix, last_four) = plaintext.hints();
+        let key = ApiKey {
+            id,
+            tenant_id: act.tenant_id,
+            name: new.name.clone(),
+            description: new.description.clone(),
+            prefix,
+            last_four,
+            digest: plaintext.digest(),
+            previous: None,
+            scopes: new.scopes.clone(),
+            allowed_ips: new.allowed_ips.clone(),
+            enabled: true,
+            created_at: act.now,
+            created_by: act.actor.clone(),
+            updated_at: act.now,
+            expires_at,
+            last_used_at: None,
+            last_used_ip: None,
+            use_count: 0,
+            rotated_at: None,
+            revoked_at: None,
+            expired_at: None,
+            expiry_announced: false,
+            version: 1,
+        };
+        self.put(tx, &key, false)?;
+        self.announce(tx, act, &CREATED, &key, None)?;
+        Ok((key, plaintext))
+    }
+
+    /// A live key needs a name of its own and a place within the limit.
+    fn check_room(&self, tx: &WriteTx, act: &Act, name: &str, except: Option<ApiKeyId>) -> Result<(), ApiKeyError> {
+        if repo::live_count(tx, act.tenant_id)? >= self.rules.max_live {
+            return Err(ApiKeyError::LimitReached { most: self.rules.max_live });
+        }
+        self.check_name(tx, act, name, except)
+    }
+
+    fn check_name(&self, tx: &WriteTx, act: &Act, name: &str, except: Option<ApiKeyId>) -> Result<(), ApiKeyError> {
+        if repo::name_taken(tx, act.tenant_id, name, except)? { Err(ApiKeyError::NameTaken) } else { Ok(()) }
+    }
+
+    fn find(&self, tx: &WriteTx, act: &Act, id: ApiKeyId) -> Result<ApiKey, ApiKeyError> {
+        repo::get(tx, act.tenant_id, id)?.ok_or(ApiKeyError::NotFound)
+    }
+
+    pub(super) fn update(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        giver: Giver,
+        id: ApiKeyId,
+        if_match: &IfMatch,
+        change: &KeyChange,
+    ) -> Result<ApiKey, ApiKeyError> {
+        let before = self.find(tx, act, id)?;
+        if_match.check(before.version)?;
+        if before.revoked_at.is_some() {
+            return Err(ApiKeyError::Ended("revoked"));
+        }
+        let mut key = before.clone();
+        if let Some(name) = &change.name {
+            key.name.clone_from(name);
+        }
+        key.description = change.description.clone().apply(key.description);
+        if let Some(scopes) = &change.scopes {
+            check_scopes(scopes, giver.grants, giver.tenant_kind)?;
+            key.scopes.clone_from(scopes);
+        }
+        key.allowed_ips = change.allowed_ips.clone().apply(Some(key.allowed_ips)).unwrap_or_default();
+        key.enabled = change.enabled.unwrap_or(key.enabled);
+        if let Some(days) = change.expires_days {
+            key.expires_at = self.rules.end(act.now, Some(days))?;
+            // A new end: it will come near again, and a key that had ended lives again.
+            key.expiry_announced = false;
+            key.expired_at = None;
+        }
+        if key == before {
+            return Ok(before);
+        }
+        if key.is_live() && !before.is_live() {
+            self.check_room(tx, act, &key.name, Some(id))?;
+        } else if key.is_live() {
+            self.check_name(tx, act, &key.name, Some(id))?;
+        }
+        key.updated_at = act.now;
+        key.version += 1;
+        self.put(tx, &key, before.is_live())?;
+        self.announce(tx, act, &UPDATED, &key, Some(changes(&before, &key)))?;
+        Ok(key)
+    }
+
+    /// Gives the key a new secret; the old one works until `overlap` is over.
+    pub(super) fn rotate(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        tenant_kind: TenantKind,
+        id: ApiKeyId,
+        if_match: &IfMatch,
+        overlap: std::time::Duration,
+    ) -> Result<(ApiKey, Plaintext), ApiKeyError> {
+        let mut key = self.find(tx, act, id)?;
+        if_match.check(key.version)?;
+        if key.revoked_at.is_some() {
+            return Err(ApiKeyError::Ended("revoked"));
+        }
+        if act.now >= key.expires_at {
+            return Err(ApiKeyError::Ended("expired"));
+        }
+        let plaintext = Plaintext::generate(tenant_kind, &mut act.entropy);
+        key.previous = (!overlap.is_zero())
+            .then(|| PreviousSecret { digest: key.digest, expires_at: (act.now + overlap).min(key.expires_at) });
+        key.digest = plaintext.digest();
+        (key.prefix, key.last_four) = plaintext.hints();
+        key.rotated_at = Some(act.now);
+        key.updated_at = act.now;
+        key.version += 1;
+        self.put(tx, &key, true)?;
+        self.announce(tx, act, &ROTATED, &key, None)?;
+        Ok((key, plaintext))
+    }
+
+    /// Ends the key at once. One that is revoked already stays as it is.
+    pub(super) fn revoke(&self, tx: &mut WriteTx, act: &mut Act, id: ApiKeyId, if_match: &IfMatch) -> Result<ApiKey, ApiKeyError> {
+        let mut key = self.find(tx, act, id)?;
+        if_match.check(key.version)?;
+        if key.revoked_at.is_some() {
+            return Ok(key);
+        }
+        let was_live = key.is_live();
+        key.revoked_at = Some(act.now);
+        key.previous = None;
+        key.updated_at = act.now;
+        key.version += 1;
+        self.put(tx, &key, was_live)?;
+        self.announce(tx, act, &REVOKED, &key, None)?;
+        Ok(key)
+    }
+
+    /// Does what time alone does to a key: tells of the coming end, ends it, and in the end forgets it.
+    pub(super) fn age(&self, tx: &mut WriteTx, act: &mut Act, mut key: ApiKey) -> Result<(), ApiKeyError> {
+        if !key.is_live() {
+            return Ok(repo::remove(tx, &key)?);
+        }
+        let kind = if act.now >= key.expires_at {
+            key.expired_at = Some(key.expires_at);
+            &EXPIRED
+        } else {
+            key.expiry_announced = true;
+            &EXPIRING
+        };
+        self.put(tx, &key, true)?;
+        self.announce(tx, act, kind, &key, None)
+    }
+
+    pub(super) fn put(&self, tx: &mut WriteTx, key: &ApiKey, was_live: bool) -> Result<(), StoreError> {
+        repo::put(tx, key, was_live, self.rules.expiring, self.rules.retention)
+    }
+
+    fn announce(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        kind: &'static EventKind,
+        key: &ApiKey,
+        changes: Option<Value>,
+    ) -> Result<(), ApiKeyError> {
+        let shown = (self.describe)(key, act.now, &self.rules)?;
+        let changes = changes.map(|changes| to_raw_value(&changes)).transpose()?;
+        let draft = Draft::new(kind, key.id.to_string(), key.version, &shown, changes.as_deref())?;
+        events::append(tx, act, &draft)?;
+        Ok(())
+    }
+}
+
+/// What a change changed, field by field.
+fn changes(before: &ApiKey, after: &ApiKey) -> Value {
+    let fields = |key: &ApiKey| {
+        [
+            ("name", json!(key.name)),
+            ("description", json!(key.description)),
+            ("scopes", json!(key.scopes)),
+            ("allowed_ips", json!(key.allowed_ips)),
+            ("enabled", json!(key.enabled)),
+            ("expires_at", json!(key.expires_at)),
+        ]
+    };
+    let pairs = fields(before).into_iter().zip(fields(after));
+    let changed = pairs.filter(|((_, from), (_, to))| from != to);
+    Value::Object(changed.map(|((name, from), (_, to))| (name.to_owned(), json!({"from": from, "to": to}))).collect::<Map<_, _>>())
+}

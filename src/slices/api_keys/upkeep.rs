@@ -1,0 +1,106 @@
+//! What happens to keys without a request: their use is written down, and time does its part.
+
+use std::time::Duration;
+
+use super::{admission::ApiKeys, error::ApiKeyError, repo, service::Service};
+use crate::kernel::{
+    clock::Clock,
+    events::{Actor, Intent},
+    store::{Store, StoreError},
+    tasks::{Done, Task, TaskError},
+};
+
+/// How many keys one transaction touches.
+const BATCH: usize = 200;
+
+/// Writes down how often and when keys were used: at most once a minute for a key, many keys in one transaction.
+#[derive(Debug)]
+pub(super) struct UsageWriter {
+    pub(super) store: Store,
+    pub(super) keys: ApiKeys,
+}
+
+impl UsageWriter {
+    async fn write_uses(&self) -> Result<(), TaskError> {
+        for batch in self.keys.take_uses().chunks(BATCH) {
+            let batch = batch.to_vec();
+            let gone = self
+                .store
+                .write(move |tx| {
+                    let mut gone = Vec::new();
+                    for used in &batch {
+                        if !repo::note_use(tx, used.key, used.count, used.last_at, used.last_ip)? {
+                            gone.push(used.key);
+                        }
+                    }
+                    Ok::<_, StoreError>(gone)
+                })
+                .await?;
+            self.keys.forget(&gone);
+        }
+        Ok(())
+    }
+}
+
+impl Task for UsageWriter {
+    fn name(&self) -> &'static str {
+        "api_key_usage"
+    }
+
+    fn period(&self) -> Duration {
+        Duration::from_mins(1)
+    }
+
+    async fn activate(&self) -> Result<Done, TaskError> {
+        self.write_uses().await?;
+        Ok(Done::All)
+    }
+
+    async fn finish(&self) -> Result<(), TaskError> {
+        self.write_uses().await
+    }
+}
+
+/// Tells of keys whose end is near or has come, and forgets those that ended long ago.
+#[derive(Debug)]
+pub(super) struct KeyCalendar {
+    pub(super) store: Store,
+    pub(super) clock: Clock,
+    pub(super) service: Service,
+}
+
+impl Task for KeyCalendar {
+    fn name(&self) -> &'static str {
+        "api_key_calendar"
+    }
+
+    fn period(&self) -> Duration {
+        Duration::from_mins(1)
+    }
+
+    async fn activate(&self) -> Result<Done, TaskError> {
+        let now = self.clock.now();
+        let due = self.store.read(|tx| repo::due(tx, now, BATCH))?;
+        let found = due.len();
+        if found == 0 {
+            return Ok(Done::All);
+        }
+        let service = self.service;
+        let intents: Vec<Intent> =
+            due.iter().map(|key| Intent::new(key.tenant_id, now, Actor::system("API key calendar"))).collect();
+        self.store
+            .write(move |tx| {
+                for (seen, intent) in due.iter().zip(&intents) {
+                    // It may have been changed since it was found.
+                    let current = repo::get(tx, seen.tenant_id, seen.id)?.filter(|key| key == seen);
+                    if let Some(key) = current {
+                        service.age(tx, &mut intent.begin(), key)?;
+                    }
+                }
+                Ok::<_, ApiKeyError>(())
+            })
+            .await
+            .map_err(|error| TaskError(error.to_string()))?;
+        Ok(if found == BATCH { Done::Some } else { Done::All })
+    }
+}

@@ -1,0 +1,125 @@
+//! `/internal/admin/users`: users of any tenant, for whoever may open the admin socket.
+
+use poem_openapi::{Object, OpenApi, Tags, param::Path};
+use serde::Serialize;
+
+use super::{
+    super::{error::AuthError, model::NewUser, service::Users},
+    wire::{Role, User},
+};
+use crate::{
+    kernel::{
+        access::TenantKind,
+        http::{
+            idempotency::IdempotencyKey,
+            input::Body,
+            need::{Allowed, LocalOperator},
+            problem::Problem,
+            reply::{Answer, Changed, Created},
+        },
+        id::TenantId,
+        secrets::Secret,
+        store::Store,
+    },
+    slices::platform::{TenantError, Tenants},
+};
+
+#[derive(Tags)]
+enum Area {
+    /// What only the admin socket serves.
+    Administration,
+}
+
+/// How many users one call lists.
+const MAX_LISTED: usize = 10_000;
+
+/// A user to create in a tenant.
+#[derive(Debug, Object)]
+struct CreateUser {
+    #[oai(validator(min_length = 3, max_length = 254))]
+    email: String,
+    #[oai(validator(min_length = 1, max_length = 100))]
+    name: String,
+    role: Role,
+    #[oai(write_only, validator(min_length = 12, max_length = 256))]
+    password: String,
+}
+
+/// A new password for a user.
+#[derive(Debug, Object)]
+struct ResetPassword {
+    #[oai(validator(min_length = 3, max_length = 254))]
+    email: String,
+    #[oai(write_only, validator(min_length = 12, max_length = 256))]
+    password: String,
+}
+
+#[derive(Debug, Object, Serialize)]
+struct UserList {
+    data: Vec<User>,
+}
+
+pub(in super::super) struct AdminUsersApi {
+    pub(in super::super) users: Users,
+    pub(in super::super) tenants: Tenants,
+    pub(in super::super) store: Store,
+}
+
+#[OpenApi(prefix_path = "/internal/admin", tag = "Area::Administration")]
+impl AdminUsersApi {
+    /// Create a user in a tenant
+    #[oai(path = "/tenants/:id/users", method = "post", operation_id = "create_tenant_user")]
+    async fn create_tenant_user(
+        &self,
+        auth: Allowed<LocalOperator>,
+        id: Path<TenantId>,
+        idempotency_key: IdempotencyKey,
+        body: Body<CreateUser>,
+    ) -> Result<Created<User>, Problem> {
+        let CreateUser { email, name, role, password } = body.0;
+        let tenant = self.store.read(|tx| self.tenants.get(tx, id.0))?;
+        let intent = auth.context.intent(&auth.principal);
+        let password = self.users.hash_password(Secret::new(password), &intent).await?;
+        let new = NewUser { tenant_id: tenant.id, email, name, role: role.into() };
+        let is_platform = tenant.kind == TenantKind::Platform;
+        let users = self.users.clone();
+        idempotency_key
+            .run(intent, move |tx, act| {
+                let user = users.create(tx, act, &new, &password, is_platform)?;
+                let location = format!("/internal/admin/tenants/{}/users", user.tenant_id);
+                Ok::<_, AuthError>(Created::new(&User::from(&user), user.version, &location))
+            })
+            .await
+    }
+
+    /// List the users of a tenant
+    #[oai(path = "/tenants/:id/users", method = "get", operation_id = "list_tenant_users")]
+    async fn list_tenant_users(&self, _auth: Allowed<LocalOperator>, id: Path<TenantId>) -> Result<Answer<UserList>, Problem> {
+        self.store.read(|tx| self.tenants.get(tx, id.0).map(drop).map_err(TenantError::from))?;
+        let users = self.users.clone();
+        let found = self.store.scan(move |tx| users.list(tx, id.0, MAX_LISTED)).await?;
+        Ok(Answer::new(&UserList { data: found.iter().map(User::from).collect() }))
+    }
+
+    /// Set a user's password
+    ///
+    /// Ends all of the user's sessions.
+    #[oai(path = "/users/reset-password", method = "post", operation_id = "reset_user_password")]
+    async fn reset_user_password(
+        &self,
+        auth: Allowed<LocalOperator>,
+        idempotency_key: IdempotencyKey,
+        body: Body<ResetPassword>,
+    ) -> Result<Changed<User>, Problem> {
+        let ResetPassword { email, password } = body.0;
+        let intent = auth.context.intent(&auth.principal);
+        let password = self.users.hash_password(Secret::new(password), &intent).await?;
+        let users = self.users.clone();
+        idempotency_key
+            .run(intent, move |tx, act| {
+                let user = users.reset_password(tx, act, &email, &password)?;
+                Ok::<_, AuthError>(Changed::new(&User::from(&user), user.version))
+            })
+            .await
+    }
+}

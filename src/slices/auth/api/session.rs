@@ -1,0 +1,152 @@
+//! `/api/auth`: signing in with a password, signing out, and who am I.
+
+use poem::Request;
+use poem_openapi::{Enum, Object, OpenApi, Tags};
+use serde::Serialize;
+
+use super::{
+    super::service::Users,
+    wire::{Role, User},
+};
+use crate::kernel::{
+    access::{Identity, Principal, TenantKind},
+    clock::{Clock, Timestamp},
+    http::{
+        context::RequestContext,
+        credentials::{check_same_origin, cookie, cookie_name},
+        input::Body,
+        need::{Allowed, SignedIn},
+        problem::Problem,
+        reply::{Answer, Empty},
+    },
+    id::TenantId,
+    secrets::Secret,
+};
+
+#[derive(Tags)]
+enum Area {
+    /// Signing in and out.
+    Authentication,
+}
+
+/// Who signs in.
+#[derive(Debug, Object)]
+struct Login {
+    #[oai(validator(min_length = 1, max_length = 254))]
+    email: String,
+    #[oai(write_only, validator(min_length = 1, max_length = 256))]
+    password: String,
+}
+
+/// A session that has begun. Its token is in the cookie.
+#[derive(Debug, Object, Serialize)]
+struct LoggedIn {
+    user: User,
+    /// When the session ends in any case; without requests it ends earlier.
+    expires_at: Timestamp,
+}
+
+#[derive(Clone, Copy, Debug, Enum, Serialize)]
+#[oai(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+enum CredentialKind {
+    User,
+    ApiKey,
+    LocalOperator,
+}
+
+/// The tenant that a credential belongs to.
+#[derive(Debug, Object, Serialize)]
+struct SessionTenant {
+    id: TenantId,
+    name: String,
+    /// `standard`, `evaluation` or `platform`.
+    kind: String,
+}
+
+/// Who the caller is, and what they may do.
+#[derive(Debug, Object, Serialize)]
+struct SessionInfo {
+    kind: CredentialKind,
+    /// The user's or the key's id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    email: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    role: Option<Role>,
+    tenant: SessionTenant,
+    /// Every scope, with wildcards written out.
+    scopes: Vec<String>,
+}
+
+pub(in super::super) struct AuthApi {
+    pub(in super::super) users: Users,
+    pub(in super::super) clock: Clock,
+}
+
+#[OpenApi(prefix_path = "/api/auth", tag = "Area::Authentication")]
+impl AuthApi {
+    /// Sign in with a password
+    ///
+    /// Sets the session cookie. After five wrong passwords for an account no further one is looked at for a while.
+    #[oai(path = "/login", method = "post", operation_id = "login")]
+    async fn login(&self, request: &Request, body: Body<Login>) -> Result<Answer<LoggedIn>, Problem> {
+        let context = RequestContext::of(request)?;
+        // Another site must not be able to sign a browser in as somebody else.
+        check_same_origin(request.headers(), &context.base_url)?;
+        let login = self.users.login(&body.0.email, Secret::new(body.0.password), self.clock.now()).await?;
+        let age = login.session.expires_at.since(context.now).as_secs();
+        let answer = Answer::new(&LoggedIn { user: User::from(&login.user), expires_at: login.session.expires_at });
+        Ok(answer
+            .with_header(http::header::SET_COOKIE, &session_cookie(context.secure, login.token.expose(), age))
+            .with_header(http::header::CACHE_CONTROL, "no-store"))
+    }
+
+    /// Sign out
+    ///
+    /// Ends the session of the cookie and removes the cookie. With an API key nothing happens.
+    #[oai(path = "/logout", method = "post", operation_id = "logout")]
+    async fn logout(&self, auth: Allowed<SignedIn>, request: &Request) -> Result<Empty, Problem> {
+        let secure = auth.context.secure;
+        if let Some(token) = cookie(request.headers(), cookie_name(secure)) {
+            self.users.logout(&Secret::new(token)).await?;
+        }
+        Ok(Empty::new().with_header(http::header::SET_COOKIE, &session_cookie(secure, "", 0)))
+    }
+
+    /// Tell who I am
+    #[oai(path = "/session", method = "get", operation_id = "read_session")]
+    async fn read_session(&self, auth: Allowed<SignedIn>) -> Result<Answer<SessionInfo>, Problem> {
+        Ok(Answer::new(&session_info(&auth.principal)))
+    }
+}
+
+fn session_cookie(secure: bool, token: &str, max_age_seconds: u64) -> String {
+    let mark = if secure { "; Secure" } else { "" };
+    format!("{}={token}; Path=/; HttpOnly; SameSite=Lax; Max-Age={max_age_seconds}{mark}", cookie_name(secure))
+}
+
+fn session_info(principal: &Principal) -> SessionInfo {
+    let (kind, id, name, email, role) = match &principal.identity {
+        Identity::User { id, email, name, role, .. } => {
+            (CredentialKind::User, Some(id.to_string()), name.clone(), Some(email.clone()), Some(Role::from(*role)))
+        }
+        Identity::ApiKey { id, name } => (CredentialKind::ApiKey, Some(id.to_string()), name.clone(), None, None),
+        Identity::LocalOperator => (CredentialKind::LocalOperator, None, "Local operator".to_owned(), None, None),
+    };
+    SessionInfo {
+        kind,
+        id,
+        name,
+        email,
+        role,
+        tenant: SessionTenant {
+            id: principal.tenant_id,
+            name: principal.tenant_name.clone(),
+            kind: TenantKind::name(principal.tenant_kind).to_owned(),
+        },
+        scopes: principal.grants.iter().map(|scope| scope.name().to_owned()).collect(),
+    }
+}

@@ -1,0 +1,146 @@
+//! The check of every credential. It answers from memory while nothing has changed, and by point reads otherwise; what it
+//! notes about use is written in batches by `upkeep`.
+
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicI64, Ordering},
+    },
+};
+
+use super::{
+    model::{Session, SessionRules, UserStatus},
+    repo::{self, TokenDigest},
+};
+use crate::{
+    kernel::{
+        access::{Identity, Principal},
+        clock::Timestamp,
+        http::credentials::{AuthError, Authenticator},
+        secrets::{Secret, digest},
+        store::{Store, StoreError, VersionedCache, catalog},
+    },
+    slices::{
+        api_keys::ApiKeys,
+        platform::{Tenant, TenantStatus, Tenants},
+    },
+};
+
+const CACHED_SESSIONS: u64 = 20_000;
+
+pub struct SliceAuthenticator {
+    store: Store,
+    rules: SessionRules,
+    tenants: Tenants,
+    keys: ApiKeys,
+    sessions: VersionedCache<TokenDigest, Option<Known>, 2>,
+    /// When sessions in memory were last seen.
+    seen: Mutex<HashMap<TokenDigest, Seen>>,
+}
+
+struct Seen {
+    at: Arc<AtomicI64>,
+    /// What the store knows.
+    written: i64,
+}
+
+impl std::fmt::Debug for SliceAuthenticator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SliceAuthenticator")
+    }
+}
+
+/// A session and who it belongs to.
+struct Known {
+    session: Session,
+    principal: Arc<Principal>,
+    last_seen: Arc<AtomicI64>,
+}
+
+impl SliceAuthenticator {
+    pub(super) fn new(store: Store, rules: SessionRules, tenants: Tenants, keys: ApiKeys) -> Self {
+        let sessions = VersionedCache::new([catalog::SESSIONS, catalog::USERS], CACHED_SESSIONS);
+        Self { store, rules, tenants, keys, sessions, seen: Mutex::default() }
+    }
+
+    fn active_tenant(&self, id: crate::kernel::id::TenantId) -> Result<Arc<Option<Tenant>>, AuthError> {
+        let tenant = self.tenants.cached(id)?;
+        match tenant.as_ref() {
+            None => Err(AuthError::Invalid("The credential's tenant no longer exists.")),
+            Some(tenant) if tenant.status == TenantStatus::Suspended => Err(AuthError::TenantSuspended),
+            Some(_) => Ok(tenant.clone()),
+        }
+    }
+
+    fn load_session(&self, token: &TokenDigest) -> Result<Option<Known>, StoreError> {
+        let found = self.store.read(|tx| {
+            let Some(session) = repo::get_session(tx, token)? else { return Ok(None) };
+            let user = repo::get_user(tx, (session.tenant_id, session.user_id))?;
+            Ok::<_, StoreError>(user.map(|user| (session, user)))
+        })?;
+        let Some((session, user)) = found.filter(|(_, user)| user.status == UserStatus::Active) else { return Ok(None) };
+        let tenant = self.tenants.cached(session.tenant_id)?;
+        let Some(tenant) = tenant.as_ref() else { return Ok(None) };
+        let identity = Identity::User { id: user.id, session_id: session.id, email: user.email, name: user.name, role: user.role };
+        let principal = Principal {
+            tenant_id: tenant.id,
+            tenant_name: tenant.name.clone(),
+            tenant_kind: tenant.kind,
+            identity,
+            grants: user.role.grants(),
+        };
+        let stored = session.last_seen_at.as_millis();
+        let new = || Seen { at: Arc::new(AtomicI64::new(stored)), written: stored };
+        let last_seen = self.seen().entry(*token).or_insert_with(new).at.clone();
+        Ok(Some(Known { session, principal: Arc::new(principal), last_seen }))
+    }
+
+    fn seen(&self) -> std::sync::MutexGuard<'_, HashMap<TokenDigest, Seen>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sessions that were seen since this was last asked, for writing it down.
+    pub(super) fn take_seen(&self) -> Vec<(TokenDigest, Timestamp)> {
+        let mut taken = Vec::new();
+        for (token, seen) in self.seen().iter_mut() {
+            let at = seen.at.load(Ordering::Relaxed);
+            if at > seen.written {
+                seen.written = at;
+                taken.push((*token, Timestamp::from_millis(at)));
+            }
+        }
+        taken
+    }
+
+    /// Lets go of sessions that have ended.
+    pub(super) fn forget(&self, tokens: &[TokenDigest]) {
+        let mut seen = self.seen();
+        for token in tokens {
+            seen.remove(token);
+        }
+    }
+}
+
+impl Authenticator for SliceAuthenticator {
+    fn session(&self, token: &Secret, now: Timestamp) -> Result<Arc<Principal>, AuthError> {
+        let token = digest(token.expose().as_bytes());
+        let known = self.sessions.get(&self.store, token, || self.load_session(&token))?;
+        let Some(known) = known.as_ref() else { return Err(AuthError::SessionExpired) };
+        let last_seen = Timestamp::from_millis(known.last_seen.load(Ordering::Relaxed));
+        if self.rules.is_over(&known.session, last_seen, now) {
+            return Err(AuthError::SessionExpired);
+        }
+        known.last_seen.fetch_max(now.as_millis(), Ordering::Relaxed);
+        self.active_tenant(known.principal.tenant_id)?;
+        Ok(known.principal.clone())
+    }
+
+    fn api_key(&self, key: &Secret, client: Option<IpAddr>, now: Timestamp) -> Result<Arc<Principal>, AuthError> {
+        let admitted = self.keys.admit(key, client, now)?;
+        let tenant = self.active_tenant(admitted.tenant_id())?;
+        let Some(tenant) = tenant.as_ref() else { return Err(AuthError::Invalid("The credential's tenant no longer exists.")) };
+        Ok(admitted.principal(&tenant.name, tenant.kind))
+    }
+}

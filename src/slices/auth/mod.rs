@@ -1,0 +1,80 @@
+//! People and their sessions: local users with roles, signing in and out, and the check of every credential.
+//!
+//! **Boundary:** this slice is the kernel's `Authenticator`. For that it asks `api_keys` about keys and `platform` about tenants,
+//! through their faces.
+
+mod api;
+mod authenticator;
+mod error;
+mod model;
+mod repo;
+mod service;
+mod upkeep;
+
+use std::sync::Arc;
+
+use poem_openapi::OpenApi;
+
+use crate::{
+    kernel::{
+        clock::Clock,
+        config,
+        events::EventKind,
+        secrets::Passwords,
+        store::{Checked, Store},
+        tasks::Tasks,
+    },
+    slices::{api_keys::ApiKeys, platform::Tenants},
+};
+
+pub use authenticator::SliceAuthenticator;
+pub use error::AuthError;
+pub use model::{NewUser, User, UserStatus};
+pub use service::Users;
+
+pub const EVENTS: &[&EventKind] = &[&service::USER_CREATED, &service::USER_UPDATED, &service::LOGGED_IN, &service::LOGIN_FAILED];
+
+#[derive(Clone, Debug)]
+pub struct Auth {
+    pub users: Users,
+    pub authenticator: Arc<SliceAuthenticator>,
+    store: Store,
+    clock: Clock,
+}
+
+impl Auth {
+    pub fn new(
+        store: Store,
+        clock: Clock,
+        settings: &config::Sessions,
+        passwords: Passwords,
+        tenants: Tenants,
+        keys: ApiKeys,
+    ) -> Self {
+        let sessions = model::SessionRules::new(settings);
+        let users = Users::new(store.clone(), passwords, sessions, api::describe);
+        let authenticator = Arc::new(SliceAuthenticator::new(store.clone(), sessions, tenants, keys));
+        Self { users, authenticator, store, clock }
+    }
+
+    pub fn api(&self) -> impl OpenApi + use<> {
+        api::AuthApi { users: self.users.clone(), clock: self.clock.clone() }
+    }
+
+    /// What only the admin socket serves.
+    pub fn admin_api(&self, tenants: Tenants) -> impl OpenApi + use<> {
+        api::AdminUsersApi { users: self.users.clone(), tenants, store: self.store.clone() }
+    }
+
+    pub fn spawn(&self, tasks: &mut Tasks) {
+        tasks.spawn(upkeep::SessionUpkeep {
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            authenticator: self.authenticator.clone(),
+        });
+    }
+
+    pub fn tables() -> Vec<&'static dyn Checked> {
+        vec![&repo::USERS, &repo::SESSIONS, &repo::LOGIN_FAILURES]
+    }
+}

@@ -1,0 +1,84 @@
+//! Writes down when sessions were last seen, once a minute for all of them, and removes what is over: ended sessions and counts
+//! of wrong passwords that are old.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{authenticator::SliceAuthenticator, model::FORGET_FAILURES, repo};
+use crate::kernel::{
+    clock::Clock,
+    store::{Store, StoreError},
+    tasks::{Done, Task, TaskError},
+};
+
+/// How many records one transaction touches.
+const BATCH: usize = 500;
+
+#[derive(Debug)]
+pub(super) struct SessionUpkeep {
+    pub(super) store: Store,
+    pub(super) clock: Clock,
+    pub(super) authenticator: Arc<SliceAuthenticator>,
+}
+
+impl SessionUpkeep {
+    async fn write_seen(&self) -> Result<(), TaskError> {
+        let seen = self.authenticator.take_seen();
+        for batch in seen.chunks(BATCH) {
+            let batch = batch.to_vec();
+            let gone = self
+                .store
+                .write(move |tx| {
+                    let mut gone = Vec::new();
+                    for (token, at) in &batch {
+                        match repo::get_session(tx, token)? {
+                            Some(mut session) if session.last_seen_at < *at => {
+                                session.last_seen_at = *at;
+                                repo::put_session(tx, token, &session)?;
+                            }
+                            Some(_) => {}
+                            None => gone.push(*token),
+                        }
+                    }
+                    Ok::<_, StoreError>(gone)
+                })
+                .await?;
+            self.authenticator.forget(&gone);
+        }
+        Ok(())
+    }
+}
+
+impl Task for SessionUpkeep {
+    fn name(&self) -> &'static str {
+        "session_upkeep"
+    }
+
+    fn period(&self) -> Duration {
+        Duration::from_mins(1)
+    }
+
+    async fn activate(&self) -> Result<Done, TaskError> {
+        self.write_seen().await?;
+        let now = self.clock.now();
+        let (ended, old) = self
+            .store
+            .write(move |tx| {
+                let ended = repo::ended_sessions(tx, now, BATCH)?;
+                for token in &ended {
+                    repo::remove_session(tx, token)?;
+                }
+                let old = repo::old_failures(tx, now - FORGET_FAILURES, BATCH)?;
+                for key in &old {
+                    repo::LOGIN_FAILURES.remove(tx, key)?;
+                }
+                Ok::<_, StoreError>((ended, old.len()))
+            })
+            .await?;
+        self.authenticator.forget(&ended);
+        Ok(if ended.len().max(old) == BATCH { Done::Some } else { Done::All })
+    }
+
+    async fn finish(&self) -> Result<(), TaskError> {
+        self.write_seen().await
+    }
+}

@@ -1,0 +1,6 @@
+//! The capabilities that customers read about, a folder each. A slice does not import a slice, but for the exceptions that
+//! `tests/architecture.rs` lists with their reasons.
+
+pub mod api_keys;
+pub mod auth;
+pub mod platform;

@@ -1,0 +1,210 @@
+//! `/api/events`: a tenant's own events, pulled. For receivers behind a firewall, and for whoever wants to replay.
+
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use poem_openapi::{Object, OpenApi, Tags, types::Any};
+use serde::Serialize;
+use serde_json::{Value, value::RawValue};
+
+use crate::kernel::{
+    clock::{Clock, Timestamp},
+    events::{EventPattern, FeedPage, FeedQuery, Kinds, read_feed},
+    http::{
+        input::Filter,
+        need::{Allowed, EventsRead, SignedIn},
+        openapi,
+        problem::{FieldError, Problem, nearest},
+        reply::Answer,
+    },
+    id::TenantId,
+    store::{Store, catalog},
+};
+
+#[derive(Tags)]
+pub(super) enum Area {
+    /// What happened, in order.
+    Events,
+}
+
+#[derive(Debug, Object)]
+struct ReadEvents {
+    /// Events after this sequence number: `next_after` of the call before, or 0 for the oldest kept.
+    #[oai(validator(minimum(value = "0")))]
+    after: Option<u64>,
+    /// Kinds such as `api_key.created`, `api_key.*` or `*`. All when absent.
+    #[oai(validator(min_items = 1, max_items = 64))]
+    types: Option<Vec<String>>,
+    /// How many events to return.
+    #[oai(validator(minimum(value = "1"), maximum(value = "200")))]
+    limit: Option<u32>,
+    /// How long to wait for an event when there is none.
+    #[oai(validator(minimum(value = "0"), maximum(value = "30")))]
+    wait_seconds: Option<u32>,
+}
+
+/// Who changed something.
+#[derive(Object, Serialize)]
+struct EventActor {
+    /// `user`, `api_key`, `workflow`, `system` or `agent`.
+    kind: String,
+    id: String,
+    name: String,
+}
+
+/// The record that an event is about.
+#[derive(Object, Serialize)]
+struct EventResource {
+    kind: String,
+    id: String,
+    /// The record's version after the change.
+    version: u64,
+}
+
+/// Something that happened.
+#[derive(Object, Serialize)]
+struct Event {
+    id: crate::kernel::id::EventId,
+    /// The kind, such as `api_key.created`.
+    #[oai(rename = "type")]
+    kind: String,
+    timestamp: Timestamp,
+    tenant_id: TenantId,
+    /// The place in the installation's log. A tenant's own numbers grow but have gaps.
+    seq: u64,
+    resource: EventResource,
+    actor: EventActor,
+    /// The record, and what changed where the kind has it. See the catalogue.
+    data: Any<Value>,
+}
+
+/// A part of the feed.
+#[derive(Object, Serialize)]
+struct EventFeed {
+    /// Events in the order in which they happened.
+    data: Vec<Event>,
+    /// Where the next call goes on: its `after`.
+    next_after: u64,
+    /// Whether more events are there already.
+    more: bool,
+    /// Whether events after `after` are past their retention and missing here.
+    truncated: bool,
+}
+
+/// The feed with its events as they are stored: their bytes are what every receiver gets.
+#[derive(Serialize)]
+struct StoredFeed<'a> {
+    data: Vec<&'a RawValue>,
+    next_after: u64,
+    more: bool,
+    truncated: bool,
+}
+
+/// A kind of event.
+#[derive(Object, Serialize)]
+struct CatalogEntry {
+    /// The kind, such as `api_key.created`.
+    #[oai(rename = "type")]
+    #[serde(rename = "type")]
+    kind: String,
+    /// When it happens.
+    summary: String,
+    /// The JSON Schema of `data`, with references into this API's document.
+    schema: Any<Value>,
+    /// An example of `data`.
+    example: Any<Value>,
+}
+
+#[derive(Object, Serialize)]
+struct EventCatalog {
+    data: Vec<CatalogEntry>,
+}
+
+pub(in super::super) struct EventsApi {
+    pub(in super::super) store: Store,
+    pub(in super::super) clock: Clock,
+    pub(in super::super) kinds: Arc<Kinds>,
+    /// The published document, which is made after this API: the catalogue takes its examples from there.
+    pub(in super::super) document: Arc<OnceLock<Arc<Value>>>,
+}
+
+#[OpenApi(prefix_path = "/api/events", tag = "Area::Events")]
+impl EventsApi {
+    /// Read events
+    ///
+    /// The tenant's events in order. With `wait_seconds` the call waits for the next event when there is none yet.
+    #[oai(path = "/", method = "get", operation_id = "read_events")]
+    async fn read_events(&self, auth: Allowed<EventsRead>, query: Filter<ReadEvents>) -> Result<Answer<EventFeed>, Problem> {
+        let ReadEvents { after, types, limit, wait_seconds } = query.0;
+        let query = FeedQuery {
+            tenant_id: auth.principal.tenant_id,
+            after: after.unwrap_or(0),
+            patterns: self.patterns(types.unwrap_or_default())?,
+            limit: limit.unwrap_or(50) as usize,
+        };
+        let deadline = self.clock.now() + Duration::from_secs(u64::from(wait_seconds.unwrap_or(0)));
+        loop {
+            let seen = self.store.version(catalog::EVENT_HEAD);
+            let reading = query.clone();
+            let page = self.store.scan(move |tx| read_feed(tx, &reading)).await?;
+            if !page.events.is_empty() || page.more || self.clock.now() >= deadline {
+                return render(&page);
+            }
+            tokio::select! {
+                () = self.store.changed(catalog::EVENT_HEAD, seen) => {}
+                () = self.clock.sleep_until(deadline) => {}
+            }
+        }
+    }
+
+    /// List the kinds of events
+    #[oai(path = "/catalog", method = "get", operation_id = "list_event_kinds")]
+    async fn list_event_kinds(&self, _auth: Allowed<SignedIn>) -> Result<Answer<EventCatalog>, Problem> {
+        let entry = |kind: &crate::kernel::events::EventKind| {
+            let reference = format!("/api/openapi.json#/components/schemas/{}", kind.schema);
+            let mut properties = serde_json::json!({kind.subject: {"$ref": reference}});
+            if kind.has_changes
+                && let Some(properties) = properties.as_object_mut()
+            {
+                let change = serde_json::json!({"type": "object", "properties": {"from": {}, "to": {}}});
+                properties.insert("changes".to_owned(), serde_json::json!({"type": "object", "additionalProperties": change}));
+            }
+            let schema = serde_json::json!({"type": "object", "required": [kind.subject], "properties": properties});
+            let example = self.document.get().map(|document| openapi::example(document, kind.schema)).unwrap_or_default();
+            CatalogEntry {
+                kind: kind.name.to_owned(),
+                summary: kind.summary.to_owned(),
+                schema: Any(schema),
+                example: Any(serde_json::json!({kind.subject: example})),
+            }
+        };
+        Ok(Answer::new(&EventCatalog { data: self.kinds.iter().map(entry).collect() }))
+    }
+}
+
+impl EventsApi {
+    fn patterns(&self, types: Vec<String>) -> Result<Vec<EventPattern>, Problem> {
+        let mut errors = Vec::new();
+        let mut patterns = Vec::new();
+        for text in types {
+            match self.kinds.parse(&text) {
+                Ok(pattern) => patterns.push(pattern),
+                Err(unknown) => {
+                    let suggestion = nearest(&text, self.kinds.iter().map(|kind| kind.name)).or(unknown.suggestion);
+                    let error = FieldError::parameter("types", "unknown_event", format!("{text} is no kind of event"));
+                    errors.push(error.with_suggestion(suggestion));
+                }
+            }
+        }
+        if errors.is_empty() { Ok(patterns) } else { Err(Problem::invalid(errors)) }
+    }
+}
+
+fn render(page: &FeedPage) -> Result<Answer<EventFeed>, Problem> {
+    let data: Result<Vec<&RawValue>, _> = page.events.iter().map(|event| serde_json::from_slice(&event.record.body)).collect();
+    let data = data.map_err(Problem::internal)?;
+    let feed = StoredFeed { data, next_after: page.next_after, more: page.more, truncated: page.truncated };
+    Ok(Answer::stored(&feed))
+}

@@ -1,0 +1,86 @@
+//! `/internal/admin`: snapshots and checks of the live store, for whoever may open the admin socket.
+
+use poem_openapi::{Object, OpenApi, Tags};
+use serde::Serialize;
+
+use crate::kernel::{
+    http::{
+        input::Body,
+        need::{Allowed, LocalOperator},
+        problem::{Code, Problem},
+        reply::Answer,
+    },
+    store::{Checked, Store, StoreError},
+};
+
+#[derive(Tags)]
+enum Area {
+    /// What only the admin socket serves.
+    Administration,
+}
+
+/// Where to write a snapshot.
+#[derive(Debug, Object)]
+struct CreateBackup {
+    /// An absolute path on the server's host, where nothing is yet.
+    #[oai(validator(min_length = 2, max_length = 4096))]
+    path: String,
+}
+
+/// A snapshot that was written.
+#[derive(Debug, Object, Serialize)]
+struct Backup {
+    path: String,
+    tables: u64,
+    records: u64,
+    bytes: u64,
+}
+
+/// What a check of the store found.
+#[derive(Debug, Object, Serialize)]
+struct StoreCheck {
+    clean: bool,
+    records: u64,
+    index_entries: u64,
+    problems: Vec<String>,
+    /// Problems beyond those listed.
+    more_problems: u64,
+}
+
+pub(in super::super) struct MaintenanceApi {
+    pub(in super::super) store: Store,
+    pub(in super::super) checked: Vec<&'static dyn Checked>,
+}
+
+#[OpenApi(prefix_path = "/internal/admin", tag = "Area::Administration")]
+impl MaintenanceApi {
+    /// Write a consistent snapshot of the live store
+    #[oai(path = "/backup", method = "post", operation_id = "create_backup")]
+    async fn create_backup(&self, _auth: Allowed<LocalOperator>, body: Body<CreateBackup>) -> Result<Answer<Backup>, Problem> {
+        let path = std::path::PathBuf::from(&body.0.path);
+        if !path.is_absolute() {
+            return Err(Problem::new(
+                Code::ValidationFailed,
+                "The path must be absolute: the server does not know your directory.",
+            ));
+        }
+        let report = self.store.snapshot(path).await.map_err(|error| match error {
+            StoreError::Installation(reason) => Problem::new(Code::InvalidTransition, reason),
+            other => other.into(),
+        })?;
+        Ok(Answer::new(&Backup { path: body.0.path, tables: report.tables as u64, records: report.records, bytes: report.bytes }))
+    }
+
+    /// Check every record and every index of the live store
+    #[oai(path = "/check", method = "post", operation_id = "check_store")]
+    async fn check_store(&self, _auth: Allowed<LocalOperator>) -> Result<Answer<StoreCheck>, Problem> {
+        let report = self.store.check(self.checked.clone()).await?;
+        Ok(Answer::new(&StoreCheck {
+            clean: report.is_clean(),
+            records: report.records,
+            index_entries: report.index_entries,
+            problems: report.problems,
+            more_problems: report.more_problems,
+        }))
+    }
+}

@@ -1,0 +1,279 @@
+//! `/api/platform/tenants`: for the operator, over a session of the platform tenant or the admin socket.
+
+use poem_openapi::{Enum, Object, OpenApi, Tags, param::Path};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::super::{
+    activity,
+    error::TenantError,
+    model::{self, NewTenant},
+    service::Tenants,
+};
+use crate::kernel::{
+    access::TenantKind,
+    clock::Timestamp,
+    http::{
+        idempotency::IdempotencyKey,
+        input::{Body, Filter},
+        need::{Allowed, Operator},
+        page::{PageQuery, PageRequest},
+        precondition::IfNoneMatch,
+        problem::Problem,
+        reply::{Changed, Created, Found, Listed},
+    },
+    id::TenantId,
+    store::{Key, Store, StoreError},
+};
+
+#[derive(Tags)]
+pub(super) enum Area {
+    /// The installation and its tenants. For the operator.
+    Platform,
+}
+
+#[derive(Clone, Copy, Debug, Enum, Serialize)]
+#[oai(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    Standard,
+    Evaluation,
+    Platform,
+}
+
+impl From<TenantKind> for Kind {
+    fn from(kind: TenantKind) -> Self {
+        match kind {
+            TenantKind::Standard => Self::Standard,
+            TenantKind::Evaluation => Self::Evaluation,
+            TenantKind::Platform => Self::Platform,
+        }
+    }
+}
+
+/// What a new tenant can be.
+#[derive(Clone, Copy, Debug, Enum)]
+#[oai(rename_all = "snake_case")]
+enum NewKind {
+    Standard,
+    Evaluation,
+}
+
+#[derive(Clone, Copy, Debug, Enum, Serialize)]
+#[oai(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+enum Status {
+    Active,
+    Suspended,
+}
+
+/// A customer of this installation, with everything that belongs to it.
+#[derive(Debug, Object, Serialize)]
+struct Tenant {
+    id: TenantId,
+    /// The customer's name.
+    #[oai(validator(min_length = 1, max_length = 100))]
+    name: String,
+    /// A short name for URLs and commands, unique on the installation.
+    slug: String,
+    kind: Kind,
+    status: Status,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    /// When an evaluation tenant ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<Timestamp>,
+    /// What the tenant does, without any of its content.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    activity: Option<Activity>,
+    /// Counts the changes of this record.
+    version: u64,
+}
+
+/// How alive a tenant is.
+#[derive(Debug, Object, Serialize)]
+struct Activity {
+    /// Events since the tenant was created.
+    events: u64,
+    last_event_at: Timestamp,
+}
+
+impl Tenant {
+    fn new(tenant: &model::Tenant, activity: Option<activity::TenantActivity>) -> Self {
+        Self {
+            id: tenant.id,
+            name: tenant.name.clone(),
+            slug: tenant.slug.clone(),
+            kind: tenant.kind.into(),
+            status: match tenant.status {
+                model::TenantStatus::Active => Status::Active,
+                model::TenantStatus::Suspended => Status::Suspended,
+            },
+            created_at: tenant.created_at,
+            updated_at: tenant.updated_at,
+            expires_at: tenant.expires_at,
+            activity: activity.map(|activity| Activity { events: activity.events, last_event_at: activity.last_event_at }),
+            version: tenant.version,
+        }
+    }
+}
+
+pub(in super::super) fn describe(tenant: &model::Tenant) -> Result<Box<RawValue>, serde_json::Error> {
+    to_raw_value(&Tenant::new(tenant, None))
+}
+
+/// A tenant to create.
+#[derive(Debug, Object)]
+struct CreateTenant {
+    /// The customer's name.
+    #[oai(validator(min_length = 1, max_length = 100))]
+    name: String,
+    /// Lower-case letters, digits and inner hyphens. Made from the name when absent.
+    #[oai(validator(min_length = 1, max_length = 63, pattern = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"))]
+    slug: Option<String>,
+    /// `standard` when absent.
+    kind: Option<NewKind>,
+    /// Days until an evaluation tenant ends; only for that kind.
+    #[oai(validator(minimum(value = "1"), maximum(value = "365")))]
+    expires_days: Option<u32>,
+}
+
+#[derive(Debug, Object)]
+struct ListTenants {
+    /// The tenant with this slug.
+    #[oai(validator(min_length = 1, max_length = 63))]
+    slug: Option<String>,
+    #[oai(flatten)]
+    page: PageQuery,
+}
+
+pub(in super::super) struct TenantsApi {
+    pub(in super::super) tenants: Tenants,
+    pub(in super::super) store: Store,
+}
+
+#[OpenApi(prefix_path = "/api/platform/tenants", tag = "Area::Platform")]
+impl TenantsApi {
+    /// List tenants
+    ///
+    /// In the order of their creation.
+    #[oai(path = "/", method = "get", operation_id = "list_tenants")]
+    async fn list_tenants(&self, auth: Allowed<Operator>, query: Filter<ListTenants>) -> Result<Listed<Tenant>, Problem> {
+        let request = PageRequest::new(&auth.context, &query.0.page)?;
+        let after = request.after.as_deref().and_then(<TenantId as Key>::from_bytes);
+        let (tenants, slug) = (self.tenants.clone(), query.0.slug);
+        let (limit, count) = (request.limit, request.include_total);
+        let (data, more, total) = self
+            .store
+            .scan(move |tx| {
+                let (found, more, total) = match &slug {
+                    Some(slug) => {
+                        let found: Vec<model::Tenant> = tenants.find(tx, slug)?.into_iter().collect();
+                        let total = found.len() as u64;
+                        (found, false, count.then_some(total))
+                    }
+                    None => {
+                        let (found, more) = tenants.list(tx, after, limit)?;
+                        (found, more, if count { Some(tenants.count(tx)?) } else { None })
+                    }
+                };
+                let mut data = Vec::with_capacity(found.len());
+                for tenant in &found {
+                    data.push(Tenant::new(tenant, activity::get(tx, tenant.id)?));
+                }
+                Ok::<_, StoreError>((data, more, total))
+            })
+            .await?;
+        let last = data.last().filter(|_| more).map(|tenant| tenant.id.to_bytes());
+        Ok(Listed::new(&data, &request.page(last, total)))
+    }
+
+    /// Create a tenant
+    #[oai(path = "/", method = "post", operation_id = "create_tenant")]
+    async fn create_tenant(
+        &self,
+        auth: Allowed<Operator>,
+        idempotency_key: IdempotencyKey,
+        body: Body<CreateTenant>,
+    ) -> Result<Created<Tenant>, Problem> {
+        let CreateTenant { name, slug, kind, expires_days } = body.0;
+        let kind = match kind {
+            None | Some(NewKind::Standard) => TenantKind::Standard,
+            Some(NewKind::Evaluation) => TenantKind::Evaluation,
+        };
+        if expires_days.is_some() && kind != TenantKind::Evaluation {
+            let message = "only an evaluation tenant ends by itself";
+            let error = crate::kernel::http::problem::FieldError::pointer("/expires_days", "not_allowed", message);
+            return Err(Problem::invalid(vec![error]));
+        }
+        let new = NewTenant { name, slug, kind, expires_days };
+        let tenants = self.tenants.clone();
+        idempotency_key
+            .run(auth.context.intent(&auth.principal), move |tx, act| {
+                let tenant = tenants.create(tx, act, &new)?;
+                let location = format!("/api/platform/tenants/{}", tenant.id);
+                Ok::<_, TenantError>(Created::new(&Tenant::new(&tenant, None), tenant.version, &location))
+            })
+            .await
+    }
+
+    /// Read a tenant
+    #[oai(path = "/:id", method = "get", operation_id = "read_tenant")]
+    async fn read_tenant(
+        &self,
+        _auth: Allowed<Operator>,
+        id: Path<TenantId>,
+        if_none_match: IfNoneMatch,
+    ) -> Result<Found<Tenant>, Problem> {
+        let (tenant, activity) = self.store.read(|tx| {
+            let tenant = self.tenants.get(tx, id.0)?;
+            Ok::<_, TenantError>((tenant, activity::get(tx, id.0)?))
+        })?;
+        if if_none_match.knows(tenant.version) {
+            return Ok(Found::not_modified(tenant.version));
+        }
+        Ok(Found::new(&Tenant::new(&tenant, activity), tenant.version))
+    }
+
+    /// Suspend a tenant
+    ///
+    /// Every request of the tenant is refused with `tenant_suspended` until it is resumed. Nothing is removed.
+    #[oai(path = "/:id/suspend", method = "post", operation_id = "suspend_tenant")]
+    async fn suspend_tenant(
+        &self,
+        auth: Allowed<Operator>,
+        id: Path<TenantId>,
+        idempotency_key: IdempotencyKey,
+    ) -> Result<Changed<Tenant>, Problem> {
+        self.set_status(auth, id.0, idempotency_key, model::TenantStatus::Suspended).await
+    }
+
+    /// Resume a suspended tenant
+    #[oai(path = "/:id/resume", method = "post", operation_id = "resume_tenant")]
+    async fn resume_tenant(
+        &self,
+        auth: Allowed<Operator>,
+        id: Path<TenantId>,
+        idempotency_key: IdempotencyKey,
+    ) -> Result<Changed<Tenant>, Problem> {
+        self.set_status(auth, id.0, idempotency_key, model::TenantStatus::Active).await
+    }
+}
+
+impl TenantsApi {
+    async fn set_status(
+        &self,
+        auth: Allowed<Operator>,
+        id: TenantId,
+        idempotency_key: IdempotencyKey,
+        status: model::TenantStatus,
+    ) -> Result<Changed<Tenant>, Problem> {
+        let tenants = self.tenants.clone();
+        idempotency_key
+            .run(auth.context.intent(&auth.principal), move |tx, act| {
+                let tenant = tenants.set_status(tx, act, id, status)?;
+                Ok::<_, TenantError>(Changed::new(&Tenant::new(&tenant, None), tenant.version))
+            })
+            .await
+    }
+}

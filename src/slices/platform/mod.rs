@@ -1,0 +1,75 @@
+//! The installation and its tenants: created, suspended and resumed by the operator, and the feed of a tenant's events.
+//!
+//! A tenant's own content is never read here. **Boundary:** `auth` asks [`Tenants`] whether a tenant may act.
+
+mod activity;
+mod api;
+mod error;
+mod model;
+mod repo;
+mod service;
+
+use std::sync::{Arc, OnceLock};
+
+use poem_openapi::OpenApi;
+use serde_json::Value;
+
+use crate::kernel::{
+    clock::Clock,
+    events::{ConsumerTask, EventKind, Kinds},
+    store::{Checked, Store},
+    tasks::Tasks,
+};
+
+pub use activity::TenantActivity;
+pub use error::TenantError;
+pub use model::{NewTenant, Tenant, TenantStatus};
+pub use service::Tenants;
+
+pub const EVENTS: &[&EventKind] = &[&service::CREATED, &service::SUSPENDED, &service::RESUMED];
+
+/// The slice, ready to be put together with the others.
+#[derive(Clone, Debug)]
+pub struct Platform {
+    pub tenants: Tenants,
+    store: Store,
+    clock: Clock,
+    document: Arc<OnceLock<Arc<Value>>>,
+}
+
+impl Platform {
+    pub fn new(store: Store, clock: Clock) -> Self {
+        Self { tenants: Tenants::new(store.clone(), api::describe), store, clock, document: Arc::default() }
+    }
+
+    /// Hands in the published document once it is made.
+    pub fn set_document(&self, document: Arc<Value>) {
+        // A second document would be a mistake of the composition root; the first one stays.
+        drop(self.document.set(document));
+    }
+
+    pub fn api(&self, kinds: &Kinds) -> impl OpenApi + use<> {
+        let events = api::EventsApi {
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            kinds: Arc::new(kinds.clone()),
+            document: self.document.clone(),
+        };
+        (api::TenantsApi { tenants: self.tenants.clone(), store: self.store.clone() }, events)
+    }
+
+    /// What only the admin socket serves. `checked` are the tables of all slices.
+    pub fn admin_api(&self, checked: Vec<&'static dyn Checked>) -> impl OpenApi + use<> {
+        api::MaintenanceApi { store: self.store.clone(), checked }
+    }
+
+    pub const CONSUMERS: &'static [&'static str] = &[activity::NAME];
+
+    pub fn spawn(&self, tasks: &mut Tasks) {
+        tasks.spawn(ConsumerTask::new(self.store.clone(), activity::ActivityCounter));
+    }
+
+    pub fn tables() -> Vec<&'static dyn Checked> {
+        vec![&repo::TENANTS, &activity::ACTIVITY]
+    }
+}

@@ -1,0 +1,89 @@
+//! A tenant and its rules.
+
+use serde::{Deserialize, Serialize};
+
+use super::error::TenantError;
+use crate::kernel::{access::TenantKind, clock::Timestamp, id::TenantId};
+
+/// The slug of the operator's own tenant.
+pub const PLATFORM_SLUG: &str = "platform";
+const MAX_SLUG: usize = 63;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TenantStatus {
+    Active,
+    /// Every request is refused; nothing is lost.
+    Suspended,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tenant {
+    pub id: TenantId,
+    pub name: String,
+    pub slug: String,
+    pub kind: TenantKind,
+    pub status: TenantStatus,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    pub expires_at: Option<Timestamp>,
+    pub version: u64,
+}
+
+/// A tenant that is to be created.
+#[derive(Clone, Debug)]
+pub struct NewTenant {
+    pub name: String,
+    /// Made from the name when absent.
+    pub slug: Option<String>,
+    pub kind: TenantKind,
+    pub expires_days: Option<u32>,
+}
+
+impl NewTenant {
+    pub fn slug(&self) -> Result<String, TenantError> {
+        let slug = self.slug.clone().unwrap_or_else(|| slug_of(&self.name));
+        let allowed = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
+        if slug.is_empty() || slug.len() > MAX_SLUG || !slug.chars().all(allowed) || slug.starts_with('-') || slug.ends_with('-') {
+            return Err(TenantError::BadSlug("a slug has 1 to 63 lower-case letters, digits and inner hyphens"));
+        }
+        if slug == PLATFORM_SLUG && self.kind != TenantKind::Platform {
+            return Err(TenantError::BadSlug("the slug platform is the operator's own"));
+        }
+        Ok(slug)
+    }
+}
+
+/// A slug from a name: its letters and digits, hyphens for the rest.
+fn slug_of(name: &str) -> String {
+    let mut slug = String::new();
+    for letter in name.chars().flat_map(char::to_lowercase) {
+        if letter.is_ascii_alphanumeric() {
+            slug.push(letter);
+        } else if !slug.is_empty() && !slug.ends_with('-') {
+            slug.push('-');
+        }
+    }
+    slug.truncate(MAX_SLUG);
+    slug.trim_end_matches('-').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slug(name: &str, slug: Option<&str>) -> Option<String> {
+        let new =
+            NewTenant { name: name.to_owned(), slug: slug.map(str::to_owned), kind: TenantKind::Standard, expires_days: None };
+        new.slug().ok()
+    }
+
+    #[test]
+    fn a_slug_is_made_from_the_name_or_checked() {
+        assert_eq!(slug("Acme & Söhne GmbH", None).as_deref(), Some("acme-s-hne-gmbh"));
+        assert_eq!(slug("x", Some("acme-1")).as_deref(), Some("acme-1"));
+        for bad in ["", "-a", "a-", "A", "a b", "platform"] {
+            assert_eq!(slug("x", Some(bad)), None, "{bad}");
+        }
+        assert_eq!(slug("日本", None), None);
+    }
+}
