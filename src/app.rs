@@ -188,15 +188,14 @@ impl App {
     }
 
     fn certificate(&self) -> Result<Arc<Certificate>, String> {
-        let files = match (&self.config.tls.certificate_file, &self.config.tls.private_key_file) {
-            (Some(certificate), Some(private_key)) => {
-                CertificateFiles { certificate: certificate.clone(), private_key: private_key.clone() }
-            }
-            _ => {
-                let files = CertificateFiles::self_signed(self.data.path());
-                files.create_self_signed(bootstrap::host_names(self.config.listen.address.ip()))?;
-                files
-            }
+        let files = if let (Some(certificate), Some(private_key)) =
+            (&self.config.tls.certificate_file, &self.config.tls.private_key_file)
+        {
+            CertificateFiles { certificate: certificate.clone(), private_key: private_key.clone() }
+        } else {
+            let files = CertificateFiles::self_signed(self.data.path());
+            files.create_self_signed(bootstrap::host_names(self.config.listen.address.ip()))?;
+            files
         };
         Certificate::load(files)
     }

@@ -89,15 +89,14 @@ pub(super) async fn ensure_operator(
         return Ok(tenant);
     }
     let intent = Intent::new(TenantId::from_bytes([0; 16]), clock.now(), Actor::system("first start"));
-    let password = match operator.password {
-        Some(password) => password,
-        None => {
-            let password = random_password(&mut Entropy::from_os());
-            let path = data_directory.join(PASSWORD_FILE);
-            let content = format!("{}\n", password.expose());
-            write_private_file(&path, content.as_bytes()).map_err(|error| error.to_string())?;
-            password
-        }
+    let password = if let Some(password) = operator.password {
+        password
+    } else {
+        let password = random_password(&mut Entropy::from_os());
+        let path = data_directory.join(PASSWORD_FILE);
+        let content = format!("{}\n", password.expose());
+        write_private_file(&path, content.as_bytes()).map_err(|error| error.to_string())?;
+        password
     };
     let hash = auth.users.hash_password(password, &intent).await.map_err(|error| error.to_string())?;
     let (tenants, users) = (platform.tenants.clone(), auth.users.clone());

@@ -173,6 +173,7 @@ mod empty_is_none {
 
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
+    #[allow(clippy::ref_option, reason = "serde hands fields over by reference")]
     pub(super) fn serialize<T: Serialize, S: Serializer>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
         match value {
             Some(value) => value.serialize(serializer),

@@ -128,12 +128,10 @@ impl Edge {
         let outcome = outcome.unwrap_or_else(|_| Err(Problem::internal("the request panicked").into()));
         let mut response = match outcome {
             Ok(response) => response,
-            Err(error) => match into_problem(error) {
-                Ok(problem) => problem_response(&problem, &base_url, &path, request_id),
-                Err(response) => response,
-            },
+            Err(error) if error.is_from_response() => error.into_response(),
+            Err(error) => problem_response(&into_problem(error), &base_url, &path, request_id),
         };
-        self.finish(&mut response, request_id, peer, &told);
+        finish(&mut response, request_id, peer, &told);
         tell(&settings, &method, &path, client, request_id, &told, &response, started.elapsed());
         response
     }
@@ -143,7 +141,7 @@ impl Edge {
         let operation = match self.parts.operations.find(&method, &path) {
             Route::Operation(operation) => operation.clone(),
             Route::OtherMethods(methods) => return Err(other_method(&methods).into()),
-            Route::Unknown => return self.page(&request, arrival, told).await.map_err(Into::into),
+            Route::Unknown => return self.page(&request, arrival, told).map_err(Into::into),
         };
         told.operation = Some(operation.clone());
         let principal = self.admit(&request, &operation, arrival, told)?;
@@ -189,8 +187,7 @@ impl Edge {
             Some(_) => Some(self.authenticate(request, operation, arrival)?),
         };
         told.principal.clone_from(&principal);
-        let standing = self.parts.rates.take(operation.class, principal.as_deref(), arrival.client);
-        told.standing = standing.map_err(|problem| *problem)?;
+        told.standing = self.parts.rates.take(operation.class, principal.as_deref(), arrival.client)?;
         match (operation.need, &principal) {
             (Some(need), Some(principal)) => need.check(principal)?,
             (Some(_), None) => return Err(credentials::missing()),
@@ -239,27 +236,11 @@ impl Edge {
         Ok((Some(value), body_digest, Some(buffered)))
     }
 
-    async fn page(&self, request: &Request, arrival: Arrival<'_>, told: &mut Told) -> Result<Response, Problem> {
+    fn page(&self, request: &Request, arrival: Arrival<'_>, told: &mut Told) -> Result<Response, Problem> {
         if self.parts.pages.is_limited(request.uri().path()) {
-            let standing = self.parts.rates.take(super::rate::RateClass::Public, None, arrival.client);
-            told.standing = standing.map_err(|problem| *problem)?;
+            told.standing = self.parts.rates.take(super::rate::RateClass::Public, None, arrival.client)?;
         }
-        self.parts.pages.answer(request, arrival.client, arrival.base_url).await
-    }
-
-    fn finish(&self, response: &mut Response, request_id: RequestId, peer: Peer, told: &Told) {
-        let headers = response.headers_mut();
-        if let Ok(value) = HeaderValue::from_str(&request_id.to_string()) {
-            headers.insert("x-request-id", value);
-        }
-        if let Some(standing) = &told.standing {
-            standing.write(headers);
-        }
-        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache"));
-        if peer.secure {
-            headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
-        }
+        self.parts.pages.answer(request, arrival.client, arrival.base_url)
     }
 }
 
@@ -272,6 +253,21 @@ struct Arrival<'a> {
     now: Timestamp,
     base_url: &'a str,
     settings: &'a EdgeSettings,
+}
+
+fn finish(response: &mut Response, request_id: RequestId, peer: Peer, told: &Told) {
+    let headers = response.headers_mut();
+    if let Ok(value) = HeaderValue::from_str(&request_id.to_string()) {
+        headers.insert("x-request-id", value);
+    }
+    if let Some(standing) = &told.standing {
+        standing.write(headers);
+    }
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache"));
+    if peer.secure {
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
+    }
 }
 
 fn base_url(request: &Request, peer: Peer, settings: &EdgeSettings) -> String {
@@ -288,9 +284,9 @@ fn query_pairs(request: &Request) -> Vec<(String, String)> {
 }
 
 fn query_problem(errors: Vec<FieldError>) -> Problem {
-    let problem = Problem::invalid(errors);
+    let mut problem = Problem::invalid(errors);
     if problem.errors.iter().any(|error| error.code == "unknown_parameter") {
-        return Problem { code: Code::UnknownParameter, ..problem };
+        problem.code = Code::UnknownParameter;
     }
     problem
 }
@@ -327,14 +323,11 @@ fn other_method(methods: &[&Method]) -> Problem {
     Problem::plain(Code::MethodNotAllowed).header(header::ALLOW, &allowed.join(", "))
 }
 
-/// Whatever a handler or the framework failed with, as a problem; or the response that it is already.
-fn into_problem(error: poem::Error) -> Result<Problem, Response> {
+/// Whatever a handler or the framework failed with, as a problem.
+fn into_problem(error: poem::Error) -> Problem {
     use poem_openapi::error::{ParseParamError, ParsePathError};
-    if error.is_from_response() {
-        return Err(error.into_response());
-    }
     let error = match error.downcast::<Problem>() {
-        Ok(problem) => return Ok(problem),
+        Ok(problem) => return problem,
         Err(error) => error,
     };
     let parameter = |name: &str, reason: &str| {
@@ -342,19 +335,19 @@ fn into_problem(error: poem::Error) -> Result<Problem, Response> {
         Problem::invalid(vec![FieldError::parameter(name, "wrong_form", format!("{name}: {reason}"))])
     };
     if let Some(bad) = error.downcast_ref::<ParseParamError>() {
-        return Ok(parameter(bad.name, &bad.reason));
+        return parameter(bad.name, &bad.reason);
     }
     if let Some(bad) = error.downcast_ref::<ParsePathError>() {
-        return Ok(parameter(bad.name, &bad.reason));
+        return parameter(bad.name, &bad.reason);
     }
-    Ok(match error.status() {
+    match error.status() {
         StatusCode::NOT_FOUND => Problem::plain(Code::NotFound),
         StatusCode::METHOD_NOT_ALLOWED => Problem::plain(Code::MethodNotAllowed),
         StatusCode::UNSUPPORTED_MEDIA_TYPE => Problem::plain(Code::UnsupportedMediaType),
         StatusCode::PAYLOAD_TOO_LARGE => Problem::plain(Code::PayloadTooLarge),
         status if status.is_client_error() => Problem::new(Code::MalformedRequest, error.to_string()),
         _ => Problem::internal(error),
-    })
+    }
 }
 
 fn problem_response(problem: &Problem, base_url: &str, path: &str, request_id: RequestId) -> Response {

@@ -1,5 +1,5 @@
-//! Reads JSON strictly: what serde_json would let pass and a caller would not notice, is an error here. A repeated member is
-//! refused (the last one would win silently), and so is nesting beyond the limit, which must stay below serde_json's own of 128.
+//! Reads JSON strictly: what `serde_json` would let pass and a caller would not notice, is an error here. A repeated member is
+//! refused (the last one would win silently), and so is nesting beyond the limit, which must stay below `serde_json`'s own of 128.
 
 use std::fmt;
 

@@ -123,9 +123,12 @@ impl FieldError {
     }
 }
 
-/// An error on its way to the client.
+/// An error on its way to the client. One pointer wide, because every handler's result carries it.
 #[derive(Clone, Debug)]
-pub struct Problem {
+pub struct Problem(Box<Fields>);
+
+#[derive(Clone, Debug)]
+pub struct Fields {
     pub code: Code,
     pub detail: String,
     pub errors: Vec<FieldError>,
@@ -137,7 +140,8 @@ pub struct Problem {
 
 impl Problem {
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), errors: Vec::new(), extra: Map::new(), headers: Vec::new(), cause: None }
+        let detail = detail.into();
+        Self(Box::new(Fields { code, detail, errors: Vec::new(), extra: Map::new(), headers: Vec::new(), cause: None }))
     }
 
     /// Uses the remedy as the detail.
@@ -150,12 +154,19 @@ impl Problem {
             [only] => only.message.clone(),
             several => format!("{} things are wrong with the input", several.len()),
         };
-        Self { errors, ..Self::new(Code::ValidationFailed, detail) }
+        let mut problem = Self::new(Code::ValidationFailed, detail);
+        problem.errors = errors;
+        problem
     }
 
     /// Keeps the cause for the log, where it stands beside the request's id.
     pub fn internal(cause: impl std::fmt::Display) -> Self {
-        Self { cause: Some(cause.to_string()), ..Self::plain(Code::InternalError) }
+        Self::plain(Code::InternalError).because(cause)
+    }
+
+    fn because(mut self, cause: impl std::fmt::Display) -> Self {
+        self.cause = Some(cause.to_string());
+        self
     }
 
     pub fn unavailable(detail: impl Into<String>, retry_after_seconds: u64) -> Self {
@@ -197,6 +208,20 @@ impl Problem {
     }
 }
 
+impl std::ops::Deref for Problem {
+    type Target = Fields;
+
+    fn deref(&self) -> &Fields {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for Problem {
+    fn deref_mut(&mut self) -> &mut Fields {
+        &mut self.0
+    }
+}
+
 impl std::fmt::Display for Problem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", self.code.name(), self.detail)
@@ -223,10 +248,8 @@ impl poem_openapi::ApiResponse for Problem {
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::OutcomeUnknown(cause) => Self { cause: Some(cause), ..Self::plain(Code::OutcomeUnknown).retry_after(5) },
-            StoreError::Unavailable(cause) => {
-                Self { cause: Some(cause), ..Self::unavailable("The store takes no changes at the moment.", 5) }
-            }
+            StoreError::OutcomeUnknown(cause) => Self::plain(Code::OutcomeUnknown).retry_after(5).because(cause),
+            StoreError::Unavailable(cause) => Self::unavailable("The store takes no changes at the moment.", 5).because(cause),
             StoreError::Damaged { .. } | StoreError::Engine(_) | StoreError::Panicked(_) | StoreError::Installation(_) => {
                 Self::internal(error)
             }

@@ -162,7 +162,7 @@ impl RateLimits {
     }
 
     /// Takes one request from every bucket that it falls under. `None` when limits are off.
-    pub fn take(&self, class: RateClass, principal: Option<&Principal>, client: Client) -> Result<Option<Standing>, Box<Problem>> {
+    pub fn take(&self, class: RateClass, principal: Option<&Principal>, client: Client) -> Result<Option<Standing>, Problem> {
         let active = self.active.load();
         if !active.settings.enabled || client == Client::Local {
             return Ok(None);
@@ -183,7 +183,7 @@ impl RateLimits {
                         tightest = Some(standing);
                     }
                 }
-                Err((standing, wait)) => return Err(Box::new(refusal(&standing, wait))),
+                Err((standing, wait)) => return Err(refusal(&standing, wait)),
             }
         }
         Ok(tightest)

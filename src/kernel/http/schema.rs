@@ -138,10 +138,9 @@ fn to_json(text: &str, shape: Shape) -> Value {
     let text_value = || Value::String(text.to_owned());
     let plain_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-' || byte == b'.');
     match shape {
-        Shape::Text => text_value(),
         Shape::Integer if plain_number => text.parse::<i64>().map_or_else(|_| text_value(), Value::from),
         Shape::Number if plain_number => text.parse::<f64>().map_or_else(|_| text_value(), Value::from),
-        Shape::Integer | Shape::Number => text_value(),
+        Shape::Text | Shape::Integer | Shape::Number => text_value(),
         Shape::Boolean => match text {
             "true" => Value::Bool(true),
             "false" => Value::Bool(false),

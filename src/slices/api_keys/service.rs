@@ -109,15 +109,7 @@ impl Service {
         if repo::live_count(tx, act.tenant_id)? >= self.rules.max_live {
             return Err(ApiKeyError::LimitReached { most: self.rules.max_live });
         }
-        self.check_name(tx, act, name, except)
-    }
-
-    fn check_name(&self, tx: &WriteTx, act: &Act, name: &str, except: Option<ApiKeyId>) -> Result<(), ApiKeyError> {
-        if repo::name_taken(tx, act.tenant_id, name, except)? { Err(ApiKeyError::NameTaken) } else { Ok(()) }
-    }
-
-    fn find(&self, tx: &WriteTx, act: &Act, id: ApiKeyId) -> Result<ApiKey, ApiKeyError> {
-        repo::get(tx, act.tenant_id, id)?.ok_or(ApiKeyError::NotFound)
+        check_name(tx, act, name, except)
     }
 
     pub(super) fn update(
@@ -129,7 +121,7 @@ impl Service {
         if_match: &IfMatch,
         change: &KeyChange,
     ) -> Result<ApiKey, ApiKeyError> {
-        let before = self.find(tx, act, id)?;
+        let before = find(tx, act, id)?;
         if_match.check(before.version)?;
         if before.revoked_at.is_some() {
             return Err(ApiKeyError::Ended("revoked"));
@@ -157,7 +149,7 @@ impl Service {
         if key.is_live() && !before.is_live() {
             self.check_room(tx, act, &key.name, Some(id))?;
         } else if key.is_live() {
-            self.check_name(tx, act, &key.name, Some(id))?;
+            check_name(tx, act, &key.name, Some(id))?;
         }
         key.updated_at = act.now;
         key.version += 1;
@@ -176,7 +168,7 @@ impl Service {
         if_match: &IfMatch,
         overlap: std::time::Duration,
     ) -> Result<(ApiKey, Plaintext), ApiKeyError> {
-        let mut key = self.find(tx, act, id)?;
+        let mut key = find(tx, act, id)?;
         if_match.check(key.version)?;
         if key.revoked_at.is_some() {
             return Err(ApiKeyError::Ended("revoked"));
@@ -199,7 +191,7 @@ impl Service {
 
     /// Ends the key at once. One that is revoked already stays as it is.
     pub(super) fn revoke(&self, tx: &mut WriteTx, act: &mut Act, id: ApiKeyId, if_match: &IfMatch) -> Result<ApiKey, ApiKeyError> {
-        let mut key = self.find(tx, act, id)?;
+        let mut key = find(tx, act, id)?;
         if_match.check(key.version)?;
         if key.revoked_at.is_some() {
             return Ok(key);
@@ -248,6 +240,14 @@ impl Service {
         events::append(tx, act, &draft)?;
         Ok(())
     }
+}
+
+fn check_name(tx: &WriteTx, act: &Act, name: &str, except: Option<ApiKeyId>) -> Result<(), ApiKeyError> {
+    if repo::name_taken(tx, act.tenant_id, name, except)? { Err(ApiKeyError::NameTaken) } else { Ok(()) }
+}
+
+fn find(tx: &WriteTx, act: &Act, id: ApiKeyId) -> Result<ApiKey, ApiKeyError> {
+    repo::get(tx, act.tenant_id, id)?.ok_or(ApiKeyError::NotFound)
 }
 
 /// What a change changed, field by field.

@@ -132,7 +132,8 @@ impl LoginFailures {
 
     /// How long no password is looked at.
     pub fn wait_seconds(self, now: Timestamp) -> Option<u64> {
-        (now < self.blocked_until).then(|| self.blocked_until.since(now).as_millis().div_ceil(1000) as u64)
+        let wait = self.blocked_until.since(now);
+        (!wait.is_zero()).then(|| wait.as_secs() + u64::from(wait.subsec_nanos() > 0))
     }
 }
 

@@ -185,29 +185,29 @@ impl Drop for Pass {
 mod tests {
     use super::*;
 
-    fn address(last: u8) -> Option<IpAddr> {
-        Some(IpAddr::from([192, 0, 2, last]))
+    fn address(last: u8) -> IpAddr {
+        IpAddr::from([192, 0, 2, last])
     }
 
     #[tokio::test]
     async fn one_address_has_its_share_and_no_more() {
         let gate = Arc::new(Gate::new(10, 2));
-        let held: Vec<_> = (0..2).map(|_| gate.enter(address(1)).unwrap()).collect();
-        assert!(gate.enter(address(1)).is_none());
-        assert!(gate.enter(address(2)).is_some());
+        let held: Vec<_> = (0..2).map(|_| gate.enter(Some(address(1))).unwrap()).collect();
+        assert!(gate.enter(Some(address(1))).is_none());
+        assert!(gate.enter(Some(address(2))).is_some());
         drop(held);
-        assert!(gate.enter(address(1)).is_some());
+        assert!(gate.enter(Some(address(1))).is_some());
     }
 
     #[tokio::test]
     async fn when_all_places_are_taken_an_idle_connection_makes_room_and_a_busy_one_does_not() {
         let gate = Arc::new(Gate::new(2, 2));
-        let (idle, busy) = (gate.enter(address(1)).unwrap(), gate.enter(address(2)).unwrap());
+        let (idle, busy) = (gate.enter(Some(address(1))).unwrap(), gate.enter(Some(address(2))).unwrap());
         let _request = busy.activity.request_started();
-        let third = gate.enter(address(3)).unwrap();
+        let third = gate.enter(Some(address(3))).unwrap();
         idle.activity.evicted.notified().await;
         let _second = third.activity.request_started();
-        assert!(gate.enter(address(4)).is_none());
+        assert!(gate.enter(Some(address(4))).is_none());
         assert!(gate.enter(None).is_some(), "the admin socket always gets in");
         drop((idle, busy, third));
     }

@@ -26,9 +26,9 @@ pub struct About {
 /// Turns poem-openapi's draft into the published document.
 pub fn publish(draft: &str, about: About) -> Result<Value, String> {
     let mut document: Value = serde_json::from_str(draft).map_err(|error| error.to_string())?;
-    let mut components = document.get_mut("components").map(Value::take).unwrap_or_else(|| json!({}));
+    let mut components = document.get_mut("components").map_or_else(|| json!({}), Value::take);
     normalize::schema_tree(&mut components);
-    let mut paths = document.get_mut("paths").map(Value::take).unwrap_or_else(|| json!({}));
+    let mut paths = document.get_mut("paths").map_or_else(|| json!({}), Value::take);
     normalize::schema_tree(&mut paths);
     for (path, operation) in operations_mut(&mut paths) {
         normalize::operation(&path, operation, &components)?;
@@ -41,7 +41,7 @@ pub fn publish(draft: &str, about: About) -> Result<Value, String> {
     responses::add_components(&mut components);
     add_security_schemes(&mut components);
     normalize::drop_unused(&paths, &mut components);
-    let tags = document.get_mut("tags").map(Value::take).unwrap_or_else(|| json!([]));
+    let tags = document.get_mut("tags").map_or_else(|| json!([]), Value::take);
     Ok(json!({
         "openapi": "3.1.0",
         "info": {

@@ -82,7 +82,7 @@ fn whole_bounds(object: &mut Map<String, Value>) {
 pub(super) fn operation(path: &str, operation: &mut Map<String, Value>, components: &Value) -> Result<(), String> {
     security(path, operation)?;
     parameters(operation, components);
-    let bodies = operation.get_mut("requestBody").into_iter().flat_map(|body| body.get_mut("content"));
+    let bodies = operation.get_mut("requestBody").into_iter().filter_map(|body| body.get_mut("content"));
     bodies.for_each(strip_charset);
     let responses = operation.get_mut("responses").and_then(Value::as_object_mut).into_iter().flatten();
     for (_, response) in responses {

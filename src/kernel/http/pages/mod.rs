@@ -79,11 +79,11 @@ impl Pages {
         !PROBES.contains(&path)
     }
 
-    pub async fn answer(&self, request: &Request, client: Client, base_url: &str) -> Result<Response, Problem> {
+    pub fn answer(&self, request: &Request, client: Client, base_url: &str) -> Result<Response, Problem> {
         let path = request.uri().path();
         let known = PATHS.contains(&path) || PROBES.contains(&path);
         if !known {
-            return self.redirect_or_missing(path);
+            return redirect_or_missing(path);
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return Err(Problem::plain(Code::MethodNotAllowed).header(header::ALLOW, "GET, HEAD"));
@@ -104,15 +104,6 @@ impl Pages {
             "/metrics" => self.metrics(request, client),
             _ => Err(Problem::new(Code::NotFound, format!("There is nothing at {base_url}{path}."))),
         }
-    }
-
-    /// A page's path without its slash leads to the page.
-    fn redirect_or_missing(&self, path: &str) -> Result<Response, Problem> {
-        let with_slash = format!("{path}/");
-        if PATHS.contains(&with_slash.as_str()) {
-            return Ok(redirect(&with_slash));
-        }
-        Err(Problem::new(Code::NotFound, format!("There is nothing at {path}; the API is described at /documentation/.")))
     }
 
     fn document(&self, request: &Request) -> Response {
@@ -196,6 +187,15 @@ impl Pages {
         let rendered = telemetry::metrics().map(metrics_exporter_prometheus::PrometheusHandle::render).unwrap_or_default();
         Ok(Response::builder().content_type("text/plain; version=0.0.4").body(rendered))
     }
+}
+
+/// A page's path without its slash leads to the page.
+fn redirect_or_missing(path: &str) -> Result<Response, Problem> {
+    let with_slash = format!("{path}/");
+    if PATHS.contains(&with_slash.as_str()) {
+        return Ok(redirect(&with_slash));
+    }
+    Err(Problem::new(Code::NotFound, format!("There is nothing at {path}; the API is described at /documentation/.")))
 }
 
 fn is_loopback(address: IpAddr) -> bool {

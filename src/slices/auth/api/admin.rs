@@ -21,7 +21,7 @@ use crate::{
         secrets::Secret,
         store::Store,
     },
-    slices::platform::{TenantError, Tenants},
+    slices::platform::Tenants,
 };
 
 #[derive(Tags)]
@@ -95,7 +95,7 @@ impl AdminUsersApi {
     /// List the users of a tenant
     #[oai(path = "/tenants/:id/users", method = "get", operation_id = "list_tenant_users")]
     async fn list_tenant_users(&self, _auth: Allowed<LocalOperator>, id: Path<TenantId>) -> Result<Answer<UserList>, Problem> {
-        self.store.read(|tx| self.tenants.get(tx, id.0).map(drop).map_err(TenantError::from))?;
+        self.store.read(|tx| self.tenants.get(tx, id.0).map(drop))?;
         let users = self.users.clone();
         let found = self.store.scan(move |tx| users.list(tx, id.0, MAX_LISTED)).await?;
         Ok(Answer::new(&UserList { data: found.iter().map(User::from).collect() }))

@@ -166,16 +166,13 @@ impl TenantsApi {
         let (data, more, total) = self
             .store
             .scan(move |tx| {
-                let (found, more, total) = match &slug {
-                    Some(slug) => {
-                        let found: Vec<model::Tenant> = tenants.find(tx, slug)?.into_iter().collect();
-                        let total = found.len() as u64;
-                        (found, false, count.then_some(total))
-                    }
-                    None => {
-                        let (found, more) = tenants.list(tx, after, limit)?;
-                        (found, more, if count { Some(tenants.count(tx)?) } else { None })
-                    }
+                let (found, more, total) = if let Some(slug) = &slug {
+                    let found: Vec<model::Tenant> = tenants.find(tx, slug)?.into_iter().collect();
+                    let total = found.len() as u64;
+                    (found, false, count.then_some(total))
+                } else {
+                    let (found, more) = tenants.list(tx, after, limit)?;
+                    (found, more, if count { Some(tenants.count(tx)?) } else { None })
                 };
                 let mut data = Vec::with_capacity(found.len());
                 for tenant in &found {
