@@ -1,1 +1,3 @@
+//! Benchmarks.
+
 fn main() {}

@@ -1,1 +1,18 @@
+//! The API as its clients see it: a real server on a port of its own, a clock that the test moves, and the store checked after
+//! every test. Actors (`app.admin()`, `app.key(…)`) stand for credentials; tests are named as sentences.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod api_keys;
+mod api_keys_listing;
+mod authorization;
+mod conventions;
+mod events;
+mod golden;
+mod harness;
+mod idempotency;
+mod pages;
+mod rate_limits;
+mod secrets;
+mod sign_in;
+mod tenants;
+mod tls;

@@ -109,3 +109,14 @@ impl<C: Consumer> Task for ConsumerTask<C> {
         Ok(if last < newest { Done::Some } else { Done::All })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::store::codec::assert_golden;
+
+    #[test]
+    fn the_stored_form_is_the_one_that_was_written_down() {
+        assert_golden("event_cursor", &Cursor { seq: 70_000 });
+    }
+}

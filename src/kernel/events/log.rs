@@ -161,3 +161,23 @@ pub fn read_feed(tx: &impl Read, query: &FeedQuery) -> Result<FeedPage, StoreErr
     }
     Ok(page)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::store::codec::assert_golden;
+
+    #[test]
+    fn the_stored_forms_are_those_that_were_written_down() {
+        assert_golden("event_position", &Position(300));
+        assert_golden("event_by_tenant", &TenantEntry);
+        let event = EventRecord {
+            id: EventId::from_bytes([1; 16]),
+            tenant_id: TenantId::from_bytes([2; 16]),
+            kind: "api_key.created".to_owned(),
+            at: Timestamp::from_millis(1_767_225_600_000),
+            body: b"{}".to_vec(),
+        };
+        assert_golden("event", &event);
+    }
+}

@@ -129,7 +129,7 @@ impl Edge {
         let mut response = match outcome {
             Ok(response) => response,
             Err(error) if error.is_from_response() => error.into_response(),
-            Err(error) => problem_response(&into_problem(error), &base_url, &path, request_id),
+            Err(error) => problem_response(&into_problem(error, told.operation.as_deref()), &base_url, &path, request_id),
         };
         finish(&mut response, request_id, peer, &told);
         tell(&settings, &method, &path, client, request_id, &told, &response, started.elapsed());
@@ -324,7 +324,7 @@ fn other_method(methods: &[&Method]) -> Problem {
 }
 
 /// Whatever a handler or the framework failed with, as a problem.
-fn into_problem(error: poem::Error) -> Problem {
+fn into_problem(error: poem::Error, operation: Option<&Operation>) -> Problem {
     use poem_openapi::error::{ParseParamError, ParsePathError};
     let error = match error.downcast::<Problem>() {
         Ok(problem) => return problem,
@@ -338,7 +338,11 @@ fn into_problem(error: poem::Error) -> Problem {
         return parameter(bad.name, &bad.reason);
     }
     if let Some(bad) = error.downcast_ref::<ParsePathError>() {
-        return parameter(bad.name, &bad.reason);
+        // poem-openapi numbers path parameters; the document knows their names.
+        let place = bad.name.strip_prefix("param").and_then(|number| number.parse::<usize>().ok());
+        let names = operation.map(|operation| operation.path.split('{').skip(1).filter_map(|rest| rest.split('}').next()));
+        let name = names.and_then(|mut names| names.nth(place?)).unwrap_or(bad.name);
+        return parameter(name, &bad.reason);
     }
     match error.status() {
         StatusCode::NOT_FOUND => Problem::plain(Code::NotFound),

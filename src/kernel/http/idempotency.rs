@@ -258,3 +258,26 @@ impl Task for IdempotencyPurge {
         Ok(if removed == PURGE_BATCH { Done::Some } else { Done::All })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{entropy::Entropy, secrets::InstallationKey, store::codec::assert_golden};
+
+    #[test]
+    fn the_stored_forms_are_those_that_were_written_down() {
+        let mut entropy = Entropy::from_seed(1);
+        let sealer = Sealer::new(&InstallationKey::generate(&mut entropy));
+        let key = (TenantId::from_bytes([2; 16]), [3; 32]);
+        let sealed = sealer.seal(Idempotency::place(&key), &Secret::new("{}"), &mut entropy).unwrap();
+        let record = |body: KeptBody| AnswerRecord {
+            fingerprint: [4; 32],
+            expires_at: Timestamp::from_millis(1_767_225_600_000),
+            status: 201,
+            headers: vec![("etag".to_owned(), "\"v1\"".to_owned())],
+            body,
+        };
+        assert_golden("idempotency_plain", &record(KeptBody::Plain(b"{}".to_vec())));
+        assert_golden("idempotency_sealed", &record(KeptBody::Sealed(sealed)));
+    }
+}

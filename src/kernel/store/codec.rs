@@ -2,7 +2,7 @@
 //!
 //! The only file that names bincode, so that another encoding can take its place here. redb does not verify pages on
 //! ordinary reads, so the checksum is what tells a flipped bit, or a record that stands under another's key, from data.
-//! **Invariant:** a version, once released, stays readable; golden bytes in `tests/golden/records.txt` hold it.
+//! **Invariant:** a version, once released, stays readable; the bytes in `tests/golden/records` hold it.
 
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -63,6 +63,22 @@ fn checksum(table: &str, key: &[u8], body: &[u8]) -> [u8; CHECKSUM_LENGTH] {
     hasher.update(key);
     hasher.update(body);
     hasher.finalize().to_le_bytes()
+}
+
+/// Holds a record's stored form against the bytes that were written down, so that a change of fields cannot slip in without a
+/// new version. `UPDATE_GOLDEN=1 cargo test` writes the bytes of a new one.
+#[cfg(test)]
+pub fn assert_golden<R: Record>(name: &str, record: &R) {
+    let file = format!("{}/tests/golden/records/{name}.v{}.hex", env!("CARGO_MANIFEST_DIR"), R::VERSION);
+    let bytes = encode("golden", b"key", record).unwrap();
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&file, format!("{}\n", data_encoding::HEXLOWER.encode(&bytes))).unwrap();
+    }
+    let golden = std::fs::read_to_string(&file).unwrap_or_default();
+    let golden = data_encoding::HEXLOWER.decode(golden.trim().as_bytes()).unwrap();
+    assert!(golden == bytes, "{name}: the stored form has changed; that is a new version");
+    let read = decode::<R>("golden", b"key", &golden).unwrap();
+    assert_eq!(encode("golden", b"key", &read).unwrap(), golden, "{name}: what is read is not what was written");
 }
 
 #[cfg(test)]

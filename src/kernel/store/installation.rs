@@ -249,3 +249,14 @@ pub fn write_private_file(path: &Path, content: &[u8]) -> Result<(), StoreError>
     write().map_err(|error| io_error(path, &error))?;
     path.parent().map_or(Ok(()), sync_directory)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::store::codec::assert_golden;
+
+    #[test]
+    fn the_stored_form_is_the_one_that_was_written_down() {
+        assert_golden("installation", &Installation { format: 1, id: [7; 16], key_fingerprint: [9; 8] });
+    }
+}

@@ -219,3 +219,43 @@ pub(super) fn due(tx: &impl Read, now: Timestamp, limit: usize) -> Result<Vec<Ap
     }
     Ok(keys)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{events::ActorKind, store::codec::assert_golden};
+
+    #[test]
+    fn the_stored_forms_are_those_that_were_written_down() {
+        let at = Timestamp::from_millis(1_767_225_600_000);
+        let key = ApiKey {
+            id: ApiKeyId::from_bytes([1; 16]),
+            tenant_id: TenantId::from_bytes([2; 16]),
+            name: "Export".to_owned(),
+            description: Some("nightly".to_owned()),
+            prefix: "tck_live_9f3k".to_owned(),
+            last_four: "b2C3".to_owned(),
+            digest: [5; 32],
+            previous: Some(PreviousSecret { digest: [6; 32], expires_at: at }),
+            scopes: vec!["*".to_owned()],
+            allowed_ips: vec!["203.0.113.0/24".parse().unwrap()],
+            enabled: true,
+            created_at: at,
+            created_by: Actor { kind: ActorKind::User, id: "usr_x".to_owned(), name: "Ada".to_owned() },
+            updated_at: at,
+            expires_at: at.plus_days(30),
+            last_used_at: Some(at),
+            last_used_ip: Some("203.0.113.7".parse().unwrap()),
+            use_count: 7,
+            rotated_at: Some(at),
+            revoked_at: None,
+            expired_at: None,
+            expiry_announced: true,
+            version: 4,
+        };
+        let record = to_record(&key, at.plus_days(16));
+        assert_golden("api_key", &record);
+        assert_eq!(to_model((key.tenant_id, key.id), record), key);
+        assert_golden("api_key_count", &KeyCount { live: 12 });
+    }
+}

@@ -168,3 +168,38 @@ pub(super) fn old_failures(tx: &impl Read, before: Timestamp, limit: usize) -> R
     })?;
     Ok(keys)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::store::codec::{assert_golden, decode_fields};
+
+    #[test]
+    fn the_stored_forms_are_those_that_were_written_down() {
+        let at = Timestamp::from_millis(1_767_225_600_000);
+        let hash = "$argon2id$v=19$m=19456,t=2,p=1$c2FsdA$aGFzaA";
+        let user = UserRecord {
+            email: "ada@example.com".to_owned(),
+            name: "Ada".to_owned(),
+            role: Role::Technician,
+            status: UserStatus::Disabled,
+            // A hash is a text in its stored form: its length and its bytes.
+            password: decode_fields(&[&[u8::try_from(hash.len()).unwrap()], hash.as_bytes()].concat()).unwrap(),
+            created_at: at,
+            updated_at: at,
+            last_login_at: Some(at),
+            version: 2,
+        };
+        assert_golden("user", &user);
+        let session = SessionRecord {
+            id: SessionId::from_bytes([1; 16]),
+            tenant_id: TenantId::from_bytes([2; 16]),
+            user_id: UserId::from_bytes([3; 16]),
+            created_at: at,
+            last_seen_at: at,
+            expires_at: at.plus_days(1),
+        };
+        assert_golden("session", &session);
+        assert_golden("login_failures", &LoginFailures { count: 5, last_at: at, blocked_until: at.plus_days(1) });
+    }
+}

@@ -56,3 +56,26 @@ pub(super) fn put(tx: &mut WriteTx, tenant: &Tenant) -> Result<(), StoreError> {
 pub(super) fn find_slug(tx: &impl Read, slug: &str) -> Result<Option<TenantId>, StoreError> {
     BY_SLUG.find(tx, &slug.to_owned().to_bytes())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{kernel::store::codec::assert_golden, slices::platform::TenantActivity};
+
+    #[test]
+    fn the_stored_forms_are_those_that_were_written_down() {
+        let at = Timestamp::from_millis(1_767_225_600_000);
+        let tenant = TenantRecord {
+            name: "Acme".to_owned(),
+            slug: "acme".to_owned(),
+            kind: TenantKind::Evaluation,
+            status: TenantStatus::Suspended,
+            created_at: at,
+            updated_at: at,
+            expires_at: Some(at.plus_days(14)),
+            version: 3,
+        };
+        assert_golden("tenant", &tenant);
+        assert_golden("tenant_activity", &TenantActivity { events: 42, last_event_at: at });
+    }
+}

@@ -1,0 +1,212 @@
+//! Every operation of the published document against every wrong credential. There is no list of exceptions: what the document
+//! declares as public answers, everything else refuses.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Actor, Reply, TestApp, with_app};
+
+struct Operation {
+    method: String,
+    path: String,
+    need: Option<String>,
+    has_body: bool,
+}
+
+/// A valid id of each kind that a path can name, none of which exists.
+fn fill(path: &str) -> String {
+    let prefix = match path {
+        path if path.contains("/api-keys/") => "key",
+        _ => "tnt",
+    };
+    path.replace("{id}", &format!("{prefix}_01k9z7w3v5e8g9m2n4p6r8t0x1")).replace("{key_id}", "key_01k9z7w3v5e8g9m2n4p6r8t0x1")
+}
+
+async fn operations(actor: &Actor, path: &str) -> Vec<Operation> {
+    let document = actor.get(path).send().await.ok(200).clone();
+    let mut found = Vec::new();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            let need = operation["x-need"].as_str().map(str::to_owned);
+            assert_eq!(need.is_none(), operation["security"] == json!([]), "{method} {path}");
+            found.push(Operation {
+                method: method.to_uppercase(),
+                path: fill(path),
+                need,
+                has_body: operation.get("requestBody").is_some(),
+            });
+        }
+    }
+    assert!(found.len() >= 15);
+    found
+}
+
+async fn call(actor: &Actor, operation: &Operation) -> Reply {
+    let call = actor.call(&operation.method, &operation.path);
+    if operation.has_body { call.json(json!({})).send().await } else { call.send().await }
+}
+
+/// What the operation must answer to this credential.
+async fn expect_all(app: &TestApp, actor: &Actor, status: u16, code: &str) {
+    for operation in operations(&app.anonymous(), "/api/openapi.json").await {
+        let reply = call(actor, &operation).await;
+        if operation.need.is_some() {
+            assert_eq!(reply.problem(status), code, "{} {}", operation.method, operation.path);
+        } else {
+            assert!(![401, 403].contains(&reply.status) || reply.problem(401) == "invalid_credentials", "{}", operation.path);
+        }
+    }
+}
+
+#[tokio::test]
+async fn without_a_credential_every_operation_but_the_public_ones_refuses() {
+    with_app(async |app| {
+        expect_all(app, &app.anonymous(), 401, "missing_credentials").await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn with_a_credential_that_is_none_every_operation_refuses() {
+    with_app(async |app| {
+        for (name, value) in [
+            ("authorization", "Bearer tck_live_0000000000000000000000000000000000000000000000000"),
+            ("authorization", "Bearer x"),
+            ("authorization", "Basic YTpi"),
+            ("authorization", "Bearer"),
+            ("x-api-key", ""),
+        ] {
+            expect_all(app, &app.anonymous().with(name, value), 401, "invalid_credentials").await;
+        }
+        let cookie = format!("tenantd_session={}", "A".repeat(43));
+        expect_all(app, &app.anonymous().with("cookie", &cookie), 401, "session_expired").await;
+        let both = app.anonymous().with("authorization", "Bearer a").with("x-api-key", "b");
+        expect_all(app, &both, 400, "ambiguous_credentials").await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn with_a_revoked_disabled_or_expired_key_every_operation_refuses() {
+    with_app(async |app| {
+        let acme = app.tenant("acme").await;
+        let admin = acme.key(&["*"]).await;
+        let path = |key: &Value| format!("/api/admin/api-keys/{}", key["id"].as_str().unwrap());
+        let (revoked, key) = acme.new_key("revoked", &["*"]).await;
+        admin.delete(&path(&key)).send().await.ok(200);
+        expect_all(app, &revoked, 401, "key_revoked").await;
+        let (disabled, key) = acme.new_key("disabled", &["*"]).await;
+        admin.put(&path(&key)).json(json!({"enabled": false})).send().await.ok(200);
+        expect_all(app, &disabled, 401, "key_disabled").await;
+        let (expired, _) = acme.new_key("expired", &["*"]).await;
+        app.advance(Duration::from_hours(24 * 91));
+        expect_all(app, &expired, 401, "key_expired").await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn in_a_suspended_tenant_every_operation_refuses_until_it_is_resumed() {
+    with_app(async |app| {
+        let acme = app.tenant("acme").await;
+        let (key, session) = (acme.key(&["*"]).await, acme.admin().await);
+        app.local().post(&format!("/api/platform/tenants/{}/suspend", acme.id)).send().await.ok(200);
+        expect_all(app, &key, 403, "tenant_suspended").await;
+        expect_all(app, &session, 403, "tenant_suspended").await;
+        app.local().post(&format!("/api/platform/tenants/{}/resume", acme.id)).send().await.ok(200);
+        key.get("/api/auth/session").send().await.ok(200);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_key_without_the_scope_is_refused_and_one_with_just_it_is_not() {
+    with_app(async |app| {
+        let acme = app.tenant("acme").await;
+        for operation in operations(&app.anonymous(), "/api/openapi.json").await {
+            let label = format!("{} {}", operation.method, operation.path);
+            let Some(scope) = operation.need.as_deref().and_then(|need| need.strip_prefix("scope:")) else { continue };
+            let others: Vec<&str> =
+                tenantd::kernel::access::Scope::ALL.iter().map(|other| other.name()).filter(|other| *other != scope).collect();
+            let (lacking, _) = acme.new_key(&format!("no {label}"), &others).await;
+            let refused = call(&lacking, &operation).await;
+            assert_eq!(refused.problem(403), "insufficient_scope", "{label}");
+            assert_eq!(refused.body["required_scopes"], json!([scope]), "{label}");
+            let (holding, _) = acme.new_key(&format!("only {label}"), &[scope]).await;
+            let allowed = call(&holding, &operation).await;
+            assert!(![401, 403].contains(&allowed.status), "{label}: {}", allowed.text);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn roles_reach_what_they_may_and_nothing_else() {
+    with_app(async |app| {
+        let acme = app.tenant("acme").await;
+        for (role, grants) in [
+            ("admin", tenantd::kernel::access::Role::Admin.grants()),
+            ("technician", tenantd::kernel::access::Role::Technician.grants()),
+            ("viewer", tenantd::kernel::access::Role::Viewer.grants()),
+        ] {
+            let actor = acme.user(role).await;
+            for operation in operations(&app.anonymous(), "/api/openapi.json").await {
+                let label = format!("{role} {} {}", operation.method, operation.path);
+                let reply = match operation.need.as_deref() {
+                    None => continue,
+                    // Signing out ends the actor.
+                    Some(_) if operation.path.ends_with("/logout") => continue,
+                    Some(_) => call(&actor, &operation).await,
+                };
+                match operation.need.as_deref().and_then(|need| need.strip_prefix("scope:")) {
+                    Some(scope) => {
+                        let held = grants.iter().any(|held| held.name() == scope);
+                        assert_eq!(held, reply.status != 403, "{label}: {}", reply.text);
+                        if !held {
+                            assert_eq!(reply.problem(403), "admin_required", "{label}");
+                        }
+                    }
+                    None if operation.need.as_deref() == Some("operator") => {
+                        assert_eq!(reply.problem(403), "operator_required", "{label}")
+                    }
+                    None => assert_ne!(reply.status, 403, "{label}"),
+                }
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn another_tenant_s_record_is_not_found() {
+    with_app(async |app| {
+        let (acme, globex) = (app.tenant("acme").await, app.tenant("globex").await);
+        let (_, key) = acme.new_key("Secret", &["*"]).await;
+        let stranger = globex.key(&["*"]).await;
+        let path = format!("/api/admin/api-keys/{}", key["id"].as_str().unwrap());
+        assert_eq!(stranger.get(&path).send().await.problem(404), "not_found");
+        assert_eq!(stranger.put(&path).json(json!({"name": "x"})).send().await.problem(404), "not_found");
+        assert_eq!(stranger.delete(&path).send().await.problem(404), "not_found");
+        assert_eq!(stranger.post(&format!("{path}/rotate")).send().await.problem(404), "not_found");
+        let listed = stranger.get("/api/admin/api-keys?include_total=true").send().await;
+        assert!(!listed.text.contains("Secret"));
+        assert_eq!(listed.body["page"]["total"], 1);
+        let feed = stranger.get("/api/events?limit=200").send().await;
+        assert!(!feed.text.contains(&acme.id), "another tenant's events are not in the feed");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_the_admin_socket_serves_is_nowhere_else() {
+    with_app(async |app| {
+        let operator = app.operator().await;
+        let document = tenantd::app::internal_document(&tenantd::kernel::config::load(None, [], &[]).unwrap()).unwrap();
+        for path in document["paths"].as_object().unwrap().keys() {
+            assert!(path.starts_with("/internal/admin"), "{path}");
+            assert_eq!(operator.get(&fill(path)).send().await.problem(404), "not_found", "{path}");
+        }
+    })
+    .await;
+}

@@ -1,0 +1,52 @@
+//! What clients rely on, written down: the document, the operations, the problem codes, the kinds of events. A change shows as a
+//! difference in review; `UPDATE_GOLDEN=1 cargo test` writes the files anew.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+use tenantd::{app, kernel::config, kernel::http::problem::Code};
+
+fn check(name: &str, content: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, content).unwrap();
+    }
+    let golden = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(golden == content, "{name} differs from what is written down; look at it and run UPDATE_GOLDEN=1 cargo test");
+}
+
+fn document() -> Value {
+    app::public_document(&config::load(None, [], &[]).unwrap()).unwrap()
+}
+
+#[test]
+fn the_document_is_the_one_that_was_reviewed() {
+    check("openapi.json", &format!("{}\n", serde_json::to_string_pretty(&document()).unwrap()));
+}
+
+#[test]
+fn the_operations_are_those_that_were_reviewed() {
+    let internal = app::internal_document(&config::load(None, [], &[]).unwrap()).unwrap();
+    let mut lines = Vec::new();
+    for document in [document(), internal] {
+        for (path, methods) in document["paths"].as_object().unwrap() {
+            for (method, operation) in methods.as_object().unwrap() {
+                let need = operation["x-need"].as_str().unwrap_or("public");
+                lines.push(format!("{} {path} {} {need}", method.to_uppercase(), operation["operationId"].as_str().unwrap()));
+            }
+        }
+    }
+    check("operations.txt", &format!("{}\n", lines.join("\n")));
+}
+
+#[test]
+fn the_problem_codes_are_those_that_were_reviewed() {
+    let lines: Vec<String> = Code::ALL.iter().map(|code| format!("{} {}", code.status().as_u16(), code.name())).collect();
+    check("problem_codes.txt", &format!("{}\n", lines.join("\n")));
+}
+
+#[test]
+fn the_kinds_of_events_are_those_that_were_reviewed() {
+    let lines: Vec<String> = app::event_kinds().iter().map(|kind| format!("{} {}", kind.name, kind.schema)).collect();
+    check("events.txt", &format!("{}\n", lines.join("\n")));
+}

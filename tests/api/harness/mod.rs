@@ -1,0 +1,175 @@
+//! A server for one test. It runs in this process with real sockets; after the test it is stopped in order, and the store must be
+//! sound and no background task may have failed.
+
+mod actor;
+
+use std::{path::Path, time::Duration};
+
+use serde_json::{Value, json};
+use tenantd::{
+    app::{self, App, Operator, Running},
+    kernel::{
+        clock::{Clock, Timestamp},
+        config::{self, Config},
+        secrets::Secret,
+        store::DataDirectory,
+    },
+};
+
+pub use actor::{Actor, Reply};
+
+const OPERATOR_EMAIL: &str = "operator@example.com";
+pub const PASSWORD: &str = "correct horse battery";
+
+pub struct TestApp {
+    running: Running,
+    clock: Clock,
+    directory: tempfile::TempDir,
+    client: reqwest::Client,
+    base_url: String,
+}
+
+/// How a test's server differs from the defaults.
+#[derive(Default)]
+pub struct Setup {
+    pub flags: Vec<(&'static str, String)>,
+}
+
+impl Setup {
+    pub fn with(mut self, key: &'static str, value: impl ToString) -> Self {
+        self.flags.push((key, value.to_string()));
+        self
+    }
+}
+
+/// Runs a test against a server with the default settings and no rate limits.
+pub async fn with_app(test: impl AsyncFnOnce(&TestApp)) {
+    with_setup(Setup::default().with("rate_limits.enabled", false), test).await;
+}
+
+pub async fn with_setup(setup: Setup, test: impl AsyncFnOnce(&TestApp)) {
+    let directory = tempfile::tempdir().unwrap();
+    let app = TestApp::start(directory, &setup, Timestamp::from_millis(1_767_225_600_000)).await;
+    test(&app).await;
+    drop(app.stop().await);
+}
+
+fn settings(directory: &Path, setup: &Setup) -> Config {
+    let mut flags = vec![
+        ("data.directory", directory.display().to_string()),
+        ("listen.address", "127.0.0.1:0".to_owned()),
+        ("listen.tls", "false".to_owned()),
+        ("storage.cache_bytes", (4 << 20).to_string()),
+    ];
+    flags.extend(setup.flags.iter().cloned());
+    config::load(None, [], &flags).unwrap()
+}
+
+impl TestApp {
+    pub async fn start(directory: tempfile::TempDir, setup: &Setup, now: Timestamp) -> Self {
+        let config = settings(directory.path(), setup);
+        let tls = config.listen.tls;
+        let data = DataDirectory::lock(directory.path()).unwrap();
+        if !data.is_initialized().unwrap() {
+            app::prepare_installation(&config, &data).unwrap();
+        }
+        let clock = Clock::movable(now);
+        let operator = Operator { email: OPERATOR_EMAIL.to_owned(), password: Some(Secret::new(PASSWORD)) };
+        let running = App::open(config, data, clock.clone(), operator, None).await.unwrap().listen().unwrap();
+        let scheme = if tls { "https" } else { "http" };
+        let base_url = format!("{scheme}://{}", running.addresses.api);
+        Self { running, clock, client: actor::client(directory.path()), directory, base_url }
+    }
+
+    /// Stops the server in order and gives back what is on the disk. The store must be sound.
+    pub async fn stop(self) -> (tempfile::TempDir, Timestamp) {
+        let report = self.running.app.store.check(app::checked_tables()).await.unwrap();
+        assert!(report.is_clean(), "the store is not sound: {report:?}");
+        let status = self.anonymous().get("/status/").header("accept", "application/json").send().await;
+        if status.status == 200 {
+            assert_eq!(status.body["state"], "operational", "{}", status.body);
+        }
+        let now = self.clock.now();
+        self.running.shutdown().await;
+        (self.directory, now)
+    }
+
+    pub fn base_url(&self) -> &str {
+        &self.base_url
+    }
+
+    pub fn data_directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub fn running(&self) -> &Running {
+        &self.running
+    }
+
+    pub fn advance(&self, span: Duration) {
+        self.clock.advance(span);
+    }
+
+    pub fn anonymous(&self) -> Actor {
+        Actor::new(self.client.clone(), self.base_url.clone())
+    }
+
+    /// The operator of the installation, signed in.
+    pub async fn operator(&self) -> Actor {
+        self.sign_in(OPERATOR_EMAIL).await
+    }
+
+    /// Whoever may open the admin socket.
+    pub fn local(&self) -> Actor {
+        Actor::new(actor::socket_client(&app::admin_socket(self.directory.path())), "http://localhost".to_owned())
+    }
+
+    pub async fn sign_in(&self, email: &str) -> Actor {
+        let reply = self.anonymous().post("/api/auth/login").json(json!({"email": email, "password": PASSWORD})).send().await;
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        let cookie = reply.header("set-cookie").split(';').next().unwrap().to_owned();
+        self.anonymous().with("cookie", &cookie)
+    }
+
+    /// A new tenant.
+    pub async fn tenant(&self, slug: &str) -> Tenant<'_> {
+        let reply = self.local().post("/api/platform/tenants").json(json!({"name": slug, "slug": slug})).send().await;
+        assert_eq!(reply.status, 201, "{}", reply.body);
+        Tenant { app: self, slug: slug.to_owned(), id: reply.body["id"].as_str().unwrap().to_owned() }
+    }
+}
+
+/// A tenant of the test's server, and the people and keys in it.
+pub struct Tenant<'a> {
+    app: &'a TestApp,
+    slug: String,
+    pub id: String,
+}
+
+impl Tenant<'_> {
+    pub async fn user(&self, role: &str) -> Actor {
+        let email = format!("{role}@{}.example", self.slug);
+        let path = format!("/internal/admin/tenants/{}/users", self.id);
+        let body = json!({"email": email, "name": role, "role": role, "password": PASSWORD});
+        let reply = self.app.local().post(&path).json(body).send().await;
+        assert_eq!(reply.status, 201, "{}", reply.body);
+        self.app.sign_in(&email).await
+    }
+
+    pub async fn admin(&self) -> Actor {
+        self.user("admin").await
+    }
+
+    /// A key with these scopes, and its record.
+    pub async fn new_key(&self, name: &str, scopes: &[&str]) -> (Actor, Value) {
+        let path = format!("/internal/admin/tenants/{}/api-keys", self.id);
+        let reply = self.app.local().post(&path).json(json!({"name": name, "scopes": scopes})).send().await;
+        assert_eq!(reply.status, 201, "{}", reply.body);
+        let actor = self.app.anonymous().bearer(reply.body["key"].as_str().unwrap());
+        (actor, reply.body)
+    }
+
+    pub async fn key(&self, scopes: &[&str]) -> Actor {
+        self.new_key(&format!("key for {}", scopes.join(" ")), scopes).await.0
+    }
+}

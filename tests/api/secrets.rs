@@ -1,0 +1,70 @@
+//! No secret in clear anywhere on the disk, in a feed or in a snapshot: a canary in every secret field, then a search.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use crate::harness::{PASSWORD, Setup, TestApp};
+
+fn files(directory: &Path, found: &mut Vec<(String, Vec<u8>)>) {
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files(&path, found);
+        } else if path.is_file() {
+            found.push((path.display().to_string(), std::fs::read(&path).unwrap()));
+        }
+    }
+}
+
+fn contains(haystack: &[u8], needle: &str) -> bool {
+    haystack.windows(needle.len()).any(|window| window == needle.as_bytes())
+}
+
+#[tokio::test]
+async fn no_secret_is_on_the_disk_in_clear() {
+    let start = tenantd::kernel::clock::Timestamp::from_millis(1_767_225_600_000);
+    let app = TestApp::start(tempfile::tempdir().unwrap(), &Setup::default().with("rate_limits.enabled", false), start).await;
+    let acme = app.tenant("acme").await;
+    let admin = acme.admin().await;
+    let create =
+        admin.post("/api/admin/api-keys").header("idempotency-key", "canary").json(json!({"name": "Canary name", "scopes": ["*"]}));
+    let key = create.send().await.ok(201)["key"].as_str().unwrap().to_owned();
+    let id = admin.get("/api/admin/api-keys").send().await.ok(200)["data"][0]["id"].as_str().unwrap().to_owned();
+    let rotate = admin.post(&format!("/api/admin/api-keys/{id}/rotate")).header("idempotency-key", "canary");
+    let rotated = rotate.send().await.ok(200)["key"].as_str().unwrap().to_owned();
+    let login =
+        app.anonymous().post("/api/auth/login").json(json!({"email": "admin@acme.example", "password": PASSWORD})).send().await;
+    let token = login.header("set-cookie").split(';').next().unwrap().split_once('=').unwrap().1.to_owned();
+    let feed = admin.get("/api/events?limit=200").send().await.text;
+    let snapshot = app.data_directory().join("snapshot");
+    app.local().post("/internal/admin/backup").json(json!({"path": snapshot.display().to_string()})).send().await.ok(200);
+    let (directory, _) = app.stop().await;
+    let mut found = vec![("the feed".to_owned(), feed.into_bytes())];
+    files(directory.path(), &mut found);
+    let store = found.iter().find(|(name, _)| name.ends_with("tenantd.redb")).unwrap();
+    assert!(contains(&store.1, "Canary name"), "the search works: what is no secret is found");
+    for (name, bytes) in &found {
+        for secret in [key.as_str(), rotated.as_str(), PASSWORD, token.as_str()] {
+            assert!(!contains(bytes, secret), "{name} holds a secret in clear");
+        }
+    }
+    let installation_key = std::fs::read_to_string(directory.path().join("installation.key")).unwrap();
+    for (name, bytes) in found.iter().filter(|(name, _)| !name.ends_with("installation.key")) {
+        assert!(!contains(bytes, installation_key.trim()), "{name} holds the installation key");
+    }
+}
+
+#[test]
+fn files_with_secrets_are_their_owner_s_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let start = tenantd::kernel::clock::Timestamp::EPOCH;
+        let app = TestApp::start(tempfile::tempdir().unwrap(), &Setup::default().with("listen.tls", true), start).await;
+        for name in ["tenantd.redb", "installation.key", "installation.id", "admin.sock", "tls/private-key.pem", "tenantd.lock"] {
+            let mode = std::fs::metadata(app.data_directory().join(name)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{name}");
+        }
+        app.stop().await;
+    });
+}

@@ -1,0 +1,83 @@
+//! TLS: our own certificate on the first start, HTTP/1.1 and HTTP/2, a new certificate without a restart.
+
+use crate::harness::{Setup, with_setup};
+
+fn tls() -> Setup {
+    Setup::default().with("listen.tls", true).with("rate_limits.enabled", false)
+}
+
+#[tokio::test]
+async fn the_first_start_makes_a_certificate_that_clients_can_pin_and_speaks_http_2() {
+    with_setup(tls(), async |app| {
+        let reply = app.anonymous().get("/healthz").send().await;
+        reply.ok(200);
+        assert_eq!(reply.version, reqwest::Version::HTTP_2);
+        assert!(reply.header("strict-transport-security").starts_with("max-age="));
+        let acme = app.tenant("acme").await;
+        let (key, _) = acme.new_key("k", &["*"]).await;
+        key.get("/api/auth/session").send().await.ok(200);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_session_cookie_is_bound_to_the_host_and_to_tls() {
+    with_setup(tls(), async |app| {
+        let acme = app.tenant("acme").await;
+        let admin = acme.admin().await;
+        let session = admin.get("/api/auth/session").send().await;
+        session.ok(200);
+        let body = serde_json::json!({"email": "admin@acme.example", "password": crate::harness::PASSWORD});
+        let login = app.anonymous().post("/api/auth/login").json(body).send().await;
+        let cookie = login.header("set-cookie");
+        assert!(cookie.starts_with("__Host-tenantd_session=") && cookie.contains("; Secure"), "{cookie}");
+        let token = cookie.split(';').next().unwrap().split_once('=').unwrap().1.to_owned();
+        let plain = app.anonymous().with("cookie", &format!("tenantd_session={token}"));
+        assert_eq!(plain.get("/api/auth/session").send().await.problem(401), "missing_credentials");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_renewed_certificate_is_taken_up_and_a_broken_one_is_not() {
+    with_setup(tls(), async |app| {
+        let config = tenantd::kernel::config::load(None, [], &[]).unwrap();
+        let files = [app.data_directory().join("tls/certificate.pem"), app.data_directory().join("tls/private-key.pem")];
+        let old: Vec<Vec<u8>> = files.iter().map(|path| std::fs::read(path).unwrap()).collect();
+        std::fs::write(&files[0], "not a certificate").unwrap();
+        assert!(app.running().reload(&config).unwrap_err().contains("certificate.pem"));
+        app.anonymous().get("/healthz").send().await.ok(200);
+
+        let key = rcgen::KeyPair::generate().unwrap();
+        let renewed = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap().self_signed(&key).unwrap();
+        std::fs::write(&files[0], renewed.pem()).unwrap();
+        std::fs::write(&files[1], key.serialize_pem()).unwrap();
+        app.running().reload(&config).unwrap();
+        let pinned = |pem: &[u8]| {
+            let root = reqwest::Certificate::from_pem(pem).unwrap();
+            reqwest::Client::builder().no_proxy().tls_certs_only([root]).build().unwrap()
+        };
+        let url = format!("{}/healthz", app.base_url());
+        assert!(pinned(renewed.pem().as_bytes()).get(&url).send().await.unwrap().status().is_success());
+        assert!(pinned(&old[0]).get(&url).send().await.is_err(), "a new connection gets the new certificate");
+        app.anonymous().get("/healthz").send().await.ok(200);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn plain_http_is_redirected_when_asked_for() {
+    with_setup(tls().with("listen.redirect_address", "127.0.0.1:0"), async |app| {
+        let addresses = app.running().addresses;
+        let client =
+            reqwest::Client::builder().no_proxy().tls_certs_only([]).redirect(reqwest::redirect::Policy::none()).build().unwrap();
+        let url = format!("http://{}/api/events?after=5", addresses.redirect.unwrap());
+        let reply = client.get(url).send().await.unwrap();
+        assert_eq!(reply.status(), 308);
+        assert_eq!(
+            reply.headers()["location"].to_str().unwrap(),
+            format!("https://127.0.0.1:{}/api/events?after=5", addresses.api.port())
+        );
+    })
+    .await;
+}
