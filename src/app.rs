@@ -20,7 +20,7 @@ use crate::{
         clock::Clock,
         config::Config,
         entropy::Entropy,
-        events::{Kinds, Retention},
+        events::{self, Kinds, Retention},
         http::{
             edge::{Edge, EdgeParts, EdgeSettings},
             idempotency::{ANSWERS, Idempotency, IdempotencyPurge},
@@ -53,8 +53,8 @@ pub fn admin_socket(data_directory: &Path) -> PathBuf {
 
 /// The tables of all slices that `tenantd check` compares with their indexes.
 pub fn checked_tables() -> Vec<&'static dyn Checked> {
-    let kernel: Vec<&'static dyn Checked> = vec![&ANSWERS];
-    [kernel, Platform::tables(), Auth::tables(), ApiKeySlice::tables()].into_iter().flatten().collect()
+    let answers: Vec<&'static dyn Checked> = vec![&ANSWERS];
+    [answers, events::tables(), Platform::tables(), Auth::tables(), ApiKeySlice::tables()].into_iter().flatten().collect()
 }
 
 /// Every kind of event that a slice can emit.

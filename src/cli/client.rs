@@ -89,7 +89,8 @@ fn problem_failure(status: StatusCode, problem: &Value) -> Failure {
         .map(|error| {
             let place = ["pointer", "parameter", "header"].iter().find_map(|name| error.get(*name)?.as_str()).unwrap_or_default();
             let message = error.get("message").and_then(Value::as_str).unwrap_or_default();
-            format!("\n  {place} {message}")
+            let suggestion = error.get("suggestion").and_then(Value::as_str).map(|nearest| format!("; did you mean {nearest}?"));
+            format!("\n  {place}: {message}{}", suggestion.unwrap_or_default())
         })
         .collect();
     let text = format!("{detail}{}", lines.concat());

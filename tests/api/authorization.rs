@@ -168,7 +168,7 @@ async fn roles_reach_what_they_may_and_nothing_else() {
                         }
                     }
                     None if operation.need.as_deref() == Some("operator") => {
-                        assert_eq!(reply.problem(403), "operator_required", "{label}")
+                        assert_eq!(reply.problem(403), "operator_required", "{label}");
                     }
                     None => assert_ne!(reply.status, 403, "{label}"),
                 }

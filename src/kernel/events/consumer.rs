@@ -29,7 +29,7 @@ pub trait Consumer: Send + Sync + 'static {
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Cursor {
+pub(super) struct Cursor {
     seq: u64,
 }
 
@@ -37,7 +37,7 @@ impl Record for Cursor {
     const VERSION: u8 = 1;
 }
 
-static CURSORS: Table<String, Cursor> = Table::new(catalog::EVENT_CURSORS, &[]);
+pub(super) static CURSORS: Table<String, Cursor> = Table::new(catalog::EVENT_CURSORS, &[]);
 
 fn cursor(tx: &impl Read, name: &str) -> Result<u64, StoreError> {
     Ok(CURSORS.get(tx, &name.to_owned())?.map_or(0, |cursor| cursor.seq))

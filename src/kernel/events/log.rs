@@ -31,7 +31,7 @@ impl Record for EventRecord {
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Position(u64);
+pub(super) struct Position(u64);
 
 impl Record for Position {
     const VERSION: u8 = 1;
@@ -44,7 +44,7 @@ pub struct Event {
     pub record: EventRecord,
 }
 
-static HEAD: Table<u8, Position> = Table::new(catalog::EVENT_HEAD, &[]);
+pub(super) static HEAD: Table<u8, Position> = Table::new(catalog::EVENT_HEAD, &[]);
 const LAST: u8 = 0;
 const FIRST_KEPT: u8 = 1;
 

@@ -18,5 +18,12 @@ pub use kind::{EventKind, EventPattern, Kinds};
 pub use log::{Event, EventRecord, FeedPage, FeedQuery, append, head, read_feed};
 pub use retention::Retention;
 
+use crate::kernel::store::Checked;
+
+/// The log's tables that `tenantd check` reads; segments are read by their names.
+pub fn tables() -> Vec<&'static dyn Checked> {
+    vec![&log::HEAD, &consumer::CURSORS]
+}
+
 #[cfg(test)]
 mod tests;

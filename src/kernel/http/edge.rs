@@ -401,7 +401,7 @@ fn tell(
     };
     if logged {
         let tenant = told.principal.as_ref().map(|principal| principal.tenant_id.to_string()).unwrap_or_default();
-        let millis = took.as_secs_f64() * 1000.0;
+        let millis = took.as_micros() as f64 / 1000.0;
         let status = status.as_u16();
         tracing::info!(%request_id, %client, tenant, %method, path, operation, status, millis, "request");
     }

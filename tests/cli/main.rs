@@ -1,0 +1,199 @@
+//! The command line as an operator uses it: the real binary, its output and its exit codes, against a server of the test's own.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+};
+
+use serde_json::Value;
+
+fn tenantd(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tenantd"));
+    command.args(arguments).env_remove("TENANTD_CONFIG").stdin(Stdio::null());
+    command
+}
+
+/// A demo server in a directory that outlives it.
+struct Server {
+    child: Child,
+    directory: PathBuf,
+    told: Value,
+}
+
+impl Server {
+    fn start(directory: &Path) -> Self {
+        let path = directory.display().to_string();
+        let arguments = ["demo", "--listen", "127.0.0.1:0", "--data-dir", &path, "--json"];
+        let mut child = tenantd(&arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let told = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        Self { child, directory: directory.to_owned(), told }
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let directory = self.directory.display().to_string();
+        tenantd(&[arguments, &["--data-dir", &directory]].concat()).output().unwrap()
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        let output = self.run(&[arguments, &["--json"]].concat());
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// Asks it to stop and waits until it has.
+    fn stop(mut self) -> Option<i32> {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn refused(output: &Output, code: i32) -> String {
+    assert_eq!(output.status.code(), Some(code), "{} {}", text(&output.stdout), text(&output.stderr));
+    text(&output.stderr)
+}
+
+#[test]
+fn tenants_users_and_keys_are_managed_over_the_admin_socket() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path());
+    let tenant = server.json(&["tenant", "create", "Acme GmbH"]);
+    assert_eq!(tenant["slug"], "acme-gmbh");
+    assert!(text(&server.run(&["tenant", "list"]).stdout).contains("acme-gmbh"));
+    assert_eq!(server.json(&["tenant", "suspend", "acme-gmbh"])["status"], "suspended");
+    assert_eq!(server.json(&["tenant", "resume", tenant["id"].as_str().unwrap()])["status"], "active");
+    assert_eq!(server.json(&["tenant", "show", "acme-gmbh"])["name"], "Acme GmbH");
+    let user = server.json(&["user", "create", "ada@acme.example", "--tenant", "acme-gmbh", "--role", "viewer"]);
+    assert!(user["password"].as_str().unwrap().len() > 20);
+    assert_ne!(server.json(&["user", "reset-password", "ada@acme.example"])["password"], user["password"]);
+    assert_eq!(server.json(&["user", "list", "--tenant", "acme-gmbh"])["data"].as_array().unwrap().len(), 1);
+    let key = server.json(&["key", "create", "Export", "--tenant", "acme-gmbh", "--scope", "tickets:read", "--expires-days", "5"]);
+    assert!(key["key"].as_str().unwrap().starts_with("tck_live_"));
+    let id = key["id"].as_str().unwrap();
+    assert_eq!(server.json(&["key", "revoke", id, "--tenant", "acme-gmbh"])["status"], "revoked");
+    assert_eq!(server.json(&["key", "list", "--tenant", "acme-gmbh"])["data"][0]["status"], "revoked");
+    let wrong = refused(&server.run(&["key", "create", "Bad", "--tenant", "acme-gmbh", "--scope", "ticket:read"]), 1);
+    assert!(wrong.contains("did you mean tickets:read?"), "{wrong}");
+    assert!(refused(&server.run(&["tenant", "show", "nobody"]), 1).contains("there is no tenant nobody"));
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn a_demo_is_opened_again_as_it_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = Server::start(directory.path());
+    for name in ["url", "tenant_id", "email", "password", "api_key"] {
+        assert!(first.told[name].is_string(), "{}", first.told);
+    }
+    let told = first.told.clone();
+    first.json(&["tenant", "create", "Kept"]);
+    assert_eq!(first.stop(), Some(0));
+    let second = Server::start(directory.path());
+    assert_eq!((&second.told["api_key"], &second.told["password"]), (&told["api_key"], &told["password"]));
+    assert_eq!(second.json(&["tenant", "show", "kept"])["name"], "Kept");
+}
+
+#[test]
+fn a_snapshot_restores_with_its_key_and_not_without() {
+    let directory = tempfile::tempdir().unwrap();
+    let (data, restored) = (directory.path().join("data"), directory.path().join("restored"));
+    let server = Server::start(&data);
+    server.json(&["tenant", "create", "Kept"]);
+    let snapshot = directory.path().join("snapshot").display().to_string();
+    server.json(&["backup", &snapshot]);
+    assert!(refused(&server.run(&["backup", &snapshot]), 1).contains("exists already"));
+    assert!(text(&server.run(&["check"]).stdout).contains("The store is sound."));
+    assert_eq!(server.stop(), Some(0));
+    assert!(tenantd(&["check", &snapshot]).output().unwrap().status.success());
+    let target = restored.display().to_string();
+    let without = tenantd(&["restore", &snapshot, "--data-dir", &target]).output().unwrap();
+    assert!(refused(&without, 1).contains("--installation-key"));
+    let other_key = directory.path().join("other.key");
+    std::fs::write(&other_key, "ab".repeat(32)).unwrap();
+    let wrong = tenantd(&["restore", &snapshot, "--data-dir", &target, "--installation-key", &other_key.display().to_string()]);
+    assert!(refused(&{ wrong }.output().unwrap(), 1).contains("is not the key"));
+    let key = data.join("installation.key").display().to_string();
+    let with = tenantd(&["restore", &snapshot, "--data-dir", &target, "--installation-key", &key]).output().unwrap();
+    assert!(with.status.success(), "{}", text(&with.stderr));
+    std::fs::copy(data.join("demo.json"), restored.join("demo.json")).unwrap();
+    let server = Server::start(&restored);
+    assert_eq!(server.json(&["tenant", "show", "kept"])["name"], "Kept");
+    let into_used = tenantd(&["restore", &snapshot, "--data-dir", &data.display().to_string()]).output().unwrap();
+    assert!(refused(&into_used, 1).contains("already holds an installation"));
+}
+
+#[test]
+fn damage_in_a_snapshot_is_found() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(&directory.path().join("data"));
+    let snapshot = directory.path().join("snapshot");
+    server.json(&["backup", &snapshot.display().to_string()]);
+    let mut bytes = std::fs::read(&snapshot).unwrap();
+    let needle = b"admin@demo.example";
+    let at = bytes.windows(needle.len()).position(|window| window == needle).unwrap();
+    bytes[at] ^= 1;
+    std::fs::write(&snapshot, bytes).unwrap();
+    let output = tenantd(&["check", &snapshot.display().to_string()]).output().unwrap();
+    refused(&output, 1);
+    assert!(text(&output.stdout).contains("is damaged"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn without_a_server_the_command_says_so_and_usage_errors_have_their_code() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().display().to_string();
+    let output = tenantd(&["tenant", "list", "--data-dir", &path]).output().unwrap();
+    assert!(refused(&output, 3).contains("tenantd serve"));
+    assert!(refused(&tenantd(&["check", "--data-dir", &path]).output().unwrap(), 1).contains("holds no installation"));
+    refused(&tenantd(&["tenant"]).output().unwrap(), 2);
+    refused(&tenantd(&["nonsense"]).output().unwrap(), 2);
+    assert!(tenantd(&["--version"]).output().unwrap().status.success());
+}
+
+#[test]
+fn init_makes_an_installation_once_and_takes_its_password_from_standard_input() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("data").display().to_string();
+    let arguments = ["init", "--data-dir", &path, "--operator-email", "op@example.com", "--password-stdin"];
+    let mut child = tenantd(&arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"a long operator password\n").unwrap();
+    assert!(child.wait_with_output().unwrap().status.success());
+    assert!(!Path::new(&path).join("initial-operator-password").exists());
+    let again = tenantd(&["init", "--data-dir", &path]).output().unwrap();
+    assert!(refused(&again, 1).contains("already holds an installation"));
+    let random = directory.path().join("random").display().to_string();
+    assert!(tenantd(&["init", "--data-dir", &random]).output().unwrap().status.success());
+    assert!(Path::new(&random).join("initial-operator-password").exists());
+}
+
+#[test]
+fn the_configuration_is_checked_and_shown() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().display().to_string();
+    std::fs::write(file.path(), "[limits]\nbody_bites = 1\n").unwrap();
+    let wrong = refused(&tenantd(&["config", "check", "--config", &path]).output().unwrap(), 1);
+    assert!(wrong.contains(":2: unknown key limits.body_bites; did you mean limits.body_bytes?"), "{wrong}");
+    std::fs::write(file.path(), "[limits]\nbody_bytes = 2048\n").unwrap();
+    let mut shown = tenantd(&["config", "show", "--config", &path, "--json"]);
+    let shown = shown.env("TENANTD_LIMITS__IDLE_SECONDS", "7").output().unwrap();
+    let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    assert_eq!((&shown["limits"]["body_bytes"], &shown["limits"]["idle_seconds"]), (&2048.into(), &7.into()));
+    let document = tenantd(&["openapi"]).output().unwrap();
+    let document: Value = serde_json::from_slice(&document.stdout).unwrap();
+    assert_eq!(document["openapi"], "3.1.0");
+}
