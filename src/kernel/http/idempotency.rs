@@ -8,15 +8,13 @@ use std::{
 };
 
 use http::{HeaderName, HeaderValue, StatusCode};
-use poem::{IntoResponse, Request, RequestBody};
-use poem_openapi::{
-    ApiExtractor, ApiExtractorType, ExtractParamOptions,
-    registry::{MetaParamIn, MetaSchema, MetaSchemaRef},
-};
+use poem::{IntoResponse, Request};
+use poem_openapi::registry::MetaSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
     context::RequestContext,
+    input::header_parameter,
     problem::{Code, FieldError, Place, Problem},
     reply::{Rendered, Replayable},
 };
@@ -25,7 +23,7 @@ use crate::kernel::{
     events::{Act, Intent},
     id::TenantId,
     secrets::{Sealed, SealedPlace, Sealer, Secret, digest},
-    store::{Direction, Flow, Index, Key, KeyRange, Read, Store, StoreError, Table, WriteTx, catalog, codec::Record},
+    store::{Index, Key, KeyRange, Store, StoreError, Table, WriteTx, catalog, codec::Record},
     tasks::{Done, Task, TaskError},
 };
 
@@ -59,7 +57,6 @@ impl Record for AnswerRecord {
 static BY_EXPIRY: Index<AnswerKey, AnswerRecord> =
     Index { table: catalog::IDEMPOTENCY_BY_EXPIRY, unique: false, keys: |_, answer| vec![answer.expires_at.to_bytes()] };
 pub static ANSWERS: Table<AnswerKey, AnswerRecord> = Table::new(catalog::IDEMPOTENCY, &[&BY_EXPIRY]);
-const ANSWER_KEY_LENGTH: usize = 48;
 
 /// Keeps answers, and knows which requests are under way.
 #[derive(Debug)]
@@ -170,50 +167,43 @@ fn bad_key() -> Problem {
     Problem::invalid(vec![FieldError::new(place, "wrong_form", "Idempotency-Key must be 1 to 255 visible ASCII characters")])
 }
 
-impl<'a> ApiExtractor<'a> for IdempotencyKey {
-    const TYPES: &'static [ApiExtractorType] = &[ApiExtractorType::Parameter];
-    type ParamType = ();
-    type ParamRawType = ();
+header_parameter!(
+    IdempotencyKey,
+    MetaSchema {
+        min_length: Some(1),
+        max_length: Some(255),
+        pattern: Some("^[!-~]+$".to_owned()),
+        example: Some("create-key-2026-01-31".into()),
+        ..MetaSchema::new("string")
+    },
+    claim
+);
 
-    fn param_in() -> Option<MetaParamIn> {
-        Some(MetaParamIn::Header)
+/// Claims the key for this request, or answers for the one that had it before.
+fn claim(request: &Request) -> poem::Result<IdempotencyKey> {
+    let context = RequestContext::of(request)?;
+    let idempotency = context.idempotency.clone();
+    let Some(value) = request.headers().get("idempotency-key") else { return Ok(IdempotencyKey { claim: None, idempotency }) };
+    let key = value.as_bytes();
+    if key.is_empty() || key.len() > 255 || !key.iter().all(u8::is_ascii_graphic) {
+        return Err(bad_key().into());
     }
-
-    fn param_schema_ref() -> Option<MetaSchemaRef> {
-        Some(MetaSchemaRef::Inline(Box::new(MetaSchema {
-            min_length: Some(1),
-            max_length: Some(255),
-            pattern: Some("^[!-~]+$".to_owned()),
-            example: Some("create-key-2026-01-31".into()),
-            ..MetaSchema::new("string")
-        })))
+    let principal = context.principal.clone().ok_or_else(|| Problem::plain(Code::MissingCredentials))?;
+    let scope = [&principal.credential()[..], context.method.as_str().as_bytes(), b"\0", context.path().as_bytes(), b"\0", key];
+    let answer_key = (principal.tenant_id, digest(&scope.concat()));
+    if !idempotency.running().insert(answer_key) {
+        return Err(Problem::plain(Code::IdempotencyInProgress).into());
     }
-
-    async fn from_request(request: &'a Request, _body: &mut RequestBody, _options: ExtractParamOptions<()>) -> poem::Result<Self> {
-        let context = RequestContext::of(request)?;
-        let idempotency = context.idempotency.clone();
-        let Some(value) = request.headers().get("idempotency-key") else { return Ok(Self { claim: None, idempotency }) };
-        let key = value.as_bytes();
-        if key.is_empty() || key.len() > 255 || !key.iter().all(u8::is_ascii_graphic) {
-            return Err(bad_key().into());
+    let claim = Claim { idempotency: idempotency.clone(), key: answer_key, fingerprint: context.fingerprint() };
+    let kept = idempotency.store.read(|tx| ANSWERS.get(tx, &answer_key)).map_err(Problem::from)?;
+    match kept {
+        Some(record) if record.expires_at <= context.now => Ok(IdempotencyKey { claim: Some(Arc::new(claim)), idempotency }),
+        Some(record) if record.fingerprint == claim.fingerprint => {
+            let replay = idempotency.replay(&answer_key, record)?;
+            Err(poem::Error::from_response(replay.into_response()))
         }
-        let principal = context.principal.clone().ok_or_else(|| Problem::plain(Code::MissingCredentials))?;
-        let scope = [&principal.credential()[..], context.method.as_str().as_bytes(), b"\0", context.path().as_bytes(), b"\0", key];
-        let answer_key = (principal.tenant_id, digest(&scope.concat()));
-        if !idempotency.running().insert(answer_key) {
-            return Err(Problem::plain(Code::IdempotencyInProgress).into());
-        }
-        let claim = Claim { idempotency: idempotency.clone(), key: answer_key, fingerprint: context.fingerprint() };
-        let kept = idempotency.store.read(|tx| ANSWERS.get(tx, &answer_key)).map_err(Problem::from)?;
-        match kept {
-            Some(record) if record.expires_at <= context.now => Ok(Self { claim: Some(Arc::new(claim)), idempotency }),
-            Some(record) if record.fingerprint == claim.fingerprint => {
-                let replay = idempotency.replay(&answer_key, record)?;
-                Err(poem::Error::from_response(replay.into_response()))
-            }
-            Some(_) => Err(Problem::plain(Code::IdempotencyKeyReused).into()),
-            None => Ok(Self { claim: Some(Arc::new(claim)), idempotency }),
-        }
+        Some(_) => Err(Problem::plain(Code::IdempotencyKeyReused).into()),
+        None => Ok(IdempotencyKey { claim: Some(Arc::new(claim)), idempotency }),
     }
 }
 
@@ -222,16 +212,6 @@ impl<'a> ApiExtractor<'a> for IdempotencyKey {
 pub struct IdempotencyPurge {
     pub store: Store,
     pub clock: Clock,
-}
-
-fn expired(tx: &impl Read, now: Timestamp) -> Result<Vec<AnswerKey>, StoreError> {
-    let mut keys = Vec::new();
-    let range = KeyRange { start: std::ops::Bound::Unbounded, end: std::ops::Bound::Excluded(now.to_bytes()) };
-    BY_EXPIRY.scan(tx, &range, Direction::Forward, ANSWER_KEY_LENGTH, |key, _| {
-        keys.push(key);
-        Ok(if keys.len() < PURGE_BATCH { Flow::Continue } else { Flow::Stop })
-    })?;
-    Ok(keys)
 }
 
 impl Task for IdempotencyPurge {
@@ -248,7 +228,7 @@ impl Task for IdempotencyPurge {
         let removed = self
             .store
             .write(move |tx| {
-                let keys = expired(tx, now)?;
+                let keys = BY_EXPIRY.list(tx, &KeyRange::before(now.to_bytes()), PURGE_BATCH)?;
                 for key in &keys {
                     ANSWERS.remove(tx, key)?;
                 }

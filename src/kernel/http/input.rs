@@ -65,6 +65,37 @@ impl<'a, T: ParseFromJSON + Type> ApiExtractor<'a> for Filter<T> {
     }
 }
 
+/// A type that reads a header of the request and stands in a handler's signature. `openapi::normalize` knows the header's name by the
+/// argument's.
+macro_rules! header_parameter {
+    ($type:ty, $schema:expr, $read:expr) => {
+        impl<'a> poem_openapi::ApiExtractor<'a> for $type {
+            const TYPES: &'static [poem_openapi::ApiExtractorType] = &[poem_openapi::ApiExtractorType::Parameter];
+            type ParamType = ();
+            type ParamRawType = ();
+
+            fn param_in() -> Option<poem_openapi::registry::MetaParamIn> {
+                Some(poem_openapi::registry::MetaParamIn::Header)
+            }
+
+            fn param_schema_ref() -> Option<poem_openapi::registry::MetaSchemaRef> {
+                Some(poem_openapi::registry::MetaSchemaRef::Inline(Box::new($schema)))
+            }
+
+            async fn from_request(
+                request: &'a poem::Request,
+                _body: &mut poem::RequestBody,
+                _options: poem_openapi::ExtractParamOptions<()>,
+            ) -> poem::Result<Self> {
+                let read: fn(&poem::Request) -> poem::Result<Self> = $read;
+                read(request)
+            }
+        }
+    };
+}
+
+pub(super) use header_parameter;
+
 /// What the schema lets pass can still be no value of the type, such as an id with a digit too many.
 fn parse<T: ParseFromJSON>(value: Value) -> poem::Result<T> {
     T::parse_from_json(Some(value)).map_err(|error| {

@@ -1,13 +1,11 @@
 //! Versions as entity tags: `ETag: "v7"`, `If-Match` on changes, `If-None-Match` on reads.
 
-use poem::{Request, RequestBody};
-use poem_openapi::{
-    ApiExtractor, ApiExtractorType, ExtractParamOptions,
-    registry::{MetaParamIn, MetaSchema, MetaSchemaRef},
-};
+use poem::Request;
+use poem_openapi::registry::MetaSchema;
 
 use super::{
     context::header,
+    input::header_parameter,
     problem::{Code, FieldError, Place, Problem},
 };
 
@@ -30,8 +28,8 @@ fn parse_tags(text: &str) -> Option<Tags> {
     text.split(',').map(version).collect::<Option<Vec<u64>>>().map(Tags::Versions)
 }
 
-fn header_schema(example: &str) -> MetaSchemaRef {
-    MetaSchemaRef::Inline(Box::new(MetaSchema { example: Some(example.into()), ..MetaSchema::new("string") }))
+fn tag_schema() -> MetaSchema {
+    MetaSchema { example: Some("\"v7\"".into()), ..MetaSchema::new("string") }
 }
 
 /// `If-Match`: the change is made only when the record still has this version.
@@ -62,33 +60,21 @@ impl From<Stale> for Problem {
     }
 }
 
-impl<'a> ApiExtractor<'a> for IfMatch {
-    const TYPES: &'static [ApiExtractorType] = &[ApiExtractorType::Parameter];
-    type ParamType = ();
-    type ParamRawType = ();
-
-    fn param_in() -> Option<MetaParamIn> {
-        Some(MetaParamIn::Header)
-    }
-
-    fn param_schema_ref() -> Option<MetaSchemaRef> {
-        Some(header_schema("\"v7\""))
-    }
-
-    async fn from_request(request: &'a Request, _body: &mut RequestBody, _options: ExtractParamOptions<()>) -> poem::Result<Self> {
-        let malformed = || {
-            let place = Place::Header("If-Match".to_owned());
-            Problem::invalid(vec![FieldError::new(place, "wrong_form", "If-Match must be an ETag of this API, such as \"v7\"")])
-        };
-        match request.headers().get(http::header::IF_MATCH) {
-            None => Ok(Self(None)),
-            Some(value) => {
-                let tags = value.to_str().ok().and_then(parse_tags).ok_or_else(malformed)?;
-                Ok(Self(Some(tags)))
-            }
+fn read_if_match(request: &Request) -> poem::Result<IfMatch> {
+    let malformed = || {
+        let place = Place::Header("If-Match".to_owned());
+        Problem::invalid(vec![FieldError::new(place, "wrong_form", "If-Match must be an ETag of this API, such as \"v7\"")])
+    };
+    match request.headers().get(http::header::IF_MATCH) {
+        None => Ok(IfMatch(None)),
+        Some(value) => {
+            let tags = value.to_str().ok().and_then(parse_tags).ok_or_else(malformed)?;
+            Ok(IfMatch(Some(tags)))
         }
     }
 }
+
+header_parameter!(IfMatch, tag_schema(), read_if_match);
 
 /// `If-None-Match`: the record is sent only when it no longer has this version. A tag of another form matches nothing.
 #[derive(Clone, Debug)]
@@ -104,23 +90,9 @@ impl IfNoneMatch {
     }
 }
 
-impl<'a> ApiExtractor<'a> for IfNoneMatch {
-    const TYPES: &'static [ApiExtractorType] = &[ApiExtractorType::Parameter];
-    type ParamType = ();
-    type ParamRawType = ();
-
-    fn param_in() -> Option<MetaParamIn> {
-        Some(MetaParamIn::Header)
-    }
-
-    fn param_schema_ref() -> Option<MetaSchemaRef> {
-        Some(header_schema("\"v7\""))
-    }
-
-    async fn from_request(request: &'a Request, _body: &mut RequestBody, _options: ExtractParamOptions<()>) -> poem::Result<Self> {
-        Ok(Self(header(request.headers(), "if-none-match").and_then(parse_tags)))
-    }
-}
+header_parameter!(IfNoneMatch, tag_schema(), |request| {
+    Ok(Self(header(request.headers(), "if-none-match").and_then(parse_tags)))
+});
 
 #[cfg(test)]
 mod tests {

@@ -25,6 +25,11 @@ impl KeyRange {
         Self { start: Bound::Included(prefix.to_vec()), end: end_of_prefix(prefix) }
     }
 
+    /// Every key that comes before `end`.
+    pub fn before(end: Vec<u8>) -> Self {
+        Self { start: Bound::Unbounded, end: Bound::Excluded(end) }
+    }
+
     /// The part of this range that comes after `key` when it is walked in `direction`.
     pub fn after(mut self, key: &[u8], direction: Direction) -> Self {
         let edge = Bound::Excluded(key.to_vec());

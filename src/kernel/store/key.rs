@@ -26,6 +26,11 @@ pub trait Key: Sized {
     }
 }
 
+/// A key that always takes up the same number of bytes, so that it can be found at the end of an index entry.
+pub trait FixedKey: Key {
+    const LENGTH: usize;
+}
+
 fn take<const N: usize>(input: &mut &[u8]) -> Option<[u8; N]> {
     let (head, rest) = input.split_first_chunk::<N>()?;
     *input = rest;
@@ -43,18 +48,14 @@ macro_rules! unsigned_key {
                 take(input).map(Self::from_be_bytes)
             }
         }
+
+        impl FixedKey for $number {
+            const LENGTH: usize = size_of::<$number>();
+        }
     )*};
 }
 
 unsigned_key!(u8, u16, u32, u64);
-
-impl Key for () {
-    fn write(&self, _out: &mut Vec<u8>) {}
-
-    fn read(_input: &mut &[u8]) -> Option<Self> {
-        Some(())
-    }
-}
 
 impl<const N: usize> Key for [u8; N] {
     fn write(&self, out: &mut Vec<u8>) {
@@ -64,6 +65,14 @@ impl<const N: usize> Key for [u8; N] {
     fn read(input: &mut &[u8]) -> Option<Self> {
         take(input)
     }
+}
+
+impl<const N: usize> FixedKey for [u8; N] {
+    const LENGTH: usize = N;
+}
+
+impl<K: Kind> FixedKey for Id<K> {
+    const LENGTH: usize = 16;
 }
 
 impl<K: Kind> Key for Id<K> {
@@ -146,6 +155,10 @@ macro_rules! tuple_key {
             fn read(input: &mut &[u8]) -> Option<Self> {
                 Some(($($part::read(input)?,)*))
             }
+        }
+
+        impl<$($part: FixedKey),*> FixedKey for ($($part,)*) {
+            const LENGTH: usize = 0 $(+ $part::LENGTH)*;
         }
     };
 }

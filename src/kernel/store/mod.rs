@@ -31,7 +31,7 @@ pub use check::{CheckReport, Checked};
 pub use engine::{Direction, Flow, KeyRange};
 pub use error::StoreError;
 pub use installation::{DataDirectory, Installation, InstallationId, KeyFingerprint, write_private_file};
-pub use key::Key;
+pub use key::{FixedKey, Key};
 pub use migrate::{FORMAT, Progress, Step};
 pub use redb_engine::{RedbEngine, RepairProgress};
 pub use segments::{SegmentedTable, end_of_segment, segment_of};

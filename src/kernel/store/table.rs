@@ -10,7 +10,7 @@ use super::{
     codec::{self, Record},
     engine::{Direction, Flow, KeyRange},
     error::StoreError,
-    key::Key,
+    key::{FixedKey, Key},
     transaction::{Read, WriteTx},
 };
 
@@ -49,7 +49,9 @@ impl<K: Key, V> Index<K, V> {
         let key = K::from_bytes(&primary).ok_or_else(|| StoreError::damaged(table, index_key, "the entry names no record"))?;
         Ok(Some(key))
     }
+}
 
+impl<K: FixedKey, V> Index<K, V> {
     /// Walks the entries of `range` in the order of the index. The visitor gets the record's key and the entry's own bytes, from
     /// which a later walk can go on.
     pub fn scan(
@@ -57,17 +59,25 @@ impl<K: Key, V> Index<K, V> {
         tx: &impl Read,
         range: &KeyRange,
         direction: Direction,
-        primary_length: usize,
         mut visit: impl FnMut(K, &[u8]) -> Result<Flow, StoreError>,
     ) -> Result<(), StoreError> {
         let table = self.table.name();
         tx.raw_scan(table, range, direction, &mut |entry, value| {
-            let primary =
-                if self.unique { Some(value) } else { entry.len().checked_sub(primary_length).and_then(|at| entry.get(at..)) };
+            let primary = if self.unique { Some(value) } else { entry.len().checked_sub(K::LENGTH).and_then(|at| entry.get(at..)) };
             let key =
                 primary.and_then(K::from_bytes).ok_or_else(|| StoreError::damaged(table, entry, "the entry names no record"))?;
             visit(key, entry)
         })
+    }
+
+    /// The keys of at most `limit` records of `range`, in the order of the index.
+    pub fn list(&self, tx: &impl Read, range: &KeyRange, limit: usize) -> Result<Vec<K>, StoreError> {
+        let mut found = Vec::new();
+        self.scan(tx, range, Direction::Forward, |key, _| {
+            found.push(key);
+            Ok(if found.len() < limit { Flow::Continue } else { Flow::Stop })
+        })?;
+        Ok(found)
     }
 }
 

@@ -54,12 +54,8 @@ fn tagged(store: &Store, tenant: u8, tag: &str) -> Vec<u32> {
     let prefix = (tenant, tag.to_owned()).to_bytes();
     store
         .read(|tx| {
-            let mut found = Vec::new();
-            BY_TAG.scan(tx, &KeyRange::prefix(&prefix), Direction::Forward, 5, |key, _| {
-                found.push(key.1);
-                Ok(Flow::Continue)
-            })?;
-            Ok::<_, StoreError>(found)
+            let found = BY_TAG.list(tx, &KeyRange::prefix(&prefix), usize::MAX)?;
+            Ok::<_, StoreError>(found.into_iter().map(|key| key.1).collect())
         })
         .unwrap()
 }

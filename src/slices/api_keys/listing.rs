@@ -2,7 +2,7 @@
 
 use super::{
     model::{ApiKey, KeyRules, KeyStatus},
-    repo::{self, BY_EXPIRY, BY_NAME, BY_USE, KEY_LENGTH, KEYS, KeyKey, KeyRecord},
+    repo::{self, BY_EXPIRY, BY_NAME, BY_USE, KEYS, KeyKey, KeyRecord},
 };
 use crate::kernel::{
     access::Scope,
@@ -120,7 +120,7 @@ fn walk(
             let at = position(&key.to_bytes());
             visit(repo::to_model(key, record), &at)
         }),
-        Some(index) => index.scan(tx, &range, query.direction, KEY_LENGTH, |key, entry| {
+        Some(index) => index.scan(tx, &range, query.direction, |key, entry| {
             let at = position(entry);
             match KEYS.get(tx, &key)? {
                 Some(record) => visit(repo::to_model(key, record), &at),

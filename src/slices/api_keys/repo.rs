@@ -10,11 +10,10 @@ use crate::kernel::{
     clock::Timestamp,
     events::Actor,
     id::{ApiKeyId, TenantId},
-    store::{Direction, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+    store::{Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
 };
 
 pub(super) type KeyKey = (TenantId, ApiKeyId);
-pub(super) const KEY_LENGTH: usize = 32;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct KeyRecord {
@@ -207,12 +206,8 @@ pub(super) fn live_count(tx: &impl Read, tenant: TenantId) -> Result<u64, StoreE
 
 /// Keys of any tenant whose time has come, the longest overdue first.
 pub(super) fn due(tx: &impl Read, now: Timestamp, limit: usize) -> Result<Vec<ApiKey>, StoreError> {
-    let mut found = Vec::new();
-    let range = KeyRange { start: std::ops::Bound::Unbounded, end: KeyRange::prefix(&now.to_bytes()).end };
-    BY_DUE.scan(tx, &range, Direction::Forward, KEY_LENGTH, |key, _| {
-        found.push(key);
-        Ok(if found.len() < limit { Flow::Continue } else { Flow::Stop })
-    })?;
+    let due_by_now = KeyRange { start: std::ops::Bound::Unbounded, end: KeyRange::prefix(&now.to_bytes()).end };
+    let found = BY_DUE.list(tx, &due_by_now, limit)?;
     let mut keys = Vec::with_capacity(found.len());
     for (tenant, id) in found {
         keys.extend(get(tx, tenant, id)?);

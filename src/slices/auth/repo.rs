@@ -9,7 +9,7 @@ use crate::kernel::{
     clock::Timestamp,
     id::{SessionId, TenantId, UserId},
     secrets::{PasswordHash, digest},
-    store::{Direction, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+    store::{Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
 };
 
 pub(super) type UserKey = (TenantId, UserId);
@@ -97,7 +97,6 @@ static SESSIONS_BY_EXPIRY: Index<TokenDigest, SessionRecord> =
     Index { table: catalog::SESSIONS_BY_EXPIRY, unique: false, keys: |_, session| vec![session.expires_at.to_bytes()] };
 pub(super) static SESSIONS: Table<TokenDigest, SessionRecord> =
     Table::new(catalog::SESSIONS, &[&SESSIONS_BY_USER, &SESSIONS_BY_EXPIRY]);
-const TOKEN_DIGEST_LENGTH: usize = 32;
 
 pub(super) fn get_session(tx: &impl Read, token: &TokenDigest) -> Result<Option<Session>, StoreError> {
     let to_session = |record: SessionRecord| {
@@ -116,23 +115,9 @@ pub(super) fn remove_session(tx: &mut WriteTx, token: &TokenDigest) -> Result<()
     SESSIONS.remove(tx, token).map(drop)
 }
 
-fn collect_tokens(
-    tx: &impl Read,
-    index: &Index<TokenDigest, SessionRecord>,
-    range: &KeyRange,
-    limit: usize,
-) -> Result<Vec<TokenDigest>, StoreError> {
-    let mut tokens = Vec::new();
-    index.scan(tx, range, Direction::Forward, TOKEN_DIGEST_LENGTH, |token, _| {
-        tokens.push(token);
-        Ok(if tokens.len() < limit { Flow::Continue } else { Flow::Stop })
-    })?;
-    Ok(tokens)
-}
-
 pub(super) fn remove_sessions_of(tx: &mut WriteTx, user: UserKey) -> Result<(), StoreError> {
     let range = KeyRange::prefix(&user.to_bytes());
-    for token in collect_tokens(tx, &SESSIONS_BY_USER, &range, usize::MAX)? {
+    for token in SESSIONS_BY_USER.list(tx, &range, usize::MAX)? {
         remove_session(tx, &token)?;
     }
     Ok(())
@@ -140,8 +125,7 @@ pub(super) fn remove_sessions_of(tx: &mut WriteTx, user: UserKey) -> Result<(), 
 
 /// Sessions whose absolute end has passed.
 pub(super) fn ended_sessions(tx: &impl Read, now: Timestamp, limit: usize) -> Result<Vec<TokenDigest>, StoreError> {
-    let range = KeyRange { start: std::ops::Bound::Unbounded, end: std::ops::Bound::Excluded(now.to_bytes()) };
-    collect_tokens(tx, &SESSIONS_BY_EXPIRY, &range, limit)
+    SESSIONS_BY_EXPIRY.list(tx, &KeyRange::before(now.to_bytes()), limit)
 }
 
 impl Record for LoginFailures {
@@ -160,13 +144,7 @@ pub(super) fn failure_key(email: &str) -> FailureKey {
 }
 
 pub(super) fn old_failures(tx: &impl Read, before: Timestamp, limit: usize) -> Result<Vec<FailureKey>, StoreError> {
-    let range = KeyRange { start: std::ops::Bound::Unbounded, end: std::ops::Bound::Excluded(before.to_bytes()) };
-    let mut keys = Vec::new();
-    FAILURES_BY_TIME.scan(tx, &range, Direction::Forward, 16, |key, _| {
-        keys.push(key);
-        Ok(if keys.len() < limit { Flow::Continue } else { Flow::Stop })
-    })?;
-    Ok(keys)
+    FAILURES_BY_TIME.list(tx, &KeyRange::before(before.to_bytes()), limit)
 }
 
 #[cfg(test)]
