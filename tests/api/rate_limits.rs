@@ -64,6 +64,20 @@ async fn without_a_credential_the_address_is_counted_and_probes_are_not() {
 }
 
 #[tokio::test]
+async fn guessing_credentials_has_its_limit() {
+    with_setup(tight(), async |app| {
+        let guess = || app.anonymous().bearer("tck_live_nonsense").get("/api/auth/session").send();
+        for _ in 0..3 {
+            assert_eq!(guess().await.problem(401), "invalid_credentials");
+        }
+        assert_eq!(guess().await.problem(429), "rate_limited");
+        let acme = app.tenant("acme").await;
+        acme.key(&["*"]).await.get("/api/auth/session").send().await.ok(200);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn limits_can_be_switched_off() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;

@@ -81,3 +81,40 @@ async fn plain_http_is_redirected_when_asked_for() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn with_a_client_authority_only_its_certificates_get_in() {
+    let directory = tempfile::tempdir().unwrap();
+    let authority_key = rcgen::KeyPair::generate().unwrap();
+    let mut authority = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let authority_certificate = authority.self_signed(&authority_key).unwrap();
+    let authority_file = directory.path().join("authority.pem");
+    std::fs::write(&authority_file, authority_certificate.pem()).unwrap();
+    let issuer = rcgen::Issuer::new(authority, authority_key);
+    with_setup(tls().with("tls.client_ca_file", authority_file.display()), async |app| {
+        let server = std::fs::read(app.data_directory().join("tls/certificate.pem")).unwrap();
+        let url = format!("{}/healthz", app.base_url());
+        let client = |identity: Option<String>| {
+            let root = reqwest::Certificate::from_pem(&server).unwrap();
+            let mut builder = reqwest::Client::builder().no_proxy().tls_certs_only([root]);
+            if let Some(pem) = identity {
+                builder = builder.identity(reqwest::Identity::from_pem(pem.as_bytes()).unwrap());
+            }
+            builder.build().unwrap()
+        };
+        let certified = |issuer: Option<&rcgen::Issuer<'_, rcgen::KeyPair>>| {
+            let key = rcgen::KeyPair::generate().unwrap();
+            let params = rcgen::CertificateParams::new(vec!["automation.example".to_owned()]).unwrap();
+            let certificate = match issuer {
+                Some(issuer) => params.signed_by(&key, issuer).unwrap(),
+                None => params.self_signed(&key).unwrap(),
+            };
+            format!("{}{}", key.serialize_pem(), certificate.pem())
+        };
+        assert!(client(Some(certified(Some(&issuer)))).get(&url).send().await.unwrap().status().is_success());
+        assert!(client(None).get(&url).send().await.is_err(), "without a certificate");
+        assert!(client(Some(certified(None))).get(&url).send().await.is_err(), "with a certificate of its own making");
+    })
+    .await;
+}

@@ -74,6 +74,13 @@ pub fn missing() -> Problem {
 /// Finds the request's credential. A key in a header is meant; a cookie is only ambient, so the key wins.
 pub fn find(headers: &HeaderMap, secure: bool) -> Result<Option<Credential>, Problem> {
     let unreadable = || Problem::from(AuthError::Invalid("The credential is not readable text."));
+    for name in ["authorization", "x-api-key"] {
+        let mut values = headers.get_all(name).iter();
+        let first = values.next();
+        if values.any(|value| Some(value) != first) {
+            return Err(Problem::plain(Code::AmbiguousCredentials));
+        }
+    }
     let text = |name: &str| match headers.get(name) {
         Some(value) => value.to_str().map(|text| Some(text.trim())).map_err(|_| unreadable()),
         None => Ok(None),
@@ -153,6 +160,9 @@ mod tests {
         assert_eq!(key(&[("authorization", "Bearer k1"), ("cookie", "__Host-tenantd_session=s")]), "k1");
         let both = find(&headers(&[("authorization", "Bearer k1"), ("x-api-key", "k2")]), true);
         assert_eq!(both.unwrap_err().code, Code::AmbiguousCredentials);
+        let mut twice = headers(&[("x-api-key", "k1")]);
+        twice.append("x-api-key", "k2".parse().unwrap());
+        assert_eq!(find(&twice, true).unwrap_err().code, Code::AmbiguousCredentials);
         assert_eq!(find(&headers(&[("authorization", "Basic abc")]), true).unwrap_err().code, Code::InvalidCredentials);
     }
 

@@ -25,7 +25,7 @@ use super::{
     operations::{Operation, Operations, Route},
     pages::Pages,
     problem::{Code, FieldError, Problem},
-    rate::{RateLimits, Standing},
+    rate::{RateClass, RateLimits, Standing},
 };
 use crate::kernel::{
     access::Principal,
@@ -125,7 +125,10 @@ impl Edge {
         let mut told = Told { operation: None, principal: None, standing: None };
         let arrival = Arrival { request_id, client, secure: peer.secure, now, base_url: &base_url, settings: &settings };
         let outcome = AssertUnwindSafe(self.dispatch(request, arrival, &mut told)).catch_unwind().await;
-        let outcome = outcome.unwrap_or_else(|_| Err(Problem::internal("the request panicked").into()));
+        let outcome = outcome.unwrap_or_else(|cause| {
+            let text = crate::kernel::telemetry::panic_text(cause.as_ref());
+            Err(Problem::internal(format!("the request panicked: {text}")).into())
+        });
         let mut response = match outcome {
             Ok(response) => response,
             Err(error) if error.is_from_response() => error.into_response(),
@@ -149,6 +152,7 @@ impl Edge {
         let query = operation.query.check(&query_pairs(&request)).map_err(query_problem)?;
         let wait = query.get("wait_seconds").and_then(Value::as_u64).filter(|_| operation.waits).unwrap_or(0);
         let limit = Duration::from_secs(arrival.settings.limits.request_seconds + wait);
+        let changes = operation.method != Method::GET;
         let work = async {
             let (body, body_digest, _budget) = self.body(&mut request, &operation, principal.is_some(), arrival).await?;
             let context = RequestContext {
@@ -169,7 +173,13 @@ impl Edge {
             request.extensions_mut().insert(Arc::new(context));
             self.parts.api.call(request).await
         };
-        let late = || Problem::unavailable("The request took too long here.", 5);
+        let late = || {
+            if changes {
+                // What was handed to the store may still be written.
+                return Problem::plain(Code::OutcomeUnknown).retry_after(5);
+            }
+            Problem::unavailable("The request took too long here.", 5)
+        };
         tokio::time::timeout(limit, work).await.map_err(|_| late())?
     }
 
@@ -184,7 +194,14 @@ impl Edge {
         let principal = match operation.need {
             None => None,
             Some(_) if arrival.client == Client::Local => self.parts.local_operator.clone(),
-            Some(_) => Some(self.authenticate(request, operation, arrival)?),
+            Some(_) => match self.authenticate(request, operation, arrival) {
+                Ok(principal) => Some(principal),
+                Err(problem) => {
+                    // Without a credential that counts, the address does: guessing has its limit.
+                    told.standing = self.parts.rates.take(RateClass::Public, None, arrival.client)?;
+                    return Err(problem);
+                }
+            },
         };
         told.principal.clone_from(&principal);
         told.standing = self.parts.rates.take(operation.class, principal.as_deref(), arrival.client)?;
@@ -238,7 +255,7 @@ impl Edge {
 
     fn page(&self, request: &Request, arrival: Arrival<'_>, told: &mut Told) -> Result<Response, Problem> {
         if self.parts.pages.is_limited(request.uri().path()) {
-            told.standing = self.parts.rates.take(super::rate::RateClass::Public, None, arrival.client)?;
+            told.standing = self.parts.rates.take(RateClass::Public, None, arrival.client)?;
         }
         self.parts.pages.answer(request, arrival.client, arrival.base_url)
     }

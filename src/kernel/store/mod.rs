@@ -39,6 +39,8 @@ pub use snapshot::SnapshotReport;
 pub use table::{Index, Table};
 pub use transaction::{Read, ReadTx, WriteTx};
 
+use crate::kernel::telemetry::panic_text;
+
 use self::{catalog::TableName, engine::Engine, shared::Shared, writer::Queue};
 
 /// How the writer is set up.
@@ -93,7 +95,7 @@ impl Store {
         let tx = ReadTx::new(self.inner.engine.begin_read()?);
         // A damaged page makes redb panic; that must cost this request and not the process.
         catch_unwind(AssertUnwindSafe(|| work(&tx)))
-            .unwrap_or_else(|cause| Err(E::from(StoreError::Panicked(writer::panic_text(cause.as_ref())))))
+            .unwrap_or_else(|cause| Err(E::from(StoreError::Panicked(panic_text(cause.as_ref())))))
     }
 
     /// Runs `work` on one consistent snapshot, on a thread that may block.

@@ -12,6 +12,7 @@ use std::{
 use tokio::sync::{mpsc, oneshot};
 
 use super::{engine::Engine, error::StoreError, shared::Shared, transaction::WriteTx};
+use crate::kernel::telemetry::panic_text;
 
 /// One write that waits for its turn.
 pub(super) trait Job: Send {
@@ -60,14 +61,6 @@ where
         // The caller may have gone away; its write stands all the same.
         drop(self.answer.send(answer));
     }
-}
-
-pub(super) fn panic_text(cause: &(dyn std::any::Any + Send)) -> String {
-    cause
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| cause.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "no message".to_owned())
 }
 
 /// Where writes are handed in.

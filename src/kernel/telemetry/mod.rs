@@ -67,3 +67,12 @@ pub fn metrics() -> Option<&'static PrometheusHandle> {
         })
         .as_ref()
 }
+
+/// What a panic said.
+pub fn panic_text(cause: &(dyn std::any::Any + Send)) -> String {
+    cause
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| cause.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned())
+}

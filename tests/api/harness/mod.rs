@@ -85,7 +85,7 @@ impl TestApp {
     pub async fn stop(self) -> (tempfile::TempDir, Timestamp) {
         let report = self.running.app.store.check(app::checked_tables()).await.unwrap();
         assert!(report.is_clean(), "the store is not sound: {report:?}");
-        let status = self.anonymous().get("/status/").header("accept", "application/json").send().await;
+        let status = self.local().get("/status/").header("accept", "application/json").send().await;
         if status.status == 200 {
             assert_eq!(status.body["state"], "operational", "{}", status.body);
         }
