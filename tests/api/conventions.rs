@@ -110,6 +110,18 @@ async fn unknown_parameters_are_refused_on_every_operation_also_where_there_are_
 }
 
 #[tokio::test]
+async fn a_body_where_none_is_taken_is_refused() {
+    with_app(async |app| {
+        let acme = app.tenant("acme").await;
+        let path = format!("/api/platform/tenants/{}/suspend", acme.id);
+        let reply = app.local().post(&path).json(json!({"until": "tomorrow"})).send().await;
+        assert_eq!(reply.problem(400), "malformed_request");
+        acme.key(&["*"]).await.get(KEYS).send().await.ok(200);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn every_answer_names_its_request_and_guards_its_reader() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;

@@ -47,6 +47,11 @@ fn announced(headers: &HeaderMap) -> Option<u64> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
+/// Whether the client says that a body follows.
+pub fn is_announced(headers: &HeaderMap) -> bool {
+    announced(headers).is_some_and(|length| length > 0) || headers.contains_key(header::TRANSFER_ENCODING)
+}
+
 pub async fn read(
     headers: &HeaderMap,
     body: poem::Body,

@@ -234,7 +234,12 @@ impl Edge {
         has_credential: bool,
         arrival: Arrival<'_>,
     ) -> Result<(Option<Value>, Option<[u8; 32]>, Option<body::BufferedBody>), Problem> {
-        let Some(schema) = &operation.body else { return Ok((None, None, None)) };
+        let Some(schema) = &operation.body else {
+            if operation.method != Method::GET && body::is_announced(request.headers()) {
+                return Err(Problem::new(Code::MalformedRequest, "This operation takes no body; leave it out."));
+            }
+            return Ok((None, None, None));
+        };
         let limits = &arrival.settings.limits;
         let max_bytes = if has_credential { limits.body_bytes } else { limits.public_body_bytes };
         let content_type = header_text(request.headers(), "content-type").map(str::to_owned);
