@@ -6,16 +6,28 @@ use serde_json::{Map, Value, json};
 
 use super::{super::schema::resolve, NEED_PREFIX, QUERY_PARAMETER};
 
-/// Header parameters as handlers name their arguments, and as HTTP names them.
-const HEADER_NAMES: [(&str, &str); 3] =
-    [("if_match", "If-Match"), ("if_none_match", "If-None-Match"), ("idempotency_key", "Idempotency-Key")];
+/// Header parameters as handlers name their arguments, as HTTP names them, and what they are for.
+const HEADERS: [(&str, &str, &str); 3] = [
+    ("if_match", "If-Match", "The `ETag` that the record must still have; else nothing is changed."),
+    ("if_none_match", "If-None-Match", "An `ETag` that you have already; the record is sent only when it has another."),
+    ("idempotency_key", "Idempotency-Key", "A name for this request. Repeated within a day, it gets the first answer again."),
+];
+
+/// Members of a schema that hold values, not schemas.
+const VALUES: [&str; 5] = ["example", "examples", "default", "enum", "const"];
 
 /// Rewrites all schemas below `value`: null as a type, bounds as numbers, references without a wrapper, no noise.
 pub(super) fn schema_tree(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(schema_tree),
         Value::Object(object) => {
-            object.values_mut().for_each(schema_tree);
+            for (name, part) in object.iter_mut().filter(|(name, _)| !VALUES.contains(&name.as_str())) {
+                match part {
+                    // The members in here are names that somebody chose: a property can be called `type` or `example` too.
+                    Value::Object(properties) if name == "properties" => properties.values_mut().for_each(schema_tree),
+                    _ => schema_tree(part),
+                }
+            }
             object.retain(|name, value| !(name == "deprecated" && *value == Value::Bool(false)));
             unwrap_reference(object);
             allow_null(object);
@@ -71,7 +83,8 @@ fn exclusive_bound(object: &mut Map<String, Value>, bound: &str, exclusive: &str
 /// poem-openapi keeps bounds as floating point: `1.0` is published as `1`.
 fn whole_bounds(object: &mut Map<String, Value>) {
     for name in ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"] {
-        let whole = object.get(name).and_then(Value::as_f64).filter(|limit| limit.fract() == 0.0 && limit.abs() < 9e15);
+        let whole =
+            object.get(name).and_then(Value::as_f64).filter(|limit| limit.fract() == 0.0 && limit.abs() < 9_007_199_254_740_992.0);
         if let Some(limit) = whole {
             #[allow(clippy::cast_possible_truncation, reason = "whole and below 2^53, as checked above")]
             object.insert(name.to_owned(), json!(limit as i64));
@@ -123,10 +136,11 @@ fn parameters(operation: &mut Map<String, Value>, components: &Value) {
         }
         if let Some(parameter) = parameter.as_object_mut() {
             parameter.remove("explode");
-            if let Some((_, header)) = HEADER_NAMES.iter().find(|(argument, _)| place == "header" && name == *argument) {
-                parameter.insert("name".to_owned(), json!(header));
-            }
             lift_description(parameter);
+            if let Some((_, header, purpose)) = HEADERS.iter().find(|(argument, ..)| place == "header" && name == *argument) {
+                parameter.insert("name".to_owned(), json!(header));
+                parameter.entry("description").or_insert_with(|| json!(purpose));
+            }
         }
         published.push(parameter);
     }
@@ -222,5 +236,34 @@ pub(super) fn drop_unused(paths: &Value, components: &mut Value) {
     }
     if let Some(Value::Object(schemas)) = components.get_mut("schemas") {
         schemas.retain(|name, _| used.contains(name));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_property_may_have_the_name_of_a_keyword() {
+        let mut schema = json!({
+            "type": "object",
+            "properties": {
+                "type": {"type": "string", "nullable": true},
+                "example": {"type": "integer", "example": 5},
+                "deprecated": {"type": "boolean", "deprecated": false},
+            },
+            "example": {"type": "a", "example": 5, "nullable": true},
+        });
+        schema_tree(&mut schema);
+        let expected = json!({
+            "type": "object",
+            "properties": {
+                "type": {"type": ["string", "null"]},
+                "example": {"type": "integer", "examples": [5]},
+                "deprecated": {"type": "boolean"},
+            },
+            "examples": [{"type": "a", "example": 5, "nullable": true}],
+        });
+        assert_eq!(schema, expected);
     }
 }

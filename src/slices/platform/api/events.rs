@@ -32,7 +32,7 @@ pub(super) enum Area {
 #[derive(Debug, Object)]
 struct ReadEvents {
     /// Events after this sequence number: `next_after` of the call before, or 0 for the oldest kept.
-    #[oai(validator(minimum(value = "0")))]
+    #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
     after: Option<u64>,
     /// Kinds such as `api_key.created`, `api_key.*` or `*`. All when absent.
     #[oai(validator(min_items = 1, max_items = 64))]
@@ -160,6 +160,8 @@ impl EventsApi {
     }
 
     /// List the kinds of events
+    ///
+    /// Every kind that the feed can hold, with the JSON Schema of its `data` and an example.
     #[oai(path = "/catalog", method = "get", operation_id = "list_event_kinds")]
     async fn list_event_kinds(&self, _auth: Allowed<SignedIn>) -> Result<Answer<EventCatalog>, Problem> {
         let entry = |kind: &crate::kernel::events::EventKind| {
