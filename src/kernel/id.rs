@@ -12,6 +12,8 @@ use super::{clock::Timestamp, entropy::Entropy};
 /// Crockford's base 32 in lower case: no i, l, o, u.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 const ENCODED_LENGTH: usize = 26;
+/// An id without its prefix.
+const EXAMPLE: &str = "01k9z7w3v5e8g9m2n4p6r8t0x1";
 
 /// What an id names.
 pub trait Kind: Copy + Send + Sync + 'static {
@@ -42,6 +44,11 @@ impl<K: Kind> Id<K> {
 
     pub const fn as_bytes(&self) -> &[u8; 16] {
         &self.bytes
+    }
+
+    /// An id of this kind, for the published document and for messages.
+    pub fn example() -> String {
+        format!("{}_{EXAMPLE}", K::PREFIX)
     }
 
     /// The regular expression of this kind's ids, for the published document.
@@ -106,7 +113,7 @@ impl<K: Kind> fmt::Debug for Id<K> {
 
 /// Why a text is not an id of the wanted kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected {noun} id such as {prefix}_01k9z7w3v5e8g9m2n4p6r8t0x1")]
+#[error("expected {noun} id such as {prefix}_{}", EXAMPLE)]
 pub struct IdError {
     noun: &'static str,
     prefix: &'static str,

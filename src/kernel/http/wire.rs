@@ -65,7 +65,7 @@ macro_rules! text_type {
 text_type!(
     [K: Kind] Id<K>,
     format!("{}_id", K::PREFIX),
-    MetaSchema { pattern: Some(Self::pattern()), ..MetaSchema::new("string") },
+    MetaSchema { pattern: Some(Self::pattern()), example: Some(Self::example().into()), ..MetaSchema::new("string") },
     |text| text.parse().map_err(|error: crate::kernel::id::IdError| error.to_string())
 );
 

@@ -57,6 +57,8 @@ pub(super) fn of(schema: &Value, components: &Value, depth: usize) -> Value {
         "array" => json!([]),
         "integer" | "number" => schema.get("minimum").cloned().unwrap_or_else(|| json!(1)),
         "boolean" => json!(true),
+        // Only passwords are written and never read.
+        _ if schema.get("writeOnly") == Some(&json!(true)) => json!("correct horse battery staple"),
         _ => match schema.get("format").and_then(Value::as_str) {
             Some("date-time") => json!("2026-01-31T09:30:00.000Z"),
             Some("email") => json!("ada@example.com"),
