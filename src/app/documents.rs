@@ -23,7 +23,8 @@ const PUBLIC: About = About {
     description: "The control plane of a multi-tenant IT operations platform: API keys, events and tenants. \
         Authenticate with an API key (`Authorization: Bearer …` or `X-API-Key: …`) or a session cookie. \
         Errors are application/problem+json with a stable `code`. Lists are pages with a cursor. \
-        Records carry a version as their ETag. Every POST takes an Idempotency-Key.",
+        Records carry a version as their ETag. Every POST that changes a record takes an Idempotency-Key. \
+        The documentation is at /documentation/.",
 };
 const INTERNAL: About = About {
     title: "tenantd administration",

@@ -49,7 +49,7 @@ pub fn publish(draft: &str, about: About) -> Result<Value, String> {
             "version": about.version,
             "description": about.description,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
-            "contact": {"name": "The operator of this installation", "url": "/documentation/"},
+            "contact": {"name": "The operator of this installation"},
         },
         "servers": [{"url": "/", "description": "This installation"}],
         "tags": tags,

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::problem::Code;
+use super::super::{problem::Code, schema::resolve};
 
 /// A problem response of the document: its name, its status, and the code of its example.
 struct Shared {
@@ -29,9 +29,9 @@ const SHARED: [Shared; 14] = [
     Shared { name: "Unavailable", status: 503, code: Code::Unavailable },
 ];
 
-pub(super) fn complete(path: &str, operation: &mut Map<String, Value>, _components: &Value) {
+pub(super) fn complete(path: &str, operation: &mut Map<String, Value>, components: &Value) {
     let has_body = operation.contains_key("requestBody");
-    let secured = operation.contains_key("x-need");
+    let authenticates = operation.contains_key("x-need") || takes_password(operation, components);
     let parameters: Vec<(String, String)> = operation
         .get("parameters")
         .and_then(Value::as_array)
@@ -45,7 +45,7 @@ pub(super) fn complete(path: &str, operation: &mut Map<String, Value>, _componen
     let header = |wanted: &str| parameters.iter().any(|(place, name)| place == "header" && name == wanted);
     let names_record = path.contains('{') || parameters.iter().any(|(_, name)| name == "id");
     let applies = |status: u16| match status {
-        401 | 403 => secured,
+        401 | 403 => authenticates,
         404 => names_record,
         408 | 413 | 415 => has_body,
         409 => header("Idempotency-Key") || (names_record && has_body),
@@ -64,6 +64,13 @@ pub(super) fn complete(path: &str, operation: &mut Map<String, Value>, _componen
             response.insert("description".to_owned(), json!(default_description(status)));
         }
     }
+}
+
+/// Whether the body holds a secret: then it is a credential itself, and can be refused as one.
+fn takes_password(operation: &Map<String, Value>, components: &Value) -> bool {
+    let body = operation.get("requestBody").and_then(|body| body.get("content")?.get("application/json")?.get("schema"));
+    let properties = body.and_then(|schema| resolve(schema, components).get("properties")?.as_object());
+    properties.into_iter().flatten().any(|(_, schema)| schema.get("writeOnly") == Some(&json!(true)))
 }
 
 fn default_description(status: &str) -> &'static str {
