@@ -1,10 +1,14 @@
 //! Reads JSON strictly: what `serde_json` would let pass and a caller would not notice, is an error here. A repeated member is
 //! refused (the last one would win silently), and so is nesting beyond the limit, which must stay below `serde_json`'s own of 128.
+//! JSON has one kind of number: `1.0` is read as the whole number 1, as JSON Schema counts it.
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
+
+/// 2^53: below it every whole number is exact as floating point.
+const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// Reads all of `bytes` as one JSON value. The error is for the caller.
 pub fn parse(bytes: &[u8], max_depth: usize) -> Result<Value, String> {
@@ -58,6 +62,10 @@ impl<'de> Visitor<'de> for Strict {
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        if value.fract() == 0.0 && value.abs() < MAX_EXACT {
+            #[allow(clippy::cast_possible_truncation, reason = "whole and below 2^53, as checked above")]
+            return Ok(Value::Number((value as i64).into()));
+        }
         Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("the number is out of range"))
     }
 
@@ -99,6 +107,11 @@ mod tests {
             assert_eq!(parse(text.as_bytes(), 8), serde_json::from_str(text).map_err(|error| error.to_string()), "{text}");
         }
         assert_eq!(parse(b" {\"a\" : 1} ", 8), Ok(json!({"a": 1})));
+    }
+
+    #[test]
+    fn a_whole_number_is_whole_however_it_is_written() {
+        assert_eq!(parse(b"[1.0, -2e3, -0.0, 0.5, 1e300]", 8), Ok(json!([1, -2000, 0, 0.5, 1e300])));
     }
 
     #[test]
