@@ -28,8 +28,12 @@ fn parse_tags(text: &str) -> Option<Tags> {
     text.split(',').map(version).collect::<Option<Vec<u64>>>().map(Tags::Versions)
 }
 
-fn tag_schema() -> MetaSchema {
-    MetaSchema { example: Some("\"v7\"".into()), ..MetaSchema::new("string") }
+/// What [`parse_tags`] reads.
+const TAGS_PATTERN: &str = r#"^(\*|(W/)?"v[0-9]{1,19}"( *, *(W/)?"v[0-9]{1,19}")*)$"#;
+
+fn tag_schema(pattern: Option<&str>) -> MetaSchema {
+    let (pattern, min_length) = (pattern.map(str::to_owned), pattern.map(|_| 1));
+    MetaSchema { example: Some("\"v7\"".into()), pattern, min_length, ..MetaSchema::new("string") }
 }
 
 /// `If-Match`: the change is made only when the record still has this version.
@@ -74,7 +78,7 @@ fn read_if_match(request: &Request) -> poem::Result<IfMatch> {
     }
 }
 
-header_parameter!(IfMatch, tag_schema(), read_if_match);
+header_parameter!(IfMatch, tag_schema(Some(TAGS_PATTERN)), read_if_match);
 
 /// `If-None-Match`: the record is sent only when it no longer has this version. A tag of another form matches nothing.
 #[derive(Clone, Debug)]
@@ -90,7 +94,7 @@ impl IfNoneMatch {
     }
 }
 
-header_parameter!(IfNoneMatch, tag_schema(), |request| {
+header_parameter!(IfNoneMatch, tag_schema(None), |request| {
     Ok(Self(header(request.headers(), "if-none-match").and_then(parse_tags)))
 });
 
