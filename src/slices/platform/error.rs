@@ -10,6 +10,8 @@ pub enum TenantError {
     SlugTaken(String),
     #[error("{0}")]
     BadSlug(&'static str),
+    #[error("no slug can be made from the name")]
+    SlugNeeded,
     #[error("the platform's own tenant cannot be suspended")]
     PlatformTenant,
     #[error("an event could not be written: {0}")]

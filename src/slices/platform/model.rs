@@ -41,7 +41,10 @@ pub struct NewTenant {
 
 impl NewTenant {
     pub fn slug(&self) -> Result<String, TenantError> {
-        let slug = self.slug.clone().unwrap_or_else(|| slug_of(&self.name));
+        let slug = match &self.slug {
+            Some(slug) => slug.clone(),
+            None => Some(slug_of(&self.name)).filter(|slug| !slug.is_empty()).ok_or(TenantError::SlugNeeded)?,
+        };
         let allowed = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
         if slug.is_empty() || slug.len() > MAX_SLUG || !slug.chars().all(allowed) || slug.starts_with('-') || slug.ends_with('-') {
             return Err(TenantError::BadSlug("a slug has 1 to 63 lower-case letters, digits and inner hyphens"));

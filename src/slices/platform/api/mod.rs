@@ -17,6 +17,10 @@ impl From<TenantError> for Problem {
             TenantError::NotFound => Self::plain(Code::NotFound),
             TenantError::SlugTaken(slug) => Self::new(Code::AlreadyExists, format!("The slug {slug} is taken; choose another.")),
             TenantError::BadSlug(message) => Self::invalid(vec![FieldError::pointer("/slug", "wrong_form", message)]),
+            TenantError::SlugNeeded => {
+                let message = "the name has no letter from a to z and no digit to make a slug from: give a slug";
+                Self::invalid(vec![FieldError::pointer("/slug", "required", message)])
+            }
             TenantError::PlatformTenant => Self::new(Code::InvalidTransition, "The platform's own tenant cannot be suspended."),
             TenantError::Event(error) => Self::internal(error),
             TenantError::Store(error) => error.into(),

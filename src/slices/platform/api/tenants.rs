@@ -128,7 +128,8 @@ struct CreateTenant {
     /// The customer's name.
     #[oai(validator(min_length = 1, max_length = 100))]
     name: String,
-    /// Lower-case letters, digits and inner hyphens. Made from the name when absent.
+    /// Lower-case letters, digits and inner hyphens, but not `platform`. Made from the name when absent; a name without a letter
+    /// from a to z and without a digit needs one.
     #[oai(validator(min_length = 1, max_length = 63, pattern = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"))]
     slug: Option<String>,
     /// `standard` when absent.
@@ -186,6 +187,8 @@ impl TenantsApi {
     }
 
     /// Create a tenant
+    ///
+    /// The tenant is active at once. It has no users and no keys yet.
     #[oai(path = "/", method = "post", operation_id = "create_tenant")]
     async fn create_tenant(
         &self,
@@ -215,6 +218,8 @@ impl TenantsApi {
     }
 
     /// Read a tenant
+    ///
+    /// With its activity, and without any of its content.
     #[oai(path = "/:id", method = "get", operation_id = "read_tenant")]
     async fn read_tenant(
         &self,
@@ -246,6 +251,8 @@ impl TenantsApi {
     }
 
     /// Resume a suspended tenant
+    ///
+    /// The tenant works again as before. Nothing happens to a tenant that is active.
     #[oai(path = "/:id/resume", method = "post", operation_id = "resume_tenant")]
     async fn resume_tenant(
         &self,
