@@ -51,6 +51,8 @@ pub(in super::super) struct AdminKeysApi {
 #[OpenApi(prefix_path = "/internal/admin/tenants", tag = "Area::Administration")]
 impl AdminKeysApi {
     /// Create an API key in a tenant
+    ///
+    /// The answer holds the plaintext in `key`, this once.
     #[oai(path = "/:id/api-keys", method = "post", operation_id = "create_tenant_api_key")]
     async fn create_tenant_api_key(
         &self,
@@ -76,6 +78,8 @@ impl AdminKeysApi {
     }
 
     /// List the API keys of a tenant
+    ///
+    /// The oldest first, at most 10,000, without their plaintexts.
     #[oai(path = "/:id/api-keys", method = "get", operation_id = "list_tenant_api_keys")]
     async fn list_tenant_api_keys(&self, auth: Allowed<LocalOperator>, id: Path<TenantId>) -> Result<Answer<ApiKeyList>, Problem> {
         self.store.read(|tx| self.tenants.get(tx, id.0).map(drop))?;
@@ -98,6 +102,8 @@ impl AdminKeysApi {
     }
 
     /// Revoke an API key of a tenant
+    ///
+    /// The next request with it is refused. Revoking it again is no error.
     #[oai(path = "/:id/api-keys/:key_id", method = "delete", operation_id = "delete_tenant_api_key")]
     async fn delete_tenant_api_key(
         &self,

@@ -47,6 +47,8 @@ pub(in super::super) struct KeyApi {
 #[OpenApi(prefix_path = "/api/admin/api-keys", tag = "Area::ApiKeys")]
 impl KeyApi {
     /// Read an API key
+    ///
+    /// Shows the key without its plaintext. A revoked key can be read until it is removed for good.
     #[oai(path = "/:id", method = "get", operation_id = "read_api_key")]
     async fn read_api_key(
         &self,
@@ -63,6 +65,8 @@ impl KeyApi {
     }
 
     /// Change an API key by its path
+    ///
+    /// The same as the change with `?id=`. What the body does not name stays as it is.
     #[oai(path = "/:id", method = "put", operation_id = "update_api_key_by_id")]
     async fn update_api_key_by_id(
         &self,
@@ -76,6 +80,8 @@ impl KeyApi {
     }
 
     /// Revoke an API key by its path
+    ///
+    /// The same as revoking with `?id=`. The record stays readable, with `revoked` as its status.
     #[oai(path = "/:id", method = "delete", operation_id = "delete_api_key_by_id")]
     async fn delete_api_key_by_id(
         &self,

@@ -68,6 +68,8 @@ pub(in super::super) struct AdminUsersApi {
 #[OpenApi(prefix_path = "/internal/admin", tag = "Area::Administration")]
 impl AdminUsersApi {
     /// Create a user in a tenant
+    ///
+    /// An operator belongs to the platform tenant, and everyone else to another. The e-mail address is unique on the installation.
     #[oai(path = "/tenants/:id/users", method = "post", operation_id = "create_tenant_user")]
     async fn create_tenant_user(
         &self,
@@ -93,6 +95,8 @@ impl AdminUsersApi {
     }
 
     /// List the users of a tenant
+    ///
+    /// At most 10,000, without their passwords.
     #[oai(path = "/tenants/:id/users", method = "get", operation_id = "list_tenant_users")]
     async fn list_tenant_users(&self, _auth: Allowed<LocalOperator>, id: Path<TenantId>) -> Result<Answer<UserList>, Problem> {
         self.store.read(|tx| self.tenants.get(tx, id.0).map(drop))?;

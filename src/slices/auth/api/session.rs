@@ -117,6 +117,8 @@ impl AuthApi {
     }
 
     /// Tell who I am
+    ///
+    /// The user or the key of the credential, its tenant, and every scope that it has.
     #[oai(path = "/session", method = "get", operation_id = "read_session")]
     async fn read_session(&self, auth: Allowed<SignedIn>) -> Result<Answer<SessionInfo>, Problem> {
         Ok(Answer::new(&session_info(&auth.principal)))

@@ -55,6 +55,8 @@ pub(in super::super) struct MaintenanceApi {
 #[OpenApi(prefix_path = "/internal/admin", tag = "Area::Administration")]
 impl MaintenanceApi {
     /// Write a consistent snapshot of the live store
+    ///
+    /// The server goes on working meanwhile. The snapshot can be checked and restored with the tenantd command.
     #[oai(path = "/backup", method = "post", operation_id = "create_backup")]
     async fn create_backup(&self, _auth: Allowed<LocalOperator>, body: Body<CreateBackup>) -> Result<Answer<Backup>, Problem> {
         let path = std::path::PathBuf::from(&body.0.path);
@@ -72,6 +74,8 @@ impl MaintenanceApi {
     }
 
     /// Check every record and every index of the live store
+    ///
+    /// Reads everything and changes nothing. What is wrong is listed in `problems`.
     #[oai(path = "/check", method = "post", operation_id = "check_store")]
     async fn check_store(&self, _auth: Allowed<LocalOperator>) -> Result<Answer<StoreCheck>, Problem> {
         let report = self.store.check(self.checked.clone()).await?;
