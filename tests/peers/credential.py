@@ -20,6 +20,7 @@ def main(who, server, directory):
         answer = post(server["url"] + "/api/admin/api-keys", {"name": "Peers", "scopes": ["*"]}, headers)
         key = json.load(answer)
         print(f"PEERS_API_KEY={key['key']}\nPEERS_KEY_ID={key['id']}")
+        print(f"PEERS_EMAIL={server['email']}\nPEERS_PASSWORD={server['password']}")
     else:
         password = (directory / "initial-operator-password").read_text().strip()
         login = {"email": "operator@localhost.localdomain", "password": password}
