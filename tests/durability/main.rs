@@ -1,11 +1,18 @@
 //! Durability, from outside of the store: what was acknowledged is there after the worst a machine can do.
 //!
 //! `crash` runs the store on `disk`, a simulated disk that loses power between any two operations, and compares what is
-//! left with `ledger`, a workload whose stored state tells its own history.
+//! left with `ledger`, a workload whose stored state tells its own history. `kill` ends the real binary at any moment, and compares
+//! what it has afterwards with `books`, in which `clients` noted what they were told.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "all of this is test code")]
 
+mod books;
+mod clients;
 mod crash;
 mod disk;
+mod kill;
 mod ledger;
+#[path = "../process/mod.rs"]
+#[allow(dead_code, reason = "each test program uses a part of it")]
+mod process;
 mod session;

@@ -1,0 +1,281 @@
+//! What clients were told about their API keys, and the comparison with what a server has of them.
+//!
+//! **Invariant:** a key is in doubt from the moment a request about it is sent until its answer has come whole.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use futures_util::{StreamExt, stream};
+use reqwest::{Client, Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::process::Server;
+
+pub const KEYS: &str = "/api/admin/api-keys";
+const PARALLEL: usize = 16;
+
+/// A whole answer.
+pub struct Answer {
+    pub status: StatusCode,
+    pub replayed: bool,
+    pub body: Value,
+}
+
+impl Answer {
+    pub fn code(&self) -> &str {
+        self.body["code"].as_str().unwrap_or_default()
+    }
+}
+
+/// Speaks to a server with one credential.
+#[derive(Clone)]
+pub struct Caller {
+    pub client: Client,
+    pub url: Arc<str>,
+    pub credential: Arc<str>,
+}
+
+impl Caller {
+    pub fn new(client: &Client, server: &Server) -> Self {
+        Self { client: client.clone(), url: server.url.as_str().into(), credential: server.api_key.as_str().into() }
+    }
+
+    /// Sends a request. An error says that no whole answer came.
+    pub async fn send(&self, method: Method, path: &str, idempotency: &str, body: Option<&Value>) -> reqwest::Result<Answer> {
+        let mut request = self.client.request(method, format!("{}{path}", self.url)).bearer_auth(&self.credential);
+        if !idempotency.is_empty() {
+            request = request.header("idempotency-key", idempotency);
+        }
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let response = request.send().await?;
+        let (status, replayed) = (response.status(), response.headers().contains_key("idempotency-replayed"));
+        let bytes = response.bytes().await?;
+        Ok(Answer { status, replayed, body: serde_json::from_slice(&bytes).unwrap_or_default() })
+    }
+
+    pub async fn get(&self, path: &str) -> Value {
+        let answer = self.send(Method::GET, path, "", None).await.unwrap();
+        assert_eq!(answer.status, StatusCode::OK, "{path}: {}", answer.body);
+        answer.body
+    }
+
+    async fn keys(&self) -> BTreeMap<String, Vec<Value>> {
+        let mut by_name: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+        let mut cursor = String::new();
+        loop {
+            let page = self.get(&format!("{KEYS}?limit=200{cursor}")).await;
+            for key in page["data"].as_array().unwrap() {
+                by_name.entry(key["name"].as_str().unwrap().to_owned()).or_default().push(key.clone());
+            }
+            match page["page"]["next_cursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => return by_name,
+            }
+        }
+    }
+}
+
+/// What is asked for a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    Create,
+    Rotate,
+    Revoke,
+}
+
+/// A key as far as its client knows.
+#[derive(Clone, Debug)]
+pub struct Key {
+    pub name: String,
+    /// What was done to it, as the feed tells it. Its length is the key's version.
+    pub history: Vec<&'static str>,
+    id: String,
+    plaintext: String,
+    /// The plaintext before the last rotation.
+    former: Option<String>,
+    /// A request whose answer has not come.
+    pub doubt: Option<Act>,
+    /// Looked at closely in the next comparison.
+    touched: bool,
+}
+
+impl Key {
+    pub fn new(name: String) -> Self {
+        let (history, id, plaintext) = (Vec::new(), String::new(), String::new());
+        Self { name, history, id, plaintext, former: None, doubt: None, touched: true }
+    }
+
+    pub fn is_live(&self) -> bool {
+        !self.history.is_empty() && !self.is_revoked()
+    }
+
+    fn is_revoked(&self) -> bool {
+        self.history.last() == Some(&"api_key.revoked")
+    }
+
+    /// Asks for the act, or again for the one that is in doubt, and notes what came of it. Whether the answer was a repeated one.
+    pub async fn ask(&mut self, caller: &Caller, act: Act) -> reqwest::Result<Answer> {
+        (self.doubt, self.touched) = (Some(act), true);
+        let idempotency = format!("{}-{}", self.name, self.history.len());
+        let path = format!("{KEYS}/{}", self.id);
+        let answer = match act {
+            Act::Create => {
+                let body = json!({"name": self.name, "scopes": ["*"], "expires_days": 30});
+                caller.send(Method::POST, KEYS, &idempotency, Some(&body)).await?
+            }
+            Act::Rotate => {
+                caller.send(Method::POST, &format!("{path}/rotate"), &idempotency, Some(&json!({"overlap_seconds": 0}))).await?
+            }
+            Act::Revoke => caller.send(Method::DELETE, &path, "", None).await?,
+        };
+        if answer.status.is_success() {
+            self.acknowledged(act, &answer.body);
+        }
+        Ok(answer)
+    }
+
+    fn acknowledged(&mut self, act: Act, body: &Value) {
+        let text = |name: &str| body[name].as_str().unwrap().to_owned();
+        self.doubt = None;
+        self.history.push(match act {
+            Act::Create => "api_key.created",
+            Act::Rotate => "api_key.rotated",
+            Act::Revoke => "api_key.revoked",
+        });
+        match act {
+            Act::Create => (self.id, self.plaintext) = (text("id"), text("key")),
+            Act::Rotate => self.former = Some(std::mem::replace(&mut self.plaintext, text("key"))),
+            Act::Revoke => {}
+        }
+        assert!(self.is_shown_by(body), "{self:?} was answered with {body}");
+    }
+
+    fn is_shown_by(&self, shown: &Value) -> bool {
+        let status = if self.is_revoked() { "revoked" } else { "active" };
+        shown["id"] == self.id && shown["name"] == self.name && shown["version"] == self.history.len() && shown["status"] == status
+    }
+
+    /// Asks again for what is in doubt. What `found` is there must be what the answer tells.
+    async fn settle(&mut self, caller: &Caller, found: &[Value]) {
+        let Some(act) = self.doubt else { return };
+        let before = self.history.len();
+        let took_effect = match found {
+            [] => false,
+            [one] => one["version"] == before + 1,
+            several => panic!("{} is there {} times", self.name, several.len()),
+        };
+        assert!(act == Act::Create || !found.is_empty(), "the acknowledged key {} is lost", self.name);
+        assert!(took_effect || found.is_empty() || found[0]["version"] == before, "{self:?} is there as {}", found[0]);
+        let answer = self.ask(caller, act).await.unwrap();
+        assert!(answer.status.is_success(), "{act:?} of {}, asked again: {}", self.name, answer.body);
+        // A revocation has no idempotency key: it is the same however often it is asked for.
+        assert!(answer.replayed == took_effect || act == Act::Revoke, "{act:?} of {} took effect: {took_effect}", self.name);
+        assert!(!took_effect || found[0]["id"] == self.id, "{} has become another key", self.name);
+    }
+
+    async fn prove_plaintext(&self, caller: &Caller) {
+        let session = async |plaintext: &str| {
+            let caller = Caller { credential: plaintext.into(), ..caller.clone() };
+            caller.send(Method::GET, "/api/auth/session", "", None).await.unwrap()
+        };
+        let answer = session(&self.plaintext).await;
+        if self.is_revoked() {
+            assert_eq!((answer.status, answer.code()), (StatusCode::UNAUTHORIZED, "key_revoked"), "{}", self.name);
+        } else {
+            assert_eq!((answer.status, &answer.body["id"]), (StatusCode::OK, &json!(self.id)), "{}: {}", self.name, answer.body);
+        }
+        if let Some(former) = &self.former {
+            assert_eq!(session(former).await.status, StatusCode::UNAUTHORIZED, "a secret that {} gave up works", self.name);
+        }
+    }
+}
+
+/// An event, as far as it is compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Event {
+    seq: u64,
+    kind: String,
+    resource: String,
+    version: u64,
+}
+
+/// Everything that clients were told over the lives of a server.
+#[derive(Default)]
+pub struct Books {
+    pub keys: Vec<Key>,
+    feed: Vec<Event>,
+    /// Answers that came back as they were given first.
+    pub replayed: u64,
+    pub in_doubt: u64,
+}
+
+impl Books {
+    /// Compares the books with a server: settles what is in doubt first, and then everything must be as it was acknowledged.
+    pub async fn prove(&mut self, caller: &Caller) {
+        let found = caller.keys().await;
+        for key in self.keys.iter_mut().filter(|key| key.doubt.is_some()) {
+            self.in_doubt += 1;
+            key.settle(caller, found.get(&key.name).map_or(&[], Vec::as_slice)).await;
+            self.replayed += u64::from(found.get(&key.name).is_some_and(|found| found[0]["version"] == key.history.len()));
+        }
+        let found = caller.keys().await;
+        for key in &self.keys {
+            let shown = found.get(&key.name).map_or(&[][..], Vec::as_slice);
+            assert!(matches!(shown, [one] if key.is_shown_by(one)), "{key:?} is there as {shown:?}");
+        }
+        assert_eq!(found.len(), self.keys.len() + 1, "there are keys that nobody asked for beside the demonstration's own");
+        stream::iter(self.keys.iter().filter(|key| key.touched))
+            .for_each_concurrent(PARALLEL, |key| key.prove_plaintext(caller))
+            .await;
+        self.keys.iter_mut().for_each(|key| key.touched = false);
+        self.prove_feed(caller, &found).await;
+    }
+
+    /// All of it once more, with every key and the feed from its beginning.
+    pub async fn prove_all(&mut self, caller: &Caller) {
+        self.keys.iter_mut().for_each(|key| key.touched = true);
+        self.prove(caller).await;
+        let again = read_feed(caller, 0).await;
+        assert!(again == self.feed, "the feed tells its beginning differently now");
+    }
+
+    async fn prove_feed(&mut self, caller: &Caller, found: &BTreeMap<String, Vec<Value>>) {
+        self.feed.extend(read_feed(caller, self.feed.last().map_or(0, |event| event.seq)).await);
+        for pair in self.feed.windows(2) {
+            assert_eq!(pair[0].seq + 1, pair[1].seq, "the feed has a gap between {:?} and {:?}", pair[0], pair[1]);
+        }
+        let mut told: HashMap<&str, Vec<(&str, u64)>> = HashMap::new();
+        for event in self.feed.iter().filter(|event| event.kind.starts_with("api_key.")) {
+            told.entry(&event.resource).or_default().push((&event.kind, event.version));
+        }
+        for key in &self.keys {
+            let expected: Vec<(&str, u64)> = key.history.iter().copied().zip(1..).collect();
+            assert_eq!(told.remove(key.id.as_str()).unwrap_or_default(), expected, "the feed about {}", key.name);
+        }
+        let others: Vec<&str> = told.into_keys().collect();
+        let known = |id: &str| found.values().flatten().any(|key| key["id"] == id);
+        assert!(others.len() == 1 && known(others[0]), "events about keys that do not exist: {others:?}");
+    }
+}
+
+async fn read_feed(caller: &Caller, mut after: u64) -> Vec<Event> {
+    let mut events = Vec::new();
+    loop {
+        let page = caller.get(&format!("/api/events?limit=200&after={after}")).await;
+        assert_eq!(page["truncated"], false, "events are missing after {after}");
+        events.extend(page["data"].as_array().unwrap().iter().map(|event| Event {
+            seq: event["seq"].as_u64().unwrap(),
+            kind: event["type"].as_str().unwrap().to_owned(),
+            resource: event["resource"]["id"].as_str().unwrap().to_owned(),
+            version: event["resource"]["version"].as_u64().unwrap(),
+        }));
+        after = page["next_after"].as_u64().unwrap();
+        if page["more"] == false {
+            return events;
+        }
+    }
+}
