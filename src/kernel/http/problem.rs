@@ -250,9 +250,9 @@ impl From<StoreError> for Problem {
         match error {
             StoreError::OutcomeUnknown(cause) => Self::plain(Code::OutcomeUnknown).retry_after(5).because(cause),
             StoreError::Unavailable(cause) => Self::unavailable("The store takes no changes at the moment.", 5).because(cause),
-            StoreError::Damaged { .. } | StoreError::Engine(_) | StoreError::Panicked(_) | StoreError::Installation(_) => {
-                Self::internal(error)
-            }
+            // A disk that fails is met by readers too, and before the writer has told that the store has failed.
+            StoreError::Engine(cause) => Self::unavailable("The store does not answer at the moment.", 5).because(cause),
+            StoreError::Damaged { .. } | StoreError::Panicked(_) | StoreError::Installation(_) => Self::internal(error),
         }
     }
 }
