@@ -152,35 +152,27 @@ impl Edge {
         let query = operation.query.check(&query_pairs(&request)).map_err(query_problem)?;
         let wait = query.get("wait_seconds").and_then(Value::as_u64).filter(|_| operation.waits).unwrap_or(0);
         let limit = Duration::from_secs(arrival.settings.limits.request_seconds + wait);
-        let changes = operation.method != Method::GET;
-        let work = async {
-            let (body, body_digest, _budget) = self.body(&mut request, &operation, principal.is_some(), arrival).await?;
-            let context = RequestContext {
-                request_id: arrival.request_id,
-                operation,
-                principal,
-                client: arrival.client,
-                secure: arrival.secure,
-                now: arrival.now,
-                method,
-                target: request.uri().path_and_query().map_or_else(|| path.clone(), ToString::to_string),
-                query,
-                base_url: arrival.base_url.to_owned(),
-                idempotency: self.parts.idempotency.clone(),
-                body: Mutex::new(body),
-                body_digest,
-            };
-            request.extensions_mut().insert(Arc::new(context));
-            self.parts.api.call(request).await
+        let end = tokio::time::Instant::now() + limit;
+        // A body that is late is the client's fault, and has a limit of its own that says so.
+        let (body, body_digest, _budget) = self.body(&mut request, &operation, principal.is_some(), arrival).await?;
+        let changes = method != Method::GET;
+        let context = RequestContext {
+            request_id: arrival.request_id,
+            operation,
+            principal,
+            client: arrival.client,
+            secure: arrival.secure,
+            now: arrival.now,
+            method,
+            target: request.uri().path_and_query().map_or_else(|| path.clone(), ToString::to_string),
+            query,
+            base_url: arrival.base_url.to_owned(),
+            idempotency: self.parts.idempotency.clone(),
+            body: Mutex::new(body),
+            body_digest,
         };
-        let late = || {
-            if changes {
-                // What was handed to the store may still be written.
-                return Problem::plain(Code::OutcomeUnknown).retry_after(5);
-            }
-            Problem::unavailable("The request took too long here.", 5)
-        };
-        tokio::time::timeout(limit, work).await.map_err(|_| late())?
+        request.extensions_mut().insert(Arc::new(context));
+        tokio::time::timeout_at(end, self.parts.api.call(request)).await.map_err(|_| late(changes))?
     }
 
     /// Who asks, whether they may, and whether not too often.
@@ -343,6 +335,14 @@ fn other_method(methods: &[&Method]) -> Problem {
         allowed.push("HEAD");
     }
     Problem::plain(Code::MethodNotAllowed).header(header::ALLOW, &allowed.join(", "))
+}
+
+/// A handler that takes too long is given up, but a change that it has handed to the store may still be made.
+fn late(changes: bool) -> Problem {
+    if changes {
+        return Problem::plain(Code::OutcomeUnknown).retry_after(5);
+    }
+    Problem::unavailable("The request took too long here.", 5)
 }
 
 /// Whatever a handler or the framework failed with, as a problem.
