@@ -1,8 +1,9 @@
-//! How many connections there may be, in all and from one address. When all places are taken, the connection that has been idle
-//! for longest makes room: a flood of silent connections cannot lock out a client that has something to say.
+//! How many connections there may be, in all and from one address. When all places are taken, an idle connection makes room: the
+//! longer it has been idle and the more its address holds, the sooner. A flood of silent connections cannot lock out a client that
+//! has something to say.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     net::IpAddr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -91,8 +92,16 @@ pub(super) struct Gate {
 #[derive(Debug, Default)]
 struct Places {
     next: u64,
-    connections: HashMap<u64, Arc<Activity>>,
+    connections: BTreeMap<u64, Connection>,
     by_address: HashMap<[u8; 16], usize>,
+    /// Where the search for a connection that makes room goes on.
+    searched: u64,
+}
+
+#[derive(Debug)]
+struct Connection {
+    address: Option<[u8; 16]>,
+    activity: Arc<Activity>,
 }
 
 /// A connection's place; free again when this is dropped.
@@ -137,7 +146,7 @@ impl Gate {
             if held >= self.most_per_address {
                 return None;
             }
-            if places.connections.len() >= self.most && !evict_idlest(&mut places) {
+            if places.connections.len() >= self.most && !places.make_room() {
                 return None;
             }
             places.by_address.insert(address, held + 1);
@@ -145,22 +154,32 @@ impl Gate {
         let number = places.next;
         places.next += 1;
         let activity = Arc::new(Activity::new());
-        places.connections.insert(number, activity.clone());
+        places.connections.insert(number, Connection { address, activity: activity.clone() });
         metrics::gauge!("tenantd_connections_open").set(places.connections.len() as f64);
         Some(Pass { gate: self.clone(), number, address, activity })
     }
 }
 
-/// Looks at a bounded number of connections and sends the idlest away. Its place counts as free at once.
-fn evict_idlest(places: &mut Places) -> bool {
-    const EXAMINED: usize = 128;
-    let idle = places.connections.iter().take(EXAMINED).filter_map(|(number, activity)| Some((activity.idle_millis()?, *number)));
-    let Some((_, number)) = idle.max() else { return false };
-    if let Some(activity) = places.connections.remove(&number) {
-        activity.evicted.notify_one();
-        metrics::counter!("tenantd_connections_evicted_total").increment(1);
+impl Places {
+    /// Looks at a bounded number of connections, each time at others, and sends one away. Its place counts as free at once.
+    fn make_room(&mut self) -> bool {
+        const EXAMINED: usize = 128;
+        let (from, connections) = (self.searched, &self.connections);
+        let examined = || connections.range(from..).chain(connections.range(..from)).take(EXAMINED);
+        self.searched = examined().last().map_or(0, |(number, _)| number + 1);
+        let held = |connection: &Connection| connection.address.and_then(|address| self.by_address.get(&address)).copied();
+        let claim = |connection: &Connection| {
+            // An address with many connections bears the flood that it may be the cause of.
+            Some((connection.activity.idle_millis()? + 1).saturating_mul(held(connection)? as u64))
+        };
+        let idle = examined().filter_map(|(number, connection)| Some((claim(connection)?, *number)));
+        let Some((_, number)) = idle.max() else { return false };
+        if let Some(connection) = self.connections.remove(&number) {
+            connection.activity.evicted.notify_one();
+            metrics::counter!("tenantd_connections_evicted_total").increment(1);
+        }
+        true
     }
-    true
 }
 
 impl Drop for Pass {
@@ -197,6 +216,22 @@ mod tests {
         assert!(gate.enter(Some(address(2))).is_some());
         drop(held);
         assert!(gate.enter(Some(address(1))).is_some());
+    }
+
+    #[tokio::test]
+    async fn a_flood_from_a_few_addresses_makes_room_for_itself() {
+        let gate = Arc::new(Gate::new(1000, 100));
+        let mut held: Vec<_> = (0..4).map(|last| gate.enter(Some(address(last))).unwrap()).collect();
+        let quiet: Vec<_> = held.iter().map(|pass| pass.activity.clone()).collect();
+        for last in (100..120).cycle().take(5000) {
+            held.extend(gate.enter(Some(address(last))));
+        }
+        let places = gate.places();
+        assert_eq!(places.connections.len(), 1000);
+        for activity in quiet {
+            let kept = places.connections.values().any(|connection| Arc::ptr_eq(&connection.activity, &activity));
+            assert!(kept, "a connection from another address was sent away");
+        }
     }
 
     #[tokio::test]
