@@ -1,25 +1,21 @@
 //! One connection from its first byte to its last: HTTP/1.1 or HTTP/2 by hyper, and a watch over what hyper does not limit. A
 //! connection that is slow with a request's head, or idle for too long, or told to go, is ended in order and then cut off.
 
-use std::{
-    convert::Infallible,
-    io,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{convert::Infallible, pin::Pin, sync::Arc, time::Duration};
 
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderValue, StatusCode, Version, header};
 use http_body_util::Full;
-use hyper::{body::Incoming, service::service_fn};
+use hyper::{
+    body::{Body, Incoming},
+    service::service_fn,
+};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::conn::auto,
 };
 use poem::web::{LocalAddr, RemoteAddr};
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncWrite},
     net::TcpListener,
     sync::watch,
 };
@@ -27,6 +23,7 @@ use tokio::{
 use super::{
     Phase,
     gate::{Activity, Gate, Pass},
+    watched::Watched,
 };
 use crate::kernel::{
     config::Limits,
@@ -35,6 +32,8 @@ use crate::kernel::{
 
 /// How long a connection that was told to go may take to write what it has.
 const LAST_WORDS: Duration = Duration::from_secs(5);
+/// The same for one that takes a place from others and is owed nothing: its time is the attacker's gain.
+const FAREWELL: Duration = Duration::from_millis(10);
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ConnectionSettings {
@@ -82,45 +81,6 @@ impl ConnectionSettings {
     }
 }
 
-/// The connection's bytes, with an eye on when they come.
-struct Watched<S> {
-    stream: S,
-    activity: Arc<Activity>,
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        if buffer.filled().len() > before {
-            self.activity.bytes_read();
-        }
-        polled
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-
-    fn poll_write_vectored(mut self: Pin<&mut Self>, cx: &mut Context<'_>, parts: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, parts)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-}
-
 pub(super) async fn serve<S>(
     stream: S,
     edge: Arc<Edge>,
@@ -136,15 +96,17 @@ pub(super) async fn serve<S>(
     let service = service_fn(|request: hyper::Request<Incoming>| {
         let (edge, scheme, in_flight) = (edge.clone(), scheme.clone(), activity.request_started());
         async move {
+            let has_body = request.version() < Version::HTTP_2 && !request.body().is_end_stream();
             let request = poem::Request::from((request, LocalAddr::default(), RemoteAddr::default(), scheme));
-            let response = edge.answer(request, peer).await;
-            drop(in_flight);
+            // hyper keeps room for this future as long as the connection lives; most of that time there is no request.
+            let response = Box::pin(edge.answer(request, peer)).await;
+            in_flight.ended(has_body && !response.status().is_success());
             Ok::<_, Infallible>(http::Response::from(response))
         }
     });
     let builder = settings.builder();
-    let watched = Watched { stream, activity: activity.clone() };
-    let connection = builder.serve_connection(TokioIo::new(watched), service);
+    let watched = Watched::new(stream, activity.clone());
+    let connection = std::pin::pin!(builder.serve_connection(TokioIo::new(watched), service));
     watch(connection, &activity, settings, phase).await;
     drop(pass);
 }
@@ -169,28 +131,35 @@ where
     }
 }
 
-async fn watch<C: Ending>(connection: C, activity: &Activity, settings: ConnectionSettings, mut phase: watch::Receiver<Phase>) {
-    let mut connection = std::pin::pin!(connection);
+async fn watch<C: Ending>(
+    mut connection: Pin<&mut C>,
+    activity: &Activity,
+    settings: ConnectionSettings,
+    mut phase: watch::Receiver<Phase>,
+) {
     let interval = (settings.header.min(settings.idle) / 2).max(Duration::from_millis(500));
-    loop {
+    let patience = loop {
         tokio::select! {
             _ = connection.as_mut() => return,
-            () = activity.evicted.notified() => break,
-            _ = phase.wait_for(|phase| *phase >= Phase::Draining) => break,
+            () = activity.evicted.notified() => break FAREWELL,
+            _ = phase.wait_for(|phase| *phase >= Phase::Draining) => break LAST_WORDS,
             () = tokio::time::sleep(interval) => {
                 let over = |millis: Option<u64>, limit: Duration| millis.is_some_and(|millis| u128::from(millis) > limit.as_millis());
-                if over(activity.head_millis(), settings.header) || over(activity.idle_millis(), settings.idle) {
-                    break;
+                if over(activity.head_millis(), settings.header) {
+                    break FAREWELL;
+                }
+                if over(activity.idle_millis(), settings.idle) {
+                    break LAST_WORDS;
                 }
             }
         }
-    }
+    };
     connection.as_mut().end();
     loop {
         tokio::select! {
             _ = connection.as_mut() => return,
             _ = phase.wait_for(|phase| *phase == Phase::Closing) => return,
-            () = tokio::time::sleep(LAST_WORDS) => {
+            () = tokio::time::sleep(patience) => {
                 // A request under way keeps the connection until the whole server gives up on it.
                 if activity.idle_millis().is_some() {
                     return;
@@ -226,9 +195,10 @@ pub(super) async fn accept_redirect(
                 let response = redirect(&request, https_port);
                 async move { Ok::<_, Infallible>(response) }
             });
-            let watched = Watched { stream, activity: pass.activity.clone() };
+            let watched = Watched::new(stream, pass.activity.clone());
             let builder = settings.builder();
-            watch(builder.serve_connection(TokioIo::new(watched), service), &activity, settings, phase).await;
+            let connection = std::pin::pin!(builder.serve_connection(TokioIo::new(watched), service));
+            watch(connection, &activity, settings, phase).await;
         });
     }
 }

@@ -7,7 +7,7 @@ use std::{
     net::IpAddr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
 };
 
@@ -25,6 +25,8 @@ pub(super) struct Activity {
     idle_since: AtomicU64,
     /// Milliseconds after `opened`, plus one, at which the first byte of a request came that is not complete yet. Zero: none.
     head_since: AtomicU64,
+    /// Whether the last request may have a body that nobody has read.
+    body_left: AtomicBool,
     /// Told to go.
     pub(super) evicted: Notify,
 }
@@ -37,6 +39,7 @@ impl Activity {
             idle_since: AtomicU64::new(0),
             // A connection that says nothing at all is as late as one that says it slowly.
             head_since: AtomicU64::new(1),
+            body_left: AtomicBool::new(false),
             evicted: Notify::new(),
         }
     }
@@ -57,6 +60,10 @@ impl Activity {
         InFlight(self.clone())
     }
 
+    pub(super) fn has_body_left(&self) -> bool {
+        self.body_left.load(Ordering::Relaxed)
+    }
+
     /// How long it has been without a request, unless one is under way.
     pub(super) fn idle_millis(&self) -> Option<u64> {
         let busy = self.in_flight.load(Ordering::Relaxed) > 0;
@@ -73,6 +80,13 @@ impl Activity {
 
 /// A request under way.
 pub(super) struct InFlight(Arc<Activity>);
+
+impl InFlight {
+    /// The answer is there, and a part of the request's body may not have been read.
+    pub(super) fn ended(self, body_left: bool) {
+        self.0.body_left.store(body_left, Ordering::Relaxed);
+    }
+}
 
 impl Drop for InFlight {
     fn drop(&mut self) {

@@ -3,6 +3,7 @@
 
 mod connection;
 mod gate;
+mod watched;
 
 use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
@@ -133,16 +134,16 @@ async fn accept_tcp(
         let peer = Peer { client: Client::Address(remote.ip().to_canonical()), secure: tls.is_some() };
         let settings = ConnectionSettings::new(&edge.settings().limits);
         let (edge, tls, phase) = (edge.clone(), tls.clone(), phase.clone());
-        tokio::spawn(async move {
-            match tls {
-                None => connection::serve(stream, edge, peer, settings, pass, phase).await,
-                Some(tls) => match tokio::time::timeout(settings.handshake, tls.accept(stream)).await {
+        match tls {
+            None => drop(tokio::spawn(connection::serve(stream, edge, peer, settings, pass, phase))),
+            Some(tls) => drop(tokio::spawn(async move {
+                match tokio::time::timeout(settings.handshake, tls.accept(stream)).await {
                     Ok(Ok(stream)) => connection::serve(stream, edge, peer, settings, pass, phase).await,
                     Ok(Err(error)) => tracing::debug!(%error, %remote, "the TLS handshake failed"),
                     Err(_) => tracing::debug!(%remote, "the TLS handshake took too long"),
-                },
-            }
-        });
+                }
+            })),
+        }
     }
 }
 
