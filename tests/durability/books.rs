@@ -99,6 +99,8 @@ pub struct Key {
     former: Option<String>,
     /// A request whose answer has not come.
     pub doubt: Option<Act>,
+    /// Whether the server said of that request that it has not been carried out.
+    refused: bool,
     /// Looked at closely in the next comparison.
     touched: bool,
 }
@@ -106,7 +108,7 @@ pub struct Key {
 impl Key {
     pub fn new(name: String) -> Self {
         let (history, id, plaintext) = (Vec::new(), String::new(), String::new());
-        Self { name, history, id, plaintext, former: None, doubt: None, touched: true }
+        Self { name, history, id, plaintext, former: None, doubt: None, refused: false, touched: true }
     }
 
     pub fn is_live(&self) -> bool {
@@ -117,9 +119,9 @@ impl Key {
         self.history.last() == Some(&"api_key.revoked")
     }
 
-    /// Asks for the act, or again for the one that is in doubt, and notes what came of it. Whether the answer was a repeated one.
+    /// Asks for the act, or again for the one that is in doubt, and notes what came of it.
     pub async fn ask(&mut self, caller: &Caller, act: Act) -> reqwest::Result<Answer> {
-        (self.doubt, self.touched) = (Some(act), true);
+        (self.doubt, self.refused, self.touched) = (Some(act), false, true);
         let idempotency = format!("{}-{}", self.name, self.history.len());
         let path = format!("{KEYS}/{}", self.id);
         let answer = match act {
@@ -135,6 +137,7 @@ impl Key {
         if answer.status.is_success() {
             self.acknowledged(act, &answer.body);
         }
+        self.refused = answer.code() == "unavailable";
         Ok(answer)
     }
 
@@ -170,6 +173,7 @@ impl Key {
         };
         assert!(act == Act::Create || !found.is_empty(), "the acknowledged key {} is lost", self.name);
         assert!(took_effect || found.is_empty() || found[0]["version"] == before, "{self:?} is there as {}", found[0]);
+        assert!(!took_effect || !self.refused, "{act:?} of {} was carried out although it was refused", self.name);
         let answer = self.ask(caller, act).await.unwrap();
         assert!(answer.status.is_success(), "{act:?} of {}, asked again: {}", self.name, answer.body);
         // A revocation has no idempotency key: it is the same however often it is asked for.

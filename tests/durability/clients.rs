@@ -21,8 +21,8 @@ pub enum Step {
 pub struct Left {
     /// Its keys; the last request about one of them is in doubt.
     pub keys: Vec<Key>,
-    /// The key of that request, and the code of the problem that it was answered with, if it was answered.
-    pub refused: Option<(String, String)>,
+    /// The code of the problem that it was answered with, if it was answered.
+    pub code: Option<String>,
 }
 
 pub fn http_client() -> Client {
@@ -57,10 +57,10 @@ async fn work_alone(caller: &Caller, name: String, mut random: Entropy, step: &d
         match keys[place].ask(caller, act).await {
             Ok(answer) if answer.status.is_success() => step(Step::Acknowledgement),
             Ok(answer) => {
-                let refused = Some((keys[place].name.clone(), answer.code().to_owned()));
-                return Left { keys, refused };
+                let code = Some(answer.code().to_owned());
+                return Left { keys, code };
             }
-            Err(_) => return Left { keys, refused: None },
+            Err(_) => return Left { keys, code: None },
         }
     }
 }
