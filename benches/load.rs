@@ -1,0 +1,182 @@
+//! The load generator: raw HTTP/1.1 over kept-alive connections, one request at a time on each.
+//!
+//! Not a general client: it knows only answers with a `Content-Length`. It runs on one thread and does as little as it can,
+//! because it shares the machine with the server that it measures. **Invariant:** an answer other than the expected one ends the
+//! bench with an error; nothing is counted that did not succeed.
+
+use std::{
+    net::SocketAddr,
+    sync::atomic::{AtomicU64, Ordering},
+    time::{Duration, Instant},
+};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+use crate::process::cpu_time;
+
+/// What stands in a request where each one needs a text of its own.
+pub const UNIQUE: &str = "################";
+
+static NEXT_UNIQUE: AtomicU64 = AtomicU64::new(0);
+
+/// The bytes of a request, written once and sent again and again.
+#[derive(Clone)]
+pub struct Request {
+    bytes: Vec<u8>,
+    /// Where [`UNIQUE`] stands.
+    unique: Vec<usize>,
+    status: u16,
+}
+
+impl Request {
+    pub fn get(path: &str, credential: Option<&str>) -> Self {
+        let authorization = credential.map(|key| format!("Authorization: Bearer {key}\r\n")).unwrap_or_default();
+        Self::new(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{authorization}Accept: application/json\r\n\r\n"), 200)
+    }
+
+    /// A creation that carries an idempotency key of its own.
+    pub fn create(path: &str, credential: &str, body: &str) -> Self {
+        let head = format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {credential}\r\n");
+        let kind = format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len());
+        Self::new(format!("{head}{kind}Idempotency-Key: bench-{UNIQUE}\r\n\r\n{body}"), 201)
+    }
+
+    fn new(text: String, status: u16) -> Self {
+        let unique = text.match_indices(UNIQUE).map(|(place, _)| place).collect();
+        Self { bytes: text.into_bytes(), unique, status }
+    }
+
+    fn next(&mut self) -> &[u8] {
+        if !self.unique.is_empty() {
+            let number = format!("{:0width$x}", NEXT_UNIQUE.fetch_add(1, Ordering::Relaxed), width = UNIQUE.len());
+            for place in &self.unique {
+                self.bytes[*place..*place + UNIQUE.len()].copy_from_slice(number.as_bytes());
+            }
+        }
+        &self.bytes
+    }
+}
+
+/// How long a measurement takes.
+#[derive(Clone, Copy)]
+pub struct Span {
+    pub warm_up: Duration,
+    pub measure: Duration,
+}
+
+#[derive(Clone, Copy)]
+pub struct Measured {
+    pub per_second: f64,
+    pub p50: Duration,
+    pub p99: Duration,
+    /// Processor time of the server for one request.
+    pub cpu: Duration,
+}
+
+impl Measured {
+    /// From the durations of all that was done one after the other, or at a time, within `span`.
+    pub fn new(mut latencies: Vec<Duration>, span: Duration, cpu: Duration) -> Self {
+        assert!(!latencies.is_empty(), "nothing was done in {span:?}");
+        latencies.sort_unstable();
+        let quantile = |per_cent: usize| latencies[(latencies.len() - 1) * per_cent / 100];
+        let count = u32::try_from(latencies.len()).unwrap();
+        Self { per_second: f64::from(count) / span.as_secs_f64(), p50: quantile(50), p99: quantile(99), cpu: cpu / count }
+    }
+}
+
+/// Sends the request over `clients` connections for as long as `span` says.
+pub fn run(address: SocketAddr, process_id: u32, clients: usize, request: &Request, span: Span) -> Measured {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let begin = Instant::now() + span.warm_up;
+        let end = begin + span.measure;
+        let tasks: Vec<_> = (0..clients).map(|_| tokio::spawn(client(address, request.clone(), begin, end))).collect();
+        tokio::time::sleep_until(begin.into()).await;
+        let cpu_before = cpu_time(process_id);
+        tokio::time::sleep_until(end.into()).await;
+        let cpu = cpu_time(process_id).saturating_sub(cpu_before);
+        let mut latencies = Vec::new();
+        for task in tasks {
+            latencies.extend(task.await.unwrap());
+        }
+        Measured::new(latencies, span.measure, cpu)
+    })
+}
+
+/// One request on a connection of its own: the body of its answer.
+pub fn once(address: SocketAddr, request: &Request) -> Vec<u8> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut connection = Connection::open(address).await;
+        let body = connection.exchange(&mut request.clone()).await;
+        connection.buffer[body].to_vec()
+    })
+}
+
+/// The latencies of the answers that came between `begin` and `end`.
+async fn client(address: SocketAddr, mut request: Request, begin: Instant, end: Instant) -> Vec<Duration> {
+    let mut connection = Connection::open(address).await;
+    let mut latencies = Vec::with_capacity(1 << 14);
+    loop {
+        let started = Instant::now();
+        connection.exchange(&mut request).await;
+        let answered = Instant::now();
+        if answered >= end {
+            return latencies;
+        }
+        if answered >= begin {
+            latencies.push(answered - started);
+        }
+    }
+}
+
+struct Connection {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    async fn open(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).await.expect("the server takes connections");
+        stream.set_nodelay(true).unwrap();
+        Self { stream, buffer: vec![0; 64 << 10] }
+    }
+
+    /// Sends the request and reads its answer: where in the buffer the body is.
+    async fn exchange(&mut self, request: &mut Request) -> std::ops::Range<usize> {
+        let expected = request.status;
+        self.stream.write_all(request.next()).await.unwrap();
+        let mut filled = 0;
+        let mut whole = None;
+        loop {
+            let read = self.stream.read(&mut self.buffer[filled..]).await.unwrap();
+            assert!(read > 0, "the server closed the connection");
+            filled += read;
+            if whole.is_none() {
+                whole = parse_head(&self.buffer[..filled]);
+            }
+            if let Some((status, body)) = &whole
+                && filled >= body.end
+            {
+                let text = || String::from_utf8_lossy(&self.buffer[..filled]);
+                assert!(*status == expected, "expected {expected}: {}", text());
+                return body.clone();
+            }
+        }
+    }
+}
+
+/// The status, and where the body is; `None` while the head is incomplete.
+fn parse_head(bytes: &[u8]) -> Option<(u16, std::ops::Range<usize>)> {
+    const LENGTH: &[u8] = b"content-length:";
+    let number = |digits: &[u8]| -> usize { std::str::from_utf8(digits).unwrap().trim().parse().unwrap() };
+    let head_end = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
+    let status = number(&bytes[9..12]);
+    let is_length = |line: &&[u8]| line.len() > LENGTH.len() && line[..LENGTH.len()].eq_ignore_ascii_case(LENGTH);
+    let length = bytes[..head_end].split(|byte| *byte == b'\n').find(is_length).map_or(0, |line| number(&line[LENGTH.len()..]));
+    let body = head_end + 4;
+    Some((u16::try_from(status).unwrap(), body..body + length))
+}

@@ -1,0 +1,108 @@
+//! Child processes: the real server, the bare ones, and what the system knows of them.
+//!
+//! Each announces itself by one line of JSON on its standard output. **Invariant:** none outlives its handle.
+
+use std::{
+    io::{BufRead, BufReader},
+    net::SocketAddr,
+    path::Path,
+    process::{Child, ChildStdout, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+pub struct Server {
+    child: Child,
+    /// Held open, so that the server can go on to write to it.
+    _output: BufReader<ChildStdout>,
+    pub announcement: Value,
+    pub address: SocketAddr,
+    /// From the start of the process to its announcement.
+    pub ready_after: Duration,
+}
+
+impl Server {
+    /// The release binary on a data directory, with the limits that would stand in the way of a load out of it.
+    pub fn start_tenantd(directory: &Path) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tenantd"));
+        command
+            .args(["demo", "--listen", "127.0.0.1:0", "--json", "--data-dir"])
+            .arg(directory)
+            .env("TENANTD_RATE_LIMITS__ENABLED", "false")
+            .env("TENANTD_API_KEYS__MAX_LIVE", "100000000");
+        Self::start(command)
+    }
+
+    /// This program in another of its roles.
+    pub fn start_role(role: &str, argument: &str) -> Self {
+        Self::start(role_command(role, &[argument]))
+    }
+
+    fn start(mut command: Command) -> Self {
+        let started = Instant::now();
+        let mut child = command.stdout(Stdio::piped()).stdin(Stdio::null()).spawn().expect("the server starts");
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        let ready_after = started.elapsed();
+        let announcement: Value =
+            serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error} in the announcement {line:?}"));
+        let url = announcement["url"].as_str().expect("the announcement has a url");
+        let address = url.trim_start_matches("http://").parse().unwrap();
+        Self { child, _output: output, announcement, address, ready_after }
+    }
+
+    pub fn process_id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn text(&self, field: &str) -> String {
+        self.announcement[field].as_str().unwrap_or_else(|| panic!("the announcement has no {field}")).to_owned()
+    }
+
+    /// Asks the server to end and waits until it has: its store is closed in order.
+    pub fn stop(mut self) {
+        let process = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "the server ended with {status}");
+    }
+
+    /// Resident memory in MiB.
+    pub fn resident_mebibytes(&self) -> f64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("the system tells resident memory");
+        let kibibytes: f64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+        kibibytes / 1024.0
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // After `stop` there is nothing left to end, and that is no error.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+fn role_command(role: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.arg(role).args(arguments);
+    command
+}
+
+/// Runs this program in another of its roles to its end: the line of JSON that it printed.
+pub fn run_role(role: &str, arguments: &[&str]) -> Value {
+    let output = role_command(role, arguments).stderr(Stdio::inherit()).output().unwrap();
+    assert!(output.status.success(), "{role} ended with {}", output.status);
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The processor time that all threads of a process have used.
+pub fn cpu_time(process_id: u32) -> Duration {
+    let threads = std::fs::read_dir(format!("/proc/{process_id}/task")).unwrap();
+    // A thread may end between the listing and the reading; the others still count.
+    let statistics = threads.flatten().filter_map(|thread| std::fs::read_to_string(thread.path().join("schedstat")).ok());
+    statistics.filter_map(|text| text.split(' ').next()?.parse().ok()).map(Duration::from_nanos).sum()
+}
