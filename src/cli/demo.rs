@@ -112,13 +112,20 @@ async fn credentials(app: &App, directory: &Path) -> Result<Credentials, Failure
     let (tenants, users, keys) = (app.platform.tenants.clone(), app.auth.users.clone(), app.keys.clone());
     let made = app.store.write(move |tx| {
         let mut act = intent.begin();
-        let new =
-            NewTenant { name: "Demo".to_owned(), slug: Some(SLUG.to_owned()), kind: TenantKind::Evaluation, expires_days: None };
-        let tenant = tenants.create(tx, &mut act, &new)?;
-        let user = NewUser { tenant_id: tenant.id, email: EMAIL.to_owned(), name: "Demo Admin".to_owned(), role: Role::Admin };
-        users.create(tx, &mut act, &user, &hash, false)?;
+        // A start that was cut off before it could tell the credentials left a tenant behind: it gets new ones.
+        let tenant = if let Some(tenant) = tenants.find(tx, SLUG)? {
+            users.reset_password(tx, &mut act, EMAIL, &hash)?;
+            tenant
+        } else {
+            let slug = Some(SLUG.to_owned());
+            let new = NewTenant { name: "Demo".to_owned(), slug, kind: TenantKind::Evaluation, expires_days: None };
+            let tenant = tenants.create(tx, &mut act, &new)?;
+            let user = NewUser { tenant_id: tenant.id, email: EMAIL.to_owned(), name: "Demo Admin".to_owned(), role: Role::Admin };
+            users.create(tx, &mut act, &user, &hash, false)?;
+            tenant
+        };
         let new = NewApiKey {
-            name: "Demo key".to_owned(),
+            name: format!("Demo key {}", act.now),
             description: Some("Made by tenantd demo.".to_owned()),
             scopes: vec!["*".to_owned()],
             allowed_ips: Vec::new(),

@@ -106,6 +106,12 @@ fn a_demo_is_opened_again_as_it_was() {
     let second = Server::start(directory.path());
     assert_eq!((&second.told["api_key"], &second.told["password"]), (&told["api_key"], &told["password"]));
     assert_eq!(second.json(&["tenant", "show", "kept"])["name"], "Kept");
+    assert_eq!(second.stop(), Some(0));
+    // As after a start that was cut off before it could tell the credentials.
+    std::fs::remove_file(directory.path().join("demo.json")).unwrap();
+    let third = Server::start(directory.path());
+    assert_eq!(third.told["tenant_id"], told["tenant_id"]);
+    assert_ne!(third.told["api_key"], told["api_key"]);
 }
 
 #[test]
