@@ -32,7 +32,7 @@ use crate::{
         },
         secrets::{InstallationKey, KeySource, Passwords, Sealer, Secret},
         store::{Checked, DataDirectory, RepairProgress, Store, WriterSettings},
-        tasks::{Scrub, Tasks},
+        tasks::{MetricsUpkeep, Scrub, Tasks},
         telemetry,
     },
     slices::{
@@ -156,6 +156,7 @@ impl App {
         tasks.spawn(IdempotencyPurge { store: store.clone(), clock: clock.clone() });
         tasks.spawn(Retention::new(store.clone(), clock.clone(), self.config.events.retention_days, Platform::CONSUMERS.to_vec()));
         tasks.spawn(RateLimitSweep(self.rates.clone()));
+        tasks.spawn(MetricsUpkeep);
         if self.config.storage.scrub_days > 0 {
             tasks.spawn(Scrub::new(store.clone(), clock.clone(), self.config.storage.scrub_days, checked_tables()));
         }

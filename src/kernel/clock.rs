@@ -13,8 +13,7 @@ use std::{
     time::Duration,
 };
 
-use jiff::fmt::temporal::DateTimePrinter;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::Error as _};
 use tokio::sync::Notify;
 
 /// A point in time in milliseconds since 1970. On the wire RFC 3339 in UTC with milliseconds; in a record eight bytes.
@@ -73,17 +72,45 @@ impl Sub<Duration> for Timestamp {
     }
 }
 
+/// The form on the wire. A list has dozens of them, so they are written in place and not by way of an allocated text.
+struct WireText([u8; 24]);
+
+impl WireText {
+    fn new(at: Timestamp) -> Option<Self> {
+        let at = jiff::tz::Offset::UTC.to_datetime(jiff::Timestamp::from_millisecond(at.0).ok()?);
+        let [year, millis] = [at.year(), at.millisecond()].map(i16::unsigned_abs);
+        let [month, day, hour, minute, second] =
+            [at.month(), at.day(), at.hour(), at.minute(), at.second()].map(|part| u16::from(part.unsigned_abs()));
+        let mut text = *b"0000-00-00T00:00:00.000Z";
+        let digits =
+            [(year, 0..4), (month, 5..7), (day, 8..10), (hour, 11..13), (minute, 14..16), (second, 17..19), (millis, 20..23)];
+        for (mut value, place) in digits {
+            for slot in text.get_mut(place)?.iter_mut().rev() {
+                *slot += u8::try_from(value % 10).ok()?;
+                value /= 10;
+            }
+        }
+        Some(Self(text))
+    }
+
+    fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
-        let at = jiff::Timestamp::from_millisecond(self.0).map_err(|_| fmt::Error)?;
-        f.write_str(&PRINTER.timestamp_to_string(&at))
+        f.write_str(WireText::new(*self).ok_or(fmt::Error)?.as_str())
     }
 }
 
 impl Serialize for Timestamp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if serializer.is_human_readable() { serializer.collect_str(self) } else { serializer.serialize_i64(self.0) }
+        if !serializer.is_human_readable() {
+            return serializer.serialize_i64(self.0);
+        }
+        let text = WireText::new(*self).ok_or_else(|| S::Error::custom("the time is out of range"))?;
+        serializer.serialize_str(text.as_str())
     }
 }
 

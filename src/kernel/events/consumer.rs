@@ -24,6 +24,12 @@ pub trait Consumer: Send + Sync + 'static {
     /// Names the durable cursor: never changed once released.
     fn name(&self) -> &'static str;
 
+    /// How long it lets events gather before it looks. A consumer in no hurry saves a commit after every single write, which the
+    /// next write would have to wait for.
+    fn gathers(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// Applies the events, in order, within the transaction that moves the cursor. May run more than once before it commits.
     fn handle(&self, tx: &mut WriteTx, events: &[Event]) -> Result<(), StoreError>;
 }
@@ -84,6 +90,10 @@ impl<C: Consumer> Task for ConsumerTask<C> {
 
     async fn wake(&self) {
         self.store.changed(catalog::EVENT_HEAD, self.seen.load(Ordering::SeqCst)).await;
+        let gathers = self.consumer.gathers();
+        if !gathers.is_zero() {
+            tokio::time::sleep(gathers).await;
+        }
     }
 
     async fn activate(&self) -> Result<Done, TaskError> {

@@ -6,7 +6,11 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use http::{HeaderMap, Method};
+use http::{
+    HeaderMap, HeaderValue, Method, Uri,
+    header::{self, AsHeaderName},
+    uri::{Authority, PathAndQuery},
+};
 use poem::Request;
 use serde_json::Value;
 
@@ -45,6 +49,34 @@ impl std::fmt::Display for Client {
     }
 }
 
+/// Where clients reach this server. Written out on demand: most requests never need it.
+#[derive(Clone, Debug)]
+pub struct BaseUrl {
+    public_url: Option<Arc<str>>,
+    secure: bool,
+    host: Option<HeaderValue>,
+    authority: Option<Authority>,
+}
+
+impl BaseUrl {
+    /// `public_url` comes before what the request says.
+    pub fn new(request: &Request, secure: bool, public_url: Option<Arc<str>>) -> Self {
+        let host = request.headers().get(header::HOST).cloned();
+        Self { public_url, secure, host, authority: request.uri().authority().cloned() }
+    }
+}
+
+impl std::fmt::Display for BaseUrl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(url) = &self.public_url {
+            return f.write_str(url);
+        }
+        let host = self.host.as_ref().and_then(|host| host.to_str().ok());
+        let host = host.or_else(|| self.authority.as_ref().map(Authority::as_str));
+        write!(f, "{}://{}", if self.secure { "https" } else { "http" }, host.unwrap_or("localhost"))
+    }
+}
+
 #[derive(Debug)]
 pub struct RequestContext {
     pub request_id: RequestId,
@@ -55,10 +87,9 @@ pub struct RequestContext {
     pub secure: bool,
     pub now: Timestamp,
     pub method: Method,
-    /// The path and query as the client sent them.
-    pub target: String,
+    pub uri: Uri,
     pub query: Value,
-    pub base_url: String,
+    pub base_url: BaseUrl,
     pub idempotency: Arc<Idempotency>,
     /// The checked body; the handler's extractor takes it.
     pub(super) body: Mutex<Option<Value>>,
@@ -72,7 +103,12 @@ impl RequestContext {
     }
 
     pub fn path(&self) -> &str {
-        self.target.split('?').next().unwrap_or_default()
+        self.uri.path()
+    }
+
+    /// The path and query as the client sent them.
+    pub fn target(&self) -> &str {
+        self.uri.path_and_query().map_or_else(|| self.uri.path(), PathAndQuery::as_str)
     }
 
     pub(super) fn take_body(&self) -> Option<Value> {
@@ -86,7 +122,7 @@ impl RequestContext {
 
     /// Tells this request from others with the same idempotency key.
     pub(super) fn fingerprint(&self) -> [u8; 32] {
-        let mut input = self.target.clone().into_bytes();
+        let mut input = self.target().as_bytes().to_vec();
         input.push(0);
         input.extend_from_slice(&self.body_digest.unwrap_or_default());
         digest(&input)
@@ -94,6 +130,6 @@ impl RequestContext {
 }
 
 /// The value of a header that is text.
-pub fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+pub fn header(headers: &HeaderMap, name: impl AsHeaderName) -> Option<&str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }

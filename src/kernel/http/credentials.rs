@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName, header::AUTHORIZATION};
 
 use super::{
     context::{Client, header},
@@ -13,6 +13,7 @@ use crate::kernel::{access::Principal, clock::Timestamp, secrets::Secret, store:
 /// The session cookie's name on a TLS listener: `__Host-` makes browsers insist on `Secure`, `Path=/` and no domain.
 pub const SECURE_COOKIE: &str = "__Host-tenantd_session";
 pub const PLAIN_COOKIE: &str = "tenantd_session";
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 pub fn cookie_name(secure: bool) -> &'static str {
     if secure { SECURE_COOKIE } else { PLAIN_COOKIE }
@@ -74,25 +75,25 @@ pub fn missing() -> Problem {
 /// Finds the request's credential. A key in a header is meant; a cookie is only ambient, so the key wins.
 pub fn find(headers: &HeaderMap, secure: bool) -> Result<Option<Credential>, Problem> {
     let unreadable = || Problem::from(AuthError::Invalid("The credential is not readable text."));
-    for name in ["authorization", "x-api-key"] {
+    for name in [AUTHORIZATION, API_KEY] {
         let mut values = headers.get_all(name).iter();
         let first = values.next();
         if values.any(|value| Some(value) != first) {
             return Err(Problem::plain(Code::AmbiguousCredentials));
         }
     }
-    let text = |name: &str| match headers.get(name) {
+    let text = |name: HeaderName| match headers.get(name) {
         Some(value) => value.to_str().map(|text| Some(text.trim())).map_err(|_| unreadable()),
         None => Ok(None),
     };
-    let bearer = match text("authorization")? {
+    let bearer = match text(AUTHORIZATION)? {
         Some(value) => match value.split_once(' ') {
             Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => Some(token.trim()),
             _ => return Err(AuthError::Invalid("Use `Authorization: Bearer <API key>`.").into()),
         },
         None => None,
     };
-    let key = match (bearer, text("x-api-key")?) {
+    let key = match (bearer, text(API_KEY)?) {
         (Some(bearer), Some(key)) if bearer != key => return Err(Problem::plain(Code::AmbiguousCredentials)),
         (bearer, key) => bearer.or(key),
     };
@@ -123,6 +124,9 @@ pub fn check_same_origin(headers: &HeaderMap, base_url: &str) -> Result<(), Prob
 /// The address that counts as the client's: the connection's, or what a trusted proxy says.
 pub fn client_address(peer: Client, headers: &HeaderMap, trusted: &[ipnet::IpNet]) -> Client {
     let Client::Address(mut address) = peer else { return peer };
+    if trusted.is_empty() {
+        return peer;
+    }
     let forwarded: Vec<IpAddr> = headers
         .get_all("x-forwarded-for")
         .iter()

@@ -12,17 +12,17 @@ use std::{
 
 use arc_swap::ArcSwap;
 use futures_util::FutureExt;
-use http::{HeaderValue, Method, StatusCode, header};
+use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use poem::{Endpoint, Request, Response, endpoint::BoxEndpoint};
 use serde_json::Value;
 
 use super::{
     body::{self, BodyBudget},
-    context::{Client, RequestContext, header as header_text},
+    context::{BaseUrl, Client, RequestContext, header as header_text},
     credentials::{self, Authenticator, Credential},
     idempotency::Idempotency,
     json,
-    operations::{Operation, Operations, Route},
+    operations::{Measures, Operation, Operations, Route},
     pages::Pages,
     problem::{Code, FieldError, Problem},
     rate::{RateClass, RateLimits, Standing},
@@ -40,7 +40,7 @@ use crate::kernel::{
 #[derive(Clone, Debug)]
 pub struct EdgeSettings {
     pub limits: Limits,
-    pub public_url: Option<String>,
+    pub public_url: Option<Arc<str>>,
     pub trusted_proxies: Vec<ipnet::IpNet>,
     pub access_log: AccessLog,
 }
@@ -49,7 +49,7 @@ impl EdgeSettings {
     pub fn new(config: &Config) -> Self {
         Self {
             limits: config.limits.clone(),
-            public_url: config.listen.public_url.as_ref().map(|url| url.trim_end_matches('/').to_owned()),
+            public_url: config.listen.public_url.as_ref().map(|url| url.trim_end_matches('/').into()),
             trusted_proxies: config.listen.trusted_proxies.clone(),
             access_log: config.telemetry.access_log,
         }
@@ -82,6 +82,8 @@ pub struct Edge {
     parts: EdgeParts,
     settings: ArcSwap<EdgeSettings>,
     budget: BodyBudget,
+    /// Of requests that are no operation's.
+    measures: Measures,
 }
 
 impl std::fmt::Debug for Edge {
@@ -101,7 +103,7 @@ impl Edge {
     pub fn new(parts: EdgeParts) -> Self {
         let settings = ArcSwap::from_pointee(parts.settings.clone());
         let budget = BodyBudget::new(&parts.settings.limits);
-        Self { parts, settings, budget }
+        Self { parts, settings, budget, measures: Measures::default() }
     }
 
     pub fn reload(&self, settings: EdgeSettings) {
@@ -120,8 +122,8 @@ impl Edge {
         let request_id = RequestId::from_random(now, entropy::quick_bytes());
         let settings = self.settings.load_full();
         let client = credentials::client_address(peer.client, request.headers(), &settings.trusted_proxies);
-        let base_url = base_url(&request, peer, &settings);
-        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let base_url = BaseUrl::new(&request, peer.secure, settings.public_url.clone());
+        let (method, uri) = (request.method().clone(), request.uri().clone());
         let mut told = Told { operation: None, principal: None, standing: None };
         let arrival = Arrival { request_id, client, secure: peer.secure, now, base_url: &base_url, settings: &settings };
         let outcome = AssertUnwindSafe(self.dispatch(request, arrival, &mut told)).catch_unwind().await;
@@ -132,16 +134,15 @@ impl Edge {
         let mut response = match outcome {
             Ok(response) => response,
             Err(error) if error.is_from_response() => error.into_response(),
-            Err(error) => problem_response(&into_problem(error, told.operation.as_deref()), &base_url, &path, request_id),
+            Err(error) => problem_response(&into_problem(error, told.operation.as_deref()), &base_url, uri.path(), request_id),
         };
         finish(&mut response, request_id, peer, &told);
-        tell(&settings, &method, &path, client, request_id, &told, &response, started.elapsed());
+        tell(self, &settings, &method, uri.path(), client, request_id, &told, &response, started.elapsed());
         response
     }
 
     async fn dispatch(&self, mut request: Request, arrival: Arrival<'_>, told: &mut Told) -> poem::Result<Response> {
-        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-        let operation = match self.parts.operations.find(&method, &path) {
+        let operation = match self.parts.operations.find(request.method(), request.uri().path()) {
             Route::Operation(operation) => operation.clone(),
             Route::OtherMethods(methods) => return Err(other_method(&methods).into()),
             Route::Unknown => return self.page(&request, arrival, told).map_err(Into::into),
@@ -155,7 +156,7 @@ impl Edge {
         let end = tokio::time::Instant::now() + limit;
         // A body that is late is the client's fault, and has a limit of its own that says so.
         let (body, body_digest, _budget) = self.body(&mut request, &operation, principal.is_some(), arrival).await?;
-        let changes = method != Method::GET;
+        let changes = operation.method != Method::GET;
         let context = RequestContext {
             request_id: arrival.request_id,
             operation,
@@ -163,10 +164,10 @@ impl Edge {
             client: arrival.client,
             secure: arrival.secure,
             now: arrival.now,
-            method,
-            target: request.uri().path_and_query().map_or_else(|| path.clone(), ToString::to_string),
+            method: request.method().clone(),
+            uri: request.uri().clone(),
             query,
-            base_url: arrival.base_url.to_owned(),
+            base_url: arrival.base_url.clone(),
             idempotency: self.parts.idempotency.clone(),
             body: Mutex::new(body),
             body_digest,
@@ -212,7 +213,7 @@ impl Edge {
             Some(Credential::Session(token)) => {
                 let principal = self.parts.authenticator.session(&token, arrival.now)?;
                 if operation.method != Method::GET {
-                    credentials::check_same_origin(request.headers(), arrival.base_url)?;
+                    credentials::check_same_origin(request.headers(), &arrival.base_url.to_string())?;
                 }
                 Ok(principal)
             }
@@ -234,7 +235,7 @@ impl Edge {
         };
         let limits = &arrival.settings.limits;
         let max_bytes = if has_credential { limits.body_bytes } else { limits.public_body_bytes };
-        let content_type = header_text(request.headers(), "content-type").map(str::to_owned);
+        let content_type = header_text(request.headers(), header::CONTENT_TYPE).map(str::to_owned);
         let buffered = body::read(&request.headers().clone(), request.take_body(), max_bytes, limits, &self.budget).await?;
         if buffered.bytes.is_empty() && !operation.body_required {
             return Ok((None, None, None));
@@ -254,7 +255,7 @@ impl Edge {
         if self.parts.pages.is_limited(request.uri().path()) {
             told.standing = self.parts.rates.take(RateClass::Public, None, arrival.client)?;
         }
-        self.parts.pages.answer(request, arrival.client, arrival.base_url)
+        self.parts.pages.answer(request, arrival.client, &arrival.base_url.to_string())
     }
 }
 
@@ -265,14 +266,15 @@ struct Arrival<'a> {
     client: Client,
     secure: bool,
     now: Timestamp,
-    base_url: &'a str,
+    base_url: &'a BaseUrl,
     settings: &'a EdgeSettings,
 }
 
 fn finish(response: &mut Response, request_id: RequestId, peer: Peer, told: &Told) {
+    const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
     let headers = response.headers_mut();
-    if let Ok(value) = HeaderValue::from_str(&request_id.to_string()) {
-        headers.insert("x-request-id", value);
+    if let Ok(value) = HeaderValue::try_from(request_id.to_string()) {
+        headers.insert(REQUEST_ID, value);
     }
     if let Some(standing) = &told.standing {
         standing.write(headers);
@@ -282,14 +284,6 @@ fn finish(response: &mut Response, request_id: RequestId, peer: Peer, told: &Tol
     if peer.secure {
         headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
     }
-}
-
-fn base_url(request: &Request, peer: Peer, settings: &EdgeSettings) -> String {
-    if let Some(url) = &settings.public_url {
-        return url.clone();
-    }
-    let host = header_text(request.headers(), "host").or_else(|| request.uri().authority().map(http::uri::Authority::as_str));
-    format!("{}://{}", if peer.secure { "https" } else { "http" }, host.unwrap_or("localhost"))
 }
 
 fn query_pairs(request: &Request) -> Vec<(String, String)> {
@@ -311,7 +305,7 @@ fn is_json(content_type: &str) -> bool {
 }
 
 fn check_accept(request: &Request, operation: &Operation) -> Result<(), Problem> {
-    let Some(accept) = header_text(request.headers(), "accept") else { return Ok(()) };
+    let Some(accept) = header_text(request.headers(), header::ACCEPT) else { return Ok(()) };
     if operation.produces.is_empty() || accept.trim().is_empty() {
         return Ok(());
     }
@@ -376,11 +370,11 @@ fn into_problem(error: poem::Error, operation: Option<&Operation>) -> Problem {
     }
 }
 
-fn problem_response(problem: &Problem, base_url: &str, path: &str, request_id: RequestId) -> Response {
+fn problem_response(problem: &Problem, base_url: &BaseUrl, path: &str, request_id: RequestId) -> Response {
     if let Some(cause) = &problem.cause {
         tracing::error!(%request_id, path, code = problem.code.name(), cause, "a request failed here");
     }
-    let body = problem.body(base_url, path, &request_id.to_string());
+    let body = problem.body(&base_url.to_string(), path, &request_id.to_string());
     let mut response = Response::builder()
         .status(problem.code.status())
         .content_type("application/problem+json")
@@ -393,6 +387,7 @@ fn problem_response(problem: &Problem, base_url: &str, path: &str, request_id: R
 
 #[allow(clippy::too_many_arguments, reason = "a log line has as many fields as it has")]
 fn tell(
+    edge: &Edge,
     settings: &EdgeSettings,
     method: &Method,
     path: &str,
@@ -403,16 +398,11 @@ fn tell(
     took: Duration,
 ) {
     let status = response.status();
-    let operation = told.operation.as_ref().map_or("none", |operation| operation.id.as_str());
-    let class = match status.as_u16() {
-        ..=199 => "1xx",
-        200..=299 => "2xx",
-        300..=399 => "3xx",
-        400..=499 => "4xx",
-        _ => "5xx",
+    let (operation, measures) = match &told.operation {
+        Some(operation) => (operation.id.as_str(), &operation.measures),
+        None => ("none", &edge.measures),
     };
-    metrics::counter!("tenantd_http_requests_total", "operation" => operation.to_owned(), "status" => class).increment(1);
-    metrics::histogram!("tenantd_http_request_seconds", "operation" => operation.to_owned()).record(took.as_secs_f64());
+    measures.record(operation, status, took);
     let failed = status.is_client_error() || status.is_server_error();
     let notable = failed || *method != Method::GET || took > Duration::from_secs(1);
     let logged = match settings.access_log {

@@ -1,9 +1,14 @@
 //! The operations of the published document as a routing table: what a request means, what it needs, and what its input must
 //! look like, before any handler runs.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
-use http::Method;
+use http::{Method, StatusCode};
+use metrics::{Counter, Histogram};
 use serde_json::{Value, json};
 
 use super::{
@@ -29,6 +34,35 @@ pub struct Operation {
     pub produces: Vec<String>,
     /// Whether a request may wait for something to happen, by its parameter `wait_seconds`.
     pub waits: bool,
+    pub measures: Measures,
+}
+
+/// The metrics of one operation. Each is looked up when it is first needed: that costs more than all else that a metric does.
+#[derive(Default)]
+pub struct Measures {
+    requests: [OnceLock<Counter>; STATUS_CLASSES.len()],
+    seconds: OnceLock<Histogram>,
+}
+
+impl std::fmt::Debug for Measures {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Measures")
+    }
+}
+
+const STATUS_CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+impl Measures {
+    /// Counts an answer of `operation`, whose metrics these are.
+    pub fn record(&self, operation: &str, status: StatusCode, took: Duration) {
+        let class = usize::from(status.as_u16() / 100).clamp(1, STATUS_CLASSES.len()) - 1;
+        if let (Some(requests), Some(class)) = (self.requests.get(class), STATUS_CLASSES.get(class)) {
+            let find = || metrics::counter!("tenantd_http_requests_total", "operation" => operation.to_owned(), "status" => *class);
+            requests.get_or_init(find).increment(1);
+        }
+        let find = || metrics::histogram!("tenantd_http_request_seconds", "operation" => operation.to_owned());
+        self.seconds.get_or_init(find).record(took.as_secs_f64());
+    }
 }
 
 /// What a path and a method lead to.
@@ -110,5 +144,6 @@ fn compile_operation(
         body_required: body.is_some_and(|body| body.get("required") == Some(&Value::Bool(true))),
         produces: produces.collect(),
         method,
+        measures: Measures::default(),
     })
 }

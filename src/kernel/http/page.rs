@@ -66,7 +66,7 @@ impl PageRequest {
             after,
             include_total: query.include_total.unwrap_or(false),
             fingerprint,
-            target: context.target.clone(),
+            target: context.target().to_owned(),
         })
     }
 

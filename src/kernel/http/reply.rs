@@ -29,8 +29,10 @@ pub struct Rendered {
 
 impl Rendered {
     pub fn json(status: StatusCode, value: &impl Serialize) -> Self {
-        match serde_json::to_vec(value) {
-            Ok(body) => Self { status, headers: Vec::new(), body: body.into(), secret: false },
+        // A record fits; a list grows a few times, not a dozen.
+        let mut body = Vec::with_capacity(1 << 10);
+        match serde_json::to_writer(&mut body, value) {
+            Ok(()) => Self { status, headers: Vec::new(), body: body.into(), secret: false },
             Err(error) => {
                 tracing::error!(%error, "an answer could not be written as JSON");
                 Self { status: StatusCode::INTERNAL_SERVER_ERROR, headers: Vec::new(), body: Bytes::new(), secret: false }

@@ -3,8 +3,10 @@
 //!
 //! A task that fails is tried again after a growing delay, a task that panics too; `/readyz` and `/status/` tell which.
 
+mod metrics;
 mod scrub;
 
+pub use metrics::MetricsUpkeep;
 pub use scrub::Scrub;
 
 use std::{

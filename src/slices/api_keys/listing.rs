@@ -86,7 +86,8 @@ pub(super) fn list(
             page.last = Some(std::mem::take(&mut position));
             return Ok(Flow::Stop);
         }
-        position = entry.to_vec();
+        position.clear();
+        position.extend_from_slice(entry);
         page.keys.push(key);
         Ok(Flow::Continue)
     })?;
@@ -114,18 +115,17 @@ fn walk(
     if let Some(after) = after {
         range = range.after(&[&prefix, after].concat(), query.direction);
     }
-    let position = |entry: &[u8]| entry.get(prefix.len()..).unwrap_or_default().to_vec();
     match query.index() {
         None => KEYS.scan(tx, &range, query.direction, |key, record| {
-            let at = position(&key.to_bytes());
-            visit(repo::to_model(key, record), &at)
+            visit(repo::to_model(key, record), position(&prefix, &key.to_bytes()))
         }),
-        Some(index) => index.scan(tx, &range, query.direction, |key, entry| {
-            let at = position(entry);
-            match KEYS.get(tx, &key)? {
-                Some(record) => visit(repo::to_model(key, record), &at),
-                None => Err(StoreError::damaged(index.table.name(), entry, "the entry names a record that is missing")),
-            }
+        Some(index) => index.scan(tx, &range, query.direction, |key, entry| match KEYS.get(tx, &key)? {
+            Some(record) => visit(repo::to_model(key, record), position(&prefix, entry)),
+            None => Err(StoreError::damaged(index.table.name(), entry, "the entry names a record that is missing")),
         }),
     }
+}
+
+fn position<'a>(tenant: &[u8], entry: &'a [u8]) -> &'a [u8] {
+    entry.get(tenant.len()..).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
 //! How alive a tenant is: the count of its events and the time of the last, kept up from the log. The operator sees it beside the
 //! tenant without looking at any of its content.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +37,10 @@ pub(super) struct ActivityCounter;
 impl Consumer for ActivityCounter {
     fn name(&self) -> &'static str {
         NAME
+    }
+
+    fn gathers(&self) -> Duration {
+        Duration::from_millis(200)
     }
 
     fn handle(&self, tx: &mut WriteTx, events: &[Event]) -> Result<(), StoreError> {

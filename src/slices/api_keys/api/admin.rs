@@ -70,9 +70,10 @@ impl AdminKeysApi {
         idempotency_key
             .run(intent, move |tx, act| {
                 let (key, plaintext) = service.create(tx, act, giver, &new)?;
-                let shown = ApiKeyWithSecret::new(&key, &plaintext, act.now, &service.rules);
                 let location = format!("/internal/admin/tenants/{}/api-keys", key.tenant_id);
-                Ok::<_, ApiKeyError>(Created::new(&shown, key.version, &location).secret())
+                let version = key.version;
+                let shown = ApiKeyWithSecret::new(key, &plaintext, act.now, &service.rules);
+                Ok::<_, ApiKeyError>(Created::new(&shown, version, &location).secret())
             })
             .await
     }
@@ -98,7 +99,7 @@ impl AdminKeysApi {
         };
         let found = self.store.scan(move |tx| listing::list(tx, &query, &rules, None, MAX_LISTED, false)).await;
         let found = found.map_err(|error: StoreError| Problem::from(error))?;
-        Ok(Answer::new(&ApiKeyList { data: found.keys.iter().map(|key| ApiKey::new(key, now, &rules)).collect() }))
+        Ok(Answer::new(&ApiKeyList { data: found.keys.into_iter().map(|key| ApiKey::new(key, now, &rules)).collect() }))
     }
 
     /// Revoke an API key of a tenant
@@ -116,6 +117,7 @@ impl AdminKeysApi {
         intent.tenant_id = id.0;
         let (service, now) = (self.service, auth.context.now);
         let key = self.store.write(move |tx| service.revoke(tx, &mut intent.begin(), key_id.0, &if_match)).await?;
-        Ok(Changed::new(&ApiKey::new(&key, now, &service.rules), key.version))
+        let version = key.version;
+        Ok(Changed::new(&ApiKey::new(key, now, &service.rules), version))
     }
 }

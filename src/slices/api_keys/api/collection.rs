@@ -145,7 +145,7 @@ impl KeysApi {
         };
         let found = self.store.read::<_, StoreError>(list)?;
         let now = auth.context.now;
-        let data: Vec<ApiKey> = found.keys.iter().map(|key| ApiKey::new(key, now, &rules)).collect();
+        let data: Vec<ApiKey> = found.keys.into_iter().map(|key| ApiKey::new(key, now, &rules)).collect();
         Ok(Listed::new(&data, &request.page(found.last, found.total)))
     }
 
@@ -165,8 +165,9 @@ impl KeysApi {
         idempotency_key
             .run(auth.context.intent(&auth.principal), move |tx, act| {
                 let (key, plaintext) = service.create(tx, act, giver, &new)?;
-                let shown = ApiKeyWithSecret::new(&key, &plaintext, act.now, &service.rules);
-                Ok::<_, ApiKeyError>(Created::new(&shown, key.version, &record::path(key.id)).secret())
+                let (version, path) = (key.version, record::path(key.id));
+                let shown = ApiKeyWithSecret::new(key, &plaintext, act.now, &service.rules);
+                Ok::<_, ApiKeyError>(Created::new(&shown, version, &path).secret())
             })
             .await
     }

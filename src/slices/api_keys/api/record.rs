@@ -61,7 +61,8 @@ impl KeyApi {
         if if_none_match.knows(key.version) {
             return Ok(Found::not_modified(key.version));
         }
-        Ok(Found::new(&ApiKey::new(&key, auth.context.now, &self.service.rules), key.version))
+        let version = key.version;
+        Ok(Found::new(&ApiKey::new(key, auth.context.now, &self.service.rules), version))
     }
 
     /// Change an API key by its path
@@ -109,8 +110,9 @@ impl KeyApi {
         idempotency_key
             .run(auth.context.intent(&auth.principal), move |tx, act| {
                 let (key, plaintext) = service.rotate(tx, act, kind, id.0, &if_match, overlap)?;
-                let shown = ApiKeyWithSecret::new(&key, &plaintext, act.now, &service.rules);
-                Ok::<_, ApiKeyError>(Changed::new(&shown, key.version).secret())
+                let version = key.version;
+                let shown = ApiKeyWithSecret::new(key, &plaintext, act.now, &service.rules);
+                Ok::<_, ApiKeyError>(Changed::new(&shown, version).secret())
             })
             .await
     }
@@ -129,7 +131,8 @@ pub(super) async fn update(
     let intent = auth.context.intent(&auth.principal);
     let now = auth.context.now;
     let key = store.write(move |tx| service.update(tx, &mut intent.begin(), giver, id, &if_match, &change)).await?;
-    Ok(Changed::new(&ApiKey::new(&key, now, &service.rules), key.version))
+    let version = key.version;
+    Ok(Changed::new(&ApiKey::new(key, now, &service.rules), version))
 }
 
 pub(super) async fn revoke(
@@ -142,5 +145,6 @@ pub(super) async fn revoke(
     let intent = auth.context.intent(&auth.principal);
     let now = auth.context.now;
     let key = store.write(move |tx| service.revoke(tx, &mut intent.begin(), id, &if_match)).await?;
-    Ok(Changed::new(&ApiKey::new(&key, now, &service.rules), key.version))
+    let version = key.version;
+    Ok(Changed::new(&ApiKey::new(key, now, &service.rules), version))
 }

@@ -101,7 +101,8 @@ pub(super) struct ApiKey {
 }
 
 impl ApiKey {
-    pub(super) fn new(key: &model::ApiKey, now: Timestamp, rules: &KeyRules) -> Self {
+    pub(super) fn new(key: model::ApiKey, now: Timestamp, rules: &KeyRules) -> Self {
+        let status = key.status(now, rules).into();
         let kind = match key.created_by.kind {
             ActorKind::User => "user",
             ActorKind::ApiKey => "api_key",
@@ -112,15 +113,15 @@ impl ApiKey {
         let networks = || key.allowed_ips.iter().map(IpNet::to_string).collect();
         Self {
             id: key.id,
-            name: key.name.clone(),
-            description: key.description.clone(),
-            prefix: key.prefix.clone(),
-            last_four: key.last_four.clone(),
-            scopes: key.scopes.clone(),
             allowed_ips: (!key.allowed_ips.is_empty()).then(networks),
-            status: key.status(now, rules).into(),
+            name: key.name,
+            description: key.description,
+            prefix: key.prefix,
+            last_four: key.last_four,
+            scopes: key.scopes,
+            status,
             created_at: key.created_at,
-            created_by: CreatedBy { kind: kind.to_owned(), id: key.created_by.id.clone(), name: key.created_by.name.clone() },
+            created_by: CreatedBy { kind: kind.to_owned(), id: key.created_by.id, name: key.created_by.name },
             updated_at: key.updated_at,
             expires_at: key.expires_at,
             last_used_at: key.last_used_at,
@@ -139,7 +140,7 @@ pub(in super::super) fn describe(
     now: Timestamp,
     rules: &KeyRules,
 ) -> Result<Box<RawValue>, serde_json::Error> {
-    to_raw_value(&ApiKey::new(key, now, rules))
+    to_raw_value(&ApiKey::new(key.clone(), now, rules))
 }
 
 /// An API key with its plaintext, shown this once.
@@ -154,7 +155,7 @@ pub(super) struct ApiKeyWithSecret {
 }
 
 impl ApiKeyWithSecret {
-    pub(super) fn new(key: &model::ApiKey, plaintext: &Plaintext, now: Timestamp, rules: &KeyRules) -> Self {
+    pub(super) fn new(key: model::ApiKey, plaintext: &Plaintext, now: Timestamp, rules: &KeyRules) -> Self {
         Self { key: plaintext.expose().to_owned(), record: ApiKey::new(key, now, rules) }
     }
 }

@@ -95,7 +95,7 @@ impl AuthApi {
     async fn login(&self, request: &Request, body: Body<Login>) -> Result<Answer<LoggedIn>, Problem> {
         let context = RequestContext::of(request)?;
         // Another site must not be able to sign a browser in as somebody else.
-        check_same_origin(request.headers(), &context.base_url)?;
+        check_same_origin(request.headers(), &context.base_url.to_string())?;
         let login = self.users.login(&body.0.email, Secret::new(body.0.password), self.clock.now()).await?;
         let age = login.session.expires_at.since(context.now).as_secs();
         let answer = Answer::new(&LoggedIn { user: User::from(&login.user), expires_at: login.session.expires_at });
