@@ -69,9 +69,6 @@ tables! {
     API_KEYS "api_keys";
     API_KEYS_BY_HASH "api_keys_by_hash";
     API_KEYS_BY_NAME "api_keys_by_name";
-    API_KEYS_BY_EXPIRY "api_keys_by_expiry";
-    API_KEYS_BY_USE "api_keys_by_use";
-    API_KEYS_LIVE_NAMES "api_keys_live_names";
     /// Installation-wide: when a key next changes by time alone.
     API_KEYS_BY_DUE "api_keys_by_due";
     /// Tenant to the number of its live keys.

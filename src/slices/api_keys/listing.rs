@@ -1,14 +1,14 @@
-//! Lists of keys: one index by sort, filters on the way, a position to continue from.
+//! Lists of keys: in the order of an index where that is worth its upkeep, filters on the way, a position to continue from.
 
 use super::{
     model::{ApiKey, KeyRules, KeyStatus},
-    repo::{self, BY_EXPIRY, BY_NAME, BY_USE, KEYS, KeyKey, KeyRecord},
+    repo::{self, BY_NAME, KEYS},
 };
 use crate::kernel::{
     access::Scope,
     clock::Timestamp,
     id::TenantId,
-    store::{Direction, Flow, Index, Key, KeyRange, Read, StoreError},
+    store::{Direction, Flow, Key, KeyRange, Read, StoreError},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,16 +48,6 @@ impl KeyQuery {
             && self.created_by.as_ref().is_none_or(|id| key.created_by.id == *id)
             && self.expires_before.is_none_or(|end| key.expires_at < end)
             && self.unused_since.is_none_or(|since| key.last_used_at.unwrap_or(key.created_at) < since)
-    }
-
-    fn index(&self) -> Option<&'static Index<KeyKey, KeyRecord>> {
-        match self.sort {
-            SortField::Name => Some(&BY_NAME),
-            SortField::ExpiresAt => Some(&BY_EXPIRY),
-            SortField::LastUsedAt => Some(&BY_USE),
-            // Ids are in the order of their creation.
-            SortField::CreatedAt => None,
-        }
     }
 }
 
@@ -115,15 +105,47 @@ fn walk(
     if let Some(after) = after {
         range = range.after(&[&prefix, after].concat(), query.direction);
     }
-    match query.index() {
-        None => KEYS.scan(tx, &range, query.direction, |key, record| {
+    match query.sort {
+        // Ids are in the order of their creation.
+        SortField::CreatedAt => KEYS.scan(tx, &range, query.direction, |key, record| {
             visit(repo::to_model(key, record), position(&prefix, &key.to_bytes()))
         }),
-        Some(index) => index.scan(tx, &range, query.direction, |key, entry| match KEYS.get(tx, &key)? {
+        SortField::Name => BY_NAME.scan(tx, &range, query.direction, |key, entry| match KEYS.get(tx, &key)? {
             Some(record) => visit(repo::to_model(key, record), position(&prefix, entry)),
-            None => Err(StoreError::damaged(index.table.name(), entry, "the entry names a record that is missing")),
+            None => Err(StoreError::damaged(BY_NAME.table.name(), entry, "the entry names a record that is missing")),
         }),
+        SortField::ExpiresAt => walk_sorted(tx, query, after, |key| (key.expires_at, key.id).to_bytes(), visit),
+        SortField::LastUsedAt => walk_sorted(tx, query, after, |key| (key.last_used_at, key.id).to_bytes(), visit),
     }
+}
+
+/// Sorts the tenant's keys here. A tenant has a hundred live keys, and those that ended within some months: an index for each order
+/// would cost every creation and every use more than a rare list is worth.
+fn walk_sorted(
+    tx: &impl Read,
+    query: &KeyQuery,
+    after: Option<&[u8]>,
+    order: impl Fn(&ApiKey) -> Vec<u8>,
+    mut visit: impl FnMut(ApiKey, &[u8]) -> Result<Flow, StoreError>,
+) -> Result<(), StoreError> {
+    let forward = query.direction == Direction::Forward;
+    let behind = |at: &[u8]| after.is_none_or(|after| if forward { at > after } else { at < after });
+    let mut keys = Vec::new();
+    KEYS.scan(tx, &KeyRange::prefix(&query.tenant_id.to_bytes()), Direction::Forward, |key, record| {
+        let key = repo::to_model(key, record);
+        let at = order(&key);
+        if behind(&at) {
+            keys.push((at, key));
+        }
+        Ok(Flow::Continue)
+    })?;
+    keys.sort_by(|(left, _), (right, _)| if forward { left.cmp(right) } else { right.cmp(left) });
+    for (at, key) in keys {
+        if visit(key, &at)? == Flow::Stop {
+            break;
+        }
+    }
+    Ok(())
 }
 
 fn position<'a>(tenant: &[u8], entry: &'a [u8]) -> &'a [u8] {

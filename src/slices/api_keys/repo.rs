@@ -1,4 +1,4 @@
-//! API keys as they are stored, and the ways to find them: by secret, by name, by end, by last use, by what is due next.
+//! API keys as they are stored, and the ways to find them: by secret, by name, by what is due next.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::kernel::{
     clock::Timestamp,
     events::Actor,
     id::{ApiKeyId, TenantId},
-    store::{Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+    store::{Direction, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
 };
 
 pub(super) type KeyKey = (TenantId, ApiKeyId);
@@ -62,22 +62,12 @@ static BY_DIGEST: Index<KeyKey, KeyRecord> = Index {
     unique: true,
     keys: |_, key| std::iter::once(key.digest.to_vec()).chain(key.previous.map(|(digest, _)| digest.to_vec())).collect(),
 };
-static LIVE_NAMES: Index<KeyKey, KeyRecord> = Index {
-    table: catalog::API_KEYS_LIVE_NAMES,
-    unique: true,
-    keys: |id, key| if key.is_live() { vec![(id.0, folded(&key.name)).to_bytes()] } else { Vec::new() },
-};
 pub(super) static BY_NAME: Index<KeyKey, KeyRecord> =
     Index { table: catalog::API_KEYS_BY_NAME, unique: false, keys: |id, key| vec![(id.0, folded(&key.name)).to_bytes()] };
-pub(super) static BY_EXPIRY: Index<KeyKey, KeyRecord> =
-    Index { table: catalog::API_KEYS_BY_EXPIRY, unique: false, keys: |id, key| vec![(id.0, key.expires_at).to_bytes()] };
-pub(super) static BY_USE: Index<KeyKey, KeyRecord> =
-    Index { table: catalog::API_KEYS_BY_USE, unique: false, keys: |id, key| vec![(id.0, key.last_used_at).to_bytes()] };
 static BY_DUE: Index<KeyKey, KeyRecord> =
     Index { table: catalog::API_KEYS_BY_DUE, unique: false, keys: |_, key| vec![key.due_at.to_bytes()] };
 
-pub(super) static KEYS: Table<KeyKey, KeyRecord> =
-    Table::new(catalog::API_KEYS, &[&BY_DIGEST, &LIVE_NAMES, &BY_NAME, &BY_EXPIRY, &BY_USE, &BY_DUE]);
+pub(super) static KEYS: Table<KeyKey, KeyRecord> = Table::new(catalog::API_KEYS, &[&BY_DIGEST, &BY_NAME, &BY_DUE]);
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct KeyCount {
@@ -159,8 +149,13 @@ pub(super) fn find_digest(tx: &impl Read, digest: &[u8; 32]) -> Result<Option<Ap
 
 /// Whether a live key other than `except` has this name.
 pub(super) fn name_taken(tx: &impl Read, tenant: TenantId, name: &str, except: Option<ApiKeyId>) -> Result<bool, StoreError> {
-    let holder = LIVE_NAMES.find(tx, &(tenant, folded(name)).to_bytes())?;
-    Ok(holder.is_some_and(|(_, id)| Some(id) != except))
+    let mut taken = false;
+    let same_name = KeyRange::prefix(&(tenant, folded(name)).to_bytes());
+    BY_NAME.scan(tx, &same_name, Direction::Forward, |key, _| {
+        taken = Some(key.1) != except && KEYS.get(tx, &key)?.is_some_and(|record| record.is_live());
+        Ok(if taken { Flow::Stop } else { Flow::Continue })
+    })?;
+    Ok(taken)
 }
 
 /// Stores the key and keeps the count of live ones. `was_live` is how it was before.
