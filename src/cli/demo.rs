@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Common, Failure, output,
-    serve::{serve_until_stopped, start},
+    serve::{Signals, serve_until_stopped, start},
 };
 use crate::{
     app::{App, Operator, random_password},
@@ -65,12 +65,13 @@ impl Demo {
         let config = common.settings(&flags)?;
         // Standard output belongs to what the visitor is told; a log there only says what went wrong.
         telemetry::install_logs(&config.telemetry)?;
+        let signals = Signals::take()?;
         let running = start(config.clone(), Clock::System, Operator::default()).await?;
         let credentials = credentials(&running.app, &directory).await?;
         let scheme = if self.tls { "https" } else { "http" };
         let url = format!("{scheme}://{}", running.addresses.api);
         tell(common, &url, &credentials, &directory, self.tls)?;
-        let served = serve_until_stopped(running, || Ok(config.clone())).await;
+        let served = serve_until_stopped(running, signals, || Ok(config.clone())).await;
         if common.data_dir.is_none() {
             drop(std::fs::remove_dir_all(&directory));
         }

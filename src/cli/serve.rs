@@ -1,7 +1,7 @@
 //! `tenantd serve`: the service, from the first start to the orderly stop.
 
 use clap::Args;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Common, Failure};
 use crate::{
@@ -25,9 +25,10 @@ impl Serve {
     pub(super) async fn run(self, common: &Common) -> Result<(), Failure> {
         let config = self.settings(common)?;
         let logs = telemetry::install_logs(&config.telemetry)?;
+        let signals = Signals::take()?;
         let running = start(config, Clock::System, Operator::default()).await?;
         tracing::info!(address = %running.addresses.api, version = env!("CARGO_PKG_VERSION"), "ready");
-        serve_until_stopped(running, || {
+        serve_until_stopped(running, signals, || {
             let config = self.settings(common).map_err(|failure| failure.text().to_owned())?;
             logs.set_level(&config.telemetry.log_level)?;
             Ok(config)
@@ -51,11 +52,32 @@ pub(super) async fn start(config: Config, clock: Clock, operator: Operator) -> R
     Ok(app.listen()?)
 }
 
+/// The signals that steer a server. Taken before anyone is told that it is ready, so that an early stop is an orderly one too.
+#[derive(Debug)]
+pub(super) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    pub(super) fn take() -> Result<Self, Failure> {
+        let signal_of = |kind: SignalKind| signal(kind).map_err(|error| Failure::Failed(error.to_string()));
+        Ok(Self {
+            interrupt: signal_of(SignalKind::interrupt())?,
+            terminate: signal_of(SignalKind::terminate())?,
+            hangup: signal_of(SignalKind::hangup())?,
+        })
+    }
+}
+
 /// Serves until a signal or a failure of the store ends it. `reload` reads the settings anew.
-pub(super) async fn serve_until_stopped(running: Running, reload: impl Fn() -> Result<Config, String>) -> Result<(), Failure> {
-    let signal_of = |kind: SignalKind| signal(kind).map_err(|error| Failure::Failed(error.to_string()));
-    let (mut interrupt, mut terminate, mut hangup) =
-        (signal_of(SignalKind::interrupt())?, signal_of(SignalKind::terminate())?, signal_of(SignalKind::hangup())?);
+pub(super) async fn serve_until_stopped(
+    running: Running,
+    signals: Signals,
+    reload: impl Fn() -> Result<Config, String>,
+) -> Result<(), Failure> {
+    let Signals { mut interrupt, mut terminate, mut hangup } = signals;
     notify(&[sd_notify::NotifyState::Ready]);
     let store = running.app.store.clone();
     let failure = loop {
