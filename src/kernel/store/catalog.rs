@@ -1,4 +1,5 @@
-//! Every table of the store, named once. A table that is given up moves to [`RETIRED`] and its name is never used again.
+//! Every table of the store, named once, with the code that its keys start with on the disk. A table that is given up moves to
+//! [`RETIRED`]; neither its name nor its code is ever used again.
 //!
 //! Tables that hold time-bounded data are segmented: the engine sees one table a segment (`events.00000012`), so that retention
 //! drops whole tables instead of removing rows one by one.
@@ -7,6 +8,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableName {
     name: &'static str,
+    code: u8,
     index: usize,
 }
 
@@ -15,7 +17,12 @@ impl TableName {
         self.name
     }
 
-    /// The place in the catalogue.
+    /// What the keys of the table start with on the disk.
+    pub const fn code(self) -> u8 {
+        self.code
+    }
+
+    /// The place in the catalogue of this release.
     pub const fn index(self) -> usize {
         self.index
     }
@@ -26,13 +33,21 @@ macro_rules! tables {
         /// How many tables there are.
         pub const COUNT: usize = $index;
     };
-    (@at $index:expr; $(#[$doc:meta])* $constant:ident $name:literal; $($rest:tt)*) => {
+    (@at $index:expr; $(#[$doc:meta])* $constant:ident $code:literal $name:literal; $($rest:tt)*) => {
         $(#[$doc])*
-        pub const $constant: TableName = TableName { name: $name, index: $index };
+        pub const $constant: TableName = TableName { name: $name, code: $code, index: $index };
         tables!(@at $index + 1; $($rest)*);
     };
-    (@names $($(#[$doc:meta])* $constant:ident $name:literal;)*) => {
+    (@names $($(#[$doc:meta])* $constant:ident $code:literal $name:literal;)*) => {
         pub const ALL: &[TableName] = &[$($constant),*];
+
+        /// The code of a table, unless the name is that of a segment or of no table.
+        pub fn code(name: &str) -> Option<u8> {
+            match name {
+                $($name => Some($code),)*
+                _ => None,
+            }
+        }
     };
     ($($rows:tt)*) => {
         tables!(@at 0; $($rows)*);
@@ -42,54 +57,55 @@ macro_rules! tables {
 
 tables! {
     /// Format version, installation id, fingerprint of the installation key.
-    META "meta";
+    META 1 "meta";
     /// Two rows: the last sequence number of the log, and the first that is still kept.
-    EVENT_HEAD "event_head";
+    EVENT_HEAD 2 "event_head";
     /// Segmented: sequence number to event.
-    EVENTS "events";
+    EVENTS 3 "events";
     /// Segmented: tenant and sequence number.
-    EVENTS_BY_TENANT "events_by_tenant";
+    EVENTS_BY_TENANT 4 "events_by_tenant";
     /// Consumer to the last sequence number that it has handled.
-    EVENT_CURSORS "event_cursors";
+    EVENT_CURSORS 5 "event_cursors";
     /// Answers kept for `Idempotency-Key`.
-    IDEMPOTENCY "idempotency";
-    IDEMPOTENCY_BY_EXPIRY "idempotency_by_expiry";
-    TENANTS "tenants";
-    TENANTS_BY_SLUG "tenants_by_slug";
+    IDEMPOTENCY 6 "idempotency";
+    IDEMPOTENCY_BY_EXPIRY 7 "idempotency_by_expiry";
+    TENANTS 8 "tenants";
+    TENANTS_BY_SLUG 9 "tenants_by_slug";
     /// Tenant to the count of its events and the time of the last.
-    TENANT_ACTIVITY "tenant_activity";
-    USERS "users";
-    USERS_BY_EMAIL "users_by_email";
-    SESSIONS "sessions";
-    SESSIONS_BY_USER "sessions_by_user";
-    SESSIONS_BY_EXPIRY "sessions_by_expiry";
+    TENANT_ACTIVITY 10 "tenant_activity";
+    USERS 11 "users";
+    USERS_BY_EMAIL 12 "users_by_email";
+    SESSIONS 13 "sessions";
+    SESSIONS_BY_USER 14 "sessions_by_user";
+    SESSIONS_BY_EXPIRY 15 "sessions_by_expiry";
     /// Wrong passwords by account.
-    LOGIN_FAILURES "login_failures";
-    LOGIN_FAILURES_BY_TIME "login_failures_by_time";
-    API_KEYS "api_keys";
-    API_KEYS_BY_HASH "api_keys_by_hash";
-    API_KEYS_BY_NAME "api_keys_by_name";
+    LOGIN_FAILURES 16 "login_failures";
+    LOGIN_FAILURES_BY_TIME 17 "login_failures_by_time";
+    API_KEYS 18 "api_keys";
+    API_KEYS_BY_HASH 19 "api_keys_by_hash";
+    API_KEYS_BY_NAME 20 "api_keys_by_name";
     /// Installation-wide: when a key next changes by time alone.
-    API_KEYS_BY_DUE "api_keys_by_due";
+    API_KEYS_BY_DUE 21 "api_keys_by_due";
     /// Tenant to the number of its live keys.
-    API_KEY_COUNTS "api_key_counts";
+    API_KEY_COUNTS 22 "api_key_counts";
 }
 
-/// Names that were in use once and must not be used again.
-pub const RETIRED: &[&str] = &[];
+/// Names and codes that were in use once and must not be used again.
+pub const RETIRED: &[(&str, u8)] = &[];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_and_places_match() {
-        let mut names: Vec<&str> = ALL.iter().map(|table| table.name()).chain(RETIRED.iter().copied()).collect();
+    fn names_and_codes_are_unique_and_places_match() {
+        let used = ALL.iter().map(|table| (table.name(), table.code())).chain(RETIRED.iter().copied());
+        let (mut names, mut codes): (Vec<&str>, Vec<u8>) = used.unzip();
         names.sort_unstable();
-        let count = names.len();
         names.dedup();
-        assert_eq!(names.len(), count);
-        assert_eq!(ALL.len(), COUNT);
-        assert!(ALL.iter().enumerate().all(|(place, table)| table.index() == place));
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!((names.len(), codes.len()), (COUNT + RETIRED.len(), COUNT + RETIRED.len()));
+        assert!(ALL.iter().enumerate().all(|(place, table)| table.index() == place && code(table.name()) == Some(table.code())));
     }
 }

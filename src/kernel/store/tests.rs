@@ -126,6 +126,39 @@ async fn a_panic_in_a_write_is_that_caller_s_alone() {
 }
 
 #[tokio::test]
+async fn a_walk_within_a_write_may_read_and_write_the_tables_that_it_walks() {
+    let Fixture { store, .. } = fixture();
+    for number in 0..200 {
+        put(&store, (1, number), person(&number.to_string(), &["t"])).await.unwrap();
+    }
+    let prefix = (1_u8, "t".to_owned()).to_bytes();
+    for direction in [Direction::Forward, Direction::Backward] {
+        let prefix = prefix.clone();
+        let walked = store
+            .write(move |tx| {
+                let mut walked = Vec::new();
+                BY_TAG.scan(tx, &KeyRange::prefix(&prefix), direction, |key, _| {
+                    assert!(PEOPLE.get(tx, &key)?.is_some());
+                    walked.push(key.1);
+                    Ok(Flow::Continue)
+                })?;
+                for number in &walked {
+                    PEOPLE.put(tx, &(1, *number), &person(&format!("{direction:?} {number}"), &["t"]))?;
+                }
+                Ok::<_, StoreError>(walked)
+            })
+            .await
+            .unwrap();
+        let mut expected: Vec<u32> = (0..200).collect();
+        if direction == Direction::Backward {
+            expected.reverse();
+        }
+        assert_eq!(walked, expected);
+    }
+    assert!(store.check(vec![&PEOPLE]).await.unwrap().is_clean());
+}
+
+#[tokio::test]
 async fn versions_grow_with_changes_of_their_table_only() {
     let Fixture { store, .. } = fixture();
     let (people, tenants) = (store.version(catalog::USERS), store.version(catalog::TENANTS));

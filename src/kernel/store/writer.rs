@@ -50,7 +50,10 @@ where
     }
 
     fn finish(self: Box<Self>, committed: Result<(), StoreError>) {
-        let answer = match (self.result, committed) {
+        let Self { work, result, answer: waiting } = *self;
+        // What the work holds is let go before its caller hears of the end, and may come again.
+        drop(work);
+        let answer = match (result, committed) {
             (Some(Err(refusal)), Ok(())) => Err(refusal),
             // A refusal wrote nothing, but it may rest on a write of the same batch that is now in doubt.
             (Some(Err(_)), Err(failure)) => Err(E::from(StoreError::Unavailable(failure.to_string()))),
@@ -59,7 +62,7 @@ where
             (None, Ok(())) => Err(E::from(StoreError::Unavailable("the write did not run".to_owned()))),
         };
         // The caller may have gone away; its write stands all the same.
-        drop(self.answer.send(answer));
+        drop(waiting.send(answer));
     }
 }
 
