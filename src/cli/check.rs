@@ -11,6 +11,8 @@ use crate::{
     kernel::store::{DataDirectory, RedbEngine, Store, StoreError, WriterSettings},
 };
 
+/// Nothing is written here.
+const WRITER: WriterSettings = WriterSettings { batch_size: 1, queue_length: 1 };
 const CACHE_BYTES: usize = 64 << 20;
 
 #[derive(Debug, Args)]
@@ -30,7 +32,8 @@ impl Check {
                 if !data.is_initialized().map_err(|error| error.to_string())? {
                     return Err(Failure::Failed(format!("{} holds no installation", data.path().display())));
                 }
-                check_file(data.store_file()).await?
+                let (store, _) = data.open_store(CACHE_BYTES, WRITER, None).map_err(|error| error.to_string())?;
+                check_store(&store).await?
             }
         };
         let clean = report.get("clean") == Some(&Value::Bool(true));
@@ -53,8 +56,11 @@ impl Check {
 async fn check_file(path: PathBuf) -> Result<Value, Failure> {
     let fail = |error: StoreError| Failure::Failed(error.to_string());
     let engine = RedbEngine::open(&path, CACHE_BYTES, None).map_err(fail)?;
-    let store = Store::new(engine, WriterSettings { batch_size: 1, queue_length: 1 }).map_err(fail)?;
-    let report = store.check(checked_tables()).await.map_err(fail)?;
+    check_store(&Store::new(engine, WRITER).map_err(fail)?).await
+}
+
+async fn check_store(store: &Store) -> Result<Value, Failure> {
+    let report = store.check(checked_tables()).await.map_err(|error| Failure::Failed(error.to_string()))?;
     Ok(json!({
         "clean": report.is_clean(),
         "records": report.records,

@@ -18,7 +18,7 @@ use tenantd::kernel::entropy::Entropy;
 use tokio::runtime::Runtime;
 
 use crate::{
-    disk::{Disk, Fault},
+    disk::{Disk, Fault, Image},
     ledger::{NOTE_LENGTHS, Write},
     session::{History, Session, Setup, WAVE_AT_MOST},
 };
@@ -113,14 +113,16 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(runtime: &'a Runtime, image: &[u8], seed: u64) -> Self {
+    fn new(runtime: &'a Runtime, image: &Image, seed: u64) -> Self {
         let mut random = Entropy::from_seed(seed);
         // Without a cache, pages of a transaction reach the disk long before its commit.
         let cache_bytes = choose(&mut random, &[0, 64 << 10, 1 << 20]);
+        // From a journal that no batch fits in, over one that is full after every few, to one that never is.
+        let journal_bytes = choose(&mut random, &[0, 8 << 10, 16 << 10, 64 << 10, 4 << 20]);
         let batch_size = choose(&mut random, &[1, 2, 4, WAVE_AT_MOST]);
         let note_length = choose(&mut random, &NOTE_LENGTHS);
         let (history, tally) = (History::default(), Tally::default());
-        let (disk, setup) = (Disk::new(image.to_vec()), Setup { cache_bytes, batch_size });
+        let (disk, setup) = (Disk::new(image.clone()), Setup { cache_bytes, journal_bytes, batch_size });
         Self { runtime, disk, random, setup, note_length, history, tally, next_write: 1 }
     }
 
@@ -153,7 +155,11 @@ impl<'a> Run<'a> {
     }
 
     fn work(&mut self, session: Session<'_>, plan: Plan) -> Result<Moment, String> {
-        session.prove(&mut self.history)?;
+        match session.prove(&mut self.history) {
+            // Without a cache even a read moves pages to the disk. What cannot be read is proven in the next life.
+            Err(_) if self.disk.struck().is_some() => return Ok(Moment::Opening),
+            proven => proven?,
+        }
         // Drawn in advance: the store may say that it failed a moment after it answered, and the seed must not feel that.
         let waves: Vec<Vec<Write>> = (0..plan.waves).map(|_| self.wave()).collect();
         for wave in waves {
@@ -219,9 +225,9 @@ fn runtime() -> Runtime {
 }
 
 /// The image of a store that was set up and closed. A crash before that is the business of the installation, which starts over.
-fn origin() -> Vec<u8> {
-    let (runtime, disk) = (runtime(), Disk::new(Vec::new()));
-    let session = Session::open(&runtime, &disk, Setup { cache_bytes: 1 << 20, batch_size: 1 }).unwrap();
+fn origin() -> Image {
+    let (runtime, disk) = (runtime(), Disk::new(Image::default()));
+    let session = Session::open(&runtime, &disk, Setup { cache_bytes: 1 << 20, journal_bytes: 64 << 10, batch_size: 1 }).unwrap();
     session.set_up().unwrap();
     drop(session);
     disk.durable()

@@ -1,6 +1,6 @@
 //! A disk in memory that dies, fails or lies on demand, under the database's own storage interface.
 //!
-//! It is not a file system: there is one file and no metadata but its length. **Invariant:** what a successful sync covered
+//! It is not a file system: there are two files and no metadata but their lengths. **Invariant:** what a successful sync covered
 //! survives everything; of what came later, each sector of each write survives a loss of power or not by itself, so a
 //! sector can hold any version that was written to it since the sync. Order needs no model of its own for that reason.
 
@@ -42,21 +42,41 @@ enum Change {
     Length(usize),
 }
 
-/// A handle; clones are the same disk.
+/// What each of the files holds.
+pub type Image = [Vec<u8>; 2];
+
+/// A handle to one of the files; clones are the same disk.
 #[derive(Clone)]
 pub struct Disk {
     state: Arc<Mutex<State>>,
+    file: usize,
 }
+
+const STORE: usize = 0;
+const JOURNAL: usize = 1;
 
 #[derive(Default)]
 struct State {
+    files: [File; 2],
+    watch: Watch,
+}
+
+#[derive(Default)]
+struct File {
     /// What is on the platter for certain.
     durable: Vec<u8>,
     /// What the running machine reads: the content of its cache.
     current: Vec<u8>,
     /// What the next sync will make durable.
     unsynced: Vec<Change>,
-    watch: Watch,
+    /// A sync of this file has failed since the process started.
+    sync_failed: bool,
+}
+
+impl File {
+    fn new(image: Vec<u8>) -> Self {
+        Self { current: image.clone(), durable: image, ..Self::default() }
+    }
 }
 
 /// What happened since the process started.
@@ -67,7 +87,6 @@ struct Watch {
     operations: u64,
     resizes: u64,
     dead: bool,
-    sync_failed: bool,
     after_failed_sync: u64,
 }
 
@@ -79,9 +98,14 @@ impl std::fmt::Debug for Disk {
 }
 
 impl Disk {
-    pub fn new(image: Vec<u8>) -> Self {
-        let state = State { current: image.clone(), durable: image, ..State::default() };
-        Self { state: Arc::new(Mutex::new(state)) }
+    pub fn new(image: Image) -> Self {
+        let state = State { files: image.map(File::new), ..State::default() };
+        Self { state: Arc::new(Mutex::new(state)), file: STORE }
+    }
+
+    /// The other file of the same disk.
+    pub fn journal(&self) -> Self {
+        Self { state: self.state.clone(), file: JOURNAL }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -112,37 +136,39 @@ impl Disk {
         self.lock().watch.resizes
     }
 
-    /// How often the disk was used after a failed sync. The kernel may have thrown away what it could not write, so a second
-    /// sync that succeeds proves nothing about the first.
+    /// How often a file was used after a sync of it had failed. The kernel may have thrown away what it could not write, so a
+    /// second sync that succeeds proves nothing about the first.
     pub fn operations_after_a_failed_sync(&self) -> u64 {
         self.lock().watch.after_failed_sync
     }
 
     /// What is on the platter for certain.
-    pub fn durable(&self) -> Vec<u8> {
-        self.lock().durable.clone()
+    pub fn durable(&self) -> Image {
+        self.lock().files.each_ref().map(|file| file.durable.clone())
     }
 
     /// What a loss of power could leave.
-    pub fn survivor(&self, random: &mut Entropy) -> Vec<u8> {
-        let state = self.lock();
-        let mut image = state.durable.clone();
-        survive(&mut image, &state.unsynced, random);
-        image
+    pub fn survivor(&self, random: &mut Entropy) -> Image {
+        self.lock().files.each_ref().map(|file| {
+            let mut image = file.durable.clone();
+            survive(&mut image, &file.unsynced, random);
+            image
+        })
     }
 
     /// The machine lost its power and has it again.
     pub fn reboot(&self, random: &mut Entropy) {
         let image = self.survivor(random);
-        *self.lock() = State { current: image.clone(), durable: image, ..State::default() };
+        *self.lock() = State { files: image.map(File::new), ..State::default() };
     }
 
     /// Only the process ended: the next one reads what this one wrote, and its syncs cover it too. But what a failed sync could
     /// not write is forgotten by the kernel: it can be read until the machine reboots, and nothing brings it to the platter.
     pub fn restart(&self, random: &mut Entropy) {
         let mut state = self.lock();
-        if state.watch.sync_failed {
-            let State { durable, unsynced, .. } = &mut *state;
+        for file in state.files.iter_mut().filter(|file| file.sync_failed) {
+            let File { durable, unsynced, sync_failed, .. } = file;
+            *sync_failed = false;
             // The file's length is the file system's own: its journal keeps it.
             let (lengths, writes): (Vec<_>, Vec<_>) = unsynced.drain(..).partition(|change| matches!(change, Change::Length(_)));
             survive(durable, &writes, random);
@@ -174,10 +200,10 @@ fn survive(image: &mut Vec<u8>, changes: &[Change], random: &mut Entropy) {
 
 impl Watch {
     /// Counts an operation and decides whether it takes place.
-    fn operate(&mut self, is_sync: bool) -> io::Result<()> {
+    fn operate(&mut self, file: &mut File, is_sync: bool) -> io::Result<()> {
         self.alive()?;
         self.operations += 1;
-        self.after_failed_sync += u64::from(self.sync_failed);
+        self.after_failed_sync += u64::from(file.sync_failed);
         let strikes = match self.fault {
             Some(Fault::Dies { at } | Fault::FailsOnce { at }) => at == self.operations,
             Some(Fault::SyncFailsOnce { from }) => is_sync && from <= self.operations && self.struck.is_none(),
@@ -186,7 +212,7 @@ impl Watch {
         if strikes {
             self.struck = self.fault;
             self.dead = matches!(self.fault, Some(Fault::Dies { .. }));
-            self.sync_failed = is_sync && !self.dead;
+            file.sync_failed = is_sync && !self.dead;
             return Err(io::Error::other("the simulated disk failed"));
         }
         Ok(())
@@ -197,13 +223,16 @@ impl Watch {
     }
 }
 
-impl State {
-    fn change(&mut self, change: Change) -> io::Result<()> {
+impl Disk {
+    fn change(&self, change: Change) -> io::Result<()> {
+        let mut state = self.lock();
+        let State { files, watch } = &mut *state;
+        let file = &mut files[self.file];
         // A change that fails has not happened. One that was under way at the end is what dying an operation later is about.
-        self.watch.operate(false)?;
-        self.watch.resizes += u64::from(matches!(change, Change::Length(_)));
-        apply(&mut self.current, &change);
-        self.unsynced.push(change);
+        watch.operate(file, false)?;
+        watch.resizes += u64::from(matches!(change, Change::Length(_)));
+        apply(&mut file.current, &change);
+        file.unsynced.push(change);
         Ok(())
     }
 }
@@ -247,39 +276,41 @@ impl StorageBackend for Disk {
     fn len(&self) -> io::Result<u64> {
         let state = self.lock();
         state.watch.alive()?;
-        Ok(state.current.len() as u64)
+        Ok(state.files[self.file].current.len() as u64)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let state = self.lock();
         state.watch.alive()?;
         let start = position(offset)?;
-        let found = state.current.get(start..start + out.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let found = state.files[self.file].current.get(start..start + out.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
         out.copy_from_slice(found);
         Ok(())
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.lock().change(Change::Length(position(len)?))
+        self.change(Change::Length(position(len)?))
     }
 
     fn sync_data(&self) -> io::Result<()> {
         let mut state = self.lock();
-        state.watch.operate(true)?;
-        if state.watch.fault != Some(Fault::Lies) {
-            let State { durable, unsynced, .. } = &mut *state;
+        let State { files, watch } = &mut *state;
+        let file = &mut files[self.file];
+        watch.operate(file, true)?;
+        if watch.fault != Some(Fault::Lies) {
+            let File { durable, unsynced, .. } = file;
             unsynced.drain(..).for_each(|change| apply(durable, &change));
         }
         Ok(())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.lock().change(Change::Write { offset: position(offset)?, bytes: data.to_vec() })
+        self.change(Change::Write { offset: position(offset)?, bytes: data.to_vec() })
     }
 }
 
 fn two_new_sectors() -> (Disk, Entropy) {
-    let disk = Disk::new(vec![0; 2 * SECTOR]);
+    let disk = Disk::new([vec![0; 2 * SECTOR], Vec::new()]);
     disk.write(0, &[1; 2 * SECTOR]).unwrap();
     (disk, Entropy::from_seed(1))
 }
@@ -289,13 +320,13 @@ fn a_write_is_certain_only_after_a_sync_and_tears_between_sectors() {
     let (disk, mut random) = two_new_sectors();
     let mut seen = std::collections::BTreeSet::new();
     for _ in 0..200 {
-        let image = disk.survivor(&mut random);
+        let [image, _] = disk.survivor(&mut random);
         assert!(image.chunks(SECTOR).all(|sector| sector.iter().all(|byte| *byte == sector[0])));
         seen.insert((image[0], image[SECTOR]));
     }
     assert_eq!(seen.len(), 4, "old and new, for each of two sectors: {seen:?}");
     disk.sync_data().unwrap();
-    assert!((0..50).all(|_| disk.survivor(&mut random) == [1; 2 * SECTOR]));
+    assert!((0..50).all(|_| disk.survivor(&mut random)[STORE] == [1; 2 * SECTOR]));
 }
 
 #[test]
@@ -303,7 +334,7 @@ fn an_interrupted_sync_promises_nothing_and_the_dead_disk_answers_nothing() {
     let (disk, mut random) = two_new_sectors();
     disk.plan(Fault::Dies { at: 2 });
     assert!(disk.sync_data().is_err() && disk.read(0, &mut [0]).is_err() && disk.set_len(0).is_err());
-    assert!((0..50).any(|_| disk.survivor(&mut random) == [0; 2 * SECTOR]));
+    assert!((0..50).any(|_| disk.survivor(&mut random)[STORE] == [0; 2 * SECTOR]));
 }
 
 #[test]
@@ -312,7 +343,7 @@ fn a_length_survives_or_not_and_a_write_behind_the_end_fills_with_zeros() {
     disk.sync_data().unwrap();
     disk.set_len(4 * SECTOR as u64).unwrap();
     disk.write(3 * SECTOR as u64, &[2; SECTOR]).unwrap();
-    let images: Vec<Vec<u8>> = (0..100).map(|_| disk.survivor(&mut random)).collect();
+    let images: Vec<Vec<u8>> = (0..100).map(|_| disk.survivor(&mut random)[STORE].clone()).collect();
     assert!(images.iter().any(|image| image.len() == 2 * SECTOR));
     assert!(images.iter().any(|image| image.len() == 4 * SECTOR && image[3 * SECTOR] == 0));
     let mut written = images.iter().filter(|image| image.get(3 * SECTOR) == Some(&2));
@@ -330,7 +361,7 @@ fn what_a_failed_sync_left_in_the_cache_can_be_read_but_not_be_made_durable() {
         disk.read(0, &mut cached).unwrap();
         assert_eq!(cached, [1; 2 * SECTOR]);
         disk.sync_data().unwrap();
-        disk.durable() == [0; 2 * SECTOR]
+        disk.durable()[STORE] == [0; 2 * SECTOR]
     });
     assert!(lost.count() > 5);
 }

@@ -91,6 +91,7 @@ impl History {
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
     pub cache_bytes: usize,
+    pub journal_bytes: u64,
     pub batch_size: usize,
 }
 
@@ -105,7 +106,7 @@ pub struct Session<'a> {
 
 impl<'a> Session<'a> {
     pub fn open(runtime: &'a tokio::runtime::Runtime, disk: &Disk, setup: Setup) -> Result<Self, StoreError> {
-        let engine = RedbEngine::on_backend(disk.clone(), setup.cache_bytes)?;
+        let engine = RedbEngine::on_backends(disk.clone(), disk.journal(), setup.journal_bytes, [7; 16], setup.cache_bytes)?;
         let settings = WriterSettings { batch_size: setup.batch_size, queue_length: 2 * WAVE_AT_MOST };
         Ok(Self { runtime, store: Store::new(engine, settings)?, disk: disk.clone() })
     }

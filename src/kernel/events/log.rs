@@ -70,8 +70,8 @@ pub(super) fn first_kept(tx: &impl Read) -> Result<u64, StoreError> {
 }
 
 pub(super) fn drop_segment(tx: &mut WriteTx, segment: u64) -> Result<(), StoreError> {
-    EVENTS.drop_segment(tx, segment)?;
-    BY_TENANT.drop_segment(tx, segment)?;
+    EVENTS.drop_segment(tx, segment);
+    BY_TENANT.drop_segment(tx, segment);
     HEAD.put(tx, &FIRST_KEPT, &Position(end_of_segment(segment)))
 }
 

@@ -5,10 +5,10 @@
 //! drops whole tables instead of removing rows one by one.
 
 /// A table of the catalogue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TableName {
-    name: &'static str,
     code: u8,
+    name: &'static str,
     index: usize,
 }
 
@@ -41,10 +41,10 @@ macro_rules! tables {
     (@names $($(#[$doc:meta])* $constant:ident $code:literal $name:literal;)*) => {
         pub const ALL: &[TableName] = &[$($constant),*];
 
-        /// The code of a table, unless the name is that of a segment or of no table.
-        pub fn code(name: &str) -> Option<u8> {
-            match name {
-                $($name => Some($code),)*
+        /// The table whose keys start with `code`.
+        pub const fn by_code(code: u8) -> Option<TableName> {
+            match code {
+                $($code => Some($constant),)*
                 _ => None,
             }
         }
@@ -90,6 +90,9 @@ tables! {
     API_KEY_COUNTS 22 "api_key_counts";
 }
 
+/// The code that no table of ours has: the engine keeps its own entries under it.
+pub const ENGINE_CODE: u8 = 0;
+
 /// Names and codes that were in use once and must not be used again.
 pub const RETIRED: &[(&str, u8)] = &[];
 
@@ -106,6 +109,7 @@ mod tests {
         codes.sort_unstable();
         codes.dedup();
         assert_eq!((names.len(), codes.len()), (COUNT + RETIRED.len(), COUNT + RETIRED.len()));
-        assert!(ALL.iter().enumerate().all(|(place, table)| table.index() == place && code(table.name()) == Some(table.code())));
+        assert!(!codes.contains(&ENGINE_CODE));
+        assert!(ALL.iter().enumerate().all(|(place, table)| table.index() == place && by_code(table.code()) == Some(*table)));
     }
 }

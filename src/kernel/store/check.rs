@@ -1,12 +1,10 @@
 //! Proves that the store is what it claims to be: every record decodes under its checksum, every index holds exactly the entries
 //! that the records imply, and every table is in the catalogue.
 
-use std::collections::BTreeSet;
-
 use super::{
-    catalog,
+    catalog::TableName,
     codec::Record,
-    engine::{Direction, Flow, KeyRange},
+    engine::{Direction, Flow, KeyRange, RawTable},
     error::StoreError,
     key::Key,
     table::Table,
@@ -48,7 +46,7 @@ impl<K: Key, V: Record> Checked for Table<K, V> {
     fn check(&self, tx: &ReadTx, report: &mut CheckReport) -> Result<(), StoreError> {
         let name = self.name().name();
         let mut expected = vec![0_u64; self.indexes().len()];
-        tx.raw_scan(name, &KeyRange::ALL, Direction::Forward, &mut |key_bytes, stored| {
+        tx.raw_scan(self.name().into(), &KeyRange::ALL, Direction::Forward, &mut |key_bytes, stored| {
             report.records += 1;
             let record = super::codec::decode::<V>(name, key_bytes, stored);
             let (key, record) = match (K::from_bytes(key_bytes), record) {
@@ -65,7 +63,7 @@ impl<K: Key, V: Record> Checked for Table<K, V> {
             for (index, count) in self.indexes().iter().zip(&mut expected) {
                 for (entry, value) in index.entries(&key, key_bytes, &record) {
                     *count += 1;
-                    if tx.raw_get(index.table.name(), &entry)?.as_deref() != Some(value.as_slice()) {
+                    if tx.raw_get(index.table.into(), &entry)?.as_deref() != Some(value.as_slice()) {
                         let missing = format!("no entry for the record in {name}");
                         report.problem(StoreError::damaged(index.table.name(), &entry, missing).to_string());
                     }
@@ -74,7 +72,7 @@ impl<K: Key, V: Record> Checked for Table<K, V> {
             Ok(Flow::Continue)
         })?;
         for (index, expected) in self.indexes().iter().zip(expected) {
-            let found = count_entries(tx, index.table.name())?;
+            let found = count_entries(tx, index.table)?;
             report.index_entries += found;
             if found != expected {
                 let index = index.table.name();
@@ -85,9 +83,9 @@ impl<K: Key, V: Record> Checked for Table<K, V> {
     }
 }
 
-fn count_entries(tx: &ReadTx, table: &str) -> Result<u64, StoreError> {
+fn count_entries(tx: &ReadTx, table: TableName) -> Result<u64, StoreError> {
     let mut count = 0;
-    tx.raw_scan(table, &KeyRange::ALL, Direction::Forward, &mut |_, _| {
+    tx.raw_scan(table.into(), &KeyRange::ALL, Direction::Forward, &mut |_, _| {
         count += 1;
         Ok(Flow::Continue)
     })?;
@@ -99,24 +97,22 @@ pub(super) fn run(tx: &ReadTx, tables: &[&'static dyn Checked]) -> Result<CheckR
     for table in tables {
         table.check(tx, &mut report)?;
     }
-    let known: BTreeSet<&str> = catalog::ALL.iter().map(|table| table.name()).collect();
-    for table in tx.raw_tables()? {
-        let (base, segment) = table.split_once('.').map_or((table.as_str(), None), |(base, segment)| (base, Some(segment)));
-        if !known.contains(base) {
-            report.problem(format!("table {table} is not in the catalogue"));
-        } else if segment.is_some() {
-            check_segment(tx, base, &table, &mut report)?;
+    for name in tx.tables()? {
+        match RawTable::parse(&name) {
+            None => report.problem(format!("table {name} is not in the catalogue")),
+            Some(table) if table.segment.is_some() => check_segment(tx, table, &mut report)?,
+            Some(_) => {}
         }
     }
     Ok(report)
 }
 
 /// Segmented tables have no index of their own; their records still have checksums.
-fn check_segment(tx: &ReadTx, base: &str, table: &str, report: &mut CheckReport) -> Result<(), StoreError> {
+fn check_segment(tx: &ReadTx, table: RawTable, report: &mut CheckReport) -> Result<(), StoreError> {
     tx.raw_scan(table, &KeyRange::ALL, Direction::Forward, &mut |key, stored| {
         report.records += 1;
-        if let Err(reason) = super::codec::verify(base, key, stored) {
-            report.problem(StoreError::damaged(table, key, reason).to_string());
+        if let Err(reason) = super::codec::verify(table.table.name(), key, stored) {
+            report.problem(StoreError::damaged(&table.to_string(), key, reason).to_string());
         }
         Ok(Flow::Continue)
     })

@@ -1,14 +1,47 @@
-//! What the store needs of a database: ordered tables of bytes, snapshots to read, one transaction to write, a durable commit.
+//! What the store needs of a database: ordered tables of bytes, snapshots to read, and a durable commit of a set of changes.
 //!
 //! The seam at which another database could take redb's place. No type of any database is in these signatures. An engine
 //! that resolves conflicts by retrying fits too: whoever writes through the store is prepared to be run again.
 
 use std::ops::Bound;
 
-use super::error::StoreError;
+use super::{
+    catalog::{self, TableName},
+    changes::Changes,
+    error::StoreError,
+};
 
-/// A table's name, as the engine knows it.
-pub type RawTable<'a> = &'a str;
+/// A table as the engine keeps it: one of the catalogue, or one segment of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RawTable {
+    pub table: TableName,
+    pub segment: Option<u64>,
+}
+
+impl From<TableName> for RawTable {
+    fn from(table: TableName) -> Self {
+        Self { table, segment: None }
+    }
+}
+
+impl std::fmt::Display for RawTable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.table.name())?;
+        self.segment.map_or(Ok(()), |segment| write!(f, ".{segment:08x}"))
+    }
+}
+
+impl RawTable {
+    /// The table that is displayed as `name`.
+    pub fn parse(name: &str) -> Option<Self> {
+        let (base, segment) = name.split_once('.').map_or((name, None), |(base, segment)| (base, Some(segment)));
+        let table = *catalog::ALL.iter().find(|table| table.name() == base)?;
+        match segment {
+            None => Some(table.into()),
+            Some(segment) => Some(Self { table, segment: Some(u64::from_str_radix(segment, 16).ok()?) }),
+        }
+    }
+}
 
 /// A range of keys in byte order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +61,20 @@ impl KeyRange {
     /// Every key that comes before `end`.
     pub fn before(end: Vec<u8>) -> Self {
         Self { start: Bound::Unbounded, end: Bound::Excluded(end) }
+    }
+
+    /// Whether no key can be in it.
+    pub fn is_empty(&self) -> bool {
+        match (&self.start, &self.end) {
+            (Bound::Included(start), Bound::Included(end)) => start > end,
+            (Bound::Included(start) | Bound::Excluded(start), Bound::Excluded(end))
+            | (Bound::Excluded(start), Bound::Included(end)) => start >= end,
+            _ => false,
+        }
+    }
+
+    pub(super) fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+        (self.start.as_ref().map(Vec::as_slice), self.end.as_ref().map(Vec::as_slice))
     }
 
     /// The part of this range that comes after `key` when it is walked in `direction`.
@@ -70,31 +117,20 @@ pub type Visitor<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<Flow, StoreErro
 
 pub trait Engine: Send + Sync + 'static {
     fn begin_read(&self) -> Result<Box<dyn EngineRead>, StoreError>;
-    fn begin_write(&self) -> Result<Box<dyn EngineWrite>, StoreError>;
+
+    /// Makes all of the changes, or none. Returns once they are on the disk and snapshots show them; after an error they may or
+    /// may not be there. One caller at a time.
+    fn commit(&self, changes: &Changes) -> Result<(), StoreError>;
 }
 
 pub trait EngineRead {
-    fn get(&self, table: RawTable<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
+    fn get(&self, table: RawTable, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
 
     /// Calls `visit` for each entry of the range in key order, or against it, until it says stop.
-    fn scan(&self, table: RawTable<'_>, range: &KeyRange, direction: Direction, visit: Visitor<'_>) -> Result<(), StoreError>;
+    fn scan(&self, table: RawTable, range: &KeyRange, direction: Direction, visit: Visitor<'_>) -> Result<(), StoreError>;
 
-    /// The names of all tables.
+    /// The names of all tables that hold something.
     fn tables(&self) -> Result<Vec<String>, StoreError>;
-}
-
-pub trait EngineWrite: EngineRead {
-    fn put(&mut self, table: RawTable<'_>, key: &[u8], value: &[u8]) -> Result<(), StoreError>;
-
-    /// Whether the key was there.
-    fn remove(&mut self, table: RawTable<'_>, key: &[u8]) -> Result<bool, StoreError>;
-
-    fn drop_table(&mut self, table: RawTable<'_>) -> Result<(), StoreError>;
-
-    /// Returns once the transaction is on the disk. After an error it may or may not be.
-    fn commit(self: Box<Self>) -> Result<(), StoreError>;
-
-    fn abort(self: Box<Self>) -> Result<(), StoreError>;
 }
 
 #[cfg(test)]

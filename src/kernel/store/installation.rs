@@ -20,6 +20,8 @@ use super::{
 };
 
 const STORE_FILE: &str = "tenantd.redb";
+/// What is durable and not yet in the store's own file.
+const JOURNAL_FILE: &str = "tenantd.journal";
 const ID_FILE: &str = "installation.id";
 const LOCK_FILE: &str = "tenantd.lock";
 /// Present while an initialisation is under way: what it left behind holds nothing that anyone was told of.
@@ -141,9 +143,9 @@ impl DataDirectory {
         let key_fingerprint = prepare()?;
         let new = self.path.join(NEW_STORE_FILE);
         let engine = RedbEngine::create(&new, 1 << 20)?;
-        let mut tx = WriteTx::new(engine.begin_write()?);
+        let mut tx = WriteTx::new(engine.begin_read()?);
         Installation { format: FORMAT, id, key_fingerprint }.write(&mut tx)?;
-        tx.commit()?;
+        engine.commit(&tx.into_changes())?;
         drop(engine);
         self.finish_initialization(&new, id)
     }
@@ -175,7 +177,7 @@ impl DataDirectory {
             return Err(StoreError::Installation(format!("{} already holds an installation", self.path.display())));
         }
         write_private_file(&self.path.join(MARKER_FILE), b"")?;
-        for leftover in [NEW_STORE_FILE, STORE_FILE, ID_FILE] {
+        for leftover in [NEW_STORE_FILE, STORE_FILE, JOURNAL_FILE, ID_FILE] {
             let path = self.path.join(leftover);
             if path.exists() {
                 std::fs::remove_file(&path).map_err(|error| io_error(&path, &error))?;
@@ -203,7 +205,7 @@ impl DataDirectory {
         progress: Option<RepairProgress>,
     ) -> Result<(Store, Installation), StoreError> {
         let path = self.store_file();
-        let engine = RedbEngine::open(&path, cache_bytes, progress)?;
+        let engine = RedbEngine::open_with_journal(&path, &self.path.join(JOURNAL_FILE), cache_bytes, progress)?;
         let installation = Installation::read(&ReadTx::new(engine.begin_read()?))?;
         let id_path = self.path.join(ID_FILE);
         let stored = std::fs::read_to_string(&id_path).map_err(|error| io_error(&id_path, &error))?;

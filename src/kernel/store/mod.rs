@@ -2,15 +2,17 @@
 //!
 //! This folder is the only place that names redb or bincode. **Invariant:** a write that returned `Ok` is on the disk.
 //! **Boundary:** no type of the engine appears in a signature that other modules call, but for the door that tests use to
-//! put a crashing disk below it ([`RedbEngine::on_backend`]).
+//! put a crashing disk below it ([`RedbEngine::on_backends`]).
 
 mod cache;
 pub mod catalog;
+mod changes;
 mod check;
 pub mod codec;
 pub mod engine;
 mod error;
 mod installation;
+mod journal;
 mod key;
 mod migrate;
 mod redb_engine;
@@ -31,6 +33,7 @@ pub use check::{CheckReport, Checked};
 pub use engine::{Direction, Flow, KeyRange};
 pub use error::StoreError;
 pub use installation::{DataDirectory, Installation, InstallationId, KeyFingerprint, write_private_file};
+pub use journal::JournalId;
 pub use key::{FixedKey, Key};
 pub use migrate::{FORMAT, Progress, Step};
 pub use redb_engine::{RedbEngine, RepairProgress};

@@ -4,7 +4,7 @@
 use super::{
     catalog::TableName,
     codec::{self, Record},
-    engine::{Direction, Flow, KeyRange},
+    engine::{Direction, Flow, KeyRange, RawTable},
     error::StoreError,
     key::Key,
     transaction::{Read, WriteTx},
@@ -33,20 +33,21 @@ impl SegmentedTable {
         Self { name }
     }
 
-    fn raw(&self, segment: u64) -> String {
-        format!("{}.{segment:08x}", self.name.name())
+    fn raw(&self, segment: u64) -> RawTable {
+        RawTable { table: self.name, segment: Some(segment) }
     }
 
     pub fn put<V: Record>(&self, tx: &mut WriteTx, number: u64, key: &impl Key, record: &V) -> Result<(), StoreError> {
         let key = key.to_bytes();
         let stored =
             codec::encode(self.name.name(), &key, record).map_err(|reason| StoreError::damaged(self.name.name(), &key, reason))?;
-        tx.raw_put(self.name, &self.raw(segment_of(number)), &key, &stored)
+        tx.raw_put(self.raw(segment_of(number)), key, stored);
+        Ok(())
     }
 
     pub fn get<V: Record>(&self, tx: &impl Read, number: u64, key: &impl Key) -> Result<Option<V>, StoreError> {
         let key = key.to_bytes();
-        let stored = tx.raw_get(&self.raw(segment_of(number)), &key)?;
+        let stored = tx.raw_get(self.raw(segment_of(number)), &key)?;
         stored.map(|stored| self.decode(&key, &stored)).transpose()
     }
 
@@ -64,14 +65,14 @@ impl SegmentedTable {
         mut visit: impl FnMut(K, V) -> Result<Flow, StoreError>,
     ) -> Result<(), StoreError> {
         let table = self.name.name();
-        tx.raw_scan(&self.raw(segment), range, Direction::Forward, &mut |key, stored| {
+        tx.raw_scan(self.raw(segment), range, Direction::Forward, &mut |key, stored| {
             let record = self.decode(key, stored)?;
             let key = K::from_bytes(key).ok_or_else(|| StoreError::damaged(table, key, "the key cannot be read"))?;
             visit(key, record)
         })
     }
 
-    pub fn drop_segment(&self, tx: &mut WriteTx, segment: u64) -> Result<(), StoreError> {
-        tx.raw_drop(self.name, &self.raw(segment))
+    pub fn drop_segment(&self, tx: &mut WriteTx, segment: u64) {
+        tx.raw_drop(self.raw(segment));
     }
 }

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use super::{
     RedbEngine,
-    engine::{Direction, Engine, EngineWrite, Flow, KeyRange},
+    changes::Changes,
+    engine::{Direction, Engine, Flow, KeyRange, RawTable},
     error::StoreError,
     transaction::{Read, ReadTx},
 };
@@ -48,12 +49,13 @@ fn publish(temporary: &Path, path: &Path, parent: &Path) -> Result<(), StoreErro
 fn copy(tx: &ReadTx, path: &Path) -> Result<SnapshotReport, StoreError> {
     let target = RedbEngine::create(path, COPY_CACHE_BYTES)?;
     let mut report = SnapshotReport::default();
-    for table in tx.raw_tables()? {
+    for name in tx.tables()? {
+        let table = RawTable::parse(&name).ok_or_else(|| StoreError::Engine(format!("table {name} is not in the catalogue")))?;
         let mut position: Option<Vec<u8>> = None;
         loop {
-            let mut chunk = target.begin_write()?;
-            let next = copy_chunk(tx, &table, position.as_deref(), chunk.as_mut(), &mut report)?;
-            chunk.commit()?;
+            let mut chunk = Changes::default();
+            let next = copy_chunk(tx, table, position.as_deref(), &mut chunk, &mut report)?;
+            target.commit(&chunk)?;
             if next.is_none() {
                 break;
             }
@@ -67,16 +69,16 @@ fn copy(tx: &ReadTx, path: &Path) -> Result<SnapshotReport, StoreError> {
 /// The last key copied when there is more of the table.
 fn copy_chunk(
     tx: &ReadTx,
-    table: &str,
+    table: RawTable,
     position: Option<&[u8]>,
-    target: &mut dyn EngineWrite,
+    target: &mut Changes,
     report: &mut SnapshotReport,
 ) -> Result<Option<Vec<u8>>, StoreError> {
     let range = position.map_or(KeyRange::ALL, |key| KeyRange::ALL.after(key, Direction::Forward));
     let mut bytes = 0;
     let mut last = None;
     tx.raw_scan(table, &range, Direction::Forward, &mut |key, value| {
-        target.put(table, key, value)?;
+        target.put(table, key.to_vec(), value.to_vec());
         bytes += key.len() + value.len();
         report.records += 1;
         if bytes < CHUNK_BYTES {

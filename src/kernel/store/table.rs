@@ -44,9 +44,9 @@ impl<K: Key, V> Index<K, V> {
 
     /// The record's key under `index_key` of a unique index.
     pub fn find(&self, tx: &impl Read, index_key: &[u8]) -> Result<Option<K>, StoreError> {
-        let table = self.table.name();
-        let Some(primary) = tx.raw_get(table, index_key)? else { return Ok(None) };
-        let key = K::from_bytes(&primary).ok_or_else(|| StoreError::damaged(table, index_key, "the entry names no record"))?;
+        let Some(primary) = tx.raw_get(self.table.into(), index_key)? else { return Ok(None) };
+        let key = K::from_bytes(&primary)
+            .ok_or_else(|| StoreError::damaged(self.table.name(), index_key, "the entry names no record"))?;
         Ok(Some(key))
     }
 }
@@ -62,7 +62,7 @@ impl<K: FixedKey, V> Index<K, V> {
         mut visit: impl FnMut(K, &[u8]) -> Result<Flow, StoreError>,
     ) -> Result<(), StoreError> {
         let table = self.table.name();
-        tx.raw_scan(table, range, direction, &mut |entry, value| {
+        tx.raw_scan(self.table.into(), range, direction, &mut |entry, value| {
             let primary = if self.unique { Some(value) } else { entry.len().checked_sub(K::LENGTH).and_then(|at| entry.get(at..)) };
             let key =
                 primary.and_then(K::from_bytes).ok_or_else(|| StoreError::damaged(table, entry, "the entry names no record"))?;
@@ -111,7 +111,7 @@ impl<K: Key, V: Record> Table<K, V> {
     }
 
     fn get_bytes(&self, tx: &impl Read, key: &[u8]) -> Result<Option<V>, StoreError> {
-        tx.raw_get(self.name.name(), key)?.map(|stored| self.decode(key, &stored)).transpose()
+        tx.raw_get(self.name.into(), key)?.map(|stored| self.decode(key, &stored)).transpose()
     }
 
     fn decode(&self, key: &[u8], stored: &[u8]) -> Result<V, StoreError> {
@@ -141,14 +141,15 @@ impl<K: Key, V: Record> Table<K, V> {
             let before = old.map(|record| index.entries(key, primary, record)).unwrap_or_default();
             let after = new.map(|record| index.entries(key, primary, record)).unwrap_or_default();
             let table = index.table;
-            for (entry, _) in before.iter().filter(|entry| !after.contains(entry)) {
-                tx.raw_remove(table, table.name(), entry)?;
+            let gone: Vec<_> = before.iter().filter(|entry| !after.contains(entry)).map(|(entry, _)| entry.clone()).collect();
+            for entry in gone {
+                tx.raw_remove(table.into(), entry);
             }
-            for (entry, value) in after.iter().filter(|entry| !before.contains(entry)) {
-                if index.unique && tx.raw_get(table.name(), entry)?.is_some() {
-                    return Err(StoreError::damaged(table.name(), entry, "two records claim one unique key"));
+            for (entry, value) in after.into_iter().filter(|entry| !before.contains(entry)) {
+                if index.unique && tx.raw_get(table.into(), &entry)?.is_some() {
+                    return Err(StoreError::damaged(table.name(), &entry, "two records claim one unique key"));
                 }
-                tx.raw_put(table, table.name(), entry, value)?;
+                tx.raw_put(table.into(), entry, value);
             }
         }
         let table = self.name;
@@ -156,10 +157,11 @@ impl<K: Key, V: Record> Table<K, V> {
             Some(record) => {
                 let stored = codec::encode(table.name(), primary, record)
                     .map_err(|reason| StoreError::damaged(table.name(), primary, reason))?;
-                tx.raw_put(table, table.name(), primary, &stored)
+                tx.raw_put(table.into(), primary.to_vec(), stored);
             }
-            None => tx.raw_remove(table, table.name(), primary).map(drop),
+            None => tx.raw_remove(table.into(), primary.to_vec()),
         }
+        Ok(())
     }
 
     /// Walks the records of `range` in the order of their keys.
@@ -171,7 +173,7 @@ impl<K: Key, V: Record> Table<K, V> {
         mut visit: impl FnMut(K, V) -> Result<Flow, StoreError>,
     ) -> Result<(), StoreError> {
         let table = self.name.name();
-        tx.raw_scan(table, range, direction, &mut |key, stored| {
+        tx.raw_scan(self.name.into(), range, direction, &mut |key, stored| {
             let record = self.decode(key, stored)?;
             let key = K::from_bytes(key).ok_or_else(|| StoreError::damaged(table, key, "the key cannot be read"))?;
             visit(key, record)

@@ -8,7 +8,7 @@ use std::sync::{
 use serde::{Deserialize, Serialize};
 
 use super::*;
-use crate::kernel::store::{codec::Record, engine::EngineWrite};
+use crate::kernel::store::codec::Record;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Person {
@@ -116,7 +116,7 @@ async fn a_panic_in_a_write_is_that_caller_s_alone() {
     let Fixture { store, .. } = fixture();
     let panicking = store.write(|tx| {
         PEOPLE.put(tx, &(1, 1), &person("a", &[]))?;
-        assert!(tx.raw_get("users", &[]).is_err(), "on purpose");
+        assert!(tx.raw_get(catalog::USERS.into(), &[]).is_err(), "on purpose");
         Ok::<(), StoreError>(())
     });
     assert!(matches!(panicking.await, Err(StoreError::Panicked(text)) if text == "on purpose"));
@@ -191,8 +191,9 @@ async fn damage_is_told_by_table_and_key() {
     put(&store, (1, 1), person("a", &["t"])).await.unwrap();
     store
         .write(|tx| {
-            tx.raw_put(catalog::USERS, "users", &(1_u8, 1_u32).to_bytes(), b"not a record")?;
-            tx.raw_put(catalog::USERS_BY_EMAIL, "users_by_email", b"stray", b"")
+            tx.raw_put(catalog::USERS.into(), (1_u8, 1_u32).to_bytes(), b"not a record".to_vec());
+            tx.raw_put(catalog::USERS_BY_EMAIL.into(), b"stray".to_vec(), Vec::new());
+            Ok::<_, StoreError>(())
         })
         .await
         .unwrap();
@@ -205,51 +206,13 @@ async fn damage_is_told_by_table_and_key() {
 /// An engine whose commits fail: what the callers are told must not claim to know.
 struct FailingEngine(RedbEngine);
 
-struct FailingWrite(Box<dyn EngineWrite>);
-
 impl engine::Engine for FailingEngine {
     fn begin_read(&self) -> Result<Box<dyn engine::EngineRead>, StoreError> {
         self.0.begin_read()
     }
 
-    fn begin_write(&self) -> Result<Box<dyn EngineWrite>, StoreError> {
-        Ok(Box::new(FailingWrite(self.0.begin_write()?)))
-    }
-}
-
-impl engine::EngineRead for FailingWrite {
-    fn get(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        self.0.get(table, key)
-    }
-
-    fn scan(&self, table: &str, range: &KeyRange, direction: Direction, visit: engine::Visitor<'_>) -> Result<(), StoreError> {
-        self.0.scan(table, range, direction, visit)
-    }
-
-    fn tables(&self) -> Result<Vec<String>, StoreError> {
-        self.0.tables()
-    }
-}
-
-impl EngineWrite for FailingWrite {
-    fn put(&mut self, table: &str, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
-        self.0.put(table, key, value)
-    }
-
-    fn remove(&mut self, table: &str, key: &[u8]) -> Result<bool, StoreError> {
-        self.0.remove(table, key)
-    }
-
-    fn drop_table(&mut self, table: &str) -> Result<(), StoreError> {
-        self.0.drop_table(table)
-    }
-
-    fn commit(self: Box<Self>) -> Result<(), StoreError> {
+    fn commit(&self, _changes: &changes::Changes) -> Result<(), StoreError> {
         Err(StoreError::Engine("fdatasync: input/output error".to_owned()))
-    }
-
-    fn abort(self: Box<Self>) -> Result<(), StoreError> {
-        self.0.abort()
     }
 }
 
@@ -262,6 +225,53 @@ async fn after_a_failed_commit_the_outcome_is_unknown_and_the_store_stops_writin
     assert!(store.failed().await.contains("input/output error"));
     assert!(matches!(put(&store, (1, 2), person("b", &[])).await, Err(StoreError::Unavailable(_))));
     assert!(store.read(|tx| PEOPLE.get(tx, &(1, 1))).unwrap().is_none());
+}
+
+/// Opens the store of the directory, as a process does that then dies: nothing is closed.
+async fn write_and_die(data: &DataDirectory, number: u32) {
+    let (store, _) = data.open_store(1 << 20, WRITER, None).unwrap();
+    put(&store, (1, number), person(&number.to_string(), &["t"])).await.unwrap();
+    for name in ["tenantd.redb", "tenantd.journal"] {
+        std::fs::copy(data.path().join(name), data.path().join(format!("{name}.kept"))).unwrap();
+    }
+    drop(store);
+    for name in ["tenantd.redb", "tenantd.journal"] {
+        std::fs::rename(data.path().join(format!("{name}.kept")), data.path().join(name)).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_only_the_journal_has_is_there_after_the_next_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = DataDirectory::lock(directory.path()).unwrap();
+    data.initialize([7; 16], || Ok([1; 8])).unwrap();
+    for number in 0..3 {
+        write_and_die(&data, number).await;
+    }
+    let without = RedbEngine::open(&data.store_file(), 1 << 20, None).unwrap_err();
+    assert!(without.to_string().contains("start tenantd there once"), "{without}");
+    let (store, _) = data.open_store(1 << 20, WRITER, None).unwrap();
+    assert_eq!(tagged(&store, 1, "t"), [0, 1, 2]);
+    drop(store);
+    RedbEngine::open(&data.store_file(), 1 << 20, None).unwrap();
+}
+
+#[tokio::test]
+async fn a_lost_journal_is_told_unless_the_store_was_closed_in_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = DataDirectory::lock(directory.path()).unwrap();
+    data.initialize([7; 16], || Ok([1; 8])).unwrap();
+    let journal = directory.path().join("tenantd.journal");
+    write_and_die(&data, 1).await;
+    let aside = directory.path().join("aside");
+    std::fs::rename(&journal, &aside).unwrap();
+    let refused = data.open_store(1 << 20, WRITER, None).unwrap_err();
+    assert!(refused.to_string().contains("put it back beside the store"), "{refused}");
+    std::fs::rename(&aside, &journal).unwrap();
+    drop(data.open_store(1 << 20, WRITER, None).unwrap());
+    std::fs::remove_file(&journal).unwrap();
+    let (store, _) = data.open_store(1 << 20, WRITER, None).unwrap();
+    assert_eq!(tagged(&store, 1, "t"), [1]);
 }
 
 fn add_one(tx: &mut WriteTx) -> Result<Progress, StoreError> {

@@ -4,16 +4,15 @@
 //! randomness as arguments and does no I/O of its own.
 
 use super::{
-    catalog::{self, TableName},
-    engine::{Direction, EngineRead, EngineWrite, KeyRange, Visitor},
+    changes::Changes,
+    engine::{Direction, EngineRead, KeyRange, RawTable, Visitor},
     error::StoreError,
 };
 
 /// What tables need to read: both views offer it.
 pub trait Read {
-    fn raw_get(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
-    fn raw_scan(&self, table: &str, range: &KeyRange, direction: Direction, visit: Visitor<'_>) -> Result<(), StoreError>;
-    fn raw_tables(&self) -> Result<Vec<String>, StoreError>;
+    fn raw_get(&self, table: RawTable, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
+    fn raw_scan(&self, table: RawTable, range: &KeyRange, direction: Direction, visit: Visitor<'_>) -> Result<(), StoreError>;
 }
 
 /// One consistent snapshot.
@@ -25,6 +24,11 @@ impl ReadTx {
     pub(super) fn new(engine: Box<dyn EngineRead>) -> Self {
         Self { engine }
     }
+
+    /// The names of all tables that hold something.
+    pub(super) fn tables(&self) -> Result<Vec<String>, StoreError> {
+        self.engine.tables()
+    }
 }
 
 impl std::fmt::Debug for ReadTx {
@@ -34,109 +38,60 @@ impl std::fmt::Debug for ReadTx {
 }
 
 impl Read for ReadTx {
-    fn raw_get(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+    fn raw_get(&self, table: RawTable, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         self.engine.get(table, key)
     }
 
-    fn raw_scan(&self, table: &str, range: &KeyRange, direction: Direction, visit: Visitor<'_>) -> Result<(), StoreError> {
+    fn raw_scan(&self, table: RawTable, range: &KeyRange, direction: Direction, visit: Visitor<'_>) -> Result<(), StoreError> {
         self.engine.scan(table, range, direction, visit)
-    }
-
-    fn raw_tables(&self) -> Result<Vec<String>, StoreError> {
-        self.engine.tables()
     }
 }
 
-/// The transaction that all writes of one batch share.
+/// What all writes of one batch share: the newest snapshot, and the changes so far on top of it.
 pub struct WriteTx {
-    engine: Box<dyn EngineWrite>,
-    /// Whether the member of the batch that runs now has changed anything.
-    dirty: bool,
-    /// Tables changed by the batch, by their place in the catalogue.
-    touched: [bool; catalog::COUNT],
-    /// The engine's own failure, after which the transaction must not be committed.
-    failure: Option<StoreError>,
+    snapshot: Box<dyn EngineRead>,
+    changes: Changes,
 }
 
 impl std::fmt::Debug for WriteTx {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("WriteTx").field("dirty", &self.dirty).finish_non_exhaustive()
+        f.debug_struct("WriteTx").field("empty", &self.changes.is_empty()).finish_non_exhaustive()
     }
 }
 
 impl WriteTx {
-    pub(super) fn new(engine: Box<dyn EngineWrite>) -> Self {
-        Self { engine, dirty: false, touched: [false; catalog::COUNT], failure: None }
+    pub(super) fn new(snapshot: Box<dyn EngineRead>) -> Self {
+        Self { snapshot, changes: Changes::default() }
     }
 
-    pub(super) fn begin_member(&mut self) {
-        self.dirty = false;
+    /// The changes so far, for members to come and go.
+    pub(super) fn changes(&mut self) -> &mut Changes {
+        &mut self.changes
     }
 
-    pub(super) fn member_is_dirty(&self) -> bool {
-        self.dirty
+    pub(super) fn into_changes(self) -> Changes {
+        self.changes
     }
 
-    pub(super) fn failure(&self) -> Option<&StoreError> {
-        self.failure.as_ref()
+    pub(super) fn raw_put(&mut self, table: RawTable, key: Vec<u8>, value: Vec<u8>) {
+        self.changes.put(table, key, value);
     }
 
-    pub(super) fn touched(&self) -> impl Iterator<Item = usize> + use<> {
-        self.touched.into_iter().enumerate().filter_map(|(place, touched)| touched.then_some(place))
+    pub(super) fn raw_remove(&mut self, table: RawTable, key: Vec<u8>) {
+        self.changes.remove(table, key);
     }
 
-    pub(super) fn commit(self) -> Result<(), StoreError> {
-        self.engine.commit()
-    }
-
-    pub(super) fn abort(self) -> Result<(), StoreError> {
-        self.engine.abort()
-    }
-
-    /// `raw` is the engine's table: `table` itself or one of its segments.
-    pub(super) fn raw_put(&mut self, table: TableName, raw: &str, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
-        self.touch(table);
-        let done = self.engine.put(raw, key, value);
-        self.keep_failure(done)
-    }
-
-    pub(super) fn raw_remove(&mut self, table: TableName, raw: &str, key: &[u8]) -> Result<bool, StoreError> {
-        self.touch(table);
-        let done = self.engine.remove(raw, key);
-        self.keep_failure(done)
-    }
-
-    pub(super) fn raw_drop(&mut self, table: TableName, raw: &str) -> Result<(), StoreError> {
-        self.touch(table);
-        let done = self.engine.drop_table(raw);
-        self.keep_failure(done)
-    }
-
-    fn touch(&mut self, table: TableName) {
-        self.dirty = true;
-        if let Some(touched) = self.touched.get_mut(table.index()) {
-            *touched = true;
-        }
-    }
-
-    fn keep_failure<T>(&mut self, done: Result<T, StoreError>) -> Result<T, StoreError> {
-        if let Err(error) = &done {
-            self.failure = Some(error.clone());
-        }
-        done
+    pub(super) fn raw_drop(&mut self, table: RawTable) {
+        self.changes.drop_table(table);
     }
 }
 
 impl Read for WriteTx {
-    fn raw_get(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        self.engine.get(table, key)
+    fn raw_get(&self, table: RawTable, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.changes.get(self.snapshot.as_ref(), table, key)
     }
 
-    fn raw_scan(&self, table: &str, range: &KeyRange, direction: Direction, visit: Visitor<'_>) -> Result<(), StoreError> {
-        self.engine.scan(table, range, direction, visit)
-    }
-
-    fn raw_tables(&self) -> Result<Vec<String>, StoreError> {
-        self.engine.tables()
+    fn raw_scan(&self, table: RawTable, range: &KeyRange, direction: Direction, visit: Visitor<'_>) -> Result<(), StoreError> {
+        self.changes.scan(self.snapshot.as_ref(), table, range, direction, visit)
     }
 }

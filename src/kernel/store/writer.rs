@@ -1,8 +1,8 @@
 //! The single writer. Writes that wait at the same time share one durable commit, and each caller is answered after it.
 //!
-//! redb cannot roll back one member of a transaction. So when a member fails after it has written, the batch is aborted and the
-//! others run again without it; a member that fails before it writes is simply left out. **Invariant:** nobody is told
-//! of success before the commit has returned; after a commit that failed nobody is told that nothing was stored.
+//! The members of a batch run one after the other on one set of changes; one that fails takes its own changes back and the others
+//! stand. **Invariant:** nobody is told of success before the commit has returned; after a commit that failed nobody is told that
+//! nothing was stored.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -114,67 +114,29 @@ pub(super) fn spawn(
 
 fn run_batch(engine: &dyn Engine, shared: &Shared, mut jobs: Vec<Box<dyn Job>>) {
     metrics::histogram!("tenantd_store_batch_size").record(u32::try_from(jobs.len()).unwrap_or(u32::MAX));
-    while !jobs.is_empty() {
-        if let Some(reason) = shared.failure() {
-            return finish_all(jobs, &Err(StoreError::Unavailable(reason)));
+    if let Some(reason) = shared.failure() {
+        return finish_all(jobs, &Err(StoreError::Unavailable(reason)));
+    }
+    let mut tx = match engine.begin_read() {
+        Ok(snapshot) => WriteTx::new(snapshot),
+        Err(error) => {
+            shared.fail(&error);
+            return finish_all(jobs, &Err(StoreError::Unavailable(error.to_string())));
         }
-        let mut tx = match engine.begin_write() {
-            Ok(transaction) => WriteTx::new(transaction),
-            Err(error) => {
-                shared.fail(&error);
-                return finish_all(jobs, &Err(StoreError::Unavailable(error.to_string())));
-            }
-        };
-        match run_members(&mut tx, &mut jobs) {
-            Members::Done { changed } => return finish_batch(tx, changed, shared, jobs),
-            Members::FailedAfterWriting(place) => {
-                let failed = jobs.remove(place);
-                if let Err(error) = tx.abort() {
-                    shared.fail(&error);
-                }
-                failed.finish(Ok(()));
-            }
-            Members::EngineFailed(error) => {
-                // Nothing of this transaction is on the disk: it was never committed.
-                shared.fail(&error);
-                drop(tx.abort());
-                return finish_all(jobs, &Err(StoreError::Unavailable(error.to_string())));
-            }
+    };
+    for job in &mut jobs {
+        tx.changes().begin_member();
+        if job.run(&mut tx) == Ran::Refused {
+            tx.changes().roll_back_member();
         }
     }
-}
-
-enum Members {
-    Done { changed: bool },
-    FailedAfterWriting(usize),
-    EngineFailed(StoreError),
-}
-
-fn run_members(tx: &mut WriteTx, jobs: &mut [Box<dyn Job>]) -> Members {
-    let mut changed = false;
-    for (place, job) in jobs.iter_mut().enumerate() {
-        tx.begin_member();
-        let ran = job.run(tx);
-        if let Some(error) = tx.failure() {
-            return Members::EngineFailed(error.clone());
-        }
-        if ran == Ran::Refused && tx.member_is_dirty() {
-            return Members::FailedAfterWriting(place);
-        }
-        changed |= tx.member_is_dirty();
-    }
-    Members::Done { changed }
-}
-
-fn finish_batch(tx: WriteTx, changed: bool, shared: &Shared, jobs: Vec<Box<dyn Job>>) {
-    if !changed {
-        drop(tx.abort());
+    let changes = tx.into_changes();
+    if changes.is_empty() {
         return finish_all(jobs, &Ok(()));
     }
-    let touched = tx.touched();
-    match tx.commit() {
+    match engine.commit(&changes) {
         Ok(()) => {
-            shared.committed(touched);
+            shared.committed(changes.tables().map(|(table, _)| table.table.index()));
             finish_all(jobs, &Ok(()));
         }
         Err(error) => {

@@ -1,0 +1,366 @@
+//! What a batch of writes is about to change, in memory: what the engine commits, and what reads within the batch see on top of
+//! the snapshot below.
+//!
+//! **Invariant:** the changes of one member of the batch can be taken back without touching those of the others.
+
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    ops::Bound,
+};
+
+use super::{
+    catalog,
+    engine::{Direction, EngineRead, Flow, KeyRange, RawTable, Visitor},
+    error::StoreError,
+};
+
+/// The new value of a key; `None` removes it.
+type Change = Option<Vec<u8>>;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableChanges {
+    /// Everything that was in the table goes first.
+    pub dropped: bool,
+    pub entries: BTreeMap<Vec<u8>, Change>,
+}
+
+/// How to take a change back: what stood in its place before.
+#[derive(Debug)]
+enum Undo {
+    Entry { table: RawTable, key: Vec<u8>, before: Option<Change> },
+    Table { table: RawTable, before: Option<TableChanges> },
+}
+
+#[derive(Debug, Default)]
+pub struct Changes {
+    tables: BTreeMap<RawTable, TableChanges>,
+    member: Vec<Undo>,
+}
+
+impl Changes {
+    pub fn is_empty(&self) -> bool {
+        self.tables.values().all(|table| !table.dropped && table.entries.is_empty())
+    }
+
+    /// The changed tables in the order of their codes, then of their segments.
+    pub fn tables(&self) -> impl Iterator<Item = (RawTable, &TableChanges)> {
+        self.tables.iter().map(|(table, changes)| (*table, changes))
+    }
+
+    pub fn put(&mut self, table: RawTable, key: Vec<u8>, value: Vec<u8>) {
+        self.change(table, key, Some(value));
+    }
+
+    pub fn remove(&mut self, table: RawTable, key: Vec<u8>) {
+        self.change(table, key, None);
+    }
+
+    fn change(&mut self, table: RawTable, key: Vec<u8>, change: Change) {
+        let (key, before) = match self.tables.entry(table).or_default().entries.entry(key) {
+            Entry::Vacant(place) => {
+                let key = place.key().clone();
+                place.insert(change);
+                (key, None)
+            }
+            Entry::Occupied(mut place) => (place.key().clone(), Some(place.insert(change))),
+        };
+        self.member.push(Undo::Entry { table, key, before });
+    }
+
+    pub fn drop_table(&mut self, table: RawTable) {
+        let before = self.tables.insert(table, TableChanges { dropped: true, entries: BTreeMap::new() });
+        self.member.push(Undo::Table { table, before });
+    }
+
+    /// What came before stays, whatever the next member does.
+    pub fn begin_member(&mut self) {
+        self.member.clear();
+    }
+
+    pub fn member_is_empty(&self) -> bool {
+        self.member.is_empty()
+    }
+
+    /// Takes back what the member has changed.
+    pub fn roll_back_member(&mut self) {
+        while let Some(undo) = self.member.pop() {
+            match undo {
+                Undo::Entry { table, key, before } => {
+                    let entries = &mut self.tables.entry(table).or_default().entries;
+                    match before {
+                        Some(before) => entries.insert(key, before),
+                        None => entries.remove(&key),
+                    };
+                }
+                Undo::Table { table, before: Some(before) } => {
+                    self.tables.insert(table, before);
+                }
+                Undo::Table { table, before: None } => {
+                    self.tables.remove(&table);
+                }
+            }
+        }
+    }
+
+    /// Reads a key through the changes.
+    pub fn get(&self, below: &dyn EngineRead, table: RawTable, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        match self.tables.get(&table) {
+            None => below.get(table, key),
+            Some(changes) => match changes.entries.get(key) {
+                Some(change) => Ok(change.clone()),
+                None if changes.dropped => Ok(None),
+                None => below.get(table, key),
+            },
+        }
+    }
+
+    /// Walks a range of a table through the changes.
+    pub fn scan(
+        &self,
+        below: &dyn EngineRead,
+        table: RawTable,
+        range: &KeyRange,
+        direction: Direction,
+        visit: Visitor<'_>,
+    ) -> Result<(), StoreError> {
+        let Some(changes) = self.tables.get(&table) else { return below.scan(table, range, direction, visit) };
+        if range.is_empty() {
+            return Ok(());
+        }
+        let mut changed = changes.entries.range::<[u8], (Bound<&[u8]>, Bound<&[u8]>)>(range.bounds());
+        let next = |changed: &mut std::collections::btree_map::Range<'_, Vec<u8>, Change>| match direction {
+            Direction::Forward => changed.next().map(|(key, change)| (key.clone(), change.clone())),
+            Direction::Backward => changed.next_back().map(|(key, change)| (key.clone(), change.clone())),
+        };
+        let mut pending = next(&mut changed);
+        let mut stopped = false;
+        if !changes.dropped {
+            below.scan(table, range, direction, &mut |key, value| {
+                while let Some((changed_key, change)) = pending.take_if(|(changed_key, _)| match direction {
+                    Direction::Forward => changed_key.as_slice() <= key,
+                    Direction::Backward => changed_key.as_slice() >= key,
+                }) {
+                    pending = next(&mut changed);
+                    if let Some(value) = &change
+                        && visit(&changed_key, value)? == Flow::Stop
+                    {
+                        stopped = true;
+                        return Ok(Flow::Stop);
+                    }
+                    if changed_key == key {
+                        return Ok(Flow::Continue);
+                    }
+                }
+                let flow = visit(key, value)?;
+                stopped = flow == Flow::Stop;
+                Ok(flow)
+            })?;
+        }
+        while let Some((key, change)) = pending.take_if(|_| !stopped) {
+            pending = next(&mut changed);
+            if let Some(value) = change {
+                stopped = visit(&key, &value)? == Flow::Stop;
+            }
+        }
+        Ok(())
+    }
+
+    /// The changes as bytes, for the journal.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(4096);
+        for (raw, changes) in &self.tables {
+            out.push(raw.table.code());
+            out.extend_from_slice(&raw.segment.map_or(u64::MAX, |segment| segment).to_le_bytes());
+            out.push(u8::from(changes.dropped));
+            write_length(&mut out, changes.entries.len());
+            for (key, change) in &changes.entries {
+                write_bytes(&mut out, key);
+                out.push(u8::from(change.is_some()));
+                if let Some(value) = change {
+                    write_bytes(&mut out, value);
+                }
+            }
+        }
+        out
+    }
+
+    /// Reads what [`Changes::encode`] wrote.
+    pub fn decode(mut input: &[u8]) -> Option<Self> {
+        let mut changes = Self::default();
+        while let [code, rest @ ..] = input {
+            input = rest;
+            let table = catalog::by_code(*code)?;
+            let segment = Some(u64::from_le_bytes(take(&mut input)?)).filter(|segment| *segment != u64::MAX);
+            let dropped = take::<1>(&mut input)? == [1];
+            let mut entries = BTreeMap::new();
+            for _ in 0..read_length(&mut input)? {
+                let key = read_bytes(&mut input)?;
+                let change = if take::<1>(&mut input)? == [1] { Some(read_bytes(&mut input)?) } else { None };
+                entries.insert(key, change);
+            }
+            changes.tables.insert(RawTable { table, segment }, TableChanges { dropped, entries });
+        }
+        Some(changes)
+    }
+}
+
+fn write_length(out: &mut Vec<u8>, length: usize) {
+    out.extend_from_slice(&(length as u64).to_le_bytes());
+}
+
+fn write_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    write_length(out, bytes.len());
+    out.extend_from_slice(bytes);
+}
+
+fn take<const N: usize>(input: &mut &[u8]) -> Option<[u8; N]> {
+    let (head, rest) = input.split_first_chunk::<N>()?;
+    *input = rest;
+    Some(*head)
+}
+
+fn read_length(input: &mut &[u8]) -> Option<usize> {
+    usize::try_from(u64::from_le_bytes(take(input)?)).ok()
+}
+
+fn read_bytes(input: &mut &[u8]) -> Option<Vec<u8>> {
+    let length = read_length(input)?;
+    let (bytes, rest) = input.split_at_checked(length)?;
+    *input = rest;
+    Some(bytes.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TABLE: RawTable = RawTable { table: catalog::TENANTS, segment: None };
+    const SEGMENT: RawTable = RawTable { table: catalog::EVENTS, segment: Some(3) };
+
+    type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+
+    /// A snapshot that holds the same rows in every table.
+    struct Below(Rows);
+
+    impl EngineRead for Below {
+        fn get(&self, _: RawTable, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+            Ok(self.0.get(key).cloned())
+        }
+
+        fn scan(&self, _: RawTable, range: &KeyRange, direction: Direction, visit: Visitor<'_>) -> Result<(), StoreError> {
+            if range.is_empty() {
+                return Ok(());
+            }
+            let mut rows: Vec<_> = self.0.range::<[u8], (Bound<&[u8]>, Bound<&[u8]>)>(range.bounds()).collect();
+            if direction == Direction::Backward {
+                rows.reverse();
+            }
+            for (key, value) in rows {
+                if visit(key, value)? == Flow::Stop {
+                    break;
+                }
+            }
+            Ok(())
+        }
+
+        fn tables(&self) -> Result<Vec<String>, StoreError> {
+            Ok(Vec::new())
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Put(u8, u8),
+        Remove(u8),
+        Drop,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            8 => (0..20_u8, any::<u8>()).prop_map(|(key, value)| Step::Put(key, value)),
+            4 => (0..20_u8).prop_map(Step::Remove),
+            1 => Just(Step::Drop),
+        ]
+    }
+
+    fn run(changes: &mut Changes, table: RawTable, model: &mut Rows, steps: &[Step]) {
+        for step in steps {
+            match *step {
+                Step::Put(key, value) => {
+                    changes.put(table, vec![key], vec![value]);
+                    model.insert(vec![key], vec![value]);
+                }
+                Step::Remove(key) => {
+                    changes.remove(table, vec![key]);
+                    model.remove([key].as_slice());
+                }
+                Step::Drop => {
+                    changes.drop_table(table);
+                    model.clear();
+                }
+            }
+        }
+    }
+
+    fn scanned(changes: &Changes, below: &Below, range: &KeyRange, direction: Direction, limit: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut found = Vec::new();
+        let collect = &mut |key: &[u8], value: &[u8]| {
+            found.push((key.to_vec(), value.to_vec()));
+            Ok(if found.len() < limit { Flow::Continue } else { Flow::Stop })
+        };
+        changes.scan(below, TABLE, range, direction, collect).unwrap();
+        found
+    }
+
+    proptest! {
+        #[test]
+        fn reads_see_the_changes_and_a_member_that_is_rolled_back_leaves_no_trace(
+            rows in proptest::collection::btree_map(0..20_u8, any::<u8>(), 0..12),
+            kept in proptest::collection::vec(step(), 0..12),
+            refused in proptest::collection::vec(step(), 0..12),
+            from in 0..20_u8, to in 0..20_u8, limit in 1..6_usize, backward: bool,
+        ) {
+            let below = Below(rows.iter().map(|(key, value)| (vec![*key], vec![*value])).collect());
+            let mut model = below.0.clone();
+            let mut changes = Changes::default();
+            run(&mut changes, TABLE, &mut model, &kept);
+            changes.begin_member();
+            run(&mut changes, TABLE, &mut below.0.clone(), &refused);
+            changes.roll_back_member();
+
+            let direction = if backward { Direction::Backward } else { Direction::Forward };
+            let range = KeyRange { start: Bound::Included(vec![from]), end: Bound::Excluded(vec![to]) };
+            let mut expected: Vec<_> = if from < to {
+                model.range::<[u8], (Bound<&[u8]>, Bound<&[u8]>)>(range.bounds()).map(|(key, value)| (key.clone(), value.clone())).collect()
+            } else {
+                Vec::new()
+            };
+            if backward {
+                expected.reverse();
+            }
+            expected.truncate(limit);
+            prop_assert_eq!(scanned(&changes, &below, &range, direction, limit), expected);
+            for key in 0..20_u8 {
+                prop_assert_eq!(changes.get(&below, TABLE, &[key]).unwrap(), model.get([key].as_slice()).cloned());
+            }
+        }
+
+        #[test]
+        fn changes_read_back_from_the_journal_and_no_part_of_them_does(
+            first in proptest::collection::vec(step(), 1..8), second in proptest::collection::vec(step(), 1..8),
+        ) {
+            let mut changes = Changes::default();
+            run(&mut changes, TABLE, &mut Rows::new(), &first);
+            run(&mut changes, SEGMENT, &mut Rows::new(), &second);
+            let bytes = changes.encode();
+            let read = Changes::decode(&bytes).unwrap();
+            prop_assert_eq!(&read.tables, &changes.tables);
+            for length in 0..bytes.len() {
+                let part = Changes::decode(&bytes[..length]);
+                prop_assert!(part.is_none_or(|part| part.tables != changes.tables));
+            }
+        }
+    }
+}
