@@ -23,7 +23,7 @@ use crate::{
         events::{self, Kinds, Retention},
         http::{
             edge::{Edge, EdgeParts, EdgeSettings},
-            idempotency::{ANSWERS, Idempotency, IdempotencyPurge},
+            idempotency::{Idempotency, IdempotencyPurge},
             listener::Listeners,
             operations::Operations,
             pages::{PageSources, Pages},
@@ -31,7 +31,7 @@ use crate::{
             tls::{Certificate, CertificateFiles, CertificateWatch},
         },
         secrets::{InstallationKey, KeySource, Passwords, Sealer, Secret},
-        store::{Checked, DataDirectory, RepairProgress, Store, WriterSettings},
+        store::{Checked, DataDirectory, RepairProgress, Store, StoreSettings, WriterSettings},
         tasks::{MetricsUpkeep, Scrub, Tasks},
         telemetry,
     },
@@ -53,8 +53,7 @@ pub fn admin_socket(data_directory: &Path) -> PathBuf {
 
 /// The tables of all slices that `tenantd check` compares with their indexes.
 pub fn checked_tables() -> Vec<&'static dyn Checked> {
-    let answers: Vec<&'static dyn Checked> = vec![&ANSWERS];
-    [answers, events::tables(), Platform::tables(), Auth::tables(), ApiKeySlice::tables()].into_iter().flatten().collect()
+    [events::tables(), Platform::tables(), Auth::tables(), ApiKeySlice::tables()].into_iter().flatten().collect()
 }
 
 /// Every kind of event that a slice can emit.
@@ -118,9 +117,12 @@ impl App {
         let mut entropy = Entropy::from_os();
         let key_source = key_source(&config, data.path());
         let key = InstallationKey::load(&key_source.path)?;
-        let writer = WriterSettings { batch_size: config.storage.batch_size, queue_length: config.storage.queue_length };
-        let (store, installation) =
-            data.open_store(config.storage.cache_bytes, writer, progress).map_err(|error| error.to_string())?;
+        let settings = StoreSettings {
+            cache_bytes: config.storage.cache_bytes,
+            journal_bytes: config.storage.journal_bytes,
+            writer: WriterSettings { batch_size: config.storage.batch_size, queue_length: config.storage.queue_length },
+        };
+        let (store, installation) = data.open_store(settings, progress).map_err(|error| error.to_string())?;
         if installation.key_fingerprint != key.fingerprint() {
             return Err(format!("{} is not the key that this store was made with", key_source.path.display()));
         }

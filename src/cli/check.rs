@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use super::{Common, Failure, client::Client, output};
 use crate::{
     app::checked_tables,
-    kernel::store::{DataDirectory, RedbEngine, Store, StoreError, WriterSettings},
+    kernel::store::{DataDirectory, RedbEngine, Store, StoreError, StoreSettings, WriterSettings},
 };
 
 /// Nothing is written here.
-const WRITER: WriterSettings = WriterSettings { batch_size: 1, queue_length: 1 };
-const CACHE_BYTES: usize = 64 << 20;
+const SETTINGS: StoreSettings =
+    StoreSettings { cache_bytes: 64 << 20, journal_bytes: 1 << 20, writer: WriterSettings { batch_size: 1, queue_length: 1 } };
 
 #[derive(Debug, Args)]
 pub(super) struct Check {
@@ -32,7 +32,7 @@ impl Check {
                 if !data.is_initialized().map_err(|error| error.to_string())? {
                     return Err(Failure::Failed(format!("{} holds no installation", data.path().display())));
                 }
-                let (store, _) = data.open_store(CACHE_BYTES, WRITER, None).map_err(|error| error.to_string())?;
+                let (store, _) = data.open_store(SETTINGS, None).map_err(|error| error.to_string())?;
                 check_store(&store).await?
             }
         };
@@ -55,8 +55,8 @@ impl Check {
 
 async fn check_file(path: PathBuf) -> Result<Value, Failure> {
     let fail = |error: StoreError| Failure::Failed(error.to_string());
-    let engine = RedbEngine::open(&path, CACHE_BYTES, None).map_err(fail)?;
-    check_store(&Store::new(engine, WRITER).map_err(fail)?).await
+    let engine = RedbEngine::open(&path, SETTINGS.cache_bytes, None).map_err(fail)?;
+    check_store(&Store::new(engine, SETTINGS.writer).map_err(fail)?).await
 }
 
 async fn check_store(store: &Store) -> Result<Value, Failure> {

@@ -1,6 +1,6 @@
 //! Randomness as a value that is handed in.
 //!
-//! A use case may run more than once (a batch of writes is repeated without the member that failed), and it must draw the same
+//! A use case may run more than once (an engine may retry a write that met a conflict), and it must draw the same
 //! ids and secrets each time. So the edge draws one seed from the operating system and everything else derives from it.
 //! This is the only file that may ask the operating system for random bytes.
 

@@ -217,6 +217,7 @@ fn check_ranges(config: &Config) -> Result<(), ConfigError> {
         ("limits.json_depth", limits.json_depth as u64, 8),
         ("tls.reload_seconds", config.tls.reload_seconds, 1),
         ("storage.cache_bytes", config.storage.cache_bytes as u64, 1 << 20),
+        ("storage.journal_bytes", config.storage.journal_bytes, 1 << 16),
         ("storage.batch_size", config.storage.batch_size as u64, 1),
         ("storage.queue_length", config.storage.queue_length as u64, 1),
         ("secrets.password_hashes", config.secrets.password_hashes as u64, 1),

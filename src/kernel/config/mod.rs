@@ -104,6 +104,7 @@ pub struct Rate {
 #[serde(deny_unknown_fields)]
 pub struct Storage {
     pub cache_bytes: usize,
+    pub journal_bytes: u64,
     pub batch_size: usize,
     pub queue_length: usize,
     pub scrub_days: u32,

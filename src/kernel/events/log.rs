@@ -48,8 +48,14 @@ pub(super) static HEAD: Table<u8, Position> = Table::new(catalog::EVENT_HEAD, &[
 const LAST: u8 = 0;
 const FIRST_KEPT: u8 = 1;
 
+/// Events and the entries of the tenants' feeds share the table: a commit pays for every table that it touches.
 static EVENTS: SegmentedTable = SegmentedTable::new(catalog::EVENTS);
-static BY_TENANT: SegmentedTable = SegmentedTable::new(catalog::EVENTS_BY_TENANT);
+
+const EVENT_ROW: u8 = 0;
+const TENANT_ROW: u8 = 1;
+
+type EventKey = (u8, u64);
+type TenantKey = (u8, TenantId, u64);
 
 /// The entry that leads a tenant's feed to an event.
 #[derive(Debug, Serialize, Deserialize)]
@@ -71,7 +77,6 @@ pub(super) fn first_kept(tx: &impl Read) -> Result<u64, StoreError> {
 
 pub(super) fn drop_segment(tx: &mut WriteTx, segment: u64) -> Result<(), StoreError> {
     EVENTS.drop_segment(tx, segment);
-    BY_TENANT.drop_segment(tx, segment);
     HEAD.put(tx, &FIRST_KEPT, &Position(end_of_segment(segment)))
 }
 
@@ -81,8 +86,8 @@ pub fn append(tx: &mut WriteTx, act: &mut Act, draft: &Draft) -> Result<u64, Sto
     let id = EventId::new(act.now, &mut act.entropy);
     let body = envelope::render(act, id, seq, draft).map_err(StoreError::engine)?;
     let record = EventRecord { id, tenant_id: act.tenant_id, kind: draft.kind.name.to_owned(), at: act.now, body };
-    EVENTS.put(tx, seq, &seq, &record)?;
-    BY_TENANT.put(tx, seq, &(act.tenant_id, seq), &TenantEntry)?;
+    EVENTS.put(tx, segment_of(seq), &(EVENT_ROW, seq), &record)?;
+    EVENTS.put(tx, segment_of(seq), &(TENANT_ROW, act.tenant_id, seq), &TenantEntry)?;
     HEAD.put(tx, &LAST, &Position(seq))?;
     Ok(seq)
 }
@@ -90,9 +95,12 @@ pub fn append(tx: &mut WriteTx, act: &mut Act, draft: &Draft) -> Result<u64, Sto
 /// The events after `after`, in order: at most `limit`, all of one segment.
 pub(super) fn read_batch(tx: &impl Read, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
     let next = (after + 1).max(first_kept(tx)?);
-    let range = KeyRange { start: std::ops::Bound::Included(next.to_bytes()), end: std::ops::Bound::Unbounded };
+    let range = KeyRange {
+        start: std::ops::Bound::Included((EVENT_ROW, next).to_bytes()),
+        end: KeyRange::prefix(&EVENT_ROW.to_bytes()).end,
+    };
     let mut events = Vec::new();
-    EVENTS.scan(tx, segment_of(next), &range, |seq: u64, record: EventRecord| {
+    EVENTS.scan(tx, segment_of(next), &range, |(_, seq): EventKey, record: EventRecord| {
         events.push(Event { seq, record });
         Ok(if events.len() < limit { Flow::Continue } else { Flow::Stop })
     })?;
@@ -101,8 +109,7 @@ pub(super) fn read_batch(tx: &impl Read, after: u64, limit: usize) -> Result<Vec
 
 /// The last event of a segment.
 pub(super) fn last_of_segment(tx: &impl Read, segment: u64) -> Result<Option<EventRecord>, StoreError> {
-    let last = end_of_segment(segment) - 1;
-    EVENTS.get(tx, last, &last)
+    EVENTS.get(tx, segment, &(EVENT_ROW, end_of_segment(segment) - 1))
 }
 
 #[derive(Clone, Debug)]
@@ -139,9 +146,10 @@ pub fn read_feed(tx: &impl Read, query: &FeedQuery) -> Result<FeedPage, StoreErr
     while page.next_after < head {
         let segment = segment_of(page.next_after + 1);
         let mut seqs = Vec::new();
-        let prefix = query.tenant_id.to_bytes();
-        let range = KeyRange::prefix(&prefix).after(&(query.tenant_id, page.next_after).to_bytes(), Direction::Forward);
-        BY_TENANT.scan(tx, segment, &range, |(_, seq): (TenantId, u64), _: TenantEntry| {
+        let prefix = (TENANT_ROW, query.tenant_id).to_bytes();
+        let seen = (TENANT_ROW, query.tenant_id, page.next_after).to_bytes();
+        let range = KeyRange::prefix(&prefix).after(&seen, Direction::Forward);
+        EVENTS.scan(tx, segment, &range, |(_, _, seq): TenantKey, _: TenantEntry| {
             seqs.push(seq);
             Ok(if seqs.len() < MAX_EXAMINED { Flow::Continue } else { Flow::Stop })
         })?;
@@ -152,7 +160,7 @@ pub fn read_feed(tx: &impl Read, query: &FeedQuery) -> Result<FeedPage, StoreErr
             }
             examined += 1;
             page.next_after = seq;
-            let Some(record) = EVENTS.get::<EventRecord>(tx, seq, &seq)? else { continue };
+            let Some(record) = EVENTS.get::<EventRecord>(tx, segment, &(EVENT_ROW, seq))? else { continue };
             if query.patterns.is_empty() || query.patterns.iter().any(|pattern| pattern.matches(&record.kind)) {
                 page.events.push(Event { seq, record });
             }

@@ -23,13 +23,11 @@ use crate::kernel::{
     events::{Act, Intent},
     id::TenantId,
     secrets::{Sealed, SealedPlace, Sealer, Secret, digest},
-    store::{Index, Key, KeyRange, Store, StoreError, Table, WriteTx, catalog, codec::Record},
+    store::{ReadTx, SegmentedTable, Store, StoreError, WriteTx, catalog, codec::Record},
     tasks::{Done, Task, TaskError},
 };
 
 const KEEP: Duration = Duration::from_hours(24);
-/// How many expired answers one transaction removes.
-const PURGE_BATCH: usize = 500;
 
 type AnswerKey = (TenantId, [u8; 32]);
 
@@ -54,9 +52,23 @@ impl Record for AnswerRecord {
     const VERSION: u8 = 1;
 }
 
-static BY_EXPIRY: Index<AnswerKey, AnswerRecord> =
-    Index { table: catalog::IDEMPOTENCY_BY_EXPIRY, unique: false, keys: |_, answer| vec![answer.expires_at.to_bytes()] };
-pub static ANSWERS: Table<AnswerKey, AnswerRecord> = Table::new(catalog::IDEMPOTENCY, &[&BY_EXPIRY]);
+static ANSWERS: SegmentedTable = SegmentedTable::new(catalog::IDEMPOTENCY);
+
+/// The segment of answers that expire on the day of `at`.
+fn day(at: Timestamp) -> u64 {
+    u64::try_from(at.as_millis()).unwrap_or_default() / 86_400_000
+}
+
+/// The answer that still counts at `now`. It expires today, or tomorrow at the latest.
+fn find(tx: &ReadTx, key: &AnswerKey, now: Timestamp) -> Result<Option<AnswerRecord>, StoreError> {
+    for segment in [day(now + KEEP), day(now)] {
+        let found = ANSWERS.get::<AnswerRecord>(tx, segment, key)?;
+        if let Some(record) = found.filter(|record| record.expires_at > now) {
+            return Ok(Some(record));
+        }
+    }
+    Ok(None)
+}
 
 /// Keeps answers, and knows which requests are under way.
 #[derive(Debug)]
@@ -112,7 +124,7 @@ impl Idempotency {
             headers: reply.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect(),
             body,
         };
-        ANSWERS.put(tx, &claim.key, &record)
+        ANSWERS.put(tx, day(record.expires_at), &claim.key, &record)
     }
 }
 
@@ -195,9 +207,8 @@ fn claim(request: &Request) -> poem::Result<IdempotencyKey> {
         return Err(Problem::plain(Code::IdempotencyInProgress).into());
     }
     let claim = Claim { idempotency: idempotency.clone(), key: answer_key, fingerprint: context.fingerprint() };
-    let kept = idempotency.store.read(|tx| ANSWERS.get(tx, &answer_key)).map_err(Problem::from)?;
+    let kept = idempotency.store.read(|tx| find(tx, &answer_key, context.now)).map_err(Problem::from)?;
     match kept {
-        Some(record) if record.expires_at <= context.now => Ok(IdempotencyKey { claim: Some(Arc::new(claim)), idempotency }),
         Some(record) if record.fingerprint == claim.fingerprint => {
             let replay = idempotency.replay(&answer_key, record)?;
             Err(poem::Error::from_response(replay.into_response()))
@@ -207,7 +218,7 @@ fn claim(request: &Request) -> poem::Result<IdempotencyKey> {
     }
 }
 
-/// Removes kept answers whose day is over.
+/// Drops the answers whose day is over.
 #[derive(Debug)]
 pub struct IdempotencyPurge {
     pub store: Store,
@@ -224,18 +235,21 @@ impl Task for IdempotencyPurge {
     }
 
     async fn activate(&self) -> Result<Done, TaskError> {
-        let now = self.clock.now();
-        let removed = self
-            .store
+        let today = day(self.clock.now());
+        let mut segments = self.store.read(|tx| ANSWERS.segments(tx))?;
+        segments.retain(|segment| *segment < today);
+        if segments.is_empty() {
+            return Ok(Done::All);
+        }
+        self.store
             .write(move |tx| {
-                let keys = BY_EXPIRY.list(tx, &KeyRange::before(now.to_bytes()), PURGE_BATCH)?;
-                for key in &keys {
-                    ANSWERS.remove(tx, key)?;
+                for segment in &segments {
+                    ANSWERS.drop_segment(tx, *segment);
                 }
-                Ok::<_, StoreError>(keys.len())
+                Ok::<_, StoreError>(())
             })
             .await?;
-        Ok(if removed == PURGE_BATCH { Done::Some } else { Done::All })
+        Ok(Done::All)
     }
 }
 

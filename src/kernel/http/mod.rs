@@ -15,6 +15,7 @@ pub mod need;
 pub mod openapi;
 pub mod operations;
 pub mod page;
+pub mod page_cache;
 pub mod pages;
 pub mod precondition;
 pub mod problem;

@@ -189,8 +189,14 @@ impl<T: Serialize> Created<T> {
 }
 
 /// A page of records: `{"data": […], "page": {…}}`.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Listed<T>(pub Rendered, PhantomData<fn() -> T>);
+
+impl<T> Clone for Listed<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone(), PhantomData)
+    }
+}
 
 #[derive(Serialize)]
 struct ListBody<'a, T> {

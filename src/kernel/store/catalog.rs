@@ -60,15 +60,12 @@ tables! {
     META 1 "meta";
     /// Two rows: the last sequence number of the log, and the first that is still kept.
     EVENT_HEAD 2 "event_head";
-    /// Segmented: sequence number to event.
+    /// Segmented by sequence number: each event, and the entry that leads a tenant's feed to it.
     EVENTS 3 "events";
-    /// Segmented: tenant and sequence number.
-    EVENTS_BY_TENANT 4 "events_by_tenant";
     /// Consumer to the last sequence number that it has handled.
     EVENT_CURSORS 5 "event_cursors";
-    /// Answers kept for `Idempotency-Key`.
+    /// Segmented by the day on which they expire: answers kept for `Idempotency-Key`.
     IDEMPOTENCY 6 "idempotency";
-    IDEMPOTENCY_BY_EXPIRY 7 "idempotency_by_expiry";
     TENANTS 8 "tenants";
     TENANTS_BY_SLUG 9 "tenants_by_slug";
     /// Tenant to the count of its events and the time of the last.

@@ -12,10 +12,11 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    RedbEngine, RepairProgress, Store, StoreError, Table, WriterSettings, catalog,
+    RedbEngine, RepairProgress, Store, StoreError, StoreSettings, Table, catalog,
     codec::Record,
     engine::Engine,
     migrate::FORMAT,
+    redb_engine::JournalFile,
     transaction::{ReadTx, WriteTx},
 };
 
@@ -200,12 +201,12 @@ impl DataDirectory {
     /// Opens the installation's store.
     pub fn open_store(
         &self,
-        cache_bytes: usize,
-        writer: WriterSettings,
+        settings: StoreSettings,
         progress: Option<RepairProgress>,
     ) -> Result<(Store, Installation), StoreError> {
         let path = self.store_file();
-        let engine = RedbEngine::open_with_journal(&path, &self.path.join(JOURNAL_FILE), cache_bytes, progress)?;
+        let journal = JournalFile { path: self.path.join(JOURNAL_FILE), bytes: settings.journal_bytes };
+        let engine = RedbEngine::open_with_journal(&path, &journal, settings.cache_bytes, progress)?;
         let installation = Installation::read(&ReadTx::new(engine.begin_read()?))?;
         let id_path = self.path.join(ID_FILE);
         let stored = std::fs::read_to_string(&id_path).map_err(|error| io_error(&id_path, &error))?;
@@ -219,7 +220,7 @@ impl DataDirectory {
         if installation.format > FORMAT {
             return Err(newer_format(installation.format));
         }
-        Ok((Store::new(engine, writer)?, installation))
+        Ok((Store::new(engine, settings.writer)?, installation))
     }
 }
 

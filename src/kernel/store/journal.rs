@@ -17,8 +17,9 @@ use crate::kernel::secrets::digest;
 pub type JournalId = [u8; 16];
 
 const MAGIC: [u8; 16] = *b"tenantd journal1";
-/// The first frame starts behind the page that holds the head.
-const FIRST_FRAME: u64 = 4096;
+/// The head has a page to itself.
+const HEAD: usize = 4096;
+const FIRST_FRAME: u64 = HEAD as u64;
 const SECTOR: usize = 512;
 /// The file grows by whole steps of zeros, so that most syncs find nothing new about the file itself.
 const GROWTH: u64 = 1 << 20;
@@ -45,10 +46,8 @@ impl std::fmt::Debug for Journal {
 impl Journal {
     /// Makes the file a new, empty journal.
     pub(super) fn create(file: Box<dyn StorageBackend>, id: JournalId, capacity: u64) -> io::Result<Self> {
-        let mut head = vec![0; FIRST_FRAME as usize];
-        for (place, byte) in head.iter_mut().zip(MAGIC.iter().chain(&id)) {
-            *place = *byte;
-        }
+        let mut head = [MAGIC, id].concat();
+        head.resize(HEAD, 0);
         file.write(0, &head)?;
         file.sync_data()?;
         let length = file.len()?;

@@ -53,6 +53,14 @@ pub struct WriterSettings {
     pub queue_length: usize,
 }
 
+/// How an installation's store is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct StoreSettings {
+    pub cache_bytes: usize,
+    pub journal_bytes: u64,
+    pub writer: WriterSettings,
+}
+
 /// A handle to the open store; clones share it. The file is closed when the last one is dropped.
 #[derive(Clone)]
 pub struct Store {

@@ -13,7 +13,7 @@ use std::{
     cell::{OnceCell, RefCell},
     collections::BTreeMap,
     ops::Bound,
-    path::Path,
+    path::{Path, PathBuf},
     rc::Rc,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -38,8 +38,11 @@ type OpenTable = ReadOnlyTable<&'static [u8], &'static [u8]>;
 /// The redb table that the tables of the catalogue share.
 const SHARED: &str = "records";
 
-/// How much the journal holds before a batch goes into redb durably. A start after a crash replays at most this.
-const JOURNAL_BYTES: u64 = 32 << 20;
+/// Where the journal is, and how much it holds before a batch goes into redb durably.
+pub(super) struct JournalFile {
+    pub path: PathBuf,
+    pub bytes: u64,
+}
 
 pub struct RedbEngine {
     database: Database,
@@ -110,17 +113,17 @@ impl RedbEngine {
     }
 
     /// Opens the store of an installation, together with its journal.
-    pub fn open_with_journal(
+    pub(super) fn open_with_journal(
         path: &Path,
-        journal_path: &Path,
+        journal: &JournalFile,
         cache_bytes: usize,
         progress: Option<RepairProgress>,
     ) -> Result<Self, StoreError> {
         let database = open_database(path, cache_bytes, progress)?;
-        let fail = |error: &dyn std::fmt::Display| StoreError::Installation(format!("{}: {error}", journal_path.display()));
-        let file = private_options().create(true).truncate(false).open(journal_path).map_err(|error| fail(&error))?;
-        let journal = FileBackend::new(file).map_err(|error| fail(&error))?;
-        Self::with_journal(database, Box::new(journal), JOURNAL_BYTES, quick_bytes())
+        let fail = |error: &dyn std::fmt::Display| StoreError::Installation(format!("{}: {error}", journal.path.display()));
+        let file = private_options().create(true).truncate(false).open(&journal.path).map_err(|error| fail(&error))?;
+        let file = FileBackend::new(file).map_err(|error| fail(&error))?;
+        Self::with_journal(database, Box::new(file), journal.bytes, quick_bytes())
     }
 
     /// Makes a new file; one that exists is refused.

@@ -1,5 +1,5 @@
-//! Tables for time-bounded data, cut into segments by a running number, so that retention drops a whole segment at once
-//! (removing rows one by one is what redb is slowest at).
+//! Tables for time-bounded data, cut into segments by a running number or by the day, so that retention drops a whole segment at
+//! once (removing rows one by one is what redb is slowest at).
 
 use super::{
     catalog::TableName,
@@ -7,7 +7,7 @@ use super::{
     engine::{Direction, Flow, KeyRange, RawTable},
     error::StoreError,
     key::Key,
-    transaction::{Read, WriteTx},
+    transaction::{Read, ReadTx, WriteTx},
 };
 
 /// How many running numbers share a segment, as a power of two.
@@ -22,7 +22,7 @@ pub fn end_of_segment(segment: u64) -> u64 {
     (segment + 1) << SEGMENT_BITS
 }
 
-/// A table from a key that belongs to a running number to a record.
+/// A table whose rows each belong to a segment. Rows of several kinds may share it if their keys cannot be confused.
 #[derive(Debug)]
 pub struct SegmentedTable {
     name: TableName,
@@ -37,17 +37,17 @@ impl SegmentedTable {
         RawTable { table: self.name, segment: Some(segment) }
     }
 
-    pub fn put<V: Record>(&self, tx: &mut WriteTx, number: u64, key: &impl Key, record: &V) -> Result<(), StoreError> {
+    pub fn put<V: Record>(&self, tx: &mut WriteTx, segment: u64, key: &impl Key, record: &V) -> Result<(), StoreError> {
         let key = key.to_bytes();
         let stored =
             codec::encode(self.name.name(), &key, record).map_err(|reason| StoreError::damaged(self.name.name(), &key, reason))?;
-        tx.raw_put(self.raw(segment_of(number)), key, stored);
+        tx.raw_put(self.raw(segment), key, stored);
         Ok(())
     }
 
-    pub fn get<V: Record>(&self, tx: &impl Read, number: u64, key: &impl Key) -> Result<Option<V>, StoreError> {
+    pub fn get<V: Record>(&self, tx: &impl Read, segment: u64, key: &impl Key) -> Result<Option<V>, StoreError> {
         let key = key.to_bytes();
-        let stored = tx.raw_get(self.raw(segment_of(number)), &key)?;
+        let stored = tx.raw_get(self.raw(segment), &key)?;
         stored.map(|stored| self.decode(&key, &stored)).transpose()
     }
 
@@ -70,6 +70,13 @@ impl SegmentedTable {
             let key = K::from_bytes(key).ok_or_else(|| StoreError::damaged(table, key, "the key cannot be read"))?;
             visit(key, record)
         })
+    }
+
+    /// The segments that hold something.
+    pub fn segments(&self, tx: &ReadTx) -> Result<Vec<u64>, StoreError> {
+        let tables = tx.tables()?;
+        let ours = tables.iter().filter_map(|name| RawTable::parse(name)).filter(|raw| raw.table == self.name);
+        Ok(ours.filter_map(|raw| raw.segment).collect())
     }
 
     pub fn drop_segment(&self, tx: &mut WriteTx, segment: u64) {

@@ -29,6 +29,7 @@ static BY_NAME: Index<(u8, u32), Person> =
     Index { table: catalog::TENANTS_BY_SLUG, unique: true, keys: |key, person| vec![(key.0, person.name.clone()).to_bytes()] };
 static PEOPLE: Table<(u8, u32), Person> = Table::new(catalog::USERS, &[&BY_TAG, &BY_NAME]);
 
+const SETTINGS: StoreSettings = StoreSettings { cache_bytes: 1 << 20, journal_bytes: 1 << 20, writer: WRITER };
 const WRITER: WriterSettings = WriterSettings { batch_size: 64, queue_length: 64 };
 
 struct Fixture {
@@ -229,7 +230,7 @@ async fn after_a_failed_commit_the_outcome_is_unknown_and_the_store_stops_writin
 
 /// Opens the store of the directory, as a process does that then dies: nothing is closed.
 async fn write_and_die(data: &DataDirectory, number: u32) {
-    let (store, _) = data.open_store(1 << 20, WRITER, None).unwrap();
+    let (store, _) = data.open_store(SETTINGS, None).unwrap();
     put(&store, (1, number), person(&number.to_string(), &["t"])).await.unwrap();
     for name in ["tenantd.redb", "tenantd.journal"] {
         std::fs::copy(data.path().join(name), data.path().join(format!("{name}.kept"))).unwrap();
@@ -250,7 +251,7 @@ async fn what_only_the_journal_has_is_there_after_the_next_start() {
     }
     let without = RedbEngine::open(&data.store_file(), 1 << 20, None).unwrap_err();
     assert!(without.to_string().contains("start tenantd there once"), "{without}");
-    let (store, _) = data.open_store(1 << 20, WRITER, None).unwrap();
+    let (store, _) = data.open_store(SETTINGS, None).unwrap();
     assert_eq!(tagged(&store, 1, "t"), [0, 1, 2]);
     drop(store);
     RedbEngine::open(&data.store_file(), 1 << 20, None).unwrap();
@@ -265,12 +266,12 @@ async fn a_lost_journal_is_told_unless_the_store_was_closed_in_order() {
     write_and_die(&data, 1).await;
     let aside = directory.path().join("aside");
     std::fs::rename(&journal, &aside).unwrap();
-    let refused = data.open_store(1 << 20, WRITER, None).unwrap_err();
+    let refused = data.open_store(SETTINGS, None).unwrap_err();
     assert!(refused.to_string().contains("put it back beside the store"), "{refused}");
     std::fs::rename(&aside, &journal).unwrap();
-    drop(data.open_store(1 << 20, WRITER, None).unwrap());
+    drop(data.open_store(SETTINGS, None).unwrap());
     std::fs::remove_file(&journal).unwrap();
-    let (store, _) = data.open_store(1 << 20, WRITER, None).unwrap();
+    let (store, _) = data.open_store(SETTINGS, None).unwrap();
     assert_eq!(tagged(&store, 1, "t"), [1]);
 }
 
@@ -287,14 +288,14 @@ async fn a_migration_runs_in_steps_until_it_is_done_and_then_not_again() {
     let directory = tempfile::tempdir().unwrap();
     let data = DataDirectory::lock(directory.path()).unwrap();
     data.initialize([7; 16], || Ok([1; 8])).unwrap();
-    let (store, _) = data.open_store(1 << 20, WRITER, None).unwrap();
+    let (store, _) = data.open_store(SETTINGS, None).unwrap();
     store.migrate(&STEPS).await.unwrap();
     store.migrate(&STEPS).await.unwrap();
     assert_eq!(store.read(|tx| PEOPLE.list(tx, &KeyRange::ALL, 10)).unwrap().len(), 3);
     let format = store.read(Installation::read).unwrap().format;
     assert_eq!(format, FORMAT + 1);
     drop(store);
-    let refused = data.open_store(1 << 20, WRITER, None);
+    let refused = data.open_store(SETTINGS, None);
     assert!(matches!(refused, Err(StoreError::Installation(text)) if text.contains("install the newer release")));
 }
 
@@ -311,11 +312,11 @@ fn a_directory_is_an_installation_only_when_store_and_id_are_there() {
     std::fs::rename(&store_file, &aside).unwrap();
     assert!(data.is_initialized().unwrap_err().to_string().contains("is the right volume mounted?"));
     std::fs::write(&store_file, "").unwrap();
-    assert!(data.open_store(1 << 20, WRITER, None).is_err());
+    assert!(data.open_store(SETTINGS, None).is_err());
     std::fs::rename(&aside, &store_file).unwrap();
-    data.open_store(1 << 20, WRITER, None).unwrap();
+    data.open_store(SETTINGS, None).unwrap();
     std::fs::write(directory.path().join("installation.id"), "00").unwrap();
-    let other = data.open_store(1 << 20, WRITER, None).unwrap_err();
+    let other = data.open_store(SETTINGS, None).unwrap_err();
     assert!(other.to_string().contains("different installations"));
 }
 
@@ -326,7 +327,7 @@ fn an_initialisation_that_was_cut_off_starts_over() {
     assert!(data.initialize([7; 16], || Err(StoreError::Engine("cut off".to_owned()))).is_err());
     assert!(!data.is_initialized().unwrap());
     data.initialize([9; 16], || Ok([1; 8])).unwrap();
-    assert_eq!(data.open_store(1 << 20, WRITER, None).unwrap().1.id, [9; 16]);
+    assert_eq!(data.open_store(SETTINGS, None).unwrap().1.id, [9; 16]);
 }
 
 #[test]

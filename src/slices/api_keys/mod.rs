@@ -48,7 +48,7 @@ impl ApiKeySlice {
     }
 
     pub fn api(&self) -> impl OpenApi + use<> {
-        let keys = api::KeysApi { service: self.service, store: self.store.clone() };
+        let keys = api::KeysApi::new(self.service, self.store.clone());
         let key = api::KeyApi { service: self.service, store: self.store.clone() };
         (keys, key)
     }

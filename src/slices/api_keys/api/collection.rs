@@ -23,12 +23,13 @@ use crate::kernel::{
         input::{Body, Filter, OptionalBody, target},
         need::{Allowed, ApiKeysRead, ApiKeysWrite},
         page::{PageQuery, PageRequest},
+        page_cache::PageCache,
         precondition::IfMatch,
         problem::{FieldError, Problem, nearest},
         reply::{Changed, Created, Listed},
     },
     id::ApiKeyId,
-    store::{Direction, Store, StoreError},
+    store::{Direction, Store, StoreError, catalog},
 };
 
 #[derive(Clone, Copy, Debug, Enum)]
@@ -126,8 +127,15 @@ struct TargetQuery {
 }
 
 pub(in super::super) struct KeysApi {
-    pub(in super::super) service: Service,
-    pub(in super::super) store: Store,
+    service: Service,
+    store: Store,
+    pages: PageCache<ApiKey, 1>,
+}
+
+impl KeysApi {
+    pub(in super::super) fn new(service: Service, store: Store) -> Self {
+        Self { service, store, pages: PageCache::new([catalog::API_KEYS]) }
+    }
 }
 
 #[OpenApi(prefix_path = "/api/admin/api-keys", tag = "Area::ApiKeys")]
@@ -137,16 +145,17 @@ impl KeysApi {
     /// The tenant's keys, without their plaintext. Expired and revoked ones stay listed for 90 days.
     #[oai(path = "/", method = "get", operation_id = "list_api_keys")]
     async fn list_api_keys(&self, auth: Allowed<ApiKeysRead>, query: Filter<ListApiKeys>) -> Result<Listed<ApiKey>, Problem> {
-        let request = PageRequest::new(&auth.context, &query.0.page)?;
-        let key_query = query.0.query(&auth)?;
-        let rules = self.service.rules;
-        let list = |tx: &crate::kernel::store::ReadTx| {
-            listing::list(tx, &key_query, &rules, request.after.as_deref(), request.limit, request.include_total)
-        };
-        let found = self.store.read::<_, StoreError>(list)?;
-        let now = auth.context.now;
-        let data: Vec<ApiKey> = found.keys.into_iter().map(|key| ApiKey::new(key, now, &rules)).collect();
-        Ok(Listed::new(&data, &request.page(found.last, found.total)))
+        self.pages.get(&self.store, auth.principal.tenant_id, &auth.context, || {
+            let request = PageRequest::new(&auth.context, &query.0.page)?;
+            let key_query = query.0.query(&auth)?;
+            let rules = self.service.rules;
+            let found = self.store.read::<_, StoreError>(|tx| {
+                listing::list(tx, &key_query, &rules, request.after.as_deref(), request.limit, request.include_total)
+            })?;
+            let now = auth.context.now;
+            let data: Vec<ApiKey> = found.keys.into_iter().map(|key| ApiKey::new(key, now, &rules)).collect();
+            Ok(Listed::new(&data, &request.page(found.last, found.total)))
+        })
     }
 
     /// Create an API key
