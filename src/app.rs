@@ -127,8 +127,7 @@ impl App {
             return Err(format!("{} is not the key that this store was made with", key_source.path.display()));
         }
         store.migrate(&[]).await.map_err(|error| error.to_string())?;
-        let passwords = Passwords::new(config.secrets.password_hashes, config.secrets.password_queue, &mut entropy)
-            .map_err(|error| error.to_string())?;
+        let passwords = Passwords::new(config.secrets.password_hashes, config.secrets.password_queue, &mut entropy);
         let platform = Platform::new(store.clone(), clock.clone());
         let keys = ApiKeySlice::new(store.clone(), clock.clone(), &config.api_keys);
         let auth =

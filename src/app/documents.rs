@@ -63,7 +63,7 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Platform, &Auth, &ApiKeySlice
     let engine = RedbEngine::create(&path, 1 << 20).map_err(|error| error.to_string())?;
     drop(std::fs::remove_file(&path));
     let store = Store::new(engine, WriterSettings { batch_size: 1, queue_length: 1 }).map_err(|error| error.to_string())?;
-    let passwords = Passwords::new(1, 1, &mut Entropy::from_os()).map_err(|error| error.to_string())?;
+    let passwords = Passwords::new(1, 1, &mut Entropy::from_os());
     let platform = Platform::new(store.clone(), Clock::System);
     let keys = ApiKeySlice::new(store.clone(), Clock::System, &config.api_keys);
     let auth = Auth::new(store, Clock::System, &config.sessions, passwords, platform.tenants.clone(), keys.keys.clone());
