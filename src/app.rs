@@ -38,11 +38,13 @@ use crate::{
     slices::{
         api_keys::{self, ApiKeySlice},
         auth::{self, Auth},
+        directory::{self, Directory},
         platform::{self, Platform},
     },
 };
 
 pub use bootstrap::{Operator, prepare_installation, random_password};
+use documents::Slices;
 pub use documents::{internal_document, public_document};
 
 const ADMIN_SOCKET: &str = "admin.sock";
@@ -54,12 +56,15 @@ pub fn admin_socket(data_directory: &Path) -> PathBuf {
 /// The tables of all slices that `tenantd check` compares with their indexes.
 pub fn checked_tables() -> Vec<&'static dyn Checked> {
     let answers: Vec<&'static dyn Checked> = vec![&ANSWERS];
-    [answers, events::tables(), Platform::tables(), Auth::tables(), ApiKeySlice::tables()].into_iter().flatten().collect()
+    [answers, events::tables(), Platform::tables(), Directory::tables(), Auth::tables(), ApiKeySlice::tables()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Every kind of event that a slice can emit.
 pub fn event_kinds() -> Kinds {
-    Kinds::new([platform::EVENTS, auth::EVENTS, api_keys::EVENTS].into_iter().flatten().copied())
+    Kinds::new([platform::EVENTS, directory::EVENTS, auth::EVENTS, api_keys::EVENTS].into_iter().flatten().copied())
 }
 
 /// Under which rate limit an operation falls.
@@ -78,6 +83,7 @@ pub struct App {
     pub store: Store,
     pub clock: Clock,
     pub platform: Platform,
+    pub directory: Directory,
     pub auth: Auth,
     pub keys: ApiKeySlice,
     config: Config,
@@ -129,8 +135,9 @@ impl App {
             .map_err(|error| error.to_string())?;
         let platform = Platform::new(store.clone(), clock.clone());
         let keys = ApiKeySlice::new(store.clone(), clock.clone(), &config.api_keys);
-        let auth =
-            Auth::new(store.clone(), clock.clone(), &config.sessions, passwords, platform.tenants.clone(), keys.keys.clone());
+        let directory = Directory::new(&config.directory);
+        let (tenants, admitted) = (platform.tenants.clone(), keys.keys.clone());
+        let auth = Auth::new(store.clone(), clock.clone(), &config.sessions, passwords, directory, tenants, admitted);
         let platform_tenant = bootstrap::ensure_operator(&store, &clock, &platform, &auth, data.path(), operator).await?;
         let local_operator = Arc::new(Principal {
             tenant_id: platform_tenant.id,
@@ -143,9 +150,10 @@ impl App {
         let idempotency = Arc::new(Idempotency::new(store.clone(), Sealer::new(&key)));
         let tasks = Tasks::new(clock.clone());
         let parts = Parts { config: &config, store: &store, clock: &clock, rates: &rates, idempotency, tasks: &tasks };
-        let public = parts.edge(documents::public_service(&platform, &auth, &keys), &platform, &auth, None)?;
-        let admin = parts.edge(documents::admin_service(&platform, &auth, &keys), &platform, &auth, Some(local_operator))?;
-        Ok(Self { store, clock, platform, auth, keys, config, rates, public, admin, tasks, data })
+        let slices = Slices { platform: &platform, directory: &directory, auth: &auth, keys: &keys };
+        let public = parts.edge(documents::public_service(&slices), &platform, &auth, None)?;
+        let admin = parts.edge(documents::admin_service(&slices), &platform, &auth, Some(local_operator))?;
+        Ok(Self { store, clock, platform, directory, auth, keys, config, rates, public, admin, tasks, data })
     }
 
     fn spawn_tasks(&mut self) {

@@ -14,7 +14,7 @@ use crate::{
         secrets::Passwords,
         store::{RedbEngine, Store, WriterSettings},
     },
-    slices::{api_keys::ApiKeySlice, auth::Auth, platform::Platform},
+    slices::{api_keys::ApiKeySlice, auth::Auth, directory::Directory, platform::Platform},
 };
 
 const PUBLIC: About = About {
@@ -36,29 +36,40 @@ type Service = (BoxEndpoint<'static, Response>, Result<Value, String>);
 
 fn service(api: impl OpenApi + 'static, about: About) -> Service {
     let service = OpenApiService::new(api, about.title, about.version);
-    let document = openapi::publish(&service.spec(), about);
+    let document = openapi::publish(&service.spec(), about, &event_kinds());
     (service.into_endpoint().map_to_response().boxed(), document)
 }
 
-pub(super) fn public_service(platform: &Platform, auth: &Auth, keys: &ApiKeySlice) -> Service {
-    service(public_api(platform, auth, keys), PUBLIC)
+/// The slices that have an API.
+#[derive(Clone, Copy)]
+pub(super) struct Slices<'a> {
+    pub(super) platform: &'a Platform,
+    pub(super) directory: &'a Directory,
+    pub(super) auth: &'a Auth,
+    pub(super) keys: &'a ApiKeySlice,
+}
+
+pub(super) fn public_service(slices: &Slices<'_>) -> Service {
+    service(public_api(slices), PUBLIC)
 }
 
 /// The admin socket serves the public API too, so that one client can do everything.
-pub(super) fn admin_service(platform: &Platform, auth: &Auth, keys: &ApiKeySlice) -> Service {
-    service((public_api(platform, auth, keys), admin_api(platform, auth, keys)), INTERNAL)
+pub(super) fn admin_service(slices: &Slices<'_>) -> Service {
+    service((public_api(slices), admin_api(slices)), INTERNAL)
 }
 
-fn public_api(platform: &Platform, auth: &Auth, keys: &ApiKeySlice) -> impl OpenApi + use<> {
-    (auth.api(), keys.api(), platform.api(&event_kinds()))
+fn public_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
+    let Slices { platform, directory, auth, keys } = slices;
+    (auth.api(), keys.api(), platform.api(&event_kinds()), directory.api())
 }
 
-fn admin_api(platform: &Platform, auth: &Auth, keys: &ApiKeySlice) -> impl OpenApi + use<> {
+fn admin_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
+    let Slices { platform, auth, keys, .. } = slices;
     (auth.admin_api(platform.tenants.clone()), keys.admin_api(platform.tenants.clone()), platform.admin_api(checked_tables()))
 }
 
 /// The slices over an empty store in a file that is removed: enough to say what their API looks like.
-fn describe<T>(config: &Config, with: impl FnOnce(&Platform, &Auth, &ApiKeySlice) -> T) -> Result<T, String> {
+fn describe<T>(config: &Config, with: impl FnOnce(&Slices<'_>) -> T) -> Result<T, String> {
     let path = std::env::temp_dir().join(format!("tenantd-openapi-{}-{}", std::process::id(), Entropy::from_os().next_u64()));
     let engine = RedbEngine::create(&path, 1 << 20).map_err(|error| error.to_string())?;
     drop(std::fs::remove_file(&path));
@@ -66,16 +77,18 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Platform, &Auth, &ApiKeySlice
     let passwords = Passwords::new(1, 1, &mut Entropy::from_os()).map_err(|error| error.to_string())?;
     let platform = Platform::new(store.clone(), Clock::System);
     let keys = ApiKeySlice::new(store.clone(), Clock::System, &config.api_keys);
-    let auth = Auth::new(store, Clock::System, &config.sessions, passwords, platform.tenants.clone(), keys.keys.clone());
-    Ok(with(&platform, &auth, &keys))
+    let directory = Directory::new(&config.directory);
+    let (tenants, admitted) = (platform.tenants.clone(), keys.keys.clone());
+    let auth = Auth::new(store, Clock::System, &config.sessions, passwords, directory, tenants, admitted);
+    Ok(with(&Slices { platform: &platform, directory: &directory, auth: &auth, keys: &keys }))
 }
 
 /// The published document.
 pub fn public_document(config: &Config) -> Result<Value, String> {
-    describe(config, |platform, auth, keys| public_service(platform, auth, keys).1)?
+    describe(config, |slices| public_service(slices).1)?
 }
 
 /// The document of what only the admin socket serves.
 pub fn internal_document(config: &Config) -> Result<Value, String> {
-    describe(config, |platform, auth, keys| service(admin_api(platform, auth, keys), INTERNAL).1)?
+    describe(config, |slices| service(admin_api(slices), INTERNAL).1)?
 }

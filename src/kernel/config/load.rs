@@ -225,6 +225,8 @@ fn check_ranges(config: &Config) -> Result<(), ConfigError> {
         ("api_keys.max_live", config.api_keys.max_live, 1),
         ("api_keys.max_expires_days", u64::from(config.api_keys.max_expires_days), 1),
         ("api_keys.default_expires_days", u64::from(config.api_keys.default_expires_days), 1),
+        ("directory.agent_offline_seconds", config.directory.agent_offline_seconds, 1),
+        ("directory.agent_overdue_seconds", config.directory.agent_overdue_seconds, config.directory.agent_offline_seconds),
         ("events.retention_days", u64::from(config.events.retention_days), 1),
         ("rate_limits.sign_in_per_address", u64::from(config.rate_limits.sign_in_per_address), 1),
         ("rate_limits.public_per_address", u64::from(config.rate_limits.public_per_address), 1),

@@ -25,6 +25,7 @@ pub struct Config {
     pub secrets: Secrets,
     pub sessions: Sessions,
     pub api_keys: ApiKeys,
+    pub directory: Directory,
     pub events: Events,
     pub telemetry: Telemetry,
 }
@@ -133,6 +134,13 @@ pub struct ApiKeys {
     pub default_expires_days: u32,
     pub expiring_days: u32,
     pub retention_days: u32,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Directory {
+    pub agent_offline_seconds: u64,
+    pub agent_overdue_seconds: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -4,6 +4,7 @@
 //! **Invariant:** no input is ignored silently: what the published document does not declare is refused.
 
 mod body;
+pub mod bounded;
 pub mod context;
 pub mod credentials;
 pub mod edge;

@@ -9,6 +9,8 @@ mod responses;
 
 use serde_json::{Map, Value, json};
 
+use crate::kernel::events::Kinds;
+
 /// The draft names what an operation needs by one of these in front of its security requirement.
 pub const NEED_PREFIX: &str = "need:";
 
@@ -23,8 +25,8 @@ pub struct About {
     pub description: &'static str,
 }
 
-/// Turns poem-openapi's draft into the published document.
-pub fn publish(draft: &str, about: About) -> Result<Value, String> {
+/// Turns poem-openapi's draft into the published document. The records that events carry are in it, also where no operation has them.
+pub fn publish(draft: &str, about: About, kinds: &Kinds) -> Result<Value, String> {
     let mut document: Value = serde_json::from_str(draft).map_err(|error| error.to_string())?;
     let mut components = document.get_mut("components").map_or_else(|| json!({}), Value::take);
     normalize::schema_tree(&mut components);
@@ -40,7 +42,8 @@ pub fn publish(draft: &str, about: About) -> Result<Value, String> {
     }
     responses::add_components(&mut components);
     add_security_schemes(&mut components);
-    normalize::drop_unused(&paths, &mut components);
+    let carried: Vec<String> = kinds.iter().map(|kind| kind.schema.to_owned()).collect();
+    normalize::drop_unused(&paths, carried, &mut components);
     let tags = document.get_mut("tags").map_or_else(|| json!([]), Value::take);
     Ok(json!({
         "openapi": "3.1.0",

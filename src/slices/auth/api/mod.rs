@@ -2,11 +2,9 @@
 
 mod admin;
 mod session;
-mod wire;
 
 pub(super) use admin::AdminUsersApi;
 pub(super) use session::AuthApi;
-pub(super) use wire::describe;
 
 use super::error::AuthError;
 use crate::kernel::{
@@ -19,17 +17,13 @@ impl From<AuthError> for Problem {
         let invalid = |pointer: &str, code: &str, message: &str| Self::invalid(vec![FieldError::pointer(pointer, code, message)]);
         match error {
             AuthError::NotFound => Self::plain(Code::NotFound),
-            AuthError::EmailTaken => Self::new(Code::AlreadyExists, "A user with this e-mail address exists on this installation."),
-            AuthError::BadEmail(message) => invalid("/email", "wrong_form", message),
             AuthError::BadPassword(message) => invalid("/password", "wrong_form", message),
-            AuthError::RoleMismatch => {
-                invalid("/role", "not_allowed", "an operator belongs to the platform tenant, and everyone else to another")
-            }
             AuthError::Refused => Self::new(Code::InvalidCredentials, "E-mail address or password is wrong.")
                 .header(http::header::WWW_AUTHENTICATE, "Bearer realm=\"tenantd\""),
             AuthError::Throttled { retry_after_seconds } => {
                 Self::new(Code::RateLimited, "Too many wrong passwords for this account.").retry_after(retry_after_seconds)
             }
+            AuthError::Directory(error) => error.into(),
             AuthError::Password(PasswordError::Busy) => Self::unavailable("Too many people are signing in.", 1),
             AuthError::Password(error @ PasswordError::Failed(_)) => Self::internal(error),
             AuthError::Event(error) => Self::internal(error),

@@ -1,0 +1,37 @@
+//! What can go wrong with organizations, people and devices.
+
+use crate::kernel::{http::precondition::Stale, store::StoreError};
+
+#[derive(Debug, thiserror::Error)]
+pub enum DirectoryError {
+    #[error("there is no such record")]
+    NotFound,
+    #[error("the e-mail address is taken")]
+    EmailTaken,
+    #[error("the external id is taken")]
+    ExternalIdTaken,
+    #[error("{0}")]
+    BadEmail(&'static str),
+    #[error("staff need an e-mail address to sign in with")]
+    EmailMissing,
+    #[error("there is no such organization")]
+    UnknownOrganization,
+    #[error("there is no such user to be the owner")]
+    UnknownOwner,
+    #[error("an operator belongs to the platform tenant, and everyone else to another")]
+    RoleMismatch,
+    #[error("staff belong to the tenant and to no organization")]
+    StaffOrganization,
+    #[error("a contact has no role")]
+    ContactRole,
+    #[error("this is the last active administrator of the tenant")]
+    LastAdmin,
+    #[error("the organization still has {devices} devices and {contacts} contacts")]
+    OrganizationInUse { devices: u64, contacts: u64 },
+    #[error(transparent)]
+    Stale(#[from] Stale),
+    #[error("an event could not be written: {0}")]
+    Event(#[from] serde_json::Error),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
