@@ -12,7 +12,6 @@ use std::{
 };
 
 use http::Method;
-use serde_json::Value;
 
 use crate::{
     kernel::{
@@ -38,14 +37,14 @@ use crate::{
     slices::{
         api_keys::{self, ApiKeySlice},
         auth::{self, Auth},
-        directory::{self, Directory},
+        directory::{self, Directory, DirectoryIngest},
         platform::{self, Platform},
     },
 };
 
 pub use bootstrap::{Operator, prepare_installation, random_password};
 use documents::Slices;
-pub use documents::{internal_document, public_document};
+pub use documents::{ingest_document, internal_document, public_document};
 
 const ADMIN_SOCKET: &str = "admin.sock";
 
@@ -70,7 +69,7 @@ pub fn event_kinds() -> Kinds {
 /// Under which rate limit an operation falls.
 fn classify(method: &Method, path: &str, secured: bool) -> RateClass {
     match (path, secured) {
-        ("/api/auth/login", _) => RateClass::SignIn,
+        ("/api/auth/login" | "/api/auth/password", _) => RateClass::SignIn,
         (_, false) => RateClass::Public,
         _ if *method == Method::GET => RateClass::Read,
         _ => RateClass::Write,
@@ -150,9 +149,10 @@ impl App {
         let idempotency = Arc::new(Idempotency::new(store.clone(), Sealer::new(&key)));
         let tasks = Tasks::new(clock.clone());
         let parts = Parts { config: &config, store: &store, clock: &clock, rates: &rates, idempotency, tasks: &tasks };
-        let slices = Slices { platform: &platform, directory: &directory, auth: &auth, keys: &keys };
-        let public = parts.edge(documents::public_service(&slices), &platform, &auth, None)?;
-        let admin = parts.edge(documents::admin_service(&slices), &platform, &auth, Some(local_operator))?;
+        let ingest = DirectoryIngest::new(directory, store.clone(), clock.clone(), &config.limits);
+        let slices = Slices { platform: &platform, ingest: &ingest, auth: &auth, keys: &keys };
+        let public = parts.edge(documents::public_service(&slices)?, &platform, &auth, None)?;
+        let admin = parts.edge(documents::admin_service(&slices)?, &platform, &auth, Some(local_operator))?;
         Ok(Self { store, clock, platform, directory, auth, keys, config, rates, public, admin, tasks, data })
     }
 
@@ -250,12 +250,13 @@ struct Parts<'a> {
 impl Parts<'_> {
     fn edge(
         &self,
-        (api, document): (poem::endpoint::BoxEndpoint<'static, poem::Response>, Result<Value, String>),
+        service: documents::Service,
         platform: &Platform,
         auth: &Auth,
         local_operator: Option<Arc<Principal>>,
     ) -> Result<Arc<Edge>, String> {
-        let document = Arc::new(document?);
+        let documents::Service { api, document, ingest } = service;
+        let document = Arc::new(document);
         platform.set_document(document.clone());
         let metrics_token = match &self.config.telemetry.metrics_token_file {
             Some(path) => {
@@ -266,8 +267,10 @@ impl Parts<'_> {
         };
         // Metrics are recorded from the first request on.
         telemetry::metrics();
+        let operations = Operations::compile(&[document.as_ref(), &ingest], classify)?;
         let pages = Pages::new(PageSources {
-            document: document.clone(),
+            document,
+            internal_document: ingest,
             kinds: event_kinds(),
             rates: self.rates.clone(),
             board: self.tasks.board(),
@@ -278,7 +281,7 @@ impl Parts<'_> {
         });
         Ok(Arc::new(Edge::new(EdgeParts {
             api,
-            operations: Operations::compile(&document, classify)?,
+            operations,
             pages,
             authenticator: auth.authenticator.clone(),
             local_operator,

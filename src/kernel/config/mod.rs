@@ -75,6 +75,8 @@ pub struct Limits {
     pub public_body_bytes: usize,
     pub buffered_body_bytes: usize,
     pub body_min_bytes_per_second: usize,
+    pub stream_idle_seconds: u64,
+    pub streams: usize,
     pub http2_streams: u32,
     pub json_depth: usize,
     pub shutdown_seconds: u64,

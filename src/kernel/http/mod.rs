@@ -22,5 +22,6 @@ pub mod problem;
 pub mod rate;
 pub mod reply;
 mod schema;
+pub mod stream;
 pub mod tls;
 pub mod wire;

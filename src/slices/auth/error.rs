@@ -9,6 +9,18 @@ use crate::{
 pub enum AuthError {
     #[error("there is no such user")]
     NotFound,
+    /// Unknown, used, expired or withdrawn: nobody is told which.
+    #[error("the token is not valid")]
+    BadToken,
+    #[error("only staff sign in")]
+    NotStaff,
+    #[error("{0} is required for {1}")]
+    Required(&'static str, &'static str),
+    #[error("{0} is not for {1}")]
+    NotFor(&'static str, &'static str),
+    /// Scopes that the caller does not have and so cannot give.
+    #[error("the caller lacks scopes: {0:?}")]
+    ScopesNotHeld(Vec<&'static str>),
     #[error("{0}")]
     BadPassword(&'static str),
     /// Unknown account, wrong password, disabled account or suspended tenant: nobody is told which.

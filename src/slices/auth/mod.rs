@@ -3,6 +3,7 @@
 //! **Boundary:** this slice is the kernel's `Authenticator`. For that it asks `api_keys` about keys, `platform` about tenants and
 //! `directory` about people, through their faces.
 
+mod accounts;
 mod api;
 mod authenticator;
 mod error;
@@ -59,7 +60,11 @@ impl Auth {
     }
 
     pub fn api(&self) -> impl OpenApi + use<> {
-        api::AuthApi { users: self.users.clone(), clock: self.clock.clone() }
+        let session = api::AuthApi { users: self.users.clone(), clock: self.clock.clone() };
+        let users = api::UsersApi { users: self.users.clone(), store: self.store.clone() };
+        let user = api::UserApi { users: self.users.clone(), store: self.store.clone() };
+        let sessions = api::UserSessionsApi { users: self.users.clone(), store: self.store.clone() };
+        (session, users, user, sessions)
     }
 
     /// What only the admin socket serves.
@@ -76,6 +81,6 @@ impl Auth {
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {
-        vec![&repo::CREDENTIALS, &repo::SESSIONS, &repo::LOGIN_FAILURES]
+        vec![&repo::CREDENTIALS, &repo::PASSWORD_TOKENS, &repo::SESSIONS, &repo::LOGIN_FAILURES]
     }
 }

@@ -8,7 +8,7 @@ use crate::kernel::{
     clock::Timestamp,
     id::{SessionId, TenantId, UserId},
     secrets::{PasswordHash, digest},
-    store::{Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+    store::{Direction, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
 };
 
 pub(super) type UserKey = (TenantId, UserId);
@@ -25,6 +25,40 @@ impl Record for CredentialRecord {
 }
 
 pub(super) static CREDENTIALS: Table<UserKey, CredentialRecord> = Table::new(catalog::CREDENTIALS, &[]);
+
+/// A one-time token that lets someone set their password.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct PasswordTokenRecord {
+    pub(super) tenant_id: TenantId,
+    pub(super) user_id: UserId,
+    pub(super) expires_at: Timestamp,
+}
+
+impl Record for PasswordTokenRecord {
+    const VERSION: u8 = 1;
+}
+
+static PASSWORD_TOKENS_BY_USER: Index<TokenDigest, PasswordTokenRecord> = Index {
+    table: catalog::PASSWORD_TOKENS_BY_USER,
+    unique: false,
+    keys: |_, token| vec![(token.tenant_id, token.user_id).to_bytes()],
+};
+static PASSWORD_TOKENS_BY_EXPIRY: Index<TokenDigest, PasswordTokenRecord> =
+    Index { table: catalog::PASSWORD_TOKENS_BY_EXPIRY, unique: false, keys: |_, token| vec![token.expires_at.to_bytes()] };
+pub(super) static PASSWORD_TOKENS: Table<TokenDigest, PasswordTokenRecord> =
+    Table::new(catalog::PASSWORD_TOKENS, &[&PASSWORD_TOKENS_BY_USER, &PASSWORD_TOKENS_BY_EXPIRY]);
+
+pub(super) fn remove_password_tokens_of(tx: &mut WriteTx, user: UserKey) -> Result<(), StoreError> {
+    for token in PASSWORD_TOKENS_BY_USER.list(tx, &KeyRange::prefix(&user.to_bytes()), usize::MAX)? {
+        PASSWORD_TOKENS.remove(tx, &token)?;
+    }
+    Ok(())
+}
+
+/// Tokens that can no longer be used.
+pub(super) fn expired_password_tokens(tx: &impl Read, now: Timestamp, limit: usize) -> Result<Vec<TokenDigest>, StoreError> {
+    PASSWORD_TOKENS_BY_EXPIRY.list(tx, &KeyRange::before(now.to_bytes()), limit)
+}
 
 /// The digest of a session's token.
 pub(super) type TokenDigest = [u8; 32];
@@ -78,6 +112,25 @@ pub(super) fn remove_sessions_of(tx: &mut WriteTx, user: UserKey) -> Result<(), 
     Ok(())
 }
 
+/// Sessions of a user behind a position, at most `limit`, each with its position.
+pub(super) fn sessions_of(
+    tx: &impl Read,
+    user: UserKey,
+    after: Option<&[u8]>,
+    limit: usize,
+) -> Result<Vec<(Session, TokenDigest)>, StoreError> {
+    let prefix = user.to_bytes();
+    let mut range = KeyRange::prefix(&prefix);
+    if let Some(after) = after {
+        range = range.after(&[&prefix, after].concat(), Direction::Forward);
+    }
+    let mut sessions = Vec::new();
+    for token in SESSIONS_BY_USER.list(tx, &range, limit)? {
+        sessions.extend(get_session(tx, &token)?.map(|session| (session, token)));
+    }
+    Ok(sessions)
+}
+
 /// Sessions whose absolute end has passed.
 pub(super) fn ended_sessions(tx: &impl Read, now: Timestamp, limit: usize) -> Result<Vec<TokenDigest>, StoreError> {
     SESSIONS_BY_EXPIRY.list(tx, &KeyRange::before(now.to_bytes()), limit)
@@ -114,6 +167,9 @@ mod tests {
         // A hash is a text in its stored form: its length and its bytes.
         let password = decode_fields(&[&[u8::try_from(hash.len()).unwrap()], hash.as_bytes()].concat()).unwrap();
         assert_golden("credential", &CredentialRecord { password, set_at: at });
+        let token =
+            PasswordTokenRecord { tenant_id: TenantId::from_bytes([2; 16]), user_id: UserId::from_bytes([3; 16]), expires_at: at };
+        assert_golden("password_token", &token);
         let session = SessionRecord {
             id: SessionId::from_bytes([1; 16]),
             tenant_id: TenantId::from_bytes([2; 16]),

@@ -24,10 +24,10 @@ pub(super) static LOGIN_FAILED: EventKind =
 
 #[derive(Clone, Debug)]
 pub struct Users {
-    store: Store,
+    pub(super) store: Store,
     passwords: Passwords,
     sessions: SessionRules,
-    directory: Directory,
+    pub(super) directory: Directory,
 }
 
 /// A session that has just begun, with its token: the only time it is seen.
@@ -80,10 +80,18 @@ impl Users {
         self.set_password(tx, act, user, password)
     }
 
-    fn set_password(&self, tx: &mut WriteTx, act: &mut Act, user: User, password: &PasswordHash) -> Result<User, AuthError> {
+    pub(super) fn set_password(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        user: User,
+        password: &PasswordHash,
+    ) -> Result<User, AuthError> {
         let key = (user.tenant_id, user.id);
         repo::CREDENTIALS.put(tx, &key, &CredentialRecord { password: password.clone(), set_at: act.now })?;
         repo::remove_sessions_of(tx, key)?;
+        // Whoever has an older link must not be able to set the password once more.
+        repo::remove_password_tokens_of(tx, key)?;
         if let Some(email) = &user.email {
             repo::LOGIN_FAILURES.remove(tx, &repo::failure_key(email))?;
         }
@@ -186,11 +194,11 @@ impl Users {
     }
 }
 
-fn actor_of(user: &User) -> Actor {
+pub(super) fn actor_of(user: &User) -> Actor {
     Actor { kind: ActorKind::User, id: user.id.to_string(), name: user.name.clone() }
 }
 
-fn new_token(act: &mut Act) -> Secret {
+pub(super) fn new_token(act: &mut Act) -> Secret {
     let bytes: [u8; 32] = act.entropy.bytes();
     Secret::new(data_encoding::BASE64URL_NOPAD.encode(&bytes))
 }

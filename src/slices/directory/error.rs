@@ -16,8 +16,17 @@ pub enum DirectoryError {
     EmailMissing,
     #[error("there is no such organization")]
     UnknownOrganization,
+    #[error("there is no organization with the external id {0}")]
+    UnknownExternalOrganization(String),
     #[error("there is no such user to be the owner")]
     UnknownOwner,
+    #[error("there is no user with the external id {0}")]
+    UnknownExternalOwner(String),
+    /// A record that is not there yet must be told in full.
+    #[error("{field} is required for a new record")]
+    Incomplete { field: &'static str },
+    #[error("this external id is that of a member of staff")]
+    IsStaff,
     #[error("an operator belongs to the platform tenant, and everyone else to another")]
     RoleMismatch,
     #[error("staff belong to the tenant and to no organization")]

@@ -5,21 +5,30 @@
 
 mod api;
 mod error;
+mod listing;
 mod model;
 mod repo;
 mod service;
 
 use poem_openapi::OpenApi;
+use serde_json::{Map, Value};
 
-use crate::kernel::{
-    config,
-    events::EventKind,
-    id::{DeviceId, OrganizationId, TenantId, UserId},
-    store::{Checked, Read, StoreError},
+use crate::{
+    kernel::{
+        clock::Clock,
+        config,
+        events::EventKind,
+        id::{DeviceId, OrganizationId, TenantId, UserId},
+        store::{Checked, Read, Store, StoreError},
+    },
+    slices::platform::Tenants,
 };
 
-pub use api::{OrganizationReference, PersonReference, Role as RoleView, UserStatus as UserStatusView, UserView};
+pub use api::{
+    OrganizationReference, PersonReference, Role as RoleView, UserKind as UserKindView, UserStatus as UserStatusView, UserView,
+};
 pub use error::DirectoryError;
+pub use listing::{UserPage, UserQuery, list_users};
 pub use model::{
     AgentStatus, Details, Device, DeviceClass, DeviceLabel, Hardware, Health, Lifecycle, Network, NewDevice, NewOrganization,
     NewUser, OperatingSystem, Organization, OrganizationLabel, OsFamily, PersonKind, PersonLabel, Standing, User, UserStatus,
@@ -45,12 +54,32 @@ impl Directory {
     }
 
     /// The schemas of the records that events carry.
-    pub fn api(&self) -> impl OpenApi + use<> {
-        api::RecordSchemas
+    pub fn record_schemas() -> Map<String, Value> {
+        api::record_schemas()
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {
         vec![&repo::organizations::ORGANIZATIONS, &repo::organizations::MEMBERS, &repo::users::USERS, &repo::devices::DEVICES]
+    }
+}
+
+/// The way in for agents and imports.
+#[derive(Clone, Debug)]
+pub struct DirectoryIngest(api::Ingest);
+
+impl DirectoryIngest {
+    pub fn new(directory: Directory, store: Store, clock: Clock, limits: &config::Limits) -> Self {
+        Self(api::Ingest::new(directory, store, clock, limits))
+    }
+
+    /// What the listener serves beside the public API, with a document of its own.
+    pub fn api(&self) -> impl OpenApi + use<> {
+        api::IngestApi(self.0.clone())
+    }
+
+    /// What only the admin socket serves.
+    pub fn admin_api(&self, tenants: Tenants) -> impl OpenApi + use<> {
+        api::AdminIngestApi { ingest: self.0.clone(), tenants }
     }
 }
 

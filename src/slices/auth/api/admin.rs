@@ -33,9 +33,9 @@ enum Area {
 /// How many users one call lists.
 const MAX_LISTED: usize = 10_000;
 
-/// A user to create in a tenant.
+/// A member of staff to create in a tenant.
 #[derive(Debug, Object)]
-struct CreateUser {
+struct CreateStaff {
     #[oai(validator(min_length = 3, max_length = 254))]
     email: String,
     #[oai(validator(min_length = 1, max_length = 100))]
@@ -76,9 +76,9 @@ impl AdminUsersApi {
         auth: Allowed<LocalOperator>,
         id: Path<TenantId>,
         idempotency_key: IdempotencyKey,
-        body: Body<CreateUser>,
+        body: Body<CreateStaff>,
     ) -> Result<Created<UserView>, Problem> {
-        let CreateUser { email, name, role, password } = body.0;
+        let CreateStaff { email, name, role, password } = body.0;
         let tenant = self.store.read(|tx| self.tenants.get(tx, id.0))?;
         let intent = auth.context.intent(&auth.principal);
         let password = self.users.hash_password(Secret::new(password), &intent).await?;

@@ -38,6 +38,16 @@ struct Login {
     password: String,
 }
 
+/// A password that someone sets for themselves.
+#[derive(Debug, Object)]
+struct SetPassword {
+    /// The token that an administrator gave out.
+    #[oai(write_only, validator(min_length = 1, max_length = 100))]
+    token: String,
+    #[oai(write_only, validator(min_length = 12, max_length = 256))]
+    password: String,
+}
+
 /// A session that has begun. Its token is in the cookie.
 #[derive(Debug, Object, Serialize)]
 struct LoggedIn {
@@ -102,6 +112,17 @@ impl AuthApi {
         Ok(answer
             .with_header(http::header::SET_COOKIE, &session_cookie(context.secure, login.token.expose(), age))
             .with_header(http::header::CACHE_CONTROL, "no-store"))
+    }
+
+    /// Set a password with a token
+    ///
+    /// The token is the one that an administrator got when they created the user or asked for a new password. It works once. All
+    /// sessions of the user end.
+    #[oai(path = "/password", method = "post", operation_id = "set_password")]
+    async fn set_password(&self, body: Body<SetPassword>) -> Result<Empty, Problem> {
+        let SetPassword { token, password } = body.0;
+        self.users.redeem_password_token(&Secret::new(token), Secret::new(password), self.clock.now()).await?;
+        Ok(Empty::new())
     }
 
     /// Sign out

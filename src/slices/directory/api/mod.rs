@@ -2,40 +2,28 @@
 
 mod device;
 mod examples;
+mod ingest;
+mod ingest_lines;
+mod split;
 mod wire;
 
-use std::collections::HashMap;
+use serde_json::{Map, Value};
 
-use http::Method;
-use poem::endpoint::BoxEndpoint;
-use poem_openapi::{
-    OpenApi,
-    registry::{MetaApi, Registry},
-    types::Type,
-};
-
-pub use wire::{OrganizationReference, PersonReference, Role, UserStatus, UserView};
+pub(super) use ingest::{AdminIngestApi, Ingest, IngestApi};
+pub use wire::{OrganizationReference, PersonReference, Role, UserKind, UserStatus, UserView};
 
 use super::{error::DirectoryError, service::Describe};
-use crate::kernel::http::problem::{Code, FieldError, Problem};
+use crate::kernel::http::{
+    openapi,
+    problem::{Code, FieldError, Problem},
+};
 
 pub(super) const DESCRIBE: Describe =
     Describe { organization: wire::describe_organization, user: wire::describe_user, device: device::describe };
 
-/// No operations: the schemas of the records that events carry, for the published document.
-pub(super) struct RecordSchemas;
-
-impl OpenApi for RecordSchemas {
-    fn meta() -> Vec<MetaApi> {
-        Vec::new()
-    }
-
-    fn register(registry: &mut Registry) {
-        wire::Organization::register(registry);
-        device::Device::register(registry);
-    }
-
-    fn add_routes(self, _routes: &mut HashMap<String, HashMap<Method, BoxEndpoint<'static>>>) {}
+/// The schemas of the records that events carry.
+pub(super) fn record_schemas() -> Map<String, Value> {
+    openapi::schemas::<wire::Organization>().into_iter().chain(openapi::schemas::<device::Device>()).collect()
 }
 
 impl From<DirectoryError> for Problem {
@@ -48,6 +36,20 @@ impl From<DirectoryError> for Problem {
             DirectoryError::BadEmail(message) => invalid("/email", "wrong_form", message),
             DirectoryError::EmailMissing => invalid("/email", "required", "staff need an e-mail address to sign in with"),
             DirectoryError::UnknownOrganization => invalid("/organization_id", "unknown", "there is no such organization"),
+            DirectoryError::UnknownExternalOrganization(external_id) => invalid(
+                "/organization_external_id",
+                "unknown",
+                &format!("there is no organization with the external id {external_id}; send it before what belongs to it"),
+            ),
+            DirectoryError::UnknownExternalOwner(external_id) => {
+                invalid("/owner_external_id", "unknown", &format!("there is no user with the external id {external_id}"))
+            }
+            DirectoryError::Incomplete { field } => {
+                invalid(&format!("/{field}"), "required", &format!("{field} is required for a record that is not there yet"))
+            }
+            DirectoryError::IsStaff => {
+                invalid("/external_id", "not_allowed", "this is a member of staff, who is changed through /api/admin/users only")
+            }
             DirectoryError::UnknownOwner => invalid("/owner_id", "unknown", "there is no such user"),
             DirectoryError::RoleMismatch => {
                 invalid("/role", "not_allowed", "an operator belongs to the platform tenant, and everyone else to another")

@@ -1,6 +1,7 @@
 //! Organizations, people and devices: types and rules. No store, no clock, no wire.
 
 mod device;
+mod ingest;
 mod organization;
 mod user;
 
@@ -9,5 +10,6 @@ pub use device::{
     Lifecycle, Network, NewDevice, OperatingSystem, OsFamily, Patch, PatchStatus, Security, Software, Volume, Warranty,
     WarrantyStatus,
 };
+pub use ingest::{AgentReport, ContactLine, DeviceLine, IngestLine, LineDone, LineStatus, OrganizationLine, RecordKind, Reference};
 pub use organization::{Members, NewOrganization, Organization, OrganizationLabel};
 pub use user::{NewUser, PersonKind, PersonLabel, Standing, User, UserStatus, normalize_email};

@@ -2,6 +2,7 @@
 //! append the event.
 
 mod devices;
+mod ingest;
 mod organizations;
 mod users;
 
@@ -20,6 +21,7 @@ use crate::kernel::{
 };
 
 pub(super) use devices::{DEVICE_CREATED, DEVICE_REMOVED, DEVICE_UPDATED};
+pub(super) use ingest::Seen;
 pub(super) use organizations::{ORGANIZATION_CREATED, ORGANIZATION_REMOVED, ORGANIZATION_UPDATED};
 pub use users::UserChange;
 pub(super) use users::{USER_CREATED, USER_REMOVED, USER_UPDATED};
