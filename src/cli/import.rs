@@ -42,10 +42,10 @@ pub(super) struct Import {
     /// The tenant's id or slug, to import over the admin socket of the server on this host.
     #[arg(long, required_unless_present = "url", conflicts_with = "url")]
     tenant: Option<String>,
-    /// The address of a server, such as https://ops.example.com, to import with an API key that has the scope ingest:write.
+    /// The address of a server, such as `https://ops.example.com`, to import with an API key that has the scope ingest:write.
     #[arg(long)]
     url: Option<String>,
-    /// A file with the API key; else it is taken from the environment variable TENANTD_API_KEY.
+    /// A file with the API key; else it is taken from the environment variable `TENANTD_API_KEY`.
     #[arg(long, value_name = "FILE", requires = "url")]
     api_key_file: Option<PathBuf>,
     /// A PEM file of the certificate authorities, or of the server's own certificate, to trust for https.

@@ -79,7 +79,7 @@ impl Users {
         if_match: &IfMatch,
         change: &UserChange,
     ) -> Result<User, AuthError> {
-        let before = self.account(tx, act, id)?;
+        let before = account(tx, act, id)?;
         manager.check_role(before.role())?;
         manager.check_role(change.role)?;
         let user = self.directory.update_user(tx, act, id, if_match, change)?;
@@ -99,7 +99,7 @@ impl Users {
         id: UserId,
         if_match: &IfMatch,
     ) -> Result<User, AuthError> {
-        manager.check_role(self.account(tx, act, id)?.role())?;
+        manager.check_role(account(tx, act, id)?.role())?;
         let user = self.directory.remove_user(tx, act, id, if_match)?;
         let key = (user.tenant_id, id);
         repo::remove_sessions_of(tx, key)?;
@@ -116,15 +116,11 @@ impl Users {
         manager: Manager,
         id: UserId,
     ) -> Result<(User, PasswordToken), AuthError> {
-        let user = self.account(tx, act, id)?;
+        let user = account(tx, act, id)?;
         let role = user.role().ok_or(AuthError::NotStaff)?;
         manager.check_role(Some(role))?;
         let token = issue(tx, act, &user)?;
-        Ok((user, token))
-    }
-
-    fn account(&self, tx: &impl Read, act: &Act, id: UserId) -> Result<User, AuthError> {
-        directory::user(tx, act.tenant_id, id)?.ok_or(AuthError::NotFound)
+        Ok((self.directory.touch_user(tx, act, user)?, token))
     }
 
     /// Sets a password with a token, which then is used up.
@@ -143,23 +139,27 @@ impl Users {
         act.actor = super::service::actor_of(&user);
         self.set_password(tx, act, user, password).map(drop)
     }
+}
 
-    pub(super) fn sessions(
-        &self,
-        tx: &impl Read,
-        user: &User,
-        after: Option<&[u8]>,
-        limit: usize,
-    ) -> Result<Vec<(Session, TokenDigest)>, AuthError> {
-        Ok(repo::sessions_of(tx, (user.tenant_id, user.id), after, limit)?)
-    }
+/// Ends all sessions of a user.
+pub(super) fn end_sessions(tx: &mut WriteTx, act: &Act, manager: Manager, id: UserId) -> Result<(), AuthError> {
+    let user = account(tx, act, id)?;
+    manager.check_role(user.role())?;
+    Ok(repo::remove_sessions_of(tx, (user.tenant_id, user.id))?)
+}
 
-    /// Ends all sessions of a user.
-    pub(super) fn end_sessions(&self, tx: &mut WriteTx, act: &Act, manager: Manager, id: UserId) -> Result<(), AuthError> {
-        let user = self.account(tx, act, id)?;
-        manager.check_role(user.role())?;
-        Ok(repo::remove_sessions_of(tx, (user.tenant_id, user.id))?)
-    }
+fn account(tx: &impl Read, act: &Act, id: UserId) -> Result<User, AuthError> {
+    directory::user(tx, act.tenant_id, id)?.ok_or(AuthError::NotFound)
+}
+
+/// The sessions of a user behind a position, each with its own.
+pub(super) fn sessions(
+    tx: &impl Read,
+    user: &User,
+    after: Option<&[u8]>,
+    limit: usize,
+) -> Result<Vec<(Session, TokenDigest)>, AuthError> {
+    Ok(repo::sessions_of(tx, (user.tenant_id, user.id), after, limit)?)
 }
 
 /// Who may set their password with the token now.

@@ -63,7 +63,7 @@ impl Auth {
         let session = api::AuthApi { users: self.users.clone(), clock: self.clock.clone() };
         let users = api::UsersApi { users: self.users.clone(), store: self.store.clone() };
         let user = api::UserApi { users: self.users.clone(), store: self.store.clone() };
-        let sessions = api::UserSessionsApi { users: self.users.clone(), store: self.store.clone() };
+        let sessions = api::UserSessionsApi { store: self.store.clone() };
         (session, users, user, sessions)
     }
 

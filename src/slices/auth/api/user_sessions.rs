@@ -3,7 +3,10 @@
 use poem_openapi::{Object, OpenApi, param::Path};
 
 use super::{
-    super::{error::AuthError, service::Users},
+    super::{
+        accounts::{end_sessions, sessions},
+        error::AuthError,
+    },
     Area,
     user::manager,
     wire::UserSession,
@@ -30,7 +33,6 @@ struct ListSessions {
 }
 
 pub(in super::super) struct UserSessionsApi {
-    pub(in super::super) users: Users,
     pub(in super::super) store: Store,
 }
 
@@ -48,17 +50,17 @@ impl UserSessionsApi {
     ) -> Result<Listed<UserSession>, Problem> {
         let request = PageRequest::new(&auth.context, &query.0.page)?;
         let tenant = auth.principal.tenant_id;
-        let (mut sessions, total) = self.store.read(|tx| {
+        let (mut found, total) = self.store.read(|tx| {
             let user = directory::user(tx, tenant, id.0)?.ok_or(AuthError::NotFound)?;
-            let page = self.users.sessions(tx, &user, request.after.as_deref(), request.limit + 1)?;
-            let count = || self.users.sessions(tx, &user, None, usize::MAX).map(|all| all.len() as u64);
+            let page = sessions(tx, &user, request.after.as_deref(), request.limit + 1)?;
+            let count = || sessions(tx, &user, None, usize::MAX).map(|all| all.len() as u64);
             let total = if request.include_total { Some(count()?) } else { None };
             Ok::<_, AuthError>((page, total))
         })?;
-        let more = sessions.len() > request.limit;
-        sessions.truncate(request.limit);
-        let last = sessions.last().filter(|_| more).map(|(_, position)| position.to_vec());
-        let data: Vec<UserSession> = sessions
+        let more = found.len() > request.limit;
+        found.truncate(request.limit);
+        let last = found.last().filter(|_| more).map(|(_, position)| position.to_vec());
+        let data: Vec<UserSession> = found
             .into_iter()
             .map(|(session, _)| UserSession {
                 id: session.id,
@@ -75,9 +77,8 @@ impl UserSessionsApi {
     /// All of them, at once. The user can sign in again.
     #[oai(path = "/:id/sessions", method = "delete", operation_id = "delete_user_sessions")]
     async fn delete_user_sessions(&self, auth: Allowed<UsersWrite>, id: Path<UserId>) -> Result<Empty, Problem> {
-        let (users, manager) = (self.users.clone(), manager(&auth.principal));
-        let intent = auth.context.intent(&auth.principal);
-        self.store.write(move |tx| users.end_sessions(tx, &intent.begin(), manager, id.0)).await?;
+        let (manager, intent) = (manager(&auth.principal), auth.context.intent(&auth.principal));
+        self.store.write(move |tx| end_sessions(tx, &intent.begin(), manager, id.0)).await?;
         Ok(Empty::new())
     }
 }

@@ -58,8 +58,8 @@ impl<A: Mirror<B>, B, const MAX: usize> Mirror<Vec<B>> for List<A, MAX> {
     }
 }
 
-impl<A: Mirror<B>, B, const MAX: usize> Mirror<List<B, MAX>> for Vec<A> {
-    fn mirror(self) -> List<B, MAX> {
+impl<T: Mirror<U>, U, const MAX: usize> Mirror<List<U, MAX>> for Vec<T> {
+    fn mirror(self) -> List<U, MAX> {
         List::stored(self.into_iter().map(Mirror::mirror).collect())
     }
 }

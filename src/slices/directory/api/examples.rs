@@ -19,8 +19,8 @@ fn id_bytes(last: u8) -> [u8; 16] {
     [0x01, 0x9c, 0x13, 0x6f, 0x2e, 0xc0, 0x7a, 0x11, 0x8b, 0x42, 0x9d, 0x05, 0x6e, 0xf1, 0x24, last]
 }
 
-fn text<const MAX: usize>(text: &str) -> Option<Text<MAX>> {
-    Some(Text::stored(text.to_owned()))
+fn text<const MAX: usize>(text: &str) -> Text<MAX> {
+    Text::stored(text.to_owned())
 }
 
 fn reference() -> OrganizationReference {
@@ -79,8 +79,8 @@ impl Example for Device {
             hardware: None,
             os: Some(OperatingSystem {
                 family: OsFamily::Windows,
-                name: text("Windows 11 Pro"),
-                version: text("24H2"),
+                name: Some(text("Windows 11 Pro")),
+                version: Some(text("24H2")),
                 build: None,
                 reboot_required: Some(false),
                 eol_at: None,
@@ -89,7 +89,7 @@ impl Example for Device {
             network: None,
             security: None,
             patch: None,
-            software: vec![Software { name: Text::stored("Editor".to_owned()), version: None, publisher: None }],
+            software: vec![Software { name: text("Editor"), version: None, publisher: None }],
             warranty: None,
             backup: None,
             health: Health::Healthy,

@@ -121,7 +121,7 @@ impl Splitter {
             (state, _) if blank => state,
             (Array::Before, b'[') => Array::First,
             (Array::Before, _) => return Err(BrokenArray::NoArray),
-            (Array::First, b']') => Array::After,
+            (Array::First | Array::Behind, b']') => Array::After,
             (Array::First | Array::Next, b',' | b']') => return Err(BrokenArray::Separator),
             (Array::First | Array::Next, _) => {
                 self.number += 1;
@@ -129,7 +129,6 @@ impl Splitter {
                 return self.push_element_byte(byte, out);
             }
             (Array::Behind, b',') => Array::Next,
-            (Array::Behind, b']') => Array::After,
             (Array::Behind, _) => return Err(BrokenArray::Separator),
             (Array::After, _) => return Err(BrokenArray::Trailing),
         };

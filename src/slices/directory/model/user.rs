@@ -57,8 +57,9 @@ impl User {
         }
     }
 
+    /// Whether they can manage users. A tenant always has someone who can: an administrator, or the platform an operator.
     pub fn is_active_admin(&self) -> bool {
-        self.role() == Some(Role::Admin) && self.status == UserStatus::Active
+        matches!(self.role(), Some(Role::Admin | Role::Operator)) && self.status == UserStatus::Active
     }
 }
 

@@ -129,45 +129,41 @@ mod tests {
         },
     };
 
-    fn text(text: &str) -> Option<String> {
-        Some(text.to_owned())
-    }
-
     fn details(at: Timestamp) -> Details {
         Details {
             tags: vec!["vip".to_owned()],
             custom_fields: [("rack".to_owned(), "B7".to_owned())].into(),
             hardware: Some(Hardware {
-                manufacturer: text("Contoso"),
-                model: text("T1"),
-                serial: text("S-1"),
-                cpu: Some(Cpu { model: text("C"), cores: Some(8) }),
+                manufacturer: Some("Contoso".to_owned()),
+                model: Some("T1".to_owned()),
+                serial: Some("S-1".to_owned()),
+                cpu: Some(Cpu { model: Some("C".to_owned()), cores: Some(8) }),
                 memory_bytes: Some(1 << 34),
-                disks: vec![Disk { model: text("D"), bytes: Some(1 << 40), kind: text("ssd") }],
+                disks: vec![Disk { model: Some("D".to_owned()), bytes: Some(1 << 40), kind: Some("ssd".to_owned()) }],
                 volumes: vec![Volume { name: "C:".to_owned(), bytes: Some(9), free_bytes: Some(1), encrypted: Some(true) }],
             }),
             os: Some(OperatingSystem {
                 family: OsFamily::Windows,
-                name: text("Windows 11"),
-                version: text("24H2"),
-                build: text("26100"),
+                name: Some("Windows 11".to_owned()),
+                version: Some("24H2".to_owned()),
+                build: Some("26100".to_owned()),
                 reboot_required: Some(false),
                 eol_at: Some(at),
                 last_boot_at: Some(at),
             }),
             network: Some(Network {
-                hostname: text("pc-1"),
-                primary_ip: text("192.0.2.1"),
+                hostname: Some("pc-1".to_owned()),
+                primary_ip: Some("192.0.2.1".to_owned()),
                 public_ip: None,
                 interfaces: vec![Interface {
-                    name: text("eth0"),
-                    mac: text("02:00:00:00:00:01"),
+                    name: Some("eth0".to_owned()),
+                    mac: Some("02:00:00:00:00:01".to_owned()),
                     ips: vec!["192.0.2.1".to_owned()],
                 }],
             }),
-            security: Some(Security { antivirus: text("AV"), firewall: Some(true), disk_encryption: None }),
+            security: Some(Security { antivirus: Some("AV".to_owned()), firewall: Some(true), disk_encryption: None }),
             patch: Some(Patch { status: PatchStatus::Pending, missing_critical: 1, missing_other: 2, last_scan_at: Some(at) }),
-            software: vec![Software { name: "Editor".to_owned(), version: text("1.2"), publisher: None }],
+            software: vec![Software { name: "Editor".to_owned(), version: Some("1.2".to_owned()), publisher: None }],
             warranty: Some(Warranty { status: WarrantyStatus::ExpiringSoon, ends_at: Some(at) }),
             backup: Some(BackupState { protected: true, last_success_at: Some(at) }),
         }
@@ -179,14 +175,14 @@ mod tests {
         let device = Device {
             id: DeviceId::from_bytes([1; 16]),
             tenant_id: TenantId::from_bytes([2; 16]),
-            external_id: text("rmm-1"),
+            external_id: Some("rmm-1".to_owned()),
             name: "PC 1".to_owned(),
             class: DeviceClass::Workstation,
             lifecycle: Lifecycle::InRepair,
             organization_id: OrganizationId::from_bytes([3; 16]),
-            site: text("Basel"),
+            site: Some("Basel".to_owned()),
             owner_id: Some(UserId::from_bytes([4; 16])),
-            agent_version: text("5.1"),
+            agent_version: Some("5.1".to_owned()),
             last_seen_at: Some(at),
             health: Health::Healthy,
             collected_at: at,

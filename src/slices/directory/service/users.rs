@@ -153,9 +153,6 @@ impl Directory {
         if user.is_active_admin() {
             check_other_admin(tx, &user)?;
         }
-        if user.role() == Some(Role::Operator) {
-            check_other_operator(tx, &user)?;
-        }
         repo::remove(tx, (user.tenant_id, id))?;
         organizations::move_member(tx, act.tenant_id, user.organization_id(), None, |members| &mut members.contacts)?;
         self.announce_user(tx, act, &USER_REMOVED, &user, None)?;
@@ -231,11 +228,6 @@ fn check_other_admin(tx: &impl Read, user: &User) -> Result<(), DirectoryError> 
     if other { Ok(()) } else { Err(DirectoryError::LastAdmin) }
 }
 
-fn check_other_operator(tx: &impl Read, user: &User) -> Result<(), DirectoryError> {
-    let is_other = |other: &User| other.id != user.id && other.role() == Some(Role::Operator) && other.status == UserStatus::Active;
-    if any_staff(tx, user.tenant_id, is_other)? { Ok(()) } else { Err(DirectoryError::LastAdmin) }
-}
-
 fn changes(before: &User, after: &User) -> Value {
     let fields = |user: &User| {
         [
@@ -243,7 +235,7 @@ fn changes(before: &User, after: &User) -> Value {
             ("email", json!(user.email)),
             ("role", json!(user.role())),
             ("organization_id", json!(user.organization_id())),
-            ("disabled", json!(user.status == UserStatus::Disabled)),
+            ("status", json!(if user.status == UserStatus::Active { "active" } else { "disabled" })),
             ("external_id", json!(user.external_id)),
         ]
     };
