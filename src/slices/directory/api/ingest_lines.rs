@@ -233,11 +233,18 @@ fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, LineError> {
         match serde_path_to_error::deserialize::<_, T>(&mut reader) {
             Ok(_) => LineError::new("validation_failed", told(&error), None),
             Err(error) => {
-                let pointer = pointer(error.path());
-                LineError::new("validation_failed", told(error.inner()), Some(&pointer))
+                let message = told(error.inner());
+                let pointer = format!("{}{}", pointer(error.path()), named_field(&message));
+                LineError::new("validation_failed", message, Some(&pointer))
             }
         }
     })
+}
+
+/// A field that is missing or given twice is told of its object; the pointer leads to the field.
+fn named_field(message: &str) -> String {
+    let rest = ["missing field `", "duplicate field `"].iter().find_map(|beginning| message.strip_prefix(beginning));
+    rest.and_then(|rest| rest.split('`').next()).map(|name| format!("/{name}")).unwrap_or_default()
 }
 
 fn pointer(path: &serde_path_to_error::Path) -> String {
@@ -363,7 +370,7 @@ mod tests {
             ("{}", "validation_failed", Some("/kind"), "kind is required"),
             (r#"{"kind":"backup_job","external_id":"1"}"#, "validation_failed", Some("/kind"), "organization, user, device"),
             (r#"{"kind":"devise","external_id":"1"}"#, "validation_failed", Some("/kind"), "did you mean device?"),
-            (r#"{"kind":"device"}"#, "validation_failed", Some(""), "missing field `external_id`"),
+            (r#"{"kind":"device"}"#, "validation_failed", Some("/external_id"), "missing field `external_id`"),
             (r#"{"kind":"device","external_id":""}"#, "validation_failed", Some("/external_id"), "must not be empty"),
             (r#"{"kind":"device","external_id":"1","nam":"x"}"#, "validation_failed", Some("/nam"), "unknown field `nam`"),
             (
