@@ -131,6 +131,9 @@ async fn an_array_is_taken_up_by_its_elements_and_a_broken_one_to_where_it_break
         assert!(cut[2]["error"]["message"].as_str().unwrap().contains("not closed"));
         let none = key.post(INGEST).json(json!({"kind": "device"})).send().await.lines(200);
         assert_eq!((none.len(), &none[0]["error"]["code"]), (1, &json!("malformed_json")));
+        let unread = format!("{{}}{}", " ".repeat(4 << 20));
+        let early = key.post(INGEST).text("application/json", unread).send().await.lines(200);
+        assert_eq!(early[0]["error"]["code"], "malformed_json", "the answer arrives though most of the body was not wanted");
         assert_eq!(key.post(INGEST).text("text/csv", "a,b").send().await.problem(415), "unsupported_media_type");
         let keyed = key.post(INGEST).text(LINES, "").header("idempotency-key", "1").send().await;
         assert_eq!(keyed.problem(422), "validation_failed");

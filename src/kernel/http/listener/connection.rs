@@ -104,6 +104,8 @@ pub(super) async fn serve<S>(
             // hyper keeps room for this future as long as the connection lives; most of that time there is no request.
             let mut response = Box::pin(edge.answer(request, peer)).await;
             if response.extensions().get::<UnderWay>().is_some() {
+                // Its answer may end before its body does.
+                in_flight.leaves_body(has_body);
                 stream::hold(&mut response, in_flight);
             } else {
                 in_flight.ended(has_body && !response.status().is_success());
