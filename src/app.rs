@@ -12,7 +12,6 @@ use std::{
 };
 
 use http::Method;
-use serde_json::Value;
 
 use crate::{
     kernel::{
@@ -38,12 +37,14 @@ use crate::{
     slices::{
         api_keys::{self, ApiKeySlice},
         auth::{self, Auth},
+        directory::{self, Directory, DirectoryIngest},
         platform::{self, Platform},
     },
 };
 
 pub use bootstrap::{Operator, prepare_installation, random_password};
-pub use documents::{internal_document, public_document};
+use documents::Slices;
+pub use documents::{ingest_document, internal_document, public_document};
 
 const ADMIN_SOCKET: &str = "admin.sock";
 
@@ -53,18 +54,21 @@ pub fn admin_socket(data_directory: &Path) -> PathBuf {
 
 /// The tables of all slices that `tenantd check` compares with their indexes.
 pub fn checked_tables() -> Vec<&'static dyn Checked> {
-    [events::tables(), Platform::tables(), Auth::tables(), ApiKeySlice::tables()].into_iter().flatten().collect()
+    [events::tables(), Platform::tables(), Directory::tables(), Auth::tables(), ApiKeySlice::tables()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Every kind of event that a slice can emit.
 pub fn event_kinds() -> Kinds {
-    Kinds::new([platform::EVENTS, auth::EVENTS, api_keys::EVENTS].into_iter().flatten().copied())
+    Kinds::new([platform::EVENTS, directory::EVENTS, auth::EVENTS, api_keys::EVENTS].into_iter().flatten().copied())
 }
 
 /// Under which rate limit an operation falls.
 fn classify(method: &Method, path: &str, secured: bool) -> RateClass {
     match (path, secured) {
-        ("/api/auth/login", _) => RateClass::SignIn,
+        ("/api/auth/login" | "/api/auth/password", _) => RateClass::SignIn,
         (_, false) => RateClass::Public,
         _ if *method == Method::GET => RateClass::Read,
         _ => RateClass::Write,
@@ -77,6 +81,7 @@ pub struct App {
     pub store: Store,
     pub clock: Clock,
     pub platform: Platform,
+    pub directory: Directory,
     pub auth: Auth,
     pub keys: ApiKeySlice,
     config: Config,
@@ -130,8 +135,9 @@ impl App {
         let passwords = Passwords::new(config.secrets.password_hashes, config.secrets.password_queue, &mut entropy);
         let platform = Platform::new(store.clone(), clock.clone());
         let keys = ApiKeySlice::new(store.clone(), clock.clone(), &config.api_keys);
-        let auth =
-            Auth::new(store.clone(), clock.clone(), &config.sessions, passwords, platform.tenants.clone(), keys.keys.clone());
+        let directory = Directory::new(&config.directory);
+        let (tenants, admitted) = (platform.tenants.clone(), keys.keys.clone());
+        let auth = Auth::new(store.clone(), clock.clone(), &config.sessions, passwords, directory, tenants, admitted);
         let platform_tenant = bootstrap::ensure_operator(&store, &clock, &platform, &auth, data.path(), operator).await?;
         let local_operator = Arc::new(Principal {
             tenant_id: platform_tenant.id,
@@ -144,9 +150,11 @@ impl App {
         let idempotency = Arc::new(Idempotency::new(store.clone(), Sealer::new(&key)));
         let tasks = Tasks::new(clock.clone());
         let parts = Parts { config: &config, store: &store, clock: &clock, rates: &rates, idempotency, tasks: &tasks };
-        let public = parts.edge(documents::public_service(&platform, &auth, &keys), &platform, &auth, None)?;
-        let admin = parts.edge(documents::admin_service(&platform, &auth, &keys), &platform, &auth, Some(local_operator))?;
-        Ok(Self { store, clock, platform, auth, keys, config, rates, public, admin, tasks, data })
+        let ingest = DirectoryIngest::new(directory, store.clone(), clock.clone(), &config.limits);
+        let slices = Slices { platform: &platform, ingest: &ingest, auth: &auth, keys: &keys };
+        let public = parts.edge(documents::public_service(&slices)?, &platform, &auth, None)?;
+        let admin = parts.edge(documents::admin_service(&slices)?, &platform, &auth, Some(local_operator))?;
+        Ok(Self { store, clock, platform, directory, auth, keys, config, rates, public, admin, tasks, data })
     }
 
     fn spawn_tasks(&mut self) {
@@ -243,12 +251,13 @@ struct Parts<'a> {
 impl Parts<'_> {
     fn edge(
         &self,
-        (api, document): (poem::endpoint::BoxEndpoint<'static, poem::Response>, Result<Value, String>),
+        service: documents::Service,
         platform: &Platform,
         auth: &Auth,
         local_operator: Option<Arc<Principal>>,
     ) -> Result<Arc<Edge>, String> {
-        let document = Arc::new(document?);
+        let documents::Service { api, document, ingest } = service;
+        let document = Arc::new(document);
         platform.set_document(document.clone());
         let metrics_token = match &self.config.telemetry.metrics_token_file {
             Some(path) => {
@@ -259,8 +268,10 @@ impl Parts<'_> {
         };
         // Metrics are recorded from the first request on.
         telemetry::metrics();
+        let operations = Operations::compile(&[document.as_ref(), &ingest], classify)?;
         let pages = Pages::new(PageSources {
-            document: document.clone(),
+            document,
+            internal_document: ingest,
             kinds: event_kinds(),
             rates: self.rates.clone(),
             board: self.tasks.board(),
@@ -271,7 +282,7 @@ impl Parts<'_> {
         });
         Ok(Arc::new(Edge::new(EdgeParts {
             api,
-            operations: Operations::compile(&document, classify)?,
+            operations,
             pages,
             authenticator: auth.authenticator.clone(),
             local_operator,

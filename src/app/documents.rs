@@ -2,7 +2,7 @@
 
 use poem::{EndpointExt, IntoEndpoint, Response, endpoint::BoxEndpoint};
 use poem_openapi::{OpenApi, OpenApiService};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{checked_tables, event_kinds};
 use crate::{
@@ -14,7 +14,12 @@ use crate::{
         secrets::Passwords,
         store::{RedbEngine, Store, WriterSettings},
     },
-    slices::{api_keys::ApiKeySlice, auth::Auth, platform::Platform},
+    slices::{
+        api_keys::ApiKeySlice,
+        auth::Auth,
+        directory::{Directory, DirectoryIngest},
+        platform::Platform,
+    },
 };
 
 const PUBLIC: About = About {
@@ -26,39 +31,81 @@ const PUBLIC: About = About {
         Records carry a version as their ETag. Every POST that changes a record takes an Idempotency-Key. \
         The documentation is at /documentation/.",
 };
+const INGEST: About = About {
+    title: "tenantd ingest",
+    description: "How agents and imports bring organizations, users and devices into a tenant. Authenticate with an API key that has \
+        the scope `ingest:write`. The public API is described at /api/openapi.json.",
+    ..PUBLIC
+};
 const INTERNAL: About = About {
     title: "tenantd administration",
     description: "What the admin socket serves beside the public API: for the local operator and the tenantd command.",
     ..PUBLIC
 };
 
-type Service = (BoxEndpoint<'static, Response>, Result<Value, String>);
-
-fn service(api: impl OpenApi + 'static, about: About) -> Service {
-    let service = OpenApiService::new(api, about.title, about.version);
-    let document = openapi::publish(&service.spec(), about);
-    (service.into_endpoint().map_to_response().boxed(), document)
+/// What an edge serves, and the documents that its operations are in.
+pub(super) struct Service {
+    pub(super) api: BoxEndpoint<'static, Response>,
+    /// Of the API that the pages are about.
+    pub(super) document: Value,
+    /// Of the way in for agents and imports.
+    pub(super) ingest: Value,
 }
 
-pub(super) fn public_service(platform: &Platform, auth: &Auth, keys: &ApiKeySlice) -> Service {
-    service(public_api(platform, auth, keys), PUBLIC)
+fn endpoint(api: impl OpenApi + 'static) -> BoxEndpoint<'static, Response> {
+    OpenApiService::new(api, "", "").into_endpoint().map_to_response().boxed()
+}
+
+fn document(api: impl OpenApi + 'static, about: About) -> Result<Value, String> {
+    let draft = OpenApiService::new(api, about.title, about.version).spec();
+    openapi::publish(&draft, about, Map::new())
+}
+
+/// The document of an API whose event feed carries records that none of its operations have.
+fn document_with_events(api: impl OpenApi + 'static, about: About) -> Result<Value, String> {
+    let draft = OpenApiService::new(api, about.title, about.version).spec();
+    openapi::publish(&draft, about, Directory::record_schemas())
+}
+
+/// The slices that have an API.
+#[derive(Clone, Copy)]
+pub(super) struct Slices<'a> {
+    pub(super) platform: &'a Platform,
+    pub(super) ingest: &'a DirectoryIngest,
+    pub(super) auth: &'a Auth,
+    pub(super) keys: &'a ApiKeySlice,
+}
+
+pub(super) fn public_service(slices: &Slices<'_>) -> Result<Service, String> {
+    Ok(Service {
+        api: endpoint((public_api(slices), slices.ingest.api())),
+        document: document_with_events(public_api(slices), PUBLIC)?,
+        ingest: document(slices.ingest.api(), INGEST)?,
+    })
 }
 
 /// The admin socket serves the public API too, so that one client can do everything.
-pub(super) fn admin_service(platform: &Platform, auth: &Auth, keys: &ApiKeySlice) -> Service {
-    service((public_api(platform, auth, keys), admin_api(platform, auth, keys)), INTERNAL)
+pub(super) fn admin_service(slices: &Slices<'_>) -> Result<Service, String> {
+    Ok(Service {
+        api: endpoint((public_api(slices), admin_api(slices), slices.ingest.api())),
+        document: document_with_events((public_api(slices), admin_api(slices)), INTERNAL)?,
+        ingest: document(slices.ingest.api(), INGEST)?,
+    })
 }
 
-fn public_api(platform: &Platform, auth: &Auth, keys: &ApiKeySlice) -> impl OpenApi + use<> {
+fn public_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
+    let Slices { platform, auth, keys, .. } = slices;
     (auth.api(), keys.api(), platform.api(&event_kinds()))
 }
 
-fn admin_api(platform: &Platform, auth: &Auth, keys: &ApiKeySlice) -> impl OpenApi + use<> {
-    (auth.admin_api(platform.tenants.clone()), keys.admin_api(platform.tenants.clone()), platform.admin_api(checked_tables()))
+fn admin_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
+    let Slices { platform, ingest, auth, keys } = slices;
+    let tenants = || platform.tenants.clone();
+    (auth.admin_api(tenants()), keys.admin_api(tenants()), ingest.admin_api(tenants()), platform.admin_api(checked_tables()))
 }
 
 /// The slices over an empty store in a file that is removed: enough to say what their API looks like.
-fn describe<T>(config: &Config, with: impl FnOnce(&Platform, &Auth, &ApiKeySlice) -> T) -> Result<T, String> {
+fn describe<T>(config: &Config, with: impl FnOnce(&Slices<'_>) -> T) -> Result<T, String> {
     let path = std::env::temp_dir().join(format!("tenantd-openapi-{}-{}", std::process::id(), Entropy::from_os().next_u64()));
     let engine = RedbEngine::create(&path, 1 << 20).map_err(|error| error.to_string())?;
     drop(std::fs::remove_file(&path));
@@ -66,16 +113,24 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Platform, &Auth, &ApiKeySlice
     let passwords = Passwords::new(1, 1, &mut Entropy::from_os());
     let platform = Platform::new(store.clone(), Clock::System);
     let keys = ApiKeySlice::new(store.clone(), Clock::System, &config.api_keys);
-    let auth = Auth::new(store, Clock::System, &config.sessions, passwords, platform.tenants.clone(), keys.keys.clone());
-    Ok(with(&platform, &auth, &keys))
+    let directory = Directory::new(&config.directory);
+    let (tenants, admitted) = (platform.tenants.clone(), keys.keys.clone());
+    let ingest = DirectoryIngest::new(directory, store.clone(), Clock::System, &config.limits);
+    let auth = Auth::new(store, Clock::System, &config.sessions, passwords, directory, tenants, admitted);
+    Ok(with(&Slices { platform: &platform, ingest: &ingest, auth: &auth, keys: &keys }))
 }
 
 /// The published document.
 pub fn public_document(config: &Config) -> Result<Value, String> {
-    describe(config, |platform, auth, keys| public_service(platform, auth, keys).1)?
+    describe(config, |slices| document_with_events(public_api(slices), PUBLIC))?
 }
 
 /// The document of what only the admin socket serves.
 pub fn internal_document(config: &Config) -> Result<Value, String> {
-    describe(config, |platform, auth, keys| service(admin_api(platform, auth, keys), INTERNAL).1)?
+    describe(config, |slices| document(admin_api(slices), INTERNAL))?
+}
+
+/// The document of the way in for agents and imports.
+pub fn ingest_document(config: &Config) -> Result<Value, String> {
+    describe(config, |slices| document(slices.ingest.api(), INGEST))?
 }

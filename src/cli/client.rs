@@ -72,7 +72,7 @@ impl Client {
     }
 }
 
-fn connect_failure(socket: &Path, error: &std::io::Error) -> Failure {
+pub(super) fn connect_failure(socket: &Path, error: &std::io::Error) -> Failure {
     let shown = socket.display();
     match error.kind() {
         std::io::ErrorKind::PermissionDenied => {
@@ -82,7 +82,7 @@ fn connect_failure(socket: &Path, error: &std::io::Error) -> Failure {
     }
 }
 
-fn problem_failure(status: StatusCode, problem: &Value) -> Failure {
+pub(super) fn problem_failure(status: StatusCode, problem: &Value) -> Failure {
     let detail = problem.get("detail").and_then(Value::as_str).unwrap_or("no reason given");
     let errors = problem.get("errors").and_then(Value::as_array).into_iter().flatten();
     let lines: Vec<String> = errors

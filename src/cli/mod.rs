@@ -7,6 +7,7 @@ mod check;
 mod client;
 mod config;
 mod demo;
+mod import;
 mod init;
 mod key;
 mod openapi;
@@ -105,6 +106,8 @@ enum Command {
     /// Manage API keys of a tenant.
     #[command(subcommand)]
     Key(key::Key),
+    /// Send a file of organizations, contacts or devices to a server.
+    Import(import::Import),
     /// Write a consistent snapshot of the running server's store.
     Backup(backup::Backup),
     /// Make an installation from a snapshot, in an empty data directory.
@@ -140,6 +143,7 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Command::Tenant(command) => command.run(&common).await,
         Command::User(command) => command.run(&common).await,
         Command::Key(command) => command.run(&common).await,
+        Command::Import(command) => command.run(&common).await,
         Command::Backup(command) => command.run(&common).await,
         Command::Restore(command) => command.run(&common),
         Command::Check(command) => command.run(&common).await,

@@ -3,19 +3,26 @@
 use clap::Args;
 
 use super::{Common, Failure, output};
-use crate::app::{internal_document, public_document};
+use crate::app::{ingest_document, internal_document, public_document};
 
 #[derive(Debug, Args)]
 pub(super) struct Openapi {
     /// The document of what only the admin socket serves.
     #[arg(long)]
     internal: bool,
+    /// The document of the way in for agents and imports.
+    #[arg(long, conflicts_with = "internal")]
+    ingest: bool,
 }
 
 impl Openapi {
     pub(super) fn run(self, common: &Common) -> Result<(), Failure> {
         let config = common.settings(&[])?;
-        let document = if self.internal { internal_document(&config) } else { public_document(&config) }?;
+        let document = match (self.internal, self.ingest) {
+            (true, _) => internal_document(&config),
+            (_, true) => ingest_document(&config),
+            _ => public_document(&config),
+        }?;
         let text = serde_json::to_string_pretty(&document).map_err(|error| Failure::Failed(error.to_string()))?;
         output::line(&text)
     }

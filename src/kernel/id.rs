@@ -183,6 +183,11 @@ registry! {
     Event EventId "evt" "an event";
     Session SessionId "ses" "a session";
     Request RequestId "req" "a request";
+    Organization OrganizationId "org" "an organization";
+    Device DeviceId "dev" "a device";
+    Ticket TicketId "tkt" "a ticket";
+    Comment CommentId "cmt" "a comment";
+    TimeEntry TimeEntryId "tim" "a time entry";
 }
 
 #[cfg(test)]

@@ -3,4 +3,5 @@
 
 pub mod api_keys;
 pub mod auth;
+pub mod directory;
 pub mod platform;

@@ -18,15 +18,20 @@ struct Operation {
 fn fill(path: &str) -> String {
     let prefix = match path {
         path if path.contains("/api-keys/") => "key",
+        path if path.contains("/users/") => "usr",
         _ => "tnt",
     };
     path.replace("{id}", &format!("{prefix}_01k9z7w3v5e8g9m2n4p6r8t0x1")).replace("{key_id}", "key_01k9z7w3v5e8g9m2n4p6r8t0x1")
 }
 
-async fn operations(actor: &Actor, path: &str) -> Vec<Operation> {
-    let document = actor.get(path).send().await.ok(200).clone();
+/// The operations of the public document and of the one for agents and imports.
+async fn operations(actor: &Actor) -> Vec<Operation> {
+    let public = actor.get("/api/openapi.json").send().await.ok(200).clone();
+    let internal = actor.get("/internal/openapi.json").send().await.ok(200).clone();
+    let paths = |document: &Value| document["paths"].as_object().unwrap().clone();
+    assert!(!paths(&internal).is_empty());
     let mut found = Vec::new();
-    for (path, methods) in document["paths"].as_object().unwrap() {
+    for (path, methods) in &paths(&public).into_iter().chain(paths(&internal)).collect::<Vec<_>>() {
         for (method, operation) in methods.as_object().unwrap() {
             let need = operation["x-need"].as_str().map(str::to_owned);
             assert_eq!(need.is_none(), operation["security"] == json!([]), "{method} {path}");
@@ -49,7 +54,7 @@ async fn call(actor: &Actor, operation: &Operation) -> Reply {
 
 /// What the operation must answer to this credential.
 async fn expect_all(app: &TestApp, actor: &Actor, status: u16, code: &str) {
-    for operation in operations(&app.anonymous(), "/api/openapi.json").await {
+    for operation in operations(&app.anonymous()).await {
         let reply = call(actor, &operation).await;
         if operation.need.is_some() {
             assert_eq!(reply.problem(status), code, "{} {}", operation.method, operation.path);
@@ -124,7 +129,7 @@ async fn in_a_suspended_tenant_every_operation_refuses_until_it_is_resumed() {
 async fn a_key_without_the_scope_is_refused_and_one_with_just_it_is_not() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
-        for operation in operations(&app.anonymous(), "/api/openapi.json").await {
+        for operation in operations(&app.anonymous()).await {
             let label = format!("{} {}", operation.method, operation.path);
             let Some(scope) = operation.need.as_deref().and_then(|need| need.strip_prefix("scope:")) else { continue };
             let others: Vec<&str> =
@@ -151,7 +156,7 @@ async fn roles_reach_what_they_may_and_nothing_else() {
             ("viewer", tenantd::kernel::access::Role::Viewer.grants()),
         ] {
             let actor = acme.user(role).await;
-            for operation in operations(&app.anonymous(), "/api/openapi.json").await {
+            for operation in operations(&app.anonymous()).await {
                 let label = format!("{role} {} {}", operation.method, operation.path);
                 let reply = match operation.need.as_deref() {
                     None => continue,
@@ -189,6 +194,14 @@ async fn another_tenant_s_record_is_not_found() {
         assert_eq!(stranger.put(&path).json(json!({"name": "x"})).send().await.problem(404), "not_found");
         assert_eq!(stranger.delete(&path).send().await.problem(404), "not_found");
         assert_eq!(stranger.post(&format!("{path}/rotate")).send().await.problem(404), "not_found");
+        let admin = acme.admin().await;
+        let me = admin.get("/api/auth/session").send().await.ok(200)["id"].as_str().unwrap().to_owned();
+        let path = format!("/api/admin/users/{me}");
+        assert_eq!(stranger.get(&path).send().await.problem(404), "not_found");
+        assert_eq!(stranger.put(&path).json(json!({"name": "x"})).send().await.problem(404), "not_found");
+        assert_eq!(stranger.delete(&path).send().await.problem(404), "not_found");
+        assert_eq!(stranger.delete(&format!("{path}/sessions")).send().await.problem(404), "not_found");
+        assert_eq!(stranger.post(&format!("{path}/reset-password")).send().await.problem(404), "not_found");
         let listed = stranger.get("/api/admin/api-keys?include_total=true").send().await;
         assert!(!listed.text.contains("Secret"));
         assert_eq!(listed.body["page"]["total"], 1);

@@ -25,10 +25,17 @@ fn the_document_is_the_one_that_was_reviewed() {
 }
 
 #[test]
+fn the_document_for_agents_and_imports_is_the_one_that_was_reviewed() {
+    let document = app::ingest_document(&config::load(None, [], &[]).unwrap()).unwrap();
+    check("internal_openapi.json", &format!("{}\n", serde_json::to_string_pretty(&document).unwrap()));
+}
+
+#[test]
 fn the_operations_are_those_that_were_reviewed() {
-    let internal = app::internal_document(&config::load(None, [], &[]).unwrap()).unwrap();
+    let config = config::load(None, [], &[]).unwrap();
+    let (ingest, internal) = (app::ingest_document(&config).unwrap(), app::internal_document(&config).unwrap());
     let mut lines = Vec::new();
-    for document in [document(), internal] {
+    for document in [document(), ingest, internal] {
         for (path, methods) in document["paths"].as_object().unwrap() {
             for (method, operation) in methods.as_object().unwrap() {
                 let need = operation["x-need"].as_str().unwrap_or("public");

@@ -203,3 +203,37 @@ fn the_configuration_is_checked_and_shown() {
     let document: Value = serde_json::from_slice(&document.stdout).unwrap();
     assert_eq!(document["openapi"], "3.1.0");
 }
+
+#[test]
+fn a_file_is_imported_and_its_failures_are_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(&directory.path().join("data"));
+    let file = |name: &str, content: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path.display().to_string()
+    };
+    let organizations = file("organizations.ndjson", "{\"external_id\":\"acme\",\"name\":\"Acme\"}\n");
+    let made = server.json(&["import", &organizations, "--kind", "organization", "--tenant", "demo"]);
+    assert_eq!((&made["created"], &made["failed"]), (&Value::from(1), &Value::from(0)));
+    let header = "external_id,name,organization_external_id,os.family,hardware.memory_bytes,tags\n";
+    let rows: String = (0..2500).map(|number| format!("d{number},\"PC, {number}\",acme,linux,17179869184,a;b\n")).collect();
+    let devices = file("devices.csv", &format!("{header}{rows}x,X,nobody,linux,1,\ny,Y,acme,dos,1,\n"));
+    let url = server.told["url"].as_str().unwrap();
+    let key = file("key", server.told["api_key"].as_str().unwrap());
+    let over_network = ["import", &devices, "--kind", "device", "--url", url, "--api-key-file", &key];
+    let output = server.run(&over_network);
+    let told = refused(&output, 1);
+    assert!(told.contains("2 of the records were not taken up"), "{told}");
+    assert!(told.contains("record 2501: /organization_external_id: ") && told.contains("record 2502: /os/family: "), "{told}");
+    assert!(text(&output.stdout).contains("created    2500"), "{}", text(&output.stdout));
+    let again = server.run(&[&over_network[..], &["--json"]].concat());
+    let summary: Value = serde_json::from_slice(&again.stdout).unwrap();
+    assert_eq!((&summary["unchanged"], &summary["failed"]), (&Value::from(2500), &Value::from(2)));
+    assert_eq!(summary["failures"][0]["line"], 2501);
+    let wrong = file("wrong", "tck_live_x");
+    let denied = server.run(&["import", &devices, "--kind", "device", "--url", url, "--api-key-file", &wrong]);
+    refused(&denied, 4);
+    assert!(refused(&server.run(&["import", &devices, "--tenant", "demo"]), 1).contains("no column named kind"));
+    refused(&server.run(&["import", &devices]), 2);
+}

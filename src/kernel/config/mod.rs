@@ -25,6 +25,7 @@ pub struct Config {
     pub secrets: Secrets,
     pub sessions: Sessions,
     pub api_keys: ApiKeys,
+    pub directory: Directory,
     pub events: Events,
     pub telemetry: Telemetry,
 }
@@ -74,6 +75,8 @@ pub struct Limits {
     pub public_body_bytes: usize,
     pub buffered_body_bytes: usize,
     pub body_min_bytes_per_second: usize,
+    pub stream_idle_seconds: u64,
+    pub streams: usize,
     pub http2_streams: u32,
     pub json_depth: usize,
     pub shutdown_seconds: u64,
@@ -134,6 +137,13 @@ pub struct ApiKeys {
     pub default_expires_days: u32,
     pub expiring_days: u32,
     pub retention_days: u32,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Directory {
+    pub agent_offline_seconds: u64,
+    pub agent_overdue_seconds: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -11,8 +11,9 @@ use crate::kernel::{
     clock::Timestamp,
     id::{EventId, TenantId},
     store::{
-        Direction, Flow, Key, KeyRange, Read, SegmentedTable, StoreError, Table, WriteTx, catalog, codec::Record, end_of_segment,
-        segment_of,
+        Direction, Flow, Key, KeyRange, Read, SegmentedTable, StoreError, Table, WriteTx, catalog,
+        codec::{self, Record},
+        end_of_segment, segment_of,
     },
 };
 
@@ -23,6 +24,7 @@ pub struct EventRecord {
     pub tenant_id: TenantId,
     pub kind: String,
     pub at: Timestamp,
+    #[serde(with = "codec::bytes")]
     pub body: Vec<u8>,
 }
 

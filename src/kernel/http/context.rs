@@ -14,7 +14,7 @@ use http::{
 use poem::Request;
 use serde_json::Value;
 
-use super::{idempotency::Idempotency, operations::Operation, problem::Problem};
+use super::{idempotency::Idempotency, operations::Operation, problem::Problem, stream::Incoming};
 use crate::kernel::{
     access::Principal,
     clock::Timestamp,
@@ -93,6 +93,8 @@ pub struct RequestContext {
     pub idempotency: Arc<Idempotency>,
     /// The checked body; the handler's extractor takes it.
     pub(super) body: Mutex<Option<Value>>,
+    /// The body of a streamed operation, unread.
+    pub(super) stream: Mutex<Option<Incoming>>,
     pub(super) body_digest: Option<[u8; 32]>,
 }
 
@@ -113,6 +115,10 @@ impl RequestContext {
 
     pub(super) fn take_body(&self) -> Option<Value> {
         self.body.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    pub(super) fn take_stream(&self) -> Option<Incoming> {
+        self.stream.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// What the caller is about to do.

@@ -12,7 +12,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use futures_util::FutureExt;
-use http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use poem::{Endpoint, Request, Response, endpoint::BoxEndpoint};
 use serde_json::Value;
 
@@ -24,8 +24,9 @@ use super::{
     json,
     operations::{Measures, Operation, Operations, Route},
     pages::Pages,
-    problem::{Code, FieldError, Problem},
+    problem::{Code, FieldError, Place, Problem},
     rate::{RateClass, RateLimits, Standing},
+    stream::{self, Form, Incoming, UnderWay},
 };
 use crate::kernel::{
     access::Principal,
@@ -93,10 +94,22 @@ impl std::fmt::Debug for Edge {
 }
 
 /// What is told of a request when it is over.
+#[derive(Default)]
 struct Told {
     operation: Option<Arc<Operation>>,
     principal: Option<Arc<Principal>>,
     standing: Option<Standing>,
+}
+
+/// A request until it is over.
+struct Visit {
+    request_id: RequestId,
+    client: Client,
+    method: Method,
+    uri: Uri,
+    started: Instant,
+    told: Told,
+    settings: Arc<EdgeSettings>,
 }
 
 impl Edge {
@@ -124,7 +137,7 @@ impl Edge {
         let client = credentials::client_address(peer.client, request.headers(), &settings.trusted_proxies);
         let base_url = BaseUrl::new(&request, peer.secure, settings.public_url.clone());
         let (method, uri) = (request.method().clone(), request.uri().clone());
-        let mut told = Told { operation: None, principal: None, standing: None };
+        let mut told = Told::default();
         let arrival = Arrival { request_id, client, secure: peer.secure, now, base_url: &base_url, settings: &settings };
         let outcome = AssertUnwindSafe(self.dispatch(request, arrival, &mut told)).catch_unwind().await;
         let outcome = outcome.unwrap_or_else(|cause| {
@@ -137,7 +150,14 @@ impl Edge {
             Err(error) => problem_response(&into_problem(error, told.operation.as_deref()), &base_url, uri.path(), request_id),
         };
         finish(&mut response, request_id, peer, &told);
-        tell(self, &settings, &method, uri.path(), client, request_id, &told, &response, started.elapsed());
+        let visit = Visit { request_id, client, method, uri, started, told, settings };
+        match &visit.told.operation {
+            Some(operation) if operation.streams && response.status().is_success() => {
+                response.extensions_mut().insert(UnderWay);
+                stream::hold(&mut response, StreamedVisit(visit));
+            }
+            _ => visit.tell(&self.measures, response.status()),
+        }
         response
     }
 
@@ -156,6 +176,7 @@ impl Edge {
         let end = tokio::time::Instant::now() + limit;
         // A body that is late is the client's fault, and has a limit of its own that says so.
         let (body, body_digest, _budget) = self.body(&mut request, &operation, principal.is_some(), arrival).await?;
+        let stream = if operation.streams { Some(incoming(&mut request, arrival)?) } else { None };
         let changes = operation.method != Method::GET;
         let context = RequestContext {
             request_id: arrival.request_id,
@@ -170,6 +191,7 @@ impl Edge {
             base_url: arrival.base_url.clone(),
             idempotency: self.parts.idempotency.clone(),
             body: Mutex::new(body),
+            stream: Mutex::new(stream),
             body_digest,
         };
         request.extensions_mut().insert(Arc::new(context));
@@ -228,7 +250,7 @@ impl Edge {
         arrival: Arrival<'_>,
     ) -> Result<(Option<Value>, Option<[u8; 32]>, Option<body::BufferedBody>), Problem> {
         let Some(schema) = &operation.body else {
-            if operation.method != Method::GET && body::is_announced(request.headers()) {
+            if !operation.streams && operation.method != Method::GET && body::is_announced(request.headers()) {
                 return Err(Problem::new(Code::MalformedRequest, "This operation takes no body; leave it out."));
             }
             return Ok((None, None, None));
@@ -297,6 +319,16 @@ fn query_problem(errors: Vec<FieldError>) -> Problem {
         problem.code = Code::UnknownParameter;
     }
     problem
+}
+
+fn incoming(request: &mut Request, arrival: Arrival<'_>) -> Result<Incoming, Problem> {
+    let form = Form::of(header_text(request.headers(), header::CONTENT_TYPE))?;
+    if request.headers().contains_key("idempotency-key") {
+        let place = Place::Header("Idempotency-Key".to_owned());
+        let message = "a streamed request takes no key: repeat it as it is, for what is there already stays as it is";
+        return Err(Problem::invalid(vec![FieldError::new(place, "not_allowed", message)]));
+    }
+    Ok(Incoming::new(request.take_body(), form, &arrival.settings.limits))
 }
 
 fn is_json(content_type: &str) -> bool {
@@ -385,36 +417,38 @@ fn problem_response(problem: &Problem, base_url: &BaseUrl, path: &str, request_i
     response
 }
 
-#[allow(clippy::too_many_arguments, reason = "a log line has as many fields as it has")]
-fn tell(
-    edge: &Edge,
-    settings: &EdgeSettings,
-    method: &Method,
-    path: &str,
-    client: Client,
-    request_id: RequestId,
-    told: &Told,
-    response: &Response,
-    took: Duration,
-) {
-    let status = response.status();
-    let (operation, measures) = match &told.operation {
-        Some(operation) => (operation.id.as_str(), &operation.measures),
-        None => ("none", &edge.measures),
-    };
-    measures.record(operation, status, took);
-    let failed = status.is_client_error() || status.is_server_error();
-    let notable = failed || *method != Method::GET || took > Duration::from_secs(1);
-    let logged = match settings.access_log {
-        AccessLog::All => true,
-        AccessLog::Changes => notable,
-        AccessLog::Errors => failed,
-        AccessLog::None => false,
-    };
-    if logged {
-        let tenant = told.principal.as_ref().map(|principal| principal.tenant_id.to_string()).unwrap_or_default();
-        let millis = took.as_micros() as f64 / 1000.0;
-        let status = status.as_u16();
-        tracing::info!(%request_id, %client, tenant, %method, path, operation, status, millis, "request");
+impl Visit {
+    /// Counts the request, and logs it where that is wanted. `others` counts what is no operation.
+    fn tell(&self, others: &Measures, status: StatusCode) {
+        let took = self.started.elapsed();
+        let (operation, measures) = match &self.told.operation {
+            Some(operation) => (operation.id.as_str(), &operation.measures),
+            None => ("none", others),
+        };
+        measures.record(operation, status, took);
+        let failed = status.is_client_error() || status.is_server_error();
+        let notable = failed || self.method != Method::GET || took > Duration::from_secs(1);
+        let logged = match self.settings.access_log {
+            AccessLog::All => true,
+            AccessLog::Changes => notable,
+            AccessLog::Errors => failed,
+            AccessLog::None => false,
+        };
+        if logged {
+            let Self { request_id, client, method, .. } = self;
+            let tenant = self.told.principal.as_ref().map(|principal| principal.tenant_id.to_string()).unwrap_or_default();
+            let millis = took.as_micros() as f64 / 1000.0;
+            let (path, status) = (self.uri.path(), status.as_u16());
+            tracing::info!(%request_id, %client, tenant, %method, path, operation, status, millis, "request");
+        }
+    }
+}
+
+/// A visit that is over when the last of its answer is sent or given up.
+struct StreamedVisit(Visit);
+
+impl Drop for StreamedVisit {
+    fn drop(&mut self) {
+        self.0.tell(&Measures::default(), StatusCode::OK);
     }
 }

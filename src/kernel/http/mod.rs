@@ -4,6 +4,7 @@
 //! **Invariant:** no input is ignored silently: what the published document does not declare is refused.
 
 mod body;
+pub mod bounded;
 pub mod context;
 pub mod credentials;
 pub mod edge;
@@ -22,5 +23,6 @@ pub mod problem;
 pub mod rate;
 pub mod reply;
 mod schema;
+pub mod stream;
 pub mod tls;
 pub mod wire;

@@ -15,6 +15,7 @@ use super::{
     need::Need,
     rate::RateClass,
     schema::{BodySchema, QuerySchema},
+    stream::LINES,
 };
 
 /// One operation of the document.
@@ -34,6 +35,8 @@ pub struct Operation {
     pub produces: Vec<String>,
     /// Whether a request may wait for something to happen, by its parameter `wait_seconds`.
     pub waits: bool,
+    /// Whether the body is handled while it comes in.
+    pub streams: bool,
     pub measures: Measures,
 }
 
@@ -80,17 +83,19 @@ pub struct Operations {
 }
 
 impl Operations {
-    /// Reads the operations of a document. `classify` says under which rate limit an operation falls.
-    pub fn compile(document: &Value, classify: impl Fn(&Method, &str, bool) -> RateClass) -> Result<Self, String> {
-        let components = document.get("components").cloned().unwrap_or_else(|| json!({}));
+    /// Reads the operations of the documents. `classify` says under which rate limit an operation falls.
+    pub fn compile(documents: &[&Value], classify: impl Fn(&Method, &str, bool) -> RateClass) -> Result<Self, String> {
         let mut routes = matchit::Router::new();
-        for (path, methods) in document.get("paths").and_then(Value::as_object).into_iter().flatten() {
-            let mut operations = BTreeMap::new();
-            for (method, operation) in methods.as_object().into_iter().flatten() {
-                let operation = compile_operation(path, method, operation, &components, &classify)?;
-                operations.insert(operation.method.to_string(), Arc::new(operation));
+        for document in documents {
+            let components = document.get("components").cloned().unwrap_or_else(|| json!({}));
+            for (path, methods) in document.get("paths").and_then(Value::as_object).into_iter().flatten() {
+                let mut operations = BTreeMap::new();
+                for (method, operation) in methods.as_object().into_iter().flatten() {
+                    let operation = compile_operation(path, method, operation, &components, &classify)?;
+                    operations.insert(operation.method.to_string(), Arc::new(operation));
+                }
+                routes.insert(path.as_str(), operations).map_err(|error| error.to_string())?;
             }
-            routes.insert(path.as_str(), operations).map_err(|error| error.to_string())?;
         }
         Ok(Self { routes })
     }
@@ -128,7 +133,9 @@ fn compile_operation(
         .cloned()
         .collect();
     let body = operation.get("requestBody");
-    let body_schema = body.and_then(|body| body.get("content")?.get("application/json")?.get("schema"));
+    let content = body.and_then(|body| body.get("content"));
+    let streams = content.is_some_and(|content| content.get(LINES).is_some());
+    let body_schema = content.filter(|_| !streams).and_then(|content| content.get("application/json")?.get("schema"));
     let produces = operation.get("responses").and_then(Value::as_object).into_iter().flatten();
     let produces =
         produces.filter_map(|(_, response)| response.get("content")?.as_object()).flat_map(|content| content.keys().cloned());
@@ -143,6 +150,7 @@ fn compile_operation(
         body: body_schema.map(|schema| BodySchema::new(schema, components)).transpose().map_err(fail)?,
         body_required: body.is_some_and(|body| body.get("required") == Some(&Value::Bool(true))),
         produces: produces.collect(),
+        streams,
         method,
         measures: Measures::default(),
     })

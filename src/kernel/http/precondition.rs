@@ -41,6 +41,11 @@ fn tag_schema(pattern: Option<&str>) -> MetaSchema {
 pub struct IfMatch(Option<Tags>);
 
 impl IfMatch {
+    /// No condition, for a change that is no request's.
+    pub fn any() -> Self {
+        Self(None)
+    }
+
     pub fn check(&self, current: u64) -> Result<(), Stale> {
         match &self.0 {
             Some(Tags::Versions(versions)) if !versions.contains(&current) => Err(Stale { current }),

@@ -7,6 +7,7 @@ use poem_openapi::{
     registry::{MetaSchema, MetaSchemaRef, Registry},
     types::{ParseError, ParseFromJSON, ParseFromParameter, ParseResult, ToJSON, Type},
 };
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::kernel::{
@@ -95,12 +96,27 @@ impl<T> Change<T> {
         }
     }
 
+    pub fn map<U>(self, convert: impl FnOnce(T) -> U) -> Change<U> {
+        match self {
+            Self::Keep => Change::Keep,
+            Self::Clear => Change::Clear,
+            Self::Set(value) => Change::Set(convert(value)),
+        }
+    }
+
     pub fn try_map<U, E>(self, convert: impl FnOnce(T) -> Result<U, E>) -> Result<Change<U>, E> {
         Ok(match self {
             Self::Keep => Change::Keep,
             Self::Clear => Change::Clear,
             Self::Set(value) => Change::Set(convert(value)?),
         })
+    }
+}
+
+/// With `#[serde(default)]` on the field.
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Change<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Option::deserialize(deserializer)?.map_or(Self::Clear, Self::Set))
     }
 }
 

@@ -70,7 +70,9 @@ tables! {
     TENANTS_BY_SLUG 9 "tenants_by_slug";
     /// Tenant to the count of its events and the time of the last.
     TENANT_ACTIVITY 10 "tenant_activity";
+    /// Staff and contacts of the tenants.
     USERS 11 "users";
+    /// Tenant and address.
     USERS_BY_EMAIL 12 "users_by_email";
     SESSIONS 13 "sessions";
     SESSIONS_BY_USER 14 "sessions_by_user";
@@ -85,6 +87,23 @@ tables! {
     API_KEYS_BY_DUE 21 "api_keys_by_due";
     /// Tenant to the number of its live keys.
     API_KEY_COUNTS 22 "api_key_counts";
+    ORGANIZATIONS 30 "organizations";
+    ORGANIZATIONS_BY_EXTERNAL_ID 31 "organizations_by_external_id";
+    /// Organization to the number of its devices and contacts.
+    ORGANIZATION_MEMBERS 32 "organization_members";
+    DEVICES 33 "devices";
+    DEVICES_BY_EXTERNAL_ID 34 "devices_by_external_id";
+    /// Installation-wide: the address of a member of staff, which they sign in with.
+    USERS_BY_LOGIN 35 "users_by_login";
+    USERS_BY_EXTERNAL_ID 36 "users_by_external_id";
+    /// The tenant's staff, who are few among its contacts.
+    USERS_STAFF 37 "users_staff";
+    /// User to password hash.
+    CREDENTIALS 38 "credentials";
+    /// Digest of a one-time token to the user who may set a password with it.
+    PASSWORD_TOKENS 39 "password_tokens";
+    PASSWORD_TOKENS_BY_USER 40 "password_tokens_by_user";
+    PASSWORD_TOKENS_BY_EXPIRY 41 "password_tokens_by_expiry";
 }
 
 /// The code that no table of ours has: the engine keeps its own entries under it.

@@ -28,6 +28,47 @@ pub fn decode_fields<T: DeserializeOwned>(fields: &[u8]) -> Result<T, String> {
     }
 }
 
+/// A part of a record in its stored form, for parts that most readers of the record can leave unread.
+pub fn encode_fields<T: Serialize>(value: &T) -> Result<Vec<u8>, String> {
+    bincode::serde::encode_to_vec(value, CONFIG).map_err(|error| error.to_string())
+}
+
+/// A field of bytes as one piece: by itself serde would take it apart byte by byte. The stored form is the same.
+pub mod bytes {
+    use std::fmt;
+
+    use serde::{
+        Deserializer, Serializer,
+        de::{Error, Visitor},
+    };
+
+    pub fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(bytes)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        struct Bytes;
+
+        impl Visitor<'_> for Bytes {
+            type Value = Vec<u8>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("bytes")
+            }
+
+            fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Vec<u8>, E> {
+                Ok(bytes.to_vec())
+            }
+
+            fn visit_byte_buf<E: Error>(self, bytes: Vec<u8>) -> Result<Vec<u8>, E> {
+                Ok(bytes)
+            }
+        }
+
+        deserializer.deserialize_byte_buf(Bytes)
+    }
+}
+
 pub fn encode<R: Record>(table: &str, key: &[u8], record: &R) -> Result<Vec<u8>, String> {
     let mut out = Vec::with_capacity(256);
     out.push(R::VERSION);

@@ -126,6 +126,11 @@ impl<K: Key, V: Record> Table<K, V> {
         self.write(tx, key, &primary, old.as_ref(), Some(record))
     }
 
+    /// Stores the record under a key that is known to be free, such as that of an id just made: saves the look at what was there.
+    pub fn insert(&self, tx: &mut WriteTx, key: &K, record: &V) -> Result<(), StoreError> {
+        self.write(tx, key, &key.to_bytes(), None, Some(record))
+    }
+
     /// The record that was there.
     pub fn remove(&self, tx: &mut WriteTx, key: &K) -> Result<Option<V>, StoreError> {
         let primary = key.to_bytes();

@@ -11,7 +11,7 @@ use std::{
 };
 
 use super::{
-    model::{Session, SessionRules, UserStatus},
+    model::{Session, SessionRules},
     repo::{self, TokenDigest},
 };
 use crate::{
@@ -24,6 +24,7 @@ use crate::{
     },
     slices::{
         api_keys::ApiKeys,
+        directory::{self, UserStatus},
         platform::{Tenant, TenantStatus, Tenants},
     },
 };
@@ -77,19 +78,20 @@ impl SliceAuthenticator {
     fn load_session(&self, token: &TokenDigest) -> Result<Option<Known>, StoreError> {
         let found = self.store.read(|tx| {
             let Some(session) = repo::get_session(tx, token)? else { return Ok(None) };
-            let user = repo::get_user(tx, (session.tenant_id, session.user_id))?;
+            let user = directory::user(tx, session.tenant_id, session.user_id)?;
             Ok::<_, StoreError>(user.map(|user| (session, user)))
         })?;
         let Some((session, user)) = found.filter(|(_, user)| user.status == UserStatus::Active) else { return Ok(None) };
         let tenant = self.tenants.cached(session.tenant_id)?;
-        let Some(tenant) = tenant.as_ref() else { return Ok(None) };
-        let identity = Identity::User { id: user.id, session_id: session.id, email: user.email, name: user.name, role: user.role };
+        let (Some(tenant), Some(role)) = (tenant.as_ref(), user.role()) else { return Ok(None) };
+        let email = user.email.unwrap_or_default();
+        let identity = Identity::User { id: user.id, session_id: session.id, email, name: user.name, role };
         let principal = Principal {
             tenant_id: tenant.id,
             tenant_name: tenant.name.clone(),
             tenant_kind: tenant.kind,
             identity,
-            grants: user.role.grants(),
+            grants: role.grants(),
         };
         let stored = session.last_seen_at.as_millis();
         let new = || Seen { at: Arc::new(AtomicI64::new(stored)), written: stored };

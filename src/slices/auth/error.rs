@@ -1,24 +1,35 @@
 //! What can go wrong with users and signing in.
 
-use crate::kernel::{secrets::PasswordError, store::StoreError};
+use crate::{
+    kernel::{secrets::PasswordError, store::StoreError},
+    slices::directory::DirectoryError,
+};
 
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
     #[error("there is no such user")]
     NotFound,
-    #[error("the e-mail address is taken on this installation")]
-    EmailTaken,
-    #[error("{0}")]
-    BadEmail(&'static str),
+    /// Unknown, used, expired or withdrawn: nobody is told which.
+    #[error("the token is not valid")]
+    BadToken,
+    #[error("only staff sign in")]
+    NotStaff,
+    #[error("{0} is required for {1}")]
+    Required(&'static str, &'static str),
+    #[error("{0} is not for {1}")]
+    NotFor(&'static str, &'static str),
+    /// Scopes that the caller does not have and so cannot give.
+    #[error("the caller lacks scopes: {0:?}")]
+    ScopesNotHeld(Vec<&'static str>),
     #[error("{0}")]
     BadPassword(&'static str),
-    #[error("an operator belongs to the platform tenant, and everyone else to another")]
-    RoleMismatch,
     /// Unknown account, wrong password, disabled account or suspended tenant: nobody is told which.
     #[error("e-mail address or password is wrong")]
     Refused,
     #[error("too many wrong passwords")]
     Throttled { retry_after_seconds: u64 },
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
     #[error(transparent)]
     Password(#[from] PasswordError),
     #[error("an event could not be written: {0}")]

@@ -1,8 +1,9 @@
-//! People and their sessions: local users with roles, signing in and out, and the check of every credential.
+//! Who may sign in: passwords, sessions, and the check of every credential. The people themselves are the directory's.
 //!
-//! **Boundary:** this slice is the kernel's `Authenticator`. For that it asks `api_keys` about keys and `platform` about tenants,
-//! through their faces.
+//! **Boundary:** this slice is the kernel's `Authenticator`. For that it asks `api_keys` about keys, `platform` about tenants and
+//! `directory` about people, through their faces.
 
+mod accounts;
 mod api;
 mod authenticator;
 mod error;
@@ -24,15 +25,15 @@ use crate::{
         store::{Checked, Store},
         tasks::Tasks,
     },
-    slices::{api_keys::ApiKeys, platform::Tenants},
+    slices::{api_keys::ApiKeys, directory::Directory, platform::Tenants},
 };
 
 pub use authenticator::SliceAuthenticator;
 pub use error::AuthError;
-pub use model::{NewUser, User, UserStatus};
+pub use model::NewUser;
 pub use service::Users;
 
-pub const EVENTS: &[&EventKind] = &[&service::USER_CREATED, &service::USER_UPDATED, &service::LOGGED_IN, &service::LOGIN_FAILED];
+pub const EVENTS: &[&EventKind] = &[&service::LOGGED_IN, &service::LOGIN_FAILED];
 
 #[derive(Clone, Debug)]
 pub struct Auth {
@@ -48,17 +49,22 @@ impl Auth {
         clock: Clock,
         settings: &config::Sessions,
         passwords: Passwords,
+        directory: Directory,
         tenants: Tenants,
         keys: ApiKeys,
     ) -> Self {
         let sessions = model::SessionRules::new(settings);
-        let users = Users::new(store.clone(), passwords, sessions, api::describe);
+        let users = Users::new(store.clone(), passwords, sessions, directory);
         let authenticator = Arc::new(SliceAuthenticator::new(store.clone(), sessions, tenants, keys));
         Self { users, authenticator, store, clock }
     }
 
     pub fn api(&self) -> impl OpenApi + use<> {
-        api::AuthApi { users: self.users.clone(), clock: self.clock.clone() }
+        let session = api::AuthApi { users: self.users.clone(), clock: self.clock.clone() };
+        let users = api::UsersApi { users: self.users.clone(), store: self.store.clone() };
+        let user = api::UserApi { users: self.users.clone(), store: self.store.clone() };
+        let sessions = api::UserSessionsApi { store: self.store.clone() };
+        (session, users, user, sessions)
     }
 
     /// What only the admin socket serves.
@@ -75,6 +81,6 @@ impl Auth {
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {
-        vec![&repo::USERS, &repo::SESSIONS, &repo::LOGIN_FAILURES]
+        vec![&repo::CREDENTIALS, &repo::PASSWORD_TOKENS, &repo::SESSIONS, &repo::LOGIN_FAILURES]
     }
 }

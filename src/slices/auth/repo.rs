@@ -1,74 +1,63 @@
-//! Users, sessions and wrong passwords as they are stored. A session is found by the digest of its token; the token itself is
+//! Credentials, sessions and wrong passwords as they are stored. A session is found by the digest of its token; the token itself is
 //! nowhere.
 
 use serde::{Deserialize, Serialize};
 
-use super::model::{LoginFailures, Session, User, UserStatus};
+use super::model::{LoginFailures, Session};
 use crate::kernel::{
-    access::Role,
     clock::Timestamp,
     id::{SessionId, TenantId, UserId},
     secrets::{PasswordHash, digest},
-    store::{Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+    store::{Direction, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
 };
 
 pub(super) type UserKey = (TenantId, UserId);
 
+/// What someone signs in with.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct UserRecord {
-    email: String,
-    name: String,
-    role: Role,
-    status: UserStatus,
-    password: PasswordHash,
-    created_at: Timestamp,
-    updated_at: Timestamp,
-    last_login_at: Option<Timestamp>,
-    version: u64,
+pub(super) struct CredentialRecord {
+    pub(super) password: PasswordHash,
+    pub(super) set_at: Timestamp,
 }
 
-impl Record for UserRecord {
+impl Record for CredentialRecord {
     const VERSION: u8 = 1;
 }
 
-static USERS_BY_EMAIL: Index<UserKey, UserRecord> =
-    Index { table: catalog::USERS_BY_EMAIL, unique: true, keys: |_, user| vec![user.email.to_bytes()] };
-pub(super) static USERS: Table<UserKey, UserRecord> = Table::new(catalog::USERS, &[&USERS_BY_EMAIL]);
+pub(super) static CREDENTIALS: Table<UserKey, CredentialRecord> = Table::new(catalog::CREDENTIALS, &[]);
 
-fn to_user((tenant_id, id): UserKey, record: UserRecord) -> User {
-    let UserRecord { email, name, role, status, password, created_at, updated_at, last_login_at, version } = record;
-    User { id, tenant_id, email, name, role, status, password, created_at, updated_at, last_login_at, version }
+/// A one-time token that lets someone set their password.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct PasswordTokenRecord {
+    pub(super) tenant_id: TenantId,
+    pub(super) user_id: UserId,
+    pub(super) expires_at: Timestamp,
 }
 
-pub(super) fn get_user(tx: &impl Read, key: UserKey) -> Result<Option<User>, StoreError> {
-    Ok(USERS.get(tx, &key)?.map(|record| to_user(key, record)))
+impl Record for PasswordTokenRecord {
+    const VERSION: u8 = 1;
 }
 
-pub(super) fn find_email(tx: &impl Read, email: &str) -> Result<Option<User>, StoreError> {
-    match USERS_BY_EMAIL.find(tx, &email.to_owned().to_bytes())? {
-        Some(key) => get_user(tx, key),
-        None => Ok(None),
+static PASSWORD_TOKENS_BY_USER: Index<TokenDigest, PasswordTokenRecord> = Index {
+    table: catalog::PASSWORD_TOKENS_BY_USER,
+    unique: false,
+    keys: |_, token| vec![(token.tenant_id, token.user_id).to_bytes()],
+};
+static PASSWORD_TOKENS_BY_EXPIRY: Index<TokenDigest, PasswordTokenRecord> =
+    Index { table: catalog::PASSWORD_TOKENS_BY_EXPIRY, unique: false, keys: |_, token| vec![token.expires_at.to_bytes()] };
+pub(super) static PASSWORD_TOKENS: Table<TokenDigest, PasswordTokenRecord> =
+    Table::new(catalog::PASSWORD_TOKENS, &[&PASSWORD_TOKENS_BY_USER, &PASSWORD_TOKENS_BY_EXPIRY]);
+
+pub(super) fn remove_password_tokens_of(tx: &mut WriteTx, user: UserKey) -> Result<(), StoreError> {
+    for token in PASSWORD_TOKENS_BY_USER.list(tx, &KeyRange::prefix(&user.to_bytes()), usize::MAX)? {
+        PASSWORD_TOKENS.remove(tx, &token)?;
     }
+    Ok(())
 }
 
-pub(super) fn put_user(tx: &mut WriteTx, user: &User) -> Result<(), StoreError> {
-    let record = UserRecord {
-        email: user.email.clone(),
-        name: user.name.clone(),
-        role: user.role,
-        status: user.status,
-        password: user.password.clone(),
-        created_at: user.created_at,
-        updated_at: user.updated_at,
-        last_login_at: user.last_login_at,
-        version: user.version,
-    };
-    USERS.put(tx, &(user.tenant_id, user.id), &record)
-}
-
-pub(super) fn list_users(tx: &impl Read, tenant: TenantId, limit: usize) -> Result<Vec<User>, StoreError> {
-    let users = USERS.list(tx, &KeyRange::prefix(tenant.as_bytes()), limit)?;
-    Ok(users.into_iter().map(|(key, record)| to_user(key, record)).collect())
+/// Tokens that can no longer be used.
+pub(super) fn expired_password_tokens(tx: &impl Read, now: Timestamp, limit: usize) -> Result<Vec<TokenDigest>, StoreError> {
+    PASSWORD_TOKENS_BY_EXPIRY.list(tx, &KeyRange::before(now.to_bytes()), limit)
 }
 
 /// The digest of a session's token.
@@ -123,6 +112,25 @@ pub(super) fn remove_sessions_of(tx: &mut WriteTx, user: UserKey) -> Result<(), 
     Ok(())
 }
 
+/// Sessions of a user behind a position, at most `limit`, each with its position.
+pub(super) fn sessions_of(
+    tx: &impl Read,
+    user: UserKey,
+    after: Option<&[u8]>,
+    limit: usize,
+) -> Result<Vec<(Session, TokenDigest)>, StoreError> {
+    let prefix = user.to_bytes();
+    let mut range = KeyRange::prefix(&prefix);
+    if let Some(after) = after {
+        range = range.after(&[&prefix, after].concat(), Direction::Forward);
+    }
+    let mut sessions = Vec::new();
+    for token in SESSIONS_BY_USER.list(tx, &range, limit)? {
+        sessions.extend(get_session(tx, &token)?.map(|session| (session, token)));
+    }
+    Ok(sessions)
+}
+
 /// Sessions whose absolute end has passed.
 pub(super) fn ended_sessions(tx: &impl Read, now: Timestamp, limit: usize) -> Result<Vec<TokenDigest>, StoreError> {
     SESSIONS_BY_EXPIRY.list(tx, &KeyRange::before(now.to_bytes()), limit)
@@ -156,19 +164,12 @@ mod tests {
     fn the_stored_forms_are_those_that_were_written_down() {
         let at = Timestamp::from_millis(1_767_225_600_000);
         let hash = "$argon2id$v=19$m=19456,t=2,p=1$c2FsdA$aGFzaA";
-        let user = UserRecord {
-            email: "ada@example.com".to_owned(),
-            name: "Ada".to_owned(),
-            role: Role::Technician,
-            status: UserStatus::Disabled,
-            // A hash is a text in its stored form: its length and its bytes.
-            password: decode_fields(&[&[u8::try_from(hash.len()).unwrap()], hash.as_bytes()].concat()).unwrap(),
-            created_at: at,
-            updated_at: at,
-            last_login_at: Some(at),
-            version: 2,
-        };
-        assert_golden("user", &user);
+        // A hash is a text in its stored form: its length and its bytes.
+        let password = decode_fields(&[&[u8::try_from(hash.len()).unwrap()], hash.as_bytes()].concat()).unwrap();
+        assert_golden("credential", &CredentialRecord { password, set_at: at });
+        let token =
+            PasswordTokenRecord { tenant_id: TenantId::from_bytes([2; 16]), user_id: UserId::from_bytes([3; 16]), expires_at: at };
+        assert_golden("password_token", &token);
         let session = SessionRecord {
             id: SessionId::from_bytes([1; 16]),
             tenant_id: TenantId::from_bytes([2; 16]),

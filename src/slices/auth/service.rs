@@ -1,38 +1,33 @@
 //! Creating users, and signing in and out.
 
-use serde_json::value::RawValue;
-
 use super::{
     error::AuthError,
-    model::{LoginFailures, NewUser, Session, SessionRules, User, UserStatus, check_password, normalize_email},
-    repo,
+    model::{LoginFailures, NewUser, Session, SessionRules, check_password},
+    repo::{self, CredentialRecord},
 };
-use crate::kernel::{
-    access::Role,
-    clock::Timestamp,
-    events::{self, Act, Actor, ActorKind, Draft, EventKind, Intent},
-    id::{SessionId, TenantId, UserId},
-    secrets::{PasswordHash, Passwords, Secret, digest},
-    store::{Read, Store, WriteTx},
+use crate::{
+    kernel::{
+        access::Role,
+        clock::Timestamp,
+        events::{self, Act, Actor, ActorKind, Draft, EventKind, Intent},
+        id::{SessionId, TenantId},
+        secrets::{PasswordHash, Passwords, Secret, digest},
+        store::{Read, Store, WriteTx},
+    },
+    slices::directory::{self, Directory, DirectoryError, Standing, User, UserStatus, normalize_email},
 };
 
-pub(super) static USER_CREATED: EventKind =
-    EventKind { name: "user.created", summary: "A user was created.", subject: "user", schema: "User", has_changes: false };
-pub(super) static USER_UPDATED: EventKind =
-    EventKind { name: "user.updated", summary: "A user or their password was changed.", ..USER_CREATED };
-pub(super) static LOGGED_IN: EventKind = EventKind { name: "auth.login", summary: "Someone signed in.", ..USER_CREATED };
+pub(super) static LOGGED_IN: EventKind =
+    EventKind { name: "auth.login", summary: "Someone signed in.", subject: "user", schema: "User", has_changes: false };
 pub(super) static LOGIN_FAILED: EventKind =
-    EventKind { name: "auth.login_failed", summary: "Someone gave a wrong password for a user.", ..USER_CREATED };
-
-/// How a user is shown in an event.
-pub(super) type Describe = fn(&User) -> Result<Box<RawValue>, serde_json::Error>;
+    EventKind { name: "auth.login_failed", summary: "Someone gave a wrong password for a user.", ..LOGGED_IN };
 
 #[derive(Clone, Debug)]
 pub struct Users {
-    store: Store,
+    pub(super) store: Store,
     passwords: Passwords,
     sessions: SessionRules,
-    describe: Describe,
+    pub(super) directory: Directory,
 }
 
 /// A session that has just begun, with its token: the only time it is seen.
@@ -44,8 +39,8 @@ pub struct Login {
 }
 
 impl Users {
-    pub(super) fn new(store: Store, passwords: Passwords, sessions: SessionRules, describe: Describe) -> Self {
-        Self { store, passwords, sessions, describe }
+    pub(super) fn new(store: Store, passwords: Passwords, sessions: SessionRules, directory: Directory) -> Self {
+        Self { store, passwords, sessions, directory }
     }
 
     /// Checks and hashes a password, off the writer: the hash is then handed to the use case.
@@ -62,80 +57,97 @@ impl Users {
         password: &PasswordHash,
         is_platform: bool,
     ) -> Result<User, AuthError> {
-        let email = normalize_email(&new.email)?;
         if (new.role == Role::Operator) != is_platform {
-            return Err(AuthError::RoleMismatch);
+            return Err(DirectoryError::RoleMismatch.into());
         }
-        if repo::find_email(tx, &email)?.is_some() {
-            return Err(AuthError::EmailTaken);
-        }
-        let user = User {
-            id: UserId::new(act.now, &mut act.entropy),
-            tenant_id: new.tenant_id,
-            email,
-            name: new.name.clone(),
-            role: new.role,
-            status: UserStatus::Active,
-            password: password.clone(),
-            created_at: act.now,
-            updated_at: act.now,
-            last_login_at: None,
-            version: 1,
-        };
-        repo::put_user(tx, &user)?;
         act.tenant_id = new.tenant_id;
-        self.announce(tx, act, &USER_CREATED, &user)?;
+        let record = directory::NewUser {
+            external_id: None,
+            email: Some(new.email.clone()),
+            name: new.name.clone(),
+            standing: Standing::Staff { role: new.role },
+        };
+        let user = self.directory.create_user(tx, act, &record)?;
+        repo::CREDENTIALS.put(tx, &(user.tenant_id, user.id), &CredentialRecord { password: password.clone(), set_at: act.now })?;
         Ok(user)
     }
 
     /// Sets a new password and ends all sessions of the user.
     pub fn reset_password(&self, tx: &mut WriteTx, act: &mut Act, email: &str, password: &PasswordHash) -> Result<User, AuthError> {
-        let mut user = repo::find_email(tx, &normalize_email(email)?)?.ok_or(AuthError::NotFound)?;
-        user.password = password.clone();
-        user.updated_at = act.now;
-        user.version += 1;
-        repo::put_user(tx, &user)?;
-        repo::remove_sessions_of(tx, (user.tenant_id, user.id))?;
-        repo::LOGIN_FAILURES.remove(tx, &repo::failure_key(&user.email))?;
+        let email = normalize_email(email)?;
+        let user = directory::staff_by_login(tx, &email)?.ok_or(AuthError::NotFound)?;
         act.tenant_id = user.tenant_id;
-        self.announce(tx, act, &USER_UPDATED, &user)?;
-        Ok(user)
+        self.set_password(tx, act, user, password)
     }
 
+    pub(super) fn set_password(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        user: User,
+        password: &PasswordHash,
+    ) -> Result<User, AuthError> {
+        let key = (user.tenant_id, user.id);
+        repo::CREDENTIALS.put(tx, &key, &CredentialRecord { password: password.clone(), set_at: act.now })?;
+        repo::remove_sessions_of(tx, key)?;
+        // Whoever has an older link must not be able to set the password once more.
+        repo::remove_password_tokens_of(tx, key)?;
+        if let Some(email) = &user.email {
+            repo::LOGIN_FAILURES.remove(tx, &repo::failure_key(email))?;
+        }
+        Ok(self.directory.touch_user(tx, act, user)?)
+    }
+
+    /// The tenant's staff.
     pub fn list(&self, tx: &impl Read, tenant: TenantId, limit: usize) -> Result<Vec<User>, AuthError> {
-        Ok(repo::list_users(tx, tenant, limit)?)
+        Ok(directory::staff(tx, tenant, limit)?)
     }
 
     /// Signs in. An unknown address and a wrong password take the same steps: one hash, one durable write.
     pub async fn login(&self, email: &str, password: Secret, now: Timestamp) -> Result<Login, AuthError> {
         let email = normalize_email(email).map_err(|_| AuthError::Refused)?;
         let failure_key = repo::failure_key(&email);
-        let (user, failures) = self.store.read(|tx| {
-            let failures = repo::LOGIN_FAILURES.get(tx, &failure_key)?;
-            Ok::<_, AuthError>((repo::find_email(tx, &email)?, failures.unwrap_or_else(|| LoginFailures::none(now))))
+        let (account, failures) = self.store.read(|tx| {
+            let failures = repo::LOGIN_FAILURES.get(tx, &failure_key)?.unwrap_or_else(|| LoginFailures::none(now));
+            let user = directory::staff_by_login(tx, &email)?.filter(|user| user.status == UserStatus::Active);
+            let credential = match &user {
+                Some(user) => repo::CREDENTIALS.get(tx, &(user.tenant_id, user.id))?,
+                None => None,
+            };
+            // Without a password nobody can sign in yet: such an account looks like none.
+            Ok::<_, AuthError>((user.zip(credential), failures))
         })?;
         if let Some(retry_after_seconds) = failures.wait_seconds(now) {
             return Err(AuthError::Throttled { retry_after_seconds });
         }
-        let usable = user.filter(|user| user.status == UserStatus::Active);
-        let hash = usable.as_ref().map(|user| user.password.clone());
+        let hash = account.as_ref().map(|(_, credential)| credential.password.clone());
         let matches = self.passwords.verify(password, hash).await?;
-        match usable {
-            Some(user) if matches => self.begin_session(user, failure_key, now).await,
-            known => self.note_failure(known, failure_key, now).await,
+        match account {
+            Some((user, credential)) if matches => self.begin_session(user, credential, failure_key, now).await,
+            known => self.note_failure(known.map(|(user, _)| user), failure_key, now).await,
         }
     }
 
-    async fn begin_session(&self, user: User, failure_key: [u8; 16], now: Timestamp) -> Result<Login, AuthError> {
+    async fn begin_session(
+        &self,
+        user: User,
+        checked: CredentialRecord,
+        failure_key: [u8; 16],
+        now: Timestamp,
+    ) -> Result<Login, AuthError> {
         let intent = Intent::new(user.tenant_id, now, actor_of(&user));
         let users = self.clone();
         let work = move |tx: &mut WriteTx| {
             let mut act = intent.begin();
             let token = new_token(&mut act);
             // The account may have changed since its password was checked.
-            let mut user = repo::get_user(tx, (user.tenant_id, user.id))?
+            let user = directory::user(tx, user.tenant_id, user.id)?
                 .filter(|now| now.version == user.version)
                 .ok_or(AuthError::Refused)?;
+            let credential = repo::CREDENTIALS.get(tx, &(user.tenant_id, user.id))?;
+            if credential.is_none_or(|credential| credential.password != checked.password) {
+                return Err(AuthError::Refused);
+            }
             let session = Session {
                 id: SessionId::new(now, &mut act.entropy),
                 tenant_id: user.tenant_id,
@@ -144,8 +156,7 @@ impl Users {
                 last_seen_at: now,
                 expires_at: now + users.sessions.absolute,
             };
-            user.last_login_at = Some(now);
-            repo::put_user(tx, &user)?;
+            let user = users.directory.note_login(tx, user, now)?;
             repo::put_session(tx, &digest(token.expose().as_bytes()), &session)?;
             repo::LOGIN_FAILURES.remove(tx, &failure_key)?;
             users.announce(tx, &mut act, &LOGGED_IN, &user)?;
@@ -176,18 +187,18 @@ impl Users {
     }
 
     fn announce(&self, tx: &mut WriteTx, act: &mut Act, kind: &'static EventKind, user: &User) -> Result<(), AuthError> {
-        let shown = (self.describe)(user)?;
+        let shown = self.directory.show_user(tx, user)?;
         let draft = Draft::new(kind, user.id.to_string(), user.version, &shown, None)?;
         events::append(tx, act, &draft)?;
         Ok(())
     }
 }
 
-fn actor_of(user: &User) -> Actor {
+pub(super) fn actor_of(user: &User) -> Actor {
     Actor { kind: ActorKind::User, id: user.id.to_string(), name: user.name.clone() }
 }
 
-fn new_token(act: &mut Act) -> Secret {
+pub(super) fn new_token(act: &mut Act) -> Secret {
     let bytes: [u8; 32] = act.entropy.bytes();
     Secret::new(data_encoding::BASE64URL_NOPAD.encode(&bytes))
 }

@@ -1,5 +1,5 @@
-//! Writes down when sessions were last seen, once a minute for all of them, and removes what is over: ended sessions and counts
-//! of wrong passwords that are old.
+//! Writes down when sessions were last seen, once a minute for all of them, and removes what is over: ended sessions, old
+//! counts of wrong passwords, and tokens that nobody used.
 
 use std::{sync::Arc, time::Duration};
 
@@ -71,7 +71,11 @@ impl Task for SessionUpkeep {
                 for key in &old {
                     repo::LOGIN_FAILURES.remove(tx, key)?;
                 }
-                Ok::<_, StoreError>((ended, old.len()))
+                let expired = repo::expired_password_tokens(tx, now, BATCH)?;
+                for token in &expired {
+                    repo::PASSWORD_TOKENS.remove(tx, token)?;
+                }
+                Ok::<_, StoreError>((ended, old.len().max(expired.len())))
             })
             .await?;
         self.authenticator.forget(&ended);

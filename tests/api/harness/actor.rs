@@ -89,6 +89,11 @@ impl Call {
         self
     }
 
+    /// Sends the request, and gives back the answer as soon as it begins.
+    pub async fn begin(self) -> reqwest::Response {
+        self.request.send().await.unwrap()
+    }
+
     pub async fn send(self) -> Reply {
         let response = self.request.send().await.unwrap();
         let status = response.status().as_u16();
@@ -130,6 +135,12 @@ impl Reply {
     pub fn ok(&self, status: u16) -> &Value {
         assert_eq!(self.status, status, "{}", self.text);
         &self.body
+    }
+
+    /// The values of an answer that has one a line.
+    pub fn lines(&self, status: u16) -> Vec<Value> {
+        assert_eq!(self.status, status, "{}", self.text);
+        self.text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     /// Where the input is wrong, and how: `pointer or parameter` and code.

@@ -27,7 +27,10 @@ use super::{
 };
 use crate::kernel::{
     config::Limits,
-    http::edge::{Edge, Peer},
+    http::{
+        edge::{Edge, Peer},
+        stream::{self, UnderWay},
+    },
 };
 
 /// How long a connection that was told to go may take to write what it has.
@@ -99,8 +102,14 @@ pub(super) async fn serve<S>(
             let has_body = request.version() < Version::HTTP_2 && !request.body().is_end_stream();
             let request = poem::Request::from((request, LocalAddr::default(), RemoteAddr::default(), scheme));
             // hyper keeps room for this future as long as the connection lives; most of that time there is no request.
-            let response = Box::pin(edge.answer(request, peer)).await;
-            in_flight.ended(has_body && !response.status().is_success());
+            let mut response = Box::pin(edge.answer(request, peer)).await;
+            if response.extensions().get::<UnderWay>().is_some() {
+                // Its answer may end before its body does.
+                in_flight.leaves_body(has_body);
+                stream::hold(&mut response, in_flight);
+            } else {
+                in_flight.ended(has_body && !response.status().is_success());
+            }
             Ok::<_, Infallible>(http::Response::from(response))
         }
     });

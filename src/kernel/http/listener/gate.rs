@@ -84,6 +84,11 @@ pub(super) struct InFlight(Arc<Activity>);
 impl InFlight {
     /// The answer is there, and a part of the request's body may not have been read.
     pub(super) fn ended(self, body_left: bool) {
+        self.leaves_body(body_left);
+    }
+
+    /// Says before the end whether a part of the request's body may never be read.
+    pub(super) fn leaves_body(&self, body_left: bool) {
         self.0.body_left.store(body_left, Ordering::Relaxed);
     }
 }

@@ -7,6 +7,7 @@ mod example;
 mod normalize;
 mod responses;
 
+use poem_openapi::{registry::Registry, types::Type};
 use serde_json::{Map, Value, json};
 
 /// The draft names what an operation needs by one of these in front of its security requirement.
@@ -23,10 +24,22 @@ pub struct About {
     pub description: &'static str,
 }
 
-/// Turns poem-openapi's draft into the published document.
-pub fn publish(draft: &str, about: About) -> Result<Value, String> {
+/// The schemas of `T` and of what it is made of, for a document without an operation that has it.
+pub fn schemas<T: Type>() -> Map<String, Value> {
+    let mut registry = Registry::new();
+    T::register(&mut registry);
+    registry.schemas.iter().filter_map(|(name, schema)| Some((name.clone(), serde_json::to_value(schema).ok()?))).collect()
+}
+
+/// Turns poem-openapi's draft into the published document. `records` are schemas that are in it though no operation has them: of
+/// what events carry.
+pub fn publish(draft: &str, about: About, records: Map<String, Value>) -> Result<Value, String> {
     let mut document: Value = serde_json::from_str(draft).map_err(|error| error.to_string())?;
     let mut components = document.get_mut("components").map_or_else(|| json!({}), Value::take);
+    let names: Vec<String> = records.keys().cloned().collect();
+    if let Some(schemas) = components.get_mut("schemas").and_then(Value::as_object_mut) {
+        schemas.extend(records);
+    }
     normalize::schema_tree(&mut components);
     let mut paths = document.get_mut("paths").map_or_else(|| json!({}), Value::take);
     normalize::schema_tree(&mut paths);
@@ -40,7 +53,7 @@ pub fn publish(draft: &str, about: About) -> Result<Value, String> {
     }
     responses::add_components(&mut components);
     add_security_schemes(&mut components);
-    normalize::drop_unused(&paths, &mut components);
+    normalize::drop_unused(&paths, names, &mut components);
     let tags = document.get_mut("tags").map_or_else(|| json!([]), Value::take);
     Ok(json!({
         "openapi": "3.1.0",

@@ -222,8 +222,8 @@ fn references(value: &Value, out: &mut Vec<String>) {
     }
 }
 
-pub(super) fn drop_unused(paths: &Value, components: &mut Value) {
-    let mut open = Vec::new();
+/// Keeps the schemas that an operation refers to, and those named in `open`.
+pub(super) fn drop_unused(paths: &Value, mut open: Vec<String>, components: &mut Value) {
     references(paths, &mut open);
     references(components.get("responses").unwrap_or(&Value::Null), &mut open);
     let mut used = BTreeSet::new();

@@ -33,6 +33,8 @@ const CHANGELOG: &str = include_str!("../../../../CHANGELOG.md");
 #[derive(Debug)]
 pub struct PageSources {
     pub document: Arc<Value>,
+    /// Of what is served beside the public API, for agents and imports.
+    pub internal_document: Value,
     pub kinds: Kinds,
     pub rates: Arc<RateLimits>,
     pub board: TaskBoard,
@@ -46,13 +48,42 @@ pub struct PageSources {
 #[derive(Debug)]
 pub struct Pages {
     sources: PageSources,
-    document_bytes: bytes::Bytes,
-    document_etag: String,
+    document: PublishedDocument,
+    internal_document: PublishedDocument,
     reference: String,
 }
 
+/// A document as it is sent.
+#[derive(Debug)]
+struct PublishedDocument {
+    bytes: bytes::Bytes,
+    etag: String,
+}
+
+impl PublishedDocument {
+    fn new(document: &Value) -> Self {
+        let bytes: bytes::Bytes = serde_json::to_vec(document).unwrap_or_default().into();
+        let fingerprint = digest(&bytes);
+        let etag = format!("\"{}\"", data_encoding::HEXLOWER.encode(fingerprint.get(..12).unwrap_or_default()));
+        Self { bytes, etag }
+    }
+
+    fn answer(&self, request: &Request) -> Response {
+        let known = header_text(request.headers(), "if-none-match").is_some_and(|tags| tags.contains(&self.etag));
+        let response = Response::builder()
+            .header(header::ETAG, &self.etag)
+            .header(header::CACHE_CONTROL, "public, max-age=300")
+            .header(header::ACCESS_CONTROL_ALLOW_ORIGIN, "*");
+        if known {
+            return response.status(StatusCode::NOT_MODIFIED).finish();
+        }
+        response.content_type("application/json").body(self.bytes.clone())
+    }
+}
+
 const DOCUMENT_PATH: &str = "/api/openapi.json";
-const PATHS: [&str; 9] = [
+const INTERNAL_DOCUMENT_PATH: &str = "/internal/openapi.json";
+const PATHS: [&str; 10] = [
     "/",
     "/api/rate-limits/",
     "/documentation/",
@@ -62,16 +93,16 @@ const PATHS: [&str; 9] = [
     "/documentation/changelog/",
     "/status/",
     DOCUMENT_PATH,
+    INTERNAL_DOCUMENT_PATH,
 ];
 const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 impl Pages {
     pub fn new(sources: PageSources) -> Self {
-        let document_bytes: bytes::Bytes = serde_json::to_vec(sources.document.as_ref()).unwrap_or_default().into();
-        let fingerprint = digest(&document_bytes);
-        let document_etag = format!("\"{}\"", data_encoding::HEXLOWER.encode(fingerprint.get(..12).unwrap_or_default()));
+        let document = PublishedDocument::new(&sources.document);
+        let internal_document = PublishedDocument::new(&sources.internal_document);
         let reference = reference::render(&sources.document);
-        Self { sources, document_bytes, document_etag, reference }
+        Self { sources, document, internal_document, reference }
     }
 
     /// Probes are not counted against a rate limit: a monitor must not lock itself out.
@@ -91,7 +122,8 @@ impl Pages {
         let as_json = wants_json(request);
         match path {
             "/" => Ok(redirect("/documentation/")),
-            DOCUMENT_PATH => Ok(self.document(request)),
+            DOCUMENT_PATH => Ok(self.document.answer(request)),
+            INTERNAL_DOCUMENT_PATH => Ok(self.internal_document.answer(request)),
             "/api/rate-limits/" => Ok(self.rate_limits(as_json)),
             "/documentation/" => Ok(html(self.reference.clone())),
             "/documentation/errors/" => Ok(errors(as_json)),
@@ -104,18 +136,6 @@ impl Pages {
             "/metrics" => self.metrics(request, client),
             _ => Err(Problem::new(Code::NotFound, format!("There is nothing at {base_url}{path}."))),
         }
-    }
-
-    fn document(&self, request: &Request) -> Response {
-        let known = header_text(request.headers(), "if-none-match").is_some_and(|tags| tags.contains(&self.document_etag));
-        let response = Response::builder()
-            .header(header::ETAG, &self.document_etag)
-            .header(header::CACHE_CONTROL, "public, max-age=300")
-            .header(header::ACCESS_CONTROL_ALLOW_ORIGIN, "*");
-        if known {
-            return response.status(StatusCode::NOT_MODIFIED).finish();
-        }
-        response.content_type("application/json").body(self.document_bytes.clone())
     }
 
     fn rate_limits(&self, as_json: bool) -> Response {

@@ -3,10 +3,7 @@
 use poem_openapi::{Object, OpenApi, Tags, param::Path};
 use serde::Serialize;
 
-use super::{
-    super::{error::AuthError, model::NewUser, service::Users},
-    wire::{Role, User},
-};
+use super::super::{error::AuthError, model::NewUser, service::Users};
 use crate::{
     kernel::{
         access::TenantKind,
@@ -21,7 +18,10 @@ use crate::{
         secrets::Secret,
         store::Store,
     },
-    slices::platform::Tenants,
+    slices::{
+        directory::{RoleView, UserView},
+        platform::Tenants,
+    },
 };
 
 #[derive(Tags)]
@@ -33,14 +33,14 @@ enum Area {
 /// How many users one call lists.
 const MAX_LISTED: usize = 10_000;
 
-/// A user to create in a tenant.
+/// A member of staff to create in a tenant.
 #[derive(Debug, Object)]
-struct CreateUser {
+struct CreateStaff {
     #[oai(validator(min_length = 3, max_length = 254))]
     email: String,
     #[oai(validator(min_length = 1, max_length = 100))]
     name: String,
-    role: Role,
+    role: RoleView,
     #[oai(write_only, validator(min_length = 12, max_length = 256))]
     password: String,
 }
@@ -56,7 +56,7 @@ struct ResetPassword {
 
 #[derive(Debug, Object, Serialize)]
 struct UserList {
-    data: Vec<User>,
+    data: Vec<UserView>,
 }
 
 pub(in super::super) struct AdminUsersApi {
@@ -76,9 +76,9 @@ impl AdminUsersApi {
         auth: Allowed<LocalOperator>,
         id: Path<TenantId>,
         idempotency_key: IdempotencyKey,
-        body: Body<CreateUser>,
-    ) -> Result<Created<User>, Problem> {
-        let CreateUser { email, name, role, password } = body.0;
+        body: Body<CreateStaff>,
+    ) -> Result<Created<UserView>, Problem> {
+        let CreateStaff { email, name, role, password } = body.0;
         let tenant = self.store.read(|tx| self.tenants.get(tx, id.0))?;
         let intent = auth.context.intent(&auth.principal);
         let password = self.users.hash_password(Secret::new(password), &intent).await?;
@@ -89,20 +89,21 @@ impl AdminUsersApi {
             .run(intent, move |tx, act| {
                 let user = users.create(tx, act, &new, &password, is_platform)?;
                 let location = format!("/internal/admin/tenants/{}/users", user.tenant_id);
-                Ok::<_, AuthError>(Created::new(&User::from(&user), user.version, &location))
+                let version = user.version;
+                Ok::<_, AuthError>(Created::new(&UserView::new(user, None), version, &location))
             })
             .await
     }
 
-    /// List the users of a tenant
+    /// List the staff of a tenant
     ///
-    /// At most 10,000, without their passwords.
+    /// At most 10,000, the oldest first, without their passwords.
     #[oai(path = "/tenants/:id/users", method = "get", operation_id = "list_tenant_users")]
     async fn list_tenant_users(&self, _auth: Allowed<LocalOperator>, id: Path<TenantId>) -> Result<Answer<UserList>, Problem> {
         self.store.read(|tx| self.tenants.get(tx, id.0).map(drop))?;
         let users = self.users.clone();
         let found = self.store.scan(move |tx| users.list(tx, id.0, MAX_LISTED)).await?;
-        Ok(Answer::new(&UserList { data: found.iter().map(User::from).collect() }))
+        Ok(Answer::new(&UserList { data: found.into_iter().map(|user| UserView::new(user, None)).collect() }))
     }
 
     /// Set a user's password
@@ -114,7 +115,7 @@ impl AdminUsersApi {
         auth: Allowed<LocalOperator>,
         idempotency_key: IdempotencyKey,
         body: Body<ResetPassword>,
-    ) -> Result<Changed<User>, Problem> {
+    ) -> Result<Changed<UserView>, Problem> {
         let ResetPassword { email, password } = body.0;
         let intent = auth.context.intent(&auth.principal);
         let password = self.users.hash_password(Secret::new(password), &intent).await?;
@@ -122,7 +123,8 @@ impl AdminUsersApi {
         idempotency_key
             .run(intent, move |tx, act| {
                 let user = users.reset_password(tx, act, &email, &password)?;
-                Ok::<_, AuthError>(Changed::new(&User::from(&user), user.version))
+                let version = user.version;
+                Ok::<_, AuthError>(Changed::new(&UserView::new(user, None), version))
             })
             .await
     }

@@ -1,12 +1,20 @@
 //! Signing in and out on the wire, and users for the admin socket.
 
 mod admin;
+mod examples;
 mod session;
+mod user;
+mod user_sessions;
+mod users;
 mod wire;
 
 pub(super) use admin::AdminUsersApi;
 pub(super) use session::AuthApi;
-pub(super) use wire::describe;
+pub(super) use user::UserApi;
+pub(super) use user_sessions::UserSessionsApi;
+pub(super) use users::UsersApi;
+
+use poem_openapi::Tags;
 
 use super::error::AuthError;
 use crate::kernel::{
@@ -14,22 +22,38 @@ use crate::kernel::{
     secrets::PasswordError,
 };
 
+#[derive(Tags)]
+enum Area {
+    /// People: staff who sign in, and contacts at organizations.
+    Users,
+}
+
 impl From<AuthError> for Problem {
     fn from(error: AuthError) -> Self {
         let invalid = |pointer: &str, code: &str, message: &str| Self::invalid(vec![FieldError::pointer(pointer, code, message)]);
         match error {
             AuthError::NotFound => Self::plain(Code::NotFound),
-            AuthError::EmailTaken => Self::new(Code::AlreadyExists, "A user with this e-mail address exists on this installation."),
-            AuthError::BadEmail(message) => invalid("/email", "wrong_form", message),
-            AuthError::BadPassword(message) => invalid("/password", "wrong_form", message),
-            AuthError::RoleMismatch => {
-                invalid("/role", "not_allowed", "an operator belongs to the platform tenant, and everyone else to another")
+            AuthError::BadToken => {
+                Self::new(Code::InvalidCredentials, "The token is not valid, or not any more; ask an administrator for a new one.")
+                    .header(http::header::WWW_AUTHENTICATE, "Bearer realm=\"tenantd\"")
             }
+            AuthError::NotStaff => Self::new(Code::InvalidTransition, "Only staff sign in; a contact has no password."),
+            AuthError::Required(field, whom) => {
+                invalid(&format!("/{field}"), "required", &format!("{field} is required for {whom}"))
+            }
+            AuthError::NotFor(field, whom) => invalid(&format!("/{field}"), "not_allowed", &format!("{field} is not for {whom}")),
+            AuthError::ScopesNotHeld(lacking) => {
+                let detail =
+                    format!("You cannot give, or act for, a role with scopes that you do not have: {}.", lacking.join(", "));
+                Self::new(Code::InsufficientScope, detail).with("required_scopes", lacking)
+            }
+            AuthError::BadPassword(message) => invalid("/password", "wrong_form", message),
             AuthError::Refused => Self::new(Code::InvalidCredentials, "E-mail address or password is wrong.")
                 .header(http::header::WWW_AUTHENTICATE, "Bearer realm=\"tenantd\""),
             AuthError::Throttled { retry_after_seconds } => {
                 Self::new(Code::RateLimited, "Too many wrong passwords for this account.").retry_after(retry_after_seconds)
             }
+            AuthError::Directory(error) => error.into(),
             AuthError::Password(PasswordError::Busy) => Self::unavailable("Too many people are signing in.", 1),
             AuthError::Password(error @ PasswordError::Failed(_)) => Self::internal(error),
             AuthError::Event(error) => Self::internal(error),

@@ -4,23 +4,23 @@ use poem::Request;
 use poem_openapi::{Enum, Object, OpenApi, Tags};
 use serde::Serialize;
 
-use super::{
-    super::service::Users,
-    wire::{Role, User},
-};
-use crate::kernel::{
-    access::{Identity, Principal, TenantKind},
-    clock::{Clock, Timestamp},
-    http::{
-        context::RequestContext,
-        credentials::{check_same_origin, cookie, cookie_name},
-        input::Body,
-        need::{Allowed, SignedIn},
-        problem::Problem,
-        reply::{Answer, Empty},
+use super::super::service::Users;
+use crate::{
+    kernel::{
+        access::{Identity, Principal, TenantKind},
+        clock::{Clock, Timestamp},
+        http::{
+            context::RequestContext,
+            credentials::{check_same_origin, cookie, cookie_name},
+            input::Body,
+            need::{Allowed, SignedIn},
+            problem::Problem,
+            reply::{Answer, Empty},
+        },
+        id::TenantId,
+        secrets::Secret,
     },
-    id::TenantId,
-    secrets::Secret,
+    slices::directory::{RoleView, UserView},
 };
 
 #[derive(Tags)]
@@ -38,10 +38,20 @@ struct Login {
     password: String,
 }
 
+/// A password that someone sets for themselves.
+#[derive(Debug, Object)]
+struct SetPassword {
+    /// The token that an administrator gave out.
+    #[oai(write_only, validator(min_length = 1, max_length = 100))]
+    token: String,
+    #[oai(write_only, validator(min_length = 12, max_length = 256))]
+    password: String,
+}
+
 /// A session that has begun. Its token is in the cookie.
 #[derive(Debug, Object, Serialize)]
 struct LoggedIn {
-    user: User,
+    user: UserView,
     /// When the session ends in any case; without requests it ends earlier.
     expires_at: Timestamp,
 }
@@ -75,7 +85,7 @@ struct SessionInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     email: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    role: Option<Role>,
+    role: Option<RoleView>,
     tenant: SessionTenant,
     /// Every scope, with wildcards written out.
     scopes: Vec<String>,
@@ -98,10 +108,21 @@ impl AuthApi {
         check_same_origin(request.headers(), &context.base_url.to_string())?;
         let login = self.users.login(&body.0.email, Secret::new(body.0.password), self.clock.now()).await?;
         let age = login.session.expires_at.since(context.now).as_secs();
-        let answer = Answer::new(&LoggedIn { user: User::from(&login.user), expires_at: login.session.expires_at });
+        let answer = Answer::new(&LoggedIn { user: UserView::new(login.user, None), expires_at: login.session.expires_at });
         Ok(answer
             .with_header(http::header::SET_COOKIE, &session_cookie(context.secure, login.token.expose(), age))
             .with_header(http::header::CACHE_CONTROL, "no-store"))
+    }
+
+    /// Set a password with a token
+    ///
+    /// The token is the one that an administrator got when they created the user or asked for a new password. It works once. All
+    /// sessions of the user end.
+    #[oai(path = "/password", method = "post", operation_id = "set_password")]
+    async fn set_password(&self, body: Body<SetPassword>) -> Result<Empty, Problem> {
+        let SetPassword { token, password } = body.0;
+        self.users.redeem_password_token(&Secret::new(token), Secret::new(password), self.clock.now()).await?;
+        Ok(Empty::new())
     }
 
     /// Sign out
@@ -133,7 +154,7 @@ fn session_cookie(secure: bool, token: &str, max_age_seconds: u64) -> String {
 fn session_info(principal: &Principal) -> SessionInfo {
     let (kind, id, name, email, role) = match &principal.identity {
         Identity::User { id, email, name, role, .. } => {
-            (CredentialKind::User, Some(id.to_string()), name.clone(), Some(email.clone()), Some(Role::from(*role)))
+            (CredentialKind::User, Some(id.to_string()), name.clone(), Some(email.clone()), Some(RoleView::from(*role)))
         }
         Identity::ApiKey { id, name } => (CredentialKind::ApiKey, Some(id.to_string()), name.clone(), None, None),
         Identity::LocalOperator => (CredentialKind::LocalOperator, None, "Local operator".to_owned(), None, None),

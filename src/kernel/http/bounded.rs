@@ -1,0 +1,181 @@
+//! Texts and lists with a bound in their type, for input that is read straight into its type and not checked against the published
+//! document first, because there is too much of it. The same type writes the bound into the document, so that the two agree.
+
+use std::borrow::Cow;
+
+use poem_openapi::{
+    registry::{MetaSchema, MetaSchemaRef, Registry},
+    types::{ParseError, ParseFromJSON, ParseResult, ToJSON, Type},
+};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use serde_json::Value;
+
+/// A text of 1 to `MAX` characters without control characters.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
+pub struct Text<const MAX: usize>(String);
+
+impl<const MAX: usize> Text<MAX> {
+    pub fn parse(text: String) -> Result<Self, String> {
+        if text.is_empty() {
+            return Err("must not be empty; leave it out instead".to_owned());
+        }
+        // A text has at most as many characters as bytes; most are told by that.
+        if text.len() > MAX && text.chars().count() > MAX {
+            return Err(format!("must have at most {MAX} characters"));
+        }
+        if text.chars().any(|letter| letter.is_control() && letter != '\n' && letter != '\t') {
+            return Err("must not hold control characters".to_owned());
+        }
+        Ok(Self(text))
+    }
+
+    /// A text that is within its bounds already.
+    pub fn stored(text: String) -> Self {
+        Self(text)
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub fn into_string(self) -> String {
+        self.0
+    }
+}
+
+impl<'de, const MAX: usize> Deserialize<'de> for Text<MAX> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::parse(String::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+/// At most `MAX` entries.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct List<T, const MAX: usize>(Vec<T>);
+
+impl<T, const MAX: usize> Default for List<T, MAX> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T, const MAX: usize> List<T, MAX> {
+    /// A list that is within its bound already.
+    pub fn stored(items: Vec<T>) -> Self {
+        Self(items)
+    }
+
+    pub fn into_vec(self) -> Vec<T> {
+        self.0
+    }
+}
+
+impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for List<T, MAX> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let items = Vec::deserialize(deserializer)?;
+        if items.len() > MAX {
+            return Err(D::Error::custom(format!("must have at most {MAX} entries")));
+        }
+        Ok(Self(items))
+    }
+}
+
+impl<const MAX: usize> Type for Text<MAX> {
+    const IS_REQUIRED: bool = true;
+    type RawValueType = Self;
+    type RawElementValueType = Self;
+
+    fn name() -> Cow<'static, str> {
+        format!("text_{MAX}").into()
+    }
+
+    fn schema_ref() -> MetaSchemaRef {
+        let schema = MetaSchema { min_length: Some(1), max_length: Some(MAX), ..MetaSchema::new("string") };
+        MetaSchemaRef::Inline(Box::new(schema))
+    }
+
+    fn as_raw_value(&self) -> Option<&Self> {
+        Some(self)
+    }
+
+    fn raw_element_iter<'a>(&'a self) -> Box<dyn Iterator<Item = &'a Self> + 'a> {
+        Box::new(std::iter::once(self))
+    }
+}
+
+impl<const MAX: usize> ParseFromJSON for Text<MAX> {
+    fn parse_from_json(value: Option<Value>) -> ParseResult<Self> {
+        match value {
+            Some(Value::String(text)) => Self::parse(text).map_err(ParseError::custom),
+            other => Err(ParseError::expected_type(other.unwrap_or_default())),
+        }
+    }
+}
+
+impl<const MAX: usize> ToJSON for Text<MAX> {
+    fn to_json(&self) -> Option<Value> {
+        Some(Value::String(self.0.clone()))
+    }
+}
+
+impl<T: Type, const MAX: usize> Type for List<T, MAX> {
+    const IS_REQUIRED: bool = true;
+    type RawValueType = Self;
+    type RawElementValueType = T::RawValueType;
+
+    fn name() -> Cow<'static, str> {
+        format!("list_{MAX}_{}", T::name()).into()
+    }
+
+    fn schema_ref() -> MetaSchemaRef {
+        let schema = MetaSchema { items: Some(Box::new(T::schema_ref())), max_items: Some(MAX), ..MetaSchema::new("array") };
+        MetaSchemaRef::Inline(Box::new(schema))
+    }
+
+    fn register(registry: &mut Registry) {
+        T::register(registry);
+    }
+
+    fn as_raw_value(&self) -> Option<&Self> {
+        Some(self)
+    }
+
+    fn raw_element_iter<'a>(&'a self) -> Box<dyn Iterator<Item = &'a T::RawValueType> + 'a> {
+        Box::new(self.0.iter().filter_map(Type::as_raw_value))
+    }
+}
+
+impl<T: ParseFromJSON, const MAX: usize> ParseFromJSON for List<T, MAX> {
+    fn parse_from_json(value: Option<Value>) -> ParseResult<Self> {
+        let items = Vec::<T>::parse_from_json(value).map_err(ParseError::propagate)?;
+        if items.len() > MAX {
+            return Err(ParseError::custom(format!("must have at most {MAX} entries")));
+        }
+        Ok(Self(items))
+    }
+}
+
+impl<T: ToJSON, const MAX: usize> ToJSON for List<T, MAX> {
+    fn to_json(&self) -> Option<Value> {
+        self.0.to_json()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_holds_when_json_is_read() {
+        let text = |json: &str| serde_json::from_str::<Text<3>>(json).map(Text::into_string).map_err(|error| error.to_string());
+        assert_eq!(text("\"äöü\""), Ok("äöü".to_owned()), "characters are counted, not bytes");
+        assert!(text("\"abcd\"").unwrap_err().contains("at most 3 characters"));
+        assert!(text("\"\"").unwrap_err().contains("must not be empty"));
+        assert!(text("\"a\\u0000\"").unwrap_err().contains("control characters"));
+        assert!(text("5").is_err());
+        assert!(serde_json::from_str::<List<u8, 2>>("[1,2]").is_ok());
+        assert!(serde_json::from_str::<List<u8, 2>>("[1,2,3]").unwrap_err().to_string().contains("at most 2 entries"));
+    }
+}

@@ -1,0 +1,146 @@
+//! `/api/admin/users/{id}`: one user. The collection's changes end here too.
+
+use poem_openapi::{OpenApi, param::Path};
+
+use super::{
+    super::{accounts::Manager, error::AuthError, service::Users},
+    Area,
+    wire::{UpdateUser, UserWithToken},
+};
+use crate::{
+    kernel::{
+        access::{Principal, TenantKind},
+        http::{
+            idempotency::IdempotencyKey,
+            input::{Body, target},
+            need::{Allowed, UsersRead, UsersWrite},
+            precondition::{IfMatch, IfNoneMatch},
+            problem::Problem,
+            reply::{Changed, Empty, Found},
+        },
+        id::UserId,
+        store::{Read, Store, StoreError},
+    },
+    slices::directory::{self, User, UserChange, UserView},
+};
+
+pub(super) fn path(id: UserId) -> String {
+    format!("/api/admin/users/{id}")
+}
+
+pub(super) fn manager(principal: &Principal) -> Manager {
+    Manager { grants: principal.grants, is_platform: principal.tenant_kind == TenantKind::Platform }
+}
+
+/// A user with the name of their organization.
+pub(super) fn show(tx: &impl Read, user: User) -> Result<UserView, StoreError> {
+    let organization = match user.organization_id() {
+        Some(id) => directory::organization(tx, user.tenant_id, id)?,
+        None => None,
+    };
+    Ok(UserView::new(user, organization))
+}
+
+pub(in super::super) struct UserApi {
+    pub(in super::super) users: Users,
+    pub(in super::super) store: Store,
+}
+
+#[OpenApi(prefix_path = "/api/admin/users", tag = "Area::Users")]
+impl UserApi {
+    /// Read a user
+    ///
+    /// A member of staff or a contact, by their id.
+    #[oai(path = "/:id", method = "get", operation_id = "read_user")]
+    async fn read_user(
+        &self,
+        auth: Allowed<UsersRead>,
+        id: Path<UserId>,
+        if_none_match: IfNoneMatch,
+    ) -> Result<Found<UserView>, Problem> {
+        let tenant = auth.principal.tenant_id;
+        let shown = self.store.read(|tx| {
+            let user = directory::user(tx, tenant, id.0)?.ok_or(AuthError::NotFound)?;
+            Ok::<_, AuthError>(show(tx, user)?)
+        })?;
+        if if_none_match.knows(shown.version) {
+            return Ok(Found::not_modified(shown.version));
+        }
+        Ok(Found::new(&shown, shown.version))
+    }
+
+    /// Change a user by their path
+    ///
+    /// The same as the change with `?id=`. What the body does not name stays as it is.
+    #[oai(path = "/:id", method = "put", operation_id = "update_user_by_id")]
+    async fn update_user_by_id(
+        &self,
+        auth: Allowed<UsersWrite>,
+        id: Path<UserId>,
+        if_match: IfMatch,
+        body: Body<UpdateUser>,
+    ) -> Result<Changed<UserView>, Problem> {
+        let id = target(Some(id.0), body.0.id)?;
+        update(&self.users, &self.store, &auth, id, if_match, body.0).await
+    }
+
+    /// Remove a user by their path
+    ///
+    /// The same as the removal with `?id=`.
+    #[oai(path = "/:id", method = "delete", operation_id = "delete_user_by_id")]
+    async fn delete_user_by_id(&self, auth: Allowed<UsersWrite>, id: Path<UserId>, if_match: IfMatch) -> Result<Empty, Problem> {
+        remove(&self.users, &self.store, &auth, id.0, if_match).await
+    }
+
+    /// Give a user a token for a new password
+    ///
+    /// The answer holds the token this once; one that was given before no longer works. The old password works until the person
+    /// has set a new one.
+    #[oai(path = "/:id/reset-password", method = "post", operation_id = "issue_password_token")]
+    async fn issue_password_token(
+        &self,
+        auth: Allowed<UsersWrite>,
+        id: Path<UserId>,
+        idempotency_key: IdempotencyKey,
+    ) -> Result<Changed<UserWithToken>, Problem> {
+        let (users, manager) = (self.users.clone(), manager(&auth.principal));
+        idempotency_key
+            .run(auth.context.intent(&auth.principal), move |tx, act| {
+                let (user, token) = users.issue_password_token(tx, act, manager, id.0)?;
+                let version = user.version;
+                Ok::<_, AuthError>(Changed::new(&UserWithToken::new(show(tx, user)?, Some(&token)), version).secret())
+            })
+            .await
+    }
+}
+
+pub(super) async fn update(
+    users: &Users,
+    store: &Store,
+    auth: &Allowed<UsersWrite>,
+    id: UserId,
+    if_match: IfMatch,
+    body: UpdateUser,
+) -> Result<Changed<UserView>, Problem> {
+    let (users, manager, change) = (users.clone(), manager(&auth.principal), UserChange::from(body));
+    let intent = auth.context.intent(&auth.principal);
+    let shown = store.write(move |tx| {
+        let user = users.update_account(tx, &mut intent.begin(), manager, id, &if_match, &change)?;
+        Ok::<_, AuthError>(show(tx, user)?)
+    });
+    let shown = shown.await?;
+    Ok(Changed::new(&shown, shown.version))
+}
+
+pub(super) async fn remove(
+    users: &Users,
+    store: &Store,
+    auth: &Allowed<UsersWrite>,
+    id: UserId,
+    if_match: IfMatch,
+) -> Result<Empty, Problem> {
+    let (users, manager) = (users.clone(), manager(&auth.principal));
+    let intent = auth.context.intent(&auth.principal);
+    store.write(move |tx| users.remove_account(tx, &mut intent.begin(), manager, id, &if_match)).await?;
+    Ok(Empty::new())
+}

@@ -1,0 +1,84 @@
+//! `/api/admin/users/{id}/sessions`: where someone is signed in, and the end of it.
+
+use poem_openapi::{Object, OpenApi, param::Path};
+
+use super::{
+    super::{
+        accounts::{end_sessions, sessions},
+        error::AuthError,
+    },
+    Area,
+    user::manager,
+    wire::UserSession,
+};
+use crate::{
+    kernel::{
+        http::{
+            input::Filter,
+            need::{Allowed, UsersRead, UsersWrite},
+            page::{PageQuery, PageRequest},
+            problem::Problem,
+            reply::{Empty, Listed},
+        },
+        id::UserId,
+        store::Store,
+    },
+    slices::directory,
+};
+
+#[derive(Debug, Object)]
+struct ListSessions {
+    #[oai(flatten)]
+    page: PageQuery,
+}
+
+pub(in super::super) struct UserSessionsApi {
+    pub(in super::super) store: Store,
+}
+
+#[OpenApi(prefix_path = "/api/admin/users", tag = "Area::Users")]
+impl UserSessionsApi {
+    /// List the sessions of a user
+    ///
+    /// Every session that has not reached its end, in no particular order.
+    #[oai(path = "/:id/sessions", method = "get", operation_id = "list_user_sessions")]
+    async fn list_user_sessions(
+        &self,
+        auth: Allowed<UsersRead>,
+        id: Path<UserId>,
+        query: Filter<ListSessions>,
+    ) -> Result<Listed<UserSession>, Problem> {
+        let request = PageRequest::new(&auth.context, &query.0.page)?;
+        let tenant = auth.principal.tenant_id;
+        let (mut found, total) = self.store.read(|tx| {
+            let user = directory::user(tx, tenant, id.0)?.ok_or(AuthError::NotFound)?;
+            let page = sessions(tx, &user, request.after.as_deref(), request.limit + 1)?;
+            let count = || sessions(tx, &user, None, usize::MAX).map(|all| all.len() as u64);
+            let total = if request.include_total { Some(count()?) } else { None };
+            Ok::<_, AuthError>((page, total))
+        })?;
+        let more = found.len() > request.limit;
+        found.truncate(request.limit);
+        let last = found.last().filter(|_| more).map(|(_, position)| position.to_vec());
+        let data: Vec<UserSession> = found
+            .into_iter()
+            .map(|(session, _)| UserSession {
+                id: session.id,
+                created_at: session.created_at,
+                last_seen_at: session.last_seen_at,
+                expires_at: session.expires_at,
+            })
+            .collect();
+        Ok(Listed::new(&data, &request.page(last, total)))
+    }
+
+    /// End the sessions of a user
+    ///
+    /// All of them, at once. The user can sign in again.
+    #[oai(path = "/:id/sessions", method = "delete", operation_id = "delete_user_sessions")]
+    async fn delete_user_sessions(&self, auth: Allowed<UsersWrite>, id: Path<UserId>) -> Result<Empty, Problem> {
+        let (manager, intent) = (manager(&auth.principal), auth.context.intent(&auth.principal));
+        self.store.write(move |tx| end_sessions(tx, &intent.begin(), manager, id.0)).await?;
+        Ok(Empty::new())
+    }
+}

@@ -1,0 +1,150 @@
+//! `/api/admin/users`: the collection, with the target of a change in the query or in the body.
+
+use poem_openapi::{Enum, Object, OpenApi};
+
+use super::{
+    super::{error::AuthError, service::Users},
+    Area,
+    user::{self, manager, show},
+    wire::{CreateUser, RemoveUser, UpdateUser, UserWithToken},
+};
+use crate::{
+    kernel::{
+        http::{
+            idempotency::IdempotencyKey,
+            input::{Body, Filter, OptionalBody, target},
+            need::{Allowed, UsersRead, UsersWrite},
+            page::{PageQuery, PageRequest},
+            precondition::IfMatch,
+            problem::Problem,
+            reply::{Changed, Created, Empty, Listed},
+        },
+        id::{OrganizationId, TenantId, UserId},
+        store::{Direction, Store, StoreError},
+    },
+    slices::directory::{NewUser, RoleView, UserKindView, UserQuery, UserStatusView, UserView, list_users},
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+enum UserSort {
+    #[oai(rename = "created_at")]
+    CreatedAt,
+    #[oai(rename = "-created_at")]
+    CreatedAtDescending,
+}
+
+#[derive(Debug, Object)]
+struct ListUsers {
+    kind: Option<UserKindView>,
+    /// Staff of this role.
+    role: Option<RoleView>,
+    status: Option<UserStatusView>,
+    /// Contacts of this organization.
+    organization_id: Option<OrganizationId>,
+    /// A part of the name or the e-mail address, in any case.
+    #[oai(validator(min_length = 1, max_length = 100))]
+    q: Option<String>,
+    /// The order; a `-` reverses it. Newest first when absent.
+    sort: Option<UserSort>,
+    #[oai(flatten)]
+    page: PageQuery,
+}
+
+impl ListUsers {
+    fn query(&self, tenant_id: TenantId) -> UserQuery {
+        let forward = self.sort == Some(UserSort::CreatedAt);
+        UserQuery {
+            tenant_id,
+            staff: self.kind.map(|kind| kind == UserKindView::Staff),
+            role: self.role.map(Into::into),
+            status: self.status.map(Into::into),
+            organization_id: self.organization_id,
+            text: self.q.as_deref().map(str::to_lowercase),
+            direction: if forward { Direction::Forward } else { Direction::Backward },
+        }
+    }
+}
+
+#[derive(Debug, Object)]
+struct UserTarget {
+    /// The user, unless the body names them.
+    id: Option<UserId>,
+}
+
+pub(in super::super) struct UsersApi {
+    pub(in super::super) users: Users,
+    pub(in super::super) store: Store,
+}
+
+#[OpenApi(prefix_path = "/api/admin/users", tag = "Area::Users")]
+impl UsersApi {
+    /// List users
+    ///
+    /// The tenant's staff and contacts.
+    #[oai(path = "/", method = "get", operation_id = "list_users")]
+    async fn list_users(&self, auth: Allowed<UsersRead>, query: Filter<ListUsers>) -> Result<Listed<UserView>, Problem> {
+        let request = PageRequest::new(&auth.context, &query.0.page)?;
+        let wanted = query.0.query(auth.principal.tenant_id);
+        let reading = request.clone();
+        let found = self.store.scan(move |tx| {
+            let page = list_users(tx, &wanted, reading.after.as_deref(), reading.limit, reading.include_total)?;
+            let shown: Result<Vec<UserView>, StoreError> = page.users.into_iter().map(|user| show(tx, user)).collect();
+            Ok::<_, StoreError>((shown?, page.last, page.total))
+        });
+        let (data, last, total) = found.await?;
+        Ok(Listed::new(&data, &request.page(last, total)))
+    }
+
+    /// Create a user
+    ///
+    /// Staff get a token to set their password with at `POST /api/auth/password`: it is in the answer this once, and works once, within
+    /// 72 hours. Nobody can give a role that may do more than they may themselves.
+    #[oai(path = "/", method = "post", operation_id = "create_user")]
+    async fn create_user(
+        &self,
+        auth: Allowed<UsersWrite>,
+        idempotency_key: IdempotencyKey,
+        body: Body<CreateUser>,
+    ) -> Result<Created<UserWithToken>, Problem> {
+        let new = NewUser::try_from(body.0)?;
+        let (users, manager) = (self.users.clone(), manager(&auth.principal));
+        idempotency_key
+            .run(auth.context.intent(&auth.principal), move |tx, act| {
+                let (user, token) = users.create_account(tx, act, manager, &new)?;
+                let (version, path) = (user.version, user::path(user.id));
+                let shown = UserWithToken::new(show(tx, user)?, token.as_ref());
+                Ok::<_, AuthError>(Created::new(&shown, version, &path).secret())
+            })
+            .await
+    }
+
+    /// Change a user
+    ///
+    /// The user is named by `?id=` or by `id` in the body. The last active administrator stays one.
+    #[oai(path = "/", method = "put", operation_id = "update_user")]
+    async fn update_user(
+        &self,
+        auth: Allowed<UsersWrite>,
+        query: Filter<UserTarget>,
+        if_match: IfMatch,
+        body: Body<UpdateUser>,
+    ) -> Result<Changed<UserView>, Problem> {
+        let id = target(query.0.id, body.0.id)?;
+        user::update(&self.users, &self.store, &auth, id, if_match, body.0).await
+    }
+
+    /// Remove a user
+    ///
+    /// The user is named by `?id=` or by `id` in the body. Their sessions end. The last active administrator cannot be removed.
+    #[oai(path = "/", method = "delete", operation_id = "delete_user")]
+    async fn delete_user(
+        &self,
+        auth: Allowed<UsersWrite>,
+        query: Filter<UserTarget>,
+        if_match: IfMatch,
+        body: OptionalBody<RemoveUser>,
+    ) -> Result<Empty, Problem> {
+        let id = target(query.0.id, body.0.id)?;
+        user::remove(&self.users, &self.store, &auth, id, if_match).await
+    }
+}

@@ -1,0 +1,354 @@
+//! Devices as clients see and send them. What an agent sends of a device and what is shown of it have the same sections, so each is
+//! declared once, with its bounds in the types of its fields.
+
+use std::collections::BTreeMap;
+
+use poem_openapi::{Enum, Object};
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::{
+    super::model::{self, OrganizationLabel, PersonLabel},
+    wire::{OrganizationReference, PersonReference},
+};
+use crate::kernel::{
+    clock::Timestamp,
+    http::bounded::{List, Text},
+    id::DeviceId,
+};
+
+/// The same value in the form of the model, or back.
+pub(super) trait Mirror<T> {
+    fn mirror(self) -> T;
+}
+
+macro_rules! same {
+    ($($type:ty),*) => {$(
+        impl Mirror<$type> for $type {
+            fn mirror(self) -> $type {
+                self
+            }
+        }
+    )*};
+}
+
+same!(bool, u32, u64, Timestamp);
+
+impl<const MAX: usize> Mirror<String> for Text<MAX> {
+    fn mirror(self) -> String {
+        self.into_string()
+    }
+}
+
+impl<const MAX: usize> Mirror<Text<MAX>> for String {
+    fn mirror(self) -> Text<MAX> {
+        Text::stored(self)
+    }
+}
+
+impl<A: Mirror<B>, B> Mirror<Option<B>> for Option<A> {
+    fn mirror(self) -> Option<B> {
+        self.map(Mirror::mirror)
+    }
+}
+
+impl<A: Mirror<B>, B, const MAX: usize> Mirror<Vec<B>> for List<A, MAX> {
+    fn mirror(self) -> Vec<B> {
+        self.into_vec().into_iter().map(Mirror::mirror).collect()
+    }
+}
+
+impl<T: Mirror<U>, U, const MAX: usize> Mirror<List<U, MAX>> for Vec<T> {
+    fn mirror(self) -> List<U, MAX> {
+        List::stored(self.into_iter().map(Mirror::mirror).collect())
+    }
+}
+
+/// A part of a device on the wire, of the same name and fields as in the model.
+macro_rules! section {
+    (
+        $(#[$doc:meta])*
+        $name:ident {
+            $(required { $($(#[$required_doc:meta])* $required:ident: $required_type:ty,)* })?
+            $(optional { $($(#[$optional_doc:meta])* $optional:ident: $optional_type:ty,)* })?
+            $(lists { $($(#[$list_doc:meta])* $list:ident: $list_type:ty,)* })?
+        }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, Object, Serialize, Deserialize)]
+        #[oai(skip_serializing_if_is_none)]
+        #[serde(deny_unknown_fields)]
+        pub(super) struct $name {
+            $($($(#[$required_doc])* pub(super) $required: $required_type,)*)?
+            $($($(#[$optional_doc])* #[serde(default, skip_serializing_if = "Option::is_none")] pub(super) $optional: Option<$optional_type>,)*)?
+            $($($(#[$list_doc])* #[serde(default)] #[oai(default)] pub(super) $list: $list_type,)*)?
+        }
+
+        impl Mirror<model::$name> for $name {
+            fn mirror(self) -> model::$name {
+                model::$name {
+                    $($($required: self.$required.mirror(),)*)?
+                    $($($optional: self.$optional.mirror(),)*)?
+                    $($($list: self.$list.mirror(),)*)?
+                }
+            }
+        }
+
+        impl Mirror<$name> for model::$name {
+            fn mirror(self) -> $name {
+                $name {
+                    $($($required: self.$required.mirror(),)*)?
+                    $($($optional: self.$optional.mirror(),)*)?
+                    $($($list: self.$list.mirror(),)*)?
+                }
+            }
+        }
+    };
+}
+
+/// A choice on the wire, of the same name and variants as in the model.
+macro_rules! choice {
+    ($(#[$doc:meta])* $name:ident { $($variant:ident),* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize, Deserialize)]
+        #[oai(rename_all = "snake_case")]
+        #[serde(rename_all = "snake_case")]
+        pub(super) enum $name { $($variant),* }
+
+        impl Mirror<model::$name> for $name {
+            fn mirror(self) -> model::$name {
+                match self { $(Self::$variant => model::$name::$variant),* }
+            }
+        }
+
+        impl Mirror<$name> for model::$name {
+            fn mirror(self) -> $name {
+                match self { $(Self::$variant => $name::$variant),* }
+            }
+        }
+    };
+}
+
+choice!(
+    /// What kind of device it is.
+    DeviceClass { Workstation, Server, Vm, Hypervisor, Network, Printer, Mobile, Storage, Iot, Other }
+);
+choice!(
+    /// Where the device is in its life.
+    Lifecycle { Active, Spare, InRepair, Retired, Missing }
+);
+choice!(
+    /// How the device is doing.
+    Health { Healthy, NeedsAttention, Unhealthy, Unknown }
+);
+choice!(
+    /// The family of an operating system.
+    OsFamily { Windows, Macos, Linux, Esxi, Ios, Android, NetworkOs, Other }
+);
+choice!(
+    /// Whether updates are missing.
+    PatchStatus { Compliant, Pending, Failing, RebootPending, Unknown }
+);
+choice!(
+    /// Whether there is a warranty.
+    WarrantyStatus { Active, ExpiringSoon, Expired, None, Unknown }
+);
+choice!(
+    /// `offline` and `overdue` follow from how long ago the agent was last seen; `never` from its never having been.
+    AgentStatus { Online, Offline, Overdue, Never }
+);
+
+section!(
+    /// What the device is made of.
+    Hardware {
+        optional { manufacturer: Text<200>, model: Text<200>, serial: Text<200>, cpu: Cpu, memory_bytes: u64, }
+        lists { disks: List<Disk, 64>, volumes: List<Volume, 128>, }
+    }
+);
+section!(
+    /// The processors.
+    Cpu {
+        optional { model: Text<200>, cores: u32, }
+    }
+);
+section!(
+    /// A physical disk.
+    Disk {
+        optional {
+            model: Text<200>,
+            bytes: u64,
+            /// Such as `ssd`, `hdd` or `nvme`.
+            kind: Text<50>,
+        }
+    }
+);
+section!(
+    /// A file system.
+    Volume {
+        required { name: Text<200>, }
+        optional { bytes: u64, free_bytes: u64, encrypted: bool, }
+    }
+);
+section!(
+    /// The operating system.
+    OperatingSystem {
+        required { family: OsFamily, }
+        optional {
+            name: Text<200>,
+            version: Text<100>,
+            build: Text<100>,
+            reboot_required: bool,
+            /// When its maker stops to support it.
+            eol_at: Timestamp,
+            last_boot_at: Timestamp,
+        }
+    }
+);
+section!(
+    /// How the device is reached.
+    Network {
+        optional { hostname: Text<255>, primary_ip: Text<45>, public_ip: Text<45>, }
+        lists { interfaces: List<Interface, 128>, }
+    }
+);
+section!(
+    /// A network interface.
+    Interface {
+        optional { name: Text<200>, mac: Text<32>, }
+        lists { ips: List<Text<45>, 64>, }
+    }
+);
+section!(
+    /// How the device is protected.
+    Security {
+        optional {
+            /// The product that protects it.
+            antivirus: Text<200>,
+            firewall: bool,
+            disk_encryption: bool,
+        }
+    }
+);
+section!(
+    /// Updates of the operating system.
+    Patch {
+        required { status: PatchStatus, missing_critical: u32, missing_other: u32, }
+        optional { last_scan_at: Timestamp, }
+    }
+);
+section!(
+    /// An installed package.
+    Software {
+        required { name: Text<300>, }
+        optional { version: Text<100>, publisher: Text<200>, }
+    }
+);
+section!(
+    /// The maker's or seller's warranty.
+    Warranty {
+        required { status: WarrantyStatus, }
+        optional { ends_at: Timestamp, }
+    }
+);
+section!(
+    /// Whether the device is backed up.
+    BackupState {
+        required { protected: bool, }
+        optional { last_success_at: Timestamp, }
+    }
+);
+
+/// The agent on the device.
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct Agent {
+    pub(super) status: AgentStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) last_seen_at: Option<Timestamp>,
+}
+
+/// A device that the tenant looks after. A section that nobody has told of is absent.
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none, example)]
+pub(super) struct Device {
+    pub(super) id: DeviceId,
+    /// The id in the system that the device comes from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) external_id: Option<String>,
+    pub(super) name: String,
+    pub(super) class: DeviceClass,
+    pub(super) lifecycle: Lifecycle,
+    pub(super) organization: OrganizationReference,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) site: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) owner: Option<PersonReference>,
+    pub(super) tags: Vec<String>,
+    pub(super) custom_fields: BTreeMap<String, String>,
+    pub(super) agent: Agent,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) hardware: Option<Hardware>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) os: Option<OperatingSystem>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) network: Option<Network>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) security: Option<Security>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) patch: Option<Patch>,
+    pub(super) software: Vec<Software>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) warranty: Option<Warranty>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) backup: Option<BackupState>,
+    pub(super) health: Health,
+    /// When what is known of the device was found out.
+    pub(super) collected_at: Timestamp,
+    pub(super) created_at: Timestamp,
+    pub(super) updated_at: Timestamp,
+    /// Counts the changes of this record.
+    pub(super) version: u64,
+}
+
+impl Device {
+    fn new(device: model::Device, organization: OrganizationLabel, owner: Option<PersonLabel>, status: model::AgentStatus) -> Self {
+        let details = device.details;
+        Self {
+            id: device.id,
+            external_id: device.external_id,
+            name: device.name,
+            class: device.class.mirror(),
+            lifecycle: device.lifecycle.mirror(),
+            organization: organization.into(),
+            site: device.site,
+            owner: owner.map(PersonReference::from),
+            tags: details.tags,
+            custom_fields: details.custom_fields,
+            agent: Agent { status: status.mirror(), version: device.agent_version, last_seen_at: device.last_seen_at },
+            hardware: details.hardware.mirror(),
+            os: details.os.mirror(),
+            network: details.network.mirror(),
+            security: details.security.mirror(),
+            patch: details.patch.mirror(),
+            software: details.software.into_iter().map(Mirror::mirror).collect(),
+            warranty: details.warranty.mirror(),
+            backup: details.backup.mirror(),
+            health: device.health.mirror(),
+            collected_at: device.collected_at,
+            created_at: device.created_at,
+            updated_at: device.updated_at,
+            version: device.version,
+        }
+    }
+}
+
+pub(super) fn describe(
+    device: &model::Device,
+    organization: &OrganizationLabel,
+    owner: Option<&PersonLabel>,
+    status: model::AgentStatus,
+) -> Result<Box<RawValue>, serde_json::Error> {
+    to_raw_value(&Device::new(device.clone(), organization.clone(), owner.cloned(), status))
+}

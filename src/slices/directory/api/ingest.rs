@@ -1,0 +1,395 @@
+//! `/internal/ingest`: the directory's records from agents and imports, in one stream of any length.
+//!
+//! Three things go on at one time: lines come in and are read, the lines before them are being committed, and the answers to those
+//! before that are on their way back. Each waits for the next, so a stream holds two batches and a few answers, however long it is.
+//! What is committed stays, also when the client is gone before it hears of it: the next time it finds the lines unchanged.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use poem_openapi::{Enum, Object, OpenApi, Tags, param::Path};
+use serde::Serialize;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::JoinHandle,
+};
+
+use super::{
+    super::{
+        error::DirectoryError,
+        model::{IngestLine, LineStatus},
+        service::{Directory, Seen},
+    },
+    ingest_lines::{self, Line, LineError},
+    split::{MAX_VALUE, Piece, Splitter},
+};
+use crate::{
+    kernel::{
+        clock::Clock,
+        config::Limits,
+        events::{Actor, Intent},
+        http::{
+            input::Filter,
+            need::{Allowed, IngestWrite, LocalOperator},
+            problem::{Code, Place, Problem},
+            stream::{Incoming, Outgoing, Streamed, StreamedLines, Unwanted},
+        },
+        id::TenantId,
+        store::{Store, StoreError},
+    },
+    slices::platform::Tenants,
+};
+
+/// The most lines of one transaction.
+const BATCH_LINES: usize = 1000;
+/// The most bytes of them.
+const BATCH_BYTES: usize = 2 << 20;
+
+#[derive(Tags)]
+enum Area {
+    /// The directory's records, from agents and imports.
+    Ingest,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Enum)]
+#[oai(rename_all = "snake_case")]
+enum AnswerLines {
+    /// A line for every line that was sent.
+    #[default]
+    All,
+    /// A line for every line that was not taken up, and the last line.
+    Errors,
+}
+
+#[derive(Debug, Object)]
+struct IngestQuery {
+    /// Which lines are answered. With `errors` the answer is short, for clients that read none of it before they have sent everything.
+    answer: Option<AnswerLines>,
+}
+
+/// What became of a line. The last line of the answer has `_end` and the counts in place of the rest.
+#[derive(Debug, Default, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+struct IngestAnswer {
+    /// The number of the line, or of the array's element, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<AnswerStatus>,
+    /// The record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    /// Why the line was not taken up; on the last line, why the rest of the body was not read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<LineError>,
+    /// On the last line. An answer without it was cut off.
+    #[oai(rename = "_end")]
+    #[serde(rename = "_end", skip_serializing_if = "Option::is_none")]
+    end: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    updated: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unchanged: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    removed: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize)]
+#[oai(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+enum AnswerStatus {
+    Created,
+    Updated,
+    Unchanged,
+    Removed,
+    Error,
+}
+
+impl From<LineStatus> for AnswerStatus {
+    fn from(status: LineStatus) -> Self {
+        match status {
+            LineStatus::Created => Self::Created,
+            LineStatus::Updated => Self::Updated,
+            LineStatus::Unchanged => Self::Unchanged,
+            LineStatus::Removed => Self::Removed,
+        }
+    }
+}
+
+/// What both ways in share.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Ingest {
+    directory: Directory,
+    store: Store,
+    clock: Clock,
+    /// Places for streams.
+    places: Arc<Semaphore>,
+    idle: Duration,
+}
+
+impl Ingest {
+    pub(in super::super) fn new(directory: Directory, store: Store, clock: Clock, limits: &Limits) -> Self {
+        let idle = Duration::from_secs(limits.stream_idle_seconds);
+        Self { directory, store, clock, places: Arc::new(Semaphore::new(limits.streams)), idle }
+    }
+
+    /// Starts to take up the body; the answer comes while that goes on.
+    fn start(
+        &self,
+        tenant_id: TenantId,
+        actor: Actor,
+        query: &IngestQuery,
+        body: Incoming,
+    ) -> Result<StreamedLines<IngestAnswer>, Problem> {
+        let busy = |_| Problem::unavailable("Too many imports are under way.", 5);
+        let place = self.places.clone().try_acquire_owned().map_err(busy)?;
+        let (out, answer) = StreamedLines::new(self.idle);
+        let run = Run {
+            ingest: self.clone(),
+            tenant_id,
+            actor,
+            out,
+            wanted: query.answer.unwrap_or_default(),
+            counts: Counts::default(),
+            _place: place,
+        };
+        tokio::spawn(run.run(body));
+        Ok(answer)
+    }
+}
+
+pub(in super::super) struct IngestApi(pub(in super::super) Ingest);
+
+#[OpenApi(prefix_path = "/internal", tag = "Area::Ingest")]
+impl IngestApi {
+    /// Send organizations, users and devices
+    ///
+    /// One record a line (`application/x-ndjson`), or the elements of one array (`application/json`), in any number. Each is found by
+    /// its `kind` and `external_id` and is created, changed, left as it is, or removed with `"deleted": true`. The answer has a line
+    /// for each, in order, while the body is still being sent: read it meanwhile, or ask for `answer=errors`. A line that is refused
+    /// does not stop the others. Sending everything again is safe: what has not changed is left alone. A line has at most 256 KiB.
+    #[oai(path = "/ingest", method = "post", operation_id = "ingest")]
+    async fn ingest(
+        &self,
+        auth: Allowed<IngestWrite>,
+        query: Filter<IngestQuery>,
+        body: Streamed<Line>,
+    ) -> Result<StreamedLines<IngestAnswer>, Problem> {
+        self.0.start(auth.principal.tenant_id, Actor::of(&auth.principal), &query.0, body.body)
+    }
+}
+
+pub(in super::super) struct AdminIngestApi {
+    pub(in super::super) ingest: Ingest,
+    pub(in super::super) tenants: Tenants,
+}
+
+#[OpenApi(prefix_path = "/internal/admin/tenants", tag = "Area::Ingest")]
+impl AdminIngestApi {
+    /// Send organizations, users and devices of a tenant
+    ///
+    /// As `/internal/ingest`, for any tenant.
+    #[oai(path = "/:id/ingest", method = "post", operation_id = "ingest_tenant")]
+    async fn ingest_tenant(
+        &self,
+        auth: Allowed<LocalOperator>,
+        id: Path<TenantId>,
+        query: Filter<IngestQuery>,
+        body: Streamed<Line>,
+    ) -> Result<StreamedLines<IngestAnswer>, Problem> {
+        self.ingest.store.read(|tx| self.tenants.get(tx, id.0).map(drop))?;
+        self.ingest.start(id.0, Actor::of(&auth.principal), &query.0, body.body)
+    }
+}
+
+/// Lines that are committed together.
+#[derive(Debug, Default)]
+struct Batch {
+    lines: Vec<(u64, Result<IngestLine, LineError>)>,
+    bytes: usize,
+}
+
+impl Batch {
+    fn is_full(&self) -> bool {
+        self.lines.len() >= BATCH_LINES || self.bytes >= BATCH_BYTES
+    }
+
+    fn take_up(&mut self, pieces: &mut Vec<Piece>) {
+        for Piece { number, bytes } in pieces.drain(..) {
+            self.bytes += bytes.as_ref().map_or(0, Vec::len);
+            let line = match bytes {
+                Some(bytes) => ingest_lines::parse(&bytes),
+                None => Err(LineError::new("payload_too_large", format!("a line has at most {MAX_VALUE} bytes"), None)),
+            };
+            self.lines.push((number, line));
+        }
+    }
+}
+
+type Answers = Vec<(u64, Result<(AnswerStatus, Option<String>), LineError>)>;
+
+#[derive(Debug, Default)]
+struct Counts {
+    created: u64,
+    updated: u64,
+    unchanged: u64,
+    removed: u64,
+    failed: u64,
+}
+
+/// One stream.
+struct Run {
+    ingest: Ingest,
+    tenant_id: TenantId,
+    actor: Actor,
+    out: Outgoing,
+    wanted: AnswerLines,
+    counts: Counts,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Run {
+    async fn run(mut self, body: Incoming) {
+        let stopped = match self.take_up(body).await {
+            Ok(stopped) => stopped,
+            // There is nobody left to tell.
+            Err(Unwanted) => return,
+        };
+        if let Some(cause) = stopped.as_ref().and_then(|problem| problem.cause.as_deref()) {
+            tracing::error!(cause, "an import failed here");
+        }
+        let Counts { created, updated, unchanged, removed, failed } = self.counts;
+        let last = IngestAnswer {
+            end: Some(true),
+            created: Some(created),
+            updated: Some(updated),
+            unchanged: Some(unchanged),
+            removed: Some(removed),
+            failed: Some(failed),
+            error: stopped.map(|problem| line_error(&problem)),
+            ..IngestAnswer::default()
+        };
+        let mut text = Vec::new();
+        write_line(&mut text, &last);
+        if self.out.send(text.into()).await == Err(Unwanted) {
+            tracing::debug!("a client was gone before the end of its import");
+        }
+    }
+
+    /// Takes up the body to its end, or to what makes it impossible to go on.
+    async fn take_up(&mut self, mut body: Incoming) -> Result<Option<Problem>, Unwanted> {
+        let mut splitter = Some(Splitter::new(body.form));
+        let (mut pieces, mut batch, mut stopped) = (Vec::new(), Batch::default(), None);
+        let mut committing: Option<JoinHandle<Result<Answers, DirectoryError>>> = None;
+        loop {
+            if committing.is_none() && !batch.lines.is_empty() {
+                committing = Some(self.commit(std::mem::take(&mut batch)));
+            }
+            tokio::select! {
+                committed = finished(&mut committing), if committing.is_some() => {
+                    committing = None;
+                    match committed {
+                        Ok(answers) => self.answer(answers).await?,
+                        // What failed here fails for every line that follows too.
+                        Err(error) => return Ok(Some(error.into())),
+                    }
+                }
+                next = body.next(), if splitter.is_some() && !batch.is_full() => {
+                    let read = match next {
+                        Ok(Some(bytes)) => splitter.as_mut().map_or(Ok(()), |splitter| splitter.push(&bytes, &mut pieces)),
+                        Ok(None) => splitter.take().map_or(Ok(()), |splitter| splitter.finish(&mut pieces)),
+                        Err(problem) => {
+                            (splitter, stopped) = (None, Some(problem));
+                            Ok(())
+                        }
+                    };
+                    if let Err(broken) = read {
+                        (splitter, stopped) = (None, Some(Problem::new(Code::MalformedJson, format!("The body ends here: {broken}."))));
+                    }
+                    batch.take_up(&mut pieces);
+                }
+                else => return Ok(stopped),
+            }
+        }
+    }
+
+    /// Hands a batch to the writer. The write goes on also when nobody waits for it any more.
+    fn commit(&self, batch: Batch) -> JoinHandle<Result<Answers, DirectoryError>> {
+        let intent = Intent::new(self.tenant_id, self.ingest.clock.now(), self.actor.clone());
+        let (directory, store) = (self.ingest.directory, self.ingest.store.clone());
+        tokio::spawn(async move {
+            let write = store.write(move |tx| {
+                let (mut act, mut seen) = (intent.begin(), Seen::default());
+                let mut answers = Vec::with_capacity(batch.lines.len());
+                for (number, line) in &batch.lines {
+                    let answer = match line {
+                        Err(error) => Err(error.clone()),
+                        Ok(line) => match directory.ingest(tx, &mut act, &mut seen, line) {
+                            Ok(done) => Ok((done.status.into(), done.id)),
+                            Err(error @ (DirectoryError::Store(_) | DirectoryError::Event(_))) => return Err(error),
+                            Err(error) => Err(line_error(&error.into())),
+                        },
+                    };
+                    answers.push((*number, answer));
+                }
+                Ok(answers)
+            });
+            write.await
+        })
+    }
+
+    async fn answer(&mut self, answers: Answers) -> Result<(), Unwanted> {
+        let mut text = Vec::with_capacity(answers.len() * 96);
+        for (number, answer) in answers {
+            let (status, id, error) = match answer {
+                Ok((status, id)) => (status, id, None),
+                Err(error) => (AnswerStatus::Error, None, Some(error)),
+            };
+            let count = match status {
+                AnswerStatus::Created => &mut self.counts.created,
+                AnswerStatus::Updated => &mut self.counts.updated,
+                AnswerStatus::Unchanged => &mut self.counts.unchanged,
+                AnswerStatus::Removed => &mut self.counts.removed,
+                AnswerStatus::Error => &mut self.counts.failed,
+            };
+            *count += 1;
+            if self.wanted == AnswerLines::All || status == AnswerStatus::Error {
+                let line = IngestAnswer { line: Some(number), status: Some(status), id, error, ..IngestAnswer::default() };
+                write_line(&mut text, &line);
+            }
+        }
+        if text.is_empty() { Ok(()) } else { self.out.send(Bytes::from(text)).await }
+    }
+}
+
+/// The end of the commit under way; forever while there is none.
+async fn finished(committing: &mut Option<JoinHandle<Result<Answers, DirectoryError>>>) -> Result<Answers, DirectoryError> {
+    match committing {
+        Some(handle) => handle.await.unwrap_or_else(|error| Err(StoreError::Panicked(error.to_string()).into())),
+        None => std::future::pending().await,
+    }
+}
+
+/// A problem of the API in the words of one line.
+fn line_error(problem: &Problem) -> LineError {
+    let first = problem.errors.first();
+    let pointer = first.and_then(|error| match &error.place {
+        Place::Pointer(pointer) => Some(pointer.as_str()),
+        Place::Parameter(_) | Place::Header(_) => None,
+    });
+    LineError::new(problem.code.name(), first.map_or(&problem.detail, |error| &error.message), pointer)
+}
+
+fn write_line(out: &mut Vec<u8>, line: &IngestAnswer) {
+    let at = out.len();
+    if let Err(error) = serde_json::to_writer(&mut *out, line) {
+        tracing::error!(%error, "a line of an answer could not be written as JSON");
+        out.truncate(at);
+        return;
+    }
+    out.push(b'\n');
+}

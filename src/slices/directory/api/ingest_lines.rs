@@ -1,0 +1,417 @@
+//! The lines of an import as they are sent, read straight into their types: there are too many of them to check each against the
+//! published document first. The document is made from the same types.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use poem_openapi::{
+    Enum, Object,
+    registry::{MetaSchema, MetaSchemaRef, Registry},
+    types::Type,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    super::model::{self, RecordKind, Reference},
+    device::{
+        BackupState, DeviceClass, Hardware, Health, Lifecycle, Mirror, Network, OperatingSystem, Patch, Security, Software,
+        Warranty,
+    },
+};
+use crate::kernel::{
+    clock::Timestamp,
+    http::{
+        bounded::{List, Text},
+        problem::nearest,
+        wire::Change,
+    },
+    id::{OrganizationId, UserId},
+};
+
+const KINDS: [&str; 3] = ["organization", "user", "device"];
+const MAX_CUSTOM_FIELDS: usize = 64;
+
+#[derive(Clone, Copy, Debug, Enum, Deserialize)]
+#[oai(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+enum OrganizationLineKind {
+    Organization,
+}
+
+#[derive(Clone, Copy, Debug, Enum, Deserialize)]
+#[oai(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+enum UserLineKind {
+    User,
+}
+
+#[derive(Clone, Copy, Debug, Enum, Deserialize)]
+#[oai(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+enum DeviceLineKind {
+    Device,
+}
+
+/// An organization. What is absent stays as it is; `name` is required for a new one.
+#[derive(Debug, Object, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OrganizationLine {
+    #[allow(dead_code, reason = "it has led here already")]
+    kind: OrganizationLineKind,
+    /// The id in the system that the organization comes from: lines with the same one are of the same organization.
+    external_id: Text<200>,
+    /// Removes the organization. It must have no devices and contacts any more.
+    #[oai(default)]
+    #[serde(default)]
+    deleted: bool,
+    name: Option<Text<200>>,
+}
+
+/// A contact at an organization. What is absent stays as it is; `name` is required for a new one, and `null` clears.
+#[derive(Debug, Object, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UserLine {
+    #[allow(dead_code, reason = "it has led here already")]
+    kind: UserLineKind,
+    /// The id in the system that the contact comes from: lines with the same one are of the same contact.
+    external_id: Text<200>,
+    /// Removes the contact.
+    #[oai(default)]
+    #[serde(default)]
+    deleted: bool,
+    name: Option<Text<200>>,
+    #[serde(default)]
+    email: Change<Text<254>>,
+    #[serde(default)]
+    organization_id: Change<OrganizationId>,
+    #[serde(default)]
+    organization_external_id: Change<Text<200>>,
+}
+
+/// The agent on a device.
+#[derive(Debug, Object, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AgentLine {
+    version: Option<Text<100>>,
+    last_seen_at: Option<Timestamp>,
+}
+
+/// A device. What is absent stays as it is; a section that is given takes the place of the one before, and `null` clears it. `name`
+/// and an organization are required for a new one.
+#[derive(Debug, Object, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DeviceLine {
+    #[allow(dead_code, reason = "it has led here already")]
+    kind: DeviceLineKind,
+    /// The id in the system that the device comes from: lines with the same one are of the same device.
+    external_id: Text<200>,
+    /// Removes the device.
+    #[oai(default)]
+    #[serde(default)]
+    deleted: bool,
+    name: Option<Text<200>>,
+    class: Option<DeviceClass>,
+    lifecycle: Option<Lifecycle>,
+    organization_id: Option<OrganizationId>,
+    organization_external_id: Option<Text<200>>,
+    #[serde(default)]
+    site: Change<Text<200>>,
+    #[serde(default)]
+    owner_id: Change<UserId>,
+    #[serde(default)]
+    owner_external_id: Change<Text<200>>,
+    tags: Option<List<Text<50>, 64>>,
+    /// At most 64, with names of at most 100 characters and values of at most 1000.
+    custom_fields: Option<BTreeMap<String, Text<1000>>>,
+    #[serde(default)]
+    agent: Change<AgentLine>,
+    #[serde(default)]
+    hardware: Change<Hardware>,
+    #[serde(default)]
+    os: Change<OperatingSystem>,
+    #[serde(default)]
+    network: Change<Network>,
+    #[serde(default)]
+    security: Change<Security>,
+    #[serde(default)]
+    patch: Change<Patch>,
+    software: Option<List<Software, 2000>>,
+    #[serde(default)]
+    warranty: Change<Warranty>,
+    #[serde(default)]
+    backup: Change<BackupState>,
+    health: Option<Health>,
+    /// When this was found out. The time of its creation when absent.
+    collected_at: Option<Timestamp>,
+}
+
+/// One of the lines above, by its `kind`.
+#[derive(Debug)]
+pub(super) struct Line;
+
+impl Type for Line {
+    const IS_REQUIRED: bool = true;
+    type RawValueType = Self;
+    type RawElementValueType = Self;
+
+    fn name() -> Cow<'static, str> {
+        "IngestLine".into()
+    }
+
+    fn schema_ref() -> MetaSchemaRef {
+        let one_of = vec![OrganizationLine::schema_ref(), UserLine::schema_ref(), DeviceLine::schema_ref()];
+        MetaSchemaRef::Inline(Box::new(MetaSchema { one_of, ..MetaSchema::ANY }))
+    }
+
+    fn register(registry: &mut Registry) {
+        OrganizationLine::register(registry);
+        UserLine::register(registry);
+        DeviceLine::register(registry);
+    }
+
+    fn as_raw_value(&self) -> Option<&Self> {
+        Some(self)
+    }
+
+    fn raw_element_iter<'a>(&'a self) -> Box<dyn Iterator<Item = &'a Self> + 'a> {
+        Box::new(std::iter::once(self))
+    }
+}
+
+/// Why a line was not taken up.
+#[derive(Clone, Debug, PartialEq, Eq, Object, Serialize)]
+pub(super) struct LineError {
+    /// Stable: decide by this.
+    pub(super) code: String,
+    pub(super) message: String,
+    /// A JSON pointer into the line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) pointer: Option<String>,
+}
+
+impl LineError {
+    pub(super) fn new(code: &str, message: impl Into<String>, pointer: Option<&str>) -> Self {
+        Self { code: code.to_owned(), message: message.into(), pointer: pointer.map(str::to_owned) }
+    }
+}
+
+/// Only the kind of a line, to know how to read the rest.
+#[derive(Deserialize)]
+struct Kind<'a> {
+    #[serde(borrow)]
+    kind: Option<Cow<'a, str>>,
+}
+
+/// Reads one line.
+pub(super) fn parse(bytes: &[u8]) -> Result<model::IngestLine, LineError> {
+    let kind: Kind<'_> = serde_json::from_slice(bytes).map_err(|error| {
+        let code = if error.is_data() { "validation_failed" } else { "malformed_json" };
+        LineError::new(code, told(&error), None)
+    })?;
+    match kind.kind.as_deref() {
+        Some("organization") => read::<OrganizationLine>(bytes).map(OrganizationLine::into_model),
+        Some("user") => read::<UserLine>(bytes)?.into_model(),
+        Some("device") => read::<DeviceLine>(bytes)?.into_model(),
+        Some(other) => {
+            let meant = nearest(other, KINDS).map(|kind| format!("; did you mean {kind}?")).unwrap_or_default();
+            let message = format!("{other} is no kind of record here; the kinds are {}{meant}", KINDS.join(", "));
+            Err(LineError::new("validation_failed", message, Some("/kind")))
+        }
+        None => {
+            let message = format!("kind is required: one of {}", KINDS.join(", "));
+            Err(LineError::new("validation_failed", message, Some("/kind")))
+        }
+    }
+}
+
+fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, LineError> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        if !error.is_data() {
+            return LineError::new("malformed_json", told(&error), None);
+        }
+        // Where the mistake is takes longer to find out, so that only lines with one pay for it.
+        let mut reader = serde_json::Deserializer::from_slice(bytes);
+        match serde_path_to_error::deserialize::<_, T>(&mut reader) {
+            Ok(_) => LineError::new("validation_failed", told(&error), None),
+            Err(error) => {
+                let message = told(error.inner());
+                let pointer = format!("{}{}", pointer(error.path()), named_field(&message));
+                LineError::new("validation_failed", message, Some(&pointer))
+            }
+        }
+    })
+}
+
+/// A field that is missing or given twice is told of its object; the pointer leads to the field.
+fn named_field(message: &str) -> String {
+    let rest = ["missing field `", "duplicate field `"].iter().find_map(|beginning| message.strip_prefix(beginning));
+    rest.and_then(|rest| rest.split('`').next()).map(|name| format!("/{name}")).unwrap_or_default()
+}
+
+fn pointer(path: &serde_path_to_error::Path) -> String {
+    use serde_path_to_error::Segment;
+    let segment = |segment: &Segment| match segment {
+        Segment::Seq { index } => format!("/{index}"),
+        Segment::Map { key } => format!("/{}", key.replace('~', "~0").replace('/', "~1")),
+        Segment::Enum { variant } => format!("/{variant}"),
+        Segment::Unknown => String::new(),
+    };
+    path.iter().map(segment).collect()
+}
+
+/// A line is short: the place that `serde_json` names helps less than the pointer does.
+fn told(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.split_once(" at line ").map_or(text.clone(), |(message, _)| message.to_owned())
+}
+
+fn both(field: &str) -> LineError {
+    let message = format!("give {field}_id or {field}_external_id, not both");
+    LineError::new("validation_failed", message, Some(&format!("/{field}_external_id")))
+}
+
+/// A reference that can be given in two ways, of which one may be used.
+fn reference<T>(field: &str, id: Change<T>, external: Change<Text<200>>) -> Result<Change<Reference<T>>, LineError> {
+    match (id, external) {
+        (Change::Keep, Change::Keep) => Ok(Change::Keep),
+        (Change::Keep | Change::Clear, Change::Clear) | (Change::Clear, Change::Keep) => Ok(Change::Clear),
+        (Change::Set(id), Change::Keep) => Ok(Change::Set(Reference::Id(id))),
+        (Change::Keep, Change::Set(external)) => Ok(Change::Set(Reference::External(external.into_string()))),
+        (Change::Set(_), _) | (_, Change::Set(_)) => Err(both(field)),
+    }
+}
+
+impl OrganizationLine {
+    fn into_model(self) -> model::IngestLine {
+        let external_id = self.external_id.into_string();
+        if self.deleted {
+            return model::IngestLine::Removal(RecordKind::Organization, external_id);
+        }
+        model::IngestLine::Organization(model::OrganizationLine { external_id, name: self.name.mirror() })
+    }
+}
+
+impl UserLine {
+    fn into_model(self) -> Result<model::IngestLine, LineError> {
+        let external_id = self.external_id.into_string();
+        if self.deleted {
+            return Ok(model::IngestLine::Removal(RecordKind::User, external_id));
+        }
+        Ok(model::IngestLine::User(model::ContactLine {
+            external_id,
+            name: self.name.mirror(),
+            email: self.email.map(Text::into_string),
+            organization: reference("organization", self.organization_id, self.organization_external_id)?,
+        }))
+    }
+}
+
+impl DeviceLine {
+    fn into_model(self) -> Result<model::IngestLine, LineError> {
+        let external_id = self.external_id.into_string();
+        if self.deleted {
+            return Ok(model::IngestLine::Removal(RecordKind::Device, external_id));
+        }
+        let organization = match (self.organization_id, self.organization_external_id) {
+            (Some(_), Some(_)) => return Err(both("organization")),
+            (Some(id), None) => Some(Reference::Id(id)),
+            (None, external) => external.map(|external| Reference::External(external.into_string())),
+        };
+        let agent = |agent: AgentLine| model::AgentReport { version: agent.version.mirror(), last_seen_at: agent.last_seen_at };
+        Ok(model::IngestLine::Device(Box::new(model::DeviceLine {
+            external_id,
+            name: self.name.mirror(),
+            class: self.class.mirror(),
+            lifecycle: self.lifecycle.mirror(),
+            organization,
+            site: self.site.map(Text::into_string),
+            owner: reference("owner", self.owner_id, self.owner_external_id)?,
+            agent: self.agent.map(agent),
+            health: self.health.mirror(),
+            collected_at: self.collected_at,
+            tags: self.tags.mirror(),
+            custom_fields: self.custom_fields.map(custom_fields).transpose()?,
+            hardware: self.hardware.map(Mirror::mirror),
+            os: self.os.map(Mirror::mirror),
+            network: self.network.map(Mirror::mirror),
+            security: self.security.map(Mirror::mirror),
+            patch: self.patch.map(Mirror::mirror),
+            software: self.software.mirror(),
+            warranty: self.warranty.map(Mirror::mirror),
+            backup: self.backup.map(Mirror::mirror),
+        })))
+    }
+}
+
+fn custom_fields(fields: BTreeMap<String, Text<1000>>) -> Result<BTreeMap<String, String>, LineError> {
+    let refused = |message: &str| Err(LineError::new("validation_failed", message, Some("/custom_fields")));
+    if fields.len() > MAX_CUSTOM_FIELDS {
+        return refused("must have at most 64 entries");
+    }
+    if fields.keys().any(|name| name.is_empty() || name.chars().count() > 100) {
+        return refused("names must have 1 to 100 characters");
+    }
+    Ok(fields.into_iter().map(|(name, value)| (name, value.into_string())).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(line: &str) -> (String, Option<String>, String) {
+        let error = parse(line.as_bytes()).unwrap_err();
+        (error.code, error.pointer, error.message)
+    }
+
+    #[test]
+    fn a_mistake_is_told_with_its_place() {
+        for (line, code, pointer, message) in [
+            ("{\"kind\":", "malformed_json", None, "EOF"),
+            ("[]", "validation_failed", None, "invalid"),
+            ("{}", "validation_failed", Some("/kind"), "kind is required"),
+            (r#"{"kind":"backup_job","external_id":"1"}"#, "validation_failed", Some("/kind"), "organization, user, device"),
+            (r#"{"kind":"devise","external_id":"1"}"#, "validation_failed", Some("/kind"), "did you mean device?"),
+            (r#"{"kind":"device"}"#, "validation_failed", Some("/external_id"), "missing field `external_id`"),
+            (r#"{"kind":"device","external_id":""}"#, "validation_failed", Some("/external_id"), "must not be empty"),
+            (r#"{"kind":"device","external_id":"1","nam":"x"}"#, "validation_failed", Some("/nam"), "unknown field `nam`"),
+            (
+                r#"{"kind":"device","external_id":"1","os":{"family":"dos"}}"#,
+                "validation_failed",
+                Some("/os/family"),
+                "unknown variant `dos`",
+            ),
+            (
+                r#"{"kind":"device","external_id":"1","software":[{"name":"a"},{"name":5}]}"#,
+                "validation_failed",
+                Some("/software/1/name"),
+                "invalid type",
+            ),
+            (
+                r#"{"kind":"device","external_id":"1","organization_id":null,"owner_id":"org_1"}"#,
+                "validation_failed",
+                Some("/owner_id"),
+                "expected a user id",
+            ),
+            (
+                r#"{"kind":"device","external_id":"1","owner_id":"usr_01k9z7w3v5e8g9m2n4p6r8t0x1","owner_external_id":"x"}"#,
+                "validation_failed",
+                Some("/owner_external_id"),
+                "not both",
+            ),
+            (r#"{"kind":"user","external_id":"1","external_id":"2"}"#, "validation_failed", Some("/external_id"), "duplicate"),
+        ] {
+            let found = refused(line);
+            assert_eq!((found.0.as_str(), found.1.as_deref()), (code, pointer), "{line}: {}", found.2);
+            assert!(found.2.contains(message), "{line}: {}", found.2);
+        }
+    }
+
+    #[test]
+    fn what_is_absent_stays_and_null_clears() {
+        let line = parse(br#"{"kind":"device","external_id":"1","site":null,"os":{"family":"linux"}}"#).unwrap();
+        let model::IngestLine::Device(line) = line else { panic!("{line:?}") };
+        assert_eq!((line.site, line.owner, line.hardware), (Change::Clear, Change::Keep, Change::Keep));
+        assert!(matches!(line.os, Change::Set(_)));
+        let gone = parse(br#"{"kind":"user","external_id":"1","deleted":true}"#).unwrap();
+        assert!(matches!(gone, model::IngestLine::Removal(RecordKind::User, id) if id == "1"));
+    }
+}

@@ -1,0 +1,184 @@
+//! Organizations and people as clients see them, and how other records refer to them.
+
+use poem_openapi::{Enum, Object};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::super::model::{self, PersonLabel, Standing};
+use crate::kernel::{
+    access,
+    clock::Timestamp,
+    id::{OrganizationId, UserId},
+};
+
+/// An organization that a record refers to.
+#[derive(Clone, Debug, Object, Serialize)]
+pub struct OrganizationReference {
+    pub id: OrganizationId,
+    pub name: String,
+}
+
+impl From<model::OrganizationLabel> for OrganizationReference {
+    fn from(label: model::OrganizationLabel) -> Self {
+        Self { id: label.id, name: label.name }
+    }
+}
+
+/// Someone that a record refers to.
+#[derive(Clone, Debug, Object, Serialize)]
+pub struct PersonReference {
+    pub id: UserId,
+    pub name: String,
+}
+
+impl From<PersonLabel> for PersonReference {
+    fn from(label: PersonLabel) -> Self {
+        Self { id: label.id, name: label.name }
+    }
+}
+
+/// What staff may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize)]
+#[oai(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    Admin,
+    Technician,
+    Viewer,
+    Operator,
+}
+
+impl From<access::Role> for Role {
+    fn from(role: access::Role) -> Self {
+        match role {
+            access::Role::Admin => Self::Admin,
+            access::Role::Technician => Self::Technician,
+            access::Role::Viewer => Self::Viewer,
+            access::Role::Operator => Self::Operator,
+        }
+    }
+}
+
+impl From<Role> for access::Role {
+    fn from(role: Role) -> Self {
+        match role {
+            Role::Admin => Self::Admin,
+            Role::Technician => Self::Technician,
+            Role::Viewer => Self::Viewer,
+            Role::Operator => Self::Operator,
+        }
+    }
+}
+
+/// A disabled user cannot sign in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize)]
+#[oai(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+pub enum UserStatus {
+    Active,
+    Disabled,
+}
+
+impl From<model::UserStatus> for UserStatus {
+    fn from(status: model::UserStatus) -> Self {
+        match status {
+            model::UserStatus::Active => Self::Active,
+            model::UserStatus::Disabled => Self::Disabled,
+        }
+    }
+}
+
+impl From<UserStatus> for model::UserStatus {
+    fn from(status: UserStatus) -> Self {
+        match status {
+            UserStatus::Active => Self::Active,
+            UserStatus::Disabled => Self::Disabled,
+        }
+    }
+}
+
+/// `staff` work for the tenant and sign in; a `contact` is someone at one of its organizations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize)]
+#[oai(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+pub enum UserKind {
+    Staff,
+    Contact,
+}
+
+/// Someone who works for the tenant, or a contact at one of its organizations.
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(rename = "User", skip_serializing_if_is_none, example)]
+pub struct UserView {
+    pub id: UserId,
+    /// The id in the system that the user comes from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub external_id: Option<String>,
+    #[oai(validator(max_length = 254))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub email: Option<String>,
+    pub name: String,
+    pub kind: UserKind,
+    /// Of staff.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<Role>,
+    /// Of a contact.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub organization: Option<OrganizationReference>,
+    pub status: UserStatus,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_login_at: Option<Timestamp>,
+    /// Counts the changes of this record.
+    pub version: u64,
+}
+
+impl UserView {
+    pub fn new(user: model::User, organization: Option<model::OrganizationLabel>) -> Self {
+        Self {
+            id: user.id,
+            kind: match user.standing {
+                Standing::Staff { .. } => UserKind::Staff,
+                Standing::Contact { .. } => UserKind::Contact,
+            },
+            role: user.role().map(Role::from),
+            organization: organization.map(OrganizationReference::from),
+            external_id: user.external_id,
+            email: user.email,
+            name: user.name,
+            status: user.status.into(),
+            created_at: user.created_at,
+            updated_at: user.updated_at,
+            last_login_at: user.last_login_at,
+            version: user.version,
+        }
+    }
+}
+
+pub(super) fn describe_user(
+    user: &model::User,
+    organization: Option<&model::OrganizationLabel>,
+) -> Result<Box<RawValue>, serde_json::Error> {
+    to_raw_value(&UserView::new(user.clone(), organization.cloned()))
+}
+
+/// A customer of the tenant.
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none, example)]
+pub(super) struct Organization {
+    pub(super) id: OrganizationId,
+    /// The id in the system that the organization comes from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) external_id: Option<String>,
+    pub(super) name: String,
+    pub(super) created_at: Timestamp,
+    pub(super) updated_at: Timestamp,
+    /// Counts the changes of this record.
+    pub(super) version: u64,
+}
+
+pub(super) fn describe_organization(organization: &model::Organization) -> Result<Box<RawValue>, serde_json::Error> {
+    let model::Organization { id, tenant_id: _, external_id, name, created_at, updated_at, version } = organization.clone();
+    to_raw_value(&Organization { id, external_id, name, created_at, updated_at, version })
+}

@@ -1,0 +1,102 @@
+//! Lists of people: in the order of their creation, filters on the way, a position to continue from. Staff are found by themselves,
+//! for a tenant may have a hundred thousand contacts.
+
+use super::{
+    model::{Standing, User, UserStatus},
+    repo::users::{self, STAFF, USERS},
+};
+use crate::kernel::{
+    access::Role,
+    id::{OrganizationId, TenantId},
+    store::{Direction, Flow, Key, KeyRange, Read, StoreError},
+};
+
+/// Which users are wanted. What is absent is not asked for.
+#[derive(Clone, Debug)]
+pub struct UserQuery {
+    pub tenant_id: TenantId,
+    pub staff: Option<bool>,
+    pub role: Option<Role>,
+    pub status: Option<UserStatus>,
+    pub organization_id: Option<OrganizationId>,
+    /// A part of the name or the address, in lower case.
+    pub text: Option<String>,
+    pub direction: Direction,
+}
+
+impl UserQuery {
+    fn matches(&self, user: &User) -> bool {
+        let is_staff = matches!(user.standing, Standing::Staff { .. });
+        let contains =
+            |text: &str| user.name.to_lowercase().contains(text) || user.email.as_deref().is_some_and(|email| email.contains(text));
+        self.staff.is_none_or(|staff| staff == is_staff)
+            && self.role.is_none_or(|role| user.role() == Some(role))
+            && self.status.is_none_or(|status| user.status == status)
+            && self.organization_id.is_none_or(|id| user.organization_id() == Some(id))
+            && self.text.as_deref().is_none_or(contains)
+    }
+
+    /// Visits the users after a position, which is an id.
+    fn walk(
+        &self,
+        tx: &impl Read,
+        after: Option<&[u8]>,
+        mut visit: impl FnMut(User) -> Result<Flow, StoreError>,
+    ) -> Result<(), StoreError> {
+        let prefix = self.tenant_id.to_bytes();
+        let only_staff = self.staff == Some(true) || self.role.is_some();
+        // Entries of the index have the tenant twice: as what they are found under, and in the key of the user.
+        let start = if only_staff { [&prefix[..], &prefix[..]].concat() } else { prefix.clone() };
+        let mut range = KeyRange::prefix(&prefix);
+        if let Some(after) = after {
+            range = range.after(&[&start[..], after].concat(), self.direction);
+        }
+        if only_staff {
+            STAFF.scan(tx, &range, self.direction, |(tenant, id), _| match users::get(tx, tenant, id)? {
+                Some(user) => visit(user),
+                None => Ok(Flow::Continue),
+            })
+        } else {
+            USERS.scan(tx, &range, self.direction, |key, record| visit(users::to_model(key, record)))
+        }
+    }
+}
+
+/// A part of the list.
+#[derive(Debug)]
+pub struct UserPage {
+    pub users: Vec<User>,
+    /// The position of the last user, when there are more behind it.
+    pub last: Option<Vec<u8>>,
+    pub total: Option<u64>,
+}
+
+pub fn list_users(
+    tx: &impl Read,
+    query: &UserQuery,
+    after: Option<&[u8]>,
+    limit: usize,
+    count: bool,
+) -> Result<UserPage, StoreError> {
+    let mut page = UserPage { users: Vec::with_capacity(limit.min(200)), last: None, total: None };
+    query.walk(tx, after, |user| {
+        if !query.matches(&user) {
+            return Ok(Flow::Continue);
+        }
+        if page.users.len() == limit {
+            page.last = page.users.last().map(|last| last.id.to_bytes());
+            return Ok(Flow::Stop);
+        }
+        page.users.push(user);
+        Ok(Flow::Continue)
+    })?;
+    if count {
+        let mut total = 0;
+        query.walk(tx, None, |user| {
+            total += u64::from(query.matches(&user));
+            Ok(Flow::Continue)
+        })?;
+        page.total = Some(total);
+    }
+    Ok(page)
+}

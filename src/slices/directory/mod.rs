@@ -1,0 +1,121 @@
+//! The directory: organizations (the customers of a tenant), people (its staff, and contacts at the organizations), and devices.
+//!
+//! Other records refer to these by id and show their names: for that the functions here are cheap, one look-up each.
+//! **Boundary:** passwords, sessions and the API of users are `auth`'s, which composes the use cases of [`Directory`] with its own.
+
+mod api;
+mod error;
+mod listing;
+mod model;
+mod repo;
+mod service;
+
+use poem_openapi::OpenApi;
+use serde_json::{Map, Value};
+
+use crate::{
+    kernel::{
+        clock::Clock,
+        config,
+        events::EventKind,
+        id::{DeviceId, OrganizationId, TenantId, UserId},
+        store::{Checked, Read, Store, StoreError},
+    },
+    slices::platform::Tenants,
+};
+
+pub use api::{
+    OrganizationReference, PersonReference, Role as RoleView, UserKind as UserKindView, UserStatus as UserStatusView, UserView,
+};
+pub use error::DirectoryError;
+pub use listing::{UserPage, UserQuery, list_users};
+pub use model::{
+    AgentStatus, Details, Device, DeviceClass, DeviceLabel, Hardware, Health, Lifecycle, Network, NewDevice, NewOrganization,
+    NewUser, OperatingSystem, Organization, OrganizationLabel, OsFamily, PersonKind, PersonLabel, Standing, User, UserStatus,
+    normalize_email,
+};
+pub use service::{Directory, UserChange};
+
+pub const EVENTS: &[&EventKind] = &[
+    &service::ORGANIZATION_CREATED,
+    &service::ORGANIZATION_UPDATED,
+    &service::ORGANIZATION_REMOVED,
+    &service::USER_CREATED,
+    &service::USER_UPDATED,
+    &service::USER_REMOVED,
+    &service::DEVICE_CREATED,
+    &service::DEVICE_UPDATED,
+    &service::DEVICE_REMOVED,
+];
+
+impl Directory {
+    pub fn new(settings: &config::Directory) -> Self {
+        Self { agents: model::AgentRules::new(settings), describe: api::DESCRIBE }
+    }
+
+    /// The schemas of the records that events carry.
+    pub fn record_schemas() -> Map<String, Value> {
+        api::record_schemas()
+    }
+
+    pub fn tables() -> Vec<&'static dyn Checked> {
+        vec![&repo::organizations::ORGANIZATIONS, &repo::organizations::MEMBERS, &repo::users::USERS, &repo::devices::DEVICES]
+    }
+}
+
+/// The way in for agents and imports.
+#[derive(Clone, Debug)]
+pub struct DirectoryIngest(api::Ingest);
+
+impl DirectoryIngest {
+    pub fn new(directory: Directory, store: Store, clock: Clock, limits: &config::Limits) -> Self {
+        Self(api::Ingest::new(directory, store, clock, limits))
+    }
+
+    /// What the listener serves beside the public API, with a document of its own.
+    pub fn api(&self) -> impl OpenApi + use<> {
+        api::IngestApi(self.0.clone())
+    }
+
+    /// What only the admin socket serves.
+    pub fn admin_api(&self, tenants: Tenants) -> impl OpenApi + use<> {
+        api::AdminIngestApi { ingest: self.0.clone(), tenants }
+    }
+}
+
+/// The organization's name, if the tenant has it.
+pub fn organization(tx: &impl Read, tenant: TenantId, id: OrganizationId) -> Result<Option<OrganizationLabel>, StoreError> {
+    let found = repo::organizations::get(tx, tenant, id)?;
+    Ok(found.map(|organization| OrganizationLabel { id, name: organization.name }))
+}
+
+/// The name and the standing of a member of staff or a contact, if the tenant has them.
+pub fn person(tx: &impl Read, tenant: TenantId, id: UserId) -> Result<Option<PersonLabel>, StoreError> {
+    Ok(repo::users::get(tx, tenant, id)?.map(PersonLabel::from))
+}
+
+/// Someone of the tenant by their e-mail address, in any case; an address that is none finds nobody.
+pub fn person_by_email(tx: &impl Read, tenant: TenantId, email: &str) -> Result<Option<PersonLabel>, StoreError> {
+    let Ok(email) = normalize_email(email) else { return Ok(None) };
+    Ok(repo::users::find_email(tx, tenant, &email)?.map(PersonLabel::from))
+}
+
+/// The device's name and organization, if the tenant has it.
+pub fn device(tx: &impl Read, tenant: TenantId, id: DeviceId) -> Result<Option<DeviceLabel>, StoreError> {
+    repo::devices::label(tx, tenant, id)
+}
+
+/// The whole record of a user.
+pub fn user(tx: &impl Read, tenant: TenantId, id: UserId) -> Result<Option<User>, StoreError> {
+    repo::users::get(tx, tenant, id)
+}
+
+/// A member of any tenant's staff by the address that they sign in with, which must be in its normal form.
+pub fn staff_by_login(tx: &impl Read, email: &str) -> Result<Option<User>, StoreError> {
+    repo::users::find_login(tx, email)
+}
+
+/// The tenant's staff, the oldest first, at most `limit`.
+pub fn staff(tx: &impl Read, tenant: TenantId, limit: usize) -> Result<Vec<User>, StoreError> {
+    repo::users::list_staff(tx, tenant, limit)
+}

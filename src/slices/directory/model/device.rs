@@ -1,0 +1,288 @@
+//! Devices: what a tenant looks after, as agents and imports describe it.
+//!
+//! The parts of a device that only those read who want the whole of it are its [`Details`]; they are stored as one piece, so that a
+//! look at a device's name does not read its list of software. **Invariant:** what the agent is doing follows from when it was last
+//! seen and is not stored.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use crate::kernel::{
+    clock::Timestamp,
+    config,
+    id::{DeviceId, OrganizationId, TenantId, UserId},
+};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DeviceClass {
+    Workstation,
+    Server,
+    Vm,
+    Hypervisor,
+    Network,
+    Printer,
+    Mobile,
+    Storage,
+    Iot,
+    #[default]
+    Other,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Lifecycle {
+    #[default]
+    Active,
+    Spare,
+    InRepair,
+    Retired,
+    Missing,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Health {
+    Healthy,
+    NeedsAttention,
+    Unhealthy,
+    #[default]
+    Unknown,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AgentStatus {
+    Online,
+    Offline,
+    Overdue,
+    /// No agent was ever seen.
+    Never,
+}
+
+/// From when on an agent that is not heard of counts as what.
+#[derive(Clone, Copy, Debug)]
+pub struct AgentRules {
+    offline: Duration,
+    overdue: Duration,
+}
+
+impl AgentRules {
+    pub fn new(settings: &config::Directory) -> Self {
+        Self {
+            offline: Duration::from_secs(settings.agent_offline_seconds),
+            overdue: Duration::from_secs(settings.agent_overdue_seconds),
+        }
+    }
+
+    pub fn status(&self, last_seen_at: Option<Timestamp>, now: Timestamp) -> AgentStatus {
+        match last_seen_at.map(|at| now.since(at)) {
+            None => AgentStatus::Never,
+            Some(silence) if silence >= self.overdue => AgentStatus::Overdue,
+            Some(silence) if silence >= self.offline => AgentStatus::Offline,
+            Some(_) => AgentStatus::Online,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Device {
+    pub id: DeviceId,
+    pub tenant_id: TenantId,
+    /// Its name in the system that it comes from; unique among the tenant's devices.
+    pub external_id: Option<String>,
+    pub name: String,
+    pub class: DeviceClass,
+    pub lifecycle: Lifecycle,
+    pub organization_id: OrganizationId,
+    pub site: Option<String>,
+    pub owner_id: Option<UserId>,
+    pub agent_version: Option<String>,
+    pub last_seen_at: Option<Timestamp>,
+    pub health: Health,
+    /// When what is known of it was found out.
+    pub collected_at: Timestamp,
+    pub details: Details,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    pub version: u64,
+}
+
+/// A device that is to be created.
+#[derive(Clone, Debug)]
+pub struct NewDevice {
+    pub external_id: Option<String>,
+    pub name: String,
+    pub class: DeviceClass,
+    pub lifecycle: Lifecycle,
+    pub organization_id: OrganizationId,
+    pub site: Option<String>,
+    pub owner_id: Option<UserId>,
+    pub agent_version: Option<String>,
+    pub last_seen_at: Option<Timestamp>,
+    pub health: Health,
+    /// The time of its creation here when absent.
+    pub collected_at: Option<Timestamp>,
+    pub details: Details,
+}
+
+/// How a device is named in the records that refer to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceLabel {
+    pub id: DeviceId,
+    pub name: String,
+    pub organization_id: OrganizationId,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Details {
+    pub tags: Vec<String>,
+    pub custom_fields: BTreeMap<String, String>,
+    pub hardware: Option<Hardware>,
+    pub os: Option<OperatingSystem>,
+    pub network: Option<Network>,
+    pub security: Option<Security>,
+    pub patch: Option<Patch>,
+    pub software: Vec<Software>,
+    pub warranty: Option<Warranty>,
+    pub backup: Option<BackupState>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Hardware {
+    pub manufacturer: Option<String>,
+    pub model: Option<String>,
+    pub serial: Option<String>,
+    pub cpu: Option<Cpu>,
+    pub memory_bytes: Option<u64>,
+    pub disks: Vec<Disk>,
+    pub volumes: Vec<Volume>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cpu {
+    pub model: Option<String>,
+    pub cores: Option<u32>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Disk {
+    pub model: Option<String>,
+    pub bytes: Option<u64>,
+    pub kind: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Volume {
+    pub name: String,
+    pub bytes: Option<u64>,
+    pub free_bytes: Option<u64>,
+    pub encrypted: Option<bool>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OsFamily {
+    Windows,
+    Macos,
+    Linux,
+    Esxi,
+    Ios,
+    Android,
+    NetworkOs,
+    #[default]
+    Other,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OperatingSystem {
+    pub family: OsFamily,
+    pub name: Option<String>,
+    pub version: Option<String>,
+    pub build: Option<String>,
+    pub reboot_required: Option<bool>,
+    pub eol_at: Option<Timestamp>,
+    pub last_boot_at: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Network {
+    pub hostname: Option<String>,
+    pub primary_ip: Option<String>,
+    pub public_ip: Option<String>,
+    pub interfaces: Vec<Interface>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interface {
+    pub name: Option<String>,
+    pub mac: Option<String>,
+    pub ips: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Security {
+    /// The product that protects it.
+    pub antivirus: Option<String>,
+    pub firewall: Option<bool>,
+    pub disk_encryption: Option<bool>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PatchStatus {
+    Compliant,
+    Pending,
+    Failing,
+    RebootPending,
+    #[default]
+    Unknown,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Patch {
+    pub status: PatchStatus,
+    pub missing_critical: u32,
+    pub missing_other: u32,
+    pub last_scan_at: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Software {
+    pub name: String,
+    pub version: Option<String>,
+    pub publisher: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WarrantyStatus {
+    Active,
+    ExpiringSoon,
+    Expired,
+    None,
+    #[default]
+    Unknown,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Warranty {
+    pub status: WarrantyStatus,
+    pub ends_at: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BackupState {
+    pub protected: bool,
+    pub last_success_at: Option<Timestamp>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_is_what_its_last_sign_of_life_says() {
+        let rules = AgentRules { offline: Duration::from_mins(5), overdue: Duration::from_mins(30) };
+        let seen = Timestamp::from_millis(1_000_000);
+        let after = |seconds: u64| rules.status(Some(seen), seen + Duration::from_secs(seconds));
+        assert_eq!(rules.status(None, seen), AgentStatus::Never);
+        assert_eq!(rules.status(Some(seen + Duration::from_hours(1)), seen), AgentStatus::Online, "its clock is ahead of ours");
+        assert_eq!([after(0), after(299), after(300)], [AgentStatus::Online, AgentStatus::Online, AgentStatus::Offline]);
+        assert_eq!([after(1799), after(1800)], [AgentStatus::Offline, AgentStatus::Overdue]);
+    }
+}

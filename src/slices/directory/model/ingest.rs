@@ -1,0 +1,97 @@
+//! What agents and imports send of the directory: one record a line, named by its external id. What a line leaves out stays as it is.
+
+use std::collections::BTreeMap;
+
+use super::device::{
+    BackupState, DeviceClass, Hardware, Health, Lifecycle, Network, OperatingSystem, Patch, Security, Software, Warranty,
+};
+use crate::kernel::{
+    clock::Timestamp,
+    http::wire::Change,
+    id::{OrganizationId, UserId},
+};
+
+/// A record that another one refers to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reference<T> {
+    Id(T),
+    External(String),
+}
+
+#[derive(Clone, Debug)]
+pub enum IngestLine {
+    Organization(OrganizationLine),
+    User(ContactLine),
+    Device(Box<DeviceLine>),
+    /// The record of this kind and external id goes.
+    Removal(RecordKind, String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordKind {
+    Organization,
+    User,
+    Device,
+}
+
+#[derive(Clone, Debug)]
+pub struct OrganizationLine {
+    pub external_id: String,
+    pub name: Option<String>,
+}
+
+/// A contact. Staff come in through the API of users alone: whoever may send devices may not make administrators.
+#[derive(Clone, Debug)]
+pub struct ContactLine {
+    pub external_id: String,
+    pub name: Option<String>,
+    pub email: Change<String>,
+    pub organization: Change<Reference<OrganizationId>>,
+}
+
+#[derive(Clone, Debug)]
+pub struct DeviceLine {
+    pub external_id: String,
+    pub name: Option<String>,
+    pub class: Option<DeviceClass>,
+    pub lifecycle: Option<Lifecycle>,
+    pub organization: Option<Reference<OrganizationId>>,
+    pub site: Change<String>,
+    pub owner: Change<Reference<UserId>>,
+    pub agent: Change<AgentReport>,
+    pub health: Option<Health>,
+    pub collected_at: Option<Timestamp>,
+    pub tags: Option<Vec<String>>,
+    pub custom_fields: Option<BTreeMap<String, String>>,
+    pub hardware: Change<Hardware>,
+    pub os: Change<OperatingSystem>,
+    pub network: Change<Network>,
+    pub security: Change<Security>,
+    pub patch: Change<Patch>,
+    pub software: Option<Vec<Software>>,
+    pub warranty: Change<Warranty>,
+    pub backup: Change<BackupState>,
+}
+
+/// What an agent says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentReport {
+    pub version: Option<String>,
+    pub last_seen_at: Option<Timestamp>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineStatus {
+    Created,
+    Updated,
+    Unchanged,
+    Removed,
+}
+
+/// What became of a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineDone {
+    pub status: LineStatus,
+    /// The record; absent when one was to be removed that is not there.
+    pub id: Option<String>,
+}

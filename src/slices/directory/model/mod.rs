@@ -1,0 +1,15 @@
+//! Organizations, people and devices: types and rules. No store, no clock, no wire.
+
+mod device;
+mod ingest;
+mod organization;
+mod user;
+
+pub use device::{
+    AgentRules, AgentStatus, BackupState, Cpu, Details, Device, DeviceClass, DeviceLabel, Disk, Hardware, Health, Interface,
+    Lifecycle, Network, NewDevice, OperatingSystem, OsFamily, Patch, PatchStatus, Security, Software, Volume, Warranty,
+    WarrantyStatus,
+};
+pub use ingest::{AgentReport, ContactLine, DeviceLine, IngestLine, LineDone, LineStatus, OrganizationLine, RecordKind, Reference};
+pub use organization::{Members, NewOrganization, Organization, OrganizationLabel};
+pub use user::{NewUser, PersonKind, PersonLabel, Standing, User, UserStatus, normalize_email};

@@ -1,0 +1,123 @@
+//! People: the staff of a tenant, who sign in, and the contacts at its customers, who do not.
+
+use serde::{Deserialize, Serialize};
+
+use super::super::error::DirectoryError;
+use crate::kernel::{
+    access::Role,
+    clock::Timestamp,
+    id::{OrganizationId, TenantId, UserId},
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum UserStatus {
+    Active,
+    Disabled,
+}
+
+/// What someone is to the tenant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Standing {
+    /// Works for the tenant and signs in.
+    Staff { role: Role },
+    /// Someone at a customer.
+    Contact { organization_id: Option<OrganizationId> },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    pub id: UserId,
+    pub tenant_id: TenantId,
+    /// Their name in the system that they come from; unique among the tenant's users.
+    pub external_id: Option<String>,
+    /// In the form of [`normalize_email`]. Unique in the tenant; that of staff on the installation, for they sign in with it.
+    pub email: Option<String>,
+    pub name: String,
+    pub standing: Standing,
+    pub status: UserStatus,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    pub last_login_at: Option<Timestamp>,
+    pub version: u64,
+}
+
+impl User {
+    /// The role of staff.
+    pub fn role(&self) -> Option<Role> {
+        match self.standing {
+            Standing::Staff { role } => Some(role),
+            Standing::Contact { .. } => None,
+        }
+    }
+
+    pub fn organization_id(&self) -> Option<OrganizationId> {
+        match self.standing {
+            Standing::Staff { .. } => None,
+            Standing::Contact { organization_id } => organization_id,
+        }
+    }
+
+    /// Whether they can manage users. A tenant always has someone who can: an administrator, or the platform an operator.
+    pub fn is_active_admin(&self) -> bool {
+        matches!(self.role(), Some(Role::Admin | Role::Operator)) && self.status == UserStatus::Active
+    }
+}
+
+/// A user that is to be created.
+#[derive(Clone, Debug)]
+pub struct NewUser {
+    pub external_id: Option<String>,
+    pub email: Option<String>,
+    pub name: String,
+    pub standing: Standing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PersonKind {
+    Staff,
+    Contact,
+}
+
+/// How someone is named in the records that refer to them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PersonLabel {
+    pub id: UserId,
+    pub name: String,
+    pub email: Option<String>,
+    pub kind: PersonKind,
+    pub organization_id: Option<OrganizationId>,
+}
+
+impl From<User> for PersonLabel {
+    fn from(user: User) -> Self {
+        let kind = if user.role().is_some() { PersonKind::Staff } else { PersonKind::Contact };
+        Self { id: user.id, organization_id: user.organization_id(), name: user.name, email: user.email, kind }
+    }
+}
+
+const MAX_EMAIL: usize = 254;
+
+/// The form in which e-mail addresses are compared and stored.
+pub fn normalize_email(text: &str) -> Result<String, DirectoryError> {
+    let email = text.trim().to_lowercase();
+    let (local, domain) = email.split_once('@').ok_or(DirectoryError::BadEmail("an e-mail address has an @"))?;
+    let plain =
+        |part: &str| !part.is_empty() && !part.chars().any(|letter| letter.is_whitespace() || letter.is_control() || letter == '@');
+    if !plain(local) || !plain(domain) || email.len() > MAX_EMAIL {
+        return Err(DirectoryError::BadEmail("this is not an e-mail address"));
+    }
+    Ok(email)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn e_mail_addresses_are_compared_without_case_and_nonsense_is_refused() {
+        assert_eq!(normalize_email(" Ada@Example.COM ").unwrap(), "ada@example.com");
+        for bad in ["", "ada", "@x", "ada@", "a b@x", "a@b@c", "a@x\u{7}"] {
+            assert!(normalize_email(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Organizations, people and devices as they are stored, and the ways to find them.
+
+pub(super) mod devices;
+pub(super) mod organizations;
+pub(super) mod users;

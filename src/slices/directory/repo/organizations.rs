@@ -1,0 +1,125 @@
+//! Organizations, and how much belongs to each.
+
+use serde::{Deserialize, Serialize};
+
+use super::super::model::{Members, Organization};
+use crate::kernel::{
+    clock::Timestamp,
+    id::{OrganizationId, TenantId},
+    store::{Index, Key, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+};
+
+pub(in super::super) type OrganizationKey = (TenantId, OrganizationId);
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(in super::super) struct OrganizationRecord {
+    name: String,
+    external_id: Option<String>,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    version: u64,
+}
+
+impl Record for OrganizationRecord {
+    const VERSION: u8 = 1;
+}
+
+static BY_EXTERNAL_ID: Index<OrganizationKey, OrganizationRecord> = Index {
+    table: catalog::ORGANIZATIONS_BY_EXTERNAL_ID,
+    unique: true,
+    keys: |(tenant, _), record| record.external_id.iter().map(|id| (*tenant, id.clone()).to_bytes()).collect(),
+};
+pub(in super::super) static ORGANIZATIONS: Table<OrganizationKey, OrganizationRecord> =
+    Table::new(catalog::ORGANIZATIONS, &[&BY_EXTERNAL_ID]);
+
+impl Record for Members {
+    const VERSION: u8 = 1;
+}
+
+pub(in super::super) static MEMBERS: Table<OrganizationKey, Members> = Table::new(catalog::ORGANIZATION_MEMBERS, &[]);
+
+fn to_model((tenant_id, id): OrganizationKey, record: OrganizationRecord) -> Organization {
+    let OrganizationRecord { name, external_id, created_at, updated_at, version } = record;
+    Organization { id, tenant_id, external_id, name, created_at, updated_at, version }
+}
+
+fn to_record(organization: &Organization) -> OrganizationRecord {
+    OrganizationRecord {
+        name: organization.name.clone(),
+        external_id: organization.external_id.clone(),
+        created_at: organization.created_at,
+        updated_at: organization.updated_at,
+        version: organization.version,
+    }
+}
+
+pub(in super::super) fn get(tx: &impl Read, tenant: TenantId, id: OrganizationId) -> Result<Option<Organization>, StoreError> {
+    let key = (tenant, id);
+    Ok(ORGANIZATIONS.get(tx, &key)?.map(|record| to_model(key, record)))
+}
+
+pub(in super::super) fn find_external(
+    tx: &impl Read,
+    tenant: TenantId,
+    external_id: &str,
+) -> Result<Option<OrganizationId>, StoreError> {
+    Ok(BY_EXTERNAL_ID.find(tx, &(tenant, external_id.to_owned()).to_bytes())?.map(|(_, id)| id))
+}
+
+pub(in super::super) fn put(tx: &mut WriteTx, organization: &Organization) -> Result<(), StoreError> {
+    ORGANIZATIONS.put(tx, &(organization.tenant_id, organization.id), &to_record(organization))
+}
+
+pub(in super::super) fn remove(tx: &mut WriteTx, key: OrganizationKey) -> Result<(), StoreError> {
+    MEMBERS.remove(tx, &key)?;
+    ORGANIZATIONS.remove(tx, &key).map(drop)
+}
+
+pub(in super::super) fn members(tx: &impl Read, key: OrganizationKey) -> Result<Members, StoreError> {
+    Ok(MEMBERS.get(tx, &key)?.unwrap_or_default())
+}
+
+/// Counts one member that has moved from one organization to another, or come, or gone.
+pub(in super::super) fn move_member(
+    tx: &mut WriteTx,
+    tenant: TenantId,
+    from: Option<OrganizationId>,
+    to: Option<OrganizationId>,
+    count: fn(&mut Members) -> &mut u64,
+) -> Result<(), StoreError> {
+    if from == to {
+        return Ok(());
+    }
+    for (organization, change) in [(from, -1), (to, 1)] {
+        let Some(id) = organization else { continue };
+        let mut members = members(tx, (tenant, id))?;
+        let count = count(&mut members);
+        *count = count.saturating_add_signed(change);
+        MEMBERS.put(tx, &(tenant, id), &members)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::store::codec::assert_golden;
+
+    #[test]
+    fn the_stored_forms_are_those_that_were_written_down() {
+        let at = Timestamp::from_millis(1_767_225_600_000);
+        let organization = Organization {
+            id: OrganizationId::from_bytes([1; 16]),
+            tenant_id: TenantId::from_bytes([2; 16]),
+            external_id: Some("crm-1042".to_owned()),
+            name: "Acme".to_owned(),
+            created_at: at,
+            updated_at: at.plus_days(1),
+            version: 3,
+        };
+        let record = to_record(&organization);
+        assert_golden("organization", &record);
+        assert_eq!(to_model((organization.tenant_id, organization.id), record), organization);
+        assert_golden("organization_members", &Members { devices: 300, contacts: 7 });
+    }
+}

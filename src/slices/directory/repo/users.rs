@@ -1,0 +1,156 @@
+//! People, found by id, by address, by external id; and the staff by themselves, for they are few among the contacts.
+
+use serde::{Deserialize, Serialize};
+
+use super::super::model::{Standing, User, UserStatus};
+use crate::kernel::{
+    clock::Timestamp,
+    id::{TenantId, UserId},
+    store::{Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+};
+
+pub(in super::super) type UserKey = (TenantId, UserId);
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(in super::super) struct UserRecord {
+    name: String,
+    email: Option<String>,
+    external_id: Option<String>,
+    standing: Standing,
+    status: UserStatus,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    last_login_at: Option<Timestamp>,
+    version: u64,
+}
+
+impl Record for UserRecord {
+    const VERSION: u8 = 1;
+}
+
+impl UserRecord {
+    fn is_staff(&self) -> bool {
+        matches!(self.standing, Standing::Staff { .. })
+    }
+}
+
+static BY_EMAIL: Index<UserKey, UserRecord> = Index {
+    table: catalog::USERS_BY_EMAIL,
+    unique: true,
+    keys: |(tenant, _), user| user.email.iter().map(|email| (*tenant, email.clone()).to_bytes()).collect(),
+};
+static BY_LOGIN: Index<UserKey, UserRecord> = Index {
+    table: catalog::USERS_BY_LOGIN,
+    unique: true,
+    keys: |_, user| user.email.iter().filter(|_| user.is_staff()).map(Key::to_bytes).collect(),
+};
+static BY_EXTERNAL_ID: Index<UserKey, UserRecord> = Index {
+    table: catalog::USERS_BY_EXTERNAL_ID,
+    unique: true,
+    keys: |(tenant, _), user| user.external_id.iter().map(|id| (*tenant, id.clone()).to_bytes()).collect(),
+};
+pub(in super::super) static STAFF: Index<UserKey, UserRecord> = Index {
+    table: catalog::USERS_STAFF,
+    unique: false,
+    keys: |(tenant, _), user| if user.is_staff() { vec![tenant.to_bytes()] } else { Vec::new() },
+};
+pub(in super::super) static USERS: Table<UserKey, UserRecord> =
+    Table::new(catalog::USERS, &[&BY_EMAIL, &BY_LOGIN, &BY_EXTERNAL_ID, &STAFF]);
+
+pub(in super::super) fn to_model((tenant_id, id): UserKey, record: UserRecord) -> User {
+    let UserRecord { name, email, external_id, standing, status, created_at, updated_at, last_login_at, version } = record;
+    User { id, tenant_id, external_id, email, name, standing, status, created_at, updated_at, last_login_at, version }
+}
+
+fn to_record(user: &User) -> UserRecord {
+    UserRecord {
+        name: user.name.clone(),
+        email: user.email.clone(),
+        external_id: user.external_id.clone(),
+        standing: user.standing,
+        status: user.status,
+        created_at: user.created_at,
+        updated_at: user.updated_at,
+        last_login_at: user.last_login_at,
+        version: user.version,
+    }
+}
+
+pub(in super::super) fn get(tx: &impl Read, tenant: TenantId, id: UserId) -> Result<Option<User>, StoreError> {
+    let key = (tenant, id);
+    Ok(USERS.get(tx, &key)?.map(|record| to_model(key, record)))
+}
+
+fn get_found(tx: &impl Read, found: Option<UserKey>) -> Result<Option<User>, StoreError> {
+    match found {
+        Some((tenant, id)) => get(tx, tenant, id),
+        None => Ok(None),
+    }
+}
+
+/// Someone of the tenant by their address, which must be in its normal form.
+pub(in super::super) fn find_email(tx: &impl Read, tenant: TenantId, email: &str) -> Result<Option<User>, StoreError> {
+    get_found(tx, BY_EMAIL.find(tx, &(tenant, email.to_owned()).to_bytes())?)
+}
+
+/// A member of any tenant's staff by the address that they sign in with.
+pub(in super::super) fn find_login(tx: &impl Read, email: &str) -> Result<Option<User>, StoreError> {
+    get_found(tx, BY_LOGIN.find(tx, &email.to_owned().to_bytes())?)
+}
+
+pub(in super::super) fn find_external(tx: &impl Read, tenant: TenantId, external_id: &str) -> Result<Option<UserId>, StoreError> {
+    Ok(BY_EXTERNAL_ID.find(tx, &(tenant, external_id.to_owned()).to_bytes())?.map(|(_, id)| id))
+}
+
+pub(in super::super) fn list_staff(tx: &impl Read, tenant: TenantId, limit: usize) -> Result<Vec<User>, StoreError> {
+    let mut staff = Vec::new();
+    for (tenant, id) in STAFF.list(tx, &KeyRange::prefix(&tenant.to_bytes()), limit)? {
+        staff.extend(get(tx, tenant, id)?);
+    }
+    Ok(staff)
+}
+
+pub(in super::super) fn put(tx: &mut WriteTx, user: &User) -> Result<(), StoreError> {
+    USERS.put(tx, &(user.tenant_id, user.id), &to_record(user))
+}
+
+pub(in super::super) fn remove(tx: &mut WriteTx, key: UserKey) -> Result<(), StoreError> {
+    USERS.remove(tx, &key).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{access::Role, id::OrganizationId, store::codec::assert_golden};
+
+    #[test]
+    fn the_stored_forms_are_those_that_were_written_down() {
+        let at = Timestamp::from_millis(1_767_225_600_000);
+        let staff = User {
+            id: UserId::from_bytes([1; 16]),
+            tenant_id: TenantId::from_bytes([2; 16]),
+            external_id: None,
+            email: Some("ada@example.com".to_owned()),
+            name: "Ada".to_owned(),
+            standing: Standing::Staff { role: Role::Technician },
+            status: UserStatus::Disabled,
+            created_at: at,
+            updated_at: at,
+            last_login_at: Some(at),
+            version: 2,
+        };
+        let contact = User {
+            external_id: Some("crm-7".to_owned()),
+            email: None,
+            standing: Standing::Contact { organization_id: Some(OrganizationId::from_bytes([3; 16])) },
+            status: UserStatus::Active,
+            last_login_at: None,
+            ..staff.clone()
+        };
+        for (name, user) in [("user_staff", staff), ("user_contact", contact)] {
+            let record = to_record(&user);
+            assert_golden(name, &record);
+            assert_eq!(to_model((user.tenant_id, user.id), record), user);
+        }
+    }
+}

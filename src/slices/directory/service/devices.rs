@@ -1,0 +1,151 @@
+//! Devices are created, changed and removed. Thousands of these run in one transaction of an import, so each looks up only what it
+//! must, and takes the labels that its event shows from whoever has them already.
+
+use serde_json::value::RawValue;
+
+use super::{
+    super::{
+        error::DirectoryError,
+        model::{Device, NewDevice, OrganizationLabel, PersonLabel},
+        repo::{devices as repo, organizations},
+    },
+    Directory, announce,
+};
+use crate::kernel::{
+    clock::Timestamp,
+    events::{Act, EventKind},
+    id::DeviceId,
+    store::{Read, WriteTx},
+};
+
+pub(in super::super) static DEVICE_CREATED: EventKind = EventKind {
+    name: "device.created",
+    summary: "A device was seen for the first time.",
+    subject: "device",
+    schema: "Device",
+    has_changes: false,
+};
+pub(in super::super) static DEVICE_UPDATED: EventKind =
+    EventKind { name: "device.updated", summary: "A device was changed.", ..DEVICE_CREATED };
+pub(in super::super) static DEVICE_REMOVED: EventKind =
+    EventKind { name: "device.removed", summary: "A device was removed.", ..DEVICE_CREATED };
+
+/// The names that a device refers to.
+#[derive(Clone, Debug)]
+pub(in super::super) struct DeviceLabels {
+    pub(in super::super) organization: OrganizationLabel,
+    pub(in super::super) owner: Option<PersonLabel>,
+}
+
+impl DeviceLabels {
+    pub(in super::super) fn find(tx: &impl Read, device: &NewDevice, act: &Act) -> Result<Self, DirectoryError> {
+        let organization = super::super::organization(tx, act.tenant_id, device.organization_id)?;
+        let organization = organization.ok_or(DirectoryError::UnknownOrganization)?;
+        let owner = match device.owner_id {
+            Some(id) => Some(super::super::person(tx, act.tenant_id, id)?.ok_or(DirectoryError::UnknownOwner)?),
+            None => None,
+        };
+        Ok(Self { organization, owner })
+    }
+}
+
+impl Directory {
+    pub fn create_device(&self, tx: &mut WriteTx, act: &mut Act, new: &NewDevice) -> Result<Device, DirectoryError> {
+        let labels = DeviceLabels::find(tx, new, act)?;
+        if let Some(external_id) = &new.external_id
+            && repo::find_external(tx, act.tenant_id, external_id)?.is_some()
+        {
+            return Err(DirectoryError::ExternalIdTaken);
+        }
+        self.insert_device(tx, act, new.clone(), &labels)
+    }
+
+    /// Stores a device that is known to be new.
+    pub(in super::super) fn insert_device(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        new: NewDevice,
+        labels: &DeviceLabels,
+    ) -> Result<Device, DirectoryError> {
+        let device = Device {
+            id: DeviceId::new(act.now, &mut act.entropy),
+            tenant_id: act.tenant_id,
+            external_id: new.external_id,
+            name: new.name,
+            class: new.class,
+            lifecycle: new.lifecycle,
+            organization_id: new.organization_id,
+            site: new.site,
+            owner_id: new.owner_id,
+            agent_version: new.agent_version,
+            last_seen_at: new.last_seen_at,
+            health: new.health,
+            collected_at: new.collected_at.unwrap_or(act.now),
+            details: new.details,
+            created_at: act.now,
+            updated_at: act.now,
+            version: 1,
+        };
+        repo::insert(tx, &device)?;
+        let organization = Some(device.organization_id);
+        organizations::move_member(tx, act.tenant_id, None, organization, |members| &mut members.devices)?;
+        self.announce_device(tx, act, &DEVICE_CREATED, &device, labels)?;
+        Ok(device)
+    }
+
+    /// Takes up what differs in `after`. `None` when nothing does.
+    pub(in super::super) fn change_device(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        before: &Device,
+        mut after: Device,
+        labels: &DeviceLabels,
+    ) -> Result<Option<Device>, DirectoryError> {
+        if after == *before {
+            return Ok(None);
+        }
+        after.updated_at = act.now;
+        after.version += 1;
+        repo::put(tx, &after)?;
+        let (from, to) = (Some(before.organization_id), Some(after.organization_id));
+        organizations::move_member(tx, act.tenant_id, from, to, |members| &mut members.devices)?;
+        self.announce_device(tx, act, &DEVICE_UPDATED, &after, labels)?;
+        Ok(Some(after))
+    }
+
+    pub fn remove_device(&self, tx: &mut WriteTx, act: &mut Act, id: DeviceId) -> Result<(), DirectoryError> {
+        let device = repo::get(tx, act.tenant_id, id)?.ok_or(DirectoryError::NotFound)?;
+        let shown = self.show_device(tx, &device, act.now)?;
+        repo::remove(tx, (act.tenant_id, id))?;
+        let organization = Some(device.organization_id);
+        organizations::move_member(tx, act.tenant_id, organization, None, |members| &mut members.devices)?;
+        announce(tx, act, &DEVICE_REMOVED, (id.to_string(), device.version), &shown, None)
+    }
+
+    /// The device as events and answers show it. An owner who is gone is left out.
+    pub fn show_device(&self, tx: &impl Read, device: &Device, now: Timestamp) -> Result<Box<RawValue>, DirectoryError> {
+        let organization = super::super::organization(tx, device.tenant_id, device.organization_id)?;
+        let organization = organization.ok_or(DirectoryError::UnknownOrganization)?;
+        let owner = match device.owner_id {
+            Some(id) => super::super::person(tx, device.tenant_id, id)?,
+            None => None,
+        };
+        let status = self.agents.status(device.last_seen_at, now);
+        Ok((self.describe.device)(device, &organization, owner.as_ref(), status)?)
+    }
+
+    fn announce_device(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        kind: &'static EventKind,
+        device: &Device,
+        labels: &DeviceLabels,
+    ) -> Result<(), DirectoryError> {
+        let status = self.agents.status(device.last_seen_at, act.now);
+        let shown = (self.describe.device)(device, &labels.organization, labels.owner.as_ref(), status)?;
+        announce(tx, act, kind, (device.id.to_string(), device.version), &shown, None)
+    }
+}

@@ -1,0 +1,270 @@
+//! Takes up what agents and imports send: each line is created, changed, left as it is or removed, by its external id.
+//!
+//! A transaction has hundreds of lines, most of them of the same few organizations: their names are looked up once. A line is
+//! checked before it writes, so one that is refused leaves nothing behind and the others stand.
+
+use std::collections::HashMap;
+
+use super::{
+    super::{
+        error::DirectoryError,
+        model::{
+            AgentReport, ContactLine, Details, Device, DeviceLine, IngestLine, LineDone, LineStatus, NewDevice, NewOrganization,
+            NewUser, OrganizationLabel, OrganizationLine, PersonLabel, RecordKind, Reference, Standing, normalize_email,
+        },
+        repo::{devices, organizations, users},
+    },
+    Directory,
+    devices::DeviceLabels,
+};
+use crate::kernel::{
+    events::Act,
+    http::{precondition::IfMatch, wire::Change},
+    id::{OrganizationId, UserId},
+    store::{Read, WriteTx},
+};
+
+/// What lines of one transaction have looked up already.
+#[derive(Debug, Default)]
+pub(in super::super) struct Seen {
+    by_external_id: HashMap<String, OrganizationLabel>,
+    by_id: HashMap<OrganizationId, OrganizationLabel>,
+}
+
+impl Seen {
+    fn organization(
+        &mut self,
+        tx: &impl Read,
+        act: &Act,
+        reference: &Reference<OrganizationId>,
+    ) -> Result<OrganizationLabel, DirectoryError> {
+        let id = match reference {
+            Reference::Id(id) => *id,
+            Reference::External(external_id) => {
+                if let Some(label) = self.by_external_id.get(external_id) {
+                    return Ok(label.clone());
+                }
+                let found = organizations::find_external(tx, act.tenant_id, external_id)?;
+                found.ok_or_else(|| DirectoryError::UnknownExternalOrganization(external_id.clone()))?
+            }
+        };
+        let label = match self.by_id.get(&id) {
+            Some(label) => label.clone(),
+            None => super::super::organization(tx, act.tenant_id, id)?.ok_or(DirectoryError::UnknownOrganization)?,
+        };
+        self.by_id.insert(id, label.clone());
+        if let Reference::External(external_id) = reference {
+            self.by_external_id.insert(external_id.clone(), label.clone());
+        }
+        Ok(label)
+    }
+
+    fn forget(&mut self) {
+        self.by_external_id.clear();
+        self.by_id.clear();
+    }
+}
+
+fn owner(tx: &impl Read, act: &Act, reference: &Reference<UserId>) -> Result<PersonLabel, DirectoryError> {
+    let id = match reference {
+        Reference::Id(id) => *id,
+        Reference::External(external_id) => {
+            let found = users::find_external(tx, act.tenant_id, external_id)?;
+            found.ok_or_else(|| DirectoryError::UnknownExternalOwner(external_id.clone()))?
+        }
+    };
+    super::super::person(tx, act.tenant_id, id)?.ok_or(DirectoryError::UnknownOwner)
+}
+
+fn done(status: LineStatus, id: impl ToString) -> LineDone {
+    LineDone { status, id: Some(id.to_string()) }
+}
+
+fn changed<T>(change: Option<T>) -> LineStatus {
+    if change.is_some() { LineStatus::Updated } else { LineStatus::Unchanged }
+}
+
+impl Directory {
+    /// Takes up one line. A refusal other than of the store itself has written nothing.
+    pub(in super::super) fn ingest(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        seen: &mut Seen,
+        line: &IngestLine,
+    ) -> Result<LineDone, DirectoryError> {
+        match line {
+            IngestLine::Organization(line) => {
+                seen.forget();
+                self.ingest_organization(tx, act, line)
+            }
+            IngestLine::User(line) => self.ingest_contact(tx, act, seen, line),
+            IngestLine::Device(line) => self.ingest_device(tx, act, seen, line),
+            IngestLine::Removal(kind, external_id) => {
+                seen.forget();
+                self.ingest_removal(tx, act, *kind, external_id)
+            }
+        }
+    }
+
+    fn ingest_organization(&self, tx: &mut WriteTx, act: &mut Act, line: &OrganizationLine) -> Result<LineDone, DirectoryError> {
+        let Some(id) = organizations::find_external(tx, act.tenant_id, &line.external_id)? else {
+            let name = line.name.clone().ok_or(DirectoryError::Incomplete { field: "name" })?;
+            let new = NewOrganization { external_id: Some(line.external_id.clone()), name };
+            return Ok(done(LineStatus::Created, self.create_organization(tx, act, &new)?.id));
+        };
+        let before = organizations::get(tx, act.tenant_id, id)?.ok_or(DirectoryError::NotFound)?;
+        let mut after = before.clone();
+        after.name = line.name.clone().unwrap_or(after.name);
+        Ok(done(changed(self.change_organization(tx, act, &before, after)?), id))
+    }
+
+    fn ingest_contact(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        seen: &mut Seen,
+        line: &ContactLine,
+    ) -> Result<LineDone, DirectoryError> {
+        let organization = line.organization.clone().try_map(|reference| seen.organization(tx, act, &reference))?;
+        let organization = organization.map(|label| label.id);
+        let Some(id) = users::find_external(tx, act.tenant_id, &line.external_id)? else {
+            let new = NewUser {
+                external_id: Some(line.external_id.clone()),
+                email: line.email.clone().apply(None),
+                name: line.name.clone().ok_or(DirectoryError::Incomplete { field: "name" })?,
+                standing: Standing::Contact { organization_id: organization.apply(None) },
+            };
+            return Ok(done(LineStatus::Created, self.create_user(tx, act, &new)?.id));
+        };
+        let before = users::get(tx, act.tenant_id, id)?.ok_or(DirectoryError::NotFound)?;
+        if before.role().is_some() {
+            return Err(DirectoryError::IsStaff);
+        }
+        let mut after = before.clone();
+        after.name = line.name.clone().unwrap_or(after.name);
+        after.email = line.email.clone().try_map(|email| normalize_email(&email))?.apply(after.email);
+        after.standing = Standing::Contact { organization_id: organization.apply(before.organization_id()) };
+        Ok(done(changed(self.change_user(tx, act, &before, after)?), id))
+    }
+
+    fn ingest_device(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        seen: &mut Seen,
+        line: &DeviceLine,
+    ) -> Result<LineDone, DirectoryError> {
+        let before = match devices::find_external(tx, act.tenant_id, &line.external_id)? {
+            Some(id) => devices::get(tx, act.tenant_id, id)?,
+            None => None,
+        };
+        let wanted = match (&line.organization, &before) {
+            (Some(reference), _) => reference.clone(),
+            (None, Some(device)) => Reference::Id(device.organization_id),
+            (None, None) => return Err(DirectoryError::Incomplete { field: "organization_external_id" }),
+        };
+        let organization = seen.organization(tx, act, &wanted)?;
+        let owner = match (&line.owner, before.as_ref().and_then(|device| device.owner_id)) {
+            (Change::Set(reference), _) => Some(owner(tx, act, reference)?),
+            // An owner who is gone by now is no reason to refuse what is told of the device.
+            (Change::Keep, Some(id)) => super::super::person(tx, act.tenant_id, id)?,
+            (Change::Keep, None) | (Change::Clear, _) => None,
+        };
+        let labels = DeviceLabels { organization, owner };
+        let Some(before) = before else {
+            let name = line.name.clone().ok_or(DirectoryError::Incomplete { field: "name" })?;
+            let device = self.insert_device(tx, act, new_device(line, name, &labels), &labels)?;
+            return Ok(done(LineStatus::Created, device.id));
+        };
+        let after = changed_device(line, before.clone(), &labels);
+        Ok(done(changed(self.change_device(tx, act, &before, after, &labels)?), before.id))
+    }
+
+    fn ingest_removal(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        kind: RecordKind,
+        external_id: &str,
+    ) -> Result<LineDone, DirectoryError> {
+        let tenant = act.tenant_id;
+        let removed = match kind {
+            RecordKind::Organization => match organizations::find_external(tx, tenant, external_id)? {
+                Some(id) => Some(self.remove_organization(tx, act, id).map(|()| id.to_string())?),
+                None => None,
+            },
+            RecordKind::User => match users::find_external(tx, tenant, external_id)? {
+                Some(id) if users::get(tx, tenant, id)?.is_some_and(|user| user.role().is_some()) => {
+                    return Err(DirectoryError::IsStaff);
+                }
+                Some(id) => Some(self.remove_user(tx, act, id, &IfMatch::any()).map(|_| id.to_string())?),
+                None => None,
+            },
+            RecordKind::Device => match devices::find_external(tx, tenant, external_id)? {
+                Some(id) => Some(self.remove_device(tx, act, id).map(|()| id.to_string())?),
+                None => None,
+            },
+        };
+        let status = if removed.is_some() { LineStatus::Removed } else { LineStatus::Unchanged };
+        Ok(LineDone { status, id: removed })
+    }
+}
+
+fn new_device(line: &DeviceLine, name: String, labels: &DeviceLabels) -> NewDevice {
+    let agent = line.agent.clone().apply(None);
+    NewDevice {
+        external_id: Some(line.external_id.clone()),
+        name,
+        class: line.class.unwrap_or_default(),
+        lifecycle: line.lifecycle.unwrap_or_default(),
+        organization_id: labels.organization.id,
+        site: line.site.clone().apply(None),
+        owner_id: labels.owner.as_ref().map(|owner| owner.id),
+        agent_version: agent.as_ref().and_then(|agent| agent.version.clone()),
+        last_seen_at: agent.and_then(|agent| agent.last_seen_at),
+        health: line.health.unwrap_or_default(),
+        collected_at: line.collected_at,
+        details: changed_details(line, Details::default()),
+    }
+}
+
+fn changed_device(line: &DeviceLine, mut device: Device, labels: &DeviceLabels) -> Device {
+    if let Some(name) = &line.name {
+        device.name.clone_from(name);
+    }
+    device.class = line.class.unwrap_or(device.class);
+    device.lifecycle = line.lifecycle.unwrap_or(device.lifecycle);
+    device.organization_id = labels.organization.id;
+    device.site = line.site.clone().apply(device.site);
+    if line.owner != Change::Keep {
+        device.owner_id = labels.owner.as_ref().map(|owner| owner.id);
+    }
+    match &line.agent {
+        Change::Keep => {}
+        Change::Clear => (device.agent_version, device.last_seen_at) = (None, None),
+        Change::Set(AgentReport { version, last_seen_at }) => {
+            device.agent_version.clone_from(version);
+            device.last_seen_at = *last_seen_at;
+        }
+    }
+    device.health = line.health.unwrap_or(device.health);
+    device.collected_at = line.collected_at.unwrap_or(device.collected_at);
+    device.details = changed_details(line, device.details);
+    device
+}
+
+fn changed_details(line: &DeviceLine, details: Details) -> Details {
+    Details {
+        tags: line.tags.clone().unwrap_or(details.tags),
+        custom_fields: line.custom_fields.clone().unwrap_or(details.custom_fields),
+        hardware: line.hardware.clone().apply(details.hardware),
+        os: line.os.clone().apply(details.os),
+        network: line.network.clone().apply(details.network),
+        security: line.security.clone().apply(details.security),
+        patch: line.patch.clone().apply(details.patch),
+        software: line.software.clone().unwrap_or(details.software),
+        warranty: line.warranty.clone().apply(details.warranty),
+        backup: line.backup.clone().apply(details.backup),
+    }
+}

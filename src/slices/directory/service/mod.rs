@@ -1,0 +1,65 @@
+//! What is done with organizations, people and devices. Every function is one use case in the caller's transaction: check, write,
+//! append the event.
+
+mod devices;
+mod ingest;
+mod organizations;
+mod users;
+
+use serde_json::{
+    Map, Value, json,
+    value::{RawValue, to_raw_value},
+};
+
+use super::{
+    error::DirectoryError,
+    model::{AgentRules, AgentStatus, Device, Organization, OrganizationLabel, PersonLabel, User},
+};
+use crate::kernel::{
+    events::{self, Act, Draft, EventKind},
+    store::WriteTx,
+};
+
+pub(super) use devices::{DEVICE_CREATED, DEVICE_REMOVED, DEVICE_UPDATED};
+pub(super) use ingest::Seen;
+pub(super) use organizations::{ORGANIZATION_CREATED, ORGANIZATION_REMOVED, ORGANIZATION_UPDATED};
+pub use users::UserChange;
+pub(super) use users::{USER_CREATED, USER_REMOVED, USER_UPDATED};
+
+type Shown = Result<Box<RawValue>, serde_json::Error>;
+
+/// How records are shown in events.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Describe {
+    pub(super) organization: fn(&Organization) -> Shown,
+    pub(super) user: fn(&User, Option<&OrganizationLabel>) -> Shown,
+    pub(super) device: fn(&Device, &OrganizationLabel, Option<&PersonLabel>, AgentStatus) -> Shown,
+}
+
+/// The use cases, with the rules that they hold to.
+#[derive(Clone, Copy, Debug)]
+pub struct Directory {
+    pub(super) agents: AgentRules,
+    pub(super) describe: Describe,
+}
+
+/// Appends the event of a record.
+fn announce(
+    tx: &mut WriteTx,
+    act: &mut Act,
+    kind: &'static EventKind,
+    (id, version): (String, u64),
+    shown: &RawValue,
+    changes: Option<Value>,
+) -> Result<(), DirectoryError> {
+    let changes = changes.map(|changes| to_raw_value(&changes)).transpose()?;
+    let draft = Draft::new(kind, id, version, shown, changes.as_deref())?;
+    events::append(tx, act, &draft)?;
+    Ok(())
+}
+
+/// What a change changed: the fields that differ, with both values.
+fn differences<const N: usize>(before: [(&str, Value); N], after: [(&str, Value); N]) -> Value {
+    let changed = before.into_iter().zip(after).filter(|((_, from), (_, to))| from != to);
+    Value::Object(changed.map(|((name, from), (_, to))| (name.to_owned(), json!({"from": from, "to": to}))).collect::<Map<_, _>>())
+}

@@ -1,0 +1,98 @@
+//! Organizations are created, renamed, and removed once nothing belongs to them.
+
+use serde_json::{Value, json};
+
+use super::{
+    super::{
+        error::DirectoryError,
+        model::{NewOrganization, Organization},
+        repo::organizations as repo,
+    },
+    Directory, announce, differences,
+};
+use crate::kernel::{
+    events::{Act, EventKind},
+    id::OrganizationId,
+    store::WriteTx,
+};
+
+pub(in super::super) static ORGANIZATION_CREATED: EventKind = EventKind {
+    name: "organization.created",
+    summary: "An organization was created.",
+    subject: "organization",
+    schema: "Organization",
+    has_changes: false,
+};
+pub(in super::super) static ORGANIZATION_UPDATED: EventKind =
+    EventKind { name: "organization.updated", summary: "An organization was changed.", has_changes: true, ..ORGANIZATION_CREATED };
+pub(in super::super) static ORGANIZATION_REMOVED: EventKind =
+    EventKind { name: "organization.removed", summary: "An organization was removed.", ..ORGANIZATION_CREATED };
+
+impl Directory {
+    pub fn create_organization(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        new: &NewOrganization,
+    ) -> Result<Organization, DirectoryError> {
+        if let Some(external_id) = &new.external_id
+            && repo::find_external(tx, act.tenant_id, external_id)?.is_some()
+        {
+            return Err(DirectoryError::ExternalIdTaken);
+        }
+        let organization = Organization {
+            id: OrganizationId::new(act.now, &mut act.entropy),
+            tenant_id: act.tenant_id,
+            external_id: new.external_id.clone(),
+            name: new.name.clone(),
+            created_at: act.now,
+            updated_at: act.now,
+            version: 1,
+        };
+        repo::put(tx, &organization)?;
+        self.announce_organization(tx, act, &ORGANIZATION_CREATED, &organization, None)?;
+        Ok(organization)
+    }
+
+    /// Takes up what differs in `after`. `None` when nothing does.
+    pub(in super::super) fn change_organization(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        before: &Organization,
+        mut after: Organization,
+    ) -> Result<Option<Organization>, DirectoryError> {
+        if after == *before {
+            return Ok(None);
+        }
+        after.updated_at = act.now;
+        after.version += 1;
+        repo::put(tx, &after)?;
+        let fields = |organization: &Organization| [("name", json!(organization.name))];
+        let changes = differences(fields(before), fields(&after));
+        self.announce_organization(tx, act, &ORGANIZATION_UPDATED, &after, Some(changes))?;
+        Ok(Some(after))
+    }
+
+    pub fn remove_organization(&self, tx: &mut WriteTx, act: &mut Act, id: OrganizationId) -> Result<(), DirectoryError> {
+        let organization = repo::get(tx, act.tenant_id, id)?.ok_or(DirectoryError::NotFound)?;
+        let members = repo::members(tx, (act.tenant_id, id))?;
+        if members.devices > 0 || members.contacts > 0 {
+            return Err(DirectoryError::OrganizationInUse { devices: members.devices, contacts: members.contacts });
+        }
+        repo::remove(tx, (act.tenant_id, id))?;
+        self.announce_organization(tx, act, &ORGANIZATION_REMOVED, &organization, None)
+    }
+
+    fn announce_organization(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        kind: &'static EventKind,
+        organization: &Organization,
+        changes: Option<Value>,
+    ) -> Result<(), DirectoryError> {
+        let shown = (self.describe.organization)(organization)?;
+        announce(tx, act, kind, (organization.id.to_string(), organization.version), &shown, changes)
+    }
+}

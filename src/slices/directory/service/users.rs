@@ -1,0 +1,243 @@
+//! People are created, changed and removed. Their passwords and sessions are `auth`'s, which composes these use cases with its own.
+
+use serde_json::{Value, json, value::RawValue};
+
+use super::{
+    super::{
+        error::DirectoryError,
+        model::{NewUser, OrganizationLabel, Standing, User, UserStatus, normalize_email},
+        repo::{organizations, users as repo},
+    },
+    Directory, announce, differences,
+};
+use crate::kernel::{
+    access::Role,
+    clock::Timestamp,
+    events::{Act, EventKind},
+    http::{precondition::IfMatch, wire::Change},
+    id::{OrganizationId, TenantId, UserId},
+    store::{Direction, Flow, Key, KeyRange, Read, StoreError, WriteTx},
+};
+
+pub(in super::super) static USER_CREATED: EventKind =
+    EventKind { name: "user.created", summary: "A user was created.", subject: "user", schema: "User", has_changes: false };
+pub(in super::super) static USER_UPDATED: EventKind =
+    EventKind { name: "user.updated", summary: "A user or their password was changed.", has_changes: true, ..USER_CREATED };
+pub(in super::super) static USER_REMOVED: EventKind =
+    EventKind { name: "user.removed", summary: "A user was removed.", ..USER_CREATED };
+
+/// What changes in a user.
+#[derive(Clone, Debug, Default)]
+pub struct UserChange {
+    pub name: Option<String>,
+    pub email: Option<String>,
+    pub role: Option<Role>,
+    pub organization_id: Change<OrganizationId>,
+    pub status: Option<UserStatus>,
+    pub external_id: Change<String>,
+}
+
+impl Directory {
+    pub fn create_user(&self, tx: &mut WriteTx, act: &mut Act, new: &NewUser) -> Result<User, DirectoryError> {
+        let user = User {
+            id: UserId::new(act.now, &mut act.entropy),
+            tenant_id: act.tenant_id,
+            external_id: new.external_id.clone(),
+            email: new.email.as_deref().map(normalize_email).transpose()?,
+            name: new.name.clone(),
+            standing: new.standing,
+            status: UserStatus::Active,
+            created_at: act.now,
+            updated_at: act.now,
+            last_login_at: None,
+            version: 1,
+        };
+        check_place(tx, None, &user)?;
+        repo::put(tx, &user)?;
+        organizations::move_member(tx, act.tenant_id, None, user.organization_id(), |members| &mut members.contacts)?;
+        self.announce_user(tx, act, &USER_CREATED, &user, None)?;
+        Ok(user)
+    }
+
+    /// Creates a contact in the caller's transaction.
+    pub fn create_contact(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        name: &str,
+        email: Option<&str>,
+        organization_id: Option<OrganizationId>,
+    ) -> Result<User, DirectoryError> {
+        let standing = Standing::Contact { organization_id };
+        let new = NewUser { external_id: None, email: email.map(str::to_owned), name: name.to_owned(), standing };
+        self.create_user(tx, act, &new)
+    }
+
+    pub fn update_user(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        id: UserId,
+        if_match: &IfMatch,
+        change: &UserChange,
+    ) -> Result<User, DirectoryError> {
+        let before = repo::get(tx, act.tenant_id, id)?.ok_or(DirectoryError::NotFound)?;
+        if_match.check(before.version)?;
+        let mut after = before.clone();
+        if let Some(name) = &change.name {
+            after.name.clone_from(name);
+        }
+        if let Some(email) = &change.email {
+            after.email = Some(normalize_email(email)?);
+        }
+        after.external_id = change.external_id.clone().apply(after.external_id);
+        after.status = change.status.unwrap_or(after.status);
+        after.standing = match after.standing {
+            Standing::Staff { .. } if change.organization_id != Change::Keep => return Err(DirectoryError::StaffOrganization),
+            Standing::Staff { role } => Standing::Staff { role: change.role.unwrap_or(role) },
+            Standing::Contact { .. } if change.role.is_some() => return Err(DirectoryError::ContactRole),
+            Standing::Contact { organization_id } => {
+                Standing::Contact { organization_id: change.organization_id.clone().apply(organization_id) }
+            }
+        };
+        if (after.role() == Some(Role::Operator)) != (before.role() == Some(Role::Operator)) {
+            return Err(DirectoryError::RoleMismatch);
+        }
+        Ok(self.change_user(tx, act, &before, after)?.unwrap_or(before))
+    }
+
+    /// Takes up what differs in `after`. `None` when nothing does.
+    pub(in super::super) fn change_user(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        before: &User,
+        mut after: User,
+    ) -> Result<Option<User>, DirectoryError> {
+        if after == *before {
+            return Ok(None);
+        }
+        if before.is_active_admin() && !after.is_active_admin() {
+            check_other_admin(tx, before)?;
+        }
+        check_place(tx, Some(before), &after)?;
+        after.updated_at = act.now;
+        after.version += 1;
+        repo::put(tx, &after)?;
+        let (from, to) = (before.organization_id(), after.organization_id());
+        organizations::move_member(tx, act.tenant_id, from, to, |members| &mut members.contacts)?;
+        self.announce_user(tx, act, &USER_UPDATED, &after, Some(changes(before, &after)))?;
+        Ok(Some(after))
+    }
+
+    /// Counts a change of the user that is not in their record, such as a new password.
+    pub fn touch_user(&self, tx: &mut WriteTx, act: &mut Act, mut user: User) -> Result<User, DirectoryError> {
+        user.updated_at = act.now;
+        user.version += 1;
+        repo::put(tx, &user)?;
+        self.announce_user(tx, act, &USER_UPDATED, &user, None)?;
+        Ok(user)
+    }
+
+    /// Writes down that someone has signed in. No change of their record: its version stays.
+    pub fn note_login(&self, tx: &mut WriteTx, mut user: User, at: Timestamp) -> Result<User, DirectoryError> {
+        user.last_login_at = Some(at);
+        repo::put(tx, &user)?;
+        Ok(user)
+    }
+
+    /// Removes a user; who it was.
+    pub fn remove_user(&self, tx: &mut WriteTx, act: &mut Act, id: UserId, if_match: &IfMatch) -> Result<User, DirectoryError> {
+        let user = repo::get(tx, act.tenant_id, id)?.ok_or(DirectoryError::NotFound)?;
+        if_match.check(user.version)?;
+        if user.is_active_admin() {
+            check_other_admin(tx, &user)?;
+        }
+        repo::remove(tx, (user.tenant_id, id))?;
+        organizations::move_member(tx, act.tenant_id, user.organization_id(), None, |members| &mut members.contacts)?;
+        self.announce_user(tx, act, &USER_REMOVED, &user, None)?;
+        Ok(user)
+    }
+
+    /// The user as events and answers show them.
+    pub fn show_user(&self, tx: &impl Read, user: &User) -> Result<Box<RawValue>, DirectoryError> {
+        let organization = organization_of(tx, user)?;
+        Ok((self.describe.user)(user, organization.as_ref())?)
+    }
+
+    fn announce_user(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        kind: &'static EventKind,
+        user: &User,
+        changes: Option<Value>,
+    ) -> Result<(), DirectoryError> {
+        let shown = self.show_user(tx, user)?;
+        announce(tx, act, kind, (user.id.to_string(), user.version), &shown, changes)
+    }
+}
+
+fn organization_of(tx: &impl Read, user: &User) -> Result<Option<OrganizationLabel>, StoreError> {
+    match user.organization_id() {
+        Some(id) => super::super::organization(tx, user.tenant_id, id),
+        None => Ok(None),
+    }
+}
+
+/// An address and an external id belong to one user, and what a user refers to must be there.
+fn check_place(tx: &impl Read, before: Option<&User>, user: &User) -> Result<(), DirectoryError> {
+    let other = |found: Option<UserId>| found.is_some_and(|id| id != user.id);
+    let staff = user.role().is_some();
+    if staff && user.email.is_none() {
+        return Err(DirectoryError::EmailMissing);
+    }
+    if let Some(email) = user.email.as_ref().filter(|_| before.is_none_or(|before| before.email != user.email)) {
+        let in_tenant = repo::find_email(tx, user.tenant_id, email)?;
+        let on_installation = if staff { repo::find_login(tx, email)? } else { None };
+        if other(in_tenant.map(|user| user.id)) || other(on_installation.map(|user| user.id)) {
+            return Err(DirectoryError::EmailTaken);
+        }
+    }
+    if let Some(external_id) =
+        user.external_id.as_ref().filter(|_| before.is_none_or(|before| before.external_id != user.external_id))
+        && other(repo::find_external(tx, user.tenant_id, external_id)?)
+    {
+        return Err(DirectoryError::ExternalIdTaken);
+    }
+    if let Some(id) = user.organization_id().filter(|id| before.is_none_or(|before| before.organization_id() != Some(*id)))
+        && organizations::get(tx, user.tenant_id, id)?.is_none()
+    {
+        return Err(DirectoryError::UnknownOrganization);
+    }
+    Ok(())
+}
+
+/// Visits the tenant's staff.
+fn any_staff(tx: &impl Read, tenant: TenantId, wanted: impl Fn(&User) -> bool) -> Result<bool, StoreError> {
+    let mut found = false;
+    repo::STAFF.scan(tx, &KeyRange::prefix(&tenant.to_bytes()), Direction::Forward, |(tenant, id), _| {
+        found = repo::get(tx, tenant, id)?.is_some_and(|user| wanted(&user));
+        Ok(if found { Flow::Stop } else { Flow::Continue })
+    })?;
+    Ok(found)
+}
+
+fn check_other_admin(tx: &impl Read, user: &User) -> Result<(), DirectoryError> {
+    let other = any_staff(tx, user.tenant_id, |other| other.id != user.id && other.is_active_admin())?;
+    if other { Ok(()) } else { Err(DirectoryError::LastAdmin) }
+}
+
+fn changes(before: &User, after: &User) -> Value {
+    let fields = |user: &User| {
+        [
+            ("name", json!(user.name)),
+            ("email", json!(user.email)),
+            ("role", json!(user.role())),
+            ("organization_id", json!(user.organization_id())),
+            ("status", json!(if user.status == UserStatus::Active { "active" } else { "disabled" })),
+            ("external_id", json!(user.external_id)),
+        ]
+    };
+    differences(fields(before), fields(after))
+}
