@@ -39,6 +39,7 @@ use crate::{
         auth::{self, Auth},
         directory::{self, Directory, DirectoryIngest},
         platform::{self, Platform},
+        tickets::{self, Tickets},
     },
 };
 
@@ -54,7 +55,7 @@ pub fn admin_socket(data_directory: &Path) -> PathBuf {
 
 /// The tables of all slices that `tenantd check` compares with their indexes.
 pub fn checked_tables() -> Vec<&'static dyn Checked> {
-    [events::tables(), Platform::tables(), Directory::tables(), Auth::tables(), ApiKeySlice::tables()]
+    [events::tables(), Platform::tables(), Directory::tables(), Auth::tables(), ApiKeySlice::tables(), Tickets::tables()]
         .into_iter()
         .flatten()
         .collect()
@@ -62,7 +63,9 @@ pub fn checked_tables() -> Vec<&'static dyn Checked> {
 
 /// Every kind of event that a slice can emit.
 pub fn event_kinds() -> Kinds {
-    Kinds::new([platform::EVENTS, directory::EVENTS, auth::EVENTS, api_keys::EVENTS].into_iter().flatten().copied())
+    Kinds::new(
+        [platform::EVENTS, directory::EVENTS, auth::EVENTS, api_keys::EVENTS, tickets::EVENTS].into_iter().flatten().copied(),
+    )
 }
 
 /// Under which rate limit an operation falls.
@@ -84,6 +87,7 @@ pub struct App {
     pub directory: Directory,
     pub auth: Auth,
     pub keys: ApiKeySlice,
+    pub tickets: Tickets,
     config: Config,
     rates: Arc<RateLimits>,
     public: Arc<Edge>,
@@ -151,10 +155,11 @@ impl App {
         let tasks = Tasks::new(clock.clone());
         let parts = Parts { config: &config, store: &store, clock: &clock, rates: &rates, idempotency, tasks: &tasks };
         let ingest = DirectoryIngest::new(directory, store.clone(), clock.clone(), &config.limits);
-        let slices = Slices { platform: &platform, ingest: &ingest, auth: &auth, keys: &keys };
+        let tickets = Tickets::new(store.clone(), clock.clone(), &config.tickets);
+        let slices = Slices { platform: &platform, ingest: &ingest, auth: &auth, keys: &keys, tickets: &tickets };
         let public = parts.edge(documents::public_service(&slices)?, &platform, &auth, None)?;
         let admin = parts.edge(documents::admin_service(&slices)?, &platform, &auth, Some(local_operator))?;
-        Ok(Self { store, clock, platform, directory, auth, keys, config, rates, public, admin, tasks, data })
+        Ok(Self { store, clock, platform, directory, auth, keys, tickets, config, rates, public, admin, tasks, data })
     }
 
     fn spawn_tasks(&mut self) {
@@ -162,6 +167,7 @@ impl App {
         self.platform.spawn(tasks);
         self.auth.spawn(tasks);
         self.keys.spawn(tasks);
+        self.tickets.spawn(tasks);
         tasks.spawn(IdempotencyPurge { store: store.clone(), clock: clock.clone() });
         tasks.spawn(Retention::new(store.clone(), clock.clone(), self.config.events.retention_days, Platform::CONSUMERS.to_vec()));
         tasks.spawn(RateLimitSweep(self.rates.clone()));

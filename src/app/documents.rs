@@ -19,13 +19,14 @@ use crate::{
         auth::Auth,
         directory::{Directory, DirectoryIngest},
         platform::Platform,
+        tickets::Tickets,
     },
 };
 
 const PUBLIC: About = About {
     title: "tenantd",
     version: env!("CARGO_PKG_VERSION"),
-    description: "The control plane of a multi-tenant IT operations platform: API keys, events and tenants. \
+    description: "The control plane of a multi-tenant IT operations platform: tickets, API keys, events and tenants. \
         Authenticate with an API key (`Authorization: Bearer …` or `X-API-Key: …`) or a session cookie. \
         Errors are application/problem+json with a stable `code`. Lists are pages with a cursor. \
         Records carry a version as their ETag. Every POST that changes a record takes an Idempotency-Key. \
@@ -74,6 +75,7 @@ pub(super) struct Slices<'a> {
     pub(super) ingest: &'a DirectoryIngest,
     pub(super) auth: &'a Auth,
     pub(super) keys: &'a ApiKeySlice,
+    pub(super) tickets: &'a Tickets,
 }
 
 pub(super) fn public_service(slices: &Slices<'_>) -> Result<Service, String> {
@@ -94,12 +96,12 @@ pub(super) fn admin_service(slices: &Slices<'_>) -> Result<Service, String> {
 }
 
 fn public_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
-    let Slices { platform, auth, keys, .. } = slices;
-    (auth.api(), keys.api(), platform.api(&event_kinds()))
+    let Slices { platform, auth, keys, tickets, .. } = slices;
+    (auth.api(), keys.api(), platform.api(&event_kinds()), tickets.api())
 }
 
 fn admin_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
-    let Slices { platform, ingest, auth, keys } = slices;
+    let Slices { platform, ingest, auth, keys, .. } = slices;
     let tenants = || platform.tenants.clone();
     (auth.admin_api(tenants()), keys.admin_api(tenants()), ingest.admin_api(tenants()), platform.admin_api(checked_tables()))
 }
@@ -116,8 +118,9 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Slices<'_>) -> T) -> Result<T
     let directory = Directory::new(&config.directory);
     let (tenants, admitted) = (platform.tenants.clone(), keys.keys.clone());
     let ingest = DirectoryIngest::new(directory, store.clone(), Clock::System, &config.limits);
-    let auth = Auth::new(store, Clock::System, &config.sessions, passwords, directory, tenants, admitted);
-    Ok(with(&Slices { platform: &platform, ingest: &ingest, auth: &auth, keys: &keys }))
+    let auth = Auth::new(store.clone(), Clock::System, &config.sessions, passwords, directory, tenants, admitted);
+    let tickets = Tickets::new(store, Clock::System, &config.tickets);
+    Ok(with(&Slices { platform: &platform, ingest: &ingest, auth: &auth, keys: &keys, tickets: &tickets }))
 }
 
 /// The published document.

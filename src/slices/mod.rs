@@ -5,3 +5,4 @@ pub mod api_keys;
 pub mod auth;
 pub mod directory;
 pub mod platform;
+pub mod tickets;

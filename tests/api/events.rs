@@ -107,7 +107,7 @@ async fn the_catalogue_lists_every_kind_with_a_schema_and_an_example() {
         assert!(entries.len() >= 13);
         for entry in entries {
             let subject = entry["schema"]["required"][0].as_str().unwrap();
-            assert!(entry["example"][subject]["id"].is_string(), "{entry}");
+            assert!(entry["example"][subject].as_object().is_some_and(|record| !record.is_empty()), "{entry}");
             assert!(entry["summary"].as_str().unwrap().len() > 5);
         }
     })

@@ -146,6 +146,7 @@ async fn users_are_listed_filtered_and_changed_with_their_events() {
         let acme = app.tenant("acme").await;
         let admin = acme.key(&["*"]).await;
         let staff = create(&admin, json!({"email": "ada@acme.example", "name": "Ada", "role": "viewer"})).await;
+        app.advance(Duration::from_secs(1));
         let contact =
             create(&admin, json!({"name": "Bo", "kind": "contact", "email": "bo@customer.example", "external_id": "7"})).await;
         let names = async |query: &str| {

@@ -230,6 +230,7 @@ fn check_ranges(config: &Config) -> Result<(), ConfigError> {
         ("api_keys.default_expires_days", u64::from(config.api_keys.default_expires_days), 1),
         ("directory.agent_offline_seconds", config.directory.agent_offline_seconds, 1),
         ("directory.agent_overdue_seconds", config.directory.agent_overdue_seconds, config.directory.agent_offline_seconds),
+        ("tickets.auto_close_days", u64::from(config.tickets.auto_close_days), 1),
         ("events.retention_days", u64::from(config.events.retention_days), 1),
         ("rate_limits.sign_in_per_address", u64::from(config.rate_limits.sign_in_per_address), 1),
         ("rate_limits.public_per_address", u64::from(config.rate_limits.public_per_address), 1),
@@ -258,6 +259,10 @@ fn check_ranges(config: &Config) -> Result<(), ConfigError> {
     }
     if config.api_keys.max_expires_days > 36_500 {
         return Err(ConfigError::new("settings", "api_keys.max_expires_days must be at most 36500"));
+    }
+    if jiff::tz::TimeZone::get(&config.tickets.time_zone).is_err() {
+        let problem = format!("tickets.time_zone: {} is no IANA time zone such as Europe/Berlin", config.tickets.time_zone);
+        return Err(ConfigError::new("settings", problem));
     }
     if limits.json_depth > 120 {
         return Err(ConfigError::new("settings", "limits.json_depth must be at most 120"));

@@ -26,6 +26,7 @@ pub struct Config {
     pub sessions: Sessions,
     pub api_keys: ApiKeys,
     pub directory: Directory,
+    pub tickets: Tickets,
     pub events: Events,
     pub telemetry: Telemetry,
 }
@@ -144,6 +145,13 @@ pub struct ApiKeys {
 pub struct Directory {
     pub agent_offline_seconds: u64,
     pub agent_overdue_seconds: u64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tickets {
+    pub auto_close_days: u32,
+    pub time_zone: String,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -94,6 +94,11 @@ pub fn append(tx: &mut WriteTx, act: &mut Act, draft: &Draft) -> Result<u64, Sto
     Ok(seq)
 }
 
+/// The event at a place in the log, unless retention has removed it.
+pub fn read_event(tx: &impl Read, seq: u64) -> Result<Option<EventRecord>, StoreError> {
+    EVENTS.get(tx, seq, &seq)
+}
+
 /// The events after `after`, in order: at most `limit`, all of one segment.
 pub(super) fn read_batch(tx: &impl Read, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
     let next = (after + 1).max(first_kept(tx)?);

@@ -15,7 +15,7 @@ pub use act::{Act, Actor, ActorKind, Cause, Intent};
 pub use consumer::{Consumer, ConsumerTask};
 pub use envelope::{Draft, Resource};
 pub use kind::{EventKind, EventPattern, Kinds};
-pub use log::{Event, EventRecord, FeedPage, FeedQuery, append, head, read_feed};
+pub use log::{Event, EventRecord, FeedPage, FeedQuery, append, head, read_event, read_feed};
 pub use retention::Retention;
 
 use crate::kernel::store::Checked;

@@ -262,7 +262,8 @@ impl Edge {
         if buffered.bytes.is_empty() && !operation.body_required {
             return Ok((None, None, None));
         }
-        if !content_type.as_deref().is_some_and(is_json) {
+        let patch = operation.method == Method::PATCH;
+        if !content_type.as_deref().is_some_and(|content_type| is_json(content_type, patch)) {
             return Err(Problem::plain(Code::UnsupportedMediaType));
         }
         let value = json::parse(&buffered.bytes, limits.json_depth)
@@ -331,9 +332,11 @@ fn incoming(request: &mut Request, arrival: Arrival<'_>) -> Result<Incoming, Pro
     Ok(Incoming::new(request.take_body(), form, &arrival.settings.limits))
 }
 
-fn is_json(content_type: &str) -> bool {
+/// A patch may also name its form (RFC 7396).
+fn is_json(content_type: &str, patch: bool) -> bool {
     let media_type = content_type.split(';').next().unwrap_or_default().trim();
     media_type.eq_ignore_ascii_case("application/json")
+        || (patch && media_type.eq_ignore_ascii_case("application/merge-patch+json"))
 }
 
 fn check_accept(request: &Request, operation: &Operation) -> Result<(), Problem> {

@@ -24,5 +24,6 @@ pub mod rate;
 pub mod reply;
 mod schema;
 pub mod stream;
+pub mod streamed;
 pub mod tls;
 pub mod wire;

@@ -90,6 +90,8 @@ requirements! {
     UsersRead Need::Scope(Scope::UsersRead), "scope:users:read";
     UsersWrite Need::Scope(Scope::UsersWrite), "scope:users:write";
     IngestWrite Need::Scope(Scope::IngestWrite), "scope:ingest:write";
+    TicketsRead Need::Scope(Scope::TicketsRead), "scope:tickets:read";
+    TicketsWrite Need::Scope(Scope::TicketsWrite), "scope:tickets:write";
 }
 
 /// Proof in a handler's signature that the caller may do this; holds who it is.
@@ -130,5 +132,6 @@ mod tests {
         assert!(marked::<SignedIn>() && marked::<Operator>() && marked::<LocalOperator>());
         assert!(marked::<ApiKeysRead>() && marked::<ApiKeysWrite>() && marked::<EventsRead>());
         assert!(marked::<UsersRead>() && marked::<UsersWrite>() && marked::<IngestWrite>());
+        assert!(marked::<TicketsRead>() && marked::<TicketsWrite>());
     }
 }

@@ -46,6 +46,10 @@ impl IfMatch {
         Self(None)
     }
 
+    pub fn is_given(&self) -> bool {
+        self.0.is_some()
+    }
+
     pub fn check(&self, current: u64) -> Result<(), Stale> {
         match &self.0 {
             Some(Tags::Versions(versions)) if !versions.contains(&current) => Err(Stale { current }),

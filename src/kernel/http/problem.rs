@@ -50,7 +50,7 @@ codes! {
     KeyRevoked "key_revoked" UNAUTHORIZED "The API key was revoked" "Create a new key.";
     KeyDisabled "key_disabled" UNAUTHORIZED "The API key is disabled" "Enable the key again, or create a new one.";
     SessionExpired "session_expired" UNAUTHORIZED "The session has ended" "Sign in again.";
-    InsufficientScope "insufficient_scope" FORBIDDEN "The API key lacks a scope" "Use a key that has one of `required_scopes`.";
+    InsufficientScope "insufficient_scope" FORBIDDEN "A scope is missing" "Use a key, or sign in with a role, that has one of `required_scopes`.";
     AdminRequired "admin_required" FORBIDDEN "An administrator is required" "Ask an administrator of the tenant.";
     OperatorRequired "operator_required" FORBIDDEN "The operator is required" "Only the operator of the installation may do this.";
     IpNotAllowed "ip_not_allowed" FORBIDDEN "The address is not allowed" "Call from an address in the key's `allowed_ips`.";

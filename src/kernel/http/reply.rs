@@ -40,7 +40,7 @@ impl Rendered {
         }
     }
 
-    fn header(mut self, name: HeaderName, value: &str) -> Self {
+    pub(super) fn header(mut self, name: HeaderName, value: &str) -> Self {
         if let Ok(value) = HeaderValue::from_str(value) {
             self.headers.push((name, value));
         }
@@ -157,6 +157,15 @@ answer!(
     [response(200, "", Some(T::schema_ref()), &[ETAG_HEADER])]
 );
 
+impl<T> Changed<T> {
+    /// The bytes come from `value`, which has one of the shapes that `T` declares; several records have no version.
+    pub fn shaped(value: &impl Serialize, version: Option<u64>) -> Self {
+        let rendered = Rendered::json(StatusCode::OK, value);
+        let version = version.map(etag);
+        Self(version.iter().fold(rendered, |rendered, tag| rendered.header(header::ETAG, tag)), PhantomData)
+    }
+}
+
 impl<T: Serialize> Changed<T> {
     pub fn new(value: &T, version: u64) -> Self {
         Self(Rendered::json(StatusCode::OK, value).header(header::ETAG, &etag(version)), PhantomData)
@@ -175,16 +184,55 @@ answer!(
     [response(201, "", Some(T::schema_ref()), &[("Location", "The path of the new record."), ETAG_HEADER])]
 );
 
-impl<T: Serialize> Created<T> {
-    pub fn new(value: &T, version: u64, location: &str) -> Self {
+impl<T> Created<T> {
+    /// The bytes come from `value`, which has the shape that `T` declares.
+    pub fn shaped(value: &impl Serialize, version: u64, location: &str) -> Self {
         let rendered = Rendered::json(StatusCode::CREATED, value);
         Self(rendered.header(header::LOCATION, location).header(header::ETAG, &etag(version)), PhantomData)
+    }
+}
+
+impl<T: Serialize> Created<T> {
+    pub fn new(value: &T, version: u64, location: &str) -> Self {
+        Self::shaped(value, version, location)
     }
 
     /// Marks the answer as one that shows a secret once.
     pub fn secret(mut self) -> Self {
         self.0.secret = true;
         self
+    }
+}
+
+answer!(
+    /// 201 with what was created; 200 with what was there already, or would be.
+    Settled,
+    [
+        response(201, "", Some(T::schema_ref()), &[("Location", "The path of the new record."), ETAG_HEADER]),
+        response(200, "Nothing was created: it was there already, or it was a dry run.", Some(T::schema_ref()), &[ETAG_HEADER])
+    ]
+);
+
+impl<T> Settled<T> {
+    /// The bytes come from `value`, which has one of the shapes that `T` declares.
+    pub fn created(value: &impl Serialize, place: Option<(u64, &str)>) -> Self {
+        let mut rendered = Rendered::json(StatusCode::CREATED, value);
+        if let Some((version, location)) = place {
+            rendered = rendered.header(header::LOCATION, location).header(header::ETAG, &etag(version));
+        }
+        Self(rendered, PhantomData)
+    }
+
+    pub fn kept(value: &impl Serialize, version: Option<u64>) -> Self {
+        let rendered = Rendered::json(StatusCode::OK, value);
+        let version = version.map(etag);
+        Self(version.iter().fold(rendered, |rendered, tag| rendered.header(header::ETAG, tag)), PhantomData)
+    }
+}
+
+impl<T: 'static> Replayable for Settled<T> {
+    fn rendered(&self) -> &Rendered {
+        &self.0
     }
 }
 

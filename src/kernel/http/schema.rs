@@ -62,8 +62,9 @@ pub fn resolve<'a>(schema: &'a Value, components: &'a Value) -> &'a Value {
 
 impl BodySchema {
     pub fn new(schema: &Value, components: &Value) -> Result<Self, String> {
-        let properties = resolve(schema, components).get("properties").and_then(Value::as_object);
-        let properties = properties.map(|properties| properties.keys().cloned().collect()).unwrap_or_default();
+        let alternatives = schema.get("anyOf").and_then(Value::as_array).map_or(std::slice::from_ref(schema), Vec::as_slice);
+        let properties = alternatives.iter().filter_map(|form| resolve(form, components).get("properties")?.as_object());
+        let properties = properties.flat_map(|properties| properties.keys().cloned()).collect();
         Ok(Self { validator: compile(schema.clone(), components)?, properties })
     }
 
@@ -163,6 +164,16 @@ fn describe(error: &ValidationError<'_>, outer: &[String], place: &impl Fn(Strin
     let here = || place(pointer.clone());
     let member = |name: &str| place(format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1")));
     let simple = |code: &str, message: String| FieldError::new(here(), code, message);
+    if let ValidationErrorKind::AnyOf { context } = error.kind() {
+        // What was probably meant is the form with the fewest members that it does not have, and then with the least wrong.
+        let strange = |error: &ValidationError<'_>| match error.kind() {
+            ValidationErrorKind::AdditionalProperties { unexpected } => unexpected.len(),
+            _ => 0,
+        };
+        let meant = context.iter().min_by_key(|errors| (errors.iter().map(strange).sum::<usize>(), errors.len()));
+        meant.into_iter().flatten().for_each(|error| describe(error, outer, place, out));
+        return;
+    }
     let described = match error.kind() {
         ValidationErrorKind::Required { property } => {
             let name = property.as_str().unwrap_or_default();

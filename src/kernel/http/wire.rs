@@ -77,6 +77,58 @@ text_type!(
     |text| Self::parse(text).ok_or_else(|| "expected a time such as 2026-01-31T09:30:00Z".to_owned())
 );
 
+/// A body in one of two forms: one record, or several at once. The two are told apart by a member that only the second has.
+#[derive(Clone, Debug)]
+pub enum OneOrMany<O, M> {
+    One(O),
+    Many(M),
+}
+
+/// The second form of a body.
+pub trait Many {
+    /// The member that the form for one record does not have.
+    const MEMBER: &'static str;
+}
+
+impl<O: Type, M: Type> Type for OneOrMany<O, M> {
+    const IS_REQUIRED: bool = true;
+    type RawValueType = Self;
+    type RawElementValueType = Self;
+
+    fn name() -> Cow<'static, str> {
+        format!("{}_or_{}", O::name(), M::name()).into()
+    }
+
+    fn schema_ref() -> MetaSchemaRef {
+        let any_of = vec![O::schema_ref(), M::schema_ref()];
+        MetaSchemaRef::Inline(Box::new(MetaSchema { any_of, ..MetaSchema::ANY }))
+    }
+
+    fn register(registry: &mut Registry) {
+        O::register(registry);
+        M::register(registry);
+    }
+
+    fn as_raw_value(&self) -> Option<&Self> {
+        Some(self)
+    }
+
+    fn raw_element_iter<'a>(&'a self) -> Box<dyn Iterator<Item = &'a Self> + 'a> {
+        Box::new(std::iter::once(self))
+    }
+}
+
+impl<O: ParseFromJSON, M: ParseFromJSON + Many> ParseFromJSON for OneOrMany<O, M> {
+    fn parse_from_json(value: Option<Value>) -> ParseResult<Self> {
+        let value = value.unwrap_or_default();
+        if value.get(M::MEMBER).is_some() {
+            M::parse_from_json(Some(value)).map(Self::Many).map_err(ParseError::propagate)
+        } else {
+            O::parse_from_json(Some(value)).map(Self::One).map_err(ParseError::propagate)
+        }
+    }
+}
+
 /// A field of a change: left as it is when absent, cleared by `null`, else set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Change<T> {

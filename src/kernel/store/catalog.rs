@@ -104,6 +104,29 @@ tables! {
     PASSWORD_TOKENS 39 "password_tokens";
     PASSWORD_TOKENS_BY_USER 40 "password_tokens_by_user";
     PASSWORD_TOKENS_BY_EXPIRY 41 "password_tokens_by_expiry";
+    /// Tenant and number.
+    TICKETS 50 "tickets";
+    TICKETS_BY_ID 51 "tickets_by_id";
+    /// A field, one of its values, and the time of the last change: everything that tickets are filtered by.
+    TICKETS_BY_FACET 52 "tickets_by_facet";
+    TICKETS_BY_UPDATE 53 "tickets_by_update";
+    /// Those with a due time first, then those without.
+    TICKETS_BY_DUE 54 "tickets_by_due";
+    /// The place in the log of the last event.
+    TICKETS_BY_SEQ 55 "tickets_by_seq";
+    /// Words of the subject.
+    TICKETS_BY_WORD 56 "tickets_by_word";
+    /// Installation-wide: when time alone next changes a ticket.
+    TICKETS_BY_TIMER 57 "tickets_by_timer";
+    /// Tenant to the last number that it has given, and when.
+    TICKET_NUMBERS 58 "ticket_numbers";
+    /// Tenant, field and value to the number of tickets.
+    TICKET_COUNTS 59 "ticket_counts";
+    TICKET_COMMENTS 60 "ticket_comments";
+    TICKET_TIME_ENTRIES 61 "ticket_time_entries";
+    /// Tenant, number and the place in the log of each event about the ticket.
+    TICKET_EVENTS 62 "ticket_events";
+    SLA_POLICIES 63 "sla_policies";
 }
 
 /// The code that no table of ours has: the engine keeps its own entries under it.

@@ -64,6 +64,10 @@ impl Actor {
         self.call("PUT", path)
     }
 
+    pub fn patch(&self, path: &str) -> Call {
+        self.call("PATCH", path)
+    }
+
     pub fn delete(&self, path: &str) -> Call {
         self.call("DELETE", path)
     }

@@ -2,6 +2,7 @@
 //! sound and no background task may have failed.
 
 mod actor;
+mod directory;
 
 use std::{path::Path, time::Duration};
 

@@ -30,6 +30,7 @@ use crate::kernel::{
     http::{
         edge::{Edge, Peer},
         stream::{self, UnderWay},
+        streamed::Streaming,
     },
 };
 
@@ -103,12 +104,19 @@ pub(super) async fn serve<S>(
             let request = poem::Request::from((request, LocalAddr::default(), RemoteAddr::default(), scheme));
             // hyper keeps room for this future as long as the connection lives; most of that time there is no request.
             let mut response = Box::pin(edge.answer(request, peer)).await;
+            let body_left = has_body && !response.status().is_success();
             if response.extensions().get::<UnderWay>().is_some() {
                 // Its answer may end before its body does.
                 in_flight.leaves_body(has_body);
                 stream::hold(&mut response, in_flight);
+            } else if let Some(streaming) = response.extensions().get::<Streaming>().cloned() {
+                // The connection is busy while the answer is made, and no longer: a client that takes nothing ends that.
+                drop(tokio::spawn(async move {
+                    streaming.ended().await;
+                    in_flight.ended(body_left);
+                }));
             } else {
-                in_flight.ended(has_body && !response.status().is_success());
+                in_flight.ended(body_left);
             }
             Ok::<_, Infallible>(http::Response::from(response))
         }

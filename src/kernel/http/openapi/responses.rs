@@ -138,6 +138,7 @@ fn problem_schema() -> Value {
             "request_id": {"type": "string", "description": "Names this request in the logs."},
             "errors": {"type": "array", "items": {"$ref": "#/components/schemas/FieldError"}, "description": "All that is wrong with the input."},
             "required_scopes": {"type": "array", "items": {"type": "string"}, "description": "Scopes of which the key needs one."},
+            "allowed_transitions": {"type": "array", "items": {"type": "string"}, "description": "The states that the record can go to."},
             "current_version": {"type": "integer", "description": "The record's version now."},
             "retry_after_seconds": {"type": "integer", "description": "How long to wait."},
         },

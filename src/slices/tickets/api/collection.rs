@@ -1,0 +1,305 @@
+//! `/api/psa/tickets`: lists, creations, and changes whose target is in the query or in the body. A creation and a change take one ticket
+//! or several.
+
+use std::sync::Arc;
+
+use poem::Request;
+use poem_openapi::{Object, OpenApi};
+
+use super::{
+    super::{
+        error::TicketError,
+        labels::Labels,
+        listing,
+        model::{self, TicketRef},
+        service::{NewTicket, Plan, Service},
+    },
+    Area,
+    bodies::{CreateTicket, CreateTickets, TicketResult, TicketResults, UpdateTicket, UpdateTickets},
+    export::{self, RowFormat},
+    filters::{CountsBy, ListTickets, TicketFormat, TicketSort},
+    record::{self, Shown, TicketDryRun},
+    wire::{Ticket, TicketCount, TicketCounts, TicketList},
+};
+use crate::kernel::{
+    clock::Timestamp,
+    events::Act,
+    http::{
+        context::header,
+        idempotency::IdempotencyKey,
+        input::{Body, Filter},
+        need::{Allowed, TicketsRead, TicketsWrite},
+        page::PageRequest,
+        precondition::IfMatch,
+        problem::Problem,
+        reply::{Changed, Settled},
+        streamed::ListOrStream,
+        wire::OneOrMany,
+    },
+    id::{OrganizationId, TenantId, UserId},
+    store::{Key, Read, Store, StoreError, WriteTx},
+};
+
+/// How many values of a field are counted one by one.
+const MAX_COUNTS: usize = 1_000;
+
+#[derive(Debug, Object)]
+struct TicketTarget {
+    /// The ticket, unless the body names it: `T-1042`, `1042` or its id.
+    id: Option<TicketRef>,
+    /// Check everything and answer with what would be, but change nothing.
+    dry_run: Option<bool>,
+}
+
+pub(in super::super) struct TicketsApi {
+    pub(in super::super) service: Arc<Service>,
+    pub(in super::super) store: Store,
+}
+
+type CreateBody = OneOrMany<CreateTicket, CreateTickets>;
+type UpdateBody = OneOrMany<UpdateTicket, UpdateTickets>;
+pub(super) type TicketAnswer = OneOrMany<Ticket, TicketResults>;
+
+#[OpenApi(prefix_path = "/api/psa/tickets", tag = "Area::Tickets")]
+impl TicketsApi {
+    /// List tickets
+    ///
+    /// All tickets of the tenant that match every filter. A page can have fewer tickets than `limit`, even none, while there are more:
+    /// the list is over when `next_cursor` is absent. `format=csv` and `format=ndjson`, or an `Accept` with only `text/csv` or
+    /// `application/x-ndjson`, stream all of them instead; the last line of the latter is `{"_end":true,"count":…}`, so that a stream that was cut off can be told.
+    #[oai(path = "/", method = "get", operation_id = "list_tickets")]
+    async fn list_tickets(
+        &self,
+        auth: Allowed<TicketsRead>,
+        request: &Request,
+        query: Filter<ListTickets>,
+    ) -> Result<ListOrStream<TicketList>, Problem> {
+        let format = match query.0.format {
+            Some(TicketFormat::Json) => None,
+            Some(TicketFormat::Csv) => Some(RowFormat::Csv),
+            Some(TicketFormat::Ndjson) => Some(RowFormat::Ndjson),
+            None => export::accepted(header(request.headers(), "accept").unwrap_or_default()),
+        };
+        let now = auth.context.now;
+        if let Some(format) = format {
+            record::refuse_paging(&query.0)?;
+            let wanted = query.0.query(&auth.principal, TicketSort::Number)?;
+            return Ok(ListOrStream::Stream(export::start(self.store.clone(), wanted, now, format)));
+        }
+        let request = PageRequest::new(&auth.context, &query.0.page)?;
+        let wanted = query.0.query(&auth.principal, TicketSort::UpdatedAtDescending)?;
+        let counts_by = query.0.counts_by.unwrap_or_default();
+        let (after, limit, include_total) = (request.after.clone(), request.limit, request.include_total);
+        let read = self.store.scan(move |tx| {
+            let page = listing::list(tx, &wanted, after.as_deref(), limit)?;
+            let total = if include_total { Some(listing::total(tx, &wanted)?) } else { None };
+            let counts = if counts_by.is_empty() { None } else { Some(counts(tx, &wanted, &counts_by)?) };
+            let labels = Labels::of_tickets(tx, wanted.tenant_id, &page.tickets)?;
+            let data: Vec<Ticket> = page.tickets.into_iter().map(|ticket| Ticket::new(ticket, &labels, now)).collect();
+            Ok::<_, StoreError>((data, page.last, total, counts))
+        });
+        let (data, last, total, counts) = read.await?;
+        let page = request.page(last, total);
+        Ok(ListOrStream::list(&TicketList { data, page: page.clone(), counts }, &page))
+    }
+
+    /// Create tickets
+    ///
+    /// One ticket, or up to 100 in `tickets`: all or none, unless `atomic` is false. A ticket whose `dedup_key` an unfinished one of the
+    /// same organization has is answered with that one, status 200 and `deduplicated`. The first clocks start at once.
+    #[oai(path = "/", method = "post", operation_id = "create_tickets")]
+    async fn create_tickets(
+        &self,
+        auth: Allowed<TicketsWrite>,
+        query: Filter<TicketDryRun>,
+        idempotency_key: IdempotencyKey,
+        body: Body<CreateBody>,
+    ) -> Result<Settled<TicketAnswer>, Problem> {
+        let intent = auth.context.intent(&auth.principal);
+        let service = self.service.clone();
+        let creation = Creation::from(body.0);
+        if query.0.dry_run.unwrap_or(false) {
+            return self
+                .store
+                .scan(move |tx| Ok(creation.rehearse(&service, tx, &mut intent.begin())?.answer(true)))
+                .await
+                .map_err(|error: TicketError| error.into());
+        }
+        idempotency_key.run(intent, move |tx, act| Ok::<_, TicketError>(creation.perform(&service, tx, act)?.answer(false))).await
+    }
+
+    /// Change tickets
+    ///
+    /// A merge patch (RFC 7396) of the ticket that `?id=` or `id` names, or with `ids` and `patch` of up to 100 at once, all or none. A
+    /// status that cannot follow the current one is a conflict that lists those that can.
+    #[oai(path = "/", method = "patch", operation_id = "update_tickets")]
+    async fn update_tickets(
+        &self,
+        auth: Allowed<TicketsWrite>,
+        query: Filter<TicketTarget>,
+        if_match: IfMatch,
+        body: Body<UpdateBody>,
+    ) -> Result<Changed<TicketAnswer>, Problem> {
+        let dry_run = query.0.dry_run.unwrap_or(false);
+        match body.0 {
+            OneOrMany::One(one) => {
+                let (named, also) = record::name(query.0.id, one.id)?;
+                let shown = record::update(&self.service, &self.store, &auth, (named, also), if_match, one.patch, dry_run).await?;
+                Ok(Changed::shaped(&shown, Some(shown.version)))
+            }
+            OneOrMany::Many(many) => {
+                record::refuse_for_many(query.0.id, &if_match)?;
+                let results = record::update_many(&self.service, &self.store, &auth, many, dry_run).await?;
+                Ok(Changed::shaped(&results, None))
+            }
+        }
+    }
+}
+
+/// What is to be created.
+enum Creation {
+    One(Box<NewTicket>),
+    Many { tickets: Vec<NewTicket>, atomic: bool },
+}
+
+impl From<CreateBody> for Creation {
+    fn from(body: CreateBody) -> Self {
+        match body {
+            OneOrMany::One(one) => Self::One(Box::new(one.into())),
+            OneOrMany::Many(many) => {
+                Self::Many { atomic: many.atomic.unwrap_or(true), tickets: many.tickets.into_iter().map(Into::into).collect() }
+            }
+        }
+    }
+}
+
+/// What was created, or would be.
+enum Creations {
+    One(Box<Shown>),
+    Many(Vec<Result<Shown, TicketError>>),
+}
+
+impl Creation {
+    fn perform(&self, service: &Service, tx: &mut WriteTx, act: &mut Act) -> Result<Creations, TicketError> {
+        let mut create = |new: &NewTicket| {
+            let plan = service.plan_create(tx, act, new)?;
+            let deduplicated = plan.deduplicated;
+            let ticket = service.commit(tx, act, plan)?;
+            Shown::new(tx, ticket, act.now, deduplicated)
+        };
+        self.each(&mut create)
+    }
+
+    /// Each ticket by itself on what is stored now.
+    fn rehearse(&self, service: &Service, tx: &impl Read, act: &mut Act) -> Result<Creations, TicketError> {
+        let mut create = |new: &NewTicket| {
+            let Plan { after, deduplicated, .. } = service.plan_create(tx, act, new)?;
+            Shown::new(tx, after, act.now, deduplicated)
+        };
+        self.each(&mut create)
+    }
+
+    fn each(&self, create: &mut dyn FnMut(&NewTicket) -> Result<Shown, TicketError>) -> Result<Creations, TicketError> {
+        match self {
+            Self::One(new) => Ok(Creations::One(Box::new(create(new)?))),
+            Self::Many { tickets, atomic } => {
+                let mut done = Vec::with_capacity(tickets.len());
+                let mut failed = Vec::new();
+                for (index, new) in tickets.iter().enumerate() {
+                    match create(new) {
+                        Err(TicketError::Store(error)) => return Err(error.into()),
+                        Err(error) if *atomic => failed.push((index, error)),
+                        outcome => done.push(outcome),
+                    }
+                }
+                if failed.is_empty() {
+                    Ok(Creations::Many(done))
+                } else {
+                    Err(TicketError::Bulk { member: "tickets", items: failed })
+                }
+            }
+        }
+    }
+}
+
+impl Creations {
+    fn answer(self, dry_run: bool) -> Settled<TicketAnswer> {
+        match self {
+            Self::One(shown) if dry_run || shown.deduplicated => Settled::kept(&shown.ticket, Some(shown.ticket.version)),
+            Self::One(shown) => {
+                let location = record::path(&shown.ticket.id.to_string());
+                Settled::created(&shown.ticket, Some((shown.ticket.version, &location)))
+            }
+            Self::Many(outcomes) => {
+                let created = outcomes.iter().any(|outcome| outcome.as_ref().is_ok_and(|shown| !shown.deduplicated));
+                let results = results(outcomes);
+                if created && !dry_run { Settled::created(&results, None) } else { Settled::kept(&results, None) }
+            }
+        }
+    }
+}
+
+fn results(outcomes: Vec<Result<Shown, TicketError>>) -> TicketResults {
+    let result = |(index, outcome): (usize, Result<Shown, TicketError>)| match outcome {
+        Ok(shown) => {
+            let status = if shown.deduplicated { 200 } else { 201 };
+            TicketResult { index, status, ticket: Some(shown.ticket), error: None }
+        }
+        Err(error) => record::failed_result(index, error),
+    };
+    let results: Vec<TicketResult> = outcomes.into_iter().enumerate().map(result).collect();
+    record::summed(results)
+}
+
+fn counts(tx: &impl Read, query: &listing::TicketQuery, by: &[CountsBy]) -> Result<TicketCounts, StoreError> {
+    let fields: Vec<_> = by.iter().map(|by| by.field()).collect();
+    let mut counts = TicketCounts::default();
+    for (by, values) in by.iter().zip(listing::counts(tx, query, &fields)?) {
+        let mut shown = Vec::with_capacity(values.len().min(MAX_COUNTS));
+        for (value, count) in values.into_iter().take(MAX_COUNTS) {
+            let (value, name) = counted_value(tx, query.tenant_id, *by, &value)?;
+            shown.push(TicketCount { value, name, count });
+        }
+        match by {
+            CountsBy::Status => counts.status = Some(shown),
+            CountsBy::Priority => counts.priority = Some(shown),
+            CountsBy::Assignee => counts.assignee = Some(shown),
+            CountsBy::Organization => counts.organization = Some(shown),
+        }
+    }
+    Ok(counts)
+}
+
+/// A value as a filter takes it, and its name where it is an id.
+fn counted_value(tx: &impl Read, tenant: TenantId, by: CountsBy, value: &[u8]) -> Result<(String, Option<String>), StoreError> {
+    let mut labels = Labels::default();
+    let word = |name: Option<&'static str>| (name.unwrap_or_default().to_owned(), None);
+    let code = usize::from(value.first().copied().unwrap_or_default());
+    Ok(match by {
+        CountsBy::Status => word(model::Status::ALL.get(code).map(|status| status.name())),
+        CountsBy::Priority => word(model::Priority::ALL.get(code).map(|priority| priority.name())),
+        CountsBy::Assignee => match Option::<UserId>::from_bytes(value).flatten() {
+            Some(id) => {
+                labels.add_person(tx, tenant, id)?;
+                (id.to_string(), Some(labels.person(id).name))
+            }
+            None => ("none".to_owned(), None),
+        },
+        CountsBy::Organization => match <OrganizationId as Key>::from_bytes(value) {
+            Some(id) => {
+                labels.add_organization(tx, tenant, id)?;
+                (id.to_string(), Some(labels.organization(id)))
+            }
+            None => word(None),
+        },
+    })
+}
+
+impl Shown {
+    pub(super) fn new(tx: &impl Read, ticket: model::Ticket, now: Timestamp, deduplicated: bool) -> Result<Self, TicketError> {
+        let labels = Labels::of_tickets(tx, ticket.tenant_id, [&ticket])?;
+        let mut ticket = Ticket::new(ticket, &labels, now);
+        ticket.deduplicated = deduplicated.then_some(true);
+        Ok(Self { ticket, deduplicated })
+    }
+}

@@ -1,0 +1,96 @@
+//! Tickets on the wire.
+
+mod bodies;
+mod collection;
+mod examples;
+mod export;
+mod filters;
+mod history;
+mod notes;
+mod record;
+mod sla;
+mod vocabulary;
+mod wire;
+
+pub(super) use collection::TicketsApi;
+pub(super) use history::HistoryApi;
+pub(super) use notes::NotesApi;
+pub(super) use record::TicketApi;
+pub(super) use sla::SlaApi;
+
+use poem_openapi::Tags;
+
+use super::{
+    error::{Fault, TicketError},
+    model::reference,
+    service::Describe,
+};
+use crate::kernel::http::problem::{Code, FieldError, Place, Problem};
+
+#[derive(Tags)]
+enum Area {
+    /// Tickets, their comments and times, and what is promised for them.
+    Tickets,
+}
+
+pub(super) const DESCRIBE: Describe =
+    Describe { ticket: wire::describe_ticket, comment: wire::describe_comment, policy: sla::describe };
+
+impl From<TicketError> for Problem {
+    fn from(error: TicketError) -> Self {
+        match error {
+            TicketError::NotFound => Self::plain(Code::NotFound),
+            TicketError::OtherTarget => Self::plain(Code::IdMismatch),
+            TicketError::Invalid(faults) => {
+                let error = |fault: Fault| FieldError::pointer(fault.pointer, fault.code, fault.message);
+                Self::invalid(faults.into_iter().map(error).collect())
+            }
+            TicketError::InvalidTransition { from, to } => {
+                let allowed: Vec<&str> = from.transitions().into_iter().map(super::model::Status::name).collect();
+                let detail = match allowed.as_slice() {
+                    [] => format!("A ticket that is {} stays so.", from.name()),
+                    some => format!("A ticket that is {} can become {}, but not {}.", from.name(), some.join(", "), to.name()),
+                };
+                Self::new(Code::InvalidTransition, detail).with("allowed_transitions", allowed)
+            }
+            TicketError::Duplicate(link) => {
+                let detail = format!("{} is not finished and has this dedup_key.", reference(link.number));
+                Self::new(Code::AlreadyExists, detail).with("ticket_id", link.id.to_string())
+            }
+            TicketError::Bulk { member, items } => bulk_problem(member, items),
+            TicketError::Stale(stale) => stale.into(),
+            TicketError::Event(error) => Self::internal(error),
+            TicketError::Store(error) => error.into(),
+        }
+    }
+}
+
+/// All that is wrong with all items; what the store failed with comes before.
+fn bulk_problem(member: &str, items: Vec<(usize, TicketError)>) -> Problem {
+    let mut errors = Vec::new();
+    for (index, error) in items {
+        let problem = Problem::from(error);
+        if problem.code.status().is_server_error() {
+            return problem;
+        }
+        let at = format!("/{member}/{index}");
+        if problem.errors.is_empty() {
+            errors.push(FieldError::pointer(at.clone(), problem.code.name(), problem.detail.clone()));
+        }
+        for error in &problem.errors {
+            let mut error = error.clone();
+            // A patch is one for all: a pointer into it is told with the ticket that it failed for.
+            match &mut error.place {
+                Place::Pointer(pointer) if member == "tickets" => *pointer = format!("{at}{pointer}"),
+                place => {
+                    error.message = format!("{} ({at})", error.message);
+                    if let Place::Pointer(pointer) = place {
+                        *pointer = format!("/patch{pointer}");
+                    }
+                }
+            }
+            errors.push(error);
+        }
+    }
+    Problem::invalid(errors)
+}

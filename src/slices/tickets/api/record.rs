@@ -1,0 +1,240 @@
+//! `/api/psa/tickets/{id}`: one ticket. The collection's changes end here too.
+
+use std::sync::Arc;
+
+use poem_openapi::{Object, OpenApi, param::Path, types::Any};
+use serde_json::{Map, Value};
+
+use super::{
+    super::{
+        error::TicketError,
+        model::{self, TicketRef},
+        repo,
+        service::{self, Service, TicketChange},
+    },
+    Area,
+    bodies::{TicketPatch, TicketResult, TicketResults, UpdateTicket, UpdateTickets},
+    filters::ListTickets,
+    wire::Ticket,
+};
+use crate::kernel::{
+    http::{
+        input::{Body, Filter},
+        need::{Allowed, TicketsRead, TicketsWrite},
+        precondition::{IfMatch, IfNoneMatch},
+        problem::{FieldError, Place, Problem},
+        reply::{Changed, Found},
+    },
+    store::Store,
+};
+
+pub(super) fn path(id: &str) -> String {
+    format!("/api/psa/tickets/{id}")
+}
+
+/// A ticket as it is shown, and whether it was there already.
+pub(super) struct Shown {
+    pub(super) ticket: Ticket,
+    pub(super) deduplicated: bool,
+}
+
+#[derive(Debug, Object)]
+pub(super) struct TicketDryRun {
+    /// Check everything and answer with what would be, but change nothing.
+    pub(super) dry_run: Option<bool>,
+}
+
+pub(in super::super) struct TicketApi {
+    pub(in super::super) service: Arc<Service>,
+    pub(in super::super) store: Store,
+}
+
+#[OpenApi(prefix_path = "/api/psa/tickets", tag = "Area::Tickets")]
+impl TicketApi {
+    /// Read a ticket
+    ///
+    /// By its id or its number: `T-1042` and `1042` name the same ticket.
+    #[oai(path = "/:id", method = "get", operation_id = "read_ticket")]
+    async fn read_ticket(
+        &self,
+        auth: Allowed<TicketsRead>,
+        id: Path<TicketRef>,
+        if_none_match: IfNoneMatch,
+    ) -> Result<Found<Ticket>, Problem> {
+        let (tenant, now) = (auth.principal.tenant_id, auth.context.now);
+        let shown = self.store.read(|tx| {
+            let ticket = repo::find(tx, tenant, id.0)?.ok_or(TicketError::NotFound)?;
+            Shown::new(tx, ticket, now, false)
+        })?;
+        let version = shown.ticket.version;
+        Ok(if if_none_match.knows(version) { Found::not_modified(version) } else { Found::new(&shown.ticket, version) })
+    }
+
+    /// Change a ticket by its path
+    ///
+    /// The same as the change with `?id=`: a merge patch (RFC 7396). What the body does not name stays as it is.
+    #[oai(path = "/:id", method = "patch", operation_id = "update_ticket_by_id")]
+    async fn update_ticket_by_id(
+        &self,
+        auth: Allowed<TicketsWrite>,
+        id: Path<TicketRef>,
+        query: Filter<TicketDryRun>,
+        if_match: IfMatch,
+        body: Body<UpdateTicket>,
+    ) -> Result<Changed<Ticket>, Problem> {
+        let dry_run = query.0.dry_run.unwrap_or(false);
+        let target = (id.0, body.0.id);
+        let shown = update(&self.service, &self.store, &auth, target, if_match, body.0.patch, dry_run).await?;
+        Ok(Changed::new(&shown, shown.version))
+    }
+}
+
+/// The ticket that a request names, and how it names it a second time.
+pub(super) fn name(in_query: Option<TicketRef>, in_body: Option<TicketRef>) -> Result<(TicketRef, Option<TicketRef>), Problem> {
+    match (in_query, in_body) {
+        (Some(named), also) => Ok((named, also)),
+        (None, Some(named)) => Ok((named, None)),
+        (None, None) => {
+            let error = FieldError::parameter("id", "required", "name the ticket: as ?id=, or as id in the body");
+            Err(Problem::invalid(vec![error]))
+        }
+    }
+}
+
+pub(super) async fn update(
+    service: &Arc<Service>,
+    store: &Store,
+    auth: &Allowed<TicketsWrite>,
+    (named, also): (TicketRef, Option<TicketRef>),
+    if_match: IfMatch,
+    patch: TicketPatch,
+    dry_run: bool,
+) -> Result<Ticket, Problem> {
+    let (service, change) = (service.clone(), TicketChange::from(patch));
+    let intent = auth.context.intent(&auth.principal);
+    let shown = if dry_run {
+        let rehearse = move |tx: &crate::kernel::store::ReadTx| {
+            let act = intent.begin();
+            let before = service::target(tx, act.tenant_id, named, also)?;
+            if_match.check(before.version)?;
+            Shown::new(tx, service.plan_change(tx, &act, before, &change)?.after, act.now, false)
+        };
+        store.scan(rehearse).await
+    } else {
+        let perform = move |tx: &mut crate::kernel::store::WriteTx| {
+            let mut act = intent.begin();
+            let before = service::target(tx, act.tenant_id, named, also)?;
+            if_match.check(before.version)?;
+            let plan = service.plan_change(tx, &act, before, &change)?;
+            let ticket = service.commit(tx, &mut act, plan)?;
+            Shown::new(tx, ticket, act.now, false)
+        };
+        store.write(perform).await
+    };
+    Ok(shown.map_err(|error: TicketError| Problem::from(error))?.ticket)
+}
+
+/// Several tickets have no one name and no one version.
+pub(super) fn refuse_for_many(id: Option<TicketRef>, if_match: &IfMatch) -> Result<(), Problem> {
+    let mut errors = Vec::new();
+    if id.is_some() {
+        errors.push(FieldError::parameter("id", "not_allowed", "ids names the tickets already; leave id out"));
+    }
+    if if_match.is_given() {
+        let place = Place::Header("If-Match".to_owned());
+        errors.push(FieldError::new(place, "not_allowed", "If-Match names the version of one ticket, not of several"));
+    }
+    if errors.is_empty() { Ok(()) } else { Err(Problem::invalid(errors)) }
+}
+
+/// A stream has no pages and no counts beside it.
+pub(super) fn refuse_paging(query: &ListTickets) -> Result<(), Problem> {
+    let page = &query.page;
+    let given = [
+        ("limit", page.limit.is_some()),
+        ("cursor", page.cursor.is_some()),
+        ("include_total", page.include_total.is_some()),
+        ("counts_by", query.counts_by.is_some()),
+    ];
+    let error =
+        |name: &str| FieldError::parameter(name, "not_allowed", format!("{name} has no meaning for a stream of all tickets"));
+    let errors: Vec<FieldError> = given.iter().filter(|(_, given)| *given).map(|(name, _)| error(name)).collect();
+    if errors.is_empty() { Ok(()) } else { Err(Problem::invalid(errors)) }
+}
+
+/// Changes all of the tickets, or none.
+pub(super) async fn update_many(
+    service: &Arc<Service>,
+    store: &Store,
+    auth: &Allowed<TicketsWrite>,
+    body: UpdateTickets,
+    dry_run: bool,
+) -> Result<TicketResults, Problem> {
+    let UpdateTickets { ids, patch } = body;
+    let (service, change) = (service.clone(), TicketChange::from(patch));
+    let intent = auth.context.intent(&auth.principal);
+    let tickets = if dry_run {
+        let rehearse = move |tx: &crate::kernel::store::ReadTx| {
+            let act = intent.begin();
+            each(&ids, |id| {
+                let before = repo::find(tx, act.tenant_id, id)?.ok_or(TicketError::NotFound)?;
+                Shown::new(tx, service.plan_change(tx, &act, before, &change)?.after, act.now, false)
+            })
+        };
+        store.scan(rehearse).await
+    } else {
+        let perform = move |tx: &mut crate::kernel::store::WriteTx| {
+            let mut act = intent.begin();
+            each(&ids, |id| {
+                let before = repo::find(tx, act.tenant_id, id)?.ok_or(TicketError::NotFound)?;
+                let plan = service.plan_change(tx, &act, before, &change)?;
+                let ticket = service.commit(tx, &mut act, plan)?;
+                Shown::new(tx, ticket, act.now, false)
+            })
+        };
+        store.write(perform).await
+    };
+    let tickets = tickets.map_err(|error: TicketError| Problem::from(error))?;
+    let result = |(index, shown): (usize, Shown)| TicketResult { index, status: 200, ticket: Some(shown.ticket), error: None };
+    Ok(summed(tickets.into_iter().enumerate().map(result).collect()))
+}
+
+fn each(ids: &[TicketRef], mut change: impl FnMut(TicketRef) -> Result<Shown, TicketError>) -> Result<Vec<Shown>, TicketError> {
+    let (mut changed, mut failed) = (Vec::with_capacity(ids.len()), Vec::new());
+    for (index, id) in ids.iter().enumerate() {
+        match change(*id) {
+            Ok(shown) => changed.push(shown),
+            Err(TicketError::Store(error)) => return Err(error.into()),
+            Err(error) => failed.push((index, error)),
+        }
+    }
+    if failed.is_empty() { Ok(changed) } else { Err(TicketError::Bulk { member: "ids", items: failed }) }
+}
+
+pub(super) fn failed_result(index: usize, error: TicketError) -> TicketResult {
+    let problem = Problem::from(error);
+    if let Some(cause) = &problem.cause {
+        tracing::error!(index, code = problem.code.name(), cause, "a ticket of several failed here");
+    }
+    let mut shown = Map::new();
+    shown.insert("code".to_owned(), problem.code.name().into());
+    shown.insert("detail".to_owned(), problem.detail.clone().into());
+    if !problem.errors.is_empty() {
+        shown.insert("errors".to_owned(), serde_json::to_value(&problem.errors).unwrap_or_default());
+    }
+    TicketResult { index, status: problem.code.status().as_u16(), ticket: None, error: Some(Any(Value::Object(shown))) }
+}
+
+pub(super) fn summed(results: Vec<TicketResult>) -> TicketResults {
+    let succeeded = results.iter().filter(|result| result.ticket.is_some()).count();
+    TicketResults { failed: results.len() - succeeded, succeeded, results }
+}
+
+/// The ticket that a path names, for what hangs on it.
+pub(super) fn find(
+    tx: &impl crate::kernel::store::Read,
+    tenant: crate::kernel::id::TenantId,
+    id: TicketRef,
+) -> Result<model::Ticket, TicketError> {
+    repo::find(tx, tenant, id)?.ok_or(TicketError::NotFound)
+}

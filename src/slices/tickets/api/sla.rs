@@ -1,0 +1,216 @@
+//! `/api/psa/sla`: what the tenant promises, and when its people work.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use jiff::civil::Date;
+use poem_openapi::{Object, OpenApi};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::{
+    super::{
+        service::Service,
+        sla::{self, Hours},
+    },
+    Area,
+};
+use crate::kernel::{
+    access::{Identity, Role},
+    clock::Timestamp,
+    http::{
+        input::Body,
+        need::{Allowed, TicketsRead, TicketsWrite},
+        precondition::{IfMatch, IfNoneMatch},
+        problem::{Code, FieldError, Problem},
+        reply::{Changed, Found},
+    },
+    store::Store,
+};
+
+/// A span of time on a day, of the clock on the wall.
+#[derive(Clone, Debug, Object, Serialize)]
+pub(super) struct SlaSpan {
+    /// Such as `09:00`.
+    #[oai(validator(pattern = "^([01][0-9]|2[0-3]):[0-5][0-9]$"))]
+    pub(super) start: String,
+    /// Such as `17:00`; `24:00` is the end of the day.
+    #[oai(validator(pattern = "^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$"))]
+    pub(super) end: String,
+}
+
+/// When work is done on the days of a week. A day without spans is free.
+#[derive(Clone, Debug, Object, Serialize)]
+pub(super) struct SlaHours {
+    #[oai(validator(max_items = 8))]
+    pub(super) monday: Vec<SlaSpan>,
+    #[oai(validator(max_items = 8))]
+    pub(super) tuesday: Vec<SlaSpan>,
+    #[oai(validator(max_items = 8))]
+    pub(super) wednesday: Vec<SlaSpan>,
+    #[oai(validator(max_items = 8))]
+    pub(super) thursday: Vec<SlaSpan>,
+    #[oai(validator(max_items = 8))]
+    pub(super) friday: Vec<SlaSpan>,
+    #[oai(validator(max_items = 8))]
+    pub(super) saturday: Vec<SlaSpan>,
+    #[oai(validator(max_items = 8))]
+    pub(super) sunday: Vec<SlaSpan>,
+}
+
+/// What is promised for a priority.
+#[derive(Clone, Debug, Object, Serialize)]
+pub(super) struct SlaTarget {
+    #[oai(validator(minimum(value = "1"), maximum(value = "43200")))]
+    pub(super) first_response_minutes: u32,
+    #[oai(validator(minimum(value = "1"), maximum(value = "43200")))]
+    pub(super) resolution_minutes: u32,
+    /// Every minute counts, and not those of the working hours only.
+    pub(super) round_the_clock: bool,
+}
+
+#[derive(Clone, Debug, Object, Serialize)]
+pub(super) struct SlaTargets {
+    pub(super) critical: SlaTarget,
+    pub(super) high: SlaTarget,
+    pub(super) medium: SlaTarget,
+    pub(super) low: SlaTarget,
+}
+
+/// What the tenant promises.
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none, example)]
+pub(super) struct SlaPolicy {
+    #[oai(flatten)]
+    #[serde(flatten)]
+    pub(super) terms: ReplaceSlaPolicy,
+    /// Absent as long as the defaults hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) updated_at: Option<Timestamp>,
+    /// 0 as long as the defaults hold.
+    pub(super) version: u64,
+}
+
+/// The promises that take the place of the current ones.
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(example)]
+pub(super) struct ReplaceSlaPolicy {
+    /// An IANA name such as `Europe/Berlin`.
+    #[oai(validator(min_length = 1, max_length = 64))]
+    pub(super) time_zone: String,
+    pub(super) hours: SlaHours,
+    /// Days on which no work is done, such as `2026-12-25`.
+    #[oai(validator(max_items = 500, unique_items))]
+    pub(super) holidays: Vec<String>,
+    pub(super) targets: SlaTargets,
+}
+
+fn clock_text(minutes: u16) -> String {
+    format!("{:02}:{:02}", minutes / 60, minutes % 60)
+}
+
+/// A text that the schema has let pass.
+fn clock_minutes(text: &str) -> u16 {
+    let (hours, minutes) = text.split_once(':').unwrap_or_default();
+    hours.parse::<u16>().unwrap_or(0) * 60 + minutes.parse::<u16>().unwrap_or(0)
+}
+
+impl From<sla::SlaPolicy> for SlaPolicy {
+    fn from(policy: sla::SlaPolicy) -> Self {
+        let span = |(start, end): Hours| SlaSpan { start: clock_text(start), end: clock_text(end) };
+        let [monday, tuesday, wednesday, thursday, friday, saturday, sunday] =
+            policy.week.map(|hours| hours.into_iter().map(span).collect());
+        let [critical, high, medium, low] = policy.targets.map(|target| SlaTarget {
+            first_response_minutes: target.first_response_minutes,
+            resolution_minutes: target.resolution_minutes,
+            round_the_clock: target.round_the_clock,
+        });
+        let terms = ReplaceSlaPolicy {
+            time_zone: policy.time_zone,
+            hours: SlaHours { monday, tuesday, wednesday, thursday, friday, saturday, sunday },
+            holidays: policy.holidays.iter().map(Date::to_string).collect(),
+            targets: SlaTargets { critical, high, medium, low },
+        };
+        Self { terms, updated_at: policy.updated_at, version: policy.version }
+    }
+}
+
+impl TryFrom<ReplaceSlaPolicy> for sla::SlaPolicy {
+    type Error = Problem;
+
+    fn try_from(body: ReplaceSlaPolicy) -> Result<Self, Problem> {
+        let mut holidays = BTreeSet::new();
+        let mut errors = Vec::new();
+        for (place, text) in body.holidays.iter().enumerate() {
+            match text.parse::<Date>() {
+                Ok(date) if date.to_string() == *text => drop(holidays.insert(date)),
+                _ => {
+                    let message = format!("{text} is no date such as 2026-12-25");
+                    errors.push(FieldError::pointer(format!("/holidays/{place}"), "wrong_form", message));
+                }
+            }
+        }
+        if !errors.is_empty() {
+            return Err(Problem::invalid(errors));
+        }
+        let SlaHours { monday, tuesday, wednesday, thursday, friday, saturday, sunday } = body.hours;
+        let span = |span: SlaSpan| (clock_minutes(&span.start), clock_minutes(&span.end));
+        let week = [monday, tuesday, wednesday, thursday, friday, saturday, sunday];
+        let SlaTargets { critical, high, medium, low } = body.targets;
+        let target = |target: SlaTarget| sla::Target {
+            first_response_minutes: target.first_response_minutes,
+            resolution_minutes: target.resolution_minutes,
+            round_the_clock: target.round_the_clock,
+        };
+        Ok(Self {
+            time_zone: body.time_zone,
+            week: week.map(|spans| spans.into_iter().map(span).collect()),
+            holidays,
+            targets: [critical, high, medium, low].map(target),
+            updated_at: None,
+            version: 0,
+        })
+    }
+}
+
+pub(super) fn describe(policy: &sla::SlaPolicy) -> Result<Box<RawValue>, serde_json::Error> {
+    to_raw_value(&SlaPolicy::from(policy.clone()))
+}
+
+pub(in super::super) struct SlaApi {
+    pub(in super::super) service: Arc<Service>,
+    pub(in super::super) store: Store,
+}
+
+#[OpenApi(prefix_path = "/api/psa", tag = "Area::Tickets")]
+impl SlaApi {
+    /// Read the service levels
+    ///
+    /// The time zone, the working hours, the holidays, and the times that are promised for each priority.
+    #[oai(path = "/sla", method = "get", operation_id = "read_sla")]
+    async fn read_sla(&self, auth: Allowed<TicketsRead>, if_none_match: IfNoneMatch) -> Result<Found<SlaPolicy>, Problem> {
+        let policy = self.store.read(|tx| self.service.policy(tx, auth.principal.tenant_id))?;
+        let version = policy.version;
+        Ok(if if_none_match.knows(version) { Found::not_modified(version) } else { Found::new(&SlaPolicy::from(policy), version) })
+    }
+
+    /// Replace the service levels
+    ///
+    /// For administrators, and for keys with the scope. Tickets that are created from now on, and clocks that begin to run from now on
+    /// (after a wait, after reopening, with another priority), go by the new ones; due times that stand already stay.
+    #[oai(path = "/sla", method = "put", operation_id = "replace_sla")]
+    async fn replace_sla(
+        &self,
+        auth: Allowed<TicketsWrite>,
+        if_match: IfMatch,
+        body: Body<ReplaceSlaPolicy>,
+    ) -> Result<Changed<SlaPolicy>, Problem> {
+        if matches!(&auth.principal.identity, Identity::User { role, .. } if !matches!(role, Role::Admin | Role::Operator)) {
+            return Err(Problem::plain(Code::AdminRequired));
+        }
+        let new = sla::SlaPolicy::try_from(body.0)?;
+        let (service, intent) = (self.service.clone(), auth.context.intent(&auth.principal));
+        let policy = self.store.write(move |tx| service.replace_policy(tx, &mut intent.begin(), &if_match, &new)).await?;
+        let version = policy.version;
+        Ok(Changed::new(&SlaPolicy::from(policy), version))
+    }
+}

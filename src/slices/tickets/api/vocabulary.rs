@@ -1,0 +1,185 @@
+//! The words of tickets, references to tickets and custom fields as JSON and as parameters: the model's own types, with their schemas.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use poem_openapi::{
+    registry::{MetaSchema, MetaSchemaRef, Registry},
+    types::{ParseError, ParseFromJSON, ParseFromParameter, ParseResult, ToJSON, Type},
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::super::model::{
+    FieldValue, Level, MAX_CUSTOM_FIELDS, OnDuplicate, Priority, ResolutionCode, SlaState, Source, Status, StatusCategory,
+    TicketRef, TicketType, Visibility,
+};
+
+macro_rules! plain_type {
+    ([$($generics:tt)*] $type:ty, $name:expr, $schema_ref:expr, |$registry:ident| $register:expr) => {
+        impl<$($generics)*> Type for $type {
+            const IS_REQUIRED: bool = true;
+            type RawValueType = Self;
+            type RawElementValueType = Self;
+
+            fn name() -> Cow<'static, str> {
+                $name.into()
+            }
+
+            fn schema_ref() -> MetaSchemaRef {
+                $schema_ref
+            }
+
+            fn register($registry: &mut Registry) {
+                $register
+            }
+
+            fn as_raw_value(&self) -> Option<&Self> {
+                Some(self)
+            }
+
+            fn raw_element_iter<'a>(&'a self) -> Box<dyn Iterator<Item = &'a Self> + 'a> {
+                Box::new(std::iter::once(self))
+            }
+        }
+    };
+}
+
+macro_rules! word_type {
+    ($($type:ty, $name:literal, $description:literal;)*) => {$(
+        plain_type!([] $type, $name, MetaSchemaRef::Reference($name.to_owned()), |registry| {
+            registry.create_schema::<Self, _>($name.to_owned(), |_| MetaSchema {
+                description: Some($description),
+                enum_items: Self::ALL.iter().map(|word| Value::from(word.name())).collect(),
+                ..MetaSchema::new("string")
+            });
+        });
+
+        impl ParseFromJSON for $type {
+            fn parse_from_json(value: Option<Value>) -> ParseResult<Self> {
+                let value = value.unwrap_or_default();
+                let word = value.as_str().and_then(Self::parse);
+                word.ok_or_else(|| ParseError::expected_type(value))
+            }
+        }
+
+        impl ParseFromParameter for $type {
+            fn parse_from_parameter(text: &str) -> ParseResult<Self> {
+                Self::parse(text).ok_or_else(|| ParseError::custom("no such value"))
+            }
+        }
+
+        impl ToJSON for $type {
+            fn to_json(&self) -> Option<Value> {
+                Some(self.name().into())
+            }
+        }
+    )*};
+}
+
+word_type! {
+    Status, "TicketStatus", "Open: `new`, `open`, `in_progress`. Waiting: `waiting_customer`, `waiting_vendor`, `scheduled`, `on_hold`. Done: `resolved`, `closed`, `cancelled`, `merged`.";
+    StatusCategory, "TicketStatusCategory", "The clocks of the service levels run while a ticket is `open` and stand still while it is `waiting`.";
+    Priority, "TicketPriority", "The most urgent is `critical`.";
+    Level, "TicketLevel", "Of impact and of urgency.";
+    TicketType, "TicketType", "What a ticket is.";
+    Source, "TicketSource", "How a ticket came in.";
+    ResolutionCode, "TicketResolutionCode", "How a ticket was resolved.";
+    SlaState, "TicketSlaState", "`breached` stays, whatever becomes of the ticket; `met` is a ticket resolved in time; `none` one that was cancelled or merged.";
+    Visibility, "TicketCommentVisibility", "`public` is for the customer too.";
+    OnDuplicate, "TicketOnDuplicate", "`comment`: the ticket that is there gets a comment and counts another occurrence. `ignore`: it stays as it is. `reject`: a conflict. `create`: another ticket.";
+}
+
+plain_type!(
+    [] TicketRef,
+    "ticket_ref",
+    MetaSchemaRef::Inline(Box::new(MetaSchema {
+        pattern: Some(Self::pattern()),
+        example: Some("T-1042".into()),
+        ..MetaSchema::new("string")
+    })),
+    |_registry| ()
+);
+
+impl ParseFromParameter for TicketRef {
+    fn parse_from_parameter(text: &str) -> ParseResult<Self> {
+        text.parse().map_err(|message: String| ParseError::custom(message))
+    }
+}
+
+impl ParseFromJSON for TicketRef {
+    fn parse_from_json(value: Option<Value>) -> ParseResult<Self> {
+        let value = value.unwrap_or_default();
+        match value.as_str() {
+            Some(text) => Self::parse_from_parameter(text),
+            None => Err(ParseError::expected_type(value)),
+        }
+    }
+}
+
+impl ToJSON for TicketRef {
+    fn to_json(&self) -> Option<Value> {
+        Some(self.to_string().into())
+    }
+}
+
+/// Custom fields. With `NULLS` a field can be null, which in a patch removes it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(transparent)]
+pub(super) struct Fields<const NULLS: bool>(pub(super) BTreeMap<String, Value>);
+
+const MAX_FIELD_LENGTH: usize = 4096;
+
+fn fields_schema(nulls: bool) -> MetaSchema {
+    let inline = |schema: MetaSchema| MetaSchemaRef::Inline(Box::new(schema));
+    let text = MetaSchema { max_length: Some(MAX_FIELD_LENGTH), ..MetaSchema::new("string") };
+    let mut any_of = vec![inline(text), inline(MetaSchema::new("number")), inline(MetaSchema::new("boolean"))];
+    if nulls {
+        any_of.push(inline(MetaSchema::new("null")));
+    }
+    MetaSchema {
+        description: Some("Fields of your own: names of `[a-z0-9_]{1,64}` with a text, a number or true or false."),
+        additional_properties: Some(Box::new(inline(MetaSchema { any_of, ..MetaSchema::ANY }))),
+        max_properties: Some(MAX_CUSTOM_FIELDS),
+        example: Some(serde_json::json!({"rack": "B4", "units": 2})),
+        ..MetaSchema::new("object")
+    }
+}
+
+plain_type!(
+    [const NULLS: bool] Fields<NULLS>,
+    "ticket_custom_fields",
+    MetaSchemaRef::Inline(Box::new(fields_schema(NULLS))),
+    |_registry| ()
+);
+
+impl<const NULLS: bool> ParseFromJSON for Fields<NULLS> {
+    fn parse_from_json(value: Option<Value>) -> ParseResult<Self> {
+        match value.unwrap_or_default() {
+            Value::Object(fields) => Ok(Self(fields.into_iter().collect())),
+            other => Err(ParseError::expected_type(other)),
+        }
+    }
+}
+
+impl<const NULLS: bool> ToJSON for Fields<NULLS> {
+    fn to_json(&self) -> Option<Value> {
+        Some(Value::Object(self.0.clone().into_iter().collect()))
+    }
+}
+
+impl<const NULLS: bool> Fields<NULLS> {
+    /// The fields; one that is null has no value.
+    pub(super) fn values(self) -> BTreeMap<String, Option<FieldValue>> {
+        let value = |value: Value| match value {
+            Value::String(text) => Some(FieldValue::Text(text)),
+            Value::Bool(flag) => Some(FieldValue::Flag(flag)),
+            Value::Number(number) => {
+                let float = number.as_f64().map(FieldValue::Number);
+                number.as_i64().map(FieldValue::Integer).or(float)
+            }
+            // The schema lets nothing else pass than null.
+            _ => None,
+        };
+        self.0.into_iter().map(|(name, field)| (name, value(field))).collect()
+    }
+}

@@ -1,0 +1,386 @@
+//! Tickets as clients see them.
+
+use poem_openapi::Object;
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::{
+    super::{
+        labels::Labels,
+        model::{
+            self, Level, Priority, ResolutionCode, SlaState, Source, Status, StatusCategory, TicketLink, TicketType, Visibility,
+            reference,
+        },
+        service::field_values,
+        sla,
+    },
+    vocabulary::Fields,
+};
+use crate::{
+    kernel::{
+        clock::Timestamp,
+        events::{Actor, ActorKind},
+        http::page::Page,
+        id::{CommentId, DeviceId, TicketId, TimeEntryId, UserId},
+    },
+    slices::directory::{OrganizationReference, PersonReference},
+};
+
+/// Who did something.
+#[derive(Clone, Debug, Object, Serialize)]
+pub(super) struct TicketActor {
+    /// `user`, `api_key`, `workflow`, `system` or `agent`.
+    pub(super) kind: String,
+    pub(super) id: String,
+    pub(super) name: String,
+}
+
+impl From<Actor> for TicketActor {
+    fn from(actor: Actor) -> Self {
+        let kind = match actor.kind {
+            ActorKind::User => "user",
+            ActorKind::ApiKey => "api_key",
+            ActorKind::Workflow => "workflow",
+            ActorKind::System => "system",
+            ActorKind::Agent => "agent",
+        };
+        Self { kind: kind.to_owned(), id: actor.id, name: actor.name }
+    }
+}
+
+/// The person at the customer.
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct TicketContact {
+    pub(super) id: UserId,
+    pub(super) name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) email: Option<String>,
+}
+
+impl TicketContact {
+    pub(super) fn new(id: UserId, labels: &Labels) -> Self {
+        let person = labels.person(id);
+        Self { id, name: person.name, email: person.email }
+    }
+}
+
+/// A device that a ticket is about.
+#[derive(Clone, Debug, Object, Serialize)]
+pub(super) struct TicketDevice {
+    pub(super) id: DeviceId,
+    pub(super) name: String,
+}
+
+/// Another ticket.
+#[derive(Clone, Debug, Object, Serialize)]
+pub(super) struct TicketReference {
+    pub(super) id: TicketId,
+    #[oai(rename = "ref")]
+    #[serde(rename = "ref")]
+    pub(super) reference: String,
+}
+
+impl From<TicketLink> for TicketReference {
+    fn from(link: TicketLink) -> Self {
+        Self { id: link.id, reference: reference(link.number) }
+    }
+}
+
+/// The ticket's name in another system.
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct ExternalRef {
+    #[oai(validator(min_length = 1, max_length = 100))]
+    pub(super) system: String,
+    #[oai(validator(min_length = 1, max_length = 255))]
+    pub(super) id: String,
+    #[oai(validator(min_length = 1, max_length = 2048))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) url: Option<String>,
+}
+
+impl From<model::ExternalRef> for ExternalRef {
+    fn from(reference: model::ExternalRef) -> Self {
+        Self { system: reference.system, id: reference.id, url: reference.url }
+    }
+}
+
+impl From<ExternalRef> for model::ExternalRef {
+    fn from(reference: ExternalRef) -> Self {
+        Self { system: reference.system, id: reference.id, url: reference.url }
+    }
+}
+
+/// One promise.
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct SlaClock {
+    pub(super) target_minutes: u32,
+    /// Absent while the clock does not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) due_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) met_at: Option<Timestamp>,
+    /// Whether the time was over before the promise was kept.
+    pub(super) breached: bool,
+}
+
+impl From<sla::SlaClock> for SlaClock {
+    fn from(clock: sla::SlaClock) -> Self {
+        Self { target_minutes: clock.target_minutes, due_at: clock.due_at, met_at: clock.met_at, breached: clock.breached }
+    }
+}
+
+/// How the ticket stands to what was promised.
+#[derive(Clone, Debug, Object, Serialize)]
+pub(super) struct TicketSla {
+    pub(super) state: SlaState,
+    pub(super) first_response: SlaClock,
+    pub(super) resolution: SlaClock,
+    /// How long the ticket has waited in all.
+    pub(super) paused_minutes: u64,
+}
+
+/// How a ticket was resolved.
+#[derive(Clone, Debug, Object, Serialize)]
+pub(super) struct TicketResolution {
+    pub(super) code: ResolutionCode,
+    pub(super) summary: String,
+    pub(super) resolved_by: TicketActor,
+    pub(super) resolved_at: Timestamp,
+}
+
+#[derive(Clone, Debug, Object, Serialize)]
+pub(super) struct TicketCounters {
+    pub(super) comments: u64,
+    pub(super) reopens: u64,
+}
+
+/// A ticket.
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none, example)]
+pub(super) struct Ticket {
+    pub(super) id: TicketId,
+    /// Sequential in the tenant, never reused.
+    pub(super) number: u64,
+    /// The number as people write it. It can be used wherever the id can.
+    #[oai(rename = "ref")]
+    #[serde(rename = "ref")]
+    pub(super) reference: String,
+    pub(super) subject: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) description: Option<String>,
+    #[oai(rename = "type")]
+    #[serde(rename = "type")]
+    pub(super) kind: TicketType,
+    pub(super) status: Status,
+    pub(super) status_category: StatusCategory,
+    pub(super) priority: Priority,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) impact: Option<Level>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) urgency: Option<Level>,
+    pub(super) source: Source,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) queue: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) category: Option<String>,
+    pub(super) organization: OrganizationReference,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) contact: Option<TicketContact>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) assignee: Option<PersonReference>,
+    pub(super) devices: Vec<TicketDevice>,
+    pub(super) tags: Vec<String>,
+    pub(super) custom_fields: Fields<false>,
+    pub(super) external_refs: Vec<ExternalRef>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) dedup_key: Option<String>,
+    /// How often the same was reported.
+    pub(super) occurrences: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) parent: Option<TicketReference>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) merged_into: Option<TicketReference>,
+    pub(super) sla: TicketSla,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) resolution: Option<TicketResolution>,
+    pub(super) counts: TicketCounters,
+    pub(super) time_spent_minutes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) due_at: Option<Timestamp>,
+    pub(super) created_at: Timestamp,
+    pub(super) updated_at: Timestamp,
+    pub(super) status_changed_at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) first_responded_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) resolved_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) closed_at: Option<Timestamp>,
+    pub(super) created_by: TicketActor,
+    /// Counts the changes of this record.
+    pub(super) version: u64,
+    /// The states that it can go to.
+    pub(super) allowed_transitions: Vec<Status>,
+    /// Only in the answer to a creation: the ticket was there already.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) deduplicated: Option<bool>,
+}
+
+impl Ticket {
+    pub(super) fn new(ticket: model::Ticket, labels: &Labels, now: Timestamp) -> Self {
+        let resolution = ticket.resolution.map(|resolution| TicketResolution {
+            code: resolution.code,
+            summary: resolution.summary,
+            resolved_by: resolution.resolved_by.into(),
+            resolved_at: resolution.resolved_at,
+        });
+        Self {
+            id: ticket.id,
+            number: ticket.number,
+            reference: reference(ticket.number),
+            subject: ticket.subject,
+            description: ticket.description,
+            kind: ticket.kind,
+            status: ticket.status,
+            status_category: ticket.status.category(),
+            priority: ticket.priority,
+            impact: ticket.impact,
+            urgency: ticket.urgency,
+            source: ticket.source,
+            queue: ticket.queue,
+            category: ticket.category,
+            organization: OrganizationReference { id: ticket.organization_id, name: labels.organization(ticket.organization_id) },
+            contact: ticket.contact_id.map(|id| TicketContact::new(id, labels)),
+            assignee: ticket.assignee_id.map(|id| PersonReference { id, name: labels.person(id).name }),
+            devices: ticket.device_ids.iter().map(|id| TicketDevice { id: *id, name: labels.device(*id) }).collect(),
+            tags: ticket.tags,
+            custom_fields: Fields(field_values(&ticket.custom_fields).into_iter().collect()),
+            external_refs: ticket.external_refs.into_iter().map(Into::into).collect(),
+            dedup_key: ticket.dedup_key,
+            occurrences: ticket.occurrences,
+            parent: ticket.parent.map(Into::into),
+            merged_into: ticket.merged_into.map(Into::into),
+            sla: TicketSla {
+                state: ticket.sla.state,
+                first_response: ticket.sla.first_response.into(),
+                resolution: ticket.sla.resolution.into(),
+                paused_minutes: ticket.sla.paused_minutes(now),
+            },
+            resolution,
+            counts: TicketCounters { comments: ticket.comment_count, reopens: ticket.reopen_count },
+            time_spent_minutes: ticket.time_spent_minutes,
+            due_at: ticket.due_at,
+            created_at: ticket.created_at,
+            updated_at: ticket.updated_at,
+            status_changed_at: ticket.status_changed_at,
+            first_responded_at: ticket.first_responded_at,
+            resolved_at: ticket.resolved_at,
+            closed_at: ticket.closed_at,
+            created_by: ticket.created_by.into(),
+            version: ticket.version,
+            allowed_transitions: ticket.status.transitions(),
+            deduplicated: None,
+        }
+    }
+}
+
+pub(in super::super) fn describe_ticket(
+    ticket: &model::Ticket,
+    labels: &Labels,
+    now: Timestamp,
+) -> Result<Box<RawValue>, serde_json::Error> {
+    to_raw_value(&Ticket::new(ticket.clone(), labels, now))
+}
+
+/// A comment on a ticket.
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct TicketComment {
+    pub(super) id: CommentId,
+    pub(super) body: String,
+    pub(super) visibility: Visibility,
+    /// The contact who wrote it, when somebody else passed it on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) contact: Option<TicketContact>,
+    pub(super) created_at: Timestamp,
+    pub(super) created_by: TicketActor,
+}
+
+impl TicketComment {
+    pub(super) fn new(comment: model::Comment, labels: &Labels) -> Self {
+        Self {
+            id: comment.id,
+            body: comment.body,
+            visibility: comment.visibility,
+            contact: comment.contact_id.map(|id| TicketContact::new(id, labels)),
+            created_at: comment.created_at,
+            created_by: comment.created_by.into(),
+        }
+    }
+}
+
+pub(in super::super) fn describe_comment(comment: &model::Comment, labels: &Labels) -> Result<Box<RawValue>, serde_json::Error> {
+    to_raw_value(&TicketComment::new(comment.clone(), labels))
+}
+
+/// Time that was worked on a ticket.
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct TicketTimeEntry {
+    pub(super) id: TimeEntryId,
+    pub(super) minutes: u32,
+    pub(super) billable: bool,
+    pub(super) work_type: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) note: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) started_at: Option<Timestamp>,
+    pub(super) created_at: Timestamp,
+    pub(super) created_by: TicketActor,
+}
+
+impl From<model::TimeEntry> for TicketTimeEntry {
+    fn from(entry: model::TimeEntry) -> Self {
+        let model::TimeEntry { id, minutes, billable, work_type, note, started_at, created_at, created_by } = entry;
+        Self { id, minutes, billable, work_type, note, started_at, created_at, created_by: created_by.into() }
+    }
+}
+
+/// How many tickets have a value.
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct TicketCount {
+    /// The value as a filter takes it; `none` for tickets without an assignee.
+    pub(super) value: String,
+    /// The name, where the value is an id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) name: Option<String>,
+    pub(super) count: u64,
+}
+
+/// Counts of all tickets that match, by the fields that `counts_by` names. The most frequent values first, at most 1,000 a field.
+#[derive(Clone, Debug, Default, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct TicketCounts {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) status: Option<Vec<TicketCount>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) priority: Option<Vec<TicketCount>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) assignee: Option<Vec<TicketCount>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) organization: Option<Vec<TicketCount>>,
+}
+
+/// A page of tickets.
+#[derive(Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct TicketList {
+    pub(super) data: Vec<Ticket>,
+    pub(super) page: Page,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) counts: Option<TicketCounts>,
+}

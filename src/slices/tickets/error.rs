@@ -1,0 +1,43 @@
+//! What can go wrong with tickets.
+
+use super::model::{Status, TicketLink};
+use crate::kernel::{http::precondition::Stale, store::StoreError};
+
+/// One thing that is wrong with what was sent, and where in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// A JSON pointer.
+    pub pointer: String,
+    pub code: &'static str,
+    pub message: String,
+}
+
+impl Fault {
+    pub fn new(pointer: impl Into<String>, code: &'static str, message: impl Into<String>) -> Self {
+        Self { pointer: pointer.into(), code, message: message.into() }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum TicketError {
+    #[error("there is no such ticket")]
+    NotFound,
+    /// The query and the body name different tickets.
+    #[error("two different tickets are named")]
+    OtherTarget,
+    #[error("the input is not valid: {0:?}")]
+    Invalid(Vec<Fault>),
+    #[error("a ticket cannot go from {from:?} to {to:?}")]
+    InvalidTransition { from: Status, to: Status },
+    #[error("an unfinished ticket has this dedup_key already")]
+    Duplicate(TicketLink),
+    /// Items of a request that is done as a whole or not at all, by their places.
+    #[error("{} items failed", items.len())]
+    Bulk { member: &'static str, items: Vec<(usize, TicketError)> },
+    #[error(transparent)]
+    Stale(#[from] Stale),
+    #[error("an event could not be written: {0}")]
+    Event(#[from] serde_json::Error),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}

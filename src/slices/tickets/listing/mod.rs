@@ -1,0 +1,173 @@
+//! Lists of tickets. Each filter by itself, and each order by itself, is a walk along an index; what does not fit one index is brought
+//! together in bounded work (`plan`), and a page that has cost enough is returned short, with a cursor.
+
+mod place;
+mod plan;
+mod query;
+mod walk;
+
+pub(super) use place::SortField;
+pub(super) use query::TicketQuery;
+
+use std::collections::HashMap;
+
+use self::{
+    place::Place,
+    plan::{Plan, Source},
+    walk::Walk,
+};
+use super::{
+    model::Ticket,
+    repo::{self, Facet, Field},
+};
+use crate::kernel::store::{Read, StoreError};
+
+/// What one page may cost.
+#[derive(Clone, Copy, Debug)]
+struct Effort {
+    /// Tickets that are read before the page is returned short.
+    read: usize,
+    /// Index entries that are passed over before it is.
+    passed: usize,
+    /// Up to so many numbers a filter is collected into a set.
+    set: usize,
+    /// Up to so many tickets are read and sorted at once.
+    sorted: usize,
+}
+
+const EFFORT: Effort = Effort { read: 2_000, passed: 50_000, set: 20_000, sorted: 500 };
+
+/// Values of a field as an index has them, with how many tickets have them.
+pub(super) type Counts = Vec<(Vec<u8>, u64)>;
+
+#[derive(Debug)]
+pub(super) struct TicketPage {
+    pub(super) tickets: Vec<Ticket>,
+    /// Where the list goes on, unless it is over.
+    pub(super) last: Option<Vec<u8>>,
+}
+
+/// The tickets of a query after a position, in its order.
+pub(super) fn list(tx: &impl Read, query: &TicketQuery, after: Option<&[u8]>, limit: usize) -> Result<TicketPage, StoreError> {
+    list_within(tx, query, after, limit, EFFORT)
+}
+
+fn list_within(
+    tx: &impl Read,
+    query: &TicketQuery,
+    after: Option<&[u8]>,
+    limit: usize,
+    effort: Effort,
+) -> Result<TicketPage, StoreError> {
+    let mut page = TicketPage { tickets: Vec::with_capacity(limit), last: None };
+    let plan = Plan::new(tx, query, effort)?;
+    let after = after.and_then(Place::from_bytes);
+    let (mut position, mut read) = (after, 0);
+    let mut source = plan.open(tx, query, after)?;
+    let mut passed = 0;
+    loop {
+        if read == effort.read || passed == effort.passed {
+            page.last = position.map(Place::to_bytes);
+            return Ok(page);
+        }
+        let Some((place, ticket)) = source.next(tx, query, &plan)? else { return Ok(page) };
+        passed += 1;
+        let ticket = match ticket {
+            Some(ticket) => Some(ticket),
+            None if plan.admits(place.number) => {
+                read += 1;
+                repo::get(tx, query.tenant_id, place.number)?.filter(|ticket| query.matches(ticket))
+            }
+            None => None,
+        };
+        if let Some(ticket) = ticket {
+            if page.tickets.len() == limit {
+                page.last = position.map(Place::to_bytes);
+                return Ok(page);
+            }
+            page.tickets.push(ticket);
+        }
+        position = Some(place);
+    }
+}
+
+impl Source {
+    /// The next place in the order, with the ticket where it was read already.
+    fn next(&mut self, tx: &impl Read, query: &TicketQuery, plan: &Plan) -> Result<Option<(Place, Option<Ticket>)>, StoreError> {
+        match self {
+            Self::Walk(walk) => Ok(Walk::next(walk, tx, query, plan)?.map(|place| (place, None))),
+            Self::Numbers(numbers) => Ok(numbers.next().map(|number| (Place::of_number(number), None))),
+            Self::Sorted(tickets) => Ok(tickets.next().map(|(place, ticket)| (place, Some(ticket)))),
+        }
+    }
+}
+
+/// Calls `visit` with every ticket of the query, in no order.
+fn visit_all(tx: &impl Read, query: &TicketQuery, mut visit: impl FnMut(&Ticket)) -> Result<(), StoreError> {
+    let plan = Plan::new(tx, query, EFFORT)?;
+    let mut source = plan.open(tx, query, None)?;
+    while let Some((place, ticket)) = source.next(tx, query, &plan)? {
+        let ticket = match ticket {
+            Some(ticket) => Some(ticket),
+            None if plan.admits(place.number) => {
+                repo::get(tx, query.tenant_id, place.number)?.filter(|ticket| query.matches(ticket))
+            }
+            None => None,
+        };
+        ticket.iter().for_each(&mut visit);
+    }
+    Ok(())
+}
+
+/// How many tickets match, exactly: from the counters where they say it.
+pub(super) fn total(tx: &impl Read, query: &TicketQuery) -> Result<u64, StoreError> {
+    if query.is_unfiltered() {
+        return repo::total(tx, query.tenant_id);
+    }
+    if let Some(facets) = query.only_facets() {
+        let mut sum = 0;
+        for facet in &facets {
+            sum += repo::counted(tx, query.tenant_id, facet)?;
+        }
+        return Ok(sum);
+    }
+    let mut total = 0;
+    visit_all(tx, query, |_| total += 1)?;
+    Ok(total)
+}
+
+/// The matching tickets by the values of a field, exactly: the value as the index has it, and the count; the most frequent first.
+pub(super) fn counts(tx: &impl Read, query: &TicketQuery, fields: &[Field]) -> Result<Vec<Counts>, StoreError> {
+    let mut counted: Vec<Counts> = Vec::with_capacity(fields.len());
+    if query.is_unfiltered() {
+        for field in fields {
+            counted.push(repo::values(tx, query.tenant_id, *field)?);
+        }
+    } else {
+        let mut counters: Vec<HashMap<Vec<u8>, u64>> = vec![HashMap::new(); fields.len()];
+        visit_all(tx, query, |ticket| {
+            for (field, counter) in fields.iter().zip(&mut counters) {
+                *counter.entry(value_of(ticket, *field)).or_default() += 1;
+            }
+        })?;
+        counted.extend(counters.into_iter().map(|counter| counter.into_iter().collect()));
+    }
+    for counts in &mut counted {
+        counts.sort_by(|left, right| right.1.cmp(&left.1).then_with(|| left.0.cmp(&right.0)));
+    }
+    Ok(counted)
+}
+
+/// The ticket's value of a field that has exactly one.
+fn value_of(ticket: &Ticket, field: Field) -> Vec<u8> {
+    let facet = match field {
+        Field::Priority => Facet::priority(ticket.priority),
+        Field::Organization => Facet::organization(ticket.organization_id),
+        Field::Assignee => Facet::assignee(ticket.assignee_id),
+        _ => Facet::status(ticket.status),
+    };
+    facet.value
+}
+
+#[cfg(test)]
+mod tests;

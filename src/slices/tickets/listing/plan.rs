@@ -1,0 +1,195 @@
+//! How a query is answered: along which index, past which entries, and what is sorted here.
+//!
+//! The default order stands in the index of every filter, so there the filter that leaves the least is walked. Another order is walked
+//! by its own index; filters that leave few are collected as sets of numbers first, so that what cannot match is passed over without
+//! being read, and very few are read and sorted at once.
+
+use super::{
+    Effort,
+    place::{Place, SortField},
+    query::TicketQuery,
+    walk::{Lane, Walk},
+};
+use crate::{
+    kernel::{
+        clock::Timestamp,
+        store::{Direction, Flow, Key, KeyRange, Read, StoreError},
+    },
+    slices::tickets::{
+        model::{Priority, Ticket},
+        repo::{self, BY_DUE, BY_FACET, BY_SEQ, BY_UPDATE, BY_WORD, Facet, TicketIndex},
+    },
+};
+
+/// The time that tickets without a due time have in their index.
+pub(super) const UNDATED: Timestamp = Timestamp::EPOCH;
+
+/// Numbers in order, without repetition.
+type Numbers = Vec<u64>;
+
+pub(super) struct Plan {
+    /// What the default order is walked along: the values of the filter that leaves the least.
+    driver: Option<Vec<Facet>>,
+    /// What other filters leave, as far as that is little.
+    sets: Vec<Numbers>,
+    /// The place of the smallest set, when it is worth starting from.
+    few: Option<usize>,
+    /// Numbers within the times of creation: from the first up to, and without, the second.
+    pub(super) numbers: (u64, u64),
+    effort: Effort,
+}
+
+/// Where the tickets of a page come from.
+pub(super) enum Source {
+    Walk(Walk),
+    Numbers(std::vec::IntoIter<u64>),
+    Sorted(std::vec::IntoIter<(Place, Ticket)>),
+}
+
+impl Plan {
+    pub(super) fn new(tx: &impl Read, query: &TicketQuery, effort: Effort) -> Result<Self, StoreError> {
+        let numbers = created_between(tx, query)?;
+        let mut plan = Self { driver: None, sets: Vec::new(), few: None, numbers, effort };
+        let mut least = u64::MAX;
+        for facets in query.facets() {
+            let mut sum = 0;
+            for facet in &facets {
+                sum += repo::count(tx, query.tenant_id, facet)?.unwrap_or(1);
+            }
+            if plan.driver.is_none() || sum < least {
+                (least, plan.driver) = (sum, Some(facets));
+            }
+        }
+        let own_order = query.sort == SortField::UpdatedAt;
+        if let Some(driver) = plan.driver.as_ref().filter(|_| !own_order && least <= effort.set as u64) {
+            let prefixes: Vec<Vec<u8>> = driver.iter().map(|facet| facet.prefix(query.tenant_id)).collect();
+            let ranges: Vec<KeyRange> = prefixes.iter().map(|prefix| KeyRange::prefix(prefix)).collect();
+            plan.collect(tx, &BY_FACET, &ranges)?;
+        }
+        for word in &query.words {
+            let mut prefix = query.tenant_id.to_bytes();
+            prefix.extend_from_slice(word.as_bytes());
+            plan.collect(tx, &BY_WORD, &[KeyRange::prefix(&prefix)])?;
+        }
+        if let Some(seq) = query.since_seq {
+            let prefix = query.tenant_id.to_bytes();
+            let mut range = KeyRange::prefix(&prefix);
+            range.start = KeyRange::prefix(&(query.tenant_id, seq.saturating_add(1)).to_bytes()).start;
+            plan.collect(tx, &BY_SEQ, &[range])?;
+        }
+        if let Some(time) = query.due_before.filter(|_| query.sort != SortField::DueAt) {
+            let mut range = KeyRange::prefix(&(query.tenant_id, 0_u8).to_bytes());
+            range.end = std::ops::Bound::Excluded((query.tenant_id, 0_u8, time).to_bytes());
+            plan.collect(tx, &BY_DUE, &[range])?;
+        }
+        let by_creation = query.created_after.is_some() || query.created_before.is_some();
+        if by_creation && plan.numbers.1.saturating_sub(plan.numbers.0) <= effort.sorted as u64 {
+            plan.add((plan.numbers.0..plan.numbers.1).collect());
+        }
+        if own_order && plan.few().is_some_and(|few| least <= few.len() as u64) {
+            // The filter leaves even less, and is in order already.
+            plan.few = None;
+        }
+        Ok(plan)
+    }
+
+    /// Makes a set of what the ranges lead to, unless that is too much.
+    fn collect(&mut self, tx: &impl Read, index: &TicketIndex, ranges: &[KeyRange]) -> Result<(), StoreError> {
+        let most = self.effort.set;
+        let mut found = Vec::new();
+        for range in ranges {
+            index.scan(tx, range, Direction::Forward, |key, _| {
+                found.push(key.1);
+                Ok(if found.len() > most { Flow::Stop } else { Flow::Continue })
+            })?;
+        }
+        if found.len() <= most {
+            found.sort_unstable();
+            found.dedup();
+            self.add(found);
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, found: Numbers) {
+        if self.few().is_none_or(|few| found.len() < few.len()) {
+            self.few = Some(self.sets.len());
+        }
+        self.sets.push(found);
+    }
+
+    fn few(&self) -> Option<&Numbers> {
+        self.few.and_then(|place| self.sets.get(place))
+    }
+
+    /// Whether the ticket of this number can match, as far as the sets tell.
+    pub(super) fn admits(&self, number: u64) -> bool {
+        (self.numbers.0..self.numbers.1).contains(&number) && self.sets.iter().all(|set| set.binary_search(&number).is_ok())
+    }
+
+    pub(super) fn open(&self, tx: &impl Read, query: &TicketQuery, after: Option<Place>) -> Result<Source, StoreError> {
+        match self.few() {
+            Some(few) if query.sort == SortField::CreatedAt => {
+                let forward = query.direction == Direction::Forward;
+                let behind =
+                    |number: &u64| after.is_none_or(|after| if forward { *number > after.number } else { *number < after.number });
+                let mut numbers: Numbers = few.iter().copied().filter(behind).collect();
+                if !forward {
+                    numbers.reverse();
+                }
+                Ok(Source::Numbers(numbers.into_iter()))
+            }
+            Some(few) if few.len() <= self.effort.sorted => self.sorted(tx, query, few, after),
+            _ => Ok(Source::Walk(Walk::new(self.lanes(query), query, after))),
+        }
+    }
+
+    fn sorted(&self, tx: &impl Read, query: &TicketQuery, few: &[u64], after: Option<Place>) -> Result<Source, StoreError> {
+        let mut tickets = Vec::with_capacity(few.len());
+        for number in few.iter().copied().filter(|number| self.admits(*number)) {
+            if let Some(ticket) = repo::get(tx, query.tenant_id, number)?.filter(|ticket| query.matches(ticket)) {
+                let place = Place::of(&ticket, query.sort);
+                if after.is_none_or(|after| after.compare(&place, query.sort, query.direction).is_lt()) {
+                    tickets.push((place, ticket));
+                }
+            }
+        }
+        tickets.sort_by(|(left, _), (right, _)| left.compare(right, query.sort, query.direction));
+        Ok(Source::Sorted(tickets.into_iter()))
+    }
+
+    /// The stretches of indexes that together hold all that can match.
+    fn lanes(&self, query: &TicketQuery) -> Vec<Lane> {
+        let tenant = query.tenant_id;
+        match query.sort {
+            SortField::CreatedAt => vec![Lane::numbers()],
+            SortField::UpdatedAt => match &self.driver {
+                Some(facets) => facets.iter().map(|facet| Lane::new(&BY_FACET, 0, facet.prefix(tenant))).collect(),
+                None => vec![Lane::new(&BY_UPDATE, 0, tenant.to_bytes())],
+            },
+            SortField::Priority => {
+                let wanted = |priority: &&Priority| query.priorities.is_empty() || query.priorities.contains(priority);
+                let lane = |priority: &Priority| Lane::new(&BY_FACET, priority.code(), Facet::priority(*priority).prefix(tenant));
+                Priority::ALL.iter().filter(wanted).map(lane).collect()
+            }
+            SortField::DueAt => {
+                let groups: &[u8] = if query.due_before.is_some() { &[0] } else { &[0, 1] };
+                groups.iter().map(|group| Lane::new(&BY_DUE, *group, (tenant, *group).to_bytes())).collect()
+            }
+        }
+    }
+}
+
+/// The numbers of tickets that were created within the query's times.
+fn created_between(tx: &impl Read, query: &TicketQuery) -> Result<(u64, u64), StoreError> {
+    let next = |time: Timestamp| Timestamp::from_millis(time.as_millis().saturating_add(1));
+    let first = match query.created_after {
+        Some(time) => repo::first_created(tx, query.tenant_id, next(time))?,
+        None => 1,
+    };
+    let end = match query.created_before {
+        Some(time) => repo::first_created(tx, query.tenant_id, time)?,
+        None => repo::total(tx, query.tenant_id)? + 1,
+    };
+    Ok((first, end.max(first)))
+}

@@ -1,0 +1,138 @@
+//! What a list is asked for. Values of one filter are alternatives; all filters must hold.
+
+use super::place::SortField;
+use crate::{
+    kernel::{
+        clock::Timestamp,
+        id::{DeviceId, OrganizationId, TenantId, UserId},
+        store::Direction,
+    },
+    slices::tickets::{
+        model::{self, Priority, SlaState, Source, Status, Ticket, TicketType},
+        repo::Facet,
+    },
+};
+
+#[derive(Clone, Debug)]
+pub(in super::super) struct TicketQuery {
+    pub(in super::super) tenant_id: TenantId,
+    /// `Some` and empty matches nothing: a status and a category that exclude one another.
+    pub(in super::super) statuses: Option<Vec<Status>>,
+    pub(in super::super) priorities: Vec<Priority>,
+    pub(in super::super) kinds: Vec<TicketType>,
+    pub(in super::super) sources: Vec<Source>,
+    pub(in super::super) organizations: Vec<OrganizationId>,
+    pub(in super::super) contacts: Vec<UserId>,
+    /// `None` stands for nobody.
+    pub(in super::super) assignees: Vec<Option<UserId>>,
+    pub(in super::super) devices: Vec<DeviceId>,
+    pub(in super::super) tags: Vec<String>,
+    pub(in super::super) sla_states: Vec<SlaState>,
+    pub(in super::super) dedup_key: Option<String>,
+    pub(in super::super) external_system: Option<String>,
+    pub(in super::super) external_id: Option<String>,
+    pub(in super::super) created_after: Option<Timestamp>,
+    pub(in super::super) created_before: Option<Timestamp>,
+    pub(in super::super) updated_after: Option<Timestamp>,
+    pub(in super::super) updated_before: Option<Timestamp>,
+    pub(in super::super) due_before: Option<Timestamp>,
+    /// Beginnings of words that the subject must have.
+    pub(in super::super) words: Vec<String>,
+    pub(in super::super) since_seq: Option<u64>,
+    pub(in super::super) sort: SortField,
+    pub(in super::super) direction: Direction,
+}
+
+fn any<T: PartialEq>(wanted: &[T], value: &T) -> bool {
+    wanted.is_empty() || wanted.contains(value)
+}
+
+impl TicketQuery {
+    pub(super) fn matches(&self, ticket: &Ticket) -> bool {
+        self.matches_values(ticket) && self.matches_times(ticket) && self.matches_text(ticket)
+    }
+
+    fn matches_values(&self, ticket: &Ticket) -> bool {
+        let external = |reference: &model::ExternalRef| {
+            self.external_system.as_ref().is_none_or(|system| reference.system == *system)
+                && self.external_id.as_ref().is_none_or(|id| reference.id == *id)
+        };
+        let by_reference = self.external_system.is_none() && self.external_id.is_none();
+        self.statuses.as_ref().is_none_or(|statuses| statuses.contains(&ticket.status))
+            && any(&self.priorities, &ticket.priority)
+            && any(&self.kinds, &ticket.kind)
+            && any(&self.sources, &ticket.source)
+            && any(&self.organizations, &ticket.organization_id)
+            && (self.contacts.is_empty() || ticket.contact_id.is_some_and(|contact| self.contacts.contains(&contact)))
+            && any(&self.assignees, &ticket.assignee_id)
+            && (self.devices.is_empty() || ticket.device_ids.iter().any(|device| self.devices.contains(device)))
+            && (self.tags.is_empty() || ticket.tags.iter().any(|tag| self.tags.contains(tag)))
+            && any(&self.sla_states, &ticket.sla.state)
+            && (self.dedup_key.is_none() || ticket.dedup_key == self.dedup_key)
+            && (by_reference || ticket.external_refs.iter().any(external))
+    }
+
+    fn matches_times(&self, ticket: &Ticket) -> bool {
+        self.created_after.is_none_or(|time| ticket.created_at > time)
+            && self.created_before.is_none_or(|time| ticket.created_at < time)
+            && self.updated_after.is_none_or(|time| ticket.updated_at > time)
+            && self.updated_before.is_none_or(|time| ticket.updated_at < time)
+            && self.due_before.is_none_or(|time| ticket.due_at.is_some_and(|due_at| due_at < time))
+            && self.since_seq.is_none_or(|seq| ticket.last_seq > seq)
+    }
+
+    fn matches_text(&self, ticket: &Ticket) -> bool {
+        if self.words.is_empty() {
+            return true;
+        }
+        let words = model::words(&ticket.subject);
+        self.words.iter().all(|wanted| words.iter().any(|word| word.starts_with(wanted)))
+    }
+
+    /// The filters by value, each as its alternatives.
+    pub(super) fn facets(&self) -> Vec<Vec<Facet>> {
+        let mut filters: Vec<Vec<Facet>> = vec![
+            self.priorities.iter().copied().map(Facet::priority).collect(),
+            self.kinds.iter().copied().map(Facet::kind).collect(),
+            self.sources.iter().copied().map(Facet::source).collect(),
+            self.organizations.iter().copied().map(Facet::organization).collect(),
+            self.contacts.iter().copied().map(Facet::contact).collect(),
+            self.assignees.iter().copied().map(Facet::assignee).collect(),
+            self.devices.iter().copied().map(Facet::device).collect(),
+            self.tags.iter().map(|tag| Facet::tag(tag)).collect(),
+            self.sla_states.iter().copied().map(Facet::sla_state).collect(),
+            self.dedup_key.iter().map(|key| Facet::dedup_key(key)).collect(),
+        ];
+        filters.push(match (&self.external_system, &self.external_id) {
+            (Some(system), Some(id)) => vec![Facet::external_ref(system, id)],
+            (Some(system), None) => vec![Facet::external_system(system)],
+            (None, _) => Vec::new(),
+        });
+        filters.retain(|alternatives| !alternatives.is_empty());
+        filters.extend(self.statuses.as_ref().map(|statuses| statuses.iter().copied().map(Facet::status).collect()));
+        filters
+    }
+
+    fn has_other_filters(&self) -> bool {
+        let times = [self.created_after, self.created_before, self.updated_after, self.updated_before, self.due_before];
+        times.iter().any(Option::is_some) || !self.words.is_empty() || self.since_seq.is_some()
+    }
+
+    pub(super) fn is_unfiltered(&self) -> bool {
+        self.facets().is_empty() && !self.has_other_filters()
+    }
+
+    /// The values whose counts add up to the total: when one counted filter is all there is, and no ticket has two of its values.
+    pub(super) fn only_facets(&self) -> Option<Vec<Facet>> {
+        let mut filters = self.facets();
+        let only = filters.pop().filter(|_| filters.is_empty() && !self.has_other_filters())?;
+        let mut distinct: Vec<Facet> = Vec::with_capacity(only.len());
+        for facet in only {
+            if !distinct.contains(&facet) {
+                distinct.push(facet);
+            }
+        }
+        let one_each = distinct.iter().all(|facet| facet.field.is_counted() && (facet.field.is_single() || distinct.len() == 1));
+        one_each.then_some(distinct)
+    }
+}

@@ -1,0 +1,175 @@
+//! Every order and filter by every way of finding a page: whatever a page may cost, the pages together are what a plain filter and sort
+//! over all tickets give.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    kernel::{
+        clock::Timestamp,
+        events::{Actor, ActorKind},
+        id::{OrganizationId, TenantId, TicketId},
+        store::{Direction, RedbEngine, Store, WriterSettings},
+    },
+    slices::tickets::{
+        model::{Priority, Source as TicketSource, Status, TicketType},
+        sla::{Sla, SlaPolicy},
+    },
+};
+
+const TENANT: TenantId = TenantId::from_bytes([7; 16]);
+const TICKETS: u64 = 60;
+
+fn organization(number: u8) -> OrganizationId {
+    OrganizationId::from_bytes([number; 16])
+}
+
+fn ticket(number: u64, dice: &mut impl FnMut(u64) -> u64) -> Ticket {
+    let day = |days: u64| Timestamp::from_millis(i64::try_from(days).unwrap() * 86_400_000);
+    let pick = |choices: u64, dice: &mut dyn FnMut(u64) -> u64| usize::try_from(dice(choices)).unwrap();
+    let created_at = day(number / 3);
+    let priority = Priority::ALL[pick(4, dice)];
+    let tags = ["vip", "remote"].iter().take(pick(3, dice)).map(|tag| (*tag).to_owned()).collect();
+    Ticket {
+        tenant_id: TENANT,
+        number,
+        id: TicketId::from_bytes([u8::try_from(number).unwrap(); 16]),
+        subject: ["Printer jams", "VPN down", "Print queue"][pick(3, dice)].to_owned(),
+        description: None,
+        kind: TicketType::Incident,
+        status: Status::ALL[pick(4, dice)],
+        priority,
+        impact: None,
+        urgency: None,
+        source: TicketSource::Api,
+        queue: None,
+        category: None,
+        organization_id: organization(u8::try_from(dice(3)).unwrap()),
+        contact_id: None,
+        assignee_id: None,
+        device_ids: Vec::new(),
+        tags,
+        custom_fields: std::collections::BTreeMap::default(),
+        external_refs: Vec::new(),
+        dedup_key: None,
+        occurrences: 1,
+        parent: None,
+        merged_into: None,
+        sla: Sla::start(&SlaPolicy::standard("UTC"), priority, created_at),
+        resolution: None,
+        comment_count: 0,
+        reopen_count: 0,
+        time_spent_minutes: 0,
+        due_at: (dice(2) == 0).then(|| day(40 + dice(5))),
+        created_at,
+        // Few different times, so that the number has to decide.
+        updated_at: day(30 + dice(6)),
+        status_changed_at: created_at,
+        first_responded_at: None,
+        resolved_at: None,
+        closed_at: None,
+        created_by: Actor { kind: ActorKind::System, id: "x".to_owned(), name: "x".to_owned() },
+        version: 1,
+        last_seq: dice(100),
+    }
+}
+
+fn query(filter: u64, sort: SortField, direction: Direction) -> TicketQuery {
+    let day = |days: i64| Some(Timestamp::from_millis(days * 86_400_000));
+    let mut query = TicketQuery {
+        tenant_id: TENANT,
+        statuses: None,
+        priorities: Vec::new(),
+        kinds: Vec::new(),
+        sources: Vec::new(),
+        organizations: Vec::new(),
+        contacts: Vec::new(),
+        assignees: Vec::new(),
+        devices: Vec::new(),
+        tags: Vec::new(),
+        sla_states: Vec::new(),
+        dedup_key: None,
+        external_system: None,
+        external_id: None,
+        created_after: None,
+        created_before: None,
+        updated_after: None,
+        updated_before: None,
+        due_before: None,
+        words: Vec::new(),
+        since_seq: None,
+        sort,
+        direction,
+    };
+    match filter {
+        0 => {}
+        1 => query.organizations = vec![organization(0), organization(1)],
+        2 => query.tags = vec!["vip".to_owned(), "remote".to_owned()],
+        3 => (query.priorities, query.organizations) = (vec![Priority::High, Priority::Low], vec![organization(2)]),
+        4 => query.words = vec!["print".to_owned()],
+        5 => (query.since_seq, query.statuses) = (Some(50), Some(vec![Status::New, Status::InProgress])),
+        6 => (query.updated_after, query.updated_before) = (day(31), day(34)),
+        7 => (query.created_after, query.created_before) = (day(3), day(15)),
+        8 => query.due_before = day(42),
+        _ => (query.due_before, query.updated_after, query.tags) = (day(44), day(32), vec!["vip".to_owned()]),
+    }
+    query
+}
+
+fn store_of(tickets: &[Ticket]) -> (Store, tempfile::TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = RedbEngine::create(&directory.path().join("store"), 1 << 20).unwrap();
+    let store = Store::new(engine, WriterSettings { batch_size: 8, queue_length: 8 }).unwrap();
+    let tickets = tickets.to_vec();
+    let written = store.write(move |tx| tickets.iter().try_for_each(|ticket| repo::insert(tx, ticket, None)));
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(written).map_err(|error: StoreError| error).unwrap();
+    (store, directory)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(6))]
+
+    #[test]
+    fn pages_are_the_same_whatever_they_may_cost(seed in any::<u64>(), limit in 1_usize..20) {
+        let mut state = seed;
+        let mut dice = move |end: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % end
+        };
+        let tickets: Vec<Ticket> = (1..=TICKETS).map(|number| ticket(number, &mut dice)).collect();
+        let (store, _directory) = store_of(&tickets);
+        let efforts = [
+            EFFORT,
+            Effort { sorted: 0, ..EFFORT },
+            Effort { set: 0, sorted: 0, ..EFFORT },
+            Effort { read: 3, passed: 5, set: 10, sorted: 4 },
+            Effort { read: 1, passed: 1, set: 0, sorted: 0 },
+        ];
+        for sort in [SortField::UpdatedAt, SortField::CreatedAt, SortField::Priority, SortField::DueAt] {
+            for (direction, filter) in [Direction::Forward, Direction::Backward].into_iter().flat_map(|way| (0..10).map(move |filter| (way, filter))) {
+                let query = query(filter, sort, direction);
+                let mut expected: Vec<&Ticket> = tickets.iter().filter(|ticket| query.matches(ticket)).collect();
+                expected.sort_by(|left, right| Place::of(left, sort).compare(&Place::of(right, sort), sort, direction));
+                let expected: Vec<u64> = expected.iter().map(|ticket| ticket.number).collect();
+                let total = store.read(|tx| total(tx, &query)).unwrap();
+                prop_assert_eq!(total, expected.len() as u64);
+                for start in 0..efforts.len() {
+                    let (mut found, mut after, mut pages) = (Vec::new(), None::<Vec<u8>>, 0);
+                    loop {
+                        // Each page by another way: a cursor must not depend on it.
+                        let effort = if start == 0 { efforts[pages % efforts.len()] } else { efforts[start] };
+                        let page = store.read(|tx| list_within(tx, &query, after.as_deref(), limit, effort)).unwrap();
+                        found.extend(page.tickets.iter().map(|ticket| ticket.number));
+                        prop_assert!(page.tickets.len() <= limit);
+                        pages += 1;
+                        match page.last {
+                            Some(last) => after = Some(last),
+                            None => break,
+                        }
+                    }
+                    prop_assert_eq!(&found, &expected, "filter {} by {:?} {:?}, effort {}", filter, sort, direction, start);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! A ticket: its vocabulary, its states and what may follow what, its priority from impact and urgency. No store, no clock: what
+//! time does to a ticket is in `sla`.
+
+use std::{collections::BTreeMap, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+use super::sla::Sla;
+use crate::kernel::{
+    clock::Timestamp,
+    events::Actor,
+    id::{CommentId, DeviceId, OrganizationId, TenantId, TicketId, TimeEntryId, UserId},
+};
+
+/// A closed list of words. The place of a word is what is stored, so words are only ever added at the end.
+macro_rules! vocabulary {
+    ($(#[$doc:meta])* $type:ident: $($variant:ident $name:literal,)*) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum $type { $($variant),* }
+
+        impl $type {
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),* }
+            }
+
+            pub fn parse(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|word| word.name() == name)
+            }
+        }
+    };
+}
+
+/// Words that stand in the keys of an index, by their places.
+macro_rules! in_keys {
+    ($($type:ty),*) => {$(
+        impl $type {
+            pub const fn code(self) -> u8 {
+                self as u8
+            }
+        }
+    )*};
+}
+
+in_keys!(Status, Priority, TicketType, Source, SlaState);
+
+vocabulary! {
+    Status:
+    New "new", Open "open", InProgress "in_progress", WaitingCustomer "waiting_customer", WaitingVendor "waiting_vendor",
+    Scheduled "scheduled", OnHold "on_hold", Resolved "resolved", Closed "closed", Cancelled "cancelled", Merged "merged",
+}
+
+vocabulary! {
+    StatusCategory:
+    Open "open", Waiting "waiting", Done "done",
+}
+
+vocabulary! {
+    /// The most urgent first.
+    Priority:
+    Critical "critical", High "high", Medium "medium", Low "low",
+}
+
+vocabulary! {
+    /// Of impact and of urgency.
+    Level:
+    High "high", Medium "medium", Low "low",
+}
+
+vocabulary! {
+    TicketType:
+    Incident "incident", ServiceRequest "service_request", Problem "problem", Change "change", Task "task", Alert "alert",
+    Question "question",
+}
+
+vocabulary! {
+    Source:
+    Api "api", Portal "portal", Email "email", Phone "phone", Chat "chat", Monitoring "monitoring", Workflow "workflow",
+    Backup "backup", Cloud "cloud", Import "import",
+}
+
+vocabulary! {
+    ResolutionCode:
+    Fixed "fixed", Workaround "workaround", Duplicate "duplicate", NotReproducible "not_reproducible",
+    UserEducation "user_education", NoAction "no_action", Vendor "vendor", FalseAlarm "false_alarm",
+}
+
+vocabulary! {
+    SlaState:
+    None "none", OnTrack "on_track", AtRisk "at_risk", Breached "breached", Met "met", Paused "paused",
+}
+
+vocabulary! {
+    Visibility:
+    Internal "internal", Public "public",
+}
+
+vocabulary! {
+    /// What is done with a new ticket whose `dedup_key` an unfinished one has.
+    OnDuplicate:
+    Comment "comment", Ignore "ignore", Reject "reject", Create "create",
+}
+
+impl Status {
+    pub const fn category(self) -> StatusCategory {
+        match self {
+            Self::New | Self::Open | Self::InProgress => StatusCategory::Open,
+            Self::WaitingCustomer | Self::WaitingVendor | Self::Scheduled | Self::OnHold => StatusCategory::Waiting,
+            Self::Resolved | Self::Closed | Self::Cancelled | Self::Merged => StatusCategory::Done,
+        }
+    }
+
+    pub fn is_unfinished(self) -> bool {
+        self.category() != StatusCategory::Done
+    }
+
+    /// Whether a ticket may go from here to `to`. Staying is no move.
+    pub fn may_become(self, to: Self) -> bool {
+        match self {
+            Self::Closed | Self::Cancelled | Self::Merged => false,
+            Self::Resolved => matches!(to, Self::Open | Self::InProgress | Self::Closed | Self::Merged),
+            _ => to != self && to != Self::Closed,
+        }
+    }
+
+    pub fn transitions(self) -> Vec<Self> {
+        Self::ALL.iter().copied().filter(|to| self.may_become(*to)).collect()
+    }
+}
+
+impl StatusCategory {
+    pub fn statuses(self) -> impl Iterator<Item = Status> {
+        Status::ALL.iter().copied().filter(move |status| status.category() == self)
+    }
+}
+
+impl Priority {
+    pub const DEFAULT: Self = Self::Medium;
+
+    pub const fn from_matrix(impact: Level, urgency: Level) -> Self {
+        match (impact, urgency) {
+            (Level::High, Level::High) => Self::Critical,
+            (Level::High, Level::Medium) | (Level::Medium, Level::High) => Self::High,
+            (Level::Medium, Level::Medium) | (Level::High, Level::Low) | (Level::Low, Level::High) => Self::Medium,
+            (Level::Medium | Level::Low, Level::Low) | (Level::Low, Level::Medium) => Self::Low,
+        }
+    }
+
+    /// The given priority; else what impact and urgency make of it.
+    pub fn choose(given: Option<Self>, impact: Option<Level>, urgency: Option<Level>) -> Option<Self> {
+        given.or_else(|| Some(Self::from_matrix(impact?, urgency?)))
+    }
+}
+
+/// How a ticket is named by a caller: by id, or by its number as `T-1042` or `1042`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TicketRef {
+    Id(TicketId),
+    Number(u64),
+}
+
+impl TicketRef {
+    /// The regular expression of what [`TicketRef::from_str`] reads.
+    pub fn pattern() -> String {
+        format!("^(tkt_{}|[Tt]-[1-9][0-9]{{0,17}}|[1-9][0-9]{{0,17}})$", "[0-7][0-9a-hjkmnp-tv-z]{25}")
+    }
+}
+
+impl FromStr for TicketRef {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let digits = text.strip_prefix("T-").or_else(|| text.strip_prefix("t-")).unwrap_or(text);
+        let plain = digits.len() <= 18 && !digits.starts_with('0') && digits.bytes().all(|byte| byte.is_ascii_digit());
+        match digits.parse() {
+            Ok(number) if plain => Ok(Self::Number(number)),
+            _ => text.parse().map(Self::Id).map_err(|_| "expected a ticket such as T-1042, 1042 or tkt_…".to_owned()),
+        }
+    }
+}
+
+impl std::fmt::Display for TicketRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Id(id) => id.fmt(f),
+            Self::Number(number) => f.write_str(&reference(*number)),
+        }
+    }
+}
+
+/// A number as people write it.
+pub fn reference(number: u64) -> String {
+    format!("T-{number}")
+}
+
+/// Another ticket, found and known by both of its names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TicketLink {
+    pub id: TicketId,
+    pub number: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum FieldValue {
+    Text(String),
+    Integer(i64),
+    Number(f64),
+    Flag(bool),
+}
+
+pub type CustomFields = BTreeMap<String, FieldValue>;
+
+pub const MAX_CUSTOM_FIELDS: usize = 100;
+
+/// What a description or a comment may hold, in bytes.
+pub const MAX_TEXT_BYTES: usize = 65_536;
+
+/// Whether a text can name a custom field: `[a-z0-9_]{1,64}`.
+pub fn is_field_name(name: &str) -> bool {
+    (1..=64).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExternalRef {
+    pub system: String,
+    pub id: String,
+    pub url: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resolution {
+    pub code: ResolutionCode,
+    pub summary: String,
+    pub resolved_by: Actor,
+    pub resolved_at: Timestamp,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ticket {
+    pub tenant_id: TenantId,
+    pub number: u64,
+    pub id: TicketId,
+    pub subject: String,
+    pub description: Option<String>,
+    pub kind: TicketType,
+    pub status: Status,
+    pub priority: Priority,
+    pub impact: Option<Level>,
+    pub urgency: Option<Level>,
+    pub source: Source,
+    pub queue: Option<String>,
+    pub category: Option<String>,
+    pub organization_id: OrganizationId,
+    pub contact_id: Option<UserId>,
+    pub assignee_id: Option<UserId>,
+    pub device_ids: Vec<DeviceId>,
+    pub tags: Vec<String>,
+    pub custom_fields: CustomFields,
+    pub external_refs: Vec<ExternalRef>,
+    pub dedup_key: Option<String>,
+    pub occurrences: u64,
+    pub parent: Option<TicketLink>,
+    pub merged_into: Option<TicketLink>,
+    pub sla: Sla,
+    pub resolution: Option<Resolution>,
+    pub comment_count: u64,
+    pub reopen_count: u64,
+    pub time_spent_minutes: u64,
+    pub due_at: Option<Timestamp>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    pub status_changed_at: Timestamp,
+    pub first_responded_at: Option<Timestamp>,
+    pub resolved_at: Option<Timestamp>,
+    pub closed_at: Option<Timestamp>,
+    pub created_by: Actor,
+    pub version: u64,
+    /// The place in the log of the newest event about it.
+    pub last_seq: u64,
+}
+
+impl Ticket {
+    pub fn link(&self) -> TicketLink {
+        TicketLink { id: self.id, number: self.number }
+    }
+
+    pub fn reference(&self) -> String {
+        reference(self.number)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Comment {
+    pub id: CommentId,
+    pub body: String,
+    pub visibility: Visibility,
+    /// Who wrote it, when that is a contact and not the one who sent it.
+    pub contact_id: Option<UserId>,
+    pub created_at: Timestamp,
+    pub created_by: Actor,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimeEntry {
+    pub id: TimeEntryId,
+    pub minutes: u32,
+    pub billable: bool,
+    pub work_type: String,
+    pub note: Option<String>,
+    pub started_at: Option<Timestamp>,
+    pub created_at: Timestamp,
+    pub created_by: Actor,
+}
+
+/// The words of a text without case and accents, each once, for searching.
+pub fn words(text: &str) -> Vec<String> {
+    use unicode_normalization::{UnicodeNormalization, char::is_combining_mark};
+    const LONGEST: usize = 40;
+    const MOST: usize = 40;
+    let folded: String = text.nfkd().filter(|letter| !is_combining_mark(*letter)).flat_map(char::to_lowercase).collect();
+    let mut words: Vec<String> = folded
+        .split(|letter: char| !letter.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(|word| word.chars().take(LONGEST).collect())
+        .collect();
+    words.sort_unstable();
+    words.dedup();
+    words.truncate(MOST);
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_matrix_is_the_documented_one() {
+        use Level::{High, Low, Medium};
+        for (impact, urgency, priority) in [
+            (High, High, Priority::Critical),
+            (High, Medium, Priority::High),
+            (Medium, High, Priority::High),
+            (Medium, Medium, Priority::Medium),
+            (High, Low, Priority::Medium),
+            (Low, High, Priority::Medium),
+            (Medium, Low, Priority::Low),
+            (Low, Medium, Priority::Low),
+            (Low, Low, Priority::Low),
+        ] {
+            assert_eq!(Priority::from_matrix(impact, urgency), priority, "{impact:?} {urgency:?}");
+        }
+        assert_eq!(Priority::choose(Some(Priority::Low), Some(High), Some(High)), Some(Priority::Low));
+        assert_eq!(Priority::choose(None, Some(High), None), None);
+    }
+
+    #[test]
+    fn unfinished_states_lead_anywhere_but_to_closed_and_final_ones_nowhere() {
+        for from in Status::ALL.iter().copied() {
+            for to in Status::ALL.iter().copied() {
+                let expected = match from.name() {
+                    "closed" | "cancelled" | "merged" => false,
+                    "resolved" => ["open", "in_progress", "closed", "merged"].contains(&to.name()),
+                    _ => to != from && to != Status::Closed,
+                };
+                assert_eq!(from.may_become(to), expected, "{} → {}", from.name(), to.name());
+            }
+        }
+    }
+
+    #[test]
+    fn a_ticket_is_named_by_its_id_or_its_number() {
+        for (text, number) in [("T-1042", 1042), ("t-7", 7), ("1042", 1042)] {
+            assert_eq!(text.parse(), Ok(TicketRef::Number(number)));
+        }
+        let id = TicketId::from_bytes([1; 16]);
+        assert_eq!(id.to_string().parse(), Ok(TicketRef::Id(id)));
+        for bad in ["", "T-", "T-0", "T-01", "-1", "T--1", "0", "T-1x", "9999999999999999999", "usr_01k9z7w3v5e8g9m2n4p6r8t0x1"] {
+            assert!(bad.parse::<TicketRef>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn words_have_neither_case_nor_accents() {
+        assert_eq!(words("Drücker: ÉCOLE défaut, défaut #42"), ["42", "defaut", "drucker", "ecole"]);
+    }
+}

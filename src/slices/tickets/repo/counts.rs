@@ -1,0 +1,105 @@
+//! How many tickets have a value of a field: what a dashboard asks for, and what tells a list which filter leaves the least.
+//! **Invariant:** a count changes in the transaction that changes the ticket; a value that no ticket has, has no row.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    facets::{self, Facet, Field},
+    record::TicketRecord,
+};
+use crate::kernel::{
+    id::TenantId,
+    store::{Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+};
+
+/// A value of a field in a tenant. The value is the rest of the key.
+#[derive(Clone, Debug)]
+pub(in super::super) struct CountKey {
+    tenant: TenantId,
+    field: u8,
+    value: Vec<u8>,
+}
+
+impl Key for CountKey {
+    fn write(&self, out: &mut Vec<u8>) {
+        (self.tenant, self.field).write(out);
+        out.extend_from_slice(&self.value);
+    }
+
+    fn read(input: &mut &[u8]) -> Option<Self> {
+        let (tenant, field) = Key::read(input)?;
+        Some(Self { tenant, field, value: std::mem::take(input).to_vec() })
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(in super::super) struct Count {
+    tickets: u64,
+}
+
+impl Record for Count {
+    const VERSION: u8 = 1;
+}
+
+pub(in super::super) static COUNTS: Table<CountKey, Count> = Table::new(catalog::TICKET_COUNTS, &[]);
+
+/// Takes a ticket's change into the counts.
+pub(super) fn moved(
+    tx: &mut WriteTx,
+    tenant: TenantId,
+    before: Option<&TicketRecord>,
+    after: Option<&TicketRecord>,
+) -> Result<(), StoreError> {
+    let counted = |record: Option<&TicketRecord>| {
+        let facets = record.map(facets::of).unwrap_or_default();
+        facets.into_iter().filter(|facet| facet.field.is_counted()).collect::<Vec<Facet>>()
+    };
+    let (before, after) = (counted(before), counted(after));
+    for facet in before.iter().filter(|facet| !after.contains(facet)) {
+        add(tx, tenant, facet, -1)?;
+    }
+    for facet in after.iter().filter(|facet| !before.contains(facet)) {
+        add(tx, tenant, facet, 1)?;
+    }
+    Ok(())
+}
+
+fn add(tx: &mut WriteTx, tenant: TenantId, facet: &Facet, change: i64) -> Result<(), StoreError> {
+    let key = CountKey { tenant, field: facet.field as u8, value: facet.value.clone() };
+    let tickets = COUNTS.get(tx, &key)?.map_or(0, |count| count.tickets).saturating_add_signed(change);
+    if tickets == 0 { COUNTS.remove(tx, &key).map(drop) } else { COUNTS.put(tx, &key, &Count { tickets }) }
+}
+
+/// How many tickets have the value; `None` for a field without counters.
+pub(in super::super) fn count(tx: &impl Read, tenant: TenantId, facet: &Facet) -> Result<Option<u64>, StoreError> {
+    if !facet.field.is_counted() {
+        return Ok(None);
+    }
+    counted(tx, tenant, facet).map(Some)
+}
+
+pub(in super::super) fn counted(tx: &impl Read, tenant: TenantId, facet: &Facet) -> Result<u64, StoreError> {
+    let key = CountKey { tenant, field: facet.field as u8, value: facet.value.clone() };
+    Ok(COUNTS.get(tx, &key)?.map_or(0, |count| count.tickets))
+}
+
+/// The values of a field with their counts, in the order of the values.
+pub(in super::super) fn values(tx: &impl Read, tenant: TenantId, field: Field) -> Result<Vec<(Vec<u8>, u64)>, StoreError> {
+    let mut found = Vec::new();
+    COUNTS.scan(tx, &KeyRange::prefix(&(tenant, field as u8).to_bytes()), Direction::Forward, |key, count| {
+        found.push((key.value, count.tickets));
+        Ok(Flow::Continue)
+    })?;
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::store::codec::assert_golden;
+
+    #[test]
+    fn the_stored_form_is_the_one_that_was_written_down() {
+        assert_golden("ticket_count", &Count { tickets: 300 });
+    }
+}

@@ -1,0 +1,192 @@
+//! The ways to find tickets. One index holds a row for each value of each field that a list can be filtered by: `(tenant, field, value,
+//! time of the last change)`, so that every filter by itself is already in the default order.
+
+use super::{TicketKey, record::TicketRecord};
+use crate::{
+    kernel::{
+        clock::Timestamp,
+        id::{DeviceId, OrganizationId, TenantId, UserId},
+        store::{Index, Key, catalog},
+    },
+    slices::tickets::model::{self, Priority, SlaState, Source, Status, TicketType},
+};
+
+/// A field that lists are filtered by. The number is in the keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Field {
+    Status = 1,
+    Priority = 2,
+    Type = 3,
+    Source = 4,
+    Organization = 5,
+    Contact = 6,
+    Assignee = 7,
+    SlaState = 8,
+    Device = 9,
+    Tag = 10,
+    DedupKey = 11,
+    ExternalRef = 12,
+    ExternalSystem = 13,
+    /// Organization and `dedup_key` of an unfinished ticket: what a new one may be a duplicate of.
+    Unfinished = 14,
+}
+
+impl Field {
+    /// Whether there are counters of its values. The others have almost as many values as there are tickets.
+    pub(in super::super) fn is_counted(self) -> bool {
+        !matches!(self, Self::DedupKey | Self::ExternalRef | Self::Unfinished)
+    }
+
+    /// Whether a ticket has at most one value of it.
+    pub(in super::super) fn is_single(self) -> bool {
+        !matches!(self, Self::Device | Self::Tag | Self::ExternalRef | Self::ExternalSystem)
+    }
+}
+
+/// A field and one of its values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) struct Facet {
+    pub(in super::super) field: Field,
+    pub(in super::super) value: Vec<u8>,
+}
+
+impl Facet {
+    fn new(field: Field, value: &impl Key) -> Self {
+        Self { field, value: value.to_bytes() }
+    }
+
+    pub(in super::super) fn status(status: Status) -> Self {
+        Self::new(Field::Status, &status.code())
+    }
+
+    pub(in super::super) fn priority(priority: Priority) -> Self {
+        Self::new(Field::Priority, &priority.code())
+    }
+
+    pub(in super::super) fn kind(kind: TicketType) -> Self {
+        Self::new(Field::Type, &kind.code())
+    }
+
+    pub(in super::super) fn source(source: Source) -> Self {
+        Self::new(Field::Source, &source.code())
+    }
+
+    pub(in super::super) fn organization(id: OrganizationId) -> Self {
+        Self::new(Field::Organization, &id)
+    }
+
+    pub(in super::super) fn contact(id: UserId) -> Self {
+        Self::new(Field::Contact, &id)
+    }
+
+    pub(in super::super) fn assignee(id: Option<UserId>) -> Self {
+        Self::new(Field::Assignee, &id)
+    }
+
+    pub(in super::super) fn sla_state(state: SlaState) -> Self {
+        Self::new(Field::SlaState, &state.code())
+    }
+
+    pub(in super::super) fn device(id: DeviceId) -> Self {
+        Self::new(Field::Device, &id)
+    }
+
+    pub(in super::super) fn tag(tag: &str) -> Self {
+        Self::new(Field::Tag, &tag.to_owned())
+    }
+
+    pub(in super::super) fn dedup_key(key: &str) -> Self {
+        Self::new(Field::DedupKey, &key.to_owned())
+    }
+
+    pub(in super::super) fn external_ref(system: &str, id: &str) -> Self {
+        Self::new(Field::ExternalRef, &(system.to_owned(), id.to_owned()))
+    }
+
+    pub(in super::super) fn external_system(system: &str) -> Self {
+        Self::new(Field::ExternalSystem, &system.to_owned())
+    }
+
+    pub(in super::super) fn unfinished(organization: OrganizationId, dedup_key: &str) -> Self {
+        Self::new(Field::Unfinished, &(organization, dedup_key.to_owned()))
+    }
+
+    /// What the index entries of this value start with.
+    pub(in super::super) fn prefix(&self, tenant: TenantId) -> Vec<u8> {
+        let mut prefix = (tenant, self.field as u8).to_bytes();
+        prefix.extend_from_slice(&self.value);
+        prefix
+    }
+}
+
+/// Everything that a ticket is found by, each once.
+pub(super) fn of(record: &TicketRecord) -> Vec<Facet> {
+    let mut facets = vec![
+        Facet::status(record.status),
+        Facet::priority(record.priority),
+        Facet::kind(record.kind),
+        Facet::source(record.source),
+        Facet::organization(record.organization_id),
+        Facet::assignee(record.assignee_id),
+        Facet::sla_state(record.sla.state),
+    ];
+    facets.extend(record.contact_id.map(Facet::contact));
+    facets.extend(record.device_ids.iter().copied().map(Facet::device));
+    facets.extend(record.tags.iter().map(|tag| Facet::tag(tag)));
+    if let Some(key) = &record.dedup_key {
+        facets.push(Facet::dedup_key(key));
+        facets.extend(record.status.is_unfinished().then(|| Facet::unfinished(record.organization_id, key)));
+    }
+    for (place, reference) in record.external_refs.iter().enumerate() {
+        facets.push(Facet::external_ref(&reference.system, &reference.id));
+        if !record.external_refs.iter().take(place).any(|earlier| earlier.system == reference.system) {
+            facets.push(Facet::external_system(&reference.system));
+        }
+    }
+    facets
+}
+
+pub(in super::super) type TicketIndex = Index<TicketKey, TicketRecord>;
+
+pub(super) static BY_ID: TicketIndex =
+    Index { table: catalog::TICKETS_BY_ID, unique: true, keys: |key, ticket| vec![(key.0, ticket.id).to_bytes()] };
+
+pub(in super::super) static BY_FACET: TicketIndex = Index {
+    table: catalog::TICKETS_BY_FACET,
+    unique: false,
+    keys: |key, ticket| {
+        let row = |facet: Facet| {
+            let mut row = facet.prefix(key.0);
+            ticket.updated_at.write(&mut row);
+            row
+        };
+        of(ticket).into_iter().map(row).collect()
+    },
+};
+
+pub(in super::super) static BY_UPDATE: TicketIndex =
+    Index { table: catalog::TICKETS_BY_UPDATE, unique: false, keys: |key, ticket| vec![(key.0, ticket.updated_at).to_bytes()] };
+
+pub(in super::super) static BY_DUE: TicketIndex = Index {
+    table: catalog::TICKETS_BY_DUE,
+    unique: false,
+    keys: |key, ticket| {
+        let undated = ticket.due_at.is_none();
+        vec![(key.0, u8::from(undated), ticket.due_at.unwrap_or(Timestamp::EPOCH)).to_bytes()]
+    },
+};
+
+pub(in super::super) static BY_SEQ: TicketIndex =
+    Index { table: catalog::TICKETS_BY_SEQ, unique: false, keys: |key, ticket| vec![(key.0, ticket.last_seq).to_bytes()] };
+
+pub(in super::super) static BY_WORD: TicketIndex = Index {
+    table: catalog::TICKETS_BY_WORD,
+    unique: false,
+    keys: |key, ticket| model::words(&ticket.subject).into_iter().map(|word| (key.0, word).to_bytes()).collect(),
+};
+
+pub(super) static BY_TIMER: TicketIndex = Index {
+    table: catalog::TICKETS_BY_TIMER,
+    unique: false,
+    keys: |_, ticket| ticket.timer_at.iter().map(Key::to_bytes).collect(),
+};

@@ -1,0 +1,206 @@
+//! What is done with tickets. A use case is planned on what can be read, and then written: so nothing is written before everything is
+//! checked, and a dry run is the plan without the writing.
+
+mod change;
+mod changes;
+mod create;
+mod notes;
+mod policy;
+mod upkeep;
+
+pub(super) use change::TicketChange;
+pub(super) use changes::field_values;
+pub(super) use create::NewTicket;
+pub(super) use notes::{NewComment, NewTimeEntry, plan_time_entry};
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::{
+    Value,
+    value::{RawValue, to_raw_value},
+};
+
+use super::{
+    error::TicketError,
+    labels::Labels,
+    model::{Comment, Status, Ticket, TicketRef, TimeEntry},
+    repo,
+    sla::{Crossing, CrossingKind, Promise, SlaPolicy},
+};
+use crate::kernel::{
+    clock::Timestamp,
+    config,
+    events::{self, Act, Draft, EventKind, Resource},
+    id::TenantId,
+    store::{Read, StoreError, WriteTx},
+};
+
+pub(super) static CREATED: EventKind =
+    EventKind { name: "ticket.created", summary: "A ticket was created.", subject: "ticket", schema: "Ticket", has_changes: false };
+pub(super) static UPDATED: EventKind =
+    EventKind { name: "ticket.updated", summary: "A ticket was changed.", has_changes: true, ..CREATED };
+pub(super) static COMMENTED: EventKind =
+    EventKind { name: "ticket.commented", summary: "A ticket got a comment, which stands beside it in `comment`.", ..CREATED };
+pub(super) static RESOLVED: EventKind = EventKind { name: "ticket.resolved", summary: "A ticket was resolved.", ..CREATED };
+pub(super) static CLOSED: EventKind =
+    EventKind { name: "ticket.closed", summary: "A ticket was closed, by someone or after its time.", ..CREATED };
+pub(super) static REOPENED: EventKind =
+    EventKind { name: "ticket.reopened", summary: "A resolved ticket was opened again.", ..CREATED };
+pub(super) static SLA_AT_RISK: EventKind = EventKind {
+    name: "ticket.sla_at_risk",
+    summary: "Three quarters of the time that was promised are used up.",
+    has_changes: true,
+    ..CREATED
+};
+pub(super) static SLA_BREACHED: EventKind =
+    EventKind { name: "ticket.sla_breached", summary: "A promised time is over.", has_changes: true, ..CREATED };
+pub(super) static SLA_UPDATED: EventKind = EventKind {
+    name: "sla.updated",
+    summary: "The service levels or the working hours were changed.",
+    subject: "sla",
+    schema: "SlaPolicy",
+    has_changes: false,
+};
+
+/// How records are shown in events.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Describe {
+    pub(super) ticket: fn(&Ticket, &Labels, Timestamp) -> Result<Box<RawValue>, serde_json::Error>,
+    pub(super) comment: fn(&Comment, &Labels) -> Result<Box<RawValue>, serde_json::Error>,
+    pub(super) policy: fn(&SlaPolicy) -> Result<Box<RawValue>, serde_json::Error>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Service {
+    pub(super) describe: Describe,
+    auto_close: Duration,
+    time_zone: Arc<str>,
+}
+
+/// What a use case will write.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// The ticket as it is; `None` for a new one.
+    pub(super) before: Option<Ticket>,
+    pub(super) after: Ticket,
+    pub(super) comment: Option<Comment>,
+    pub(super) time_entry: Option<TimeEntry>,
+    /// Whether the ticket was there when one was to be created.
+    pub(super) deduplicated: bool,
+    events: Vec<(&'static EventKind, Option<Value>)>,
+}
+
+impl Plan {
+    fn unchanged(ticket: Ticket) -> Self {
+        Self::change(ticket.clone(), ticket, Vec::new())
+    }
+
+    pub(super) fn changes_nothing(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    fn change(before: Ticket, after: Ticket, events: Vec<(&'static EventKind, Option<Value>)>) -> Self {
+        Self { before: Some(before), after, comment: None, time_entry: None, deduplicated: false, events }
+    }
+}
+
+impl Service {
+    pub(super) fn new(settings: &config::Tickets, describe: Describe) -> Self {
+        Self {
+            describe,
+            auto_close: Duration::from_hours(24 * u64::from(settings.auto_close_days)),
+            time_zone: settings.time_zone.as_str().into(),
+        }
+    }
+
+    /// The tenant's promises, its own or the standard ones.
+    pub(super) fn policy(&self, tx: &impl Read, tenant: TenantId) -> Result<SlaPolicy, StoreError> {
+        Ok(repo::policy(tx, tenant)?.unwrap_or_else(|| SlaPolicy::standard(&self.time_zone)))
+    }
+
+    /// When time alone next changes the ticket.
+    fn timer(&self, ticket: &Ticket) -> Option<Timestamp> {
+        let close = ticket.resolved_at.filter(|_| ticket.status == Status::Resolved).map(|at| at + self.auto_close);
+        ticket.sla.next_crossing().into_iter().chain(close).min()
+    }
+
+    pub(super) fn reset_timer(&self, tx: &mut WriteTx, ticket: &Ticket) -> Result<(), StoreError> {
+        repo::update(tx, ticket, ticket, self.timer(ticket))
+    }
+
+    /// Writes a plan and its events, in the transaction that it was planned in.
+    pub(super) fn commit(&self, tx: &mut WriteTx, act: &mut Act, plan: Plan) -> Result<Ticket, TicketError> {
+        let Plan { before, mut after, comment, time_entry, events, .. } = plan;
+        if events.is_empty() {
+            // A change that changes nothing has no event, and is not written.
+            return Ok(after);
+        }
+        let key = (after.tenant_id, after.number);
+        let labels = Labels::of_tickets(tx, after.tenant_id, [&after])?;
+        let shown = (self.describe.ticket)(&after, &labels, act.now)?;
+        let comment_shown = comment
+            .as_ref()
+            .map(|comment| {
+                let labels = Labels::of_comments(tx, key.0, std::slice::from_ref(comment))?;
+                Ok::<_, TicketError>((self.describe.comment)(comment, &labels)?)
+            })
+            .transpose()?;
+        for (kind, changes) in events {
+            let changes = changes.map(|changes| to_raw_value(&changes)).transpose()?;
+            let beside = comment_shown.as_deref().filter(|_| *kind == COMMENTED);
+            let draft = draft(kind, &after, &shown, changes.as_deref(), beside)?;
+            after.last_seq = events::append(tx, act, &draft)?;
+            repo::note_event(tx, key, after.last_seq)?;
+        }
+        if let Some(comment) = &comment {
+            repo::put_comment(tx, key, comment)?;
+        }
+        if let Some(entry) = &time_entry {
+            repo::put_time_entry(tx, key, entry)?;
+        }
+        let timer_at = self.timer(&after);
+        match &before {
+            Some(before) => repo::update(tx, before, &after, timer_at)?,
+            None => repo::insert(tx, &after, timer_at)?,
+        }
+        Ok(after)
+    }
+}
+
+fn draft(
+    kind: &'static EventKind,
+    ticket: &Ticket,
+    shown: &RawValue,
+    changes: Option<&RawValue>,
+    comment: Option<&RawValue>,
+) -> Result<Draft, serde_json::Error> {
+    let Some(comment) = comment else { return Draft::new(kind, ticket.id.to_string(), ticket.version, shown, changes) };
+    let data = format!("{{\"ticket\":{},\"comment\":{}}}", shown.get(), comment.get());
+    let resource = Resource { kind: kind.subject, id: ticket.id.to_string(), version: ticket.version };
+    Ok(Draft { kind, resource, data: RawValue::from_string(data)? })
+}
+
+/// The events of thresholds that were crossed.
+fn crossing_events(crossings: &[Crossing]) -> impl Iterator<Item = (&'static EventKind, Option<Value>)> {
+    crossings.iter().map(|crossing| {
+        let clock = match crossing.promise {
+            Promise::FirstResponse => "sla.first_response",
+            Promise::Resolution => "sla.resolution",
+        };
+        let (kind, from, to) = match crossing.kind {
+            CrossingKind::AtRisk => (&SLA_AT_RISK, "on_track", "at_risk"),
+            CrossingKind::Breached => (&SLA_BREACHED, "at_risk", "breached"),
+        };
+        (kind, Some(serde_json::json!({clock: {"from": from, "to": to}})))
+    })
+}
+
+/// The ticket that a request names, in one place or in two that must agree.
+pub(super) fn target(tx: &impl Read, tenant: TenantId, named: TicketRef, also: Option<TicketRef>) -> Result<Ticket, TicketError> {
+    let ticket = repo::find(tx, tenant, named)?.ok_or(TicketError::NotFound)?;
+    match also {
+        Some(TicketRef::Id(id)) if id != ticket.id => Err(TicketError::OtherTarget),
+        Some(TicketRef::Number(number)) if number != ticket.number => Err(TicketError::OtherTarget),
+        _ => Ok(ticket),
+    }
+}

@@ -1,0 +1,227 @@
+//! New tickets, and what is done with one whose cause is known already.
+
+use super::{CREATED, Plan, Service, UPDATED};
+use crate::{
+    kernel::{
+        clock::Timestamp,
+        events::Act,
+        id::{CommentId, DeviceId, OrganizationId, TenantId, TicketId, UserId},
+        store::{Read, StoreError},
+    },
+    slices::{
+        directory::{self, PersonKind},
+        tickets::{
+            error::{Fault, TicketError},
+            model::{
+                Comment, CustomFields, ExternalRef, Level, MAX_CUSTOM_FIELDS, MAX_TEXT_BYTES, OnDuplicate, Priority, Source,
+                Status, Ticket, TicketLink, TicketRef, TicketType, Visibility, is_field_name,
+            },
+            repo,
+            sla::Sla,
+        },
+    },
+};
+
+/// A ticket as it is asked for.
+#[derive(Clone, Debug)]
+pub(in super::super) struct NewTicket {
+    pub(in super::super) subject: String,
+    pub(in super::super) description: Option<String>,
+    pub(in super::super) kind: TicketType,
+    pub(in super::super) priority: Option<Priority>,
+    pub(in super::super) impact: Option<Level>,
+    pub(in super::super) urgency: Option<Level>,
+    pub(in super::super) source: Source,
+    pub(in super::super) queue: Option<String>,
+    pub(in super::super) category: Option<String>,
+    /// Else that of the first device, else that of the contact.
+    pub(in super::super) organization_id: Option<OrganizationId>,
+    pub(in super::super) contact_id: Option<UserId>,
+    pub(in super::super) contact_email: Option<String>,
+    pub(in super::super) assignee_id: Option<UserId>,
+    pub(in super::super) device_ids: Vec<DeviceId>,
+    pub(in super::super) tags: Vec<String>,
+    pub(in super::super) custom_fields: CustomFields,
+    pub(in super::super) external_refs: Vec<ExternalRef>,
+    pub(in super::super) dedup_key: Option<String>,
+    pub(in super::super) on_duplicate: OnDuplicate,
+    pub(in super::super) parent: Option<TicketRef>,
+    pub(in super::super) due_at: Option<Timestamp>,
+}
+
+/// What the references of a new ticket were found to be.
+struct Found {
+    organization_id: OrganizationId,
+    contact_id: Option<UserId>,
+    parent: Option<TicketLink>,
+}
+
+impl Service {
+    pub(in super::super) fn plan_create(&self, tx: &impl Read, act: &mut Act, new: &NewTicket) -> Result<Plan, TicketError> {
+        let found = find_references(tx, act.tenant_id, new)?;
+        if let Some(key) = new.dedup_key.as_deref().filter(|_| new.on_duplicate != OnDuplicate::Create)
+            && let Some(first) = repo::find_unfinished(tx, act.tenant_id, found.organization_id, key)?
+        {
+            return plan_duplicate(act, new, first);
+        }
+        let (number, created_at) = repo::next_number(tx, act.tenant_id, act.now)?;
+        let priority = Priority::choose(new.priority, new.impact, new.urgency).unwrap_or(Priority::DEFAULT);
+        let policy = self.policy(tx, act.tenant_id)?;
+        let ticket = Ticket {
+            tenant_id: act.tenant_id,
+            number,
+            id: TicketId::new(act.now, &mut act.entropy),
+            subject: new.subject.clone(),
+            description: new.description.clone(),
+            kind: new.kind,
+            status: Status::New,
+            priority,
+            impact: new.impact,
+            urgency: new.urgency,
+            source: new.source,
+            queue: new.queue.clone(),
+            category: new.category.clone(),
+            organization_id: found.organization_id,
+            contact_id: found.contact_id,
+            assignee_id: new.assignee_id,
+            device_ids: new.device_ids.clone(),
+            tags: new.tags.clone(),
+            custom_fields: new.custom_fields.clone(),
+            external_refs: new.external_refs.clone(),
+            dedup_key: new.dedup_key.clone(),
+            occurrences: 1,
+            parent: found.parent,
+            merged_into: None,
+            sla: Sla::start(&policy, priority, created_at),
+            resolution: None,
+            comment_count: 0,
+            reopen_count: 0,
+            time_spent_minutes: 0,
+            due_at: new.due_at,
+            created_at,
+            updated_at: created_at,
+            status_changed_at: created_at,
+            first_responded_at: None,
+            resolved_at: None,
+            closed_at: None,
+            created_by: act.actor.clone(),
+            version: 1,
+            last_seq: 0,
+        };
+        let events = vec![(&CREATED, None)];
+        Ok(Plan { before: None, after: ticket, comment: None, time_entry: None, deduplicated: false, events })
+    }
+}
+
+/// Another report of what a ticket is about already.
+fn plan_duplicate(act: &mut Act, new: &NewTicket, before: Ticket) -> Result<Plan, TicketError> {
+    if new.on_duplicate == OnDuplicate::Reject {
+        return Err(TicketError::Duplicate(before.link()));
+    }
+    let mut plan = Plan::unchanged(before);
+    plan.deduplicated = true;
+    if new.on_duplicate == OnDuplicate::Ignore {
+        return Ok(plan);
+    }
+    let ticket = &mut plan.after;
+    let occurrences = ticket.occurrences;
+    ticket.occurrences += 1;
+    ticket.comment_count += 1;
+    ticket.version += 1;
+    ticket.updated_at = act.now.max(ticket.updated_at);
+    let crossings = ticket.sla.advance(ticket.status, act.now);
+    let changes = serde_json::json!({"occurrences": {"from": occurrences, "to": ticket.occurrences}});
+    let mut body = format!("Reported again ({} times so far): {}", ticket.occurrences, new.subject);
+    if let Some(description) = &new.description {
+        body.push_str("\n\n");
+        body.push_str(description);
+    }
+    plan.comment = Some(Comment {
+        id: CommentId::new(act.now, &mut act.entropy),
+        body,
+        visibility: Visibility::Internal,
+        contact_id: None,
+        created_at: act.now,
+        created_by: crate::kernel::events::Actor::system("Deduplication"),
+    });
+    plan.events = super::crossing_events(&crossings).collect();
+    plan.events.push((&super::COMMENTED, None));
+    plan.events.push((&UPDATED, Some(changes)));
+    Ok(plan)
+}
+
+fn find_references(tx: &impl Read, tenant: TenantId, new: &NewTicket) -> Result<Found, TicketError> {
+    let mut faults = Vec::new();
+    check_custom_fields(&new.custom_fields, &mut faults);
+    check_text(new.description.as_deref(), "/description", &mut faults);
+    let contact = match (new.contact_id, new.contact_email.as_deref()) {
+        (Some(id), _) => expect(directory::person(tx, tenant, id)?, "/contact_id", "user", &mut faults),
+        (None, Some(email)) => expect(directory::person_by_email(tx, tenant, email)?, "/contact_email", "user", &mut faults),
+        (None, None) => None,
+    };
+    let mut of_device = None;
+    for (place, id) in new.device_ids.iter().enumerate() {
+        let found = expect(directory::device(tx, tenant, *id)?, &format!("/device_ids/{place}"), "device", &mut faults);
+        of_device = of_device.or(found.map(|device| device.organization_id));
+    }
+    check_assignee(tx, tenant, new.assignee_id, &mut faults)?;
+    let parent = match new.parent {
+        Some(parent) => expect(repo::find(tx, tenant, parent)?, "/parent", "ticket", &mut faults).map(|ticket| ticket.link()),
+        None => None,
+    };
+    let organization_id = match new.organization_id {
+        Some(id) => expect(directory::organization(tx, tenant, id)?, "/organization_id", "organization", &mut faults).map(|_| id),
+        None => of_device.or(contact.as_ref().and_then(|contact| contact.organization_id)),
+    };
+    if organization_id.is_none() && new.organization_id.is_none() {
+        let message = "organization_id is required, unless a device or a contact leads to the organization";
+        faults.push(Fault::new("/organization_id", "required", message));
+    }
+    match organization_id {
+        Some(organization_id) if faults.is_empty() => {
+            Ok(Found { organization_id, contact_id: contact.map(|contact| contact.id), parent })
+        }
+        _ => Err(TicketError::Invalid(faults)),
+    }
+}
+
+/// What was found, or a fault that says that there is no such thing.
+pub(super) fn expect<T>(found: Option<T>, pointer: &str, noun: &str, faults: &mut Vec<Fault>) -> Option<T> {
+    if found.is_none() {
+        faults.push(Fault::new(pointer, "unknown_reference", format!("there is no such {noun}")));
+    }
+    found
+}
+
+/// Tickets are assigned to people who work for the tenant.
+pub(super) fn check_assignee(
+    tx: &impl Read,
+    tenant: TenantId,
+    assignee: Option<UserId>,
+    faults: &mut Vec<Fault>,
+) -> Result<(), StoreError> {
+    if let Some(id) = assignee {
+        let found = expect(directory::person(tx, tenant, id)?, "/assignee_id", "user", faults);
+        if found.is_some_and(|person| person.kind != PersonKind::Staff) {
+            faults.push(Fault::new("/assignee_id", "not_staff", "a ticket is assigned to staff and not to a contact"));
+        }
+    }
+    Ok(())
+}
+
+/// The document bounds characters; what is stored and sent is bounded in bytes.
+pub(super) fn check_text(text: Option<&str>, pointer: &str, faults: &mut Vec<Fault>) {
+    if text.is_some_and(|text| text.len() > MAX_TEXT_BYTES) {
+        faults.push(Fault::new(pointer, "too_long", "must have at most 64 KiB"));
+    }
+}
+
+pub(super) fn check_custom_fields(fields: &CustomFields, faults: &mut Vec<Fault>) {
+    if fields.len() > MAX_CUSTOM_FIELDS {
+        faults.push(Fault::new("/custom_fields", "too_many", format!("must have at most {MAX_CUSTOM_FIELDS} entries")));
+    }
+    for name in fields.keys().filter(|name| !is_field_name(name)) {
+        let pointer = format!("/custom_fields/{}", name.replace('~', "~0").replace('/', "~1"));
+        faults.push(Fault::new(pointer, "wrong_form", "the name of a custom field must match [a-z0-9_]{1,64}"));
+    }
+}

@@ -1,0 +1,46 @@
+//! Changes of what a tenant promises.
+
+use super::{SLA_UPDATED, Service};
+use crate::{
+    kernel::{
+        events::{self, Act, Draft},
+        http::precondition::IfMatch,
+        store::WriteTx,
+    },
+    slices::tickets::{
+        error::{Fault, TicketError},
+        repo,
+        sla::SlaPolicy,
+    },
+};
+
+impl Service {
+    /// Puts a policy in the place of the current one. It holds for tickets that are created, and for clocks that begin to run, from
+    /// now on.
+    pub(in super::super) fn replace_policy(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        if_match: &IfMatch,
+        new: &SlaPolicy,
+    ) -> Result<SlaPolicy, TicketError> {
+        let faults = new.faults();
+        if !faults.is_empty() {
+            let fault = |fault: crate::slices::tickets::sla::PolicyFault| Fault::new(fault.pointer, "not_valid", fault.message);
+            return Err(TicketError::Invalid(faults.into_iter().map(fault).collect()));
+        }
+        let current = self.policy(tx, act.tenant_id)?;
+        if_match.check(current.version)?;
+        let mut policy = SlaPolicy { version: current.version, updated_at: current.updated_at, ..new.clone() };
+        if policy == current && current.version > 0 {
+            return Ok(current);
+        }
+        policy.version += 1;
+        policy.updated_at = Some(act.now);
+        repo::put_policy(tx, act.tenant_id, &policy, act.now)?;
+        let shown = (self.describe.policy)(&policy)?;
+        let draft = Draft::new(&SLA_UPDATED, act.tenant_id.to_string(), policy.version, &shown, None)?;
+        events::append(tx, act, &draft)?;
+        Ok(policy)
+    }
+}

@@ -1,0 +1,32 @@
+//! What time alone does to a ticket: a promise comes near its end, a promise is broken, a resolved ticket is closed.
+
+use super::{CLOSED, Plan, Service, UPDATED, change::status_changed, changes::changes, crossing_events};
+use crate::{
+    kernel::{events::Act, store::Read},
+    slices::tickets::{
+        error::TicketError,
+        model::{Status, Ticket},
+    },
+};
+
+impl Service {
+    /// What is due by now; nothing when the ticket was changed in the meantime.
+    pub(in super::super) fn plan_upkeep(&self, tx: &impl Read, act: &Act, before: Ticket) -> Result<Plan, TicketError> {
+        let mut after = before.clone();
+        let crossings = after.sla.advance(after.status, act.now);
+        let mut events: Vec<_> = crossing_events(&crossings).collect();
+        let closes = after.status == Status::Resolved && after.resolved_at.is_some_and(|at| at + self.auto_close <= act.now);
+        if closes {
+            after.status = Status::Closed;
+            status_changed(&self.policy(tx, after.tenant_id)?, act, &mut after, before.status);
+            events.push((&UPDATED, Some(changes(&before, &after))));
+            events.push((&CLOSED, None));
+        }
+        if events.is_empty() {
+            return Ok(Plan::unchanged(before));
+        }
+        after.version += 1;
+        after.updated_at = act.now.max(before.updated_at);
+        Ok(Plan::change(before, after, events))
+    }
+}

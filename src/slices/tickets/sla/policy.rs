@@ -1,0 +1,132 @@
+//! What a tenant has promised: for each priority how soon it answers and how soon it resolves, and the hours in which that counts.
+
+use std::collections::BTreeSet;
+
+use jiff::{civil::Date, tz::TimeZone};
+
+use super::calendar::{Calendar, Hours};
+use crate::{kernel::clock::Timestamp, slices::tickets::model::Priority};
+
+/// Fewer hours a week than this would put due times beyond what a calendar can say.
+const LEAST_WEEKLY_MINUTES: u32 = 60;
+
+/// What is promised for one priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    pub first_response_minutes: u32,
+    pub resolution_minutes: u32,
+    /// Counts every minute and not the working hours only.
+    pub round_the_clock: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlaPolicy {
+    /// An IANA name.
+    pub time_zone: String,
+    /// Monday first.
+    pub week: [Vec<Hours>; 7],
+    pub holidays: BTreeSet<Date>,
+    /// In the order of [`Priority::ALL`].
+    pub targets: [Target; 4],
+    pub updated_at: Option<Timestamp>,
+    /// Zero as long as the defaults hold.
+    pub version: u64,
+}
+
+/// Why a policy cannot be used: where, and what is wrong there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyFault {
+    pub pointer: String,
+    pub message: String,
+}
+
+impl SlaPolicy {
+    pub fn standard(time_zone: &str) -> Self {
+        let target = |first: u32, resolution: u32, round_the_clock: bool| Target {
+            first_response_minutes: first,
+            resolution_minutes: resolution,
+            round_the_clock,
+        };
+        Self {
+            time_zone: time_zone.to_owned(),
+            week: std::array::from_fn(|day| if day < 5 { vec![(9 * 60, 17 * 60)] } else { Vec::new() }),
+            holidays: BTreeSet::new(),
+            targets: [
+                target(15, 4 * 60, true),
+                target(60, 8 * 60, false),
+                target(4 * 60, 24 * 60, false),
+                target(8 * 60, 72 * 60, false),
+            ],
+            updated_at: None,
+            version: 0,
+        }
+    }
+
+    pub fn target(&self, priority: Priority) -> Target {
+        let [critical, high, medium, low] = self.targets;
+        match priority {
+            Priority::Critical => critical,
+            Priority::High => high,
+            Priority::Medium => medium,
+            Priority::Low => low,
+        }
+    }
+
+    /// All that is wrong with the policy.
+    pub fn faults(&self) -> Vec<PolicyFault> {
+        let mut faults = Vec::new();
+        let mut fault = |pointer: String, message: &str| faults.push(PolicyFault { pointer, message: message.to_owned() });
+        if TimeZone::get(&self.time_zone).is_err() {
+            fault("/time_zone".to_owned(), "is no IANA time zone such as Europe/Berlin");
+        }
+        for (hours, day) in self.week.iter().zip(DAYS) {
+            let in_order = hours.windows(2).all(|pair| matches!(pair, [(_, close), (open, _)] if close <= open));
+            if !in_order || hours.iter().any(|(open, close)| open >= close || *close > 1440) {
+                fault(
+                    format!("/hours/{day}"),
+                    "must be spans of time in order, each with its end after its start, none overlapping",
+                );
+            }
+        }
+        let weekly: u32 = self.week.iter().flatten().map(|(open, close)| u32::from(close.saturating_sub(*open))).sum();
+        if weekly < LEAST_WEEKLY_MINUTES {
+            fault("/hours".to_owned(), "must have at least an hour of work in a week");
+        }
+        for (target, priority) in self.targets.iter().zip(Priority::ALL) {
+            if target.first_response_minutes > target.resolution_minutes {
+                fault(
+                    format!("/targets/{}/first_response_minutes", priority.name()),
+                    "must not be longer than the time to resolve",
+                );
+            }
+        }
+        faults
+    }
+
+    /// The hours as a calendar. A zone that this release does not know counts as universal time: a ticket must not fail by it.
+    pub fn calendar(&self) -> Calendar {
+        let zone = TimeZone::get(&self.time_zone).unwrap_or(TimeZone::UTC);
+        Calendar::new(zone, self.week.clone(), self.holidays.clone())
+    }
+}
+
+/// The days as the wire names them, Monday first.
+pub const DAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_standard_is_sound_and_what_cannot_be_is_told() {
+        let standard = SlaPolicy::standard("Europe/Berlin");
+        assert_eq!(standard.faults(), []);
+        assert_eq!(standard.target(Priority::Low).resolution_minutes, 4320);
+        let mut bad = standard;
+        bad.time_zone = "Mars/Olympus".to_owned();
+        bad.week = std::array::from_fn(|day| if day == 1 { vec![(600, 630), (620, 640)] } else { Vec::new() });
+        bad.targets[0].first_response_minutes = 1000;
+        let pointers: Vec<String> = bad.faults().into_iter().map(|fault| fault.pointer).collect();
+        assert_eq!(pointers, ["/time_zone", "/hours/tuesday", "/hours", "/targets/critical/first_response_minutes"]);
+    }
+}

@@ -1,0 +1,98 @@
+//! Does what time does to tickets. It is driven by the index of timers alone, so a restart and normal running are one path, and what
+//! fell due while the server was down is done at the start.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use super::{error::TicketError, repo, service::Service};
+use crate::kernel::{
+    clock::{Clock, Timestamp},
+    events::{Actor, Intent},
+    store::{Store, StoreError, catalog},
+    tasks::{Done, Task, TaskError},
+};
+
+/// How many tickets one transaction touches.
+const BATCH: usize = 100;
+
+#[derive(Debug)]
+pub(super) struct TicketTimers {
+    store: Store,
+    clock: Clock,
+    service: Arc<Service>,
+    /// The index's version when this task last looked, and the first timer that it saw.
+    seen: AtomicU64,
+    next: Mutex<Option<Timestamp>>,
+}
+
+impl TicketTimers {
+    pub(super) fn new(store: Store, clock: Clock, service: Arc<Service>) -> Self {
+        Self { store, clock, service, seen: AtomicU64::new(0), next: Mutex::new(None) }
+    }
+
+    fn next(&self) -> std::sync::MutexGuard<'_, Option<Timestamp>> {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Task for TicketTimers {
+    fn name(&self) -> &'static str {
+        "ticket_timers"
+    }
+
+    fn period(&self) -> Duration {
+        Duration::from_mins(1)
+    }
+
+    async fn wake(&self) {
+        let next = *self.next();
+        let timer = async {
+            match next {
+                Some(at) => self.clock.sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.store.changed(catalog::TICKETS_BY_TIMER, self.seen.load(Ordering::SeqCst)) => {}
+            () = timer => {}
+        }
+    }
+
+    async fn activate(&self) -> Result<Done, TaskError> {
+        self.seen.store(self.store.version(catalog::TICKETS_BY_TIMER), Ordering::SeqCst);
+        let now = self.clock.now();
+        let (due, next) = self.store.read(|tx| Ok::<_, StoreError>((repo::due(tx, now, BATCH)?, repo::next_timer(tx)?)))?;
+        *self.next() = next;
+        if due.is_empty() {
+            return Ok(Done::All);
+        }
+        let service = self.service.clone();
+        let intents: Vec<_> =
+            due.into_iter().map(|(tenant, number)| (Intent::new(tenant, now, Actor::system("Ticket timers")), number)).collect();
+        self.store
+            .write(move |tx| {
+                for (intent, number) in &intents {
+                    let mut act = intent.begin();
+                    // Planned on the ticket as it is now: whatever was done in the meantime is no longer due.
+                    if let Some(ticket) = repo::get(tx, act.tenant_id, *number)? {
+                        let plan = service.plan_upkeep(tx, &act, ticket)?;
+                        if plan.changes_nothing() {
+                            // The timer was set by other settings than those of now.
+                            service.reset_timer(tx, &plan.after)?;
+                        } else {
+                            service.commit(tx, &mut act, plan)?;
+                        }
+                    }
+                }
+                Ok::<_, TicketError>(())
+            })
+            .await
+            .map_err(|error| TaskError(error.to_string()))?;
+        Ok(Done::Some)
+    }
+}

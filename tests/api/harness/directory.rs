@@ -1,0 +1,58 @@
+//! Organizations, people and devices for tests, put in through the directory's own use cases.
+
+use tenantd::{
+    kernel::{
+        events::{Act, Actor as EventActor, Intent},
+        id::{OrganizationId, TenantId},
+        store::WriteTx,
+    },
+    slices::directory::{Details, DeviceClass, Directory, DirectoryError, Health, Lifecycle, NewDevice, NewOrganization},
+};
+
+use super::Tenant;
+
+impl Tenant<'_> {
+    async fn put<T: Send + 'static>(
+        &self,
+        mut make: impl FnMut(Directory, &mut WriteTx, &mut Act) -> Result<T, DirectoryError> + Send + 'static,
+    ) -> T {
+        let tenant: TenantId = self.id.parse().unwrap();
+        let intent = Intent::new(tenant, self.app.clock.now(), EventActor::system("test"));
+        let app = &self.app.running.app;
+        let directory = app.directory;
+        app.store.write(move |tx| make(directory, tx, &mut intent.begin())).await.unwrap()
+    }
+
+    /// A new organization's id.
+    pub async fn organization(&self, name: &str) -> String {
+        let new = NewOrganization { external_id: None, name: name.to_owned() };
+        self.put(move |directory, tx, act| directory.create_organization(tx, act, &new)).await.id.to_string()
+    }
+
+    /// The id of a new contact at an organization.
+    pub async fn contact(&self, organization: &str, email: &str) -> String {
+        let organization: OrganizationId = organization.parse().unwrap();
+        let (name, email) = (email.split('@').next().unwrap().to_owned(), email.to_owned());
+        let user = self.put(move |directory, tx, act| directory.create_contact(tx, act, &name, Some(&email), Some(organization)));
+        user.await.id.to_string()
+    }
+
+    /// The id of a new device of an organization.
+    pub async fn device(&self, organization: &str, name: &str) -> String {
+        let new = NewDevice {
+            external_id: None,
+            name: name.to_owned(),
+            class: DeviceClass::Workstation,
+            lifecycle: Lifecycle::Active,
+            organization_id: organization.parse().unwrap(),
+            site: None,
+            owner_id: None,
+            agent_version: None,
+            last_seen_at: None,
+            health: Health::Unknown,
+            collected_at: None,
+            details: Details::default(),
+        };
+        self.put(move |directory, tx, act| directory.create_device(tx, act, &new)).await.id.to_string()
+    }
+}
