@@ -20,6 +20,9 @@ use crate::process::cpu_time;
 /// What stands in a request where each one needs a text of its own.
 pub const UNIQUE: &str = "################";
 
+/// The longest answer: a page of tickets.
+const ANSWER_BYTES: usize = 512 << 10;
+
 static NEXT_UNIQUE: AtomicU64 = AtomicU64::new(0);
 
 /// The bytes of a request, written once and sent again and again.
@@ -42,6 +45,13 @@ impl Request {
         let head = format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {credential}\r\n");
         let kind = format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len());
         Self::new(format!("{head}{kind}Idempotency-Key: bench-{UNIQUE}\r\n\r\n{body}"), 201)
+    }
+
+    /// A body of any kind, sent once.
+    fn whole(method: &str, path: &str, credential: &str, content_type: &str, body: &[u8], status: u16) -> Self {
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {credential}\r\n");
+        let kind = format!("Content-Type: {content_type}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+        Self { bytes: [head.as_bytes(), kind.as_bytes(), body].concat(), unique: Vec::new(), status }
     }
 
     fn new(text: String, status: u16) -> Self {
@@ -116,6 +126,42 @@ pub fn once(address: SocketAddr, request: &Request) -> Vec<u8> {
     })
 }
 
+/// Posts a body of any kind: the answer, whatever its framing, without its head.
+pub fn post(address: SocketAddr, path: &str, credential: &str, content_type: &str, body: &[u8]) -> Vec<u8> {
+    let status = if content_type == "application/json" { 201 } else { 200 };
+    to_the_end(address, &Request::whole("POST", path, credential, content_type, body, status))
+}
+
+/// Patches with a JSON body.
+pub fn patch(address: SocketAddr, path: &str, credential: &str, body: &[u8]) -> Vec<u8> {
+    to_the_end(address, &Request::whole("PATCH", path, credential, "application/json", body, 200))
+}
+
+fn to_the_end(address: SocketAddr, request: &Request) -> Vec<u8> {
+    use std::io::{Read, Write};
+    let mut connection = std::net::TcpStream::connect(address).unwrap();
+    connection.write_all(&request.bytes).unwrap();
+    let mut answer = Vec::new();
+    connection.read_to_end(&mut answer).unwrap();
+    let (status, body) = parse_head(&answer).expect("the answer has a head");
+    assert_eq!(status, request.status, "{}", String::from_utf8_lossy(&answer));
+    let chunked = answer[..body.start].to_ascii_lowercase().windows(7).any(|window| window == b"chunked");
+    if chunked { unchunk(&answer[body.start..]) } else { answer[body.start..].to_vec() }
+}
+
+fn unchunk(mut framed: &[u8]) -> Vec<u8> {
+    let mut body = Vec::new();
+    loop {
+        let line = framed.windows(2).position(|window| window == b"\r\n").expect("a chunk has a length");
+        let length = usize::from_str_radix(std::str::from_utf8(&framed[..line]).unwrap(), 16).unwrap();
+        if length == 0 {
+            return body;
+        }
+        body.extend_from_slice(&framed[line + 2..line + 2 + length]);
+        framed = &framed[line + 4 + length..];
+    }
+}
+
 /// The latencies of the answers that came between `begin` and `end`.
 async fn client(address: SocketAddr, mut request: Request, begin: Instant, end: Instant) -> Vec<Duration> {
     let mut connection = Connection::open(address).await;
@@ -142,7 +188,7 @@ impl Connection {
     async fn open(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).await.expect("the server takes connections");
         stream.set_nodelay(true).unwrap();
-        Self { stream, buffer: vec![0; 64 << 10] }
+        Self { stream, buffer: vec![0; ANSWER_BYTES] }
     }
 
     /// Sends the request and reads its answer: where in the buffer the body is.

@@ -12,6 +12,8 @@ use std::{
 
 use serde_json::Value;
 
+use crate::bare;
+
 pub struct Server {
     child: Child,
     /// Held open, so that the server can go on to write to it.
@@ -27,7 +29,7 @@ impl Server {
     pub fn start_tenantd(directory: &Path) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tenantd"));
         command
-            .args(["demo", "--listen", "127.0.0.1:0", "--json", "--data-dir"])
+            .args(["demo", "--tickets", "0", "--listen", "127.0.0.1:0", "--json", "--data-dir"])
             .arg(directory)
             .env("TENANTD_RATE_LIMITS__ENABLED", "false")
             .env("TENANTD_API_KEYS__MAX_LIVE", "100000000");
@@ -71,8 +73,17 @@ impl Server {
 
     /// Resident memory in MiB.
     pub fn resident_mebibytes(&self) -> f64 {
+        self.mebibytes("VmRSS:")
+    }
+
+    /// The most resident memory so far, in MiB.
+    pub fn peak_mebibytes(&self) -> f64 {
+        self.mebibytes("VmHWM:")
+    }
+
+    fn mebibytes(&self, field: &str) -> f64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("the system tells resident memory");
+        let line = status.lines().find(|line| line.starts_with(field)).expect("the system tells resident memory");
         let kibibytes: f64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
         kibibytes / 1024.0
     }
@@ -97,6 +108,18 @@ pub fn run_role(role: &str, arguments: &[&str]) -> Value {
     let output = role_command(role, arguments).stderr(Stdio::inherit()).output().unwrap();
     assert!(output.status.success(), "{role} ended with {}", output.status);
     serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Commits of one small record each straight into redb.
+pub struct Raw {
+    pub per_second: f64,
+    pub p50_seconds: f64,
+}
+
+pub fn raw_commits(directory: &Path, span: Duration, phases: &str) -> Raw {
+    let told = run_role(bare::COMMIT, &[directory.to_str().unwrap(), &span.as_millis().to_string(), phases]);
+    let number = |field: &str| told[field].as_f64().unwrap();
+    Raw { per_second: number("per_second"), p50_seconds: number("p50_seconds") }
 }
 
 /// The processor time that all threads of a process have used.

@@ -3,6 +3,7 @@
 
 mod bootstrap;
 mod documents;
+mod sample;
 
 use std::{
     net::SocketAddr,
@@ -46,6 +47,7 @@ use crate::{
 pub use bootstrap::{Operator, prepare_installation, random_password};
 use documents::Slices;
 pub use documents::{ingest_document, internal_document, public_document};
+pub use sample::fill as fill_with_sample;
 
 const ADMIN_SOCKET: &str = "admin.sock";
 

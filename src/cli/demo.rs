@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Common, Failure, output,
-    serve::{Signals, serve_until_stopped, start},
+    serve::{Signals, open, serve_until_stopped},
 };
 use crate::{
-    app::{App, Operator, random_password},
+    app::{App, Operator, fill_with_sample, random_password},
     kernel::{
         access::{Grants, Role, TenantKind},
         clock::Clock,
@@ -39,6 +39,12 @@ pub(super) struct Demo {
     /// Serve HTTPS with a self-signed certificate.
     #[arg(long)]
     tls: bool,
+    /// How many tickets the invented story has, with the organizations, people and devices in it. 0: an empty tenant.
+    #[arg(long, value_name = "COUNT", default_value_t = 3000)]
+    tickets: usize,
+    /// The same number tells the same story.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
 }
 
 /// What a visitor needs; kept in the data directory so that the next start can tell it again.
@@ -66,8 +72,9 @@ impl Demo {
         // Standard output belongs to what the visitor is told; a log there only says what went wrong.
         telemetry::install_logs(&config.telemetry)?;
         let signals = Signals::take()?;
-        let running = start(config.clone(), Clock::System, Operator::default()).await?;
-        let credentials = credentials(&running.app, &directory).await?;
+        let app = open(config.clone(), Clock::System, Operator::default()).await?;
+        let credentials = self.credentials(&app, &directory).await?;
+        let running = app.listen()?;
         let scheme = if self.tls { "https" } else { "http" };
         let url = format!("{scheme}://{}", running.addresses.api);
         tell(common, &url, &credentials, &directory, self.tls)?;
@@ -76,6 +83,60 @@ impl Demo {
             drop(std::fs::remove_dir_all(&directory));
         }
         served
+    }
+
+    /// The credentials of the demonstration tenant, which is made when it is not there yet.
+    async fn credentials(&self, app: &App, directory: &Path) -> Result<Credentials, Failure> {
+        let path = directory.join(CREDENTIALS_FILE);
+        if let Ok(text) = std::fs::read_to_string(&path) {
+            return serde_json::from_str(&text).map_err(|error| Failure::Failed(format!("{}: {error}", path.display())));
+        }
+        let password = random_password(&mut Entropy::from_os());
+        let now = app.clock.now();
+        let platform = app.store.read(|tx| app.platform.tenants.platform(tx)).map_err(|error: StoreError| error.to_string())?;
+        let platform = platform.ok_or_else(|| Failure::Failed("the installation has no platform tenant".to_owned()))?;
+        let intent = Intent::new(platform.id, now, Actor::system("demo"));
+        let hash = app.auth.users.hash_password(password.clone(), &intent).await.map_err(|error| error.to_string())?;
+        let (tenants, users, keys) = (app.platform.tenants.clone(), app.auth.users.clone(), app.keys.clone());
+        let made = app.store.write(move |tx| {
+            let mut act = intent.begin();
+            // A start that was cut off before it could tell the credentials left a tenant behind: it gets new ones.
+            let (tenant, is_new) = if let Some(tenant) = tenants.find(tx, SLUG)? {
+                users.reset_password(tx, &mut act, EMAIL, &hash)?;
+                (tenant, false)
+            } else {
+                let slug = Some(SLUG.to_owned());
+                let new = NewTenant { name: "Demo".to_owned(), slug, kind: TenantKind::Evaluation, expires_days: None };
+                let tenant = tenants.create(tx, &mut act, &new)?;
+                let user =
+                    NewUser { tenant_id: tenant.id, email: EMAIL.to_owned(), name: "Demo Admin".to_owned(), role: Role::Admin };
+                users.create(tx, &mut act, &user, &hash, false)?;
+                (tenant, true)
+            };
+            let new = NewApiKey {
+                name: format!("Demo key {}", act.now),
+                description: Some("Made by tenantd demo.".to_owned()),
+                scopes: vec!["*".to_owned()],
+                allowed_ips: Vec::new(),
+                expires_days: Some(KEY_DAYS),
+            };
+            act.tenant_id = tenant.id;
+            let (_, plaintext) = keys.create(tx, &mut act, Grants::all(), tenant.kind, &new)?;
+            Ok::<_, DemoError>((tenant.id, is_new, plaintext))
+        });
+        let (tenant_id, is_new, plaintext) = made.await.map_err(|error| error.to_string())?;
+        if is_new && self.tickets > 0 {
+            fill_with_sample(app, tenant_id, self.seed, self.tickets).await?;
+        }
+        let credentials = Credentials {
+            tenant_id: tenant_id.to_string(),
+            email: EMAIL.to_owned(),
+            password: password.expose().to_owned(),
+            api_key: plaintext.expose().to_owned(),
+        };
+        let text = serde_json::to_string(&credentials).map_err(|error| Failure::Failed(error.to_string()))?;
+        write_private_file(&path, text.as_bytes()).map_err(|error| error.to_string())?;
+        Ok(credentials)
     }
 }
 
@@ -96,56 +157,6 @@ enum DemoError {
     Key(#[from] ApiKeyError),
     #[error(transparent)]
     Store(#[from] StoreError),
-}
-
-/// The credentials of the demonstration tenant, which is made when it is not there yet.
-async fn credentials(app: &App, directory: &Path) -> Result<Credentials, Failure> {
-    let path = directory.join(CREDENTIALS_FILE);
-    if let Ok(text) = std::fs::read_to_string(&path) {
-        return serde_json::from_str(&text).map_err(|error| Failure::Failed(format!("{}: {error}", path.display())));
-    }
-    let password = random_password(&mut Entropy::from_os());
-    let now = app.clock.now();
-    let platform = app.store.read(|tx| app.platform.tenants.platform(tx)).map_err(|error: StoreError| error.to_string())?;
-    let platform = platform.ok_or_else(|| Failure::Failed("the installation has no platform tenant".to_owned()))?;
-    let intent = Intent::new(platform.id, now, Actor::system("demo"));
-    let hash = app.auth.users.hash_password(password.clone(), &intent).await.map_err(|error| error.to_string())?;
-    let (tenants, users, keys) = (app.platform.tenants.clone(), app.auth.users.clone(), app.keys.clone());
-    let made = app.store.write(move |tx| {
-        let mut act = intent.begin();
-        // A start that was cut off before it could tell the credentials left a tenant behind: it gets new ones.
-        let tenant = if let Some(tenant) = tenants.find(tx, SLUG)? {
-            users.reset_password(tx, &mut act, EMAIL, &hash)?;
-            tenant
-        } else {
-            let slug = Some(SLUG.to_owned());
-            let new = NewTenant { name: "Demo".to_owned(), slug, kind: TenantKind::Evaluation, expires_days: None };
-            let tenant = tenants.create(tx, &mut act, &new)?;
-            let user = NewUser { tenant_id: tenant.id, email: EMAIL.to_owned(), name: "Demo Admin".to_owned(), role: Role::Admin };
-            users.create(tx, &mut act, &user, &hash, false)?;
-            tenant
-        };
-        let new = NewApiKey {
-            name: format!("Demo key {}", act.now),
-            description: Some("Made by tenantd demo.".to_owned()),
-            scopes: vec!["*".to_owned()],
-            allowed_ips: Vec::new(),
-            expires_days: Some(KEY_DAYS),
-        };
-        act.tenant_id = tenant.id;
-        let (_, plaintext) = keys.create(tx, &mut act, Grants::all(), tenant.kind, &new)?;
-        Ok::<_, DemoError>((tenant.id, plaintext))
-    });
-    let (tenant_id, plaintext) = made.await.map_err(|error| error.to_string())?;
-    let credentials = Credentials {
-        tenant_id: tenant_id.to_string(),
-        email: EMAIL.to_owned(),
-        password: password.expose().to_owned(),
-        api_key: plaintext.expose().to_owned(),
-    };
-    let text = serde_json::to_string(&credentials).map_err(|error| Failure::Failed(error.to_string()))?;
-    write_private_file(&path, text.as_bytes()).map_err(|error| error.to_string())?;
-    Ok(credentials)
 }
 
 fn tell(common: &Common, url: &str, credentials: &Credentials, directory: &Path, tls: bool) -> Result<(), Failure> {

@@ -26,7 +26,7 @@ impl Serve {
         let config = self.settings(common)?;
         let logs = telemetry::install_logs(&config.telemetry)?;
         let signals = Signals::take()?;
-        let running = start(config, Clock::System, Operator::default()).await?;
+        let running = open(config, Clock::System, Operator::default()).await?.listen()?;
         tracing::info!(address = %running.addresses.api, version = env!("CARGO_PKG_VERSION"), "ready");
         serve_until_stopped(running, signals, || {
             let config = self.settings(common).map_err(|failure| failure.text().to_owned())?;
@@ -37,8 +37,8 @@ impl Serve {
     }
 }
 
-/// Opens the installation, making it in an empty directory, and listens.
-pub(super) async fn start(config: Config, clock: Clock, operator: Operator) -> Result<Running, Failure> {
+/// Opens the installation, making it in an empty directory. Nothing runs or listens yet.
+pub(super) async fn open(config: Config, clock: Clock, operator: Operator) -> Result<App, Failure> {
     raise_open_files();
     let data = DataDirectory::lock(&config.data.directory).map_err(|error| error.to_string())?;
     if !data.is_initialized().map_err(|error| error.to_string())? {
@@ -48,8 +48,7 @@ pub(super) async fn start(config: Config, clock: Clock, operator: Operator) -> R
         tracing::info!(percent = (done * 100.0).round(), "repairing the store after a crash");
         notify(&[sd_notify::NotifyState::ExtendTimeoutUsec(60_000_000)]);
     });
-    let app = App::open(config, data, clock, operator, Some(progress)).await?;
-    Ok(app.listen()?)
+    Ok(App::open(config, data, clock, operator, Some(progress)).await?)
 }
 
 /// The signals that steer a server. Taken before anyone is told that it is ready, so that an early stop is an orderly one too.

@@ -25,7 +25,7 @@ struct Server {
 impl Server {
     fn start(directory: &Path) -> Self {
         let path = directory.display().to_string();
-        let arguments = ["demo", "--listen", "127.0.0.1:0", "--data-dir", &path, "--json"];
+        let arguments = ["demo", "--tickets", "0", "--listen", "127.0.0.1:0", "--data-dir", &path, "--json"];
         let mut child = tenantd(&arguments).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();

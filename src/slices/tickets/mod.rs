@@ -21,10 +21,14 @@ use poem_openapi::OpenApi;
 use crate::kernel::{
     clock::Clock,
     config,
-    events::EventKind,
-    store::{Checked, Store},
+    events::{Act, EventKind},
+    store::{Checked, Store, WriteTx},
     tasks::Tasks,
 };
+
+pub use error::TicketError;
+pub use model::{Priority, ResolutionCode, Source, Status, Ticket, TicketRef, TicketType, Visibility};
+pub use service::{NewComment, NewTicket, NewTimeEntry, TicketChange};
 
 pub const EVENTS: &[&EventKind] = &[
     &service::CREATED,
@@ -67,5 +71,36 @@ impl Tickets {
 
     pub fn tables() -> Vec<&'static dyn Checked> {
         vec![&repo::TICKETS, &repo::NUMBERS, &repo::COUNTS, &repo::COMMENTS, &repo::TIME_ENTRIES, &repo::HISTORY, &repo::POLICIES]
+    }
+}
+
+/// The use cases, for those who compose them with their own.
+impl Tickets {
+    pub fn create(&self, tx: &mut WriteTx, act: &mut Act, new: &NewTicket) -> Result<Ticket, TicketError> {
+        let plan = self.service.plan_create(tx, act, new)?;
+        self.service.commit(tx, act, plan)
+    }
+
+    pub fn change(&self, tx: &mut WriteTx, act: &mut Act, ticket: TicketRef, change: &TicketChange) -> Result<Ticket, TicketError> {
+        let before = service::target(tx, act.tenant_id, ticket, None)?;
+        let plan = self.service.plan_change(tx, act, before, change)?;
+        self.service.commit(tx, act, plan)
+    }
+
+    pub fn comment(&self, tx: &mut WriteTx, act: &mut Act, ticket: TicketRef, new: &NewComment) -> Result<Ticket, TicketError> {
+        let before = service::target(tx, act.tenant_id, ticket, None)?;
+        let plan = self.service.plan_comment(tx, act, before, new)?;
+        self.service.commit(tx, act, plan)
+    }
+
+    pub fn log_time(&self, tx: &mut WriteTx, act: &mut Act, ticket: TicketRef, new: &NewTimeEntry) -> Result<Ticket, TicketError> {
+        let before = service::target(tx, act.tenant_id, ticket, None)?;
+        let plan = service::plan_time_entry(act, before, new);
+        self.service.commit(tx, act, plan)
+    }
+
+    /// Does what time alone has done to tickets until now, each at its own time, the earliest first.
+    pub fn tend(&self, tx: &mut WriteTx, act: &mut Act) -> Result<(), TicketError> {
+        upkeep::tend(&self.service, tx, act)
     }
 }

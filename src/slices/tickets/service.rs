@@ -8,10 +8,11 @@ mod notes;
 mod policy;
 mod upkeep;
 
-pub(super) use change::TicketChange;
+pub use change::TicketChange;
 pub(super) use changes::field_values;
-pub(super) use create::NewTicket;
-pub(super) use notes::{NewComment, NewTimeEntry, plan_time_entry};
+pub use create::NewTicket;
+pub(super) use notes::plan_time_entry;
+pub use notes::{NewComment, NewTimeEntry};
 
 use std::{sync::Arc, time::Duration};
 
@@ -119,7 +120,7 @@ impl Service {
     }
 
     /// When time alone next changes the ticket.
-    fn timer(&self, ticket: &Ticket) -> Option<Timestamp> {
+    pub(super) fn timer(&self, ticket: &Ticket) -> Option<Timestamp> {
         let close = ticket.resolved_at.filter(|_| ticket.status == Status::Resolved).map(|at| at + self.auto_close);
         ticket.sla.next_crossing().into_iter().chain(close).min()
     }

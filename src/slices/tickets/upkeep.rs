@@ -9,16 +9,45 @@ use std::{
     time::Duration,
 };
 
-use super::{error::TicketError, repo, service::Service};
+use super::{error::TicketError, model::Ticket, repo, service::Service};
 use crate::kernel::{
     clock::{Clock, Timestamp},
-    events::{Actor, Intent},
-    store::{Store, StoreError, catalog},
+    events::{Act, Actor, Intent},
+    store::{Store, StoreError, WriteTx, catalog},
     tasks::{Done, Task, TaskError},
 };
 
 /// How many tickets one transaction touches.
 const BATCH: usize = 100;
+
+fn actor() -> Actor {
+    Actor::system("Ticket timers")
+}
+
+/// Does what is due with the ticket by now.
+fn age(service: &Service, tx: &mut WriteTx, act: &mut Act, ticket: Ticket) -> Result<(), TicketError> {
+    let plan = service.plan_upkeep(tx, act, ticket)?;
+    if plan.changes_nothing() {
+        // The timer was set by other settings than those of now.
+        service.reset_timer(tx, &plan.after)?;
+    } else {
+        service.commit(tx, act, plan)?;
+    }
+    Ok(())
+}
+
+/// Does what fell due with the tenant's tickets until now, each at its own time. For a story that is told after the event; a
+/// server that runs has [`TicketTimers`].
+pub(super) fn tend(service: &Service, tx: &mut WriteTx, act: &mut Act) -> Result<(), TicketError> {
+    let (now, teller) = (act.now, std::mem::replace(&mut act.actor, actor()));
+    while let Some((tenant, number)) = repo::due(tx, now, 1)?.pop().filter(|(tenant, _)| *tenant == act.tenant_id) {
+        let Some(ticket) = repo::get(tx, tenant, number)? else { break };
+        act.now = service.timer(&ticket).unwrap_or(now).min(now);
+        age(service, tx, act, ticket)?;
+    }
+    (act.now, act.actor) = (now, teller);
+    Ok(())
+}
 
 #[derive(Debug)]
 pub(super) struct TicketTimers {
@@ -72,21 +101,14 @@ impl Task for TicketTimers {
             return Ok(Done::All);
         }
         let service = self.service.clone();
-        let intents: Vec<_> =
-            due.into_iter().map(|(tenant, number)| (Intent::new(tenant, now, Actor::system("Ticket timers")), number)).collect();
+        let intents: Vec<_> = due.into_iter().map(|(tenant, number)| (Intent::new(tenant, now, actor()), number)).collect();
         self.store
             .write(move |tx| {
                 for (intent, number) in &intents {
                     let mut act = intent.begin();
                     // Planned on the ticket as it is now: whatever was done in the meantime is no longer due.
                     if let Some(ticket) = repo::get(tx, act.tenant_id, *number)? {
-                        let plan = service.plan_upkeep(tx, &act, ticket)?;
-                        if plan.changes_nothing() {
-                            // The timer was set by other settings than those of now.
-                            service.reset_timer(tx, &plan.after)?;
-                        } else {
-                            service.commit(tx, &mut act, plan)?;
-                        }
+                        age(&service, tx, &mut act, ticket)?;
                     }
                 }
                 Ok::<_, TicketError>(())

@@ -24,29 +24,58 @@ use crate::{
 
 /// A ticket as it is asked for.
 #[derive(Clone, Debug)]
-pub(in super::super) struct NewTicket {
-    pub(in super::super) subject: String,
-    pub(in super::super) description: Option<String>,
-    pub(in super::super) kind: TicketType,
-    pub(in super::super) priority: Option<Priority>,
-    pub(in super::super) impact: Option<Level>,
-    pub(in super::super) urgency: Option<Level>,
-    pub(in super::super) source: Source,
-    pub(in super::super) queue: Option<String>,
-    pub(in super::super) category: Option<String>,
+pub struct NewTicket {
+    pub subject: String,
+    pub description: Option<String>,
+    pub kind: TicketType,
+    pub priority: Option<Priority>,
+    pub impact: Option<Level>,
+    pub urgency: Option<Level>,
+    pub source: Source,
+    pub queue: Option<String>,
+    pub category: Option<String>,
     /// Else that of the first device, else that of the contact.
-    pub(in super::super) organization_id: Option<OrganizationId>,
-    pub(in super::super) contact_id: Option<UserId>,
-    pub(in super::super) contact_email: Option<String>,
-    pub(in super::super) assignee_id: Option<UserId>,
-    pub(in super::super) device_ids: Vec<DeviceId>,
-    pub(in super::super) tags: Vec<String>,
-    pub(in super::super) custom_fields: CustomFields,
-    pub(in super::super) external_refs: Vec<ExternalRef>,
-    pub(in super::super) dedup_key: Option<String>,
-    pub(in super::super) on_duplicate: OnDuplicate,
-    pub(in super::super) parent: Option<TicketRef>,
-    pub(in super::super) due_at: Option<Timestamp>,
+    pub organization_id: Option<OrganizationId>,
+    pub contact_id: Option<UserId>,
+    pub contact_email: Option<String>,
+    pub assignee_id: Option<UserId>,
+    pub device_ids: Vec<DeviceId>,
+    pub tags: Vec<String>,
+    pub custom_fields: CustomFields,
+    pub external_refs: Vec<ExternalRef>,
+    pub dedup_key: Option<String>,
+    pub on_duplicate: OnDuplicate,
+    pub parent: Option<TicketRef>,
+    pub due_at: Option<Timestamp>,
+}
+
+impl NewTicket {
+    /// A ticket of which nothing but the subject is known.
+    pub fn new(subject: String) -> Self {
+        Self {
+            subject,
+            description: None,
+            kind: TicketType::Incident,
+            priority: None,
+            impact: None,
+            urgency: None,
+            source: Source::Api,
+            queue: None,
+            category: None,
+            organization_id: None,
+            contact_id: None,
+            contact_email: None,
+            assignee_id: None,
+            device_ids: Vec::new(),
+            tags: Vec::new(),
+            custom_fields: CustomFields::new(),
+            external_refs: Vec::new(),
+            dedup_key: None,
+            on_duplicate: OnDuplicate::Comment,
+            parent: None,
+            due_at: None,
+        }
+    }
 }
 
 /// What the references of a new ticket were found to be.

@@ -23,20 +23,20 @@ use crate::{
 };
 
 #[derive(Clone, Debug)]
-pub(in super::super) struct NewComment {
-    pub(in super::super) body: String,
-    pub(in super::super) visibility: Visibility,
+pub struct NewComment {
+    pub body: String,
+    pub visibility: Visibility,
     /// The contact who wrote it, when somebody else passes it on.
-    pub(in super::super) contact_id: Option<UserId>,
+    pub contact_id: Option<UserId>,
 }
 
 #[derive(Clone, Debug)]
-pub(in super::super) struct NewTimeEntry {
-    pub(in super::super) minutes: u32,
-    pub(in super::super) billable: bool,
-    pub(in super::super) work_type: String,
-    pub(in super::super) note: Option<String>,
-    pub(in super::super) started_at: Option<Timestamp>,
+pub struct NewTimeEntry {
+    pub minutes: u32,
+    pub billable: bool,
+    pub work_type: String,
+    pub note: Option<String>,
+    pub started_at: Option<Timestamp>,
 }
 
 impl Service {
