@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::{
-    io::{BufRead, BufReader, Write},
+    collections::BTreeSet,
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
 };
@@ -24,9 +26,13 @@ struct Server {
 
 impl Server {
     fn start(directory: &Path) -> Self {
+        Self::with_story(directory, &["--tickets", "0"])
+    }
+
+    fn with_story(directory: &Path, story: &[&str]) -> Self {
         let path = directory.display().to_string();
-        let arguments = ["demo", "--tickets", "0", "--listen", "127.0.0.1:0", "--data-dir", &path, "--json"];
-        let mut child = tenantd(&arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let arguments = ["demo", "--listen", "127.0.0.1:0", "--data-dir", &path, "--json"];
+        let mut child = tenantd(&[&arguments, story].concat()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let told = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
@@ -42,6 +48,17 @@ impl Server {
         let output = self.run(&[arguments, &["--json"]].concat());
         assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
         serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// What the API answers to a GET.
+    fn get(&self, path: &str) -> Value {
+        let (url, key) = (self.told["url"].as_str().unwrap(), self.told["api_key"].as_str().unwrap());
+        let mut connection = TcpStream::connect(url.trim_start_matches("http://")).unwrap();
+        write!(connection, "GET {path} HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {key}\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).unwrap();
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}"))
     }
 
     /// Asks it to stop and waits until it has.
@@ -236,4 +253,33 @@ fn a_file_is_imported_and_its_failures_are_told() {
     refused(&denied, 4);
     assert!(refused(&server.run(&["import", &devices, "--tenant", "demo"]), 1).contains("no column named kind"));
     refused(&server.run(&["import", &devices]), 2);
+}
+
+#[test]
+fn the_demo_tells_the_same_story_for_the_same_seed() {
+    let directory = tempfile::tempdir().unwrap();
+    let story = |name: &str, seed: &str| {
+        let data = directory.path().join(name);
+        let server = Server::with_story(&data, &["--tickets", "80", "--seed", seed]);
+        let tickets = server.get("/api/psa/tickets?sort=number&limit=200")["data"].as_array().unwrap().clone();
+        let events = server.get("/api/events?types=ticket.*&limit=200")["data"].as_array().unwrap().clone();
+        assert_eq!(server.stop(), Some(0));
+        let check = tenantd(&["check", "--data-dir", &data.display().to_string()]).output().unwrap();
+        assert!(check.status.success(), "{}", text(&check.stdout));
+        (tickets, events)
+    };
+    let shown = |tickets: &[Value]| -> Vec<(String, String)> {
+        let text = |ticket: &Value, pointer: &str| ticket.pointer(pointer).unwrap().as_str().unwrap().to_owned();
+        tickets.iter().map(|ticket| (text(ticket, "/subject"), text(ticket, "/organization/name"))).collect()
+    };
+    let (first, events) = story("first", "7");
+    let (again, _) = story("again", "7");
+    let (other, _) = story("other", "8");
+    assert!((60..=80).contains(&first.len()), "{}", first.len());
+    assert_eq!(shown(&first), shown(&again));
+    assert_ne!(shown(&first), shown(&other));
+    let statuses: BTreeSet<&str> = first.iter().map(|ticket| ticket["status"].as_str().unwrap()).collect();
+    assert!(statuses.len() >= 3 && statuses.contains("closed"), "{statuses:?}");
+    let times: Vec<&str> = events.iter().map(|event| event["timestamp"].as_str().unwrap()).collect();
+    assert!(times.is_sorted(), "the story is told in the order of time");
 }

@@ -161,7 +161,8 @@ fn play(cast: &Cast, random: &mut Entropy, trouble: &Trouble, telling: &mut Tell
     telling.wait(random, 30);
     resolve(telling, staff, trouble);
     if random.below(15) == 0 {
-        telling.wait(random, 900);
+        // Within the days in which a resolved ticket is not yet closed.
+        telling.wait(random, 300);
         telling.comment(contact_player, "It has come back, sorry.", Visibility::Public);
         telling.wait(random, 120);
         resolve(telling, staff, trouble);

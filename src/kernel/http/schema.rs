@@ -43,15 +43,36 @@ enum Shape {
     List,
 }
 
+/// A validator keeps a copy of all that it is given, so it gets only what the schema leads to.
 fn compile(mut schema: Value, components: &Value) -> Result<Validator, String> {
+    let mut schemas = Map::new();
+    collect_references(&schema, components, &mut schemas);
     if let Value::Object(schema) = &mut schema {
-        schema.insert("components".to_owned(), components.clone());
+        schema.insert("components".to_owned(), json!({"schemas": schemas}));
     }
     jsonschema::options()
         .with_draft(jsonschema::Draft::Draft202012)
         .should_validate_formats(true)
         .build(&schema)
         .map_err(|error| error.to_string())
+}
+
+/// Adds the schemas that `schema` refers to, and those that they refer to.
+fn collect_references(schema: &Value, components: &Value, schemas: &mut Map<String, Value>) {
+    match schema {
+        Value::Object(members) => {
+            let name = members.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next());
+            if let Some(name) = name.filter(|name| !schemas.contains_key(*name))
+                && let Some(found) = components.get("schemas").and_then(|all| all.get(name))
+            {
+                schemas.insert(name.to_owned(), found.clone());
+                collect_references(found, components, schemas);
+            }
+            members.values().for_each(|member| collect_references(member, components, schemas));
+        }
+        Value::Array(elements) => elements.iter().for_each(|element| collect_references(element, components, schemas)),
+        _ => {}
+    }
 }
 
 /// Follows a reference into the components.

@@ -39,7 +39,11 @@ impl<K: Key, V> Index<K, V> {
                 (index_key, Vec::new())
             }
         };
-        (self.keys)(key, record).into_iter().map(entry).collect()
+        let mut entries: Vec<_> = (self.keys)(key, record).into_iter().map(entry).collect();
+        // A value that a record has twice leads to it once.
+        entries.sort_unstable();
+        entries.dedup();
+        entries
     }
 
     /// The record's key under `index_key` of a unique index.

@@ -131,17 +131,18 @@ pub(super) fn of(record: &TicketRecord) -> Vec<Facet> {
         Facet::sla_state(record.sla.state),
     ];
     facets.extend(record.contact_id.map(Facet::contact));
-    facets.extend(record.device_ids.iter().copied().map(Facet::device));
-    facets.extend(record.tags.iter().map(|tag| Facet::tag(tag)));
+    let several = record.device_ids.iter().copied().map(Facet::device).chain(record.tags.iter().map(|tag| Facet::tag(tag)));
+    let references = record.external_refs.iter();
+    let references = references
+        .flat_map(|reference| [Facet::external_ref(&reference.system, &reference.id), Facet::external_system(&reference.system)]);
+    for facet in several.chain(references) {
+        if !facets.contains(&facet) {
+            facets.push(facet);
+        }
+    }
     if let Some(key) = &record.dedup_key {
         facets.push(Facet::dedup_key(key));
         facets.extend(record.status.is_unfinished().then(|| Facet::unfinished(record.organization_id, key)));
-    }
-    for (place, reference) in record.external_refs.iter().enumerate() {
-        facets.push(Facet::external_ref(&reference.system, &reference.id));
-        if !record.external_refs.iter().take(place).any(|earlier| earlier.system == reference.system) {
-            facets.push(Facet::external_system(&reference.system));
-        }
     }
     facets
 }
