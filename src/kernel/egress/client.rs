@@ -169,7 +169,7 @@ impl Parts {
             vec![address]
         } else {
             let found = self.resolver.addresses(url.host()).await?;
-            found.into_iter().map(|ip| SocketAddr::new(ip, url.port())).collect()
+            found.iter().map(|ip| SocketAddr::new(*ip, url.port())).collect()
         };
         for address in &addresses {
             self.policy.judge(*address, audience).map_err(|refusal| refusal.report(url.host()))?;

@@ -5,21 +5,24 @@
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
     time::Duration,
 };
 
 use hickory_resolver::{
     TokioResolver,
     config::{ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolverConfig},
+    lookup_ip::LookupIp,
     net::runtime::TokioRuntimeProvider,
 };
+use moka::sync::Cache;
+use tokio::time::Instant;
 
 use super::error::EgressError;
 
-/// How long an answer is believed when its TTL is longer, and that there is none.
+/// How long an answer is believed when its TTL is longer, and how many are kept.
 const LONGEST_ANSWER: Duration = Duration::from_secs(30);
-const LONGEST_REFUSAL: Duration = Duration::from_secs(5);
-const CACHED_ANSWERS: u64 = 4096;
+const KEPT_ANSWERS: u64 = 4096;
 /// How often a question is repeated within the time limit.
 const REPEATS: u32 = 2;
 /// More addresses than this are no sensible answer, and each of them would have to be judged.
@@ -27,8 +30,16 @@ const MOST_ADDRESSES: usize = 64;
 
 pub(super) struct Resolver {
     /// None where the system has no usable configuration: then only addresses can be dialled.
-    resolver: Option<TokioResolver>,
+    servers: Option<TokioResolver>,
+    /// Ready addresses: the resolver's own cache keeps whole messages, and reading it costs as much as the exchange itself.
+    kept: Cache<Box<str>, Kept>,
     limit: Duration,
+}
+
+#[derive(Clone, Debug)]
+struct Kept {
+    addresses: Arc<[IpAddr]>,
+    until: Instant,
 }
 
 impl Resolver {
@@ -45,50 +56,67 @@ impl Resolver {
             options.ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
             options.timeout = limit / (REPEATS + 1);
             options.attempts = REPEATS as usize;
-            options.cache_size = CACHED_ANSWERS;
-            options.positive_min_ttl = None;
-            options.positive_max_ttl = Some(LONGEST_ANSWER);
-            options.negative_min_ttl = None;
-            options.negative_max_ttl = Some(LONGEST_REFUSAL);
+            options.cache_size = 0;
             builder.build()
         });
-        let resolver = built
+        let servers = built
             .inspect_err(
                 |error| tracing::warn!(%error, "names of targets cannot be resolved; egress.dns_servers names DNS servers"),
             )
             .ok();
-        Self { resolver, limit }
+        let kept = Cache::builder().max_capacity(KEPT_ANSWERS).time_to_live(LONGEST_ANSWER).build();
+        Self { servers, kept, limit }
     }
 
     /// All addresses of `name`, at least one.
-    pub(super) async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, EgressError> {
+    pub(super) async fn addresses(&self, name: &str) -> Result<Arc<[IpAddr]>, EgressError> {
+        if let Some(kept) = self.kept.get(name)
+            && Instant::now() < kept.until
+        {
+            return Ok(kept.addresses);
+        }
         let relative = name.strip_suffix('.').unwrap_or(name);
         if relative == "localhost" || relative.ends_with(".localhost") {
             // RFC 6761: never a question for DNS, and the same at every site.
-            return Ok(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
+            return Ok(Arc::new([Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]));
         }
-        let Some(resolver) = &self.resolver else {
+        let asked = Instant::now();
+        let answer = self.look_up(relative).await?;
+        let addresses: Arc<[IpAddr]> = answer.iter().take(MOST_ADDRESSES + 1).collect();
+        match addresses.len() {
+            0 => return Err(no_such_name()),
+            1..=MOST_ADDRESSES => {}
+            _ => return Err(EgressError::Dns("too many addresses".to_owned())),
+        }
+        let ttl = answer.as_lookup().answers().iter().map(|record| record.ttl).min().unwrap_or_default();
+        if ttl > 0 {
+            let until = asked + LONGEST_ANSWER.min(Duration::from_secs(ttl.into()));
+            self.kept.insert(name.into(), Kept { addresses: addresses.clone(), until });
+        }
+        Ok(addresses)
+    }
+
+    async fn look_up(&self, name: &str) -> Result<LookupIp, EgressError> {
+        let Some(servers) = &self.servers else {
             return Err(EgressError::Dns("no DNS server is configured".to_owned()));
         };
         // A name with a dot is meant in full; only a bare host name is looked for in the search list of the system.
-        let question = if relative.contains('.') { format!("{relative}.") } else { relative.to_owned() };
-        let found = tokio::time::timeout(self.limit, resolver.lookup_ip(question)).await;
-        let addresses: Vec<IpAddr> = match found {
-            Err(_) => return Err(EgressError::Dns("no answer in time".to_owned())),
-            Ok(Err(error)) if error.is_no_records_found() => return Err(EgressError::Dns("no such name or address".to_owned())),
+        let question = if name.contains('.') { format!("{name}.") } else { name.to_owned() };
+        match tokio::time::timeout(self.limit, servers.lookup_ip(question)).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) if error.is_no_records_found() => Err(no_such_name()),
             Ok(Err(error)) => {
                 // It may name the operator's DNS servers, which are not the tenant's to know.
                 tracing::debug!(name, %error, "look-up failed");
-                return Err(EgressError::Dns("the look-up failed".to_owned()));
+                Err(EgressError::Dns("the look-up failed".to_owned()))
             }
-            Ok(Ok(answers)) => answers.iter().take(MOST_ADDRESSES + 1).collect(),
-        };
-        match addresses.len() {
-            0 => Err(EgressError::Dns("no such name or address".to_owned())),
-            1..=MOST_ADDRESSES => Ok(addresses),
-            _ => Err(EgressError::Dns("too many addresses".to_owned())),
+            Err(_) => Err(EgressError::Dns("no answer in time".to_owned())),
         }
     }
+}
+
+fn no_such_name() -> EgressError {
+    EgressError::Dns("no such name or address".to_owned())
 }
 
 impl std::fmt::Debug for Resolver {
