@@ -227,6 +227,9 @@ fn check_ranges(config: &Config) -> Result<(), ConfigError> {
         ("api_keys.max_expires_days", u64::from(config.api_keys.max_expires_days), 1),
         ("api_keys.default_expires_days", u64::from(config.api_keys.default_expires_days), 1),
         ("events.retention_days", u64::from(config.events.retention_days), 1),
+        ("egress.pool_connections_per_target", config.egress.pool_connections_per_target as u64, 1),
+        ("egress.pool_idle_seconds", config.egress.pool_idle_seconds, 1),
+        ("egress.pool_lifetime_seconds", config.egress.pool_lifetime_seconds, 1),
         ("rate_limits.sign_in_per_address", u64::from(config.rate_limits.sign_in_per_address), 1),
         ("rate_limits.public_per_address", u64::from(config.rate_limits.public_per_address), 1),
     ];
@@ -254,6 +257,9 @@ fn check_ranges(config: &Config) -> Result<(), ConfigError> {
     }
     if config.api_keys.max_expires_days > 36_500 {
         return Err(ConfigError::new("settings", "api_keys.max_expires_days must be at most 36500"));
+    }
+    if let Some(problem) = config.egress.problem() {
+        return Err(ConfigError::new("settings", problem));
     }
     if limits.json_depth > 120 {
         return Err(ConfigError::new("settings", "limits.json_depth must be at most 120"));
@@ -295,6 +301,19 @@ mod tests {
             ),
         ] {
             assert_eq!(load_text(text).map(|_| ()), Err(expected.to_owned()));
+        }
+        for (text, expected) in [
+            (
+                "allowed_networks = [\"127.0.0.0/8\"]",
+                "FILE:2: egress.allowed_networks: 127.0.0.0/8 is not part of a private network",
+            ),
+            ("allowed_networks = [\"0.0.0.0/0\"]", "FILE:2: egress.allowed_networks: 0.0.0.0/0 is not part of a private network"),
+            ("allowed_addresses = [\"10.0.0.0/8\"]", "FILE:2: egress.allowed_addresses = [\"10.0.0.0/8\"]"),
+            ("dns_servers = [\"10.0.0.53\"]", "FILE:2: egress.dns_servers = [\"10.0.0.53\"]"),
+            ("pool_idle_seconds = 0", "FILE:2: egress.pool_idle_seconds is 0, but must be at least 1"),
+        ] {
+            let refused = load_text(&format!("[egress]\n{text}\n")).map(|_| ());
+            assert!(refused.as_ref().is_err_and(|error| error.starts_with(expected)), "{refused:?}");
         }
         let wrong_address = load_text("[listen]\naddress = \"here\"\n");
         assert!(wrong_address.is_err_and(|error| error.starts_with("FILE:2: listen.address = \"here\"")));

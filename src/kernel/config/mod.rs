@@ -1,6 +1,7 @@
 //! The settings, as plain data. `config/tenantd.toml` is compiled in as the defaults and is their documentation;
 //! `load` lays a file, the environment and flags over it. Nothing here knows what a setting is used for.
 
+mod egress;
 mod load;
 
 use std::{net::SocketAddr, path::PathBuf};
@@ -8,6 +9,7 @@ use std::{net::SocketAddr, path::PathBuf};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+pub use egress::{Egress, PRIVATE_NETWORKS};
 pub use load::{ConfigError, load};
 
 /// The file with every key and its default.
@@ -26,6 +28,7 @@ pub struct Config {
     pub sessions: Sessions,
     pub api_keys: ApiKeys,
     pub events: Events,
+    pub egress: Egress,
     pub telemetry: Telemetry,
 }
 
