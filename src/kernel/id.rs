@@ -183,6 +183,9 @@ registry! {
     Event EventId "evt" "an event";
     Session SessionId "ses" "a session";
     Request RequestId "req" "a request";
+    Webhook WebhookId "whk" "a webhook endpoint";
+    Delivery DeliveryId "dlv" "a delivery";
+    Operation OperationId "op" "an operation";
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ pub struct Config {
     pub sessions: Sessions,
     pub api_keys: ApiKeys,
     pub events: Events,
+    pub webhooks: Webhooks,
     pub egress: Egress,
     pub telemetry: Telemetry,
 }
@@ -143,6 +144,17 @@ pub struct ApiKeys {
 #[serde(deny_unknown_fields)]
 pub struct Events {
     pub retention_days: u32,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Webhooks {
+    pub max_endpoints: usize,
+    pub in_flight: usize,
+    pub in_flight_per_endpoint: usize,
+    pub max_pending_per_tenant: u64,
+    pub degraded_after_seconds: u64,
+    pub shutdown_seconds: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

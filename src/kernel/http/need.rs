@@ -87,6 +87,8 @@ requirements! {
     ApiKeysRead Need::Scope(Scope::ApiKeysRead), "scope:api_keys:read";
     ApiKeysWrite Need::Scope(Scope::ApiKeysWrite), "scope:api_keys:write";
     EventsRead Need::Scope(Scope::EventsRead), "scope:events:read";
+    WebhooksRead Need::Scope(Scope::WebhooksRead), "scope:webhooks:read";
+    WebhooksWrite Need::Scope(Scope::WebhooksWrite), "scope:webhooks:write";
 }
 
 /// Proof in a handler's signature that the caller may do this; holds who it is.
@@ -126,5 +128,6 @@ mod tests {
     fn every_marker_reads_back_as_its_need() {
         assert!(marked::<SignedIn>() && marked::<Operator>() && marked::<LocalOperator>());
         assert!(marked::<ApiKeysRead>() && marked::<ApiKeysWrite>() && marked::<EventsRead>());
+        assert!(marked::<WebhooksRead>() && marked::<WebhooksWrite>());
     }
 }

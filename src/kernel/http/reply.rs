@@ -158,6 +158,11 @@ answer!(
 );
 
 impl<T: Serialize> Changed<T> {
+    /// For what was done and has no version.
+    pub fn unversioned(value: &T) -> Self {
+        Self(Rendered::json(StatusCode::OK, value), PhantomData)
+    }
+
     pub fn new(value: &T, version: u64) -> Self {
         Self(Rendered::json(StatusCode::OK, value).header(header::ETAG, &etag(version)), PhantomData)
     }
@@ -185,6 +190,18 @@ impl<T: Serialize> Created<T> {
     pub fn secret(mut self) -> Self {
         self.0.secret = true;
         self
+    }
+}
+
+answer!(
+    /// 202 with what goes on in the background, and where its progress can be read.
+    Accepted,
+    [response(202, "", Some(T::schema_ref()), &[("Location", "The path of its progress.")])]
+);
+
+impl<T: Serialize> Accepted<T> {
+    pub fn new(value: &T, location: &str) -> Self {
+        Self(Rendered::json(StatusCode::ACCEPTED, value).header(header::LOCATION, location), PhantomData)
     }
 }
 
@@ -281,6 +298,12 @@ pub trait Replayable: Send + 'static {
 }
 
 impl<T: 'static> Replayable for Created<T> {
+    fn rendered(&self) -> &Rendered {
+        &self.0
+    }
+}
+
+impl<T: 'static> Replayable for Accepted<T> {
     fn rendered(&self) -> &Rendered {
         &self.0
     }
