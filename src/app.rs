@@ -19,6 +19,7 @@ use crate::{
         access::{Grants, Identity, Principal},
         clock::Clock,
         config::Config,
+        egress::Egress,
         entropy::Entropy,
         events::{self, Kinds, Retention},
         http::{
@@ -39,6 +40,7 @@ use crate::{
         api_keys::{self, ApiKeySlice},
         auth::{self, Auth},
         platform::{self, Platform},
+        webhooks::{self, Webhooks},
     },
 };
 
@@ -53,12 +55,15 @@ pub fn admin_socket(data_directory: &Path) -> PathBuf {
 
 /// The tables of all slices that `tenantd check` compares with their indexes.
 pub fn checked_tables() -> Vec<&'static dyn Checked> {
-    [events::tables(), Platform::tables(), Auth::tables(), ApiKeySlice::tables()].into_iter().flatten().collect()
+    [events::tables(), Platform::tables(), Auth::tables(), ApiKeySlice::tables(), Webhooks::tables()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Every kind of event that a slice can emit.
 pub fn event_kinds() -> Kinds {
-    Kinds::new([platform::EVENTS, auth::EVENTS, api_keys::EVENTS].into_iter().flatten().copied())
+    Kinds::new([platform::EVENTS, auth::EVENTS, api_keys::EVENTS, webhooks::EVENTS].into_iter().flatten().copied())
 }
 
 /// Under which rate limit an operation falls.
@@ -79,6 +84,8 @@ pub struct App {
     pub platform: Platform,
     pub auth: Auth,
     pub keys: ApiKeySlice,
+    pub webhooks: Webhooks,
+    egress: Egress,
     config: Config,
     rates: Arc<RateLimits>,
     public: Arc<Edge>,
@@ -140,13 +147,24 @@ impl App {
             identity: Identity::LocalOperator,
             grants: Grants::all(),
         });
+        let egress = Egress::new(&config.egress, &[config.listen.address])?;
+        let webhooks = Webhooks::new(
+            store.clone(),
+            clock.clone(),
+            &config,
+            Sealer::new(&key),
+            egress.clone(),
+            platform.tenants.clone(),
+            event_kinds(),
+        );
         let rates = Arc::new(RateLimits::new(&config.rate_limits, clock.clone()));
         let idempotency = Arc::new(Idempotency::new(store.clone(), Sealer::new(&key)));
         let tasks = Tasks::new(clock.clone());
         let parts = Parts { config: &config, store: &store, clock: &clock, rates: &rates, idempotency, tasks: &tasks };
-        let public = parts.edge(documents::public_service(&platform, &auth, &keys), &platform, &auth, None)?;
-        let admin = parts.edge(documents::admin_service(&platform, &auth, &keys), &platform, &auth, Some(local_operator))?;
-        Ok(Self { store, clock, platform, auth, keys, config, rates, public, admin, tasks, data })
+        let public = parts.edge(documents::public_service(&platform, &auth, &keys, &webhooks), &platform, &auth, None)?;
+        let admin =
+            parts.edge(documents::admin_service(&platform, &auth, &keys, &webhooks), &platform, &auth, Some(local_operator))?;
+        Ok(Self { store, clock, platform, auth, keys, webhooks, egress, config, rates, public, admin, tasks, data })
     }
 
     fn spawn_tasks(&mut self) {
@@ -154,8 +172,11 @@ impl App {
         self.platform.spawn(tasks);
         self.auth.spawn(tasks);
         self.keys.spawn(tasks);
+        self.webhooks.spawn(tasks);
+        tasks.spawn(self.egress.upkeep());
         tasks.spawn(IdempotencyPurge { store: store.clone(), clock: clock.clone() });
-        tasks.spawn(Retention::new(store.clone(), clock.clone(), self.config.events.retention_days, Platform::CONSUMERS.to_vec()));
+        let consumers = [Platform::CONSUMERS, Webhooks::CONSUMERS].concat();
+        tasks.spawn(Retention::new(store.clone(), clock.clone(), self.config.events.retention_days, consumers));
         tasks.spawn(RateLimitSweep(self.rates.clone()));
         tasks.spawn(MetricsUpkeep);
         if self.config.storage.scrub_days > 0 {
@@ -178,6 +199,7 @@ impl App {
             .redirect_address
             .map(|address| public.serve_redirect(address, api.port()).map_err(|error| fail(&address, error)))
             .transpose()?;
+        self.egress.set_listening(&[Some(api), redirect].into_iter().flatten().collect::<Vec<_>>());
         let mut admin = Listeners::new(self.admin.clone());
         let socket = admin_socket(self.data.path());
         admin.serve_unix(&socket).map_err(|error| fail(&socket.display(), error))?;

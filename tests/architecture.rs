@@ -12,9 +12,10 @@ const KERNEL_ORDER: [&str; 12] =
     ["entropy", "clock", "id", "access", "config", "telemetry", "secrets", "store", "tasks", "events", "egress", "http"];
 
 /// A slice that reads another's face, and why.
-const SLICE_EXCEPTIONS: [(&str, &str, &str); 3] = [
+const SLICE_EXCEPTIONS: [(&str, &str, &str); 4] = [
     ("auth", "api_keys", "turns a presented key into an identity"),
     ("auth", "platform", "a credential counts only while its tenant may act"),
+    ("webhooks", "platform", "an evaluation tenant may have its receiver on the same machine"),
     ("api_keys", "platform", "the admin socket names the tenant whose keys it manages"),
 ];
 

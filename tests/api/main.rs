@@ -16,3 +16,6 @@ mod secrets;
 mod sign_in;
 mod tenants;
 mod tls;
+mod webhooks;
+mod webhooks_contract;
+mod webhooks_flow;
