@@ -9,6 +9,7 @@ mod config;
 mod demo;
 mod init;
 mod key;
+mod listen;
 mod openapi;
 mod output;
 mod serve;
@@ -105,6 +106,8 @@ enum Command {
     /// Manage API keys of a tenant.
     #[command(subcommand)]
     Key(key::Key),
+    /// Show a tenant's events as a webhook receiver gets them.
+    Listen(listen::Listen),
     /// Write a consistent snapshot of the running server's store.
     Backup(backup::Backup),
     /// Make an installation from a snapshot, in an empty data directory.
@@ -140,6 +143,7 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Command::Tenant(command) => command.run(&common).await,
         Command::User(command) => command.run(&common).await,
         Command::Key(command) => command.run(&common).await,
+        Command::Listen(command) => command.run(&common).await,
         Command::Backup(command) => command.run(&common).await,
         Command::Restore(command) => command.run(&common),
         Command::Check(command) => command.run(&common).await,
