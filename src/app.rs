@@ -19,6 +19,7 @@ use crate::{
         access::{Grants, Identity, Principal},
         clock::Clock,
         config::Config,
+        egress::Egress,
         entropy::Entropy,
         events::{self, Kinds, Retention},
         http::{
@@ -41,6 +42,7 @@ use crate::{
         directory::{self, Directory, DirectoryIngest},
         platform::{self, Platform},
         tickets::{self, Tickets},
+        webhooks::{self, Webhooks},
     },
 };
 
@@ -57,16 +59,27 @@ pub fn admin_socket(data_directory: &Path) -> PathBuf {
 
 /// The tables of all slices that `tenantd check` compares with their indexes.
 pub fn checked_tables() -> Vec<&'static dyn Checked> {
-    [events::tables(), Platform::tables(), Directory::tables(), Auth::tables(), ApiKeySlice::tables(), Tickets::tables()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        events::tables(),
+        Platform::tables(),
+        Directory::tables(),
+        Auth::tables(),
+        ApiKeySlice::tables(),
+        Tickets::tables(),
+        Webhooks::tables(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// Every kind of event that a slice can emit.
 pub fn event_kinds() -> Kinds {
     Kinds::new(
-        [platform::EVENTS, directory::EVENTS, auth::EVENTS, api_keys::EVENTS, tickets::EVENTS].into_iter().flatten().copied(),
+        [platform::EVENTS, directory::EVENTS, auth::EVENTS, api_keys::EVENTS, tickets::EVENTS, webhooks::EVENTS]
+            .into_iter()
+            .flatten()
+            .copied(),
     )
 }
 
@@ -90,6 +103,8 @@ pub struct App {
     pub auth: Auth,
     pub keys: ApiKeySlice,
     pub tickets: Tickets,
+    pub webhooks: Webhooks,
+    egress: Egress,
     config: Config,
     rates: Arc<RateLimits>,
     public: Arc<Edge>,
@@ -152,16 +167,43 @@ impl App {
             identity: Identity::LocalOperator,
             grants: Grants::all(),
         });
+        let egress = Egress::new(&config.egress, &[config.listen.address])?;
+        let webhooks = Webhooks::new(
+            store.clone(),
+            clock.clone(),
+            &config,
+            Sealer::new(&key),
+            egress.clone(),
+            platform.tenants.clone(),
+            event_kinds(),
+        );
         let rates = Arc::new(RateLimits::new(&config.rate_limits, clock.clone()));
         let idempotency = Arc::new(Idempotency::new(store.clone(), Sealer::new(&key)));
         let tasks = Tasks::new(clock.clone());
         let parts = Parts { config: &config, store: &store, clock: &clock, rates: &rates, idempotency, tasks: &tasks };
         let ingest = DirectoryIngest::new(directory, store.clone(), clock.clone(), &config.limits);
         let tickets = Tickets::new(store.clone(), clock.clone(), &config.tickets);
-        let slices = Slices { platform: &platform, ingest: &ingest, auth: &auth, keys: &keys, tickets: &tickets };
+        let slices =
+            Slices { platform: &platform, ingest: &ingest, auth: &auth, keys: &keys, tickets: &tickets, webhooks: &webhooks };
         let public = parts.edge(documents::public_service(&slices)?, &platform, &auth, None)?;
         let admin = parts.edge(documents::admin_service(&slices)?, &platform, &auth, Some(local_operator))?;
-        Ok(Self { store, clock, platform, directory, auth, keys, tickets, config, rates, public, admin, tasks, data })
+        Ok(Self {
+            store,
+            clock,
+            platform,
+            directory,
+            auth,
+            keys,
+            tickets,
+            webhooks,
+            egress,
+            config,
+            rates,
+            public,
+            admin,
+            tasks,
+            data,
+        })
     }
 
     fn spawn_tasks(&mut self) {
@@ -170,8 +212,11 @@ impl App {
         self.auth.spawn(tasks);
         self.keys.spawn(tasks);
         self.tickets.spawn(tasks);
+        self.webhooks.spawn(tasks);
+        tasks.spawn(self.egress.upkeep());
         tasks.spawn(IdempotencyPurge { store: store.clone(), clock: clock.clone() });
-        tasks.spawn(Retention::new(store.clone(), clock.clone(), self.config.events.retention_days, Platform::CONSUMERS.to_vec()));
+        let consumers = [Platform::CONSUMERS, Webhooks::CONSUMERS].concat();
+        tasks.spawn(Retention::new(store.clone(), clock.clone(), self.config.events.retention_days, consumers));
         tasks.spawn(RateLimitSweep(self.rates.clone()));
         tasks.spawn(MetricsUpkeep);
         if self.config.storage.scrub_days > 0 {
@@ -194,6 +239,7 @@ impl App {
             .redirect_address
             .map(|address| public.serve_redirect(address, api.port()).map_err(|error| fail(&address, error)))
             .transpose()?;
+        self.egress.set_listening(&[Some(api), redirect].into_iter().flatten().collect::<Vec<_>>());
         let mut admin = Listeners::new(self.admin.clone());
         let socket = admin_socket(self.data.path());
         admin.serve_unix(&socket).map_err(|error| fail(&socket.display(), error))?;

@@ -8,16 +8,17 @@ use std::{
 };
 
 /// Each module of the kernel may import those before it.
-const KERNEL_ORDER: [&str; 11] =
-    ["entropy", "clock", "id", "access", "config", "telemetry", "secrets", "store", "tasks", "events", "http"];
+const KERNEL_ORDER: [&str; 12] =
+    ["entropy", "clock", "id", "access", "config", "telemetry", "secrets", "store", "tasks", "events", "egress", "http"];
 
 /// A slice that reads another's face, and why.
-const SLICE_EXCEPTIONS: [(&str, &str, &str); 6] = [
+const SLICE_EXCEPTIONS: [(&str, &str, &str); 7] = [
     ("auth", "api_keys", "turns a presented key into an identity"),
     ("auth", "directory", "signs in the people of the directory, and composes their use cases with its own"),
     ("auth", "platform", "a credential counts only while its tenant may act"),
     ("directory", "platform", "the admin socket names the tenant that it imports into"),
     ("tickets", "directory", "tickets refer to organizations, people and devices, and show their names"),
+    ("webhooks", "platform", "an evaluation tenant may have its receiver on the same machine"),
     ("api_keys", "platform", "the admin socket names the tenant whose keys it manages"),
 ];
 

@@ -9,9 +9,10 @@ use crate::{
     kernel::{
         clock::Clock,
         config::Config,
+        egress::Egress,
         entropy::Entropy,
         http::openapi::{self, About},
-        secrets::Passwords,
+        secrets::{InstallationKey, Passwords, Sealer},
         store::{RedbEngine, Store, WriterSettings},
     },
     slices::{
@@ -20,6 +21,7 @@ use crate::{
         directory::{Directory, DirectoryIngest},
         platform::Platform,
         tickets::Tickets,
+        webhooks::Webhooks,
     },
 };
 
@@ -76,6 +78,7 @@ pub(super) struct Slices<'a> {
     pub(super) auth: &'a Auth,
     pub(super) keys: &'a ApiKeySlice,
     pub(super) tickets: &'a Tickets,
+    pub(super) webhooks: &'a Webhooks,
 }
 
 pub(super) fn public_service(slices: &Slices<'_>) -> Result<Service, String> {
@@ -96,14 +99,20 @@ pub(super) fn admin_service(slices: &Slices<'_>) -> Result<Service, String> {
 }
 
 fn public_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
-    let Slices { platform, auth, keys, tickets, .. } = slices;
-    (auth.api(), keys.api(), platform.api(&event_kinds()), tickets.api())
+    let Slices { platform, auth, keys, tickets, webhooks, .. } = slices;
+    (auth.api(), keys.api(), platform.api(&event_kinds()), tickets.api(), webhooks.api())
 }
 
 fn admin_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
-    let Slices { platform, ingest, auth, keys, .. } = slices;
+    let Slices { platform, ingest, auth, keys, webhooks, .. } = slices;
     let tenants = || platform.tenants.clone();
-    (auth.admin_api(tenants()), keys.admin_api(tenants()), ingest.admin_api(tenants()), platform.admin_api(checked_tables()))
+    (
+        auth.admin_api(tenants()),
+        keys.admin_api(tenants()),
+        ingest.admin_api(tenants()),
+        webhooks.admin_api(tenants()),
+        platform.admin_api(checked_tables()),
+    )
 }
 
 /// The slices over an empty store in a file that is removed: enough to say what their API looks like.
@@ -112,15 +121,19 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Slices<'_>) -> T) -> Result<T
     let engine = RedbEngine::create(&path, 1 << 20).map_err(|error| error.to_string())?;
     drop(std::fs::remove_file(&path));
     let store = Store::new(engine, WriterSettings { batch_size: 1, queue_length: 1 }).map_err(|error| error.to_string())?;
-    let passwords = Passwords::new(1, 1, &mut Entropy::from_os());
+    let mut entropy = Entropy::from_os();
+    let passwords = Passwords::new(1, 1, &mut entropy);
+    let sealer = Sealer::new(&InstallationKey::generate(&mut entropy));
     let platform = Platform::new(store.clone(), Clock::System);
     let keys = ApiKeySlice::new(store.clone(), Clock::System, &config.api_keys);
     let directory = Directory::new(&config.directory);
     let (tenants, admitted) = (platform.tenants.clone(), keys.keys.clone());
     let ingest = DirectoryIngest::new(directory, store.clone(), Clock::System, &config.limits);
     let auth = Auth::new(store.clone(), Clock::System, &config.sessions, passwords, directory, tenants, admitted);
-    let tickets = Tickets::new(store, Clock::System, &config.tickets);
-    Ok(with(&Slices { platform: &platform, ingest: &ingest, auth: &auth, keys: &keys, tickets: &tickets }))
+    let tickets = Tickets::new(store.clone(), Clock::System, &config.tickets);
+    let egress = Egress::new(&config.egress, &[])?;
+    let webhooks = Webhooks::new(store, Clock::System, config, sealer, egress, platform.tenants.clone(), event_kinds());
+    Ok(with(&Slices { platform: &platform, ingest: &ingest, auth: &auth, keys: &keys, tickets: &tickets, webhooks: &webhooks }))
 }
 
 /// The published document.

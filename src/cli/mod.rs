@@ -10,6 +10,7 @@ mod demo;
 mod import;
 mod init;
 mod key;
+mod listen;
 mod openapi;
 mod output;
 mod serve;
@@ -108,6 +109,8 @@ enum Command {
     Key(key::Key),
     /// Send a file of organizations, contacts or devices to a server.
     Import(import::Import),
+    /// Show a tenant's events as a webhook receiver gets them.
+    Listen(listen::Listen),
     /// Write a consistent snapshot of the running server's store.
     Backup(backup::Backup),
     /// Make an installation from a snapshot, in an empty data directory.
@@ -144,6 +147,7 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Command::User(command) => command.run(&common).await,
         Command::Key(command) => command.run(&common).await,
         Command::Import(command) => command.run(&common).await,
+        Command::Listen(command) => command.run(&common).await,
         Command::Backup(command) => command.run(&common).await,
         Command::Restore(command) => command.run(&common),
         Command::Check(command) => command.run(&common).await,

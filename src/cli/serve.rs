@@ -70,6 +70,17 @@ impl Signals {
     }
 }
 
+impl Signals {
+    /// Returns when the process is asked to end.
+    pub(super) async fn stop(self) {
+        let Self { mut interrupt, mut terminate, .. } = self;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    }
+}
+
 /// Serves until a signal or a failure of the store ends it. `reload` reads the settings anew.
 pub(super) async fn serve_until_stopped(
     running: Running,

@@ -188,6 +188,9 @@ registry! {
     Ticket TicketId "tkt" "a ticket";
     Comment CommentId "cmt" "a comment";
     TimeEntry TimeEntryId "tim" "a time entry";
+    Webhook WebhookId "whk" "a webhook endpoint";
+    Delivery DeliveryId "dlv" "a delivery";
+    Operation OperationId "op" "an operation";
 }
 
 #[cfg(test)]

@@ -20,4 +20,6 @@ pub mod store;
 pub mod tasks;
 
 pub mod events;
+
+pub mod egress;
 pub mod http;

@@ -6,3 +6,4 @@ pub mod auth;
 pub mod directory;
 pub mod platform;
 pub mod tickets;
+pub mod webhooks;

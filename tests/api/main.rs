@@ -25,3 +25,6 @@ mod tickets_sla;
 mod tickets_states;
 mod tls;
 mod users;
+mod webhooks;
+mod webhooks_contract;
+mod webhooks_flow;

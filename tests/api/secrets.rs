@@ -33,6 +33,9 @@ async fn no_secret_is_on_the_disk_in_clear() {
     let id = admin.get("/api/admin/api-keys").send().await.ok(200)["data"][0]["id"].as_str().unwrap().to_owned();
     let rotate = admin.post(&format!("/api/admin/api-keys/{id}/rotate")).header("idempotency-key", "canary");
     let rotated = rotate.send().await.ok(200)["key"].as_str().unwrap().to_owned();
+    let webhook = json!({"name": "Canary", "url": "https://192.0.43.8/", "events": ["api_key.expired"], "headers": {"x-token": "canary-header-value"}});
+    let create = admin.post("/api/admin/webhooks").header("idempotency-key", "canary").json(webhook);
+    let webhook_secret = create.send().await.ok(201)["secret"].as_str().unwrap().to_owned();
     let login =
         app.anonymous().post("/api/auth/login").json(json!({"email": "admin@acme.example", "password": PASSWORD})).send().await;
     let token = login.header("set-cookie").split(';').next().unwrap().split_once('=').unwrap().1.to_owned();
@@ -45,7 +48,7 @@ async fn no_secret_is_on_the_disk_in_clear() {
     let store = found.iter().find(|(name, _)| name.ends_with("tenantd.redb")).unwrap();
     assert!(contains(&store.1, "Canary name"), "the search works: what is no secret is found");
     for (name, bytes) in &found {
-        for secret in [key.as_str(), rotated.as_str(), PASSWORD, token.as_str()] {
+        for secret in [key.as_str(), rotated.as_str(), PASSWORD, token.as_str(), webhook_secret.as_str(), "canary-header-value"] {
             assert!(!contains(bytes, secret), "{name} holds a secret in clear");
         }
     }

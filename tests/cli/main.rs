@@ -283,3 +283,22 @@ fn the_demo_tells_the_same_story_for_the_same_seed() {
     let times: Vec<&str> = events.iter().map(|event| event["timestamp"].as_str().unwrap()).collect();
     assert!(times.is_sorted(), "the story is told in the order of time");
 }
+
+#[test]
+fn listen_shows_verified_events_and_leaves_no_endpoint_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path());
+    let path = directory.path().display().to_string();
+    let arguments = ["listen", "--tenant", "demo", "--event", "api_key.created", "--count", "1", "--json", "--data-dir", &path];
+    let mut child = tenantd(&arguments).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+    assert!(next()["id"].as_str().unwrap().starts_with("whk_"));
+    server.json(&["key", "create", "Watched", "--tenant", "demo"]);
+    let shown = next();
+    assert_eq!((&shown["verified"], &shown["event"]["type"]), (&Value::Bool(true), &Value::from("api_key.created")));
+    assert_eq!(shown["event"]["data"]["api_key"]["name"], "Watched");
+    assert!(child.wait().unwrap().success());
+    let nobody = server.run(&["listen", "--tenant", "nobody"]);
+    assert!(refused(&nobody, 1).contains("nobody"));
+}

@@ -232,6 +232,12 @@ fn check_ranges(config: &Config) -> Result<(), ConfigError> {
         ("directory.agent_overdue_seconds", config.directory.agent_overdue_seconds, config.directory.agent_offline_seconds),
         ("tickets.auto_close_days", u64::from(config.tickets.auto_close_days), 1),
         ("events.retention_days", u64::from(config.events.retention_days), 1),
+        ("webhooks.in_flight", config.webhooks.in_flight as u64, 1),
+        ("webhooks.in_flight_per_endpoint", config.webhooks.in_flight_per_endpoint as u64, 1),
+        ("webhooks.max_pending_per_tenant", config.webhooks.max_pending_per_tenant, 1),
+        ("egress.pool_connections_per_target", config.egress.pool_connections_per_target as u64, 1),
+        ("egress.pool_idle_seconds", config.egress.pool_idle_seconds, 1),
+        ("egress.pool_lifetime_seconds", config.egress.pool_lifetime_seconds, 1),
         ("rate_limits.sign_in_per_address", u64::from(config.rate_limits.sign_in_per_address), 1),
         ("rate_limits.public_per_address", u64::from(config.rate_limits.public_per_address), 1),
     ];
@@ -262,6 +268,9 @@ fn check_ranges(config: &Config) -> Result<(), ConfigError> {
     }
     if jiff::tz::TimeZone::get(&config.tickets.time_zone).is_err() {
         let problem = format!("tickets.time_zone: {} is no IANA time zone such as Europe/Berlin", config.tickets.time_zone);
+        return Err(ConfigError::new("settings", problem));
+    }
+    if let Some(problem) = config.egress.problem() {
         return Err(ConfigError::new("settings", problem));
     }
     if limits.json_depth > 120 {
@@ -304,6 +313,19 @@ mod tests {
             ),
         ] {
             assert_eq!(load_text(text).map(|_| ()), Err(expected.to_owned()));
+        }
+        for (text, expected) in [
+            (
+                "allowed_networks = [\"127.0.0.0/8\"]",
+                "FILE:2: egress.allowed_networks: 127.0.0.0/8 is not part of a private network",
+            ),
+            ("allowed_networks = [\"0.0.0.0/0\"]", "FILE:2: egress.allowed_networks: 0.0.0.0/0 is not part of a private network"),
+            ("allowed_addresses = [\"10.0.0.0/8\"]", "FILE:2: egress.allowed_addresses = [\"10.0.0.0/8\"]"),
+            ("dns_servers = [\"10.0.0.53\"]", "FILE:2: egress.dns_servers = [\"10.0.0.53\"]"),
+            ("pool_idle_seconds = 0", "FILE:2: egress.pool_idle_seconds is 0, but must be at least 1"),
+        ] {
+            let refused = load_text(&format!("[egress]\n{text}\n")).map(|_| ());
+            assert!(refused.as_ref().is_err_and(|error| error.starts_with(expected)), "{refused:?}");
         }
         let wrong_address = load_text("[listen]\naddress = \"here\"\n");
         assert!(wrong_address.is_err_and(|error| error.starts_with("FILE:2: listen.address = \"here\"")));

@@ -1,6 +1,7 @@
 //! The settings, as plain data. `config/tenantd.toml` is compiled in as the defaults and is their documentation;
 //! `load` lays a file, the environment and flags over it. Nothing here knows what a setting is used for.
 
+mod egress;
 mod load;
 
 use std::{net::SocketAddr, path::PathBuf};
@@ -8,6 +9,7 @@ use std::{net::SocketAddr, path::PathBuf};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+pub use egress::{Egress, PRIVATE_NETWORKS};
 pub use load::{ConfigError, load};
 
 /// The file with every key and its default.
@@ -28,6 +30,8 @@ pub struct Config {
     pub directory: Directory,
     pub tickets: Tickets,
     pub events: Events,
+    pub webhooks: Webhooks,
+    pub egress: Egress,
     pub telemetry: Telemetry,
 }
 
@@ -158,6 +162,17 @@ pub struct Tickets {
 #[serde(deny_unknown_fields)]
 pub struct Events {
     pub retention_days: u32,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Webhooks {
+    pub max_endpoints: usize,
+    pub in_flight: usize,
+    pub in_flight_per_endpoint: usize,
+    pub max_pending_per_tenant: u64,
+    pub degraded_after_seconds: u64,
+    pub shutdown_seconds: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -45,8 +45,14 @@ impl Record for Cursor {
 
 pub(super) static CURSORS: Table<String, Cursor> = Table::new(catalog::EVENT_CURSORS, &[]);
 
-fn cursor(tx: &impl Read, name: &str) -> Result<u64, StoreError> {
+/// The last event that the consumer of this name has handled.
+pub fn cursor(tx: &impl Read, name: &str) -> Result<u64, StoreError> {
     Ok(CURSORS.get(tx, &name.to_owned())?.map_or(0, |cursor| cursor.seq))
+}
+
+/// Moves a cursor, in the transaction of what was done with the events before it. For readers of the log that are no [`Consumer`].
+pub fn set_cursor(tx: &mut WriteTx, name: &str, seq: u64) -> Result<(), StoreError> {
+    CURSORS.put(tx, &name.to_owned(), &Cursor { seq })
 }
 
 /// The slowest of the named consumers: what retention must leave in place.
@@ -113,7 +119,7 @@ impl<C: Consumer> Task for ConsumerTask<C> {
                     return Ok(());
                 }
                 consumer.handle(tx, &events)?;
-                CURSORS.put(tx, &name.to_owned(), &Cursor { seq: last })
+                set_cursor(tx, name, last)
             })
             .await?;
         Ok(if last < newest { Done::Some } else { Done::All })

@@ -73,7 +73,7 @@ pub fn head(tx: &impl Read) -> Result<u64, StoreError> {
 }
 
 /// The sequence number of the oldest event that retention has left.
-pub(super) fn first_kept(tx: &impl Read) -> Result<u64, StoreError> {
+pub fn first_kept(tx: &impl Read) -> Result<u64, StoreError> {
     Ok(HEAD.get(tx, &FIRST_KEPT)?.map_or(1, |position| position.0))
 }
 
@@ -94,13 +94,8 @@ pub fn append(tx: &mut WriteTx, act: &mut Act, draft: &Draft) -> Result<u64, Sto
     Ok(seq)
 }
 
-/// The event at a place in the log, unless retention has removed it.
-pub fn read_event(tx: &impl Read, seq: u64) -> Result<Option<EventRecord>, StoreError> {
-    EVENTS.get(tx, seq, &seq)
-}
-
 /// The events after `after`, in order: at most `limit`, all of one segment.
-pub(super) fn read_batch(tx: &impl Read, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
+pub fn read_batch(tx: &impl Read, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
     let next = (after + 1).max(first_kept(tx)?);
     let range = KeyRange {
         start: std::ops::Bound::Included((EVENT_ROW, next).to_bytes()),
@@ -112,6 +107,12 @@ pub(super) fn read_batch(tx: &impl Read, after: u64, limit: usize) -> Result<Vec
         Ok(if events.len() < limit { Flow::Continue } else { Flow::Stop })
     })?;
     Ok(events)
+}
+
+/// One event by its place, while it is kept.
+pub fn read_one(tx: &impl Read, seq: u64) -> Result<Option<Event>, StoreError> {
+    let record = EVENTS.get(tx, segment_of(seq), &(EVENT_ROW, seq))?;
+    Ok(record.map(|record| Event { seq, record }))
 }
 
 /// The last event of a segment.

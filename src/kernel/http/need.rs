@@ -92,6 +92,8 @@ requirements! {
     IngestWrite Need::Scope(Scope::IngestWrite), "scope:ingest:write";
     TicketsRead Need::Scope(Scope::TicketsRead), "scope:tickets:read";
     TicketsWrite Need::Scope(Scope::TicketsWrite), "scope:tickets:write";
+    WebhooksRead Need::Scope(Scope::WebhooksRead), "scope:webhooks:read";
+    WebhooksWrite Need::Scope(Scope::WebhooksWrite), "scope:webhooks:write";
 }
 
 /// Proof in a handler's signature that the caller may do this; holds who it is.
@@ -133,5 +135,6 @@ mod tests {
         assert!(marked::<ApiKeysRead>() && marked::<ApiKeysWrite>() && marked::<EventsRead>());
         assert!(marked::<UsersRead>() && marked::<UsersWrite>() && marked::<IngestWrite>());
         assert!(marked::<TicketsRead>() && marked::<TicketsWrite>());
+        assert!(marked::<WebhooksRead>() && marked::<WebhooksWrite>());
     }
 }

@@ -167,6 +167,11 @@ impl<T> Changed<T> {
 }
 
 impl<T: Serialize> Changed<T> {
+    /// For what was done and has no version.
+    pub fn unversioned(value: &T) -> Self {
+        Self(Rendered::json(StatusCode::OK, value), PhantomData)
+    }
+
     pub fn new(value: &T, version: u64) -> Self {
         Self(Rendered::json(StatusCode::OK, value).header(header::ETAG, &etag(version)), PhantomData)
     }
@@ -233,6 +238,18 @@ impl<T> Settled<T> {
 impl<T: 'static> Replayable for Settled<T> {
     fn rendered(&self) -> &Rendered {
         &self.0
+    }
+}
+
+answer!(
+    /// 202 with what goes on in the background, and where its progress can be read.
+    Accepted,
+    [response(202, "", Some(T::schema_ref()), &[("Location", "The path of its progress.")])]
+);
+
+impl<T: Serialize> Accepted<T> {
+    pub fn new(value: &T, location: &str) -> Self {
+        Self(Rendered::json(StatusCode::ACCEPTED, value).header(header::LOCATION, location), PhantomData)
     }
 }
 
@@ -329,6 +346,12 @@ pub trait Replayable: Send + 'static {
 }
 
 impl<T: 'static> Replayable for Created<T> {
+    fn rendered(&self) -> &Rendered {
+        &self.0
+    }
+}
+
+impl<T: 'static> Replayable for Accepted<T> {
     fn rendered(&self) -> &Rendered {
         &self.0
     }

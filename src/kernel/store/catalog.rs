@@ -127,6 +127,19 @@ tables! {
     /// Tenant, number and the place in the log of each event about the ticket.
     TICKET_EVENTS 62 "ticket_events";
     SLA_POLICIES 63 "sla_policies";
+    WEBHOOKS 70 "webhooks";
+    /// Endpoint to its health and the number of its waiting deliveries.
+    WEBHOOK_STATES 71 "webhook_states";
+    /// Segmented as the events: tenant, endpoint and sequence number to the delivery of that event.
+    WEBHOOK_DELIVERIES 72 "webhook_deliveries";
+    /// Tenant, endpoint, time and sequence number of every delivery that waits for its next attempt.
+    WEBHOOK_DUE 73 "webhook_due";
+    /// Of endpoints that keep the order: tenant, endpoint, resource and sequence number of what is not settled.
+    WEBHOOK_HELD 74 "webhook_held";
+    /// Endpoint and hour to what was delivered and what failed.
+    WEBHOOK_STATS 75 "webhook_stats";
+    /// Replays that were asked for, with their progress.
+    WEBHOOK_REPLAYS 76 "webhook_replays";
 }
 
 /// The code that no table of ours has: the engine keeps its own entries under it.

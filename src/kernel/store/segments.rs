@@ -62,10 +62,22 @@ impl SegmentedTable {
         tx: &impl Read,
         segment: u64,
         range: &KeyRange,
+        visit: impl FnMut(K, V) -> Result<Flow, StoreError>,
+    ) -> Result<(), StoreError> {
+        self.walk(tx, segment, range, Direction::Forward, visit)
+    }
+
+    /// As [`Self::scan`], in either direction.
+    pub fn walk<K: Key, V: Record>(
+        &self,
+        tx: &impl Read,
+        segment: u64,
+        range: &KeyRange,
+        direction: Direction,
         mut visit: impl FnMut(K, V) -> Result<Flow, StoreError>,
     ) -> Result<(), StoreError> {
         let table = self.name.name();
-        tx.raw_scan(self.raw(segment), range, Direction::Forward, &mut |key, stored| {
+        tx.raw_scan(self.raw(segment), range, direction, &mut |key, stored| {
             let record = self.decode(key, stored)?;
             let key = K::from_bytes(key).ok_or_else(|| StoreError::damaged(table, key, "the key cannot be read"))?;
             visit(key, record)

@@ -54,6 +54,11 @@ pub trait Task: Send + Sync + 'static {
         std::future::pending()
     }
 
+    /// What is wrong though nothing failed, such as work that waits for too long: shown on `/status/`.
+    fn concern(&self) -> Option<String> {
+        None
+    }
+
     /// Runs once when the server stops, after the last activation.
     fn finish(&self) -> impl Future<Output = Result<(), TaskError>> + Send {
         std::future::ready(Ok(()))
@@ -67,6 +72,7 @@ pub struct TaskStatus {
     pub consecutive_failures: u32,
     pub last_error: Option<String>,
     pub last_activation: Option<Timestamp>,
+    pub concern: Option<String>,
 }
 
 type Statuses = Arc<Mutex<BTreeMap<&'static str, TaskStatus>>>;
@@ -129,7 +135,7 @@ async fn supervise<T: Task>(task: Arc<T>, clock: Clock, mut stop: watch::Receive
         });
         let outcome = activation.await.unwrap_or_else(|error| Err(TaskError(error.to_string())));
         failures = if outcome.is_ok() { 0 } else { failures.saturating_add(1) };
-        note(&statuses, name, failures, clock.now(), outcome.as_ref().err());
+        note(&statuses, name, failures, clock.now(), outcome.as_ref().err(), task.concern());
         match outcome {
             Ok(Done::Some) => {}
             Ok(Done::All) => {
@@ -155,17 +161,26 @@ async fn supervise<T: Task>(task: Arc<T>, clock: Clock, mut stop: watch::Receive
     }
 }
 
-fn note(statuses: &Statuses, name: &'static str, failures: u32, now: Timestamp, error: Option<&TaskError>) {
+fn note(
+    statuses: &Statuses,
+    name: &'static str,
+    failures: u32,
+    now: Timestamp,
+    error: Option<&TaskError>,
+    concern: Option<String>,
+) {
     let mut statuses = statuses.lock().unwrap_or_else(PoisonError::into_inner);
     let status = statuses.entry(name).or_insert(TaskStatus {
         activations: 0,
         consecutive_failures: 0,
         last_error: None,
         last_activation: None,
+        concern: None,
     });
     status.activations += 1;
     status.consecutive_failures = failures;
     status.last_activation = Some(now);
+    status.concern = concern;
     if let Some(error) = error {
         status.last_error = Some(error.to_string());
     }

@@ -3,6 +3,7 @@
 
 mod actor;
 mod directory;
+mod receiver;
 
 use std::{path::Path, time::Duration};
 
@@ -18,6 +19,7 @@ use tenantd::{
 };
 
 pub use actor::{Actor, Reply};
+pub use receiver::{Received, Receiver, Script};
 
 const OPERATOR_EMAIL: &str = "operator@example.com";
 pub const PASSWORD: &str = "correct horse battery";
@@ -132,9 +134,23 @@ impl TestApp {
         self.anonymous().with("cookie", &cookie)
     }
 
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
     /// A new tenant.
     pub async fn tenant(&self, slug: &str) -> Tenant<'_> {
-        let reply = self.local().post("/api/platform/tenants").json(json!({"name": slug, "slug": slug})).send().await;
+        self.new_tenant(slug, "standard").await
+    }
+
+    /// A new tenant that may have its receivers on loopback.
+    pub async fn evaluation_tenant(&self, slug: &str) -> Tenant<'_> {
+        self.new_tenant(slug, "evaluation").await
+    }
+
+    async fn new_tenant(&self, slug: &str, kind: &str) -> Tenant<'_> {
+        let body = json!({"name": slug, "slug": slug, "kind": kind});
+        let reply = self.local().post("/api/platform/tenants").json(body).send().await;
         assert_eq!(reply.status, 201, "{}", reply.body);
         Tenant { app: self, slug: slug.to_owned(), id: reply.body["id"].as_str().unwrap().to_owned() }
     }

@@ -44,9 +44,11 @@ fn components(sources: &PageSources) -> Vec<Component> {
     };
     let api = Component { name: "api".to_owned(), state: State::Operational, detail: "answers requests".to_owned() };
     let tasks = sources.board.statuses().into_iter().map(|(name, status)| {
-        let degraded = status.consecutive_failures >= FAILURES_UNTIL_DEGRADED;
-        let detail = if degraded { format!("failed {} times in a row", status.consecutive_failures) } else { "works".to_owned() };
-        Component { name: name.replace('_', " "), state: if degraded { State::Degraded } else { State::Operational }, detail }
+        let failing = status.consecutive_failures >= FAILURES_UNTIL_DEGRADED;
+        let failed = failing.then(|| format!("failed {} times in a row", status.consecutive_failures));
+        let trouble = failed.or(status.concern);
+        let state = if trouble.is_some() { State::Degraded } else { State::Operational };
+        Component { name: name.replace('_', " "), state, detail: trouble.unwrap_or_else(|| "works".to_owned()) }
     });
     [api, storage].into_iter().chain(tasks).collect()
 }

@@ -9,7 +9,7 @@ use super::{
     Area, record,
 };
 use crate::kernel::{
-    events::{EventRecord, read_event},
+    events::{EventRecord, read_one},
     http::{
         input::Filter,
         need::{Allowed, TicketsRead},
@@ -68,11 +68,11 @@ impl HistoryApi {
             let (places, last) = repo::history(tx, key, after, limit)?;
             let mut events: Vec<EventRecord> = Vec::with_capacity(places.len());
             for seq in places {
-                events.extend(read_event(tx, seq)?);
+                events.extend(read_one(tx, seq)?.map(|event| event.record));
             }
             let (first, _) = repo::history(tx, key, None, 1)?;
             let truncated = match first.first() {
-                Some(seq) => read_event(tx, *seq)?.is_none(),
+                Some(seq) => read_one(tx, *seq)?.is_none(),
                 None => false,
             };
             Ok::<_, TicketError>((events, last, truncated))

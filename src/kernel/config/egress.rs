@@ -1,0 +1,46 @@
+//! The settings of what tenantd sends out, and what of them cannot be.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::PathBuf,
+};
+
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use serde::{Deserialize, Serialize};
+
+/// The networks that belong to whoever runs them: RFC 1918, the shared space of RFC 6598, the unique local addresses of RFC 4193.
+/// Only here can `allowed_networks` open something; what else is closed, a single address opens.
+pub const PRIVATE_NETWORKS: [IpNet; 5] = [
+    IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(10, 0, 0, 0), 8)),
+    IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(172, 16, 0, 0), 12)),
+    IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(192, 168, 0, 0), 16)),
+    IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(100, 64, 0, 0), 10)),
+    IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0), 7)),
+];
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Egress {
+    pub allowed_networks: Vec<IpNet>,
+    pub allowed_addresses: Vec<IpAddr>,
+    pub dns_servers: Vec<SocketAddr>,
+    #[serde(with = "super::empty_is_none")]
+    pub ca_file: Option<PathBuf>,
+    pub pool_connections: usize,
+    pub pool_connections_per_target: usize,
+    pub pool_idle_seconds: u64,
+    pub pool_lifetime_seconds: u64,
+}
+
+impl Egress {
+    /// A network outside of the private ones would open nothing, and its operator would believe that it does.
+    pub(super) fn problem(&self) -> Option<String> {
+        let is_private = |network: &IpNet| PRIVATE_NETWORKS.iter().any(|private| private.contains(network));
+        let odd = self.allowed_networks.iter().find(|network| !is_private(network))?;
+        let private: Vec<String> = PRIVATE_NETWORKS.iter().map(IpNet::to_string).collect();
+        Some(format!(
+            "egress.allowed_networks: {odd} is not part of a private network ({}); egress.allowed_addresses opens single addresses",
+            private.join(", ")
+        ))
+    }
+}

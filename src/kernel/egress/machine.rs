@@ -1,0 +1,57 @@
+//! Tells whether an address is one of this machine's own. The routing table knows, also of addresses that came after the start:
+//! on the way to an own address the source is that address itself. Nothing is sent for asking.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket},
+    time::Duration,
+};
+
+use moka::sync::Cache;
+
+/// How long an answer counts, and how many are kept.
+const FRESH: Duration = Duration::from_secs(10);
+const KEPT: u64 = 4096;
+/// Any will do: a connected datagram socket sends nothing by itself.
+const DISCARD_PORT: u16 = 9;
+
+#[derive(Debug)]
+pub(super) struct Machine {
+    known: Cache<IpAddr, bool>,
+}
+
+impl Machine {
+    pub(super) fn new() -> Self {
+        Self { known: Cache::builder().max_capacity(KEPT).time_to_live(FRESH).build() }
+    }
+
+    pub(super) fn has(&self, ip: IpAddr) -> bool {
+        self.known.get_with(ip, || source_towards(ip) == Some(ip))
+    }
+
+    #[cfg(test)]
+    pub(super) fn with_address(ip: IpAddr) -> Self {
+        let machine = Self::new();
+        machine.known.insert(ip, true);
+        machine
+    }
+}
+
+/// No route, no source: then nobody can connect there either.
+fn source_towards(ip: IpAddr) -> Option<IpAddr> {
+    let any: IpAddr = if ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect((ip, DISCARD_PORT)).ok()?;
+    socket.local_addr().ok().map(|address| address.ip())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_knows_its_own_addresses() {
+        let machine = Machine::new();
+        assert!(machine.has(Ipv4Addr::LOCALHOST.into()));
+        assert!(!machine.has(Ipv4Addr::new(192, 0, 2, 1).into()));
+    }
+}

@@ -1,0 +1,147 @@
+//! Names: what a DNS server can try, and what the operator's log says of it.
+
+use std::{
+    io::Write,
+    sync::{Arc, Mutex},
+};
+
+use tokio::time::Instant;
+
+use super::{
+    dns::{Answer, DnsServer},
+    receiver::Receiver,
+    *,
+};
+use crate::kernel::egress::Blocked;
+
+const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+
+fn named(receiver: &Receiver) -> String {
+    format!("http://receiver.test:{}/", receiver.address.port())
+}
+
+#[tokio::test]
+async fn a_name_is_looked_up_once_for_an_exchange_and_only_that_answer_is_dialled() {
+    let receiver = Receiver::answering(OK).await;
+    // Every answer but the first would lead elsewhere.
+    let dns = DnsServer::start(|_, before| {
+        let address = if before == 0 { "127.0.0.1" } else { "127.0.0.2" };
+        Answer::Addresses(vec![ip(address)], 0)
+    })
+    .await;
+    let egress = egress(&open_settings(&[dns.address]));
+    let exchange = egress.send(post(&named(&receiver))).await;
+    assert!(!exchange.timings.dns.is_zero());
+    assert_eq!(exchange.remote_ip, Some(ip("127.0.0.1")));
+    assert_eq!(answer(exchange).status, 200);
+    assert_eq!(dns.questions(), 1);
+    // The name has been bound anew, to an address that is forbidden: a connection that is still open does not help.
+    assert_eq!(egress.waiting_connections(), 1);
+    assert_eq!(error(egress.send(post(&named(&receiver))).await).code(), "blocked");
+    assert_eq!(dns.questions(), 2);
+    assert_eq!(receiver.connections(), 1);
+}
+
+#[tokio::test]
+async fn a_name_that_was_harmless_when_vetted_is_judged_again_when_sent_to() {
+    let receiver = Receiver::answering(OK).await;
+    let dns = DnsServer::start(|_, before| {
+        let address = if before == 0 { "8.8.8.8" } else { "127.0.0.1" };
+        Answer::Addresses(vec![ip(address)], 0)
+    })
+    .await;
+    let egress = egress(&config::Egress { dns_servers: vec![dns.address], ..settings() });
+    assert_eq!(egress.vet(&url(&named(&receiver)), Audience::default()).await, Ok(()));
+    assert_eq!(error(egress.send(post(&named(&receiver))).await).code(), "blocked");
+    assert_eq!(receiver.connections(), 0);
+}
+
+#[tokio::test]
+async fn an_answer_is_kept_for_its_time_to_live_only() {
+    let receiver = Receiver::answering(OK).await;
+    for (ttl, questions) in [(300, 1), (0, 4)] {
+        let dns = DnsServer::start(move |_, _| Answer::Addresses(vec![ip("127.0.0.1")], ttl)).await;
+        let egress = egress(&open_settings(&[dns.address]));
+        for _ in 0..4 {
+            answer(egress.send(post(&named(&receiver))).await);
+        }
+        assert_eq!(dns.questions(), questions, "time to live {ttl}");
+    }
+}
+
+#[tokio::test]
+async fn one_forbidden_answer_refuses_all() {
+    let receiver = Receiver::answering(OK).await;
+    for answers in [
+        ["127.0.0.1", "169.254.169.254"],
+        ["10.0.0.1", "127.0.0.1"],
+        ["127.0.0.1", "fe80::1"],
+        ["127.0.0.1", "::ffff:10.0.0.1"],
+        ["127.0.0.1", "2002:a9fe:a9fe::1"],
+    ] {
+        let dns = DnsServer::answering(&answers).await;
+        let egress = egress(&open_settings(&[dns.address]));
+        assert_eq!(egress.vet(&url(&named(&receiver)), Audience::default()).await, Err(Blocked), "{answers:?}");
+        assert_eq!(error(egress.send(post(&named(&receiver))).await).code(), "blocked", "{answers:?}");
+    }
+    assert_eq!(receiver.connections(), 0);
+}
+
+#[tokio::test]
+async fn the_next_address_is_tried_when_one_does_not_answer() {
+    let receiver = Receiver::answering(OK).await;
+    let dns = DnsServer::answering(&["127.0.0.2", "127.0.0.1"]).await;
+    let mut settings = open_settings(&[dns.address]);
+    settings.allowed_addresses.push(ip("127.0.0.2"));
+    let exchange = egress(&settings).send(post(&named(&receiver))).await;
+    assert_eq!(exchange.remote_ip, Some(ip("127.0.0.1")));
+    assert_eq!(answer(exchange).status, 200);
+}
+
+#[tokio::test]
+async fn a_name_that_does_not_resolve_passes_the_vetting_and_fails_when_sent_to() {
+    let missing = DnsServer::start(|_, _| Answer::NoSuchName).await;
+    let empty = DnsServer::start(|_, _| Answer::Addresses(Vec::new(), 60)).await;
+    let silent = DnsServer::start(|_, _| Answer::Silence).await;
+    for dns in [missing, empty, silent] {
+        let egress = hasty(&open_settings(&[dns.address]));
+        let started = Instant::now();
+        assert_eq!(egress.vet(&url("http://nowhere.test/"), Audience::default()).await, Ok(()));
+        assert_eq!(error(egress.send(post("http://nowhere.test/")).await).code(), "dns");
+        assert!(started.elapsed() < AMPLE / 2);
+        assert!(dns.questions() > 0);
+    }
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn the_operators_log_says_why_and_which_setting_would_allow_it() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let dns = DnsServer::answering(&["10.1.2.3"]).await;
+    let egress = egress(&config::Egress { dns_servers: vec![dns.address], ..settings() });
+    assert_eq!(error(egress.send(post("http://inside.test/secret-path")).await).to_string(), "target_not_allowed");
+    assert_eq!(error(egress.send(post("http://[64:ff9b::a9fe:a9fe]/")).await).to_string(), "target_not_allowed");
+    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    for expected in
+        ["inside.test", "10.1.2.3", "egress.allowed_networks", "169.254.169.254", "link-local", "egress.allowed_addresses"]
+    {
+        assert!(log.contains(expected), "{expected} is not in {log}");
+    }
+    assert!(!log.contains("secret-path"));
+}

@@ -1,0 +1,135 @@
+//! TLS: who is believed, and who is not.
+
+use std::sync::Arc;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
+use rustls::{
+    ServerConfig,
+    crypto::ring,
+    pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
+};
+use tokio::io::AsyncWriteExt;
+use tokio_rustls::TlsAcceptor;
+
+use super::{
+    dns::DnsServer,
+    receiver::{Receiver, answer_all},
+    *,
+};
+use crate::kernel::egress::check_ca_pem;
+
+const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+
+fn authority() -> CertifiedIssuer<'static, KeyPair> {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+}
+
+fn leaf(names: &[&str]) -> CertificateParams {
+    CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).unwrap()
+}
+
+/// A receiver behind TLS, with a certificate from `issuer` or, without one, from itself.
+async fn receiver(params: CertificateParams, issuer: Option<&CertifiedIssuer<'static, KeyPair>>) -> Receiver {
+    let key = KeyPair::generate().unwrap();
+    let certificate = match issuer {
+        Some(issuer) => params.signed_by(&key, issuer).unwrap(),
+        None => params.self_signed(&key).unwrap(),
+    };
+    let chain: Vec<CertificateDer<'static>> = vec![certificate.der().clone()];
+    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    Receiver::start(move |stream, _| {
+        let acceptor = acceptor.clone();
+        async move {
+            if let Ok(stream) = acceptor.accept(stream).await {
+                answer_all(stream, OK).await;
+            }
+        }
+    })
+    .await
+}
+
+fn secure_post(receiver: &Receiver, host: &str, ca_pem: Option<&str>) -> Request {
+    Request { ca_pem: ca_pem.map(Arc::from), ..post(&format!("https://{host}:{}/", receiver.address.port())) }
+}
+
+#[tokio::test]
+async fn a_certificate_of_the_private_authority_is_believed_for_its_names() {
+    let dns = DnsServer::answering(&["127.0.0.1"]).await;
+    let egress = egress(&open_settings(&[dns.address]));
+    let authority = authority();
+    let pem = authority.pem();
+    let receiver = receiver(leaf(&["receiver.test", "127.0.0.1"]), Some(&authority)).await;
+    for host in ["receiver.test", "receiver.test.", "127.0.0.1", "127.1"] {
+        let exchange = egress.send(secure_post(&receiver, host, Some(&pem))).await;
+        assert_eq!(host == "127.1", exchange.timings.tls.is_zero(), "only 127.1 finds the connection of the same host");
+        assert_eq!(answer(exchange).status, 200, "{host}");
+    }
+    let opened = receiver.connections();
+    let reused = egress.send(secure_post(&receiver, "receiver.test", Some(&pem))).await;
+    assert!(reused.timings.tls.is_zero() && reused.timings.connect.is_zero());
+    assert_eq!(answer(reused).status, 200);
+    assert_eq!(receiver.connections(), opened);
+    // What was opened with a private authority is not for those who do not believe it.
+    assert_eq!(error(egress.send(secure_post(&receiver, "receiver.test", None)).await).code(), "tls");
+    let other = self::authority().pem();
+    assert_eq!(error(egress.send(secure_post(&receiver, "receiver.test", Some(&other))).await).code(), "tls");
+    assert_eq!(receiver.connections(), opened + 2);
+}
+
+#[tokio::test]
+async fn a_certificate_that_does_not_hold_is_refused() {
+    let dns = DnsServer::answering(&["127.0.0.1"]).await;
+    let egress = egress(&open_settings(&[dns.address]));
+    let authority = authority();
+    let pem = authority.pem();
+    let mut expired = leaf(&["receiver.test"]);
+    (expired.not_before, expired.not_after) = (date_time_ymd(2020, 1, 1), date_time_ymd(2021, 1, 1));
+    let mut early = leaf(&["receiver.test"]);
+    (early.not_before, early.not_after) = (date_time_ymd(2200, 1, 1), date_time_ymd(2201, 1, 1));
+    for (case, params, issuer) in [
+        ("expired", expired, Some(&authority)),
+        ("not yet valid", early, Some(&authority)),
+        ("wrong name", leaf(&["other.test"]), Some(&authority)),
+        ("self-signed", leaf(&["receiver.test"]), None),
+    ] {
+        let receiver = receiver(params, issuer).await;
+        let exchange = egress.send(secure_post(&receiver, "receiver.test", Some(&pem))).await;
+        assert_eq!(exchange.remote_ip, Some(ip("127.0.0.1")));
+        assert_eq!(error(exchange).code(), "tls", "{case}");
+    }
+    // One that speaks plain HTTP where TLS is expected.
+    let plain = Receiver::start(|mut stream, _| async move { stream.write_all(OK).await.unwrap() }).await;
+    assert_eq!(error(egress.send(secure_post(&plain, "receiver.test", Some(&pem))).await).code(), "tls");
+}
+
+#[tokio::test]
+async fn the_operators_authorities_are_believed_besides_those_of_the_web() {
+    let authority = authority();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), authority.pem()).unwrap();
+    let settings = config::Egress { ca_file: Some(file.path().to_owned()), ..open_settings(&[]) };
+    let receiver = receiver(leaf(&["127.0.0.1"]), Some(&authority)).await;
+    assert_eq!(answer(egress(&settings).send(secure_post(&receiver, "127.0.0.1", None)).await).status, 200);
+    std::fs::write(file.path(), "nothing").unwrap();
+    assert!(Egress::new(&settings, &[]).is_err_and(|problem| problem.contains("has no certificate")));
+}
+
+#[tokio::test]
+async fn a_text_that_is_no_authority_is_told_before_it_is_used() {
+    assert_eq!(check_ca_pem(&authority().pem()), Ok(()));
+    let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    for (pem, problem) in [("", "has no certificate"), (broken, "cannot be used"), (&"x".repeat(70_000), "longer")] {
+        assert!(check_ca_pem(pem).is_err_and(|error| error.contains(problem)), "{problem}");
+    }
+    let refused = error(egress(&open_settings(&[])).send(Request { ca_pem: Some("x".into()), ..post("https://127.0.0.1/") }).await);
+    assert_eq!(refused.code(), "tls");
+}

@@ -1,0 +1,95 @@
+//! Whom TLS believes: the certificate authorities of the web and the operator's, or in their place the private ones that come with
+//! a request. rustls with TLS 1.2 and 1.3; nothing here can turn the verification off.
+
+use std::{path::Path, sync::Arc};
+
+use moka::sync::Cache;
+use rustls::{
+    ClientConfig, RootCertStore,
+    crypto::{CryptoProvider, ring},
+    pki_types::{CertificateDer, pem::PemObject},
+};
+use sha2::{Digest, Sha256};
+
+/// Private authorities whose settings are kept ready.
+const KEPT_CONFIGS: u64 = 256;
+/// The longest PEM text of private authorities.
+pub const MAX_CA_BYTES: usize = 65_536;
+
+/// Tells sets of private authorities apart.
+pub(super) type Fingerprint = [u8; 32];
+
+/// The settings for one handshake, and what tells them apart from others.
+#[derive(Clone, Debug)]
+pub(super) struct Trust {
+    pub(super) private: Option<Fingerprint>,
+    pub(super) config: Arc<ClientConfig>,
+}
+
+#[derive(Debug)]
+pub(super) struct Authorities {
+    provider: Arc<CryptoProvider>,
+    web: Arc<ClientConfig>,
+    private: Cache<Fingerprint, Arc<ClientConfig>>,
+}
+
+impl Authorities {
+    /// The authorities of the web, and those in `ca_file`.
+    pub(super) fn new(ca_file: Option<&Path>) -> Result<Self, String> {
+        let provider = Arc::new(ring::default_provider());
+        let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+        if let Some(path) = ca_file {
+            let pem = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+            add_all(&mut roots, &pem).map_err(|problem| format!("{}: {problem}", path.display()))?;
+        }
+        let web = client_config(&provider, roots)?;
+        Ok(Self { provider, web, private: Cache::new(KEPT_CONFIGS) })
+    }
+
+    /// Whom to believe for a request with these private authorities.
+    pub(super) fn trust(&self, ca_pem: Option<&str>) -> Result<Trust, String> {
+        let Some(pem) = ca_pem else {
+            return Ok(Trust { private: None, config: self.web.clone() });
+        };
+        let fingerprint: Fingerprint = Sha256::digest(pem.as_bytes()).into();
+        if let Some(config) = self.private.get(&fingerprint) {
+            return Ok(Trust { private: Some(fingerprint), config });
+        }
+        let config = client_config(&self.provider, private_roots(pem)?)?;
+        self.private.insert(fingerprint, config.clone());
+        Ok(Trust { private: Some(fingerprint), config })
+    }
+}
+
+/// Checks what is to become the `ca_pem` of requests. The error is for whoever wrote it.
+pub fn check_ca_pem(pem: &str) -> Result<(), String> {
+    private_roots(pem).map(|_| ())
+}
+
+fn private_roots(pem: &str) -> Result<RootCertStore, String> {
+    if pem.len() > MAX_CA_BYTES {
+        return Err(format!("is longer than {MAX_CA_BYTES} bytes"));
+    }
+    let mut roots = RootCertStore::empty();
+    add_all(&mut roots, pem.as_bytes())?;
+    Ok(roots)
+}
+
+fn add_all(roots: &mut RootCertStore, pem: &[u8]) -> Result<(), String> {
+    let before = roots.len();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        let certificate = certificate.map_err(|error| format!("is not PEM: {error}"))?;
+        roots.add(certificate).map_err(|error| format!("has a certificate that cannot be used: {error}"))?;
+    }
+    if roots.len() == before { Err("has no certificate".to_owned()) } else { Ok(()) }
+}
+
+fn client_config(provider: &Arc<CryptoProvider>, roots: RootCertStore) -> Result<Arc<ClientConfig>, String> {
+    let mut config = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}

@@ -1,0 +1,84 @@
+//! `/internal/admin/tenants/{id}/webhooks`: endpoints of any tenant, for whoever may open the admin socket.
+
+use std::sync::Arc;
+
+use poem_openapi::{OpenApi, Tags, param::Path};
+
+use super::{
+    super::{Core, error::WebhookError, model::NewEndpoint, repo},
+    wire::{CreateWebhook, WebhookWithSecret},
+};
+use crate::{
+    kernel::{
+        http::{
+            idempotency::IdempotencyKey,
+            input::Body,
+            need::{Allowed, LocalOperator},
+            precondition::IfMatch,
+            problem::Problem,
+            reply::{Created, Empty},
+        },
+        id::{TenantId, WebhookId},
+    },
+    slices::platform::Tenants,
+};
+
+#[derive(Tags)]
+enum Area {
+    /// What only the admin socket serves.
+    Administration,
+}
+
+pub(in super::super) struct AdminWebhooksApi {
+    pub(in super::super) core: Arc<Core>,
+    pub(in super::super) tenants: Tenants,
+}
+
+#[OpenApi(prefix_path = "/internal/admin/tenants", tag = "Area::Administration")]
+impl AdminWebhooksApi {
+    /// Create a webhook endpoint in a tenant
+    ///
+    /// The answer holds the secret, this once.
+    #[oai(path = "/:id/webhooks", method = "post", operation_id = "create_tenant_webhook")]
+    async fn create_tenant_webhook(
+        &self,
+        auth: Allowed<LocalOperator>,
+        id: Path<TenantId>,
+        idempotency_key: IdempotencyKey,
+        body: Body<CreateWebhook>,
+    ) -> Result<Created<WebhookWithSecret>, Problem> {
+        let new = NewEndpoint::try_from(body.0)?;
+        let tenant = self.core.store.read(|tx| self.tenants.get(tx, id.0))?;
+        self.core.vet(&new.url, tenant.kind).await?;
+        let service = self.core.service.clone();
+        let mut intent = auth.context.intent(&auth.principal);
+        intent.tenant_id = tenant.id;
+        idempotency_key
+            .run(intent, move |tx, act| {
+                let (endpoint, secret) = service.create(tx, act, &new)?;
+                let location = format!("/internal/admin/tenants/{}/webhooks/{}", endpoint.tenant_id, endpoint.id);
+                let version = endpoint.version;
+                let shown = WebhookWithSecret::new(endpoint, &repo::EndpointState::default(), &secret, act.now);
+                Ok::<_, WebhookError>(Created::new(&shown, version, &location).secret())
+            })
+            .await
+    }
+
+    /// Delete a webhook endpoint of a tenant
+    ///
+    /// What waits for it is not sent any more.
+    #[oai(path = "/:id/webhooks/:webhook_id", method = "delete", operation_id = "delete_tenant_webhook")]
+    async fn delete_tenant_webhook(
+        &self,
+        auth: Allowed<LocalOperator>,
+        id: Path<TenantId>,
+        webhook_id: Path<WebhookId>,
+        if_match: IfMatch,
+    ) -> Result<Empty, Problem> {
+        let mut intent = auth.context.intent(&auth.principal);
+        intent.tenant_id = id.0;
+        let service = self.core.service.clone();
+        self.core.store.write(move |tx| service.delete(tx, &mut intent.begin(), webhook_id.0, &if_match)).await?;
+        Ok(Empty::new())
+    }
+}

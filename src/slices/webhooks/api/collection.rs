@@ -1,0 +1,129 @@
+//! `/api/admin/webhooks`: the collection, with the target of a change in the query or in the body.
+
+use std::sync::Arc;
+
+use poem_openapi::{Object, OpenApi};
+
+use super::{
+    super::{Core, error::WebhookError, model::NewEndpoint, repo},
+    Area,
+    record::{self, DeleteWebhookTarget},
+    show,
+    wire::{CreateWebhook, UpdateWebhook, Webhook, WebhookStatus, WebhookWithSecret},
+};
+use crate::kernel::{
+    http::{
+        idempotency::IdempotencyKey,
+        input::{Body, Filter, OptionalBody, target},
+        need::{Allowed, WebhooksRead, WebhooksWrite},
+        page::{PageQuery, PageRequest},
+        precondition::IfMatch,
+        problem::Problem,
+        reply::{Changed, Created, Empty, Listed},
+    },
+    id::WebhookId,
+    store::Key,
+};
+
+#[derive(Debug, Object)]
+struct ListWebhooks {
+    /// Endpoints in one of these states.
+    #[oai(validator(min_items = 1, max_items = 3))]
+    status: Option<Vec<WebhookStatus>>,
+    #[oai(flatten)]
+    page: PageQuery,
+}
+
+#[derive(Debug, Object)]
+struct WebhookTargetQuery {
+    /// The endpoint, unless the body names it.
+    id: Option<WebhookId>,
+}
+
+pub(in super::super) struct WebhooksApi {
+    pub(in super::super) core: Arc<Core>,
+}
+
+#[OpenApi(prefix_path = "/api/admin/webhooks", tag = "Area::Webhooks")]
+impl WebhooksApi {
+    /// List webhook endpoints
+    ///
+    /// The tenant's endpoints, newest first, without their secrets.
+    #[oai(path = "/", method = "get", operation_id = "list_webhooks")]
+    async fn list_webhooks(&self, auth: Allowed<WebhooksRead>, query: Filter<ListWebhooks>) -> Result<Listed<Webhook>, Problem> {
+        let request = PageRequest::new(&auth.context, &query.0.page)?;
+        let (tenant, now) = (auth.principal.tenant_id, auth.context.now);
+        let wanted = query.0.status.unwrap_or_default();
+        let (shown, last, total) = self.core.store.read(|tx| {
+            let mut endpoints = repo::list(tx, tenant)?;
+            endpoints.reverse();
+            let mut shown = endpoints
+                .into_iter()
+                .map(|endpoint| show(&self.core, tx, endpoint, now))
+                .collect::<Result<Vec<Webhook>, WebhookError>>()?;
+            shown.retain(|endpoint| wanted.is_empty() || wanted.contains(&endpoint.status));
+            let total = request.include_total.then_some(shown.len() as u64);
+            if let Some(after) = &request.after {
+                shown.retain(|endpoint| endpoint.id.to_bytes() < *after);
+            }
+            let more = shown.len() > request.limit;
+            shown.truncate(request.limit);
+            let last = shown.last().filter(|_| more).map(|endpoint| endpoint.id.to_bytes());
+            Ok::<_, WebhookError>((shown, last, total))
+        })?;
+        Ok(Listed::new(&shown, &request.page(last, total)))
+    }
+
+    /// Create a webhook endpoint
+    ///
+    /// The answer holds the secret that signs its deliveries, this once. The endpoint gets the events that happen from now on.
+    #[oai(path = "/", method = "post", operation_id = "create_webhook")]
+    async fn create_webhook(
+        &self,
+        auth: Allowed<WebhooksWrite>,
+        idempotency_key: IdempotencyKey,
+        body: Body<CreateWebhook>,
+    ) -> Result<Created<WebhookWithSecret>, Problem> {
+        let new = NewEndpoint::try_from(body.0)?;
+        self.core.vet(&new.url, auth.principal.tenant_kind).await?;
+        let service = self.core.service.clone();
+        idempotency_key
+            .run(auth.context.intent(&auth.principal), move |tx, act| {
+                let (endpoint, secret) = service.create(tx, act, &new)?;
+                let (version, path) = (endpoint.version, record::path(endpoint.id));
+                let shown = WebhookWithSecret::new(endpoint, &repo::EndpointState::default(), &secret, act.now);
+                Ok::<_, WebhookError>(Created::new(&shown, version, &path).secret())
+            })
+            .await
+    }
+
+    /// Change a webhook endpoint
+    ///
+    /// The endpoint is named by `?id=` or by `id` in the body. What the body does not name stays as it is.
+    #[oai(path = "/", method = "put", operation_id = "update_webhook")]
+    async fn update_webhook(
+        &self,
+        auth: Allowed<WebhooksWrite>,
+        query: Filter<WebhookTargetQuery>,
+        if_match: IfMatch,
+        body: Body<UpdateWebhook>,
+    ) -> Result<Changed<Webhook>, Problem> {
+        let id = target(query.0.id, body.0.id)?;
+        record::update(&self.core, &auth, id, if_match, body.0).await
+    }
+
+    /// Delete a webhook endpoint
+    ///
+    /// The endpoint is named by `?id=` or by `id` in the body. What waits for it is not sent any more.
+    #[oai(path = "/", method = "delete", operation_id = "delete_webhook")]
+    async fn delete_webhook(
+        &self,
+        auth: Allowed<WebhooksWrite>,
+        query: Filter<WebhookTargetQuery>,
+        if_match: IfMatch,
+        body: OptionalBody<DeleteWebhookTarget>,
+    ) -> Result<Empty, Problem> {
+        let id = target(query.0.id, body.0.id)?;
+        record::delete(&self.core, &auth, id, if_match).await
+    }
+}

@@ -1,0 +1,242 @@
+//! `/api/admin/webhooks/{id}/deliveries` and what is made of them: redelivery, replay, figures.
+
+use std::{sync::Arc, time::Duration};
+
+use poem_openapi::{Enum, Object, OpenApi, param::Path};
+
+use super::{
+    super::{
+        Core,
+        delivery::{Delivery, Trigger, delivery_id, seq_of},
+        error::WebhookError,
+        ledger::{self, Counted},
+        listing::{self, DeliveryQuery},
+        replay::{self, NewReplay},
+        repo::{self, EndpointKey},
+        stats::{self, Figures},
+    },
+    Area,
+    delivery_wire::{
+        DeliveryStatus, ReplayWebhook, WebhookDelivery, WebhookDeliveryWithAttempts, WebhookFigures, WebhookReplay, WebhookStats,
+    },
+    record,
+};
+use crate::kernel::{
+    clock::Timestamp,
+    events,
+    http::{
+        idempotency::IdempotencyKey,
+        input::{Body, Filter},
+        need::{Allowed, WebhooksRead, WebhooksWrite},
+        page::{PageQuery, PageRequest},
+        problem::{FieldError, Problem},
+        reply::{Accepted, Answer, Listed},
+    },
+    id::{DeliveryId, OperationId, WebhookId},
+    store::{Key, Read},
+};
+
+#[derive(Debug, Object)]
+struct ListDeliveries {
+    /// Deliveries in one of these states.
+    #[oai(validator(min_items = 1, max_items = 7))]
+    status: Option<Vec<DeliveryStatus>>,
+    /// Of these kinds of events: exact ones, `ticket.*`, or `*`.
+    #[oai(rename = "type", validator(min_items = 1, max_items = 64))]
+    kinds: Option<Vec<String>>,
+    /// Of events from this time on.
+    since: Option<Timestamp>,
+    /// Of events before this time.
+    until: Option<Timestamp>,
+    #[oai(flatten)]
+    page: PageQuery,
+}
+
+#[derive(Clone, Copy, Debug, Enum)]
+enum WebhookStatsRange {
+    #[oai(rename = "1h")]
+    Hour,
+    #[oai(rename = "24h")]
+    Day,
+    #[oai(rename = "7d")]
+    Week,
+    #[oai(rename = "30d")]
+    Month,
+}
+
+#[derive(Debug, Object)]
+struct WebhookStatsQuery {
+    /// How far back to look. A day when absent.
+    range: Option<WebhookStatsRange>,
+}
+
+pub(in super::super) struct DeliveriesApi {
+    pub(in super::super) core: Arc<Core>,
+}
+
+#[OpenApi(prefix_path = "/api/admin/webhooks", tag = "Area::Webhooks")]
+impl DeliveriesApi {
+    /// List deliveries
+    ///
+    /// The deliveries of an endpoint, the newest event first. A page can have fewer than `limit` and still be continued.
+    #[oai(path = "/:id/deliveries", method = "get", operation_id = "list_webhook_deliveries")]
+    async fn list_webhook_deliveries(
+        &self,
+        auth: Allowed<WebhooksRead>,
+        id: Path<WebhookId>,
+        query: Filter<ListDeliveries>,
+    ) -> Result<Listed<WebhookDelivery>, Problem> {
+        let request = PageRequest::new(&auth.context, &query.0.page)?;
+        let endpoint = (auth.principal.tenant_id, id.0);
+        let wanted = DeliveryQuery {
+            statuses: query.0.status.unwrap_or_default().into_iter().map(Into::into).collect(),
+            patterns: self.core.patterns(&query.0.kinds.unwrap_or_default())?,
+            since: query.0.since,
+            until: query.0.until,
+        };
+        let after = request.after.as_deref().and_then(u64::from_bytes);
+        let (limit, count) = (request.limit, request.include_total);
+        let found = self
+            .core
+            .store
+            .scan(move |tx| {
+                repo::get(tx, endpoint)?.ok_or(WebhookError::NotFound)?;
+                Ok::<_, WebhookError>(listing::list(tx, endpoint, &wanted, after, limit, count)?)
+            })
+            .await?;
+        let shown: Vec<WebhookDelivery> =
+            found.deliveries.iter().map(|(seq, delivery)| WebhookDelivery::new(id.0, *seq, delivery)).collect();
+        Ok(Listed::new(&shown, &request.page(found.last.map(|seq| seq.to_bytes()), found.total)))
+    }
+
+    /// Read a delivery
+    ///
+    /// Shows the delivery with its attempts.
+    #[oai(path = "/:id/deliveries/:delivery_id", method = "get", operation_id = "read_webhook_delivery")]
+    async fn read_webhook_delivery(
+        &self,
+        auth: Allowed<WebhooksRead>,
+        id: Path<WebhookId>,
+        delivery_id: Path<DeliveryId>,
+    ) -> Result<Answer<WebhookDeliveryWithAttempts>, Problem> {
+        let endpoint = (auth.principal.tenant_id, id.0);
+        let (seq, delivery) = self.core.store.read(|tx| find(tx, endpoint, delivery_id.0))?;
+        Ok(Answer::new(&WebhookDeliveryWithAttempts::new(id.0, seq, delivery)))
+    }
+
+    /// Deliver again
+    ///
+    /// Makes the delivery due at once, whatever became of it, and starts its schedule anew. The event's id stays the same.
+    #[oai(path = "/:id/deliveries/:delivery_id/redeliver", method = "post", operation_id = "redeliver_webhook_delivery")]
+    async fn redeliver_webhook_delivery(
+        &self,
+        auth: Allowed<WebhooksWrite>,
+        id: Path<WebhookId>,
+        delivery_id: Path<DeliveryId>,
+        idempotency_key: IdempotencyKey,
+    ) -> Result<Accepted<WebhookDelivery>, Problem> {
+        let endpoint = (auth.principal.tenant_id, id.0);
+        let reply = idempotency_key
+            .run(auth.context.intent(&auth.principal), move |tx, act| {
+                let (seq, before) = find(tx, endpoint, delivery_id.0)?;
+                events::read_one(tx, seq)?.ok_or(WebhookError::EventGone)?;
+                let mut counted = Counted::default();
+                let after = ledger::ask_again(tx, endpoint, seq, &before, (Trigger::Manual, act.now), &mut counted)?;
+                ledger::settle_counts(tx, endpoint, counted, |_| {})?;
+                let location = format!("{}/deliveries/{}", record::path(id.0), delivery_id.0);
+                Ok::<_, WebhookError>(Accepted::new(&WebhookDelivery::new(id.0, seq, &after), &location))
+            })
+            .await?;
+        self.core.dispatch.nudge(endpoint);
+        Ok(reply)
+    }
+
+    /// Replay events
+    ///
+    /// Sends events of a range to the endpoint again, in the background. `Location` tells where the progress can be read.
+    #[oai(path = "/:id/replay", method = "post", operation_id = "replay_webhook")]
+    async fn replay_webhook(
+        &self,
+        auth: Allowed<WebhooksWrite>,
+        id: Path<WebhookId>,
+        idempotency_key: IdempotencyKey,
+        body: Body<ReplayWebhook>,
+    ) -> Result<Accepted<WebhookReplay>, Problem> {
+        check_range(&body.0)?;
+        let (endpoint, new) = ((auth.principal.tenant_id, id.0), NewReplay::from(body.0));
+        let reply = idempotency_key
+            .run(auth.context.intent(&auth.principal), move |tx, act| {
+                repo::get(tx, endpoint)?.ok_or(WebhookError::NotFound)?;
+                let (operation, replay) = replay::create(tx, act, endpoint, new)?;
+                let location = format!("{}/replays/{operation}", record::path(id.0));
+                Ok::<_, WebhookError>(Accepted::new(&WebhookReplay::new(id.0, operation, &replay), &location))
+            })
+            .await?;
+        self.core.dispatch.nudge_replays();
+        Ok(reply)
+    }
+
+    /// Read the progress of a replay
+    ///
+    /// The last twenty replays of an endpoint that have ended stay readable.
+    #[oai(path = "/:id/replays/:operation_id", method = "get", operation_id = "read_webhook_replay")]
+    async fn read_webhook_replay(
+        &self,
+        auth: Allowed<WebhooksRead>,
+        id: Path<WebhookId>,
+        operation_id: Path<OperationId>,
+    ) -> Result<Answer<WebhookReplay>, Problem> {
+        let endpoint = (auth.principal.tenant_id, id.0);
+        let replay = self.core.store.read(|tx| replay::get(tx, endpoint, operation_id.0))?;
+        Ok(Answer::new(&WebhookReplay::new(id.0, operation_id.0, &replay)))
+    }
+
+    /// Read the figures of a webhook endpoint
+    ///
+    /// What was delivered and what failed, hour by hour, with the latency of the attempts.
+    #[oai(path = "/:id/stats", method = "get", operation_id = "read_webhook_stats")]
+    async fn read_webhook_stats(
+        &self,
+        auth: Allowed<WebhooksRead>,
+        id: Path<WebhookId>,
+        query: Filter<WebhookStatsQuery>,
+    ) -> Result<Answer<WebhookStats>, Problem> {
+        let hours = match query.0.range.unwrap_or(WebhookStatsRange::Day) {
+            WebhookStatsRange::Hour => 1,
+            WebhookStatsRange::Day => 24,
+            WebhookStatsRange::Week => 7 * 24,
+            WebhookStatsRange::Month => 30 * 24,
+        };
+        let since = auth.context.now - Duration::from_hours(hours);
+        let endpoint = (auth.principal.tenant_id, id.0);
+        let found = self.core.store.read(|tx| {
+            repo::get(tx, endpoint)?.ok_or(WebhookError::NotFound)?;
+            Ok::<_, WebhookError>(stats::read(tx, endpoint, since)?)
+        })?;
+        let mut total = Figures::default();
+        for (_, figures) in &found {
+            total.add(figures);
+        }
+        let hours = found.iter().map(|(hour, figures)| WebhookFigures::new(Some(*hour), figures)).collect();
+        Ok(Answer::new(&WebhookStats { since, total: WebhookFigures::new(None, &total), hours }))
+    }
+}
+
+fn check_range(body: &ReplayWebhook) -> Result<(), Problem> {
+    let mut errors = Vec::new();
+    if body.from_seq.is_some() == body.since.is_some() {
+        errors.push(FieldError::pointer("", "required", "say where to start: either from_seq or since"));
+    }
+    if body.to_seq.is_some() && body.until.is_some() {
+        errors.push(FieldError::pointer("", "ambiguous", "say where to end: either to_seq or until"));
+    }
+    if errors.is_empty() { Ok(()) } else { Err(Problem::invalid(errors)) }
+}
+
+/// The delivery that an id names, and its place. An id that only resembles one names nothing.
+fn find(tx: &impl Read, endpoint: EndpointKey, id: DeliveryId) -> Result<(u64, Delivery), WebhookError> {
+    repo::get(tx, endpoint)?.ok_or(WebhookError::NotFound)?;
+    let seq = seq_of(id);
+    let delivery = ledger::get(tx, endpoint, seq)?.ok_or(WebhookError::NoDelivery)?;
+    if delivery_id(endpoint.1, delivery.event_at, seq) == id { Ok((seq, delivery)) } else { Err(WebhookError::NoDelivery) }
+}

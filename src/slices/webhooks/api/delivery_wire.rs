@@ -1,0 +1,301 @@
+//! Deliveries, attempts, replays and figures as clients see and send them.
+
+use data_encoding::BASE64;
+use poem_openapi::{Enum, Object};
+use serde::Serialize;
+
+use super::{
+    super::{
+        delivery::{self, AttemptError, Decision, delivery_id},
+        replay::{self, NewReplay, Only},
+        stats::{Figures, start_of},
+    },
+    wire::{WebhookDisabledReason, wire_enum},
+};
+use crate::kernel::{
+    clock::Timestamp,
+    id::{DeliveryId, EventId, OperationId, WebhookId},
+};
+
+wire_enum! {
+    /// `pending` and `retrying` wait for an attempt. `exhausted`: the schedule is over. `aborted`: the receiver asked for it. `skipped`:
+    /// the endpoint was disabled. `expired`: given up because too many waited, or because the event is no longer kept.
+    DeliveryStatus for delivery::DeliveryStatus { Pending, Retrying, Delivered, Exhausted, Aborted, Skipped, Expired }
+}
+wire_enum! {
+    /// Why the attempt was made. `probe`: to see whether an endpoint that failed is back.
+    AttemptTrigger for delivery::Trigger { Auto, Manual, Replay, Test, Probe }
+}
+wire_enum! {
+    /// What followed from the attempt. `disabled`: the endpoint was disabled with it.
+    AttemptDecision for Decision { Delivered, Retry, Exhausted, Aborted, Disabled }
+}
+wire_enum! {
+    /// Why there was no answer. `blocked`: the address is not allowed. `interrupted`: tenantd was stopped in the middle.
+    DeliveryError for AttemptError { Dns, Blocked, Connect, Tls, Timeout, Reset, Protocol, Interrupted }
+}
+wire_enum! {
+    /// `failed`: exhausted, aborted or expired. `missing`: skipped or never tried. `all`: these, and what was delivered too.
+    ReplayOnly for Only { Failed, Missing, All }
+}
+wire_enum! {
+    ReplayStatus for replay::ReplayStatus { Queued, Running, Succeeded, Cancelled }
+}
+
+/// How `response_body` is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize)]
+#[oai(rename_all = "lowercase")]
+#[serde(rename_all = "lowercase")]
+pub(super) enum BodyEncoding {
+    Text,
+    Base64,
+}
+
+/// One attempt to deliver an event.
+#[derive(Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none, example)]
+pub(super) struct DeliveryAttempt {
+    pub(super) number: u32,
+    pub(super) trigger: AttemptTrigger,
+    pub(super) started_at: Timestamp,
+    pub(super) dns_ms: u32,
+    pub(super) connect_ms: u32,
+    pub(super) tls_ms: u32,
+    pub(super) first_byte_ms: u32,
+    pub(super) total_ms: u32,
+    /// The address that was connected to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) remote_ip: Option<String>,
+    /// The HTTP status of the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) status: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<DeliveryError>,
+    /// The beginning of the answer's body, at most 4 KiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) response_body: Option<String>,
+    /// `base64` when the bytes are no text in UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) response_body_encoding: Option<BodyEncoding>,
+    /// Whether the answer had more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) response_body_truncated: Option<bool>,
+    /// The wait in seconds that the answer asked for, as far as it counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) retry_after: Option<u32>,
+    pub(super) decision: AttemptDecision,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) next_attempt_at: Option<Timestamp>,
+}
+
+impl From<delivery::Attempt> for DeliveryAttempt {
+    fn from(attempt: delivery::Attempt) -> Self {
+        let (body, encoding) = show_body(&attempt.body, attempt.body_truncated);
+        Self {
+            number: attempt.number,
+            trigger: attempt.trigger.into(),
+            started_at: attempt.started_at,
+            dns_ms: attempt.durations.dns,
+            connect_ms: attempt.durations.connect,
+            tls_ms: attempt.durations.tls,
+            first_byte_ms: attempt.durations.first_byte,
+            total_ms: attempt.durations.total,
+            remote_ip: attempt.remote_ip.map(|ip| ip.to_string()),
+            status: attempt.status,
+            error: attempt.error.map(Into::into),
+            response_body_encoding: body.is_some().then_some(encoding),
+            response_body: body,
+            response_body_truncated: attempt.body_truncated.then_some(true),
+            retry_after: attempt.retry_after_seconds,
+            decision: attempt.decision.into(),
+            next_attempt_at: attempt.next_attempt_at,
+        }
+    }
+}
+
+/// A body that was cut in the middle of a character is text up to there.
+fn show_body(body: &[u8], truncated: bool) -> (Option<String>, BodyEncoding) {
+    if body.is_empty() {
+        return (None, BodyEncoding::Text);
+    }
+    match std::str::from_utf8(body) {
+        Ok(text) => (Some(text.to_owned()), BodyEncoding::Text),
+        Err(error) if truncated && error.error_len().is_none() => {
+            let whole = body.get(..error.valid_up_to()).unwrap_or_default();
+            (Some(String::from_utf8_lossy(whole).into_owned()), BodyEncoding::Text)
+        }
+        Err(_) => (Some(BASE64.encode(body)), BodyEncoding::Base64),
+    }
+}
+
+/// An event on its way to an endpoint.
+#[derive(Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none, example)]
+pub(super) struct WebhookDelivery {
+    pub(super) id: DeliveryId,
+    pub(super) webhook_id: WebhookId,
+    /// The event, which is also the `webhook-id` of every attempt.
+    pub(super) event_id: EventId,
+    #[oai(rename = "type")]
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+    /// The event's place in the log.
+    pub(super) seq: u64,
+    pub(super) status: DeliveryStatus,
+    pub(super) attempt_count: u32,
+    /// The HTTP status of the last attempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) last_status: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) last_error: Option<DeliveryError>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) next_attempt_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) skipped_reason: Option<WebhookDisabledReason>,
+    /// When the event happened.
+    pub(super) created_at: Timestamp,
+    /// When the delivery came to its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) settled_at: Option<Timestamp>,
+}
+
+impl WebhookDelivery {
+    pub(super) fn new(webhook_id: WebhookId, seq: u64, delivery: &delivery::Delivery) -> Self {
+        let last = delivery.attempts.last();
+        Self {
+            id: delivery_id(webhook_id, delivery.event_at, seq),
+            webhook_id,
+            event_id: delivery.event_id,
+            kind: delivery.kind.clone(),
+            seq,
+            status: delivery.status.into(),
+            attempt_count: delivery.attempt_count,
+            last_status: last.and_then(|attempt| attempt.status),
+            last_error: last.and_then(|attempt| attempt.error).map(Into::into),
+            next_attempt_at: delivery.next_attempt_at,
+            skipped_reason: delivery.skipped_reason.map(Into::into),
+            created_at: delivery.event_at,
+            settled_at: delivery.settled_at,
+        }
+    }
+}
+
+/// A delivery with its attempts.
+#[derive(Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none, example)]
+pub(super) struct WebhookDeliveryWithAttempts {
+    #[oai(flatten)]
+    #[serde(flatten)]
+    pub(super) delivery: WebhookDelivery,
+    /// The newest attempts, at most 32, in order.
+    pub(super) attempts: Vec<DeliveryAttempt>,
+}
+
+impl WebhookDeliveryWithAttempts {
+    pub(super) fn new(webhook_id: WebhookId, seq: u64, delivery: delivery::Delivery) -> Self {
+        let shown = WebhookDelivery::new(webhook_id, seq, &delivery);
+        Self { delivery: shown, attempts: delivery.attempts.into_iter().map(Into::into).collect() }
+    }
+}
+
+/// Which events to send again. From `from_seq` or `since` on; up to and with `to_seq`, or before `until`.
+#[derive(Debug, Object)]
+#[oai(skip_serializing_if_is_none, example)]
+pub(super) struct ReplayWebhook {
+    #[oai(validator(minimum(value = "1")))]
+    pub(super) from_seq: Option<u64>,
+    pub(super) since: Option<Timestamp>,
+    #[oai(validator(minimum(value = "1")))]
+    pub(super) to_seq: Option<u64>,
+    pub(super) until: Option<Timestamp>,
+    pub(super) only: ReplayOnly,
+}
+
+impl From<ReplayWebhook> for NewReplay {
+    fn from(body: ReplayWebhook) -> Self {
+        let ReplayWebhook { from_seq, since, to_seq, until, only } = body;
+        Self { from_seq, since, to_seq, until, only: only.into() }
+    }
+}
+
+/// A replay under way or done.
+#[derive(Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none, example)]
+pub(super) struct WebhookReplay {
+    pub(super) id: OperationId,
+    pub(super) webhook_id: WebhookId,
+    pub(super) status: ReplayStatus,
+    /// How much of the range was looked at, in percent.
+    pub(super) progress: u64,
+    pub(super) from_seq: u64,
+    pub(super) to_seq: u64,
+    pub(super) only: ReplayOnly,
+    /// Deliveries that were made due.
+    pub(super) queued: u64,
+    pub(super) created_at: Timestamp,
+    pub(super) updated_at: Timestamp,
+}
+
+impl WebhookReplay {
+    pub(super) fn new(webhook_id: WebhookId, id: OperationId, replay: &replay::Replay) -> Self {
+        Self {
+            id,
+            webhook_id,
+            status: replay.status.into(),
+            progress: replay.progress(),
+            from_seq: replay.from_seq,
+            to_seq: replay.to_seq,
+            only: replay.only.into(),
+            queued: replay.queued,
+            created_at: replay.created_at,
+            updated_at: replay.updated_at,
+        }
+    }
+}
+
+/// What happened in an hour, or in all.
+#[derive(Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct WebhookFigures {
+    /// The start of the hour; absent for the total.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) at: Option<Timestamp>,
+    pub(super) attempts: u64,
+    pub(super) failed_attempts: u64,
+    pub(super) delivered: u64,
+    pub(super) exhausted: u64,
+    pub(super) aborted: u64,
+    pub(super) skipped: u64,
+    pub(super) expired: u64,
+    /// How long half of the attempts took at most, to the bucket.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) p50_ms: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) p95_ms: Option<u32>,
+}
+
+impl WebhookFigures {
+    pub(super) fn new(hour: Option<u32>, figures: &Figures) -> Self {
+        Self {
+            at: hour.map(start_of),
+            attempts: figures.attempts,
+            failed_attempts: figures.failed_attempts,
+            delivered: figures.delivered,
+            exhausted: figures.exhausted,
+            aborted: figures.aborted,
+            skipped: figures.skipped,
+            expired: figures.expired,
+            p50_ms: figures.latency_millis(50),
+            p95_ms: figures.latency_millis(95),
+        }
+    }
+}
+
+/// The figures of an endpoint, hour by hour. Hours in which nothing happened are left out.
+#[derive(Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none, example)]
+pub(super) struct WebhookStats {
+    pub(super) since: Timestamp,
+    pub(super) total: WebhookFigures,
+    pub(super) hours: Vec<WebhookFigures>,
+}

@@ -1,0 +1,175 @@
+//! `/api/admin/webhooks/{id}/…`: what can be done with an endpoint beside changing it.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use poem_openapi::{OpenApi, param::Path};
+
+use super::{
+    super::{
+        Core,
+        delivery::{Decision, Delivery, Sent, Trigger, decide},
+        error::WebhookError,
+        ledger::{self, Counted},
+        model::Endpoint,
+        repo,
+        schedule::RetrySchedule,
+        service::Service,
+    },
+    Area,
+    delivery_wire::DeliveryAttempt,
+    show,
+    wire::{RotateWebhookSecret, Webhook, WebhookWithSecret},
+};
+use crate::kernel::{
+    events::{self, Act},
+    http::{
+        idempotency::IdempotencyKey,
+        input::OptionalBody,
+        need::{Allowed, WebhooksWrite},
+        precondition::IfMatch,
+        problem::Problem,
+        reply::Changed,
+    },
+    id::WebhookId,
+    store::WriteTx,
+};
+
+const DEFAULT_GRACE_SECONDS: u32 = 86_400;
+/// A test answers within the time that a request may take.
+const LONGEST_TEST: Duration = Duration::from_secs(20);
+
+type Transition = fn(&Service, &mut WriteTx, &mut Act, WebhookId, &IfMatch) -> Result<Endpoint, WebhookError>;
+
+pub(in super::super) struct OperationsApi {
+    pub(in super::super) core: Arc<Core>,
+}
+
+#[OpenApi(prefix_path = "/api/admin/webhooks", tag = "Area::Webhooks")]
+impl OperationsApi {
+    /// Give a webhook endpoint a new secret
+    ///
+    /// The answer holds the new secret, this once. For `grace_seconds` deliveries are signed with both, so that receivers can change over.
+    #[oai(path = "/:id/rotate-secret", method = "post", operation_id = "rotate_webhook_secret")]
+    async fn rotate_webhook_secret(
+        &self,
+        auth: Allowed<WebhooksWrite>,
+        id: Path<WebhookId>,
+        if_match: IfMatch,
+        idempotency_key: IdempotencyKey,
+        body: OptionalBody<RotateWebhookSecret>,
+    ) -> Result<Changed<WebhookWithSecret>, Problem> {
+        let grace = Duration::from_secs(u64::from(body.0.grace_seconds.unwrap_or(DEFAULT_GRACE_SECONDS)));
+        let service = self.core.service.clone();
+        idempotency_key
+            .run(auth.context.intent(&auth.principal), move |tx, act| {
+                let (endpoint, secret) = service.rotate_secret(tx, act, id.0, &if_match, grace)?;
+                let (version, state) = (endpoint.version, repo::state(tx, (act.tenant_id, id.0))?);
+                let shown = WebhookWithSecret::new(endpoint, &state, &secret, act.now);
+                Ok::<_, WebhookError>(Changed::new(&shown, version).secret())
+            })
+            .await
+    }
+
+    /// Test a webhook endpoint
+    ///
+    /// Sends `webhook.test` now, on the way that deliveries take, and answers with the attempt. It is not repeated, and waits at most 20
+    /// seconds. Works for paused and disabled endpoints too, and does not count for their health.
+    #[oai(path = "/:id/test", method = "post", operation_id = "test_webhook")]
+    async fn test_webhook(
+        &self,
+        auth: Allowed<WebhooksWrite>,
+        id: Path<WebhookId>,
+        idempotency_key: IdempotencyKey,
+    ) -> Result<Changed<DeliveryAttempt>, Problem> {
+        let key = (auth.principal.tenant_id, id.0);
+        let (intent, service) = (auth.context.intent(&auth.principal), self.core.service.clone());
+        let seq = self.core.store.write(move |tx| service.announce_test(tx, &mut intent.begin(), id.0)).await?;
+        let target = self.core.subscriptions.target(key)?.ok_or(WebhookError::NotFound)?;
+        let event = self.core.store.read(|tx| events::read_one(tx, seq))?.ok_or(WebhookError::EventGone)?;
+        let (event_id, at, kind) = (event.record.id, event.record.at, event.record.kind);
+        let timeout = target.timeout.min(LONGEST_TEST);
+        let sent = self.core.sender.send(&target, event_id, Bytes::from(event.record.body), timeout).await;
+        idempotency_key
+            .run(auth.context.intent(&auth.principal), move |tx, act| {
+                let mut delivery = Delivery::new(event_id, &kind, at, None);
+                record_test(&mut delivery, sent.clone(), act);
+                ledger::replace(tx, key, seq, None, &delivery, &mut Counted::default())?;
+                let attempt = delivery.attempts.pop().ok_or(WebhookError::NoDelivery)?;
+                Ok::<_, WebhookError>(Changed::unversioned(&DeliveryAttempt::from(attempt)))
+            })
+            .await
+    }
+
+    /// Pause a webhook endpoint
+    ///
+    /// Events wait until it is resumed, within the limit of what may wait.
+    #[oai(path = "/:id/pause", method = "post", operation_id = "pause_webhook")]
+    async fn pause_webhook(
+        &self,
+        auth: Allowed<WebhooksWrite>,
+        id: Path<WebhookId>,
+        if_match: IfMatch,
+        idempotency_key: IdempotencyKey,
+    ) -> Result<Changed<Webhook>, Problem> {
+        self.change(&auth, id.0, if_match, idempotency_key, Service::pause).await
+    }
+
+    /// Resume a webhook endpoint
+    ///
+    /// What has waited is sent in the order in which it happened.
+    #[oai(path = "/:id/resume", method = "post", operation_id = "resume_webhook")]
+    async fn resume_webhook(
+        &self,
+        auth: Allowed<WebhooksWrite>,
+        id: Path<WebhookId>,
+        if_match: IfMatch,
+        idempotency_key: IdempotencyKey,
+    ) -> Result<Changed<Webhook>, Problem> {
+        self.change(&auth, id.0, if_match, idempotency_key, Service::resume).await
+    }
+
+    /// Enable a disabled webhook endpoint
+    ///
+    /// It gets the events that happen from now on. What was skipped meanwhile is sent by a replay of `missing`.
+    #[oai(path = "/:id/enable", method = "post", operation_id = "enable_webhook")]
+    async fn enable_webhook(
+        &self,
+        auth: Allowed<WebhooksWrite>,
+        id: Path<WebhookId>,
+        if_match: IfMatch,
+        idempotency_key: IdempotencyKey,
+    ) -> Result<Changed<Webhook>, Problem> {
+        self.change(&auth, id.0, if_match, idempotency_key, Service::enable).await
+    }
+}
+
+impl OperationsApi {
+    async fn change(
+        &self,
+        auth: &Allowed<WebhooksWrite>,
+        id: WebhookId,
+        if_match: IfMatch,
+        idempotency_key: IdempotencyKey,
+        transition: Transition,
+    ) -> Result<Changed<Webhook>, Problem> {
+        let core = self.core.clone();
+        idempotency_key
+            .run(auth.context.intent(&auth.principal), move |tx, act| {
+                let endpoint = transition(&core.service, tx, act, id, &if_match)?;
+                let shown = show(&core, tx, endpoint, act.now)?;
+                Ok::<_, WebhookError>(Changed::new(&shown, shown.version))
+            })
+            .await
+    }
+}
+
+/// A test is sent once: what would be tried again is over.
+fn record_test(delivery: &mut Delivery, sent: Sent, act: &mut Act) {
+    let mut verdict = decide(&sent, RetrySchedule::Standard, u32::MAX, act.now, &mut act.entropy);
+    if verdict.decision == Decision::Disabled {
+        verdict.decision = Decision::Exhausted;
+    }
+    verdict.disables = None;
+    delivery.record(sent, Trigger::Test, verdict, act.now);
+}

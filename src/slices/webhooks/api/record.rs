@@ -1,0 +1,122 @@
+//! `/api/admin/webhooks/{id}`: one endpoint. The collection's changes end here too.
+
+use std::sync::Arc;
+
+use poem_openapi::{Object, OpenApi, param::Path};
+
+use super::{
+    super::{Core, error::WebhookError, repo, service::EndpointChange},
+    Area, show,
+    wire::{UpdateWebhook, Webhook},
+};
+use crate::kernel::{
+    http::{
+        input::{Body, target},
+        need::{Allowed, WebhooksRead, WebhooksWrite},
+        precondition::{IfMatch, IfNoneMatch},
+        problem::Problem,
+        reply::{Changed, Empty, Found},
+    },
+    id::WebhookId,
+};
+
+/// The endpoint to delete.
+#[derive(Debug, Object)]
+pub(super) struct DeleteWebhookTarget {
+    /// The endpoint, unless the query names it.
+    pub(super) id: Option<WebhookId>,
+}
+
+pub(super) fn path(id: WebhookId) -> String {
+    format!("/api/admin/webhooks/{id}")
+}
+
+pub(in super::super) struct WebhookApi {
+    pub(in super::super) core: Arc<Core>,
+}
+
+#[OpenApi(prefix_path = "/api/admin/webhooks", tag = "Area::Webhooks")]
+impl WebhookApi {
+    /// Read a webhook endpoint
+    ///
+    /// Shows the endpoint and its health, without its secret. The `ETag` tells of changes of the endpoint, not of its health.
+    #[oai(path = "/:id", method = "get", operation_id = "read_webhook")]
+    async fn read_webhook(
+        &self,
+        auth: Allowed<WebhooksRead>,
+        id: Path<WebhookId>,
+        if_none_match: IfNoneMatch,
+    ) -> Result<Found<Webhook>, Problem> {
+        let (key, now) = ((auth.principal.tenant_id, id.0), auth.context.now);
+        let shown = self.core.store.read(|tx| {
+            let endpoint = repo::get(tx, key)?.ok_or(WebhookError::NotFound)?;
+            show(&self.core, tx, endpoint, now)
+        })?;
+        if if_none_match.knows(shown.version) {
+            return Ok(Found::not_modified(shown.version));
+        }
+        Ok(Found::new(&shown, shown.version))
+    }
+
+    /// Change a webhook endpoint by its path
+    ///
+    /// The same as the change with `?id=`. What the body does not name stays as it is.
+    #[oai(path = "/:id", method = "put", operation_id = "update_webhook_by_id")]
+    async fn update_webhook_by_id(
+        &self,
+        auth: Allowed<WebhooksWrite>,
+        id: Path<WebhookId>,
+        if_match: IfMatch,
+        body: Body<UpdateWebhook>,
+    ) -> Result<Changed<Webhook>, Problem> {
+        let id = target(Some(id.0), body.0.id)?;
+        update(&self.core, &auth, id, if_match, body.0).await
+    }
+
+    /// Delete a webhook endpoint by its path
+    ///
+    /// The same as deleting with `?id=`. What waits for it is not sent any more.
+    #[oai(path = "/:id", method = "delete", operation_id = "delete_webhook_by_id")]
+    async fn delete_webhook_by_id(
+        &self,
+        auth: Allowed<WebhooksWrite>,
+        id: Path<WebhookId>,
+        if_match: IfMatch,
+    ) -> Result<Empty, Problem> {
+        delete(&self.core, &auth, id.0, if_match).await
+    }
+}
+
+pub(super) async fn update(
+    core: &Arc<Core>,
+    auth: &Allowed<WebhooksWrite>,
+    id: WebhookId,
+    if_match: IfMatch,
+    body: UpdateWebhook,
+) -> Result<Changed<Webhook>, Problem> {
+    let change = EndpointChange::try_from(body)?;
+    if let Some(url) = &change.url {
+        core.vet(url, auth.principal.tenant_kind).await?;
+    }
+    let (intent, inner) = (auth.context.intent(&auth.principal), core.clone());
+    let shown = core
+        .store
+        .write(move |tx| {
+            let mut act = intent.begin();
+            let endpoint = inner.service.update(tx, &mut act, id, &if_match, &change)?;
+            show(&inner, tx, endpoint, act.now)
+        })
+        .await?;
+    Ok(Changed::new(&shown, shown.version))
+}
+
+pub(super) async fn delete(
+    core: &Arc<Core>,
+    auth: &Allowed<WebhooksWrite>,
+    id: WebhookId,
+    if_match: IfMatch,
+) -> Result<Empty, Problem> {
+    let (intent, service) = (auth.context.intent(&auth.principal), core.service.clone());
+    core.store.write(move |tx| service.delete(tx, &mut intent.begin(), id, &if_match)).await?;
+    Ok(Empty::new())
+}

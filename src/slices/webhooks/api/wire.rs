@@ -1,0 +1,393 @@
+//! Webhook endpoints as clients see and send them.
+
+use std::collections::BTreeMap;
+
+use poem_openapi::{Enum, Object};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::super::{
+    error::WebhookError,
+    health::HealthState,
+    model::{self, CustomHeaders, EndpointStatus, EventFilter, NewEndpoint},
+    repo::EndpointState,
+    schedule,
+    service::{EndpointChange, WantedStatus},
+};
+use crate::kernel::{
+    clock::Timestamp,
+    egress::{TargetUrl, check_ca_pem},
+    http::wire::Change,
+    id::WebhookId,
+    secrets::Secret,
+};
+
+pub(super) const DEFAULT_TIMEOUT_SECONDS: u32 = 20;
+
+/// Declares an enumeration of the wire and how it stands for one of the model.
+macro_rules! wire_enum {
+    ($(#[$doc:meta])* $name:ident for $model:ty { $($variant:ident),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize)]
+        #[oai(rename_all = "snake_case")]
+        #[serde(rename_all = "snake_case")]
+        pub(super) enum $name { $($variant),* }
+
+        impl From<$model> for $name {
+            fn from(value: $model) -> Self {
+                match value { $(<$model>::$variant => Self::$variant),* }
+            }
+        }
+
+        impl From<$name> for $model {
+            fn from(value: $name) -> Self {
+                match value { $($name::$variant => Self::$variant),* }
+            }
+        }
+    };
+}
+pub(super) use wire_enum;
+
+wire_enum! {
+    /// `none`: as fast as possible. `per_resource`: an event is sent when every earlier one of its resource is settled.
+    WebhookOrdering for model::Ordering { None, PerResource }
+}
+wire_enum! {
+    /// `standard`: 11 attempts over 76 hours. `fast`: 9 within 15 minutes. `long`: 14 over a week.
+    WebhookRetry for schedule::RetrySchedule { Standard, Fast, Long }
+}
+wire_enum! {
+    /// `gone`: it answered 410. `failures`: nothing succeeded for days. `receiver`: its answer asked for it. `operator`: somebody here did.
+    WebhookDisabledReason for model::DisabledReason { Gone, Failures, Receiver, Operator }
+}
+wire_enum! {
+    /// `active`: gets deliveries. `paused`: events wait. `disabled`: events are recorded as skipped.
+    WebhookStatus for WantedStatus { Active, Paused, Disabled }
+}
+
+wire_enum! {
+    /// `healthy`: the last delivery succeeded. `degraded`: some have failed since. `failing`: five or more in a row.
+    WebhookHealthState for HealthState { Healthy, Degraded, Failing }
+}
+
+fn status_parts(status: EndpointStatus) -> (WebhookStatus, Option<WebhookDisabledReason>) {
+    match status {
+        EndpointStatus::Active => (WebhookStatus::Active, None),
+        EndpointStatus::Paused => (WebhookStatus::Paused, None),
+        EndpointStatus::Disabled(reason) => (WebhookStatus::Disabled, Some(reason.into())),
+    }
+}
+
+/// How deliveries to the endpoint are going.
+#[derive(Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct WebhookHealth {
+    pub(super) state: WebhookHealthState,
+    /// Failed attempts since the last success.
+    pub(super) consecutive_failures: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) last_success_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) last_failure_at: Option<Timestamp>,
+    /// The HTTP status of the last attempt that was answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) last_status: Option<u16>,
+    /// Deliveries that wait for an attempt.
+    pub(super) pending: u64,
+    /// When the event happened that waits for the next attempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) oldest_pending_at: Option<Timestamp>,
+    /// Deliveries that were given up because too many waited.
+    pub(super) shed: u64,
+}
+
+/// What an event must have beside its kind. A list that is absent asks for nothing.
+#[derive(Debug, Clone, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct WebhookFilter {
+    /// Events of records of these organizations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[oai(validator(min_items = 1, max_items = 100))]
+    pub(super) organization_ids: Option<Vec<String>>,
+    /// Events of tickets with these priorities.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[oai(validator(min_items = 1, max_items = 16))]
+    pub(super) priorities: Option<Vec<String>>,
+    /// Not what these users, keys or workflows did: an integration leaves its own changes out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[oai(validator(min_items = 1, max_items = 100))]
+    pub(super) exclude_actor_ids: Option<Vec<String>>,
+}
+
+impl From<WebhookFilter> for EventFilter {
+    fn from(filter: WebhookFilter) -> Self {
+        Self {
+            organization_ids: filter.organization_ids.unwrap_or_default(),
+            priorities: filter.priorities.unwrap_or_default(),
+            exclude_actor_ids: filter.exclude_actor_ids.unwrap_or_default(),
+        }
+    }
+}
+
+fn show_filter(filter: EventFilter) -> Option<WebhookFilter> {
+    let some = |list: Vec<String>| (!list.is_empty()).then_some(list);
+    (!filter.is_empty()).then(|| WebhookFilter {
+        organization_ids: some(filter.organization_ids),
+        priorities: some(filter.priorities),
+        exclude_actor_ids: some(filter.exclude_actor_ids),
+    })
+}
+
+/// A webhook endpoint, without its secret and the values of its headers.
+#[derive(Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none, example)]
+pub(super) struct Webhook {
+    pub(super) id: WebhookId,
+    pub(super) name: String,
+    /// Where deliveries are sent to.
+    pub(super) url: String,
+    /// The kinds of events that it gets: exact ones, `ticket.*`, or `*`.
+    pub(super) events: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) description: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) filter: Option<WebhookFilter>,
+    /// The names of the custom headers. Their values can be set but not read.
+    pub(super) header_names: Vec<String>,
+    pub(super) status: WebhookStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) disabled_reason: Option<WebhookDisabledReason>,
+    pub(super) ordering: WebhookOrdering,
+    /// How long one delivery may take, from the look-up of the name to the end of the answer.
+    pub(super) timeout_seconds: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) rate_limit_per_second: Option<u32>,
+    pub(super) retry: WebhookRetry,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) ca_certificate_pem: Option<String>,
+    /// The beginning of the secret, to recognise it by.
+    pub(super) secret_hint: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) secret_rotated_at: Option<Timestamp>,
+    /// Until when deliveries are signed with the secret before the rotation too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) previous_secret_expires_at: Option<Timestamp>,
+    pub(super) health: WebhookHealth,
+    pub(super) created_at: Timestamp,
+    pub(super) updated_at: Timestamp,
+    /// Counts the changes of this record. Deliveries do not count.
+    pub(super) version: u64,
+}
+
+impl Webhook {
+    pub(super) fn new(endpoint: model::Endpoint, state: &EndpointState, oldest: Option<Timestamp>, now: Timestamp) -> Self {
+        let (status, disabled_reason) = status_parts(endpoint.status);
+        let health = state.health;
+        Self {
+            id: endpoint.id,
+            name: endpoint.name,
+            url: endpoint.url,
+            events: endpoint.events,
+            description: endpoint.description,
+            filter: show_filter(endpoint.filter),
+            header_names: endpoint.header_names,
+            status,
+            disabled_reason,
+            ordering: endpoint.ordering.into(),
+            timeout_seconds: endpoint.timeout_seconds,
+            rate_limit_per_second: endpoint.rate_limit_per_second,
+            retry: endpoint.retry.into(),
+            ca_certificate_pem: endpoint.ca_certificate_pem,
+            secret_hint: endpoint.secret_hint,
+            secret_rotated_at: endpoint.secret_rotated_at,
+            previous_secret_expires_at: endpoint.previous.map(|previous| previous.expires_at).filter(|end| now < *end),
+            health: WebhookHealth {
+                state: health.state().into(),
+                consecutive_failures: health.consecutive_failures,
+                last_success_at: health.last_success_at,
+                last_failure_at: health.last_failure_at,
+                last_status: health.last_status,
+                pending: state.pending,
+                oldest_pending_at: oldest,
+                shed: state.shed,
+            },
+            created_at: endpoint.created_at,
+            updated_at: endpoint.updated_at,
+            version: endpoint.version,
+        }
+    }
+}
+
+pub(in super::super) fn describe(
+    endpoint: &model::Endpoint,
+    state: &EndpointState,
+    now: Timestamp,
+) -> Result<Box<RawValue>, serde_json::Error> {
+    to_raw_value(&Webhook::new(endpoint.clone(), state, None, now))
+}
+
+/// A webhook endpoint with its secret, shown this once.
+#[derive(Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none, example)]
+pub(super) struct WebhookWithSecret {
+    /// Signs the deliveries, by Standard Webhooks. It cannot be had again: keep it safe.
+    pub(super) secret: String,
+    #[oai(flatten)]
+    #[serde(flatten)]
+    pub(super) record: Webhook,
+}
+
+impl WebhookWithSecret {
+    pub(super) fn new(endpoint: model::Endpoint, state: &EndpointState, secret: &Secret, now: Timestamp) -> Self {
+        Self { secret: secret.expose().to_owned(), record: Webhook::new(endpoint, state, None, now) }
+    }
+}
+
+/// An endpoint to create.
+#[derive(Debug, Object)]
+#[oai(skip_serializing_if_is_none, example)]
+pub(super) struct CreateWebhook {
+    /// A label for people.
+    #[oai(validator(min_length = 1, max_length = 100))]
+    pub(super) name: String,
+    /// Where deliveries are sent to: http or https, without a user name, password or fragment.
+    #[oai(validator(min_length = 1, max_length = 2048))]
+    pub(super) url: String,
+    /// The kinds of events that it gets: exact ones, `ticket.*`, or `*`.
+    #[oai(validator(min_items = 1, max_items = 64, unique_items))]
+    pub(super) events: Vec<String>,
+    #[oai(validator(max_length = 1000))]
+    pub(super) description: Option<String>,
+    pub(super) filter: Option<WebhookFilter>,
+    /// Headers that every delivery carries, at most 16. The values cannot be read later.
+    pub(super) headers: Option<BTreeMap<String, String>>,
+    /// `none` when absent.
+    pub(super) ordering: Option<WebhookOrdering>,
+    /// 20 when absent.
+    #[oai(validator(minimum(value = "1"), maximum(value = "60")))]
+    pub(super) timeout_seconds: Option<u32>,
+    /// The most deliveries a second. No limit when absent.
+    #[oai(validator(minimum(value = "1"), maximum(value = "1000")))]
+    pub(super) rate_limit_per_second: Option<u32>,
+    /// `standard` when absent.
+    pub(super) retry: Option<WebhookRetry>,
+    /// PEM of the certificate authorities to believe for this endpoint, in place of the usual ones.
+    #[oai(validator(min_length = 1, max_length = 65536))]
+    pub(super) ca_certificate_pem: Option<String>,
+}
+
+/// Puts several checks together, so that everything that is wrong is told at once.
+#[derive(Default)]
+struct Checks(Vec<WebhookError>);
+
+impl Checks {
+    fn note<T>(&mut self, checked: Result<T, WebhookError>) -> Option<T> {
+        checked.map_err(|error| self.0.push(error)).ok()
+    }
+
+    fn finish(mut self) -> Result<(), WebhookError> {
+        match self.0.len() {
+            0 => Ok(()),
+            1 => self.0.pop().map_or(Ok(()), Err),
+            _ => Err(WebhookError::Several(self.0)),
+        }
+    }
+}
+
+/// The URL in the form in which it is judged and dialled.
+fn check_url(text: &str) -> Result<String, WebhookError> {
+    TargetUrl::parse(text).map(|url| url.as_str().to_owned()).map_err(WebhookError::BadUrl)
+}
+
+fn check_certificate(pem: String) -> Result<String, WebhookError> {
+    check_ca_pem(&pem).map_err(WebhookError::BadCertificate)?;
+    Ok(pem)
+}
+
+impl TryFrom<CreateWebhook> for NewEndpoint {
+    type Error = WebhookError;
+
+    fn try_from(body: CreateWebhook) -> Result<Self, WebhookError> {
+        let mut checks = Checks::default();
+        let url = checks.note(check_url(&body.url));
+        let headers = checks.note(CustomHeaders::parse(body.headers.unwrap_or_default()));
+        let ca_certificate_pem = checks.note(body.ca_certificate_pem.map(check_certificate).transpose());
+        checks.finish()?;
+        Ok(Self {
+            name: body.name,
+            url: url.unwrap_or_default(),
+            description: body.description,
+            events: body.events,
+            filter: body.filter.map(Into::into).unwrap_or_default(),
+            headers: headers.unwrap_or_default(),
+            ordering: body.ordering.unwrap_or(WebhookOrdering::None).into(),
+            timeout_seconds: body.timeout_seconds.unwrap_or(DEFAULT_TIMEOUT_SECONDS),
+            rate_limit_per_second: body.rate_limit_per_second,
+            retry: body.retry.unwrap_or(WebhookRetry::Standard).into(),
+            ca_certificate_pem: ca_certificate_pem.flatten(),
+        })
+    }
+}
+
+/// A change of an endpoint. What is absent stays as it is; `null` clears.
+#[derive(Debug, Object)]
+#[oai(skip_serializing_if_is_none, example)]
+pub(super) struct UpdateWebhook {
+    /// The endpoint, unless the path or the query names it.
+    pub(super) id: Option<WebhookId>,
+    #[oai(validator(min_length = 1, max_length = 100))]
+    pub(super) name: Option<String>,
+    #[oai(validator(min_length = 1, max_length = 2048))]
+    pub(super) url: Option<String>,
+    #[oai(validator(min_items = 1, max_items = 64, unique_items))]
+    pub(super) events: Option<Vec<String>>,
+    #[oai(validator(max_length = 1000))]
+    pub(super) description: Change<String>,
+    pub(super) filter: Change<WebhookFilter>,
+    /// Takes the place of all custom headers that are there.
+    pub(super) headers: Change<BTreeMap<String, String>>,
+    pub(super) status: Option<WebhookStatus>,
+    pub(super) ordering: Option<WebhookOrdering>,
+    #[oai(validator(minimum(value = "1"), maximum(value = "60")))]
+    pub(super) timeout_seconds: Option<u32>,
+    #[oai(validator(minimum(value = "1"), maximum(value = "1000")))]
+    pub(super) rate_limit_per_second: Change<u32>,
+    pub(super) retry: Option<WebhookRetry>,
+    #[oai(validator(min_length = 1, max_length = 65536))]
+    pub(super) ca_certificate_pem: Change<String>,
+}
+
+impl TryFrom<UpdateWebhook> for EndpointChange {
+    type Error = WebhookError;
+
+    fn try_from(body: UpdateWebhook) -> Result<Self, WebhookError> {
+        let mut checks = Checks::default();
+        let url = checks.note(body.url.as_deref().map(check_url).transpose());
+        let headers = checks.note(body.headers.try_map(CustomHeaders::parse));
+        let ca_certificate_pem = checks.note(body.ca_certificate_pem.try_map(check_certificate));
+        checks.finish()?;
+        Ok(Self {
+            name: body.name,
+            url: url.flatten(),
+            description: body.description,
+            events: body.events,
+            filter: body.filter.try_map(|filter| Ok::<_, WebhookError>(filter.into()))?,
+            headers: headers.unwrap_or_default(),
+            ordering: body.ordering.map(Into::into),
+            timeout_seconds: body.timeout_seconds,
+            rate_limit_per_second: body.rate_limit_per_second,
+            retry: body.retry.map(Into::into),
+            ca_certificate_pem: ca_certificate_pem.unwrap_or_default(),
+            status: body.status.map(Into::into),
+        })
+    }
+}
+
+/// How a secret is rotated.
+#[derive(Debug, Object)]
+#[oai(skip_serializing_if_is_none, example)]
+pub(super) struct RotateWebhookSecret {
+    /// How long deliveries are signed with the old secret too. A day when absent.
+    #[oai(validator(minimum(value = "0"), maximum(value = "604800")))]
+    pub(super) grace_seconds: Option<u32>,
+}

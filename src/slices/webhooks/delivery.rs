@@ -1,0 +1,349 @@
+//! A delivery: one event on its way to one endpoint, with its attempts. An attempt's fate is decided here, from what came back and the
+//! endpoint's schedule; sending and storing are elsewhere.
+
+use std::{net::IpAddr, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    model::DisabledReason,
+    schedule::{self, RetrySchedule},
+};
+use crate::kernel::{
+    clock::Timestamp,
+    entropy::Entropy,
+    id::{DeliveryId, EventId, WebhookId},
+    secrets::digest,
+};
+
+/// Attempts that a delivery remembers; beyond it the oldest are forgotten. More than any schedule has.
+pub const MAX_ATTEMPTS_KEPT: usize = 32;
+/// How much of an answer's body an attempt keeps.
+pub const MAX_BODY_KEPT: usize = 4096;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DeliveryStatus {
+    /// Waits for its first attempt, or for one that somebody asked for.
+    Pending,
+    Retrying,
+    Delivered,
+    Exhausted,
+    Aborted,
+    Skipped,
+    Expired,
+}
+
+impl DeliveryStatus {
+    pub fn is_settled(self) -> bool {
+        !matches!(self, Self::Pending | Self::Retrying)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Trigger {
+    Auto,
+    Manual,
+    Replay,
+    Test,
+    /// The first attempt after the breaker's wait.
+    Probe,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Decision {
+    Delivered,
+    Retry,
+    Exhausted,
+    Aborted,
+    /// Failed, and the endpoint was disabled with it.
+    Disabled,
+}
+
+/// Why there was no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AttemptError {
+    Dns,
+    Blocked,
+    Connect,
+    Tls,
+    Timeout,
+    Reset,
+    Protocol,
+    /// tenantd was stopped in the middle.
+    Interrupted,
+}
+
+/// How long the parts of an attempt took, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Durations {
+    pub dns: u32,
+    pub connect: u32,
+    pub tls: u32,
+    pub first_byte: u32,
+    pub total: u32,
+}
+
+/// What a receiver said beside its status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Directive {
+    DisableEndpoint,
+    AbortMessage,
+}
+
+/// What came of sending once.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    pub started_at: Timestamp,
+    pub durations: Durations,
+    pub remote_ip: Option<IpAddr>,
+    pub result: Result<u16, AttemptError>,
+    pub body: Vec<u8>,
+    /// Whether the answer had more than `body`.
+    pub body_truncated: bool,
+    pub retry_after: Option<String>,
+    pub directive: Option<Directive>,
+}
+
+impl Sent {
+    pub fn failed(started_at: Timestamp, error: AttemptError) -> Self {
+        Self {
+            started_at,
+            durations: Durations::default(),
+            remote_ip: None,
+            result: Err(error),
+            body: Vec::new(),
+            body_truncated: false,
+            retry_after: None,
+            directive: None,
+        }
+    }
+
+    pub fn status(&self) -> Option<u16> {
+        self.result.ok()
+    }
+}
+
+/// One attempt as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempt {
+    pub number: u32,
+    pub trigger: Trigger,
+    pub started_at: Timestamp,
+    pub durations: Durations,
+    pub remote_ip: Option<IpAddr>,
+    pub status: Option<u16>,
+    pub error: Option<AttemptError>,
+    pub body: Vec<u8>,
+    pub body_truncated: bool,
+    pub retry_after_seconds: Option<u32>,
+    pub decision: Decision,
+    pub next_attempt_at: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delivery {
+    pub event_id: EventId,
+    pub kind: String,
+    pub event_at: Timestamp,
+    pub status: DeliveryStatus,
+    /// Of the next attempt.
+    pub trigger: Trigger,
+    /// The newest attempts, in order.
+    pub attempts: Vec<Attempt>,
+    pub attempt_count: u32,
+    /// Attempts of the schedule that runs now; asking for a redelivery starts it anew.
+    pub round: u32,
+    pub next_attempt_at: Option<Timestamp>,
+    pub skipped_reason: Option<DisabledReason>,
+    pub settled_at: Option<Timestamp>,
+    /// What the event is about, where the endpoint keeps the order.
+    pub resource: Option<String>,
+}
+
+/// What follows from an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    pub decision: Decision,
+    pub next_attempt_at: Option<Timestamp>,
+    pub hint: Option<Duration>,
+    pub disables: Option<DisabledReason>,
+}
+
+impl Verdict {
+    fn settled(decision: Decision) -> Self {
+        Self { decision, next_attempt_at: None, hint: None, disables: None }
+    }
+}
+
+/// Statuses with which a receiver can ask for time.
+const PATIENT_STATUSES: [u16; 4] = [429, 502, 503, 504];
+
+/// Decides what follows from an attempt that ended at `now`. `round` counts it too.
+pub fn decide(sent: &Sent, schedule: RetrySchedule, round: u32, now: Timestamp, entropy: &mut Entropy) -> Verdict {
+    let disabled = |reason| Verdict { disables: Some(reason), ..Verdict::settled(Decision::Disabled) };
+    let delivered = sent.status().is_some_and(|status| (200..300).contains(&status));
+    match sent.directive {
+        // A receiver that took the event and wants no more of them has still taken it.
+        Some(Directive::DisableEndpoint) if delivered => {
+            return Verdict { decision: Decision::Delivered, ..disabled(DisabledReason::Receiver) };
+        }
+        Some(Directive::DisableEndpoint) => return disabled(DisabledReason::Receiver),
+        Some(Directive::AbortMessage) if !delivered => return Verdict::settled(Decision::Aborted),
+        _ => {}
+    }
+    if delivered {
+        return Verdict::settled(Decision::Delivered);
+    }
+    if sent.status() == Some(410) {
+        return disabled(DisabledReason::Gone);
+    }
+    let patient = sent.status().is_some_and(|status| PATIENT_STATUSES.contains(&status));
+    let hint = sent.retry_after.as_deref().filter(|_| patient).and_then(|text| schedule::retry_after(text, now));
+    match schedule.delay_after(round, entropy) {
+        None => Verdict { hint, ..Verdict::settled(Decision::Exhausted) },
+        Some(delay) => {
+            let next = now + hint.map_or(delay, |hint| hint.max(delay));
+            Verdict { decision: Decision::Retry, next_attempt_at: Some(next), hint, disables: None }
+        }
+    }
+}
+
+impl Delivery {
+    pub fn new(event_id: EventId, kind: &str, event_at: Timestamp, resource: Option<String>) -> Self {
+        Self {
+            event_id,
+            kind: kind.to_owned(),
+            event_at,
+            status: DeliveryStatus::Pending,
+            trigger: Trigger::Auto,
+            attempts: Vec::new(),
+            attempt_count: 0,
+            round: 0,
+            next_attempt_at: None,
+            skipped_reason: None,
+            settled_at: None,
+            resource,
+        }
+    }
+
+    /// Writes an attempt down.
+    pub fn record(&mut self, sent: Sent, trigger: Trigger, verdict: Verdict, now: Timestamp) {
+        self.attempt_count += 1;
+        self.round += 1;
+        if self.attempts.len() == MAX_ATTEMPTS_KEPT {
+            self.attempts.remove(0);
+        }
+        self.attempts.push(Attempt {
+            number: self.attempt_count,
+            trigger,
+            started_at: sent.started_at,
+            durations: sent.durations,
+            remote_ip: sent.remote_ip,
+            status: sent.status(),
+            error: sent.result.err(),
+            body: sent.body,
+            body_truncated: sent.body_truncated,
+            retry_after_seconds: verdict.hint.map(|hint| u32::try_from(hint.as_secs()).unwrap_or(u32::MAX)),
+            decision: verdict.decision,
+            next_attempt_at: verdict.next_attempt_at,
+        });
+        self.next_attempt_at = verdict.next_attempt_at;
+        self.trigger = Trigger::Auto;
+        self.status = match verdict.decision {
+            Decision::Delivered => DeliveryStatus::Delivered,
+            Decision::Retry => DeliveryStatus::Retrying,
+            Decision::Exhausted => DeliveryStatus::Exhausted,
+            Decision::Aborted => DeliveryStatus::Aborted,
+            Decision::Disabled => {
+                self.skipped_reason = verdict.disables;
+                DeliveryStatus::Skipped
+            }
+        };
+        self.settled_at = self.status.is_settled().then_some(now);
+    }
+
+    /// Waits for an attempt that is due at `at`, on a schedule that starts anew.
+    pub fn ask_again(&mut self, trigger: Trigger, at: Timestamp) {
+        self.status = DeliveryStatus::Pending;
+        self.trigger = trigger;
+        self.round = 0;
+        self.next_attempt_at = Some(at);
+        self.skipped_reason = None;
+        self.settled_at = None;
+    }
+
+    pub fn give_up(&mut self, status: DeliveryStatus, reason: Option<DisabledReason>, now: Timestamp) {
+        self.status = status;
+        self.skipped_reason = reason;
+        self.next_attempt_at = None;
+        self.settled_at = Some(now);
+    }
+}
+
+/// How many of an id's bits hold the sequence number: enough for ten million events a second over a year.
+const SEQ_BITS: u32 = 48;
+const SEQ_MASK: u64 = (1 << SEQ_BITS) - 1;
+
+/// The id of the delivery of an event to an endpoint. It carries the event's place in the log, so that no index is needed to find it,
+/// and some bits of the endpoint's id, so that it names one delivery only.
+pub fn delivery_id(endpoint: WebhookId, event_at: Timestamp, seq: u64) -> DeliveryId {
+    let mixed = digest(endpoint.as_bytes());
+    let [_, _, low @ ..] = (seq & SEQ_MASK).to_be_bytes();
+    let mut random = [0; 10];
+    for (slot, byte) in random.iter_mut().zip(mixed.into_iter().take(4).chain(low)) {
+        *slot = byte;
+    }
+    DeliveryId::from_random(event_at, random)
+}
+
+/// The place in the log that an id carries.
+pub fn seq_of(id: DeliveryId) -> u64 {
+    let [_, _, _, _, _, _, _, _, low @ ..] = *id.as_bytes();
+    u64::from_be_bytes(low) & SEQ_MASK
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(status: u16) -> Sent {
+        Sent { result: Ok(status), ..Sent::failed(Timestamp::EPOCH, AttemptError::Reset) }
+    }
+
+    #[test]
+    fn an_id_carries_its_place_and_its_endpoint() {
+        let at = Timestamp::from_millis(1_767_225_600_000);
+        let [one, two] = [[1; 16], [2; 16]].map(WebhookId::from_bytes);
+        for seq in [1, 77, 65_536, (1 << 48) - 1] {
+            assert_eq!(seq_of(delivery_id(one, at, seq)), seq);
+            assert_ne!(delivery_id(one, at, seq), delivery_id(two, at, seq));
+        }
+        assert_eq!(delivery_id(one, at, 5).as_bytes()[6] >> 4, 7, "a UUIDv7");
+    }
+
+    #[test]
+    fn an_answer_decides_what_follows() {
+        let mut entropy = Entropy::from_seed(1);
+        let now = Timestamp::from_millis(1_767_225_600_000);
+        let mut verdict = |sent: &Sent, round: u32| decide(sent, RetrySchedule::Standard, round, now, &mut entropy);
+        for status in [200, 201, 204, 299] {
+            assert_eq!(verdict(&sent(status), 1).decision, Decision::Delivered, "{status}");
+        }
+        for status in [100, 301, 302, 307, 400, 401, 404, 408, 429, 500, 503, 599] {
+            let verdict = verdict(&sent(status), 1);
+            assert_eq!(verdict.decision, Decision::Retry, "{status}");
+            assert!(verdict.next_attempt_at.unwrap() >= now + Duration::from_secs(5));
+        }
+        assert_eq!(verdict(&sent(410), 1).disables, Some(DisabledReason::Gone));
+        assert_eq!(verdict(&sent(500), 11).decision, Decision::Exhausted);
+        let with = |status: u16, directive: Directive| Sent { directive: Some(directive), ..sent(status) };
+        assert_eq!(verdict(&with(500, Directive::AbortMessage), 1).decision, Decision::Aborted);
+        assert_eq!(verdict(&with(200, Directive::AbortMessage), 1).decision, Decision::Delivered);
+        let disabled = verdict(&with(200, Directive::DisableEndpoint), 1);
+        assert_eq!((disabled.decision, disabled.disables), (Decision::Delivered, Some(DisabledReason::Receiver)));
+        let hinted = |status: u16| Sent { retry_after: Some("600".to_owned()), ..sent(status) };
+        assert_eq!(verdict(&hinted(503), 1).next_attempt_at, Some(now + Duration::from_mins(10)));
+        assert!(verdict(&hinted(500), 1).next_attempt_at.unwrap() < now + Duration::from_secs(6));
+        assert!(verdict(&hinted(503), 5).next_attempt_at.unwrap() >= now + Duration::from_hours(2));
+    }
+}

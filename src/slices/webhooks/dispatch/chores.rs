@@ -1,0 +1,167 @@
+//! What the dispatcher does beside deliveries, a bounded step at a time: replays, giving up what can no longer be sent, retention, and
+//! telling how it is doing.
+
+use std::{collections::BTreeSet, sync::atomic::Ordering, time::Duration};
+
+use super::{
+    super::{delivery::DeliveryStatus, error::WebhookError, ledger, model::EndpointStatus, replay, repo, repo::EndpointKey, stats},
+    Dispatcher, lock,
+};
+use crate::kernel::{
+    clock::Timestamp,
+    events,
+    store::StoreError,
+    tasks::{Done, TaskError},
+};
+
+/// Rows that one step touches.
+const STEP: usize = 256;
+const ROUND: Duration = Duration::from_mins(1);
+
+#[derive(Debug, Default)]
+pub(super) struct Chores {
+    /// Endpoints that are gone or disabled while something waits for them.
+    pub(super) sweep: BTreeSet<EndpointKey>,
+    /// Events up to this one may have been handled before the start.
+    pub(super) recover_to: u64,
+    /// When the rarer chores were last done.
+    last_round: Option<Timestamp>,
+    observed: Option<Timestamp>,
+}
+
+impl Dispatcher {
+    pub(super) async fn do_chores(&self, now: Timestamp) -> Result<Done, TaskError> {
+        let swept = self.sweep(now).await?;
+        let replayed = self.replay(now).await?;
+        let due = {
+            let mut chores = lock(&self.chores);
+            let due = chores.last_round.is_none_or(|last| now.since(last) >= ROUND);
+            if due {
+                chores.last_round = Some(now);
+            }
+            due
+        };
+        if due {
+            self.find_waiting(now)?;
+            self.shed(now).await?;
+            self.purge(now).await?;
+            self.shared.with_engine(super::engine::Engine::tidy);
+        }
+        Ok(if swept || replayed { Done::Some } else { Done::All })
+    }
+
+    /// Gives up what waits for endpoints that are disabled or gone. Whether there is more.
+    async fn sweep(&self, now: Timestamp) -> Result<bool, WebhookError> {
+        let Some(key) = lock(&self.chores).sweep.pop_first() else { return Ok(false) };
+        let finished = self
+            .shared
+            .store
+            .write(move |tx| {
+                let Some(endpoint) = repo::get(tx, key)? else { return Ok(ledger::forget(tx, key, STEP)?) };
+                let EndpointStatus::Disabled(reason) = endpoint.status else { return Ok(true) };
+                let found = ledger::give_up(tx, key, DeliveryStatus::Skipped, Some(reason), now, STEP)?;
+                Ok::<_, WebhookError>(found < STEP as u64)
+            })
+            .await?;
+        let mut chores = lock(&self.chores);
+        if !finished {
+            chores.sweep.insert(key);
+        }
+        Ok(!chores.sweep.is_empty())
+    }
+
+    async fn replay(&self, now: Timestamp) -> Result<bool, WebhookError> {
+        let shared = &self.shared;
+        if !shared.replays.swap(false, Ordering::SeqCst) {
+            return Ok(false);
+        }
+        let stepped = replay::step(&shared.store, &shared.subscriptions, now).await;
+        // A step that failed is tried again with the next activation.
+        let more = stepped.as_ref().map_or(true, Option::is_some);
+        if more {
+            shared.replays.store(true, Ordering::SeqCst);
+        }
+        if let Some(endpoint) = stepped? {
+            lock(&shared.nudged).insert(endpoint);
+        }
+        Ok(more)
+    }
+
+    /// A tenant for which too much waits loses the oldest.
+    async fn shed(&self, now: Timestamp) -> Result<(), WebhookError> {
+        let most = self.shared.settings.max_pending_per_tenant;
+        let waiting = self.shared.store.read(repo::waiting)?;
+        let tenants: BTreeSet<_> = waiting.iter().map(|((tenant, _), _)| *tenant).collect();
+        for tenant in tenants {
+            let mut shed = 0;
+            loop {
+                let found = self
+                    .shared
+                    .store
+                    .write(move |tx| {
+                        let (total, fullest) = repo::tenant_pending(tx, tenant)?;
+                        let excess = usize::try_from(total.saturating_sub(most)).unwrap_or(usize::MAX).min(STEP);
+                        match fullest.filter(|_| excess > 0) {
+                            Some(key) => Ok(ledger::give_up(tx, key, DeliveryStatus::Expired, None, now, excess)?),
+                            None => Ok::<_, WebhookError>(0),
+                        }
+                    })
+                    .await?;
+                if found == 0 {
+                    break;
+                }
+                shed += found;
+            }
+            if shed > 0 {
+                metrics::counter!("tenantd_webhook_deliveries_shed_total").increment(shed);
+                tracing::warn!(%tenant, shed, "too many deliveries waited; the oldest were given up as expired");
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes deliveries whose events are gone, and figures that are too old.
+    async fn purge(&self, now: Timestamp) -> Result<(), StoreError> {
+        let outlived = self.shared.store.read(|tx| ledger::outlived_segments(tx, events::first_kept(tx)?))?;
+        for segment in outlived {
+            self.shared
+                .store
+                .write(move |tx| {
+                    ledger::drop_segment(tx, segment);
+                    Ok::<_, StoreError>(())
+                })
+                .await?;
+        }
+        let (keep, mut after) = (self.shared.keep, None);
+        loop {
+            let from: Option<Vec<u8>> = after.take();
+            after = self.shared.store.write(move |tx| stats::purge(tx, now, keep, from.as_deref(), STEP)).await?;
+            if after.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Sets the timer and the figures for the operator.
+    pub(super) fn observe(&self, now: Timestamp) -> Result<(), StoreError> {
+        *lock(&self.next_at) = self.shared.with_engine(super::engine::Engine::arm_timer).flatten();
+        let fresh = lock(&self.chores).observed.is_some_and(|last| now.since(last) < Duration::from_secs(1));
+        if fresh {
+            return Ok(());
+        }
+        lock(&self.chores).observed = Some(now);
+        let figures = self.shared.with_engine(|engine| {
+            let depth: u64 = engine.lanes.values().map(|lane| lane.state.pending + lane.first.len() as u64).sum();
+            let age = engine.next_reminder().map_or(Duration::ZERO, |at| now.since(at));
+            (depth, age, engine.in_flight)
+        });
+        let (depth, age, in_flight) = figures.unwrap_or_default();
+        metrics::gauge!("tenantd_webhook_queue_depth").set(depth as f64);
+        metrics::gauge!("tenantd_webhook_oldest_due_seconds").set(age.as_secs_f64());
+        metrics::gauge!("tenantd_webhook_in_flight").set(in_flight as f64);
+        metrics::gauge!("tenantd_consumer_lag_events", "consumer" => super::CURSOR).set(self.lag()? as f64);
+        let late = age.as_secs() > self.shared.settings.degraded_after_seconds;
+        *lock(&self.concern) = late.then(|| format!("a delivery has been due for {} seconds", age.as_secs()));
+        Ok(())
+    }
+}

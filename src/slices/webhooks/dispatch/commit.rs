@@ -1,0 +1,162 @@
+//! What has happened to deliveries since the last commit, and the one transaction that writes all of it down: the deliveries, what is
+//! due, the endpoints' states and figures, and how far the log is done.
+//!
+//! **Invariant:** the cursor passes an event only in the transaction that stores what became of it, or after it.
+
+use std::collections::HashMap;
+
+use super::super::{
+    delivery::{Delivery, Trigger},
+    error::WebhookError,
+    health::Health,
+    ledger::{self, Counted},
+    model::DisabledReason,
+    repo::{self, EndpointKey, EndpointState},
+    service::Service,
+    stats::{self, Figures},
+};
+use crate::kernel::{
+    clock::Timestamp,
+    events::{self, Actor, Intent},
+    store::WriteTx,
+};
+
+/// The name of the dispatcher's cursor in the log.
+pub const CURSOR: &str = "webhooks";
+
+/// What became of a delivery.
+#[derive(Debug)]
+pub(super) struct Settlement {
+    pub(super) endpoint: EndpointKey,
+    pub(super) seq: u64,
+    pub(super) delivery: Delivery,
+    pub(super) kind: SettlementKind,
+    /// The endpoint's health after it.
+    pub(super) health: Option<Health>,
+    /// What disables the endpoint, and who says so.
+    pub(super) disables: Option<(DisabledReason, Intent)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SettlementKind {
+    /// An attempt of an event that came straight from the log.
+    First,
+    /// An attempt of a stored delivery that was due at this time.
+    Late { due_at: Option<Timestamp> },
+    /// Stored to wait; `behind` an earlier one of its resource.
+    Parked { behind: bool },
+    /// Stored as not to be sent.
+    Skipped,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub(super) settlements: Vec<Settlement>,
+    pub(super) cursor: Option<u64>,
+    pub(super) now: Option<Timestamp>,
+}
+
+/// What the store says of an endpoint after a commit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Committed {
+    pub(super) endpoint: EndpointKey,
+    /// None when the endpoint does not exist any more.
+    pub(super) state: Option<EndpointState>,
+}
+
+#[derive(Default)]
+struct Change {
+    counted: Counted,
+    health: Option<Health>,
+    figures: Figures,
+    gone: bool,
+}
+
+/// Writes a batch down.
+pub(super) fn write(tx: &mut WriteTx, batch: &Batch, service: &Service) -> Result<Vec<Committed>, WebhookError> {
+    let mut changes: HashMap<EndpointKey, Change> = HashMap::new();
+    for settlement in &batch.settlements {
+        let endpoint = settlement.endpoint;
+        let change = match changes.entry(endpoint) {
+            std::collections::hash_map::Entry::Occupied(found) => found.into_mut(),
+            std::collections::hash_map::Entry::Vacant(place) => {
+                let gone = repo::ENDPOINTS.get(tx, &endpoint)?.is_none();
+                place.insert(Change { gone, ..Change::default() })
+            }
+        };
+        if change.gone {
+            continue;
+        }
+        store_delivery(tx, settlement, &mut change.counted)?;
+        change.health = settlement.health.or(change.health);
+        let attempted = matches!(settlement.kind, SettlementKind::First | SettlementKind::Late { .. });
+        change.figures.count(&settlement.delivery, attempted);
+        if let Some((reason, intent)) = &settlement.disables {
+            service.disable(tx, &mut intent.begin(), endpoint.1, *reason)?;
+        }
+    }
+    let mut committed = Vec::with_capacity(changes.len());
+    for (endpoint, change) in changes {
+        if change.gone {
+            committed.push(Committed { endpoint, state: None });
+            continue;
+        }
+        let state = ledger::settle_counts(tx, endpoint, change.counted, |state| {
+            if let Some(health) = change.health {
+                state.health = health;
+            }
+        })?;
+        if let (Some(now), true) = (batch.now, change.figures != Figures::default()) {
+            stats::add(tx, endpoint, now, &change.figures)?;
+        }
+        committed.push(Committed { endpoint, state: Some(state) });
+    }
+    if let Some(cursor) = batch.cursor {
+        events::set_cursor(tx, CURSOR, cursor)?;
+    }
+    Ok(committed)
+}
+
+fn store_delivery(tx: &mut WriteTx, settlement: &Settlement, counted: &mut Counted) -> Result<(), WebhookError> {
+    let (endpoint, seq) = (settlement.endpoint, settlement.seq);
+    match settlement.kind {
+        SettlementKind::First => ledger::replace(tx, endpoint, seq, None, &settlement.delivery, counted)?,
+        SettlementKind::Skipped => {
+            let before = ledger::get(tx, endpoint, seq)?;
+            ledger::replace(tx, endpoint, seq, before.as_ref(), &settlement.delivery, counted)?;
+        }
+        SettlementKind::Parked { behind } => {
+            let mut after = settlement.delivery.clone();
+            // The one in front may have been settled since.
+            let waits = behind
+                && match &after.resource {
+                    Some(resource) => ledger::first_held(tx, endpoint, resource)?.is_some_and(|first| first < seq),
+                    None => false,
+                };
+            after.next_attempt_at = (!waits).then_some(after.event_at);
+            ledger::replace(tx, endpoint, seq, None, &after, counted)?;
+        }
+        SettlementKind::Late { due_at } => {
+            let before = ledger::get(tx, endpoint, seq)?;
+            let mut after = settlement.delivery.clone();
+            let asked_again = before.as_ref().is_some_and(|before| {
+                before.next_attempt_at.is_some()
+                    && before.next_attempt_at != due_at
+                    && matches!(before.trigger, Trigger::Manual | Trigger::Replay)
+            });
+            if let (true, false, Some(before)) = (asked_again, after.status.is_settled(), &before) {
+                // Somebody asked for another attempt while this one was under way: theirs is the next.
+                after.next_attempt_at = before.next_attempt_at;
+                after.trigger = before.trigger;
+                after.round = 0;
+            }
+            ledger::replace(tx, endpoint, seq, before.as_ref(), &after, counted)?;
+        }
+    }
+    Ok(())
+}
+
+/// Who disables an endpoint when its receiver's answers do.
+pub(super) fn disabling_intent(endpoint: EndpointKey, now: Timestamp) -> Intent {
+    Intent::new(endpoint.0, now, Actor::system("Webhook dispatch"))
+}

@@ -1,0 +1,458 @@
+//! What the dispatcher holds in memory: a window of the log, a lane for each endpoint with something to do, whose turn it is, and what
+//! waits to be committed. No I/O and no waiting here: `mod.rs` reads, sends and commits.
+//!
+//! **Invariant:** everything here can be lost. An event leaves the window only when what became of it is in the outbox, and the cursor
+//! that is committed with the outbox never passes an event that is still in the window.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use super::{
+    super::{
+        delivery::{Decision, Delivery, DeliveryStatus, Sent, Trigger, decide},
+        health::Gate,
+        model::{DisabledReason, EndpointStatus},
+        repo::{EndpointKey, EndpointState},
+        subscriptions::Target,
+    },
+    commit::{Batch, Committed, Settlement, SettlementKind, disabling_intent},
+    lane::{Class, Job, Lane, QueuedEvent, Start},
+    rotation::Rotation,
+};
+use crate::kernel::{clock::Timestamp, entropy::Entropy};
+
+/// Events of the log that may be under way at one time, and settlements that may wait for a commit.
+pub(super) const WINDOW: usize = 4096;
+/// Stored deliveries that may wait in memory over all endpoints; when they are that many, an endpoint is looked at again later.
+const MAX_CLAIMED: usize = 1024;
+const CROWDED: Duration = Duration::from_millis(50);
+/// The cursor moves at least this often, also when nobody wants the events.
+const CURSOR_STRIDE: u64 = 4096;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) in_flight: usize,
+    pub(super) per_endpoint: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct Engine {
+    limits: Limits,
+    entropy: Entropy,
+    pub(super) lanes: HashMap<EndpointKey, Lane>,
+    first_turns: Rotation,
+    late_turns: Rotation,
+    /// When lanes want to be looked at again: something is due, the breaker lets a probe through, the rate limit has room.
+    calendar: BTreeSet<(Timestamp, EndpointKey)>,
+    /// Events with deliveries that are neither settled nor stored, and how many of them.
+    window: BTreeMap<u64, usize>,
+    /// The last event that was read, and the last that the stored cursor has passed.
+    pub(super) read_to: u64,
+    saved_cursor: u64,
+    pub(super) in_flight: usize,
+    /// Stored deliveries that wait here.
+    claimed: usize,
+    outbox: Vec<Settlement>,
+    pub(super) committing: bool,
+    /// No new attempts: the server stops.
+    pub(super) closing: bool,
+    timer: Option<Timestamp>,
+    /// The log goes on, but there was no room for it.
+    starved: bool,
+    /// Tells this memory from one before it that was given up.
+    pub(super) epoch: u64,
+}
+
+impl Engine {
+    pub(super) fn new(limits: Limits, entropy: Entropy, cursor: u64, epoch: u64) -> Self {
+        Self {
+            limits,
+            entropy,
+            lanes: HashMap::new(),
+            first_turns: Rotation::default(),
+            late_turns: Rotation::default(),
+            calendar: BTreeSet::new(),
+            window: BTreeMap::new(),
+            read_to: cursor,
+            saved_cursor: cursor,
+            in_flight: 0,
+            claimed: 0,
+            outbox: Vec::new(),
+            committing: false,
+            closing: false,
+            timer: None,
+            starved: false,
+            epoch,
+        }
+    }
+
+    /// How many events can be read now. Without any, the next commit tells the reader to look again.
+    pub(super) fn room(&mut self, now: Timestamp) -> usize {
+        let room = |engine: &Self| WINDOW.saturating_sub(engine.window.len().max(engine.outbox.len()));
+        if room(self) == 0 {
+            self.relieve(now);
+        }
+        let room = room(self);
+        self.starved = room == 0;
+        room
+    }
+
+    pub(super) fn is_quiet(&self) -> bool {
+        self.in_flight == 0 && self.outbox.is_empty() && !self.committing
+    }
+
+    /// Deliveries that wait here, beside those in the store.
+    pub(super) fn waiting_here(&self, endpoint: EndpointKey) -> usize {
+        self.lanes.get(&endpoint).map_or(0, |lane| lane.first.len() + lane.in_flight.saturating_sub(lane.claimed.len()))
+    }
+
+    /// Takes an event for an endpoint that wants it. `held`: an earlier event of its resource waits in the store.
+    pub(super) fn offer(
+        &mut self,
+        event: &Arc<QueuedEvent>,
+        target: &Arc<Target>,
+        resource: Option<String>,
+        held: bool,
+        now: Timestamp,
+    ) {
+        let key = target.key;
+        if let EndpointStatus::Disabled(reason) = target.status {
+            return self.skip(event, key, reason, now);
+        }
+        let Some(lane) = self.lanes.get_mut(&key) else { return };
+        let held = held || resource.as_ref().is_some_and(|resource| lane.held.contains(resource));
+        if held || !lane.takes_events(now) {
+            return self.park(event, key, resource, held);
+        }
+        lane.first.push_back(Job { target: target.clone(), event: event.clone(), stored: None, trigger: Trigger::Auto, resource });
+        *self.window.entry(event.seq).or_default() += 1;
+        self.list(key);
+    }
+
+    fn skip(&mut self, event: &QueuedEvent, endpoint: EndpointKey, reason: DisabledReason, now: Timestamp) {
+        let mut delivery = Delivery::new(event.id, &event.kind, event.at, None);
+        delivery.give_up(DeliveryStatus::Skipped, Some(reason), now);
+        self.settle(endpoint, event.seq, delivery, SettlementKind::Skipped);
+    }
+
+    fn park(&mut self, event: &QueuedEvent, endpoint: EndpointKey, resource: Option<String>, behind: bool) {
+        if let Some(lane) = self.lanes.get_mut(&endpoint) {
+            lane.unsaved_parked += 1;
+            lane.held.extend(resource.clone());
+        }
+        let delivery = Delivery::new(event.id, &event.kind, event.at, resource);
+        self.settle(endpoint, event.seq, delivery, SettlementKind::Parked { behind });
+    }
+
+    fn settle(&mut self, endpoint: EndpointKey, seq: u64, delivery: Delivery, kind: SettlementKind) {
+        self.outbox.push(Settlement { endpoint, seq, delivery, kind, health: None, disables: None });
+    }
+
+    fn close(&mut self, seq: u64) {
+        if let Some(open) = self.window.get_mut(&seq) {
+            *open -= 1;
+            if *open == 0 {
+                self.window.remove(&seq);
+            }
+        }
+    }
+
+    /// Moves what waits here for an endpoint into the store, in order, or out of the way when the endpoint is gone.
+    pub(super) fn unload(&mut self, key: EndpointKey, now: Timestamp) {
+        let Some(lane) = self.lanes.get_mut(&key) else { return };
+        let status = lane.target.status;
+        let jobs: Vec<Job> = lane.first.drain(..).collect();
+        self.claimed = self.claimed.saturating_sub(lane.late.len());
+        for job in lane.late.drain(..) {
+            lane.claimed.remove(&job.event.seq);
+        }
+        for job in jobs {
+            match status {
+                EndpointStatus::Disabled(reason) => self.skip(&job.event, key, reason, now),
+                EndpointStatus::Active | EndpointStatus::Paused => self.park(&job.event, key, job.resource, false),
+            }
+            self.close(job.event.seq);
+        }
+    }
+
+    /// The window is full: what waits longest here goes into the store, so that the others go on.
+    fn relieve(&mut self, now: Timestamp) {
+        let longest = self.lanes.iter().max_by_key(|(_, lane)| lane.first.len()).map(|(key, _)| *key);
+        if let Some(key) = longest {
+            self.unload(key, now);
+        }
+    }
+
+    /// Lines an endpoint up for its turn.
+    pub(super) fn list(&mut self, key: EndpointKey) {
+        let Some(lane) = self.lanes.get_mut(&key) else { return };
+        for (place, class, turns) in [(0, Class::First, &mut self.first_turns), (1, Class::Late, &mut self.late_turns)] {
+            if let Some(listed) = lane.listed.get(place).copied()
+                && !listed
+                && lane.has(class)
+            {
+                turns.push(key);
+                if let Some(slot) = lane.listed.get_mut(place) {
+                    *slot = true;
+                }
+            }
+        }
+    }
+
+    /// The next attempt to make, if one can be made now.
+    pub(super) fn next(&mut self, now: Timestamp) -> Option<Job> {
+        if self.closing || self.in_flight >= self.limits.in_flight {
+            return None;
+        }
+        self.next_of(Class::First, now).or_else(|| self.next_of(Class::Late, now))
+    }
+
+    fn next_of(&mut self, class: Class, now: Timestamp) -> Option<Job> {
+        loop {
+            let (turns, place) = match class {
+                Class::First => (&mut self.first_turns, 0),
+                Class::Late => (&mut self.late_turns, 1),
+            };
+            let key = turns.pop()?;
+            let Some(lane) = self.lanes.get_mut(&key) else { continue };
+            if let Some(slot) = lane.listed.get_mut(place) {
+                *slot = false;
+            }
+            match lane.start(class, now, self.limits.per_endpoint) {
+                Start::Job(job) => {
+                    self.in_flight += 1;
+                    self.claimed = self.claimed.saturating_sub(usize::from(class == Class::Late));
+                    self.list(key);
+                    return Some(*job);
+                }
+                Start::Busy => {}
+                Start::At(at) => self.remind(key, at),
+            }
+        }
+    }
+
+    /// Puts an endpoint into the calendar, at the earlier of this time and the one that it has.
+    pub(super) fn remind(&mut self, key: EndpointKey, at: Timestamp) {
+        let Some(lane) = self.lanes.get_mut(&key) else { return };
+        if lane.next_due.is_some_and(|known| known <= at) {
+            return;
+        }
+        if let Some(known) = lane.next_due.replace(at) {
+            self.calendar.remove(&(known, key));
+        }
+        self.calendar.insert((at, key));
+    }
+
+    /// The endpoints whose time has come; they leave the calendar.
+    pub(super) fn due_lanes(&mut self, now: Timestamp) -> Vec<EndpointKey> {
+        let mut due = Vec::new();
+        while let Some((at, key)) = self.calendar.first().copied()
+            && at <= now
+        {
+            self.calendar.remove(&(at, key));
+            if let Some(lane) = self.lanes.get_mut(&key) {
+                lane.next_due = None;
+            }
+            due.push(key);
+        }
+        due
+    }
+
+    /// Whether deliveries of an endpoint whose time has come are to be taken from the store: those that are here already, and where to.
+    pub(super) fn plan_claim(&mut self, key: EndpointKey, now: Timestamp) -> Option<(HashSet<u64>, Arc<Target>)> {
+        self.list(key);
+        let lane = self.lanes.get(&key).filter(|lane| lane.is_served())?;
+        if let Gate::ClosedUntil(until) = lane.state.health.gate(now) {
+            self.remind(key, until);
+            return None;
+        }
+        if self.claimed >= MAX_CLAIMED {
+            self.remind(key, now + CROWDED);
+            return None;
+        }
+        Some((lane.claimed.clone(), lane.target.clone()))
+    }
+
+    /// Takes a delivery from the store.
+    pub(super) fn claim(&mut self, key: EndpointKey, job: Job) {
+        if let Some(lane) = self.lanes.get_mut(&key)
+            && lane.claimed.insert(job.event.seq)
+        {
+            lane.late.push_back(job);
+            self.claimed += 1;
+        }
+    }
+
+    pub(super) fn next_reminder(&self) -> Option<Timestamp> {
+        self.calendar.first().map(|(at, _)| *at)
+    }
+
+    /// Sets the timer to the next reminder.
+    pub(super) fn arm_timer(&mut self) -> Option<Timestamp> {
+        self.timer = self.next_reminder();
+        self.timer
+    }
+
+    /// Whether a reminder has come up that is earlier than the timer is set to.
+    pub(super) fn wants_earlier_timer(&self) -> bool {
+        self.next_reminder().is_some_and(|next| self.timer.is_none_or(|timer| next < timer))
+    }
+
+    /// Takes in what came of an attempt.
+    pub(super) fn complete(&mut self, job: Job, sent: Sent, now: Timestamp) {
+        let Job { target, event, stored, trigger, resource } = job;
+        self.in_flight = self.in_flight.saturating_sub(1);
+        let key = target.key;
+        let Some(lane) = self.lanes.get_mut(&key) else { return };
+        lane.in_flight = lane.in_flight.saturating_sub(1);
+        if let Some(resource) = &resource {
+            lane.busy.remove(resource);
+        }
+        let is_late = stored.is_some();
+        let due_at = stored.as_ref().and_then(|delivery| delivery.next_attempt_at);
+        let mut delivery = stored.unwrap_or_else(|| Delivery::new(event.id, &event.kind, event.at, resource.clone()));
+        let mut verdict = decide(&sent, target.retry, delivery.round + 1, now, &mut self.entropy);
+        let health = &mut lane.state.health;
+        match verdict.decision {
+            Decision::Delivered => health.succeeded(now, sent.status()),
+            _ => health.failed(now, sent.status(), delivery.attempt_count == 0),
+        }
+        if verdict.disables.is_none() && verdict.decision != Decision::Delivered && health.is_hopeless(now) {
+            verdict.disables = Some(DisabledReason::Failures);
+        }
+        count_attempt(&sent, verdict.decision);
+        delivery.record(sent, trigger, verdict, now);
+        let health = *health;
+        lane.disabled |= verdict.disables.is_some();
+        let kind = if is_late { SettlementKind::Late { due_at } } else { SettlementKind::First };
+        let waits = !delivery.status.is_settled();
+        let next_at = delivery.next_attempt_at;
+        self.outbox.push(Settlement {
+            endpoint: key,
+            seq: event.seq,
+            delivery,
+            kind,
+            health: Some(health),
+            disables: verdict.disables.map(|reason| (reason, disabling_intent(key, now))),
+        });
+        if !is_late {
+            self.close(event.seq);
+        }
+        if waits && let Some(resource) = resource {
+            self.hold_back(key, &resource);
+        }
+        if let Some(at) = next_at {
+            self.remind(key, at);
+        }
+        if health.gate(now) == Gate::Open {
+            self.list(key);
+        } else {
+            self.unload(key, now);
+        }
+        if let Gate::ClosedUntil(until) = health.gate(now) {
+            self.remind(key, until);
+        }
+    }
+
+    /// The resource's order is kept by the store from now on: what waits here for it goes there.
+    fn hold_back(&mut self, key: EndpointKey, resource: &str) {
+        let Some(lane) = self.lanes.get_mut(&key) else { return };
+        lane.held.insert(resource.to_owned());
+        let (behind, free): (Vec<Job>, Vec<Job>) = lane.first.drain(..).partition(|job| job.resource.as_deref() == Some(resource));
+        lane.first.extend(free);
+        for job in behind {
+            self.park(&job.event, key, job.resource, true);
+            self.close(job.event.seq);
+        }
+    }
+
+    /// Takes in that a stored delivery cannot be sent any more.
+    pub(super) fn expire(&mut self, endpoint: EndpointKey, seq: u64, mut delivery: Delivery, now: Timestamp) {
+        let due_at = delivery.next_attempt_at;
+        delivery.give_up(DeliveryStatus::Expired, None, now);
+        self.settle(endpoint, seq, delivery, SettlementKind::Late { due_at });
+    }
+
+    /// Everything before the first event that is neither settled nor stored.
+    fn low_water(&self) -> u64 {
+        self.window.first_key_value().map_or(self.read_to, |(seq, _)| seq.saturating_sub(1))
+    }
+
+    /// What is to be committed, if there is anything and nobody is at it.
+    pub(super) fn take_batch(&mut self, now: Timestamp) -> Option<Batch> {
+        let low_water = self.low_water();
+        let far = low_water >= self.saved_cursor + CURSOR_STRIDE || (self.closing && low_water > self.saved_cursor);
+        if self.outbox.is_empty() && !far {
+            return None;
+        }
+        let cursor = (low_water > self.saved_cursor).then_some(low_water);
+        self.saved_cursor = low_water;
+        Some(Batch { settlements: std::mem::take(&mut self.outbox), cursor, now: Some(now) })
+    }
+
+    /// Takes in that a batch is stored. Whether endpoints have more to do because of it.
+    pub(super) fn committed(&mut self, batch: &Batch, report: &[Committed], now: Timestamp) -> bool {
+        let mut more = false;
+        for settlement in &batch.settlements {
+            if let Some(lane) = self.lanes.get_mut(&settlement.endpoint) {
+                match settlement.kind {
+                    SettlementKind::Parked { .. } => lane.unsaved_parked = lane.unsaved_parked.saturating_sub(1),
+                    SettlementKind::Late { .. } => drop(lane.claimed.remove(&settlement.seq)),
+                    SettlementKind::First | SettlementKind::Skipped => {}
+                }
+                if let Some(resource) = &settlement.delivery.resource {
+                    lane.held.remove(resource);
+                }
+            }
+        }
+        for Committed { endpoint, state } in report {
+            let Some(lane) = self.lanes.get_mut(endpoint) else { continue };
+            let Some(state) = state else {
+                self.drop_lane(*endpoint);
+                continue;
+            };
+            // Health is newer here than in the store.
+            lane.state = EndpointState { health: lane.state.health, ..*state };
+            let unclaimed = lane.state.pending > lane.claimed.len() as u64;
+            if unclaimed && lane.late.len() < self.limits.per_endpoint && lane.is_served() {
+                self.remind(*endpoint, now);
+                more = true;
+            }
+        }
+        more || self.starved
+    }
+
+    /// Forgets endpoints that have nothing to do.
+    pub(super) fn tidy(&mut self) {
+        let idle: Vec<EndpointKey> = self.lanes.iter().filter(|(_, lane)| lane.is_idle()).map(|(key, _)| *key).collect();
+        for key in idle {
+            self.drop_lane(key);
+        }
+    }
+
+    pub(super) fn drop_lane(&mut self, key: EndpointKey) {
+        if let Some(lane) = self.lanes.remove(&key) {
+            if let Some(at) = lane.next_due {
+                self.calendar.remove(&(at, key));
+            }
+            self.claimed = self.claimed.saturating_sub(lane.late.len());
+            for job in lane.first {
+                self.close(job.event.seq);
+            }
+        }
+    }
+}
+
+fn count_attempt(sent: &Sent, decision: Decision) {
+    let outcome = match (decision, &sent.result) {
+        (Decision::Delivered, _) => "delivered",
+        (_, Err(_)) => "no_answer",
+        (_, Ok(300..400)) => "redirect",
+        (_, Ok(400..500)) => "client_error",
+        (_, Ok(_)) => "server_error",
+    };
+    metrics::counter!("tenantd_webhook_attempts_total", "outcome" => outcome).increment(1);
+}

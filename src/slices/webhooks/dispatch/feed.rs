@@ -1,0 +1,243 @@
+//! Where the dispatcher's work comes from: the log, what is due in the store, and endpoints that have changed.
+
+use std::sync::{Arc, atomic::Ordering as Atomic};
+
+use bytes::Bytes;
+
+use super::{
+    super::{
+        ledger,
+        model::{EndpointStatus, Ordering},
+        repo::{self, EndpointKey},
+        subscriptions::{Target, resource_of},
+    },
+    Dispatcher,
+    commit::CURSOR,
+    engine::Engine,
+    lane::{Job, Lane, QueuedEvent},
+    lock,
+};
+use crate::kernel::{
+    clock::Timestamp,
+    entropy::Entropy,
+    events::{self, Event},
+    store::{ReadTx, StoreError, catalog},
+};
+
+/// Events that are read at one time, and due deliveries that are taken from the store for one endpoint.
+const READ_BATCH: usize = 256;
+const CLAIM: usize = 32;
+
+impl Dispatcher {
+    /// Fills the memory from the store: at the start, and when it had to be given up.
+    pub(super) fn load(&self, now: Timestamp) -> Result<(), StoreError> {
+        let shared = &self.shared;
+        let failed = shared.failed.swap(false, Atomic::SeqCst);
+        if lock(&shared.engine).is_some() && !failed {
+            return Ok(());
+        }
+        let epoch = shared.epochs.fetch_add(1, Atomic::SeqCst);
+        let (cursor, head) = shared.store.read(|tx| Ok::<_, StoreError>((events::cursor(tx, CURSOR)?, events::head(tx)?)))?;
+        let engine = Engine::new(shared.limits(), Entropy::from_os(), cursor, epoch);
+        *lock(&shared.engine) = Some(engine);
+        let mut chores = lock(&self.chores);
+        chores.recover_to = head;
+        drop(chores);
+        self.find_waiting(now)
+    }
+
+    /// Makes a lane for every endpoint for which something waits in the store.
+    pub(super) fn find_waiting(&self, now: Timestamp) -> Result<(), StoreError> {
+        let waiting = self.shared.store.read(repo::waiting)?;
+        for (key, _) in waiting {
+            self.look_at(key, now)?;
+        }
+        Ok(())
+    }
+
+    /// Looks what waits for an endpoint, and when it is due.
+    fn look_at(&self, key: EndpointKey, now: Timestamp) -> Result<(), StoreError> {
+        let shared = &self.shared;
+        let Some(target) = shared.subscriptions.target(key)? else {
+            lock(&self.chores).sweep.insert(key);
+            return Ok(());
+        };
+        if matches!(target.status, EndpointStatus::Disabled(_)) {
+            lock(&self.chores).sweep.insert(key);
+        }
+        let (state, due) = shared.store.read(|tx| Ok::<_, StoreError>((repo::state(tx, key)?, ledger::next_due(tx, key)?)))?;
+        shared.with_engine(|engine| {
+            let lane = engine.lanes.entry(key).or_insert_with(|| Lane::new(target, state));
+            (lane.state.pending, lane.state.parked) = (state.pending, state.parked);
+            if lane.is_served()
+                && let Some((at, _)) = due
+            {
+                engine.remind(key, at.max(now));
+            }
+        });
+        Ok(())
+    }
+
+    pub(super) fn take_nudges(&self, now: Timestamp) -> Result<(), StoreError> {
+        let nudged = std::mem::take(&mut *lock(&self.shared.nudged));
+        nudged.into_iter().try_for_each(|key| self.look_at(key, now))
+    }
+
+    /// Takes up what has changed in the endpoints that the memory knows.
+    pub(super) fn refresh_endpoints(&self, now: Timestamp) -> Result<(), StoreError> {
+        let shared = &self.shared;
+        let version = shared.store.version(catalog::WEBHOOKS);
+        if self.seen_endpoints.swap(version, Atomic::SeqCst) == version {
+            return Ok(());
+        }
+        let known: Vec<EndpointKey> = shared.with_engine(|engine| engine.lanes.keys().copied().collect()).unwrap_or_default();
+        for key in known {
+            let target = shared.subscriptions.target(key)?;
+            let state = shared.store.read(|tx| repo::state(tx, key))?;
+            shared.with_engine(|engine| self.refresh(engine, key, target, state, now));
+        }
+        Ok(())
+    }
+
+    fn refresh(
+        &self,
+        engine: &mut Engine,
+        key: EndpointKey,
+        target: Option<Arc<Target>>,
+        state: repo::EndpointState,
+        now: Timestamp,
+    ) {
+        let Some(target) = target else {
+            engine.drop_lane(key);
+            lock(&self.chores).sweep.insert(key);
+            return;
+        };
+        let Some(lane) = engine.lanes.get_mut(&key) else { return };
+        let was_served = lane.is_served();
+        lane.disabled = false;
+        lane.target = target;
+        if lane.is_served() {
+            if !was_served {
+                // Enabling an endpoint gives it a clean slate in the store.
+                lane.state = state;
+            }
+            engine.list(key);
+            engine.remind(key, now);
+        } else {
+            if matches!(lane.target.status, EndpointStatus::Disabled(_)) {
+                lock(&self.chores).sweep.insert(key);
+            }
+            engine.unload(key, now);
+        }
+    }
+
+    /// Reads the log as far as there is room, and gives each event to the endpoints that want it.
+    pub(super) fn read_log(&self, now: Timestamp) -> Result<(), StoreError> {
+        let shared = &self.shared;
+        loop {
+            let place = shared.with_engine(|engine| (engine.read_to, engine.room(now).min(READ_BATCH), engine.closing));
+            let Some((read_to, room, false)) = place else { return Ok(()) };
+            if room == 0 {
+                return Ok(());
+            }
+            let last = shared.store.read(|tx| {
+                let events = events::read_batch(tx, read_to, room)?;
+                let last = events.last().map(|event| event.seq);
+                for event in events {
+                    self.hand_out(tx, event, now)?;
+                }
+                Ok::<_, StoreError>(last)
+            })?;
+            let Some(last) = last else { return Ok(()) };
+            shared.with_engine(|engine| engine.read_to = last);
+            shared.start_workers();
+        }
+    }
+
+    fn hand_out(&self, tx: &ReadTx, event: Event, now: Timestamp) -> Result<(), StoreError> {
+        let shared = &self.shared;
+        let targets = shared.subscriptions.of_tenant(event.record.tenant_id)?;
+        if !targets.iter().any(|target| target.wants(&event)) {
+            return Ok(());
+        }
+        let recovering = event.seq <= lock(&self.chores).recover_to;
+        let wanting: Vec<Arc<Target>> = targets.iter().filter(|target| target.wants(&event)).cloned().collect();
+        let seq = event.seq;
+        let events::EventRecord { id, kind, at, body, .. } = event.record;
+        let queued = Arc::new(QueuedEvent { seq, id, kind, at, body: Bytes::from(body) });
+        for target in wanting {
+            let key = target.key;
+            // What was stored before a crash is not sent as new again.
+            if recovering && ledger::get(tx, key, seq)?.is_some() {
+                continue;
+            }
+            let resource = if target.ordering == Ordering::PerResource { resource_of(&queued.body) } else { None };
+            let known = shared.with_engine(|engine| engine.lanes.get(&key).map(|lane| lane.state.pending)).flatten();
+            let pending = if let Some(pending) = known {
+                pending
+            } else {
+                let state = repo::state(tx, key)?;
+                shared.with_engine(|engine| engine.lanes.insert(key, Lane::new(target.clone(), state)));
+                state.pending
+            };
+            let held = match &resource {
+                Some(resource) if pending > 0 => ledger::first_held(tx, key, resource)?.is_some(),
+                _ => false,
+            };
+            shared.with_engine(|engine| engine.offer(&queued, &target, resource, held, now));
+        }
+        Ok(())
+    }
+
+    /// Takes what is due from the store into memory, a few for each endpoint.
+    pub(super) fn claim_due(&self, now: Timestamp) -> Result<(), StoreError> {
+        let shared = &self.shared;
+        let due = shared.with_engine(|engine| engine.due_lanes(now)).unwrap_or_default();
+        for key in due {
+            let plan = shared.with_engine(|engine| engine.plan_claim(key, now)).flatten();
+            if let Some((claimed, target)) = plan {
+                shared.store.read(|tx| self.claim(tx, &target, &claimed, now))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn claim(
+        &self,
+        tx: &ReadTx,
+        target: &Arc<Target>,
+        claimed: &std::collections::HashSet<u64>,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let (shared, key) = (&self.shared, target.key);
+        let rows = ledger::due(tx, key, now, CLAIM + claimed.len())?;
+        let complete = rows.len() < CLAIM + claimed.len();
+        for (_, seq) in rows.into_iter().filter(|(_, seq)| !claimed.contains(seq)) {
+            let Some(delivery) = ledger::get(tx, key, seq)? else { continue };
+            let Some(Event { record, .. }) = events::read_one(tx, seq)? else {
+                shared.with_engine(|engine| engine.expire(key, seq, delivery, now));
+                continue;
+            };
+            let event = QueuedEvent { seq, id: record.id, kind: record.kind, at: record.at, body: Bytes::from(record.body) };
+            let (trigger, resource) = (delivery.trigger, delivery.resource.clone());
+            let job = Job { target: target.clone(), event: Arc::new(event), stored: Some(delivery), trigger, resource };
+            shared.with_engine(|engine| engine.claim(key, job));
+        }
+        // Behind what is due now comes what is due later; behind a full hand the commit of these looks again.
+        let later = if complete { ledger::due_after(tx, key, now)? } else { None };
+        shared.with_engine(|engine| {
+            engine.list(key);
+            if let Some(at) = later {
+                engine.remind(key, at);
+            }
+        });
+        Ok(())
+    }
+
+    /// How many events of the log were not read yet.
+    pub(super) fn lag(&self) -> Result<u64, StoreError> {
+        let head = self.shared.store.read(events::head)?;
+        let read_to = self.shared.with_engine(|engine| engine.read_to).unwrap_or(head);
+        Ok(head.saturating_sub(read_to))
+    }
+}

@@ -1,0 +1,190 @@
+//! One endpoint in the dispatcher's memory: what waits for it here, what is under way, and whether it may get something now. Of what
+//! waits in the store only the next few are here, never all.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+
+use super::super::{
+    delivery::{Delivery, Trigger},
+    health::Gate,
+    model::EndpointStatus,
+    repo::EndpointState,
+    subscriptions::Target,
+};
+use crate::kernel::{clock::Timestamp, id::EventId};
+
+/// How many events may wait here for an endpoint that answers well, and for one that does not.
+const HEALTHY_QUEUE: usize = 1024;
+const TROUBLED_QUEUE: usize = 64;
+
+/// An event of the log that waits or is under way. Endpoints share it.
+#[derive(Debug)]
+pub(super) struct QueuedEvent {
+    pub(super) seq: u64,
+    pub(super) id: EventId,
+    pub(super) kind: String,
+    pub(super) at: Timestamp,
+    pub(super) body: Bytes,
+}
+
+/// An attempt to make.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) target: Arc<Target>,
+    pub(super) event: Arc<QueuedEvent>,
+    /// The stored delivery; none while the event comes straight from the log.
+    pub(super) stored: Option<Delivery>,
+    pub(super) trigger: Trigger,
+    /// What the event is about, where the endpoint keeps the order.
+    pub(super) resource: Option<String>,
+}
+
+/// First attempts come before late ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    First,
+    Late,
+}
+
+/// Whether an endpoint can take an attempt.
+#[derive(Debug)]
+pub(super) enum Start {
+    Job(Box<Job>),
+    /// Something under way must end first, or nothing waits.
+    Busy,
+    /// Time must pass first.
+    At(Timestamp),
+}
+
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) target: Arc<Target>,
+    pub(super) state: EndpointState,
+    pub(super) first: VecDeque<Job>,
+    pub(super) late: VecDeque<Job>,
+    pub(super) in_flight: usize,
+    /// Deliveries from the store that are here or not yet committed.
+    pub(super) claimed: HashSet<u64>,
+    /// Deliveries on their way into the store that have had no attempt.
+    pub(super) unsaved_parked: u64,
+    /// Resources under way, and resources that are held by a delivery which is not committed yet.
+    pub(super) busy: HashSet<String>,
+    pub(super) held: HashSet<String>,
+    /// Whether the lane stands in the rotation of first and of late attempts.
+    pub(super) listed: [bool; 2],
+    /// Where it stands in the calendar.
+    pub(super) next_due: Option<Timestamp>,
+    /// Set when an answer disabled the endpoint, until the store says so too.
+    pub(super) disabled: bool,
+    /// The theoretical arrival time of the rate limit (GCRA), in microseconds.
+    arrival_micros: i64,
+}
+
+impl Lane {
+    pub(super) fn new(target: Arc<Target>, state: EndpointState) -> Self {
+        Self {
+            target,
+            state,
+            first: VecDeque::new(),
+            late: VecDeque::new(),
+            in_flight: 0,
+            claimed: HashSet::new(),
+            unsaved_parked: 0,
+            busy: HashSet::new(),
+            held: HashSet::new(),
+            listed: [false; 2],
+            next_due: None,
+            disabled: false,
+            arrival_micros: i64::MIN,
+        }
+    }
+
+    /// Whether deliveries may be made at all.
+    pub(super) fn is_served(&self) -> bool {
+        !self.disabled && self.target.status == EndpointStatus::Active
+    }
+
+    /// Whether a new event can wait here. If not it goes into the store: behind those that wait there already, or because the endpoint
+    /// takes nothing now.
+    pub(super) fn takes_events(&self, now: Timestamp) -> bool {
+        let room = if self.state.health.consecutive_failures == 0 { HEALTHY_QUEUE } else { TROUBLED_QUEUE };
+        let backlog = self.state.parked + self.unsaved_parked > 0;
+        self.is_served() && !backlog && self.first.len() < room && self.state.health.gate(now) == Gate::Open
+    }
+
+    /// Nothing of it is in memory, and nothing waits in the store.
+    pub(super) fn is_idle(&self) -> bool {
+        let waiting = self.first.len() + self.late.len() + self.in_flight + self.claimed.len();
+        waiting == 0 && self.unsaved_parked == 0 && self.state.pending == 0 && self.held.is_empty()
+    }
+
+    pub(super) fn has(&self, class: Class) -> bool {
+        match class {
+            Class::First => !self.first.is_empty(),
+            Class::Late => !self.late.is_empty(),
+        }
+    }
+
+    /// Takes the next attempt of this class, if the endpoint can get one now.
+    pub(super) fn start(&mut self, class: Class, now: Timestamp, most: usize) -> Start {
+        if !self.is_served() || self.in_flight >= most {
+            return Start::Busy;
+        }
+        let probing = match self.state.health.gate(now) {
+            Gate::Open => false,
+            Gate::Probe if self.in_flight == 0 => true,
+            Gate::Probe => return Start::Busy,
+            Gate::ClosedUntil(at) => return Start::At(at),
+        };
+        let queue = if class == Class::First { &mut self.first } else { &mut self.late };
+        let free = |job: &Job| job.resource.as_ref().is_none_or(|resource| !self.busy.contains(resource));
+        let Some(place) = queue.iter().position(free) else { return Start::Busy };
+        if let Some(wait) = limit_rate(&mut self.arrival_micros, self.target.rate_limit_per_second, now) {
+            return Start::At(now + wait);
+        }
+        let Some(mut job) = queue.remove(place) else { return Start::Busy };
+        if probing {
+            job.trigger = Trigger::Probe;
+        }
+        // It may have been changed while the job waited.
+        job.target = self.target.clone();
+        if let Some(resource) = &job.resource {
+            self.busy.insert(resource.clone());
+        }
+        self.in_flight += 1;
+        Start::Job(Box::new(job))
+    }
+}
+
+/// Takes a place under the rate limit, or tells how long to wait for one. A second's worth may go at once.
+fn limit_rate(arrival_micros: &mut i64, per_second: Option<u32>, now: Timestamp) -> Option<Duration> {
+    let per_second = i64::from(per_second?.max(1));
+    let now = now.as_millis().saturating_mul(1000);
+    let arrival = (*arrival_micros).max(now);
+    let excess = arrival - now - (1_000_000 - 1_000_000 / per_second);
+    if excess > 0 {
+        return Some(Duration::from_micros(excess.unsigned_abs()).max(Duration::from_millis(1)));
+    }
+    *arrival_micros = arrival + 1_000_000 / per_second;
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_limit_lets_a_second_s_worth_go_at_once_and_then_one_by_one() {
+        let (mut arrival, start) = (i64::MIN, Timestamp::from_millis(1_000_000));
+        let mut take = |after_millis: u64| limit_rate(&mut arrival, Some(4), start + Duration::from_millis(after_millis)).is_none();
+        assert_eq!([0; 5].map(&mut take), [true, true, true, true, false]);
+        assert_eq!([249, 250, 251, 500].map(&mut take), [false, true, false, true]);
+        let mut unlimited = i64::MIN;
+        assert!((0..1000).all(|_| limit_rate(&mut unlimited, None, start).is_none()));
+    }
+}

@@ -1,0 +1,335 @@
+//! Dispatch: reads the log, makes the attempts, and writes down what came of them.
+//!
+//! The first attempt of an event goes straight from the log, without a stored row; only what cannot be sent at once is stored to wait.
+//! Workers take the next attempt themselves when one ends, so nothing in the path of a delivery waits for a commit or for the task
+//! below. One commit is under way at a time and takes along everything that has happened since the last.
+//! **Invariant:** what is in memory can be lost at any time: the cursor and the rows in the store say what is still to be sent.
+
+mod chores;
+mod commit;
+mod engine;
+mod feed;
+mod lane;
+mod rotation;
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::sync::Notify;
+
+use super::{
+    delivery::{AttemptError, Sent},
+    error::WebhookError,
+    repo::EndpointKey,
+    sender::Sender,
+    service::Service,
+    subscriptions::Subscriptions,
+};
+use crate::kernel::{
+    clock::{Clock, Timestamp},
+    config,
+    store::{Store, catalog},
+    tasks::{Done, Task, TaskError},
+};
+
+use engine::{Engine, Limits};
+use lane::Job;
+
+pub use commit::CURSOR;
+
+/// Everything that the dispatcher, its workers and its commits share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    store: Store,
+    clock: Clock,
+    service: Service,
+    subscriptions: Subscriptions,
+    sender: Sender,
+    settings: config::Webhooks,
+    keep: Duration,
+    engine: Mutex<Option<Engine>>,
+    /// Wakes the task.
+    signal: Notify,
+    /// Told when an attempt or a commit has ended, for an orderly stop.
+    settled: Notify,
+    /// Endpoints that somebody has asked something for.
+    nudged: Mutex<BTreeSet<EndpointKey>>,
+    replays: AtomicBool,
+    failed: AtomicBool,
+    epochs: AtomicU64,
+}
+
+/// How others tell the dispatcher that the store has something new for it. A hint only: what is due is found without it too, later.
+#[derive(Clone, Debug)]
+pub(super) struct Dispatch(Arc<Shared>);
+
+/// The task that drives it.
+#[derive(Debug)]
+pub(super) struct Dispatcher {
+    shared: Arc<Shared>,
+    seen_log: AtomicU64,
+    seen_endpoints: AtomicU64,
+    next_at: Mutex<Option<Timestamp>>,
+    concern: Mutex<Option<String>>,
+    chores: Mutex<chores::Chores>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) struct Parts {
+    pub(super) store: Store,
+    pub(super) clock: Clock,
+    pub(super) service: Service,
+    pub(super) subscriptions: Subscriptions,
+    pub(super) sender: Sender,
+    pub(super) settings: config::Webhooks,
+    /// How long figures are kept.
+    pub(super) keep: Duration,
+}
+
+impl Dispatch {
+    pub(super) fn new(parts: Parts) -> Self {
+        let Parts { store, clock, service, subscriptions, sender, settings, keep } = parts;
+        Self(Arc::new(Shared {
+            store,
+            clock,
+            service,
+            subscriptions,
+            sender,
+            settings,
+            keep,
+            engine: Mutex::new(None),
+            signal: Notify::new(),
+            settled: Notify::new(),
+            nudged: Mutex::default(),
+            replays: AtomicBool::new(true),
+            failed: AtomicBool::new(false),
+            epochs: AtomicU64::new(0),
+        }))
+    }
+
+    pub(super) fn task(&self) -> Dispatcher {
+        Dispatcher {
+            shared: self.0.clone(),
+            seen_log: AtomicU64::new(u64::MAX),
+            seen_endpoints: AtomicU64::new(u64::MAX),
+            next_at: Mutex::new(None),
+            concern: Mutex::new(None),
+            chores: Mutex::default(),
+        }
+    }
+
+    /// Something waits for this endpoint that was not there before.
+    pub(super) fn nudge(&self, endpoint: EndpointKey) {
+        lock(&self.0.nudged).insert(endpoint);
+        self.0.signal.notify_one();
+    }
+
+    pub(super) fn nudge_replays(&self) {
+        self.0.replays.store(true, Ordering::SeqCst);
+        self.0.signal.notify_one();
+    }
+
+    /// Deliveries to an endpoint that are in memory and not in the store.
+    pub(super) fn waiting_here(&self, endpoint: EndpointKey) -> u64 {
+        lock(&self.0.engine).as_ref().map_or(0, |engine| engine.waiting_here(endpoint) as u64)
+    }
+}
+
+impl Shared {
+    fn with_engine<T>(&self, work: impl FnOnce(&mut Engine) -> T) -> Option<T> {
+        lock(&self.engine).as_mut().map(work)
+    }
+
+    fn limits(&self) -> Limits {
+        Limits { in_flight: self.settings.in_flight, per_endpoint: self.settings.in_flight_per_endpoint }
+    }
+
+    /// Starts as many attempts as may be made now.
+    fn start_workers(self: &Arc<Self>) {
+        let now = self.clock.now();
+        while let Some((job, epoch)) = self.with_engine(|engine| engine.next(now).map(|job| (job, engine.epoch))).flatten() {
+            tokio::spawn(work(self.clone(), job, epoch));
+        }
+    }
+
+    /// Starts a commit, unless one is under way: that one goes on with what there is when it ends.
+    fn start_commit(self: &Arc<Self>) {
+        let now = self.clock.now();
+        let batch = self.with_engine(|engine| {
+            if engine.committing {
+                return None;
+            }
+            let batch = engine.take_batch(now)?;
+            engine.committing = true;
+            Some((batch, engine.epoch))
+        });
+        if let Some((batch, epoch)) = batch.flatten() {
+            tokio::spawn(commit(self.clone(), batch, epoch));
+        }
+    }
+}
+
+/// An attempt under way. Should its worker end by a panic, the attempt counts as interrupted.
+struct UnderWay {
+    shared: Arc<Shared>,
+    job: Option<Job>,
+    epoch: u64,
+}
+
+impl UnderWay {
+    /// Hands in what came of it and takes the next attempt, under one lock.
+    fn settle(&mut self, sent: Sent) -> Option<Job> {
+        let job = self.job.take()?;
+        let now = self.shared.clock.now();
+        let next = self.shared.with_engine(|engine| {
+            if engine.epoch != self.epoch {
+                return None;
+            }
+            engine.complete(job, sent, now);
+            Some((engine.next(now), engine.wants_earlier_timer()))
+        });
+        self.shared.start_commit();
+        self.shared.settled.notify_waiters();
+        let (next, rearm) = next.flatten()?;
+        if rearm {
+            self.shared.signal.notify_one();
+        }
+        next
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        if self.job.is_some() {
+            let sent = Sent::failed(self.shared.clock.now(), AttemptError::Interrupted);
+            if let Some(job) = self.settle(sent) {
+                tokio::spawn(work(self.shared.clone(), job, self.epoch));
+            }
+        }
+    }
+}
+
+/// Makes attempts, one after the other, until none can be made.
+async fn work(shared: Arc<Shared>, job: Job, epoch: u64) {
+    let mut under_way = UnderWay { shared: shared.clone(), job: Some(job), epoch };
+    while let Some(job) = &under_way.job {
+        let sent = shared.sender.send(&job.target, job.event.id, job.event.body.clone(), job.target.timeout).await;
+        under_way.job = under_way.settle(sent);
+    }
+}
+
+async fn commit(shared: Arc<Shared>, batch: commit::Batch, epoch: u64) {
+    let mut batch = Some(Arc::new(batch));
+    while let Some(current) = batch.take() {
+        let (writing, service) = (current.clone(), shared.service.clone());
+        let written = shared.store.write(move |tx| commit::write(tx, &writing, &service)).await;
+        let now = shared.clock.now();
+        let next = match written {
+            Err(error) => {
+                tracing::error!(%error, "deliveries could not be written down; they are read from the log again");
+                shared.failed.store(true, Ordering::SeqCst);
+                shared.signal.notify_one();
+                return;
+            }
+            Ok(report) => shared.with_engine(|engine| {
+                if engine.epoch != epoch {
+                    return (false, None);
+                }
+                let more = engine.committed(&current, &report, now);
+                let next = engine.take_batch(now);
+                engine.committing = next.is_some();
+                (more, next)
+            }),
+        };
+        let (more, next) = next.unwrap_or_default();
+        if more {
+            shared.signal.notify_one();
+        }
+        batch = next.map(Arc::new);
+    }
+    shared.settled.notify_waiters();
+}
+
+impl From<WebhookError> for TaskError {
+    fn from(error: WebhookError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl Task for Dispatcher {
+    fn name(&self) -> &'static str {
+        "webhooks"
+    }
+
+    fn period(&self) -> Duration {
+        Duration::from_mins(1)
+    }
+
+    async fn wake(&self) {
+        let shared = &self.shared;
+        let next_at = *lock(&self.next_at);
+        let timer = async {
+            match next_at {
+                Some(at) => shared.clock.sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = shared.store.changed(catalog::EVENT_HEAD, self.seen_log.load(Ordering::SeqCst)) => {}
+            () = shared.store.changed(catalog::WEBHOOKS, self.seen_endpoints.load(Ordering::SeqCst)) => {}
+            () = shared.signal.notified() => {}
+            () = timer => {}
+        }
+    }
+
+    async fn activate(&self) -> Result<Done, TaskError> {
+        self.seen_log.store(self.shared.store.version(catalog::EVENT_HEAD), Ordering::SeqCst);
+        let now = self.shared.clock.now();
+        self.load(now)?;
+        self.refresh_endpoints(now)?;
+        self.take_nudges(now)?;
+        self.read_log(now)?;
+        self.claim_due(now)?;
+        self.shared.start_workers();
+        self.shared.start_commit();
+        let done = self.do_chores(now).await?;
+        self.observe(now)?;
+        Ok(done)
+    }
+
+    fn concern(&self) -> Option<String> {
+        lock(&self.concern).clone()
+    }
+
+    /// Begins nothing new, waits for what is under way, and writes it down.
+    async fn finish(&self) -> Result<(), TaskError> {
+        let shared = &self.shared;
+        shared.with_engine(|engine| engine.closing = true);
+        shared.start_commit();
+        let quiet = async {
+            loop {
+                let settled = shared.settled.notified();
+                if shared.with_engine(|engine| engine.is_quiet()).unwrap_or(true) || shared.failed.load(Ordering::SeqCst) {
+                    return;
+                }
+                settled.await;
+            }
+        };
+        let patience = Duration::from_secs(shared.settings.shutdown_seconds);
+        if tokio::time::timeout(patience, quiet).await.is_err() {
+            tracing::info!("deliveries under way were cut off; they are sent again after the next start");
+        }
+        // What was cut off must not be written down once the store is about to close.
+        *lock(&shared.engine) = None;
+        Ok(())
+    }
+}

@@ -1,0 +1,55 @@
+//! Whose turn it is: tenants one after the other, and within a tenant its endpoints one after the other. A tenant with a thousand
+//! endpoints gets no more turns than one with a single one.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::super::repo::EndpointKey;
+use crate::kernel::id::{TenantId, WebhookId};
+
+#[derive(Debug, Default)]
+pub(super) struct Rotation {
+    tenants: VecDeque<TenantId>,
+    endpoints: HashMap<TenantId, VecDeque<WebhookId>>,
+}
+
+impl Rotation {
+    /// Lines the endpoint up. The caller sees to it that it stands there once.
+    pub(super) fn push(&mut self, (tenant, endpoint): EndpointKey) {
+        let line = self.endpoints.entry(tenant).or_default();
+        if line.is_empty() {
+            self.tenants.push_back(tenant);
+        }
+        line.push_back(endpoint);
+    }
+
+    /// The next in line, which steps out of it.
+    pub(super) fn pop(&mut self) -> Option<EndpointKey> {
+        let tenant = self.tenants.pop_front()?;
+        let line = self.endpoints.get_mut(&tenant)?;
+        let endpoint = line.pop_front()?;
+        if line.is_empty() {
+            self.endpoints.remove(&tenant);
+        } else {
+            self.tenants.push_back(tenant);
+        }
+        Some((tenant, endpoint))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tenants_take_turns_whatever_the_number_of_their_endpoints() {
+        let key = |tenant: u8, endpoint: u8| (TenantId::from_bytes([tenant; 16]), WebhookId::from_bytes([endpoint; 16]));
+        let mut rotation = Rotation::default();
+        for endpoint in 1..=3 {
+            rotation.push(key(1, endpoint));
+        }
+        rotation.push(key(2, 9));
+        let order: Vec<EndpointKey> = std::iter::from_fn(|| rotation.pop()).collect();
+        assert_eq!(order, [key(1, 1), key(2, 9), key(1, 2), key(1, 3)]);
+        assert!(rotation.pop().is_none() && rotation.tenants.is_empty() && rotation.endpoints.is_empty());
+    }
+}

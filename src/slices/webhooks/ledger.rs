@@ -1,0 +1,304 @@
+//! Deliveries as they are stored: the record of each, what is due when, what is held back by the order, and the figures of an hour.
+//!
+//! **Invariant:** a delivery that waits has exactly one row in `due`, at its `next_attempt_at`, or none while an earlier one of its
+//! resource is held in front of it; `pending` of the endpoint's state counts those that wait. Whoever changes one of them does it here.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    delivery::{Delivery, DeliveryStatus, Trigger},
+    model::DisabledReason,
+    repo::{self, EndpointKey, STATES},
+};
+use crate::kernel::{
+    clock::Timestamp,
+    id::{TenantId, WebhookId},
+    store::{
+        Direction, Flow, Key, KeyRange, Read, ReadTx, SegmentedTable, StoreError, Table, WriteTx, catalog, codec::Record,
+        segment_of,
+    },
+};
+
+impl Record for Delivery {
+    const VERSION: u8 = 1;
+}
+
+type DeliveryKey = (TenantId, WebhookId, u64);
+type DueKey = (TenantId, WebhookId, Timestamp, u64);
+type HeldKey = (TenantId, WebhookId, String, u64);
+
+/// A row that says by its key alone that something is so.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Mark;
+
+impl Record for Mark {
+    const VERSION: u8 = 1;
+}
+
+static DELIVERIES: SegmentedTable = SegmentedTable::new(catalog::WEBHOOK_DELIVERIES);
+pub(super) static DUE: Table<DueKey, Mark> = Table::new(catalog::WEBHOOK_DUE, &[]);
+pub(super) static HELD: Table<HeldKey, Mark> = Table::new(catalog::WEBHOOK_HELD, &[]);
+
+fn delivery_key(endpoint: EndpointKey, seq: u64) -> DeliveryKey {
+    (endpoint.0, endpoint.1, seq)
+}
+
+pub(super) fn get(tx: &impl Read, endpoint: EndpointKey, seq: u64) -> Result<Option<Delivery>, StoreError> {
+    DELIVERIES.get(tx, segment_of(seq), &delivery_key(endpoint, seq))
+}
+
+pub(super) fn put(tx: &mut WriteTx, endpoint: EndpointKey, seq: u64, delivery: &Delivery) -> Result<(), StoreError> {
+    DELIVERIES.put(tx, segment_of(seq), &delivery_key(endpoint, seq), delivery)
+}
+
+/// Whether the change of a delivery from `before` to `after` makes one more wait, or one less.
+fn pending_change(before: Option<&Delivery>, after: &Delivery) -> i64 {
+    let waits = |delivery: &Delivery| i64::from(!delivery.status.is_settled());
+    waits(after) - before.map_or(0, waits)
+}
+
+fn parked_change(before: Option<&Delivery>, after: &Delivery) -> i64 {
+    // What was asked for again goes behind what is new, and so does not count as a backlog.
+    let parked = |delivery: &Delivery| {
+        let untried = delivery.status == DeliveryStatus::Pending && delivery.attempt_count == 0;
+        i64::from(untried && delivery.trigger == Trigger::Auto)
+    };
+    parked(after) - before.map_or(0, parked)
+}
+
+/// Changes of the counts of one endpoint, gathered over a transaction.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counted {
+    pub(super) pending: i64,
+    pub(super) parked: i64,
+}
+
+/// Stores a delivery in its new state and moves what belongs to it: its due row, and its place among the held. `before` is what is
+/// stored now.
+pub(super) fn replace(
+    tx: &mut WriteTx,
+    endpoint: EndpointKey,
+    seq: u64,
+    before: Option<&Delivery>,
+    after: &Delivery,
+    counted: &mut Counted,
+) -> Result<(), StoreError> {
+    counted.pending += pending_change(before, after);
+    counted.parked += parked_change(before, after);
+    let was_due = before.and_then(|delivery| delivery.next_attempt_at);
+    if was_due != after.next_attempt_at {
+        if let Some(at) = was_due {
+            DUE.remove(tx, &(endpoint.0, endpoint.1, at, seq))?;
+        }
+        if let Some(at) = after.next_attempt_at {
+            DUE.put(tx, &(endpoint.0, endpoint.1, at, seq), &Mark)?;
+        }
+    }
+    put(tx, endpoint, seq, after)?;
+    if let Some(resource) = &after.resource {
+        hold(tx, endpoint, resource, seq, after.status.is_settled())?;
+    }
+    Ok(())
+}
+
+/// Keeps the queue of a resource: what is not settled stands in it, and what is settled lets the next one go.
+fn hold(tx: &mut WriteTx, endpoint: EndpointKey, resource: &str, seq: u64, settled: bool) -> Result<(), StoreError> {
+    let key = (endpoint.0, endpoint.1, resource.to_owned(), seq);
+    if !settled {
+        return HELD.put(tx, &key, &Mark);
+    }
+    if HELD.remove(tx, &key)?.is_none() {
+        return Ok(());
+    }
+    let Some(next) = first_held(tx, endpoint, resource)? else { return Ok(()) };
+    let Some(mut delivery) = get(tx, endpoint, next)? else { return Ok(()) };
+    if delivery.next_attempt_at.is_none() && !delivery.status.is_settled() {
+        let at = delivery.event_at;
+        delivery.next_attempt_at = Some(at);
+        DUE.put(tx, &(endpoint.0, endpoint.1, at, next), &Mark)?;
+        put(tx, endpoint, next, &delivery)?;
+    }
+    Ok(())
+}
+
+/// The first event of the resource that is not settled.
+pub(super) fn first_held(tx: &impl Read, endpoint: EndpointKey, resource: &str) -> Result<Option<u64>, StoreError> {
+    let prefix = (endpoint.0, endpoint.1, resource.to_owned()).to_bytes();
+    let first = HELD.list(tx, &KeyRange::prefix(&prefix), 1)?;
+    Ok(first.first().map(|((_, _, _, seq), _)| *seq))
+}
+
+/// Writes the changed counts into the endpoint's state, along with what `update` does to it.
+pub(super) fn settle_counts(
+    tx: &mut WriteTx,
+    endpoint: EndpointKey,
+    counted: Counted,
+    update: impl FnOnce(&mut repo::EndpointState),
+) -> Result<repo::EndpointState, StoreError> {
+    let mut state = repo::state(tx, endpoint)?;
+    state.pending = state.pending.saturating_add_signed(counted.pending);
+    state.parked = state.parked.saturating_add_signed(counted.parked);
+    update(&mut state);
+    STATES.put(tx, &endpoint, &state)?;
+    Ok(state)
+}
+
+/// What is due for an endpoint, the earliest first: at most `limit`, up to `now`.
+pub(super) fn due(
+    tx: &impl Read,
+    endpoint: EndpointKey,
+    now: Timestamp,
+    limit: usize,
+) -> Result<Vec<(Timestamp, u64)>, StoreError> {
+    let mut found = Vec::new();
+    DUE.scan(tx, &KeyRange::prefix(&endpoint.to_bytes()), Direction::Forward, |(_, _, at, seq), _| {
+        if at > now {
+            return Ok(Flow::Stop);
+        }
+        found.push((at, seq));
+        Ok(if found.len() < limit { Flow::Continue } else { Flow::Stop })
+    })?;
+    Ok(found)
+}
+
+/// When the next of an endpoint's deliveries is due.
+pub(super) fn next_due(tx: &impl Read, endpoint: EndpointKey) -> Result<Option<(Timestamp, u64)>, StoreError> {
+    let first = DUE.list(tx, &KeyRange::prefix(&endpoint.to_bytes()), 1)?;
+    Ok(first.first().map(|((_, _, at, seq), _)| (*at, *seq)))
+}
+
+/// Gives up at most `limit` of the endpoint's waiting deliveries, the earliest due first. How many it found.
+pub(super) fn give_up(
+    tx: &mut WriteTx,
+    endpoint: EndpointKey,
+    status: DeliveryStatus,
+    reason: Option<DisabledReason>,
+    now: Timestamp,
+    limit: usize,
+) -> Result<u64, StoreError> {
+    let rows = DUE.list(tx, &KeyRange::prefix(&endpoint.to_bytes()), limit)?;
+    let (mut counted, mut found) = (Counted::default(), 0);
+    for ((_, _, at, seq), _) in rows {
+        found += 1;
+        if let Some(before) = get(tx, endpoint, seq)? {
+            let mut after = before.clone();
+            after.give_up(status, reason, now);
+            replace(tx, endpoint, seq, Some(&before), &after, &mut counted)?;
+        } else {
+            // Retention has removed the record with its segment.
+            DUE.remove(tx, &(endpoint.0, endpoint.1, at, seq))?;
+            counted.pending -= 1;
+        }
+    }
+    let shed = if status == DeliveryStatus::Expired { found } else { 0 };
+    settle_counts(tx, endpoint, counted, |state| state.shed += shed)?;
+    Ok(found)
+}
+
+/// Forgets everything that waits for an endpoint which no longer exists: at most `limit` rows. Whether that was all.
+pub(super) fn forget(tx: &mut WriteTx, endpoint: EndpointKey, limit: usize) -> Result<bool, StoreError> {
+    let prefix = KeyRange::prefix(&endpoint.to_bytes());
+    let due = DUE.list(tx, &prefix, limit)?;
+    for (key, _) in &due {
+        DUE.remove(tx, key)?;
+    }
+    let held = HELD.list(tx, &prefix, limit)?;
+    for (key, _) in &held {
+        HELD.remove(tx, key)?;
+    }
+    if due.len() == limit || held.len() == limit {
+        return Ok(false);
+    }
+    STATES.remove(tx, &endpoint)?;
+    Ok(true)
+}
+
+/// Asks for another attempt of a delivery, at once. `fresh` is the delivery when there is none yet.
+pub(super) fn ask_again(
+    tx: &mut WriteTx,
+    endpoint: EndpointKey,
+    seq: u64,
+    fresh: &Delivery,
+    (trigger, now): (Trigger, Timestamp),
+    counted: &mut Counted,
+) -> Result<Delivery, StoreError> {
+    let before = get(tx, endpoint, seq)?;
+    let mut after = before.clone().unwrap_or_else(|| fresh.clone());
+    after.ask_again(trigger, now);
+    replace(tx, endpoint, seq, before.as_ref(), &after, counted)?;
+    Ok(after)
+}
+
+/// Walks an endpoint's deliveries from the newest to the oldest, those before `before`.
+pub(super) fn walk_back(
+    tx: &ReadTx,
+    endpoint: EndpointKey,
+    before: Option<u64>,
+    mut visit: impl FnMut(u64, Delivery) -> Result<Flow, StoreError>,
+) -> Result<(), StoreError> {
+    let mut segments = DELIVERIES.segments(tx)?;
+    segments.sort_unstable_by(|left, right| right.cmp(left));
+    let mut range = KeyRange::prefix(&endpoint.to_bytes());
+    if let Some(before) = before {
+        range = range.after(&delivery_key(endpoint, before).to_bytes(), Direction::Backward);
+    }
+    let mut flow = Flow::Continue;
+    for segment in segments.into_iter().filter(|segment| before.is_none_or(|before| *segment <= segment_of(before))) {
+        DELIVERIES.walk(tx, segment, &range, Direction::Backward, |(_, _, seq): DeliveryKey, delivery: Delivery| {
+            flow = visit(seq, delivery)?;
+            Ok(flow)
+        })?;
+        if flow == Flow::Stop {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Segments of deliveries whose events are gone.
+pub(super) fn outlived_segments(tx: &ReadTx, first_kept: u64) -> Result<Vec<u64>, StoreError> {
+    let mut segments = DELIVERIES.segments(tx)?;
+    segments.retain(|segment| *segment < segment_of(first_kept));
+    Ok(segments)
+}
+
+pub(super) fn drop_segment(tx: &mut WriteTx, segment: u64) {
+    DELIVERIES.drop_segment(tx, segment);
+}
+
+/// When the first delivery behind `now` is due.
+pub(super) fn due_after(tx: &impl Read, endpoint: EndpointKey, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
+    let mut range = KeyRange::prefix(&endpoint.to_bytes());
+    range.start = std::ops::Bound::Included((endpoint.0, endpoint.1, now + std::time::Duration::from_millis(1)).to_bytes());
+    let first = DUE.list(tx, &range, 1)?;
+    Ok(first.first().map(|((_, _, at, _), _)| *at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        kernel::{entropy::Entropy, id::EventId, store::codec::assert_golden},
+        slices::webhooks::{
+            delivery::{AttemptError, Sent, decide},
+            schedule::RetrySchedule,
+        },
+    };
+
+    #[test]
+    fn the_stored_forms_are_those_that_were_written_down() {
+        let at = Timestamp::from_millis(1_767_225_600_000);
+        let mut delivery = Delivery::new(EventId::from_bytes([1; 16]), "ticket.created", at, Some("tkt_x".to_owned()));
+        let sent = Sent {
+            remote_ip: Some("203.0.113.7".parse().unwrap()),
+            result: Ok(503),
+            body: b"busy".to_vec(),
+            retry_after: Some("60".to_owned()),
+            ..Sent::failed(at, AttemptError::Reset)
+        };
+        let verdict = decide(&sent, RetrySchedule::Standard, 1, at, &mut Entropy::from_seed(1));
+        delivery.record(sent, Trigger::Auto, verdict, at);
+        assert_golden("webhook_delivery", &delivery);
+        assert_golden("webhook_mark", &Mark);
+    }
+}

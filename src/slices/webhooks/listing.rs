@@ -1,0 +1,74 @@
+//! Lists of deliveries: from the newest to the oldest, filters on the way, a place to continue from, in bounded time.
+
+use super::{
+    delivery::{Delivery, DeliveryStatus},
+    ledger,
+    repo::EndpointKey,
+};
+use crate::kernel::{
+    clock::Timestamp,
+    events::EventPattern,
+    store::{Flow, ReadTx, StoreError},
+};
+
+/// How many deliveries one call looks at before it answers with what it has.
+const MAX_EXAMINED: usize = 5_000;
+
+#[derive(Clone, Debug)]
+pub(super) struct DeliveryQuery {
+    /// Empty: any.
+    pub(super) statuses: Vec<DeliveryStatus>,
+    pub(super) patterns: Vec<EventPattern>,
+    pub(super) since: Option<Timestamp>,
+    pub(super) until: Option<Timestamp>,
+}
+
+impl DeliveryQuery {
+    fn matches(&self, delivery: &Delivery) -> bool {
+        (self.statuses.is_empty() || self.statuses.contains(&delivery.status))
+            && (self.patterns.is_empty() || self.patterns.iter().any(|pattern| pattern.matches(&delivery.kind)))
+            && self.since.is_none_or(|since| delivery.event_at >= since)
+            && self.until.is_none_or(|until| delivery.event_at < until)
+    }
+}
+
+pub(super) struct DeliveryPage {
+    pub(super) deliveries: Vec<(u64, Delivery)>,
+    /// The place of the last one that was looked at, when there are more behind it.
+    pub(super) last: Option<u64>,
+    pub(super) total: Option<u64>,
+}
+
+pub(super) fn list(
+    tx: &ReadTx,
+    endpoint: EndpointKey,
+    query: &DeliveryQuery,
+    before: Option<u64>,
+    limit: usize,
+    count: bool,
+) -> Result<DeliveryPage, StoreError> {
+    let mut page = DeliveryPage { deliveries: Vec::new(), last: None, total: None };
+    let (mut examined, mut position) = (0, None);
+    ledger::walk_back(tx, endpoint, before, |seq, delivery| {
+        let matches = query.matches(&delivery);
+        if (matches && page.deliveries.len() == limit) || examined == MAX_EXAMINED {
+            page.last = position;
+            return Ok(Flow::Stop);
+        }
+        examined += 1;
+        position = Some(seq);
+        if matches {
+            page.deliveries.push((seq, delivery));
+        }
+        Ok(Flow::Continue)
+    })?;
+    if count {
+        let mut total = 0;
+        ledger::walk_back(tx, endpoint, None, |_, delivery| {
+            total += u64::from(query.matches(&delivery));
+            Ok(Flow::Continue)
+        })?;
+        page.total = Some(total);
+    }
+    Ok(page)
+}

@@ -1,0 +1,145 @@
+//! Webhooks: endpoints that get the tenant's events as they happen, signed by Standard Webhooks, tried again until they take them.
+//!
+//! **Boundary:** everything is sent through the kernel's egress, which judges every address. **Invariant:** an event that an endpoint
+//! subscribes to is delivered at least once, or its delivery says why not. Secrets and the values of custom headers leave the store
+//! only into the deliveries themselves.
+
+mod api;
+mod delivery;
+mod dispatch;
+mod error;
+mod health;
+mod ledger;
+mod listing;
+mod model;
+mod replay;
+mod repo;
+mod schedule;
+mod sender;
+mod service;
+mod signature;
+mod stats;
+mod subscriptions;
+
+use std::{sync::Arc, time::Duration};
+
+use poem_openapi::OpenApi;
+
+use crate::{
+    kernel::{
+        access::TenantKind,
+        clock::Clock,
+        config::Config,
+        egress::{Egress, TargetUrl},
+        events::{EventKind, EventPattern, Kinds},
+        secrets::Sealer,
+        store::{Checked, Store},
+        tasks::Tasks,
+    },
+    slices::platform::Tenants,
+};
+
+pub use error::WebhookError;
+pub use signature::{SIGNATURE_HEADERS, is_signed};
+
+use dispatch::{Dispatch, Parts};
+use error::UnknownEvent;
+use sender::Sender;
+use service::Service;
+use subscriptions::{Subscriptions, audience_of};
+
+pub const EVENTS: &[&EventKind] = &[&service::CREATED, &service::UPDATED, &service::DELETED, &service::DISABLED, &service::TEST];
+
+/// What the handlers share.
+#[derive(Debug)]
+struct Core {
+    store: Store,
+    service: Service,
+    subscriptions: Subscriptions,
+    sender: Sender,
+    egress: Egress,
+    dispatch: Dispatch,
+}
+
+impl Core {
+    /// Refuses a URL whose address is not allowed. It is judged again with every delivery.
+    async fn vet(&self, url: &str, tenant: TenantKind) -> Result<(), WebhookError> {
+        let url = TargetUrl::parse(url).map_err(WebhookError::BadUrl)?;
+        Ok(self.egress.vet(&url, audience_of(tenant)).await?)
+    }
+
+    fn patterns(&self, texts: &[String]) -> Result<Vec<EventPattern>, WebhookError> {
+        let parse = |(place, text): (usize, &String)| {
+            self.service.kinds.parse(text).map_err(|unknown| UnknownEvent {
+                place,
+                given: unknown.given,
+                suggestion: unknown.suggestion,
+            })
+        };
+        let parsed: Result<Vec<EventPattern>, UnknownEvent> = texts.iter().enumerate().map(parse).collect();
+        parsed.map_err(|unknown| WebhookError::UnknownEvents(vec![unknown]))
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Webhooks {
+    core: Arc<Core>,
+}
+
+impl Webhooks {
+    /// The readers of the log that retention waits for.
+    pub const CONSUMERS: &'static [&'static str] = &[dispatch::CURSOR];
+
+    pub fn new(
+        store: Store,
+        clock: Clock,
+        config: &Config,
+        sealer: Sealer,
+        egress: Egress,
+        tenants: Tenants,
+        kinds: Kinds,
+    ) -> Self {
+        let kinds = Arc::new(kinds);
+        let service = Service {
+            sealer: sealer.clone(),
+            kinds: kinds.clone(),
+            max_endpoints: config.webhooks.max_endpoints,
+            describe: api::describe,
+        };
+        let subscriptions = Subscriptions::new(store.clone(), sealer, kinds, tenants);
+        let sender = Sender { egress: egress.clone(), clock: clock.clone() };
+        let dispatch = Dispatch::new(Parts {
+            store: store.clone(),
+            clock,
+            service: service.clone(),
+            subscriptions: subscriptions.clone(),
+            sender: sender.clone(),
+            settings: config.webhooks,
+            keep: Duration::from_secs(u64::from(config.events.retention_days) * 86_400),
+        });
+        Self { core: Arc::new(Core { store, service, subscriptions, sender, egress, dispatch }) }
+    }
+
+    pub fn api(&self) -> impl OpenApi + use<> {
+        let core = || self.core.clone();
+        (
+            api::WebhooksApi { core: core() },
+            api::WebhookApi { core: core() },
+            api::OperationsApi { core: core() },
+            api::DeliveriesApi { core: core() },
+        )
+    }
+
+    /// What only the admin socket serves.
+    pub fn admin_api(&self, tenants: Tenants) -> impl OpenApi + use<> {
+        api::AdminWebhooksApi { core: self.core.clone(), tenants }
+    }
+
+    pub fn spawn(&self, tasks: &mut Tasks) {
+        tasks.spawn(self.core.dispatch.task());
+    }
+
+    pub fn tables() -> Vec<&'static dyn Checked> {
+        vec![&repo::ENDPOINTS, &repo::STATES, &ledger::DUE, &ledger::HELD, &stats::FIGURES, &replay::REPLAYS]
+    }
+}

@@ -1,0 +1,253 @@
+//! A webhook endpoint: what it subscribes to, how it is reached, its states and the rules of its fields.
+
+use std::collections::BTreeMap;
+
+use data_encoding::BASE64;
+use serde::{Deserialize, Serialize};
+
+use super::{error::WebhookError, schedule::RetrySchedule};
+use crate::kernel::{
+    clock::Timestamp,
+    entropy::Entropy,
+    id::{TenantId, WebhookId},
+    secrets::{Sealed, Secret},
+};
+
+pub const MAX_HEADERS: usize = 16;
+const MAX_HEADER_VALUE: usize = 4096;
+const SECRET_PREFIX: &str = "whsec_";
+/// How much of a secret its hint shows, behind the prefix.
+const HINT_LENGTH: usize = 3;
+
+/// Headers that belong to the connection, to the protocol of deliveries or to the body. A custom one cannot replace them.
+const RESERVED_HEADERS: [&str; 15] = [
+    "host",
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "expect",
+    "content-length",
+    "content-type",
+    "content-encoding",
+    "user-agent",
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DisabledReason {
+    /// The receiver answered 410.
+    Gone,
+    /// Nothing succeeded for days.
+    Failures,
+    /// The receiver asked for it.
+    Receiver,
+    /// Somebody with the right to do so.
+    Operator,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EndpointStatus {
+    Active,
+    /// Events wait.
+    Paused,
+    /// Events are recorded as skipped.
+    Disabled(DisabledReason),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ordering {
+    None,
+    /// An event is sent when every earlier one of its resource is settled.
+    PerResource,
+}
+
+/// What an event must have beside its kind. An empty list asks for nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventFilter {
+    pub organization_ids: Vec<String>,
+    pub priorities: Vec<String>,
+    pub exclude_actor_ids: Vec<String>,
+}
+
+impl EventFilter {
+    pub fn is_empty(&self) -> bool {
+        self.organization_ids.is_empty() && self.priorities.is_empty() && self.exclude_actor_ids.is_empty()
+    }
+}
+
+/// The secret before the last rotation, which signs too for a while.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PreviousSecret {
+    pub sealed: Sealed,
+    pub expires_at: Timestamp,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    pub id: WebhookId,
+    pub tenant_id: TenantId,
+    pub name: String,
+    pub url: String,
+    pub description: Option<String>,
+    /// Kinds and patterns of kinds, as they were given: a later kind falls under an earlier pattern.
+    pub events: Vec<String>,
+    pub filter: EventFilter,
+    /// The names of the custom headers; their values are sealed.
+    pub header_names: Vec<String>,
+    pub headers: Option<Sealed>,
+    pub status: EndpointStatus,
+    pub ordering: Ordering,
+    pub timeout_seconds: u32,
+    pub rate_limit_per_second: Option<u32>,
+    pub retry: RetrySchedule,
+    pub ca_certificate_pem: Option<String>,
+    pub secret: Sealed,
+    pub secret_hint: String,
+    pub previous: Option<PreviousSecret>,
+    pub secret_rotated_at: Option<Timestamp>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    /// It gets the events after this one.
+    pub after_seq: u64,
+    pub version: u64,
+}
+
+/// An endpoint that is to be created.
+#[derive(Clone, Debug)]
+pub struct NewEndpoint {
+    pub name: String,
+    pub url: String,
+    pub description: Option<String>,
+    pub events: Vec<String>,
+    pub filter: EventFilter,
+    pub headers: CustomHeaders,
+    pub ordering: Ordering,
+    pub timeout_seconds: u32,
+    pub rate_limit_per_second: Option<u32>,
+    pub retry: RetrySchedule,
+    pub ca_certificate_pem: Option<String>,
+}
+
+/// Headers that every delivery carries, by their names in lower case. The values are the customer's secrets.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CustomHeaders(BTreeMap<String, String>);
+
+impl std::fmt::Debug for CustomHeaders {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+impl CustomHeaders {
+    /// Checks names and values; every problem is told.
+    pub fn parse(given: impl IntoIterator<Item = (String, String)>) -> Result<Self, WebhookError> {
+        let (mut headers, mut problems) = (BTreeMap::new(), Vec::new());
+        for (name, value) in given {
+            let lower = name.to_ascii_lowercase();
+            let problem = header_problem(&lower, &value)
+                .or_else(|| headers.contains_key(&lower).then_some("is there twice, in different spellings"));
+            match problem {
+                Some(problem) => problems.push((name, problem)),
+                None => drop(headers.insert(lower, value)),
+            }
+        }
+        if headers.len() > MAX_HEADERS {
+            problems.push(("headers".to_owned(), "are more than 16"));
+        }
+        if problems.is_empty() { Ok(Self(headers)) } else { Err(WebhookError::BadHeaders(problems)) }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn names(&self) -> Vec<String> {
+        self.0.keys().cloned().collect()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// As one text, to be sealed.
+    pub fn to_secret(&self) -> Result<Secret, serde_json::Error> {
+        serde_json::to_string(&self.0).map(Secret::new)
+    }
+
+    pub fn from_secret(secret: &Secret) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(secret.expose()).map(Self)
+    }
+}
+
+fn header_problem(name: &str, value: &str) -> Option<&'static str> {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if name.is_empty() || name.len() > 128 || !name.bytes().all(is_token) {
+        return Some("is no name of a header");
+    }
+    if RESERVED_HEADERS.contains(&name) || name.starts_with("webhook-") {
+        return Some("is set by the delivery itself");
+    }
+    if value.len() > MAX_HEADER_VALUE {
+        return Some("has a value of more than 4096 bytes");
+    }
+    let printable = value.bytes().all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte));
+    (!printable).then_some("has a value with characters other than visible ASCII and spaces")
+}
+
+/// A new signing secret: 32 random bytes in the form of Standard Webhooks.
+pub fn generate_secret(entropy: &mut Entropy) -> Secret {
+    Secret::new(format!("{SECRET_PREFIX}{}", BASE64.encode(&entropy.bytes::<32>())))
+}
+
+/// The bytes that sign.
+pub fn secret_bytes(secret: &Secret) -> Option<Vec<u8>> {
+    BASE64.decode(secret.expose().strip_prefix(SECRET_PREFIX)?.as_bytes()).ok()
+}
+
+/// The beginning of a secret, to recognise it by.
+pub fn secret_hint(secret: &Secret) -> String {
+    let shown: String = secret.expose().chars().take(SECRET_PREFIX.len() + HINT_LENGTH).collect();
+    format!("{shown}…")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_has_its_form_and_a_hint_tells_little() {
+        let secret = generate_secret(&mut Entropy::from_seed(1));
+        assert_eq!(secret_bytes(&secret).map(|bytes| bytes.len()), Some(32));
+        assert_eq!(secret.expose().len(), "whsec_".len() + 44);
+        assert_eq!(secret_hint(&secret).chars().count(), "whsec_".len() + 4);
+        assert_eq!(secret_bytes(&Secret::new("AAAA")), None);
+    }
+
+    #[test]
+    fn headers_of_the_connection_and_of_the_protocol_cannot_be_set() {
+        let parse = |name: &str, value: &str| CustomHeaders::parse([(name.to_owned(), value.to_owned())]);
+        assert_eq!(parse("X-Token", "a b").unwrap().names(), ["x-token"]);
+        for (name, value) in [
+            ("Host", "a"),
+            ("Webhook-Id", "a"),
+            ("Connection", "close"),
+            ("Transfer-Encoding", "chunked"),
+            ("x y", "a"),
+            ("", "a"),
+            ("x", "a\r\nb: c"),
+            ("x", "é"),
+        ] {
+            assert!(parse(name, value).is_err(), "{name}: {value}");
+        }
+        let twice = [("X-A", "1"), ("x-a", "2")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert!(CustomHeaders::parse(twice).is_err());
+        let many = (0..17).map(|number| (format!("x-{number}"), "v".to_owned()));
+        assert!(CustomHeaders::parse(many).is_err());
+        assert!(!format!("{:?}", parse("x", "hunter2").unwrap()).contains("hunter2"));
+    }
+}

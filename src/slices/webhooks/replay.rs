@@ -1,0 +1,230 @@
+//! Replays: events that are to be sent to an endpoint again, as an operation with progress. The request stores what is wanted; the
+//! dispatcher goes through the log in bounded steps and makes deliveries due. A step and its progress commit together, so a restart goes
+//! on where it was.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    delivery::{Delivery, DeliveryStatus, Trigger},
+    error::WebhookError,
+    ledger::{self, Counted},
+    repo::EndpointKey,
+    subscriptions::Subscriptions,
+};
+use crate::kernel::{
+    clock::Timestamp,
+    events::{self, Act, FeedQuery},
+    id::{OperationId, TenantId, WebhookId},
+    store::{Direction, Flow, Key, KeyRange, Read, Store, StoreError, Table, WriteTx, catalog, codec::Record},
+};
+
+/// Events of one step.
+const STEP: usize = 256;
+/// Replays of one endpoint that may be under way, and ended ones that stay readable.
+const MAX_OPEN: usize = 4;
+const MAX_ENDED: usize = 20;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Only {
+    /// Given up: exhausted, aborted or expired.
+    Failed,
+    /// Never sent: skipped, or from before the endpoint was there.
+    Missing,
+    All,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum ReplayStatus {
+    Queued,
+    Running,
+    Succeeded,
+    /// The endpoint was deleted under way.
+    Cancelled,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Replay {
+    pub(super) from_seq: u64,
+    pub(super) to_seq: u64,
+    /// Events before this time are left out, and those from `until` on.
+    pub(super) since: Option<Timestamp>,
+    pub(super) until: Option<Timestamp>,
+    pub(super) only: Only,
+    pub(super) status: ReplayStatus,
+    /// The last event that was looked at.
+    pub(super) position: u64,
+    pub(super) queued: u64,
+    pub(super) created_at: Timestamp,
+    pub(super) updated_at: Timestamp,
+}
+
+impl Record for Replay {
+    const VERSION: u8 = 1;
+}
+
+type ReplayKey = (TenantId, WebhookId, OperationId);
+
+pub(super) static REPLAYS: Table<ReplayKey, Replay> = Table::new(catalog::WEBHOOK_REPLAYS, &[]);
+
+impl Replay {
+    fn is_open(&self) -> bool {
+        matches!(self.status, ReplayStatus::Queued | ReplayStatus::Running)
+    }
+
+    /// How much of the range was looked at, in percent.
+    pub(super) fn progress(&self) -> u64 {
+        if !self.is_open() {
+            return 100;
+        }
+        let whole = (self.to_seq + 1).saturating_sub(self.from_seq).max(1);
+        let done = (self.position + 1).saturating_sub(self.from_seq).min(whole);
+        done * 100 / whole
+    }
+
+    fn covers(&self, at: Timestamp) -> bool {
+        self.since.is_none_or(|since| at >= since) && self.until.is_none_or(|until| at < until)
+    }
+
+    fn wants(&self, delivery: Option<&Delivery>) -> bool {
+        let status = delivery.map(|delivery| delivery.status);
+        let failed = matches!(status, Some(DeliveryStatus::Exhausted | DeliveryStatus::Aborted | DeliveryStatus::Expired));
+        let missing = matches!(status, None | Some(DeliveryStatus::Skipped));
+        match self.only {
+            Only::Failed => failed,
+            Only::Missing => missing,
+            Only::All => failed || missing || status == Some(DeliveryStatus::Delivered),
+        }
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NewReplay {
+    pub(super) from_seq: Option<u64>,
+    pub(super) since: Option<Timestamp>,
+    pub(super) to_seq: Option<u64>,
+    pub(super) until: Option<Timestamp>,
+    pub(super) only: Only,
+}
+
+/// Stores the wish for a replay, in the caller's transaction.
+pub(super) fn create(
+    tx: &mut WriteTx,
+    act: &mut Act,
+    endpoint: EndpointKey,
+    new: NewReplay,
+) -> Result<(OperationId, Replay), WebhookError> {
+    let known = REPLAYS.list(tx, &KeyRange::prefix(&endpoint.to_bytes()), MAX_OPEN + MAX_ENDED)?;
+    if known.iter().filter(|(_, replay)| replay.is_open()).count() >= MAX_OPEN {
+        return Err(WebhookError::TooManyReplays { most: MAX_OPEN });
+    }
+    let ended: Vec<ReplayKey> = known.iter().filter(|(_, replay)| !replay.is_open()).map(|(key, _)| *key).collect();
+    for key in ended.iter().take(ended.len().saturating_sub(MAX_ENDED - 1)) {
+        REPLAYS.remove(tx, key)?;
+    }
+    let from_seq = new.from_seq.unwrap_or(1).max(events::first_kept(tx)?);
+    let to_seq = new.to_seq.unwrap_or(u64::MAX).min(events::head(tx)?);
+    let backwards = matches!((new.since, new.until), (Some(since), Some(until)) if since >= until);
+    if from_seq > to_seq || backwards {
+        return Err(WebhookError::EmptyRange);
+    }
+    let id = OperationId::new(act.now, &mut act.entropy);
+    let replay = Replay {
+        from_seq,
+        to_seq,
+        since: new.since,
+        until: new.until,
+        only: new.only,
+        status: ReplayStatus::Queued,
+        position: from_seq - 1,
+        queued: 0,
+        created_at: act.now,
+        updated_at: act.now,
+    };
+    REPLAYS.put(tx, &(endpoint.0, endpoint.1, id), &replay)?;
+    Ok((id, replay))
+}
+
+pub(super) fn get(tx: &impl Read, endpoint: EndpointKey, id: OperationId) -> Result<Replay, WebhookError> {
+    REPLAYS.get(tx, &(endpoint.0, endpoint.1, id))?.ok_or(WebhookError::NoOperation)
+}
+
+fn first_open(tx: &impl Read) -> Result<Option<(ReplayKey, Replay)>, StoreError> {
+    let mut open = None;
+    REPLAYS.scan(tx, &KeyRange::ALL, Direction::Forward, |key, replay| {
+        if !replay.is_open() {
+            return Ok(Flow::Continue);
+        }
+        open = Some((key, replay));
+        Ok(Flow::Stop)
+    })?;
+    Ok(open)
+}
+
+/// Does the next step of a replay. The endpoint that it was for, or nothing when there is none to do.
+pub(super) async fn step(
+    store: &Store,
+    subscriptions: &Subscriptions,
+    now: Timestamp,
+) -> Result<Option<EndpointKey>, WebhookError> {
+    let Some((key, replay)) = store.read(first_open)? else { return Ok(None) };
+    let endpoint = (key.0, key.1);
+    let Some(target) = subscriptions.target(endpoint)? else {
+        let ended = Replay { status: ReplayStatus::Cancelled, updated_at: now, ..replay };
+        store.write(move |tx| REPLAYS.put(tx, &key, &ended)).await?;
+        return Ok(Some(endpoint));
+    };
+    let query = FeedQuery { tenant_id: endpoint.0, after: replay.position, patterns: Vec::new(), limit: STEP };
+    let page = store.scan(move |tx| events::read_feed(tx, &query)).await.map_err(|error: StoreError| WebhookError::from(error))?;
+    let ended = page.events.is_empty() && !page.more || page.next_after >= replay.to_seq;
+    let wanted: Vec<(u64, Delivery)> = page
+        .events
+        .iter()
+        .filter(|event| event.seq <= replay.to_seq && replay.covers(event.record.at) && target.wants_replayed(event))
+        .map(|event| (event.seq, Delivery::new(event.record.id, &event.record.kind, event.record.at, None)))
+        .collect();
+    store
+        .write(move |tx| {
+            let (mut counted, mut next) = (Counted::default(), replay);
+            for (seq, fresh) in &wanted {
+                let before = ledger::get(tx, endpoint, *seq)?;
+                if replay.wants(before.as_ref()) {
+                    ledger::ask_again(tx, endpoint, *seq, fresh, (Trigger::Replay, now), &mut counted)?;
+                    next.queued += 1;
+                }
+            }
+            ledger::settle_counts(tx, endpoint, counted, |_| {})?;
+            next.position = page.next_after.min(replay.to_seq);
+            next.status = if ended { ReplayStatus::Succeeded } else { ReplayStatus::Running };
+            next.updated_at = now;
+            REPLAYS.put(tx, &key, &next)
+        })
+        .await?;
+    Ok(Some(endpoint))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::store::codec::assert_golden;
+
+    #[test]
+    fn the_stored_form_is_the_one_that_was_written_down() {
+        let at = Timestamp::from_millis(1_767_225_600_000);
+        let replay = Replay {
+            from_seq: 11,
+            to_seq: 20,
+            since: None,
+            until: Some(at),
+            only: Only::Missing,
+            status: ReplayStatus::Running,
+            position: 15,
+            queued: 3,
+            created_at: at,
+            updated_at: at,
+        };
+        assert_golden("webhook_replay", &replay);
+        assert_eq!(replay.progress(), 50);
+        assert_eq!(Replay { status: ReplayStatus::Succeeded, ..replay }.progress(), 100);
+    }
+}

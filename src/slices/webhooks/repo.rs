@@ -1,0 +1,249 @@
+//! Endpoints and what is known of their state, as they are stored. Deliveries are in `ledger.rs`.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    health::Health,
+    model::{Endpoint, EndpointStatus, EventFilter, Ordering, PreviousSecret},
+    schedule::RetrySchedule,
+};
+use crate::kernel::{
+    clock::Timestamp,
+    id::{TenantId, WebhookId},
+    secrets::{Sealed, SealedPlace},
+    store::{Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+};
+
+/// Names an endpoint over all tenants.
+pub(super) type EndpointKey = (TenantId, WebhookId);
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct EndpointRecord {
+    name: String,
+    url: String,
+    description: Option<String>,
+    events: Vec<String>,
+    filter: EventFilter,
+    header_names: Vec<String>,
+    headers: Option<Sealed>,
+    status: EndpointStatus,
+    ordering: Ordering,
+    timeout_seconds: u32,
+    rate_limit_per_second: Option<u32>,
+    retry: RetrySchedule,
+    ca_certificate_pem: Option<String>,
+    secret: Sealed,
+    secret_hint: String,
+    previous: Option<(Sealed, Timestamp)>,
+    secret_rotated_at: Option<Timestamp>,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    after_seq: u64,
+    version: u64,
+}
+
+impl Record for EndpointRecord {
+    const VERSION: u8 = 1;
+}
+
+pub(super) static ENDPOINTS: Table<EndpointKey, EndpointRecord> = Table::new(catalog::WEBHOOKS, &[]);
+
+/// What the dispatcher knows of an endpoint, and how much waits for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct EndpointState {
+    pub(super) health: Health,
+    /// Deliveries that wait for an attempt.
+    pub(super) pending: u64,
+    /// Those of them that have had none.
+    pub(super) parked: u64,
+    /// Deliveries given up because too many waited.
+    pub(super) shed: u64,
+}
+
+impl Record for EndpointState {
+    const VERSION: u8 = 1;
+}
+
+pub(super) static STATES: Table<EndpointKey, EndpointState> = Table::new(catalog::WEBHOOK_STATES, &[]);
+
+/// What of an endpoint is sealed. Each has a place of its own, so that none can stand for another.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum SealedPart {
+    Secret,
+    Headers,
+}
+
+/// The key that a sealed part is bound to.
+pub(super) fn sealed_key(id: WebhookId, part: SealedPart) -> Vec<u8> {
+    let mut key = id.to_bytes();
+    key.push(match part {
+        SealedPart::Secret => 0,
+        SealedPart::Headers => 1,
+    });
+    key
+}
+
+pub(super) fn sealed_place<'a>(tenant: &'a TenantId, key: &'a [u8]) -> SealedPlace<'a> {
+    SealedPlace { tenant: tenant.as_bytes(), table: catalog::WEBHOOKS.name(), key }
+}
+
+fn to_model((tenant_id, id): EndpointKey, record: EndpointRecord) -> Endpoint {
+    Endpoint {
+        id,
+        tenant_id,
+        name: record.name,
+        url: record.url,
+        description: record.description,
+        events: record.events,
+        filter: record.filter,
+        header_names: record.header_names,
+        headers: record.headers,
+        status: record.status,
+        ordering: record.ordering,
+        timeout_seconds: record.timeout_seconds,
+        rate_limit_per_second: record.rate_limit_per_second,
+        retry: record.retry,
+        ca_certificate_pem: record.ca_certificate_pem,
+        secret: record.secret,
+        secret_hint: record.secret_hint,
+        previous: record.previous.map(|(sealed, expires_at)| PreviousSecret { sealed, expires_at }),
+        secret_rotated_at: record.secret_rotated_at,
+        created_at: record.created_at,
+        updated_at: record.updated_at,
+        after_seq: record.after_seq,
+        version: record.version,
+    }
+}
+
+fn to_record(endpoint: &Endpoint) -> EndpointRecord {
+    let endpoint = endpoint.clone();
+    EndpointRecord {
+        name: endpoint.name,
+        url: endpoint.url,
+        description: endpoint.description,
+        events: endpoint.events,
+        filter: endpoint.filter,
+        header_names: endpoint.header_names,
+        headers: endpoint.headers,
+        status: endpoint.status,
+        ordering: endpoint.ordering,
+        timeout_seconds: endpoint.timeout_seconds,
+        rate_limit_per_second: endpoint.rate_limit_per_second,
+        retry: endpoint.retry,
+        ca_certificate_pem: endpoint.ca_certificate_pem,
+        secret: endpoint.secret,
+        secret_hint: endpoint.secret_hint,
+        previous: endpoint.previous.map(|previous| (previous.sealed, previous.expires_at)),
+        secret_rotated_at: endpoint.secret_rotated_at,
+        created_at: endpoint.created_at,
+        updated_at: endpoint.updated_at,
+        after_seq: endpoint.after_seq,
+        version: endpoint.version,
+    }
+}
+
+pub(super) fn get(tx: &impl Read, key: EndpointKey) -> Result<Option<Endpoint>, StoreError> {
+    Ok(ENDPOINTS.get(tx, &key)?.map(|record| to_model(key, record)))
+}
+
+pub(super) fn put(tx: &mut WriteTx, endpoint: &Endpoint) -> Result<(), StoreError> {
+    ENDPOINTS.put(tx, &(endpoint.tenant_id, endpoint.id), &to_record(endpoint))
+}
+
+pub(super) fn remove(tx: &mut WriteTx, key: EndpointKey) -> Result<(), StoreError> {
+    ENDPOINTS.remove(tx, &key).map(drop)
+}
+
+/// The tenant's endpoints, the oldest first.
+pub(super) fn list(tx: &impl Read, tenant: TenantId) -> Result<Vec<Endpoint>, StoreError> {
+    let mut found = Vec::new();
+    ENDPOINTS.scan(tx, &KeyRange::prefix(&tenant.to_bytes()), Direction::Forward, |key, record| {
+        found.push(to_model(key, record));
+        Ok(Flow::Continue)
+    })?;
+    Ok(found)
+}
+
+pub(super) fn state(tx: &impl Read, key: EndpointKey) -> Result<EndpointState, StoreError> {
+    Ok(STATES.get(tx, &key)?.unwrap_or_default())
+}
+
+/// The states of all endpoints for which something waits.
+pub(super) fn waiting(tx: &impl Read) -> Result<Vec<(EndpointKey, EndpointState)>, StoreError> {
+    let mut found = Vec::new();
+    STATES.scan(tx, &KeyRange::ALL, Direction::Forward, |key, state| {
+        if state.pending > 0 {
+            found.push((key, state));
+        }
+        Ok(Flow::Continue)
+    })?;
+    Ok(found)
+}
+
+/// How much waits for all endpoints of a tenant, and the endpoint for which the most does.
+pub(super) fn tenant_pending(tx: &impl Read, tenant: TenantId) -> Result<(u64, Option<EndpointKey>), StoreError> {
+    let (mut total, mut most) = (0, (0, None));
+    STATES.scan(tx, &KeyRange::prefix(&tenant.to_bytes()), Direction::Forward, |key, state| {
+        total += state.pending;
+        if state.pending > most.0 {
+            most = (state.pending, Some(key));
+        }
+        Ok(Flow::Continue)
+    })?;
+    Ok((total, most.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        kernel::{
+            entropy::Entropy,
+            secrets::{InstallationKey, Sealer, Secret},
+            store::codec::assert_golden,
+        },
+        slices::webhooks::model::DisabledReason,
+    };
+
+    #[test]
+    fn the_stored_forms_are_those_that_were_written_down() {
+        let mut entropy = Entropy::from_seed(1);
+        let sealer = Sealer::new(&InstallationKey::generate(&mut entropy));
+        let at = Timestamp::from_millis(1_767_225_600_000);
+        let key = (TenantId::from_bytes([2; 16]), WebhookId::from_bytes([1; 16]));
+        let mut seal = |part: SealedPart| {
+            sealer.seal(sealed_place(&key.0, &sealed_key(key.1, part)), &Secret::new("s"), &mut entropy).unwrap()
+        };
+        let endpoint = Endpoint {
+            id: key.1,
+            tenant_id: key.0,
+            name: "Chat".to_owned(),
+            url: "https://example.com/hook".to_owned(),
+            description: Some("room".to_owned()),
+            events: vec!["ticket.*".to_owned()],
+            filter: EventFilter { organization_ids: vec!["org_x".to_owned()], ..EventFilter::default() },
+            header_names: vec!["x-token".to_owned()],
+            headers: Some(seal(SealedPart::Headers)),
+            status: EndpointStatus::Disabled(DisabledReason::Gone),
+            ordering: Ordering::PerResource,
+            timeout_seconds: 20,
+            rate_limit_per_second: Some(10),
+            retry: RetrySchedule::Long,
+            ca_certificate_pem: None,
+            secret: seal(SealedPart::Secret),
+            secret_hint: "whsec_Ab3…".to_owned(),
+            previous: Some(PreviousSecret { sealed: seal(SealedPart::Secret), expires_at: at }),
+            secret_rotated_at: Some(at),
+            created_at: at,
+            updated_at: at,
+            after_seq: 7,
+            version: 3,
+        };
+        let record = to_record(&endpoint);
+        assert_golden("webhook", &record);
+        assert_eq!(to_model(key, record), endpoint);
+        let mut health = Health::default();
+        health.failed(at, Some(503), true);
+        assert_golden("webhook_state", &EndpointState { health, pending: 3, parked: 1, shed: 0 });
+    }
+}

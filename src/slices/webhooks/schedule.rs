@@ -1,0 +1,112 @@
+//! When a delivery is tried again: the schedules, their jitter, and what a receiver's `Retry-After` adds. Pure functions of the time
+//! that is handed in. **Invariant:** an attempt is never earlier than its base.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::kernel::{clock::Timestamp, entropy::Entropy};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RetrySchedule {
+    Standard,
+    Fast,
+    Long,
+}
+
+const MINUTE: u64 = 60;
+const HOUR: u64 = 3600;
+
+/// Seconds between an attempt and the next: 11 attempts over about 76 hours.
+const STANDARD: [u64; 10] = [5, 30, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 5 * HOUR, 10 * HOUR, 14 * HOUR, 20 * HOUR, 24 * HOUR];
+/// 9 attempts within a quarter of an hour.
+const FAST: [u64; 8] = [5, 10, 15, 30, 60, 120, 300, 360];
+/// 14 attempts over a week.
+const LONG: [u64; 13] = [
+    5,
+    30,
+    5 * MINUTE,
+    30 * MINUTE,
+    2 * HOUR,
+    5 * HOUR,
+    10 * HOUR,
+    14 * HOUR,
+    20 * HOUR,
+    24 * HOUR,
+    24 * HOUR,
+    24 * HOUR,
+    44 * HOUR,
+];
+
+const JITTER_PERCENT: u64 = 15;
+/// The longest that a receiver can ask us to wait.
+const LONGEST_HINT: Duration = Duration::from_hours(24);
+
+impl RetrySchedule {
+    fn delays(self) -> &'static [u64] {
+        match self {
+            Self::Standard => &STANDARD,
+            Self::Fast => &FAST,
+            Self::Long => &LONG,
+        }
+    }
+
+    /// How long after the attempt of this number (from 1) the next one comes. `None`: that was the last.
+    pub fn delay_after(self, attempt: u32, entropy: &mut Entropy) -> Option<Duration> {
+        let base = *self.delays().get(usize::try_from(attempt).ok()?.checked_sub(1)?)?;
+        let base_millis = base * 1000;
+        Some(Duration::from_millis(base_millis + entropy.below(base_millis * JITTER_PERCENT / 100 + 1)))
+    }
+}
+
+/// What `Retry-After` asks for: seconds or an HTTP date. What cannot be read, and a time that is past, ask for nothing.
+pub fn retry_after(text: &str, now: Timestamp) -> Option<Duration> {
+    let text = text.trim();
+    let wanted = if text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty() {
+        text.parse().map_or(Duration::MAX, Duration::from_secs)
+    } else {
+        let date = jiff::fmt::rfc2822::parse(text).ok()?;
+        Timestamp::from_millis(date.timestamp().as_millisecond()).since(now)
+    };
+    (!wanted.is_zero()).then(|| wanted.min(LONGEST_HINT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schedules_have_their_length_and_never_come_early() {
+        let mut entropy = Entropy::from_seed(7);
+        for (schedule, attempts, base_total) in
+            [(RetrySchedule::Standard, 11, 272_135), (RetrySchedule::Fast, 9, 900), (RetrySchedule::Long, 14, 603_335)]
+        {
+            assert_eq!(schedule.delays().len() + 1, attempts);
+            let mut total = 0;
+            for (place, base) in schedule.delays().iter().enumerate() {
+                for _ in 0..200 {
+                    let delay = schedule.delay_after(u32::try_from(place).unwrap() + 1, &mut entropy).unwrap();
+                    assert!(delay >= Duration::from_secs(*base) && delay <= Duration::from_millis(*base * 1150), "{delay:?}");
+                }
+                total += base;
+            }
+            assert_eq!(total, base_total);
+            assert_eq!(schedule.delay_after(u32::try_from(attempts).unwrap(), &mut entropy), None);
+        }
+    }
+
+    #[test]
+    fn hints_are_read_in_both_forms_and_bounded() {
+        let now = Timestamp::parse("2026-01-01T00:00:00Z").unwrap();
+        let seconds = |text: &str| retry_after(text, now).map(|hint| hint.as_secs());
+        assert_eq!(seconds("120"), Some(120));
+        assert_eq!(seconds(" 7 "), Some(7));
+        assert_eq!(seconds("1000000000000"), Some(86_400));
+        assert_eq!(seconds("99999999999999999999999999"), Some(86_400));
+        assert_eq!(seconds("Thu, 01 Jan 2026 00:10:00 GMT"), Some(600));
+        assert_eq!(seconds("Fri, 01 Jan 2027 00:10:00 GMT"), Some(86_400));
+        for nothing in ["0", "", "-5", "soon", "1.5", "Thu, 01 Jan 2025 00:10:00 GMT", "2026-01-01"] {
+            assert_eq!(seconds(nothing), None, "{nothing}");
+        }
+    }
+}

@@ -1,0 +1,387 @@
+//! What is done with endpoints. Every method is one use case in the caller's transaction: check, write, append the event.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::{
+    Map, Value, json,
+    value::{RawValue, to_raw_value},
+};
+
+use super::{
+    error::{UnknownEvent, WebhookError},
+    model::{
+        CustomHeaders, DisabledReason, Endpoint, EndpointStatus, EventFilter, NewEndpoint, Ordering, PreviousSecret,
+        generate_secret, secret_hint,
+    },
+    repo::{self, EndpointState, SealedPart, sealed_key, sealed_place},
+    schedule::RetrySchedule,
+};
+use crate::kernel::{
+    clock::Timestamp,
+    events::{self, Act, Draft, EventKind, Kinds},
+    http::{precondition::IfMatch, wire::Change},
+    id::WebhookId,
+    secrets::{Sealed, Sealer, Secret},
+    store::WriteTx,
+};
+
+pub(super) static CREATED: EventKind = EventKind {
+    name: "webhook.created",
+    summary: "A webhook endpoint was created.",
+    subject: "webhook",
+    schema: "Webhook",
+    has_changes: false,
+};
+pub(super) static UPDATED: EventKind =
+    EventKind { name: "webhook.updated", summary: "A webhook endpoint was changed.", has_changes: true, ..CREATED };
+pub(super) static DELETED: EventKind = EventKind { name: "webhook.deleted", summary: "A webhook endpoint was deleted.", ..CREATED };
+pub(super) static DISABLED: EventKind =
+    EventKind { name: "webhook.disabled", summary: "A webhook endpoint was disabled and gets no more deliveries.", ..CREATED };
+pub(super) static TEST: EventKind =
+    EventKind { name: "webhook.test", summary: "A test that somebody asked for; sent to the tested endpoint only.", ..CREATED };
+
+/// How an endpoint is shown in an event.
+pub(super) type Describe = fn(&Endpoint, &EndpointState, Timestamp) -> Result<Box<RawValue>, serde_json::Error>;
+
+#[derive(Clone, Debug)]
+pub(super) struct Service {
+    pub(super) sealer: Sealer,
+    pub(super) kinds: Arc<Kinds>,
+    pub(super) max_endpoints: usize,
+    pub(super) describe: Describe,
+}
+
+/// What changes in an endpoint.
+#[derive(Clone, Debug)]
+pub(super) struct EndpointChange {
+    pub(super) name: Option<String>,
+    pub(super) url: Option<String>,
+    pub(super) description: Change<String>,
+    pub(super) events: Option<Vec<String>>,
+    pub(super) filter: Change<EventFilter>,
+    pub(super) headers: Change<CustomHeaders>,
+    pub(super) ordering: Option<Ordering>,
+    pub(super) timeout_seconds: Option<u32>,
+    pub(super) rate_limit_per_second: Change<u32>,
+    pub(super) retry: Option<RetrySchedule>,
+    pub(super) ca_certificate_pem: Change<String>,
+    pub(super) status: Option<WantedStatus>,
+}
+
+/// What somebody can set an endpoint to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WantedStatus {
+    Active,
+    Paused,
+    Disabled,
+}
+
+impl Service {
+    pub(super) fn create(&self, tx: &mut WriteTx, act: &mut Act, new: &NewEndpoint) -> Result<(Endpoint, Secret), WebhookError> {
+        self.check_events(&new.events)?;
+        if repo::list(tx, act.tenant_id)?.len() >= self.max_endpoints {
+            return Err(WebhookError::LimitReached { most: self.max_endpoints });
+        }
+        let id = WebhookId::new(act.now, &mut act.entropy);
+        let secret = generate_secret(&mut act.entropy);
+        let mut endpoint = Endpoint {
+            id,
+            tenant_id: act.tenant_id,
+            name: new.name.clone(),
+            url: new.url.clone(),
+            description: new.description.clone(),
+            events: new.events.clone(),
+            filter: new.filter.clone(),
+            header_names: new.headers.names(),
+            headers: self.seal_headers(act, id, &new.headers)?,
+            status: EndpointStatus::Active,
+            ordering: new.ordering,
+            timeout_seconds: new.timeout_seconds,
+            rate_limit_per_second: new.rate_limit_per_second,
+            retry: new.retry,
+            ca_certificate_pem: new.ca_certificate_pem.clone(),
+            secret: self.seal(act, id, SealedPart::Secret, &secret)?,
+            secret_hint: secret_hint(&secret),
+            previous: None,
+            secret_rotated_at: None,
+            created_at: act.now,
+            updated_at: act.now,
+            after_seq: 0,
+            version: 1,
+        };
+        endpoint.after_seq = self.announce(tx, act, &CREATED, &endpoint, None)?;
+        repo::put(tx, &endpoint)?;
+        Ok((endpoint, secret))
+    }
+
+    fn seal(&self, act: &mut Act, id: WebhookId, part: SealedPart, secret: &Secret) -> Result<Sealed, WebhookError> {
+        let key = sealed_key(id, part);
+        Ok(self.sealer.seal(sealed_place(&act.tenant_id, &key), secret, &mut act.entropy)?)
+    }
+
+    fn seal_headers(&self, act: &mut Act, id: WebhookId, headers: &CustomHeaders) -> Result<Option<Sealed>, WebhookError> {
+        if headers.is_empty() {
+            return Ok(None);
+        }
+        self.seal(act, id, SealedPart::Headers, &headers.to_secret()?).map(Some)
+    }
+
+    fn check_events(&self, given: &[String]) -> Result<(), WebhookError> {
+        let unknown = |(place, text): (usize, &String)| {
+            let suggestion = self.kinds.parse(text).err()?.suggestion;
+            Some(UnknownEvent { place, given: text.clone(), suggestion })
+        };
+        let unknown: Vec<UnknownEvent> = given.iter().enumerate().filter_map(unknown).collect();
+        if unknown.is_empty() { Ok(()) } else { Err(WebhookError::UnknownEvents(unknown)) }
+    }
+
+    pub(super) fn update(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        id: WebhookId,
+        if_match: &IfMatch,
+        change: &EndpointChange,
+    ) -> Result<Endpoint, WebhookError> {
+        let before = find(tx, act, id)?;
+        if_match.check(before.version)?;
+        let mut after = before.clone();
+        set(&mut after.name, change.name.as_ref());
+        set(&mut after.url, change.url.as_ref());
+        after.description = change.description.clone().apply(after.description);
+        if let Some(events) = &change.events {
+            self.check_events(events)?;
+            after.events.clone_from(events);
+        }
+        after.filter = change.filter.clone().apply(Some(after.filter)).unwrap_or_default();
+        match &change.headers {
+            Change::Keep => {}
+            Change::Clear => (after.header_names, after.headers) = (Vec::new(), None),
+            Change::Set(headers) => {
+                after.header_names = headers.names();
+                after.headers = self.seal_headers(act, id, headers)?;
+            }
+        }
+        set(&mut after.ordering, change.ordering.as_ref());
+        set(&mut after.timeout_seconds, change.timeout_seconds.as_ref());
+        after.rate_limit_per_second = change.rate_limit_per_second.clone().apply(after.rate_limit_per_second);
+        set(&mut after.retry, change.retry.as_ref());
+        after.ca_certificate_pem = change.ca_certificate_pem.clone().apply(after.ca_certificate_pem);
+        match (change.status, after.status) {
+            (None, _) | (Some(WantedStatus::Disabled), EndpointStatus::Disabled(_)) => {}
+            (Some(WantedStatus::Active), EndpointStatus::Disabled(_)) => revive(tx, act, &mut after)?,
+            (Some(WantedStatus::Active), _) => after.status = EndpointStatus::Active,
+            (Some(WantedStatus::Paused), EndpointStatus::Disabled(_)) => return Err(WebhookError::WrongState(after.status)),
+            (Some(WantedStatus::Paused), _) => after.status = EndpointStatus::Paused,
+            (Some(WantedStatus::Disabled), _) => after.status = EndpointStatus::Disabled(DisabledReason::Operator),
+        }
+        if after == before {
+            return Ok(before);
+        }
+        self.store_change(tx, act, &before, &mut after)?;
+        if after.status != before.status && matches!(after.status, EndpointStatus::Disabled(_)) {
+            self.announce(tx, act, &DISABLED, &after, None)?;
+        }
+        Ok(after)
+    }
+
+    fn store_change(&self, tx: &mut WriteTx, act: &mut Act, before: &Endpoint, after: &mut Endpoint) -> Result<(), WebhookError> {
+        after.updated_at = act.now;
+        after.version += 1;
+        repo::put(tx, after)?;
+        let changes = changes(before, after);
+        self.announce(tx, act, &UPDATED, after, Some(changes))?;
+        Ok(())
+    }
+
+    pub(super) fn delete(&self, tx: &mut WriteTx, act: &mut Act, id: WebhookId, if_match: &IfMatch) -> Result<(), WebhookError> {
+        let endpoint = find(tx, act, id)?;
+        if_match.check(endpoint.version)?;
+        repo::remove(tx, (act.tenant_id, id))?;
+        // While something waits, the dispatcher needs the state to find and forget it.
+        if repo::state(tx, (act.tenant_id, id))?.pending == 0 {
+            repo::STATES.remove(tx, &(act.tenant_id, id))?;
+        }
+        self.announce(tx, act, &DELETED, &endpoint, None)?;
+        Ok(())
+    }
+
+    /// Gives the endpoint a new secret; the old one signs too until `grace` is over.
+    pub(super) fn rotate_secret(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        id: WebhookId,
+        if_match: &IfMatch,
+        grace: Duration,
+    ) -> Result<(Endpoint, Secret), WebhookError> {
+        let before = find(tx, act, id)?;
+        if_match.check(before.version)?;
+        let secret = generate_secret(&mut act.entropy);
+        let mut after = before.clone();
+        after.previous = (!grace.is_zero()).then(|| PreviousSecret { sealed: before.secret.clone(), expires_at: act.now + grace });
+        after.secret = self.seal(act, id, SealedPart::Secret, &secret)?;
+        after.secret_hint = secret_hint(&secret);
+        after.secret_rotated_at = Some(act.now);
+        self.store_change(tx, act, &before, &mut after)?;
+        Ok((after, secret))
+    }
+
+    pub(super) fn pause(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        id: WebhookId,
+        if_match: &IfMatch,
+    ) -> Result<Endpoint, WebhookError> {
+        self.change_status(tx, act, id, if_match, |status| match status {
+            EndpointStatus::Active | EndpointStatus::Paused => Some(EndpointStatus::Paused),
+            EndpointStatus::Disabled(_) => None,
+        })
+    }
+
+    pub(super) fn resume(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        id: WebhookId,
+        if_match: &IfMatch,
+    ) -> Result<Endpoint, WebhookError> {
+        self.change_status(tx, act, id, if_match, |status| match status {
+            EndpointStatus::Active | EndpointStatus::Paused => Some(EndpointStatus::Active),
+            EndpointStatus::Disabled(_) => None,
+        })
+    }
+
+    /// Enables a disabled endpoint, with a clean slate for its health.
+    pub(super) fn enable(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        id: WebhookId,
+        if_match: &IfMatch,
+    ) -> Result<Endpoint, WebhookError> {
+        let before = find(tx, act, id)?;
+        if_match.check(before.version)?;
+        match before.status {
+            EndpointStatus::Active => return Ok(before),
+            EndpointStatus::Paused => return Err(WebhookError::WrongState(before.status)),
+            EndpointStatus::Disabled(_) => {}
+        }
+        let mut after = before.clone();
+        revive(tx, act, &mut after)?;
+        self.store_change(tx, act, &before, &mut after)?;
+        Ok(after)
+    }
+
+    fn change_status(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        id: WebhookId,
+        if_match: &IfMatch,
+        next: impl FnOnce(EndpointStatus) -> Option<EndpointStatus>,
+    ) -> Result<Endpoint, WebhookError> {
+        let before = find(tx, act, id)?;
+        if_match.check(before.version)?;
+        let status = next(before.status).ok_or(WebhookError::WrongState(before.status))?;
+        if status == before.status {
+            return Ok(before);
+        }
+        let mut after = Endpoint { status, ..before.clone() };
+        self.store_change(tx, act, &before, &mut after)?;
+        Ok(after)
+    }
+
+    /// Disables an endpoint because of how its receiver behaves. One that is gone or disabled already stays as it is.
+    pub(super) fn disable(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        id: WebhookId,
+        reason: DisabledReason,
+    ) -> Result<(), WebhookError> {
+        let Some(mut endpoint) = repo::get(tx, (act.tenant_id, id))? else { return Ok(()) };
+        if matches!(endpoint.status, EndpointStatus::Disabled(_)) {
+            return Ok(());
+        }
+        endpoint.status = EndpointStatus::Disabled(reason);
+        endpoint.updated_at = act.now;
+        endpoint.version += 1;
+        repo::put(tx, &endpoint)?;
+        self.announce(tx, act, &DISABLED, &endpoint, None)?;
+        Ok(())
+    }
+
+    /// Appends the event of a test. Its place in the log.
+    pub(super) fn announce_test(&self, tx: &mut WriteTx, act: &mut Act, id: WebhookId) -> Result<u64, WebhookError> {
+        let endpoint = find(tx, act, id)?;
+        self.announce(tx, act, &TEST, &endpoint, None)
+    }
+
+    fn announce(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        kind: &'static EventKind,
+        endpoint: &Endpoint,
+        changes: Option<Value>,
+    ) -> Result<u64, WebhookError> {
+        let state = repo::state(tx, (endpoint.tenant_id, endpoint.id))?;
+        let shown = (self.describe)(endpoint, &state, act.now)?;
+        let changes = changes.map(|changes| to_raw_value(&changes)).transpose()?;
+        let draft = Draft::new(kind, endpoint.id.to_string(), endpoint.version, &shown, changes.as_deref())?;
+        Ok(events::append(tx, act, &draft)?)
+    }
+}
+
+/// Makes a disabled endpoint active, with a clean slate for its health.
+fn revive(tx: &mut WriteTx, act: &Act, endpoint: &mut Endpoint) -> Result<(), WebhookError> {
+    endpoint.status = EndpointStatus::Active;
+    let key = (act.tenant_id, endpoint.id);
+    let state = repo::state(tx, key)?;
+    repo::STATES.put(tx, &key, &EndpointState { health: state.health.forgiven(), ..state })?;
+    Ok(())
+}
+
+fn set<T: Clone>(field: &mut T, value: Option<&T>) {
+    if let Some(value) = value {
+        field.clone_from(value);
+    }
+}
+
+pub(super) fn find(tx: &WriteTx, act: &Act, id: WebhookId) -> Result<Endpoint, WebhookError> {
+    repo::get(tx, (act.tenant_id, id))?.ok_or(WebhookError::NotFound)
+}
+
+fn status_name(status: EndpointStatus) -> &'static str {
+    match status {
+        EndpointStatus::Active => "active",
+        EndpointStatus::Paused => "paused",
+        EndpointStatus::Disabled(_) => "disabled",
+    }
+}
+
+/// What a change changed, field by field. Of secrets it tells only that they are others now.
+fn changes(before: &Endpoint, after: &Endpoint) -> Value {
+    let fields = |endpoint: &Endpoint| {
+        [
+            ("name", json!(endpoint.name)),
+            ("url", json!(endpoint.url)),
+            ("description", json!(endpoint.description)),
+            ("events", json!(endpoint.events)),
+            ("filter", json!(endpoint.filter)),
+            ("header_names", json!(endpoint.header_names)),
+            ("status", json!(status_name(endpoint.status))),
+            ("ordering", json!(matches!(endpoint.ordering, Ordering::PerResource).then_some("per_resource").unwrap_or("none"))),
+            ("timeout_seconds", json!(endpoint.timeout_seconds)),
+            ("rate_limit_per_second", json!(endpoint.rate_limit_per_second)),
+            ("retry", json!(format!("{:?}", endpoint.retry).to_lowercase())),
+            ("ca_certificate_pem", json!(endpoint.ca_certificate_pem)),
+            ("secret_hint", json!(endpoint.secret_hint)),
+        ]
+    };
+    let pairs = fields(before).into_iter().zip(fields(after));
+    let changed = pairs.filter(|((_, from), (_, to))| from != to);
+    Value::Object(changed.map(|((name, from), (_, to))| (name.to_owned(), json!({"from": from, "to": to}))).collect::<Map<_, _>>())
+}

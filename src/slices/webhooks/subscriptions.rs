@@ -1,0 +1,240 @@
+//! Who wants which event. The endpoints of a tenant are compiled once (patterns read, secrets opened, headers built) and kept while no
+//! endpoint has changed, so that an event of a tenant without webhooks costs one look into memory.
+
+use std::{sync::Arc, time::Duration};
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+
+use super::{
+    error::WebhookError,
+    model::{CustomHeaders, Endpoint, EndpointStatus, EventFilter, Ordering, secret_bytes},
+    repo::{self, EndpointKey, SealedPart, sealed_key, sealed_place},
+    schedule::RetrySchedule,
+    service::TEST,
+    signature::SigningKey,
+};
+use crate::{
+    kernel::{
+        access::TenantKind,
+        egress::{Audience, TargetUrl},
+        events::{Event, EventPattern, Kinds},
+        id::TenantId,
+        secrets::Sealer,
+        store::{Store, StoreError, VersionedCache, catalog},
+    },
+    slices::platform::Tenants,
+};
+
+const CACHED_TENANTS: u64 = 10_000;
+const USER_AGENT: &str = concat!("tenantd/", env!("CARGO_PKG_VERSION"));
+
+/// An endpoint, ready to be sent to.
+#[derive(Debug)]
+pub(super) struct Target {
+    pub(super) key: EndpointKey,
+    pub(super) status: EndpointStatus,
+    pub(super) ordering: Ordering,
+    pub(super) retry: RetrySchedule,
+    pub(super) timeout: Duration,
+    pub(super) rate_limit_per_second: Option<u32>,
+    pub(super) url: TargetUrl,
+    pub(super) audience: Audience,
+    pub(super) ca_pem: Option<Arc<str>>,
+    /// Every header that is the same each time.
+    pub(super) headers: HeaderMap,
+    pub(super) signing_keys: Vec<SigningKey>,
+    after_seq: u64,
+    patterns: Vec<EventPattern>,
+    filter: EventFilter,
+}
+
+impl Target {
+    /// Whether the endpoint is to get the event.
+    pub(super) fn wants(&self, event: &Event) -> bool {
+        event.seq > self.after_seq && self.subscribes(&event.record.kind) && self.passes(&event.record.body)
+    }
+
+    /// As [`Self::wants`], for a replay: what happened before the endpoint was there counts too.
+    pub(super) fn wants_replayed(&self, event: &Event) -> bool {
+        self.subscribes(&event.record.kind) && self.passes(&event.record.body)
+    }
+
+    /// A test goes to the endpoint that is tested, and to nobody else.
+    fn subscribes(&self, kind: &str) -> bool {
+        kind != TEST.name && self.patterns.iter().any(|pattern| pattern.matches(kind))
+    }
+
+    fn passes(&self, body: &[u8]) -> bool {
+        self.filter.is_empty() || serde_json::from_slice::<View<'_>>(body).is_ok_and(|view| view.passes(&self.filter))
+    }
+}
+
+/// What filters and the order look at in an event's body.
+#[derive(Deserialize)]
+struct View<'a> {
+    actor: Named,
+    #[serde(borrow)]
+    data: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    id: String,
+}
+
+impl View<'_> {
+    fn passes(&self, filter: &EventFilter) -> bool {
+        if filter.exclude_actor_ids.contains(&self.actor.id) {
+            return false;
+        }
+        if filter.organization_ids.is_empty() && filter.priorities.is_empty() {
+            return true;
+        }
+        let data: Value = serde_json::from_str(self.data.get()).unwrap_or_default();
+        let records = || data.as_object().into_iter().flatten().filter(|(name, _)| *name != "changes").map(|(_, record)| record);
+        let has = |wanted: &[String], read: fn(&Value) -> Option<&str>| {
+            wanted.is_empty() || records().filter_map(read).any(|found| wanted.iter().any(|wanted| wanted == found))
+        };
+        has(&filter.organization_ids, organization_of) && has(&filter.priorities, |record| record.get("priority")?.as_str())
+    }
+}
+
+/// A record names its organization, or is one.
+fn organization_of(record: &Value) -> Option<&str> {
+    let named = record.pointer("/organization/id").or_else(|| record.get("organization_id"));
+    let own = record.get("id").filter(|id| id.as_str().is_some_and(|id| id.starts_with("org_")));
+    named.or(own)?.as_str()
+}
+
+/// The id of what the event is about.
+pub(super) fn resource_of(body: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Part {
+        resource: Named,
+    }
+    serde_json::from_slice::<Part>(body).ok().map(|part| part.resource.id)
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Subscriptions {
+    store: Store,
+    sealer: Sealer,
+    kinds: Arc<Kinds>,
+    tenants: Tenants,
+    compiled: Arc<VersionedCache<TenantId, Vec<Arc<Target>>, 1>>,
+}
+
+impl Subscriptions {
+    pub(super) fn new(store: Store, sealer: Sealer, kinds: Arc<Kinds>, tenants: Tenants) -> Self {
+        let compiled = Arc::new(VersionedCache::new([catalog::WEBHOOKS], CACHED_TENANTS));
+        Self { store, sealer, kinds, tenants, compiled }
+    }
+
+    pub(super) fn of_tenant(&self, tenant: TenantId) -> Result<Arc<Vec<Arc<Target>>>, StoreError> {
+        self.compiled.get(&self.store, tenant, || {
+            let endpoints = self.store.read(|tx| repo::list(tx, tenant))?;
+            if endpoints.is_empty() {
+                return Ok(Vec::new());
+            }
+            let audience = self.audience(tenant)?;
+            let compile = |endpoint: &Endpoint| match self.compile(endpoint, audience) {
+                Ok(target) => Some(Arc::new(target)),
+                Err(error) => {
+                    tracing::error!(%error, endpoint = %endpoint.id, "an endpoint cannot be used and gets no deliveries");
+                    None
+                }
+            };
+            Ok(endpoints.iter().filter_map(compile).collect())
+        })
+    }
+
+    pub(super) fn target(&self, key: EndpointKey) -> Result<Option<Arc<Target>>, StoreError> {
+        Ok(self.of_tenant(key.0)?.iter().find(|target| target.key == key).cloned())
+    }
+
+    fn audience(&self, tenant: TenantId) -> Result<Audience, StoreError> {
+        let found = self.tenants.cached(tenant)?;
+        Ok(audience_of(found.as_ref().as_ref().map_or(TenantKind::Standard, |tenant| tenant.kind)))
+    }
+
+    fn compile(&self, endpoint: &Endpoint, audience: Audience) -> Result<Target, WebhookError> {
+        let open = |sealed, part| {
+            let key = sealed_key(endpoint.id, part);
+            self.sealer.open(sealed_place(&endpoint.tenant_id, &key), sealed)
+        };
+        let mut signing_keys = Vec::new();
+        let current = open(&endpoint.secret, SealedPart::Secret)?;
+        signing_keys.extend(secret_bytes(&current).and_then(|bytes| SigningKey::new(&bytes, None)));
+        if let Some(previous) = &endpoint.previous {
+            let secret = open(&previous.sealed, SealedPart::Secret)?;
+            signing_keys.extend(secret_bytes(&secret).and_then(|bytes| SigningKey::new(&bytes, Some(previous.expires_at))));
+        }
+        let custom = match &endpoint.headers {
+            Some(sealed) => CustomHeaders::from_secret(&open(sealed, SealedPart::Headers)?)?,
+            None => CustomHeaders::default(),
+        };
+        Ok(Target {
+            key: (endpoint.tenant_id, endpoint.id),
+            status: endpoint.status,
+            ordering: endpoint.ordering,
+            retry: endpoint.retry,
+            timeout: Duration::from_secs(u64::from(endpoint.timeout_seconds)),
+            rate_limit_per_second: endpoint.rate_limit_per_second,
+            url: TargetUrl::parse(&endpoint.url).map_err(WebhookError::BadUrl)?,
+            audience,
+            ca_pem: endpoint.ca_certificate_pem.as_deref().map(Arc::from),
+            headers: fixed_headers(&custom),
+            signing_keys,
+            after_seq: endpoint.after_seq,
+            patterns: endpoint.events.iter().filter_map(|text| self.kinds.parse(text).ok()).collect(),
+            filter: endpoint.filter.clone(),
+        })
+    }
+}
+
+/// An evaluation tenant may have its receiver on the same machine.
+pub(super) fn audience_of(kind: TenantKind) -> Audience {
+    Audience { allow_loopback: kind == TenantKind::Evaluation }
+}
+
+fn fixed_headers(custom: &CustomHeaders) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(8);
+    for (name, value) in custom.iter() {
+        if let (Ok(name), Ok(mut value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+    }
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
+    headers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn passes(filter: &EventFilter) -> bool {
+        let body = br#"{"id":"evt_1","resource":{"kind":"ticket","id":"tkt_1","version":1},"actor":{"kind":"user","id":"usr_1","name":"A"},
+            "data":{"ticket":{"priority":"high","organization":{"id":"org_1","name":"Acme"}},"changes":{"priority":{"from":"low","to":"high"}}}}"#;
+        assert_eq!(resource_of(body), Some("tkt_1".to_owned()));
+        serde_json::from_slice::<View<'_>>(body).unwrap().passes(filter)
+    }
+
+    #[test]
+    fn a_filter_looks_into_the_record_and_at_the_actor() {
+        let list = |text: &str| vec![text.to_owned()];
+        let filter = |organizations: &str, priorities: &str, actors: &str| {
+            let or_none = |text: &str| if text.is_empty() { Vec::new() } else { list(text) };
+            EventFilter {
+                organization_ids: or_none(organizations),
+                priorities: or_none(priorities),
+                exclude_actor_ids: or_none(actors),
+            }
+        };
+        assert!(passes(&filter("", "", "")) && passes(&filter("org_1", "high", "usr_2")));
+        assert!(!passes(&filter("org_2", "", "")) && !passes(&filter("", "low", "")) && !passes(&filter("", "", "usr_1")));
+    }
+}

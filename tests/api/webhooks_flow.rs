@@ -1,0 +1,177 @@
+//! How deliveries flow: pausing, disabling and replaying, the order, restarts, one tenant beside another.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::{
+    harness::{Receiver, Script, Setup, TestApp, with_app},
+    webhooks_contract::Endpoint,
+};
+
+fn name_of(received: &crate::harness::Received) -> String {
+    received.json()["data"]["api_key"]["name"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_paused_endpoint_gets_what_has_waited_in_order_when_it_is_resumed() {
+    with_app(async |app| {
+        let receiver = Receiver::always(200).await;
+        let tenant = app.evaluation_tenant("acme").await;
+        let endpoint = Endpoint::new(&tenant, &receiver.url(), json!({})).await;
+        endpoint.admin.post(&format!("{}/pause", endpoint.path)).send().await.ok(200);
+        for number in 0..20 {
+            tenant.new_key(&format!("event {number:02}"), &["*"]).await;
+            app.advance(Duration::from_millis(1));
+        }
+        endpoint.until(|found| found.len() == 20).await;
+        assert!(receiver.is_quiet().await);
+        let webhook = endpoint.read().await;
+        assert_eq!((&webhook["status"], &webhook["health"]["pending"]), (&json!("paused"), &json!(20)));
+        assert!(webhook["health"]["oldest_pending_at"].is_string());
+        endpoint.admin.post(&format!("{}/resume", endpoint.path)).send().await.ok(200);
+        let mut names = Vec::new();
+        for _ in 0..20 {
+            names.push(name_of(&receiver.next().await));
+        }
+        // Four are under way at a time, so a neighbour can overtake; nothing can come far too early.
+        for (place, name) in names.iter().enumerate() {
+            let sent: usize = name.rsplit(' ').next().unwrap().parse().unwrap();
+            assert!(sent < place + 4, "{names:?}");
+        }
+        endpoint.until(|found| found.iter().all(|delivery| delivery["status"] == "delivered")).await;
+        assert_eq!(endpoint.read().await["health"]["pending"], 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_disabled_endpoint_skips_events_and_a_replay_sends_them() {
+    with_app(async |app| {
+        let receiver = Receiver::always(200).await;
+        let tenant = app.evaluation_tenant("acme").await;
+        let endpoint = Endpoint::new(&tenant, &receiver.url(), json!({})).await;
+        let disabled = endpoint.admin.put(&endpoint.path).json(json!({"status": "disabled"})).send().await;
+        assert_eq!(disabled.ok(200)["disabled_reason"], "operator");
+        tenant.new_key("missed", &["*"]).await;
+        let found = endpoint.until(|found| found.len() == 1).await;
+        assert_eq!((&found[0]["status"], &found[0]["skipped_reason"]), (&json!("skipped"), &json!("operator")));
+        let paused = endpoint.admin.post(&format!("{}/pause", endpoint.path)).send().await;
+        assert_eq!(paused.problem(409), "invalid_transition");
+        endpoint.admin.post(&format!("{}/enable", endpoint.path)).send().await.ok(200);
+        assert!(receiver.is_quiet().await);
+        let body = json!({"from_seq": 1, "only": "missing", "to_seq": found[0]["seq"]});
+        let replay = endpoint.admin.post(&format!("{}/replay", endpoint.path)).json(body).send().await;
+        let location = replay.header("location").to_owned();
+        assert!(replay.ok(202)["id"].as_str().unwrap().starts_with("op_"));
+        let mut names = vec![name_of(&receiver.next().await), name_of(&receiver.next().await)];
+        names.sort();
+        assert_eq!(names, ["key for *", "missed"], "what happened before the endpoint was there is missing too");
+        let found = endpoint.until(|found| found.iter().all(|delivery| delivery["status"] == "delivered")).await;
+        assert_eq!(endpoint.attempts(&found[0]).await[0]["trigger"], "replay");
+        let done = endpoint.admin.get(&location).send().await.ok(200).clone();
+        assert_eq!((&done["status"], &done["progress"], &done["queued"]), (&json!("succeeded"), &json!(100), &json!(2)));
+        let nowhere = endpoint.admin.post(&format!("{}/replay", endpoint.path)).json(json!({"only": "all"})).send().await;
+        assert_eq!(nowhere.problem(422), "validation_failed");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_delivery_can_be_asked_for_again_and_keeps_its_id() {
+    with_app(async |app| {
+        let receiver = Receiver::start(|number, _| Script::status(if number == 0 { 200 } else { 202 })).await;
+        let tenant = app.evaluation_tenant("acme").await;
+        let endpoint = Endpoint::new(&tenant, &receiver.url(), json!({})).await;
+        tenant.new_key("event", &["*"]).await;
+        let first = receiver.next().await;
+        let delivery = endpoint.until_attempts(1).await;
+        let path = format!("{}/deliveries/{}/redeliver", endpoint.path, delivery["id"].as_str().unwrap());
+        endpoint.admin.post(&path).send().await.ok(202);
+        let second = receiver.next().await;
+        assert_eq!((first.header("webhook-id"), &first.body), (second.header("webhook-id"), &second.body));
+        let delivery = endpoint.until_attempts(2).await;
+        let attempts = endpoint.attempts(&delivery).await;
+        assert_eq!((&attempts[1]["trigger"], &attempts[1]["status"]), (&json!("manual"), &json!(202)));
+        let filtered = endpoint.admin.get(&format!("{}/deliveries?status=exhausted,aborted", endpoint.path)).send().await;
+        assert_eq!(filtered.ok(200)["data"], json!([]));
+        let stats = endpoint.admin.get(&format!("{}/stats?range=1h", endpoint.path)).send().await.ok(200).clone();
+        assert_eq!((&stats["total"]["attempts"], &stats["total"]["failed_attempts"]), (&json!(2), &json!(0)));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn per_resource_an_event_waits_for_the_one_before_it() {
+    with_app(async |app| {
+        let receiver = Receiver::start(|number, _| Script::status(if number < 2 { 500 } else { 200 })).await;
+        let tenant = app.evaluation_tenant("acme").await;
+        let more = json!({"ordering": "per_resource", "events": ["api_key.*"]});
+        let endpoint = Endpoint::new(&tenant, &receiver.url(), more).await;
+        let (_, key) = tenant.new_key("ordered", &["*"]).await;
+        let path = format!("/api/admin/api-keys/{}", key["id"].as_str().unwrap());
+        let kind = |received: &crate::harness::Received| received.json()["type"].as_str().unwrap().to_owned();
+        assert_eq!(kind(&receiver.next().await), "api_key.created");
+        endpoint.until(|found| found.iter().any(|delivery| delivery["status"] == "retrying")).await;
+        endpoint.admin.put(&path).json(json!({"name": "second"})).send().await.ok(200);
+        endpoint.admin.put(&path).json(json!({"name": "third"})).send().await.ok(200);
+        endpoint.until(|found| found.len() == 3).await;
+        assert!(receiver.is_quiet().await, "later events of the resource wait");
+        app.advance(Duration::from_secs(6));
+        assert_eq!(kind(&receiver.next().await), "api_key.created");
+        endpoint.until(|found| found.iter().any(|delivery| delivery["attempt_count"] == 2)).await;
+        assert!(receiver.is_quiet().await);
+        app.advance(Duration::from_secs(35));
+        let mut names = Vec::new();
+        for _ in 0..3 {
+            names.push(name_of(&receiver.next().await));
+        }
+        assert_eq!(names, ["ordered", "second", "third"]);
+        endpoint.until(|found| found.iter().all(|delivery| delivery["status"] == "delivered")).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_restart_in_the_middle_goes_on_where_it_was() {
+    let setup = Setup::default().with("rate_limits.enabled", false);
+    let start = tenantd::kernel::clock::Timestamp::from_millis(1_767_225_600_000);
+    let app = TestApp::start(tempfile::tempdir().unwrap(), &setup, start).await;
+    let receiver = Receiver::start(|number, _| Script::status(if number == 0 { 500 } else { 200 })).await;
+    let tenant = app.evaluation_tenant("acme").await;
+    let endpoint = Endpoint::new(&tenant, &receiver.url(), json!({})).await;
+    let (key, _) = tenant.new_key("event", &["*"]).await;
+    let first = receiver.next().await;
+    endpoint.until_attempts(1).await;
+    drop(key);
+    let (directory, now) = app.stop().await;
+    let app = TestApp::start(directory, &setup, now + Duration::from_secs(6)).await;
+    let again = receiver.next().await;
+    assert_eq!((first.header("webhook-id"), &first.body), (again.header("webhook-id"), &again.body));
+    drop(app.stop().await);
+    assert!(receiver.is_quiet().await, "what was settled is not sent again");
+}
+
+#[tokio::test]
+async fn an_endpoint_that_never_answers_does_not_hold_up_the_others() {
+    with_app(async |app| {
+        let (hole, healthy) = (Receiver::start(|_, _| Script::Silence).await, Receiver::always(200).await);
+        let (acme, globex) = (app.evaluation_tenant("acme").await, app.evaluation_tenant("globex").await);
+        let stuck = Endpoint::new(&acme, &hole.url(), json!({"timeout_seconds": 2})).await;
+        let other = Endpoint::new(&globex, &healthy.url(), json!({})).await;
+        for number in 0..30 {
+            acme.new_key(&format!("event {number}"), &["*"]).await;
+        }
+        for number in 0..10 {
+            globex.new_key(&format!("event {number}"), &["*"]).await;
+            assert_eq!(name_of(&healthy.next().await), format!("event {number}"));
+        }
+        let found = other.until(|found| found.len() == 10 && found.iter().all(|one| one["status"] == "delivered")).await;
+        assert!(found.iter().all(|delivery| delivery["attempt_count"] == 1));
+        let pending = stuck.read().await["health"]["pending"].as_u64().unwrap();
+        assert!(pending >= 20, "{pending}");
+        assert!(hole.next().await.json()["tenant_id"] == Value::String(acme.id.clone()));
+        stuck.admin.delete(&stuck.path).send().await.ok(204);
+    })
+    .await;
+}
