@@ -225,7 +225,9 @@ impl UnderWay {
     fn end(&self, outcome: Outcome) {
         let before = std::mem::replace(&mut *self.lock(), Progress::Over(outcome));
         if let Progress::UnderWay(acts) = before {
-            acts.into_iter().for_each(|act| act(outcome));
+            for act in acts {
+                act(outcome);
+            }
         }
     }
 }
