@@ -182,7 +182,7 @@ impl App {
         let tasks = Tasks::new(clock.clone());
         let parts = Parts { config: &config, store: &store, clock: &clock, rates: &rates, idempotency, tasks: &tasks };
         let ingest = DirectoryIngest::new(directory, store.clone(), clock.clone(), &config.limits);
-        let tickets = Tickets::new(store.clone(), clock.clone(), &config.tickets);
+        let tickets = Tickets::new(store.clone(), clock.clone(), &config.tickets, &config.limits);
         let slices =
             Slices { platform: &platform, ingest: &ingest, auth: &auth, keys: &keys, tickets: &tickets, webhooks: &webhooks };
         let public = parts.edge(documents::public_service(&slices)?, &platform, &auth, None)?;

@@ -130,7 +130,7 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Slices<'_>) -> T) -> Result<T
     let (tenants, admitted) = (platform.tenants.clone(), keys.keys.clone());
     let ingest = DirectoryIngest::new(directory, store.clone(), Clock::System, &config.limits);
     let auth = Auth::new(store.clone(), Clock::System, &config.sessions, passwords, directory, tenants, admitted);
-    let tickets = Tickets::new(store.clone(), Clock::System, &config.tickets);
+    let tickets = Tickets::new(store.clone(), Clock::System, &config.tickets, &config.limits);
     let egress = Egress::new(&config.egress, &[])?;
     let webhooks = Webhooks::new(store, Clock::System, config, sealer, egress, platform.tenants.clone(), event_kinds());
     Ok(with(&Slices { platform: &platform, ingest: &ingest, auth: &auth, keys: &keys, tickets: &tickets, webhooks: &webhooks }))

@@ -10,6 +10,8 @@ use poem_openapi::{
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::Value;
 
+use super::wire::document_type;
+
 /// A text of 1 to `MAX` characters without control characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
@@ -82,28 +84,12 @@ impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for List<T, MA
     }
 }
 
-impl<const MAX: usize> Type for Text<MAX> {
-    const IS_REQUIRED: bool = true;
-    type RawValueType = Self;
-    type RawElementValueType = Self;
-
-    fn name() -> Cow<'static, str> {
-        format!("text_{MAX}").into()
-    }
-
-    fn schema_ref() -> MetaSchemaRef {
-        let schema = MetaSchema { min_length: Some(1), max_length: Some(MAX), ..MetaSchema::new("string") };
-        MetaSchemaRef::Inline(Box::new(schema))
-    }
-
-    fn as_raw_value(&self) -> Option<&Self> {
-        Some(self)
-    }
-
-    fn raw_element_iter<'a>(&'a self) -> Box<dyn Iterator<Item = &'a Self> + 'a> {
-        Box::new(std::iter::once(self))
-    }
-}
+document_type!(
+    [const MAX: usize] Text<MAX>,
+    format!("text_{MAX}"),
+    MetaSchemaRef::Inline(Box::new(MetaSchema { min_length: Some(1), max_length: Some(MAX), ..MetaSchema::new("string") })),
+    |_registry| ()
+);
 
 impl<const MAX: usize> ParseFromJSON for Text<MAX> {
     fn parse_from_json(value: Option<Value>) -> ParseResult<Self> {

@@ -14,7 +14,7 @@ use http::{
 use poem::Request;
 use serde_json::Value;
 
-use super::{idempotency::Idempotency, operations::Operation, problem::Problem, stream::Incoming};
+use super::{idempotency::Idempotency, incoming::Incoming, operations::Operation, problem::Problem};
 use crate::kernel::{
     access::Principal,
     clock::Timestamp,

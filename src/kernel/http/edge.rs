@@ -21,12 +21,13 @@ use super::{
     context::{BaseUrl, Client, RequestContext, header as header_text},
     credentials::{self, Authenticator, Credential},
     idempotency::Idempotency,
+    incoming::{Form, Incoming},
     json,
     operations::{Measures, Operation, Operations, Route},
+    outgoing::UnderWay,
     pages::Pages,
     problem::{Code, FieldError, Place, Problem},
     rate::{RateClass, RateLimits, Standing},
-    stream::{self, Form, Incoming, UnderWay},
 };
 use crate::kernel::{
     access::Principal,
@@ -84,7 +85,7 @@ pub struct Edge {
     settings: ArcSwap<EdgeSettings>,
     budget: BodyBudget,
     /// Of requests that are no operation's.
-    measures: Measures,
+    measures: Arc<Measures>,
 }
 
 impl std::fmt::Debug for Edge {
@@ -101,7 +102,7 @@ struct Told {
     standing: Option<Standing>,
 }
 
-/// A request until it is over.
+/// A request until it is over, which is when this is dropped: with a streamed answer that is later than with others.
 struct Visit {
     request_id: RequestId,
     client: Client,
@@ -109,14 +110,17 @@ struct Visit {
     uri: Uri,
     started: Instant,
     told: Told,
+    status: StatusCode,
     settings: Arc<EdgeSettings>,
+    /// Count what is no operation.
+    others: Arc<Measures>,
 }
 
 impl Edge {
     pub fn new(parts: EdgeParts) -> Self {
         let settings = ArcSwap::from_pointee(parts.settings.clone());
         let budget = BodyBudget::new(&parts.settings.limits);
-        Self { parts, settings, budget, measures: Measures::default() }
+        Self { parts, settings, budget, measures: Arc::default() }
     }
 
     pub fn reload(&self, settings: EdgeSettings) {
@@ -150,13 +154,10 @@ impl Edge {
             Err(error) => problem_response(&into_problem(error, told.operation.as_deref()), &base_url, uri.path(), request_id),
         };
         finish(&mut response, request_id, peer, &told);
-        let visit = Visit { request_id, client, method, uri, started, told, settings };
-        match &visit.told.operation {
-            Some(operation) if operation.streams && response.status().is_success() => {
-                response.extensions_mut().insert(UnderWay);
-                stream::hold(&mut response, StreamedVisit(visit));
-            }
-            _ => visit.tell(&self.measures, response.status()),
+        let others = self.measures.clone();
+        let visit = Visit { request_id, client, method, uri, started, told, status: response.status(), settings, others };
+        if let Some(under_way) = response.extensions().get::<UnderWay>() {
+            under_way.at_end(move |_| drop(visit));
         }
         response
     }
@@ -420,13 +421,13 @@ fn problem_response(problem: &Problem, base_url: &BaseUrl, path: &str, request_i
     response
 }
 
-impl Visit {
-    /// Counts the request, and logs it where that is wanted. `others` counts what is no operation.
-    fn tell(&self, others: &Measures, status: StatusCode) {
-        let took = self.started.elapsed();
+impl Drop for Visit {
+    /// Counts the request, and logs it where that is wanted.
+    fn drop(&mut self) {
+        let (took, status) = (self.started.elapsed(), self.status);
         let (operation, measures) = match &self.told.operation {
             Some(operation) => (operation.id.as_str(), &operation.measures),
-            None => ("none", others),
+            None => ("none", &*self.others),
         };
         measures.record(operation, status, took);
         let failed = status.is_client_error() || status.is_server_error();
@@ -444,14 +445,5 @@ impl Visit {
             let (path, status) = (self.uri.path(), status.as_u16());
             tracing::info!(%request_id, %client, tenant, %method, path, operation, status, millis, "request");
         }
-    }
-}
-
-/// A visit that is over when the last of its answer is sent or given up.
-struct StreamedVisit(Visit);
-
-impl Drop for StreamedVisit {
-    fn drop(&mut self) {
-        self.0.tell(&Measures::default(), StatusCode::OK);
     }
 }

@@ -9,12 +9,14 @@ pub mod context;
 pub mod credentials;
 pub mod edge;
 pub mod idempotency;
+pub mod incoming;
 pub mod input;
 pub mod json;
 pub mod listener;
 pub mod need;
 pub mod openapi;
 pub mod operations;
+pub mod outgoing;
 pub mod page;
 pub mod page_cache;
 pub mod pages;
@@ -23,7 +25,10 @@ pub mod problem;
 pub mod rate;
 pub mod reply;
 mod schema;
-pub mod stream;
-pub mod streamed;
 pub mod tls;
 pub mod wire;
+
+/// The media type of tables.
+pub const CSV: &str = "text/csv";
+/// The media type of values that come one a line.
+pub const LINES: &str = "application/x-ndjson";

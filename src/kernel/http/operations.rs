@@ -12,10 +12,10 @@ use metrics::{Counter, Histogram};
 use serde_json::{Value, json};
 
 use super::{
+    LINES,
     need::Need,
     rate::RateClass,
     schema::{BodySchema, QuerySchema},
-    stream::LINES,
 };
 
 /// One operation of the document.

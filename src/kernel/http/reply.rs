@@ -40,6 +40,12 @@ impl Rendered {
         }
     }
 
+    /// A page of a list, with the way to the next.
+    pub(super) fn page(list: &impl Serialize, page: &Page) -> Self {
+        let rendered = Self::json(StatusCode::OK, list);
+        page.link.iter().fold(rendered, |rendered, link| rendered.header(header::LINK, link))
+    }
+
     pub(super) fn header(mut self, name: HeaderName, value: &str) -> Self {
         if let Ok(value) = HeaderValue::from_str(value) {
             self.headers.push((name, value));
@@ -66,7 +72,12 @@ impl IntoResponse for Rendered {
     }
 }
 
-fn response(status: u16, description: &'static str, schema: Option<MetaSchemaRef>, headers: &[(&str, &str)]) -> MetaResponse {
+pub(super) fn response(
+    status: u16,
+    description: &'static str,
+    schema: Option<MetaSchemaRef>,
+    headers: &[(&str, &str)],
+) -> MetaResponse {
     let header = |(name, what): &(&str, &str)| MetaHeader {
         name: (*name).to_owned(),
         description: Some((*what).to_owned()),
@@ -84,6 +95,7 @@ fn response(status: u16, description: &'static str, schema: Option<MetaSchemaRef
 }
 
 const ETAG_HEADER: (&str, &str) = ("ETag", "The record's version, for `If-Match`.");
+pub(super) const LINK_HEADER: (&str, &str) = ("Link", "The next page, as `<…>; rel=\"next\"`.");
 
 /// Declares an answer of one record: how it is made comes in an `impl` of its own.
 macro_rules! answer {
@@ -271,12 +283,7 @@ struct ListBody<'a, T> {
 
 impl<T: Serialize> Listed<T> {
     pub fn new(data: &[T], page: &Page) -> Self {
-        let rendered = Rendered::json(StatusCode::OK, &ListBody { data, page });
-        let rendered = match &page.link {
-            Some(link) => rendered.header(header::LINK, link),
-            None => rendered,
-        };
-        Self(rendered, PhantomData)
+        Self(Rendered::page(&ListBody { data, page }, page), PhantomData)
     }
 }
 
@@ -295,8 +302,7 @@ impl<T: Type> ApiResponse for Listed<T> {
             ..MetaSchema::new("object")
         };
         let schema = MetaSchemaRef::Inline(Box::new(schema));
-        let link = ("Link", "The next page, as `<…>; rel=\"next\"`.");
-        MetaResponses { responses: vec![response(200, "", Some(schema), &[link])] }
+        MetaResponses { responses: vec![response(200, "", Some(schema), &[LINK_HEADER])] }
     }
 
     fn register(registry: &mut Registry) {

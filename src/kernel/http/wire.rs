@@ -15,19 +15,24 @@ use crate::kernel::{
     id::{Id, Kind},
 };
 
-macro_rules! text_type {
-    ([$($generics:tt)*] $type:ty, $name:expr, $schema:expr, $parse:expr) => {
-        impl<$($generics)*> Type for $type {
+/// Gives a type its name and its schema in the published document. A schema that refers to others registers them.
+macro_rules! document_type {
+    ([$($generics:tt)*] $type:ty, $name:expr, $schema_ref:expr, |$registry:ident| $register:expr) => {
+        impl<$($generics)*> ::poem_openapi::types::Type for $type {
             const IS_REQUIRED: bool = true;
             type RawValueType = Self;
             type RawElementValueType = Self;
 
-            fn name() -> Cow<'static, str> {
+            fn name() -> ::std::borrow::Cow<'static, str> {
                 $name.into()
             }
 
-            fn schema_ref() -> MetaSchemaRef {
-                MetaSchemaRef::Inline(Box::new($schema))
+            fn schema_ref() -> ::poem_openapi::registry::MetaSchemaRef {
+                $schema_ref
+            }
+
+            fn register($registry: &mut ::poem_openapi::registry::Registry) {
+                $register
             }
 
             fn as_raw_value(&self) -> Option<&Self> {
@@ -38,6 +43,13 @@ macro_rules! text_type {
                 Box::new(std::iter::once(self))
             }
         }
+    };
+}
+pub(crate) use document_type;
+
+macro_rules! text_type {
+    ([$($generics:tt)*] $type:ty, $name:expr, $schema:expr, $parse:expr) => {
+        document_type!([$($generics)*] $type, $name, MetaSchemaRef::Inline(Box::new($schema)), |_registry| ());
 
         impl<$($generics)*> ParseFromJSON for $type {
             fn parse_from_json(value: Option<Value>) -> ParseResult<Self> {
@@ -90,33 +102,15 @@ pub trait Many {
     const MEMBER: &'static str;
 }
 
-impl<O: Type, M: Type> Type for OneOrMany<O, M> {
-    const IS_REQUIRED: bool = true;
-    type RawValueType = Self;
-    type RawElementValueType = Self;
-
-    fn name() -> Cow<'static, str> {
-        format!("{}_or_{}", O::name(), M::name()).into()
-    }
-
-    fn schema_ref() -> MetaSchemaRef {
-        let any_of = vec![O::schema_ref(), M::schema_ref()];
-        MetaSchemaRef::Inline(Box::new(MetaSchema { any_of, ..MetaSchema::ANY }))
-    }
-
-    fn register(registry: &mut Registry) {
+document_type!(
+    [O: Type, M: Type] OneOrMany<O, M>,
+    format!("{}_or_{}", O::name(), M::name()),
+    MetaSchemaRef::Inline(Box::new(MetaSchema { any_of: vec![O::schema_ref(), M::schema_ref()], ..MetaSchema::ANY })),
+    |registry| {
         O::register(registry);
         M::register(registry);
     }
-
-    fn as_raw_value(&self) -> Option<&Self> {
-        Some(self)
-    }
-
-    fn raw_element_iter<'a>(&'a self) -> Box<dyn Iterator<Item = &'a Self> + 'a> {
-        Box::new(std::iter::once(self))
-    }
-}
+);
 
 impl<O: ParseFromJSON, M: ParseFromJSON + Many> ParseFromJSON for OneOrMany<O, M> {
     fn parse_from_json(value: Option<Value>) -> ParseResult<Self> {

@@ -18,6 +18,7 @@ use crate::{
         clock::Clock,
         config,
         events::EventKind,
+        http::outgoing::Streams,
         id::{DeviceId, OrganizationId, TenantId, UserId},
         store::{Checked, Read, Store, StoreError},
     },
@@ -69,7 +70,7 @@ pub struct DirectoryIngest(api::Ingest);
 
 impl DirectoryIngest {
     pub fn new(directory: Directory, store: Store, clock: Clock, limits: &config::Limits) -> Self {
-        Self(api::Ingest::new(directory, store, clock, limits))
+        Self(api::Ingest { directory, store, clock, imports: Streams::new("imports", limits) })
     }
 
     /// What the listener serves beside the public API, with a document of its own.

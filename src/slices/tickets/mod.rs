@@ -22,6 +22,7 @@ use crate::kernel::{
     clock::Clock,
     config,
     events::{Act, EventKind},
+    http::outgoing::Streams,
     store::{Checked, Store, WriteTx},
     tasks::Tasks,
 };
@@ -47,17 +48,19 @@ pub struct Tickets {
     service: Arc<service::Service>,
     store: Store,
     clock: Clock,
+    exports: Streams,
 }
 
 impl Tickets {
-    pub fn new(store: Store, clock: Clock, settings: &config::Tickets) -> Self {
-        Self { service: Arc::new(service::Service::new(settings, api::DESCRIBE)), store, clock }
+    pub fn new(store: Store, clock: Clock, settings: &config::Tickets, limits: &config::Limits) -> Self {
+        let service = Arc::new(service::Service::new(settings, api::DESCRIBE));
+        Self { service, store, clock, exports: Streams::new("exports", limits) }
     }
 
     pub fn api(&self) -> impl OpenApi + use<> {
         let (service, store) = (&self.service, &self.store);
         (
-            api::TicketsApi { service: service.clone(), store: store.clone() },
+            api::TicketsApi { service: service.clone(), store: store.clone(), exports: self.exports.clone() },
             api::TicketApi { service: service.clone(), store: store.clone() },
             api::NotesApi { service: service.clone(), store: store.clone() },
             api::HistoryApi { store: store.clone() },

@@ -29,8 +29,7 @@ use crate::kernel::{
     config::Limits,
     http::{
         edge::{Edge, Peer},
-        stream::{self, UnderWay},
-        streamed::Streaming,
+        outgoing::{Outcome, UnderWay},
     },
 };
 
@@ -95,28 +94,31 @@ pub(super) async fn serve<S>(
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let activity = pass.activity.clone();
+    let (activity, pass) = (pass.activity.clone(), Arc::new(pass));
     let scheme = if peer.secure { http::uri::Scheme::HTTPS } else { http::uri::Scheme::HTTP };
     let service = service_fn(|request: hyper::Request<Incoming>| {
-        let (edge, scheme, in_flight) = (edge.clone(), scheme.clone(), activity.request_started());
+        let (edge, scheme, pass, in_flight) = (edge.clone(), scheme.clone(), pass.clone(), activity.request_started());
         async move {
-            let has_body = request.version() < Version::HTTP_2 && !request.body().is_end_stream();
+            let one_by_one = request.version() < Version::HTTP_2;
+            let has_body = one_by_one && !request.body().is_end_stream();
             let request = poem::Request::from((request, LocalAddr::default(), RemoteAddr::default(), scheme));
             // hyper keeps room for this future as long as the connection lives; most of that time there is no request.
-            let mut response = Box::pin(edge.answer(request, peer)).await;
-            let body_left = has_body && !response.status().is_success();
-            if response.extensions().get::<UnderWay>().is_some() {
-                // Its answer may end before its body does.
-                in_flight.leaves_body(has_body);
-                stream::hold(&mut response, in_flight);
-            } else if let Some(streaming) = response.extensions().get::<Streaming>().cloned() {
-                // The connection is busy while the answer is made, and no longer: a client that takes nothing ends that.
-                drop(tokio::spawn(async move {
-                    streaming.ended().await;
-                    in_flight.ended(body_left);
-                }));
-            } else {
-                in_flight.ended(body_left);
+            let response = Box::pin(edge.answer(request, peer)).await;
+            match response.extensions().get::<UnderWay>() {
+                Some(under_way) => {
+                    // Its answer may end before its body does.
+                    in_flight.leaves_body(has_body);
+                    under_way.at_end(move |outcome| {
+                        drop(in_flight);
+                        // In HTTP/1 nothing can follow an answer that is stuck.
+                        if outcome == Outcome::Stuck && one_by_one {
+                            pass.activity.evicted.notify_one();
+                        }
+                        // Only now: a stop waits for whoever makes an answer, also when its connection is gone.
+                        drop(pass);
+                    });
+                }
+                None => in_flight.ended(has_body && !response.status().is_success()),
             }
             Ok::<_, Infallible>(http::Response::from(response))
         }
@@ -125,7 +127,6 @@ pub(super) async fn serve<S>(
     let watched = Watched::new(stream, activity.clone());
     let connection = std::pin::pin!(builder.serve_connection(TokioIo::new(watched), service));
     watch(connection, &activity, settings, phase).await;
-    drop(pass);
 }
 
 /// A connection that can be asked to end in order.

@@ -4,15 +4,9 @@
 //! before that are on their way back. Each waits for the next, so a stream holds two batches and a few answers, however long it is.
 //! What is committed stays, also when the client is gone before it hears of it: the next time it finds the lines unchanged.
 
-use std::{sync::Arc, time::Duration};
-
-use bytes::Bytes;
 use poem_openapi::{Enum, Object, OpenApi, Tags, param::Path};
 use serde::Serialize;
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    task::JoinHandle,
-};
+use tokio::task::JoinHandle;
 
 use super::{
     super::{
@@ -26,13 +20,13 @@ use super::{
 use crate::{
     kernel::{
         clock::Clock,
-        config::Limits,
         events::{Actor, Intent},
         http::{
+            incoming::{Incoming, Streamed},
             input::Filter,
             need::{Allowed, IngestWrite, LocalOperator},
+            outgoing::{Broken, Outgoing, StreamedLines, Streams},
             problem::{Code, Place, Problem},
-            stream::{Incoming, Outgoing, Streamed, StreamedLines, Unwanted},
         },
         id::TenantId,
         store::{Store, StoreError},
@@ -123,20 +117,13 @@ impl From<LineStatus> for AnswerStatus {
 /// What both ways in share.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Ingest {
-    directory: Directory,
-    store: Store,
-    clock: Clock,
-    /// Places for streams.
-    places: Arc<Semaphore>,
-    idle: Duration,
+    pub(in super::super) directory: Directory,
+    pub(in super::super) store: Store,
+    pub(in super::super) clock: Clock,
+    pub(in super::super) imports: Streams,
 }
 
 impl Ingest {
-    pub(in super::super) fn new(directory: Directory, store: Store, clock: Clock, limits: &Limits) -> Self {
-        let idle = Duration::from_secs(limits.stream_idle_seconds);
-        Self { directory, store, clock, places: Arc::new(Semaphore::new(limits.streams)), idle }
-    }
-
     /// Starts to take up the body; the answer comes while that goes on.
     fn start(
         &self,
@@ -145,20 +132,10 @@ impl Ingest {
         query: &IngestQuery,
         body: Incoming,
     ) -> Result<StreamedLines<IngestAnswer>, Problem> {
-        let busy = |_| Problem::unavailable("Too many imports are under way.", 5);
-        let place = self.places.clone().try_acquire_owned().map_err(busy)?;
-        let (out, answer) = StreamedLines::new(self.idle);
-        let run = Run {
-            ingest: self.clone(),
-            tenant_id,
-            actor,
-            out,
-            wanted: query.answer.unwrap_or_default(),
-            counts: Counts::default(),
-            _place: place,
-        };
-        tokio::spawn(run.run(body));
-        Ok(answer)
+        let (ingest, wanted) = (self.clone(), query.answer.unwrap_or_default());
+        StreamedLines::start(&self.imports, |out| {
+            Run { ingest, tenant_id, actor, out, wanted, counts: Counts::default() }.run(body)
+        })
     }
 }
 
@@ -249,16 +226,11 @@ struct Run {
     out: Outgoing,
     wanted: AnswerLines,
     counts: Counts,
-    _place: OwnedSemaphorePermit,
 }
 
 impl Run {
-    async fn run(mut self, body: Incoming) {
-        let stopped = match self.take_up(body).await {
-            Ok(stopped) => stopped,
-            // There is nobody left to tell.
-            Err(Unwanted) => return,
-        };
+    async fn run(mut self, body: Incoming) -> Result<(), Broken> {
+        let stopped = self.take_up(body).await?;
         if let Some(cause) = stopped.as_ref().and_then(|problem| problem.cause.as_deref()) {
             tracing::error!(cause, "an import failed here");
         }
@@ -275,13 +247,11 @@ impl Run {
         };
         let mut text = Vec::new();
         write_line(&mut text, &last);
-        if self.out.send(text.into()).await == Err(Unwanted) {
-            tracing::debug!("a client was gone before the end of its import");
-        }
+        self.out.send(text).await
     }
 
     /// Takes up the body to its end, or to what makes it impossible to go on.
-    async fn take_up(&mut self, mut body: Incoming) -> Result<Option<Problem>, Unwanted> {
+    async fn take_up(&mut self, mut body: Incoming) -> Result<Option<Problem>, Broken> {
         let mut splitter = Some(Splitter::new(body.form));
         let (mut pieces, mut batch, mut stopped) = (Vec::new(), Batch::default(), None);
         let mut committing: Option<JoinHandle<Result<Answers, DirectoryError>>> = None;
@@ -342,7 +312,7 @@ impl Run {
         })
     }
 
-    async fn answer(&mut self, answers: Answers) -> Result<(), Unwanted> {
+    async fn answer(&mut self, answers: Answers) -> Result<(), Broken> {
         let mut text = Vec::with_capacity(answers.len() * 96);
         for (number, answer) in answers {
             let (status, id, error) = match answer {
@@ -362,7 +332,8 @@ impl Run {
                 write_line(&mut text, &line);
             }
         }
-        if text.is_empty() { Ok(()) } else { self.out.send(Bytes::from(text)).await }
+        // Without a word for it, a client that is gone is not noticed: what it has sent is taken up to the end.
+        if text.is_empty() { Ok(()) } else { self.out.send(text).await }
     }
 }
 

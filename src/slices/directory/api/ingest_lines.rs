@@ -5,8 +5,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use poem_openapi::{
     Enum, Object,
-    registry::{MetaSchema, MetaSchemaRef, Registry},
-    types::Type,
+    registry::{MetaSchema, MetaSchemaRef},
 };
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +21,7 @@ use crate::kernel::{
     http::{
         bounded::{List, Text},
         problem::nearest,
-        wire::Change,
+        wire::{Change, document_type},
     },
     id::{OrganizationId, UserId},
 };
@@ -148,34 +147,19 @@ struct DeviceLine {
 #[derive(Debug)]
 pub(super) struct Line;
 
-impl Type for Line {
-    const IS_REQUIRED: bool = true;
-    type RawValueType = Self;
-    type RawElementValueType = Self;
-
-    fn name() -> Cow<'static, str> {
-        "IngestLine".into()
-    }
-
-    fn schema_ref() -> MetaSchemaRef {
-        let one_of = vec![OrganizationLine::schema_ref(), UserLine::schema_ref(), DeviceLine::schema_ref()];
-        MetaSchemaRef::Inline(Box::new(MetaSchema { one_of, ..MetaSchema::ANY }))
-    }
-
-    fn register(registry: &mut Registry) {
+document_type!(
+    [] Line,
+    "IngestLine",
+    MetaSchemaRef::Inline(Box::new(MetaSchema {
+        one_of: vec![OrganizationLine::schema_ref(), UserLine::schema_ref(), DeviceLine::schema_ref()],
+        ..MetaSchema::ANY
+    })),
+    |registry| {
         OrganizationLine::register(registry);
         UserLine::register(registry);
         DeviceLine::register(registry);
     }
-
-    fn as_raw_value(&self) -> Option<&Self> {
-        Some(self)
-    }
-
-    fn raw_element_iter<'a>(&'a self) -> Box<dyn Iterator<Item = &'a Self> + 'a> {
-        Box::new(std::iter::once(self))
-    }
-}
+);
 
 /// Why a line was not taken up.
 #[derive(Clone, Debug, PartialEq, Eq, Object, Serialize)]

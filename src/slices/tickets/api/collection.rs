@@ -29,11 +29,11 @@ use crate::kernel::{
         idempotency::IdempotencyKey,
         input::{Body, Filter},
         need::{Allowed, TicketsRead, TicketsWrite},
+        outgoing::{ListOrStream, Streams},
         page::PageRequest,
         precondition::IfMatch,
         problem::Problem,
         reply::{Changed, Settled},
-        streamed::ListOrStream,
         wire::OneOrMany,
     },
     id::{OrganizationId, TenantId, UserId},
@@ -54,6 +54,7 @@ struct TicketTarget {
 pub(in super::super) struct TicketsApi {
     pub(in super::super) service: Arc<Service>,
     pub(in super::super) store: Store,
+    pub(in super::super) exports: Streams,
 }
 
 type CreateBody = OneOrMany<CreateTicket, CreateTickets>;
@@ -84,7 +85,7 @@ impl TicketsApi {
         if let Some(format) = format {
             record::refuse_paging(&query.0)?;
             let wanted = query.0.query(&auth.principal, TicketSort::Number)?;
-            return Ok(ListOrStream::Stream(export::start(self.store.clone(), wanted, now, format)));
+            return Ok(ListOrStream::Stream(export::start(&self.exports, self.store.clone(), wanted, now, format)?));
         }
         let request = PageRequest::new(&auth.context, &query.0.page)?;
         let wanted = query.0.query(&auth.principal, TicketSort::UpdatedAtDescending)?;

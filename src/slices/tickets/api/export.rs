@@ -10,11 +10,15 @@ use super::{
         labels::Labels,
         listing::{self, TicketQuery},
     },
-    wire::Ticket,
+    wire::{Ticket, TicketList},
 };
 use crate::kernel::{
     clock::Timestamp,
-    http::streamed::{ChunkSender, Gone, Stream},
+    http::{
+        CSV, LINES,
+        outgoing::{Broken, Exported, Outgoing, Streamed, Streams},
+        problem::Problem,
+    },
     store::{Store, StoreError},
 };
 
@@ -77,6 +81,11 @@ const COLUMNS: [&str; 52] = [
     "version",
 ];
 
+impl Exported for TicketList {
+    const CSV_EXAMPLE: &'static str = "id,number\r\ntkt_01k9z7w3v5e8g9m2n4p6r8t0x1,1042\r\n";
+    const LINES_EXAMPLE: &'static str = "{\"number\":1042}\n{\"_end\":true,\"count\":1}\n";
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RowFormat {
     Csv,
@@ -86,8 +95,8 @@ pub(super) enum RowFormat {
 /// The rows that an `Accept` header asks for, when it takes nothing but rows.
 pub(super) fn accepted(accept: &str) -> Option<RowFormat> {
     let mut formats = accept.split(',').map(|range| match range.split(';').next().unwrap_or_default().trim() {
-        "text/csv" => Some(RowFormat::Csv),
-        "application/x-ndjson" => Some(RowFormat::Ndjson),
+        CSV => Some(RowFormat::Csv),
+        LINES => Some(RowFormat::Ndjson),
         _ => None,
     });
     let first = formats.next()??;
@@ -95,41 +104,24 @@ pub(super) fn accepted(accept: &str) -> Option<RowFormat> {
 }
 
 /// Starts to make the rows; the answer streams them.
-pub(super) fn start(store: Store, query: TicketQuery, now: Timestamp, format: RowFormat) -> Stream {
-    let (media_type, file_name) = match format {
-        RowFormat::Csv => ("text/csv", "tickets.csv"),
-        RowFormat::Ndjson => ("application/x-ndjson", "tickets.ndjson"),
-    };
-    let (stream, sender) = Stream::new(media_type, file_name.to_owned());
-    tokio::spawn(async move {
-        match send_all(&store, Arc::new(query), now, format, &sender).await {
-            Ok(()) | Err(Broken::Gone) => {}
-            Err(Broken::Failed(reason)) => sender.fail(reason).await,
-        }
-    });
-    stream
-}
-
-enum Broken {
-    Gone,
-    Failed(String),
-}
-
-impl From<Gone> for Broken {
-    fn from(_: Gone) -> Self {
-        Self::Gone
-    }
-}
-
-async fn send_all(
-    store: &Store,
-    query: Arc<TicketQuery>,
+pub(super) fn start(
+    exports: &Streams,
+    store: Store,
+    query: TicketQuery,
     now: Timestamp,
     format: RowFormat,
-    sender: &ChunkSender,
-) -> Result<(), Broken> {
+) -> Result<Streamed, Problem> {
+    let (media_type, file_name) = match format {
+        RowFormat::Csv => (CSV, "tickets.csv"),
+        RowFormat::Ndjson => (LINES, "tickets.ndjson"),
+    };
+    let stream = exports.start(media_type, |out| send_all(store, Arc::new(query), now, format, out))?;
+    Ok(stream.named(file_name))
+}
+
+async fn send_all(store: Store, query: Arc<TicketQuery>, now: Timestamp, format: RowFormat, out: Outgoing) -> Result<(), Broken> {
     if format == RowFormat::Csv {
-        sender.send(csv_rows([COLUMNS.map(str::to_owned).to_vec()])?).await?;
+        out.send(csv_rows([COLUMNS.map(str::to_owned).to_vec()])?).await?;
     }
     let (mut after, mut count) = (None::<Vec<u8>>, 0_u64);
     loop {
@@ -140,47 +132,43 @@ async fn send_all(
             let tickets: Vec<Ticket> = page.tickets.into_iter().map(|ticket| Ticket::new(ticket, &labels, now)).collect();
             Ok::<_, StoreError>((tickets, page.last))
         });
-        let (tickets, last) = read.await.map_err(|error| Broken::Failed(error.to_string()))?;
+        let (tickets, last) = read.await.map_err(Broken::failed)?;
         count += tickets.len() as u64;
-        if !tickets.is_empty() {
-            sender.send(rows(&tickets, format)?).await?;
-        }
+        out.send(rows(&tickets, format)?).await?;
         if last.is_none() {
             break;
         }
         after = last;
     }
     if format == RowFormat::Ndjson {
-        sender.send(Bytes::from(format!("{}\n", json!({"_end": true, "count": count})))).await?;
+        out.send(format!("{}\n", json!({"_end": true, "count": count}))).await?;
     }
     Ok(())
 }
 
 fn rows(tickets: &[Ticket], format: RowFormat) -> Result<Bytes, Broken> {
-    let failed = |error: serde_json::Error| Broken::Failed(error.to_string());
     match format {
         RowFormat::Ndjson => {
             let mut lines = Vec::with_capacity(tickets.len() << 10);
             for ticket in tickets {
-                serde_json::to_writer(&mut lines, ticket).map_err(failed)?;
+                serde_json::to_writer(&mut lines, ticket).map_err(Broken::failed)?;
                 lines.push(b'\n');
             }
             Ok(lines.into())
         }
         RowFormat::Csv => {
-            let values: Vec<Value> = tickets.iter().map(serde_json::to_value).collect::<Result<_, _>>().map_err(failed)?;
+            let values: Vec<Value> = tickets.iter().map(serde_json::to_value).collect::<Result<_, _>>().map_err(Broken::failed)?;
             csv_rows(values.iter().map(|ticket| COLUMNS.iter().map(|path| cell(ticket, path)).collect::<Vec<String>>()))
         }
     }
 }
 
 fn csv_rows(rows: impl IntoIterator<Item = Vec<String>>) -> Result<Bytes, Broken> {
-    let failed = |error: &dyn std::fmt::Display| Broken::Failed(error.to_string());
     let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
     for row in rows {
-        writer.write_record(row).map_err(|error| failed(&error))?;
+        writer.write_record(row).map_err(Broken::failed)?;
     }
-    writer.into_inner().map(Bytes::from).map_err(|error| failed(&error))
+    writer.into_inner().map(Bytes::from).map_err(Broken::failed)
 }
 
 /// The text of a record's member. Of a list, the members of its entries.

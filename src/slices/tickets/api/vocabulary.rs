@@ -1,10 +1,10 @@
 //! The words of tickets, references to tickets and custom fields as JSON and as parameters: the model's own types, with their schemas.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::collections::BTreeMap;
 
 use poem_openapi::{
-    registry::{MetaSchema, MetaSchemaRef, Registry},
-    types::{ParseError, ParseFromJSON, ParseFromParameter, ParseResult, ToJSON, Type},
+    registry::{MetaSchema, MetaSchemaRef},
+    types::{ParseError, ParseFromJSON, ParseFromParameter, ParseResult, ToJSON},
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -13,40 +13,11 @@ use super::super::model::{
     FieldValue, Level, MAX_CUSTOM_FIELDS, OnDuplicate, Priority, ResolutionCode, SlaState, Source, Status, StatusCategory,
     TicketRef, TicketType, Visibility,
 };
-
-macro_rules! plain_type {
-    ([$($generics:tt)*] $type:ty, $name:expr, $schema_ref:expr, |$registry:ident| $register:expr) => {
-        impl<$($generics)*> Type for $type {
-            const IS_REQUIRED: bool = true;
-            type RawValueType = Self;
-            type RawElementValueType = Self;
-
-            fn name() -> Cow<'static, str> {
-                $name.into()
-            }
-
-            fn schema_ref() -> MetaSchemaRef {
-                $schema_ref
-            }
-
-            fn register($registry: &mut Registry) {
-                $register
-            }
-
-            fn as_raw_value(&self) -> Option<&Self> {
-                Some(self)
-            }
-
-            fn raw_element_iter<'a>(&'a self) -> Box<dyn Iterator<Item = &'a Self> + 'a> {
-                Box::new(std::iter::once(self))
-            }
-        }
-    };
-}
+use crate::kernel::http::wire::document_type;
 
 macro_rules! word_type {
     ($($type:ty, $name:literal, $description:literal;)*) => {$(
-        plain_type!([] $type, $name, MetaSchemaRef::Reference($name.to_owned()), |registry| {
+        document_type!([] $type, $name, MetaSchemaRef::Reference($name.to_owned()), |registry| {
             registry.create_schema::<Self, _>($name.to_owned(), |_| MetaSchema {
                 description: Some($description),
                 enum_items: Self::ALL.iter().map(|word| Value::from(word.name())).collect(),
@@ -89,7 +60,7 @@ word_type! {
     OnDuplicate, "TicketOnDuplicate", "`comment`: the ticket that is there gets a comment and counts another occurrence. `ignore`: it stays as it is. `reject`: a conflict. `create`: another ticket.";
 }
 
-plain_type!(
+document_type!(
     [] TicketRef,
     "ticket_ref",
     MetaSchemaRef::Inline(Box::new(MetaSchema {
@@ -145,7 +116,7 @@ fn fields_schema(nulls: bool) -> MetaSchema {
     }
 }
 
-plain_type!(
+document_type!(
     [const NULLS: bool] Fields<NULLS>,
     "ticket_custom_fields",
     MetaSchemaRef::Inline(Box::new(fields_schema(NULLS))),

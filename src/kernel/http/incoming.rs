@@ -1,43 +1,33 @@
-//! Streamed operations: the body is handled while it comes in, and the answer is sent while it is made. There is no limit to the size
-//! of either, so neither is ever held as a whole.
+//! Streamed requests: the body is handled while it comes in. There is no limit to its size, so it is never held as a whole.
 //!
 //! An operation is one by having [`Streamed`] in its signature; the document then declares a body in lines, and the edge hands the
 //! body on unread. The limits here are on the client's time: it may not pause for long, nor send slower than the least rate. Time
 //! in which the server does not ask for more counts for nobody. **Invariant:** bytes are taken from the connection only when the
 //! handler asks for them, so a client is held back by whatever the handler waits for.
 
-use std::{
-    io,
-    marker::PhantomData,
-    pin::Pin,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{io, marker::PhantomData, pin::Pin, time::Duration};
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
-use http::header;
-use poem::{IntoResponse, Request, RequestBody, Response};
+use poem::{Request, RequestBody};
 use poem_openapi::{
-    ApiExtractor, ApiExtractorType, ApiResponse, ExtractParamOptions,
-    registry::{MetaMediaType, MetaRequest, MetaResponse, MetaResponses, MetaSchema, MetaSchemaRef, Registry},
+    ApiExtractor, ApiExtractorType, ExtractParamOptions,
+    registry::{MetaMediaType, MetaRequest, MetaSchema, MetaSchemaRef, Registry},
     types::Type,
 };
-use tokio::{sync::mpsc, time::Instant};
+use tokio::time::Instant;
 
 use super::{
+    LINES,
     context::RequestContext,
     problem::{Code, Problem},
 };
 use crate::kernel::config::Limits;
 
-pub const LINES: &str = "application/x-ndjson";
 const JSON: &str = "application/json";
 
 /// A body may arrive at any rate for this long.
 const GRACE: Duration = Duration::from_secs(10);
-/// Pieces of the answer that wait for the client to take them.
-const ANSWER_PIECES: usize = 4;
 
 /// How the values of a streamed body are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,11 +52,9 @@ impl Form {
     }
 }
 
-type Pieces = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
-
 /// A body that is coming in.
 pub struct Incoming {
-    pieces: Pieces,
+    pieces: Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>,
     pub form: Form,
     idle: Duration,
     bytes_per_second: usize,
@@ -148,87 +136,6 @@ impl<'a, T: Type> ApiExtractor<'a> for Streamed<T> {
     }
 }
 
-/// Where the pieces of a streamed answer are put while it is made.
-#[derive(Debug)]
-pub struct Outgoing {
-    pieces: mpsc::Sender<Bytes>,
-    idle: Duration,
-}
-
-/// The client is gone, or has not taken its answer for too long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("nobody takes the answer")]
-pub struct Unwanted;
-
-impl Outgoing {
-    /// Waits until there is room: whoever makes the answer goes no faster than the client takes it.
-    pub async fn send(&self, piece: Bytes) -> Result<(), Unwanted> {
-        self.pieces.send_timeout(piece, self.idle).await.map_err(|_| Unwanted)
-    }
-}
-
-/// 200 with values that look like `T`, one a line, sent while they are made.
-#[derive(Debug)]
-pub struct StreamedLines<T> {
-    pieces: mpsc::Receiver<Bytes>,
-    value: PhantomData<fn() -> T>,
-}
-
-impl<T> StreamedLines<T> {
-    /// The answer, and where its lines are put. `idle` is how long the client may take none of them.
-    pub fn new(idle: Duration) -> (Outgoing, Self) {
-        let (sender, pieces) = mpsc::channel(ANSWER_PIECES);
-        (Outgoing { pieces: sender, idle }, Self { pieces, value: PhantomData })
-    }
-}
-
-impl<T: Send> IntoResponse for StreamedLines<T> {
-    fn into_response(self) -> Response {
-        let pieces = futures_util::stream::unfold(self.pieces, async |mut pieces| {
-            let piece = pieces.recv().await?;
-            Some((Ok::<_, io::Error>(piece), pieces))
-        });
-        let mut response = Response::builder().content_type(LINES).body(poem::Body::from_bytes_stream(pieces));
-        response.headers_mut().insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
-        response
-    }
-}
-
-impl<T: Type> ApiResponse for StreamedLines<T> {
-    fn meta() -> MetaResponses {
-        let content = vec![MetaMediaType { content_type: LINES, schema: T::schema_ref() }];
-        let response = MetaResponse { description: "", status: Some(200), status_range: None, content, headers: Vec::new() };
-        MetaResponses { responses: vec![response] }
-    }
-
-    fn register(registry: &mut Registry) {
-        T::register(registry);
-    }
-}
-
-/// Marks an answer whose request is under way until the last of it is sent.
-#[derive(Clone, Copy, Debug)]
-pub struct UnderWay;
-
-/// Keeps `held` until the answer is sent or given up.
-pub fn hold<G: Send + Unpin + 'static>(response: &mut Response, held: G) {
-    let pieces = response.take_body().into_bytes_stream();
-    response.set_body(poem::Body::from_bytes_stream(Held { pieces: Box::pin(pieces), _held: held }));
-}
-
-struct Held<G> {
-    pieces: Pieces,
-    _held: G,
-}
-
-impl<G: Unpin> Stream for Held<G> {
-    type Item = io::Result<Bytes>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.pieces.as_mut().poll_next(context)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -266,16 +173,6 @@ mod tests {
         body.received = 3600 * body.bytes_per_second;
         let waiting = tokio::time::timeout(Duration::from_millis(1), body.next()).await;
         assert!(waiting.is_err(), "it is waited for on and on");
-    }
-
-    #[tokio::test]
-    async fn a_client_that_takes_no_answer_is_given_up() {
-        let (out, answer) = StreamedLines::<u64>::new(Duration::from_millis(1));
-        for _ in 0..ANSWER_PIECES {
-            out.send(Bytes::from_static(b"1\n")).await.unwrap();
-        }
-        assert_eq!(out.send(Bytes::from_static(b"1\n")).await, Err(Unwanted));
-        drop(answer);
     }
 
     #[test]

@@ -1,0 +1,463 @@
+//! Streamed answers: sent while they are made, piece by piece, because they are too long to be held.
+//!
+//! Whoever makes an answer waits for the client, but not forever: a client that takes nothing for a while loses the rest.
+//! **Invariants:** at most [`PIECES`] pieces of an answer are in memory, and none once it is given up. An answer that was not made
+//! to its end breaks off on the wire, so that no client takes what it has for all of it. An answer is [`UnderWay`] until the
+//! connection has taken its last piece, or nobody makes it any more.
+
+use std::{
+    io,
+    marker::PhantomData,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{HeaderValue, header};
+use poem::{Body, IntoResponse, Response};
+use poem_openapi::{
+    ApiResponse,
+    registry::{MetaMediaType, MetaResponses, MetaSchema, MetaSchemaRef, Registry},
+    types::Type,
+};
+use serde::Serialize;
+use tokio::sync::{Semaphore, mpsc};
+
+use super::{
+    CSV, LINES,
+    page::Page,
+    problem::Problem,
+    reply::{LINK_HEADER, Rendered, response},
+};
+use crate::kernel::config::Limits;
+
+/// Pieces of an answer that wait for the client to take them.
+const PIECES: usize = 4;
+
+/// Places for answers of one kind.
+#[derive(Clone, Debug)]
+pub struct Streams {
+    /// What they are called when there are too many.
+    kind: &'static str,
+    places: Arc<Semaphore>,
+    idle: Duration,
+}
+
+impl Streams {
+    pub fn new(kind: &'static str, limits: &Limits) -> Self {
+        let idle = Duration::from_secs(limits.stream_idle_seconds);
+        Self { kind, places: Arc::new(Semaphore::new(limits.streams)), idle }
+    }
+
+    /// Starts `make`, whose pieces become the answer. Refused while all places are taken.
+    pub fn start<F>(&self, media_type: &'static str, make: impl FnOnce(Outgoing) -> F) -> Result<Streamed, Problem>
+    where
+        F: Future<Output = Result<(), Broken>> + Send + 'static,
+    {
+        let busy = |_| Problem::unavailable(format!("Too many {} are under way.", self.kind), 5);
+        let place = self.places.clone().try_acquire_owned().map_err(busy)?;
+        let (sender, pieces) = mpsc::channel(PIECES);
+        let (out, pieces) = (Outgoing { pieces: sender, idle: self.idle }, Pieces(Arc::new(Mutex::new(pieces))));
+        let under_way = UnderWay::new();
+        under_way.at_end(move |_| drop(place));
+        let over = Over { under_way: under_way.clone(), pieces: pieces.clone() };
+        let made = make(out.clone());
+        tokio::spawn(async move {
+            let _over = over;
+            let sent = match made.await {
+                Ok(()) => out.end().await,
+                Err(broken) => Err(broken),
+            };
+            match sent {
+                Ok(()) => {}
+                Err(Broken::Unwanted) => tracing::debug!("a client did not take the whole of a streamed answer"),
+                Err(Broken::Failed(reason)) => tracing::error!(reason, "a streamed answer was broken off"),
+            }
+        });
+        Ok(Streamed { media_type, file_name: None, pieces: Taking(pieces), under_way })
+    }
+}
+
+#[derive(Debug)]
+enum Piece {
+    Bytes(Bytes),
+    /// What came before is the whole answer.
+    End,
+}
+
+/// Why an answer has no end.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Broken {
+    /// The client is gone, or has not taken its answer for too long.
+    #[error("nobody takes the answer")]
+    Unwanted,
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl Broken {
+    pub fn failed(reason: impl ToString) -> Self {
+        Self::Failed(reason.to_string())
+    }
+}
+
+/// Where the pieces of an answer are put while it is made.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    pieces: mpsc::Sender<Piece>,
+    idle: Duration,
+}
+
+impl Outgoing {
+    /// Waits until there is room: whoever makes the answer goes no faster than the client takes it. An empty piece only asks whether
+    /// the client is still there.
+    pub async fn send(&self, piece: impl Into<Bytes>) -> Result<(), Broken> {
+        let piece = piece.into();
+        if piece.is_empty() {
+            return if self.pieces.is_closed() { Err(Broken::Unwanted) } else { Ok(()) };
+        }
+        self.put(Piece::Bytes(piece)).await
+    }
+
+    async fn put(&self, piece: Piece) -> Result<(), Broken> {
+        self.pieces.send_timeout(piece, self.idle).await.map_err(|_| Broken::Unwanted)
+    }
+
+    /// Says that the answer is whole, and waits until the connection has taken it.
+    async fn end(&self) -> Result<(), Broken> {
+        self.put(Piece::End).await?;
+        for free in 1..=PIECES {
+            match tokio::time::timeout(self.idle, self.pieces.reserve_many(free)).await {
+                Ok(Ok(_)) => {}
+                // Whoever has taken the end, or is gone, takes nothing more.
+                Ok(Err(_)) => return Ok(()),
+                Err(_) => return Err(Broken::Unwanted),
+            }
+        }
+        self.pieces.closed().await;
+        Ok(())
+    }
+}
+
+/// The pieces that wait. They are shared by both sides, for an answer that is given up must be let go although the connection is stuck
+/// and does not ask for more.
+#[derive(Clone, Debug)]
+struct Pieces(Arc<Mutex<mpsc::Receiver<Piece>>>);
+
+impl Pieces {
+    fn lock(&self) -> MutexGuard<'_, mpsc::Receiver<Piece>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn discard(&self) {
+        let mut pieces = self.lock();
+        pieces.close();
+        while pieces.try_recv().is_ok() {}
+    }
+}
+
+/// Held by whoever sends an answer: its end lets the maker know that nothing more is taken.
+#[derive(Debug)]
+struct Taking(Pieces);
+
+impl Taking {
+    fn into_body(self) -> Body {
+        Body::from_bytes_stream(futures_util::stream::unfold(Some(self), async |taking| {
+            let taking = taking?;
+            let piece = std::future::poll_fn(|context| taking.0.lock().poll_recv(context)).await;
+            match piece {
+                Some(Piece::Bytes(bytes)) => Some((Ok(bytes), Some(taking))),
+                Some(Piece::End) => None,
+                None => Some((Err(io::Error::other("the answer was broken off")), None)),
+            }
+        }))
+    }
+}
+
+impl Drop for Taking {
+    fn drop(&mut self) {
+        self.0.discard();
+    }
+}
+
+/// How an answer went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The connection has let go of it: it has taken all, or is gone, or the client wanted no body.
+    Taken,
+    /// The connection has not, and nothing more comes.
+    Stuck,
+}
+
+type AtEnd = Box<dyn FnOnce(Outcome) + Send>;
+
+enum Progress {
+    UnderWay(Vec<AtEnd>),
+    Over(Outcome),
+}
+
+/// In the extensions of a streamed answer: says when it is over.
+#[derive(Clone)]
+pub struct UnderWay(Arc<Mutex<Progress>>);
+
+impl UnderWay {
+    fn new() -> Self {
+        Self(Arc::new(Mutex::new(Progress::UnderWay(Vec::new()))))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs `act` when the answer is over; at once if it is.
+    pub fn at_end(&self, act: impl FnOnce(Outcome) + Send + 'static) {
+        let mut progress = self.lock();
+        match &mut *progress {
+            Progress::UnderWay(acts) => acts.push(Box::new(act)),
+            Progress::Over(outcome) => {
+                let outcome = *outcome;
+                drop(progress);
+                act(outcome);
+            }
+        }
+    }
+
+    fn end(&self, outcome: Outcome) {
+        let before = std::mem::replace(&mut *self.lock(), Progress::Over(outcome));
+        if let Progress::UnderWay(acts) = before {
+            for act in acts {
+                act(outcome);
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for UnderWay {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("UnderWay")
+    }
+}
+
+/// Held by whoever makes an answer, so that it is over also when that panics or is dropped.
+struct Over {
+    under_way: UnderWay,
+    pieces: Pieces,
+}
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        let outcome = if self.pieces.lock().is_closed() { Outcome::Taken } else { Outcome::Stuck };
+        self.pieces.discard();
+        self.under_way.end(outcome);
+    }
+}
+
+/// An answer that is being made.
+#[derive(Debug)]
+pub struct Streamed {
+    media_type: &'static str,
+    file_name: Option<&'static str>,
+    pieces: Taking,
+    under_way: UnderWay,
+}
+
+impl Streamed {
+    /// Clients save it under this name.
+    pub fn named(mut self, file_name: &'static str) -> Self {
+        self.file_name = Some(file_name);
+        self
+    }
+}
+
+impl IntoResponse for Streamed {
+    fn into_response(self) -> Response {
+        let mut response = Response::builder().content_type(self.media_type).body(self.pieces.into_body());
+        if let Some(value) = self.file_name.and_then(|name| HeaderValue::try_from(format!("attachment; filename=\"{name}\"")).ok())
+        {
+            response.headers_mut().insert(header::CONTENT_DISPOSITION, value);
+        }
+        response.extensions_mut().insert(self.under_way);
+        response
+    }
+}
+
+/// 200 with values that look like `T`, one a line.
+#[derive(Debug)]
+pub struct StreamedLines<T>(Streamed, PhantomData<fn() -> T>);
+
+impl<T> StreamedLines<T> {
+    pub fn start<F>(streams: &Streams, make: impl FnOnce(Outgoing) -> F) -> Result<Self, Problem>
+    where
+        F: Future<Output = Result<(), Broken>> + Send + 'static,
+    {
+        Ok(Self(streams.start(LINES, make)?, PhantomData))
+    }
+}
+
+impl<T: Send> IntoResponse for StreamedLines<T> {
+    fn into_response(self) -> Response {
+        let mut response = self.0.into_response();
+        response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response
+    }
+}
+
+impl<T: Type> ApiResponse for StreamedLines<T> {
+    fn meta() -> MetaResponses {
+        let mut lines = response(200, "", None, &[]);
+        lines.content.push(MetaMediaType { content_type: LINES, schema: T::schema_ref() });
+        MetaResponses { responses: vec![lines] }
+    }
+
+    fn register(registry: &mut Registry) {
+        T::register(registry);
+    }
+}
+
+/// A page of a list whose rows can also be had as a stream.
+pub trait Exported: Type {
+    const CSV_EXAMPLE: &'static str;
+    const LINES_EXAMPLE: &'static str;
+}
+
+/// A list as a page, or all of it as a stream of rows. `L` is the form of the page.
+#[derive(Debug)]
+pub enum ListOrStream<L> {
+    List(Rendered, PhantomData<fn() -> L>),
+    Stream(Streamed),
+}
+
+impl<L: Serialize> ListOrStream<L> {
+    pub fn list(list: &L, page: &Page) -> Self {
+        Self::List(Rendered::page(list, page), PhantomData)
+    }
+}
+
+impl<L: Send> IntoResponse for ListOrStream<L> {
+    fn into_response(self) -> Response {
+        match self {
+            Self::List(rendered, _) => rendered.into_response(),
+            Self::Stream(stream) => stream.into_response(),
+        }
+    }
+}
+
+impl<L: Exported> ApiResponse for ListOrStream<L> {
+    fn meta() -> MetaResponses {
+        let rows = |content_type, example: &str| {
+            let schema = MetaSchema { example: Some(example.into()), ..MetaSchema::new("string") };
+            MetaMediaType { content_type, schema: MetaSchemaRef::Inline(Box::new(schema)) }
+        };
+        let mut list = response(200, "", Some(L::schema_ref()), &[LINK_HEADER]);
+        list.content.extend([rows(CSV, L::CSV_EXAMPLE), rows(LINES, L::LINES_EXAMPLE)]);
+        MetaResponses { responses: vec![list] }
+    }
+
+    fn register(registry: &mut Registry) {
+        L::register(registry);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    fn streams(idle: Duration) -> Streams {
+        let limits = Limits { streams: 1, ..crate::kernel::config::load(None, [], &[]).unwrap().limits };
+        Streams { idle, ..Streams::new("tests", &limits) }
+    }
+
+    /// How the answer went, once it is over.
+    fn outcome(under_way: &UnderWay) -> oneshot::Receiver<Outcome> {
+        let (tell, told) = oneshot::channel();
+        under_way.at_end(|outcome| tell.send(outcome).unwrap());
+        told
+    }
+
+    async fn text(answer: Streamed) -> Result<String, String> {
+        answer.into_response().into_body().into_string().await.map_err(|error| error.to_string())
+    }
+
+    #[tokio::test]
+    async fn a_client_that_takes_nothing_is_given_up_and_nothing_is_kept_for_it() {
+        let streams = streams(Duration::from_millis(1));
+        let (told, gave_up) = oneshot::channel();
+        let answer = streams.start(LINES, async |out| {
+            for _ in 0..PIECES {
+                out.send("1\n").await?;
+            }
+            let sent = out.send("1\n").await;
+            drop(told.send(sent.clone()));
+            sent
+        });
+        let answer = answer.unwrap();
+        let outcome = outcome(&answer.under_way);
+        assert_eq!(gave_up.await.unwrap(), Err(Broken::Unwanted));
+        assert_eq!(outcome.await.unwrap(), Outcome::Stuck);
+        assert!(answer.pieces.0.lock().is_empty(), "the pieces are let go although the answer is still there");
+        assert_eq!(streams.places.available_permits(), 1);
+        assert!(text(answer).await.is_err(), "a client that comes back does not take what is left for all");
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_under_way_until_its_last_piece_is_taken() {
+        let streams = streams(Duration::from_hours(1));
+        let answer = streams.start(LINES, async |out| out.send("1\n").await).unwrap();
+        let (other, mut outcome) = (streams.start(LINES, async |_| Ok(())), outcome(&answer.under_way));
+        assert_eq!(other.unwrap_err().detail, "Too many tests are under way.");
+        tokio::task::yield_now().await;
+        assert_eq!(outcome.try_recv(), Err(oneshot::error::TryRecvError::Empty), "it is made, but not taken");
+        assert_eq!(text(answer).await.unwrap(), "1\n");
+        assert_eq!(outcome.await.unwrap(), Outcome::Taken);
+        assert_eq!(streams.places.available_permits(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_leaves_the_end_of_its_answer_is_given_up() {
+        let answer = streams(Duration::from_millis(1)).start(LINES, async |out| out.send("1\n").await).unwrap();
+        assert_eq!(outcome(&answer.under_way).await.unwrap(), Outcome::Stuck);
+        assert!(text(answer).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_not_made_to_its_end_breaks_off() {
+        let streams = streams(Duration::from_hours(1));
+        let failed = streams.start(LINES, async |out| {
+            out.send("1\n").await?;
+            Err(Broken::failed("the disk is gone"))
+        });
+        let failed = text(failed.unwrap()).await.unwrap_err();
+        assert!(!failed.contains("disk"), "what failed is no business of the client's: {failed}");
+        let panicked = streams.start(LINES, async |out| {
+            out.send("1\n").await?;
+            panic!("a maker that panics on purpose")
+        });
+        assert!(text(panicked.unwrap()).await.is_err());
+        assert_eq!(streams.places.available_permits(), 1);
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_dropped_is_over_as_soon_as_its_maker_asks() {
+        let (go, gone) = oneshot::channel::<()>();
+        let answer = streams(Duration::from_hours(1)).start(LINES, async |out| {
+            drop(gone.await);
+            out.send("").await
+        });
+        let answer = answer.unwrap();
+        let outcome = outcome(&answer.under_way);
+        drop((answer, go));
+        assert_eq!(outcome.await.unwrap(), Outcome::Taken);
+    }
+
+    #[tokio::test]
+    async fn who_asks_late_learns_at_once_how_it_went() {
+        let answer = streams(Duration::from_hours(1)).start(LINES, async |_| Ok(())).unwrap();
+        let under_way = answer.under_way.clone();
+        assert_eq!(text(answer).await.unwrap(), "");
+        for _ in 0..2 {
+            assert_eq!(outcome(&under_way).await.unwrap(), Outcome::Taken);
+        }
+    }
+}
