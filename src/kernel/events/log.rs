@@ -96,7 +96,7 @@ pub fn append(tx: &mut WriteTx, act: &mut Act, draft: &Draft) -> Result<u64, Sto
 
 /// The event at a place in the log, unless retention has removed it.
 pub fn read_event(tx: &impl Read, seq: u64) -> Result<Option<EventRecord>, StoreError> {
-    EVENTS.get(tx, seq, &seq)
+    EVENTS.get(tx, segment_of(seq), &(EVENT_ROW, seq))
 }
 
 /// The events after `after`, in order: at most `limit`, all of one segment.
