@@ -10,6 +10,9 @@ use poem_openapi::{
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::Value;
 
+/// The pattern of a text without control characters other than tabs and ends of lines.
+pub const NO_CONTROL_CHARACTERS: &str = r"^[^\x00-\x08\x0B-\x1F\x7F-\x9F]*$";
+
 /// A text of 1 to `MAX` characters without control characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
@@ -92,7 +95,12 @@ impl<const MAX: usize> Type for Text<MAX> {
     }
 
     fn schema_ref() -> MetaSchemaRef {
-        let schema = MetaSchema { min_length: Some(1), max_length: Some(MAX), ..MetaSchema::new("string") };
+        let schema = MetaSchema {
+            min_length: Some(1),
+            max_length: Some(MAX),
+            pattern: Some(NO_CONTROL_CHARACTERS.to_owned()),
+            ..MetaSchema::new("string")
+        };
         MetaSchemaRef::Inline(Box::new(schema))
     }
 
