@@ -64,10 +64,12 @@ fn document(api: impl OpenApi + 'static, about: About) -> Result<Value, String> 
     openapi::publish(&draft, about, Map::new())
 }
 
-/// The document of an API whose event feed carries records that none of its operations have.
+/// The document of an API with the event feed, which carries records of all slices, also such that no operation has.
 fn document_with_events(api: impl OpenApi + 'static, about: About) -> Result<Value, String> {
     let draft = OpenApiService::new(api, about.title, about.version).spec();
-    openapi::publish(&draft, about, Directory::record_schemas())
+    let mut schemas = Directory::record_schemas();
+    schemas.extend(Platform::event_schemas(&event_kinds()));
+    openapi::publish(&draft, about, schemas)
 }
 
 /// The slices that have an API.

@@ -186,6 +186,7 @@ async fn what_the_body_must_not_be_is_told_with_its_place() {
             (json!({"subject": "x", "priority": "urgent"}), "/priority", "not_allowed"),
             (json!({"subject": "x", "tags": ["a", "a"]}), "/tags", "repeated"),
             (json!({"subject": "x", "tags": ["y".repeat(51)]}), "/tags/0", "too_long"),
+            (json!({"subject": "x", "tags": ["y\u{b}"]}), "/tags/0", "wrong_form"),
             (json!({"subject": "x", "custom_fields": {"a": [1]}}), "/custom_fields/a", "wrong_type"),
             (json!({"tickets": []}), "/tickets", "too_few"),
             (json!({"tickets": [{"subject": "x"}], "subject": "y"}), "/tickets", "unknown_field"),

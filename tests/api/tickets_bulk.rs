@@ -80,6 +80,26 @@ async fn a_change_of_several_is_made_for_all_or_none() {
 }
 
 #[tokio::test]
+async fn a_ticket_is_changed_once_whatever_its_names() {
+    with_app(async |app| {
+        let acme = app.tenant("acme").await;
+        let key = acme.key(&["tickets:*"]).await;
+        let organization = acme.organization("Acme").await;
+        let made = key.post(TICKETS).json(json!({"subject": "A", "organization_id": organization})).send().await;
+        let id = made.ok(201)["id"].as_str().unwrap().to_owned();
+        for (ids, repeated) in [(json!(["T-1", "1"]), "/ids/1"), (json!(["t-1", id]), "/ids/1"), (json!([id, id]), "/ids/1")] {
+            for query in ["", "?dry_run=true"] {
+                let body = json!({"ids": ids, "patch": {"priority": "low"}});
+                let refused = key.patch(&format!("{TICKETS}{query}")).json(body).send().await;
+                assert_eq!(refused.field_errors(), [(repeated.to_owned(), "repeated".to_owned())], "{ids}");
+            }
+        }
+        assert_eq!(key.get(&format!("{TICKETS}/T-1")).send().await.ok(200)["version"], 1);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn another_report_of_the_same_cause_is_no_other_ticket() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;

@@ -143,6 +143,8 @@ async fn the_history_is_what_the_log_says_of_the_ticket() {
         let next = first["page"]["next_cursor"].as_str().unwrap();
         let rest = key.get(&format!("{path}/history?limit=2&cursor={next}")).send().await.ok(200).clone();
         assert_eq!(rest["data"][0]["type"], "ticket.commented");
+        let counted = key.get(&format!("{path}/history?include_total=true")).send().await;
+        assert_eq!(counted.problem(400), "unknown_parameter");
     })
     .await;
 }

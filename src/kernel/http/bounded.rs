@@ -12,6 +12,9 @@ use serde_json::Value;
 
 use super::wire::document_type;
 
+/// The pattern of a text without control characters other than tabs and ends of lines.
+pub const NO_CONTROL_CHARACTERS: &str = r"^[^\x00-\x08\x0B-\x1F\x7F-\x9F]*$";
+
 /// A text of 1 to `MAX` characters without control characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
@@ -87,7 +90,12 @@ impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for List<T, MA
 document_type!(
     [const MAX: usize] Text<MAX>,
     format!("text_{MAX}"),
-    MetaSchemaRef::Inline(Box::new(MetaSchema { min_length: Some(1), max_length: Some(MAX), ..MetaSchema::new("string") })),
+    MetaSchemaRef::Inline(Box::new(MetaSchema {
+        min_length: Some(1),
+        max_length: Some(MAX),
+        pattern: Some(NO_CONTROL_CHARACTERS.to_owned()),
+        ..MetaSchema::new("string")
+    })),
     |_registry| ()
 );
 

@@ -30,6 +30,22 @@ pub struct PageQuery {
     pub include_total: Option<bool>,
 }
 
+/// The paging parameters of a list that is not counted.
+#[derive(Clone, Debug, Object)]
+pub struct UncountedPageQuery {
+    /// How many records to return.
+    #[oai(validator(minimum(value = "1"), maximum(value = "200")))]
+    pub limit: Option<u32>,
+    /// Where to continue: `next_cursor` of the page before.
+    pub cursor: Option<String>,
+}
+
+impl From<UncountedPageQuery> for PageQuery {
+    fn from(query: UncountedPageQuery) -> Self {
+        Self { limit: query.limit, cursor: query.cursor, include_total: None }
+    }
+}
+
 /// Which part of a list was asked for.
 #[derive(Clone, Debug)]
 pub struct PageRequest {

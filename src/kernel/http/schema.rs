@@ -7,7 +7,10 @@ use jsonschema::{
 };
 use serde_json::{Map, Value, json};
 
-use super::problem::{FieldError, Place, nearest};
+use super::{
+    bounded::NO_CONTROL_CHARACTERS,
+    problem::{FieldError, Place, nearest},
+};
 
 /// How many problems are told one by one.
 const MAX_ERRORS: usize = 50;
@@ -226,6 +229,9 @@ fn describe(error: &ValidationError<'_>, outer: &[String], place: &impl Fn(Strin
         ValidationErrorKind::Minimum { limit } => simple("too_small", format!("must be at least {}", plain(limit))),
         ValidationErrorKind::Maximum { limit } => simple("too_large", format!("must be at most {}", plain(limit))),
         ValidationErrorKind::UniqueItems => simple("repeated", "must not hold the same entry twice".to_owned()),
+        ValidationErrorKind::Pattern { pattern } if pattern == NO_CONTROL_CHARACTERS => {
+            simple("wrong_form", "must not hold control characters".to_owned())
+        }
         ValidationErrorKind::Pattern { pattern } => simple("wrong_form", format!("must match {pattern}")),
         ValidationErrorKind::Format { format } => simple("wrong_form", format!("must be {}", format_words(format))),
         other => simple("not_valid", format!("is not valid ({})", other.keyword())),
@@ -264,6 +270,7 @@ fn type_words(kind: &TypeKind) -> String {
 
 fn format_words(format: &str) -> String {
     match format {
+        "date" => "a date such as 2026-01-31".to_owned(),
         "date-time" => "a time such as 2026-01-31T09:30:00Z".to_owned(),
         "email" => "an e-mail address".to_owned(),
         "uri" => "an absolute URL".to_owned(),

@@ -12,7 +12,7 @@ mod service;
 use std::sync::{Arc, OnceLock};
 
 use poem_openapi::OpenApi;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::kernel::{
     clock::Clock,
@@ -56,6 +56,11 @@ impl Platform {
             document: self.document.clone(),
         };
         (api::TenantsApi { tenants: self.tenants.clone(), store: self.store.clone() }, events)
+    }
+
+    /// The schemas of an event of these kinds.
+    pub fn event_schemas(kinds: &Kinds) -> Map<String, Value> {
+        api::event_schemas(kinds)
     }
 
     /// What only the admin socket serves. `checked` are the tables of all slices.

@@ -60,6 +60,7 @@ pub(super) fn of(schema: &Value, components: &Value, depth: usize) -> Value {
         // Only passwords are written and never read.
         _ if schema.get("writeOnly") == Some(&json!(true)) => json!("correct horse battery staple"),
         _ => match schema.get("format").and_then(Value::as_str) {
+            Some("date") => json!("2026-01-31"),
             Some("date-time") => json!("2026-01-31T09:30:00.000Z"),
             Some("email") => json!("ada@example.com"),
             _ => json!("text"),

@@ -31,14 +31,13 @@ pub fn schemas<T: Type>() -> Map<String, Value> {
     registry.schemas.iter().filter_map(|(name, schema)| Some((name.clone(), serde_json::to_value(schema).ok()?))).collect()
 }
 
-/// Turns poem-openapi's draft into the published document. `records` are schemas that are in it though no operation has them: of
-/// what events carry.
-pub fn publish(draft: &str, about: About, records: Map<String, Value>) -> Result<Value, String> {
+/// Turns poem-openapi's draft into the published document. `schemas` join those of the draft or take their place: what only the
+/// composition root can say.
+pub fn publish(draft: &str, about: About, schemas: Map<String, Value>) -> Result<Value, String> {
     let mut document: Value = serde_json::from_str(draft).map_err(|error| error.to_string())?;
     let mut components = document.get_mut("components").map_or_else(|| json!({}), Value::take);
-    let names: Vec<String> = records.keys().cloned().collect();
-    if let Some(schemas) = components.get_mut("schemas").and_then(Value::as_object_mut) {
-        schemas.extend(records);
+    if let Some(drafted) = components.get_mut("schemas").and_then(Value::as_object_mut) {
+        drafted.extend(schemas);
     }
     normalize::schema_tree(&mut components);
     let mut paths = document.get_mut("paths").map_or_else(|| json!({}), Value::take);
@@ -53,7 +52,7 @@ pub fn publish(draft: &str, about: About, records: Map<String, Value>) -> Result
     }
     responses::add_components(&mut components);
     add_security_schemes(&mut components);
-    normalize::drop_unused(&paths, names, &mut components);
+    normalize::drop_unused(&paths, &mut components);
     let tags = document.get_mut("tags").map_or_else(|| json!([]), Value::take);
     Ok(json!({
         "openapi": "3.1.0",

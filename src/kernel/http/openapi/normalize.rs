@@ -208,7 +208,7 @@ pub(super) fn close_inputs(paths: &Value, components: &mut Value) {
     }
 }
 
-/// The names of the schemas that `value` refers to.
+/// The names of the components that `value` refers to.
 fn references(value: &Value, out: &mut Vec<String>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| references(item, out)),
@@ -222,20 +222,21 @@ fn references(value: &Value, out: &mut Vec<String>) {
     }
 }
 
-/// Keeps the schemas that an operation refers to, and those named in `open`.
-pub(super) fn drop_unused(paths: &Value, mut open: Vec<String>, components: &mut Value) {
+/// Keeps the responses and the schemas that an operation refers to.
+pub(super) fn drop_unused(paths: &Value, components: &mut Value) {
+    let mut open = Vec::new();
     references(paths, &mut open);
-    references(components.get("responses").unwrap_or(&Value::Null), &mut open);
     let mut used = BTreeSet::new();
     while let Some(name) = open.pop() {
-        if used.insert(name.clone())
-            && let Some(schema) = components.get("schemas").and_then(|schemas| schemas.get(&name))
-        {
-            references(schema, &mut open);
+        if used.insert(name.clone()) {
+            let named = ["responses", "schemas"].iter().filter_map(|kind| components.get(kind)?.get(&name));
+            named.for_each(|component| references(component, &mut open));
         }
     }
-    if let Some(Value::Object(schemas)) = components.get_mut("schemas") {
-        schemas.retain(|name, _| used.contains(name));
+    for kind in ["responses", "schemas"] {
+        if let Some(Value::Object(named)) = components.get_mut(kind) {
+            named.retain(|name, _| used.contains(name));
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
 #[derive(Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct CreateUser {
-    /// The address that staff sign in with; required for them.
+    /// The e-mail address that staff sign in with; required for them.
     #[oai(validator(min_length = 3, max_length = 254))]
     pub(super) email: Option<String>,
     #[oai(validator(min_length = 1, max_length = 200))]
@@ -55,6 +55,7 @@ impl TryFrom<CreateUser> for NewUser {
 pub(super) struct UpdateUser {
     /// The user, unless the path or the query names them.
     pub(super) id: Option<UserId>,
+    /// The e-mail address.
     #[oai(validator(min_length = 3, max_length = 254))]
     pub(super) email: Option<String>,
     #[oai(validator(min_length = 1, max_length = 200))]

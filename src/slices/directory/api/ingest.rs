@@ -35,9 +35,9 @@ use crate::{
 };
 
 /// The most lines of one transaction.
-const BATCH_LINES: usize = 1000;
+const BATCH_LINES: usize = 400;
 /// The most bytes of them.
-const BATCH_BYTES: usize = 2 << 20;
+const BATCH_BYTES: usize = 1 << 20;
 
 #[derive(Tags)]
 enum Area {

@@ -7,11 +7,11 @@ use std::{
 
 use poem_openapi::{Object, OpenApi, Tags, types::Any};
 use serde::Serialize;
-use serde_json::{Value, value::RawValue};
+use serde_json::{Map, Value, json, value::RawValue};
 
 use crate::kernel::{
     clock::{Clock, Timestamp},
-    events::{EventPattern, FeedPage, FeedQuery, Kinds, read_feed},
+    events::{EventKind, EventPattern, FeedPage, FeedQuery, Kinds, read_feed},
     http::{
         input::Filter,
         need::{Allowed, EventsRead, SignedIn},
@@ -164,22 +164,13 @@ impl EventsApi {
     /// Every kind that the feed can hold, with the JSON Schema of its `data` and an example.
     #[oai(path = "/catalog", method = "get", operation_id = "list_event_kinds")]
     async fn list_event_kinds(&self, _auth: Allowed<SignedIn>) -> Result<Answer<EventCatalog>, Problem> {
-        let entry = |kind: &crate::kernel::events::EventKind| {
-            let reference = format!("/api/openapi.json#/components/schemas/{}", kind.schema);
-            let mut properties = serde_json::json!({kind.subject: {"$ref": reference}});
-            if kind.has_changes
-                && let Some(properties) = properties.as_object_mut()
-            {
-                let change = serde_json::json!({"type": "object", "properties": {"from": {}, "to": {}}});
-                properties.insert("changes".to_owned(), serde_json::json!({"type": "object", "additionalProperties": change}));
-            }
-            let schema = serde_json::json!({"type": "object", "required": [kind.subject], "properties": properties});
+        let entry = |kind: &EventKind| {
             let example = self.document.get().map(|document| openapi::example(document, kind.schema)).unwrap_or_default();
             CatalogEntry {
                 kind: kind.name.to_owned(),
                 summary: kind.summary.to_owned(),
-                schema: Any(schema),
-                example: Any(serde_json::json!({kind.subject: example})),
+                schema: Any(data_schema(kind, "/api/openapi.json")),
+                example: Any(json!({kind.subject: example})),
             }
         };
         Ok(Answer::new(&EventCatalog { data: self.kinds.iter().map(entry).collect() }))
@@ -202,6 +193,33 @@ impl EventsApi {
         }
         if errors.is_empty() { Ok(patterns) } else { Err(Problem::invalid(errors)) }
     }
+}
+
+/// The schema of `data` of a kind, with references into the document at `address`.
+fn data_schema(kind: &EventKind, address: &str) -> Value {
+    let mut properties = Map::new();
+    properties.insert(kind.subject.to_owned(), json!({"$ref": format!("{address}#/components/schemas/{}", kind.schema)}));
+    if kind.has_changes {
+        let change = json!({"type": "object", "properties": {"from": {}, "to": {}}});
+        properties.insert("changes".to_owned(), json!({"type": "object", "additionalProperties": change}));
+    }
+    json!({"type": "object", "required": [kind.subject], "properties": properties})
+}
+
+/// The schema of an event, whose `data` is that of one of the kinds.
+pub(in super::super) fn event_schemas(kinds: &Kinds) -> Map<String, Value> {
+    let mut forms: Vec<Value> = Vec::new();
+    for form in kinds.iter().map(|kind| data_schema(kind, "")) {
+        if !forms.contains(&form) {
+            forms.push(form);
+        }
+    }
+    let mut schemas = openapi::schemas::<Event>();
+    let data = schemas.get_mut("Event").and_then(|event| event.get_mut("properties")?.get_mut("data")?.as_object_mut());
+    if let Some(data) = data {
+        data.insert("anyOf".to_owned(), Value::Array(forms));
+    }
+    schemas
 }
 
 fn render(page: &FeedPage) -> Result<Answer<EventFeed>, Problem> {

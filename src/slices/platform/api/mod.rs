@@ -4,7 +4,7 @@ mod events;
 mod maintenance;
 mod tenants;
 
-pub(super) use events::EventsApi;
+pub(super) use events::{EventsApi, event_schemas};
 pub(super) use maintenance::MaintenanceApi;
 pub(super) use tenants::{TenantsApi, describe};
 

@@ -170,8 +170,11 @@ pub(super) struct TicketPatch {
     pub(super) external_refs: Change<Vec<ExternalRef>>,
     #[oai(validator(min_length = 1, max_length = 255))]
     pub(super) dedup_key: Change<String>,
+    /// The ticket that this one is a part of, and not the other way round. Parts may be 32 deep.
     pub(super) parent: Change<TicketRef>,
+    /// Another ticket that is not merged itself; with the status `merged` only.
     pub(super) merged_into: Option<TicketRef>,
+    /// Of a ticket that is resolved or becomes so.
     pub(super) resolution: Option<ResolveTicket>,
     pub(super) due_at: Change<Timestamp>,
 }
@@ -219,7 +222,8 @@ impl From<TicketPatch> for TicketChange {
 /// One change of several tickets: of all or of none.
 #[derive(Clone, Debug, Object)]
 pub(super) struct UpdateTickets {
-    #[oai(validator(min_items = 1, max_items = 100, unique_items))]
+    /// Each ticket once, by whichever of its names.
+    #[oai(validator(min_items = 1, max_items = 100))]
     pub(super) ids: Vec<TicketRef>,
     pub(super) patch: TicketPatch,
 }

@@ -67,7 +67,8 @@ impl TicketsApi {
     ///
     /// All tickets of the tenant that match every filter. A page can have fewer tickets than `limit`, even none, while there are more:
     /// the list is over when `next_cursor` is absent. `format=csv` and `format=ndjson`, or an `Accept` with only `text/csv` or
-    /// `application/x-ndjson`, stream all of them instead; the last line of the latter is `{"_end":true,"count":…}`, so that a stream that was cut off can be told.
+    /// `application/x-ndjson`, stream all of them instead; the last line of the latter is `{"_end":true,"count":…}`, so that a
+    /// stream that was cut off can be told. A stream takes no `limit`, `cursor`, `include_total` and `counts_by`.
     #[oai(path = "/", method = "get", operation_id = "list_tickets")]
     async fn list_tickets(
         &self,
@@ -131,8 +132,8 @@ impl TicketsApi {
 
     /// Change tickets
     ///
-    /// A merge patch (RFC 7396) of the ticket that `?id=` or `id` names, or with `ids` and `patch` of up to 100 at once, all or none. A
-    /// status that cannot follow the current one is a conflict that lists those that can.
+    /// A merge patch (RFC 7396) of the ticket that `?id=` or `id` names, or with `ids` and `patch` of up to 100 at once, all or none;
+    /// those have no one name and version, and take no `?id=` and no `If-Match`. A status that cannot follow the current one is a conflict that lists those that can.
     #[oai(path = "/", method = "patch", operation_id = "update_tickets")]
     async fn update_tickets(
         &self,

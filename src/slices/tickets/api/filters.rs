@@ -2,10 +2,13 @@
 
 use poem_openapi::{Enum, Object};
 
-use super::super::{
-    listing::{SortField, TicketQuery},
-    model::{self, Priority, SlaState, Source, Status, StatusCategory, TicketType},
-    repo::Field,
+use super::{
+    super::{
+        listing::{SortField, TicketQuery},
+        model::{self, Priority, SlaState, Source, Status, StatusCategory, TicketType},
+        repo::Field,
+    },
+    vocabulary::AssigneeFilter,
 };
 use crate::kernel::{
     access::{Identity, Principal},
@@ -102,9 +105,9 @@ pub(super) struct ListTickets {
     organization_id: Option<Vec<OrganizationId>>,
     #[oai(validator(min_items = 1, max_items = 50))]
     contact_id: Option<Vec<UserId>>,
-    /// Users, or `me`, or `none` for tickets without one.
+    /// Users; `me` for the person who is signed in, which a key is not; `none` for tickets without one.
     #[oai(validator(min_items = 1, max_items = 50))]
-    assignee_id: Option<Vec<String>>,
+    assignee_id: Option<Vec<AssigneeFilter>>,
     #[oai(validator(min_items = 1, max_items = 50))]
     device_id: Option<Vec<DeviceId>>,
     /// Tickets with one of these tags.
@@ -117,7 +120,7 @@ pub(super) struct ListTickets {
     /// Tickets with a name in this other system.
     #[oai(validator(min_length = 1, max_length = 100))]
     external_system: Option<String>,
-    /// The name in the system of `external_system`.
+    /// The name in the system of `external_system`, which must be given too.
     #[oai(validator(min_length = 1, max_length = 255))]
     external_id: Option<String>,
     created_after: Option<Timestamp>,
@@ -126,7 +129,8 @@ pub(super) struct ListTickets {
     updated_before: Option<Timestamp>,
     /// Tickets that have a due time, before this one.
     due_before: Option<Timestamp>,
-    /// Words of the subject, in any order, without case and accents; the beginning of a word is enough.
+    /// Words of the subject, in any order, without case and accents; the beginning of a word is enough. One letter or digit at
+    /// least.
     #[oai(validator(min_length = 1, max_length = 200))]
     q: Option<String>,
     /// Tickets with an event after this place in the log: what changed since a `seq` of the feed.
@@ -156,10 +160,14 @@ impl ListTickets {
             errors.push(FieldError::parameter("q", "wrong_form", "q must have a letter or a digit"));
         }
         let mut assignees = Vec::new();
-        for text in self.assignee_id.iter().flatten() {
-            match assignee(text, principal) {
-                Ok(assignee) => assignees.push(assignee),
-                Err(message) => errors.push(FieldError::parameter("assignee_id", "wrong_form", message)),
+        for wanted in self.assignee_id.iter().flatten() {
+            match (wanted, &principal.identity) {
+                (AssigneeFilter::Nobody, _) => assignees.push(None),
+                (AssigneeFilter::User(id), _) | (AssigneeFilter::Me, Identity::User { id, .. }) => assignees.push(Some(*id)),
+                (AssigneeFilter::Me, _) => {
+                    let message = "me is a person who is signed in; a key has no tickets";
+                    errors.push(FieldError::parameter("assignee_id", "not_allowed", message));
+                }
             }
         }
         if !errors.is_empty() {
@@ -202,14 +210,5 @@ impl ListTickets {
             (Some(statuses), _) => Some(statuses.iter().copied().filter(in_category).collect()),
             (None, Some(_)) => Some(Status::ALL.iter().copied().filter(in_category).collect()),
         }
-    }
-}
-
-fn assignee(text: &str, principal: &Principal) -> Result<Option<UserId>, &'static str> {
-    match (text, &principal.identity) {
-        ("none", _) => Ok(None),
-        ("me", Identity::User { id, .. }) => Ok(Some(*id)),
-        ("me", _) => Err("me is a person who is signed in; a key has no tickets"),
-        _ => text.parse().map(Some).map_err(|_| "must be a user's id, me or none"),
     }
 }

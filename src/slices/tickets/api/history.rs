@@ -13,8 +13,8 @@ use crate::kernel::{
     http::{
         input::Filter,
         need::{Allowed, TicketsRead},
-        page::{Page, PageQuery, PageRequest},
-        problem::{FieldError, Problem},
+        page::{Page, PageRequest, UncountedPageQuery},
+        problem::Problem,
         reply::Answer,
     },
     store::{Key, Store},
@@ -53,13 +53,9 @@ impl HistoryApi {
         &self,
         auth: Allowed<TicketsRead>,
         id: Path<TicketRef>,
-        query: Filter<PageQuery>,
+        query: Filter<UncountedPageQuery>,
     ) -> Result<Answer<TicketHistory>, Problem> {
-        if query.0.include_total.is_some() {
-            let message = "a history is not counted; read it to its end";
-            return Err(Problem::invalid(vec![FieldError::parameter("include_total", "not_allowed", message)]));
-        }
-        let request = PageRequest::new(&auth.context, &query.0)?;
+        let request = PageRequest::new(&auth.context, &query.0.into())?;
         let (tenant, limit) = (auth.principal.tenant_id, request.limit);
         let after = request.after.as_deref().and_then(Key::from_bytes);
         let read = self.store.scan(move |tx| {

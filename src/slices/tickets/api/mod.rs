@@ -79,9 +79,10 @@ fn bulk_problem(member: &str, items: Vec<(usize, TicketError)>) -> Problem {
         }
         for error in &problem.errors {
             let mut error = error.clone();
-            // A patch is one for all: a pointer into it is told with the ticket that it failed for.
+            // A patch is one for all: a pointer into it is told with the ticket that it failed for. Without a pointer it is the name
+            // of the ticket that is wrong.
             match &mut error.place {
-                Place::Pointer(pointer) if member == "tickets" => *pointer = format!("{at}{pointer}"),
+                Place::Pointer(pointer) if member == "tickets" || pointer.is_empty() => *pointer = format!("{at}{pointer}"),
                 place => {
                     error.message = format!("{} ({at})", error.message);
                     if let Place::Pointer(pointer) = place {

@@ -1,14 +1,14 @@
 //! `/api/psa/tickets/{id}`: one ticket. The collection's changes end here too.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use poem_openapi::{Object, OpenApi, param::Path, types::Any};
 use serde_json::{Map, Value};
 
 use super::{
     super::{
-        error::TicketError,
-        model::{self, TicketRef},
+        error::{Fault, TicketError},
+        model::{self, TicketRef, reference},
         repo,
         service::{self, Service, TicketChange},
     },
@@ -175,18 +175,18 @@ pub(super) async fn update_many(
     let intent = auth.context.intent(&auth.principal);
     let tickets = if dry_run {
         let rehearse = move |tx: &crate::kernel::store::ReadTx| {
-            let act = intent.begin();
+            let (act, mut named) = (intent.begin(), BTreeSet::new());
             each(&ids, |id| {
-                let before = repo::find(tx, act.tenant_id, id)?.ok_or(TicketError::NotFound)?;
+                let before = find_once(tx, act.tenant_id, id, &mut named)?;
                 Shown::new(tx, service.plan_change(tx, &act, before, &change)?.after, act.now, false)
             })
         };
         store.scan(rehearse).await
     } else {
         let perform = move |tx: &mut crate::kernel::store::WriteTx| {
-            let mut act = intent.begin();
+            let (mut act, mut named) = (intent.begin(), BTreeSet::new());
             each(&ids, |id| {
-                let before = repo::find(tx, act.tenant_id, id)?.ok_or(TicketError::NotFound)?;
+                let before = find_once(tx, act.tenant_id, id, &mut named)?;
                 let plan = service.plan_change(tx, &act, before, &change)?;
                 let ticket = service.commit(tx, &mut act, plan)?;
                 Shown::new(tx, ticket, act.now, false)
@@ -197,6 +197,21 @@ pub(super) async fn update_many(
     let tickets = tickets.map_err(|error: TicketError| Problem::from(error))?;
     let result = |(index, shown): (usize, Shown)| TicketResult { index, status: 200, ticket: Some(shown.ticket), error: None };
     Ok(summed(tickets.into_iter().enumerate().map(result).collect()))
+}
+
+/// A ticket that is not among those `named` so far. It has several names, so that only those found can be compared.
+fn find_once(
+    tx: &impl crate::kernel::store::Read,
+    tenant: crate::kernel::id::TenantId,
+    id: TicketRef,
+    named: &mut BTreeSet<u64>,
+) -> Result<model::Ticket, TicketError> {
+    let ticket = find(tx, tenant, id)?;
+    if named.insert(ticket.number) {
+        Ok(ticket)
+    } else {
+        Err(TicketError::Invalid(vec![Fault::new("", "repeated", format!("{} is named before", reference(ticket.number)))]))
+    }
 }
 
 fn each(ids: &[TicketRef], mut change: impl FnMut(TicketRef) -> Result<Shown, TicketError>) -> Result<Vec<Shown>, TicketError> {

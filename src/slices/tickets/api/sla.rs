@@ -1,8 +1,7 @@
 //! `/api/psa/sla`: what the tenant promises, and when its people work.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
-use jiff::civil::Date;
 use poem_openapi::{Object, OpenApi};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -13,6 +12,7 @@ use super::{
         sla::{self, Hours},
     },
     Area,
+    vocabulary::Day,
 };
 use crate::kernel::{
     access::{Identity, Role},
@@ -21,7 +21,7 @@ use crate::kernel::{
         input::Body,
         need::{Allowed, TicketsRead, TicketsWrite},
         precondition::{IfMatch, IfNoneMatch},
-        problem::{Code, FieldError, Problem},
+        problem::{Code, Problem},
         reply::{Changed, Found},
     },
     store::Store,
@@ -38,7 +38,8 @@ pub(super) struct SlaSpan {
     pub(super) end: String,
 }
 
-/// When work is done on the days of a week. A day without spans is free.
+/// When work is done on the days of a week: an hour in all at least. The spans of a day are in order and apart, each with its end after
+/// its start; a day without spans is free.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct SlaHours {
     #[oai(validator(max_items = 8))]
@@ -60,6 +61,7 @@ pub(super) struct SlaHours {
 /// What is promised for a priority.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct SlaTarget {
+    /// Not longer than `resolution_minutes`.
     #[oai(validator(minimum(value = "1"), maximum(value = "43200")))]
     pub(super) first_response_minutes: u32,
     #[oai(validator(minimum(value = "1"), maximum(value = "43200")))]
@@ -100,7 +102,7 @@ pub(super) struct ReplaceSlaPolicy {
     pub(super) hours: SlaHours,
     /// Days on which no work is done, such as `2026-12-25`.
     #[oai(validator(max_items = 500, unique_items))]
-    pub(super) holidays: Vec<String>,
+    pub(super) holidays: Vec<Day>,
     pub(super) targets: SlaTargets,
 }
 
@@ -127,31 +129,15 @@ impl From<sla::SlaPolicy> for SlaPolicy {
         let terms = ReplaceSlaPolicy {
             time_zone: policy.time_zone,
             hours: SlaHours { monday, tuesday, wednesday, thursday, friday, saturday, sunday },
-            holidays: policy.holidays.iter().map(Date::to_string).collect(),
+            holidays: policy.holidays.into_iter().map(Day).collect(),
             targets: SlaTargets { critical, high, medium, low },
         };
         Self { terms, updated_at: policy.updated_at, version: policy.version }
     }
 }
 
-impl TryFrom<ReplaceSlaPolicy> for sla::SlaPolicy {
-    type Error = Problem;
-
-    fn try_from(body: ReplaceSlaPolicy) -> Result<Self, Problem> {
-        let mut holidays = BTreeSet::new();
-        let mut errors = Vec::new();
-        for (place, text) in body.holidays.iter().enumerate() {
-            match text.parse::<Date>() {
-                Ok(date) if date.to_string() == *text => drop(holidays.insert(date)),
-                _ => {
-                    let message = format!("{text} is no date such as 2026-12-25");
-                    errors.push(FieldError::pointer(format!("/holidays/{place}"), "wrong_form", message));
-                }
-            }
-        }
-        if !errors.is_empty() {
-            return Err(Problem::invalid(errors));
-        }
+impl From<ReplaceSlaPolicy> for sla::SlaPolicy {
+    fn from(body: ReplaceSlaPolicy) -> Self {
         let SlaHours { monday, tuesday, wednesday, thursday, friday, saturday, sunday } = body.hours;
         let span = |span: SlaSpan| (clock_minutes(&span.start), clock_minutes(&span.end));
         let week = [monday, tuesday, wednesday, thursday, friday, saturday, sunday];
@@ -161,14 +147,14 @@ impl TryFrom<ReplaceSlaPolicy> for sla::SlaPolicy {
             resolution_minutes: target.resolution_minutes,
             round_the_clock: target.round_the_clock,
         };
-        Ok(Self {
+        Self {
             time_zone: body.time_zone,
             week: week.map(|spans| spans.into_iter().map(span).collect()),
-            holidays,
+            holidays: body.holidays.into_iter().map(|day| day.0).collect(),
             targets: [critical, high, medium, low].map(target),
             updated_at: None,
             version: 0,
-        })
+        }
     }
 }
 
@@ -207,7 +193,7 @@ impl SlaApi {
         if matches!(&auth.principal.identity, Identity::User { role, .. } if !matches!(role, Role::Admin | Role::Operator)) {
             return Err(Problem::plain(Code::AdminRequired));
         }
-        let new = sla::SlaPolicy::try_from(body.0)?;
+        let new = sla::SlaPolicy::from(body.0);
         let (service, intent) = (self.service.clone(), auth.context.intent(&auth.principal));
         let policy = self.store.write(move |tx| service.replace_policy(tx, &mut intent.begin(), &if_match, &new)).await?;
         let version = policy.version;

@@ -1,7 +1,12 @@
 //! The words of tickets, references to tickets and custom fields as JSON and as parameters: the model's own types, with their schemas.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    fmt::{Display, Formatter},
+    str::FromStr,
+};
 
+use jiff::civil::Date;
 use poem_openapi::{
     registry::{MetaSchema, MetaSchemaRef},
     types::{ParseError, ParseFromJSON, ParseFromParameter, ParseResult, ToJSON},
@@ -13,7 +18,7 @@ use super::super::model::{
     FieldValue, Level, MAX_CUSTOM_FIELDS, OnDuplicate, Priority, ResolutionCode, SlaState, Source, Status, StatusCategory,
     TicketRef, TicketType, Visibility,
 };
-use crate::kernel::http::wire::document_type;
+use crate::kernel::{http::wire::document_type, id::UserId};
 
 macro_rules! word_type {
     ($($type:ty, $name:literal, $description:literal;)*) => {$(
@@ -71,25 +76,99 @@ document_type!(
     |_registry| ()
 );
 
-impl ParseFromParameter for TicketRef {
-    fn parse_from_parameter(text: &str) -> ParseResult<Self> {
-        text.parse().map_err(|message: String| ParseError::custom(message))
-    }
+/// Whose tickets a list is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AssigneeFilter {
+    /// The person who is signed in.
+    Me,
+    Nobody,
+    User(UserId),
 }
 
-impl ParseFromJSON for TicketRef {
-    fn parse_from_json(value: Option<Value>) -> ParseResult<Self> {
-        let value = value.unwrap_or_default();
-        match value.as_str() {
-            Some(text) => Self::parse_from_parameter(text),
-            None => Err(ParseError::expected_type(value)),
+impl FromStr for AssigneeFilter {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "me" => Ok(Self::Me),
+            "none" => Ok(Self::Nobody),
+            _ => text.parse().map(Self::User).map_err(|_| "expected a user's id, me or none".to_owned()),
         }
     }
 }
 
-impl ToJSON for TicketRef {
-    fn to_json(&self) -> Option<Value> {
-        Some(self.to_string().into())
+impl Display for AssigneeFilter {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Me => f.write_str("me"),
+            Self::Nobody => f.write_str("none"),
+            Self::User(id) => id.fmt(f),
+        }
+    }
+}
+
+document_type!(
+    [] AssigneeFilter,
+    "assignee_filter",
+    MetaSchemaRef::Inline(Box::new(MetaSchema {
+        pattern: Some(format!("^(me|none|{})$", UserId::pattern().trim_matches(['^', '$']))),
+        example: Some("none".into()),
+        ..MetaSchema::new("string")
+    })),
+    |_registry| ()
+);
+
+/// A day of the calendar, wherever one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(transparent)]
+pub(super) struct Day(pub(super) Date);
+
+impl FromStr for Day {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.parse().map(Self).map_err(|_| "expected a date such as 2026-12-25".to_owned())
+    }
+}
+
+impl Display for Day {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+document_type!(
+    [] Day,
+    "day",
+    MetaSchemaRef::Inline(Box::new(MetaSchema { example: Some("2026-12-25".into()), ..MetaSchema::new_with_format("string", "date") })),
+    |_registry| ()
+);
+
+macro_rules! text_type {
+    ($($type:ty)*) => {$(
+        impl ParseFromJSON for $type {
+            fn parse_from_json(value: Option<Value>) -> ParseResult<Self> {
+                let value = value.unwrap_or_default();
+                match value.as_str() {
+                    Some(text) => text.parse().map_err(|message: String| ParseError::custom(message)),
+                    None => Err(ParseError::expected_type(value)),
+                }
+            }
+        }
+
+        impl ToJSON for $type {
+            fn to_json(&self) -> Option<Value> {
+                Some(self.to_string().into())
+            }
+        }
+    )*};
+}
+
+text_type! { TicketRef AssigneeFilter Day }
+
+impl ParseFromParameter for TicketRef {
+    fn parse_from_parameter(text: &str) -> ParseResult<Self> {
+        text.parse().map_err(|message: String| ParseError::custom(message))
     }
 }
 
