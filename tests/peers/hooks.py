@@ -195,7 +195,7 @@ PRIORITIES = ("critical", "high", "medium", "low")
 
 # Codes of problems that tell of the state of things and not of the form of the request: no schema can say which cursors exist, or
 # which version a record has now.
-ABOUT_STATE = {"cursor_mismatch", "id_mismatch", "idempotency_key_reused", "invalid_transition", "version_conflict"}
+ABOUT_STATE = {"cursor_mismatch", "id_mismatch", "idempotency_key_reused", "invalid_transition", "limit_reached", "version_conflict"}
 
 # Rules that the descriptions tell in words, because JSON Schema cannot or not in a way that makes a better error: what is told, and
 # where, with `*` for a number or a name of the client's own. Anything else that is refused although the document allows it is a
@@ -205,6 +205,18 @@ RULES_IN_WORDS = {
     ("unknown_scope", "/scopes"),
     ("unknown_scope", "scope"),
     ("unknown_event", "types"),
+    ("unknown_event", "type"),
+    ("unknown_event", "/events/*"),
+    # Where an endpoint may be, and what may be sent to it: http or https, no address that the operator has closed, no header of the
+    # protocol's own, a certificate that can be read.
+    ("wrong_form", "/url"),
+    ("target_not_allowed", "/url"),
+    ("not_allowed", "/headers"),
+    ("wrong_form", "/ca_certificate_pem"),
+    # A replay begins at one place and ends at one place, with events in between.
+    ("required", ""),
+    ("ambiguous", ""),
+    ("empty_range", ""),
     # A network, which has no format in JSON Schema.
     ("wrong_form", "/allowed_ips"),
     # The most is a setting of the operator.

@@ -29,7 +29,7 @@ use crate::kernel::{
         input::{Body, Filter},
         need::{Allowed, WebhooksRead, WebhooksWrite},
         page::{PageQuery, PageRequest},
-        problem::{FieldError, Problem},
+        problem::{FieldError, Place, Problem},
         reply::{Accepted, Answer, Listed},
     },
     id::{DeliveryId, OperationId, WebhookId},
@@ -90,7 +90,7 @@ impl DeliveriesApi {
         let endpoint = (auth.principal.tenant_id, id.0);
         let wanted = DeliveryQuery {
             statuses: query.0.status.unwrap_or_default().into_iter().map(Into::into).collect(),
-            patterns: self.core.patterns(&query.0.kinds.unwrap_or_default())?,
+            patterns: self.core.patterns(&query.0.kinds.unwrap_or_default()).map_err(in_type)?,
             since: query.0.since,
             until: query.0.until,
         };
@@ -239,4 +239,13 @@ fn find(tx: &impl Read, endpoint: EndpointKey, id: DeliveryId) -> Result<(u64, D
     let seq = seq_of(id);
     let delivery = ledger::get(tx, endpoint, seq)?.ok_or(WebhookError::NoDelivery)?;
     if delivery_id(endpoint.1, delivery.event_at, seq) == id { Ok((seq, delivery)) } else { Err(WebhookError::NoDelivery) }
+}
+
+/// An unknown kind of event is told where it was given.
+fn in_type(error: WebhookError) -> Problem {
+    let mut problem = Problem::from(error);
+    for error in &mut problem.errors {
+        error.place = Place::Parameter("type".to_owned());
+    }
+    problem
 }
