@@ -6,7 +6,10 @@
 
 use std::{
     net::SocketAddr,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        LazyLock,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -23,7 +26,21 @@ pub const UNIQUE: &str = "################";
 /// The longest answer: a page of tickets.
 const ANSWER_BYTES: usize = 512 << 10;
 
+/// Unique texts tell when they were made: microseconds since the program began, then a counter.
+static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 static NEXT_UNIQUE: AtomicU64 = AtomicU64::new(0);
+const COUNTER_BITS: u32 = 20;
+
+fn unique_number() -> u64 {
+    let micros = u64::try_from(BEGIN.elapsed().as_micros()).unwrap();
+    micros << COUNTER_BITS | (NEXT_UNIQUE.fetch_add(1, Ordering::Relaxed) & ((1 << COUNTER_BITS) - 1))
+}
+
+/// How old a unique text of a request was at a time.
+pub fn age_of(unique: &[u8], at: Instant) -> Option<Duration> {
+    let number = u64::from_str_radix(std::str::from_utf8(unique).ok()?, 16).ok()?;
+    Some(at.saturating_duration_since(*BEGIN + Duration::from_micros(number >> COUNTER_BITS)))
+}
 
 /// The bytes of a request, written once and sent again and again.
 #[derive(Clone)]
@@ -47,6 +64,12 @@ impl Request {
         Self::new(format!("{head}{kind}Idempotency-Key: bench-{UNIQUE}\r\n\r\n{body}"), 201)
     }
 
+    /// A signed body that its receiver takes without an answer.
+    pub fn delivery(signature: &str, body: &str) -> Self {
+        let kind = format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len());
+        Self::new(format!("POST /bare HTTP/1.1\r\nHost: localhost\r\nwebhook-signature: v1,{signature}\r\n{kind}\r\n{body}"), 204)
+    }
+
     /// A body of any kind, sent once.
     fn whole(method: &str, path: &str, credential: &str, content_type: &str, body: &[u8], status: u16) -> Self {
         let head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {credential}\r\n");
@@ -61,7 +84,7 @@ impl Request {
 
     fn next(&mut self) -> &[u8] {
         if !self.unique.is_empty() {
-            let number = format!("{:0width$x}", NEXT_UNIQUE.fetch_add(1, Ordering::Relaxed), width = UNIQUE.len());
+            let number = format!("{:0width$x}", unique_number(), width = UNIQUE.len());
             for place in &self.unique {
                 self.bytes[*place..*place + UNIQUE.len()].copy_from_slice(number.as_bytes());
             }
@@ -80,7 +103,9 @@ pub struct Span {
 #[derive(Clone, Copy)]
 pub struct Measured {
     pub per_second: f64,
+    pub count: usize,
     pub p50: Duration,
+    pub p95: Duration,
     pub p99: Duration,
     /// Processor time of the server for one request.
     pub cpu: Duration,
@@ -93,7 +118,14 @@ impl Measured {
         latencies.sort_unstable();
         let quantile = |per_cent: usize| latencies[(latencies.len() - 1) * per_cent / 100];
         let count = u32::try_from(latencies.len()).unwrap();
-        Self { per_second: f64::from(count) / span.as_secs_f64(), p50: quantile(50), p99: quantile(99), cpu: cpu / count }
+        Self {
+            per_second: f64::from(count) / span.as_secs_f64(),
+            count: latencies.len(),
+            p50: quantile(50),
+            p95: quantile(95),
+            p99: quantile(99),
+            cpu: cpu / count,
+        }
     }
 }
 
@@ -114,6 +146,21 @@ pub fn run(address: SocketAddr, process_id: u32, clients: usize, request: &Reque
         }
         Measured::new(latencies, span.measure, cpu)
     })
+}
+
+/// Sends the request over one connection at an even pace, however long the answers take up to the next.
+pub fn run_at_pace(address: SocketAddr, request: &Request, per_second: u32, span: Duration) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut connection = Connection::open(address).await;
+        let mut request = request.clone();
+        let mut due = tokio::time::interval(Duration::from_secs(1) / per_second);
+        let end = Instant::now() + span;
+        while Instant::now() < end {
+            due.tick().await;
+            connection.exchange(&mut request).await;
+        }
+    });
 }
 
 /// One request on a connection of its own: the body of its answer.
@@ -179,20 +226,20 @@ async fn client(address: SocketAddr, mut request: Request, begin: Instant, end: 
     }
 }
 
-struct Connection {
+pub struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
 
 impl Connection {
-    async fn open(address: SocketAddr) -> Self {
+    pub async fn open(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).await.expect("the server takes connections");
         stream.set_nodelay(true).unwrap();
         Self { stream, buffer: vec![0; ANSWER_BYTES] }
     }
 
     /// Sends the request and reads its answer: where in the buffer the body is.
-    async fn exchange(&mut self, request: &mut Request) -> std::ops::Range<usize> {
+    pub async fn exchange(&mut self, request: &mut Request) -> std::ops::Range<usize> {
         let expected = request.status;
         self.stream.write_all(request.next()).await.unwrap();
         let mut filled = 0;

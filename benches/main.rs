@@ -2,7 +2,7 @@
 //!
 //! Run it: `cargo bench`, or `cargo bench -- --quick` for a first impression, or `cargo bench -- tickets` for one subject. It starts
 //! the release binary as a process, loads it over real connections, and takes turns with the ceilings: a bare poem-openapi handler
-//! that returns the same object, and commits of one small record each straight into redb.
+//! that returns the same object, commits of one small record each straight into redb, and a bare loop of deliveries.
 //!
 //! Read it: a ratio is the median over the rounds of tenantd's figure by the ceiling's of the same round. `rounds` is its spread,
 //! from least to most: where that is wide, other work disturbed the run; repeat it. Absolute figures belong to the machine.
@@ -18,12 +18,15 @@
 )]
 
 mod bare;
+mod bare_deliveries;
 mod ingest;
 mod keys;
 mod load;
 mod process;
+mod receiver;
 mod report;
 mod tickets;
+mod webhooks;
 
 use std::{path::Path, time::Duration};
 
@@ -57,10 +60,11 @@ struct Subject {
     measure: fn(Plan),
 }
 
-const SUBJECTS: [Subject; 3] = [
+const SUBJECTS: [Subject; 4] = [
     Subject { name: "keys", measure: keys::measure },
     Subject { name: "ingest", measure: ingest::measure },
     Subject { name: "tickets", measure: tickets::measure },
+    Subject { name: "webhooks", measure: webhooks::measure },
 ];
 
 fn main() {
@@ -70,6 +74,10 @@ fn main() {
         [bare::SERVE, sample] => bare::serve(sample),
         [bare::COMMIT, directory, millis, phases] => {
             bare::commit(Path::new(directory), Duration::from_millis(millis.parse().unwrap()), *phases == "2");
+        }
+        [bare_deliveries::DELIVER, receiver, directory, millis] => {
+            let span = Duration::from_millis(millis.parse().unwrap());
+            bare_deliveries::deliver(receiver.parse().unwrap(), Path::new(directory), span);
         }
         // Cargo says so when it is to measure; without it the target is only built and tried, as `cargo test` does.
         options if options.contains(&"--bench") => {

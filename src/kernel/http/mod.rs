@@ -3,6 +3,7 @@
 //!
 //! **Invariant:** no input is ignored silently: what the published document does not declare is refused.
 
+pub mod answer_cache;
 mod body;
 pub mod bounded;
 pub mod context;
@@ -18,7 +19,6 @@ pub mod openapi;
 pub mod operations;
 pub mod outgoing;
 pub mod page;
-pub mod page_cache;
 pub mod pages;
 pub mod precondition;
 pub mod problem;

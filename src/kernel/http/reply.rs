@@ -101,8 +101,14 @@ pub(super) const LINK_HEADER: (&str, &str) = ("Link", "The next page, as `<…>;
 macro_rules! answer {
     ($(#[$doc:meta])* $name:ident, [$($response:expr),*]) => {
         $(#[$doc])*
-        #[derive(Clone, Debug)]
+        #[derive(Debug)]
         pub struct $name<T>(pub Rendered, PhantomData<fn() -> T>);
+
+        impl<T> Clone for $name<T> {
+            fn clone(&self) -> Self {
+                Self(self.0.clone(), PhantomData)
+            }
+        }
 
         impl<T: Send> IntoResponse for $name<T> {
             fn into_response(self) -> Response {

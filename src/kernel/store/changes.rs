@@ -47,6 +47,10 @@ impl Changes {
         self.tables.iter().map(|(table, changes)| (*table, changes))
     }
 
+    pub(super) fn into_tables(self) -> impl Iterator<Item = (RawTable, TableChanges)> {
+        self.tables.into_iter()
+    }
+
     pub fn put(&mut self, table: RawTable, key: Vec<u8>, value: Vec<u8>) {
         self.change(table, key, Some(value));
     }
@@ -127,42 +131,13 @@ impl Changes {
         if range.is_empty() {
             return Ok(());
         }
-        let mut changed = changes.entries.range::<[u8], (Bound<&[u8]>, Bound<&[u8]>)>(range.bounds());
-        let next = |changed: &mut std::collections::btree_map::Range<'_, Vec<u8>, Change>| match direction {
-            Direction::Forward => changed.next().map(|(key, change)| (key.clone(), change.clone())),
-            Direction::Backward => changed.next_back().map(|(key, change)| (key.clone(), change.clone())),
-        };
-        let mut pending = next(&mut changed);
-        let mut stopped = false;
-        if !changes.dropped {
-            below.scan(table, range, direction, &mut |key, value| {
-                while let Some((changed_key, change)) = pending.take_if(|(changed_key, _)| match direction {
-                    Direction::Forward => changed_key.as_slice() <= key,
-                    Direction::Backward => changed_key.as_slice() >= key,
-                }) {
-                    pending = next(&mut changed);
-                    if let Some(value) = &change
-                        && visit(&changed_key, value)? == Flow::Stop
-                    {
-                        stopped = true;
-                        return Ok(Flow::Stop);
-                    }
-                    if changed_key == key {
-                        return Ok(Flow::Continue);
-                    }
-                }
-                let flow = visit(key, value)?;
-                stopped = flow == Flow::Stop;
-                Ok(flow)
-            })?;
+        let changed = changes.entries.range::<[u8], (Bound<&[u8]>, Bound<&[u8]>)>(range.bounds());
+        let changed = changed.map(|(key, change)| (key.as_slice(), change.as_deref()));
+        let below = (!changes.dropped).then_some(below);
+        match direction {
+            Direction::Forward => walk_through(changed, below, table, range, direction, visit),
+            Direction::Backward => walk_through(changed.rev(), below, table, range, direction, visit),
         }
-        while let Some((key, change)) = pending.take_if(|_| !stopped) {
-            pending = next(&mut changed);
-            if let Some(value) = change {
-                stopped = visit(&key, &value)? == Flow::Stop;
-            }
-        }
-        Ok(())
     }
 
     /// The changes as bytes, for the journal.
@@ -202,6 +177,48 @@ impl Changes {
         }
         Some(changes)
     }
+}
+
+/// Walks a range of what lies below with changes on top of it. `changed` is in the order of the walk; `None` below: nothing counts.
+pub(super) fn walk_through<'a>(
+    mut changed: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+    below: Option<&dyn EngineRead>,
+    table: RawTable,
+    range: &KeyRange,
+    direction: Direction,
+    visit: Visitor<'_>,
+) -> Result<(), StoreError> {
+    let mut pending = changed.next();
+    let mut stopped = false;
+    if let Some(below) = below {
+        below.scan(table, range, direction, &mut |key, value| {
+            while let Some((changed_key, change)) = pending.take_if(|(changed_key, _)| match direction {
+                Direction::Forward => *changed_key <= key,
+                Direction::Backward => *changed_key >= key,
+            }) {
+                pending = changed.next();
+                if let Some(value) = change
+                    && visit(changed_key, value)? == Flow::Stop
+                {
+                    stopped = true;
+                    return Ok(Flow::Stop);
+                }
+                if changed_key == key {
+                    return Ok(Flow::Continue);
+                }
+            }
+            let flow = visit(key, value)?;
+            stopped = flow == Flow::Stop;
+            Ok(flow)
+        })?;
+    }
+    while let Some((key, change)) = pending.take_if(|_| !stopped) {
+        pending = changed.next();
+        if let Some(value) = change {
+            stopped = visit(key, value)? == Flow::Stop;
+        }
+    }
+    Ok(())
 }
 
 fn write_length(out: &mut Vec<u8>, length: usize) {

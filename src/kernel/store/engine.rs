@@ -120,7 +120,7 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Makes all of the changes, or none. Returns once they are on the disk and snapshots show them; after an error they may or
     /// may not be there. One caller at a time.
-    fn commit(&self, changes: &Changes) -> Result<(), StoreError>;
+    fn commit(&self, changes: Changes) -> Result<(), StoreError>;
 }
 
 pub trait EngineRead {
@@ -129,7 +129,7 @@ pub trait EngineRead {
     /// Calls `visit` for each entry of the range in key order, or against it, until it says stop.
     fn scan(&self, table: RawTable, range: &KeyRange, direction: Direction, visit: Visitor<'_>) -> Result<(), StoreError>;
 
-    /// The names of all tables that hold something.
+    /// The names of all tables; some of them may hold nothing.
     fn tables(&self) -> Result<Vec<String>, StoreError>;
 }
 

@@ -146,7 +146,7 @@ impl DataDirectory {
         let engine = RedbEngine::create(&new, 1 << 20)?;
         let mut tx = WriteTx::new(engine.begin_read()?);
         Installation { format: FORMAT, id, key_fingerprint }.write(&mut tx)?;
-        engine.commit(&tx.into_changes())?;
+        engine.commit(tx.into_changes())?;
         drop(engine);
         self.finish_initialization(&new, id)
     }

@@ -1,10 +1,11 @@
 //! The journal: where a commit becomes durable before the database's own file has it. One append and one sync a batch, however
-//! many pages of the database the batch touches; the database makes its own durable commit when the journal is full, and the
-//! journal starts over.
+//! many pages of the database the batch touches.
 //!
-//! A frame carries the journal's id, its number and a digest over all of it, and starts on a sector of its own, so that
+//! It has two halves. Frames go into one of them until it is full, then into the other, which the database must have taken up by
+//! then. A frame carries the journal's id, its number and a digest over all of it, and starts on a sector of its own, so that
 //! writing the next one never touches a sector that was acknowledged. **Invariant:** frames are numbered without gaps; what
-//! lies behind the last valid one, or has a number that does not follow, was never acknowledged or is older than the database.
+//! lies behind the last valid one of a half, or has a number that does not follow, was never acknowledged or is older than the
+//! database.
 
 use std::io;
 
@@ -16,10 +17,9 @@ use crate::kernel::secrets::digest;
 /// What tells this journal from any other, and its frames from bytes that a tenant chose.
 pub type JournalId = [u8; 16];
 
-const MAGIC: [u8; 16] = *b"tenantd journal1";
+const MAGIC: [u8; 16] = *b"tenantd journal2";
 /// The head has a page to itself.
 const HEAD: usize = 4096;
-const FIRST_FRAME: u64 = HEAD as u64;
 const SECTOR: usize = 512;
 /// The file grows by whole steps of zeros, so that most syncs find nothing new about the file itself.
 const GROWTH: u64 = 1 << 20;
@@ -30,7 +30,9 @@ const FRAME_HEAD: usize = DIGEST + 16 + 4 + 8;
 pub(super) struct Journal {
     file: Box<dyn StorageBackend>,
     id: JournalId,
-    capacity: u64,
+    /// How long a half is, and which of them is written.
+    half: u64,
+    current: u64,
     /// Where the next frame goes.
     end: u64,
     /// How long the file is.
@@ -46,43 +48,87 @@ impl std::fmt::Debug for Journal {
 impl Journal {
     /// Makes the file a new, empty journal.
     pub(super) fn create(file: Box<dyn StorageBackend>, id: JournalId, capacity: u64) -> io::Result<Self> {
-        let mut head = [MAGIC, id].concat();
-        head.resize(HEAD, 0);
-        file.write(0, &head)?;
-        file.sync_data()?;
         let length = file.len()?;
-        Ok(Self { file, id, capacity, end: FIRST_FRAME, length })
+        let mut journal = Self { file, id, half: half_of(capacity), current: 0, end: HEAD as u64, length };
+        journal.write_head()?;
+        Ok(journal)
+    }
+
+    fn write_head(&mut self) -> io::Result<()> {
+        let mut head = [&MAGIC[..], &self.id, &self.half.to_le_bytes()].concat();
+        head.resize(HEAD, 0);
+        self.file.write(0, &head)?;
+        self.file.sync_data()?;
+        self.length = self.length.max(HEAD as u64);
+        Ok(())
     }
 
     /// Opens the file if it is the journal `id`, and gives it back if it is not.
-    pub(super) fn open(
-        file: Box<dyn StorageBackend>,
-        id: JournalId,
-        capacity: u64,
-    ) -> io::Result<Result<Self, Box<dyn StorageBackend>>> {
+    pub(super) fn open(file: Box<dyn StorageBackend>, id: JournalId) -> io::Result<Result<Self, Box<dyn StorageBackend>>> {
         let length = file.len()?;
-        if length < FIRST_FRAME {
+        if length < HEAD as u64 {
             return Ok(Err(file));
         }
-        let mut head = [0; 32];
+        let mut head = [0; 40];
         file.read(0, &mut head)?;
-        if head != *[MAGIC, id].as_flattened() {
+        let (name, half) = head.split_at(32);
+        if name != [MAGIC, id].as_flattened() {
             return Ok(Err(file));
         }
-        Ok(Ok(Self { file, id, capacity, end: FIRST_FRAME, length }))
+        let half = half.first_chunk().map_or(0, |half| u64::from_le_bytes(*half));
+        Ok(Ok(Self { file, id, half, current: 0, end: HEAD as u64, length }))
+    }
+
+    /// Begins with the first half, at this capacity: every frame so far is in the database.
+    pub(super) fn start_over(&mut self, capacity: u64) -> io::Result<()> {
+        if self.half != half_of(capacity) {
+            self.half = half_of(capacity);
+            self.write_head()?;
+        }
+        self.current = 0;
+        self.end = self.start_of(0);
+        Ok(())
+    }
+
+    /// Goes on in the other half: every frame in it is in the database.
+    pub(super) fn turn_over(&mut self) {
+        self.current = 1 - self.current;
+        self.end = self.start_of(self.current);
+    }
+
+    fn start_of(&self, half: u64) -> u64 {
+        HEAD as u64 + half * self.half
     }
 
     /// Hands `apply` each frame that follows the frame `last`, in order. The number of the last one.
     pub(super) fn replay(&self, mut last: u64, mut apply: impl FnMut(&[u8]) -> Result<(), StoreError>) -> Result<u64, StoreError> {
-        let mut offset = FIRST_FRAME;
+        let mut halves = Vec::new();
+        for half in [0, 1] {
+            let first = self.read_frame(self.start_of(half), half).map_err(StoreError::engine)?;
+            halves.extend(first.map(|(number, _)| (number, half)));
+        }
+        halves.sort_unstable();
+        for (_, half) in halves {
+            last = self.replay_half(half, last, &mut apply)?;
+        }
+        Ok(last)
+    }
+
+    fn replay_half(
+        &self,
+        half: u64,
+        mut last: u64,
+        apply: &mut impl FnMut(&[u8]) -> Result<(), StoreError>,
+    ) -> Result<u64, StoreError> {
+        let mut offset = self.start_of(half);
         let mut previous = None;
-        while let Some((number, changes)) = self.read_frame(offset).map_err(StoreError::engine)? {
+        while let Some((number, changes)) = self.read_frame(offset, half).map_err(StoreError::engine)? {
             if previous.is_some_and(|previous| number != previous + 1) {
                 break;
             }
             if number > last + 1 {
-                let problem =
-                    "the journal goes on from a later state than the store's: one of the two files was replaced by an older copy";
+                let problem = "the journal goes on from a later state than the store's: one of the two files was replaced by an older \
+                               copy, or the journal is damaged";
                 return Err(StoreError::Installation(problem.to_owned()));
             }
             if number == last + 1 {
@@ -96,8 +142,9 @@ impl Journal {
     }
 
     /// The frame at `offset`, if a whole one of this journal is there.
-    fn read_frame(&self, offset: u64) -> io::Result<Option<(u64, Vec<u8>)>> {
-        if offset + FRAME_HEAD as u64 > self.length {
+    fn read_frame(&self, offset: u64, half: u64) -> io::Result<Option<(u64, Vec<u8>)>> {
+        let limit = self.length.min(self.start_of(half + 1));
+        if offset + FRAME_HEAD as u64 > limit {
             return Ok(None);
         }
         let mut head = [0; FRAME_HEAD];
@@ -108,7 +155,7 @@ impl Journal {
         let number = number.first_chunk().map_or(0, |number| u64::from_le_bytes(*number));
         let length = u32::from_le_bytes(*length);
         let body = offset + FRAME_HEAD as u64;
-        if id != self.id || body + u64::from(length) > self.length {
+        if id != self.id || body + u64::from(length) > limit {
             return Ok(None);
         }
         let mut frame = signed.to_vec();
@@ -122,9 +169,14 @@ impl Journal {
         Ok(Some((number, frame)))
     }
 
-    /// Whether there is room for one more frame with this many bytes of changes.
+    /// Whether this half has room for one more frame with this many bytes of changes.
     pub(super) fn fits(&self, bytes: usize) -> bool {
-        u32::try_from(bytes).is_ok() && self.end + frame_length(bytes) <= self.capacity
+        u32::try_from(bytes).is_ok() && self.end + frame_length(bytes) <= self.start_of(self.current + 1)
+    }
+
+    /// Whether an empty half has room for it.
+    pub(super) fn ever_fits(&self, bytes: usize) -> bool {
+        u32::try_from(bytes).is_ok() && frame_length(bytes) <= self.half
     }
 
     /// Writes the next frame. It is on the disk when this returns; after an error it may or may not be.
@@ -149,11 +201,12 @@ impl Journal {
         self.length = self.length.max(filled);
         Ok(())
     }
+}
 
-    /// Starts over: every frame so far is in the database.
-    pub(super) fn rewind(&mut self) {
-        self.end = FIRST_FRAME;
-    }
+/// The length of a half of a journal with this capacity, in whole sectors.
+fn half_of(capacity: u64) -> u64 {
+    let sectors = capacity.saturating_sub(HEAD as u64) / SECTOR as u64;
+    sectors / 2 * SECTOR as u64
 }
 
 fn frame_length(bytes: usize) -> u64 {
@@ -180,7 +233,7 @@ mod tests {
         let file = InMemoryBackend::new();
         file.set_len(bytes.len() as u64).unwrap();
         file.write(0, bytes).unwrap();
-        Journal::open(Box::new(file), ID, CAPACITY).unwrap().ok()
+        Journal::open(Box::new(file), ID).unwrap().ok()
     }
 
     fn new() -> Journal {
@@ -212,17 +265,40 @@ mod tests {
     }
 
     #[test]
-    fn after_starting_over_older_frames_behind_the_new_ones_do_not_count() {
+    fn halves_are_replayed_in_the_order_in_which_they_were_written() {
         let mut journal = new();
         for number in 1..=5_u8 {
             journal.append(number.into(), &[number; 100]).unwrap();
         }
-        journal.rewind();
-        assert!(replayed(&copy(&journal), 5).unwrap().is_empty(), "the store has all of the old ones");
+        journal.turn_over();
         journal.append(6, &[6; 100]).unwrap();
-        assert_eq!(replayed(&copy(&journal), 5).unwrap(), [vec![6; 100]]);
+        let frames = |numbers: std::ops::RangeInclusive<u8>| numbers.map(|number| vec![number; 100]).collect::<Vec<_>>();
+        assert_eq!(replayed(&copy(&journal), 0).unwrap(), frames(1..=6));
+        assert_eq!(replayed(&copy(&journal), 5).unwrap(), frames(6..=6));
+        journal.append(7, &[7; 100]).unwrap();
+        journal.turn_over();
+        journal.append(8, &[8; 100]).unwrap();
+        assert_eq!(replayed(&copy(&journal), 5).unwrap(), frames(6..=8), "older frames behind the new ones do not count");
+        assert!(replayed(&copy(&journal), 8).unwrap().is_empty());
         let older_store = replayed(&copy(&journal), 3).unwrap_err();
         assert!(older_store.to_string().contains("replaced by an older copy"));
+    }
+
+    #[test]
+    fn a_journal_that_starts_over_with_another_capacity_forgets_the_old_frames() {
+        let mut journal = new();
+        for number in 1..=5_u8 {
+            journal.append(number.into(), &[number; 600]).unwrap();
+        }
+        journal.turn_over();
+        journal.append(6, &[6; 600]).unwrap();
+        journal.start_over(CAPACITY / 2).unwrap();
+        assert!(replayed(&copy(&journal), 6).unwrap().is_empty());
+        journal.append(7, &[7; 600]).unwrap();
+        assert_eq!(replayed(&copy(&journal), 6).unwrap(), [vec![7; 600]]);
+        journal.turn_over();
+        journal.append(8, &[8; 600]).unwrap();
+        assert_eq!(replayed(&copy(&journal), 6).unwrap(), [vec![7; 600], vec![8; 600]]);
     }
 
     #[test]
@@ -244,7 +320,7 @@ mod tests {
     #[test]
     fn a_file_of_another_store_is_not_taken_for_this_one_s() {
         let journal = new();
-        let mut bytes = vec![0; usize::try_from(FIRST_FRAME).unwrap()];
+        let mut bytes = vec![0; HEAD];
         journal.file.read(0, &mut bytes).unwrap();
         assert!(on(&bytes).is_some());
         bytes[20] ^= 1;
@@ -253,15 +329,19 @@ mod tests {
     }
 
     #[test]
-    fn a_full_journal_says_so() {
+    fn a_full_half_says_so() {
         let mut journal = new();
-        assert!(!journal.fits(usize::try_from(CAPACITY).unwrap()));
-        let mut number = 0;
-        while journal.fits(5_000) {
-            number += 1;
-            journal.append(number, &[0; 5_000]).unwrap();
+        assert!(!journal.fits(usize::try_from(CAPACITY).unwrap()) && !journal.ever_fits(usize::try_from(CAPACITY / 2).unwrap()));
+        for expected in [6, 12] {
+            let mut number = expected - 6;
+            while journal.fits(5_000) {
+                number += 1;
+                journal.append(number, &[0; 5_000]).unwrap();
+            }
+            assert_eq!(number, expected);
+            assert!(journal.ever_fits(5_000) && journal.end <= journal.start_of(journal.current + 1));
+            journal.turn_over();
         }
-        assert_eq!(number, 12);
-        assert!(journal.end <= CAPACITY);
+        assert_eq!(replayed(&copy(&journal), 0).unwrap().len(), 12);
     }
 }

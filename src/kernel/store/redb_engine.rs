@@ -1,58 +1,69 @@
-//! redb behind the engine seam, with the journal in front of it.
+//! The engine: a batch becomes durable in the journal, is shown to readers as a layer in memory over redb's file, and reaches the file
+//! later with many others.
 //!
-//! A batch becomes durable in the journal and is then committed to redb without waiting for redb's own file. When the journal is
-//! full, a batch goes into redb with a durable commit instead, which takes everything before it along, and the journal starts
-//! over. A start replays what the journal has and redb has not. Durable commits of redb are two-phase: tenants choose the
-//! bytes, and redb's one-phase commit trusts a checksum that is not cryptographic. The crash simulator also finds one-phase files
-//! that no longer open after a failed sync, a restart of the process and a later loss of power.
-//!
-//! All tables of the catalogue share one table of redb, each under its code in front of the key: a commit pays for every redb
-//! table that it touches, and one small change touches a dozen of ours. Segments have redb tables of their own, to be dropped whole.
+//! The journal has two halves. When one is full, what it holds is written to redb with a durable commit on a thread of its own, while
+//! the writer goes on in the other half. Readers see three layers, the newest first: what is in the half that is being written, what
+//! is on its way into the file, and the file. A start replays what the journal has and the file has not.
+//! **Invariant:** a half is written over only after its changes are durable in the file.
 
 use std::{
-    cell::{OnceCell, RefCell},
-    collections::BTreeMap,
-    ops::Bound,
     path::{Path, PathBuf},
-    rc::Rc,
     sync::{Arc, Mutex, PoisonError},
+    thread::JoinHandle,
 };
 
-use redb::{
-    Database, Durability, ReadOnlyTable, ReadTransaction, ReadableDatabase, StorageBackend, TableDefinition, TableError,
-    TableHandle, WriteTransaction, backends::FileBackend,
-};
+use redb::{StorageBackend, backends::FileBackend};
 
 use super::{
-    catalog::{self, ENGINE_CODE},
-    changes::{Changes, TableChanges},
-    engine::{Direction, Engine, EngineRead, Flow, KeyRange, RawTable, Visitor},
+    changes::Changes,
+    engine::{Direction, Engine, EngineRead, KeyRange, RawTable, Visitor},
     error::StoreError,
     journal::{Journal, JournalId},
+    recent::Recent,
+    redb_file::{FileSnapshot, Mark, RedbFile, RepairProgress, private_options},
 };
-use crate::kernel::entropy::quick_bytes;
+use crate::kernel::{entropy::quick_bytes, telemetry::panic_text};
 
-type Definition<'a> = TableDefinition<'a, &'static [u8], &'static [u8]>;
-type OpenTable = ReadOnlyTable<&'static [u8], &'static [u8]>;
-
-/// The redb table that the tables of the catalogue share.
-const SHARED: &str = "records";
-
-/// Where the journal is, and how much it holds before a batch goes into redb durably.
+/// Where the journal is, and how much it holds.
 pub(super) struct JournalFile {
     pub path: PathBuf,
     pub bytes: u64,
 }
 
 pub struct RedbEngine {
-    database: Database,
-    /// Without one, every commit is a durable one of redb.
+    core: Arc<Core>,
+    /// Without one, every batch goes straight into the file.
     journal: Option<Mutex<Journaling>>,
+}
+
+/// What the writer shares with a flush.
+struct Core {
+    published: Mutex<Arc<View>>,
+    file: RedbFile,
+}
+
+/// What a snapshot sees.
+struct View {
+    recent: Recent,
+    /// On its way into the file; it may be there already.
+    flushing: Option<Recent>,
+    file: Arc<FileSnapshot>,
+}
+
+/// Who brings the changes of a full half into the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flushing {
+    /// A thread, while the writer goes on.
+    Beside,
+    /// The writer itself, so that the same writes always give the same operations on the disk.
+    InTurn,
 }
 
 struct Journaling {
     journal: Journal,
     mark: Mark,
+    mode: Flushing,
+    flush: Option<JoinHandle<Result<(), StoreError>>>,
     /// After a failure nothing is known of the file, so it is not marked as closed.
     failed: bool,
 }
@@ -63,52 +74,16 @@ impl std::fmt::Debug for RedbEngine {
     }
 }
 
-/// Told how much of a repair after a crash is done, from 0 to 1.
-pub type RepairProgress = Arc<dyn Fn(f64) + Send + Sync>;
-
-/// What redb's file says of the journal beside it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Mark {
-    id: JournalId,
-    /// The last frame that the file holds the changes of.
-    number: u64,
-    /// Whether the journal holds nothing that the file does not.
-    closed: bool,
-}
-
-impl Mark {
-    fn to_bytes(self) -> Vec<u8> {
-        [&self.id[..], &self.number.to_le_bytes(), &[u8::from(self.closed)]].concat()
-    }
-
-    fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (id, rest) = bytes.split_first_chunk()?;
-        let (number, rest) = rest.split_first_chunk()?;
-        let [closed] = rest else { return None };
-        Some(Self { id: *id, number: u64::from_le_bytes(*number), closed: *closed == 1 })
-    }
-}
-
-/// How a commit reaches the disk.
-#[derive(Clone, Copy)]
-enum Reach {
-    /// The journal has it.
-    Memory,
-    /// Now, with everything before it, and with the mark.
-    Disk(Option<Mark>),
-}
-
 impl RedbEngine {
-    /// Opens a file that exists, without a journal: a copy, or one that was closed in order. redb would make a new database of a
-    /// missing or an empty file, so both are refused here.
+    /// Opens a file without a journal: a copy, or one that was closed in order.
     pub fn open(path: &Path, cache_bytes: usize, progress: Option<RepairProgress>) -> Result<Self, StoreError> {
-        let engine = Self { database: open_database(path, cache_bytes, progress)?, journal: None };
-        match engine.mark()? {
+        let file = RedbFile::open(path, cache_bytes, progress)?;
+        match file.mark()? {
             Some(mark) if !mark.closed => Err(StoreError::Installation(format!(
                 "{} was not closed in order, and its last changes are in the journal of its data directory: start tenantd there once",
                 path.display()
             ))),
-            _ => Ok(engine),
+            _ => Self::without_journal(file),
         }
     }
 
@@ -119,23 +94,19 @@ impl RedbEngine {
         cache_bytes: usize,
         progress: Option<RepairProgress>,
     ) -> Result<Self, StoreError> {
-        let database = open_database(path, cache_bytes, progress)?;
+        let file = RedbFile::open(path, cache_bytes, progress)?;
         let fail = |error: &dyn std::fmt::Display| StoreError::Installation(format!("{}: {error}", journal.path.display()));
-        let file = private_options().create(true).truncate(false).open(&journal.path).map_err(|error| fail(&error))?;
-        let file = FileBackend::new(file).map_err(|error| fail(&error))?;
-        Self::with_journal(database, Box::new(file), journal.bytes, quick_bytes())
+        let beside = private_options().create(true).truncate(false).open(&journal.path).map_err(|error| fail(&error))?;
+        let beside = FileBackend::new(beside).map_err(|error| fail(&error))?;
+        Self::with_journal(file, Box::new(beside), journal.bytes, quick_bytes(), Flushing::Beside)
     }
 
-    /// Makes a new file; one that exists is refused.
+    /// Makes a new file without a journal; one that exists is refused.
     pub fn create(path: &Path, cache_bytes: usize) -> Result<Self, StoreError> {
-        let shown = path.display();
-        let file =
-            private_options().create_new(true).open(path).map_err(|error| StoreError::Installation(format!("{shown}: {error}")))?;
-        let database = Database::builder().set_cache_size(cache_bytes).create_file(file).map_err(StoreError::engine)?;
-        Ok(Self { database, journal: None })
+        Self::without_journal(RedbFile::create(path, cache_bytes)?)
     }
 
-    /// Opens or makes a store on storage of the caller's, such as a disk that crashes in a test.
+    /// Opens or makes a store on storage of the caller's, such as a disk that crashes in a test. It works on one thread.
     pub fn on_backends(
         store: impl StorageBackend,
         journal: impl StorageBackend,
@@ -143,26 +114,32 @@ impl RedbEngine {
         journal_id: JournalId,
         cache_bytes: usize,
     ) -> Result<Self, StoreError> {
-        let database = Database::builder().set_cache_size(cache_bytes).create_with_backend(store).map_err(StoreError::engine)?;
-        Self::with_journal(database, Box::new(journal), journal_bytes, journal_id)
+        let file = RedbFile::on_backend(store, cache_bytes)?;
+        Self::with_journal(file, Box::new(journal), journal_bytes, journal_id, Flushing::InTurn)
+    }
+
+    fn without_journal(file: RedbFile) -> Result<Self, StoreError> {
+        Ok(Self { core: Arc::new(Core::new(file)?), journal: None })
     }
 
     /// `new_id` is for a journal that has to be made.
     fn with_journal(
-        database: Database,
-        file: Box<dyn StorageBackend>,
+        file: RedbFile,
+        beside: Box<dyn StorageBackend>,
         capacity: u64,
         new_id: JournalId,
+        mode: Flushing,
     ) -> Result<Self, StoreError> {
-        let mut engine = Self { database, journal: None };
-        let found = engine.mark()?;
+        let found = file.mark()?;
         let id = found.map_or(new_id, |mark| mark.id);
-        let (journal, mark) = match Journal::open(file, id, capacity).map_err(StoreError::engine)? {
+        let mut missed = Recent::default();
+        let (mut journal, mark) = match Journal::open(beside, id).map_err(StoreError::engine)? {
             Ok(journal) => {
                 let number = journal.replay(found.map_or(0, |mark| mark.number), |changes| {
                     let changes = Changes::decode(changes)
                         .ok_or_else(|| StoreError::Installation("the journal was written by a newer release".to_owned()))?;
-                    engine.apply(&changes, Reach::Memory)
+                    missed.take_in(changes);
+                    Ok(())
                 })?;
                 (journal, Mark { id, number, closed: false })
             }
@@ -173,87 +150,134 @@ impl RedbEngine {
                         .to_owned(),
                 ));
             }
-            Err(file) => {
+            Err(beside) => {
                 let mark = Mark { id: new_id, number: 0, closed: false };
-                (Journal::create(file, mark.id, capacity).map_err(StoreError::engine)?, mark)
+                (Journal::create(beside, mark.id, capacity).map_err(StoreError::engine)?, mark)
             }
         };
-        engine.apply(&Changes::default(), Reach::Disk(Some(mark)))?;
-        engine.journal = Some(Mutex::new(Journaling { journal, mark, failed: false }));
-        Ok(engine)
+        file.apply(&missed, Some(mark))?;
+        journal.start_over(capacity).map_err(StoreError::engine)?;
+        let journaling = Journaling { journal, mark, mode, flush: None, failed: false };
+        Ok(Self { core: Arc::new(Core::new(file)?), journal: Some(Mutex::new(journaling)) })
+    }
+}
+
+impl Core {
+    fn new(file: RedbFile) -> Result<Self, StoreError> {
+        let view = View { recent: Recent::default(), flushing: None, file: Arc::new(file.snapshot()?) };
+        Ok(Self { published: Mutex::new(Arc::new(view)), file })
     }
 
-    fn mark(&self) -> Result<Option<Mark>, StoreError> {
-        let reader = Reader::new(self.database.begin_read().map_err(StoreError::engine)?);
-        let Some(shared) = reader.table(Place::ENGINE)? else { return Ok(None) };
-        let found = shared.get([ENGINE_CODE].as_slice()).map_err(StoreError::engine)?;
-        let mark = found.map(|value| Mark::from_bytes(value.value()).ok_or("it does not say which journal is its own"));
-        mark.transpose().map_err(|problem| StoreError::Installation(format!("the store is damaged: {problem}")))
+    fn view(&self) -> Arc<View> {
+        self.published.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn apply(&self, changes: &Changes, reach: Reach) -> Result<(), StoreError> {
-        let mut transaction = self.database.begin_write().map_err(StoreError::engine)?;
-        let durability = match reach {
-            Reach::Memory => Durability::None,
-            Reach::Disk(_) => Durability::Immediate,
-        };
-        transaction.set_durability(durability).map_err(StoreError::engine)?;
-        transaction.set_two_phase_commit(true);
-        write_changes(&transaction, changes)?;
-        if let Reach::Disk(Some(mark)) = reach {
-            let mut shared = transaction.open_table(Definition::new(SHARED)).map_err(StoreError::engine)?;
-            shared.insert([ENGINE_CODE].as_slice(), mark.to_bytes().as_slice()).map_err(StoreError::engine)?;
-        }
-        transaction.commit().map_err(StoreError::engine)
+    /// Shows readers another view from now on.
+    fn show(&self, next: impl FnOnce(&View) -> View) {
+        let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = Arc::new(next(&published));
+        let before = std::mem::replace(&mut *published, next);
+        drop(published);
+        // It may be the last to hold many entries, and nobody is to wait for their end.
+        drop(before);
     }
 
-    fn commit_journaled(&self, journaling: &mut Journaling, changes: &Changes) -> Result<(), StoreError> {
-        let mark = Mark { number: journaling.mark.number + 1, ..journaling.mark };
-        let bytes = changes.encode();
-        if journaling.journal.fits(bytes.len()) {
-            journaling.journal.append(mark.number, &bytes).map_err(StoreError::engine)?;
-            self.apply(changes, Reach::Memory)?;
-        } else {
-            self.apply(changes, Reach::Disk(Some(mark)))?;
-            journaling.journal.rewind();
-        }
-        journaling.mark = mark;
+    /// Shows a batch to readers. Only the writer changes what is recent, so nothing is lost between the reading and the showing.
+    fn publish(&self, changes: Changes) {
+        let mut recent = self.view().recent.clone();
+        recent.take_in(changes);
+        self.show(|view| View { recent, flushing: view.flushing.clone(), file: view.file.clone() });
+    }
+
+    /// Sets everything recent apart to be flushed, and gives it back.
+    fn set_apart(&self) -> Recent {
+        let recent = self.view().recent.clone();
+        self.show(|view| View { recent: Recent::default(), flushing: Some(recent.clone()), file: view.file.clone() });
+        recent
+    }
+
+    /// Brings what was set apart into the file, and shows the file in its place.
+    fn flush(&self, changes: &Recent, mark: Mark) -> Result<(), StoreError> {
+        self.file.apply(changes, Some(mark))?;
+        let file = Arc::new(self.file.snapshot()?);
+        self.show(|view| View { recent: view.recent.clone(), flushing: None, file });
+        Ok(())
+    }
+
+    /// Brings everything recent into the file together with a batch that is in no journal. Nothing may be on its way.
+    fn flush_with(&self, changes: Changes, mark: Option<Mark>) -> Result<(), StoreError> {
+        let mut all = self.view().recent.clone();
+        all.take_in(changes);
+        self.file.apply(&all, mark)?;
+        let file = Arc::new(self.file.snapshot()?);
+        self.show(|_| View { recent: Recent::default(), flushing: None, file });
         Ok(())
     }
 }
 
-fn open_database(path: &Path, cache_bytes: usize, progress: Option<RepairProgress>) -> Result<Database, StoreError> {
-    let shown = path.display();
-    let length = std::fs::metadata(path).map_err(|error| StoreError::Installation(format!("{shown}: {error}")))?.len();
-    if length == 0 {
-        return Err(StoreError::Installation(format!("{shown} is empty: this is not a store; restore a backup")));
+impl Journaling {
+    fn commit(&mut self, core: &Arc<Core>, changes: Changes) -> Result<(), StoreError> {
+        let bytes = changes.encode();
+        let mark = Mark { number: self.mark.number + 1, ..self.mark };
+        if !self.journal.fits(bytes.len()) {
+            self.await_flush()?;
+            if !self.journal.ever_fits(bytes.len()) {
+                core.flush_with(changes, Some(mark))?;
+                self.mark = mark;
+                self.journal.turn_over();
+                return Ok(());
+            }
+            self.begin_flush(core)?;
+        }
+        self.journal.append(mark.number, &bytes).map_err(StoreError::engine)?;
+        core.publish(changes);
+        self.mark = mark;
+        Ok(())
     }
-    let mut builder = Database::builder();
-    builder.set_cache_size(cache_bytes);
-    if let Some(progress) = progress {
-        builder.set_repair_callback(move |session| progress(session.progress()));
-    }
-    builder.open(path).map_err(|error| StoreError::Installation(format!("{shown}: {error}")))
-}
 
-fn private_options() -> std::fs::OpenOptions {
-    use std::os::unix::fs::OpenOptionsExt;
-    let mut options = std::fs::OpenOptions::new();
-    options.read(true).write(true).mode(0o600);
-    options
+    /// Goes on in the other half, which must be free, and has the changes of this one brought into the file.
+    fn begin_flush(&mut self, core: &Arc<Core>) -> Result<(), StoreError> {
+        let (recent, mark) = (core.set_apart(), self.mark);
+        self.journal.turn_over();
+        match self.mode {
+            Flushing::InTurn => core.flush(&recent, mark),
+            Flushing::Beside => {
+                let core = core.clone();
+                let flush = std::thread::Builder::new().name("store-flush".to_owned());
+                let flush = flush.spawn(move || core.flush(&recent, mark)).map_err(StoreError::engine)?;
+                self.flush = Some(flush);
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits until the flush under way, if there is one, has ended, and tells how.
+    fn await_flush(&mut self) -> Result<(), StoreError> {
+        match self.flush.take().map(JoinHandle::join) {
+            None => Ok(()),
+            Some(Ok(flushed)) => flushed,
+            Some(Err(cause)) => Err(StoreError::Panicked(panic_text(cause.as_ref()))),
+        }
+    }
+
+    /// A flush that has failed is told to the next write, not only to the one that waits for it.
+    fn check_flush(&mut self) -> Result<(), StoreError> {
+        if self.flush.as_ref().is_some_and(JoinHandle::is_finished) { self.await_flush() } else { Ok(()) }
+    }
 }
 
 impl Engine for RedbEngine {
     fn begin_read(&self) -> Result<Box<dyn EngineRead>, StoreError> {
-        Ok(Box::new(Reader::new(self.database.begin_read().map_err(StoreError::engine)?)))
+        Ok(Box::new(Snapshot(self.core.view())))
     }
 
-    fn commit(&self, changes: &Changes) -> Result<(), StoreError> {
-        let Some(journal) = &self.journal else { return self.apply(changes, Reach::Disk(None)) };
+    fn commit(&self, changes: Changes) -> Result<(), StoreError> {
+        let Some(journal) = &self.journal else { return self.core.flush_with(changes, None) };
         let mut journaling = journal.lock().unwrap_or_else(PoisonError::into_inner);
         // Until the end is reached, a panic in redb counts as a failure too.
         journaling.failed = true;
-        self.commit_journaled(&mut journaling, changes)?;
+        journaling.check_flush()?;
+        journaling.commit(&self.core, changes)?;
         journaling.failed = false;
         Ok(())
     }
@@ -262,183 +286,42 @@ impl Engine for RedbEngine {
 impl Drop for RedbEngine {
     fn drop(&mut self) {
         let Some(journal) = self.journal.take() else { return };
-        let journaling = journal.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut journaling = journal.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let flushed = journaling.await_flush();
         if journaling.failed {
             return;
         }
         let mark = Mark { closed: true, ..journaling.mark };
-        if let Err(error) = self.apply(&Changes::default(), Reach::Disk(Some(mark))) {
+        let closed = flushed.and_then(|()| self.core.flush_with(Changes::default(), Some(mark)));
+        if let Err(error) = closed {
             tracing::warn!(%error, "the store could not be closed in order; the next start replays its journal");
         }
     }
 }
 
-/// Where a table of ours is in redb: a table, and what our keys start with in it.
-#[derive(Clone, Copy)]
-struct Place {
-    segment: Option<RawTable>,
-    code: u8,
-}
+/// A view in the hands of one reader.
+struct Snapshot(Arc<View>);
 
-impl Place {
-    const ENGINE: Self = Self { segment: None, code: ENGINE_CODE };
-
-    fn of(table: RawTable) -> Self {
-        Self { segment: table.segment.is_some().then_some(table), code: table.table.code() }
-    }
-
-    fn key(self, key: &[u8]) -> Vec<u8> {
-        let mut placed = Vec::with_capacity(key.len() + 1);
-        if self.segment.is_none() {
-            placed.push(self.code);
-        }
-        placed.extend_from_slice(key);
-        placed
-    }
-
-    fn range(self, range: &KeyRange) -> KeyRange {
-        if self.segment.is_some() {
-            return range.clone();
-        }
-        let whole = KeyRange::prefix(&[self.code]);
-        let place = |bound: &Bound<Vec<u8>>, open: Bound<Vec<u8>>| match bound {
-            Bound::Included(key) => Bound::Included(self.key(key)),
-            Bound::Excluded(key) => Bound::Excluded(self.key(key)),
-            Bound::Unbounded => open,
-        };
-        KeyRange { start: place(&range.start, whole.start), end: place(&range.end, whole.end) }
-    }
-
-    /// The key as our table has it.
-    fn strip(self, key: &[u8]) -> &[u8] {
-        key.get(usize::from(self.segment.is_none())..).unwrap_or_default()
-    }
-}
-
-/// Writes in key order, which spares redb half of its work.
-fn write_changes(transaction: &WriteTransaction, changes: &Changes) -> Result<(), StoreError> {
-    let mut shared = changes.tables().filter(|(table, _)| table.segment.is_none()).peekable();
-    if shared.peek().is_some() {
-        let mut open = transaction.open_table(Definition::new(SHARED)).map_err(StoreError::engine)?;
-        for (table, changes) in shared {
-            if changes.dropped {
-                return Err(StoreError::Engine(format!("{table} shares its redb table with others and cannot be dropped")));
-            }
-            write_entries(&mut open, Place::of(table), changes)?;
-        }
-    }
-    for (table, changes) in changes.tables().filter(|(table, _)| table.segment.is_some()) {
-        let name = table.to_string();
-        if changes.dropped {
-            transaction.delete_table(Definition::new(&name)).map_err(StoreError::engine)?;
-        }
-        if !changes.entries.is_empty() {
-            let mut open = transaction.open_table(Definition::new(&name)).map_err(StoreError::engine)?;
-            write_entries(&mut open, Place::of(table), changes)?;
-        }
-    }
-    Ok(())
-}
-
-fn write_entries(
-    open: &mut redb::Table<'_, &'static [u8], &'static [u8]>,
-    place: Place,
-    changes: &TableChanges,
-) -> Result<(), StoreError> {
-    for (key, change) in &changes.entries {
-        let key = place.key(key);
-        match change {
-            Some(value) => drop(open.insert(key.as_slice(), value.as_slice()).map_err(StoreError::engine)?),
-            None => drop(open.remove(key.as_slice()).map_err(StoreError::engine)?),
-        }
-    }
-    Ok(())
-}
-
-/// A snapshot. Tables stay open once they were used: opening one costs as much as reading from it.
-struct Reader {
-    transaction: ReadTransaction,
-    shared: OnceCell<Option<Rc<OpenTable>>>,
-    segments: RefCell<BTreeMap<RawTable, Option<Rc<OpenTable>>>>,
-}
-
-impl Reader {
-    fn new(transaction: ReadTransaction) -> Self {
-        Self { transaction, shared: OnceCell::new(), segments: RefCell::default() }
-    }
-
-    fn table(&self, place: Place) -> Result<Option<Rc<OpenTable>>, StoreError> {
-        match place.segment {
-            None => {
-                if let Some(open) = self.shared.get() {
-                    return Ok(open.clone());
-                }
-                let open = self.open(SHARED)?;
-                Ok(self.shared.get_or_init(|| open).clone())
-            }
-            Some(segment) => {
-                if let Some(open) = self.segments.borrow().get(&segment) {
-                    return Ok(open.clone());
-                }
-                let open = self.open(&segment.to_string())?;
-                self.segments.borrow_mut().insert(segment, open.clone());
-                Ok(open)
-            }
-        }
-    }
-
-    fn open(&self, name: &str) -> Result<Option<Rc<OpenTable>>, StoreError> {
-        match self.transaction.open_table(Definition::new(name)) {
-            Ok(table) => Ok(Some(Rc::new(table))),
-            Err(TableError::TableDoesNotExist(_)) => Ok(None),
-            Err(error) => Err(StoreError::engine(error)),
+impl Snapshot {
+    fn read<T>(&self, work: impl FnOnce(&dyn EngineRead) -> T) -> T {
+        let View { recent, flushing, file } = &*self.0;
+        match flushing {
+            None => work(&recent.over(file.as_ref())),
+            Some(flushing) => work(&recent.over(&flushing.over(file.as_ref()))),
         }
     }
 }
 
-impl EngineRead for Reader {
+impl EngineRead for Snapshot {
     fn get(&self, table: RawTable, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        let place = Place::of(table);
-        let Some(open) = self.table(place)? else { return Ok(None) };
-        let found = open.get(place.key(key).as_slice()).map_err(StoreError::engine)?;
-        Ok(found.map(|value| value.value().to_vec()))
+        self.read(|layers| layers.get(table, key))
     }
 
     fn scan(&self, table: RawTable, range: &KeyRange, direction: Direction, visit: Visitor<'_>) -> Result<(), StoreError> {
-        let place = Place::of(table);
-        // redb panics on a range whose start is behind its end.
-        if range.is_empty() {
-            return Ok(());
-        }
-        let Some(open) = self.table(place)? else { return Ok(()) };
-        let mut entries = open.range::<&[u8]>(place.range(range).bounds()).map_err(StoreError::engine)?;
-        loop {
-            let entry = match direction {
-                Direction::Forward => entries.next(),
-                Direction::Backward => entries.next_back(),
-            };
-            let Some(entry) = entry else { return Ok(()) };
-            let (key, value) = entry.map_err(StoreError::engine)?;
-            if visit(place.strip(key.value()), value.value())? == Flow::Stop {
-                return Ok(());
-            }
-        }
+        self.read(|layers| layers.scan(table, range, direction, visit))
     }
 
-    /// Our tables: those of redb, and in place of the shared one those of the catalogue that have an entry in it.
     fn tables(&self) -> Result<Vec<String>, StoreError> {
-        let tables = self.transaction.list_tables().map_err(StoreError::engine)?;
-        let mut names: Vec<String> = tables.map(|table| table.name().to_owned()).filter(|name| name != SHARED).collect();
-        for table in catalog::ALL {
-            let mut found = false;
-            self.scan((*table).into(), &KeyRange::ALL, Direction::Forward, &mut |_, _| {
-                found = true;
-                Ok(Flow::Stop)
-            })?;
-            if found {
-                names.push(table.name().to_owned());
-            }
-        }
-        Ok(names)
+        self.read(|layers| layers.tables())
     }
 }

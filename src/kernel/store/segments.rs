@@ -86,9 +86,7 @@ impl SegmentedTable {
 
     /// The segments that hold something.
     pub fn segments(&self, tx: &ReadTx) -> Result<Vec<u64>, StoreError> {
-        let tables = tx.tables()?;
-        let ours = tables.iter().filter_map(|name| RawTable::parse(name)).filter(|raw| raw.table == self.name);
-        Ok(ours.filter_map(|raw| raw.segment).collect())
+        tx.segments(self.name)
     }
 
     pub fn drop_segment(&self, tx: &mut WriteTx, segment: u64) {

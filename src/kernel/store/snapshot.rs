@@ -55,7 +55,7 @@ fn copy(tx: &ReadTx, path: &Path) -> Result<SnapshotReport, StoreError> {
         loop {
             let mut chunk = Changes::default();
             let next = copy_chunk(tx, table, position.as_deref(), &mut chunk, &mut report)?;
-            target.commit(&chunk)?;
+            target.commit(chunk)?;
             if next.is_none() {
                 break;
             }

@@ -212,7 +212,7 @@ impl engine::Engine for FailingEngine {
         self.0.begin_read()
     }
 
-    fn commit(&self, _changes: &changes::Changes) -> Result<(), StoreError> {
+    fn commit(&self, _changes: changes::Changes) -> Result<(), StoreError> {
         Err(StoreError::Engine("fdatasync: input/output error".to_owned()))
     }
 }
@@ -349,4 +349,48 @@ where
         results.push(task.await.unwrap());
     }
     results
+}
+
+/// A journal that is full after a few writes, so that they reach the file again and again beside the ones that follow.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_see_every_write_once_while_the_file_is_brought_up_to_date() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = DataDirectory::lock(directory.path()).unwrap();
+    data.initialize([7; 16], || Ok([1; 8])).unwrap();
+    let settings = StoreSettings { journal_bytes: 24 << 10, ..SETTINGS };
+    let (store, _) = data.open_store(settings, None).unwrap();
+    let writing = tokio::spawn({
+        let store = store.clone();
+        async move {
+            for number in 0..600_u32 {
+                put(&store, (1, number), person(&number.to_string(), &["t"])).await.unwrap();
+                if number.is_multiple_of(3) {
+                    store.write(move |tx| PEOPLE.remove(tx, &(1, number))).await.unwrap();
+                }
+            }
+        }
+    });
+    let mut seen = 0;
+    while !writing.is_finished() {
+        let (records, tags) = store
+            .read(|tx| {
+                let records: Vec<u32> = PEOPLE.list(tx, &KeyRange::ALL, usize::MAX)?.into_iter().map(|((_, key), _)| key).collect();
+                let prefix = (1_u8, "t".to_owned()).to_bytes();
+                let tags: Vec<u32> =
+                    BY_TAG.list(tx, &KeyRange::prefix(&prefix), usize::MAX)?.into_iter().map(|key| key.1).collect();
+                Ok::<_, StoreError>((records, tags))
+            })
+            .unwrap();
+        assert_eq!(records, tags);
+        let gaps = records.windows(2).filter(|pair| pair[1] - pair[0] > 2).count();
+        assert_eq!(gaps, 0, "{records:?}");
+        assert!(records.len() + 1 >= seen, "{} after {seen}", records.len());
+        seen = records.len();
+        tokio::task::yield_now().await;
+    }
+    writing.await.unwrap();
+    drop(store);
+    let (store, _) = data.open_store(settings, None).unwrap();
+    assert_eq!(tagged(&store, 1, "t").len(), 400);
+    assert!(store.check(vec![&PEOPLE]).await.unwrap().is_clean());
 }

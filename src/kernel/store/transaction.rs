@@ -4,8 +4,9 @@
 //! randomness as arguments and does no I/O of its own.
 
 use super::{
+    catalog::TableName,
     changes::Changes,
-    engine::{Direction, EngineRead, KeyRange, RawTable, Visitor},
+    engine::{Direction, EngineRead, Flow, KeyRange, RawTable, Visitor},
     error::StoreError,
 };
 
@@ -27,7 +28,36 @@ impl ReadTx {
 
     /// The names of all tables that hold something.
     pub(super) fn tables(&self) -> Result<Vec<String>, StoreError> {
-        self.engine.tables()
+        let mut filled = Vec::new();
+        for name in self.engine.tables()? {
+            // One that the catalogue does not know is for the caller to judge.
+            if RawTable::parse(&name).map_or(Ok(true), |table| self.is_filled(table))? {
+                filled.push(name);
+            }
+        }
+        Ok(filled)
+    }
+
+    /// The segments of a table that hold something.
+    pub(super) fn segments(&self, table: TableName) -> Result<Vec<u64>, StoreError> {
+        let names = self.engine.tables()?;
+        let ours = names.iter().filter_map(|name| RawTable::parse(name)).filter(|raw| raw.table == table);
+        let mut filled = Vec::new();
+        for (segment, raw) in ours.filter_map(|raw| Some((raw.segment?, raw))) {
+            if self.is_filled(raw)? {
+                filled.push(segment);
+            }
+        }
+        Ok(filled)
+    }
+
+    fn is_filled(&self, table: RawTable) -> Result<bool, StoreError> {
+        let mut filled = false;
+        self.engine.scan(table, &KeyRange::ALL, Direction::Forward, &mut |_, _| {
+            filled = true;
+            Ok(Flow::Stop)
+        })?;
+        Ok(filled)
     }
 }
 

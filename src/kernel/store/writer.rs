@@ -134,9 +134,10 @@ fn run_batch(engine: &dyn Engine, shared: &Shared, mut jobs: Vec<Box<dyn Job>>) 
     if changes.is_empty() {
         return finish_all(jobs, &Ok(()));
     }
-    match engine.commit(&changes) {
+    let changed: Vec<usize> = changes.tables().map(|(table, _)| table.table.index()).collect();
+    match engine.commit(changes) {
         Ok(()) => {
-            shared.committed(changes.tables().map(|(table, _)| table.table.index()));
+            shared.committed(changed.into_iter());
             finish_all(jobs, &Ok(()));
         }
         Err(error) => {

@@ -49,7 +49,7 @@ impl ApiKeySlice {
 
     pub fn api(&self) -> impl OpenApi + use<> {
         let keys = api::KeysApi::new(self.service, self.store.clone());
-        let key = api::KeyApi { service: self.service, store: self.store.clone() };
+        let key = api::KeyApi::new(self.service, self.store.clone());
         (keys, key)
     }
 

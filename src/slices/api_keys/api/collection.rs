@@ -19,11 +19,11 @@ use crate::kernel::{
     access::Scope,
     clock::Timestamp,
     http::{
+        answer_cache::AnswerCache,
         idempotency::IdempotencyKey,
         input::{Body, Filter, OptionalBody, target},
         need::{Allowed, ApiKeysRead, ApiKeysWrite},
         page::{PageQuery, PageRequest},
-        page_cache::PageCache,
         precondition::IfMatch,
         problem::{FieldError, Problem, nearest},
         reply::{Changed, Created, Listed},
@@ -129,12 +129,12 @@ struct TargetQuery {
 pub(in super::super) struct KeysApi {
     service: Service,
     store: Store,
-    pages: PageCache<ApiKey, 1>,
+    pages: AnswerCache<Listed<ApiKey>, 1>,
 }
 
 impl KeysApi {
     pub(in super::super) fn new(service: Service, store: Store) -> Self {
-        Self { service, store, pages: PageCache::new([catalog::API_KEYS]) }
+        Self { service, store, pages: AnswerCache::new([catalog::API_KEYS]) }
     }
 }
 

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::kernel::{
     http::{
+        answer_cache::AnswerCache,
         idempotency::IdempotencyKey,
         input::{Body, OptionalBody, target},
         need::{Allowed, ApiKeysRead, ApiKeysWrite},
@@ -23,7 +24,7 @@ use crate::kernel::{
         reply::{Changed, Found},
     },
     id::ApiKeyId,
-    store::Store,
+    store::{Store, catalog},
 };
 
 /// The key to revoke.
@@ -40,8 +41,16 @@ pub(super) fn path(id: ApiKeyId) -> String {
 }
 
 pub(in super::super) struct KeyApi {
-    pub(in super::super) service: Service,
-    pub(in super::super) store: Store,
+    service: Service,
+    store: Store,
+    /// With their versions.
+    records: AnswerCache<(u64, Found<ApiKey>), 1>,
+}
+
+impl KeyApi {
+    pub(in super::super) fn new(service: Service, store: Store) -> Self {
+        Self { service, store, records: AnswerCache::new([catalog::API_KEYS]) }
+    }
 }
 
 #[OpenApi(prefix_path = "/api/admin/api-keys", tag = "Area::ApiKeys")]
@@ -57,12 +66,12 @@ impl KeyApi {
         if_none_match: IfNoneMatch,
     ) -> Result<Found<ApiKey>, Problem> {
         let tenant = auth.principal.tenant_id;
-        let key = self.store.read(|tx| repo::get(tx, tenant, id.0)?.ok_or(ApiKeyError::NotFound))?;
-        if if_none_match.knows(key.version) {
-            return Ok(Found::not_modified(key.version));
-        }
-        let version = key.version;
-        Ok(Found::new(&ApiKey::new(key, auth.context.now, &self.service.rules), version))
+        let (version, found) = self.records.get(&self.store, tenant, &auth.context, || {
+            let key = self.store.read(|tx| repo::get(tx, tenant, id.0)?.ok_or(ApiKeyError::NotFound))?;
+            let version = key.version;
+            Ok((version, Found::new(&ApiKey::new(key, auth.context.now, &self.service.rules), version)))
+        })?;
+        Ok(if if_none_match.knows(version) { Found::not_modified(version) } else { found })
     }
 
     /// Change an API key by its path

@@ -1,0 +1,150 @@
+//! The receiving side of webhooks: takes every delivery with 204, checks signatures, and notes how old the request was that caused it.
+//!
+//! It runs on a thread of its own and does as little as it can, because it shares the machine with the server that it measures.
+//! **Invariant:** a delivery without a valid signature ends the bench with an error.
+
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use tenantd::{kernel::secrets::Secret, slices::webhooks};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
+
+use crate::load::{UNIQUE, age_of};
+
+/// Deliveries to this path are read and never answered.
+pub const BLACK_HOLE: &str = "/black-hole";
+/// In front of the text that tells when a ticket was sent.
+pub const MARK: &str = "Printer ";
+/// One delivery in so many is verified: a verifier on each would take as much of the machine as the signing.
+const VERIFIED: usize = 16;
+const REQUEST_BYTES: usize = 64 << 10;
+
+/// A delivery that has come.
+#[derive(Clone, Copy)]
+pub struct Arrival {
+    pub at: Instant,
+    /// Since the request that caused it was sent.
+    pub age: Duration,
+}
+
+#[derive(Default)]
+struct Book {
+    /// By the path of the endpoint.
+    secrets: HashMap<String, Secret>,
+    arrivals: Vec<Arrival>,
+    verified: usize,
+}
+
+pub struct Receiver {
+    pub address: SocketAddr,
+    book: Arc<Mutex<Book>>,
+}
+
+impl Receiver {
+    /// Listens on a port of its own until the program ends.
+    pub fn start() -> Self {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        let book = Arc::new(Mutex::new(Book::default()));
+        let shared = book.clone();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let listener = TcpListener::from_std(listener).unwrap();
+                loop {
+                    let (stream, _) = listener.accept().await.unwrap();
+                    tokio::spawn(serve(stream, shared.clone()));
+                }
+            });
+        });
+        Self { address, book }
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// Verifies what comes to the path from now on with this secret.
+    pub fn expect_signed(&self, path: &str, secret: &str) {
+        self.book.lock().unwrap().secrets.insert(path.to_owned(), Secret::new(secret.to_owned()));
+    }
+
+    /// What has come since the last call.
+    pub fn take(&self) -> Vec<Arrival> {
+        std::mem::take(&mut self.book.lock().unwrap().arrivals)
+    }
+
+    pub fn count(&self) -> usize {
+        self.book.lock().unwrap().arrivals.len()
+    }
+
+    pub fn verified(&self) -> usize {
+        self.book.lock().unwrap().verified
+    }
+}
+
+async fn serve(mut stream: TcpStream, book: Arc<Mutex<Book>>) {
+    stream.set_nodelay(true).unwrap();
+    let mut buffer = vec![0; REQUEST_BYTES];
+    let mut filled = 0;
+    loop {
+        // A sender that ends closes its connections, in order or not.
+        let Ok(read @ 1..) = stream.read(&mut buffer[filled..]).await else { return };
+        filled += read;
+        let Some((head, length)) = parse_head(&buffer[..filled]) else { continue };
+        if filled < head + length {
+            continue;
+        }
+        let at = Instant::now();
+        if buffer.starts_with(format!("POST {BLACK_HOLE}").as_bytes()) {
+            std::future::pending::<()>().await;
+        }
+        note(&mut book.lock().unwrap(), at, &buffer[..head], &buffer[head..head + length]);
+        filled = 0;
+        if stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.is_err() {
+            return;
+        }
+    }
+}
+
+fn note(book: &mut Book, at: Instant, head: &[u8], body: &[u8]) {
+    let path = head.split(|byte| *byte == b' ').nth(1).map(String::from_utf8_lossy).unwrap_or_default();
+    if book.arrivals.len().is_multiple_of(VERIFIED)
+        && let Some(secret) = book.secrets.get(&*path)
+    {
+        assert!(webhooks::is_signed(secret, &header_map(head), body), "{}", String::from_utf8_lossy(body));
+        book.verified += 1;
+    }
+    let mark = body.windows(MARK.len()).position(|window| window == MARK.as_bytes()).map(|place| place + MARK.len());
+    let age = mark.and_then(|place| age_of(body.get(place..place + UNIQUE.len())?, at));
+    book.arrivals.push(Arrival { at, age: age.unwrap_or_default() });
+}
+
+fn lines(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    head.split(|byte| *byte == b'\n').filter_map(|line| {
+        let colon = line.iter().position(|byte| *byte == b':')?;
+        Some((&line[..colon], line[colon + 1..].trim_ascii()))
+    })
+}
+
+fn header_map(head: &[u8]) -> HeaderMap {
+    let parsed =
+        lines(head).filter_map(|(name, value)| Some((HeaderName::from_bytes(name).ok()?, HeaderValue::from_bytes(value).ok()?)));
+    parsed.collect()
+}
+
+/// Where the body begins and how long it is; `None` while the head is incomplete.
+fn parse_head(bytes: &[u8]) -> Option<(usize, usize)> {
+    let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
+    let length = lines(&bytes[..end]).find(|(name, _)| name.eq_ignore_ascii_case(b"content-length"));
+    Some((end, std::str::from_utf8(length?.1).ok()?.parse().ok()?))
+}

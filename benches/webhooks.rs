@@ -1,0 +1,219 @@
+//! Webhooks: from the request that creates a ticket to its signed delivery at a receiver on the same machine. Latencies are measured
+//! from the sending of the request to the arrival of the delivery.
+
+use std::{
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    Plan, bare_deliveries,
+    load::{self, Measured, Request, UNIQUE},
+    process::{Server, run_role},
+    receiver::{Arrival, BLACK_HOLE, MARK, Receiver},
+    report::{Pair, Report, Target},
+};
+
+const TICKETS: &str = "/api/psa/tickets";
+const ENDPOINTS: &str = "/api/admin/webhooks";
+const BULK: usize = 100;
+/// Deliveries that wait for the endpoint that never answers.
+const BLACK_HOLE_PENDING: usize = 10_000;
+const CALM_PER_SECOND: u32 = 100;
+/// The load on the healthy endpoint beside the one that never answers.
+const BESIDE_PER_SECOND: u32 = 200;
+
+/// A server, and an endpoint of it that takes everything.
+struct Sender<'a> {
+    server: Server,
+    key: String,
+    organization: String,
+    receiver: &'a Receiver,
+    directory: tempfile::TempDir,
+}
+
+pub fn measure(plan: Plan) {
+    let receiver = Receiver::start();
+    let mut report = Report::default();
+    throughput(plan, &receiver, &mut report);
+    beside_a_black_hole(plan, &receiver, &mut report);
+    many_pending(plan, &receiver, &mut report);
+    println!("\n{}", report.render());
+}
+
+fn throughput(plan: Plan, receiver: &Receiver, report: &mut Report) {
+    let sender = Sender::new(receiver);
+    sender.subscribe("/hook");
+    let (mut rates, mut middle) = (Vec::new(), Vec::new());
+    let (mut created, mut received) = (0, 0);
+    for _ in 0..plan.rounds {
+        let bare = sender.bare(plan.span.measure);
+        receiver.take();
+        let begin = Instant::now() + plan.span.warm_up;
+        let creations = load::run(sender.server.address, sender.server.process_id(), 32, &sender.creation(), plan.span);
+        let arrivals = sender.settled();
+        let within = (begin, begin + plan.span.measure);
+        let delivered = of_arrivals(&arrivals, within);
+        rates.push((delivered.per_second, bare));
+        middle.push(delivered.p50.as_secs_f64() * 1000.0);
+        created += creations.count;
+        received += arrivals.len();
+        report.note(format!(
+            "32 clients: {:.0} tickets/s, {:.0} deliveries/s, p99 {:.1} ms, {} us of processor time a ticket.",
+            creations.per_second,
+            delivered.per_second,
+            delivered.p99.as_secs_f64() * 1000.0,
+            creations.cpu.as_micros()
+        ));
+    }
+    report.figure(
+        "ticket to delivery, 32 clients",
+        "/s",
+        &rates.iter().map(|pair| pair.0).collect::<Vec<_>>(),
+        Target::AtLeast(5000.0),
+    );
+    report.ratio("ticket to delivery, 32 clients, against a bare loop", "/s", &rates, Target::None);
+    report.figure("ticket to delivery, 32 clients, p50", "ms", &middle, Target::AtMost(10.0));
+    let calm: Vec<Measured> = (0..plan.rounds).map(|_| sender.at_pace(CALM_PER_SECOND, plan.span.measure)).collect();
+    let millis = |pick: fn(&Measured) -> Duration| calm.iter().map(|one| pick(one).as_secs_f64() * 1000.0).collect::<Vec<_>>();
+    report.figure("ticket to delivery, 100/s, p50", "ms", &millis(|one| one.p50), Target::AtMost(3.0));
+    report.figure("ticket to delivery, 100/s, p99", "ms", &millis(|one| one.p99), Target::AtMost(15.0));
+    assert!(received >= created, "{received} deliveries of {created} tickets");
+    report.note(format!(
+        "{received} deliveries of at least {created} tickets have come; {} signatures were checked.",
+        receiver.verified()
+    ));
+    sender.server.stop();
+}
+
+/// What an endpoint that never answers, with many waiting for it, does to a healthy one.
+fn beside_a_black_hole(plan: Plan, receiver: &Receiver, report: &mut Report) {
+    let alone = Sender::new(receiver);
+    alone.subscribe("/alone");
+    alone.fill(BLACK_HOLE_PENDING);
+    let beside = Sender::new(receiver);
+    beside.subscribe("/beside");
+    beside.subscribe(BLACK_HOLE);
+    beside.fill(BLACK_HOLE_PENDING);
+    beside.settled();
+    let rounds: Vec<Pair> = (0..plan.rounds)
+        .map(|_| {
+            let [hindered, free] = [&beside, &alone].map(|sender| sender.at_pace(BESIDE_PER_SECOND, plan.span.measure));
+            (hindered.p95.as_secs_f64() * 1000.0, free.p95.as_secs_f64() * 1000.0)
+        })
+        .collect();
+    report.ratio("beside a black hole with 10,000 pending, p95", "ms", &rounds, Target::AtMost(1.2));
+    let pending = beside.pending();
+    assert!(pending >= BLACK_HOLE_PENDING as u64, "{pending} wait for the black hole");
+    alone.server.stop();
+    beside.server.stop();
+}
+
+/// A start with very many deliveries that wait: for each of a tenant's hundred endpoints, whose receiver is down.
+fn many_pending(plan: Plan, receiver: &Receiver, report: &mut Report) {
+    let events = if plan.quick { 1000 } else { 10_000 };
+    let sender = Sender::new(receiver);
+    // Nothing listens there.
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for number in 0..100 {
+        sender.create_endpoint(&format!("Down {number}"), &format!("http://{closed}/"));
+    }
+    sender.fill(events);
+    let wanted = events as u64 * 100;
+    let filling = Instant::now();
+    while sender.pending() < wanted {
+        assert!(filling.elapsed() < Duration::from_mins(10), "{} of {wanted} wait", sender.pending());
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let Sender { server, directory, .. } = sender;
+    server.stop();
+    let server = Server::start_tenantd(directory.path());
+    report.figure(&format!("start with {wanted} pending"), "s", &[server.ready_after.as_secs_f64()], Target::AtMost(3.0));
+    // Long enough for the dispatcher to have looked at all of them.
+    std::thread::sleep(Duration::from_secs(5));
+    report.figure(&format!("memory with {wanted} pending, the most"), "MiB", &[server.peak_mebibytes()], Target::AtMost(150.0));
+    server.stop();
+}
+
+fn of_arrivals(arrivals: &[Arrival], (begin, end): (Instant, Instant)) -> Measured {
+    let within = arrivals.iter().filter(|arrival| (begin..end).contains(&arrival.at));
+    Measured::new(within.map(|arrival| arrival.age).collect(), end - begin, Duration::ZERO)
+}
+
+impl<'a> Sender<'a> {
+    fn new(receiver: &'a Receiver) -> Self {
+        let directory = tempfile::Builder::new().prefix("tenantd-bench-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let server = Server::start_tenantd(directory.path());
+        let key = server.text("api_key");
+        let line = json!({"kind": "organization", "external_id": "bench", "name": "Bench"}).to_string();
+        let answer = load::post(server.address, "/internal/ingest?answer=all", &key, "application/x-ndjson", line.as_bytes());
+        let first = answer.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let organization = serde_json::from_slice::<Value>(first).unwrap()["id"].as_str().unwrap().to_owned();
+        Self { server, key, organization, receiver, directory }
+    }
+
+    /// Gets created tickets at a path of the receiver, which verifies them.
+    fn subscribe(&self, path: &str) {
+        let secret = self.create_endpoint(path.trim_start_matches('/'), &self.receiver.url(path));
+        self.receiver.expect_signed(path, &secret);
+    }
+
+    /// The secret of the new endpoint.
+    fn create_endpoint(&self, name: &str, url: &str) -> String {
+        let body = json!({"name": name, "url": url, "events": ["ticket.created"]}).to_string();
+        let answer = load::post(self.server.address, ENDPOINTS, &self.key, "application/json", body.as_bytes());
+        let created: Value = serde_json::from_slice(&answer).unwrap();
+        created["secret"].as_str().expect("a new endpoint tells its secret").to_owned()
+    }
+
+    fn creation(&self) -> Request {
+        let body = format!(
+            r#"{{"subject":"{MARK}{UNIQUE}","organization_id":"{}","priority":"high","tags":["bench"],"description":"It prints nothing since this morning."}}"#,
+            self.organization
+        );
+        Request::create(TICKETS, &self.key, &body)
+    }
+
+    fn fill(&self, tickets: usize) {
+        for first in (0..tickets).step_by(BULK) {
+            let tickets: Vec<Value> = (first..first + BULK)
+                .map(|number| json!({"subject": format!("Screen {number}"), "organization_id": self.organization}))
+                .collect();
+            let body = json!({"tickets": tickets, "atomic": true}).to_string();
+            load::post(self.server.address, TICKETS, &self.key, "application/json", body.as_bytes());
+        }
+    }
+
+    /// Everything that has come, once nothing more comes.
+    fn settled(&self) -> Vec<Arrival> {
+        let mut before = usize::MAX;
+        while self.receiver.count() != before {
+            before = self.receiver.count();
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        self.receiver.take()
+    }
+
+    fn at_pace(&self, per_second: u32, span: Duration) -> Measured {
+        self.receiver.take();
+        let begin = Instant::now();
+        load::run_at_pace(self.server.address, &self.creation(), per_second, span);
+        of_arrivals(&self.settled(), (begin, begin + span))
+    }
+
+    fn pending(&self) -> u64 {
+        let answer = load::once(self.server.address, &Request::get(&format!("{ENDPOINTS}?limit=200"), Some(&self.key)));
+        let list: Value = serde_json::from_slice(&answer).unwrap();
+        let pending = |endpoint: &Value| endpoint["health"]["pending"].as_u64();
+        list["data"].as_array().unwrap().iter().filter_map(pending).sum()
+    }
+
+    fn bare(&self, span: Duration) -> f64 {
+        let address: SocketAddr = self.receiver.address;
+        let (address, millis) = (address.to_string(), span.as_millis().to_string());
+        let told = run_role(bare_deliveries::DELIVER, &[&address, self.directory.path().to_str().unwrap(), &millis]);
+        told["per_second"].as_f64().unwrap()
+    }
+}

@@ -1,0 +1,296 @@
+//! redb's file: opening it, one durable commit of a set of changes, and a snapshot with its tables open.
+//!
+//! All tables of the catalogue share one table of redb, each under its code in front of the key: a commit pays for every redb
+//! table that it touches, and one small change touches a dozen of ours. Segments have redb tables of their own, to be dropped whole.
+//! Commits are two-phase: tenants choose the bytes, and redb's one-phase commit trusts a checksum that is not cryptographic. The
+//! crash simulator also finds one-phase files that no longer open after a failed sync, a restart of the process and a later loss of
+//! power.
+
+use std::{
+    collections::BTreeMap,
+    ops::Bound,
+    path::Path,
+    sync::{Arc, OnceLock, PoisonError, RwLock},
+};
+
+use redb::{
+    Database, Durability, ReadOnlyTable, ReadTransaction, ReadableDatabase, StorageBackend, TableDefinition, TableError,
+    TableHandle, WriteTransaction,
+};
+
+use super::{
+    catalog::{self, ENGINE_CODE},
+    engine::{Direction, EngineRead, Flow, KeyRange, RawTable, Visitor},
+    error::StoreError,
+    journal::JournalId,
+    recent::{Recent, RecentTable},
+};
+
+type Definition<'a> = TableDefinition<'a, &'static [u8], &'static [u8]>;
+type OpenTable = ReadOnlyTable<&'static [u8], &'static [u8]>;
+
+/// The redb table that the tables of the catalogue share.
+const SHARED: &str = "records";
+
+/// Told how much of a repair after a crash is done, from 0 to 1.
+pub type RepairProgress = Arc<dyn Fn(f64) + Send + Sync>;
+
+/// What redb's file says of the journal beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    pub(super) id: JournalId,
+    /// The last frame that the file holds the changes of.
+    pub(super) number: u64,
+    /// Whether the journal holds nothing that the file does not.
+    pub(super) closed: bool,
+}
+
+impl Mark {
+    fn to_bytes(self) -> Vec<u8> {
+        [&self.id[..], &self.number.to_le_bytes(), &[u8::from(self.closed)]].concat()
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (id, rest) = bytes.split_first_chunk()?;
+        let (number, rest) = rest.split_first_chunk()?;
+        let [closed] = rest else { return None };
+        Some(Self { id: *id, number: u64::from_le_bytes(*number), closed: *closed == 1 })
+    }
+}
+
+pub(super) struct RedbFile {
+    database: Database,
+}
+
+impl RedbFile {
+    /// Opens a file that exists. redb would make a new database of a missing or an empty file, so both are refused here.
+    pub(super) fn open(path: &Path, cache_bytes: usize, progress: Option<RepairProgress>) -> Result<Self, StoreError> {
+        let shown = path.display();
+        let length = std::fs::metadata(path).map_err(|error| StoreError::Installation(format!("{shown}: {error}")))?.len();
+        if length == 0 {
+            return Err(StoreError::Installation(format!("{shown} is empty: this is not a store; restore a backup")));
+        }
+        let mut builder = Database::builder();
+        builder.set_cache_size(cache_bytes);
+        if let Some(progress) = progress {
+            builder.set_repair_callback(move |session| progress(session.progress()));
+        }
+        let database = builder.open(path).map_err(|error| StoreError::Installation(format!("{shown}: {error}")))?;
+        Ok(Self { database })
+    }
+
+    /// Makes a new file; one that exists is refused.
+    pub(super) fn create(path: &Path, cache_bytes: usize) -> Result<Self, StoreError> {
+        let shown = path.display();
+        let file =
+            private_options().create_new(true).open(path).map_err(|error| StoreError::Installation(format!("{shown}: {error}")))?;
+        let database = Database::builder().set_cache_size(cache_bytes).create_file(file).map_err(StoreError::engine)?;
+        Ok(Self { database })
+    }
+
+    pub(super) fn on_backend(backend: impl StorageBackend, cache_bytes: usize) -> Result<Self, StoreError> {
+        let database = Database::builder().set_cache_size(cache_bytes).create_with_backend(backend).map_err(StoreError::engine)?;
+        Ok(Self { database })
+    }
+
+    /// What the file says of its journal; `None` when it never had one.
+    pub(super) fn mark(&self) -> Result<Option<Mark>, StoreError> {
+        let base = self.snapshot()?;
+        let Some(shared) = &base.shared else { return Ok(None) };
+        let found = shared.get([ENGINE_CODE].as_slice()).map_err(StoreError::engine)?;
+        let mark = found.map(|value| Mark::from_bytes(value.value()).ok_or("it does not say which journal is its own"));
+        mark.transpose().map_err(|problem| StoreError::Installation(format!("the store is damaged: {problem}")))
+    }
+
+    /// Makes all of the changes, or none; they are on the disk when this returns.
+    pub(super) fn apply(&self, changes: &Recent, mark: Option<Mark>) -> Result<(), StoreError> {
+        let mut transaction = self.database.begin_write().map_err(StoreError::engine)?;
+        transaction.set_durability(Durability::Immediate).map_err(StoreError::engine)?;
+        transaction.set_two_phase_commit(true);
+        write_changes(&transaction, changes)?;
+        if let Some(mark) = mark {
+            let mut shared = transaction.open_table(Definition::new(SHARED)).map_err(StoreError::engine)?;
+            shared.insert([ENGINE_CODE].as_slice(), mark.to_bytes().as_slice()).map_err(StoreError::engine)?;
+        }
+        transaction.commit().map_err(StoreError::engine)
+    }
+
+    /// The state after the last commit.
+    pub(super) fn snapshot(&self) -> Result<FileSnapshot, StoreError> {
+        let transaction = self.database.begin_read().map_err(StoreError::engine)?;
+        let shared = open_table(&transaction, SHARED)?;
+        Ok(FileSnapshot { transaction, shared, segments: RwLock::default(), names: OnceLock::new() })
+    }
+}
+
+pub(super) fn private_options() -> std::fs::OpenOptions {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = std::fs::OpenOptions::new();
+    options.read(true).write(true).mode(0o600);
+    options
+}
+
+/// Where a table of ours is in redb: a table, and what our keys start with in it.
+#[derive(Clone, Copy)]
+struct Place {
+    segment: Option<RawTable>,
+    code: u8,
+}
+
+impl Place {
+    fn of(table: RawTable) -> Self {
+        Self { segment: table.segment.is_some().then_some(table), code: table.table.code() }
+    }
+
+    fn key(self, key: &[u8]) -> Vec<u8> {
+        let mut placed = Vec::with_capacity(key.len() + 1);
+        if self.segment.is_none() {
+            placed.push(self.code);
+        }
+        placed.extend_from_slice(key);
+        placed
+    }
+
+    fn range(self, range: &KeyRange) -> KeyRange {
+        if self.segment.is_some() {
+            return range.clone();
+        }
+        let whole = KeyRange::prefix(&[self.code]);
+        let place = |bound: &Bound<Vec<u8>>, open: Bound<Vec<u8>>| match bound {
+            Bound::Included(key) => Bound::Included(self.key(key)),
+            Bound::Excluded(key) => Bound::Excluded(self.key(key)),
+            Bound::Unbounded => open,
+        };
+        KeyRange { start: place(&range.start, whole.start), end: place(&range.end, whole.end) }
+    }
+
+    /// The key as our table has it.
+    fn strip(self, key: &[u8]) -> &[u8] {
+        key.get(usize::from(self.segment.is_none())..).unwrap_or_default()
+    }
+}
+
+/// Writes in key order, which spares redb half of its work.
+fn write_changes(transaction: &WriteTransaction, changes: &Recent) -> Result<(), StoreError> {
+    let mut shared = changes.tables().filter(|(table, _)| table.segment.is_none()).peekable();
+    if shared.peek().is_some() {
+        let mut open = transaction.open_table(Definition::new(SHARED)).map_err(StoreError::engine)?;
+        for (table, changes) in shared {
+            if changes.dropped {
+                return Err(StoreError::Engine(format!("{table} shares its redb table with others and cannot be dropped")));
+            }
+            write_entries(&mut open, Place::of(table), changes)?;
+        }
+    }
+    for (table, changes) in changes.tables().filter(|(table, _)| table.segment.is_some()) {
+        let name = table.to_string();
+        if changes.dropped {
+            transaction.delete_table(Definition::new(&name)).map_err(StoreError::engine)?;
+        }
+        if changes.entries().next().is_some() {
+            let mut open = transaction.open_table(Definition::new(&name)).map_err(StoreError::engine)?;
+            write_entries(&mut open, Place::of(table), changes)?;
+        }
+    }
+    Ok(())
+}
+
+fn write_entries(
+    open: &mut redb::Table<'_, &'static [u8], &'static [u8]>,
+    place: Place,
+    changes: &RecentTable,
+) -> Result<(), StoreError> {
+    for (key, change) in changes.entries() {
+        let key = place.key(key);
+        match change {
+            Some(value) => drop(open.insert(key.as_slice(), value).map_err(StoreError::engine)?),
+            None => drop(open.remove(key.as_slice()).map_err(StoreError::engine)?),
+        }
+    }
+    Ok(())
+}
+
+fn open_table(transaction: &ReadTransaction, name: &str) -> Result<Option<OpenTable>, StoreError> {
+    match transaction.open_table(Definition::new(name)) {
+        Ok(table) => Ok(Some(table)),
+        Err(TableError::TableDoesNotExist(_)) => Ok(None),
+        Err(error) => Err(StoreError::engine(error)),
+    }
+}
+
+/// The file as it was after a commit, for any number of readers. Tables stay open once they were used: opening one costs as much as
+/// reading from it.
+pub(super) struct FileSnapshot {
+    transaction: ReadTransaction,
+    shared: Option<OpenTable>,
+    segments: RwLock<BTreeMap<RawTable, Option<Arc<OpenTable>>>>,
+    names: OnceLock<Vec<String>>,
+}
+
+impl FileSnapshot {
+    fn segment(&self, table: RawTable) -> Result<Option<Arc<OpenTable>>, StoreError> {
+        if let Some(open) = self.segments.read().unwrap_or_else(PoisonError::into_inner).get(&table) {
+            return Ok(open.clone());
+        }
+        let open = open_table(&self.transaction, &table.to_string())?.map(Arc::new);
+        self.segments.write().unwrap_or_else(PoisonError::into_inner).insert(table, open.clone());
+        Ok(open)
+    }
+
+    fn with_table<T: Default>(
+        &self,
+        table: RawTable,
+        work: impl FnOnce(&OpenTable, Place) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let place = Place::of(table);
+        match (place.segment, &self.shared) {
+            (None, Some(shared)) => work(shared, place),
+            (None, None) => Ok(T::default()),
+            (Some(segment), _) => match self.segment(segment)? {
+                Some(open) => work(&open, place),
+                None => Ok(T::default()),
+            },
+        }
+    }
+}
+
+impl EngineRead for FileSnapshot {
+    fn get(&self, table: RawTable, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.with_table(table, |open, place| {
+            let found = open.get(place.key(key).as_slice()).map_err(StoreError::engine)?;
+            Ok(found.map(|value| value.value().to_vec()))
+        })
+    }
+
+    fn scan(&self, table: RawTable, range: &KeyRange, direction: Direction, visit: Visitor<'_>) -> Result<(), StoreError> {
+        // redb panics on a range whose start is behind its end.
+        if range.is_empty() {
+            return Ok(());
+        }
+        self.with_table(table, |open, place| {
+            let mut entries = open.range::<&[u8]>(place.range(range).bounds()).map_err(StoreError::engine)?;
+            loop {
+                let entry = match direction {
+                    Direction::Forward => entries.next(),
+                    Direction::Backward => entries.next_back(),
+                };
+                let Some(entry) = entry else { return Ok(()) };
+                let (key, value) = entry.map_err(StoreError::engine)?;
+                if visit(place.strip(key.value()), value.value())? == Flow::Stop {
+                    return Ok(());
+                }
+            }
+        })
+    }
+
+    /// Those of redb, and in place of the shared one those of the catalogue.
+    fn tables(&self) -> Result<Vec<String>, StoreError> {
+        if let Some(names) = self.names.get() {
+            return Ok(names.clone());
+        }
+        let own = self.transaction.list_tables().map_err(StoreError::engine)?.map(|table| table.name().to_owned());
+        let catalogued = catalog::ALL.iter().map(|table| table.name().to_owned());
+        let names = own.filter(|name| name != SHARED).chain(catalogued).collect();
+        Ok(self.names.get_or_init(|| names).clone())
+    }
+}
