@@ -19,6 +19,9 @@ const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
 const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
 const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 const WEBHOOK_DELIVERY: HeaderName = HeaderName::from_static("webhook-delivery");
+/// What stands in a kept answer for the value of a custom header. A shorter value is no secret, and would be found everywhere.
+const CONCEALED: &[u8] = b"[concealed]";
+const SHORTEST_SECRET: usize = 4;
 
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
@@ -60,7 +63,8 @@ impl Sender {
             Err(error) => sent.result = Err(attempt_error(&error)),
             Ok(response) => {
                 sent.result = Ok(response.status.as_u16());
-                sent.body = response.body.get(..MAX_BODY_KEPT).unwrap_or(&response.body).to_vec();
+                sent.body = conceal(&response.body, &target.headers);
+                sent.body.truncate(MAX_BODY_KEPT);
                 sent.body_truncated = response.truncated || response.body.len() > MAX_BODY_KEPT;
                 sent.retry_after = text(&response.headers, header::RETRY_AFTER).map(str::to_owned);
                 sent.directive = text(&response.headers, WEBHOOK_DELIVERY).and_then(directive);
@@ -68,6 +72,24 @@ impl Sender {
         }
         sent
     }
+}
+
+/// The body without the values of custom headers, which a receiver may repeat: they are not for whoever reads the attempt.
+fn conceal(body: &[u8], headers: &HeaderMap) -> Vec<u8> {
+    let secrets = headers.values().filter(|value| value.is_sensitive() && value.len() >= SHORTEST_SECRET);
+    secrets.fold(body.to_vec(), |body, secret| replace_all(&body, secret.as_bytes()))
+}
+
+fn replace_all(body: &[u8], secret: &[u8]) -> Vec<u8> {
+    let (mut shown, mut rest) = (Vec::with_capacity(body.len()), body);
+    while let Some(at) = rest.windows(secret.len()).position(|window| window == secret) {
+        let (before, after) = rest.split_at(at);
+        shown.extend_from_slice(before);
+        shown.extend_from_slice(CONCEALED);
+        rest = after.get(secret.len()..).unwrap_or_default();
+    }
+    shown.extend_from_slice(rest);
+    shown
 }
 
 fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
