@@ -9,6 +9,7 @@ use super::{
     delivery::{Delivery, DeliveryStatus, Trigger},
     model::DisabledReason,
     repo::{self, EndpointKey, STATES},
+    stats::{self, Figures},
 };
 use crate::kernel::{
     clock::Timestamp,
@@ -167,6 +168,23 @@ pub(super) fn next_due(tx: &impl Read, endpoint: EndpointKey) -> Result<Option<(
     Ok(first.first().map(|((_, _, at, seq), _)| (*at, *seq)))
 }
 
+/// What waits for an endpoint though its event is before `first_kept`: at most `limit`.
+pub(super) fn outlived(
+    tx: &impl Read,
+    endpoint: EndpointKey,
+    first_kept: u64,
+    limit: usize,
+) -> Result<Vec<(Timestamp, u64)>, StoreError> {
+    let mut found = Vec::new();
+    DUE.scan(tx, &KeyRange::prefix(&endpoint.to_bytes()), Direction::Forward, |(_, _, at, seq), _| {
+        if seq < first_kept {
+            found.push((at, seq));
+        }
+        Ok(if found.len() < limit { Flow::Continue } else { Flow::Stop })
+    })?;
+    Ok(found)
+}
+
 /// Gives up at most `limit` of the endpoint's waiting deliveries, the earliest due first. How many it found.
 pub(super) fn give_up(
     tx: &mut WriteTx,
@@ -177,22 +195,37 @@ pub(super) fn give_up(
     limit: usize,
 ) -> Result<u64, StoreError> {
     let rows = DUE.list(tx, &KeyRange::prefix(&endpoint.to_bytes()), limit)?;
-    let (mut counted, mut found) = (Counted::default(), 0);
-    for ((_, _, at, seq), _) in rows {
-        found += 1;
-        if let Some(before) = get(tx, endpoint, seq)? {
-            let mut after = before.clone();
-            after.give_up(status, reason, now);
-            replace(tx, endpoint, seq, Some(&before), &after, &mut counted)?;
-        } else {
-            // Retention has removed the record with its segment.
-            DUE.remove(tx, &(endpoint.0, endpoint.1, at, seq))?;
-            counted.pending -= 1;
+    let rows: Vec<(Timestamp, u64)> = rows.into_iter().map(|((_, _, at, seq), _)| (at, seq)).collect();
+    give_up_these(tx, endpoint, &rows, (status, reason), now)?;
+    Ok(rows.len() as u64)
+}
+
+/// Gives up those of the rows that are still as they were found.
+pub(super) fn give_up_these(
+    tx: &mut WriteTx,
+    endpoint: EndpointKey,
+    rows: &[(Timestamp, u64)],
+    (status, reason): (DeliveryStatus, Option<DisabledReason>),
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let (mut counted, mut figures) = (Counted::default(), Figures::default());
+    for (at, seq) in rows {
+        match get(tx, endpoint, *seq)? {
+            Some(before) if before.next_attempt_at == Some(*at) => {
+                let mut after = before.clone();
+                after.give_up(status, reason, now);
+                replace(tx, endpoint, *seq, Some(&before), &after, &mut counted)?;
+                figures.count(&after, false);
+            }
+            found => {
+                if DUE.remove(tx, &(endpoint.0, endpoint.1, *at, *seq))?.is_some() && found.is_none() {
+                    counted.pending -= 1;
+                }
+            }
         }
     }
-    let shed = if status == DeliveryStatus::Expired { found } else { 0 };
-    settle_counts(tx, endpoint, counted, |state| state.shed += shed)?;
-    Ok(found)
+    settle_counts(tx, endpoint, counted, |_| {})?;
+    stats::add(tx, endpoint, now, &figures)
 }
 
 /// Forgets everything that waits for an endpoint which no longer exists: at most `limit` rows. Whether that was all.

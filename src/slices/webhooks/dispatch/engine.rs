@@ -290,6 +290,12 @@ impl Engine {
         self.calendar.first().map(|(at, _)| *at)
     }
 
+    /// Since when the attempt has been due that waits longest here, of endpoints that take one now.
+    pub(super) fn oldest_due(&self, now: Timestamp) -> Option<Timestamp> {
+        let open = |lane: &&Lane| lane.is_served() && lane.state.health.gate(now) == Gate::Open;
+        self.lanes.values().filter(open).filter_map(Lane::oldest_due).min()
+    }
+
     /// Sets the timer to the next reminder.
     pub(super) fn arm_timer(&mut self) -> Option<Timestamp> {
         self.timer = self.next_reminder();
@@ -316,6 +322,9 @@ impl Engine {
         let mut delivery = stored.unwrap_or_else(|| Delivery::new(event.id, &event.kind, event.at, resource.clone()));
         let mut verdict = decide(&sent, target.retry, delivery.round + 1, now, &mut self.entropy);
         let health = &mut lane.state.health;
+        if health.gate(now) != Gate::Open {
+            lane.open_since = now;
+        }
         match verdict.decision {
             Decision::Delivered => health.succeeded(now, sent.status()),
             _ => health.failed(now, sent.status(), delivery.attempt_count == 0),
