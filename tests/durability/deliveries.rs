@@ -29,7 +29,7 @@ use crate::{
     process::{Server, demo, tenantd},
 };
 
-const KILLS: u64 = 16;
+const KILLS: u64 = 40;
 const CLIENTS: u64 = 8;
 /// The latest moment of a kill, in acknowledged tickets of one life.
 const LATEST: u64 = 60;
@@ -224,13 +224,13 @@ async fn every_acknowledged_ticket_is_received_however_often_the_server_is_kille
             receiver.news.notified().await;
         }
     };
-    let waited = tokio::time::timeout(Duration::from_secs(60), all).await;
+    let waited = tokio::time::timeout(Duration::from_mins(1), all).await;
     let missing = committed.difference(&receiver.ids()).count();
     waited.unwrap_or_else(|_| panic!("{missing} of {} events were not received", committed.len()));
     // What was refused once comes again, and then nothing is left to do.
     let path = format!("{WEBHOOKS}/{}", endpoint["id"].as_str().unwrap());
     let settled = async { while caller.get(&path).await["health"]["pending"] != 0 {} };
-    tokio::time::timeout(Duration::from_secs(60), settled).await.expect("deliveries wait for ever");
+    tokio::time::timeout(Duration::from_mins(1), settled).await.expect("deliveries wait for ever");
     assert_eq!(*receiver.faults.lock().unwrap(), [""; 0]);
     let heard = receiver.heard.lock().unwrap();
     let repeated = heard.values().filter(|heard| heard.times > 1).count();
