@@ -1,6 +1,12 @@
 //! How deliveries flow: pausing, disabling and replaying, the order, restarts, one tenant beside another.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -269,6 +275,80 @@ async fn disabling_also_skips_what_waits_behind_others_of_its_resource() {
         endpoint.until_all(5, "skipped").await;
         assert_eq!(endpoint.read().await["health"]["pending"], 0);
         assert!(receiver.is_quiet().await);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn per_resource_the_order_outlives_a_pause_in_the_middle() {
+    with_app(async |app| {
+        let permits = Arc::new(Semaphore::new(0));
+        let first = Script::Held(500, permits.clone());
+        let receiver = Receiver::start(move |number, _| if number == 0 { first.clone() } else { Script::status(200) }).await;
+        let tenant = app.evaluation_tenant("acme").await;
+        let beats = Receiver::always(200).await;
+        let beat = Endpoint::new(&tenant, &beats.url(), json!({"events": ["webhook.updated"]})).await;
+        let more = json!({"ordering": "per_resource", "events": ["api_key.*"]});
+        let endpoint = Endpoint::of(beat.admin.clone(), &receiver.url(), more).await;
+        let (_, key) = tenant.new_key("a", &["*"]).await;
+        assert_eq!(name_of(&receiver.next().await), "a");
+        let path = format!("/api/admin/api-keys/{}", key["id"].as_str().unwrap());
+        for name in ["b", "c", "d"] {
+            endpoint.admin.put(&path).json(json!({"name": name})).send().await.ok(200);
+        }
+        endpoint.ask("pause").await.ok(200);
+        endpoint.until(|found| found.len() == 3).await;
+        permits.add_permits(1);
+        endpoint.until(|found| found.len() == 4 && found[3]["status"] == "retrying").await;
+        endpoint.ask("resume").await.ok(200);
+        while beats.next().await.json()["data"]["webhook"]["status"] != "active" {}
+        assert!(receiver.is_quiet().await, "later events wait for the one that failed");
+        app.advance(Duration::from_secs(6));
+        let mut names = Vec::new();
+        for _ in 0..4 {
+            names.push(name_of(&receiver.next().await));
+        }
+        assert_eq!(names.concat(), "abcd");
+        endpoint.until_all(4, "delivered").await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn per_resource_a_replay_keeps_the_order_too() {
+    with_app(async |app| {
+        let refused = AtomicBool::new(false);
+        let receiver = Receiver::start(move |_, received| {
+            let first = name_of(received) == "a" && !refused.swap(true, Ordering::SeqCst);
+            Script::status(if first { 500 } else { 200 })
+        })
+        .await;
+        let tenant = app.evaluation_tenant("acme").await;
+        let (_, key) = tenant.new_key("a", &["*"]).await;
+        let admin = tenant.key(&["*"]).await;
+        let path = format!("/api/admin/api-keys/{}", key["id"].as_str().unwrap());
+        admin.put(&path).json(json!({"name": "b"})).send().await.ok(200);
+        let more = json!({"ordering": "per_resource", "events": ["api_key.*"]});
+        let endpoint = Endpoint::of(admin, &receiver.url(), more).await;
+        endpoint.admin.put(&endpoint.path).json(json!({"status": "disabled"})).send().await.ok(200);
+        endpoint.admin.put(&path).json(json!({"name": "c"})).send().await.ok(200);
+        endpoint.until_all(1, "skipped").await;
+        endpoint.ask("enable").await.ok(200);
+        let replay = json!({"from_seq": 1, "only": "missing"});
+        endpoint.admin.post(&format!("{}/replay", endpoint.path)).json(replay).send().await.ok(202);
+        // The key of whoever asks is another resource.
+        let mut names = vec![name_of(&receiver.next().await), name_of(&receiver.next().await)];
+        names.sort();
+        assert_eq!(names, ["a", "key for *"]);
+        endpoint.until(|found| found.len() == 4 && found.iter().filter(|one| one["attempt_count"] == 1).count() == 2).await;
+        assert!(receiver.is_quiet().await, "later events wait for the one that failed");
+        app.advance(Duration::from_secs(6));
+        let mut names = Vec::new();
+        for _ in 0..3 {
+            names.push(name_of(&receiver.next().await));
+        }
+        assert_eq!(names.concat(), "abc");
+        endpoint.until_all(4, "delivered").await;
     })
     .await;
 }

@@ -106,7 +106,10 @@ pub(super) fn replace(
 fn hold(tx: &mut WriteTx, endpoint: EndpointKey, resource: &str, seq: u64, settled: bool) -> Result<(), StoreError> {
     let key = (endpoint.0, endpoint.1, resource.to_owned(), seq);
     if !settled {
-        return HELD.put(tx, &key, &Mark);
+        let first = first_held(tx, endpoint, resource)?;
+        HELD.put(tx, &key, &Mark)?;
+        // One that was under way while later ones were stored, or that is asked for again, steps in front of them.
+        return first.filter(|first| *first > seq).map_or(Ok(()), |first| hold_off(tx, endpoint, first));
     }
     if HELD.remove(tx, &key)?.is_none() {
         return Ok(());
@@ -118,6 +121,16 @@ fn hold(tx: &mut WriteTx, endpoint: EndpointKey, resource: &str, seq: u64, settl
         delivery.next_attempt_at = Some(at);
         DUE.put(tx, &(endpoint.0, endpoint.1, at, next), &Mark)?;
         put(tx, endpoint, next, &delivery)?;
+    }
+    Ok(())
+}
+
+/// Lets a delivery wait for one in front of it.
+fn hold_off(tx: &mut WriteTx, endpoint: EndpointKey, seq: u64) -> Result<(), StoreError> {
+    let Some(mut delivery) = get(tx, endpoint, seq)? else { return Ok(()) };
+    if let Some(at) = delivery.next_attempt_at.take() {
+        DUE.remove(tx, &(endpoint.0, endpoint.1, at, seq))?;
+        put(tx, endpoint, seq, &delivery)?;
     }
     Ok(())
 }
@@ -246,7 +259,8 @@ pub(super) fn forget(tx: &mut WriteTx, endpoint: EndpointKey, limit: usize) -> R
     Ok(true)
 }
 
-/// Asks for another attempt of a delivery, at once. `fresh` is the delivery when there is none yet.
+/// Asks for another attempt of a delivery, at once or behind those before it of its resource. `fresh` is the delivery when there is none
+/// yet.
 pub(super) fn ask_again(
     tx: &mut WriteTx,
     endpoint: EndpointKey,
@@ -258,6 +272,13 @@ pub(super) fn ask_again(
     let before = get(tx, endpoint, seq)?;
     let mut after = before.clone().unwrap_or_else(|| fresh.clone());
     after.ask_again(trigger, now);
+    // The endpoint may keep the order only since then.
+    after.resource = after.resource.or_else(|| fresh.resource.clone());
+    if let Some(resource) = &after.resource
+        && first_held(tx, endpoint, resource)?.is_some_and(|first| first < seq)
+    {
+        after.next_attempt_at = None;
+    }
     replace(tx, endpoint, seq, before.as_ref(), &after, counted)?;
     Ok(after)
 }
