@@ -221,6 +221,9 @@ pub(super) fn give_up_these(
     (status, reason): (DeliveryStatus, Option<DisabledReason>),
     now: Timestamp,
 ) -> Result<(), StoreError> {
+    if rows.is_empty() {
+        return Ok(());
+    }
     let (mut counted, mut figures) = (Counted::default(), Figures::default());
     for (at, seq) in rows {
         match get(tx, endpoint, *seq)? {

@@ -87,13 +87,11 @@ pub(super) fn write(tx: &mut WriteTx, batch: &Batch, service: &Service) -> Resul
         };
         let Some(status) = change.status else { continue };
         let attempted = matches!(settlement.kind, SettlementKind::First | SettlementKind::Late { .. });
-        if let Some((delivery, kind)) = skip_at_disabled(settlement, status, batch.now) {
-            store_delivery(tx, (endpoint, settlement.seq), &delivery, kind, &mut change.counted)?;
-            change.figures.count(&delivery, attempted);
-        } else {
-            store_delivery(tx, (endpoint, settlement.seq), &settlement.delivery, settlement.kind, &mut change.counted)?;
-            change.figures.count(&settlement.delivery, attempted);
-        }
+        let skipped = skip_at_disabled(settlement, status, batch.now);
+        let as_it_is = (&settlement.delivery, settlement.kind);
+        let (delivery, kind) = skipped.as_ref().map_or(as_it_is, |(delivery, kind)| (delivery, *kind));
+        store_delivery(tx, (endpoint, settlement.seq), delivery, kind, &mut change.counted)?;
+        change.figures.count(delivery, attempted);
         change.health = settlement.health.or(change.health);
         if let Some((reason, intent)) = &settlement.disables {
             service.disable(tx, &mut intent.begin(), endpoint.1, *reason)?;
