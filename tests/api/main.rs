@@ -28,3 +28,6 @@ mod users;
 mod webhooks;
 mod webhooks_contract;
 mod webhooks_flow;
+mod webhooks_limits;
+mod webhooks_targets;
+mod webhooks_tls;

@@ -1,5 +1,6 @@
 //! Webhook endpoints: their fields, their secret, who may see what.
 
+use data_encoding::BASE64;
 use serde_json::json;
 use standardwebhooks::Webhook as Verifier;
 
@@ -14,6 +15,30 @@ fn verify(secret: &str, received: &Received) -> Result<(), String> {
     }
     let verifier = Verifier::new(secret).unwrap();
     verifier.verify(received.body.as_bytes(), &headers).map_err(|error| error.to_string())
+}
+
+/// Another letter of the same kind at this place.
+fn flip(text: &str, place: usize) -> String {
+    let mut bytes = text.as_bytes().to_vec();
+    bytes[place] ^= 1;
+    String::from_utf8(bytes).unwrap()
+}
+
+/// A delivery is refused when a bit of its body, id, time or secret is another.
+fn refuse_forgeries(secret: &str, received: &Received) {
+    for place in (0..received.body.len()).step_by(7) {
+        let forged = Received { body: flip(&received.body, place), ..received.clone() };
+        verify(secret, &forged).unwrap_err();
+    }
+    for name in ["webhook-id", "webhook-timestamp"] {
+        let mut forged = received.clone();
+        let value = flip(received.header(name), received.header(name).len() - 1);
+        forged.headers.insert(name.to_owned(), value);
+        verify(secret, &forged).unwrap_err();
+    }
+    let mut key = BASE64.decode(secret.strip_prefix("whsec_").unwrap().as_bytes()).unwrap();
+    key[31] ^= 1;
+    verify(&format!("whsec_{}", BASE64.encode(&key)), received).unwrap_err();
 }
 
 #[tokio::test]
@@ -121,9 +146,7 @@ async fn rotation(app: &TestApp) {
     assert!(received.header("user-agent").starts_with("tenantd/"));
     assert_eq!(received.header("webhook-id"), received.json()["id"].as_str().unwrap());
     verify(&first, &received).unwrap();
-    let mut forged = received.clone();
-    forged.body = forged.body.replace("one", "two");
-    verify(&first, &forged).unwrap_err();
+    refuse_forgeries(&first, &received);
     let rotate = admin.post(&format!("{path}/rotate-secret")).json(json!({"grace_seconds": 60})).send().await;
     let second = rotate.ok(200)["secret"].as_str().unwrap().to_owned();
     assert_ne!(first, second);
@@ -132,6 +155,8 @@ async fn rotation(app: &TestApp) {
     assert_eq!(received.header("webhook-signature").split(' ').count(), 2);
     verify(&first, &received).unwrap();
     verify(&second, &received).unwrap();
+    refuse_forgeries(&first, &received);
+    refuse_forgeries(&second, &received);
     app.advance(std::time::Duration::from_mins(1));
     acme.new_key("three", &["*"]).await;
     let received = receiver.next().await;

@@ -1,60 +1,18 @@
 //! What a receiver can answer, and what follows from it: every class of status, broken answers, hints, the schedule, the breaker.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use serde_json::{Value, json};
 use tenantd::kernel::clock::Timestamp;
+use tokio::sync::Notify;
 
-use crate::harness::{Actor, Receiver, Script, Tenant, TestApp, with_app};
-
-const PATH: &str = "/api/admin/webhooks";
-
-/// An endpoint of a tenant of its own, and who may look at it.
-pub struct Endpoint {
-    pub admin: Actor,
-    pub path: String,
-}
-
-impl Endpoint {
-    pub async fn new(tenant: &Tenant<'_>, url: &str, more: Value) -> Self {
-        let admin = tenant.key(&["*"]).await;
-        let mut body = json!({"name": "Test", "url": url, "events": ["api_key.created"]});
-        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let created = admin.post(PATH).json(body).send().await;
-        let path = format!("{PATH}/{}", created.ok(201)["id"].as_str().unwrap());
-        Self { admin, path }
-    }
-
-    pub async fn read(&self) -> Value {
-        self.admin.get(&self.path).send().await.ok(200).clone()
-    }
-
-    pub async fn deliveries(&self) -> Vec<Value> {
-        self.admin.get(&format!("{}/deliveries", self.path)).send().await.ok(200)["data"].as_array().unwrap().clone()
-    }
-
-    pub async fn attempts(&self, delivery: &Value) -> Vec<Value> {
-        let path = format!("{}/deliveries/{}", self.path, delivery["id"].as_str().unwrap());
-        self.admin.get(&path).send().await.ok(200)["attempts"].as_array().unwrap().clone()
-    }
-
-    /// Asks until the deliveries are as wanted: what is written down comes after what was received.
-    pub async fn until(&self, wanted: impl Fn(&[Value]) -> bool) -> Vec<Value> {
-        let asking = async {
-            loop {
-                let found = self.deliveries().await;
-                if wanted(&found) {
-                    return found;
-                }
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(30), asking).await.expect("the deliveries did not become what they should")
-    }
-
-    pub async fn until_attempts(&self, count: u64) -> Value {
-        self.until(|found| found.first().is_some_and(|first| first["attempt_count"] == count)).await[0].clone()
-    }
-}
+use crate::harness::{Endpoint, Receiver, Script, TestApp, with_app};
 
 async fn outcome(app: &TestApp, slug: &str, script: Script, more: Value) -> (Endpoint, Value, Value) {
     let receiver = Receiver::start(move |_, _| script.clone()).await;
@@ -71,7 +29,10 @@ async fn outcome(app: &TestApp, slug: &str, script: Script, more: Value) -> (End
 async fn only_2xx_is_a_success_and_redirects_are_not_followed() {
     with_app(async |app| {
         let elsewhere = Receiver::always(200).await;
-        for status in [200, 204, 299, 301, 302, 307, 308, 400, 401, 404, 429, 500, 503] {
+        for status in [
+            200, 201, 202, 204, 206, 226, 299, 300, 301, 302, 303, 304, 305, 307, 308, 399, 400, 401, 402, 403, 404, 405, 408, 409,
+            413, 418, 422, 425, 429, 451, 499, 500, 501, 502, 503, 504, 511, 599, 600, 999,
+        ] {
             let script = Script::with_header(status, &format!("location: {}", elsewhere.url()));
             let (_, delivery, attempt) = outcome(app, &format!("status-{status}"), script, json!({})).await;
             let delivered = (200..300).contains(&status);
@@ -79,7 +40,24 @@ async fn only_2xx_is_a_success_and_redirects_are_not_followed() {
             assert_eq!((&attempt["status"], &attempt["number"], &attempt["trigger"]), (&json!(status), &json!(1), &json!("auto")));
             assert_eq!(attempt["next_attempt_at"].is_string(), !delivered, "{status}");
         }
-        assert!(elsewhere.is_quiet().await, "the target of a redirect was contacted");
+        assert_eq!(elsewhere.connections(), 0, "the target of a redirect was contacted");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_interim_answer_is_not_the_answer_and_nobody_switches_protocols() {
+    with_app(async |app| {
+        let interim = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n";
+        let then = |answer: &str| Script::raw(&format!("{interim}{answer}\r\ncontent-length: 0\r\n\r\n"));
+        for (name, script, status) in [
+            ("early", then("HTTP/1.1 204 Fine"), "delivered"),
+            ("late", then("HTTP/1.1 500 Broken"), "retrying"),
+            ("upgrade", Script::raw("HTTP/1.1 101 Switching Protocols\r\nupgrade: h2c\r\nconnection: upgrade\r\n\r\n"), "retrying"),
+        ] {
+            let (_, delivery, attempt) = outcome(app, name, script, json!({})).await;
+            assert_eq!(delivery["status"], status, "{name}: {attempt}");
+        }
     })
     .await;
 }
@@ -90,21 +68,67 @@ async fn broken_answers_are_told_apart() {
         let long = [b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n".to_vec(), vec![b'y'; 100_000]].concat();
         let cases = [
             ("close", Script::Close, Some("reset"), None),
-            ("garbage", Script::Raw(b"SSH-2.0-OpenSSH\r\n".to_vec()), Some("protocol"), None),
-            ("old", Script::Raw(b"HTTP/1.0 200 OK\r\n\r\nfine".to_vec()), None, Some(200)),
+            ("reset", Script::Reset, Some("reset"), None),
+            ("half a head", Script::raw("HTTP/1.1 200 O"), Some("reset"), None),
+            ("half a body", Script::raw("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf"), Some("reset"), None),
+            ("garbage", Script::raw("SSH-2.0-OpenSSH\r\n"), Some("protocol"), None),
+            (
+                "two lengths",
+                Script::raw("HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab"),
+                Some("protocol"),
+                None,
+            ),
+            ("old", Script::raw("HTTP/1.0 200 OK\r\n\r\nfine"), None, Some(200)),
+            ("old and failing", Script::raw("HTTP/1.0 503 Busy\r\n\r\n"), None, Some(503)),
             ("silence", Script::Silence, Some("timeout"), None),
-            ("drip", Script::Drip, Some("timeout"), None),
             ("long", Script::Raw(long), None, Some(200)),
         ];
         for (name, script, error, status) in cases {
-            let (_, delivery, attempt) = outcome(app, name, script, json!({"timeout_seconds": 1})).await;
+            let slug = name.replace(' ', "-");
+            let (_, delivery, attempt) = outcome(app, &slug, script, json!({"timeout_seconds": 1})).await;
             assert_eq!((attempt["error"].as_str(), attempt["status"].as_u64()), (error, status), "{name}: {attempt}");
-            assert_eq!(delivery["status"], if error.is_some() { "retrying" } else { "delivered" }, "{name}");
+            assert_eq!(delivery["status"], if status == Some(200) { "delivered" } else { "retrying" }, "{name}");
             if name == "long" {
                 assert_eq!(attempt["response_body"].as_str().unwrap().len(), 4096);
                 assert_eq!(attempt["response_body_truncated"], true);
             }
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_body_that_drips_is_cut_off_when_the_time_of_the_attempt_is_over() {
+    with_app(async |app| {
+        let drops = Arc::new(Notify::new());
+        let script = Script::Drip(drops.clone());
+        let receiver = Receiver::start(move |_, _| script.clone()).await;
+        let tenant = app.evaluation_tenant("acme").await;
+        let endpoint = Endpoint::new(&tenant, &receiver.url(), json!({"timeout_seconds": 1})).await;
+        tenant.new_key("event", &["*"]).await;
+        receiver.next().await;
+        // A drop falls each time that the test has looked.
+        let attempted = |found: &[Value]| {
+            drops.notify_one();
+            found.first().is_some_and(|first| first["attempt_count"] == 1)
+        };
+        let delivery = endpoint.until(attempted).await[0].clone();
+        let attempt = endpoint.attempts(&delivery).await[0].clone();
+        assert_eq!((&delivery["status"], &attempt["error"]), (&json!("retrying"), &json!("timeout")), "{attempt}");
+        assert!((1000..5000).contains(&attempt["total_ms"].as_u64().unwrap()), "{attempt}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn of_a_body_of_a_gigabyte_only_the_beginning_is_taken() {
+    with_app(async |app| {
+        let taken = Arc::new(AtomicUsize::new(0));
+        let (_, delivery, attempt) = outcome(app, "acme", Script::Flood(taken.clone()), json!({})).await;
+        assert_eq!((&delivery["status"], &attempt["response_body_truncated"]), (&json!("delivered"), &json!(true)));
+        assert_eq!(attempt["response_body"].as_str().unwrap().len(), 4096);
+        // What the sockets of both sides hold comes on top of what was read.
+        assert!(taken.load(Ordering::SeqCst) < 16 << 20, "{} bytes were taken", taken.load(Ordering::SeqCst));
     })
     .await;
 }
@@ -137,8 +161,12 @@ async fn retry_after_counts_where_it_makes_sense_and_never_shortens_the_wait() {
         let cases = [
             ("seconds", 503, "600", 600, 600),
             ("date", 429, "Thu, 01 Jan 2026 01:00:00 GMT", 3600, 3600),
+            ("far", 429, "Fri, 01 Jan 2100 01:00:00 GMT", 86_400, 86_400),
             ("past", 503, "Wed, 01 Jan 2025 00:00:00 GMT", 5, 6),
             ("garbage", 502, "soon", 5, 6),
+            ("negative", 503, "-600", 5, 6),
+            ("fraction", 503, "600.5", 5, 6),
+            ("overflow", 503, "99999999999999999999999999", 86_400, 86_400),
             ("short", 504, "1", 5, 6),
             ("endless", 503, "1000000000000", 86_400, 86_400),
             ("elsewhere", 500, "600", 5, 6),
@@ -154,52 +182,68 @@ async fn retry_after_counts_where_it_makes_sense_and_never_shortens_the_wait() {
     .await;
 }
 
-/// Moves the clock to the delivery's next attempt and waits for it.
-async fn next_attempt(app: &TestApp, receiver: &Receiver, endpoint: &Endpoint, done: u64) -> Value {
+/// Moves the clock to just before the delivery's next attempt, and then to it. A second endpoint tells when the dispatcher has looked
+/// at the time.
+async fn next_attempt(app: &TestApp, receiver: &Receiver, endpoint: &Endpoint, beat: &(Endpoint, Receiver), done: u64) -> Value {
+    const MOMENT: Duration = Duration::from_millis(1);
     let delivery = endpoint.until_attempts(done).await;
     let next = Timestamp::parse(delivery["next_attempt_at"].as_str().unwrap()).unwrap();
-    app.advance(next.since(app.now()));
+    app.advance((next - MOMENT).since(app.now()));
+    beat.0.admin.put(&beat.0.path).json(json!({"description": format!("{done}")})).send().await.ok(200);
+    beat.1.next().await;
+    assert!(receiver.is_quiet().await, "attempt {} came early", done + 1);
+    app.advance(MOMENT);
     receiver.next().await;
     endpoint.until_attempts(done + 1).await
 }
 
 #[tokio::test]
-async fn the_schedule_is_kept_to_the_attempt_and_never_early() {
-    with_app(async |app| {
-        const BASES: [u64; 10] = [5, 30, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400];
-        let receiver = Receiver::always(500).await;
-        let tenant = app.evaluation_tenant("acme").await;
-        let endpoint = Endpoint::new(&tenant, &receiver.url(), json!({})).await;
-        tenant.new_key("event", &["*"]).await;
-        let id = receiver.next().await.header("webhook-id").to_owned();
-        let mut delivery = Value::Null;
-        for done in 1..=10 {
-            delivery = next_attempt(app, &receiver, &endpoint, done).await;
-        }
-        assert_eq!((&delivery["status"], &delivery["attempt_count"]), (&json!("exhausted"), &json!(11)));
-        assert_eq!(delivery["event_id"], id);
-        let attempts = endpoint.attempts(&delivery).await;
-        let starts: Vec<Timestamp> =
-            attempts.iter().map(|attempt| Timestamp::parse(attempt["started_at"].as_str().unwrap()).unwrap()).collect();
-        for (pair, base) in starts.windows(2).zip(BASES) {
-            let wait = u64::try_from(pair[1].since(pair[0]).as_millis()).unwrap();
-            assert!(wait >= base * 1000 && wait <= base * 1150, "{wait} ms after {base} s");
-        }
-        assert_eq!(attempts[6]["trigger"], "probe", "after five failures in a row every attempt is a probe");
-        assert_eq!(endpoint.read().await["health"]["state"], "failing");
-    })
-    .await;
+async fn each_schedule_is_kept_to_the_attempt_and_never_early() {
+    const HOUR: u64 = 3600;
+    let standard = [5, 30, 300, 1800, 2 * HOUR, 5 * HOUR, 10 * HOUR, 14 * HOUR, 20 * HOUR, 24 * HOUR];
+    let long = [&standard[..], &[24 * HOUR, 24 * HOUR, 44 * HOUR]].concat();
+    let fast = vec![5, 10, 15, 30, 60, 120, 300, 360];
+    for (schedule, bases) in [("standard", standard.to_vec()), ("fast", fast), ("long", long)] {
+        with_app(async |app| keep_schedule(app, schedule, &bases).await).await;
+    }
+}
+
+async fn keep_schedule(app: &TestApp, schedule: &str, bases: &[u64]) {
+    let receiver = Receiver::always(500).await;
+    let tenant = app.evaluation_tenant("acme").await;
+    let beats = Receiver::always(200).await;
+    let beat = (Endpoint::new(&tenant, &beats.url(), json!({"events": ["webhook.updated"]})).await, beats);
+    let endpoint = Endpoint::of(beat.0.admin.clone(), &receiver.url(), json!({"retry": schedule})).await;
+    tenant.new_key("event", &["*"]).await;
+    let id = receiver.next().await.header("webhook-id").to_owned();
+    let mut delivery = Value::Null;
+    for done in 1..=bases.len() {
+        delivery = next_attempt(app, &receiver, &endpoint, &beat, done as u64).await;
+    }
+    assert_eq!((&delivery["status"], &delivery["attempt_count"]), (&json!("exhausted"), &json!(bases.len() + 1)), "{schedule}");
+    assert_eq!(delivery["event_id"], id);
+    let attempts = endpoint.attempts(&delivery).await;
+    let starts: Vec<Timestamp> =
+        attempts.iter().map(|attempt| Timestamp::parse(attempt["started_at"].as_str().unwrap()).unwrap()).collect();
+    assert_eq!(starts.len(), bases.len() + 1, "{schedule}");
+    for (pair, base) in starts.windows(2).zip(bases) {
+        let wait = u64::try_from(pair[1].since(pair[0]).as_millis()).unwrap();
+        assert!(wait >= base * 1000 && wait <= base * 1150, "{schedule}: {wait} ms after {base} s");
+    }
+    assert_eq!(attempts[6]["trigger"], "probe", "after five failures in a row every attempt is a probe");
+    assert_eq!(endpoint.read().await["health"]["state"], "failing");
+    app.advance(Duration::from_hours(24));
+    beat.0.admin.put(&beat.0.path).json(json!({"description": "over"})).send().await.ok(200);
+    beat.1.next().await;
+    assert!(receiver.is_quiet().await, "{schedule}: an attempt came after the last");
 }
 
 #[tokio::test]
 async fn after_five_failures_one_probe_goes_at_a_time_and_deferral_burns_no_attempt() {
     with_app(async |app| {
-        let healthy = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let healthy = Arc::new(AtomicBool::new(false));
         let is_healthy = healthy.clone();
-        let receiver = Receiver::start(move |_, _| {
-            Script::status(if is_healthy.load(std::sync::atomic::Ordering::SeqCst) { 200 } else { 500 })
-        })
-        .await;
+        let receiver = Receiver::start(move |_, _| Script::status(if is_healthy.load(Ordering::SeqCst) { 200 } else { 500 })).await;
         let tenant = app.evaluation_tenant("acme").await;
         let endpoint = Endpoint::new(&tenant, &receiver.url(), json!({})).await;
         for number in 0..5 {
@@ -214,7 +258,7 @@ async fn after_five_failures_one_probe_goes_at_a_time_and_deferral_burns_no_atte
         assert!(found[..3].iter().all(|delivery| delivery["status"] == "pending" && delivery["attempt_count"] == 0));
         assert_eq!(endpoint.read().await["health"]["pending"], 8);
         assert!(receiver.is_quiet().await, "nothing is sent while the breaker is open");
-        healthy.store(true, std::sync::atomic::Ordering::SeqCst);
+        healthy.store(true, Ordering::SeqCst);
         app.advance(Duration::from_secs(40));
         let found = endpoint.until(|found| found.iter().all(|delivery| delivery["status"] == "delivered")).await;
         let mut probes = 0;
@@ -225,6 +269,45 @@ async fn after_five_failures_one_probe_goes_at_a_time_and_deferral_burns_no_atte
         assert_eq!(probes, 1, "once the probe succeeded the rest are ordinary attempts");
         let health = endpoint.read().await["health"].clone();
         assert_eq!((&health["state"], &health["pending"]), (&json!("healthy"), &json!(0)));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn each_failed_probe_doubles_the_wait_for_the_next_and_touches_one_delivery() {
+    with_app(async |app| {
+        let receiver = Receiver::always(500).await;
+        let tenant = app.evaluation_tenant("acme").await;
+        let beats = Receiver::always(200).await;
+        let beat = Endpoint::new(&tenant, &beats.url(), json!({"events": ["webhook.updated"]})).await;
+        let endpoint = Endpoint::of(beat.admin.clone(), &receiver.url(), json!({})).await;
+        for number in 0..5 {
+            tenant.new_key(&format!("event {number}"), &["*"]).await;
+            receiver.next().await;
+            endpoint.until_attempts(1).await;
+        }
+        for number in 5..12 {
+            tenant.new_key(&format!("event {number}"), &["*"]).await;
+        }
+        endpoint.until(|found| found.len() == 12).await;
+        // What the dispatcher has looked at after this, it has looked at with the new time.
+        let look = async |word: String| {
+            beat.admin.put(&beat.path).json(json!({"description": word})).send().await.ok(200);
+            beats.next().await;
+        };
+        for (probes, wait) in [30, 60, 120, 240, 480].into_iter().enumerate() {
+            app.advance(Duration::from_secs(wait - 1));
+            look(format!("before {wait}")).await;
+            assert!(receiver.is_quiet().await, "a probe came before {wait} s");
+            app.advance(Duration::from_secs(1));
+            receiver.next().await;
+            let attempts = |found: &[Value]| found.iter().map(|one| one["attempt_count"].as_u64().unwrap()).sum::<u64>();
+            let found = endpoint.until(|found| attempts(found) == 6 + probes as u64).await;
+            let untried = found.iter().filter(|delivery| delivery["attempt_count"] == 0).count();
+            assert_eq!(untried, 7 - probes - 1, "what was deferred has lost no attempt, and the oldest untried goes first");
+            look(format!("after {wait}")).await;
+            assert!(receiver.is_quiet().await, "two probes came after {wait} s");
+        }
     })
     .await;
 }

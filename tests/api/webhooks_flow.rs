@@ -1,15 +1,19 @@
 //! How deliveries flow: pausing, disabling and replaying, the order, restarts, one tenant beside another.
 
-use std::time::Duration;
-
-use serde_json::{Value, json};
-
-use crate::{
-    harness::{Receiver, Script, Setup, TestApp, with_app},
-    webhooks_contract::Endpoint,
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
-fn name_of(received: &crate::harness::Received) -> String {
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use crate::harness::{Endpoint, Received, Receiver, Script, Setup, TestApp, with_app};
+
+fn name_of(received: &Received) -> String {
     received.json()["data"]["api_key"]["name"].as_str().unwrap().to_owned()
 }
 
@@ -110,7 +114,7 @@ async fn per_resource_an_event_waits_for_the_one_before_it() {
         let endpoint = Endpoint::new(&tenant, &receiver.url(), more).await;
         let (_, key) = tenant.new_key("ordered", &["*"]).await;
         let path = format!("/api/admin/api-keys/{}", key["id"].as_str().unwrap());
-        let kind = |received: &crate::harness::Received| received.json()["type"].as_str().unwrap().to_owned();
+        let kind = |received: &Received| received.json()["type"].as_str().unwrap().to_owned();
         assert_eq!(kind(&receiver.next().await), "api_key.created");
         endpoint.until(|found| found.iter().any(|delivery| delivery["status"] == "retrying")).await;
         endpoint.admin.put(&path).json(json!({"name": "second"})).send().await.ok(200);
@@ -172,6 +176,179 @@ async fn an_endpoint_that_never_answers_does_not_hold_up_the_others() {
         assert!(pending >= 20, "{pending}");
         assert!(hole.next().await.json()["tenant_id"] == Value::String(acme.id.clone()));
         stuck.admin.delete(&stuck.path).send().await.ok(204);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_filter_lets_pass_what_it_names() {
+    with_app(async |app| {
+        let tenant = app.evaluation_tenant("acme").await;
+        let (north, south) = (tenant.organization("North").await, tenant.organization("South").await);
+        let (robot, record) = tenant.new_key("robot", &["*"]).await;
+        let person = tenant.key(&["*"]).await;
+        let mut receivers = Vec::new();
+        for filter in [
+            json!({"organization_ids": [north]}),
+            json!({"priorities": ["critical", "low"]}),
+            json!({"exclude_actor_ids": [record["id"]]}),
+            json!({"organization_ids": [north], "priorities": ["critical"], "exclude_actor_ids": [record["id"]]}),
+        ] {
+            let receiver = Receiver::always(200).await;
+            let more = json!({"events": ["ticket.*"], "filter": filter});
+            receivers.push((Endpoint::of(person.clone(), &receiver.url(), more).await, receiver));
+        }
+        for (subject, actor, organization, level) in [
+            ("a", &person, &north, "high"),
+            ("b", &person, &south, "high"),
+            ("c", &robot, &north, "high"),
+            ("d", &person, &north, "medium"),
+            ("e", &robot, &south, "low"),
+        ] {
+            let body = json!({"subject": subject, "organization_id": organization, "impact": level, "urgency": level});
+            actor.post("/api/psa/tickets").json(body).send().await.ok(201);
+        }
+        for ((endpoint, receiver), expected) in receivers.iter().zip(["acd", "abce", "abd", "a"]) {
+            let mut subjects = Vec::new();
+            for _ in 0..expected.len() {
+                subjects.push(receiver.next().await.json()["data"]["ticket"]["subject"].as_str().unwrap().to_owned());
+            }
+            subjects.sort();
+            assert_eq!(subjects.concat(), expected);
+            endpoint.until_all(expected.len(), "delivered").await;
+        }
+        // A change counts by the record that it leaves.
+        let change = json!({"ids": ["T-4"], "patch": {"impact": "high", "urgency": "high"}});
+        person.patch("/api/psa/tickets").json(change).send().await.ok(200);
+        let (endpoint, receiver) = &receivers[3];
+        assert_eq!(receiver.next().await.json()["type"], "ticket.updated");
+        endpoint.until_all(2, "delivered").await;
+        for (_, receiver) in &receivers[..2] {
+            assert_eq!(receiver.next().await.json()["data"]["ticket"]["subject"], "d");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn once_an_endpoint_is_gone_everything_that_waits_for_it_is_skipped_at_once() {
+    with_app(async |app| {
+        let (gone, failed) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+        let (first, others) = (Script::Held(410, gone.clone()), Script::Held(500, failed.clone()));
+        let receiver = Receiver::start(move |number, _| if number == 0 { first.clone() } else { others.clone() }).await;
+        let tenant = app.evaluation_tenant("acme").await;
+        let endpoint = Endpoint::new(&tenant, &receiver.url(), json!({})).await;
+        for number in 0..12 {
+            tenant.new_key(&format!("event {number}"), &["*"]).await;
+        }
+        for _ in 0..4 {
+            receiver.next().await;
+        }
+        // The clock stands still: nothing of this waits for a chore.
+        gone.add_permits(1);
+        endpoint.until(|found| found.len() == 9 && found.iter().all(|delivery| delivery["status"] == "skipped")).await;
+        failed.add_permits(3);
+        endpoint.until_all(12, "skipped").await;
+        let webhook = endpoint.read().await;
+        assert_eq!((&webhook["disabled_reason"], &webhook["health"]["pending"]), (&json!("gone"), &json!(0)));
+        assert_eq!(endpoint.stats("1h").await["skipped"], 12);
+        assert!(receiver.is_quiet().await);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn disabling_also_skips_what_waits_behind_others_of_its_resource() {
+    with_app(async |app| {
+        let receiver = Receiver::always(200).await;
+        let tenant = app.evaluation_tenant("acme").await;
+        let more = json!({"ordering": "per_resource", "events": ["api_key.*"]});
+        let endpoint = Endpoint::new(&tenant, &receiver.url(), more).await;
+        endpoint.ask("pause").await.ok(200);
+        let (_, key) = tenant.new_key("ordered", &["*"]).await;
+        for number in 0..4 {
+            let path = format!("/api/admin/api-keys/{}", key["id"].as_str().unwrap());
+            endpoint.admin.put(&path).json(json!({"name": format!("name {number}")})).send().await.ok(200);
+        }
+        endpoint.until_all(5, "pending").await;
+        endpoint.admin.put(&endpoint.path).json(json!({"status": "disabled"})).send().await.ok(200);
+        endpoint.until_all(5, "skipped").await;
+        assert_eq!(endpoint.read().await["health"]["pending"], 0);
+        assert!(receiver.is_quiet().await);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn per_resource_the_order_outlives_a_pause_in_the_middle() {
+    with_app(async |app| {
+        let permits = Arc::new(Semaphore::new(0));
+        let first = Script::Held(500, permits.clone());
+        let receiver = Receiver::start(move |number, _| if number == 0 { first.clone() } else { Script::status(200) }).await;
+        let tenant = app.evaluation_tenant("acme").await;
+        let beats = Receiver::always(200).await;
+        let beat = Endpoint::new(&tenant, &beats.url(), json!({"events": ["webhook.updated"]})).await;
+        let more = json!({"ordering": "per_resource", "events": ["api_key.*"]});
+        let endpoint = Endpoint::of(beat.admin.clone(), &receiver.url(), more).await;
+        let (_, key) = tenant.new_key("a", &["*"]).await;
+        assert_eq!(name_of(&receiver.next().await), "a");
+        let path = format!("/api/admin/api-keys/{}", key["id"].as_str().unwrap());
+        for name in ["b", "c", "d"] {
+            endpoint.admin.put(&path).json(json!({"name": name})).send().await.ok(200);
+        }
+        endpoint.ask("pause").await.ok(200);
+        endpoint.until(|found| found.len() == 3).await;
+        permits.add_permits(1);
+        endpoint.until(|found| found.len() == 4 && found[3]["status"] == "retrying").await;
+        endpoint.ask("resume").await.ok(200);
+        while beats.next().await.json()["data"]["webhook"]["status"] != "active" {}
+        assert!(receiver.is_quiet().await, "later events wait for the one that failed");
+        app.advance(Duration::from_secs(6));
+        let mut names = Vec::new();
+        for _ in 0..4 {
+            names.push(name_of(&receiver.next().await));
+        }
+        assert_eq!(names.concat(), "abcd");
+        endpoint.until_all(4, "delivered").await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn per_resource_a_replay_keeps_the_order_too() {
+    with_app(async |app| {
+        let refused = AtomicBool::new(false);
+        let receiver = Receiver::start(move |_, received| {
+            let first = name_of(received) == "a" && !refused.swap(true, Ordering::SeqCst);
+            Script::status(if first { 500 } else { 200 })
+        })
+        .await;
+        let tenant = app.evaluation_tenant("acme").await;
+        let (_, key) = tenant.new_key("a", &["*"]).await;
+        let admin = tenant.key(&["*"]).await;
+        let path = format!("/api/admin/api-keys/{}", key["id"].as_str().unwrap());
+        admin.put(&path).json(json!({"name": "b"})).send().await.ok(200);
+        let more = json!({"ordering": "per_resource", "events": ["api_key.*"]});
+        let endpoint = Endpoint::of(admin, &receiver.url(), more).await;
+        endpoint.admin.put(&endpoint.path).json(json!({"status": "disabled"})).send().await.ok(200);
+        endpoint.admin.put(&path).json(json!({"name": "c"})).send().await.ok(200);
+        endpoint.until_all(1, "skipped").await;
+        endpoint.ask("enable").await.ok(200);
+        let replay = json!({"from_seq": 1, "only": "missing"});
+        endpoint.admin.post(&format!("{}/replay", endpoint.path)).json(replay).send().await.ok(202);
+        // The key of whoever asks is another resource.
+        let mut names = vec![name_of(&receiver.next().await), name_of(&receiver.next().await)];
+        names.sort();
+        assert_eq!(names, ["a", "key for *"]);
+        endpoint.until(|found| found.len() == 4 && found.iter().filter(|one| one["attempt_count"] == 1).count() == 2).await;
+        assert!(receiver.is_quiet().await, "later events wait for the one that failed");
+        app.advance(Duration::from_secs(6));
+        let mut names = Vec::new();
+        for _ in 0..3 {
+            names.push(name_of(&receiver.next().await));
+        }
+        assert_eq!(names.concat(), "abc");
+        endpoint.until_all(4, "delivered").await;
     })
     .await;
 }

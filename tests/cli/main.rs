@@ -1,10 +1,15 @@
 //! The command line as an operator uses it: the real binary, its output and its exit codes, against a server of the test's own.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod canary;
+#[path = "../process/mod.rs"]
+#[allow(dead_code, reason = "each test program uses a part of it")]
+mod process;
+
 use std::{
     collections::BTreeSet,
     io::{BufRead, BufReader, Read, Write},
-    net::TcpStream,
+    net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
 };
@@ -301,4 +306,44 @@ fn listen_shows_verified_events_and_leaves_no_endpoint_behind() {
     assert!(child.wait().unwrap().success());
     let nobody = server.run(&["listen", "--tenant", "nobody"]);
     assert!(refused(&nobody, 1).contains("nobody"));
+}
+
+#[test]
+fn listen_passes_deliveries_on_and_the_answers_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path());
+    let path = directory.path().display().to_string();
+    let development = TcpListener::bind("127.0.0.1:0").unwrap();
+    let forward = format!("http://{}/hooks?from=tenantd", development.local_addr().unwrap());
+    let arguments = ["listen", "--tenant", "demo", "--event", "api_key.created", "--count", "2", "--json", "--data-dir", &path];
+    let mut child = tenantd(&[&arguments[..], &["--forward", &forward]].concat()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+    assert!(next()["id"].as_str().unwrap().starts_with("whk_"));
+    server.json(&["key", "create", "Watched", "--tenant", "demo"]);
+    // It answers 500 first: what comes back to the server makes it try again.
+    for status in ["500 Broken", "200 OK"] {
+        let (mut connection, _) = development.accept().unwrap();
+        let mut request = String::new();
+        while !request.ends_with("}}}") {
+            let mut piece = [0; 4096];
+            let length = connection.read(&mut piece).unwrap();
+            assert!(length > 0, "{request}");
+            request.push_str(&text(&piece[..length]));
+        }
+        assert!(request.starts_with("POST /hooks?from=tenantd HTTP/1.1\r\n"), "{request}");
+        let shown = next();
+        for name in ["webhook-id", "webhook-timestamp", "webhook-signature"] {
+            let line = format!("{name}: {}\r\n", shown["headers"][name].as_str().unwrap());
+            assert!(request.contains(&line), "{line} is not in {request}");
+        }
+        assert!(request.contains(&format!("host: {}\r\n", development.local_addr().unwrap())), "{request}");
+        let (_, body) = request.split_once("\r\n\r\n").unwrap();
+        assert_eq!(serde_json::from_str::<Value>(body).unwrap(), shown["event"]);
+        write!(connection, "HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n").unwrap();
+    }
+    assert!(child.wait().unwrap().success());
+    assert_eq!(server.get("/api/admin/webhooks")["data"], serde_json::json!([]), "no endpoint is left behind");
+    let wrong = server.run(&["listen", "--forward", "https://127.0.0.1/"]);
+    assert!(refused(&wrong, 1).contains("must start with http://"));
 }

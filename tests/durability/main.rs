@@ -3,6 +3,7 @@
 //! `crash` runs the store on `disk`, a simulated disk that loses power between any two operations, and compares what is
 //! left with `ledger`, a workload whose stored state tells its own history. `kill` ends the real binary at any moment, and compares
 //! what it has afterwards with `books`, in which `clients` noted what they were told.
+//! `deliveries` does the same to a server whose webhooks are received by somebody who lives on.
 //! `io_errors` lets the system calls of the real binary fail.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "all of this is test code")]
@@ -10,6 +11,7 @@
 mod books;
 mod clients;
 mod crash;
+mod deliveries;
 mod disk;
 mod io_errors;
 mod kill;

@@ -1,6 +1,7 @@
 //! The client against receivers and DNS servers of its own on loopback. Time limits are short in place of waiting.
 
 mod broken_answers;
+mod certificates;
 mod dns;
 mod exchanges;
 mod names;

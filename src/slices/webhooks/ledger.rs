@@ -9,6 +9,7 @@ use super::{
     delivery::{Delivery, DeliveryStatus, Trigger},
     model::DisabledReason,
     repo::{self, EndpointKey, STATES},
+    stats::{self, Figures},
 };
 use crate::kernel::{
     clock::Timestamp,
@@ -105,7 +106,10 @@ pub(super) fn replace(
 fn hold(tx: &mut WriteTx, endpoint: EndpointKey, resource: &str, seq: u64, settled: bool) -> Result<(), StoreError> {
     let key = (endpoint.0, endpoint.1, resource.to_owned(), seq);
     if !settled {
-        return HELD.put(tx, &key, &Mark);
+        let first = first_held(tx, endpoint, resource)?;
+        HELD.put(tx, &key, &Mark)?;
+        // One that was under way while later ones were stored, or that is asked for again, steps in front of them.
+        return first.filter(|first| *first > seq).map_or(Ok(()), |first| hold_off(tx, endpoint, first));
     }
     if HELD.remove(tx, &key)?.is_none() {
         return Ok(());
@@ -117,6 +121,16 @@ fn hold(tx: &mut WriteTx, endpoint: EndpointKey, resource: &str, seq: u64, settl
         delivery.next_attempt_at = Some(at);
         DUE.put(tx, &(endpoint.0, endpoint.1, at, next), &Mark)?;
         put(tx, endpoint, next, &delivery)?;
+    }
+    Ok(())
+}
+
+/// Lets a delivery wait for one in front of it.
+fn hold_off(tx: &mut WriteTx, endpoint: EndpointKey, seq: u64) -> Result<(), StoreError> {
+    let Some(mut delivery) = get(tx, endpoint, seq)? else { return Ok(()) };
+    if let Some(at) = delivery.next_attempt_at.take() {
+        DUE.remove(tx, &(endpoint.0, endpoint.1, at, seq))?;
+        put(tx, endpoint, seq, &delivery)?;
     }
     Ok(())
 }
@@ -167,6 +181,23 @@ pub(super) fn next_due(tx: &impl Read, endpoint: EndpointKey) -> Result<Option<(
     Ok(first.first().map(|((_, _, at, seq), _)| (*at, *seq)))
 }
 
+/// What waits for an endpoint though its event is before `first_kept`: at most `limit`.
+pub(super) fn outlived(
+    tx: &impl Read,
+    endpoint: EndpointKey,
+    first_kept: u64,
+    limit: usize,
+) -> Result<Vec<(Timestamp, u64)>, StoreError> {
+    let mut found = Vec::new();
+    DUE.scan(tx, &KeyRange::prefix(&endpoint.to_bytes()), Direction::Forward, |(_, _, at, seq), _| {
+        if seq < first_kept {
+            found.push((at, seq));
+        }
+        Ok(if found.len() < limit { Flow::Continue } else { Flow::Stop })
+    })?;
+    Ok(found)
+}
+
 /// Gives up at most `limit` of the endpoint's waiting deliveries, the earliest due first. How many it found.
 pub(super) fn give_up(
     tx: &mut WriteTx,
@@ -177,22 +208,40 @@ pub(super) fn give_up(
     limit: usize,
 ) -> Result<u64, StoreError> {
     let rows = DUE.list(tx, &KeyRange::prefix(&endpoint.to_bytes()), limit)?;
-    let (mut counted, mut found) = (Counted::default(), 0);
-    for ((_, _, at, seq), _) in rows {
-        found += 1;
-        if let Some(before) = get(tx, endpoint, seq)? {
-            let mut after = before.clone();
-            after.give_up(status, reason, now);
-            replace(tx, endpoint, seq, Some(&before), &after, &mut counted)?;
-        } else {
-            // Retention has removed the record with its segment.
-            DUE.remove(tx, &(endpoint.0, endpoint.1, at, seq))?;
-            counted.pending -= 1;
+    let rows: Vec<(Timestamp, u64)> = rows.into_iter().map(|((_, _, at, seq), _)| (at, seq)).collect();
+    give_up_these(tx, endpoint, &rows, (status, reason), now)?;
+    Ok(rows.len() as u64)
+}
+
+/// Gives up those of the rows that are still as they were found.
+pub(super) fn give_up_these(
+    tx: &mut WriteTx,
+    endpoint: EndpointKey,
+    rows: &[(Timestamp, u64)],
+    (status, reason): (DeliveryStatus, Option<DisabledReason>),
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let (mut counted, mut figures) = (Counted::default(), Figures::default());
+    for (at, seq) in rows {
+        match get(tx, endpoint, *seq)? {
+            Some(before) if before.next_attempt_at == Some(*at) => {
+                let mut after = before.clone();
+                after.give_up(status, reason, now);
+                replace(tx, endpoint, *seq, Some(&before), &after, &mut counted)?;
+                figures.count(&after, false);
+            }
+            found => {
+                if DUE.remove(tx, &(endpoint.0, endpoint.1, *at, *seq))?.is_some() && found.is_none() {
+                    counted.pending -= 1;
+                }
+            }
         }
     }
-    let shed = if status == DeliveryStatus::Expired { found } else { 0 };
-    settle_counts(tx, endpoint, counted, |state| state.shed += shed)?;
-    Ok(found)
+    settle_counts(tx, endpoint, counted, |_| {})?;
+    stats::add(tx, endpoint, now, &figures)
 }
 
 /// Forgets everything that waits for an endpoint which no longer exists: at most `limit` rows. Whether that was all.
@@ -213,7 +262,8 @@ pub(super) fn forget(tx: &mut WriteTx, endpoint: EndpointKey, limit: usize) -> R
     Ok(true)
 }
 
-/// Asks for another attempt of a delivery, at once. `fresh` is the delivery when there is none yet.
+/// Asks for another attempt of a delivery, at once or behind those before it of its resource. `fresh` is the delivery when there is none
+/// yet.
 pub(super) fn ask_again(
     tx: &mut WriteTx,
     endpoint: EndpointKey,
@@ -225,6 +275,13 @@ pub(super) fn ask_again(
     let before = get(tx, endpoint, seq)?;
     let mut after = before.clone().unwrap_or_else(|| fresh.clone());
     after.ask_again(trigger, now);
+    // The endpoint may keep the order only since then.
+    after.resource = after.resource.or_else(|| fresh.resource.clone());
+    if let Some(resource) = &after.resource
+        && first_held(tx, endpoint, resource)?.is_some_and(|first| first < seq)
+    {
+        after.next_attempt_at = None;
+    }
     replace(tx, endpoint, seq, before.as_ref(), &after, counted)?;
     Ok(after)
 }

@@ -8,8 +8,9 @@ use super::{
     delivery::{Delivery, DeliveryStatus, Trigger},
     error::WebhookError,
     ledger::{self, Counted},
+    model::Ordering,
     repo::EndpointKey,
-    subscriptions::Subscriptions,
+    subscriptions::{Subscriptions, resource_of},
 };
 use crate::kernel::{
     clock::Timestamp,
@@ -181,7 +182,10 @@ pub(super) async fn step(
         .events
         .iter()
         .filter(|event| event.seq <= replay.to_seq && replay.covers(event.record.at) && target.wants_replayed(event))
-        .map(|event| (event.seq, Delivery::new(event.record.id, &event.record.kind, event.record.at, None)))
+        .map(|event| {
+            let resource = if target.ordering == Ordering::PerResource { resource_of(&event.record.body) } else { None };
+            (event.seq, Delivery::new(event.record.id, &event.record.kind, event.record.at, resource))
+        })
         .collect();
     store
         .write(move |tx| {

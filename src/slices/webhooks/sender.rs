@@ -19,6 +19,9 @@ const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
 const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
 const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 const WEBHOOK_DELIVERY: HeaderName = HeaderName::from_static("webhook-delivery");
+/// Stands in a kept answer for the value of a custom header. A shorter value is no secret, and would be found everywhere.
+const MASK: u8 = b'*';
+const SHORTEST_SECRET: usize = 4;
 
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
@@ -60,7 +63,8 @@ impl Sender {
             Err(error) => sent.result = Err(attempt_error(&error)),
             Ok(response) => {
                 sent.result = Ok(response.status.as_u16());
-                sent.body = response.body.get(..MAX_BODY_KEPT).unwrap_or(&response.body).to_vec();
+                sent.body = conceal(&response.body, &target.headers);
+                sent.body.truncate(MAX_BODY_KEPT);
                 sent.body_truncated = response.truncated || response.body.len() > MAX_BODY_KEPT;
                 sent.retry_after = text(&response.headers, header::RETRY_AFTER).map(str::to_owned);
                 sent.directive = text(&response.headers, WEBHOOK_DELIVERY).and_then(directive);
@@ -68,6 +72,23 @@ impl Sender {
         }
         sent
     }
+}
+
+/// The body with the values of custom headers made unreadable, which a receiver may repeat: they are not for whoever reads the attempt.
+fn conceal(body: &[u8], headers: &HeaderMap) -> Vec<u8> {
+    let mut shown = body.to_vec();
+    let secrets = headers.values().filter(|value| value.is_sensitive() && value.len() >= SHORTEST_SECRET);
+    for secret in secrets.map(HeaderValue::as_bytes) {
+        let mut from = 0;
+        while let Some(at) = body.get(from..).and_then(|rest| rest.windows(secret.len()).position(|window| window == secret)) {
+            let end = from + at + secret.len();
+            if let Some(found) = shown.get_mut(from + at..end) {
+                found.fill(MASK);
+            }
+            from = end;
+        }
+    }
+    shown
 }
 
 fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
@@ -102,5 +123,26 @@ fn durations(timings: Timings) -> Durations {
         tls: millis(timings.tls),
         first_byte: millis(timings.first_byte),
         total: millis(timings.total),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_answer_repeats_of_custom_headers_cannot_be_read() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [("x-one", "hunter2"), ("x-two", "Bearer hunter2!"), ("x-short", "a")] {
+            let mut value = HeaderValue::from_static(value);
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let shown = |body: &str| String::from_utf8(conceal(body.as_bytes(), &headers)).unwrap();
+        assert_eq!(shown("hunter2, hunter2"), "*******, *******");
+        assert_eq!(shown("a Bearer hunter2! application/json"), "a *************** application/json");
+        assert_eq!(shown("hunter"), "hunter");
+        assert_eq!(shown(""), "");
     }
 }

@@ -2,7 +2,13 @@
 //! sound and no background task may have failed.
 
 mod actor;
+#[path = "../../../src/kernel/egress/tests/certificates.rs"]
+pub mod certificates;
 mod directory;
+#[path = "../../../src/kernel/egress/tests/dns.rs"]
+#[allow(dead_code, reason = "each program of tests uses a part of it")]
+pub mod dns;
+mod endpoint;
 mod receiver;
 
 use std::{path::Path, time::Duration};
@@ -19,6 +25,7 @@ use tenantd::{
 };
 
 pub use actor::{Actor, Reply};
+pub use endpoint::{Endpoint, WEBHOOKS};
 pub use receiver::{Received, Receiver, Script};
 
 const OPERATOR_EMAIL: &str = "operator@example.com";
@@ -103,6 +110,15 @@ impl TestApp {
 
     pub fn data_directory(&self) -> &Path {
         self.directory.path()
+    }
+
+    /// What `/status/` says of the server: its state, and that of one of its parts.
+    pub async fn status(&self, part: &str) -> (String, String) {
+        let status = self.local().get("/status/").header("accept", "application/json").send().await;
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let components = status.ok(200)["components"].as_array().unwrap().clone();
+        let found = components.iter().find(|component| component["name"] == part).unwrap();
+        (text(&status.body["state"]), text(&found["state"]))
     }
 
     pub fn running(&self) -> &Running {

@@ -1,15 +1,26 @@
 //! A receiver of webhooks: a raw TCP server that answers as a script says, so that it can also answer what no HTTP server would.
 
-use std::{collections::HashMap, net::SocketAddr, sync::Arc, time::Duration};
-
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
-    sync::{Mutex, mpsc},
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
+
+use rustls::ServerConfig;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::{Mutex, Notify, Semaphore, mpsc},
+};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 /// How long a test waits for what must come.
 const PATIENCE: Duration = Duration::from_secs(30);
+const GIGABYTE: usize = 1 << 30;
 
 /// What the receiver does with a request.
 #[derive(Clone, Debug)]
@@ -20,10 +31,16 @@ pub enum Script {
     Raw(Vec<u8>),
     /// The end of the connection without an answer.
     Close,
+    /// The connection is reset, as by a receiver that has crashed.
+    Reset,
     /// No answer, ever.
     Silence,
-    /// A head, and then a byte of the body now and then, without end.
-    Drip,
+    /// An answer with this status, once there is a permit for it.
+    Held(u16, Arc<Semaphore>),
+    /// A head, and then a byte of the body whenever the test lets one fall, without end.
+    Drip(Arc<Notify>),
+    /// A body of a gigabyte; counts the bytes that the other side took.
+    Flood(Arc<AtomicUsize>),
 }
 
 impl Script {
@@ -33,6 +50,10 @@ impl Script {
 
     pub fn with_header(status: u16, line: &str) -> Self {
         Self::Status(status, vec![line.to_owned()])
+    }
+
+    pub fn raw(text: &str) -> Self {
+        Self::Raw(text.as_bytes().to_vec())
     }
 }
 
@@ -53,11 +74,20 @@ impl Received {
     }
 }
 
-type Answers = Arc<dyn Fn(usize, &Received) -> Script + Send + Sync>;
+type Answers = dyn Fn(usize, &Received) -> Script + Send + Sync;
+
+/// What answers, and what came.
+struct Desk {
+    answers: Box<Answers>,
+    requests: AtomicUsize,
+    connections: AtomicUsize,
+    sender: mpsc::UnboundedSender<Received>,
+}
 
 pub struct Receiver {
     address: SocketAddr,
     received: Mutex<mpsc::UnboundedReceiver<Received>>,
+    desk: Arc<Desk>,
     accepting: tokio::task::JoinHandle<()>,
 }
 
@@ -70,17 +100,38 @@ impl Drop for Receiver {
 impl Receiver {
     /// Answers each request as `answers` says, which gets its number from 0 on.
     pub async fn start(answers: impl Fn(usize, &Received) -> Script + Send + Sync + 'static) -> Self {
+        Self::on(None, answers).await
+    }
+
+    /// As [`Self::start`], behind TLS.
+    pub async fn secure(config: Arc<ServerConfig>, answers: impl Fn(usize, &Received) -> Script + Send + Sync + 'static) -> Self {
+        Self::on(Some(TlsAcceptor::from(config)), answers).await
+    }
+
+    async fn on(tls: Option<TlsAcceptor>, answers: impl Fn(usize, &Received) -> Script + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (sender, received) = mpsc::unbounded_channel();
-        let answers: Answers = Arc::new(answers);
-        let count = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let (requests, connections) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let desk = Arc::new(Desk { answers: Box::new(answers), requests, connections, sender });
+        let shared = desk.clone();
         let accepting = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, answers.clone(), count.clone(), sender.clone()));
+                shared.connections.fetch_add(1, Ordering::SeqCst);
+                let (desk, tls) = (shared.clone(), tls.clone());
+                tokio::spawn(async move {
+                    match tls {
+                        None => desk.serve(stream).await,
+                        Some(tls) => {
+                            if let Ok(stream) = tls.accept(stream).await {
+                                desk.serve(stream).await;
+                            }
+                        }
+                    }
+                });
             }
         });
-        Self { address, received: Mutex::new(received), accepting }
+        Self { address, received: Mutex::new(received), desk, accepting }
     }
 
     /// Answers every request with the same status.
@@ -90,6 +141,15 @@ impl Receiver {
 
     pub fn url(&self) -> String {
         format!("http://{}/hook", self.address)
+    }
+
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// How many connections there were.
+    pub fn connections(&self) -> usize {
+        self.desk.connections.load(Ordering::SeqCst)
     }
 
     /// The next request.
@@ -103,44 +163,79 @@ impl Receiver {
     }
 }
 
-async fn serve(
-    mut stream: TcpStream,
-    answers: Answers,
-    count: Arc<std::sync::atomic::AtomicUsize>,
-    sender: mpsc::UnboundedSender<Received>,
-) {
-    while let Some(received) = read(&mut stream).await {
-        let script = answers(count.fetch_add(1, std::sync::atomic::Ordering::SeqCst), &received);
-        drop(sender.send(received));
-        match script {
-            Script::Status(status, lines) => {
-                let lines: String = lines.iter().map(|line| format!("{line}\r\n")).collect();
-                let answer = format!("HTTP/1.1 {status} Scripted\r\n{lines}content-length: 2\r\n\r\nok");
-                if stream.write_all(answer.as_bytes()).await.is_err() {
-                    return;
-                }
-            }
-            Script::Raw(bytes) => {
-                drop(stream.write_all(&bytes).await);
+/// A stream of one of the two kinds.
+trait Connection: AsyncRead + AsyncWrite + Unpin + Send {
+    fn tcp(&self) -> &TcpStream;
+}
+
+impl Connection for TcpStream {
+    fn tcp(&self) -> &TcpStream {
+        self
+    }
+}
+
+impl Connection for TlsStream<TcpStream> {
+    fn tcp(&self) -> &TcpStream {
+        self.get_ref().0
+    }
+}
+
+impl Desk {
+    async fn serve(&self, mut stream: impl Connection) {
+        while let Some(received) = read(&mut stream).await {
+            let script = (self.answers)(self.requests.fetch_add(1, Ordering::SeqCst), &received);
+            drop(self.sender.send(received));
+            if !answer(&mut stream, script).await {
                 return;
-            }
-            Script::Close => return,
-            Script::Silence => std::future::pending().await,
-            Script::Drip => {
-                drop(stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n").await);
-                loop {
-                    if stream.write_all(b"x").await.is_err() {
-                        return;
-                    }
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                }
             }
         }
     }
 }
 
+/// Does what the script says. Whether the connection can take another request.
+async fn answer(stream: &mut impl Connection, script: Script) -> bool {
+    match script {
+        Script::Status(status, lines) => {
+            let lines: String = lines.iter().map(|line| format!("{line}\r\n")).collect();
+            let answer = format!("HTTP/1.1 {status} Scripted\r\n{lines}content-length: 2\r\n\r\nok");
+            stream.write_all(answer.as_bytes()).await.is_ok()
+        }
+        Script::Held(status, permits) => {
+            permits.acquire().await.unwrap().forget();
+            let answer = format!("HTTP/1.1 {status} Scripted\r\ncontent-length: 0\r\n\r\n");
+            stream.write_all(answer.as_bytes()).await.is_ok()
+        }
+        Script::Raw(bytes) => {
+            drop(stream.write_all(&bytes).await);
+            drop(stream.shutdown().await);
+            false
+        }
+        Script::Close => false,
+        Script::Reset => {
+            stream.tcp().set_zero_linger().unwrap();
+            false
+        }
+        Script::Silence => std::future::pending().await,
+        Script::Drip(drops) => {
+            drop(stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n").await);
+            while stream.write_all(b"x").await.is_ok() {
+                drops.notified().await;
+            }
+            false
+        }
+        Script::Flood(taken) => {
+            drop(stream.write_all(format!("HTTP/1.1 200 OK\r\ncontent-length: {GIGABYTE}\r\n\r\n").as_bytes()).await);
+            let piece = [b'x'; 8192];
+            while taken.load(Ordering::SeqCst) < GIGABYTE && stream.write_all(&piece).await.is_ok() {
+                taken.fetch_add(piece.len(), Ordering::SeqCst);
+            }
+            false
+        }
+    }
+}
+
 /// One request, or nothing when the connection is over.
-async fn read(stream: &mut TcpStream) -> Option<Received> {
+async fn read(stream: &mut impl Connection) -> Option<Received> {
     let mut bytes = Vec::new();
     let head_end = loop {
         if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {

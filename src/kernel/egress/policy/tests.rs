@@ -1,5 +1,7 @@
 //! The verdict on every spelling of an address that a URL can have, and on IPv4 in its disguises.
 
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 
 use super::{super::target::TargetUrl, *};
@@ -14,58 +16,26 @@ enum Verdict {
     Name,
 }
 
-const PUBLIC: Verdict = Verdict::Judged(Class::Public);
-const PRIVATE: Verdict = Verdict::Judged(Class::Private);
-const LOOPBACK: Verdict = Verdict::Judged(Class::Forbidden(Reason::Loopback));
-const UNSPECIFIED: Verdict = Verdict::Judged(Class::Forbidden(Reason::Unspecified));
-const LINK_LOCAL: Verdict = Verdict::Judged(Class::Forbidden(Reason::LinkLocal));
-const METADATA_SERVICE: Verdict = Verdict::Judged(Class::Forbidden(Reason::Metadata));
-const MULTICAST: Verdict = Verdict::Judged(Class::Forbidden(Reason::Multicast));
-const BROADCAST: Verdict = Verdict::Judged(Class::Forbidden(Reason::Broadcast));
-const RESERVED: Verdict = Verdict::Judged(Class::Forbidden(Reason::Reserved));
+/// Hosts of URLs by what is to come of them. The API's tests judge the same ones from outside.
+const SPELLINGS: &str = include_str!("spellings.json");
 
-#[rustfmt::skip]
-const SPELLINGS: &[(Verdict, &[&str])] = &[
-    (LOOPBACK, &[
-        "127.0.0.1", "127.0.0.1.", "127.1", "127.0.1", "127.255.255.254", "127.000.000.001", "2130706433", "017700000001", "0x7f000001",
-        "0x7F.1", "0x7f.0x0.0x0.0x1", "0177.0.0.1", "0177.0.0.01", "00000177.1", "0x7f.0.1", "0X7F000001", "127.0x0.1", "127.0.0.0x", "%31%32%37.0.0.1",
-        "127%2e0%2e0%2e1", "１２７.0.0.1", "１２７．０．０．１", "①②⑦.⓪.⓪.①", "127。0。0。1", "[::1]", "[0:0:0:0:0:0:0:1]", "[0000::0001]",
-        "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[0:0:0:0:0:ffff:7f00:1]", "[::127.0.0.1]", "[::7f00:1]", "[::ffff:0:127.0.0.1]",
-        "[64:ff9b::127.0.0.1]", "[64:ff9b::7f00:1]", "[64:ff9b:1::127.0.0.1]", "[64:ff9b:1:7f00:0:100::]", "[64:ff9b:1:7f:0:1::]",
-        "[2002:7f00:1::]", "[2002:7f00:0001:abcd::1]", "[2001:0:808:808:0:0:80ff:fffe]", "[2001:0:7f00:1:0:0:f7f7:f7f7]",
-    ]),
-    (UNSPECIFIED, &["0.0.0.0", "0", "0x0", "00", "0.0", "0.0.0.0.", "[::]", "[0:0:0:0:0:0:0:0]", "[::ffff:0.0.0.0]", "[64:ff9b::]", "[64:ff9b:1::]"]),
-    (LINK_LOCAL, &[
-        "169.254.169.254", "169.254.0.1", "169.254.170.2", "2852039166", "0xa9fea9fe", "0xA9.0xFE.0xA9.0xFE", "0251.0376.0251.0376",
-        "169.254.43518", "169.16689662", "[::ffff:169.254.169.254]", "[::a9fe:a9fe]", "[64:ff9b::a9fe:a9fe]", "[64:ff9b:1:a9fe:a9:fe00::]",
-        "[2002:a9fe:a9fe::1]", "[2001:0:808:808:0:0:5601:5601]", "[fe80::1]", "[febf::1]", "[fe80::a9fe:a9fe]",
-    ]),
-    (METADATA_SERVICE, &["168.63.129.16", "0xa83f8110", "2822734096", "[::ffff:168.63.129.16]", "[2002:a83f:8110::]", "[fd00:ec2::254]", "[fd00:0ec2:0::0254]"]),
-    (MULTICAST, &["224.0.0.1", "239.255.255.250", "[ff02::1]", "[ff0e::1]", "[::ffff:224.0.0.1]"]),
-    (BROADCAST, &["255.255.255.255", "4294967295", "0xffffffff", "[::ffff:255.255.255.255]"]),
-    (RESERVED, &[
-        "0.0.0.1", "0.1.2.3", "192.0.0.1", "192.0.0.192", "192.0.2.1", "192.88.99.1", "198.18.0.1", "198.19.255.255", "198.51.100.7",
-        "203.0.113.9", "240.0.0.1", "254.255.255.255", "[::2]", "[100::1]", "[100:0:0:1::1]", "[2001:2::1]", "[2001:10::1]", "[2001:20::1]",
-        "[2001:db8::1]", "[3fff::1]", "[3fff:fff::1]", "[5f00::1]", "[fec0::1]", "[4000::1]", "[64:ff9b:2::1]", "[::ffff:192.0.2.1]",
-    ]),
-    (PRIVATE, &[
-        "10.0.0.1", "10.255.255.255", "10.1", "0xa000001", "012.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.0.1", "192.168.1",
-        "3232235521", "100.64.0.1", "100.127.255.255", "100.100.100.200", "[fc00::1]", "[fdff:ffff::1]", "[fd00:ec2::253]", "[::ffff:10.0.0.1]", "[::10.0.0.1]",
-        "[64:ff9b::10.0.0.1]", "[2002:c0a8:1::]", "[2001:0:808:808:0:0:f5ff:fffe]",
-    ]),
-    (PUBLIC, &[
-        "8.8.8.8", "134744072", "0x08080808", "1.1.1.1", "1.1", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "126.255.255.255",
-        "128.0.0.1", "168.63.129.15", "169.253.255.255", "169.255.0.0", "172.15.255.255", "172.32.0.0", "192.0.1.1", "192.167.255.255", "192.169.0.0",
-        "198.17.255.255", "198.20.0.0", "223.255.255.255", "[2606:4700::1111]", "[2a00:1450:4001:81b::200e]", "[::ffff:8.8.8.8]",
-        "[::8.8.8.8]", "[64:ff9b::8.8.8.8]", "[2002:808:808::1]", "[2001:0:808:808:0:0:f7f7:f7f7]",
-    ]),
-    (Verdict::NoUrl, &[
-        "1.2.3.256", "256.0.0.1", "127.0.0.1.5", "0x100000000", "4294967296", "0800.0.0.1", "09.1", "1.2.3.08", "[fe80::1%25eth0]", "[fe80::1%eth0]",
-        "[::1", "::1", "[127.0.0.1]", "[::ffff:127.1]", "user@127.0.0.1", "user:secret@8.8.8.8", "@8.8.8.8", "8.8.8.8\\@127.0.0.1", "127.0.0.1\t",
-        "127.0.0.1 ", "127.0.\n0.1", "", "8.8.8.8:0", "8.8.8.8:65536", "8.8.8.8:http", "8.8.8.8/#part", "8.8.8.8#@127.0.0.1", "a%00b", "a%2fb", "a%40b", "a b", "ex^ample.com",
-    ]),
-    (Verdict::Name, &["localhost", "localhost.", "LOCALHOST", "ⓛocalhost", "example.com", "EXAMPLE.com.", "127.0.0.1.nip.io", "bücher.example", "0x7f.example", "intranet"]),
-];
+fn expected(group: &str) -> Verdict {
+    let forbidden = |reason| Verdict::Judged(Class::Forbidden(reason));
+    match group {
+        "loopback" => forbidden(Reason::Loopback),
+        "unspecified" => forbidden(Reason::Unspecified),
+        "link_local" => forbidden(Reason::LinkLocal),
+        "metadata" => forbidden(Reason::Metadata),
+        "multicast" => forbidden(Reason::Multicast),
+        "broadcast" => forbidden(Reason::Broadcast),
+        "reserved" => forbidden(Reason::Reserved),
+        "private" => Verdict::Judged(Class::Private),
+        "public" => Verdict::Judged(Class::Public),
+        "no_url" => Verdict::NoUrl,
+        "name" => Verdict::Name,
+        unknown => panic!("there is no group {unknown}"),
+    }
+}
 
 fn closed() -> config::Egress {
     config::Egress {
@@ -104,10 +74,11 @@ fn verdict(host: &str) -> Verdict {
 
 #[test]
 fn every_spelling_of_a_host_gets_its_verdict() {
+    let groups: BTreeMap<String, Vec<String>> = serde_json::from_str(SPELLINGS).unwrap();
     let mut judged = 0;
-    for (expected, hosts) in SPELLINGS {
-        for host in *hosts {
-            assert_eq!(verdict(host), *expected, "{host:?}");
+    for (group, hosts) in &groups {
+        for host in hosts {
+            assert_eq!(verdict(host), expected(group), "{host:?}");
             judged += 1;
         }
     }

@@ -1,4 +1,4 @@
-//! A DNS server that answers what the test says.
+//! A DNS server that answers what the test says. The tests of the API include this file too.
 
 use std::{
     collections::HashMap,
@@ -13,15 +13,15 @@ use hickory_resolver::proto::{
 use tokio::{net::UdpSocket, task::AbortHandle};
 
 #[derive(Clone, Debug)]
-pub(super) enum Answer {
+pub enum Answer {
     /// With their time to live in seconds.
     Addresses(Vec<IpAddr>, u32),
     NoSuchName,
     Silence,
 }
 
-pub(super) struct DnsServer {
-    pub(super) address: SocketAddr,
+pub struct DnsServer {
+    pub address: SocketAddr,
     asked: Arc<Mutex<HashMap<RecordType, usize>>>,
     serving: AbortHandle,
 }
@@ -34,7 +34,7 @@ impl Drop for DnsServer {
 
 impl DnsServer {
     /// `script` gets the name and how often addresses of the same family were asked for before.
-    pub(super) async fn start(script: impl Fn(&str, usize) -> Answer + Send + 'static) -> Self {
+    pub async fn start(script: impl Fn(&str, usize) -> Answer + Send + 'static) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap();
         let asked: Arc<Mutex<HashMap<RecordType, usize>>> = Arc::default();
@@ -60,13 +60,13 @@ impl DnsServer {
     }
 
     /// Answers every name with these addresses for five minutes.
-    pub(super) async fn answering(addresses: &[&str]) -> Self {
+    pub async fn answering(addresses: &[&str]) -> Self {
         let addresses: Vec<IpAddr> = addresses.iter().map(|address| address.parse().unwrap()).collect();
         Self::start(move |_, _| Answer::Addresses(addresses.clone(), 300)).await
     }
 
     /// How often IPv4 addresses were asked for.
-    pub(super) fn questions(&self) -> usize {
+    pub fn questions(&self) -> usize {
         self.asked.lock().unwrap().get(&RecordType::A).copied().unwrap_or_default()
     }
 }

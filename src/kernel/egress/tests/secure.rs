@@ -2,16 +2,12 @@
 
 use std::sync::Arc;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
-use rustls::{
-    ServerConfig,
-    crypto::ring,
-    pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
-};
+use rcgen::{CertificateParams, date_time_ymd};
 use tokio::io::AsyncWriteExt;
 use tokio_rustls::TlsAcceptor;
 
 use super::{
+    certificates::{Authority, authority, leaf, server},
     dns::DnsServer,
     receiver::{Receiver, answer_all},
     *,
@@ -20,32 +16,9 @@ use crate::kernel::egress::check_ca_pem;
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
 
-fn authority() -> CertifiedIssuer<'static, KeyPair> {
-    let mut params = CertificateParams::new(Vec::new()).unwrap();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
-}
-
-fn leaf(names: &[&str]) -> CertificateParams {
-    CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).unwrap()
-}
-
 /// A receiver behind TLS, with a certificate from `issuer` or, without one, from itself.
-async fn receiver(params: CertificateParams, issuer: Option<&CertifiedIssuer<'static, KeyPair>>) -> Receiver {
-    let key = KeyPair::generate().unwrap();
-    let certificate = match issuer {
-        Some(issuer) => params.signed_by(&key, issuer).unwrap(),
-        None => params.self_signed(&key).unwrap(),
-    };
-    let chain: Vec<CertificateDer<'static>> = vec![certificate.der().clone()];
-    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(chain, key)
-        .unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
+async fn receiver(params: CertificateParams, issuer: Option<&Authority>) -> Receiver {
+    let acceptor = TlsAcceptor::from(server(params, issuer));
     Receiver::start(move |stream, _| {
         let acceptor = acceptor.clone();
         async move {

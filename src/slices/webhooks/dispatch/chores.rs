@@ -4,7 +4,15 @@
 use std::{collections::BTreeSet, sync::atomic::Ordering, time::Duration};
 
 use super::{
-    super::{delivery::DeliveryStatus, error::WebhookError, ledger, model::EndpointStatus, replay, repo, repo::EndpointKey, stats},
+    super::{
+        delivery::DeliveryStatus,
+        error::WebhookError,
+        ledger::{self, Counted},
+        model::EndpointStatus,
+        replay,
+        repo::{self, EndpointKey},
+        stats,
+    },
     Dispatcher, lock,
 };
 use crate::kernel::{
@@ -59,8 +67,9 @@ impl Dispatcher {
             .write(move |tx| {
                 let Some(endpoint) = repo::get(tx, key)? else { return Ok(ledger::forget(tx, key, STEP)?) };
                 let EndpointStatus::Disabled(reason) = endpoint.status else { return Ok(true) };
+                // Giving one up can let the next of its resource go, which then waits itself.
                 let found = ledger::give_up(tx, key, DeliveryStatus::Skipped, Some(reason), now, STEP)?;
-                Ok::<_, WebhookError>(found < STEP as u64)
+                Ok::<_, WebhookError>(found == 0)
             })
             .await?;
         let mut chores = lock(&self.chores);
@@ -101,10 +110,10 @@ impl Dispatcher {
                     .write(move |tx| {
                         let (total, fullest) = repo::tenant_pending(tx, tenant)?;
                         let excess = usize::try_from(total.saturating_sub(most)).unwrap_or(usize::MAX).min(STEP);
-                        match fullest.filter(|_| excess > 0) {
-                            Some(key) => Ok(ledger::give_up(tx, key, DeliveryStatus::Expired, None, now, excess)?),
-                            None => Ok::<_, WebhookError>(0),
-                        }
+                        let Some(key) = fullest.filter(|_| excess > 0) else { return Ok(0) };
+                        let found = ledger::give_up(tx, key, DeliveryStatus::Expired, None, now, excess)?;
+                        ledger::settle_counts(tx, key, Counted::default(), |state| state.shed += found)?;
+                        Ok::<_, WebhookError>(found)
                     })
                     .await?;
                 if found == 0 {
@@ -122,7 +131,13 @@ impl Dispatcher {
 
     /// Removes deliveries whose events are gone, and figures that are too old.
     async fn purge(&self, now: Timestamp) -> Result<(), StoreError> {
-        let outlived = self.shared.store.read(|tx| ledger::outlived_segments(tx, events::first_kept(tx)?))?;
+        let (first_kept, outlived) = self.shared.store.read(|tx| {
+            let first_kept = events::first_kept(tx)?;
+            Ok::<_, StoreError>((first_kept, ledger::outlived_segments(tx, first_kept)?))
+        })?;
+        if !outlived.is_empty() {
+            self.expire_outlived(first_kept, now).await?;
+        }
         for segment in outlived {
             self.shared
                 .store
@@ -142,6 +157,23 @@ impl Dispatcher {
         }
     }
 
+    /// Gives up what waits though its event is gone, so that nothing stands in the queues without its record.
+    async fn expire_outlived(&self, first_kept: u64, now: Timestamp) -> Result<(), StoreError> {
+        let store = &self.shared.store;
+        for (key, _) in store.read(repo::waiting)? {
+            loop {
+                let rows = store.scan(move |tx| ledger::outlived(tx, key, first_kept, STEP)).await?;
+                if rows.is_empty() {
+                    break;
+                }
+                let outcome = (DeliveryStatus::Expired, None);
+                store.write(move |tx| ledger::give_up_these(tx, key, &rows, outcome, now)).await?;
+            }
+            lock(&self.shared.nudged).insert(key);
+        }
+        Ok(())
+    }
+
     /// Sets the timer and the figures for the operator.
     pub(super) fn observe(&self, now: Timestamp) -> Result<(), StoreError> {
         *lock(&self.next_at) = self.shared.with_engine(super::engine::Engine::arm_timer).flatten();
@@ -152,7 +184,7 @@ impl Dispatcher {
         lock(&self.chores).observed = Some(now);
         let figures = self.shared.with_engine(|engine| {
             let depth: u64 = engine.lanes.values().map(|lane| lane.state.pending + lane.first.len() as u64).sum();
-            let age = engine.next_reminder().map_or(Duration::ZERO, |at| now.since(at));
+            let age = engine.oldest_due(now).map_or(Duration::ZERO, |at| now.since(at));
             (depth, age, engine.in_flight)
         });
         let (depth, age, in_flight) = figures.unwrap_or_default();

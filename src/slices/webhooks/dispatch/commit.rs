@@ -6,11 +6,11 @@
 use std::collections::HashMap;
 
 use super::super::{
-    delivery::{Delivery, Trigger},
+    delivery::{Delivery, DeliveryStatus, Trigger},
     error::WebhookError,
     health::Health,
     ledger::{self, Counted},
-    model::DisabledReason,
+    model::{DisabledReason, EndpointStatus},
     repo::{self, EndpointKey, EndpointState},
     service::Service,
     stats::{self, Figures},
@@ -69,7 +69,8 @@ struct Change {
     counted: Counted,
     health: Option<Health>,
     figures: Figures,
-    gone: bool,
+    /// None when the endpoint does not exist any more.
+    status: Option<EndpointStatus>,
 }
 
 /// Writes a batch down.
@@ -80,24 +81,26 @@ pub(super) fn write(tx: &mut WriteTx, batch: &Batch, service: &Service) -> Resul
         let change = match changes.entry(endpoint) {
             std::collections::hash_map::Entry::Occupied(found) => found.into_mut(),
             std::collections::hash_map::Entry::Vacant(place) => {
-                let gone = repo::ENDPOINTS.get(tx, &endpoint)?.is_none();
-                place.insert(Change { gone, ..Change::default() })
+                let status = repo::get(tx, endpoint)?.map(|endpoint| endpoint.status);
+                place.insert(Change { status, ..Change::default() })
             }
         };
-        if change.gone {
-            continue;
-        }
-        store_delivery(tx, settlement, &mut change.counted)?;
-        change.health = settlement.health.or(change.health);
+        let Some(status) = change.status else { continue };
         let attempted = matches!(settlement.kind, SettlementKind::First | SettlementKind::Late { .. });
-        change.figures.count(&settlement.delivery, attempted);
+        let skipped = skip_at_disabled(settlement, status, batch.now);
+        let as_it_is = (&settlement.delivery, settlement.kind);
+        let (delivery, kind) = skipped.as_ref().map_or(as_it_is, |(delivery, kind)| (delivery, *kind));
+        store_delivery(tx, (endpoint, settlement.seq), delivery, kind, &mut change.counted)?;
+        change.figures.count(delivery, attempted);
+        change.health = settlement.health.or(change.health);
         if let Some((reason, intent)) = &settlement.disables {
             service.disable(tx, &mut intent.begin(), endpoint.1, *reason)?;
+            change.status = Some(EndpointStatus::Disabled(*reason));
         }
     }
     let mut committed = Vec::with_capacity(changes.len());
     for (endpoint, change) in changes {
-        if change.gone {
+        if change.status.is_none() {
             committed.push(Committed { endpoint, state: None });
             continue;
         }
@@ -117,16 +120,36 @@ pub(super) fn write(tx: &mut WriteTx, batch: &Batch, service: &Service) -> Resul
     Ok(committed)
 }
 
-fn store_delivery(tx: &mut WriteTx, settlement: &Settlement, counted: &mut Counted) -> Result<(), WebhookError> {
-    let (endpoint, seq) = (settlement.endpoint, settlement.seq);
-    match settlement.kind {
-        SettlementKind::First => ledger::replace(tx, endpoint, seq, None, &settlement.delivery, counted)?,
+/// Nothing waits for a disabled endpoint: what was under way or on its way into the store when it was disabled is skipped.
+fn skip_at_disabled(settlement: &Settlement, status: EndpointStatus, now: Option<Timestamp>) -> Option<(Delivery, SettlementKind)> {
+    let (EndpointStatus::Disabled(reason), Some(now)) = (status, now) else { return None };
+    if settlement.delivery.status.is_settled() {
+        return None;
+    }
+    let mut delivery = settlement.delivery.clone();
+    delivery.give_up(DeliveryStatus::Skipped, Some(reason), now);
+    let kind = match settlement.kind {
+        SettlementKind::Parked { .. } => SettlementKind::Skipped,
+        other => other,
+    };
+    Some((delivery, kind))
+}
+
+fn store_delivery(
+    tx: &mut WriteTx,
+    (endpoint, seq): (EndpointKey, u64),
+    delivery: &Delivery,
+    kind: SettlementKind,
+    counted: &mut Counted,
+) -> Result<(), WebhookError> {
+    match kind {
+        SettlementKind::First => ledger::replace(tx, endpoint, seq, None, delivery, counted)?,
         SettlementKind::Skipped => {
             let before = ledger::get(tx, endpoint, seq)?;
-            ledger::replace(tx, endpoint, seq, before.as_ref(), &settlement.delivery, counted)?;
+            ledger::replace(tx, endpoint, seq, before.as_ref(), delivery, counted)?;
         }
         SettlementKind::Parked { behind } => {
-            let mut after = settlement.delivery.clone();
+            let mut after = delivery.clone();
             // The one in front may have been settled since.
             let waits = behind
                 && match &after.resource {
@@ -138,7 +161,7 @@ fn store_delivery(tx: &mut WriteTx, settlement: &Settlement, counted: &mut Count
         }
         SettlementKind::Late { due_at } => {
             let before = ledger::get(tx, endpoint, seq)?;
-            let mut after = settlement.delivery.clone();
+            let mut after = delivery.clone();
             let asked_again = before.as_ref().is_some_and(|before| {
                 before.next_attempt_at.is_some()
                     && before.next_attempt_at != due_at

@@ -120,7 +120,7 @@ impl Engine {
     ) {
         let key = target.key;
         if let EndpointStatus::Disabled(reason) = target.status {
-            return self.skip(event, key, reason, now);
+            return self.skip(event, key, resource, reason, now);
         }
         let Some(lane) = self.lanes.get_mut(&key) else { return };
         let held = held || resource.as_ref().is_some_and(|resource| lane.held.contains(resource));
@@ -132,8 +132,15 @@ impl Engine {
         self.list(key);
     }
 
-    fn skip(&mut self, event: &QueuedEvent, endpoint: EndpointKey, reason: DisabledReason, now: Timestamp) {
-        let mut delivery = Delivery::new(event.id, &event.kind, event.at, None);
+    fn skip(
+        &mut self,
+        event: &QueuedEvent,
+        endpoint: EndpointKey,
+        resource: Option<String>,
+        reason: DisabledReason,
+        now: Timestamp,
+    ) {
+        let mut delivery = Delivery::new(event.id, &event.kind, event.at, resource);
         delivery.give_up(DeliveryStatus::Skipped, Some(reason), now);
         self.settle(endpoint, event.seq, delivery, SettlementKind::Skipped);
     }
@@ -171,8 +178,8 @@ impl Engine {
         }
         for job in jobs {
             match status {
-                EndpointStatus::Disabled(reason) => self.skip(&job.event, key, reason, now),
-                EndpointStatus::Active | EndpointStatus::Paused => self.park(&job.event, key, job.resource, false),
+                EndpointStatus::Disabled(reason) => self.skip(&job.event, key, job.resource, reason, now),
+                EndpointStatus::Active | EndpointStatus::Paused => self.park(&job.event, key, job.resource, true),
             }
             self.close(job.event.seq);
         }
@@ -290,6 +297,12 @@ impl Engine {
         self.calendar.first().map(|(at, _)| *at)
     }
 
+    /// Since when the attempt has been due that waits longest here, of endpoints that take one now.
+    pub(super) fn oldest_due(&self, now: Timestamp) -> Option<Timestamp> {
+        let open = |lane: &&Lane| lane.is_served() && lane.state.health.gate(now) == Gate::Open;
+        self.lanes.values().filter(open).filter_map(Lane::oldest_due).min()
+    }
+
     /// Sets the timer to the next reminder.
     pub(super) fn arm_timer(&mut self) -> Option<Timestamp> {
         self.timer = self.next_reminder();
@@ -316,6 +329,9 @@ impl Engine {
         let mut delivery = stored.unwrap_or_else(|| Delivery::new(event.id, &event.kind, event.at, resource.clone()));
         let mut verdict = decide(&sent, target.retry, delivery.round + 1, now, &mut self.entropy);
         let health = &mut lane.state.health;
+        if health.gate(now) != Gate::Open {
+            lane.open_since = now;
+        }
         match verdict.decision {
             Decision::Delivered => health.succeeded(now, sent.status()),
             _ => health.failed(now, sent.status(), delivery.attempt_count == 0),

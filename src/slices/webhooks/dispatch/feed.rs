@@ -67,7 +67,7 @@ impl Dispatcher {
         }
         let (state, due) = shared.store.read(|tx| Ok::<_, StoreError>((repo::state(tx, key)?, ledger::next_due(tx, key)?)))?;
         shared.with_engine(|engine| {
-            let lane = engine.lanes.entry(key).or_insert_with(|| Lane::new(target, state));
+            let lane = engine.lanes.entry(key).or_insert_with(|| Lane::new(target, state, now));
             (lane.state.pending, lane.state.parked) = (state.pending, state.parked);
             if lane.is_served()
                 && let Some((at, _)) = due
@@ -120,6 +120,7 @@ impl Dispatcher {
             if !was_served {
                 // Enabling an endpoint gives it a clean slate in the store.
                 lane.state = state;
+                lane.open_since = now;
             }
             engine.list(key);
             engine.remind(key, now);
@@ -177,7 +178,7 @@ impl Dispatcher {
                 pending
             } else {
                 let state = repo::state(tx, key)?;
-                shared.with_engine(|engine| engine.lanes.insert(key, Lane::new(target.clone(), state)));
+                shared.with_engine(|engine| engine.lanes.insert(key, Lane::new(target.clone(), state, now)));
                 state.pending
             };
             let held = match &resource {

@@ -81,12 +81,14 @@ pub(super) struct Lane {
     pub(super) next_due: Option<Timestamp>,
     /// Set when an answer disabled the endpoint, until the store says so too.
     pub(super) disabled: bool,
+    /// Since when it can have been sent to: before, what is due has waited for the endpoint.
+    pub(super) open_since: Timestamp,
     /// The theoretical arrival time of the rate limit (GCRA), in microseconds.
     arrival_micros: i64,
 }
 
 impl Lane {
-    pub(super) fn new(target: Arc<Target>, state: EndpointState) -> Self {
+    pub(super) fn new(target: Arc<Target>, state: EndpointState, now: Timestamp) -> Self {
         Self {
             target,
             state,
@@ -100,6 +102,7 @@ impl Lane {
             listed: [false; 2],
             next_due: None,
             disabled: false,
+            open_since: now,
             arrival_micros: i64::MIN,
         }
     }
@@ -128,6 +131,13 @@ impl Lane {
             Class::First => !self.first.is_empty(),
             Class::Late => !self.late.is_empty(),
         }
+    }
+
+    /// Since when the first of those that wait here could have been sent. Of the store's the earliest come here first.
+    pub(super) fn oldest_due(&self) -> Option<Timestamp> {
+        let first = self.first.front().map(|job| job.event.at);
+        let late = self.late.front().and_then(|job| job.stored.as_ref()?.next_attempt_at);
+        first.into_iter().chain(late).min().map(|due| due.max(self.open_since))
     }
 
     /// Takes the next attempt of this class, if the endpoint can get one now.

@@ -1,0 +1,320 @@
+//! Bounds of deliveries: how many may wait and for how long, how fast they go and in whose turn, when an endpoint is given up, and how
+//! the operator sees all of it.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use serde_json::{Value, json, value::RawValue};
+use tenantd::{
+    kernel::{
+        clock::Timestamp,
+        events::{self, Actor, Draft, EventKind, Intent},
+        store::{StoreError, WriteTx},
+    },
+    slices::{platform::Platform, webhooks::Webhooks},
+};
+use tokio::{net::TcpStream, sync::Semaphore};
+
+use crate::harness::{Endpoint, Receiver, Script, Setup, Tenant, TestApp, with_app, with_setup};
+
+const DAY: Duration = Duration::from_hours(24);
+
+fn unlimited() -> Setup {
+    Setup::default().with("rate_limits.enabled", false)
+}
+
+/// Events `name 00`, `name 01` and so on, a millisecond apart.
+async fn happen(app: &TestApp, tenant: &Tenant<'_>, name: &str, count: usize) {
+    for number in 0..count {
+        tenant.new_key(&format!("{name} {number:02}"), &["*"]).await;
+        app.advance(Duration::from_millis(1));
+    }
+}
+
+fn count(deliveries: &[Value], status: &str) -> usize {
+    deliveries.iter().filter(|delivery| delivery["status"] == status).count()
+}
+
+async fn metric(app: &TestApp, line_start: &str) -> f64 {
+    let text = app.local().get("/metrics").send().await.text;
+    let line = text.lines().find(|line| line.starts_with(line_start));
+    line.map_or(0.0, |line| line.rsplit(' ').next().unwrap().parse().unwrap())
+}
+
+#[tokio::test]
+async fn beyond_the_cap_the_oldest_that_wait_are_given_up_and_everybody_can_see_it() {
+    with_setup(unlimited().with("webhooks.max_pending_per_tenant", 10), async |app| {
+        let receiver = Receiver::always(200).await;
+        let tenant = app.evaluation_tenant("acme").await;
+        let endpoint = Endpoint::new(&tenant, &receiver.url(), json!({"events": ["api_key.created"]})).await;
+        endpoint.ask("pause").await.ok(200);
+        happen(app, &tenant, "event", 25).await;
+        endpoint.until_all(25, "pending").await;
+        let shed = metric(app, "tenantd_webhook_deliveries_shed_total").await;
+        app.advance(Duration::from_mins(1));
+        let found = endpoint.until(|found| count(found, "expired") == 15).await;
+        assert_eq!(count(&found, "pending"), 10);
+        assert!(found[..10].iter().all(|delivery| delivery["status"] == "pending"), "the newest stay");
+        let health = endpoint.read().await["health"].clone();
+        assert_eq!((&health["pending"], &health["shed"]), (&json!(10), &json!(15)));
+        assert_eq!(endpoint.stats("24h").await["expired"], 15);
+        let counted = async { while metric(app, "tenantd_webhook_deliveries_shed_total").await < shed + 15.0 {} };
+        tokio::time::timeout(Duration::from_secs(10), counted).await.expect("the metric does not count what was given up");
+        endpoint.ask("resume").await.ok(200);
+        endpoint.until(|found| count(found, "delivered") == 10).await;
+        let replay = json!({"from_seq": 1, "only": "failed"});
+        endpoint.admin.post(&format!("{}/replay", endpoint.path)).json(replay).send().await.ok(202);
+        endpoint.until_all(25, "delivered").await;
+    })
+    .await;
+}
+
+/// Puts so many events of nobody's interest into the log at once.
+async fn fill_log(app: &TestApp, tenant: &Tenant<'_>, count: usize) {
+    static KIND: EventKind = EventKind {
+        name: "organization.updated",
+        summary: "",
+        subject: "organization",
+        schema: "Organization",
+        has_changes: false,
+    };
+    let intent = Intent::new(tenant.id.parse().unwrap(), app.now(), Actor::system("test"));
+    let mut left = count;
+    while left > 0 {
+        let (step, intent) = (left.min(4096), intent.clone());
+        let append = move |tx: &mut WriteTx| {
+            let mut act = intent.begin();
+            let record = RawValue::from_string("{}".to_owned()).unwrap();
+            for _ in 0..step {
+                events::append(tx, &mut act, &Draft::new(&KIND, "org_x".to_owned(), 1, &record, None).unwrap())?;
+            }
+            Ok::<_, StoreError>(())
+        };
+        app.running().app.store.write(append).await.unwrap();
+        left -= step;
+    }
+}
+
+#[tokio::test]
+async fn with_their_events_deliveries_go_and_what_still_waited_stands_in_nobody_s_way() {
+    with_setup(unlimited().with("events.retention_days", 2), async |app| {
+        let receiver = Receiver::always(200).await;
+        let tenant = app.evaluation_tenant("acme").await;
+        let more = json!({"ordering": "per_resource", "events": ["api_key.*"]});
+        let endpoint = Endpoint::new(&tenant, &receiver.url(), more).await;
+        let (_, key) = tenant.new_key("delivered", &["*"]).await;
+        receiver.next().await;
+        endpoint.until_all(1, "delivered").await;
+        endpoint.ask("pause").await.ok(200);
+        let path = format!("/api/admin/api-keys/{}", key["id"].as_str().unwrap());
+        for name in ["second", "third"] {
+            endpoint.admin.put(&path).json(json!({"name": name})).send().await.ok(200);
+        }
+        endpoint.until(|found| count(found, "pending") == 2).await;
+        // Events leave the log by the segment, once everybody has read it. Cursors are saved now and then.
+        fill_log(app, &tenant, (1 << 16) + (1 << 13)).await;
+        let store = &app.running().app.store;
+        let consumers = [Platform::CONSUMERS, Webhooks::CONSUMERS].concat();
+        let behind =
+            || store.read(|tx| Ok::<_, StoreError>(consumers.iter().any(|name| events::cursor(tx, name).unwrap() < 1 << 16)));
+        let read = async {
+            while behind().unwrap() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_mins(1), read).await.expect("the log is not read");
+        app.advance(3 * DAY);
+        let gone = async {
+            while store.read(events::first_kept).unwrap() == 1 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_mins(1), gone).await.expect("the first segment stays");
+        app.advance(Duration::from_mins(1));
+        endpoint.until(<[Value]>::is_empty).await;
+        assert_eq!(endpoint.read().await["health"]["pending"], 0);
+        endpoint.ask("resume").await.ok(200);
+        endpoint.admin.put(&path).json(json!({"name": "fourth"})).send().await.ok(200);
+        assert_eq!(receiver.next().await.json()["data"]["api_key"]["name"], "fourth");
+        endpoint.until_all(1, "delivered").await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_endpoint_that_fails_for_five_days_is_disabled_and_can_be_caught_up() {
+    with_app(async |app| {
+        let healthy = Arc::new(AtomicBool::new(false));
+        let is_healthy = healthy.clone();
+        let receiver = Receiver::start(move |_, _| Script::status(if is_healthy.load(Ordering::SeqCst) { 200 } else { 503 })).await;
+        let tenant = app.evaluation_tenant("acme").await;
+        let endpoint = Endpoint::new(&tenant, &receiver.url(), json!({})).await;
+        let started = app.now();
+        happen(app, &tenant, "event", 22).await;
+        // With the breaker open each hour brings one probe at most, and the oldest event that was not tried yet goes first.
+        let tried = |found: &[Value]| found.iter().filter(|delivery| delivery["attempt_count"] != 0).count();
+        let mut attempts = 0;
+        while tried(&endpoint.deliveries().await) < 22 {
+            app.advance(Duration::from_hours(1));
+            receiver.next().await;
+            attempts += 1;
+            let recorded = async { while endpoint.stats("7d").await["attempts"].as_u64().unwrap() < attempts {} };
+            tokio::time::timeout(Duration::from_secs(10), recorded).await.expect("an attempt is not recorded");
+            assert_eq!(endpoint.read().await["status"], "active", "{attempts} attempts in {:?}", app.now().since(started));
+        }
+        assert!(app.now().since(started) < 4 * DAY);
+        app.advance(5 * DAY);
+        receiver.next().await;
+        let found = endpoint.until(|found| count(found, "skipped") + count(found, "exhausted") == 22).await;
+        assert!(found.iter().any(|delivery| delivery["skipped_reason"] == "failures"));
+        let webhook = endpoint.read().await;
+        assert_eq!((&webhook["status"], &webhook["disabled_reason"]), (&json!("disabled"), &json!("failures")));
+        assert_eq!(webhook["health"]["pending"], 0);
+        let feed = endpoint.admin.get("/api/events?types=webhook.disabled").send().await.ok(200)["data"].clone();
+        assert_eq!(feed.as_array().unwrap().len(), 1);
+        assert_eq!(feed[0]["data"]["webhook"]["disabled_reason"], "failures");
+        tenant.new_key("missed", &["*"]).await;
+        endpoint.until(|found| found.len() == 23 && found[0]["status"] == "skipped").await;
+        healthy.store(true, Ordering::SeqCst);
+        let enabled = endpoint.ask("enable").await.ok(200).clone();
+        assert_eq!((&enabled["status"], &enabled["health"]["state"]), (&json!("active"), &json!("healthy")));
+        for only in ["missing", "failed"] {
+            let body = json!({"since": started, "only": only});
+            endpoint.admin.post(&format!("{}/replay", endpoint.path)).json(body).send().await.ok(202);
+        }
+        endpoint.until(|found| count(&found[..23], "delivered") == 23).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_rate_limit_lets_a_second_s_worth_go_and_then_one_by_one() {
+    with_app(async |app| {
+        let receiver = Receiver::always(200).await;
+        let tenant = app.evaluation_tenant("acme").await;
+        let endpoint = Endpoint::new(&tenant, &receiver.url(), json!({"rate_limit_per_second": 2})).await;
+        for number in 0..6 {
+            tenant.new_key(&format!("event {number}"), &["*"]).await;
+        }
+        let attempted = |found: &[Value]| found.iter().filter(|delivery| delivery["attempt_count"] == 1).count();
+        let started = app.now();
+        for expected in 2..=6 {
+            endpoint.until(|found| attempted(found) == expected).await;
+            assert_eq!(endpoint.read().await["health"]["pending"], 6 - expected);
+            app.advance(Duration::from_millis(500));
+        }
+        let mut starts = Vec::new();
+        for delivery in endpoint.until_all(6, "delivered").await {
+            starts.push(Timestamp::parse(endpoint.attempts(&delivery).await[0]["started_at"].as_str().unwrap()).unwrap());
+        }
+        starts.sort();
+        let after: Vec<u128> = starts.iter().map(|start| start.since(started).as_millis()).collect();
+        assert_eq!(after, [0, 0, 500, 1000, 1500, 2000]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn tenants_take_turns_whatever_the_one_has_waiting() {
+    with_setup(unlimited().with("webhooks.in_flight", 1), async |app| {
+        let permits = Arc::new(Semaphore::new(0));
+        let script = Script::Held(200, permits.clone());
+        let receiver = Receiver::start(move |_, _| script.clone()).await;
+        let (busy, modest) = (app.evaluation_tenant("busy").await, app.evaluation_tenant("modest").await);
+        let first = Endpoint::new(&busy, &receiver.url(), json!({})).await;
+        let second = Endpoint::new(&modest, &receiver.url(), json!({})).await;
+        for number in 0..20 {
+            busy.new_key(&format!("busy {number}"), &["*"]).await;
+        }
+        for number in 0..2 {
+            modest.new_key(&format!("modest {number}"), &["*"]).await;
+        }
+        let all_wait = async { while second.read().await["health"]["pending"] != 2 {} };
+        tokio::time::timeout(Duration::from_secs(10), all_wait).await.expect("the events of the second are not seen");
+        permits.add_permits(100);
+        let mut order = Vec::new();
+        for _ in 0..22 {
+            order.push(receiver.next().await.json()["tenant_id"].as_str().unwrap().to_owned());
+        }
+        let places: Vec<usize> = (0..22).filter(|place| order[*place] == modest.id).collect();
+        assert!(places.len() == 2 && places[1] <= 4, "the modest tenant's places are {places:?}");
+        first.until_all(20, "delivered").await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_stop_waits_for_the_answer_under_way_and_sends_nothing_twice() {
+    let permits = Arc::new(Semaphore::new(0));
+    let script = Script::Held(200, permits.clone());
+    let receiver = Receiver::start(move |_, _| script.clone()).await;
+    let start = Timestamp::from_millis(1_767_225_600_000);
+    let app = TestApp::start(tempfile::tempdir().unwrap(), &unlimited(), start).await;
+    let (id, key) = {
+        let tenant = app.evaluation_tenant("acme").await;
+        let (_, key) = tenant.new_key("admin", &["*"]).await;
+        let endpoint = Endpoint::new(&tenant, &receiver.url(), json!({})).await;
+        tenant.new_key("event", &["*"]).await;
+        (endpoint.path, key["key"].as_str().unwrap().to_owned())
+    };
+    receiver.next().await;
+    let address = app.running().addresses.api;
+    let answer = async {
+        // The server takes no more connections: it is about to stop.
+        while TcpStream::connect(address).await.is_ok() {}
+        permits.add_permits(1);
+    };
+    let ((directory, now), ()) = tokio::join!(app.stop(), answer);
+    let app = TestApp::start(directory, &unlimited(), now + DAY).await;
+    let endpoint = Endpoint { admin: app.anonymous().bearer(&key), path: id };
+    endpoint.until_all(1, "delivered").await;
+    drop(app.stop().await);
+    assert!(receiver.is_quiet().await, "what was answered is not sent again");
+}
+
+#[tokio::test]
+async fn the_status_is_degraded_while_a_delivery_is_due_for_too_long_and_metrics_tell_why() {
+    with_app(async |app| {
+        let permits = Arc::new(Semaphore::new(0));
+        let script = Script::Held(200, permits.clone());
+        let receiver = Receiver::start(move |_, _| script.clone()).await;
+        let tenant = app.evaluation_tenant("acme").await;
+        let endpoint = Endpoint::new(&tenant, &receiver.url(), json!({"timeout_seconds": 60})).await;
+        for number in 0..8 {
+            tenant.new_key(&format!("event {number}"), &["*"]).await;
+        }
+        for _ in 0..4 {
+            receiver.next().await;
+        }
+        // The dispatcher looks at itself once a minute at least.
+        let until = async |state: &str| {
+            let asking = async {
+                while app.status("webhooks").await.1 != state {
+                    app.advance(Duration::from_secs(30));
+                }
+            };
+            let in_time = tokio::time::timeout(Duration::from_secs(20), asking).await;
+            in_time.unwrap_or_else(|_| panic!("the status does not become {state}"));
+        };
+        let started = app.now();
+        until("degraded").await;
+        assert!(app.now().since(started) > Duration::from_mins(5));
+        assert_eq!(app.status("webhooks").await.0, "degraded");
+        let text = app.local().get("/metrics").send().await.text;
+        for name in ["queue_depth", "oldest_due_seconds", "in_flight"] {
+            assert!(text.contains(&format!("tenantd_webhook_{name} ")), "{name} is missing");
+        }
+        assert!(text.contains("tenantd_consumer_lag_events{consumer=\"webhooks\"}"));
+        let delivered = metric(app, "tenantd_webhook_attempts_total{outcome=\"delivered\"}").await;
+        permits.add_permits(8);
+        endpoint.until_all(8, "delivered").await;
+        assert!(metric(app, "tenantd_webhook_attempts_total{outcome=\"delivered\"}").await >= delivered + 8.0);
+        until("operational").await;
+    })
+    .await;
+}
