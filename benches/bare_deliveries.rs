@@ -88,8 +88,7 @@ fn write(path: &Path, records: &mpsc::Receiver<Waiting>) {
         drop(table);
         transaction.commit().unwrap();
         for waiting in batch {
-            // A sender that has given up has no use for it.
-            drop(waiting.send(()));
+            waiting.send(()).unwrap();
         }
     }
 }

@@ -164,6 +164,11 @@ pub(super) fn list(tx: &impl Read, tenant: TenantId) -> Result<Vec<Endpoint>, St
     Ok(found)
 }
 
+/// Whether no tenant has an endpoint.
+pub(super) fn is_empty(tx: &impl Read) -> Result<bool, StoreError> {
+    Ok(ENDPOINTS.list(tx, &KeyRange::ALL, 1)?.is_empty())
+}
+
 pub(super) fn state(tx: &impl Read, key: EndpointKey) -> Result<EndpointState, StoreError> {
     Ok(STATES.get(tx, &key)?.unwrap_or_default())
 }

@@ -142,6 +142,10 @@ impl Dispatcher {
                 return Ok(());
             }
             let last = shared.store.read(|tx| {
+                if repo::is_empty(tx)? {
+                    // In this very snapshot nobody wants anything, and whoever comes later wants later events only.
+                    return Ok(Some(events::head(tx)?).filter(|head| *head > read_to));
+                }
                 let events = events::read_batch(tx, read_to, room)?;
                 let last = events.last().map(|event| event.seq);
                 for event in events {
