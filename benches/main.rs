@@ -24,6 +24,7 @@ mod load;
 mod process;
 mod report;
 mod tickets;
+mod workflows;
 
 use std::{path::Path, time::Duration};
 
@@ -57,10 +58,11 @@ struct Subject {
     measure: fn(Plan),
 }
 
-const SUBJECTS: [Subject; 3] = [
+const SUBJECTS: [Subject; 4] = [
     Subject { name: "keys", measure: keys::measure },
     Subject { name: "ingest", measure: ingest::measure },
     Subject { name: "tickets", measure: tickets::measure },
+    Subject { name: "workflows", measure: workflows::measure },
 ];
 
 fn main() {

@@ -28,3 +28,6 @@ mod users;
 mod webhooks;
 mod webhooks_contract;
 mod webhooks_flow;
+mod workflows;
+mod workflows_runs;
+mod workflows_triggers;

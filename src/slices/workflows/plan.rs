@@ -145,15 +145,12 @@ impl Walk<'_> {
 
     /// Notes the output of a step, or that it is not known.
     fn note(&mut self, step: &Step, output: Option<Value>) {
-        match output {
-            Some(output) => {
-                self.unknown.remove(&step.id);
-                self.steps.insert(step.id.clone(), json!({"status": "succeeded", "output": output}));
-            }
-            None => {
-                self.unknown.insert(step.id.clone());
-                self.steps.insert(step.id.clone(), json!({"status": "succeeded"}));
-            }
+        if let Some(output) = output {
+            self.unknown.remove(&step.id);
+            self.steps.insert(step.id.clone(), json!({"status": "succeeded", "output": output}));
+        } else {
+            self.unknown.insert(step.id.clone());
+            self.steps.insert(step.id.clone(), json!({"status": "succeeded"}));
         }
     }
 

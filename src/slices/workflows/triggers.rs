@@ -21,11 +21,11 @@ use super::{
     language::{self, Context},
     model::{Run, RunTrigger, Workflow},
     repo::{self, runs::RunKey},
-    service::{MAX_DEPTH, NewRun, Service, Stage},
+    service::{MAX_DEPTH, NewRun, Service, Stage, depth_below},
 };
 use crate::kernel::{
     clock::Clock,
-    events::{self, Actor, ActorKind, Event, Intent},
+    events::{self, Actor, Event, Intent},
     id::RunId,
     store::{Read, Store, StoreError, WriteTx, catalog},
     tasks::{Done, Task, TaskError},
@@ -77,34 +77,37 @@ impl EventReader {
         Ok(())
     }
 
-    /// Starts what the event starts, moves the cursor, and lets the runs go on that wait for it.
-    async fn follow(&self, consequences: Consequences) -> Result<(), WorkflowError> {
-        let Consequences { seq, intent, starts, waiting, body } = consequences;
+    /// Lets the runs go on that wait for the events, starts what the events start, and moves the cursor with it.
+    async fn follow(&self, found: Vec<Consequences>, last: u64) -> Result<(), WorkflowError> {
         // First those that wait: each goes on once, however often this is done.
-        for keys in waiting.chunks(WOKEN_AT_ONCE) {
-            let (service, keys, intent, body) = (self.service.clone(), keys.to_vec(), intent.clone(), body.clone());
-            self.store
-                .write(move |tx| {
-                    let mut act = intent.begin();
-                    for key in &keys {
-                        go_on(&service, tx, &mut act, *key, seq, &body)?;
-                    }
-                    Ok::<_, WorkflowError>(())
-                })
-                .await?;
+        for Consequences { seq, intent, waiting, body, .. } in &found {
+            for keys in waiting.chunks(WOKEN_AT_ONCE) {
+                let (service, keys, intent, seq, body) = (self.service.clone(), keys.to_vec(), intent.clone(), *seq, body.clone());
+                self.store
+                    .write(move |tx| {
+                        let mut act = intent.begin();
+                        for key in &keys {
+                            go_on(&service, tx, &mut act, *key, seq, &body)?;
+                        }
+                        Ok::<_, WorkflowError>(())
+                    })
+                    .await?;
+            }
         }
         let service = self.service.clone();
         self.store
             .write(move |tx| {
-                let mut act = intent.begin();
-                for (seen, new) in &starts {
-                    start(&service, tx, &mut act, seen, new)?;
+                for Consequences { intent, starts, .. } in &found {
+                    let mut act = intent.begin();
+                    for (seen, new) in starts {
+                        start(&service, tx, &mut act, seen, new)?;
+                    }
                 }
-                events::set_cursor(tx, CURSOR, seq)?;
+                events::set_cursor(tx, CURSOR, last)?;
                 Ok::<_, WorkflowError>(())
             })
             .await?;
-        *self.position() = Some((seq, seq));
+        *self.position() = Some((last, last));
         self.engine.wake();
         Ok(())
     }
@@ -191,7 +194,7 @@ fn consequences(
         return Ok(None);
     }
     let cause: Option<RunId> = body.pointer("/cause/run_id").and_then(Value::as_str).and_then(|id| id.parse().ok());
-    let depth = cause.map(|run| service.depth_below(tx, (tenant, run))).transpose()?.unwrap_or(0);
+    let depth = cause.map(|run| depth_below(tx, (tenant, run))).transpose()?.unwrap_or(0);
     // One that is refused for its depth is told once, and starts nothing itself.
     if depth > MAX_DEPTH + 1 {
         workflows.clear();
@@ -202,8 +205,10 @@ fn consequences(
             starts.push((workflow, new));
         }
     }
-    let actor = Actor { kind: ActorKind::System, id: "system".to_owned(), name: "Workflow triggers".to_owned() };
-    let mut intent = Intent::new(tenant, now, actor);
+    if starts.is_empty() && waiting.is_empty() {
+        return Ok(None);
+    }
+    let mut intent = Intent::new(tenant, now, Actor::system("Workflow triggers"));
     intent.cause.event_id = Some(event.record.id);
     Ok(Some(Consequences { seq: event.seq, intent, starts, waiting, body }))
 }
@@ -270,27 +275,25 @@ impl Task for EventReader {
             None => self.store.read(|tx| events::cursor(tx, CURSOR).map(|seq| (seq, seq)))?,
         };
         let (now, service) = (self.clock.now(), &self.service);
-        let (events, found) = self
+        let (last, found) = self
             .store
             .read(|tx| {
                 let events = events::read_batch(tx, looked, BATCH)?;
-                for (place, event) in events.iter().enumerate() {
-                    if let Some(found) = consequences(service, tx, event, now)? {
-                        return Ok((events.into_iter().take(place + 1).collect(), Some(found)));
-                    }
+                let mut found = Vec::new();
+                for event in &events {
+                    found.extend(consequences(service, tx, event, now)?);
                 }
-                Ok::<_, WorkflowError>((events, None))
+                Ok::<_, WorkflowError>((events.last().map(|event| event.seq), found))
             })
             .map_err(told)?;
-        let Some(last) = events.last().map(|event| event.seq) else { return Ok(Done::All) };
-        match found {
-            Some(found) => self.follow(found).await.map_err(told)?,
-            None => {
-                *self.position() = Some((last, stored));
-                if last - stored >= UNWRITTEN {
-                    self.write_position().await?;
-                }
+        let Some(last) = last else { return Ok(Done::All) };
+        if found.is_empty() {
+            *self.position() = Some((last, stored));
+            if last - stored >= UNWRITTEN {
+                self.write_position().await?;
             }
+        } else {
+            self.follow(found, last).await.map_err(told)?;
         }
         Ok(Done::Some)
     }

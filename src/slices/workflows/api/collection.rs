@@ -168,7 +168,7 @@ struct WorkflowTarget {
 }
 
 #[derive(Debug, Object)]
-struct DeleteTarget {
+struct DeleteWorkflowQuery {
     /// The workflow to archive, unless the body names it.
     id: Option<WorkflowId>,
     /// The run to cancel, unless the body names it.
@@ -178,7 +178,7 @@ struct DeleteTarget {
 }
 
 #[derive(Debug, Object)]
-struct DryRunQuery {
+struct WorkflowDryRunQuery {
     /// Plan every step of a run and change nothing. The same as `dry_run` in the body.
     dry_run: Option<bool>,
 }
@@ -246,7 +246,7 @@ impl TriggerApi {
     async fn trigger_workflow(
         &self,
         auth: Allowed<WorkflowsTrigger>,
-        query: Filter<DryRunQuery>,
+        query: Filter<WorkflowDryRunQuery>,
         idempotency_key: IdempotencyKey,
         body: Body<TriggerWorkflow>,
     ) -> Result<Triggered<WorkflowOutcome>, Problem> {
@@ -317,7 +317,7 @@ impl TriggerApi {
     async fn delete_workflow(
         &self,
         auth: Allowed<WorkflowsTrigger>,
-        query: Filter<DeleteTarget>,
+        query: Filter<DeleteWorkflowQuery>,
         if_match: IfMatch,
         body: OptionalBody<DeleteWorkflow>,
     ) -> Result<Changed<WorkflowOrRun>, Problem> {

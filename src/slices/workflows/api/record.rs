@@ -12,7 +12,7 @@ use super::{
         error::WorkflowError,
         model::Run,
         repo,
-        service::{Approver, Steering},
+        service::{Approver, Steering, Verdict},
     },
     Area,
     bodies::{SteerWorkflowRun, WorkflowPatch},
@@ -68,21 +68,21 @@ impl Caller {
 }
 
 #[derive(Debug, Object)]
-pub(super) struct VersionQuery {
+pub(super) struct WorkflowVersionQuery {
     /// An earlier version of the definition.
     #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
     pub(super) version: Option<u64>,
 }
 
 #[derive(Debug, Object)]
-struct WaitQuery {
+struct WorkflowWaitQuery {
     /// How long to wait for the end of the run.
     #[oai(validator(minimum(value = "0"), maximum(value = "30")))]
     wait_seconds: Option<u32>,
 }
 
 #[derive(Debug, Object)]
-struct ArchiveQuery {
+struct ArchiveWorkflowQuery {
     /// Cancel the runs that have not ended; else they stand in the way.
     cancel_runs: Option<bool>,
 }
@@ -101,7 +101,7 @@ impl WorkflowApi {
         &self,
         auth: Allowed<WorkflowsRead>,
         id: Path<WorkflowId>,
-        query: Filter<VersionQuery>,
+        query: Filter<WorkflowVersionQuery>,
         if_none_match: IfNoneMatch,
     ) -> Result<Found<Workflow>, Problem> {
         let workflow = read_workflow(&self.core, &(&auth).into(), id.0, query.0.version)?;
@@ -132,7 +132,7 @@ impl WorkflowApi {
         &self,
         auth: Allowed<WorkflowsWrite>,
         id: Path<WorkflowId>,
-        query: Filter<ArchiveQuery>,
+        query: Filter<ArchiveWorkflowQuery>,
         if_match: IfMatch,
     ) -> Result<Changed<Workflow>, Problem> {
         let cancel = query.0.cancel_runs.unwrap_or(false);
@@ -155,7 +155,7 @@ impl RunApi {
         &self,
         auth: Allowed<WorkflowsRead>,
         id: Path<RunId>,
-        query: Filter<WaitQuery>,
+        query: Filter<WorkflowWaitQuery>,
         if_none_match: IfNoneMatch,
     ) -> Result<Found<WorkflowRun>, Problem> {
         let run = read_run(&self.core, &(&auth).into(), id.0, query.0.wait_seconds).await?;
@@ -289,17 +289,18 @@ pub(super) async fn steer(
     if !matches!(steering, Steering::Approve | Steering::Reject) {
         caller.needs(Scope::WorkflowsRun)?;
     }
-    let (key, approver) = ((caller.tenant(), id), Approver::of(&caller.principal));
+    let key = (caller.tenant(), id);
+    let SteerWorkflowRun { step, comment, .. } = body;
+    let approved = steering == Steering::Approve;
+    let verdict = Verdict { approver: Approver::of(&caller.principal), step, approved, comment };
     let intent = caller.context.intent(&caller.principal);
     let service = core.service.clone();
     let written = core.store.write(move |tx| {
         let mut act = intent.begin();
-        let (step, comment) = (body.step.as_deref(), body.comment.as_deref());
         let run = match steering {
             Steering::Cancel | Steering::Pause | Steering::Resume => service.steer(tx, &mut act, key, &if_match, steering)?,
             Steering::Retry => service.retry(tx, &mut act, key, &if_match)?,
-            Steering::Approve => service.decide(tx, &mut act, key, &if_match, &approver, step, true, comment)?,
-            Steering::Reject => service.decide(tx, &mut act, key, &if_match, &approver, step, false, comment)?,
+            Steering::Approve | Steering::Reject => service.decide(tx, &mut act, key, &if_match, &verdict)?,
         };
         show_all(tx, &run)
     });

@@ -32,7 +32,7 @@ const MAX_NESTING: usize = 6;
 pub(super) enum Trigger {
     Manual,
     Event { kind: String, condition: Option<String> },
-    Schedule(Schedule),
+    Schedule(Box<Schedule>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,8 @@ pub(super) struct Approval {
     pub(super) required: usize,
     pub(super) timeout: Option<Duration>,
     pub(super) on_timeout: OnTimeout,
-    pub(super) self_approval: bool,
+    /// Whether whoever asked for the run may approve it.
+    pub(super) by_requester: bool,
 }
 
 /// What a step is.
@@ -178,7 +179,7 @@ impl Definition {
 
     pub(super) fn schedules(&self) -> impl Iterator<Item = &Schedule> {
         self.triggers.iter().filter_map(|trigger| match trigger {
-            Trigger::Schedule(schedule) => Some(schedule),
+            Trigger::Schedule(schedule) => Some(schedule.as_ref()),
             _ => None,
         })
     }

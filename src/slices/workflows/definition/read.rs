@@ -112,7 +112,7 @@ impl Reader<'_> {
                     let zone = text_of(trigger, "timezone").unwrap_or_else(|| "UTC".to_owned());
                     let run_missed = trigger.get("catch_up").and_then(Value::as_str) == Some("run_once");
                     match Schedule::new(&cron, &zone, run_missed) {
-                        Ok(schedule) => triggers.push(Trigger::Schedule(schedule)),
+                        Ok(schedule) => triggers.push(Trigger::Schedule(Box::new(schedule))),
                         Err((field, problem)) => self.fault(format!("{at}/{field}"), "wrong_form", problem),
                     }
                 }
@@ -316,7 +316,7 @@ fn approval(with: &Value) -> Approval {
             Some("reject") => OnTimeout::Reject,
             _ => OnTimeout::Fail,
         },
-        self_approval: with.get("self_approval").and_then(Value::as_bool).unwrap_or(false),
+        by_requester: with.get("self_approval").and_then(Value::as_bool).unwrap_or(false),
     }
 }
 

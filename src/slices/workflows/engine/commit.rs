@@ -51,7 +51,10 @@ pub(super) fn commit(
         _ => None,
     };
     let started = match &next.action {
-        Action::StartRun { key, inputs, wait, .. } => Some(start_run(service, tx, act, &seen, token, key, inputs, *wait)?),
+        Action::StartRun { key, inputs, wait, .. } => {
+            let called = Called { key, inputs, waits: *wait };
+            Some(start_run(service, tx, act, &seen, token, &called)?)
+        }
         _ => None,
     };
     let Some(mut stage) = Stage::open(service, tx, act, key)? else { return Ok(None) };
@@ -116,17 +119,22 @@ fn apply(
     }
 }
 
-/// Starts the run that a step calls.
+/// The run that a step calls.
+struct Called<'a> {
+    key: &'a str,
+    inputs: &'a Value,
+    waits: bool,
+}
+
 fn start_run(
     service: &Service,
     tx: &mut WriteTx,
     act: &mut Act,
     caller: &Run,
     token: u32,
-    key: &str,
-    inputs: &Value,
-    waits: bool,
+    called: &Called<'_>,
 ) -> Result<Run, WorkflowError> {
+    let Called { key, inputs, waits } = *called;
     let failed = |code: &str, message: String| WorkflowError::Step(StepError::new(code, message));
     let workflow = repo::workflows::find_key(tx, caller.tenant_id, key)?
         .filter(|workflow| workflow.enabled)
@@ -141,6 +149,11 @@ fn start_run(
         retry_of: None,
     };
     match service.start_unasked(tx, act, &workflow, &new)? {
+        // The end of a run that others have started does not wake this one.
+        Started::Existing(run) if waits => {
+            let message = format!("{} has the concurrency key", run.id);
+            Err(WorkflowError::Step(StepError::retryable("concurrency_conflict", message)))
+        }
         Started::New(run) | Started::Existing(run) => Ok(run),
     }
 }

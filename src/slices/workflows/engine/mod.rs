@@ -204,7 +204,7 @@ impl Task for Scheduler {
                 *theirs += usize::from(wanted);
                 wanted
             };
-            let (found, next) = shared.store.read(|tx| Ok::<_, StoreError>(repo::runs::due(tx, now, free, wanted)?))?;
+            let (found, next) = shared.store.read::<_, StoreError>(|tx| repo::runs::due(tx, now, free, wanted))?;
             *lock(&self.next) = next;
             for key in &found {
                 in_flight.add(*key);

@@ -104,7 +104,10 @@ pub(super) fn next_move(
         return Ok(None);
     }
     let definition = service.definition(tx, run.tenant_id, run.workflow_id, run.workflow_version)?;
-    for token in &run.tokens {
+    // Each commit is another version: tokens take turns.
+    let first = usize::try_from(run.version).unwrap_or_default() % run.tokens.len().max(1);
+    let (before, behind) = run.tokens.split_at_checked(first).unwrap_or((&run.tokens, &[]));
+    for token in behind.iter().chain(before) {
         let seen = Seen { tx, run, definition: &definition, token, now, appliers, planners: &service.planners };
         let action = match &token.state {
             TokenState::Ready => Some(seen.at_step()?),

@@ -138,10 +138,8 @@ pub(super) fn evaluate(expression: &str, context: &Context) -> Result<Value, Exp
         return Err(ExpressionError::Failed(format!("{expression} is not defined; `default` gives it a value")));
     }
     let mut out = filters::Bounded::new(MAX_VALUE_BYTES);
-    serde_json::to_writer(&mut out, &value).map_err(|error| match error.is_io() {
-        true => ExpressionError::TooLarge,
-        false => ExpressionError::Failed(error.to_string()),
-    })?;
+    serde_json::to_writer(&mut out, &value)
+        .map_err(|error| if error.is_io() { ExpressionError::TooLarge } else { ExpressionError::Failed(error.to_string()) })?;
     serde_json::from_slice(out.bytes()).map_err(|error| ExpressionError::Failed(error.to_string()))
 }
 
@@ -209,10 +207,7 @@ fn explained(error: minijinja::Error) -> ExpressionError {
     match error.kind() {
         ErrorKind::OutOfFuel => ExpressionError::OutOfFuel,
         ErrorKind::SyntaxError | ErrorKind::BadEscape => ExpressionError::Syntax(format!("{}{detail}", error.kind())),
-        kind if error.detail().is_some_and(|detail| detail == filters::TOO_LARGE) => {
-            let _ = kind;
-            ExpressionError::TooLarge
-        }
+        _ if error.detail().is_some_and(|detail| detail == filters::TOO_LARGE) => ExpressionError::TooLarge,
         kind => ExpressionError::Failed(format!("{kind}{detail}")),
     }
 }

@@ -131,7 +131,7 @@ impl Run {
             (self.status, self.waiting_on, self.due_at) = (RunStatus::Running, None, Some(now));
             return;
         }
-        let first = self.tokens.iter().find_map(|token| token.waiting_on());
+        let first = self.tokens.iter().find_map(Token::waiting_on);
         let next = self.tokens.iter().filter_map(Token::until).min();
         self.status = RunStatus::Waiting;
         self.waiting_on = first;

@@ -28,8 +28,8 @@ use crate::kernel::{
 
 pub(super) use definitions::merge;
 pub(super) use stage::Stage;
-pub(super) use start::{MAX_DEPTH, NewRun, Started, complete_inputs};
-pub(super) use steer::{Approver, Steering};
+pub(super) use start::{MAX_DEPTH, NewRun, Started, complete_inputs, depth_below};
+pub(super) use steer::{Approver, Steering, Verdict};
 
 pub(super) static CREATED: EventKind = EventKind {
     name: "workflow.created",

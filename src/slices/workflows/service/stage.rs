@@ -399,8 +399,20 @@ impl<'a> Stage<'a> {
         self.finish(parent, None, json!({"count": total}), &[])
     }
 
+    /// Leaves the lists that are at their end: that is no step, and has no commit of its own.
+    fn leave_finished(&mut self) -> Result<(), WorkflowError> {
+        while !self.run.status.has_ended() {
+            let at_end =
+                |token: &&Token| token.state == TokenState::Ready && token.at as usize >= self.definition.block(token.block).len();
+            let Some(token) = self.run.tokens.iter().find(at_end).map(|token| token.id) else { break };
+            self.leave(token)?;
+        }
+        Ok(())
+    }
+
     /// Stores the run, and does what follows from its end.
     pub(in super::super) fn save(mut self) -> Result<Run, WorkflowError> {
+        self.leave_finished()?;
         let now = self.act.now;
         self.run.version += 1;
         self.run.updated_at = now;

@@ -147,11 +147,11 @@ impl Service {
             }
         }
     }
+}
 
-    /// The depth of what a run causes.
-    pub(in super::super) fn depth_below(&self, tx: &impl Read, cause: RunKey) -> Result<u8, WorkflowError> {
-        Ok(repo::runs::get(tx, cause)?.map_or(0, |run| run.depth.saturating_add(1)))
-    }
+/// The depth of what a run causes.
+pub(in super::super) fn depth_below(tx: &impl Read, cause: RunKey) -> Result<u8, WorkflowError> {
+    Ok(repo::runs::get(tx, cause)?.map_or(0, |run| run.depth.saturating_add(1)))
 }
 
 fn fresh(act: &mut Act, workflow: &Workflow, version: u64, new: &NewRun) -> Run {

@@ -17,7 +17,7 @@ use crate::kernel::{
     access::{Identity, Principal, Scope},
     events::{Act, Actor},
     http::precondition::IfMatch,
-    store::WriteTx,
+    store::{Read, WriteTx},
 };
 
 /// What is done with a run.
@@ -51,6 +51,22 @@ impl Approver {
     }
 }
 
+/// What somebody decides about a step.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Verdict {
+    pub(in super::super) approver: Approver,
+    /// The path of the step, when several wait.
+    pub(in super::super) step: Option<String>,
+    pub(in super::super) approved: bool,
+    pub(in super::super) comment: Option<String>,
+}
+
+fn expect(tx: &impl Read, key: RunKey, if_match: &IfMatch) -> Result<Run, WorkflowError> {
+    let run = repo::runs::get(tx, key)?.ok_or(WorkflowError::RunNotFound)?;
+    if_match.check(run.version)?;
+    Ok(run)
+}
+
 impl Service {
     /// Ends a run. Whether it had not ended before.
     pub(in super::super) fn cancel(&self, tx: &mut WriteTx, act: &mut Act, key: RunKey) -> Result<bool, WorkflowError> {
@@ -58,12 +74,6 @@ impl Service {
         stage.end(RunStatus::Cancelled)?;
         stage.save()?;
         Ok(true)
-    }
-
-    fn expect(&self, tx: &mut WriteTx, key: RunKey, if_match: &IfMatch) -> Result<Run, WorkflowError> {
-        let run = repo::runs::get(tx, key)?.ok_or(WorkflowError::RunNotFound)?;
-        if_match.check(run.version)?;
-        Ok(run)
     }
 
     /// Cancels, pauses or resumes. The run after it.
@@ -75,7 +85,7 @@ impl Service {
         if_match: &IfMatch,
         steering: Steering,
     ) -> Result<Run, WorkflowError> {
-        let run = self.expect(tx, key, if_match)?;
+        let run = expect(tx, key, if_match)?;
         if run.status.has_ended() {
             return Err(WorkflowError::Ended(run.status));
         }
@@ -105,7 +115,7 @@ impl Service {
         key: RunKey,
         if_match: &IfMatch,
     ) -> Result<Run, WorkflowError> {
-        let run = self.expect(tx, key, if_match)?;
+        let run = expect(tx, key, if_match)?;
         if !run.status.has_ended() || run.status == RunStatus::Succeeded {
             return Err(WorkflowError::NotPossible { from: run.status, action: "be retried" });
         }
@@ -139,12 +149,11 @@ impl Service {
         act: &mut Act,
         key: RunKey,
         if_match: &IfMatch,
-        approver: &Approver,
-        step_path: Option<&str>,
-        approved: bool,
-        comment: Option<&str>,
+        verdict: &Verdict,
     ) -> Result<Run, WorkflowError> {
-        let run = self.expect(tx, key, if_match)?;
+        let Verdict { approver, step: step_path, approved, comment } = verdict;
+        let approved = *approved;
+        let run = expect(tx, key, if_match)?;
         if run.status.has_ended() {
             return Err(WorkflowError::Ended(run.status));
         }
@@ -153,7 +162,7 @@ impl Service {
         let waiting: Vec<u32> = stage.run.tokens.iter().filter(|token| waits(&token.state)).map(|token| token.id).collect();
         let found = waiting.into_iter().find_map(|token| {
             let (step, path) = stage.at(token)?;
-            step_path.is_none_or(|wanted| wanted == path).then_some((token, step, path))
+            step_path.as_ref().is_none_or(|wanted| *wanted == path).then_some((token, step, path))
         });
         let (token, step, path) = found.ok_or(WorkflowError::NoApproval)?;
         let StepKind::Approval(approval) = &step.kind else { return Err(WorkflowError::NoApproval) };
@@ -161,7 +170,7 @@ impl Service {
         if !(by_role || (approval.roles.is_empty() && approver.has_scope)) {
             return Err(WorkflowError::NotAnApprover { roles: approval.roles.clone() });
         }
-        if approved && !approval.self_approval && stage.run.started_by.id == approver.actor.id {
+        if approved && !approval.by_requester && stage.run.started_by.id == approver.actor.id {
             return Err(WorkflowError::SelfApproval);
         }
         let mut row = repo::runs::step(stage.tx, key, &path)?.ok_or(WorkflowError::NoApproval)?;
@@ -169,7 +178,7 @@ impl Service {
             return Err(WorkflowError::ApprovedAlready);
         }
         let at = stage.act.now;
-        row.decisions.push(Decision { by: approver.actor.clone(), at, approved, comment: comment.map(str::to_owned) });
+        row.decisions.push(Decision { by: approver.actor.clone(), at, approved, comment: comment.clone() });
         let approvals = row.decisions.iter().filter(|decision| decision.approved).count();
         let names: Vec<String> = row.decisions.iter().map(|decision| decision.by.name.clone()).collect();
         repo::runs::put_step(stage.tx, key, &path, row)?;
