@@ -29,7 +29,7 @@ use crate::{
 const PUBLIC: About = About {
     title: "tenantd",
     version: env!("CARGO_PKG_VERSION"),
-    description: "The control plane of a multi-tenant IT operations platform: tickets, API keys, events and tenants. \
+    description: "The control plane of a multi-tenant IT operations platform: tickets, workflows, API keys, webhooks, events and tenants. \
         Authenticate with an API key (`Authorization: Bearer …` or `X-API-Key: …`) or a session cookie. \
         Errors are application/problem+json with a stable `code`. Lists are pages with a cursor. \
         Records carry a version as their ETag. Every POST that changes a record takes an Idempotency-Key. \

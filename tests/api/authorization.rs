@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Actor, Reply, TestApp, with_app};
+use crate::harness::{Actor, Reply, Setup, TestApp, with_app, with_setup};
 
 struct Operation {
     method: String,
@@ -142,7 +142,8 @@ async fn in_a_suspended_tenant_every_operation_refuses_until_it_is_resumed() {
 
 #[tokio::test]
 async fn a_key_without_the_scope_is_refused_and_one_with_just_it_is_not() {
-    with_app(async |app| {
+    let setup = Setup::default().with("rate_limits.enabled", false).with("api_keys.max_live", 1000);
+    with_setup(setup, async |app| {
         let acme = app.tenant("acme").await;
         for (number, operation) in operations(&app.anonymous()).await.into_iter().enumerate() {
             let label = format!("{} {}", operation.method, operation.path);

@@ -1,6 +1,7 @@
 //! Workflows as clients see them: every row of the table of methods, definitions and their versions, bad input, dry runs.
 
 use serde_json::{Value, json};
+use tenantd::kernel::{events, store::StoreError};
 
 use crate::harness::{Actor, Reply, TestApp, with_app};
 
@@ -298,6 +299,18 @@ async fn content(app: &TestApp, name: &str) -> Vec<u8> {
     std::fs::read(path).unwrap()
 }
 
+/// Returns when the reader of the log that writes about every event has read all of it.
+async fn settled(app: &TestApp) {
+    let store = &app.running().app.store;
+    let behind = || store.read::<_, StoreError>(|tx| Ok(events::cursor(tx, "tenant_activity")? < events::head(tx)?)).unwrap();
+    let waiting = async {
+        while behind() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(30), waiting).await.expect("the log is not read");
+}
+
 /// What an event that starts a starter looks like.
 fn sample_event(kind: &str, ticket: &Value, desk: &Desk) -> Value {
     let id = if kind.starts_with("device.") { desk.device.as_str() } else { ticket["id"].as_str().unwrap() };
@@ -326,7 +339,9 @@ async fn a_dry_run_of_every_starter_changes_no_byte() {
         let sentinel = desk.create(json!({"key": "sentinel", "name": "S", "triggers": [{"type": "event", "event": "ticket.commented"}], "steps": [set("a", json!(1))]})).await;
         desk.key.post(&format!("/api/psa/tickets/{}/comments", ticket["id"].as_str().unwrap())).json(json!({"body": "x"})).send().await.ok(201);
         while desk.runs(&format!("&workflow_id={}&status=succeeded", sentinel["id"].as_str().unwrap())).await.is_empty() {}
+        settled(app).await;
         let before = content(app, "before").await;
+        assert!(content(app, "unchanged").await == before, "a copy of the same content is the same bytes");
         for starter in &starters {
             let name = starter["name"].as_str().unwrap();
             let kind = starter["definition"]["triggers"][0]["event"].as_str();

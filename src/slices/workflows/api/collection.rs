@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use poem_openapi::{
-    Enum, Object, OpenApi,
+    Object, OpenApi,
     registry::{MetaSchema, MetaSchemaRef},
 };
 use serde_json::{Value, json};
@@ -22,142 +22,29 @@ use super::{
         steps::Planning,
     },
     Area,
+    asked::{Asked, ReadWorkflows, Target, target},
     bodies::{DeleteWorkflow, SteerWorkflowRun, TriggerWorkflow, UpdateWorkflow, WorkflowAction},
     catalog::{WorkflowCatalog, catalog},
     plan_wire::{WorkflowPlan, WorkflowValidation},
     record::{self, Caller},
-    run_wire::{WorkflowRun, WorkflowRunList, WorkflowRunStatus},
+    run_wire::{WorkflowRun, WorkflowRunList},
     wire::{Workflow, WorkflowList},
 };
 use crate::kernel::{
     access::Scope,
-    clock::Timestamp,
     http::{
         idempotency::IdempotencyKey,
         input::{Body, Filter, OptionalBody},
         need::{Allowed, WorkflowsRead, WorkflowsSteer, WorkflowsTrigger},
-        page::{PageQuery, PageRequest},
+        page::PageRequest,
         precondition::{IfMatch, IfNoneMatch},
-        problem::{Code, FieldError, Problem, nearest},
+        problem::{FieldError, Problem, nearest},
         reply::{Changed, Triggered, Viewed},
         wire::document_type,
     },
     id::{RunId, TenantId, WorkflowId},
     store::Read,
 };
-
-/// `runs` lists runs, `catalog` lists what definitions can be made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
-#[oai(rename_all = "snake_case")]
-enum WorkflowViewName {
-    Runs,
-    Catalog,
-}
-
-#[derive(Debug, Object)]
-struct ReadWorkflows {
-    /// One workflow.
-    id: Option<WorkflowId>,
-    /// With `id`: an earlier version of the definition.
-    #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
-    version: Option<u64>,
-    /// One run, with its steps.
-    run_id: Option<RunId>,
-    /// With `run_id`: how long to wait for the end of the run.
-    #[oai(validator(minimum(value = "0"), maximum(value = "30")))]
-    wait_seconds: Option<u32>,
-    view: Option<WorkflowViewName>,
-    /// With `view=runs`: runs of this workflow.
-    workflow_id: Option<WorkflowId>,
-    /// With `view=runs`: runs in one of these states.
-    #[oai(validator(min_items = 1, max_items = 8))]
-    status: Option<Vec<WorkflowRunStatus>>,
-    /// With `view=runs`: runs about this record.
-    #[oai(validator(min_length = 1, max_length = 100))]
-    subject_id: Option<String>,
-    /// With `view=runs`: runs that were started after this time.
-    started_after: Option<Timestamp>,
-    /// In the list of workflows: those that are enabled, or those that are not.
-    enabled: Option<bool>,
-    /// In the list of workflows: those that are archived, in place of the others.
-    archived: Option<bool>,
-    #[oai(flatten)]
-    page: PageQuery,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Asked {
-    Workflows,
-    Workflow(WorkflowId),
-    Run(RunId),
-    Runs,
-    Catalog,
-}
-
-impl ReadWorkflows {
-    /// What is asked for. Parameters that have no meaning there are refused.
-    fn asked(&self) -> Result<Asked, Problem> {
-        let asked = match (self.id, self.run_id, self.view) {
-            (None, None, None) => Asked::Workflows,
-            (Some(id), None, None) => Asked::Workflow(id),
-            (None, Some(id), None) => Asked::Run(id),
-            (None, None, Some(WorkflowViewName::Runs)) => Asked::Runs,
-            (None, None, Some(WorkflowViewName::Catalog)) => Asked::Catalog,
-            _ => return Err(one_of("id, run_id, view")),
-        };
-        let (list, runs) = (asked == Asked::Workflows, asked == Asked::Runs);
-        let given = [
-            ("version", self.version.is_some(), matches!(asked, Asked::Workflow(_))),
-            ("wait_seconds", self.wait_seconds.is_some(), matches!(asked, Asked::Run(_))),
-            ("workflow_id", self.workflow_id.is_some(), runs),
-            ("status", self.status.is_some(), runs),
-            ("subject_id", self.subject_id.is_some(), runs),
-            ("started_after", self.started_after.is_some(), runs),
-            ("enabled", self.enabled.is_some(), list),
-            ("archived", self.archived.is_some(), list),
-            ("limit", self.page.limit.is_some(), list || runs),
-            ("cursor", self.page.cursor.is_some(), list || runs),
-            ("include_total", self.page.include_total.is_some(), list || runs),
-        ];
-        let errors: Vec<FieldError> = given
-            .iter()
-            .filter(|(_, given, meant)| *given && !*meant)
-            .map(|(name, ..)| {
-                FieldError::parameter(*name, "not_applicable", format!("{name} has no meaning for what is asked for"))
-            })
-            .collect();
-        if errors.is_empty() { Ok(asked) } else { Err(Problem::invalid(errors)) }
-    }
-}
-
-fn one_of(names: &str) -> Problem {
-    let place = names.split(',').next().unwrap_or_default();
-    Problem::invalid(vec![FieldError::parameter(place, "ambiguous", format!("give exactly one of {names}"))])
-}
-
-/// One target of two kinds, each named in the query or in the body.
-enum Target {
-    Workflow(WorkflowId),
-    Run(RunId),
-}
-
-fn target(query: (Option<WorkflowId>, Option<RunId>), body: (Option<WorkflowId>, Option<RunId>)) -> Result<Target, Problem> {
-    let differ = |left: Option<[u8; 16]>, right: Option<[u8; 16]>| left.zip(right).is_some_and(|(left, right)| left != right);
-    let bytes = |id: Option<WorkflowId>| id.map(|id| *id.as_bytes());
-    let run_bytes = |id: Option<RunId>| id.map(|id| *id.as_bytes());
-    if differ(bytes(query.0), bytes(body.0)) || differ(run_bytes(query.1), run_bytes(body.1)) {
-        return Err(Problem::plain(Code::IdMismatch));
-    }
-    match (query.0.or(body.0), query.1.or(body.1)) {
-        (Some(id), None) => Ok(Target::Workflow(id)),
-        (None, Some(id)) => Ok(Target::Run(id)),
-        (Some(_), Some(_)) => Err(one_of("id, run_id")),
-        (None, None) => {
-            let message = "name a workflow by id or a run by run_id, in the query or in the body";
-            Err(Problem::invalid(vec![FieldError::parameter("id", "required", message)]))
-        }
-    }
-}
 
 #[derive(Debug, Object)]
 struct WorkflowTarget {

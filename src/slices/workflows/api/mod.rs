@@ -1,5 +1,6 @@
 //! Workflows on the wire: one path with four methods, as the published interface has it, and a path for each record.
 
+mod asked;
 mod bodies;
 mod catalog;
 mod collection;
