@@ -12,7 +12,7 @@ use super::{
         error::WorkflowError,
         model::Run,
         repo,
-        service::{Approver, Steering, Verdict},
+        service::{Approver, CANCELLED_AT_ONCE, Steering, Verdict},
     },
     Area,
     bodies::{SteerWorkflowRun, WorkflowPatch},
@@ -267,6 +267,13 @@ pub(super) async fn archive(
 ) -> Result<Workflow, Problem> {
     let intent = caller.context.intent(&caller.principal);
     let service = core.service.clone();
+    // A great many runs are cancelled in parts, so that nobody else has to wait for all of them.
+    let mut more = cancel;
+    while more {
+        let (service, intent, if_match) = (service.clone(), intent.clone(), if_match.clone());
+        let part = core.store.write(move |tx| service.cancel_some(tx, &mut intent.begin(), id, &if_match));
+        more = part.await? == CANCELLED_AT_ONCE;
+    }
     let written = core.store.write(move |tx| {
         let (workflow, definition) = service.archive(tx, &mut intent.begin(), id, &if_match, cancel)?;
         let last = repo::runs::last_of(tx, workflow.tenant_id, id)?;

@@ -20,8 +20,8 @@ use crate::kernel::{
     store::{Read, WriteTx},
 };
 
-/// How many runs an archived workflow takes along in one request.
-const MAX_CANCELLED: usize = 10_000;
+/// How many runs one transaction cancels.
+pub(in super::super) const CANCELLED_AT_ONCE: usize = 500;
 
 impl Service {
     pub(in super::super) fn create(&self, tx: &mut WriteTx, act: &mut Act, value: &Value) -> Result<Workflow, WorkflowError> {
@@ -106,6 +106,23 @@ impl Service {
         Ok((workflow, value))
     }
 
+    /// Cancels a bounded part of the workflow's runs, to be repeated before it is archived. How many.
+    pub(in super::super) fn cancel_some(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        id: WorkflowId,
+        if_match: &IfMatch,
+    ) -> Result<usize, WorkflowError> {
+        let workflow = repo::workflows::get(tx, act.tenant_id, id)?.ok_or(WorkflowError::NotFound)?;
+        if_match.check(workflow.version)?;
+        let active = repo::runs::active_of(tx, act.tenant_id, id, CANCELLED_AT_ONCE)?;
+        for key in &active {
+            self.cancel(tx, act, *key)?;
+        }
+        Ok(active.len())
+    }
+
     /// Takes the workflow out of use. Its runs are cancelled, or stand in the way.
     pub(in super::super) fn archive(
         &self,
@@ -122,8 +139,8 @@ impl Service {
         if before.archived_at.is_some() {
             return Ok((before, definition.0));
         }
-        let active = repo::runs::active_of(tx, act.tenant_id, id, MAX_CANCELLED)?;
-        if !active.is_empty() && !cancel_runs {
+        let active = repo::runs::active_of(tx, act.tenant_id, id, CANCELLED_AT_ONCE + 1)?;
+        if !active.is_empty() && (!cancel_runs || active.len() > CANCELLED_AT_ONCE) {
             return Err(WorkflowError::InUse(active.len() as u64));
         }
         for key in active {

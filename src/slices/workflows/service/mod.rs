@@ -26,7 +26,7 @@ use crate::kernel::{
     store::{Read, WriteTx},
 };
 
-pub(super) use definitions::merge;
+pub(super) use definitions::{CANCELLED_AT_ONCE, merge};
 pub(super) use stage::Stage;
 pub(super) use start::{MAX_DEPTH, NewRun, Started, complete_inputs, depth_below};
 pub(super) use steer::{Approver, Steering, Verdict};
