@@ -280,13 +280,14 @@ impl TriggerApi {
             archived: query.archived.unwrap_or(false),
         };
         let (after, limit, include_total) = (request.after.clone(), request.limit, request.include_total);
+        let (core, caller) = (self.core.clone(), caller.clone());
         let read = self.core.store.scan(move |tx| {
             let listed = listing::workflows(tx, &wanted, after.as_deref(), limit)?;
             let total = if include_total { Some(listing::count_workflows(tx, &wanted)?) } else { None };
             let mut data = Vec::with_capacity(listed.found.len());
             for workflow in &listed.found {
                 let stored = repo::workflows::version(tx, workflow.tenant_id, workflow.id, workflow.version)?;
-                let definition = stored.map(|stored| stored.definition.0).unwrap_or_default();
+                let definition = record::visible(&core, &caller, stored.map(|stored| stored.definition.0).unwrap_or_default());
                 let last = repo::runs::last_of(tx, workflow.tenant_id, workflow.id)?;
                 data.push(Workflow::new(workflow, &definition, last.as_ref()));
             }

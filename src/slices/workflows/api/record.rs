@@ -193,6 +193,11 @@ impl RunApi {
     }
 }
 
+/// The definition as far as the caller may see it.
+pub(super) fn visible(core: &Core, caller: &Caller, definition: Value) -> Value {
+    if caller.principal.grants.allows(Scope::WorkflowsWrite) { definition } else { core.service.without_secrets(&definition) }
+}
+
 pub(super) fn read_workflow(core: &Core, caller: &Caller, id: WorkflowId, version: Option<u64>) -> Result<Workflow, Problem> {
     let tenant = caller.tenant();
     let found = core.store.read(|tx| {
@@ -206,7 +211,8 @@ pub(super) fn read_workflow(core: &Core, caller: &Caller, id: WorkflowId, versio
             (workflow.version, workflow.updated_at, workflow.archived_at) = (wanted, stored.changed_at, None);
         }
         let last = repo::runs::last_of(tx, tenant, id)?;
-        Ok::<_, WorkflowError>(Workflow::new(&workflow, &stored.definition.0, last.as_ref()))
+        let definition = visible(core, caller, stored.definition.0);
+        Ok::<_, WorkflowError>(Workflow::new(&workflow, &definition, last.as_ref()))
     })?;
     Ok(found)
 }

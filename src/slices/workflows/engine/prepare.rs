@@ -17,7 +17,7 @@ use super::{
     },
     context,
 };
-use crate::kernel::{clock::Timestamp, events::head, store::Read};
+use crate::kernel::{clock::Timestamp, store::Read};
 
 const MAX_ITEMS: usize = 1_000;
 /// The longest that a call may take, whatever its step says.
@@ -197,7 +197,7 @@ impl<R: Read> Seen<'_, R> {
                 _ => invalid("seconds must be 1 to 2592000".to_owned()),
             },
             StepKind::WaitEvent { kind, .. } => {
-                let wait = Wait::Event { kind: kind.clone(), resource_id: text("resource_id"), after_seq: head(self.tx)? };
+                let wait = Wait::Event { kind: kind.clone(), resource_id: text("resource_id"), after_seq: 0 };
                 Action::Wait { input: with, wait, until: until(step.timeout), approval: false }
             }
             StepKind::Approval(approval) => {

@@ -102,7 +102,14 @@ impl Service {
         arm(tx, act, &mut workflow, &definition)?;
         repo::workflows::put(tx, &workflow, Some(&before))?;
         repo::workflows::put_version(tx, &workflow, &Json(value.clone()), &act.actor)?;
-        self.announce(tx, act, &UPDATED, &workflow, &value, Some(changes(&old, &value)))?;
+        self.announce(
+            tx,
+            act,
+            &UPDATED,
+            &workflow,
+            &value,
+            Some(changes(&self.without_secrets(&old), &self.without_secrets(&value))),
+        )?;
         Ok((workflow, value))
     }
 

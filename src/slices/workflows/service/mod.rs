@@ -112,6 +112,13 @@ impl Service {
         Ok(definition)
     }
 
+    /// A definition without what only those may see who may change it, such as the credentials that its steps send.
+    pub(super) fn without_secrets(&self, definition: &Value) -> Value {
+        let mut shown = definition.clone();
+        redact(&self.planners, &mut shown);
+        shown
+    }
+
     fn announce(
         &self,
         tx: &mut WriteTx,
@@ -121,7 +128,7 @@ impl Service {
         definition: &Value,
         changes: Option<Value>,
     ) -> Result<(), WorkflowError> {
-        let shown = (self.describe.workflow)(workflow, definition)?;
+        let shown = (self.describe.workflow)(workflow, &self.without_secrets(definition))?;
         let changes = changes.map(|changes| to_raw_value(&changes)).transpose()?;
         let draft = Draft::new(kind, workflow.id.to_string(), workflow.version, &shown, changes.as_deref())?;
         events::append(tx, act, &draft)?;
@@ -144,5 +151,20 @@ impl Service {
         act.cause.run_id = before;
         appended?;
         Ok(())
+    }
+}
+
+/// Takes the secrets out of every step, however deep it is in others.
+fn redact(planners: &Planners, value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| redact(planners, item)),
+        Value::Object(members) => {
+            let step = members.get("type").and_then(Value::as_str).and_then(|name| planners.get(name)).cloned();
+            if let (Some(step), Some(with)) = (step, members.get_mut("with")) {
+                step.redact(with);
+            }
+            members.values_mut().for_each(|member| redact(planners, member));
+        }
+        _ => {}
     }
 }

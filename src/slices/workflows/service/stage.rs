@@ -16,7 +16,11 @@ use super::{
     },
     Service,
 };
-use crate::kernel::{clock::Timestamp, events::Act, store::WriteTx};
+use crate::kernel::{
+    clock::Timestamp,
+    events::{Act, head},
+    store::WriteTx,
+};
 
 /// Steps that may begin in one run.
 const MAX_BEGUN: u32 = 20_000;
@@ -142,6 +146,11 @@ impl<'a> Stage<'a> {
             row.effects = vec![("run".to_owned(), id.to_string())];
         }
         self.put_row(&path, row)?;
+        let wait = match wait {
+            // Events count from here on: what is read of the log behind this commit knows of the wait.
+            Wait::Event { kind, resource_id, .. } => Wait::Event { kind, resource_id, after_seq: head(self.tx)? },
+            other => other,
+        };
         self.set(token, TokenState::Waiting { wait, until });
         Ok(())
     }
