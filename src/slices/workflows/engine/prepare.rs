@@ -163,13 +163,13 @@ impl<R: Read> Seen<'_, R> {
             Ok(with) => with,
             Err((at, error)) => return Ok(failed(&error, &at)),
         };
-        self.decide(step, &context, with)
+        Ok(self.decide(step, &context, with))
     }
 
-    fn decide(&self, step: &Step, context: &Context, with: Value) -> Result<Action, WorkflowError> {
+    fn decide(&self, step: &Step, context: &Context, with: Value) -> Action {
         let until = |timeout: Option<Duration>| timeout.map(|timeout| self.now + timeout);
         let text = |name: &str| with.get(name).and_then(Value::as_str).map(str::to_owned);
-        Ok(match &step.kind {
+        match &step.kind {
             StepKind::Action => self.act(step, with, true),
             StepKind::If { condition, then, otherwise } => match language::holds(condition, context) {
                 Err(error) => failed(&error, "/condition"),
@@ -228,7 +228,7 @@ impl<R: Read> Seen<'_, R> {
                 let inputs = with.get("inputs").cloned().unwrap_or_else(|| json!({}));
                 Action::StartRun { input: with, key, inputs, wait: *wait, until: until(step.timeout) }
             }
-        })
+        }
     }
 
     fn act(&self, step: &Step, with: Value, begin: bool) -> Action {
