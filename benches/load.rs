@@ -70,6 +70,12 @@ impl Request {
         Self::new(format!("POST /bare HTTP/1.1\r\nHost: localhost\r\nwebhook-signature: v1,{signature}\r\n{kind}\r\n{body}"), 204)
     }
 
+    /// The same request, which is answered with another status.
+    pub fn answered(mut self, status: u16) -> Self {
+        self.status = status;
+        self
+    }
+
     /// A body of any kind, sent once.
     fn whole(method: &str, path: &str, credential: &str, content_type: &str, body: &[u8], status: u16) -> Self {
         let head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {credential}\r\n");
@@ -171,6 +177,28 @@ pub fn once(address: SocketAddr, request: &Request) -> Vec<u8> {
         let body = connection.exchange(&mut request.clone()).await;
         connection.buffer[body].to_vec()
     })
+}
+
+/// Sends the request so many times in all, over `clients` connections.
+pub fn repeat(address: SocketAddr, clients: usize, request: &Request, count: usize) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let share = |client: usize| count / clients + usize::from(client < count % clients);
+        let tasks: Vec<_> = (0..clients)
+            .map(|client| {
+                let (mut request, share) = (request.clone(), share(client));
+                tokio::spawn(async move {
+                    let mut connection = Connection::open(address).await;
+                    for _ in 0..share {
+                        connection.exchange(&mut request).await;
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
 }
 
 /// Posts a body of any kind: the answer, whatever its framing, without its head.

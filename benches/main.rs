@@ -27,6 +27,7 @@ mod receiver;
 mod report;
 mod tickets;
 mod webhooks;
+mod workflows;
 
 use std::{path::Path, time::Duration};
 
@@ -60,11 +61,12 @@ struct Subject {
     measure: fn(Plan),
 }
 
-const SUBJECTS: [Subject; 4] = [
+const SUBJECTS: [Subject; 5] = [
     Subject { name: "keys", measure: keys::measure },
     Subject { name: "ingest", measure: ingest::measure },
     Subject { name: "tickets", measure: tickets::measure },
     Subject { name: "webhooks", measure: webhooks::measure },
+    Subject { name: "workflows", measure: workflows::measure },
 ];
 
 fn main() {

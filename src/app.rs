@@ -43,6 +43,10 @@ use crate::{
         platform::{self, Platform},
         tickets::{self, Tickets},
         webhooks::{self, Webhooks},
+        workflows::{
+            self, StepCatalogue, Workflows,
+            steps::{CommentOnTicket, CreateTicket, HttpRequest, UpdateTicket},
+        },
     },
 };
 
@@ -67,6 +71,7 @@ pub fn checked_tables() -> Vec<&'static dyn Checked> {
         ApiKeySlice::tables(),
         Tickets::tables(),
         Webhooks::tables(),
+        Workflows::tables(),
     ]
     .into_iter()
     .flatten()
@@ -76,11 +81,20 @@ pub fn checked_tables() -> Vec<&'static dyn Checked> {
 /// Every kind of event that a slice can emit.
 pub fn event_kinds() -> Kinds {
     Kinds::new(
-        [platform::EVENTS, directory::EVENTS, auth::EVENTS, api_keys::EVENTS, tickets::EVENTS, webhooks::EVENTS]
+        [platform::EVENTS, directory::EVENTS, auth::EVENTS, api_keys::EVENTS, tickets::EVENTS, webhooks::EVENTS, workflows::EVENTS]
             .into_iter()
             .flatten()
             .copied(),
     )
+}
+
+/// Every type of step that a workflow can have. A slice brings its own along; the engine knows none of them by name.
+fn step_catalogue(tickets: &Tickets, egress: &Egress, platform: &Platform) -> Result<StepCatalogue, String> {
+    StepCatalogue::default()
+        .local(CreateTicket(tickets.clone()))?
+        .local(UpdateTicket(tickets.clone()))?
+        .local(CommentOnTicket(tickets.clone()))?
+        .remote(HttpRequest { egress: egress.clone(), tenants: platform.tenants.clone() })
 }
 
 /// Under which rate limit an operation falls.
@@ -104,6 +118,7 @@ pub struct App {
     pub keys: ApiKeySlice,
     pub tickets: Tickets,
     pub webhooks: Webhooks,
+    pub workflows: Workflows,
     egress: Egress,
     config: Config,
     rates: Arc<RateLimits>,
@@ -183,8 +198,17 @@ impl App {
         let parts = Parts { config: &config, store: &store, clock: &clock, rates: &rates, idempotency, tasks: &tasks };
         let ingest = DirectoryIngest::new(directory, store.clone(), clock.clone(), &config.limits);
         let tickets = Tickets::new(store.clone(), clock.clone(), &config.tickets, &config.limits);
-        let slices =
-            Slices { platform: &platform, ingest: &ingest, auth: &auth, keys: &keys, tickets: &tickets, webhooks: &webhooks };
+        let catalogue = step_catalogue(&tickets, &egress, &platform)?;
+        let workflows = Workflows::new(store.clone(), clock.clone(), config.workflows, catalogue, event_kinds());
+        let slices = Slices {
+            platform: &platform,
+            ingest: &ingest,
+            auth: &auth,
+            keys: &keys,
+            tickets: &tickets,
+            webhooks: &webhooks,
+            workflows: &workflows,
+        };
         let public = parts.edge(documents::public_service(&slices)?, &platform, &auth, None)?;
         let admin = parts.edge(documents::admin_service(&slices)?, &platform, &auth, Some(local_operator))?;
         Ok(Self {
@@ -196,6 +220,7 @@ impl App {
             keys,
             tickets,
             webhooks,
+            workflows,
             egress,
             config,
             rates,
@@ -213,9 +238,10 @@ impl App {
         self.keys.spawn(tasks);
         self.tickets.spawn(tasks);
         self.webhooks.spawn(tasks);
+        self.workflows.spawn(tasks);
         tasks.spawn(self.egress.upkeep());
         tasks.spawn(IdempotencyPurge { store: store.clone(), clock: clock.clone() });
-        let consumers = [Platform::CONSUMERS, Webhooks::CONSUMERS].concat();
+        let consumers = [Platform::CONSUMERS, Webhooks::CONSUMERS, Workflows::CONSUMERS].concat();
         tasks.spawn(Retention::new(store.clone(), clock.clone(), self.config.events.retention_days, consumers));
         tasks.spawn(RateLimitSweep(self.rates.clone()));
         tasks.spawn(MetricsUpkeep);

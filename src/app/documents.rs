@@ -4,7 +4,7 @@ use poem::{EndpointExt, IntoEndpoint, Response, endpoint::BoxEndpoint};
 use poem_openapi::{OpenApi, OpenApiService};
 use serde_json::{Map, Value};
 
-use super::{checked_tables, event_kinds};
+use super::{checked_tables, event_kinds, step_catalogue};
 use crate::{
     kernel::{
         clock::Clock,
@@ -22,13 +22,14 @@ use crate::{
         platform::Platform,
         tickets::Tickets,
         webhooks::Webhooks,
+        workflows::Workflows,
     },
 };
 
 const PUBLIC: About = About {
     title: "tenantd",
     version: env!("CARGO_PKG_VERSION"),
-    description: "The control plane of a multi-tenant IT operations platform: tickets, API keys, events and tenants. \
+    description: "The control plane of a multi-tenant IT operations platform: tickets, workflows, API keys, webhooks, events and tenants. \
         Authenticate with an API key (`Authorization: Bearer …` or `X-API-Key: …`) or a session cookie. \
         Errors are application/problem+json with a stable `code`. Lists are pages with a cursor. \
         Records carry a version as their ETag. Every POST that changes a record takes an Idempotency-Key. \
@@ -81,6 +82,7 @@ pub(super) struct Slices<'a> {
     pub(super) keys: &'a ApiKeySlice,
     pub(super) tickets: &'a Tickets,
     pub(super) webhooks: &'a Webhooks,
+    pub(super) workflows: &'a Workflows,
 }
 
 pub(super) fn public_service(slices: &Slices<'_>) -> Result<Service, String> {
@@ -101,8 +103,8 @@ pub(super) fn admin_service(slices: &Slices<'_>) -> Result<Service, String> {
 }
 
 fn public_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
-    let Slices { platform, auth, keys, tickets, webhooks, .. } = slices;
-    (auth.api(), keys.api(), platform.api(&event_kinds()), tickets.api(), webhooks.api())
+    let Slices { platform, auth, keys, tickets, webhooks, workflows, .. } = slices;
+    (auth.api(), keys.api(), platform.api(&event_kinds()), tickets.api(), webhooks.api(), workflows.api())
 }
 
 fn admin_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
@@ -134,8 +136,18 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Slices<'_>) -> T) -> Result<T
     let auth = Auth::new(store.clone(), Clock::System, &config.sessions, passwords, directory, tenants, admitted);
     let tickets = Tickets::new(store.clone(), Clock::System, &config.tickets, &config.limits);
     let egress = Egress::new(&config.egress, &[])?;
+    let catalogue = step_catalogue(&tickets, &egress, &platform)?;
+    let workflows = Workflows::new(store.clone(), Clock::System, config.workflows, catalogue, event_kinds());
     let webhooks = Webhooks::new(store, Clock::System, config, sealer, egress, platform.tenants.clone(), event_kinds());
-    Ok(with(&Slices { platform: &platform, ingest: &ingest, auth: &auth, keys: &keys, tickets: &tickets, webhooks: &webhooks }))
+    Ok(with(&Slices {
+        platform: &platform,
+        ingest: &ingest,
+        auth: &auth,
+        keys: &keys,
+        tickets: &tickets,
+        webhooks: &webhooks,
+        workflows: &workflows,
+    }))
 }
 
 /// The published document.

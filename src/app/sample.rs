@@ -6,6 +6,7 @@
 mod people;
 mod story;
 mod words;
+mod workflows;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -25,6 +26,7 @@ use crate::{
     slices::{
         directory::DirectoryError,
         tickets::{TicketError, TicketRef, Tickets},
+        workflows::WorkflowError,
     },
 };
 
@@ -39,6 +41,8 @@ enum SampleError {
     Directory(#[from] DirectoryError),
     #[error(transparent)]
     Ticket(#[from] TicketError),
+    #[error(transparent)]
+    Workflow(#[from] WorkflowError),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -62,7 +66,8 @@ pub async fn fill(app: &App, tenant: TenantId, seed: u64, tickets: usize) -> Res
         numbers = app.store.write(play).await.map_err(|error| error.to_string())?;
     }
     let (tickets, today) = (app.tickets.clone(), Intent::new(tenant, now, Actor::system("Sample data")));
-    app.store.write(move |tx| tickets.tend(tx, &mut today.begin())).await.map_err(|error| error.to_string())
+    app.store.write(move |tx| tickets.tend(tx, &mut today.begin())).await.map_err(|error| error.to_string())?;
+    workflows::install(app, tenant, &cast, now).await.map_err(|error| error.to_string())
 }
 
 fn intent(cast: &Cast, tenant: TenantId, scene: &Scene) -> Intent {

@@ -78,6 +78,20 @@ impl Grants {
         Scope::ALL.iter().copied().collect()
     }
 
+    /// These scopes, in a constant.
+    pub const fn of(scopes: &[Scope]) -> Self {
+        let (mut set, mut rest) = (0, scopes);
+        while let [scope, others @ ..] = rest {
+            set |= scope.bit();
+            rest = others;
+        }
+        Self(set)
+    }
+
+    pub const fn overlaps(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
     pub const fn allows(self, scope: Scope) -> bool {
         self.0 & scope.bit() != 0
     }

@@ -191,6 +191,8 @@ registry! {
     Webhook WebhookId "whk" "a webhook endpoint";
     Delivery DeliveryId "dlv" "a delivery";
     Operation OperationId "op" "an operation";
+    Workflow WorkflowId "wfl" "a workflow";
+    Run RunId "run" "a workflow run";
 }
 
 #[cfg(test)]

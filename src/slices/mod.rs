@@ -7,3 +7,4 @@ pub mod directory;
 pub mod platform;
 pub mod tickets;
 pub mod webhooks;
+pub mod workflows;

@@ -5,13 +5,22 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Actor, Reply, TestApp, with_app};
+use crate::harness::{Actor, Reply, Setup, TestApp, with_app, with_setup};
 
 struct Operation {
     method: String,
     path: String,
     need: Option<String>,
     has_body: bool,
+}
+
+impl Operation {
+    /// The scopes of which one is enough, where it needs one.
+    fn scopes(&self) -> Option<Vec<&str>> {
+        let need = self.need.as_deref()?;
+        let several = need.strip_prefix("any_scope:").map(|names| names.split(',').collect());
+        several.or_else(|| need.strip_prefix("scope:").map(|name| vec![name]))
+    }
 }
 
 /// A valid id of each kind that a path can name, none of which exists.
@@ -21,6 +30,8 @@ fn fill(path: &str) -> String {
         path if path.contains("/users/") => "usr",
         path if path.contains("/tickets/") => "tkt",
         path if path.contains("/admin/webhooks/") => "whk",
+        path if path.contains("/workflows/trigger/runs/") => "run",
+        path if path.contains("/workflows/trigger/") => "wfl",
         _ => "tnt",
     };
     let named =
@@ -131,20 +142,29 @@ async fn in_a_suspended_tenant_every_operation_refuses_until_it_is_resumed() {
 
 #[tokio::test]
 async fn a_key_without_the_scope_is_refused_and_one_with_just_it_is_not() {
-    with_app(async |app| {
+    let setup = Setup::default().with("rate_limits.enabled", false).with("api_keys.max_live", 1000);
+    with_setup(setup, async |app| {
         let acme = app.tenant("acme").await;
         for (number, operation) in operations(&app.anonymous()).await.into_iter().enumerate() {
             let label = format!("{} {}", operation.method, operation.path);
-            let Some(scope) = operation.need.as_deref().and_then(|need| need.strip_prefix("scope:")) else { continue };
-            let others: Vec<&str> =
-                tenantd::kernel::access::Scope::ALL.iter().map(|other| other.name()).filter(|other| *other != scope).collect();
+            let Some(scopes) = operation.scopes() else { continue };
+            let others: Vec<&str> = tenantd::kernel::access::Scope::ALL
+                .iter()
+                .map(|other| other.name())
+                .filter(|other| !scopes.contains(other))
+                .collect();
             let (lacking, _) = acme.new_key(&format!("no {number}"), &others).await;
             let refused = call(&lacking, &operation).await;
             assert_eq!(refused.problem(403), "insufficient_scope", "{label}");
-            assert_eq!(refused.body["required_scopes"], json!([scope]), "{label}");
-            let (holding, _) = acme.new_key(&format!("only {number}"), &[scope]).await;
-            let allowed = call(&holding, &operation).await;
-            assert!(![401, 403].contains(&allowed.status), "{label}: {}", allowed.text);
+            let mut required: Vec<&str> =
+                refused.body["required_scopes"].as_array().unwrap().iter().map(|scope| scope.as_str().unwrap()).collect();
+            required.sort_unstable_by_key(|scope| scopes.iter().position(|other| other == scope));
+            assert_eq!(required, scopes, "{label}");
+            for scope in &scopes {
+                let (holding, _) = acme.new_key(&format!("only {number} {scope}"), &[scope]).await;
+                let allowed = call(&holding, &operation).await;
+                assert!(![401, 403].contains(&allowed.status), "{label}: {}", allowed.text);
+            }
         }
     })
     .await;
@@ -168,13 +188,13 @@ async fn roles_reach_what_they_may_and_nothing_else() {
                     Some(_) if operation.path.ends_with("/logout") => continue,
                     Some(_) => call(&actor, &operation).await,
                 };
-                match operation.need.as_deref().and_then(|need| need.strip_prefix("scope:")) {
-                    Some(scope) => {
-                        let held = grants.iter().any(|held| held.name() == scope);
+                match operation.scopes() {
+                    Some(scopes) => {
+                        let held = grants.iter().any(|held| scopes.contains(&held.name()));
                         assert_eq!(held, reply.status != 403, "{label}: {}", reply.text);
                         if !held {
                             let technician = tenantd::kernel::access::Role::Technician.grants();
-                            let admin_only = technician.iter().all(|held| held.name() != scope);
+                            let admin_only = technician.iter().all(|held| !scopes.contains(&held.name()));
                             let code = if admin_only { "admin_required" } else { "insufficient_scope" };
                             assert_eq!(reply.problem(403), code, "{label}");
                         }

@@ -31,3 +31,6 @@ mod webhooks_flow;
 mod webhooks_limits;
 mod webhooks_targets;
 mod webhooks_tls;
+mod workflows;
+mod workflows_runs;
+mod workflows_triggers;

@@ -20,3 +20,4 @@ mod ledger;
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod process;
 mod session;
+mod workflows;

@@ -31,6 +31,7 @@ pub struct Config {
     pub tickets: Tickets,
     pub events: Events,
     pub webhooks: Webhooks,
+    pub workflows: Workflows,
     pub egress: Egress,
     pub telemetry: Telemetry,
 }
@@ -172,6 +173,16 @@ pub struct Webhooks {
     pub in_flight_per_endpoint: usize,
     pub max_pending_per_tenant: u64,
     pub degraded_after_seconds: u64,
+    pub shutdown_seconds: u64,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workflows {
+    pub max_workflows: u64,
+    pub max_active_runs: u64,
+    pub in_flight: usize,
+    pub retention_days: u32,
     pub shutdown_seconds: u64,
 }
 

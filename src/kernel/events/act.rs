@@ -9,7 +9,7 @@ use crate::kernel::{
     access::{Identity, Principal},
     clock::Timestamp,
     entropy::{Entropy, Seed},
-    id::{EventId, TenantId},
+    id::{EventId, RunId, TenantId},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,11 +52,14 @@ impl Actor {
 pub struct Cause {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event_id: Option<EventId>,
+    /// The workflow run whose step made the change.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
 }
 
 impl Cause {
     pub fn is_empty(&self) -> bool {
-        self.event_id.is_none()
+        self.event_id.is_none() && self.run_id.is_none()
     }
 }
 

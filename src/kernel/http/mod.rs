@@ -24,7 +24,7 @@ pub mod precondition;
 pub mod problem;
 pub mod rate;
 pub mod reply;
-mod schema;
+pub mod schema;
 pub mod tls;
 pub mod wire;
 

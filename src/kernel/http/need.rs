@@ -10,13 +10,15 @@ use super::{
     context::RequestContext,
     problem::{Code, Problem},
 };
-use crate::kernel::access::{Identity, Principal, Role, Scope};
+use crate::kernel::access::{Grants, Identity, Principal, Role, Scope};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// Any valid credential.
     SignedIn,
     Scope(Scope),
+    /// One of several scopes. Which one depends on what is asked for, and is checked where that is known.
+    AnyOf(Grants),
     /// The operator of the installation: a session of the platform tenant's operator, or the admin socket.
     Operator,
     /// The admin socket.
@@ -31,8 +33,11 @@ impl Need {
             "operator" => Some(Self::Operator),
             "local_operator" => Some(Self::LocalOperator),
             _ => {
-                let name = text.strip_prefix("scope:")?;
-                Scope::ALL.iter().copied().find(|scope| scope.name() == name).map(Self::Scope)
+                let find = |name: &str| Scope::ALL.iter().copied().find(|scope| scope.name() == name);
+                if let Some(names) = text.strip_prefix("any_scope:") {
+                    return names.split(',').map(find).collect::<Option<Grants>>().map(Self::AnyOf);
+                }
+                find(text.strip_prefix("scope:")?).map(Self::Scope)
             }
         }
     }
@@ -44,19 +49,25 @@ impl Need {
             Self::LocalOperator if principal.identity == Identity::LocalOperator => Ok(()),
             Self::Operator | Self::LocalOperator => Err(Problem::plain(Code::OperatorRequired)),
             Self::Scope(scope) if principal.grants.allows(scope) => Ok(()),
-            Self::Scope(scope) => Err(refusal(principal, scope)),
+            Self::Scope(scope) => Err(refusal(principal, Grants::of(&[scope]))),
+            Self::AnyOf(scopes) if principal.grants.overlaps(scopes) => Ok(()),
+            Self::AnyOf(scopes) => Err(refusal(principal, scopes)),
         }
     }
 }
 
-fn refusal(principal: &Principal, scope: Scope) -> Problem {
-    let admin_only = Role::Admin.grants().allows(scope) && !Role::Technician.grants().allows(scope);
-    let required = vec![serde_json::Value::from(scope.name())];
+fn refusal(principal: &Principal, scopes: Grants) -> Problem {
+    let technician = Role::Technician.grants();
+    let admin_only = Role::Admin.grants().overlaps(scopes) && !technician.overlaps(scopes);
+    let names: Vec<&str> = scopes.iter().map(Scope::name).collect();
     match &principal.identity {
-        Identity::User { .. } if admin_only => Problem::plain(Code::AdminRequired).with("required_scopes", required),
+        Identity::User { .. } if admin_only => Problem::plain(Code::AdminRequired).with("required_scopes", names),
         _ => {
-            let detail = format!("This needs the scope {}.", scope.name());
-            Problem::new(Code::InsufficientScope, detail).with("required_scopes", required)
+            let detail = match names.as_slice() {
+                [only] => format!("This needs the scope {only}."),
+                several => format!("This needs one of the scopes {}.", several.join(", ")),
+            };
+            Problem::new(Code::InsufficientScope, detail).with("required_scopes", names)
         }
     }
 }
@@ -94,6 +105,16 @@ requirements! {
     TicketsWrite Need::Scope(Scope::TicketsWrite), "scope:tickets:write";
     WebhooksRead Need::Scope(Scope::WebhooksRead), "scope:webhooks:read";
     WebhooksWrite Need::Scope(Scope::WebhooksWrite), "scope:webhooks:write";
+    WorkflowsRead Need::Scope(Scope::WorkflowsRead), "scope:workflows:read";
+    WorkflowsTrigger Need::AnyOf(Grants::of(&[Scope::WorkflowsWrite, Scope::WorkflowsRun])), "any_scope:workflows:write,workflows:run";
+    WorkflowsSteer
+        Need::AnyOf(Grants::of(&[Scope::WorkflowsWrite, Scope::WorkflowsRun, Scope::WorkflowsApprove])),
+        "any_scope:workflows:write,workflows:run,workflows:approve";
+    WorkflowsWrite Need::Scope(Scope::WorkflowsWrite), "scope:workflows:write";
+    WorkflowsRun Need::Scope(Scope::WorkflowsRun), "scope:workflows:run";
+    WorkflowsDecide
+        Need::AnyOf(Grants::of(&[Scope::WorkflowsRun, Scope::WorkflowsApprove])),
+        "any_scope:workflows:run,workflows:approve";
 }
 
 /// Proof in a handler's signature that the caller may do this; holds who it is.
@@ -136,5 +157,7 @@ mod tests {
         assert!(marked::<UsersRead>() && marked::<UsersWrite>() && marked::<IngestWrite>());
         assert!(marked::<TicketsRead>() && marked::<TicketsWrite>());
         assert!(marked::<WebhooksRead>() && marked::<WebhooksWrite>());
+        assert!(marked::<WorkflowsRead>() && marked::<WorkflowsTrigger>() && marked::<WorkflowsSteer>());
+        assert!(marked::<WorkflowsWrite>() && marked::<WorkflowsRun>() && marked::<WorkflowsDecide>());
     }
 }

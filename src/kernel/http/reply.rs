@@ -271,6 +271,62 @@ impl<T: Serialize> Accepted<T> {
     }
 }
 
+answer!(
+    /// 200 with a record or a page of records, whichever was asked for; 304 when the caller has this version of the record already.
+    Viewed,
+    [response(200, "", Some(T::schema_ref()), &[ETAG_HEADER, LINK_HEADER]), response(304, "", None, &[ETAG_HEADER])]
+);
+
+/// The values have one of the shapes that `T` declares.
+impl<T> Viewed<T> {
+    pub fn record(value: &impl Serialize, version: Option<u64>) -> Self {
+        let rendered = Rendered::json(StatusCode::OK, value);
+        let version = version.map(etag);
+        Self(version.iter().fold(rendered, |rendered, tag| rendered.header(header::ETAG, tag)), PhantomData)
+    }
+
+    pub fn page<D: Serialize>(data: &[D], page: &Page) -> Self {
+        Self(Rendered::page(&ListBody { data, page }, page), PhantomData)
+    }
+
+    pub fn not_modified(version: u64) -> Self {
+        let rendered = Rendered { status: StatusCode::NOT_MODIFIED, headers: Vec::new(), body: Bytes::new(), secret: false };
+        Self(rendered.header(header::ETAG, &etag(version)), PhantomData)
+    }
+}
+
+answer!(
+    /// 202 with what goes on in the background, 201 with what was created, 200 with what is there already or would be.
+    Triggered,
+    [
+        response(202, "It goes on in the background.", Some(T::schema_ref()), &[("Location", "The path of its progress.")]),
+        response(201, "", Some(T::schema_ref()), &[("Location", "The path of the new record."), ETAG_HEADER]),
+        response(200, "Nothing was started or created: it is there already, or it was a trial.", Some(T::schema_ref()), &[])
+    ]
+);
+
+/// The values have one of the shapes that `T` declares.
+impl<T> Triggered<T> {
+    pub fn accepted(value: &impl Serialize, location: &str) -> Self {
+        Self(Rendered::json(StatusCode::ACCEPTED, value).header(header::LOCATION, location), PhantomData)
+    }
+
+    pub fn created(value: &impl Serialize, version: u64, location: &str) -> Self {
+        let rendered = Rendered::json(StatusCode::CREATED, value);
+        Self(rendered.header(header::LOCATION, location).header(header::ETAG, &etag(version)), PhantomData)
+    }
+
+    pub fn told(value: &impl Serialize) -> Self {
+        Self(Rendered::json(StatusCode::OK, value), PhantomData)
+    }
+}
+
+impl<T: 'static> Replayable for Triggered<T> {
+    fn rendered(&self) -> &Rendered {
+        &self.0
+    }
+}
+
 /// A page of records: `{"data": […], "page": {…}}`.
 #[derive(Debug)]
 pub struct Listed<T>(pub Rendered, PhantomData<fn() -> T>);

@@ -140,6 +140,33 @@ tables! {
     WEBHOOK_STATS 75 "webhook_stats";
     /// Replays that were asked for, with their progress.
     WEBHOOK_REPLAYS 76 "webhook_replays";
+    WORKFLOWS 80 "workflows";
+    /// Tenant and key of those that are not archived.
+    WORKFLOWS_BY_KEY 81 "workflows_by_key";
+    /// Tenant and kind of event of those that start by it.
+    WORKFLOWS_BY_EVENT 82 "workflows_by_event";
+    /// Installation-wide: when a schedule next starts a run.
+    WORKFLOWS_BY_SCHEDULE 83 "workflows_by_schedule";
+    /// Workflow and version to the definition as it was then.
+    WORKFLOW_VERSIONS 84 "workflow_versions";
+    WORKFLOW_RUNS 85 "workflow_runs";
+    WORKFLOW_RUNS_BY_WORKFLOW 86 "workflow_runs_by_workflow";
+    WORKFLOW_RUNS_BY_STATUS 87 "workflow_runs_by_status";
+    WORKFLOW_RUNS_BY_SUBJECT 88 "workflow_runs_by_subject";
+    /// Installation-wide: when there is next something to do with a run.
+    WORKFLOW_RUNS_BY_DUE 89 "workflow_runs_by_due";
+    /// Tenant, kind and resource of the events that runs wait for.
+    WORKFLOW_RUNS_BY_WAIT 90 "workflow_runs_by_wait";
+    /// Of runs that have not ended: workflow, concurrency key if any, and whether the run still queues.
+    WORKFLOW_RUNS_BY_CONCURRENCY 91 "workflow_runs_by_concurrency";
+    /// Workflow and event that a run was started by.
+    WORKFLOW_RUNS_BY_EVENT 92 "workflow_runs_by_event";
+    /// Run to its inputs and the event that started it.
+    WORKFLOW_RUN_INPUTS 93 "workflow_run_inputs";
+    /// Run and path to what came of a step.
+    WORKFLOW_STEPS 94 "workflow_steps";
+    /// Tenant to the number of its workflows and of its runs that have not ended.
+    WORKFLOW_COUNTS 95 "workflow_counts";
 }
 
 /// The code that no table of ours has: the engine keeps its own entries under it.

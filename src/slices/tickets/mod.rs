@@ -17,13 +17,14 @@ mod upkeep;
 use std::sync::Arc;
 
 use poem_openapi::OpenApi;
+use serde_json::Value;
 
 use crate::kernel::{
-    clock::Clock,
+    clock::{Clock, Timestamp},
     config,
     events::{Act, EventKind},
     http::outgoing::Streams,
-    store::{Checked, Store, WriteTx},
+    store::{Checked, Read, Store, WriteTx},
     tasks::Tasks,
 };
 
@@ -105,5 +106,45 @@ impl Tickets {
     /// Does what time alone has done to tickets until now, each at its own time, the earliest first.
     pub fn tend(&self, tx: &mut WriteTx, act: &mut Act) -> Result<(), TicketError> {
         upkeep::tend(&self.service, tx, act)
+    }
+}
+
+/// The use cases with tickets as JSON, for those who have values and no types: planned on what can be read, and done.
+impl Tickets {
+    /// The JSON Schemas of what [`Tickets::read_new`], [`Tickets::read_change`] and [`Tickets::read_comment`] read.
+    pub fn form_schemas() -> [Value; 3] {
+        [api::forms::create_schema(), api::forms::change_schema(), api::forms::comment_schema()]
+    }
+
+    pub fn read_new(form: &Value) -> Result<NewTicket, TicketError> {
+        api::forms::read_new(form)
+    }
+
+    pub fn read_change(form: &Value) -> Result<(TicketRef, TicketChange), TicketError> {
+        api::forms::read_change(form)
+    }
+
+    pub fn read_comment(form: &Value) -> Result<(TicketRef, NewComment), TicketError> {
+        api::forms::read_comment(form)
+    }
+
+    /// The ticket as the API shows it.
+    pub fn show(tx: &impl Read, ticket: Ticket, now: Timestamp) -> Result<Value, TicketError> {
+        api::forms::show(tx, ticket, now)
+    }
+
+    /// The ticket that would be created, or the one that stands for it already.
+    pub fn plan_create(&self, tx: &impl Read, act: &mut Act, new: &NewTicket) -> Result<Ticket, TicketError> {
+        Ok(self.service.plan_create(tx, act, new)?.after)
+    }
+
+    pub fn plan_change(&self, tx: &impl Read, act: &Act, ticket: TicketRef, change: &TicketChange) -> Result<Ticket, TicketError> {
+        let before = service::target(tx, act.tenant_id, ticket, None)?;
+        Ok(self.service.plan_change(tx, act, before, change)?.after)
+    }
+
+    pub fn plan_comment(&self, tx: &impl Read, act: &mut Act, ticket: TicketRef, new: &NewComment) -> Result<Ticket, TicketError> {
+        let before = service::target(tx, act.tenant_id, ticket, None)?;
+        Ok(self.service.plan_comment(tx, act, before, new)?.after)
     }
 }

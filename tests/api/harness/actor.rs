@@ -39,6 +39,12 @@ impl Actor {
         self
     }
 
+    /// The same one, at a server that has moved.
+    pub fn moved(mut self, base_url: &str) -> Self {
+        base_url.clone_into(&mut self.base_url);
+        self
+    }
+
     pub fn bearer(self, key: &str) -> Self {
         self.with("authorization", &format!("Bearer {key}"))
     }

@@ -31,6 +31,16 @@ pub fn schemas<T: Type>() -> Map<String, Value> {
     registry.schemas.iter().filter_map(|(name, schema)| Some((name.clone(), serde_json::to_value(schema).ok()?))).collect()
 }
 
+/// The schema of `T` as input, which can be checked against by itself: nothing but what is declared is allowed.
+pub fn input_schema<T: Type>() -> Value {
+    let reference = format!("#/components/schemas/{}", T::name());
+    let body = json!({"requestBody": {"$ref": reference}});
+    let mut components = json!({"schemas": schemas::<T>()});
+    normalize::schema_tree(&mut components);
+    normalize::close_inputs(&json!({"/": {"post": body}}), &mut components);
+    json!({"$ref": reference, "components": components})
+}
+
 /// Turns poem-openapi's draft into the published document. `schemas` join those of the draft or take their place: what only the
 /// composition root can say.
 pub fn publish(draft: &str, about: About, schemas: Map<String, Value>) -> Result<Value, String> {

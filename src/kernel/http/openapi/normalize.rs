@@ -114,9 +114,14 @@ fn security(path: &str, operation: &mut Map<String, Value>) -> Result<(), String
     match needs.as_slice() {
         [] => operation.insert("security".to_owned(), json!([])),
         [need] => {
-            let roles: Vec<&str> = need.strip_prefix("scope:").into_iter().collect();
+            // Of several scopes each by itself is enough: an alternative for each.
+            let scopes: Vec<Vec<&str>> = match need.strip_prefix("any_scope:") {
+                Some(names) => names.split(',').map(|name| vec![name]).collect(),
+                None => vec![need.strip_prefix("scope:").into_iter().collect()],
+            };
+            let schemes = |roles: &Vec<&str>| [json!({"bearer": roles}), json!({"api_key": roles}), json!({"session": roles})];
             operation.insert("x-need".to_owned(), json!(need));
-            operation.insert("security".to_owned(), json!([{"bearer": roles}, {"api_key": roles}, {"session": roles}]))
+            operation.insert("security".to_owned(), scopes.iter().flat_map(schemes).collect())
         }
         _ => return Err(format!("an operation of {path} names more than one need")),
     };

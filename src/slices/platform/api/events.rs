@@ -63,8 +63,19 @@ struct EventResource {
     version: u64,
 }
 
+/// What led to an event, other than a request.
+#[derive(Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+struct EventCause {
+    /// The event that a run was started by.
+    event_id: Option<crate::kernel::id::EventId>,
+    /// The workflow run whose step did it, or that it is about.
+    run_id: Option<crate::kernel::id::RunId>,
+}
+
 /// Something that happened.
 #[derive(Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
 struct Event {
     id: crate::kernel::id::EventId,
     /// The kind, such as `api_key.created`.
@@ -76,6 +87,8 @@ struct Event {
     seq: u64,
     resource: EventResource,
     actor: EventActor,
+    /// Absent where a request led to it.
+    cause: Option<EventCause>,
     /// The record, and what changed where the kind has it. See the catalogue.
     data: Any<Value>,
 }

@@ -5,6 +5,7 @@ mod collection;
 mod examples;
 mod export;
 mod filters;
+pub(super) mod forms;
 mod history;
 mod notes;
 mod record;

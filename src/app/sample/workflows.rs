@@ -1,0 +1,42 @@
+//! Workflows of the story: a few that come with the binary, and runs of them. The engine carries the runs out once the server listens,
+//! as it does with those that were left behind by a stop.
+
+use serde_json::json;
+
+use super::{
+    super::App,
+    SampleError,
+    people::{Cast, Player},
+};
+use crate::kernel::{clock::Timestamp, events::Intent, id::TenantId};
+
+/// Starters that go by events of the story's tickets and devices.
+const WATCHING: [&str; 3] = ["escalate-sla-breach", "follow-up-resolved", "new-device-checklist"];
+/// How many people are taken on in the story, each by a run; and how many leave, which an administrator has still to agree to.
+const ONBOARDED: usize = 5;
+const LEAVING: usize = 2;
+
+pub(super) async fn install(app: &App, tenant: TenantId, cast: &Cast, now: Timestamp) -> Result<(), SampleError> {
+    let intent = Intent::new(tenant, now, cast.actor(Player::Staff(1)));
+    let workflows = app.workflows.clone();
+    let people: Vec<(String, String)> = cast
+        .customers
+        .iter()
+        .filter_map(|customer| Some((customer.contacts.first()?.name.clone(), customer.id.to_string())))
+        .collect();
+    app.store
+        .write(move |tx| {
+            let mut act = intent.begin();
+            for starter in WATCHING {
+                workflows.install(tx, &mut act, starter, &json!({}))?;
+            }
+            let onboard = workflows.install(tx, &mut act, "onboard-user", &json!({}))?;
+            let offboard = workflows.install(tx, &mut act, "offboard-user", &json!({}))?;
+            for (place, (name, organization)) in people.iter().take(ONBOARDED + LEAVING).enumerate() {
+                let workflow = if place < ONBOARDED { &onboard } else { &offboard };
+                workflows.start(tx, &mut act, workflow, json!({"name": name, "organization_id": organization}))?;
+            }
+            Ok(())
+        })
+        .await
+}

@@ -1,0 +1,130 @@
+//! What a request on the one path asks for: which record or list its query and body name. Everything else that they hold must have a
+//! meaning for it, or is refused.
+
+use poem_openapi::{Enum, Object};
+
+use super::run_wire::WorkflowRunStatus;
+use crate::kernel::{
+    clock::Timestamp,
+    http::{
+        page::PageQuery,
+        problem::{Code, FieldError, Problem},
+    },
+    id::{RunId, WorkflowId},
+};
+
+/// `runs` lists runs, `catalog` lists what definitions can be made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+#[oai(rename_all = "snake_case")]
+pub(super) enum WorkflowViewName {
+    Runs,
+    Catalog,
+}
+
+#[derive(Debug, Object)]
+pub(super) struct ReadWorkflows {
+    /// One workflow.
+    pub(super) id: Option<WorkflowId>,
+    /// With `id`: an earlier version of the definition.
+    #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
+    pub(super) version: Option<u64>,
+    /// One run, with its steps.
+    pub(super) run_id: Option<RunId>,
+    /// With `run_id`: how long to wait for the end of the run.
+    #[oai(validator(minimum(value = "0"), maximum(value = "30")))]
+    pub(super) wait_seconds: Option<u32>,
+    pub(super) view: Option<WorkflowViewName>,
+    /// With `view=runs`: runs of this workflow.
+    pub(super) workflow_id: Option<WorkflowId>,
+    /// With `view=runs`: runs in one of these states.
+    #[oai(validator(min_items = 1, max_items = 8))]
+    pub(super) status: Option<Vec<WorkflowRunStatus>>,
+    /// With `view=runs`: runs about this record.
+    #[oai(validator(min_length = 1, max_length = 100))]
+    pub(super) subject_id: Option<String>,
+    /// With `view=runs`: runs that were started after this time.
+    pub(super) started_after: Option<Timestamp>,
+    /// In the list of workflows: those that are enabled, or those that are not.
+    pub(super) enabled: Option<bool>,
+    /// In the list of workflows: those that are archived, in place of the others.
+    pub(super) archived: Option<bool>,
+    #[oai(flatten)]
+    pub(super) page: PageQuery,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    Workflows,
+    Workflow(WorkflowId),
+    Run(RunId),
+    Runs,
+    Catalog,
+}
+
+impl ReadWorkflows {
+    /// What is asked for. Parameters that have no meaning there are refused.
+    pub(super) fn asked(&self) -> Result<Asked, Problem> {
+        let asked = match (self.id, self.run_id, self.view) {
+            (None, None, None) => Asked::Workflows,
+            (Some(id), None, None) => Asked::Workflow(id),
+            (None, Some(id), None) => Asked::Run(id),
+            (None, None, Some(WorkflowViewName::Runs)) => Asked::Runs,
+            (None, None, Some(WorkflowViewName::Catalog)) => Asked::Catalog,
+            _ => return Err(one_of("id, run_id, view")),
+        };
+        let (list, runs) = (asked == Asked::Workflows, asked == Asked::Runs);
+        let given = [
+            ("version", self.version.is_some(), matches!(asked, Asked::Workflow(_))),
+            ("wait_seconds", self.wait_seconds.is_some(), matches!(asked, Asked::Run(_))),
+            ("workflow_id", self.workflow_id.is_some(), runs),
+            ("status", self.status.is_some(), runs),
+            ("subject_id", self.subject_id.is_some(), runs),
+            ("started_after", self.started_after.is_some(), runs),
+            ("enabled", self.enabled.is_some(), list),
+            ("archived", self.archived.is_some(), list),
+            ("limit", self.page.limit.is_some(), list || runs),
+            ("cursor", self.page.cursor.is_some(), list || runs),
+            ("include_total", self.page.include_total.is_some(), list || runs),
+        ];
+        let errors: Vec<FieldError> = given
+            .iter()
+            .filter(|(_, given, meant)| *given && !*meant)
+            .map(|(name, ..)| {
+                FieldError::parameter(*name, "not_applicable", format!("{name} has no meaning for what is asked for"))
+            })
+            .collect();
+        if errors.is_empty() { Ok(asked) } else { Err(Problem::invalid(errors)) }
+    }
+}
+
+fn one_of(names: &str) -> Problem {
+    let place = names.split(',').next().unwrap_or_default();
+    Problem::invalid(vec![FieldError::parameter(place, "ambiguous", format!("give exactly one of {names}"))])
+}
+
+/// One target of two kinds, each named in the query or in the body.
+pub(super) enum Target {
+    Workflow(WorkflowId),
+    Run(RunId),
+}
+
+pub(super) fn target(
+    query: (Option<WorkflowId>, Option<RunId>),
+    body: (Option<WorkflowId>, Option<RunId>),
+) -> Result<Target, Problem> {
+    let differ = |left: Option<[u8; 16]>, right: Option<[u8; 16]>| left.zip(right).is_some_and(|(left, right)| left != right);
+    let bytes = |id: Option<WorkflowId>| id.map(|id| *id.as_bytes());
+    let run_bytes = |id: Option<RunId>| id.map(|id| *id.as_bytes());
+    if differ(bytes(query.0), bytes(body.0)) || differ(run_bytes(query.1), run_bytes(body.1)) {
+        return Err(Problem::plain(Code::IdMismatch));
+    }
+    match (query.0.or(body.0), query.1.or(body.1)) {
+        (Some(id), None) => Ok(Target::Workflow(id)),
+        (None, Some(id)) => Ok(Target::Run(id)),
+        (Some(_), Some(_)) => Err(one_of("id, run_id")),
+        (None, None) => {
+            let message = "name a workflow by id or a run by run_id, in the query or in the body";
+            Err(Problem::invalid(vec![FieldError::parameter("id", "required", message)]))
+        }
+    }
+}

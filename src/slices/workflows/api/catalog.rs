@@ -1,0 +1,87 @@
+//! What definitions can be made of: types of steps and triggers with their schemas, and the definitions that come with the binary.
+
+use poem_openapi::{Object, types::Any};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::super::{
+    definition::{CONTROL, DEFINITION},
+    starters::STARTERS,
+    steps::Planners,
+};
+
+/// A type of step or of trigger.
+#[derive(Clone, Debug, Object, Serialize)]
+pub(super) struct WorkflowType {
+    #[oai(rename = "type")]
+    #[serde(rename = "type")]
+    kind: String,
+    summary: String,
+    /// Of a step the JSON Schema of its `with`, of a trigger that of the whole trigger.
+    schema: Any<Value>,
+    example: Any<Value>,
+}
+
+/// A definition that can be installed by its name.
+#[derive(Clone, Debug, Object, Serialize)]
+pub(super) struct WorkflowStarter {
+    name: String,
+    definition: Any<Value>,
+}
+
+/// What definitions can be made of.
+#[derive(Clone, Debug, Object, Serialize)]
+pub(super) struct WorkflowCatalog {
+    step_types: Vec<WorkflowType>,
+    triggers: Vec<WorkflowType>,
+    starters: Vec<WorkflowStarter>,
+    /// The JSON Schema of a definition.
+    definition_schema: Any<Value>,
+}
+
+pub(super) fn catalog(planners: &Planners) -> WorkflowCatalog {
+    let actions = planners.iter().map(|step| WorkflowType {
+        kind: step.name().to_owned(),
+        summary: step.summary().to_owned(),
+        schema: Any(step.schema()),
+        example: Any(step.example()),
+    });
+    let control = CONTROL.values().map(|step| WorkflowType {
+        kind: step.name.to_owned(),
+        summary: step.summary.to_owned(),
+        schema: Any(step.schema.clone()),
+        example: Any(step.example.clone()),
+    });
+    let mut step_types: Vec<WorkflowType> = actions.chain(control).collect();
+    step_types.sort_by(|left, right| left.kind.cmp(&right.kind));
+    let schema = &DEFINITION.0;
+    let trigger = |name: &str, summary: &str, part: &str, example: Value| WorkflowType {
+        kind: name.to_owned(),
+        summary: summary.to_owned(),
+        schema: Any(schema.pointer(&format!("/components/schemas/{part}")).cloned().unwrap_or_default()),
+        example: Any(example),
+    };
+    WorkflowCatalog {
+        step_types,
+        triggers: vec![
+            trigger("manual", "A request starts it.", "Manual", json!({"type": "manual"})),
+            trigger(
+                "event",
+                "An event of the tenant starts it, once.",
+                "Event",
+                json!({"type": "event", "event": "ticket.created", "condition": "event.data.ticket.priority == 'critical'"}),
+            ),
+            trigger(
+                "schedule",
+                "Times on the clock of a time zone start it.",
+                "Schedule",
+                json!({"type": "schedule", "cron": "0 9 * * 1", "timezone": "Europe/Berlin", "catch_up": "run_once"}),
+            ),
+        ],
+        starters: STARTERS
+            .iter()
+            .map(|starter| WorkflowStarter { name: starter.name.to_owned(), definition: Any(starter.definition.clone()) })
+            .collect(),
+        definition_schema: Any(schema.clone()),
+    }
+}

@@ -1,0 +1,391 @@
+//! `/api/psa/workflows/trigger`: what is asked for is in the query and in the body; each way ends in the same code as the path of the
+//! record.
+
+use std::sync::Arc;
+
+use poem_openapi::{
+    Object, OpenApi,
+    registry::{MetaSchema, MetaSchemaRef},
+};
+use serde_json::{Value, json};
+
+use super::{
+    super::{
+        Core,
+        error::{Fault, WorkflowError},
+        listing::{self, RunQuery, WorkflowQuery},
+        model::Workflow as WorkflowModel,
+        plan::Planner,
+        repo,
+        service::{NewRun, Started, complete_inputs, merge},
+        starters,
+        steps::Planning,
+    },
+    Area,
+    asked::{Asked, ReadWorkflows, Target, target},
+    bodies::{DeleteWorkflow, SteerWorkflowRun, TriggerWorkflow, UpdateWorkflow, WorkflowAction},
+    catalog::{WorkflowCatalog, catalog},
+    plan_wire::{WorkflowPlan, WorkflowValidation},
+    record::{self, Caller},
+    run_wire::{WorkflowRun, WorkflowRunList},
+    wire::{Workflow, WorkflowList},
+};
+use crate::kernel::{
+    access::Scope,
+    http::{
+        idempotency::IdempotencyKey,
+        input::{Body, Filter, OptionalBody},
+        need::{Allowed, WorkflowsRead, WorkflowsSteer, WorkflowsTrigger},
+        page::PageRequest,
+        precondition::{IfMatch, IfNoneMatch},
+        problem::{FieldError, Problem, nearest},
+        reply::{Changed, Triggered, Viewed},
+        wire::document_type,
+    },
+    id::{RunId, TenantId, WorkflowId},
+    store::Read,
+};
+
+#[derive(Debug, Object)]
+struct WorkflowTarget {
+    /// The workflow, unless the body names it.
+    id: Option<WorkflowId>,
+    /// The run, unless the body names it.
+    run_id: Option<RunId>,
+}
+
+#[derive(Debug, Object)]
+struct DeleteWorkflowQuery {
+    /// The workflow to archive, unless the body names it.
+    id: Option<WorkflowId>,
+    /// The run to cancel, unless the body names it.
+    run_id: Option<RunId>,
+    /// With `id`: cancel the runs that have not ended; else they stand in the way.
+    cancel_runs: Option<bool>,
+}
+
+#[derive(Debug, Object)]
+struct WorkflowDryRunQuery {
+    /// Plan every step of a run and change nothing. The same as `dry_run` in the body.
+    dry_run: Option<bool>,
+}
+
+/// Answers that have one of several shapes.
+macro_rules! shapes {
+    ($name:ident, $label:literal, [$($shape:ty),*]) => {
+        #[derive(Debug)]
+        pub(super) struct $name;
+
+        document_type!(
+            [] $name,
+            $label,
+            MetaSchemaRef::Inline(Box::new(MetaSchema { any_of: vec![$(<$shape as poem_openapi::types::Type>::schema_ref()),*], ..MetaSchema::ANY })),
+            |registry| { $(<$shape as poem_openapi::types::Type>::register(registry);)* }
+        );
+    };
+}
+
+shapes!(WorkflowView, "WorkflowView", [WorkflowList, Workflow, WorkflowRunList, WorkflowRun, WorkflowCatalog]);
+shapes!(WorkflowOutcome, "WorkflowOutcome", [WorkflowRun, Workflow, WorkflowPlan, WorkflowValidation]);
+shapes!(WorkflowOrRun, "WorkflowOrRun", [Workflow, WorkflowRun]);
+
+pub(in super::super) struct TriggerApi {
+    pub(in super::super) core: Arc<Core>,
+}
+
+#[OpenApi(prefix_path = "/api/psa/workflows/trigger", tag = "Area::Workflows")]
+impl TriggerApi {
+    /// Read workflows and runs
+    ///
+    /// Without parameters a list of workflows, each with its last run; `id` reads one, `run_id` a run with its steps, `view=runs` lists
+    /// runs, `view=catalog` the types of steps and triggers with their schemas. At most one of the three.
+    #[oai(path = "/", method = "get", operation_id = "read_workflows")]
+    async fn read_workflows(
+        &self,
+        auth: Allowed<WorkflowsRead>,
+        query: Filter<ReadWorkflows>,
+        if_none_match: IfNoneMatch,
+    ) -> Result<Viewed<WorkflowView>, Problem> {
+        let (core, caller) = (&self.core, Caller::from(&auth));
+        match query.0.asked()? {
+            Asked::Workflows => self.list_workflows(&caller, &query.0).await,
+            Asked::Runs => self.list_runs(&caller, &query.0).await,
+            Asked::Catalog => Ok(Viewed::record(&catalog(&core.service.planners), None)),
+            Asked::Workflow(id) => {
+                let workflow = record::read_workflow(core, &caller, id, query.0.version)?;
+                let version = workflow.version;
+                let known = if_none_match.knows(version);
+                Ok(if known { Viewed::not_modified(version) } else { Viewed::record(&workflow, Some(version)) })
+            }
+            Asked::Run(id) => {
+                let run = record::read_run(core, &caller, id, query.0.wait_seconds).await?;
+                let known = if_none_match.knows(run.version);
+                Ok(if known { Viewed::not_modified(run.version) } else { Viewed::record(&run, Some(run.version)) })
+            }
+        }
+    }
+
+    /// Start a run, or create a workflow
+    ///
+    /// `run`, which is the default, answers 202 with the run, or 200 with the one that stands for it. `create` makes a workflow from a
+    /// definition or from one that comes with the product. `validate` tells every problem of a definition and stores nothing.
+    #[oai(path = "/", method = "post", operation_id = "trigger_workflow")]
+    async fn trigger_workflow(
+        &self,
+        auth: Allowed<WorkflowsTrigger>,
+        query: Filter<WorkflowDryRunQuery>,
+        idempotency_key: IdempotencyKey,
+        body: Body<TriggerWorkflow>,
+    ) -> Result<Triggered<WorkflowOutcome>, Problem> {
+        let caller = Caller::from(&auth);
+        let mut body = body.0;
+        if query.0.dry_run.is_some() {
+            body.dry_run = query.0.dry_run;
+        }
+        match body.check()? {
+            WorkflowAction::Run if body.dry_run == Some(true) => {
+                caller.needs(Scope::WorkflowsRun)?;
+                self.rehearse(&caller, body).await
+            }
+            WorkflowAction::Run => {
+                caller.needs(Scope::WorkflowsRun)?;
+                self.run(&caller, idempotency_key, body).await
+            }
+            WorkflowAction::Create => {
+                caller.needs(Scope::WorkflowsWrite)?;
+                self.create(&caller, idempotency_key, &body).await
+            }
+            WorkflowAction::Validate => {
+                caller.needs(Scope::WorkflowsWrite)?;
+                self.validate(&caller, &body)
+            }
+        }
+    }
+
+    /// Change a workflow, or steer a run
+    ///
+    /// With `id` a merge patch of the definition, which becomes the next version. With `run_id` and `action`: cancel, pause, resume,
+    /// retry, approve or reject; what the state of the run does not allow is a conflict.
+    #[oai(path = "/", method = "patch", operation_id = "update_workflow")]
+    async fn update_workflow(
+        &self,
+        auth: Allowed<WorkflowsSteer>,
+        query: Filter<WorkflowTarget>,
+        if_match: IfMatch,
+        body: Body<UpdateWorkflow>,
+    ) -> Result<Changed<WorkflowOrRun>, Problem> {
+        let caller = Caller::from(&auth);
+        let UpdateWorkflow { id, run_id, action, comment, step, patch } = body.0;
+        let patch = patch.into_json();
+        match target((query.0.id, query.0.run_id), (id, run_id))? {
+            Target::Workflow(id) => {
+                caller.needs(Scope::WorkflowsWrite)?;
+                let given = [("action", action.is_some()), ("comment", comment.is_some()), ("step", step.is_some())];
+                refuse(given.iter().filter(|(_, given)| *given).map(|(name, _)| *name), "a run, which run_id names")?;
+                let workflow = record::change(&self.core, &caller, id, if_match, patch).await?;
+                Ok(Changed::shaped(&workflow, Some(workflow.version)))
+            }
+            Target::Run(id) => {
+                refuse(patch.as_object().into_iter().flatten().map(|(name, _)| name.as_str()), "a workflow, which id names")?;
+                let action = action.ok_or_else(|| {
+                    Problem::invalid(vec![FieldError::pointer("/action", "required", "action is required for a run")])
+                })?;
+                let run = record::steer(&self.core, &caller, id, if_match, SteerWorkflowRun { action, comment, step }).await?;
+                Ok(Changed::shaped(&run, Some(run.version)))
+            }
+        }
+    }
+
+    /// Archive a workflow, or cancel a run
+    ///
+    /// With `id` the workflow starts no more runs and stays readable; runs that have not ended stand in the way, unless `cancel_runs` is
+    /// true. With `run_id` the run is cancelled; one that has ended is a conflict.
+    #[oai(path = "/", method = "delete", operation_id = "delete_workflow")]
+    async fn delete_workflow(
+        &self,
+        auth: Allowed<WorkflowsTrigger>,
+        query: Filter<DeleteWorkflowQuery>,
+        if_match: IfMatch,
+        body: OptionalBody<DeleteWorkflow>,
+    ) -> Result<Changed<WorkflowOrRun>, Problem> {
+        let caller = Caller::from(&auth);
+        match target((query.0.id, query.0.run_id), (body.0.id, body.0.run_id))? {
+            Target::Workflow(id) => {
+                caller.needs(Scope::WorkflowsWrite)?;
+                let cancel = query.0.cancel_runs.unwrap_or(false);
+                let workflow = record::archive(&self.core, &caller, id, if_match, cancel).await?;
+                Ok(Changed::shaped(&workflow, Some(workflow.version)))
+            }
+            Target::Run(_) if query.0.cancel_runs.is_some() => {
+                let error = FieldError::parameter("cancel_runs", "not_applicable", "cancel_runs goes with id only");
+                Err(Problem::invalid(vec![error]))
+            }
+            Target::Run(id) => {
+                let run = record::cancel(&self.core, &caller, id, if_match).await?;
+                Ok(Changed::shaped(&run, Some(run.version)))
+            }
+        }
+    }
+}
+
+fn refuse<'a>(names: impl Iterator<Item = &'a str>, what: &str) -> Result<(), Problem> {
+    let error = |name: &str| FieldError::pointer(format!("/{name}"), "not_applicable", format!("{name} is for {what}"));
+    let errors: Vec<FieldError> = names.map(error).collect();
+    if errors.is_empty() { Ok(()) } else { Err(Problem::invalid(errors)) }
+}
+
+/// The workflow that a request to start names.
+fn find(tx: &impl Read, tenant: TenantId, id: Option<WorkflowId>, key: Option<&str>) -> Result<WorkflowModel, WorkflowError> {
+    let found = match (id, key) {
+        (Some(id), _) => repo::workflows::get(tx, tenant, id)?,
+        (None, Some(key)) => repo::workflows::find_key(tx, tenant, key)?,
+        (None, None) => None,
+    };
+    let workflow = found.ok_or(WorkflowError::NotFound)?;
+    if workflow.archived_at.is_some() { Err(WorkflowError::Archived) } else { Ok(workflow) }
+}
+
+/// The definition of a request: its own, that of a starter, or both.
+fn definition(body: &TriggerWorkflow) -> Result<Value, Problem> {
+    let given = body.definition.as_ref().map(|definition| definition.0.clone());
+    let Some(name) = body.starter.as_deref() else { return Ok(given.unwrap_or_default()) };
+    let Some(starter) = starters::find(name) else {
+        let error = FieldError::pointer("/starter", "unknown_starter", format!("there is no starter {name}"))
+            .with_allowed(starters::STARTERS.iter().map(|starter| starter.name.to_owned()).collect())
+            .with_suggestion(nearest(name, starters::STARTERS.iter().map(|starter| starter.name)));
+        return Err(Problem::invalid(vec![error]));
+    };
+    let mut definition = starter.clone();
+    if let Some(patch) = given {
+        merge(&mut definition, &patch);
+    }
+    Ok(definition)
+}
+
+fn placed(error: WorkflowError) -> WorkflowError {
+    match error {
+        WorkflowError::Invalid(faults) => {
+            WorkflowError::Invalid(faults.into_iter().map(|fault: Fault| fault.below("/definition")).collect())
+        }
+        other => other,
+    }
+}
+
+impl TriggerApi {
+    async fn list_workflows(&self, caller: &Caller, query: &ReadWorkflows) -> Result<Viewed<WorkflowView>, Problem> {
+        let request = PageRequest::new(&caller.context, &query.page)?;
+        let wanted = WorkflowQuery {
+            tenant_id: caller.principal.tenant_id,
+            enabled: query.enabled,
+            archived: query.archived.unwrap_or(false),
+        };
+        let (after, limit, include_total) = (request.after.clone(), request.limit, request.include_total);
+        let (core, caller) = (self.core.clone(), caller.clone());
+        let read = self.core.store.scan(move |tx| {
+            let listed = listing::workflows(tx, &wanted, after.as_deref(), limit)?;
+            let total = if include_total { Some(listing::count_workflows(tx, &wanted)?) } else { None };
+            let mut data = Vec::with_capacity(listed.found.len());
+            for workflow in &listed.found {
+                let stored = repo::workflows::version(tx, workflow.tenant_id, workflow.id, workflow.version)?;
+                let definition = record::visible(&core, &caller, stored.map(|stored| stored.definition.0).unwrap_or_default());
+                let last = repo::runs::last_of(tx, workflow.tenant_id, workflow.id)?;
+                data.push(Workflow::new(workflow, &definition, last.as_ref()));
+            }
+            Ok::<_, WorkflowError>((data, listed.last, total))
+        });
+        let (data, last, total) = read.await?;
+        Ok(Viewed::page(&data, &request.page(last, total)))
+    }
+
+    async fn list_runs(&self, caller: &Caller, query: &ReadWorkflows) -> Result<Viewed<WorkflowView>, Problem> {
+        let request = PageRequest::new(&caller.context, &query.page)?;
+        let wanted = RunQuery {
+            tenant_id: caller.principal.tenant_id,
+            workflow_id: query.workflow_id,
+            statuses: query.status.iter().flatten().map(|status| (*status).into()).collect(),
+            subject_id: query.subject_id.clone(),
+            started_after: query.started_after,
+        };
+        let (after, limit, include_total) = (request.after.clone(), request.limit, request.include_total);
+        let read = self.core.store.scan(move |tx| {
+            let listed = listing::runs(tx, &wanted, after.as_deref(), limit)?;
+            let total = if include_total { Some(listing::count_runs(tx, &wanted)?) } else { None };
+            let data: Result<Vec<WorkflowRun>, WorkflowError> = listed.found.iter().map(|run| record::show(tx, run)).collect();
+            Ok::<_, WorkflowError>((data?, listed.last, total))
+        });
+        let (data, last, total) = read.await?;
+        Ok(Viewed::page(&data, &request.page(last, total)))
+    }
+
+    async fn run(
+        &self,
+        caller: &Caller,
+        idempotency_key: IdempotencyKey,
+        body: TriggerWorkflow,
+    ) -> Result<Triggered<WorkflowOutcome>, Problem> {
+        let service = self.core.service.clone();
+        let inputs = body.inputs.map_or_else(|| json!({}), |inputs| inputs.0);
+        let new = NewRun::manual(inputs, body.subject_id);
+        let (id, key) = (body.workflow_id, body.workflow_key);
+        let started = idempotency_key
+            .run(caller.context.intent(&caller.principal), move |tx, act| {
+                let workflow = find(tx, act.tenant_id, id, key.as_deref())?;
+                if !workflow.enabled {
+                    return Err(WorkflowError::Disabled);
+                }
+                if !service.definition(tx, workflow.tenant_id, workflow.id, workflow.version)?.is_manual() {
+                    return Err(WorkflowError::NotManual);
+                }
+                match service.start(tx, act, &workflow, workflow.version, &new)? {
+                    Started::New(run) => Ok(Triggered::accepted(&record::show(tx, &run)?, &record::run_path(run.id))),
+                    Started::Existing(run) => Ok(Triggered::told(&record::show(tx, &run)?)),
+                }
+            })
+            .await?;
+        self.core.engine.wake();
+        Ok(started)
+    }
+
+    async fn rehearse(&self, caller: &Caller, body: TriggerWorkflow) -> Result<Triggered<WorkflowOutcome>, Problem> {
+        let service = self.core.service.clone();
+        let caller = caller.clone();
+        let planned = self.core.store.scan(move |tx| {
+            let tenant = caller.principal.tenant_id;
+            let workflow = find(tx, tenant, body.workflow_id, body.workflow_key.as_deref())?;
+            let definition = service.definition(tx, tenant, workflow.id, workflow.version)?;
+            let inputs = complete_inputs(&definition, &body.inputs.map_or_else(|| json!({}), |inputs| inputs.0))?;
+            let names = record::rehearsal(&workflow.key, &workflow.name, &caller, inputs, body.event.map(|event| event.0));
+            let planning = Planning { intent: caller.context.intent(&caller.principal) };
+            let planner = Planner { planners: &service.planners, tx, planning: &planning, definition: &definition };
+            Ok::<_, WorkflowError>(WorkflowPlan::from(planner.plan(names)?))
+        });
+        Ok(Triggered::told(&planned.await?))
+    }
+
+    async fn create(
+        &self,
+        caller: &Caller,
+        idempotency_key: IdempotencyKey,
+        body: &TriggerWorkflow,
+    ) -> Result<Triggered<WorkflowOutcome>, Problem> {
+        let value = definition(body)?;
+        // Before the transaction: reading a large definition takes its time.
+        self.core.service.read(&value).map_err(|faults| placed(WorkflowError::Invalid(faults)))?;
+        let service = self.core.service.clone();
+        idempotency_key
+            .run(caller.context.intent(&caller.principal), move |tx, act| {
+                let workflow = service.create(tx, act, &value).map_err(placed)?;
+                let shown = Workflow::new(&workflow, &value, None);
+                Ok::<_, WorkflowError>(Triggered::created(&shown, workflow.version, &record::workflow_path(workflow.id)))
+            })
+            .await
+    }
+
+    fn validate(&self, caller: &Caller, body: &TriggerWorkflow) -> Result<Triggered<WorkflowOutcome>, Problem> {
+        let value = definition(body)?;
+        let act = caller.context.intent(&caller.principal).begin();
+        let faults = self.core.store.read(|tx| self.core.service.validate(tx, &act, &value))?;
+        let faults: Vec<Fault> = faults.into_iter().map(|fault| fault.below("/definition")).collect();
+        Ok(Triggered::told(&WorkflowValidation::from(faults)))
+    }
+}

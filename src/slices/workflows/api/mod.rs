@@ -1,0 +1,86 @@
+//! Workflows on the wire: one path with four methods, as the published interface has it, and a path for each record.
+
+mod asked;
+mod bodies;
+mod catalog;
+mod collection;
+mod examples;
+mod plan_wire;
+mod record;
+mod run_wire;
+mod wire;
+
+pub(super) use collection::TriggerApi;
+pub(super) use record::{RunApi, WorkflowApi};
+
+use poem_openapi::Tags;
+
+use super::{
+    error::{Fault, WorkflowError},
+    service::Describe,
+};
+use crate::kernel::http::problem::{Code, FieldError, Problem};
+
+#[derive(Tags)]
+enum Area {
+    /// Workflows and their runs.
+    Workflows,
+}
+
+pub(super) const DESCRIBE: Describe = Describe { workflow: wire::describe, run: run_wire::describe };
+
+fn field_error(fault: Fault) -> FieldError {
+    FieldError::pointer(fault.pointer, &fault.code, fault.message).with_allowed(fault.allowed).with_suggestion(fault.suggestion)
+}
+
+impl From<WorkflowError> for Problem {
+    fn from(error: WorkflowError) -> Self {
+        match error {
+            WorkflowError::NotFound | WorkflowError::RunNotFound => Self::plain(Code::NotFound),
+            WorkflowError::Invalid(faults) => Self::invalid(faults.into_iter().map(field_error).collect()),
+            WorkflowError::KeyTaken(key) => Self::new(
+                Code::AlreadyExists,
+                format!("A workflow of this tenant has the key {key}; choose another, or archive that one."),
+            ),
+            WorkflowError::LimitReached { what, most } => {
+                Self::new(Code::LimitReached, format!("The tenant has {most} {what}, which is the most."))
+            }
+            WorkflowError::Archived => Self::new(Code::InvalidTransition, "The workflow is archived; create a new one."),
+            WorkflowError::Disabled => Self::new(Code::InvalidTransition, "The workflow is disabled; enable it first."),
+            WorkflowError::NotManual => {
+                Self::new(Code::InvalidTransition, "The workflow has no manual trigger; its events and schedules start it.")
+            }
+            WorkflowError::InUse(count) => {
+                let detail = format!("{count} runs of the workflow have not ended; cancel_runs=true cancels them.");
+                Self::new(Code::InUse, detail).with("active_runs", count)
+            }
+            WorkflowError::Conflict(run) => {
+                Self::new(Code::InUse, format!("{run} has the same concurrency key and has not ended."))
+                    .with("run_id", run.to_string())
+            }
+            WorkflowError::Ended(status) => {
+                Self::new(Code::RunNotCancellable, format!("The run is {} and stays so.", status.name()))
+            }
+            WorkflowError::NotPossible { from, action } => {
+                Self::new(Code::InvalidTransition, format!("A run that is {} cannot {action}.", from.name()))
+            }
+            WorkflowError::NoApproval => Self::new(Code::InvalidTransition, "No such step of the run waits for an approval."),
+            WorkflowError::NotAnApprover { roles } if roles.is_empty() => {
+                Self::new(Code::InsufficientScope, "This needs the scope workflows:approve.")
+                    .with("required_scopes", vec!["workflows:approve"])
+            }
+            WorkflowError::NotAnApprover { roles } => {
+                Self::new(Code::InsufficientScope, format!("Only people with one of these roles decide: {}.", roles.join(", ")))
+                    .with("required_roles", roles)
+            }
+            WorkflowError::SelfApproval => {
+                Self::new(Code::InvalidTransition, "You have started this run; somebody else has to approve it.")
+            }
+            WorkflowError::ApprovedAlready => Self::new(Code::InvalidTransition, "You have decided about this step already."),
+            WorkflowError::Step(error) => Self::internal(format!("{}: {}", error.code, error.message)),
+            WorkflowError::Stale(stale) => stale.into(),
+            WorkflowError::Event(error) => Self::internal(error),
+            WorkflowError::Store(error) => error.into(),
+        }
+    }
+}

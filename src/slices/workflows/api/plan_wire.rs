@@ -1,0 +1,127 @@
+//! Dry runs and validations as clients see them.
+
+use poem_openapi::{Enum, Object, types::Any};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{
+    super::{
+        error::Fault,
+        plan::{Forecast, PlannedStep, Prospect},
+    },
+    run_wire::WorkflowRunError,
+};
+
+/// `unknown`: it depends on what another step comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize)]
+#[oai(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+pub(super) enum WorkflowPlanStatus {
+    Planned,
+    Skipped,
+    Unknown,
+    Failed,
+}
+
+/// What would become of a step.
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct WorkflowPlannedStep {
+    id: String,
+    path: String,
+    #[oai(rename = "type")]
+    #[serde(rename = "type")]
+    kind: String,
+    status: WorkflowPlanStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    summary: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input: Option<Any<Value>>,
+    /// What it would come to, as far as that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<Any<Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<WorkflowRunError>,
+}
+
+impl From<PlannedStep> for WorkflowPlannedStep {
+    fn from(step: PlannedStep) -> Self {
+        Self {
+            id: step.step_id,
+            path: step.path,
+            kind: step.type_name,
+            status: match step.prospect {
+                Prospect::Planned => WorkflowPlanStatus::Planned,
+                Prospect::Skipped => WorkflowPlanStatus::Skipped,
+                Prospect::Unknown => WorkflowPlanStatus::Unknown,
+                Prospect::Failed => WorkflowPlanStatus::Failed,
+            },
+            summary: step.summary,
+            input: step.input.map(Any),
+            output: step.output.map(Any),
+            error: step.error.map(Into::into),
+        }
+    }
+}
+
+/// What a run would do. Nothing was changed, and nobody was called.
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct WorkflowPlan {
+    /// Always true.
+    dry_run: bool,
+    steps: Vec<WorkflowPlannedStep>,
+    /// Why the run would fail, if it would.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<WorkflowRunError>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<Any<Value>>,
+    /// Whether there would be more steps than are shown.
+    truncated: bool,
+}
+
+impl From<Forecast> for WorkflowPlan {
+    fn from(forecast: Forecast) -> Self {
+        Self {
+            dry_run: true,
+            steps: forecast.steps.into_iter().map(Into::into).collect(),
+            error: forecast.error.map(Into::into),
+            output: forecast.output.map(Any),
+            truncated: forecast.truncated,
+        }
+    }
+}
+
+/// One thing that is wrong with a definition.
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct WorkflowFault {
+    /// Where, as a JSON pointer into the request.
+    pointer: String,
+    code: String,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allowed: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    suggestion: Option<String>,
+}
+
+/// What is wrong with a definition. Nothing was stored.
+#[derive(Clone, Debug, Object, Serialize)]
+pub(super) struct WorkflowValidation {
+    valid: bool,
+    errors: Vec<WorkflowFault>,
+}
+
+impl From<Vec<Fault>> for WorkflowValidation {
+    fn from(faults: Vec<Fault>) -> Self {
+        let error = |fault: Fault| WorkflowFault {
+            pointer: fault.pointer,
+            code: fault.code,
+            message: fault.message,
+            allowed: (!fault.allowed.is_empty()).then_some(fault.allowed),
+            suggestion: fault.suggestion,
+        };
+        Self { valid: faults.is_empty(), errors: faults.into_iter().map(error).collect() }
+    }
+}

@@ -1,0 +1,352 @@
+//! `/api/psa/workflows/trigger/{id}` and `/api/psa/workflows/trigger/runs/{id}`: one workflow, one run. The methods of the collection
+//! end here too.
+
+use std::{sync::Arc, time::Duration};
+
+use poem_openapi::{Object, OpenApi, param::Path};
+use serde_json::{Map, Value, json};
+
+use super::{
+    super::{
+        Core,
+        error::WorkflowError,
+        model::Run,
+        repo,
+        service::{Approver, CANCELLED_AT_ONCE, Steering, Verdict},
+    },
+    Area,
+    bodies::{SteerWorkflowRun, WorkflowPatch},
+    run_wire::{WorkflowRun, WorkflowRunStep},
+    wire::Workflow,
+};
+use crate::kernel::{
+    access::{Principal, Scope},
+    http::{
+        context::RequestContext,
+        input::{Body, Filter},
+        need::{Allowed, Need, WorkflowsDecide, WorkflowsRead, WorkflowsRun, WorkflowsWrite},
+        precondition::{IfMatch, IfNoneMatch},
+        problem::Problem,
+        reply::{Changed, Found},
+    },
+    id::{RunId, TenantId, WorkflowId},
+    store::{Read, catalog},
+};
+
+/// How many steps are shown with a run.
+const MAX_STEPS_SHOWN: usize = 2_000;
+
+pub(super) fn workflow_path(id: WorkflowId) -> String {
+    format!("/api/psa/workflows/trigger/{id}")
+}
+
+pub(super) fn run_path(id: RunId) -> String {
+    format!("/api/psa/workflows/trigger/runs/{id}")
+}
+
+/// Who asks, and when.
+#[derive(Clone, Debug)]
+pub(super) struct Caller {
+    pub(super) principal: Arc<Principal>,
+    pub(super) context: Arc<RequestContext>,
+}
+
+impl<R> From<&Allowed<R>> for Caller {
+    fn from(auth: &Allowed<R>) -> Self {
+        Self { principal: auth.principal.clone(), context: auth.context.clone() }
+    }
+}
+
+impl Caller {
+    pub(super) fn needs(&self, scope: Scope) -> Result<(), Problem> {
+        Need::Scope(scope).check(&self.principal)
+    }
+
+    fn tenant(&self) -> TenantId {
+        self.principal.tenant_id
+    }
+}
+
+#[derive(Debug, Object)]
+pub(super) struct WorkflowVersionQuery {
+    /// An earlier version of the definition.
+    #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
+    pub(super) version: Option<u64>,
+}
+
+#[derive(Debug, Object)]
+struct WorkflowWaitQuery {
+    /// How long to wait for the end of the run.
+    #[oai(validator(minimum(value = "0"), maximum(value = "30")))]
+    wait_seconds: Option<u32>,
+}
+
+#[derive(Debug, Object)]
+struct ArchiveWorkflowQuery {
+    /// Cancel the runs that have not ended; else they stand in the way.
+    cancel_runs: Option<bool>,
+}
+
+pub(in super::super) struct WorkflowApi {
+    pub(in super::super) core: Arc<Core>,
+}
+
+#[OpenApi(prefix_path = "/api/psa/workflows/trigger", tag = "Area::Workflows")]
+impl WorkflowApi {
+    /// Read a workflow
+    ///
+    /// The newest version of its definition, or an earlier one.
+    #[oai(path = "/:id", method = "get", operation_id = "read_workflow")]
+    async fn read_workflow(
+        &self,
+        auth: Allowed<WorkflowsRead>,
+        id: Path<WorkflowId>,
+        query: Filter<WorkflowVersionQuery>,
+        if_none_match: IfNoneMatch,
+    ) -> Result<Found<Workflow>, Problem> {
+        let workflow = read_workflow(&self.core, &(&auth).into(), id.0, query.0.version)?;
+        let version = workflow.version;
+        Ok(if if_none_match.knows(version) { Found::not_modified(version) } else { Found::new(&workflow, version) })
+    }
+
+    /// Change a workflow by its path
+    ///
+    /// A merge patch of the definition, which becomes the next version. Runs that have begun go on with theirs.
+    #[oai(path = "/:id", method = "patch", operation_id = "update_workflow_by_id")]
+    async fn update_workflow_by_id(
+        &self,
+        auth: Allowed<WorkflowsWrite>,
+        id: Path<WorkflowId>,
+        if_match: IfMatch,
+        body: Body<WorkflowPatch>,
+    ) -> Result<Changed<Workflow>, Problem> {
+        let workflow = change(&self.core, &(&auth).into(), id.0, if_match, body.0.into_json()).await?;
+        Ok(Changed::new(&workflow, workflow.version))
+    }
+
+    /// Archive a workflow by its path
+    ///
+    /// It starts no more runs and its key is free again; it stays readable.
+    #[oai(path = "/:id", method = "delete", operation_id = "archive_workflow_by_id")]
+    async fn archive_workflow_by_id(
+        &self,
+        auth: Allowed<WorkflowsWrite>,
+        id: Path<WorkflowId>,
+        query: Filter<ArchiveWorkflowQuery>,
+        if_match: IfMatch,
+    ) -> Result<Changed<Workflow>, Problem> {
+        let cancel = query.0.cancel_runs.unwrap_or(false);
+        let workflow = archive(&self.core, &(&auth).into(), id.0, if_match, cancel).await?;
+        Ok(Changed::new(&workflow, workflow.version))
+    }
+}
+
+pub(in super::super) struct RunApi {
+    pub(in super::super) core: Arc<Core>,
+}
+
+#[OpenApi(prefix_path = "/api/psa/workflows/trigger/runs", tag = "Area::Workflows")]
+impl RunApi {
+    /// Read a run
+    ///
+    /// With its steps. With `wait_seconds` the call waits until the run has ended.
+    #[oai(path = "/:id", method = "get", operation_id = "read_workflow_run")]
+    async fn read_workflow_run(
+        &self,
+        auth: Allowed<WorkflowsRead>,
+        id: Path<RunId>,
+        query: Filter<WorkflowWaitQuery>,
+        if_none_match: IfNoneMatch,
+    ) -> Result<Found<WorkflowRun>, Problem> {
+        let run = read_run(&self.core, &(&auth).into(), id.0, query.0.wait_seconds).await?;
+        let version = run.version;
+        Ok(if if_none_match.knows(version) { Found::not_modified(version) } else { Found::new(&run, version) })
+    }
+
+    /// Steer a run by its path
+    ///
+    /// Cancel, pause, resume, retry, approve or reject. `retry` answers with a new run that has `retry_of`.
+    #[oai(path = "/:id", method = "patch", operation_id = "steer_workflow_run_by_id")]
+    async fn steer_workflow_run_by_id(
+        &self,
+        auth: Allowed<WorkflowsDecide>,
+        id: Path<RunId>,
+        if_match: IfMatch,
+        body: Body<SteerWorkflowRun>,
+    ) -> Result<Changed<WorkflowRun>, Problem> {
+        let run = steer(&self.core, &(&auth).into(), id.0, if_match, body.0).await?;
+        Ok(Changed::new(&run, run.version))
+    }
+
+    /// Cancel a run by its path
+    ///
+    /// What it has done stays done; what goes on is cut off. A run that has ended is a conflict.
+    #[oai(path = "/:id", method = "delete", operation_id = "cancel_workflow_run_by_id")]
+    async fn cancel_workflow_run_by_id(
+        &self,
+        auth: Allowed<WorkflowsRun>,
+        id: Path<RunId>,
+        if_match: IfMatch,
+    ) -> Result<Changed<WorkflowRun>, Problem> {
+        let run = cancel(&self.core, &(&auth).into(), id.0, if_match).await?;
+        Ok(Changed::new(&run, run.version))
+    }
+}
+
+/// The definition as far as the caller may see it.
+pub(super) fn visible(core: &Core, caller: &Caller, definition: Value) -> Value {
+    if caller.principal.grants.allows(Scope::WorkflowsWrite) { definition } else { core.service.without_secrets(&definition) }
+}
+
+pub(super) fn read_workflow(core: &Core, caller: &Caller, id: WorkflowId, version: Option<u64>) -> Result<Workflow, Problem> {
+    let tenant = caller.tenant();
+    let found = core.store.read(|tx| {
+        let mut workflow = repo::workflows::get(tx, tenant, id)?.ok_or(WorkflowError::NotFound)?;
+        let wanted = version.unwrap_or(workflow.version);
+        let stored = repo::workflows::version(tx, tenant, id, wanted)?.ok_or(WorkflowError::NotFound)?;
+        if wanted != workflow.version {
+            let text = |name: &str| stored.definition.0.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+            (workflow.key, workflow.name) = (text("key"), text("name"));
+            workflow.enabled = stored.definition.0.get("enabled").and_then(Value::as_bool).unwrap_or(true);
+            (workflow.version, workflow.updated_at, workflow.archived_at) = (wanted, stored.changed_at, None);
+        }
+        let last = repo::runs::last_of(tx, tenant, id)?;
+        let definition = visible(core, caller, stored.definition.0);
+        Ok::<_, WorkflowError>(Workflow::new(&workflow, &definition, last.as_ref()))
+    })?;
+    Ok(found)
+}
+
+/// A run as it is listed.
+pub(super) fn show(tx: &impl Read, run: &Run) -> Result<WorkflowRun, WorkflowError> {
+    Ok(WorkflowRun::new(run, repo::runs::inputs(tx, (run.tenant_id, run.id))?.inputs.0))
+}
+
+/// A run with its steps.
+pub(super) fn show_all(tx: &impl Read, run: &Run) -> Result<WorkflowRun, WorkflowError> {
+    let mut shown = show(tx, run)?;
+    let (steps, more) = repo::runs::steps(tx, (run.tenant_id, run.id), MAX_STEPS_SHOWN)?;
+    shown.steps = Some(steps.into_iter().map(|(path, step)| WorkflowRunStep::new(path, step)).collect());
+    shown.steps_truncated = more.then_some(true);
+    Ok(shown)
+}
+
+pub(super) async fn read_run(core: &Core, caller: &Caller, id: RunId, wait_seconds: Option<u32>) -> Result<WorkflowRun, Problem> {
+    let key = (caller.tenant(), id);
+    let deadline = core.clock.now() + Duration::from_secs(u64::from(wait_seconds.unwrap_or(0)));
+    loop {
+        let seen = core.store.version(catalog::WORKFLOW_RUNS);
+        let run = core.store.read(|tx| repo::runs::get(tx, key)?.ok_or(WorkflowError::RunNotFound))?;
+        if run.status.has_ended() || core.clock.now() >= deadline {
+            return Ok(core.store.scan(move |tx| show_all(tx, &run)).await?);
+        }
+        tokio::select! {
+            () = core.store.changed(catalog::WORKFLOW_RUNS, seen) => {}
+            () = core.clock.sleep_until(deadline) => {}
+        }
+    }
+}
+
+pub(super) async fn change(
+    core: &Core,
+    caller: &Caller,
+    id: WorkflowId,
+    if_match: IfMatch,
+    patch: Value,
+) -> Result<Workflow, Problem> {
+    let intent = caller.context.intent(&caller.principal);
+    let service = core.service.clone();
+    let written = core.store.write(move |tx| {
+        let (workflow, definition) = service.change(tx, &mut intent.begin(), id, &if_match, &patch)?;
+        let last = repo::runs::last_of(tx, workflow.tenant_id, id)?;
+        Ok::<_, WorkflowError>(Workflow::new(&workflow, &definition, last.as_ref()))
+    });
+    Ok(written.await?)
+}
+
+pub(super) async fn archive(
+    core: &Core,
+    caller: &Caller,
+    id: WorkflowId,
+    if_match: IfMatch,
+    cancel: bool,
+) -> Result<Workflow, Problem> {
+    let intent = caller.context.intent(&caller.principal);
+    let service = core.service.clone();
+    // A great many runs are cancelled in parts, so that nobody else has to wait for all of them.
+    let mut more = cancel;
+    while more {
+        let (service, intent, if_match) = (service.clone(), intent.clone(), if_match.clone());
+        let part = core.store.write(move |tx| service.cancel_some(tx, &mut intent.begin(), id, &if_match));
+        more = part.await? == CANCELLED_AT_ONCE;
+    }
+    let written = core.store.write(move |tx| {
+        let (workflow, definition) = service.archive(tx, &mut intent.begin(), id, &if_match, cancel)?;
+        let last = repo::runs::last_of(tx, workflow.tenant_id, id)?;
+        Ok::<_, WorkflowError>(Workflow::new(&workflow, &definition, last.as_ref()))
+    });
+    let workflow = written.await?;
+    core.engine.wake();
+    Ok(workflow)
+}
+
+pub(super) async fn steer(
+    core: &Core,
+    caller: &Caller,
+    id: RunId,
+    if_match: IfMatch,
+    body: SteerWorkflowRun,
+) -> Result<WorkflowRun, Problem> {
+    body.check()?;
+    let steering = Steering::from(body.action);
+    if !matches!(steering, Steering::Approve | Steering::Reject) {
+        caller.needs(Scope::WorkflowsRun)?;
+    }
+    let key = (caller.tenant(), id);
+    let SteerWorkflowRun { step, comment, .. } = body;
+    let approved = steering == Steering::Approve;
+    let verdict = Verdict { approver: Approver::of(&caller.principal), step, approved, comment };
+    let intent = caller.context.intent(&caller.principal);
+    let service = core.service.clone();
+    let written = core.store.write(move |tx| {
+        let mut act = intent.begin();
+        let run = match steering {
+            Steering::Cancel | Steering::Pause | Steering::Resume => service.steer(tx, &mut act, key, &if_match, steering)?,
+            Steering::Retry => service.retry(tx, &mut act, key, &if_match)?,
+            Steering::Approve | Steering::Reject => service.decide(tx, &mut act, key, &if_match, &verdict)?,
+        };
+        show_all(tx, &run)
+    });
+    let run = written.await?;
+    core.engine.wake();
+    Ok(run)
+}
+
+pub(super) async fn cancel(core: &Core, caller: &Caller, id: RunId, if_match: IfMatch) -> Result<WorkflowRun, Problem> {
+    let body = SteerWorkflowRun { action: super::bodies::WorkflowSteering::Cancel, comment: None, step: None };
+    steer(core, caller, id, if_match, body).await
+}
+
+/// What the expressions of a dry run can name.
+pub(super) fn rehearsal(
+    workflow_key: &str,
+    workflow_name: &str,
+    caller: &Caller,
+    inputs: Value,
+    event: Option<Value>,
+) -> Map<String, Value> {
+    let mut names = Map::new();
+    names.insert("inputs".to_owned(), inputs);
+    if let Some(event) = event {
+        names.insert("event".to_owned(), event);
+    }
+    let run = json!({
+        "id": RunId::example(),
+        "workflow_key": workflow_key,
+        "workflow_name": workflow_name,
+        "created_at": caller.context.now,
+        "started_by": {"id": crate::kernel::events::Actor::of(&caller.principal).id},
+    });
+    names.insert("run".to_owned(), run);
+    names
+}

@@ -1,0 +1,329 @@
+//! Reads a definition from JSON: its shape against the schemas, then what a schema cannot say. Every problem is told, with its
+//! place; what is broken in one place does not hide what is broken in another.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use serde_json::{Map, Value};
+
+use super::{
+    super::{
+        error::Fault,
+        language::{self, References},
+        steps::{self, Planners},
+    },
+    Approval, BlockNumber, CONTROL, Concurrency, DEFAULT_TIMEOUT_SECONDS, DEFINITION, Definition, InputSchema,
+    MAX_DEFINITION_BYTES, MAX_NESTING, MAX_STEPS, OnConflict, OnTimeout, Retry, Schedule, Step, StepKind, StepNumber, Trigger,
+    references,
+};
+use crate::kernel::{events::Kinds, http::problem::nearest};
+
+/// Reads a definition; or all that is wrong with it.
+pub(in super::super) fn read(value: &Value, planners: &Planners, kinds: &Kinds) -> Result<Definition, Vec<Fault>> {
+    if value.to_string().len() > MAX_DEFINITION_BYTES {
+        return Err(vec![Fault::new("", "too_long", format!("a definition has at most {MAX_DEFINITION_BYTES} bytes"))]);
+    }
+    let shape = DEFINITION.1.as_ref().map(|schema| steps::faults(schema, value)).unwrap_or_default();
+    let mut reader = Reader {
+        planners,
+        kinds,
+        steps: Vec::new(),
+        blocks: Vec::new(),
+        mentions: Vec::new(),
+        ids: BTreeMap::new(),
+        faults: shape,
+    };
+    let triggers = reader.triggers(value.get("triggers"));
+    let inputs = value.get("input_schema").filter(|schema| schema.is_object()).and_then(|schema| {
+        let read = InputSchema::new(schema).map_err(|fault| reader.faults.push(fault.below("/input_schema")));
+        read.ok()
+    });
+    let main = reader.block(value.get("steps"), "/steps", &[], 0);
+    let on_failure = value.get("on_failure").map(|list| reader.block(Some(list), "/on_failure", &[], 0));
+    let concurrency = reader.concurrency(value.get("concurrency"));
+    let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let timeout = value.get("timeout_seconds").and_then(Value::as_u64).unwrap_or(DEFAULT_TIMEOUT_SECONDS);
+    let Reader { steps, blocks, mentions, mut faults, .. } = reader;
+    let mut definition = Definition {
+        key: text("key"),
+        name: text("name"),
+        enabled: value.get("enabled").and_then(Value::as_bool).unwrap_or(true),
+        triggers,
+        inputs,
+        timeout: Duration::from_secs(timeout),
+        concurrency,
+        steps: steps.into_iter().map(Arc::new).collect(),
+        blocks,
+        main,
+        on_failure,
+    };
+    references::check(&mut definition, &mentions, &mut faults);
+    if faults.is_empty() { Ok(definition) } else { Err(faults) }
+}
+
+/// An expression of a step: where it is, what it refers to, and whether it knows an event of its own.
+#[derive(Debug)]
+pub(super) struct Mention {
+    pub(super) step: Option<StepNumber>,
+    pub(super) pointer: String,
+    pub(super) references: References,
+    pub(super) knows_event: bool,
+}
+
+struct Reader<'a> {
+    planners: &'a Planners,
+    kinds: &'a Kinds,
+    steps: Vec<Step>,
+    blocks: Vec<Vec<StepNumber>>,
+    mentions: Vec<Mention>,
+    /// Ids to where they were given.
+    ids: BTreeMap<String, String>,
+    faults: Vec<Fault>,
+}
+
+fn text_of(value: &Value, name: &str) -> Option<String> {
+    value.get(name).and_then(Value::as_str).map(str::to_owned)
+}
+
+fn seconds_of(value: &Value, name: &str) -> Option<Duration> {
+    value.get(name).and_then(Value::as_u64).map(Duration::from_secs)
+}
+
+impl Reader<'_> {
+    fn fault(&mut self, pointer: impl Into<String>, code: &str, message: impl Into<String>) {
+        self.faults.push(Fault::new(pointer, code, message));
+    }
+
+    fn triggers(&mut self, list: Option<&Value>) -> Vec<Trigger> {
+        let Some(list) = list.and_then(Value::as_array) else { return vec![Trigger::Manual] };
+        let mut triggers = Vec::new();
+        for (place, trigger) in list.iter().enumerate() {
+            let at = format!("/triggers/{place}");
+            match trigger.get("type").and_then(Value::as_str) {
+                Some("manual") => triggers.push(Trigger::Manual),
+                Some("event") => {
+                    let kind = text_of(trigger, "event").unwrap_or_default();
+                    self.event_kind(&kind, format!("{at}/event"));
+                    let condition = text_of(trigger, "condition");
+                    self.condition(None, condition.as_deref(), format!("{at}/condition"), true);
+                    triggers.push(Trigger::Event { kind, condition });
+                }
+                Some("schedule") => {
+                    let cron = text_of(trigger, "cron").unwrap_or_default();
+                    let zone = text_of(trigger, "timezone").unwrap_or_else(|| "UTC".to_owned());
+                    let run_missed = trigger.get("catch_up").and_then(Value::as_str) == Some("run_once");
+                    match Schedule::new(&cron, &zone, run_missed) {
+                        Ok(schedule) => triggers.push(Trigger::Schedule(Box::new(schedule))),
+                        Err((field, problem)) => self.fault(format!("{at}/{field}"), "wrong_form", problem),
+                    }
+                }
+                _ => {}
+            }
+        }
+        triggers
+    }
+
+    fn event_kind(&mut self, kind: &str, pointer: String) {
+        if kind.is_empty() || self.kinds.iter().any(|known| known.name == kind) {
+            return;
+        }
+        let mut fault = Fault::new(pointer, "unknown_event", format!("{kind} is no kind of event"));
+        fault.suggestion = nearest(kind, self.kinds.iter().map(|known| known.name));
+        self.faults.push(fault);
+    }
+
+    fn concurrency(&mut self, value: Option<&Value>) -> Option<Concurrency> {
+        let value = value?;
+        let key = text_of(value, "key")?;
+        self.template(None, &Value::String(key.clone()), "/concurrency/key");
+        let limit = value.get("limit").and_then(Value::as_u64).unwrap_or(1);
+        let on_conflict = match value.get("on_conflict").and_then(Value::as_str) {
+            Some("reject") => OnConflict::Reject,
+            Some("use_existing") => OnConflict::UseExisting,
+            Some("cancel_existing") => OnConflict::CancelExisting,
+            _ => OnConflict::Queue,
+        };
+        Some(Concurrency { key, limit: usize::try_from(limit).unwrap_or(1), on_conflict })
+    }
+
+    fn block(&mut self, list: Option<&Value>, at: &str, loops: &[StepNumber], depth: usize) -> BlockNumber {
+        let number = self.blocks.len();
+        self.blocks.push(Vec::new());
+        if depth > MAX_NESTING {
+            self.fault(at, "too_deep", format!("steps may be {MAX_NESTING} deep in one another"));
+            return BlockNumber::try_from(number).unwrap_or_default();
+        }
+        let mut inner = Vec::new();
+        for (place, step) in list.and_then(Value::as_array).into_iter().flatten().enumerate() {
+            inner.push(self.step(step, &format!("{at}/{place}"), loops, depth));
+            if self.steps.len() == MAX_STEPS + 1 {
+                self.fault(at, "too_many", format!("a definition has at most {MAX_STEPS} steps"));
+            }
+        }
+        if let Some(block) = self.blocks.get_mut(number) {
+            *block = inner;
+        }
+        BlockNumber::try_from(number).unwrap_or_default()
+    }
+
+    fn step(&mut self, value: &Value, at: &str, loops: &[StepNumber], depth: usize) -> StepNumber {
+        let number = StepNumber::try_from(self.steps.len()).unwrap_or(StepNumber::MAX);
+        let id = text_of(value, "id").unwrap_or_default();
+        let type_name = text_of(value, "type").unwrap_or_default();
+        let with = value.get("with").cloned().unwrap_or_else(|| Value::Object(Map::new()));
+        if let Some(first) = self.ids.insert(id.clone(), at.to_owned()).filter(|_| !id.is_empty()) {
+            self.fault(format!("{at}/id"), "repeated", format!("the step at {first} has the id {id} too"));
+        }
+        // Its number is taken before those of the steps within it.
+        self.steps.push(Step {
+            id,
+            type_name: type_name.clone(),
+            kind: StepKind::Action,
+            when: text_of(value, "if"),
+            with: Value::Null,
+            retry: retry(value.get("retry")),
+            timeout: seconds_of(value, "timeout_seconds"),
+            continues: value.get("on_error").and_then(Value::as_str) == Some("continue"),
+            loops: loops.to_vec(),
+            reads: Vec::new(),
+            pointer: at.to_owned(),
+        });
+        self.condition(Some(number), text_of(value, "if").as_deref(), format!("{at}/if"), false);
+        let here = format!("{at}/with");
+        let checked = match CONTROL.get(type_name.as_str()) {
+            Some(control) => control.compiled.as_ref().map(|schema| steps::faults(schema, &with)).unwrap_or_default(),
+            None => self.planners.check(&type_name, &with),
+        };
+        self.faults.extend(checked.into_iter().map(|fault| fault.below(&here)));
+        let (kind, rest) = self.kind(number, &type_name, with, at, loops, depth);
+        self.template(Some(number), &rest, &here);
+        if let Some(step) = self.steps.get_mut(number as usize) {
+            (step.kind, step.with) = (kind, rest);
+        }
+        number
+    }
+
+    /// What a step is, and what is left of its `with`.
+    fn kind(
+        &mut self,
+        number: StepNumber,
+        type_name: &str,
+        mut with: Value,
+        at: &str,
+        loops: &[StepNumber],
+        depth: usize,
+    ) -> (StepKind, Value) {
+        let here = format!("{at}/with");
+        let taken = |with: &mut Value, name: &str| with.as_object_mut().and_then(|members| members.remove(name));
+        let kind = match type_name {
+            "if" => {
+                let condition = self.taken_condition(number, &mut with, &here, false).unwrap_or_default();
+                let then = self.block(taken(&mut with, "then").as_ref(), &format!("{here}/then"), loops, depth + 1);
+                let otherwise =
+                    taken(&mut with, "else").map(|list| self.block(Some(&list), &format!("{here}/else"), loops, depth + 1));
+                StepKind::If { condition, then, otherwise }
+            }
+            "for_each" => {
+                let inner = [loops, &[number]].concat();
+                let block = self.block(taken(&mut with, "steps").as_ref(), &format!("{here}/steps"), &inner, depth + 1);
+                let max_parallel = taken(&mut with, "max_parallel").and_then(|most| most.as_u64()).unwrap_or(1);
+                StepKind::ForEach { block, max_parallel: u32::try_from(max_parallel).unwrap_or(1) }
+            }
+            "parallel" => {
+                let lists = taken(&mut with, "branches");
+                let lists = lists.as_ref().and_then(Value::as_array).into_iter().flatten().enumerate();
+                let branches = lists
+                    .map(|(place, list)| self.block(Some(list), &format!("{here}/branches/{place}"), loops, depth + 1))
+                    .collect();
+                StepKind::Parallel { branches }
+            }
+            "wait.duration" => StepKind::WaitDuration,
+            "wait.event" => {
+                let kind = taken(&mut with, "event").and_then(|kind| kind.as_str().map(str::to_owned)).unwrap_or_default();
+                self.event_kind(&kind, format!("{here}/event"));
+                StepKind::WaitEvent { kind, condition: self.taken_condition(number, &mut with, &here, true) }
+            }
+            "approval" => StepKind::Approval(approval(&with)),
+            "set" => StepKind::Set,
+            "assert" => StepKind::Assert { condition: self.taken_condition(number, &mut with, &here, false).unwrap_or_default() },
+            "fail" => StepKind::Fail,
+            "return" => StepKind::Return,
+            "workflow.call" => StepKind::Call { wait: with.get("wait").and_then(Value::as_bool).unwrap_or(true) },
+            other => {
+                if !other.is_empty() && self.planners.get(other).is_none() {
+                    self.faults.push(unknown_type(other, self.planners, format!("{at}/type")));
+                }
+                StepKind::Action
+            }
+        };
+        (kind, with)
+    }
+
+    fn taken_condition(&mut self, number: StepNumber, with: &mut Value, here: &str, knows_event: bool) -> Option<String> {
+        let condition = with.as_object_mut().and_then(|members| members.remove("condition"));
+        let condition = condition.and_then(|text| text.as_str().map(str::to_owned))?;
+        self.condition(Some(number), Some(&condition), format!("{here}/condition"), knows_event);
+        Some(condition)
+    }
+
+    fn condition(&mut self, step: Option<StepNumber>, text: Option<&str>, pointer: String, knows_event: bool) {
+        let Some(text) = text else { return };
+        match language::check(language::condition(text)) {
+            Ok(references) => self.mentions.push(Mention { step, pointer, references, knows_event }),
+            Err(error) => self.fault(pointer, error.code(), error.to_string()),
+        }
+    }
+
+    /// Reads the templates in all texts of a value.
+    fn template(&mut self, step: Option<StepNumber>, value: &Value, at: &str) {
+        match value {
+            Value::String(text) => match language::check_template(text) {
+                Ok(references) if references.names.is_empty() => {}
+                Ok(references) => {
+                    self.mentions.push(Mention { step, pointer: at.to_owned(), references, knows_event: false });
+                }
+                Err(error) => self.fault(at, error.code(), error.to_string()),
+            },
+            Value::Array(items) => {
+                items.iter().enumerate().for_each(|(place, item)| self.template(step, item, &format!("{at}/{place}")));
+            }
+            Value::Object(members) => {
+                members.iter().for_each(|(name, member)| self.template(step, member, &format!("{at}/{}", language::escape(name))));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn retry(value: Option<&Value>) -> Option<Retry> {
+    let value = value?;
+    let attempts = value.get("max_attempts").and_then(Value::as_u64).unwrap_or(1);
+    Some(Retry {
+        max_attempts: u32::try_from(attempts).unwrap_or(1),
+        exponential: value.get("backoff").and_then(Value::as_str) != Some("fixed"),
+        initial: seconds_of(value, "initial_seconds").unwrap_or(Duration::from_secs(10)),
+        most: seconds_of(value, "max_seconds").unwrap_or(Duration::from_hours(1)),
+    })
+}
+
+fn approval(with: &Value) -> Approval {
+    let roles = with.get("roles").and_then(Value::as_array).into_iter().flatten();
+    Approval {
+        roles: roles.filter_map(|role| role.as_str().map(str::to_owned)).collect(),
+        required: with.get("required").and_then(Value::as_u64).and_then(|count| usize::try_from(count).ok()).unwrap_or(1),
+        timeout: seconds_of(with, "timeout_seconds"),
+        on_timeout: match with.get("on_timeout").and_then(Value::as_str) {
+            Some("approve") => OnTimeout::Approve,
+            Some("reject") => OnTimeout::Reject,
+            _ => OnTimeout::Fail,
+        },
+        by_requester: with.get("self_approval").and_then(Value::as_bool).unwrap_or(false),
+    }
+}
+
+fn unknown_type(name: &str, planners: &Planners, pointer: String) -> Fault {
+    let known = || planners.iter().map(|step| step.name()).chain(CONTROL.keys().copied());
+    let mut fault = Fault::new(pointer, "unknown_step_type", format!("there is no type of step {name}"));
+    fault.suggestion = nearest(name, known());
+    fault.allowed = known().map(str::to_owned).collect();
+    fault
+}

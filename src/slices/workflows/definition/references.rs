@@ -1,0 +1,120 @@
+//! What the expressions of a definition may refer to: a step knows what comes before it on every way to it, and nothing else.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::{super::error::Fault, BlockNumber, Definition, StepKind, StepNumber, read::Mention};
+use crate::kernel::http::problem::nearest;
+
+const NAMES: [&str; 4] = ["inputs", "steps", "run", "event"];
+const LOOP_NAMES: [&str; 2] = ["item", "item_index"];
+
+/// Checks every mention, and notes for every step which results it reads.
+pub(super) fn check(definition: &mut Definition, mentions: &[Mention], faults: &mut Vec<Fault>) {
+    let mut before = BTreeMap::new();
+    let mut visible = BTreeSet::new();
+    walk(definition, definition.main, &mut visible, &mut before);
+    if let Some(block) = definition.on_failure {
+        // Anything may have happened before a failure.
+        let all: BTreeSet<StepNumber> = visible.clone();
+        walk(definition, block, &mut all.clone(), &mut before);
+    }
+    let numbers: BTreeMap<&str, StepNumber> =
+        definition.steps.iter().zip(0..).map(|(step, number)| (step.id.as_str(), number)).collect();
+    let mut reads: BTreeMap<StepNumber, BTreeSet<StepNumber>> = BTreeMap::new();
+    let has_event = !definition.events().is_empty();
+    for mention in mentions {
+        let known = mention.step.and_then(|step| before.get(&step)).cloned().unwrap_or_default();
+        let looped = mention.step.and_then(|step| definition.step(step)).is_some_and(|step| !step.loops.is_empty());
+        check_names(mention, looped, has_event, faults);
+        for id in &mention.references.steps {
+            match numbers.get(id.as_str()) {
+                Some(number) if known.contains(number) => {
+                    if let Some(step) = mention.step {
+                        reads.entry(step).or_default().insert(*number);
+                    }
+                }
+                Some(number) => faults.push(not_before(mention, id, *number, definition)),
+                None => {
+                    let mut fault = Fault::new(&mention.pointer, "unknown_step", format!("there is no step {id}"));
+                    fault.suggestion = nearest(id, numbers.keys().copied());
+                    faults.push(fault);
+                }
+            }
+        }
+    }
+    for (step, read) in reads {
+        if let Some(step) = definition.steps.get_mut(step as usize) {
+            Arc::make_mut(step).reads = read.into_iter().collect();
+        }
+    }
+}
+
+fn check_names(mention: &Mention, looped: bool, has_event: bool, faults: &mut Vec<Fault>) {
+    for name in &mention.references.names {
+        let name = name.as_str();
+        let problem = if name == "event" && !has_event && !mention.knows_event {
+            Some("no trigger of this workflow has an event".to_owned())
+        } else if LOOP_NAMES.contains(&name) && !looped {
+            Some(format!("{name} is known inside of for_each only"))
+        } else if name == "steps" && mention.step.is_none() {
+            Some("there are no steps yet when this is evaluated".to_owned())
+        } else if NAMES.contains(&name) || LOOP_NAMES.contains(&name) {
+            None
+        } else {
+            Some(format!("there is nothing with the name {name}"))
+        };
+        if let Some(problem) = problem {
+            let mut fault = Fault::new(&mention.pointer, "unknown_name", problem);
+            fault.suggestion = nearest(name, NAMES.into_iter().chain(LOOP_NAMES)).filter(|near| near != name);
+            faults.push(fault);
+        }
+    }
+    if mention.references.any_step {
+        faults.push(Fault::new(&mention.pointer, "unknown_step", "name the step, as in steps.ID.output"));
+    }
+}
+
+fn not_before(mention: &Mention, id: &str, number: StepNumber, definition: &Definition) -> Fault {
+    let own = mention.step.and_then(|step| definition.step(step));
+    let other = definition.step(number);
+    let in_loop = own.zip(other).is_some_and(|(own, other)| !own.loops.starts_with(&other.loops));
+    let message = if in_loop {
+        format!("{id} runs once for each item of a loop, and is known inside of it only")
+    } else {
+        format!("{id} does not come before this step")
+    };
+    Fault::new(&mention.pointer, "later_step", message)
+}
+
+/// Notes for each step of a block which steps come before it. `visible` is what comes before the block, and in the end behind it.
+fn walk(
+    definition: &Definition,
+    block: BlockNumber,
+    visible: &mut BTreeSet<StepNumber>,
+    before: &mut BTreeMap<StepNumber, BTreeSet<StepNumber>>,
+) {
+    for number in definition.block(block) {
+        before.insert(*number, visible.clone());
+        let Some(step) = definition.step(*number) else { continue };
+        let entered: Vec<BlockNumber> = match &step.kind {
+            StepKind::If { then, otherwise, .. } => std::iter::once(*then).chain(*otherwise).collect(),
+            StepKind::Parallel { branches } => branches.clone(),
+            StepKind::ForEach { block, .. } => vec![*block],
+            _ => Vec::new(),
+        };
+        let mut behind = visible.clone();
+        for inner in entered {
+            // Branches know nothing of each other.
+            let mut own = visible.clone();
+            walk(definition, inner, &mut own, before);
+            if !matches!(step.kind, StepKind::ForEach { .. }) {
+                behind.extend(own);
+            }
+        }
+        *visible = behind;
+        visible.insert(*number);
+    }
+}

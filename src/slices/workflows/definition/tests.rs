@@ -1,0 +1,135 @@
+//! What is wrong with a definition, told with its place, all at once.
+
+use serde_json::{Value, json};
+
+use super::{super::steps::Planners, *};
+use crate::kernel::events::{EventKind, Kinds};
+
+static CREATED: EventKind =
+    EventKind { name: "ticket.created", summary: "", subject: "ticket", schema: "Ticket", has_changes: false };
+
+fn faults(value: &Value) -> Vec<(String, String)> {
+    let found = read(value, &Planners::default(), &Kinds::new([&CREATED]));
+    let mut found: Vec<_> = found.err().unwrap_or_default().into_iter().map(|fault| (fault.pointer, fault.code)).collect();
+    found.sort();
+    found
+}
+
+fn definition(steps: Value) -> Value {
+    json!({"key": "x", "name": "X", "steps": steps})
+}
+
+fn set(id: &str, value: &str) -> Value {
+    json!({"id": id, "type": "set", "with": {"value": value}})
+}
+
+#[test]
+fn every_problem_is_told_at_once_with_its_place() {
+    let value = json!({
+        "key": "Not A Key",
+        "nam": "X",
+        "triggers": [
+            {"type": "event", "event": "ticket.creatd", "condition": "event.data ="},
+            {"type": "schedule", "cron": "61 * * * *", "timezone": "Mars/Base"},
+            {"type": "sometimes"},
+        ],
+        "input_schema": {"type": "object", "properties": {"a": {"$ref": "http://169.254.169.254/x"}}},
+        "timeout_seconds": 9_999_999,
+        "concurrency": {"key": "{{ steps.a.output }}", "limit": 0},
+        "steps": [
+            {"id": "a", "type": "tickt.create"},
+            {"id": "a", "type": "set", "with": {"v": "{{ steps.later.output }} {{ nobody }}"}},
+            {"id": "b", "type": "wait.duration", "with": {"seconds": 0, "secs": 1}},
+            {"id": "c", "type": "if", "with": {"condition": "inputs.a", "then": [{"id": "in", "type": "set", "retry": {"max_attempts": 11}}]}},
+            {"id": "d", "type": "set", "with": {"v": "{% for x in y %}"}, "on_error": "explode"},
+            {"id": "later", "type": "set"},
+        ],
+    });
+    let found = faults(&value);
+    for (pointer, code) in [
+        ("/key", "wrong_form"),
+        ("/nam", "unknown_field"),
+        ("/name", "required"),
+        ("/triggers/0/event", "unknown_event"),
+        ("/triggers/0/condition", "expression_invalid"),
+        ("/triggers/1/cron", "wrong_form"),
+        ("/input_schema/properties/a/$ref", "reference_not_allowed"),
+        ("/timeout_seconds", "too_large"),
+        ("/concurrency/key", "unknown_name"),
+        ("/concurrency/limit", "too_small"),
+        ("/steps/0/type", "unknown_step_type"),
+        ("/steps/1/id", "repeated"),
+        ("/steps/1/with/v", "later_step"),
+        ("/steps/1/with/v", "unknown_name"),
+        ("/steps/2/with/seconds", "too_small"),
+        ("/steps/2/with/secs", "unknown_field"),
+        ("/steps/3/with/then/0/retry/max_attempts", "too_large"),
+        ("/steps/4/with/v", "expression_invalid"),
+        ("/steps/4/on_error", "not_allowed"),
+    ] {
+        assert!(found.contains(&(pointer.to_owned(), code.to_owned())), "{pointer} {code} is not in {found:#?}");
+    }
+    assert!(found.iter().any(|(pointer, _)| pointer.starts_with("/triggers/2")), "{found:#?}");
+}
+
+#[test]
+fn a_step_knows_what_comes_before_it_on_every_way_and_nothing_else() {
+    let each = |inner: Value| json!({"id": "each", "type": "for_each", "with": {"items": "{{ inputs.list }}", "steps": inner}});
+    let parallel = |branches: Value| json!({"id": "both", "type": "parallel", "with": {"branches": branches}});
+    for (name, steps, fault) in [
+        ("the step before", json!([set("a", "1"), set("b", "{{ steps.a.output.value }}")]), None),
+        ("itself", json!([set("a", "{{ steps.a.output }}")]), Some("later_step")),
+        ("a later one", json!([set("a", "{{ steps.b.output }}"), set("b", "1")]), Some("later_step")),
+        ("nobody", json!([set("a", "{{ steps.x.output }}")]), Some("unknown_step")),
+        ("no name", json!([set("a", "{{ steps['x'] }}")]), Some("unknown_step")),
+        ("within a loop", json!([each(json!([set("a", "{{ item }}"), set("b", "{{ steps.a.output }}")]))]), None),
+        ("out of a loop", json!([each(json!([set("a", "1")])), set("b", "{{ steps.a.output }}")]), Some("later_step")),
+        ("the loop itself", json!([each(json!([set("a", "1")])), set("b", "{{ steps.each.output.count }}")]), None),
+        ("an item outside", json!([set("a", "{{ item }}")]), Some("unknown_name")),
+        ("a sibling branch", json!([parallel(json!([[set("a", "1")], [set("b", "{{ steps.a.output }}")]]))]), Some("later_step")),
+        ("after the join", json!([parallel(json!([[set("a", "1")]])), set("b", "{{ steps.a.output }}")]), None),
+        ("an event of none", json!([set("a", "{{ event.id }}")]), Some("unknown_name")),
+    ] {
+        let found: Vec<String> = faults(&definition(steps)).into_iter().map(|(_, code)| code).collect();
+        assert_eq!(found, fault.map(str::to_owned).into_iter().collect::<Vec<_>>(), "{name}");
+    }
+}
+
+#[test]
+fn a_definition_is_bounded_in_size_and_depth() {
+    let many: Vec<Value> = (0..100).map(|number| set(&format!("s{number}"), "1")).collect();
+    assert!(faults(&definition(json!(many))).is_empty());
+    let mut deep = json!([set("leaf", "1")]);
+    for level in 0..8 {
+        deep = json!([{"id": format!("l{level}"), "type": "if", "with": {"condition": "true", "then": deep}}]);
+    }
+    assert_eq!(faults(&definition(deep))[0].1, "too_deep");
+    let long = definition(json!([set("a", &"x".repeat(MAX_DEFINITION_BYTES))]));
+    assert_eq!(faults(&long), [(String::new(), "too_long".to_owned())]);
+}
+
+#[test]
+fn the_numbers_of_steps_and_blocks_are_those_of_the_text() {
+    let inner = json!([{"id": "x", "type": "if", "with": {"condition": "true", "then": [set("y", "1")], "else": [set("z", "1")]}}, set("w", "1")]);
+    let read = read(&definition(inner), &Planners::default(), &Kinds::default()).unwrap();
+    let ids: Vec<&str> = read.steps.iter().map(|step| step.id.as_str()).collect();
+    assert_eq!(ids, ["x", "y", "z", "w"]);
+    assert_eq!(read.blocks, [vec![0, 3], vec![1], vec![2]]);
+    assert_eq!(read.main, 0);
+}
+
+#[test]
+fn inputs_get_the_defaults_of_their_schema_and_are_held_to_it() {
+    let schema = json!({
+        "type": "object",
+        "required": ["name"],
+        "properties": {"name": {"type": "string", "pattern": "^[a-z]+$"}, "count": {"type": "integer", "default": 3}},
+        "additionalProperties": false,
+    });
+    let schema = InputSchema::new(&schema).unwrap();
+    assert_eq!(schema.complete(json!({"name": "ada"})).unwrap(), json!({"name": "ada", "count": 3}));
+    let faults = schema.complete(json!({"name": "Ada", "count": "x", "more": 1})).unwrap_err();
+    assert_eq!(faults.len(), 3, "{faults:?}");
+    assert!(InputSchema::new(&json!({"type": "nonsense"})).is_err());
+    assert!(InputSchema::new(&json!({"$defs": {"a": {"type": "string"}}, "properties": {"x": {"$ref": "#/$defs/a"}}})).is_ok());
+}

@@ -1,0 +1,168 @@
+//! Writes a move of a run: the effect of a step and its result in one transaction, and only if the run is still as it was seen.
+
+use serde_json::{Value, json};
+
+use super::{
+    super::{
+        error::WorkflowError,
+        model::{Run, RunStatus, RunTrigger, TokenState, Wait},
+        repo::{self, runs::RunKey},
+        service::{APPROVAL_REQUESTED, NewRun, Service, Stage, Started},
+        steps::{Applier, Appliers, LocalError, StepError},
+    },
+    prepare::{Action, Move},
+};
+use crate::kernel::{
+    events::Act,
+    store::{Read, WriteTx},
+};
+
+/// What must hold of the run for the move to be made.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Expected {
+    /// It is the version that the move was decided on.
+    Version(u64),
+    /// The token still waits for the answer to its call.
+    Calling,
+}
+
+/// The run after the move; `None` when the run is not what was expected.
+pub(super) fn commit(
+    service: &Service,
+    appliers: &Appliers,
+    tx: &mut WriteTx,
+    act: &mut Act,
+    key: RunKey,
+    expected: Expected,
+    next: &Move,
+) -> Result<Option<Run>, WorkflowError> {
+    let Some(seen) = repo::runs::get(tx, key)?.filter(|run| fits(run, expected, next.token)) else { return Ok(None) };
+    let token = next.token;
+    let redacted = |name: &str, with: &Value| {
+        let mut shown = with.clone();
+        if let Some(step) = service.planners.get(name) {
+            step.redact(&mut shown);
+        }
+        shown
+    };
+    // The effect comes first: what it appends to the log stands before what the run appends.
+    let done = match &next.action {
+        Action::Apply { name, with } => Some(apply(appliers, tx, act, name, with)?),
+        _ => None,
+    };
+    let started = match &next.action {
+        Action::StartRun { key, inputs, wait, .. } => {
+            let called = Called { key, inputs, waits: *wait };
+            Some(start_run(service, tx, act, &seen, token, &called)?)
+        }
+        _ => None,
+    };
+    let Some(mut stage) = Stage::open(service, tx, act, key)? else { return Ok(None) };
+    let mut asks = false;
+    match &next.action {
+        Action::TimeOut => stage.end(RunStatus::TimedOut)?,
+        Action::Leave => stage.leave(token)?,
+        Action::Skip => stage.skip(token)?,
+        Action::Fail { input, error, status } => stage.fail(token, input.clone(), error, *status)?,
+        Action::Finish { input, output } => stage.finish(token, input.clone(), output.clone(), &[])?,
+        Action::Return { input, output } => stage.give_back(token, input.clone(), output.clone())?,
+        Action::Enter { input, blocks } => stage.enter(token, input.clone(), blocks)?,
+        Action::Loop { block, items, most } => stage.enter_loop(token, *block, items.clone(), *most)?,
+        Action::Wait { input, wait, until, approval } => {
+            asks = *approval;
+            stage.waits(token, input.clone(), wait.clone(), *until)?;
+        }
+        Action::Apply { name, with } => {
+            if let Some(done) = done {
+                stage.finish(token, Some(redacted(name, with)), done.output, &done.effects)?;
+            }
+        }
+        Action::Call { name, with, .. } => stage.calls(token, redacted(name, with))?,
+        Action::StartRun { input, wait, until, .. } => {
+            if let Some(run) = started {
+                if *wait {
+                    stage.waits(token, input.clone(), Wait::Run { id: run.id }, *until)?;
+                } else {
+                    stage.finish(token, Some(input.clone()), json!({"run_id": run.id}), &[])?;
+                }
+            }
+        }
+    }
+    let run = stage.save()?;
+    if asks {
+        service.announce_run(tx, act, &APPROVAL_REQUESTED, &run)?;
+    }
+    Ok(Some(run))
+}
+
+fn fits(run: &Run, expected: Expected, token: u32) -> bool {
+    match expected {
+        Expected::Version(version) => run.version == version,
+        Expected::Calling => run.token(token).is_some_and(|token| token.state == TokenState::Calling),
+    }
+}
+
+fn apply(
+    appliers: &Appliers,
+    tx: &mut WriteTx,
+    act: &mut Act,
+    name: &str,
+    with: &Value,
+) -> Result<super::super::steps::StepDone, WorkflowError> {
+    let unknown = || WorkflowError::Step(StepError::new("unknown_step_type", format!("this release has no type of step {name}")));
+    match appliers.get(name) {
+        Some(Applier::Local(step)) => step.apply(tx, act, with).map_err(|error| match error {
+            LocalError::Step(error) => WorkflowError::Step(error),
+            LocalError::Store(error) => error.into(),
+        }),
+        _ => Err(unknown()),
+    }
+}
+
+/// The run that a step calls.
+struct Called<'a> {
+    key: &'a str,
+    inputs: &'a Value,
+    waits: bool,
+}
+
+fn start_run(
+    service: &Service,
+    tx: &mut WriteTx,
+    act: &mut Act,
+    caller: &Run,
+    token: u32,
+    called: &Called<'_>,
+) -> Result<Run, WorkflowError> {
+    let Called { key, inputs, waits } = *called;
+    let failed = |code: &str, message: String| WorkflowError::Step(StepError::new(code, message));
+    let workflow = repo::workflows::find_key(tx, caller.tenant_id, key)?
+        .filter(|workflow| workflow.enabled)
+        .ok_or_else(|| failed("workflow_not_found", format!("there is no enabled workflow {key}")))?;
+    let path = path_of(service, tx, caller, token)?;
+    let new = NewRun {
+        inputs: inputs.clone(),
+        event: None,
+        trigger: RunTrigger::Call { run: caller.id, path, waits },
+        subject_id: caller.subject_id.clone(),
+        depth: caller.depth.saturating_add(1),
+        retry_of: None,
+    };
+    match service.start_unasked(tx, act, &workflow, &new)? {
+        // The end of a run that others have started does not wake this one.
+        Started::Existing(run) if waits => {
+            let message = format!("{} has the concurrency key", run.id);
+            Err(WorkflowError::Step(StepError::retryable("concurrency_conflict", message)))
+        }
+        Started::New(run) | Started::Existing(run) => Ok(run),
+    }
+}
+
+pub(super) fn path_of(service: &Service, tx: &impl Read, run: &Run, token: u32) -> Result<String, WorkflowError> {
+    let definition = service.definition(tx, run.tenant_id, run.workflow_id, run.workflow_version)?;
+    let found = run.token(token).and_then(|token| {
+        let number = definition.block(token.block).get(token.at as usize)?;
+        Some(token.path(&definition.step(*number)?.id))
+    });
+    Ok(found.unwrap_or_default())
+}

@@ -1,0 +1,206 @@
+//! Drives one run until there is nothing more to do with it now: a commit for every step, and the calls of its steps side by side.
+//! Only one driver has a run at a time. What it holds in memory can be lost: the run goes on from its last commit.
+
+use std::{collections::BTreeSet, future::Future, pin::Pin, sync::Arc, time::Duration};
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use serde_json::Value;
+
+use super::{
+    super::{
+        error::WorkflowError,
+        model::{Run, StepStatus, Token},
+        repo::{self, runs::RunKey},
+        steps::{Applier, Call, StepDone, StepError},
+    },
+    Shared,
+    commit::{self, Expected},
+    prepare::{Action, Move, next_move},
+};
+use crate::kernel::{
+    clock::Timestamp,
+    events::{Actor, ActorKind, Intent},
+};
+
+type Answer = (u32, Result<StepDone, StepError>);
+type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+/// How many steps of a run that is past its retention one commit removes.
+const REMOVED_AT_ONCE: usize = 500;
+
+/// What was seen of a run.
+enum Sight {
+    Gone,
+    /// It has ended, and its time in the store is over.
+    Expired,
+    Idle {
+        until: Option<Timestamp>,
+    },
+    Next {
+        version: u64,
+        run: Box<Run>,
+        next: Move,
+    },
+    /// Its definition cannot be read any more.
+    Broken(String),
+}
+
+pub(super) async fn drive(shared: Arc<Shared>, key: RunKey) -> Result<(), WorkflowError> {
+    let mut calls: FuturesUnordered<Answering> = FuturesUnordered::new();
+    let mut calling = BTreeSet::new();
+    while !shared.is_stopping() {
+        // Before the look: what changes behind it must not be missed.
+        let woken = shared.woken.notified();
+        match look(&shared, key, &calling)? {
+            Sight::Gone => return Ok(()),
+            Sight::Expired => {
+                shared.store.write(move |tx| repo::runs::remove(tx, key, REMOVED_AT_ONCE)).await?;
+            }
+            Sight::Broken(message) => {
+                let (service, intent) =
+                    (shared.service.clone(), Intent::new(key.0, shared.clock.now(), Actor::system("Workflow engine")));
+                shared.store.write(move |tx| service.break_off(tx, &mut intent.begin(), key, &message)).await?;
+            }
+            Sight::Next { version, run, next } => {
+                if let Some(call) = step(&shared, key, version, &run, next).await? {
+                    calling.insert(call.0);
+                    calls.push(call.1);
+                }
+            }
+            Sight::Idle { .. } if calls.is_empty() => return Ok(()),
+            Sight::Idle { until } => {
+                let timer = async {
+                    match until {
+                        Some(until) => shared.clock.sleep_until(until).await,
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    answer = calls.next() => {
+                        if let Some((token, result)) = answer {
+                            settle(&shared, key, token, result).await?;
+                            calling.remove(&token);
+                        }
+                    }
+                    () = timer => {}
+                    () = woken => {}
+                    () = shared.stopped() => {}
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn look(shared: &Shared, key: RunKey, calling: &BTreeSet<u32>) -> Result<Sight, WorkflowError> {
+    let now = shared.clock.now();
+    let (service, appliers) = (&shared.service, &shared.appliers);
+    shared.store.read(|tx| {
+        let Some(run) = repo::runs::get(tx, key)? else { return Ok(Sight::Gone) };
+        if run.status.has_ended() {
+            let expired = run.due_at.is_some_and(|at| at <= now);
+            return Ok(if expired { Sight::Expired } else { Sight::Gone });
+        }
+        match next_move(service, appliers, tx, &run, now, calling) {
+            Ok(Some(next)) => Ok(Sight::Next { version: run.version, run: Box::new(run), next }),
+            Ok(None) => Ok(Sight::Idle { until: run.tokens.iter().filter_map(Token::until).chain([run.timeout_at]).min() }),
+            Err(WorkflowError::Invalid(faults)) => {
+                let told: Vec<String> = faults.iter().map(|fault| format!("{}: {}", fault.pointer, fault.message)).collect();
+                Ok(Sight::Broken(told.join("; ")))
+            }
+            Err(WorkflowError::NotFound) => Ok(Sight::Broken("the version of the workflow is gone".to_owned())),
+            Err(error) => Err(error),
+        }
+    })
+}
+
+/// Everything that a run does is done by its workflow, and names the run.
+fn intent(run: &Run, now: Timestamp) -> Intent {
+    let actor = Actor { kind: ActorKind::Workflow, id: run.workflow_id.to_string(), name: run.workflow_name.clone() };
+    let mut intent = Intent::new(run.tenant_id, now, actor);
+    intent.cause.run_id = Some(run.id);
+    intent
+}
+
+/// Makes a move. The call that it leads to, if it is one.
+async fn step(
+    shared: &Arc<Shared>,
+    key: RunKey,
+    version: u64,
+    run: &Run,
+    next: Move,
+) -> Result<Option<(u32, Answering)>, WorkflowError> {
+    let intent = intent(run, shared.clock.now());
+    let token = next.token;
+    if !matches!(next.action, Action::Call { begin: false, .. }) {
+        let written = write(shared, key, Expected::Version(version), intent.clone(), next.clone()).await;
+        match written {
+            Ok(Some(_)) => {}
+            // Somebody else has changed the run in the meantime: look again.
+            Ok(None) => return Ok(None),
+            Err(WorkflowError::Step(error)) => {
+                let input = match &next.action {
+                    Action::Apply { name, with } => Some(redacted(shared, name, with)),
+                    _ => None,
+                };
+                let failed = Move { token, action: Action::Fail { input, error, status: StepStatus::Failed } };
+                write(shared, key, Expected::Version(version), intent, failed).await?;
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let Action::Call { name, with, timeout, .. } = next.action else { return Ok(None) };
+    let path = shared.store.read(|tx| commit::path_of(&shared.service, tx, run, token))?;
+    Ok(Some((token, call(shared, run, token, &path, &name, with, timeout))))
+}
+
+fn redacted(shared: &Shared, name: &str, with: &Value) -> Value {
+    let mut shown = with.clone();
+    if let Some(step) = shared.service.planners.get(name) {
+        step.redact(&mut shown);
+    }
+    shown
+}
+
+fn call(shared: &Shared, run: &Run, token: u32, path: &str, name: &str, with: Value, timeout: Duration) -> Answering {
+    let Some(Applier::Remote(step)) = shared.appliers.get(name) else {
+        let error = StepError::new("unknown_step_type", format!("this release has no type of step {name}"));
+        return Box::pin(std::future::ready((token, Err(error))));
+    };
+    let answering = step.call(Call { tenant_id: run.tenant_id, with, idempotency_key: format!("{}/{path}", run.id), timeout });
+    Box::pin(async move {
+        let late = || StepError::retryable("timed_out", "there was no answer in time");
+        (token, tokio::time::timeout(timeout, answering).await.unwrap_or_else(|_| Err(late())))
+    })
+}
+
+/// Writes what came of a call, if the run still wants to know.
+async fn settle(shared: &Arc<Shared>, key: RunKey, token: u32, result: Result<StepDone, StepError>) -> Result<(), WorkflowError> {
+    let Some(run) = shared.store.read(|tx| repo::runs::get(tx, key))? else { return Ok(()) };
+    let action = match result {
+        Ok(done) => Action::Finish { input: None, output: done.output },
+        Err(error) => {
+            let status = if error.code == "timed_out" { StepStatus::TimedOut } else { StepStatus::Failed };
+            Action::Fail { input: None, error, status }
+        }
+    };
+    let intent = intent(&run, shared.clock.now());
+    write(shared, key, Expected::Calling, intent, Move { token, action }).await.map(drop)
+}
+
+async fn write(
+    shared: &Arc<Shared>,
+    key: RunKey,
+    expected: Expected,
+    intent: Intent,
+    next: Move,
+) -> Result<Option<Run>, WorkflowError> {
+    let (service, appliers) = (shared.service.clone(), shared.appliers.clone());
+    let written =
+        shared.store.write(move |tx| commit::commit(&service, &appliers, tx, &mut intent.begin(), key, expected, &next)).await?;
+    if let Some(run) = written.as_ref().filter(|run| run.status.has_ended()) {
+        metrics::counter!("tenantd_workflow_runs_total", "status" => run.status.name()).increment(1);
+    }
+    Ok(written)
+}

@@ -1,0 +1,321 @@
+//! What to do next with a run, decided on a snapshot: expressions are evaluated here, away from the writer. The decision is written
+//! only if the run is still as it was seen.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use serde_json::{Value, json};
+
+use super::{
+    super::{
+        definition::{BlockNumber, Definition, OnTimeout, Step, StepKind},
+        error::WorkflowError,
+        language::{self, Context, ExpressionError},
+        model::{Run, RunStatus, StepStatus, Token, TokenState, Wait},
+        repo,
+        service::Service,
+        steps::{Applier, Appliers, Planners, StepError},
+    },
+    context,
+};
+use crate::kernel::{clock::Timestamp, store::Read};
+
+const MAX_ITEMS: usize = 1_000;
+/// The longest that a call may take, whatever its step says.
+const LONGEST_CALL: Duration = Duration::from_mins(5);
+const USUAL_CALL: Duration = Duration::from_secs(30);
+
+/// What to do with a token of a run.
+#[derive(Clone, Debug)]
+pub(super) struct Move {
+    pub(super) token: u32,
+    pub(super) action: Action,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Action {
+    /// The run's time is over.
+    TimeOut,
+    Leave,
+    Skip,
+    Fail {
+        input: Option<Value>,
+        error: StepError,
+        status: StepStatus,
+    },
+    Finish {
+        input: Option<Value>,
+        output: Value,
+    },
+    Return {
+        input: Value,
+        output: Value,
+    },
+    Enter {
+        input: Value,
+        blocks: Vec<BlockNumber>,
+    },
+    Loop {
+        block: BlockNumber,
+        items: Value,
+        most: u32,
+    },
+    Wait {
+        input: Value,
+        wait: Wait,
+        until: Option<Timestamp>,
+        approval: bool,
+    },
+    Apply {
+        name: String,
+        with: Value,
+    },
+    /// `begin` is false when the call was begun before, by a process that is gone.
+    Call {
+        name: String,
+        with: Value,
+        timeout: Duration,
+        begin: bool,
+    },
+    StartRun {
+        input: Value,
+        key: String,
+        inputs: Value,
+        wait: bool,
+        until: Option<Timestamp>,
+    },
+}
+
+/// The next move of a run, if there is one now. `calling` are the tokens whose calls are under way.
+pub(super) fn next_move(
+    service: &Service,
+    appliers: &Appliers,
+    tx: &impl Read,
+    run: &Run,
+    now: Timestamp,
+    calling: &BTreeSet<u32>,
+) -> Result<Option<Move>, WorkflowError> {
+    if run.status.has_ended() || run.status == RunStatus::Paused {
+        return Ok(None);
+    }
+    if now >= run.timeout_at {
+        return Ok(Some(Move { token: 0, action: Action::TimeOut }));
+    }
+    if run.queues() {
+        return Ok(None);
+    }
+    let definition = service.definition(tx, run.tenant_id, run.workflow_id, run.workflow_version)?;
+    // Each commit is another version: tokens take turns.
+    let first = usize::try_from(run.version).unwrap_or_default() % run.tokens.len().max(1);
+    let (before, behind) = run.tokens.split_at_checked(first).unwrap_or((&run.tokens, &[]));
+    for token in behind.iter().chain(before) {
+        let seen = Seen { tx, run, definition: &definition, token, now, appliers, planners: &service.planners };
+        let action = match &token.state {
+            TokenState::Ready => Some(seen.at_step()?),
+            TokenState::Calling if !calling.contains(&token.id) => seen.recall()?,
+            TokenState::Calling | TokenState::Joining { .. } => None,
+            TokenState::Waiting { wait, until } => seen.waiting(wait, *until)?,
+        };
+        if let Some(action) = action {
+            return Ok(Some(Move { token: token.id, action }));
+        }
+    }
+    Ok(None)
+}
+
+struct Seen<'a, R> {
+    tx: &'a R,
+    run: &'a Run,
+    definition: &'a Definition,
+    token: &'a Token,
+    now: Timestamp,
+    appliers: &'a Appliers,
+    planners: &'a Planners,
+}
+
+fn failed(error: &ExpressionError, at: &str) -> Action {
+    let message = if at.is_empty() { error.to_string() } else { format!("{at}: {error}") };
+    Action::Fail { input: None, error: StepError::new(error.code(), message), status: StepStatus::Failed }
+}
+
+fn invalid(message: String) -> Action {
+    Action::Fail { input: None, error: StepError::new("invalid_input", message), status: StepStatus::Failed }
+}
+
+impl<R: Read> Seen<'_, R> {
+    fn step(&self) -> Option<&Step> {
+        let number = self.definition.block(self.token.block).get(self.token.at as usize)?;
+        self.definition.step(*number).map(AsRef::as_ref)
+    }
+
+    fn context(&self, step: &Step) -> Result<Context, WorkflowError> {
+        Ok(context::build(self.tx, self.run, self.definition, self.token, step)?)
+    }
+
+    fn at_step(&self) -> Result<Action, WorkflowError> {
+        let Some(step) = self.step() else { return Ok(Action::Leave) };
+        let context = self.context(step)?;
+        match step.when.as_deref().map(|condition| language::holds(condition, &context)) {
+            Some(Ok(false)) => return Ok(Action::Skip),
+            Some(Err(error)) => return Ok(failed(&error, "if")),
+            Some(Ok(true)) | None => {}
+        }
+        let with = match language::render(&step.with, &context) {
+            Ok(with) => with,
+            Err((at, error)) => return Ok(failed(&error, &at)),
+        };
+        Ok(self.decide(step, &context, with))
+    }
+
+    fn decide(&self, step: &Step, context: &Context, with: Value) -> Action {
+        let until = |timeout: Option<Duration>| timeout.map(|timeout| self.now + timeout);
+        let text = |name: &str| with.get(name).and_then(Value::as_str).map(str::to_owned);
+        match &step.kind {
+            StepKind::Action => self.act(step, with, true),
+            StepKind::If { condition, then, otherwise } => match language::holds(condition, context) {
+                Err(error) => failed(&error, "/condition"),
+                Ok(holds) => {
+                    let input = json!({"condition": holds});
+                    match if holds { Some(*then) } else { *otherwise } {
+                        Some(block) => Action::Enter { input, blocks: vec![block] },
+                        None => Action::Finish { input: Some(input), output: json!({"count": 0}) },
+                    }
+                }
+            },
+            StepKind::Parallel { branches } => Action::Enter { input: json!({}), blocks: branches.clone() },
+            StepKind::ForEach { block, max_parallel } => match with.get("items") {
+                Some(Value::Array(items)) if items.len() <= MAX_ITEMS => {
+                    Action::Loop { block: *block, items: Value::Array(items.clone()), most: *max_parallel }
+                }
+                Some(Value::Array(_)) => invalid(format!("items has more than {MAX_ITEMS} entries")),
+                _ => invalid("items is no list".to_owned()),
+            },
+            StepKind::WaitDuration => match with.get("seconds").and_then(Value::as_u64) {
+                Some(seconds @ 1..=2_592_000) => {
+                    let until = Some(self.now + Duration::from_secs(seconds));
+                    Action::Wait { input: with, wait: Wait::Time, until, approval: false }
+                }
+                _ => invalid("seconds must be 1 to 2592000".to_owned()),
+            },
+            StepKind::WaitEvent { kind, .. } => {
+                let wait = Wait::Event { kind: kind.clone(), resource_id: text("resource_id"), after_seq: 0 };
+                Action::Wait { input: with, wait, until: until(step.timeout), approval: false }
+            }
+            StepKind::Approval(approval) => {
+                let until = until(approval.timeout.or(step.timeout));
+                Action::Wait { input: with, wait: Wait::Approval, until, approval: true }
+            }
+            StepKind::Set => Action::Finish { input: Some(json!({})), output: with },
+            StepKind::Assert { condition } => match language::holds(condition, context) {
+                Err(error) => failed(&error, "/condition"),
+                Ok(true) => Action::Finish { input: Some(json!({"condition": condition})), output: json!({}) },
+                Ok(false) => {
+                    let message = text("message").unwrap_or_else(|| format!("{condition} does not hold"));
+                    let error = StepError::new("assertion_failed", message);
+                    Action::Fail { input: Some(json!({"condition": condition})), error, status: StepStatus::Failed }
+                }
+            },
+            StepKind::Fail => {
+                let code = text("code").unwrap_or_else(|| "failed".to_owned());
+                let error = StepError::new(&code, text("message").unwrap_or_default());
+                Action::Fail { input: Some(with), error, status: StepStatus::Failed }
+            }
+            StepKind::Return => {
+                let output = with.get("output").cloned().unwrap_or_default();
+                Action::Return { input: json!({}), output }
+            }
+            StepKind::Call { wait } => {
+                let key = text("workflow_key").unwrap_or_default();
+                let inputs = with.get("inputs").cloned().unwrap_or_else(|| json!({}));
+                Action::StartRun { input: with, key, inputs, wait: *wait, until: until(step.timeout) }
+            }
+        }
+    }
+
+    fn act(&self, step: &Step, with: Value, begin: bool) -> Action {
+        let name = step.type_name.clone();
+        let faults = self.planners.check(&name, &with);
+        if !faults.is_empty() {
+            let told: Vec<String> = faults.iter().map(|fault| format!("{}: {}", fault.pointer, fault.message)).collect();
+            return invalid(told.join("; "));
+        }
+        match self.appliers.get(&name) {
+            Some(Applier::Local(_)) => Action::Apply { name, with },
+            Some(Applier::Remote(_)) => {
+                let timeout = step.timeout.unwrap_or(USUAL_CALL).min(LONGEST_CALL);
+                Action::Call { name, with, timeout, begin }
+            }
+            None => Action::Fail {
+                input: None,
+                error: StepError::new("unknown_step_type", format!("this release has no type of step {name}")),
+                status: StepStatus::Failed,
+            },
+        }
+    }
+
+    /// A call whose answer nobody waits for any more is made again, with what it was made with.
+    fn recall(&self) -> Result<Option<Action>, WorkflowError> {
+        let Some(step) = self.step() else { return Ok(Some(Action::Leave)) };
+        let context = self.context(step)?;
+        Ok(Some(match language::render(&step.with, &context) {
+            Ok(with) => self.act(step, with, false),
+            Err((at, error)) => failed(&error, &at),
+        }))
+    }
+
+    fn waiting(&self, wait: &Wait, until: Option<Timestamp>) -> Result<Option<Action>, WorkflowError> {
+        let over = until.is_some_and(|until| self.now >= until);
+        if let Wait::Run { id } = wait {
+            let called = repo::runs::get(self.tx, (self.run.tenant_id, *id))?;
+            if let Some(action) = called.map_or_else(|| Some(gone()), |called| ended(&called)) {
+                return Ok(Some(action));
+            }
+        }
+        if !over {
+            return Ok(None);
+        }
+        let timed_out = |code: &str, message: &str| Action::Fail {
+            input: None,
+            error: StepError::new(code, message),
+            status: StepStatus::TimedOut,
+        };
+        Ok(Some(match wait {
+            Wait::Time => Action::Finish { input: None, output: json!({}) },
+            Wait::Retry => self.at_step()?,
+            Wait::Event { .. } => timed_out("timed_out", "the event did not come in time"),
+            Wait::Run { .. } => timed_out("timed_out", "the run that was called did not end in time"),
+            Wait::Approval => match self.step().map(|step| &step.kind) {
+                Some(StepKind::Approval(approval)) if approval.on_timeout == OnTimeout::Approve => {
+                    Action::Finish { input: None, output: json!({"approved": true, "by": []}) }
+                }
+                Some(StepKind::Approval(approval)) if approval.on_timeout == OnTimeout::Reject => Action::Fail {
+                    input: None,
+                    error: StepError::new("rejected", "nobody approved it in time"),
+                    status: StepStatus::Failed,
+                },
+                _ => timed_out("approval_timed_out", "nobody decided in time"),
+            },
+        }))
+    }
+}
+
+fn gone() -> Action {
+    Action::Fail {
+        input: None,
+        error: StepError::new("run_not_found", "the run that was called is gone"),
+        status: StepStatus::Failed,
+    }
+}
+
+/// What the end of a called run means for the step that waits for it.
+fn ended(called: &Run) -> Option<Action> {
+    if !called.status.has_ended() {
+        return None;
+    }
+    if called.status == RunStatus::Succeeded {
+        let output = called.output.clone().unwrap_or_default().0;
+        return Some(Action::Finish { input: None, output: json!({"run_id": called.id, "output": output}) });
+    }
+    let why = called.error.as_ref().map(|error| format!(": {}", error.message)).unwrap_or_default();
+    let message = format!("{} is {}{why}", called.id, called.status.name());
+    Some(Action::Fail { input: None, error: StepError::retryable("called_run_failed", message), status: StepStatus::Failed })
+}

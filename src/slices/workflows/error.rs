@@ -1,0 +1,73 @@
+//! What can go wrong with workflows and their runs.
+
+use super::model::RunStatus;
+use crate::kernel::{http::precondition::Stale, id::RunId, store::StoreError};
+
+/// One thing that is wrong with a definition or with inputs, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// A JSON pointer.
+    pub pointer: String,
+    pub code: String,
+    pub message: String,
+    pub allowed: Vec<String>,
+    pub suggestion: Option<String>,
+}
+
+impl Fault {
+    pub fn new(pointer: impl Into<String>, code: &str, message: impl Into<String>) -> Self {
+        Self { pointer: pointer.into(), code: code.to_owned(), message: message.into(), allowed: Vec::new(), suggestion: None }
+    }
+
+    /// The same fault in a larger value, in which this one is at `place`.
+    pub fn below(mut self, place: &str) -> Self {
+        self.pointer.insert_str(0, place);
+        self
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum WorkflowError {
+    #[error("there is no such workflow")]
+    NotFound,
+    #[error("there is no such run")]
+    RunNotFound,
+    #[error("the input is not valid: {0:?}")]
+    Invalid(Vec<Fault>),
+    #[error("a workflow has the key {0} already")]
+    KeyTaken(String),
+    #[error("the tenant has {most} {what} already")]
+    LimitReached { what: &'static str, most: u64 },
+    #[error("the workflow is archived")]
+    Archived,
+    #[error("the workflow is disabled")]
+    Disabled,
+    /// By hand only those workflows are started that have a manual trigger.
+    #[error("the workflow has no manual trigger")]
+    NotManual,
+    #[error("{0} runs of the workflow are active")]
+    InUse(u64),
+    #[error("another run has the concurrency key")]
+    Conflict(RunId),
+    #[error("the run is {}", .0.name())]
+    Ended(RunStatus),
+    #[error("a run that is {} cannot {action}", from.name())]
+    NotPossible { from: RunStatus, action: &'static str },
+    #[error("no step waits for an approval")]
+    NoApproval,
+    #[error("the caller may not decide")]
+    NotAnApprover { roles: Vec<String> },
+    #[error("the caller asked for the run and may not approve it")]
+    SelfApproval,
+    #[error("the caller has approved already")]
+    ApprovedAlready,
+    /// A step's effect and its result are one: what fails takes both back.
+    #[error("the step failed: {0:?}")]
+    Step(crate::slices::workflows::steps::StepError),
+    #[error(transparent)]
+    Stale(#[from] Stale),
+    #[error("an event could not be written: {0}")]
+    Event(#[from] serde_json::Error),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}

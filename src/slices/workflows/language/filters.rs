@@ -1,0 +1,176 @@
+//! The filters and tests of the language. Those that can make a value longer than what they are given are bounded here.
+
+use std::io;
+
+use minijinja::{Environment, Error, ErrorKind, Value, filters, tests};
+
+use super::MAX_VALUE_BYTES;
+
+pub(super) const TOO_LARGE: &str = "the value is too large";
+
+pub(super) const FILTERS: &[&str] = &[
+    "abs",
+    "capitalize",
+    "default",
+    "first",
+    "float",
+    "int",
+    "items",
+    "join",
+    "last",
+    "length",
+    "list",
+    "lower",
+    "max",
+    "min",
+    "replace",
+    "reverse",
+    "round",
+    "sort",
+    "split",
+    "string",
+    "sum",
+    "times",
+    "title",
+    "tojson",
+    "trim",
+    "unique",
+    "upper",
+];
+pub(super) const TESTS: &[&str] = &[
+    "defined",
+    "undefined",
+    "none",
+    "string",
+    "number",
+    "integer",
+    "boolean",
+    "mapping",
+    "sequence",
+    "startingwith",
+    "endingwith",
+    "in",
+];
+
+pub(super) fn add(environment: &mut Environment<'static>) {
+    environment.add_filter("abs", filters::abs);
+    environment.add_filter("capitalize", filters::capitalize);
+    environment.add_filter("default", filters::default);
+    environment.add_filter("first", filters::first);
+    environment.add_filter("float", filters::float);
+    environment.add_filter("int", filters::int);
+    environment.add_filter("items", filters::items);
+    environment.add_filter("join", join);
+    environment.add_filter("last", filters::last);
+    environment.add_filter("length", filters::length);
+    environment.add_filter("list", filters::list);
+    environment.add_filter("lower", filters::lower);
+    environment.add_filter("max", filters::max);
+    environment.add_filter("min", filters::min);
+    environment.add_filter("replace", replace);
+    environment.add_filter("reverse", filters::reverse);
+    environment.add_filter("round", filters::round);
+    environment.add_filter("sort", filters::sort);
+    environment.add_filter("split", filters::split);
+    environment.add_filter("string", filters::string);
+    environment.add_filter("sum", filters::sum);
+    environment.add_filter("times", times);
+    environment.add_filter("title", filters::title);
+    environment.add_filter("tojson", to_json);
+    environment.add_filter("trim", filters::trim);
+    environment.add_filter("unique", filters::unique);
+    environment.add_filter("upper", filters::upper);
+    environment.add_test("defined", tests::is_defined);
+    environment.add_test("undefined", tests::is_undefined);
+    environment.add_test("none", tests::is_none);
+    environment.add_test("string", tests::is_string);
+    environment.add_test("number", tests::is_number);
+    environment.add_test("integer", tests::is_integer);
+    environment.add_test("boolean", tests::is_boolean);
+    environment.add_test("mapping", tests::is_mapping);
+    environment.add_test("sequence", tests::is_sequence);
+    environment.add_test("startingwith", tests::is_startingwith);
+    environment.add_test("endingwith", tests::is_endingwith);
+    environment.add_test("in", tests::is_in);
+}
+
+fn too_large() -> Error {
+    Error::new(ErrorKind::InvalidOperation, TOO_LARGE)
+}
+
+fn bounded(text: String) -> Result<String, Error> {
+    if text.len() > MAX_VALUE_BYTES { Err(too_large()) } else { Ok(text) }
+}
+
+fn times(left: Value, right: Value) -> Result<Value, Error> {
+    let wrong = || Error::new(ErrorKind::InvalidOperation, "times multiplies two numbers");
+    if let (Ok(left), Ok(right)) = (i64::try_from(left.clone()), i64::try_from(right.clone())) {
+        return left.checked_mul(right).map(Value::from).ok_or_else(wrong);
+    }
+    match (f64::try_from(left), f64::try_from(right)) {
+        (Ok(left), Ok(right)) => Ok(Value::from(left * right)),
+        _ => Err(wrong()),
+    }
+}
+
+fn join(values: Value, separator: Option<String>) -> Result<String, Error> {
+    let separator = separator.unwrap_or_default();
+    let mut out = String::new();
+    for (place, value) in values.try_iter()?.enumerate() {
+        if place > 0 {
+            out.push_str(&separator);
+        }
+        out.push_str(&value.to_string());
+        if out.len() > MAX_VALUE_BYTES {
+            return Err(too_large());
+        }
+    }
+    Ok(out)
+}
+
+fn replace(text: String, from: String, to: String) -> Result<String, Error> {
+    if from.is_empty() {
+        return Err(Error::new(ErrorKind::InvalidOperation, "replace needs a text to look for"));
+    }
+    let growth = text.matches(from.as_str()).count().saturating_mul(to.len());
+    if text.len().saturating_add(growth) > 2 * MAX_VALUE_BYTES {
+        return Err(too_large());
+    }
+    bounded(text.replace(&from, &to))
+}
+
+fn to_json(value: Value) -> Result<String, Error> {
+    let mut out = Bounded::new(MAX_VALUE_BYTES);
+    serde_json::to_writer(&mut out, &value).map_err(|_| too_large())?;
+    Ok(String::from_utf8_lossy(out.bytes()).into_owned())
+}
+
+/// A buffer that takes so much and no more.
+pub(super) struct Bounded {
+    bytes: Vec<u8>,
+    most: usize,
+}
+
+impl Bounded {
+    pub(super) fn new(most: usize) -> Self {
+        Self { bytes: Vec::new(), most }
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl io::Write for Bounded {
+    fn write(&mut self, more: &[u8]) -> io::Result<usize> {
+        if self.bytes.len() + more.len() > self.most {
+            return Err(io::Error::other(TOO_LARGE));
+        }
+        self.bytes.extend_from_slice(more);
+        Ok(more.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,216 @@
+//! The one language of conditions and `{{ … }}` templates: expressions over values, and nothing else. No statements, no loops, no
+//! functions of its own, no way to anything outside of the values that are handed in.
+//!
+//! **Invariant:** an expression ends: its text, the steps that it may take, and what it may make are bounded. Multiplication is
+//! refused as an operator, because it would repeat texts; `times` multiplies numbers.
+
+mod filters;
+mod scan;
+
+use std::{collections::BTreeSet, sync::LazyLock};
+
+use minijinja::{Environment, ErrorKind, UndefinedBehavior};
+use serde_json::{Map, Value};
+
+pub(super) use scan::{Piece, is_template, pieces};
+
+/// The longest expression, in bytes.
+pub(super) const MAX_EXPRESSION_BYTES: usize = 1_000;
+/// The longest text with templates in it, and how many it may have.
+pub(super) const MAX_TEMPLATE_BYTES: usize = 65_536;
+const MAX_EXPRESSIONS: usize = 50;
+/// How much one value that an expression makes may hold, as JSON.
+pub(super) const MAX_VALUE_BYTES: usize = 65_536;
+const FUEL: u64 = 10_000;
+const MAX_DEPTH: usize = 32;
+
+static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut environment = Environment::empty();
+    environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
+    environment.set_fuel(Some(FUEL));
+    environment.set_recursion_limit(MAX_DEPTH);
+    filters::add(&mut environment);
+    environment
+});
+
+/// Why an expression came to nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ExpressionError {
+    #[error("{0}")]
+    Syntax(String),
+    #[error("the expression takes too long")]
+    OutOfFuel,
+    #[error("the value is larger than 64 KiB")]
+    TooLarge,
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl ExpressionError {
+    pub(super) fn code(&self) -> &'static str {
+        match self {
+            Self::Syntax(_) => "expression_invalid",
+            Self::OutOfFuel => "expression_too_long",
+            Self::TooLarge => "value_too_large",
+            Self::Failed(_) => "expression_failed",
+        }
+    }
+}
+
+/// The values that names stand for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Context(pub(super) Map<String, Value>);
+
+/// What an expression refers to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct References {
+    /// The names at the beginning of paths, such as `inputs`.
+    pub(super) names: BTreeSet<String>,
+    /// Steps whose results it reads.
+    pub(super) steps: BTreeSet<String>,
+    /// Whether it reads `steps` in a way that does not say which.
+    pub(super) any_step: bool,
+}
+
+impl References {
+    pub(super) fn merge(&mut self, other: Self) {
+        self.names.extend(other.names);
+        self.steps.extend(other.steps);
+        self.any_step |= other.any_step;
+    }
+}
+
+/// The expression in a condition, which may be written with or without the braces of a template.
+pub(super) fn condition(text: &str) -> &str {
+    let trimmed = text.trim();
+    trimmed.strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}")).unwrap_or(trimmed).trim()
+}
+
+/// Reads an expression without evaluating it.
+pub(super) fn check(expression: &str) -> Result<References, ExpressionError> {
+    if expression.len() > MAX_EXPRESSION_BYTES {
+        return Err(ExpressionError::Syntax(format!("an expression has at most {MAX_EXPRESSION_BYTES} bytes")));
+    }
+    scan::check_words(expression).map_err(ExpressionError::Syntax)?;
+    let compiled = ENVIRONMENT.compile_expression(expression).map_err(explained)?;
+    let mut references = References::default();
+    for path in compiled.undeclared_variables(true) {
+        let mut parts = path.split('.');
+        let name = parts.next().unwrap_or_default();
+        if name == "steps" {
+            match parts.next() {
+                Some(step) => drop(references.steps.insert(step.to_owned())),
+                None => references.any_step = true,
+            }
+        }
+        references.names.insert(name.to_owned());
+    }
+    Ok(references)
+}
+
+/// Reads all expressions of a text.
+pub(super) fn check_template(text: &str) -> Result<References, ExpressionError> {
+    let mut references = References::default();
+    if !is_template(text) {
+        return Ok(references);
+    }
+    if text.len() > MAX_TEMPLATE_BYTES {
+        return Err(ExpressionError::Syntax(format!("a text with templates has at most {MAX_TEMPLATE_BYTES} bytes")));
+    }
+    let mut count = 0;
+    for piece in pieces(text).map_err(ExpressionError::Syntax)? {
+        if let Piece::Expression(expression) = piece {
+            count += 1;
+            references.merge(check(expression)?);
+        }
+    }
+    if count > MAX_EXPRESSIONS {
+        return Err(ExpressionError::Syntax(format!("a text has at most {MAX_EXPRESSIONS} expressions")));
+    }
+    Ok(references)
+}
+
+pub(super) fn evaluate(expression: &str, context: &Context) -> Result<Value, ExpressionError> {
+    scan::check_words(expression).map_err(ExpressionError::Syntax)?;
+    let compiled = ENVIRONMENT.compile_expression(expression).map_err(explained)?;
+    let value = compiled.eval(minijinja::value::Serde(&context.0)).map_err(explained)?;
+    if value.is_undefined() {
+        return Err(ExpressionError::Failed(format!("{expression} is not defined; `default` gives it a value")));
+    }
+    let mut out = filters::Bounded::new(MAX_VALUE_BYTES);
+    serde_json::to_writer(&mut out, &value)
+        .map_err(|error| if error.is_io() { ExpressionError::TooLarge } else { ExpressionError::Failed(error.to_string()) })?;
+    serde_json::from_slice(out.bytes()).map_err(|error| ExpressionError::Failed(error.to_string()))
+}
+
+/// Whether a condition holds. What is not defined, empty or zero counts as false.
+pub(super) fn holds(text: &str, context: &Context) -> Result<bool, ExpressionError> {
+    let expression = condition(text);
+    scan::check_words(expression).map_err(ExpressionError::Syntax)?;
+    let compiled = ENVIRONMENT.compile_expression(expression).map_err(explained)?;
+    Ok(compiled.eval(minijinja::value::Serde(&context.0)).map_err(explained)?.is_true())
+}
+
+/// A text with its templates filled in. One that is a template and nothing else keeps the type of the value.
+pub(super) fn render_text(text: &str, context: &Context) -> Result<Value, ExpressionError> {
+    if !is_template(text) {
+        return Ok(Value::String(text.to_owned()));
+    }
+    let pieces = pieces(text).map_err(ExpressionError::Syntax)?;
+    if let [Piece::Expression(only)] = pieces.as_slice() {
+        return evaluate(only, context);
+    }
+    let mut out = String::new();
+    for piece in pieces {
+        match piece {
+            Piece::Text(text) => out.push_str(text),
+            Piece::Expression(expression) => match evaluate(expression, context)? {
+                Value::String(text) => out.push_str(&text),
+                Value::Null => {}
+                other => out.push_str(&other.to_string()),
+            },
+        }
+        if out.len() > MAX_VALUE_BYTES {
+            return Err(ExpressionError::TooLarge);
+        }
+    }
+    Ok(Value::String(out))
+}
+
+/// A value with the templates of all its texts filled in. Where one fails: the pointer to it.
+pub(super) fn render(value: &Value, context: &Context) -> Result<Value, (String, ExpressionError)> {
+    match value {
+        Value::String(text) => render_text(text, context).map_err(|error| (String::new(), error)),
+        Value::Array(items) => {
+            let item =
+                |(place, item): (usize, &Value)| render(item, context).map_err(|(at, error)| (format!("/{place}{at}"), error));
+            items.iter().enumerate().map(item).collect::<Result<_, _>>().map(Value::Array)
+        }
+        Value::Object(members) => {
+            let member = |(name, member): (&String, &Value)| {
+                let rendered = render(member, context).map_err(|(at, error)| (format!("/{}{at}", escape(name)), error))?;
+                Ok((name.clone(), rendered))
+            };
+            members.iter().map(member).collect::<Result<_, _>>().map(Value::Object)
+        }
+        other => Ok(other.clone()),
+    }
+}
+
+/// A name as a part of a JSON pointer.
+pub(super) fn escape(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+fn explained(error: minijinja::Error) -> ExpressionError {
+    let detail = error.detail().map(|detail| format!(": {detail}")).unwrap_or_default();
+    match error.kind() {
+        ErrorKind::OutOfFuel => ExpressionError::OutOfFuel,
+        ErrorKind::SyntaxError | ErrorKind::BadEscape => ExpressionError::Syntax(format!("{}{detail}", error.kind())),
+        _ if error.detail().is_some_and(|detail| detail == filters::TOO_LARGE) => ExpressionError::TooLarge,
+        kind => ExpressionError::Failed(format!("{kind}{detail}")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

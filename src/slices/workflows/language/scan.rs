@@ -1,0 +1,120 @@
+//! Finds the templates in a text, and the words of an expression that the compiler itself would notice only when it runs.
+
+use super::filters::{FILTERS, TESTS};
+use crate::kernel::http::problem::nearest;
+
+/// A part of a text with templates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Piece<'a> {
+    Text(&'a str),
+    Expression(&'a str),
+}
+
+pub(in super::super) fn is_template(text: &str) -> bool {
+    text.contains("{{") || text.contains("{%")
+}
+
+/// The parts of a text. A brace within an expression belongs to it, also where two close at the end.
+pub(in super::super) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, String> {
+    if text.contains("{%") {
+        return Err("{% … %} is not part of the language; only {{ … }} is".to_owned());
+    }
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("{{") {
+        if !before.is_empty() {
+            found.push(Piece::Text(before));
+        }
+        let end = end_of(after).ok_or("{{ is not closed by }}")?;
+        let expression = after.get(..end).unwrap_or_default().trim();
+        if expression.is_empty() {
+            return Err("{{ }} is empty".to_owned());
+        }
+        found.push(Piece::Expression(expression));
+        rest = after.get(end + 2..).unwrap_or_default();
+    }
+    if !rest.is_empty() {
+        found.push(Piece::Text(rest));
+    }
+    Ok(found)
+}
+
+/// Where the `}}` of an expression is.
+fn end_of(text: &str) -> Option<usize> {
+    let mut depth = 0_u32;
+    let mut letters = Outside::new(text).peekable();
+    while let Some((at, letter)) = letters.next() {
+        match letter {
+            '{' => depth += 1,
+            '}' if depth > 0 => depth -= 1,
+            '}' if letters.peek().is_some_and(|(_, next)| *next == '}') => return Some(at),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The letters of an expression that are outside of its quoted texts.
+struct Outside<'a> {
+    letters: std::str::CharIndices<'a>,
+}
+
+impl<'a> Outside<'a> {
+    fn new(text: &'a str) -> Self {
+        Self { letters: text.char_indices() }
+    }
+}
+
+impl Iterator for Outside<'_> {
+    type Item = (usize, char);
+
+    fn next(&mut self) -> Option<(usize, char)> {
+        let (at, letter) = self.letters.next()?;
+        if letter == '"' || letter == '\'' {
+            let mut escaped = false;
+            for (_, inner) in self.letters.by_ref() {
+                match inner {
+                    _ if escaped => escaped = false,
+                    '\\' => escaped = true,
+                    inner if inner == letter => break,
+                    _ => {}
+                }
+            }
+        }
+        Some((at, letter))
+    }
+}
+
+/// Refuses operators, filters and tests that are not in the language.
+pub(super) fn check_words(expression: &str) -> Result<(), String> {
+    let plain: String = Outside::new(expression).map(|(_, letter)| letter).collect();
+    if plain.contains('*') {
+        return Err("* is not part of the language; write `a | times(b)`".to_owned());
+    }
+    for (at, _) in plain.match_indices('|') {
+        known(word_after(&plain, at + 1), "filter", FILTERS)?;
+    }
+    let mut words =
+        plain.split(|letter: char| !(letter.is_alphanumeric() || letter == '_')).filter(|word| !word.is_empty()).peekable();
+    while let Some(word) = words.next() {
+        if word == "is" {
+            let test = words.next().unwrap_or_default();
+            let test = if test == "not" { words.next().unwrap_or_default() } else { test };
+            known(test, "test", TESTS)?;
+        }
+    }
+    Ok(())
+}
+
+fn word_after(text: &str, at: usize) -> &str {
+    let rest = text.get(at..).unwrap_or_default().trim_start();
+    rest.split(|letter: char| !(letter.is_alphanumeric() || letter == '_')).next().unwrap_or_default()
+}
+
+fn known(word: &str, what: &str, list: &[&str]) -> Result<(), String> {
+    if list.contains(&word) {
+        return Ok(());
+    }
+    let meant = nearest(word, list.iter().copied()).map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+    Err(format!("there is no {what} {word}{meant}"))
+}

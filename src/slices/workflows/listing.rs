@@ -1,0 +1,166 @@
+//! Lists of workflows and runs, the newest first: in the order of an index where a filter has one, other filters on the way. A call
+//! looks at a bounded number of records; what it has not seen comes with the next page.
+
+use super::{
+    model::{Run, RunStatus, Workflow},
+    repo::{
+        self,
+        runs::{BY_STATUS, BY_SUBJECT, BY_WORKFLOW, RUNS},
+        workflows::WORKFLOWS,
+    },
+};
+use crate::kernel::{
+    clock::Timestamp,
+    id::{TenantId, WorkflowId},
+    store::{Direction, Flow, Key, Read, StoreError},
+};
+
+const MAX_EXAMINED: usize = 10_000;
+
+pub(super) struct Listed<T> {
+    pub(super) found: Vec<T>,
+    /// The position of the last one that was looked at, when there is more behind it.
+    pub(super) last: Option<Vec<u8>>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct WorkflowQuery {
+    pub(super) tenant_id: TenantId,
+    pub(super) enabled: Option<bool>,
+    pub(super) archived: bool,
+}
+
+impl WorkflowQuery {
+    fn matches(&self, workflow: &Workflow) -> bool {
+        workflow.archived_at.is_some() == self.archived && self.enabled.is_none_or(|enabled| workflow.enabled == enabled)
+    }
+}
+
+/// Gathers what matches, a page at most.
+struct Gathering<T> {
+    found: Vec<T>,
+    limit: usize,
+    examined: usize,
+    position: Vec<u8>,
+    more: bool,
+}
+
+impl<T> Gathering<T> {
+    fn new(limit: usize) -> Self {
+        Self { found: Vec::new(), limit, examined: 0, position: Vec::new(), more: false }
+    }
+
+    fn take(&mut self, entry: &[u8], record: Option<T>) -> Flow {
+        if self.found.len() == self.limit || self.examined == MAX_EXAMINED {
+            self.more = true;
+            return Flow::Stop;
+        }
+        self.examined += 1;
+        self.position.clear();
+        self.position.extend_from_slice(entry);
+        self.found.extend(record);
+        Flow::Continue
+    }
+
+    fn listed(self) -> Listed<T> {
+        Listed { last: self.more.then_some(self.position), found: self.found }
+    }
+}
+
+pub(super) fn workflows(
+    tx: &impl Read,
+    query: &WorkflowQuery,
+    after: Option<&[u8]>,
+    limit: usize,
+) -> Result<Listed<Workflow>, StoreError> {
+    let prefix = query.tenant_id.to_bytes();
+    let mut gathering = Gathering::new(limit);
+    WORKFLOWS.scan(tx, &repo::runs::after(&prefix, after, Direction::Backward), Direction::Backward, |key, record| {
+        let workflow = repo::workflows::to_model(key, record);
+        let entry = key.1.to_bytes();
+        let matches = query.matches(&workflow);
+        Ok(gathering.take(&entry, matches.then_some(workflow)))
+    })?;
+    Ok(gathering.listed())
+}
+
+pub(super) fn count_workflows(tx: &impl Read, query: &WorkflowQuery) -> Result<u64, StoreError> {
+    let mut count = 0;
+    WORKFLOWS.scan(
+        tx,
+        &repo::runs::after(&query.tenant_id.to_bytes(), None, Direction::Forward),
+        Direction::Forward,
+        |key, record| {
+            count += u64::from(query.matches(&repo::workflows::to_model(key, record)));
+            Ok(Flow::Continue)
+        },
+    )?;
+    Ok(count)
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct RunQuery {
+    pub(super) tenant_id: TenantId,
+    pub(super) workflow_id: Option<WorkflowId>,
+    pub(super) statuses: Vec<RunStatus>,
+    pub(super) subject_id: Option<String>,
+    pub(super) started_after: Option<Timestamp>,
+}
+
+impl RunQuery {
+    fn matches(&self, run: &Run) -> bool {
+        self.workflow_id.is_none_or(|id| run.workflow_id == id)
+            && (self.statuses.is_empty() || self.statuses.contains(&run.status))
+            && self.subject_id.as_ref().is_none_or(|id| run.subject_id.as_ref() == Some(id))
+            && self.started_after.is_none_or(|after| run.created_at > after)
+    }
+}
+
+/// Walks the runs that the narrowest index of the query leads to, the newest first. The visitor gets the entry behind its prefix.
+fn walk(
+    tx: &impl Read,
+    query: &RunQuery,
+    after: Option<&[u8]>,
+    mut visit: impl FnMut(Run, &[u8]) -> Result<Flow, StoreError>,
+) -> Result<(), StoreError> {
+    let tenant = query.tenant_id;
+    let (index, prefix) = match (&query.subject_id, query.workflow_id, query.statuses.as_slice()) {
+        (Some(subject), ..) => (Some(&BY_SUBJECT), (tenant, subject.clone()).to_bytes()),
+        (None, _, [only]) if !only.has_ended() || query.workflow_id.is_none() => {
+            (Some(&BY_STATUS), (tenant, only.code()).to_bytes())
+        }
+        (None, Some(workflow), _) => (Some(&BY_WORKFLOW), (tenant, workflow).to_bytes()),
+        (None, None, _) => (None, tenant.to_bytes()),
+    };
+    let range = repo::runs::after(&prefix, after, Direction::Backward);
+    let behind = |entry: &[u8]| entry.get(prefix.len()..).unwrap_or_default().to_vec();
+    match index {
+        None => RUNS.scan(tx, &range, Direction::Backward, |key, record| visit(record.0, &behind(&key.to_bytes()))),
+        Some(index) => index.scan(tx, &range, Direction::Backward, |key, entry| match repo::runs::get(tx, key)? {
+            Some(run) => visit(run, &behind(entry)),
+            None => Err(StoreError::damaged(index.table.name(), entry, "the entry names a record that is missing")),
+        }),
+    }
+}
+
+pub(super) fn runs(tx: &impl Read, query: &RunQuery, after: Option<&[u8]>, limit: usize) -> Result<Listed<Run>, StoreError> {
+    let mut gathering = Gathering::new(limit);
+    walk(tx, query, after, |run, entry| {
+        // Ids are in the order of their creation, so nothing behind an older one is younger.
+        if query.started_after.is_some_and(|after| run.created_at <= after) {
+            return Ok(Flow::Stop);
+        }
+        let matches = query.matches(&run);
+        Ok(gathering.take(entry, matches.then_some(run)))
+    })?;
+    Ok(gathering.listed())
+}
+
+pub(super) fn count_runs(tx: &impl Read, query: &RunQuery) -> Result<u64, StoreError> {
+    let mut count = 0;
+    walk(tx, query, None, |run, _| {
+        count += u64::from(query.matches(&run));
+        Ok(Flow::Continue)
+    })?;
+    Ok(count)
+}

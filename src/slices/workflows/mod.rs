@@ -1,0 +1,127 @@
+//! Workflows: definitions that people, events and schedules start, and an engine that carries them out step by step.
+//!
+//! **Invariant:** the result of a step is on the disk before the next begins. A step that changes our own data commits its effect and
+//! its result together: exactly once. A step that calls out carries a key that stays the same: at least once. **Boundary:** types of
+//! steps register in a [`StepCatalogue`]; the engine knows none by name. A dry run has no way to an effect.
+
+mod api;
+mod calendar;
+mod definition;
+mod engine;
+mod error;
+mod language;
+mod listing;
+mod model;
+mod plan;
+mod repo;
+mod service;
+mod starters;
+pub mod steps;
+mod triggers;
+
+use std::sync::{Arc, Mutex, atomic::AtomicU64};
+
+use poem_openapi::OpenApi;
+use serde_json::Value;
+
+use crate::kernel::{
+    clock::Clock,
+    config,
+    events::{Act, EventKind, Kinds},
+    id::RunId,
+    store::{Checked, Store, WriteTx},
+    tasks::Tasks,
+};
+
+pub use error::WorkflowError;
+pub use model::{RunStatus, Workflow};
+pub use steps::StepCatalogue;
+
+use engine::Engine;
+use service::Service;
+
+pub const EVENTS: &[&EventKind] = &[
+    &service::CREATED,
+    &service::UPDATED,
+    &service::ARCHIVED,
+    &service::RUN_STARTED,
+    &service::RUN_SUCCEEDED,
+    &service::RUN_FAILED,
+    &service::RUN_CANCELLED,
+    &service::RUN_TIMED_OUT,
+    &service::APPROVAL_REQUESTED,
+];
+
+/// What the handlers share.
+#[derive(Debug)]
+struct Core {
+    store: Store,
+    clock: Clock,
+    service: Arc<Service>,
+    engine: Engine,
+}
+
+#[derive(Clone, Debug)]
+pub struct Workflows {
+    core: Arc<Core>,
+}
+
+impl Workflows {
+    /// The readers of the log that retention waits for.
+    pub const CONSUMERS: &'static [&'static str] = &[triggers::CURSOR];
+
+    pub fn new(store: Store, clock: Clock, settings: config::Workflows, catalogue: StepCatalogue, kinds: Kinds) -> Self {
+        let StepCatalogue { planners, appliers } = catalogue;
+        let service = Arc::new(Service::new(planners, Arc::new(kinds), settings, api::DESCRIBE));
+        let engine = Engine::new(store.clone(), clock.clone(), service.clone(), appliers);
+        Self { core: Arc::new(Core { store, clock, service, engine }) }
+    }
+
+    pub fn api(&self) -> impl OpenApi + use<> {
+        let core = || self.core.clone();
+        (api::TriggerApi { core: core() }, api::WorkflowApi { core: core() }, api::RunApi { core: core() })
+    }
+
+    pub fn spawn(&self, tasks: &mut Tasks) {
+        let Core { store, clock, service, engine } = self.core.as_ref();
+        tasks.spawn(engine.task());
+        tasks.spawn(triggers::EventReader::new(store.clone(), clock.clone(), service.clone(), engine.clone()));
+        tasks.spawn(calendar::Calendar {
+            store: store.clone(),
+            clock: clock.clone(),
+            service: service.clone(),
+            engine: engine.clone(),
+            seen: AtomicU64::new(0),
+            next: Mutex::new(None),
+        });
+    }
+
+    pub fn tables() -> Vec<&'static dyn Checked> {
+        vec![
+            &repo::workflows::WORKFLOWS,
+            &repo::workflows::VERSIONS,
+            &repo::runs::RUNS,
+            &repo::runs::INPUTS,
+            &repo::runs::STEPS,
+            &repo::COUNTS,
+        ]
+    }
+}
+
+/// The use cases, for those who compose them with their own.
+impl Workflows {
+    /// Installs a definition that comes with the binary, with what differs as a merge patch.
+    pub fn install(&self, tx: &mut WriteTx, act: &mut Act, starter: &str, patch: &Value) -> Result<Workflow, WorkflowError> {
+        let mut definition = starters::find(starter).cloned().ok_or(WorkflowError::NotFound)?;
+        service::merge(&mut definition, patch);
+        self.core.service.create(tx, act, &definition)
+    }
+
+    /// Starts a run. The engine carries it out once it runs.
+    pub fn start(&self, tx: &mut WriteTx, act: &mut Act, workflow: &Workflow, inputs: Value) -> Result<RunId, WorkflowError> {
+        let new = service::NewRun::manual(inputs, None);
+        match self.core.service.start(tx, act, workflow, workflow.version, &new)? {
+            service::Started::New(run) | service::Started::Existing(run) => Ok(run.id),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Where a run is. A token stands before or in one step; a step that holds steps has a token for each list or item that is under way,
+//! and one of its own that waits for them.
+
+use serde::{Deserialize, Serialize};
+
+use super::WaitingOn;
+use crate::kernel::{clock::Timestamp, id::RunId};
+
+/// What a step waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(in super::super) enum Wait {
+    Time,
+    /// The next attempt.
+    Retry,
+    /// An event after a place in the log.
+    Event {
+        kind: String,
+        resource_id: Option<String>,
+        after_seq: u64,
+    },
+    Approval,
+    /// The end of a run that was called.
+    Run {
+        id: RunId,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(in super::super) enum TokenState {
+    /// Before its step.
+    Ready,
+    /// Its step calls out.
+    Calling,
+    Waiting {
+        wait: Wait,
+        until: Option<Timestamp>,
+    },
+    /// Its step holds steps that are under way: so many, the next item, of so many.
+    Joining {
+        running: u32,
+        next: u32,
+        total: u32,
+        failed: u32,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(in super::super) struct Token {
+    pub(in super::super) id: u32,
+    /// The token of the step that holds this one's list.
+    pub(in super::super) parent: Option<u32>,
+    pub(in super::super) block: u32,
+    /// The place in the list.
+    pub(in super::super) at: u32,
+    /// The loops that it is in, each with its item: what the paths of its steps start with, such as `each[3]/`.
+    pub(in super::super) scope: String,
+    /// The item of the innermost loop.
+    pub(in super::super) item: Option<u32>,
+    pub(in super::super) state: TokenState,
+}
+
+impl Token {
+    pub(in super::super) fn path(&self, step_id: &str) -> String {
+        format!("{}{step_id}", self.scope)
+    }
+
+    pub(super) fn waiting_on(&self) -> Option<WaitingOn> {
+        match &self.state {
+            TokenState::Waiting { wait, .. } => Some(match wait {
+                Wait::Time => WaitingOn::Time,
+                Wait::Retry => WaitingOn::Retry,
+                Wait::Event { .. } | Wait::Run { .. } => WaitingOn::Event,
+                Wait::Approval => WaitingOn::Approval,
+            }),
+            _ => None,
+        }
+    }
+
+    pub(in super::super) fn until(&self) -> Option<Timestamp> {
+        match &self.state {
+            TokenState::Waiting { until, .. } => *until,
+            _ => None,
+        }
+    }
+
+    /// The event that it waits for: kind, resource, and the place in the log behind which it must be.
+    pub(in super::super) fn awaited(&self) -> Option<(&str, Option<&str>, u64)> {
+        match &self.state {
+            TokenState::Waiting { wait: Wait::Event { kind, resource_id, after_seq }, .. } => {
+                Some((kind, resource_id.as_deref(), *after_seq))
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! A dry run: every step is planned, in the order in which it would be done, on one snapshot.
+//!
+//! **Invariant:** nothing here can reach an effect. There are [`Planners`], a snapshot to read and values; there is no writer, no way out,
+//! and no way from a planner to what applies it.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    definition::{BlockNumber, Definition, Step, StepKind},
+    language::{self, Context, ExpressionError},
+    model::RunError,
+    steps::{LocalError, Planners, Planning},
+};
+use crate::kernel::store::{ReadTx, StoreError};
+
+/// Steps that are planned one by one, and items of one loop.
+const MAX_STEPS: usize = 500;
+const MAX_ITEMS: usize = 20;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Prospect {
+    Planned,
+    Skipped,
+    /// It depends on what another step comes to.
+    Unknown,
+    Failed,
+}
+
+/// What would become of a step.
+#[derive(Clone, Debug)]
+pub(super) struct PlannedStep {
+    pub(super) path: String,
+    pub(super) step_id: String,
+    pub(super) type_name: String,
+    pub(super) prospect: Prospect,
+    pub(super) summary: Option<String>,
+    pub(super) input: Option<Value>,
+    pub(super) output: Option<Value>,
+    pub(super) error: Option<RunError>,
+}
+
+/// What would become of a run.
+#[derive(Debug, Default)]
+pub(super) struct Forecast {
+    pub(super) steps: Vec<PlannedStep>,
+    pub(super) error: Option<RunError>,
+    pub(super) output: Option<Value>,
+    /// Whether there were more steps than are shown.
+    pub(super) truncated: bool,
+}
+
+/// Whether the plan goes on after a step.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Going {
+    On,
+    Ended,
+}
+
+pub(super) struct Planner<'a> {
+    pub(super) planners: &'a Planners,
+    pub(super) tx: &'a ReadTx,
+    pub(super) planning: &'a Planning,
+    pub(super) definition: &'a Definition,
+}
+
+struct Walk<'a> {
+    planner: &'a Planner<'a>,
+    names: Map<String, Value>,
+    steps: Map<String, Value>,
+    unknown: BTreeSet<String>,
+    forecast: Forecast,
+}
+
+/// What is known of a step before its own part.
+enum Ready {
+    With(Value),
+    Skip,
+    Unknown(String),
+    Failed(String, ExpressionError),
+}
+
+impl Planner<'_> {
+    pub(super) fn plan(&self, names: Map<String, Value>) -> Result<Forecast, StoreError> {
+        let mut walk = Walk { planner: self, names, steps: Map::new(), unknown: BTreeSet::new(), forecast: Forecast::default() };
+        let going = walk.block(self.definition.main, "")?;
+        if walk.forecast.error.is_some()
+            && going == Going::Ended
+            && let Some(block) = self.definition.on_failure
+        {
+            let error = walk.forecast.error.take();
+            let told = error.as_ref().map(|error| json!({"code": error.code, "message": error.message, "step": error.step}));
+            if let Some(run) = walk.names.get_mut("run").and_then(Value::as_object_mut) {
+                run.insert("error".to_owned(), told.unwrap_or_default());
+            }
+            walk.block(block, "")?;
+            walk.forecast.error = error;
+        }
+        Ok(walk.forecast)
+    }
+}
+
+impl Walk<'_> {
+    fn context(&self) -> Context {
+        let mut names = self.names.clone();
+        names.insert("steps".to_owned(), Value::Object(self.steps.clone()));
+        Context(names)
+    }
+
+    fn block(&mut self, block: BlockNumber, scope: &str) -> Result<Going, StoreError> {
+        let definition = self.planner.definition;
+        for number in definition.block(block) {
+            let Some(step) = definition.step(*number) else { continue };
+            if self.forecast.steps.len() >= MAX_STEPS {
+                self.forecast.truncated = true;
+                return Ok(Going::Ended);
+            }
+            if self.step(step, scope)? == Going::Ended {
+                return Ok(Going::Ended);
+            }
+        }
+        Ok(Going::On)
+    }
+
+    fn show(
+        &mut self,
+        step: &Step,
+        scope: &str,
+        prospect: Prospect,
+        summary: Option<String>,
+        input: Option<Value>,
+        output: Option<Value>,
+    ) {
+        let input = input.map(|mut input| {
+            if let Some(known) = self.planner.planners.get(&step.type_name) {
+                known.redact(&mut input);
+            }
+            input
+        });
+        let error = None;
+        let (path, step_id, type_name) = (format!("{scope}{}", step.id), step.id.clone(), step.type_name.clone());
+        self.forecast.steps.push(PlannedStep { path, step_id, type_name, prospect, summary, input, output, error });
+    }
+
+    /// Notes the output of a step, or that it is not known.
+    fn note(&mut self, step: &Step, output: Option<Value>) {
+        if let Some(output) = output {
+            self.unknown.remove(&step.id);
+            self.steps.insert(step.id.clone(), json!({"status": "succeeded", "output": output}));
+        } else {
+            self.unknown.insert(step.id.clone());
+            self.steps.insert(step.id.clone(), json!({"status": "succeeded"}));
+        }
+    }
+
+    fn fail(&mut self, step: &Step, scope: &str, input: Option<Value>, code: &str, message: String) -> Going {
+        self.show(step, scope, Prospect::Failed, None, input, None);
+        let path = format!("{scope}{}", step.id);
+        if let Some(shown) = self.forecast.steps.last_mut() {
+            shown.error = Some(RunError { code: code.to_owned(), message: message.clone(), step: None });
+        }
+        self.steps.insert(step.id.clone(), json!({"status": "failed", "error": {"code": code, "message": message}}));
+        if step.continues {
+            return Going::On;
+        }
+        self.forecast.error = Some(RunError { code: code.to_owned(), message, step: Some(path) });
+        Going::Ended
+    }
+
+    /// What a step that cannot be planned depends on.
+    fn depends(&self, step: &Step) -> Option<String> {
+        let definition = self.planner.definition;
+        let ids = step.reads.iter().filter_map(|number| definition.step(*number)).map(|other| other.id.as_str());
+        let unknown: Vec<&str> = ids.filter(|id| self.unknown.contains(*id)).collect();
+        (!unknown.is_empty()).then(|| format!("depends on what {} comes to", unknown.join(", ")))
+    }
+
+    fn ready(&self, step: &Step, context: &Context) -> Ready {
+        if let Some(condition) = &step.when {
+            match (language::holds(condition, context), self.depends(step)) {
+                (_, Some(why)) => return Ready::Unknown(why),
+                (Ok(false), None) => return Ready::Skip,
+                (Ok(true), None) => {}
+                (Err(error), None) => return Ready::Failed("if".to_owned(), error),
+            }
+        }
+        match (language::render(&step.with, context), self.depends(step)) {
+            (Ok(with), _) => Ready::With(with),
+            (Err(_), Some(why)) => Ready::Unknown(why),
+            (Err((at, error)), None) => Ready::Failed(at, error),
+        }
+    }
+
+    fn step(&mut self, step: &Step, scope: &str) -> Result<Going, StoreError> {
+        let context = self.context();
+        match self.ready(step, &context) {
+            Ready::With(with) => self.decide(step, scope, &context, with),
+            Ready::Skip => {
+                self.show(step, scope, Prospect::Skipped, None, None, None);
+                self.steps.insert(step.id.clone(), json!({"status": "skipped"}));
+                Ok(Going::On)
+            }
+            Ready::Unknown(why) => {
+                self.show(step, scope, Prospect::Unknown, Some(why), None, None);
+                self.note(step, None);
+                Ok(Going::On)
+            }
+            Ready::Failed(at, error) => Ok(self.fail(step, scope, None, error.code(), format!("{at}: {error}"))),
+        }
+    }
+
+    fn decide(&mut self, step: &Step, scope: &str, context: &Context, with: Value) -> Result<Going, StoreError> {
+        let planned = |walk: &mut Self, summary: &str, with: Value, output: Option<Value>| {
+            walk.show(step, scope, Prospect::Planned, Some(summary.to_owned()), Some(with), output.clone());
+            walk.note(step, output);
+            Ok(Going::On)
+        };
+        match &step.kind {
+            StepKind::Action => self.action(step, scope, with),
+            StepKind::If { condition, then, otherwise } => self.branch(step, scope, context, condition, *then, *otherwise),
+            StepKind::Parallel { branches } => {
+                planned(self, "would run its branches side by side", with, Some(json!({"count": branches.len()})))?;
+                for branch in branches {
+                    if self.block(*branch, scope)? == Going::Ended {
+                        return Ok(Going::Ended);
+                    }
+                }
+                Ok(Going::On)
+            }
+            StepKind::ForEach { block, .. } => self.repeat(step, scope, *block, &with),
+            StepKind::WaitDuration => planned(self, "would wait", with, Some(json!({}))),
+            StepKind::WaitEvent { kind, .. } => planned(self, &format!("would wait for {kind}"), with, None),
+            StepKind::Approval(_) => planned(self, "would ask for an approval", with, Some(json!({"approved": true, "by": []}))),
+            StepKind::Set => planned(self, "would compute values", json!({}), Some(with)),
+            StepKind::Assert { condition } => match (language::holds(condition, context), self.depends(step)) {
+                (_, Some(why)) => {
+                    self.show(step, scope, Prospect::Unknown, Some(why), None, None);
+                    Ok(Going::On)
+                }
+                (Ok(true), None) => planned(self, "holds", json!({"condition": condition}), Some(json!({}))),
+                (Ok(false), None) => Ok(self.fail(step, scope, None, "assertion_failed", format!("{condition} does not hold"))),
+                (Err(error), None) => Ok(self.fail(step, scope, None, error.code(), error.to_string())),
+            },
+            StepKind::Fail => {
+                let text = |name: &str| with.get(name).and_then(Value::as_str).map(str::to_owned);
+                let (code, message) = (text("code").unwrap_or_else(|| "failed".to_owned()), text("message").unwrap_or_default());
+                Ok(self.fail(step, scope, Some(with), &code, message))
+            }
+            StepKind::Return => {
+                let output = with.get("output").cloned().unwrap_or_default();
+                planned(self, "would end the run", json!({}), Some(output.clone()))?;
+                self.forecast.output = Some(output);
+                Ok(Going::Ended)
+            }
+            StepKind::Call { .. } => {
+                let key = with.get("workflow_key").and_then(Value::as_str).unwrap_or_default().to_owned();
+                planned(self, &format!("would start a run of {key}"), with, None)
+            }
+        }
+    }
+
+    fn action(&mut self, step: &Step, scope: &str, with: Value) -> Result<Going, StoreError> {
+        let Planner { planners, tx, planning, .. } = self.planner;
+        let faults = planners.check(&step.type_name, &with);
+        if !faults.is_empty() {
+            let told: Vec<String> = faults.iter().map(|fault| format!("{}: {}", fault.pointer, fault.message)).collect();
+            return Ok(self.fail(step, scope, Some(with), "invalid_input", told.join("; ")));
+        }
+        let Some(known) = planners.get(&step.type_name) else {
+            let message = format!("this release has no type of step {}", step.type_name);
+            return Ok(self.fail(step, scope, None, "unknown_step_type", message));
+        };
+        match known.plan(tx, planning, &with) {
+            Ok(planned) => {
+                self.show(step, scope, Prospect::Planned, Some(planned.summary), Some(with), planned.output.clone());
+                self.note(step, planned.output);
+                Ok(Going::On)
+            }
+            Err(LocalError::Store(error)) => Err(error),
+            // What an earlier step would have made is not there: that is no fault of this one.
+            Err(LocalError::Step(_)) if self.is_about_a_plan(step) => {
+                let why = "depends on a record that would be made before".to_owned();
+                self.show(step, scope, Prospect::Unknown, Some(why), Some(with), None);
+                self.note(step, None);
+                Ok(Going::On)
+            }
+            Err(LocalError::Step(error)) => Ok(self.fail(step, scope, Some(with), &error.code, error.message)),
+        }
+    }
+
+    /// Whether the step reads what a step before it would have made.
+    fn is_about_a_plan(&self, step: &Step) -> bool {
+        let definition = self.planner.definition;
+        let made = |number: &u32| definition.step(*number).is_some_and(|other| matches!(other.kind, StepKind::Action));
+        step.reads.iter().any(made)
+    }
+
+    fn branch(
+        &mut self,
+        step: &Step,
+        scope: &str,
+        context: &Context,
+        condition: &str,
+        then: BlockNumber,
+        otherwise: Option<BlockNumber>,
+    ) -> Result<Going, StoreError> {
+        if let Some(why) = self.depends(step) {
+            // Either may come: both are planned, and neither ends the plan.
+            self.show(step, scope, Prospect::Unknown, Some(why), None, None);
+            for block in std::iter::once(then).chain(otherwise) {
+                self.block(block, scope)?;
+            }
+            self.forecast.error = None;
+            return Ok(Going::On);
+        }
+        match language::holds(condition, context) {
+            Err(error) => Ok(self.fail(step, scope, None, error.code(), error.to_string())),
+            Ok(holds) => {
+                let input = json!({"condition": holds});
+                self.show(step, scope, Prospect::Planned, None, Some(input), None);
+                self.note(step, Some(json!({"count": 1})));
+                match if holds { Some(then) } else { otherwise } {
+                    Some(block) => self.block(block, scope),
+                    None => Ok(Going::On),
+                }
+            }
+        }
+    }
+
+    fn repeat(&mut self, step: &Step, scope: &str, block: BlockNumber, with: &Value) -> Result<Going, StoreError> {
+        let Some(items) = with.get("items").and_then(Value::as_array) else {
+            return Ok(self.fail(step, scope, Some(with.clone()), "invalid_input", "items is no list".to_owned()));
+        };
+        let summary = format!("would run its steps for {} items", items.len());
+        self.show(step, scope, Prospect::Planned, Some(summary), Some(with.clone()), None);
+        self.forecast.truncated |= items.len() > MAX_ITEMS;
+        let outer = (self.names.remove("item"), self.names.remove("item_index"));
+        let mut going = Going::On;
+        for (place, item) in items.iter().take(MAX_ITEMS).enumerate() {
+            self.names.insert("item".to_owned(), item.clone());
+            self.names.insert("item_index".to_owned(), place.into());
+            going = self.block(block, &format!("{scope}{}[{place}]/", step.id))?;
+            if going == Going::Ended {
+                break;
+            }
+        }
+        for (name, value) in [("item", outer.0), ("item_index", outer.1)] {
+            match value {
+                Some(value) => self.names.insert(name.to_owned(), value),
+                None => self.names.remove(name),
+            };
+        }
+        self.note(step, Some(json!({"count": items.len()})));
+        Ok(going)
+    }
+}

@@ -1,0 +1,263 @@
+//! Runs, what they were started with, and what came of their steps. Steps have rows of their own, so that a commit of one step of a
+//! long run does not write the others again.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    super::model::{Json, Run, RunStatus, RunTrigger, StepResult},
+    count,
+};
+use crate::kernel::{
+    clock::Timestamp,
+    id::{EventId, RunId, TenantId, WorkflowId},
+    store::{Direction, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+};
+
+pub(in super::super) type RunKey = (TenantId, RunId);
+type StepKey = (TenantId, RunId, String);
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(in super::super) struct RunRecord(pub(in super::super) Run);
+
+impl Record for RunRecord {
+    const VERSION: u8 = 1;
+}
+
+pub(in super::super) static BY_WORKFLOW: Index<RunKey, RunRecord> = Index {
+    table: catalog::WORKFLOW_RUNS_BY_WORKFLOW,
+    unique: false,
+    keys: |key, RunRecord(run)| vec![(key.0, run.workflow_id).to_bytes()],
+};
+pub(in super::super) static BY_STATUS: Index<RunKey, RunRecord> = Index {
+    table: catalog::WORKFLOW_RUNS_BY_STATUS,
+    unique: false,
+    keys: |key, RunRecord(run)| vec![(key.0, run.status.code()).to_bytes()],
+};
+pub(in super::super) static BY_SUBJECT: Index<RunKey, RunRecord> = Index {
+    table: catalog::WORKFLOW_RUNS_BY_SUBJECT,
+    unique: false,
+    keys: |key, RunRecord(run)| run.subject_id.iter().map(|subject| (key.0, subject.clone()).to_bytes()).collect(),
+};
+static BY_DUE: Index<RunKey, RunRecord> = Index {
+    table: catalog::WORKFLOW_RUNS_BY_DUE,
+    unique: false,
+    keys: |_, RunRecord(run)| run.due_at.iter().map(Key::to_bytes).collect(),
+};
+static BY_WAIT: Index<RunKey, RunRecord> = Index {
+    table: catalog::WORKFLOW_RUNS_BY_WAIT,
+    unique: false,
+    keys: |key, RunRecord(run)| {
+        let awaited = run.tokens.iter().filter_map(|token| token.awaited()).filter(|_| !run.status.has_ended());
+        awaited.map(|(kind, resource, _)| (key.0, kind.to_owned(), resource.map(str::to_owned)).to_bytes()).collect()
+    },
+};
+static BY_CONCURRENCY: Index<RunKey, RunRecord> = Index {
+    table: catalog::WORKFLOW_RUNS_BY_CONCURRENCY,
+    unique: false,
+    keys: |key, RunRecord(run)| {
+        let slot = || slots(key.0, run.workflow_id, run.concurrency_key.as_deref(), run.queues());
+        (!run.status.has_ended()).then(slot).into_iter().collect()
+    },
+};
+static BY_EVENT: Index<RunKey, RunRecord> = Index {
+    table: catalog::WORKFLOW_RUNS_BY_EVENT,
+    unique: false,
+    keys: |key, RunRecord(run)| match &run.trigger {
+        RunTrigger::Event { id, .. } if run.retry_of.is_none() => vec![(key.0, run.workflow_id, *id).to_bytes()],
+        _ => Vec::new(),
+    },
+};
+
+pub(in super::super) static RUNS: Table<RunKey, RunRecord> =
+    Table::new(catalog::WORKFLOW_RUNS, &[&BY_WORKFLOW, &BY_STATUS, &BY_SUBJECT, &BY_DUE, &BY_WAIT, &BY_CONCURRENCY, &BY_EVENT]);
+
+/// What a run was started with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(in super::super) struct RunInputs {
+    pub(in super::super) inputs: Json,
+    /// The event, as it was sent.
+    pub(in super::super) event: Option<Json>,
+}
+
+impl Record for RunInputs {
+    const VERSION: u8 = 1;
+}
+
+pub(in super::super) static INPUTS: Table<RunKey, RunInputs> = Table::new(catalog::WORKFLOW_RUN_INPUTS, &[]);
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(in super::super) struct StepRecord(pub(in super::super) StepResult);
+
+impl Record for StepRecord {
+    const VERSION: u8 = 1;
+}
+
+pub(in super::super) static STEPS: Table<StepKey, StepRecord> = Table::new(catalog::WORKFLOW_STEPS, &[]);
+
+fn slots(tenant: TenantId, workflow: WorkflowId, key: Option<&str>, queues: bool) -> Vec<u8> {
+    (tenant, workflow, key.map(str::to_owned), u8::from(queues)).to_bytes()
+}
+
+pub(in super::super) fn get(tx: &impl Read, key: RunKey) -> Result<Option<Run>, StoreError> {
+    Ok(RUNS.get(tx, &key)?.map(|record| record.0))
+}
+
+/// Stores a new run.
+pub(in super::super) fn insert(tx: &mut WriteTx, run: Run, inputs: &RunInputs) -> Result<Run, StoreError> {
+    let key = (run.tenant_id, run.id);
+    INPUTS.insert(tx, &key, inputs)?;
+    count(tx, run.tenant_id, 0, i64::from(!run.status.has_ended()))?;
+    let record = RunRecord(run);
+    RUNS.insert(tx, &key, &record)?;
+    Ok(record.0)
+}
+
+/// Stores a run that was there. `before` is the status that it had.
+pub(in super::super) fn update(tx: &mut WriteTx, run: Run, before: RunStatus) -> Result<Run, StoreError> {
+    let record = RunRecord(run);
+    RUNS.put(tx, &(record.0.tenant_id, record.0.id), &record)?;
+    let active = |status: RunStatus| i64::from(!status.has_ended());
+    count(tx, record.0.tenant_id, 0, active(record.0.status) - active(before))?;
+    Ok(record.0)
+}
+
+pub(in super::super) fn inputs(tx: &impl Read, key: RunKey) -> Result<RunInputs, StoreError> {
+    Ok(INPUTS.get(tx, &key)?.unwrap_or(RunInputs { inputs: Json::default(), event: None }))
+}
+
+pub(in super::super) fn step(tx: &impl Read, key: RunKey, path: &str) -> Result<Option<StepResult>, StoreError> {
+    Ok(STEPS.get(tx, &(key.0, key.1, path.to_owned()))?.map(|record| record.0))
+}
+
+pub(in super::super) fn put_step(tx: &mut WriteTx, key: RunKey, path: &str, step: StepResult) -> Result<(), StoreError> {
+    STEPS.put(tx, &(key.0, key.1, path.to_owned()), &StepRecord(step))
+}
+
+/// The steps that have begun, with their paths, in that order: at most `limit`, and whether there are more.
+pub(in super::super) fn steps(tx: &impl Read, key: RunKey, limit: usize) -> Result<(Vec<(String, StepResult)>, bool), StoreError> {
+    let mut found = Vec::new();
+    STEPS.scan(tx, &KeyRange::prefix(&key.to_bytes()), Direction::Forward, |(_, _, path), record| {
+        found.push((path, record.0));
+        Ok(Flow::Continue)
+    })?;
+    found.sort_by_key(|(_, step)| step.ordinal);
+    let more = found.len() > limit;
+    found.truncate(limit);
+    Ok((found, more))
+}
+
+/// Runs that there is something to do with by `now`, the longest overdue first, and when the next is due. `wanted` says which are
+/// taken; the walk ends when it has `limit` of them or has seen many that it does not want.
+pub(in super::super) fn due(
+    tx: &impl Read,
+    now: Timestamp,
+    limit: usize,
+    mut wanted: impl FnMut(RunKey) -> bool,
+) -> Result<(Vec<RunKey>, Option<Timestamp>), StoreError> {
+    const MOST_SEEN: usize = 20_000;
+    let (mut found, mut next, mut seen) = (Vec::new(), None, 0);
+    BY_DUE.scan(tx, &KeyRange::ALL, Direction::Forward, |key, entry| {
+        let at = Timestamp::read(&mut &*entry);
+        if at.is_none_or(|at| at > now) {
+            next = at;
+            return Ok(Flow::Stop);
+        }
+        seen += 1;
+        if wanted(key) {
+            found.push(key);
+        }
+        Ok(if found.len() < limit && seen < MOST_SEEN { Flow::Continue } else { Flow::Stop })
+    })?;
+    Ok((found, next))
+}
+
+/// Whether a run waits for this kind of event at all.
+pub(in super::super) fn anybody_waits_for(tx: &impl Read, tenant: TenantId, kind: &str) -> Result<bool, StoreError> {
+    Ok(!BY_WAIT.list(tx, &KeyRange::prefix(&(tenant, kind.to_owned()).to_bytes()), 1)?.is_empty())
+}
+
+/// Runs that wait for this kind of event of this resource, or of any.
+pub(in super::super) fn waiting_for(
+    tx: &impl Read,
+    tenant: TenantId,
+    kind: &str,
+    resource_id: &str,
+) -> Result<Vec<RunKey>, StoreError> {
+    let mut found = Vec::new();
+    for resource in [None, Some(resource_id.to_owned())] {
+        let range = KeyRange::prefix(&(tenant, kind.to_owned(), resource).to_bytes());
+        found.extend(BY_WAIT.list(tx, &range, usize::MAX)?);
+    }
+    Ok(found)
+}
+
+/// Runs with the concurrency key that have not ended, the oldest first: those that go on, or those that queue.
+pub(in super::super) fn with_concurrency_key(
+    tx: &impl Read,
+    tenant: TenantId,
+    workflow: WorkflowId,
+    key: &str,
+    queues: bool,
+    limit: usize,
+) -> Result<Vec<RunKey>, StoreError> {
+    BY_CONCURRENCY.list(tx, &KeyRange::prefix(&slots(tenant, workflow, Some(key), queues)), limit)
+}
+
+/// The run that the event has started already.
+pub(in super::super) fn started_by(
+    tx: &impl Read,
+    tenant: TenantId,
+    workflow: WorkflowId,
+    event: EventId,
+) -> Result<Option<RunKey>, StoreError> {
+    let range = KeyRange::prefix(&(tenant, workflow, event).to_bytes());
+    Ok(BY_EVENT.list(tx, &range, 1)?.pop())
+}
+
+/// The newest run of a workflow.
+pub(in super::super) fn last_of(tx: &impl Read, tenant: TenantId, workflow: WorkflowId) -> Result<Option<Run>, StoreError> {
+    let mut newest = None;
+    let range = KeyRange::prefix(&(tenant, workflow).to_bytes());
+    BY_WORKFLOW.scan(tx, &range, Direction::Backward, |key, _| {
+        newest = get(tx, key)?;
+        Ok(Flow::Stop)
+    })?;
+    Ok(newest)
+}
+
+/// The runs of a workflow that have not ended: at most `limit` of them.
+pub(in super::super) fn active_of(
+    tx: &impl Read,
+    tenant: TenantId,
+    workflow: WorkflowId,
+    limit: usize,
+) -> Result<Vec<RunKey>, StoreError> {
+    BY_CONCURRENCY.list(tx, &KeyRange::prefix(&(tenant, workflow).to_bytes()), limit)
+}
+
+/// Removes a run and at most `limit` of its steps. Whether all of it is gone.
+pub(in super::super) fn remove(tx: &mut WriteTx, key: RunKey, limit: usize) -> Result<bool, StoreError> {
+    let mut paths = Vec::new();
+    STEPS.scan(tx, &KeyRange::prefix(&key.to_bytes()), Direction::Forward, |step, _| {
+        paths.push(step);
+        Ok(if paths.len() < limit { Flow::Continue } else { Flow::Stop })
+    })?;
+    for path in &paths {
+        STEPS.remove(tx, path)?;
+    }
+    if paths.len() == limit {
+        return Ok(false);
+    }
+    INPUTS.remove(tx, &key)?;
+    RUNS.remove(tx, &key)?;
+    Ok(true)
+}
+
+/// A part of the index that is walked for a list: everything of the tenant after a position.
+pub(in super::super) fn after(prefix: &[u8], position: Option<&[u8]>, direction: Direction) -> KeyRange {
+    let range = KeyRange::prefix(prefix);
+    match position {
+        Some(position) => range.after(&[prefix, position].concat(), direction),
+        None => range,
+    }
+}

@@ -1,0 +1,194 @@
+//! Workflows, and every version of their definitions.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    super::model::{Json, Workflow},
+    count,
+};
+use crate::kernel::{
+    clock::Timestamp,
+    events::Actor,
+    id::{TenantId, WorkflowId},
+    store::{Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+};
+
+pub(in super::super) type WorkflowKey = (TenantId, WorkflowId);
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(in super::super) struct WorkflowRecord {
+    key: String,
+    name: String,
+    enabled: bool,
+    archived_at: Option<Timestamp>,
+    version: u64,
+    events: Vec<String>,
+    armed_seq: u64,
+    scheduled_until: Timestamp,
+    next_fire_at: Option<Timestamp>,
+    created_at: Timestamp,
+    created_by: Actor,
+    updated_at: Timestamp,
+}
+
+impl Record for WorkflowRecord {
+    const VERSION: u8 = 1;
+}
+
+impl WorkflowRecord {
+    fn is_live(&self) -> bool {
+        self.enabled && self.archived_at.is_none()
+    }
+}
+
+static BY_KEY: Index<WorkflowKey, WorkflowRecord> = Index {
+    table: catalog::WORKFLOWS_BY_KEY,
+    unique: true,
+    keys: |id, workflow| workflow.archived_at.is_none().then(|| (id.0, workflow.key.clone()).to_bytes()).into_iter().collect(),
+};
+static BY_EVENT: Index<WorkflowKey, WorkflowRecord> = Index {
+    table: catalog::WORKFLOWS_BY_EVENT,
+    unique: false,
+    keys: |id, workflow| {
+        let kinds = workflow.events.iter().filter(|_| workflow.is_live());
+        kinds.map(|kind| (id.0, kind.clone()).to_bytes()).collect()
+    },
+};
+static BY_SCHEDULE: Index<WorkflowKey, WorkflowRecord> = Index {
+    table: catalog::WORKFLOWS_BY_SCHEDULE,
+    unique: false,
+    keys: |_, workflow| workflow.next_fire_at.filter(|_| workflow.is_live()).map(|at| at.to_bytes()).into_iter().collect(),
+};
+
+pub(in super::super) static WORKFLOWS: Table<WorkflowKey, WorkflowRecord> =
+    Table::new(catalog::WORKFLOWS, &[&BY_KEY, &BY_EVENT, &BY_SCHEDULE]);
+
+/// A definition as it was at one version.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in super::super) struct VersionRecord {
+    pub(in super::super) definition: Json,
+    pub(in super::super) changed_at: Timestamp,
+    pub(in super::super) changed_by: Actor,
+}
+
+impl Record for VersionRecord {
+    const VERSION: u8 = 1;
+}
+
+pub(in super::super) static VERSIONS: Table<(TenantId, WorkflowId, u64), VersionRecord> =
+    Table::new(catalog::WORKFLOW_VERSIONS, &[]);
+
+pub(in super::super) fn to_model((tenant_id, id): WorkflowKey, record: WorkflowRecord) -> Workflow {
+    let WorkflowRecord {
+        key,
+        name,
+        enabled,
+        archived_at,
+        version,
+        events,
+        armed_seq,
+        scheduled_until,
+        next_fire_at,
+        created_at,
+        created_by,
+        updated_at,
+    } = record;
+    Workflow {
+        tenant_id,
+        id,
+        key,
+        name,
+        enabled,
+        archived_at,
+        version,
+        events,
+        armed_seq,
+        scheduled_until,
+        next_fire_at,
+        created_at,
+        created_by,
+        updated_at,
+    }
+}
+
+pub(super) fn to_record(workflow: &Workflow) -> WorkflowRecord {
+    WorkflowRecord {
+        key: workflow.key.clone(),
+        name: workflow.name.clone(),
+        enabled: workflow.enabled,
+        archived_at: workflow.archived_at,
+        version: workflow.version,
+        events: workflow.events.clone(),
+        armed_seq: workflow.armed_seq,
+        scheduled_until: workflow.scheduled_until,
+        next_fire_at: workflow.next_fire_at,
+        created_at: workflow.created_at,
+        created_by: workflow.created_by.clone(),
+        updated_at: workflow.updated_at,
+    }
+}
+
+pub(in super::super) fn get(tx: &impl Read, tenant: TenantId, id: WorkflowId) -> Result<Option<Workflow>, StoreError> {
+    Ok(WORKFLOWS.get(tx, &(tenant, id))?.map(|record| to_model((tenant, id), record)))
+}
+
+/// One that is not archived.
+pub(in super::super) fn find_key(tx: &impl Read, tenant: TenantId, key: &str) -> Result<Option<Workflow>, StoreError> {
+    match BY_KEY.find(tx, &(tenant, key.to_owned()).to_bytes())? {
+        Some((tenant, id)) => get(tx, tenant, id),
+        None => Ok(None),
+    }
+}
+
+/// Stores the workflow, and counts it. `before` is how it was.
+pub(in super::super) fn put(tx: &mut WriteTx, workflow: &Workflow, before: Option<&Workflow>) -> Result<(), StoreError> {
+    WORKFLOWS.put(tx, &(workflow.tenant_id, workflow.id), &to_record(workflow))?;
+    let counted = |workflow: &Workflow| i64::from(workflow.archived_at.is_none());
+    count(tx, workflow.tenant_id, counted(workflow) - before.map_or(0, counted), 0)
+}
+
+pub(in super::super) fn put_version(
+    tx: &mut WriteTx,
+    workflow: &Workflow,
+    definition: &Json,
+    changed_by: &Actor,
+) -> Result<(), StoreError> {
+    let record = VersionRecord { definition: definition.clone(), changed_at: workflow.updated_at, changed_by: changed_by.clone() };
+    VERSIONS.put(tx, &(workflow.tenant_id, workflow.id, workflow.version), &record)
+}
+
+pub(in super::super) fn version(
+    tx: &impl Read,
+    tenant: TenantId,
+    id: WorkflowId,
+    version: u64,
+) -> Result<Option<VersionRecord>, StoreError> {
+    VERSIONS.get(tx, &(tenant, id, version))
+}
+
+/// The workflows of the tenant that start by this kind of event.
+pub(in super::super) fn by_event(tx: &impl Read, tenant: TenantId, kind: &str) -> Result<Vec<Workflow>, StoreError> {
+    let range = KeyRange::prefix(&(tenant, kind.to_owned()).to_bytes());
+    let mut found = Vec::new();
+    for (tenant, id) in BY_EVENT.list(tx, &range, usize::MAX)? {
+        found.extend(get(tx, tenant, id)?);
+    }
+    Ok(found)
+}
+
+/// Workflows of any tenant whose schedule has come, the longest overdue first; and when the next comes.
+pub(in super::super) fn scheduled(
+    tx: &impl Read,
+    now: Timestamp,
+    limit: usize,
+) -> Result<(Vec<Workflow>, Option<Timestamp>), StoreError> {
+    let mut due = Vec::new();
+    for (tenant, id) in BY_SCHEDULE.list(tx, &KeyRange::ALL, limit)? {
+        let Some(workflow) = get(tx, tenant, id)? else { continue };
+        match workflow.next_fire_at {
+            Some(at) if at <= now => due.push(workflow),
+            next => return Ok((due, next)),
+        }
+    }
+    Ok((due, None))
+}

@@ -1,0 +1,170 @@
+//! What is done with workflows and runs. Every method is one use case in the caller's transaction: check, write, append the event.
+
+mod definitions;
+mod stage;
+mod start;
+mod steer;
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::{
+    Value,
+    value::{RawValue, to_raw_value},
+};
+
+use super::{
+    definition::{self, Definition},
+    error::{Fault, WorkflowError},
+    model::{Run, Workflow},
+    repo,
+    steps::Planners,
+};
+use crate::kernel::{
+    config,
+    events::{self, Act, Draft, EventKind, Kinds},
+    id::{TenantId, WorkflowId},
+    store::{Read, WriteTx},
+};
+
+pub(super) use definitions::{CANCELLED_AT_ONCE, merge};
+pub(super) use stage::Stage;
+pub(super) use start::{MAX_DEPTH, NewRun, Started, complete_inputs, depth_below};
+pub(super) use steer::{Approver, Steering, Verdict};
+
+pub(super) static CREATED: EventKind = EventKind {
+    name: "workflow.created",
+    summary: "A workflow was created.",
+    subject: "workflow",
+    schema: "Workflow",
+    has_changes: false,
+};
+pub(super) static UPDATED: EventKind =
+    EventKind { name: "workflow.updated", summary: "A workflow got a new version.", has_changes: true, ..CREATED };
+pub(super) static ARCHIVED: EventKind = EventKind { name: "workflow.archived", summary: "A workflow was archived.", ..CREATED };
+pub(super) static RUN_STARTED: EventKind = EventKind {
+    name: "workflow.run_started",
+    summary: "A run of a workflow was started.",
+    subject: "run",
+    schema: "WorkflowRun",
+    has_changes: false,
+};
+pub(super) static RUN_SUCCEEDED: EventKind =
+    EventKind { name: "workflow.run_succeeded", summary: "A run of a workflow ended well.", ..RUN_STARTED };
+pub(super) static RUN_FAILED: EventKind =
+    EventKind { name: "workflow.run_failed", summary: "A run of a workflow failed.", ..RUN_STARTED };
+pub(super) static RUN_CANCELLED: EventKind =
+    EventKind { name: "workflow.run_cancelled", summary: "A run of a workflow was cancelled.", ..RUN_STARTED };
+pub(super) static RUN_TIMED_OUT: EventKind =
+    EventKind { name: "workflow.run_timed_out", summary: "The time of a run was over before it ended.", ..RUN_STARTED };
+pub(super) static APPROVAL_REQUESTED: EventKind =
+    EventKind { name: "workflow.approval_requested", summary: "A run waits for an approval.", ..RUN_STARTED };
+
+/// How records are shown in events.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Describe {
+    pub(super) workflow: fn(&Workflow, &Value) -> Result<Box<RawValue>, serde_json::Error>,
+    pub(super) run: fn(&Run, &Value) -> Result<Box<RawValue>, serde_json::Error>,
+}
+
+/// Definitions that were read, by workflow and version. A version never changes, so neither does an entry.
+type Compiled = moka::sync::Cache<(TenantId, WorkflowId, u64), Arc<Definition>>;
+
+const CACHED_DEFINITIONS: u64 = 2_000;
+
+#[derive(Clone, Debug)]
+pub(super) struct Service {
+    pub(super) planners: Planners,
+    pub(super) kinds: Arc<Kinds>,
+    pub(super) settings: config::Workflows,
+    describe: Describe,
+    compiled: Compiled,
+}
+
+impl Service {
+    pub(super) fn new(planners: Planners, kinds: Arc<Kinds>, settings: config::Workflows, describe: Describe) -> Self {
+        Self { planners, kinds, settings, describe, compiled: Compiled::new(CACHED_DEFINITIONS) }
+    }
+
+    pub(super) fn retention(&self) -> Duration {
+        Duration::from_secs(u64::from(self.settings.retention_days) * 86_400)
+    }
+
+    /// Reads a definition; or all that is wrong with it by itself.
+    pub(super) fn read(&self, value: &Value) -> Result<Definition, Vec<Fault>> {
+        definition::read(value, &self.planners, &self.kinds)
+    }
+
+    /// A version of a workflow, ready to be run. One that an older release took and this one does not is an error with its faults.
+    pub(super) fn definition(
+        &self,
+        tx: &impl Read,
+        tenant: TenantId,
+        id: WorkflowId,
+        version: u64,
+    ) -> Result<Arc<Definition>, WorkflowError> {
+        let key = (tenant, id, version);
+        if let Some(found) = self.compiled.get(&key) {
+            return Ok(found);
+        }
+        let stored = repo::workflows::version(tx, tenant, id, version)?.ok_or(WorkflowError::NotFound)?;
+        let definition = Arc::new(self.read(&stored.definition.0).map_err(WorkflowError::Invalid)?);
+        self.compiled.insert(key, definition.clone());
+        Ok(definition)
+    }
+
+    /// A definition without what only those may see who may change it, such as the credentials that its steps send.
+    pub(super) fn without_secrets(&self, definition: &Value) -> Value {
+        let mut shown = definition.clone();
+        redact(&self.planners, &mut shown);
+        shown
+    }
+
+    fn announce(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        kind: &'static EventKind,
+        workflow: &Workflow,
+        definition: &Value,
+        changes: Option<Value>,
+    ) -> Result<(), WorkflowError> {
+        let shown = (self.describe.workflow)(workflow, &self.without_secrets(definition))?;
+        let changes = changes.map(|changes| to_raw_value(&changes)).transpose()?;
+        let draft = Draft::new(kind, workflow.id.to_string(), workflow.version, &shown, changes.as_deref())?;
+        events::append(tx, act, &draft)?;
+        Ok(())
+    }
+
+    /// Tells of a run. The event names the run as its cause, so that what it starts can be told from what people start.
+    pub(super) fn announce_run(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        kind: &'static EventKind,
+        run: &Run,
+    ) -> Result<(), WorkflowError> {
+        let inputs = repo::runs::inputs(tx, (run.tenant_id, run.id))?;
+        let shown = (self.describe.run)(run, &inputs.inputs.0)?;
+        let draft = Draft::new(kind, run.id.to_string(), run.version, &shown, None)?;
+        let before = act.cause.run_id.replace(run.id);
+        let appended = events::append(tx, act, &draft);
+        act.cause.run_id = before;
+        appended?;
+        Ok(())
+    }
+}
+
+/// Takes the secrets out of every step, however deep it is in others.
+fn redact(planners: &Planners, value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| redact(planners, item)),
+        Value::Object(members) => {
+            let step = members.get("type").and_then(Value::as_str).and_then(|name| planners.get(name)).cloned();
+            if let (Some(step), Some(with)) = (step, members.get_mut("with")) {
+                step.redact(with);
+            }
+            members.values_mut().for_each(|member| redact(planners, member));
+        }
+        _ => {}
+    }
+}

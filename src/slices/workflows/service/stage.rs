@@ -1,0 +1,450 @@
+//! A run in the middle of a change: its tokens move, its steps begin and end. Nothing is stored of the run before [`Stage::save`].
+//!
+//! **Invariant:** a run that has ended has no tokens, and nothing changes it any more.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{
+    super::{
+        definition::{BlockNumber, Definition, Step, StepKind},
+        error::WorkflowError,
+        model::{Json, Run, RunError, RunStatus, StepResult, StepStatus, Token, TokenState, Wait},
+        repo::{self, runs::RunKey},
+        steps::{Effect, StepError},
+    },
+    Service,
+};
+use crate::kernel::{
+    clock::Timestamp,
+    events::{Act, head},
+    store::WriteTx,
+};
+
+/// Steps that may begin in one run.
+const MAX_BEGUN: u32 = 20_000;
+/// Lists and items of one run that may be under way at one time.
+const MAX_TOKENS: usize = 100;
+/// What the output of one step may hold.
+const MAX_OUTPUT_BYTES: usize = 131_072;
+
+pub(in super::super) struct Stage<'a> {
+    pub(in super::super) service: &'a Service,
+    pub(in super::super) tx: &'a mut WriteTx,
+    pub(in super::super) act: &'a mut Act,
+    pub(in super::super) run: Run,
+    pub(in super::super) definition: Arc<Definition>,
+    /// Whether there may be something to do at once, whatever its tokens wait for.
+    pub(super) look_again: bool,
+    before: RunStatus,
+}
+
+impl<'a> Stage<'a> {
+    /// Opens the run. `None` when it is gone or has ended.
+    pub(in super::super) fn open(
+        service: &'a Service,
+        tx: &'a mut WriteTx,
+        act: &'a mut Act,
+        key: RunKey,
+    ) -> Result<Option<Self>, WorkflowError> {
+        let Some(run) = repo::runs::get(tx, key)?.filter(|run| !run.status.has_ended()) else { return Ok(None) };
+        let definition = service.definition(tx, run.tenant_id, run.workflow_id, run.workflow_version)?;
+        let before = run.status;
+        Ok(Some(Self { service, tx, act, run, definition, look_again: false, before }))
+    }
+
+    fn key(&self) -> RunKey {
+        (self.run.tenant_id, self.run.id)
+    }
+
+    /// The step that a token stands at, and its path.
+    pub(in super::super) fn at(&self, token: u32) -> Option<(Arc<Step>, String)> {
+        let token = self.run.token(token)?;
+        let number = self.definition.block(token.block).get(token.at as usize)?;
+        let step = self.definition.step(*number)?.clone();
+        let path = token.path(&step.id);
+        Some((step, path))
+    }
+
+    fn row(&self, path: &str) -> Result<Option<StepResult>, WorkflowError> {
+        Ok(repo::runs::step(self.tx, self.key(), path)?)
+    }
+
+    fn put_row(&mut self, path: &str, row: StepResult) -> Result<(), WorkflowError> {
+        let key = self.key();
+        Ok(repo::runs::put_step(self.tx, key, path, row)?)
+    }
+
+    fn set(&mut self, token: u32, state: TokenState) {
+        if let Some(token) = self.run.token_mut(token) {
+            token.state = state;
+        }
+    }
+
+    /// The record of the step that a token stands at, begun anew or for another attempt.
+    fn begin(&mut self, step: &Step, path: &str, input: Option<Value>) -> Result<StepResult, WorkflowError> {
+        let now = self.act.now;
+        self.run.started_at.get_or_insert(now);
+        if let Some(mut row) = self.row(path)? {
+            row.attempts += 1;
+            row.next_attempt_at = None;
+            row.input = input.map(Json).or(row.input);
+            return Ok(row);
+        }
+        self.run.begun += 1;
+        Ok(StepResult {
+            ordinal: self.run.begun,
+            step_id: step.id.clone(),
+            type_name: step.type_name.clone(),
+            status: StepStatus::Running,
+            attempts: 1,
+            started_at: now,
+            ended_at: None,
+            input: input.map(Json),
+            output: None,
+            error: None,
+            effects: Vec::new(),
+            decisions: Vec::new(),
+            next_attempt_at: None,
+        })
+    }
+
+    /// The step is left out.
+    pub(in super::super) fn skip(&mut self, token: u32) -> Result<(), WorkflowError> {
+        let Some((step, path)) = self.at(token) else { return Ok(()) };
+        let mut row = self.begin(&step, &path, None)?;
+        row.status = StepStatus::Skipped;
+        row.attempts = 0;
+        row.ended_at = Some(self.act.now);
+        self.put_row(&path, row)?;
+        self.advance(token);
+        Ok(())
+    }
+
+    /// The step calls out from now on.
+    pub(in super::super) fn calls(&mut self, token: u32, input: Value) -> Result<(), WorkflowError> {
+        let Some((step, path)) = self.at(token) else { return Ok(()) };
+        let mut row = self.begin(&step, &path, Some(input))?;
+        row.status = StepStatus::Running;
+        self.put_row(&path, row)?;
+        self.set(token, TokenState::Calling);
+        Ok(())
+    }
+
+    pub(in super::super) fn waits(
+        &mut self,
+        token: u32,
+        input: Value,
+        wait: Wait,
+        until: Option<Timestamp>,
+    ) -> Result<(), WorkflowError> {
+        let Some((step, path)) = self.at(token) else { return Ok(()) };
+        let mut row = self.begin(&step, &path, Some(input))?;
+        row.status = StepStatus::Waiting;
+        if let Wait::Run { id } = &wait {
+            row.effects = vec![("run".to_owned(), id.to_string())];
+        }
+        self.put_row(&path, row)?;
+        let wait = match wait {
+            // Events count from here on: what is read of the log behind this commit knows of the wait.
+            Wait::Event { kind, resource_id, .. } => Wait::Event { kind, resource_id, after_seq: head(self.tx)? },
+            other => other,
+        };
+        self.set(token, TokenState::Waiting { wait, until });
+        Ok(())
+    }
+
+    /// The step is done, in one go or after it began.
+    pub(in super::super) fn finish(
+        &mut self,
+        token: u32,
+        input: Option<Value>,
+        output: Value,
+        effects: &[Effect],
+    ) -> Result<(), WorkflowError> {
+        let Some((step, path)) = self.at(token) else { return Ok(()) };
+        if output.to_string().len() > MAX_OUTPUT_BYTES {
+            let error = StepError::new("output_too_large", format!("a step's output has at most {MAX_OUTPUT_BYTES} bytes"));
+            return if effects.is_empty() {
+                self.fail(token, input, &error, StepStatus::Failed)
+            } else {
+                Err(WorkflowError::Step(error))
+            };
+        }
+        let mut row = match (input, self.row(&path)?) {
+            // What was begun already goes on.
+            (None, Some(row)) => row,
+            (input, _) => self.begin(&step, &path, input)?,
+        };
+        row.status = StepStatus::Succeeded;
+        row.ended_at = Some(self.act.now);
+        row.output = Some(Json(output));
+        row.error = None;
+        row.effects.extend(effects.iter().map(|effect| (effect.kind.to_owned(), effect.id.clone())));
+        self.put_row(&path, row)?;
+        self.advance(token);
+        Ok(())
+    }
+
+    /// The step failed: it is tried again, or left behind, or takes its list along.
+    pub(in super::super) fn fail(
+        &mut self,
+        token: u32,
+        input: Option<Value>,
+        error: &StepError,
+        status: StepStatus,
+    ) -> Result<(), WorkflowError> {
+        let Some((step, path)) = self.at(token) else { return Ok(()) };
+        let mut row = match (input, self.row(&path)?) {
+            (None, Some(row)) => row,
+            (input, _) => self.begin(&step, &path, input)?,
+        };
+        row.error = Some(RunError { code: error.code.clone(), message: error.message.clone(), step: None });
+        let again = step.retry.filter(|retry| error.retryable && row.attempts < retry.max_attempts);
+        if let Some(retry) = again {
+            let until = self.act.now + retry.delay(row.attempts);
+            row.status = StepStatus::Retrying;
+            row.next_attempt_at = Some(until);
+            self.put_row(&path, row)?;
+            self.set(token, TokenState::Waiting { wait: Wait::Retry, until: Some(until) });
+            return Ok(());
+        }
+        row.status = status;
+        row.ended_at = Some(self.act.now);
+        self.put_row(&path, row)?;
+        if step.continues {
+            self.advance(token);
+            return Ok(());
+        }
+        let error = RunError { code: error.code.clone(), message: error.message.clone(), step: Some(path) };
+        self.abandon(token, error)
+    }
+
+    /// The list of a token has failed: so has the step that holds it, and what goes on beside it is cancelled.
+    fn abandon(&mut self, token: u32, error: RunError) -> Result<(), WorkflowError> {
+        let parent = self.run.token(token).and_then(|token| token.parent);
+        let Some(parent) = parent else { return self.fail_run(error) };
+        self.drop_below(parent, Some(token))?;
+        let Some((step, path)) = self.at(parent) else { return self.fail_run(error) };
+        if let Some(mut row) = self.row(&path)? {
+            row.status = StepStatus::Failed;
+            row.ended_at = Some(self.act.now);
+            row.error = Some(error.clone());
+            self.put_row(&path, row)?;
+        }
+        if step.continues {
+            self.advance(parent);
+            return Ok(());
+        }
+        self.abandon(parent, error)
+    }
+
+    /// Takes away all tokens below one. The steps that they are in count as cancelled, but for that of `failed`, which has its own end.
+    fn drop_below(&mut self, above: u32, failed: Option<u32>) -> Result<(), WorkflowError> {
+        let mut open = vec![above];
+        let mut gone = Vec::new();
+        while let Some(parent) = open.pop() {
+            for token in self.run.tokens.iter().filter(|token| token.parent == Some(parent)) {
+                open.push(token.id);
+                gone.push(token.id);
+            }
+        }
+        for token in &gone {
+            if Some(*token) != failed {
+                self.cancel_step(*token)?;
+            }
+        }
+        self.run.tokens.retain(|token| !gone.contains(&token.id));
+        Ok(())
+    }
+
+    /// Ends the step that a token is in, and the run that it has called.
+    fn cancel_step(&mut self, token: u32) -> Result<(), WorkflowError> {
+        let Some((_, path)) = self.at(token) else { return Ok(()) };
+        if let Some(mut row) = self.row(&path)?.filter(|row| row.ended_at.is_none()) {
+            row.status = StepStatus::Cancelled;
+            row.ended_at = Some(self.act.now);
+            row.next_attempt_at = None;
+            self.put_row(&path, row)?;
+        }
+        let called = self.run.token(token).and_then(|token| match &token.state {
+            TokenState::Waiting { wait: Wait::Run { id }, .. } => Some(*id),
+            _ => None,
+        });
+        match called {
+            Some(id) => self.service.cancel(self.tx, self.act, (self.run.tenant_id, id)).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    fn fail_run(&mut self, error: RunError) -> Result<(), WorkflowError> {
+        if self.run.failing {
+            // What failed first is what counts.
+            return self.end(RunStatus::Failed);
+        }
+        self.run.error = Some(error);
+        let Some(block) = self.definition.on_failure else { return self.end(RunStatus::Failed) };
+        self.clear(None)?;
+        self.run.failing = true;
+        let token = self.new_token(None, block, String::new(), None);
+        self.run.tokens.push(token);
+        Ok(())
+    }
+
+    fn clear(&mut self, except: Option<u32>) -> Result<(), WorkflowError> {
+        let all: Vec<u32> = self.run.tokens.iter().map(|token| token.id).filter(|token| Some(*token) != except).collect();
+        for token in all {
+            self.cancel_step(token)?;
+        }
+        self.run.tokens.clear();
+        Ok(())
+    }
+
+    /// Ends the run. What is still under way is cancelled.
+    pub(in super::super) fn end(&mut self, status: RunStatus) -> Result<(), WorkflowError> {
+        self.clear(None)?;
+        self.run.status = status;
+        Ok(())
+    }
+
+    /// Ends the run from within a step, which has its own end already.
+    pub(in super::super) fn give_back(&mut self, token: u32, input: Value, output: Value) -> Result<(), WorkflowError> {
+        self.finish(token, Some(input), output.clone(), &[])?;
+        if self.run.failing {
+            return self.end(RunStatus::Failed);
+        }
+        self.run.output = Some(Json(output));
+        self.end(RunStatus::Succeeded)
+    }
+
+    fn new_token(&mut self, parent: Option<u32>, block: BlockNumber, scope: String, item: Option<u32>) -> Token {
+        let id = self.run.next_token;
+        self.run.next_token += 1;
+        Token { id, parent, block, at: 0, scope, item, state: TokenState::Ready }
+    }
+
+    /// The step's lists begin.
+    pub(in super::super) fn enter(&mut self, token: u32, input: Value, blocks: &[BlockNumber]) -> Result<(), WorkflowError> {
+        let Some((step, path)) = self.at(token) else { return Ok(()) };
+        if self.is_crowded(blocks.len()) {
+            return self.fail(token, Some(input), &too_many(), StepStatus::Failed);
+        }
+        let row = self.begin(&step, &path, Some(input))?;
+        self.put_row(&path, row)?;
+        let place = self.run.token(token).map(|token| (token.scope.clone(), token.item)).unwrap_or_default();
+        for block in blocks {
+            let inner = self.new_token(Some(token), *block, place.0.clone(), place.1);
+            self.run.tokens.push(inner);
+        }
+        let count = u32::try_from(blocks.len()).unwrap_or(u32::MAX);
+        self.set(token, TokenState::Joining { running: count, next: count, total: count, failed: 0 });
+        Ok(())
+    }
+
+    /// The first items of a loop begin.
+    pub(in super::super) fn enter_loop(
+        &mut self,
+        token: u32,
+        block: BlockNumber,
+        items: Value,
+        most: u32,
+    ) -> Result<(), WorkflowError> {
+        let Some((step, path)) = self.at(token) else { return Ok(()) };
+        let total = u32::try_from(items.as_array().map_or(0, Vec::len)).unwrap_or(u32::MAX);
+        let running = total.min(most);
+        let input = json!({"items": items});
+        if total == 0 {
+            return self.finish(token, Some(input), json!({"count": 0}), &[]);
+        }
+        if self.is_crowded(running as usize) {
+            return self.fail(token, Some(input), &too_many(), StepStatus::Failed);
+        }
+        let row = self.begin(&step, &path, Some(input))?;
+        self.put_row(&path, row)?;
+        for item in 0..running {
+            let inner = self.new_token(Some(token), block, format!("{path}[{item}]/"), Some(item));
+            self.run.tokens.push(inner);
+        }
+        self.set(token, TokenState::Joining { running, next: running, total, failed: 0 });
+        Ok(())
+    }
+
+    fn is_crowded(&self, more: usize) -> bool {
+        self.run.tokens.len() + more > MAX_TOKENS || self.run.begun > MAX_BEGUN
+    }
+
+    fn advance(&mut self, token: u32) {
+        if let Some(token) = self.run.token_mut(token) {
+            token.at += 1;
+            token.state = TokenState::Ready;
+        }
+    }
+
+    /// The list of a token is at its end.
+    pub(in super::super) fn leave(&mut self, token: u32) -> Result<(), WorkflowError> {
+        let Some(parent) = self.run.token(token).and_then(|token| token.parent) else {
+            let status = if self.run.failing { RunStatus::Failed } else { RunStatus::Succeeded };
+            return self.end(status);
+        };
+        let Some((step, path)) = self.at(parent) else { return Ok(()) };
+        let joining = self.run.token(parent).map(|token| token.state.clone());
+        let Some(TokenState::Joining { running, next, total, failed }) = joining else { return Ok(()) };
+        if next < total && matches!(step.kind, StepKind::ForEach { .. }) {
+            if self.run.begun > MAX_BEGUN {
+                return self.fail(parent, None, &too_many(), StepStatus::Failed);
+            }
+            if let Some(token) = self.run.token_mut(token) {
+                (token.at, token.item, token.scope) = (0, Some(next), format!("{path}[{next}]/"));
+            }
+            self.set(parent, TokenState::Joining { running, next: next + 1, total, failed });
+            return Ok(());
+        }
+        self.run.tokens.retain(|other| other.id != token);
+        if running > 1 {
+            self.set(parent, TokenState::Joining { running: running - 1, next, total, failed });
+            return Ok(());
+        }
+        self.finish(parent, None, json!({"count": total}), &[])
+    }
+
+    /// Leaves the lists that are at their end: that is no step, and has no commit of its own.
+    fn leave_finished(&mut self) -> Result<(), WorkflowError> {
+        while !self.run.status.has_ended() {
+            let at_end =
+                |token: &&Token| token.state == TokenState::Ready && token.at as usize >= self.definition.block(token.block).len();
+            let Some(token) = self.run.tokens.iter().find(at_end).map(|token| token.id) else { break };
+            self.leave(token)?;
+        }
+        Ok(())
+    }
+
+    /// Stores the run, and does what follows from its end.
+    pub(in super::super) fn save(mut self) -> Result<Run, WorkflowError> {
+        self.leave_finished()?;
+        let now = self.act.now;
+        self.run.version += 1;
+        self.run.updated_at = now;
+        if self.run.status.has_ended() {
+            self.run.ended_at = Some(now);
+            self.run.waiting_on = None;
+            self.run.due_at = Some(now + self.service.retention());
+            let run = repo::runs::update(self.tx, self.run, self.before)?;
+            self.service.after_end(self.tx, self.act, &run)?;
+            return Ok(run);
+        }
+        match self.run.status {
+            RunStatus::Paused => self.run.due_at = None,
+            RunStatus::Queued if self.run.queues() => self.run.due_at = Some(self.run.timeout_at),
+            _ => self.run.settle(now),
+        }
+        if self.look_again {
+            self.run.due_at = Some(now);
+        }
+        Ok(repo::runs::update(self.tx, self.run, self.before)?)
+    }
+}
+
+fn too_many() -> StepError {
+    StepError::new("too_many_steps", format!("a run has at most {MAX_BEGUN} steps, and {MAX_TOKENS} lists or items under way"))
+}

@@ -1,0 +1,228 @@
+//! Runs are started: by people, events, schedules, other runs, and again after a failure. The concurrency policy decides what becomes
+//! of one whose key another run has.
+
+use serde_json::{Value, json};
+
+use super::{
+    super::{
+        definition::{Definition, OnConflict},
+        error::{Fault, WorkflowError},
+        language::{self, Context},
+        model::{Json, Run, RunError, RunStatus, RunTrigger, Token, TokenState, WaitingOn, Workflow},
+        repo::{
+            self,
+            runs::{RunInputs, RunKey},
+        },
+    },
+    RUN_FAILED, RUN_STARTED, Service,
+};
+use crate::kernel::{
+    events::Act,
+    id::RunId,
+    store::{Read, WriteTx},
+};
+
+/// How many runs may lead to one another by events and calls.
+pub(in super::super) const MAX_DEPTH: u8 = 8;
+const MAX_INPUT_BYTES: usize = 65_536;
+
+/// A run as it is asked for.
+#[derive(Clone, Debug)]
+pub(in super::super) struct NewRun {
+    pub(in super::super) inputs: Value,
+    pub(in super::super) event: Option<Value>,
+    pub(in super::super) trigger: RunTrigger,
+    pub(in super::super) subject_id: Option<String>,
+    pub(in super::super) depth: u8,
+    pub(in super::super) retry_of: Option<RunId>,
+}
+
+impl NewRun {
+    pub(in super::super) fn manual(inputs: Value, subject_id: Option<String>) -> Self {
+        Self { inputs, event: None, trigger: RunTrigger::Manual, subject_id, depth: 0, retry_of: None }
+    }
+}
+
+/// What became of the wish for a run.
+#[derive(Clone, Debug)]
+pub(in super::super) enum Started {
+    New(Run),
+    /// Another run stands for it.
+    Existing(Run),
+}
+
+impl Service {
+    /// Starts a run of a version of the workflow.
+    pub(in super::super) fn start(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        workflow: &Workflow,
+        version: u64,
+        new: &NewRun,
+    ) -> Result<Started, WorkflowError> {
+        let definition = self.definition(tx, workflow.tenant_id, workflow.id, version)?;
+        let most = self.settings.max_active_runs;
+        if repo::counts(tx, act.tenant_id)?.active_runs >= most {
+            return Err(WorkflowError::LimitReached { what: "active runs", most });
+        }
+        let inputs = complete_inputs(&definition, &new.inputs)?;
+        let mut run = fresh(act, workflow, version, new);
+        run.timeout_at = act.now + definition.timeout;
+        if new.depth > MAX_DEPTH {
+            let error = RunError {
+                code: "loop_detected".to_owned(),
+                message: format!("more than {MAX_DEPTH} runs led to this one"),
+                step: None,
+            };
+            return self.fail_at_once(tx, act, run, new, error).map(Started::New);
+        }
+        run.concurrency_key = concurrency_key(&definition, &run, &inputs, new.event.as_ref())?;
+        if let Some(existing) = self.meet(tx, act, &definition, &mut run)? {
+            return Ok(Started::Existing(existing));
+        }
+        let stored = RunInputs { inputs: Json(inputs), event: new.event.clone().map(Json) };
+        let run = repo::runs::insert(tx, run, &stored)?;
+        self.announce_run(tx, act, &RUN_STARTED, &run)?;
+        Ok(Started::New(run))
+    }
+
+    /// Starts a run that nobody waits for the refusal of: what stands in its way is told by a run that has failed.
+    pub(in super::super) fn start_unasked(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        workflow: &Workflow,
+        new: &NewRun,
+    ) -> Result<Started, WorkflowError> {
+        let refused = match self.start(tx, act, workflow, workflow.version, new) {
+            Err(WorkflowError::Invalid(faults)) => {
+                let told: Vec<String> = faults.iter().map(|fault| format!("{}: {}", fault.pointer, fault.message)).collect();
+                ("inputs_invalid", told.join("; "))
+            }
+            Err(WorkflowError::LimitReached { what, most }) => ("limit_reached", format!("the tenant has {most} {what}")),
+            Err(WorkflowError::Conflict(other)) => ("concurrency_conflict", format!("{other} has the concurrency key")),
+            other => return other,
+        };
+        let error = RunError { code: refused.0.to_owned(), message: refused.1, step: None };
+        let run = fresh(act, workflow, workflow.version, new);
+        self.fail_at_once(tx, act, run, new, error).map(Started::New)
+    }
+
+    fn fail_at_once(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        mut run: Run,
+        new: &NewRun,
+        error: RunError,
+    ) -> Result<Run, WorkflowError> {
+        run.status = RunStatus::Failed;
+        run.error = Some(error);
+        run.tokens.clear();
+        run.ended_at = Some(act.now);
+        run.due_at = Some(act.now + self.retention());
+        let stored = RunInputs { inputs: Json(new.inputs.clone()), event: new.event.clone().map(Json) };
+        let run = repo::runs::insert(tx, run, &stored)?;
+        self.announce_run(tx, act, &RUN_FAILED, &run)?;
+        Ok(run)
+    }
+
+    /// Applies the concurrency policy. The run that stands for the new one, if one does.
+    fn meet(&self, tx: &mut WriteTx, act: &mut Act, definition: &Definition, run: &mut Run) -> Result<Option<Run>, WorkflowError> {
+        let (Some(policy), Some(key)) = (&definition.concurrency, run.concurrency_key.clone()) else { return Ok(None) };
+        let going = repo::runs::with_concurrency_key(tx, run.tenant_id, run.workflow_id, &key, false, policy.limit)?;
+        let (Some(oldest), true) = (going.first().copied(), going.len() >= policy.limit) else { return Ok(None) };
+        match policy.on_conflict {
+            OnConflict::Queue => {
+                run.waiting_on = Some(WaitingOn::Concurrency);
+                run.due_at = Some(run.timeout_at);
+                Ok(None)
+            }
+            OnConflict::Reject => Err(WorkflowError::Conflict(oldest.1)),
+            OnConflict::UseExisting => Ok(repo::runs::get(tx, oldest)?),
+            OnConflict::CancelExisting => {
+                self.cancel(tx, act, oldest)?;
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// The depth of what a run causes.
+pub(in super::super) fn depth_below(tx: &impl Read, cause: RunKey) -> Result<u8, WorkflowError> {
+    Ok(repo::runs::get(tx, cause)?.map_or(0, |run| run.depth.saturating_add(1)))
+}
+
+fn fresh(act: &mut Act, workflow: &Workflow, version: u64, new: &NewRun) -> Run {
+    let first = Token { id: 0, parent: None, block: 0, at: 0, scope: String::new(), item: None, state: TokenState::Ready };
+    Run {
+        tenant_id: workflow.tenant_id,
+        id: RunId::new(act.now, &mut act.entropy),
+        workflow_id: workflow.id,
+        workflow_key: workflow.key.clone(),
+        workflow_name: workflow.name.clone(),
+        workflow_version: version,
+        status: RunStatus::Queued,
+        waiting_on: None,
+        trigger: new.trigger.clone(),
+        retry_of: new.retry_of,
+        subject_id: new.subject_id.clone(),
+        depth: new.depth,
+        concurrency_key: None,
+        started_by: act.actor.clone(),
+        created_at: act.now,
+        started_at: None,
+        ended_at: None,
+        updated_at: act.now,
+        timeout_at: act.now,
+        output: None,
+        error: None,
+        failing: false,
+        tokens: vec![first],
+        next_token: 1,
+        begun: 0,
+        due_at: Some(act.now),
+        version: 1,
+    }
+}
+
+/// The inputs with the defaults of the schema; or all that is wrong with them.
+pub(in super::super) fn complete_inputs(definition: &Definition, given: &Value) -> Result<Value, WorkflowError> {
+    if given.to_string().len() > MAX_INPUT_BYTES {
+        let fault = Fault::new("/inputs", "too_long", format!("inputs have at most {MAX_INPUT_BYTES} bytes"));
+        return Err(WorkflowError::Invalid(vec![fault]));
+    }
+    match &definition.inputs {
+        None => Ok(given.clone()),
+        Some(schema) => schema
+            .complete(given.clone())
+            .map_err(|faults| WorkflowError::Invalid(faults.into_iter().map(|fault| fault.below("/inputs")).collect())),
+    }
+}
+
+fn concurrency_key(
+    definition: &Definition,
+    run: &Run,
+    inputs: &Value,
+    event: Option<&Value>,
+) -> Result<Option<String>, WorkflowError> {
+    const LONGEST: usize = 200;
+    let Some(policy) = &definition.concurrency else { return Ok(None) };
+    let mut context = Context::default();
+    context.0.insert("inputs".to_owned(), inputs.clone());
+    context.0.insert("run".to_owned(), json!({"id": run.id, "workflow_key": run.workflow_key}));
+    if let Some(event) = event {
+        context.0.insert("event".to_owned(), event.clone());
+    }
+    let invalid = |code: &str, message: String| WorkflowError::Invalid(vec![Fault::new("/concurrency/key", code, message)]);
+    let key = match language::render_text(&policy.key, &context) {
+        Ok(Value::String(text)) => text,
+        Ok(other) => other.to_string(),
+        Err(error) => return Err(invalid(error.code(), error.to_string())),
+    };
+    if key.len() > LONGEST {
+        return Err(invalid("too_long", format!("the concurrency key has more than {LONGEST} bytes")));
+    }
+    Ok(Some(key))
+}

@@ -1,0 +1,255 @@
+//! Runs are steered: cancelled, paused, resumed, retried, approved, rejected. And what follows from the end of a run.
+
+use serde_json::json;
+
+use super::{
+    super::{
+        definition::StepKind,
+        error::WorkflowError,
+        model::{Decision, Run, RunError, RunStatus, RunTrigger, StepStatus, TokenState, Wait},
+        repo::{self, runs::RunKey},
+        steps::StepError,
+    },
+    NewRun, RUN_CANCELLED, RUN_FAILED, RUN_SUCCEEDED, RUN_TIMED_OUT, Service, Started,
+    stage::Stage,
+};
+use crate::kernel::{
+    access::{Identity, Principal, Scope},
+    events::{Act, Actor},
+    http::precondition::IfMatch,
+    store::{Read, WriteTx},
+};
+
+/// What is done with a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Steering {
+    Cancel,
+    Pause,
+    Resume,
+    Retry,
+    Approve,
+    Reject,
+}
+
+/// Who decides about a step.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Approver {
+    pub(in super::super) actor: Actor,
+    /// The role of a person; keys have none.
+    role: Option<&'static str>,
+    has_scope: bool,
+}
+
+impl Approver {
+    pub(in super::super) fn of(principal: &Principal) -> Self {
+        let role = match &principal.identity {
+            Identity::User { role, .. } => Some(role.name()),
+            Identity::ApiKey { .. } | Identity::LocalOperator => None,
+        };
+        let has_scope = principal.grants.allows(Scope::WorkflowsApprove);
+        Self { actor: Actor::of(principal), role, has_scope }
+    }
+}
+
+/// What somebody decides about a step.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Verdict {
+    pub(in super::super) approver: Approver,
+    /// The path of the step, when several wait.
+    pub(in super::super) step: Option<String>,
+    pub(in super::super) approved: bool,
+    pub(in super::super) comment: Option<String>,
+}
+
+fn expect(tx: &impl Read, key: RunKey, if_match: &IfMatch) -> Result<Run, WorkflowError> {
+    let run = repo::runs::get(tx, key)?.ok_or(WorkflowError::RunNotFound)?;
+    if_match.check(run.version)?;
+    Ok(run)
+}
+
+impl Service {
+    /// Ends a run. Whether it had not ended before.
+    pub(in super::super) fn cancel(&self, tx: &mut WriteTx, act: &mut Act, key: RunKey) -> Result<bool, WorkflowError> {
+        let Some(mut stage) = Stage::open(self, tx, act, key)? else { return Ok(false) };
+        stage.end(RunStatus::Cancelled)?;
+        stage.save()?;
+        Ok(true)
+    }
+
+    /// Cancels, pauses or resumes. The run after it.
+    pub(in super::super) fn steer(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        key: RunKey,
+        if_match: &IfMatch,
+        steering: Steering,
+    ) -> Result<Run, WorkflowError> {
+        let run = expect(tx, key, if_match)?;
+        if run.status.has_ended() {
+            return Err(WorkflowError::Ended(run.status));
+        }
+        let Some(mut stage) = Stage::open(self, tx, act, key)? else { return Err(WorkflowError::RunNotFound) };
+        match (steering, stage.run.status) {
+            (Steering::Cancel, _) => stage.end(RunStatus::Cancelled)?,
+            (Steering::Pause, from) if from != RunStatus::Paused && !stage.run.queues() => {
+                stage.run.status = RunStatus::Paused;
+                stage.run.waiting_on = None;
+            }
+            (Steering::Resume, RunStatus::Paused) => {
+                // Whatever it waits for may have come in the meantime.
+                stage.run.status = RunStatus::Running;
+                stage.look_again = true;
+            }
+            (Steering::Pause, from) => return Err(WorkflowError::NotPossible { from, action: "be paused" }),
+            (_, from) => return Err(WorkflowError::NotPossible { from, action: "be resumed" }),
+        }
+        stage.save()
+    }
+
+    /// Starts a new run with what an ended one was started with.
+    pub(in super::super) fn retry(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        key: RunKey,
+        if_match: &IfMatch,
+    ) -> Result<Run, WorkflowError> {
+        let run = expect(tx, key, if_match)?;
+        if !run.status.has_ended() || run.status == RunStatus::Succeeded {
+            return Err(WorkflowError::NotPossible { from: run.status, action: "be retried" });
+        }
+        let workflow = repo::workflows::get(tx, run.tenant_id, run.workflow_id)?.ok_or(WorkflowError::NotFound)?;
+        if workflow.archived_at.is_some() {
+            return Err(WorkflowError::Archived);
+        }
+        let given = repo::runs::inputs(tx, key)?;
+        // Nobody waits for the end of a run that is called again by hand.
+        let trigger = match run.trigger {
+            RunTrigger::Call { run, path, .. } => RunTrigger::Call { run, path, waits: false },
+            other => other,
+        };
+        let new = NewRun {
+            inputs: given.inputs.0,
+            event: given.event.map(|event| event.0),
+            trigger,
+            subject_id: run.subject_id,
+            depth: 0,
+            retry_of: Some(run.id),
+        };
+        match self.start(tx, act, &workflow, run.workflow_version, &new)? {
+            Started::New(run) | Started::Existing(run) => Ok(run),
+        }
+    }
+
+    /// Notes what somebody decided about the step that waits for an approval.
+    pub(in super::super) fn decide(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        key: RunKey,
+        if_match: &IfMatch,
+        verdict: &Verdict,
+    ) -> Result<Run, WorkflowError> {
+        let Verdict { approver, step: step_path, approved, comment } = verdict;
+        let approved = *approved;
+        let run = expect(tx, key, if_match)?;
+        if run.status.has_ended() {
+            return Err(WorkflowError::Ended(run.status));
+        }
+        let Some(mut stage) = Stage::open(self, tx, act, key)? else { return Err(WorkflowError::RunNotFound) };
+        let waits = |state: &TokenState| matches!(state, TokenState::Waiting { wait: Wait::Approval, .. });
+        let waiting: Vec<u32> = stage.run.tokens.iter().filter(|token| waits(&token.state)).map(|token| token.id).collect();
+        let found = waiting.into_iter().find_map(|token| {
+            let (step, path) = stage.at(token)?;
+            step_path.as_ref().is_none_or(|wanted| *wanted == path).then_some((token, step, path))
+        });
+        let (token, step, path) = found.ok_or(WorkflowError::NoApproval)?;
+        let StepKind::Approval(approval) = &step.kind else { return Err(WorkflowError::NoApproval) };
+        let by_role = approver.role.is_some_and(|role| approval.roles.iter().any(|allowed| allowed == role));
+        if !(by_role || (approval.roles.is_empty() && approver.has_scope)) {
+            return Err(WorkflowError::NotAnApprover { roles: approval.roles.clone() });
+        }
+        if approved && !approval.by_requester && stage.run.started_by.id == approver.actor.id {
+            return Err(WorkflowError::SelfApproval);
+        }
+        let mut row = repo::runs::step(stage.tx, key, &path)?.ok_or(WorkflowError::NoApproval)?;
+        if row.decisions.iter().any(|decision| decision.by.id == approver.actor.id) {
+            return Err(WorkflowError::ApprovedAlready);
+        }
+        let at = stage.act.now;
+        row.decisions.push(Decision { by: approver.actor.clone(), at, approved, comment: comment.clone() });
+        let approvals = row.decisions.iter().filter(|decision| decision.approved).count();
+        let names: Vec<String> = row.decisions.iter().map(|decision| decision.by.name.clone()).collect();
+        repo::runs::put_step(stage.tx, key, &path, row)?;
+        if !approved {
+            let error = StepError::new("rejected", format!("{} rejected it", approver.actor.name));
+            stage.fail(token, None, &error, StepStatus::Failed)?;
+        } else if approvals >= approval.required {
+            stage.finish(token, None, json!({"approved": true, "by": names}), &[])?;
+        }
+        stage.save()
+    }
+
+    /// Ends a run whose definition cannot be read.
+    pub(in super::super) fn break_off(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        key: RunKey,
+        message: &str,
+    ) -> Result<(), WorkflowError> {
+        let Some(mut run) = repo::runs::get(tx, key)?.filter(|run| !run.status.has_ended()) else { return Ok(()) };
+        let before = run.status;
+        run.error = Some(RunError { code: "definition_invalid".to_owned(), message: message.to_owned(), step: None });
+        run.tokens.clear();
+        run.status = RunStatus::Failed;
+        (run.waiting_on, run.ended_at, run.updated_at) = (None, Some(act.now), act.now);
+        run.due_at = Some(act.now + self.retention());
+        run.version += 1;
+        let run = repo::runs::update(tx, run, before)?;
+        self.after_end(tx, act, &run)
+    }
+
+    /// Tells of the end of a run, lets in the next that queues, and wakes the run that waits for it.
+    pub(super) fn after_end(&self, tx: &mut WriteTx, act: &mut Act, run: &Run) -> Result<(), WorkflowError> {
+        let kind = match run.status {
+            RunStatus::Succeeded => &RUN_SUCCEEDED,
+            RunStatus::Cancelled => &RUN_CANCELLED,
+            RunStatus::TimedOut => &RUN_TIMED_OUT,
+            _ => &RUN_FAILED,
+        };
+        self.announce_run(tx, act, kind, run)?;
+        if let Some(key) = &run.concurrency_key {
+            let limit = match self.definition(tx, run.tenant_id, run.workflow_id, run.workflow_version) {
+                Ok(definition) => definition.concurrency.as_ref().map_or(1, |policy| policy.limit),
+                // A definition that this release does not take any more still must not hold up its queue.
+                Err(WorkflowError::Invalid(_) | WorkflowError::NotFound) => 1,
+                Err(error) => return Err(error),
+            };
+            let going = repo::runs::with_concurrency_key(tx, run.tenant_id, run.workflow_id, key, false, limit)?;
+            let queue = repo::runs::with_concurrency_key(tx, run.tenant_id, run.workflow_id, key, true, 1)?;
+            // A run that ended while it queued leaves no place behind.
+            if let Some(next) = queue.first().filter(|_| going.len() < limit)
+                && let Some(mut next) = repo::runs::get(tx, *next)?
+            {
+                next.waiting_on = None;
+                next.due_at = Some(act.now);
+                next.version += 1;
+                let before = next.status;
+                repo::runs::update(tx, next, before)?;
+            }
+        }
+        if let RunTrigger::Call { run: caller, waits: true, .. } = &run.trigger
+            && let Some(mut caller) = repo::runs::get(tx, (run.tenant_id, *caller))?
+            && !caller.status.has_ended()
+            && caller.status != RunStatus::Paused
+        {
+            caller.due_at = Some(act.now);
+            caller.version += 1;
+            let before = caller.status;
+            repo::runs::update(tx, caller, before)?;
+        }
+        Ok(())
+    }
+}

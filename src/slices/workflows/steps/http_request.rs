@@ -1,0 +1,172 @@
+//! A request to somebody else's server, through the kernel's egress, which judges every address. It carries an `Idempotency-Key` that
+//! is the same for every attempt.
+
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use serde_json::{Value, json};
+
+use super::{Call, CallFuture, LocalError, Planned, Planning, RemoteStep, StepDone, StepError, StepType};
+use crate::{
+    kernel::{
+        access::TenantKind,
+        egress::{Audience, Egress, Request, Response, TargetUrl},
+        id::TenantId,
+        store::ReadTx,
+    },
+    slices::platform::Tenants,
+};
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const HIDDEN: &str = "[hidden]";
+/// Headers that tell who one is. Any whose name ends like a secret's is hidden as well.
+const SECRET_HEADERS: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "x-api-key"];
+const SECRET_ENDINGS: [&str; 4] = ["-key", "-token", "-secret", "-password"];
+
+#[derive(Clone, Debug)]
+pub struct HttpRequest {
+    pub egress: Egress,
+    pub tenants: Tenants,
+}
+
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    SECRET_HEADERS.contains(&name.as_str()) || SECRET_ENDINGS.iter().any(|ending| name.ends_with(ending))
+}
+
+fn invalid(message: impl Into<String>) -> StepError {
+    StepError::new("invalid_input", message)
+}
+
+impl HttpRequest {
+    fn audience(&self, tenant: TenantId) -> Audience {
+        let tenant = self.tenants.cached(tenant).ok();
+        let kind = tenant.as_ref().and_then(|tenant| tenant.as_ref().as_ref().map(|tenant| tenant.kind));
+        Audience { allow_loopback: kind == Some(TenantKind::Evaluation) }
+    }
+
+    fn request(&self, call: &Call) -> Result<Request, StepError> {
+        let with = &call.with;
+        let text = |name: &str| with.get(name).and_then(Value::as_str);
+        let method = text("method").unwrap_or("GET").parse::<Method>().map_err(|_| invalid("/method: is no method"))?;
+        let url = TargetUrl::parse(text("url").unwrap_or_default()).map_err(|problem| invalid(format!("/url: {problem}")))?;
+        let mut headers = HeaderMap::new();
+        let (body, content_type) = match with.get("body") {
+            None | Some(Value::Null) => (Vec::new(), None),
+            Some(Value::String(text)) => (text.clone().into_bytes(), Some("text/plain; charset=utf-8")),
+            Some(other) => (other.to_string().into_bytes(), Some("application/json")),
+        };
+        if let Some(content_type) = content_type {
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        }
+        for (name, value) in with.get("headers").and_then(Value::as_object).into_iter().flatten() {
+            let wrong = || invalid(format!("/headers/{name}: is no header"));
+            let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
+            let mut value = HeaderValue::from_str(value.as_str().unwrap_or_default()).map_err(|_| wrong())?;
+            value.set_sensitive(is_secret(name));
+            headers.insert(header, value);
+        }
+        headers.insert(IDEMPOTENCY_KEY, HeaderValue::from_str(&call.idempotency_key).map_err(|_| invalid("the key of the step"))?);
+        let timeout = with.get("timeout_seconds").and_then(Value::as_u64).map_or(call.timeout, Duration::from_secs);
+        Ok(Request {
+            method,
+            url,
+            headers,
+            body: body.into(),
+            timeout: timeout.min(call.timeout),
+            audience: self.audience(call.tenant_id),
+            ca_pem: None,
+            // The other side can tell a repetition by its key.
+            repeatable: true,
+        })
+    }
+}
+
+/// What the step makes of an answer.
+fn output(response: &Response) -> Value {
+    let text = |name: header::HeaderName| response.headers.get(name).and_then(|value| value.to_str().ok());
+    let content_type = text(header::CONTENT_TYPE).unwrap_or_default().to_owned();
+    let parsed = content_type.contains("json").then(|| serde_json::from_slice::<Value>(&response.body).ok()).flatten();
+    let body = parsed.unwrap_or_else(|| Value::String(String::from_utf8_lossy(&response.body).into_owned()));
+    json!({"status": response.status.as_u16(), "content_type": content_type, "body": body, "truncated": response.truncated})
+}
+
+fn accepted(with: &Value, status: u16) -> bool {
+    match with.get("accept_statuses").and_then(Value::as_array) {
+        Some(statuses) => statuses.iter().any(|accepted| accepted.as_u64() == Some(u64::from(status))),
+        None => (200..300).contains(&status),
+    }
+}
+
+impl StepType for HttpRequest {
+    fn name(&self) -> &'static str {
+        "http.request"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Sends an HTTP request. Its output has `status` and `body`, at most 16 KiB of it. Statuses other than 2xx fail the step, unless \
+         `accept_statuses` has them; 408, 429 and 5xx are worth a retry. Redirects are not followed."
+    }
+
+    fn schema(&self) -> Value {
+        json!({
+            "type": "object",
+            "additionalProperties": false,
+            "required": ["url"],
+            "properties": {
+                "method": {"type": "string", "enum": ["GET", "POST", "PUT", "PATCH", "DELETE"], "description": "`GET` when absent."},
+                "url": {"type": "string", "minLength": 1, "maxLength": 2048},
+                "headers": {
+                    "type": "object",
+                    "maxProperties": 20,
+                    "additionalProperties": {"type": "string", "maxLength": 4096},
+                    "description": "Values of headers that tell who one is are not shown in the record of the step.",
+                },
+                "body": {"description": "A text as it is, anything else as JSON."},
+                "timeout_seconds": {"type": "integer", "minimum": 1, "maximum": 60},
+                "accept_statuses": {"type": "array", "items": {"type": "integer", "minimum": 100, "maximum": 599}, "minItems": 1, "maxItems": 20},
+            },
+        })
+    }
+
+    fn example(&self) -> Value {
+        json!({"method": "POST", "url": "https://chat.example.com/hooks/ops", "body": {"text": "{{ event.data.ticket.ref }} is late"}})
+    }
+
+    fn redact(&self, with: &mut Value) {
+        let headers = with.get_mut("headers").and_then(Value::as_object_mut);
+        for (name, value) in headers.into_iter().flatten() {
+            if is_secret(name) {
+                *value = Value::String(HIDDEN.to_owned());
+            }
+        }
+    }
+
+    fn plan(&self, _tx: &ReadTx, _planning: &Planning, with: &Value) -> Result<Planned, LocalError> {
+        let text = |name: &str| with.get(name).and_then(Value::as_str);
+        let url = text("url").unwrap_or_default();
+        TargetUrl::parse(url).map_err(|problem| LocalError::Step(invalid(format!("/url: {problem}"))))?;
+        Ok(Planned { output: None, summary: format!("would send {} {url}", text("method").unwrap_or("GET")) })
+    }
+}
+
+impl RemoteStep for HttpRequest {
+    fn call(&self, call: Call) -> CallFuture {
+        let (egress, request) = (self.egress.clone(), self.request(&call));
+        Box::pin(async move {
+            let response = match egress.send(request?).await.outcome {
+                Ok(response) => response,
+                Err(error) => return Err(StepError::retryable(&format!("http_{}", error.code()), error.to_string())),
+            };
+            let status = response.status.as_u16();
+            if accepted(&call.with, status) {
+                return Ok(StepDone { output: output(&response), effects: Vec::new() });
+            }
+            let message = format!("the answer had the status {status}");
+            Err(match status {
+                408 | 429 | 500..=599 => StepError::retryable("http_status", message),
+                _ => StepError::new("http_status", message),
+            })
+        })
+    }
+}

@@ -1,0 +1,160 @@
+//! Steps that create, change and comment on tickets: the tickets' own use cases, in the transaction of the step's result.
+
+use serde_json::{Value, json};
+
+use super::{Effect, LocalError, LocalStep, Planned, Planning, StepDone, StepError, StepType};
+use crate::{
+    kernel::{
+        clock::Timestamp,
+        events::Act,
+        store::{Read, ReadTx, WriteTx},
+    },
+    slices::tickets::{Source, Ticket, TicketError, Tickets},
+};
+
+impl From<TicketError> for LocalError {
+    fn from(error: TicketError) -> Self {
+        let step = |code: &str, message: String| Self::Step(StepError::new(code, message));
+        match error {
+            TicketError::Store(error) => Self::Store(error),
+            TicketError::NotFound => step("ticket_not_found", "there is no such ticket".to_owned()),
+            TicketError::Invalid(faults) => {
+                let told: Vec<String> = faults.iter().map(|fault| format!("{}: {}", fault.pointer, fault.message)).collect();
+                step("invalid_input", told.join("; "))
+            }
+            TicketError::InvalidTransition { .. } => step("invalid_transition", error.to_string()),
+            TicketError::Duplicate(_) => step("already_exists", error.to_string()),
+            // Another change came between: the next attempt sees it.
+            TicketError::Stale(_) => Self::Step(StepError::retryable("version_conflict", error.to_string())),
+            TicketError::OtherTarget | TicketError::Bulk { .. } | TicketError::Event(_) => step("ticket_failed", error.to_string()),
+        }
+    }
+}
+
+fn done(tx: &impl Read, ticket: Ticket, now: Timestamp) -> Result<StepDone, LocalError> {
+    let effects = vec![Effect { kind: "ticket", id: ticket.id.to_string() }];
+    Ok(StepDone { output: Tickets::show(tx, ticket, now)?, effects })
+}
+
+fn planned(tx: &impl Read, ticket: Ticket, now: Timestamp, verb: &str) -> Result<Planned, LocalError> {
+    let summary = format!("would {verb} {} ({})", ticket.reference(), ticket.subject);
+    Ok(Planned { output: Some(Tickets::show(tx, ticket, now)?), summary })
+}
+
+fn form(place: usize) -> Value {
+    Tickets::form_schemas().into_iter().nth(place).unwrap_or_default()
+}
+
+/// A form of a new ticket, which says where it comes from unless the definition does.
+fn new_ticket(with: &Value) -> Result<crate::slices::tickets::NewTicket, LocalError> {
+    let mut new = Tickets::read_new(with)?;
+    if with.get("source").is_none() {
+        new.source = Source::Workflow;
+    }
+    Ok(new)
+}
+
+#[derive(Clone, Debug)]
+pub struct CreateTicket(pub Tickets);
+
+impl StepType for CreateTicket {
+    fn name(&self) -> &'static str {
+        "ticket.create"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Creates a ticket, which is its output. Takes what the request to create one takes."
+    }
+
+    fn schema(&self) -> Value {
+        form(0)
+    }
+
+    fn example(&self) -> Value {
+        json!({"subject": "Offboard {{ inputs.name }}", "organization_id": "{{ inputs.organization_id }}", "type": "service_request"})
+    }
+
+    fn plan(&self, tx: &ReadTx, planning: &Planning, with: &Value) -> Result<Planned, LocalError> {
+        let mut act = planning.intent.begin();
+        let ticket = self.0.plan_create(tx, &mut act, &new_ticket(with)?)?;
+        planned(tx, ticket, act.now, "create")
+    }
+}
+
+impl LocalStep for CreateTicket {
+    fn apply(&self, tx: &mut WriteTx, act: &mut Act, with: &Value) -> Result<StepDone, LocalError> {
+        let ticket = self.0.create(tx, act, &new_ticket(with)?)?;
+        done(tx, ticket, act.now)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct UpdateTicket(pub Tickets);
+
+impl StepType for UpdateTicket {
+    fn name(&self) -> &'static str {
+        "ticket.update"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Changes a ticket by a merge patch. Its output is the ticket after it."
+    }
+
+    fn schema(&self) -> Value {
+        form(1)
+    }
+
+    fn example(&self) -> Value {
+        json!({"id": "{{ event.data.ticket.id }}", "priority": "high", "queue": "escalations"})
+    }
+
+    fn plan(&self, tx: &ReadTx, planning: &Planning, with: &Value) -> Result<Planned, LocalError> {
+        let (ticket, change) = Tickets::read_change(with)?;
+        let act = planning.intent.begin();
+        planned(tx, self.0.plan_change(tx, &act, ticket, &change)?, act.now, "change")
+    }
+}
+
+impl LocalStep for UpdateTicket {
+    fn apply(&self, tx: &mut WriteTx, act: &mut Act, with: &Value) -> Result<StepDone, LocalError> {
+        let (ticket, change) = Tickets::read_change(with)?;
+        let ticket = self.0.change(tx, act, ticket, &change)?;
+        done(tx, ticket, act.now)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct CommentOnTicket(pub Tickets);
+
+impl StepType for CommentOnTicket {
+    fn name(&self) -> &'static str {
+        "ticket.comment"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Adds a comment to a ticket. Its output is the ticket after it."
+    }
+
+    fn schema(&self) -> Value {
+        form(2)
+    }
+
+    fn example(&self) -> Value {
+        json!({"id": "{{ event.data.ticket.id }}", "body": "The promised time is over; {{ run.workflow_name }} has escalated it."})
+    }
+
+    fn plan(&self, tx: &ReadTx, planning: &Planning, with: &Value) -> Result<Planned, LocalError> {
+        let (ticket, comment) = Tickets::read_comment(with)?;
+        let mut act = planning.intent.begin();
+        let ticket = self.0.plan_comment(tx, &mut act, ticket, &comment)?;
+        planned(tx, ticket, act.now, "comment on")
+    }
+}
+
+impl LocalStep for CommentOnTicket {
+    fn apply(&self, tx: &mut WriteTx, act: &mut Act, with: &Value) -> Result<StepDone, LocalError> {
+        let (ticket, comment) = Tickets::read_comment(with)?;
+        let ticket = self.0.comment(tx, act, ticket, &comment)?;
+        done(tx, ticket, act.now)
+    }
+}
