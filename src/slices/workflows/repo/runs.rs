@@ -171,6 +171,11 @@ pub(in super::super) fn due(
     Ok((found, next))
 }
 
+/// Whether a run of any tenant waits for an event.
+pub(in super::super) fn anybody_waits(tx: &impl Read) -> Result<bool, StoreError> {
+    Ok(!BY_WAIT.list(tx, &KeyRange::ALL, 1)?.is_empty())
+}
+
 /// Whether a run waits for this kind of event at all.
 pub(in super::super) fn anybody_waits_for(tx: &impl Read, tenant: TenantId, kind: &str) -> Result<bool, StoreError> {
     Ok(!BY_WAIT.list(tx, &KeyRange::prefix(&(tenant, kind.to_owned()).to_bytes()), 1)?.is_empty())

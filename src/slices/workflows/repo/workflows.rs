@@ -166,6 +166,11 @@ pub(in super::super) fn version(
     VERSIONS.get(tx, &(tenant, id, version))
 }
 
+/// Whether any tenant has a workflow that starts by an event.
+pub(in super::super) fn any_by_event(tx: &impl Read) -> Result<bool, StoreError> {
+    Ok(!BY_EVENT.list(tx, &KeyRange::ALL, 1)?.is_empty())
+}
+
 /// The workflows of the tenant that start by this kind of event.
 pub(in super::super) fn by_event(tx: &impl Read, tenant: TenantId, kind: &str) -> Result<Vec<Workflow>, StoreError> {
     let range = KeyRange::prefix(&(tenant, kind.to_owned()).to_bytes());
