@@ -52,7 +52,21 @@ impl Record for AnswerRecord {
     const VERSION: u8 = 1;
 }
 
+/// Leads from a key to its answer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PointerRecord {
+    expires_at: Timestamp,
+}
+
+impl Record for PointerRecord {
+    const VERSION: u8 = 1;
+}
+
+/// Digests are scattered over the whole segment: a small pointer under each touches few pages, while the answers themselves lie in
+/// the order of their time, where they are written one behind the other.
 static ANSWERS: SegmentedTable = SegmentedTable::new(catalog::IDEMPOTENCY);
+const POINTER_ROW: u8 = 0;
+const ANSWER_ROW: u8 = 1;
 
 /// The segment of answers that expire on the day of `at`.
 fn day(at: Timestamp) -> u64 {
@@ -62,9 +76,9 @@ fn day(at: Timestamp) -> u64 {
 /// The answer that still counts at `now`. It expires today, or tomorrow at the latest.
 fn find(tx: &ReadTx, key: &AnswerKey, now: Timestamp) -> Result<Option<AnswerRecord>, StoreError> {
     for segment in [day(now + KEEP), day(now)] {
-        let found = ANSWERS.get::<AnswerRecord>(tx, segment, key)?;
-        if let Some(record) = found.filter(|record| record.expires_at > now) {
-            return Ok(Some(record));
+        let pointer = ANSWERS.get::<PointerRecord>(tx, segment, &(POINTER_ROW, key.0, key.1))?;
+        if let Some(PointerRecord { expires_at }) = pointer.filter(|pointer| pointer.expires_at > now) {
+            return ANSWERS.get(tx, segment, &(ANSWER_ROW, expires_at, key.0, key.1));
         }
     }
     Ok(None)
@@ -124,7 +138,9 @@ impl Idempotency {
             headers: reply.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect(),
             body,
         };
-        ANSWERS.put(tx, day(record.expires_at), &claim.key, &record)
+        let (expires_at, (tenant, digest)) = (record.expires_at, claim.key);
+        ANSWERS.put(tx, day(expires_at), &(POINTER_ROW, tenant, digest), &PointerRecord { expires_at })?;
+        ANSWERS.put(tx, day(expires_at), &(ANSWER_ROW, expires_at, tenant, digest), &record)
     }
 }
 
@@ -272,6 +288,7 @@ mod tests {
             body,
         };
         assert_golden("idempotency_plain", &record(KeptBody::Plain(b"{}".to_vec())));
+        assert_golden("idempotency_pointer", &PointerRecord { expires_at: Timestamp::from_millis(1_767_225_600_000) });
         assert_golden("idempotency_sealed", &record(KeptBody::Sealed(sealed)));
     }
 }
