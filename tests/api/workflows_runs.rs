@@ -33,7 +33,7 @@ async fn steps_act_as_the_workflow_and_name_the_run() {
         let created = events.iter().find(|event| event["type"] == "ticket.created").unwrap();
         assert_eq!((&created["actor"]["kind"], &created["actor"]["id"]), (&json!("workflow"), &workflow["id"]));
         assert_eq!(created["cause"]["run_id"], run["id"]);
-        for kind in ["workflow.created", "workflow.run_started", "workflow.run_succeeded"] {
+        for kind in ["workflow.created", "workflow.run.started", "workflow.run.succeeded"] {
             assert!(events.iter().any(|event| event["type"] == kind), "{kind}");
         }
         let unchanged = desk.read(&run).await;
@@ -231,7 +231,7 @@ async fn an_approval_needs_enough_others_with_the_role() {
         assert_eq!(decide(&technician, &run, "approve").await.problem(409), "run_not_cancellable");
         let late = start().await;
         waiting(&late).await;
-        let requested = admin.get("/api/events?types=workflow.approval_requested").send().await;
+        let requested = admin.get("/api/events?types=workflow.run.waiting").send().await;
         assert_eq!(requested.ok(200)["data"].as_array().unwrap().len(), 2);
         app.advance(Duration::from_hours(1));
         let ended = admin.get(&format!("{PATH}/runs/{late}?wait_seconds=30")).send().await;

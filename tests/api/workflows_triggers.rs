@@ -87,7 +87,7 @@ async fn runs_that_lead_to_one_another_are_stopped() {
         let trigger = json!([{"type": "event", "event": "ticket.created"}]);
         let steps = json!([{"id": "more", "type": "ticket.create", "with": {"subject": "more", "organization_id": desk.organization}}]);
         desk.create(json!({"key": "breeds", "name": "B", "triggers": trigger, "steps": steps})).await;
-        let watch = json!([{"type": "event", "event": "workflow.run_failed"}]);
+        let watch = json!([{"type": "event", "event": "workflow.run.failed"}]);
         desk.create(json!({"key": "watches", "name": "W", "triggers": watch, "steps": [set("a", json!(1))]})).await;
         desk.ticket("first").await;
         let failed = until_runs(&desk, "&status=failed", 1).await;

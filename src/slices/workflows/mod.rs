@@ -43,13 +43,13 @@ use service::Service;
 pub const EVENTS: &[&EventKind] = &[
     &service::CREATED,
     &service::UPDATED,
-    &service::ARCHIVED,
+    &service::DELETED,
     &service::RUN_STARTED,
+    &service::RUN_WAITING,
     &service::RUN_SUCCEEDED,
     &service::RUN_FAILED,
     &service::RUN_CANCELLED,
     &service::RUN_TIMED_OUT,
-    &service::APPROVAL_REQUESTED,
 ];
 
 /// What the handlers share.

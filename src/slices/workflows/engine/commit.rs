@@ -7,7 +7,7 @@ use super::{
         error::WorkflowError,
         model::{Run, RunStatus, RunTrigger, TokenState, Wait},
         repo::{self, runs::RunKey},
-        service::{APPROVAL_REQUESTED, NewRun, Service, Stage, Started},
+        service::{NewRun, Service, Stage, Started},
         steps::{Applier, Appliers, LocalError, StepError},
     },
     prepare::{Action, Move},
@@ -58,7 +58,6 @@ pub(super) fn commit(
         _ => None,
     };
     let Some(mut stage) = Stage::open(service, tx, act, key)? else { return Ok(None) };
-    let mut asks = false;
     match &next.action {
         Action::TimeOut => stage.end(RunStatus::TimedOut)?,
         Action::Leave => stage.leave(token)?,
@@ -69,7 +68,7 @@ pub(super) fn commit(
         Action::Enter { input, blocks } => stage.enter(token, input.clone(), blocks)?,
         Action::Loop { block, items, most } => stage.enter_loop(token, *block, items.clone(), *most)?,
         Action::Wait { input, wait, until, approval } => {
-            asks = *approval;
+            stage.asks = *approval;
             stage.waits(token, input.clone(), wait.clone(), *until)?;
         }
         Action::Apply { name, with } => {
@@ -88,11 +87,7 @@ pub(super) fn commit(
             }
         }
     }
-    let run = stage.save()?;
-    if asks {
-        service.announce_run(tx, act, &APPROVAL_REQUESTED, &run)?;
-    }
-    Ok(Some(run))
+    stage.save().map(Some)
 }
 
 fn fits(run: &Run, expected: Expected, token: u32) -> bool {

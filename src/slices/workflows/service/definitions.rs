@@ -11,7 +11,7 @@ use super::{
         model::{Json, Workflow},
         repo,
     },
-    ARCHIVED, CREATED, Service, UPDATED,
+    CREATED, DELETED, Service, UPDATED,
 };
 use crate::kernel::{
     events::{Act, head},
@@ -159,7 +159,7 @@ impl Service {
         workflow.updated_at = act.now;
         repo::workflows::put(tx, &workflow, Some(&before))?;
         repo::workflows::put_version(tx, &workflow, &definition, &act.actor)?;
-        self.announce(tx, act, &ARCHIVED, &workflow, &definition.0, None)?;
+        self.announce(tx, act, &DELETED, &workflow, &definition.0, None)?;
         Ok((workflow, definition.0))
     }
 }

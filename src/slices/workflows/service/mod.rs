@@ -40,24 +40,27 @@ pub(super) static CREATED: EventKind = EventKind {
 };
 pub(super) static UPDATED: EventKind =
     EventKind { name: "workflow.updated", summary: "A workflow got a new version.", has_changes: true, ..CREATED };
-pub(super) static ARCHIVED: EventKind = EventKind { name: "workflow.archived", summary: "A workflow was archived.", ..CREATED };
+pub(super) static DELETED: EventKind = EventKind { name: "workflow.deleted", summary: "A workflow was archived.", ..CREATED };
 pub(super) static RUN_STARTED: EventKind = EventKind {
-    name: "workflow.run_started",
+    name: "workflow.run.started",
     summary: "A run of a workflow was started.",
     subject: "run",
     schema: "WorkflowRun",
     has_changes: false,
 };
 pub(super) static RUN_SUCCEEDED: EventKind =
-    EventKind { name: "workflow.run_succeeded", summary: "A run of a workflow ended well.", ..RUN_STARTED };
+    EventKind { name: "workflow.run.succeeded", summary: "A run of a workflow ended well.", ..RUN_STARTED };
 pub(super) static RUN_FAILED: EventKind =
-    EventKind { name: "workflow.run_failed", summary: "A run of a workflow failed.", ..RUN_STARTED };
+    EventKind { name: "workflow.run.failed", summary: "A run of a workflow failed.", ..RUN_STARTED };
 pub(super) static RUN_CANCELLED: EventKind =
-    EventKind { name: "workflow.run_cancelled", summary: "A run of a workflow was cancelled.", ..RUN_STARTED };
+    EventKind { name: "workflow.run.cancelled", summary: "A run of a workflow was cancelled.", ..RUN_STARTED };
 pub(super) static RUN_TIMED_OUT: EventKind =
-    EventKind { name: "workflow.run_timed_out", summary: "The time of a run was over before it ended.", ..RUN_STARTED };
-pub(super) static APPROVAL_REQUESTED: EventKind =
-    EventKind { name: "workflow.approval_requested", summary: "A run waits for an approval.", ..RUN_STARTED };
+    EventKind { name: "workflow.run.timed_out", summary: "The time of a run was over before it ended.", ..RUN_STARTED };
+pub(super) static RUN_WAITING: EventKind = EventKind {
+    name: "workflow.run.waiting",
+    summary: "A run waits: for an approval, an event, a time, another run or its next attempt.",
+    ..RUN_STARTED
+};
 
 /// How records are shown in events.
 #[derive(Clone, Copy, Debug)]

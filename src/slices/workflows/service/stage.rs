@@ -14,7 +14,7 @@ use super::{
         repo::{self, runs::RunKey},
         steps::{Effect, StepError},
     },
-    Service,
+    RUN_WAITING, Service,
 };
 use crate::kernel::{
     clock::Timestamp,
@@ -37,6 +37,8 @@ pub(in super::super) struct Stage<'a> {
     pub(in super::super) definition: Arc<Definition>,
     /// Whether there may be something to do at once, whatever its tokens wait for.
     pub(super) look_again: bool,
+    /// Whether an approval is asked for.
+    pub(in super::super) asks: bool,
     before: RunStatus,
 }
 
@@ -51,7 +53,7 @@ impl<'a> Stage<'a> {
         let Some(run) = repo::runs::get(tx, key)?.filter(|run| !run.status.has_ended()) else { return Ok(None) };
         let definition = service.definition(tx, run.tenant_id, run.workflow_id, run.workflow_version)?;
         let before = run.status;
-        Ok(Some(Self { service, tx, act, run, definition, look_again: false, before }))
+        Ok(Some(Self { service, tx, act, run, definition, look_again: false, asks: false, before }))
     }
 
     fn key(&self) -> RunKey {
@@ -441,7 +443,12 @@ impl<'a> Stage<'a> {
         if self.look_again {
             self.run.due_at = Some(now);
         }
-        Ok(repo::runs::update(self.tx, self.run, self.before)?)
+        let begins_to_wait = self.run.status == RunStatus::Waiting && self.before != RunStatus::Waiting;
+        let run = repo::runs::update(self.tx, self.run, self.before)?;
+        if begins_to_wait || self.asks {
+            self.service.announce_run(self.tx, self.act, &RUN_WAITING, &run)?;
+        }
+        Ok(run)
     }
 }
 
