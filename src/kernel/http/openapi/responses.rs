@@ -43,12 +43,14 @@ pub(super) fn complete(path: &str, operation: &mut Map<String, Value>, component
         })
         .collect();
     let header = |wanted: &str| parameters.iter().any(|(place, name)| place == "header" && name == wanted);
-    let names_record = path.contains('{') || parameters.iter().any(|(_, name)| name == "id");
+    let names_record = path.contains('{')
+        || parameters.iter().any(|(_, name)| name == "id")
+        || body_properties(operation, components).any(|(name, _)| name == "workflow_id");
     let applies = |status: u16| match status {
         401 | 403 => authenticates,
         404 => names_record,
         408 | 413 | 415 => has_body,
-        409 => header("Idempotency-Key") || (names_record && has_body),
+        409 => header("Idempotency-Key") || header("If-Match") || (names_record && has_body),
         412 => header("If-Match"),
         _ => true,
     };
@@ -68,9 +70,13 @@ pub(super) fn complete(path: &str, operation: &mut Map<String, Value>, component
 
 /// Whether the body holds a secret: then it is a credential itself, and can be refused as one.
 fn takes_password(operation: &Map<String, Value>, components: &Value) -> bool {
+    body_properties(operation, components).any(|(_, schema)| schema.get("writeOnly") == Some(&json!(true)))
+}
+
+fn body_properties<'a>(operation: &'a Map<String, Value>, components: &'a Value) -> impl Iterator<Item = (&'a String, &'a Value)> {
     let body = operation.get("requestBody").and_then(|body| body.get("content")?.get("application/json")?.get("schema"));
     let properties = body.and_then(|schema| resolve(schema, components).get("properties")?.as_object());
-    properties.into_iter().flatten().any(|(_, schema)| schema.get("writeOnly") == Some(&json!(true)))
+    properties.into_iter().flatten()
 }
 
 fn default_description(status: &str) -> &'static str {
