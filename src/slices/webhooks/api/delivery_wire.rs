@@ -202,10 +202,10 @@ impl WebhookDeliveryWithAttempts {
 #[derive(Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct ReplayWebhook {
-    #[oai(validator(minimum(value = "1")))]
+    #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
     pub(super) from_seq: Option<u64>,
     pub(super) since: Option<Timestamp>,
-    #[oai(validator(minimum(value = "1")))]
+    #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
     pub(super) to_seq: Option<u64>,
     pub(super) until: Option<Timestamp>,
     pub(super) only: ReplayOnly,
