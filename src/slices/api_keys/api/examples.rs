@@ -2,10 +2,10 @@
 
 use poem_openapi::types::Example;
 
-use super::wire::{ApiKey, ApiKeyStatus, ApiKeyWithSecret, CreateApiKey, CreatedBy, RotateApiKey, UpdateApiKey};
+use super::wire::{ApiKey, ApiKeyStatus, ApiKeyWithSecret, CreateApiKey, RotateApiKey, UpdateApiKey};
 use crate::kernel::{
     clock::Timestamp,
-    http::wire::Change,
+    http::{author::Author, wire::Change},
     id::{ApiKeyId, UserId},
 };
 
@@ -29,7 +29,7 @@ impl Example for ApiKey {
             allowed_ips: Some(vec!["203.0.113.0/24".to_owned()]),
             status: ApiKeyStatus::Active,
             created_at,
-            created_by: CreatedBy {
+            created_by: Author {
                 kind: "user".to_owned(),
                 id: UserId::from_bytes(id_bytes(2)).to_string(),
                 name: "Ada Lovelace".to_owned(),

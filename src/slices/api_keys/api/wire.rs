@@ -12,7 +12,11 @@ use super::super::{
     model::{self, KeyRules, NewApiKey, Plaintext, parse_network},
     service::KeyChange,
 };
-use crate::kernel::{clock::Timestamp, events::ActorKind, http::wire::Change, id::ApiKeyId};
+use crate::kernel::{
+    clock::Timestamp,
+    http::{author::Author, wire::Change},
+    id::ApiKeyId,
+};
 
 /// `active`; `expiring` from two weeks before the end; `expired`; `disabled` by an administrator; `revoked` for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize)]
@@ -50,15 +54,6 @@ impl From<ApiKeyStatus> for model::KeyStatus {
     }
 }
 
-/// Who created a key.
-#[derive(Debug, Object, Serialize)]
-pub(super) struct CreatedBy {
-    /// `user`, `api_key` or `system`.
-    pub(super) kind: String,
-    pub(super) id: String,
-    pub(super) name: String,
-}
-
 /// An API key, without its plaintext.
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
@@ -79,7 +74,7 @@ pub(super) struct ApiKey {
     pub(super) allowed_ips: Option<Vec<String>>,
     pub(super) status: ApiKeyStatus,
     pub(super) created_at: Timestamp,
-    pub(super) created_by: CreatedBy,
+    pub(super) created_by: Author,
     pub(super) updated_at: Timestamp,
     pub(super) expires_at: Timestamp,
     /// When it was last used, to the minute.
@@ -103,13 +98,6 @@ pub(super) struct ApiKey {
 impl ApiKey {
     pub(super) fn new(key: model::ApiKey, now: Timestamp, rules: &KeyRules) -> Self {
         let status = key.status(now, rules).into();
-        let kind = match key.created_by.kind {
-            ActorKind::User => "user",
-            ActorKind::ApiKey => "api_key",
-            ActorKind::Workflow => "workflow",
-            ActorKind::System => "system",
-            ActorKind::Agent => "agent",
-        };
         let networks = || key.allowed_ips.iter().map(IpNet::to_string).collect();
         Self {
             id: key.id,
@@ -121,7 +109,7 @@ impl ApiKey {
             scopes: key.scopes,
             status,
             created_at: key.created_at,
-            created_by: CreatedBy { kind: kind.to_owned(), id: key.created_by.id, name: key.created_by.name },
+            created_by: key.created_by.into(),
             updated_at: key.updated_at,
             expires_at: key.expires_at,
             last_used_at: key.last_used_at,

@@ -10,11 +10,12 @@ use super::{
     bodies::{CreateComment, CreateTicket, CreateTimeEntry, ResolveTicket, TicketPatch, UpdateTicket},
     sla::{ReplaceSlaPolicy, SlaPolicy},
     vocabulary::Fields,
-    wire::{SlaClock, Ticket, TicketActor, TicketContact, TicketCounters, TicketSla},
+    wire::{SlaClock, Ticket, TicketContact, TicketCounters, TicketSla},
 };
 use crate::{
     kernel::{
         clock::Timestamp,
+        http::author::Author,
         id::{OrganizationId, TicketId, UserId},
     },
     slices::directory::{OrganizationReference, PersonReference},
@@ -81,7 +82,7 @@ impl Example for Ticket {
             first_responded_at: Some(at(12)),
             resolved_at: None,
             closed_at: None,
-            created_by: TicketActor { kind: "user".to_owned(), id: ada.to_string(), name: "Ada Lovelace".to_owned() },
+            created_by: Author { kind: "user".to_owned(), id: ada.to_string(), name: "Ada Lovelace".to_owned() },
             version: 3,
             allowed_transitions: Status::InProgress.transitions(),
             deduplicated: None,

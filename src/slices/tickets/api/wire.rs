@@ -19,34 +19,11 @@ use super::{
 use crate::{
     kernel::{
         clock::Timestamp,
-        events::{Actor, ActorKind},
-        http::page::Page,
+        http::{author::Author, page::Page},
         id::{CommentId, DeviceId, TicketId, TimeEntryId, UserId},
     },
     slices::directory::{OrganizationReference, PersonReference},
 };
-
-/// Who did something.
-#[derive(Clone, Debug, Object, Serialize)]
-pub(super) struct TicketActor {
-    /// `user`, `api_key`, `workflow`, `system` or `agent`.
-    pub(super) kind: String,
-    pub(super) id: String,
-    pub(super) name: String,
-}
-
-impl From<Actor> for TicketActor {
-    fn from(actor: Actor) -> Self {
-        let kind = match actor.kind {
-            ActorKind::User => "user",
-            ActorKind::ApiKey => "api_key",
-            ActorKind::Workflow => "workflow",
-            ActorKind::System => "system",
-            ActorKind::Agent => "agent",
-        };
-        Self { kind: kind.to_owned(), id: actor.id, name: actor.name }
-    }
-}
 
 /// The person at the customer.
 #[derive(Clone, Debug, Object, Serialize)]
@@ -147,7 +124,7 @@ pub(super) struct TicketSla {
 pub(super) struct TicketResolution {
     pub(super) code: ResolutionCode,
     pub(super) summary: String,
-    pub(super) resolved_by: TicketActor,
+    pub(super) resolved_by: Author,
     pub(super) resolved_at: Timestamp,
 }
 
@@ -219,7 +196,7 @@ pub(super) struct Ticket {
     pub(super) resolved_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) closed_at: Option<Timestamp>,
-    pub(super) created_by: TicketActor,
+    pub(super) created_by: Author,
     /// Counts the changes of this record.
     pub(super) version: u64,
     /// The states that it can go to.
@@ -306,7 +283,7 @@ pub(super) struct TicketComment {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) contact: Option<TicketContact>,
     pub(super) created_at: Timestamp,
-    pub(super) created_by: TicketActor,
+    pub(super) created_by: Author,
 }
 
 impl TicketComment {
@@ -339,7 +316,7 @@ pub(super) struct TicketTimeEntry {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) started_at: Option<Timestamp>,
     pub(super) created_at: Timestamp,
-    pub(super) created_by: TicketActor,
+    pub(super) created_by: Author,
 }
 
 impl From<model::TimeEntry> for TicketTimeEntry {

@@ -9,11 +9,11 @@ use serde_json::{
 
 use super::{
     super::model::{self, Run, RunTrigger, StepResult},
-    wire::{WorkflowActor, WorkflowTriggerType},
+    wire::WorkflowTriggerType,
 };
 use crate::kernel::{
     clock::Timestamp,
-    http::page::Page,
+    http::{author::Author, page::Page},
     id::{EventId, RunId, WorkflowId},
 };
 
@@ -82,7 +82,7 @@ pub(super) struct WorkflowEffect {
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WorkflowDecision {
-    pub(super) by: WorkflowActor,
+    pub(super) by: Author,
     pub(super) at: Timestamp,
     pub(super) approved: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -218,7 +218,7 @@ pub(super) struct WorkflowRun {
     pub(super) retry_of: Option<RunId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) concurrency_key: Option<String>,
-    pub(super) started_by: WorkflowActor,
+    pub(super) started_by: Author,
     pub(super) created_at: Timestamp,
     /// When its first step began.
     #[serde(skip_serializing_if = "Option::is_none")]

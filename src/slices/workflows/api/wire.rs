@@ -17,32 +17,9 @@ use super::{
 };
 use crate::kernel::{
     clock::Timestamp,
-    events::{Actor, ActorKind},
-    http::page::Page,
+    http::{author::Author, page::Page},
     id::{RunId, WorkflowId},
 };
-
-/// Who did something.
-#[derive(Clone, Debug, Object, Serialize)]
-pub(super) struct WorkflowActor {
-    /// `user`, `api_key`, `workflow`, `system` or `agent`.
-    pub(super) kind: String,
-    pub(super) id: String,
-    pub(super) name: String,
-}
-
-impl From<Actor> for WorkflowActor {
-    fn from(actor: Actor) -> Self {
-        let kind = match actor.kind {
-            ActorKind::User => "user",
-            ActorKind::ApiKey => "api_key",
-            ActorKind::Workflow => "workflow",
-            ActorKind::System => "system",
-            ActorKind::Agent => "agent",
-        };
-        Self { kind: kind.to_owned(), id: actor.id, name: actor.name }
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize, Deserialize)]
 #[oai(rename_all = "snake_case")]
@@ -168,7 +145,7 @@ pub(super) struct Workflow {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) last_run: Option<WorkflowLastRun>,
     pub(super) created_at: Timestamp,
-    pub(super) created_by: WorkflowActor,
+    pub(super) created_by: Author,
     pub(super) updated_at: Timestamp,
     /// Counts the versions of the definition. Each stays readable with `version=`.
     pub(super) version: u64,
