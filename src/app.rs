@@ -16,7 +16,7 @@ use http::Method;
 
 use crate::{
     kernel::{
-        access::{Grants, Identity, Principal},
+        access::{Grants, Identity, Principal, Reach},
         clock::Clock,
         config::Config,
         egress::Egress,
@@ -181,6 +181,7 @@ impl App {
             tenant_kind: platform_tenant.kind,
             identity: Identity::LocalOperator,
             grants: Grants::all(),
+            reach: Reach::Everything,
         });
         let egress = Egress::new(&config.egress, &[config.listen.address])?;
         let webhooks = Webhooks::new(

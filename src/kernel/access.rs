@@ -1,9 +1,11 @@
 //! Who may do what: scopes, roles, and the identity behind a request. Plain data; how a request proves its identity is
 //! `kernel::http::principal`, and who checks the proof is `slices::auth`.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
-use super::id::{ApiKeyId, SessionId, TenantId, UserId};
+use super::id::{ApiKeyId, OrganizationId, SessionId, TenantId, UserId};
 
 macro_rules! scopes {
     ($($variant:ident $name:literal $what:literal;)*) => {
@@ -220,6 +222,36 @@ pub struct Principal {
     pub tenant_kind: TenantKind,
     pub identity: Identity,
     pub grants: Grants,
+    pub reach: Reach,
+}
+
+/// Whose records a credential sees and changes, within its tenant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Reach {
+    #[default]
+    Everything,
+    /// Only what belongs to one of these organizations, in order. What belongs to none is out of reach.
+    Organizations(Arc<[OrganizationId]>),
+}
+
+impl Reach {
+    /// An empty list restricts nothing.
+    pub fn new(mut organizations: Vec<OrganizationId>) -> Self {
+        if organizations.is_empty() {
+            return Self::Everything;
+        }
+        organizations.sort_unstable();
+        organizations.dedup();
+        Self::Organizations(organizations.into())
+    }
+
+    /// Whether a record that belongs to this organization, or to none, is within reach.
+    pub fn covers(&self, organization: Option<OrganizationId>) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::Organizations(within) => organization.is_some_and(|id| within.binary_search(&id).is_ok()),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     kernel::{
-        access::{Identity, Principal},
+        access::{Identity, Principal, Reach},
         clock::Timestamp,
         http::credentials::{AuthError, Authenticator},
         secrets::{Secret, digest},
@@ -92,6 +92,7 @@ impl SliceAuthenticator {
             tenant_kind: tenant.kind,
             identity,
             grants: role.grants(),
+            reach: Reach::Everything,
         };
         let stored = session.last_seen_at.as_millis();
         let new = || Seen { at: Arc::new(AtomicI64::new(stored)), written: stored };
