@@ -12,7 +12,7 @@ const KERNEL_ORDER: [&str; 12] =
     ["entropy", "clock", "id", "access", "config", "telemetry", "secrets", "store", "tasks", "events", "egress", "http"];
 
 /// A slice that reads another's face, and why.
-const SLICE_EXCEPTIONS: [(&str, &str, &str); 9] = [
+const SLICE_EXCEPTIONS: [(&str, &str, &str); 10] = [
     ("auth", "api_keys", "turns a presented key into an identity"),
     ("auth", "directory", "signs in the people of the directory, and composes their use cases with its own"),
     ("auth", "platform", "a credential counts only while its tenant may act"),
@@ -21,6 +21,7 @@ const SLICE_EXCEPTIONS: [(&str, &str, &str); 9] = [
     ("webhooks", "platform", "an evaluation tenant may have its receiver on the same machine"),
     ("workflows", "platform", "an evaluation tenant may have the server that a step calls on the same machine"),
     ("workflows", "tickets", "steps create, change and comment on tickets"),
+    ("api_keys", "directory", "the organizations that a key is restricted to must be there"),
     ("api_keys", "platform", "the admin socket names the tenant whose keys it manages"),
 ];
 

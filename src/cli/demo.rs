@@ -117,6 +117,7 @@ impl Demo {
                 name: format!("Demo key {}", act.now),
                 description: Some("Made by tenantd demo.".to_owned()),
                 scopes: vec!["*".to_owned()],
+                organization_ids: Vec::new(),
                 allowed_ips: Vec::new(),
                 expires_days: Some(KEY_DAYS),
             };

@@ -75,6 +75,20 @@ pub struct Grants(u64);
 
 impl Grants {
     pub const NONE: Self = Self(0);
+    /// Those over records that belong to an organization, which is all that a key for some organizations can have.
+    pub const BY_ORGANIZATION: Self = Self::of(&[
+        Scope::TicketsRead,
+        Scope::TicketsWrite,
+        Scope::SearchRead,
+        Scope::InventoryRead,
+        Scope::ProvidersRead,
+        Scope::ProvidersWrite,
+        Scope::VmsRead,
+        Scope::VmsWrite,
+        Scope::BackupRead,
+        Scope::BackupWrite,
+        Scope::IngestWrite,
+    ]);
 
     pub fn all() -> Self {
         Scope::ALL.iter().copied().collect()
@@ -243,6 +257,26 @@ impl Reach {
         organizations.sort_unstable();
         organizations.dedup();
         Self::Organizations(organizations.into())
+    }
+
+    /// What is left of grants: a scope over the whole tenant is worth nothing to one who reaches a part of it.
+    pub fn limit(&self, grants: Grants) -> Grants {
+        match self {
+            Self::Everything => grants,
+            Self::Organizations(_) => grants.without(Grants::all().without(Grants::BY_ORGANIZATION)),
+        }
+    }
+
+    /// The organizations that both a filter and the reach allow; `None` for all there are.
+    pub fn narrow(&self, wanted: Option<Vec<OrganizationId>>) -> Option<Vec<OrganizationId>> {
+        match (self, wanted) {
+            (Self::Everything, wanted) => wanted,
+            (Self::Organizations(within), None) => Some(within.to_vec()),
+            (Self::Organizations(_), Some(mut wanted)) => {
+                wanted.retain(|id| self.covers(Some(*id)));
+                Some(wanted)
+            }
+        }
     }
 
     /// Whether a record that belongs to this organization, or to none, is within reach.

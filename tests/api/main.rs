@@ -13,6 +13,7 @@ mod idempotency;
 mod ingest;
 mod pages;
 mod rate_limits;
+mod reach;
 mod secrets;
 mod sign_in;
 mod tenants;

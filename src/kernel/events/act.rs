@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::{
-    access::{Identity, Principal},
+    access::{Identity, Principal, Reach},
     clock::Timestamp,
     entropy::{Entropy, Seed},
     id::{EventId, RunId, TenantId},
@@ -70,12 +70,18 @@ pub struct Intent {
     pub now: Timestamp,
     pub actor: Actor,
     pub cause: Cause,
+    pub reach: Reach,
     seed: Seed,
 }
 
 impl Intent {
     pub fn new(tenant_id: TenantId, now: Timestamp, actor: Actor) -> Self {
-        Self { tenant_id, now, actor, cause: Cause::default(), seed: Seed::from_os() }
+        Self { tenant_id, now, actor, cause: Cause::default(), reach: Reach::Everything, seed: Seed::from_os() }
+    }
+
+    /// What a caller is about to do.
+    pub fn of(principal: &Principal, now: Timestamp) -> Self {
+        Self { reach: principal.reach.clone(), ..Self::new(principal.tenant_id, now, Actor::of(principal)) }
     }
 
     /// One run of it. Each run draws the same ids.
@@ -85,6 +91,7 @@ impl Intent {
             now: self.now,
             actor: self.actor.clone(),
             cause: self.cause.clone(),
+            reach: self.reach.clone(),
             entropy: self.seed.stream(),
         }
     }
@@ -97,5 +104,7 @@ pub struct Act {
     pub now: Timestamp,
     pub actor: Actor,
     pub cause: Cause,
+    /// What is out of reach is treated as if it were not there.
+    pub reach: Reach,
     pub entropy: Entropy,
 }

@@ -15,13 +15,7 @@ use poem::Request;
 use serde_json::Value;
 
 use super::{idempotency::Idempotency, incoming::Incoming, operations::Operation, problem::Problem};
-use crate::kernel::{
-    access::Principal,
-    clock::Timestamp,
-    events::{Actor, Intent},
-    id::RequestId,
-    secrets::digest,
-};
+use crate::kernel::{access::Principal, clock::Timestamp, events::Intent, id::RequestId, secrets::digest};
 
 /// Where a request came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,7 +117,7 @@ impl RequestContext {
 
     /// What the caller is about to do.
     pub fn intent(&self, principal: &Principal) -> Intent {
-        Intent::new(principal.tenant_id, self.now, Actor::of(principal))
+        Intent::of(principal, self.now)
     }
 
     /// Tells this request from others with the same idempotency key.

@@ -110,16 +110,22 @@ fn checksum(table: &str, key: &[u8], body: &[u8]) -> [u8; CHECKSUM_LENGTH] {
 /// new version. `UPDATE_GOLDEN=1 cargo test` writes the bytes of a new one.
 #[cfg(test)]
 pub fn assert_golden<R: Record>(name: &str, record: &R) {
-    let file = format!("{}/tests/golden/records/{name}.v{}.hex", env!("CARGO_MANIFEST_DIR"), R::VERSION);
+    let file = |version: u8| format!("{}/tests/golden/records/{name}.v{version}.hex", env!("CARGO_MANIFEST_DIR"));
     let bytes = encode("golden", b"key", record).unwrap();
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(&file, format!("{}\n", data_encoding::HEXLOWER.encode(&bytes))).unwrap();
+        std::fs::write(file(R::VERSION), format!("{}\n", data_encoding::HEXLOWER.encode(&bytes))).unwrap();
     }
-    let golden = std::fs::read_to_string(&file).unwrap_or_default();
-    let golden = data_encoding::HEXLOWER.decode(golden.trim().as_bytes()).unwrap();
+    let written = |version: u8| {
+        let golden = std::fs::read_to_string(file(version)).unwrap_or_default();
+        data_encoding::HEXLOWER.decode(golden.trim().as_bytes()).unwrap()
+    };
+    let golden = written(R::VERSION);
     assert!(golden == bytes, "{name}: the stored form has changed; that is a new version");
     let read = decode::<R>("golden", b"key", &golden).unwrap();
     assert_eq!(encode("golden", b"key", &read).unwrap(), golden, "{name}: what is read is not what was written");
+    for version in 1..R::VERSION {
+        decode::<R>("golden", b"key", &written(version)).unwrap();
+    }
 }
 
 #[cfg(test)]

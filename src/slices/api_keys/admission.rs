@@ -15,7 +15,7 @@ use super::{
     repo::{self, KeyKey},
 };
 use crate::kernel::{
-    access::{Identity, Principal, Reach, TenantKind},
+    access::{Identity, Principal, TenantKind},
     clock::Timestamp,
     http::credentials::AuthError,
     id::TenantId,
@@ -149,7 +149,7 @@ impl Admitted {
                 tenant_kind,
                 identity: Identity::ApiKey { id: key.id, name: key.name.clone() },
                 grants: within_tenant(key.grants(), tenant_kind),
-                reach: Reach::Everything,
+                reach: key.reach(),
             })
         };
         self.known.principal.get_or_init(build).clone()

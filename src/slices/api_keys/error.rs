@@ -1,6 +1,6 @@
 //! What can go wrong with API keys.
 
-use crate::kernel::{http::precondition::Stale, store::StoreError};
+use crate::kernel::{http::precondition::Stale, id::OrganizationId, store::StoreError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ApiKeyError {
@@ -15,6 +15,11 @@ pub enum ApiKeyError {
     /// Scopes that the caller does not have and so cannot give.
     #[error("the caller lacks scopes: {0:?}")]
     ScopesNotHeld(Vec<&'static str>),
+    /// Scopes that mean nothing to a key for some organizations.
+    #[error("scopes over the whole tenant: {0:?}")]
+    ScopesOverTenant(Vec<&'static str>),
+    #[error("there is no organization {0}")]
+    UnknownOrganization(OrganizationId),
     #[error("the life of a key must be 1 to {most} days")]
     BadLife { most: u32 },
     #[error("{0} is no IP address or network")]

@@ -6,12 +6,12 @@ use ipnet::IpNet;
 
 use super::error::ApiKeyError;
 use crate::kernel::{
-    access::{self, Grants, TenantKind},
+    access::{self, Grants, Reach, TenantKind},
     clock::Timestamp,
     config,
     entropy::Entropy,
     events::Actor,
-    id::{ApiKeyId, TenantId},
+    id::{ApiKeyId, OrganizationId, TenantId},
     secrets::{Secret, digest},
 };
 
@@ -145,6 +145,8 @@ pub struct ApiKey {
     pub previous: Option<PreviousSecret>,
     /// As they were given, wildcards unexpanded: a later scope falls under an earlier wildcard.
     pub scopes: Vec<String>,
+    /// Empty: all of the tenant.
+    pub organization_ids: Vec<OrganizationId>,
     /// Empty: any address.
     pub allowed_ips: Vec<IpNet>,
     pub enabled: bool,
@@ -185,7 +187,11 @@ impl ApiKey {
     }
 
     pub fn grants(&self) -> Grants {
-        Grants::from_patterns(self.scopes.iter().map(String::as_str))
+        self.reach().limit(Grants::from_patterns(self.scopes.iter().map(String::as_str)))
+    }
+
+    pub fn reach(&self) -> Reach {
+        Reach::new(self.organization_ids.clone())
     }
 
     pub fn allows_address(&self, client: Option<IpAddr>) -> bool {
@@ -208,6 +214,8 @@ pub struct NewApiKey {
     pub name: String,
     pub description: Option<String>,
     pub scopes: Vec<String>,
+    /// Empty: all of the tenant.
+    pub organization_ids: Vec<OrganizationId>,
     pub allowed_ips: Vec<IpNet>,
     pub expires_days: Option<u32>,
 }
@@ -231,6 +239,14 @@ pub fn check_scopes(scopes: &[String], held: Grants, tenant_kind: TenantKind) ->
     let wanted = scopes.iter().map(wanted).fold(Grants::NONE, Grants::union);
     let lacking: Vec<&str> = wanted.without(held).iter().map(access::Scope::name).collect();
     if lacking.is_empty() { Ok(()) } else { Err(ApiKeyError::ScopesNotHeld(lacking)) }
+}
+
+/// A key for some organizations cannot have what is over the whole tenant. A wildcard over all areas means all that there are for it.
+pub fn check_reach(scopes: &[String], organization_ids: &[OrganizationId]) -> Result<(), ApiKeyError> {
+    let named = scopes.iter().filter(|pattern| !pattern.starts_with('*')).filter_map(|pattern| access::expand(pattern));
+    let wanted = named.fold(Grants::NONE, Grants::union);
+    let beyond: Vec<&str> = wanted.without(Grants::BY_ORGANIZATION).iter().map(access::Scope::name).collect();
+    if organization_ids.is_empty() || beyond.is_empty() { Ok(()) } else { Err(ApiKeyError::ScopesOverTenant(beyond)) }
 }
 
 /// An address stands for the network of itself.

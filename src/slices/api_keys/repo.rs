@@ -9,8 +9,11 @@ use super::model::{ApiKey, PreviousSecret};
 use crate::kernel::{
     clock::Timestamp,
     events::Actor,
-    id::{ApiKeyId, TenantId},
-    store::{Direction, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+    id::{ApiKeyId, OrganizationId, TenantId},
+    store::{
+        Direction, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
+        codec::{Record, decode_fields, encode_fields},
+    },
 };
 
 pub(super) type KeyKey = (TenantId, ApiKeyId);
@@ -40,10 +43,19 @@ pub(super) struct KeyRecord {
     /// When the key next changes by time alone.
     due_at: Timestamp,
     version: u64,
+    organization_ids: Vec<OrganizationId>,
 }
 
 impl Record for KeyRecord {
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
+
+    /// Version 1 ended before the organizations, which were none.
+    fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
+        if version != 1 {
+            return Err(format!("format version {version} is not known to this release"));
+        }
+        decode_fields(&[fields, &encode_fields(&Vec::<OrganizationId>::new())?].concat())
+    }
 }
 
 impl KeyRecord {
@@ -91,6 +103,7 @@ pub(super) fn to_model((tenant_id, id): KeyKey, record: KeyRecord) -> ApiKey {
         digest: record.digest,
         previous: record.previous.map(|(digest, expires_at)| PreviousSecret { digest, expires_at }),
         scopes: record.scopes,
+        organization_ids: record.organization_ids,
         allowed_ips: record.allowed_ips,
         enabled: record.enabled,
         created_at: record.created_at,
@@ -132,6 +145,7 @@ fn to_record(key: &ApiKey, due_at: Timestamp) -> KeyRecord {
         expiry_announced: key.expiry_announced,
         due_at,
         version: key.version,
+        organization_ids: key.organization_ids.clone(),
     }
 }
 
@@ -225,6 +239,7 @@ mod tests {
             description: Some("nightly".to_owned()),
             prefix: "tck_live_9f3k".to_owned(),
             last_four: "b2C3".to_owned(),
+            organization_ids: vec![OrganizationId::from_bytes([3; 16])],
             digest: [5; 32],
             previous: Some(PreviousSecret { digest: [6; 32], expires_at: at }),
             scopes: vec!["*".to_owned()],

@@ -7,16 +7,19 @@ use serde_json::{
 
 use super::{
     error::ApiKeyError,
-    model::{ApiKey, KeyRules, NewApiKey, Plaintext, PreviousSecret, check_scopes},
+    model::{ApiKey, KeyRules, NewApiKey, Plaintext, PreviousSecret, check_reach, check_scopes},
     repo,
 };
-use crate::kernel::{
-    access::{Grants, TenantKind},
-    clock::Timestamp,
-    events::{self, Act, Draft, EventKind},
-    http::{precondition::IfMatch, wire::Change},
-    id::ApiKeyId,
-    store::{StoreError, WriteTx},
+use crate::{
+    kernel::{
+        access::{Grants, TenantKind},
+        clock::Timestamp,
+        events::{self, Act, Draft, EventKind},
+        http::{precondition::IfMatch, wire::Change},
+        id::{ApiKeyId, OrganizationId},
+        store::{StoreError, WriteTx},
+    },
+    slices::directory,
 };
 
 pub(super) static CREATED: EventKind = EventKind {
@@ -55,6 +58,7 @@ pub(super) struct KeyChange {
     pub(super) name: Option<String>,
     pub(super) description: Change<String>,
     pub(super) scopes: Option<Vec<String>>,
+    pub(super) organization_ids: Change<Vec<OrganizationId>>,
     pub(super) allowed_ips: Change<Vec<ipnet::IpNet>>,
     pub(super) enabled: Option<bool>,
     pub(super) expires_days: Option<u32>,
@@ -69,6 +73,7 @@ impl Service {
         new: &NewApiKey,
     ) -> Result<(ApiKey, Plaintext), ApiKeyError> {
         check_scopes(&new.scopes, giver.grants, giver.tenant_kind)?;
+        check_organizations(tx, act, &new.scopes, &new.organization_ids)?;
         let expires_at = self.rules.end(act.now, new.expires_days)?;
         self.check_room(tx, act, &new.name, None)?;
         let id = ApiKeyId::new(act.now, &mut act.entropy);
@@ -84,6 +89,7 @@ impl Service {
             digest: plaintext.digest(),
             previous: None,
             scopes: new.scopes.clone(),
+            organization_ids: new.organization_ids.clone(),
             allowed_ips: new.allowed_ips.clone(),
             enabled: true,
             created_at: act.now,
@@ -134,6 +140,10 @@ impl Service {
         if let Some(scopes) = &change.scopes {
             check_scopes(scopes, giver.grants, giver.tenant_kind)?;
             key.scopes.clone_from(scopes);
+        }
+        key.organization_ids = change.organization_ids.clone().apply(Some(key.organization_ids)).unwrap_or_default();
+        if change.scopes.is_some() || change.organization_ids != Change::Keep {
+            check_organizations(tx, act, &key.scopes, &key.organization_ids)?;
         }
         key.allowed_ips = change.allowed_ips.clone().apply(Some(key.allowed_ips)).unwrap_or_default();
         key.enabled = change.enabled.unwrap_or(key.enabled);
@@ -242,6 +252,14 @@ impl Service {
     }
 }
 
+fn check_organizations(tx: &WriteTx, act: &Act, scopes: &[String], ids: &[OrganizationId]) -> Result<(), ApiKeyError> {
+    check_reach(scopes, ids)?;
+    for id in ids {
+        directory::organization(tx, act.tenant_id, *id)?.ok_or(ApiKeyError::UnknownOrganization(*id))?;
+    }
+    Ok(())
+}
+
 fn check_name(tx: &WriteTx, act: &Act, name: &str, except: Option<ApiKeyId>) -> Result<(), ApiKeyError> {
     if repo::name_taken(tx, act.tenant_id, name, except)? { Err(ApiKeyError::NameTaken) } else { Ok(()) }
 }
@@ -257,6 +275,7 @@ fn changes(before: &ApiKey, after: &ApiKey) -> Value {
             ("name", json!(key.name)),
             ("description", json!(key.description)),
             ("scopes", json!(key.scopes)),
+            ("organization_ids", json!(key.organization_ids)),
             ("allowed_ips", json!(key.allowed_ips)),
             ("enabled", json!(key.enabled)),
             ("expires_at", json!(key.expires_at)),

@@ -18,6 +18,9 @@ pub enum DirectoryError {
     UnknownOrganization,
     #[error("there is no organization with the external id {0}")]
     UnknownExternalOrganization(String),
+    /// The record, or the organization that it would have, is not one that the caller reaches.
+    #[error("the record is out of reach")]
+    OutOfReach,
     #[error("there is no such user to be the owner")]
     UnknownOwner,
     #[error("there is no user with the external id {0}")]

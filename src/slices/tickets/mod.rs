@@ -86,19 +86,19 @@ impl Tickets {
     }
 
     pub fn change(&self, tx: &mut WriteTx, act: &mut Act, ticket: TicketRef, change: &TicketChange) -> Result<Ticket, TicketError> {
-        let before = service::target(tx, act.tenant_id, ticket, None)?;
+        let before = service::target(tx, act, ticket, None)?;
         let plan = self.service.plan_change(tx, act, before, change)?;
         self.service.commit(tx, act, plan)
     }
 
     pub fn comment(&self, tx: &mut WriteTx, act: &mut Act, ticket: TicketRef, new: &NewComment) -> Result<Ticket, TicketError> {
-        let before = service::target(tx, act.tenant_id, ticket, None)?;
+        let before = service::target(tx, act, ticket, None)?;
         let plan = self.service.plan_comment(tx, act, before, new)?;
         self.service.commit(tx, act, plan)
     }
 
     pub fn log_time(&self, tx: &mut WriteTx, act: &mut Act, ticket: TicketRef, new: &NewTimeEntry) -> Result<Ticket, TicketError> {
-        let before = service::target(tx, act.tenant_id, ticket, None)?;
+        let before = service::target(tx, act, ticket, None)?;
         let plan = service::plan_time_entry(act, before, new);
         self.service.commit(tx, act, plan)
     }
@@ -139,12 +139,12 @@ impl Tickets {
     }
 
     pub fn plan_change(&self, tx: &impl Read, act: &Act, ticket: TicketRef, change: &TicketChange) -> Result<Ticket, TicketError> {
-        let before = service::target(tx, act.tenant_id, ticket, None)?;
+        let before = service::target(tx, act, ticket, None)?;
         Ok(self.service.plan_change(tx, act, before, change)?.after)
     }
 
     pub fn plan_comment(&self, tx: &impl Read, act: &mut Act, ticket: TicketRef, new: &NewComment) -> Result<Ticket, TicketError> {
-        let before = service::target(tx, act.tenant_id, ticket, None)?;
+        let before = service::target(tx, act, ticket, None)?;
         Ok(self.service.plan_comment(tx, act, before, new)?.after)
     }
 }

@@ -29,6 +29,7 @@ use super::{
     sla::{Crossing, CrossingKind, Promise, SlaPolicy},
 };
 use crate::kernel::{
+    access::Reach,
     clock::Timestamp,
     config,
     events::{self, Act, Draft, EventKind, Resource},
@@ -196,9 +197,14 @@ fn crossing_events(crossings: &[Crossing]) -> impl Iterator<Item = (&'static Eve
     })
 }
 
+/// The ticket, if it is within reach.
+pub(super) fn find(tx: &impl Read, tenant: TenantId, reach: &Reach, named: TicketRef) -> Result<Option<Ticket>, StoreError> {
+    Ok(repo::find(tx, tenant, named)?.filter(|ticket| reach.covers(Some(ticket.organization_id))))
+}
+
 /// The ticket that a request names, in one place or in two that must agree.
-pub(super) fn target(tx: &impl Read, tenant: TenantId, named: TicketRef, also: Option<TicketRef>) -> Result<Ticket, TicketError> {
-    let ticket = repo::find(tx, tenant, named)?.ok_or(TicketError::NotFound)?;
+pub(super) fn target(tx: &impl Read, act: &Act, named: TicketRef, also: Option<TicketRef>) -> Result<Ticket, TicketError> {
+    let ticket = find(tx, act.tenant_id, &act.reach, named)?.ok_or(TicketError::NotFound)?;
     match also {
         Some(TicketRef::Id(id)) if id != ticket.id => Err(TicketError::OtherTarget),
         Some(TicketRef::Number(number)) if number != ticket.number => Err(TicketError::OtherTarget),

@@ -26,6 +26,7 @@ impl Example for ApiKey {
             prefix: "tck_live_9f3k".to_owned(),
             last_four: "b2C3".to_owned(),
             scopes: vec!["tickets:read".to_owned(), "events:read".to_owned()],
+            organization_ids: None,
             allowed_ips: Some(vec!["203.0.113.0/24".to_owned()]),
             status: ApiKeyStatus::Active,
             created_at,
@@ -61,6 +62,7 @@ impl Example for CreateApiKey {
             description: None,
             scopes: vec!["tickets:read".to_owned(), "events:read".to_owned()],
             expires_days: Some(30),
+            organization_ids: None,
             allowed_ips: Some(vec!["203.0.113.0/24".to_owned()]),
         }
     }
@@ -73,6 +75,7 @@ impl Example for UpdateApiKey {
             name: Some("Hourly export".to_owned()),
             description: Change::Keep,
             scopes: None,
+            organization_ids: Change::Keep,
             allowed_ips: Change::Keep,
             enabled: Some(true),
             expires_days: Some(90),

@@ -40,6 +40,14 @@ impl From<ApiKeyError> for Problem {
                 let detail = format!("You cannot give scopes that you do not have: {}.", lacking.join(", "));
                 Self::new(Code::InsufficientScope, detail).with("required_scopes", lacking)
             }
+            ApiKeyError::ScopesOverTenant(beyond) => {
+                let message =
+                    format!("a key with organization_ids cannot have what is over the whole tenant: {}", beyond.join(", "));
+                invalid("/scopes", "over_tenant", message)
+            }
+            ApiKeyError::UnknownOrganization(id) => {
+                invalid("/organization_ids", "unknown_reference", format!("there is no organization {id}"))
+            }
             ApiKeyError::BadLife { most } => invalid("/expires_days", "out_of_range", format!("must be 1 to {most}")),
             ApiKeyError::BadNetwork(text) => {
                 invalid("/allowed_ips", "wrong_form", format!("{text} is no IP address or network such as 203.0.113.0/24"))

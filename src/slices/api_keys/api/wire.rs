@@ -15,7 +15,7 @@ use super::super::{
 use crate::kernel::{
     clock::Timestamp,
     http::{author::Author, wire::Change},
-    id::ApiKeyId,
+    id::{ApiKeyId, OrganizationId},
 };
 
 /// `active`; `expiring` from two weeks before the end; `expired`; `disabled` by an administrator; `revoked` for good.
@@ -69,6 +69,9 @@ pub(super) struct ApiKey {
     pub(super) last_four: String,
     /// What the key allows. `*` stands for all scopes.
     pub(super) scopes: Vec<String>,
+    /// The organizations whose records it reads and writes; absent: all of the tenant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) organization_ids: Option<Vec<OrganizationId>>,
     /// Addresses and networks that it works from; absent: any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) allowed_ips: Option<Vec<String>>,
@@ -101,6 +104,7 @@ impl ApiKey {
         let networks = || key.allowed_ips.iter().map(IpNet::to_string).collect();
         Self {
             id: key.id,
+            organization_ids: (!key.organization_ids.is_empty()).then_some(key.organization_ids),
             allowed_ips: (!key.allowed_ips.is_empty()).then(networks),
             name: key.name,
             description: key.description,
@@ -163,6 +167,10 @@ pub(super) struct CreateApiKey {
     /// Days until the key ends. 90 when absent; the operator sets the most, 365 at first.
     #[oai(validator(minimum(value = "1"), maximum(value = "36500")))]
     pub(super) expires_days: Option<u32>,
+    /// Restricts the key to records of these organizations: what belongs to another, or to none, is not there for it. Only scopes
+    /// over such records make sense then: `tickets`, `inventory`, `search`, `providers`, `vms`, `backup` and `ingest`.
+    #[oai(validator(min_items = 1, max_items = 100, unique_items))]
+    pub(super) organization_ids: Option<Vec<OrganizationId>>,
     /// Addresses and networks that it works from, such as `203.0.113.0/24`. Any when absent.
     #[oai(validator(min_items = 1, max_items = 64))]
     pub(super) allowed_ips: Option<Vec<String>>,
@@ -176,9 +184,10 @@ impl TryFrom<CreateApiKey> for NewApiKey {
     type Error = ApiKeyError;
 
     fn try_from(body: CreateApiKey) -> Result<Self, ApiKeyError> {
-        let CreateApiKey { name, description, scopes, expires_days, allowed_ips } = body;
+        let CreateApiKey { name, description, scopes, expires_days, organization_ids, allowed_ips } = body;
+        let organization_ids = organization_ids.unwrap_or_default();
         let allowed_ips = networks(&allowed_ips.unwrap_or_default())?;
-        Ok(Self { name, description, scopes, allowed_ips, expires_days })
+        Ok(Self { name, description, scopes, organization_ids, allowed_ips, expires_days })
     }
 }
 
@@ -194,6 +203,9 @@ pub(super) struct UpdateApiKey {
     pub(super) description: Change<String>,
     #[oai(validator(min_items = 1, max_items = 64, unique_items))]
     pub(super) scopes: Option<Vec<String>>,
+    /// `null` gives the key the whole tenant.
+    #[oai(validator(min_items = 1, max_items = 100, unique_items))]
+    pub(super) organization_ids: Change<Vec<OrganizationId>>,
     #[oai(validator(min_items = 1, max_items = 64))]
     pub(super) allowed_ips: Change<Vec<String>>,
     /// A disabled key is refused until it is enabled again.
@@ -207,9 +219,9 @@ impl TryFrom<UpdateApiKey> for KeyChange {
     type Error = ApiKeyError;
 
     fn try_from(body: UpdateApiKey) -> Result<Self, ApiKeyError> {
-        let UpdateApiKey { id: _, name, description, scopes, allowed_ips, enabled, expires_days } = body;
+        let UpdateApiKey { id: _, name, description, scopes, organization_ids, allowed_ips, enabled, expires_days } = body;
         let allowed_ips = allowed_ips.try_map(|texts| networks(&texts))?;
-        Ok(Self { name, description, scopes, allowed_ips, enabled, expires_days })
+        Ok(Self { name, description, scopes, organization_ids, allowed_ips, enabled, expires_days })
     }
 }
 

@@ -4,6 +4,8 @@
 //! before that are on their way back. Each waits for the next, so a stream holds two batches and a few answers, however long it is.
 //! What is committed stays, also when the client is gone before it hears of it: the next time it finds the lines unchanged.
 
+use std::sync::Arc;
+
 use poem_openapi::{Enum, Object, OpenApi, Tags, param::Path};
 use serde::Serialize;
 use tokio::task::JoinHandle;
@@ -19,8 +21,9 @@ use super::{
 };
 use crate::{
     kernel::{
+        access::Principal,
         clock::Clock,
-        events::{Actor, Intent},
+        events::Intent,
         http::{
             incoming::{Incoming, Streamed},
             input::Filter,
@@ -128,13 +131,13 @@ impl Ingest {
     fn start(
         &self,
         tenant_id: TenantId,
-        actor: Actor,
+        principal: Arc<Principal>,
         query: &IngestQuery,
         body: Incoming,
     ) -> Result<StreamedLines<IngestAnswer>, Problem> {
         let (ingest, wanted) = (self.clone(), query.answer.unwrap_or_default());
         StreamedLines::start(&self.imports, |out| {
-            Run { ingest, tenant_id, actor, out, wanted, counts: Counts::default() }.run(body)
+            Run { ingest, tenant_id, principal, out, wanted, counts: Counts::default() }.run(body)
         })
     }
 }
@@ -156,7 +159,7 @@ impl IngestApi {
         query: Filter<IngestQuery>,
         body: Streamed<Line>,
     ) -> Result<StreamedLines<IngestAnswer>, Problem> {
-        self.0.start(auth.principal.tenant_id, Actor::of(&auth.principal), &query.0, body.body)
+        self.0.start(auth.principal.tenant_id, auth.principal, &query.0, body.body)
     }
 }
 
@@ -179,7 +182,7 @@ impl AdminIngestApi {
         body: Streamed<Line>,
     ) -> Result<StreamedLines<IngestAnswer>, Problem> {
         self.ingest.store.read(|tx| self.tenants.get(tx, id.0).map(drop))?;
-        self.ingest.start(id.0, Actor::of(&auth.principal), &query.0, body.body)
+        self.ingest.start(id.0, auth.principal, &query.0, body.body)
     }
 }
 
@@ -222,7 +225,7 @@ struct Counts {
 struct Run {
     ingest: Ingest,
     tenant_id: TenantId,
-    actor: Actor,
+    principal: Arc<Principal>,
     out: Outgoing,
     wanted: AnswerLines,
     counts: Counts,
@@ -289,7 +292,8 @@ impl Run {
 
     /// Hands a batch to the writer. The write goes on also when nobody waits for it any more.
     fn commit(&self, batch: Batch) -> JoinHandle<Result<Answers, DirectoryError>> {
-        let intent = Intent::new(self.tenant_id, self.ingest.clock.now(), self.actor.clone());
+        let mut intent = Intent::of(&self.principal, self.ingest.clock.now());
+        intent.tenant_id = self.tenant_id;
         let (directory, store) = (self.ingest.directory, self.ingest.store.clone());
         tokio::spawn(async move {
             let write = store.write(move |tx| {

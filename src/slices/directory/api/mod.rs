@@ -50,6 +50,9 @@ impl From<DirectoryError> for Problem {
             DirectoryError::IsStaff => {
                 invalid("/external_id", "not_allowed", "this is a member of staff, who is changed through /api/admin/users only")
             }
+            DirectoryError::OutOfReach => {
+                Self::new(Code::InsufficientScope, "The record belongs to an organization that this key is not for, or to none.")
+            }
             DirectoryError::UnknownOwner => invalid("/owner_id", "unknown", "there is no such user"),
             DirectoryError::RoleMismatch => {
                 invalid("/role", "not_allowed", "an operator belongs to the platform tenant, and everyone else to another")

@@ -18,6 +18,7 @@ use super::{
     devices::DeviceLabels,
 };
 use crate::kernel::{
+    access::Reach,
     events::Act,
     http::{precondition::IfMatch, wire::Change},
     id::{OrganizationId, UserId},
@@ -73,7 +74,8 @@ fn owner(tx: &impl Read, act: &Act, reference: &Reference<UserId>) -> Result<Per
             found.ok_or_else(|| DirectoryError::UnknownExternalOwner(external_id.clone()))?
         }
     };
-    super::super::person(tx, act.tenant_id, id)?.ok_or(DirectoryError::UnknownOwner)
+    let found = super::super::person(tx, act.tenant_id, id)?.filter(|person| act.reach.covers(person.organization_id));
+    found.ok_or(DirectoryError::UnknownOwner)
 }
 
 fn done(status: LineStatus, id: impl ToString) -> LineDone {
@@ -93,6 +95,9 @@ impl Directory {
         seen: &mut Seen,
         line: &IngestLine,
     ) -> Result<LineDone, DirectoryError> {
+        if act.reach != Reach::Everything {
+            check_reach(tx, act, line)?;
+        }
         match line {
             IngestLine::Organization(line) => {
                 seen.forget();
@@ -209,6 +214,51 @@ impl Directory {
         let status = if removed.is_some() { LineStatus::Removed } else { LineStatus::Unchanged };
         Ok(LineDone { status, id: removed })
     }
+}
+
+/// Checks that a record is within reach before and after its line.
+fn check_reach(tx: &impl Read, act: &Act, line: &IngestLine) -> Result<(), DirectoryError> {
+    let organization = |reference: &Reference<OrganizationId>| match reference {
+        Reference::Id(id) => Ok(Some(*id)),
+        Reference::External(external_id) => organizations::find_external(tx, act.tenant_id, external_id),
+    };
+    let (kind, external_id, after) = match line {
+        IngestLine::Organization(line) => (RecordKind::Organization, &line.external_id, None),
+        IngestLine::User(line) => (RecordKind::User, &line.external_id, Some(line.organization.clone())),
+        IngestLine::Device(line) => {
+            (RecordKind::Device, &line.external_id, Some(line.organization.clone().map_or(Change::Keep, Change::Set)))
+        }
+        IngestLine::Removal(kind, external_id) => (*kind, external_id, None),
+    };
+    let before = is_reached(tx, act, kind, external_id)?;
+    let stays = match before {
+        Some(reached) => reached,
+        // A new organization is nobody's yet; what is not there can be removed by everybody.
+        None => kind != RecordKind::Organization || matches!(line, IngestLine::Removal(..)),
+    };
+    let arrives = match after {
+        None => true,
+        Some(Change::Keep) => before.is_some(),
+        Some(Change::Clear) => false,
+        Some(Change::Set(reference)) => act.reach.covers(organization(&reference)?),
+    };
+    if stays && arrives { Ok(()) } else { Err(DirectoryError::OutOfReach) }
+}
+
+/// Whether a record that is there is within reach.
+fn is_reached(tx: &impl Read, act: &Act, kind: RecordKind, external_id: &str) -> Result<Option<bool>, DirectoryError> {
+    let tenant = act.tenant_id;
+    Ok(match kind {
+        RecordKind::Organization => organizations::find_external(tx, tenant, external_id)?.map(|id| act.reach.covers(Some(id))),
+        RecordKind::User => match users::find_external(tx, tenant, external_id)? {
+            Some(id) => users::get(tx, tenant, id)?.map(|user| act.reach.covers(user.organization_id())),
+            None => None,
+        },
+        RecordKind::Device => match devices::find_external(tx, tenant, external_id)? {
+            Some(id) => devices::label(tx, tenant, id)?.map(|device| act.reach.covers(Some(device.organization_id))),
+            None => None,
+        },
+    })
 }
 
 fn new_device(line: &DeviceLine, name: String, labels: &DeviceLabels) -> NewDevice {

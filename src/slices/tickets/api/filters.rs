@@ -180,7 +180,7 @@ impl ListTickets {
             priorities: self.priority.clone().unwrap_or_default(),
             kinds: self.kind.clone().unwrap_or_default(),
             sources: self.source.clone().unwrap_or_default(),
-            organizations: self.organization_id.clone().unwrap_or_default(),
+            organizations: principal.reach.narrow(self.organization_id.clone()),
             contacts: self.contact_id.clone().unwrap_or_default(),
             assignees,
             devices: self.device_id.clone().unwrap_or_default(),

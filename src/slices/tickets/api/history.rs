@@ -56,10 +56,10 @@ impl HistoryApi {
         query: Filter<UncountedPageQuery>,
     ) -> Result<Answer<TicketHistory>, Problem> {
         let request = PageRequest::new(&auth.context, &query.0.into())?;
-        let (tenant, limit) = (auth.principal.tenant_id, request.limit);
+        let (tenant, limit, principal) = (auth.principal.tenant_id, request.limit, auth.principal);
         let after = request.after.as_deref().and_then(Key::from_bytes);
         let read = self.store.scan(move |tx| {
-            let ticket = record::find(tx, tenant, id.0)?;
+            let ticket = record::find(tx, &principal, id.0)?;
             let key = (tenant, ticket.number);
             let (places, last) = repo::history(tx, key, after, limit)?;
             let mut events: Vec<EventRecord> = Vec::with_capacity(places.len());

@@ -10,7 +10,7 @@ use super::{
         labels::Labels,
         model::TicketRef,
         repo,
-        service::{NewComment, NewTimeEntry, Service, plan_time_entry},
+        service::{NewComment, NewTimeEntry, Service, plan_time_entry, target},
     },
     Area,
     bodies::{CreateComment, CreateTimeEntry},
@@ -51,7 +51,7 @@ impl NotesApi {
         let tenant = auth.principal.tenant_id;
         let after = request.after.as_deref().and_then(Key::from_bytes);
         let (comments, last, total, labels) = self.store.read(|tx| {
-            let ticket = record::find(tx, tenant, id.0)?;
+            let ticket = record::find(tx, &auth.principal, id.0)?;
             let (comments, last) = repo::comments(tx, (tenant, ticket.number), after, request.limit)?;
             let labels = Labels::of_comments(tx, tenant, &comments)?;
             Ok::<_, TicketError>((comments, last, ticket.comment_count, labels))
@@ -77,7 +77,7 @@ impl NotesApi {
         let (service, new) = (self.service.clone(), NewComment::from(body.0));
         idempotency_key
             .run(auth.context.intent(&auth.principal), move |tx, act| {
-                let ticket = record::find(tx, act.tenant_id, id.0)?;
+                let ticket = target(tx, act, id.0, None)?;
                 if_match.check(ticket.version)?;
                 let plan = service.plan_comment(tx, act, ticket, &new)?;
                 let comment = plan.comment.clone().into_iter().collect::<Vec<_>>();
@@ -104,7 +104,7 @@ impl NotesApi {
         let tenant = auth.principal.tenant_id;
         let after = request.after.as_deref().and_then(Key::from_bytes);
         let (entries, last, total) = self.store.read(|tx| {
-            let ticket = record::find(tx, tenant, id.0)?;
+            let ticket = record::find(tx, &auth.principal, id.0)?;
             let key = (tenant, ticket.number);
             let (entries, last) = repo::time_entries(tx, key, after, request.limit)?;
             let total = if request.include_total { Some(repo::time_entry_count(tx, key)?) } else { None };
@@ -129,7 +129,7 @@ impl NotesApi {
         let (service, new) = (self.service.clone(), NewTimeEntry::from(body.0));
         idempotency_key
             .run(auth.context.intent(&auth.principal), move |tx, act| {
-                let ticket = record::find(tx, act.tenant_id, id.0)?;
+                let ticket = target(tx, act, id.0, None)?;
                 if_match.check(ticket.version)?;
                 let plan = plan_time_entry(act, ticket, &new);
                 let entry = plan.time_entry.clone().map(TicketTimeEntry::from);

@@ -9,7 +9,6 @@ use super::{
     super::{
         error::{Fault, TicketError},
         model::{self, TicketRef, reference},
-        repo,
         service::{self, Service, TicketChange},
     },
     Area,
@@ -18,6 +17,8 @@ use super::{
     wire::Ticket,
 };
 use crate::kernel::{
+    access::Principal,
+    events::Act,
     http::{
         input::{Body, Filter},
         need::{Allowed, TicketsRead, TicketsWrite},
@@ -61,9 +62,9 @@ impl TicketApi {
         id: Path<TicketRef>,
         if_none_match: IfNoneMatch,
     ) -> Result<Found<Ticket>, Problem> {
-        let (tenant, now) = (auth.principal.tenant_id, auth.context.now);
+        let now = auth.context.now;
         let shown = self.store.read(|tx| {
-            let ticket = repo::find(tx, tenant, id.0)?.ok_or(TicketError::NotFound)?;
+            let ticket = find(tx, &auth.principal, id.0)?;
             Shown::new(tx, ticket, now, false)
         })?;
         let version = shown.ticket.version;
@@ -115,7 +116,7 @@ pub(super) async fn update(
     let shown = if dry_run {
         let rehearse = move |tx: &crate::kernel::store::ReadTx| {
             let act = intent.begin();
-            let before = service::target(tx, act.tenant_id, named, also)?;
+            let before = service::target(tx, &act, named, also)?;
             if_match.check(before.version)?;
             Shown::new(tx, service.plan_change(tx, &act, before, &change)?.after, act.now, false)
         };
@@ -123,7 +124,7 @@ pub(super) async fn update(
     } else {
         let perform = move |tx: &mut crate::kernel::store::WriteTx| {
             let mut act = intent.begin();
-            let before = service::target(tx, act.tenant_id, named, also)?;
+            let before = service::target(tx, &act, named, also)?;
             if_match.check(before.version)?;
             let plan = service.plan_change(tx, &act, before, &change)?;
             let ticket = service.commit(tx, &mut act, plan)?;
@@ -177,7 +178,7 @@ pub(super) async fn update_many(
         let rehearse = move |tx: &crate::kernel::store::ReadTx| {
             let (act, mut named) = (intent.begin(), BTreeSet::new());
             each(&ids, |id| {
-                let before = find_once(tx, act.tenant_id, id, &mut named)?;
+                let before = find_once(tx, &act, id, &mut named)?;
                 Shown::new(tx, service.plan_change(tx, &act, before, &change)?.after, act.now, false)
             })
         };
@@ -186,7 +187,7 @@ pub(super) async fn update_many(
         let perform = move |tx: &mut crate::kernel::store::WriteTx| {
             let (mut act, mut named) = (intent.begin(), BTreeSet::new());
             each(&ids, |id| {
-                let before = find_once(tx, act.tenant_id, id, &mut named)?;
+                let before = find_once(tx, &act, id, &mut named)?;
                 let plan = service.plan_change(tx, &act, before, &change)?;
                 let ticket = service.commit(tx, &mut act, plan)?;
                 Shown::new(tx, ticket, act.now, false)
@@ -202,11 +203,11 @@ pub(super) async fn update_many(
 /// A ticket that is not among those `named` so far. It has several names, so that only those found can be compared.
 fn find_once(
     tx: &impl crate::kernel::store::Read,
-    tenant: crate::kernel::id::TenantId,
+    act: &Act,
     id: TicketRef,
     named: &mut BTreeSet<u64>,
 ) -> Result<model::Ticket, TicketError> {
-    let ticket = find(tx, tenant, id)?;
+    let ticket = service::target(tx, act, id, None)?;
     if named.insert(ticket.number) {
         Ok(ticket)
     } else {
@@ -248,8 +249,8 @@ pub(super) fn summed(results: Vec<TicketResult>) -> TicketResults {
 /// The ticket that a path names, for what hangs on it.
 pub(super) fn find(
     tx: &impl crate::kernel::store::Read,
-    tenant: crate::kernel::id::TenantId,
+    principal: &Principal,
     id: TicketRef,
 ) -> Result<model::Ticket, TicketError> {
-    repo::find(tx, tenant, id)?.ok_or(TicketError::NotFound)
+    service::find(tx, principal.tenant_id, &principal.reach, id)?.ok_or(TicketError::NotFound)
 }

@@ -15,7 +15,7 @@ use super::{
     vocabulary::Day,
 };
 use crate::kernel::{
-    access::{Identity, Role},
+    access::{Identity, Reach, Role},
     clock::Timestamp,
     http::{
         input::Body,
@@ -192,6 +192,10 @@ impl SlaApi {
     ) -> Result<Changed<SlaPolicy>, Problem> {
         if matches!(&auth.principal.identity, Identity::User { role, .. } if !matches!(role, Role::Admin | Role::Operator)) {
             return Err(Problem::plain(Code::AdminRequired));
+        }
+        if auth.principal.reach != Reach::Everything {
+            let detail = "The service levels hold for the whole tenant; this key is for some of its organizations.";
+            return Err(Problem::new(Code::InsufficientScope, detail));
         }
         let new = sla::SlaPolicy::from(body.0);
         let (service, intent) = (self.service.clone(), auth.context.intent(&auth.principal));

@@ -21,7 +21,8 @@ pub(in super::super) struct TicketQuery {
     pub(in super::super) priorities: Vec<Priority>,
     pub(in super::super) kinds: Vec<TicketType>,
     pub(in super::super) sources: Vec<Source>,
-    pub(in super::super) organizations: Vec<OrganizationId>,
+    /// `Some` and empty matches nothing: the filter and what the caller reaches exclude one another.
+    pub(in super::super) organizations: Option<Vec<OrganizationId>>,
     pub(in super::super) contacts: Vec<UserId>,
     /// `None` stands for nobody.
     pub(in super::super) assignees: Vec<Option<UserId>>,
@@ -62,7 +63,7 @@ impl TicketQuery {
             && any(&self.priorities, &ticket.priority)
             && any(&self.kinds, &ticket.kind)
             && any(&self.sources, &ticket.source)
-            && any(&self.organizations, &ticket.organization_id)
+            && self.organizations.as_ref().is_none_or(|organizations| organizations.contains(&ticket.organization_id))
             && (self.contacts.is_empty() || ticket.contact_id.is_some_and(|contact| self.contacts.contains(&contact)))
             && any(&self.assignees, &ticket.assignee_id)
             && (self.devices.is_empty() || ticket.device_ids.iter().any(|device| self.devices.contains(device)))
@@ -95,7 +96,6 @@ impl TicketQuery {
             self.priorities.iter().copied().map(Facet::priority).collect(),
             self.kinds.iter().copied().map(Facet::kind).collect(),
             self.sources.iter().copied().map(Facet::source).collect(),
-            self.organizations.iter().copied().map(Facet::organization).collect(),
             self.contacts.iter().copied().map(Facet::contact).collect(),
             self.assignees.iter().copied().map(Facet::assignee).collect(),
             self.devices.iter().copied().map(Facet::device).collect(),
@@ -109,6 +109,7 @@ impl TicketQuery {
             (None, _) => Vec::new(),
         });
         filters.retain(|alternatives| !alternatives.is_empty());
+        filters.extend(self.organizations.as_ref().map(|ids| ids.iter().copied().map(Facet::organization).collect()));
         filters.extend(self.statuses.as_ref().map(|statuses| statuses.iter().copied().map(Facet::status).collect()));
         filters
     }

@@ -82,7 +82,7 @@ fn query(filter: u64, sort: SortField, direction: Direction) -> TicketQuery {
         priorities: Vec::new(),
         kinds: Vec::new(),
         sources: Vec::new(),
-        organizations: Vec::new(),
+        organizations: None,
         contacts: Vec::new(),
         assignees: Vec::new(),
         devices: Vec::new(),
@@ -103,9 +103,9 @@ fn query(filter: u64, sort: SortField, direction: Direction) -> TicketQuery {
     };
     match filter {
         0 => {}
-        1 => query.organizations = vec![organization(0), organization(1)],
+        1 => query.organizations = Some(vec![organization(0), organization(1)]),
         2 => query.tags = vec!["vip".to_owned(), "remote".to_owned()],
-        3 => (query.priorities, query.organizations) = (vec![Priority::High, Priority::Low], vec![organization(2)]),
+        3 => (query.priorities, query.organizations) = (vec![Priority::High, Priority::Low], Some(vec![organization(2)])),
         4 => query.words = vec!["print".to_owned()],
         5 => (query.since_seq, query.statuses) = (Some(50), Some(vec![Status::New, Status::InProgress])),
         6 => (query.updated_after, query.updated_before) = (day(31), day(34)),

@@ -2,25 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use super::{CLOSED, Plan, REOPENED, RESOLVED, Service, UPDATED, changes::changes, create, crossing_events};
+use super::{CLOSED, Plan, REOPENED, RESOLVED, Service, UPDATED, changes::changes, create, crossing_events, find};
 use crate::{
     kernel::{
         clock::Timestamp,
         events::{Act, ActorKind},
         http::wire::Change,
-        id::{DeviceId, OrganizationId, TenantId, UserId},
+        id::{DeviceId, OrganizationId, UserId},
         store::Read,
     },
-    slices::{
-        directory,
-        tickets::{
-            error::{Fault, TicketError},
-            model::{
-                ExternalRef, FieldValue, Level, Priority, Resolution, ResolutionCode, Source, Status, Ticket, TicketLink,
-                TicketRef, TicketType,
-            },
-            repo,
+    slices::tickets::{
+        error::{Fault, TicketError},
+        model::{
+            ExternalRef, FieldValue, Level, Priority, Resolution, ResolutionCode, Source, Status, Ticket, TicketLink, TicketRef,
+            TicketType,
         },
+        repo,
     },
 };
 
@@ -69,7 +66,7 @@ impl Service {
         let crossed = after.clone();
         let mut faults = Vec::new();
         apply_fields(&mut after, change);
-        apply_references(tx, &mut after, change, &mut faults)?;
+        apply_references(tx, act, &mut after, change, &mut faults)?;
         create::check_custom_fields(&after.custom_fields, &mut faults);
         create::check_text(after.description.as_deref(), "/description", &mut faults);
         apply_status(tx, act, &mut after, change, &mut faults)?;
@@ -179,33 +176,33 @@ fn apply_fields(ticket: &mut Ticket, change: &TicketChange) {
 
 fn apply_references(
     tx: &impl Read,
+    act: &Act,
     ticket: &mut Ticket,
     change: &TicketChange,
     faults: &mut Vec<Fault>,
 ) -> Result<(), TicketError> {
-    let tenant = ticket.tenant_id;
     if let Some(id) = change.organization_id {
-        create::expect(directory::organization(tx, tenant, id)?, "/organization_id", "organization", faults);
+        create::expect(create::organization(tx, act, id)?, "/organization_id", "organization", faults);
         ticket.organization_id = id;
     }
     if let Change::Set(id) = change.contact_id {
-        create::expect(directory::person(tx, tenant, id)?, "/contact_id", "user", faults);
+        create::expect(create::contact(tx, act, id)?, "/contact_id", "user", faults);
     }
     ticket.contact_id = change.contact_id.clone().apply(ticket.contact_id);
     if let Change::Set(id) = change.assignee_id {
-        create::check_assignee(tx, tenant, Some(id), faults)?;
+        create::check_assignee(tx, act.tenant_id, Some(id), faults)?;
     }
     ticket.assignee_id = change.assignee_id.clone().apply(ticket.assignee_id);
     if let Change::Set(ids) = &change.device_ids {
         for (place, id) in ids.iter().enumerate() {
-            create::expect(directory::device(tx, tenant, *id)?, &format!("/device_ids/{place}"), "device", faults);
+            create::expect(create::device(tx, act, *id)?, &format!("/device_ids/{place}"), "device", faults);
         }
     }
     ticket.device_ids = change.device_ids.clone().apply(Some(std::mem::take(&mut ticket.device_ids))).unwrap_or_default();
     ticket.parent = match change.parent {
         Change::Keep => ticket.parent,
         Change::Clear => None,
-        Change::Set(parent) => find_parent(tx, ticket, parent, faults)?,
+        Change::Set(parent) => find_parent(tx, act, ticket, parent, faults)?,
     };
     Ok(())
 }
@@ -213,11 +210,12 @@ fn apply_references(
 /// A ticket must not be above itself.
 fn find_parent(
     tx: &impl Read,
+    act: &Act,
     ticket: &Ticket,
     parent: TicketRef,
     faults: &mut Vec<Fault>,
 ) -> Result<Option<TicketLink>, TicketError> {
-    let Some(parent) = create::expect(repo::find(tx, ticket.tenant_id, parent)?, "/parent", "ticket", faults) else {
+    let Some(parent) = create::expect(find(tx, act.tenant_id, &act.reach, parent)?, "/parent", "ticket", faults) else {
         return Ok(None);
     };
     let link = parent.link();
@@ -258,7 +256,7 @@ fn apply_status(
         Some(_) if ticket.status != Status::Merged || from == Status::Merged => {
             faults.push(Fault::new("/merged_into", "not_merged", "give merged_into together with the status merged"));
         }
-        Some(target) => ticket.merged_into = find_merge_target(tx, ticket.tenant_id, ticket.number, target, faults)?,
+        Some(target) => ticket.merged_into = find_merge_target(tx, act, ticket.number, target, faults)?,
         None if ticket.status == Status::Merged && from != Status::Merged => {
             faults.push(Fault::new("/merged_into", "required", "merged_into is required with the status merged"));
         }
@@ -288,12 +286,14 @@ fn apply_resolution(act: &Act, ticket: &mut Ticket, from: Status, change: &Ticke
 
 fn find_merge_target(
     tx: &impl Read,
-    tenant: TenantId,
+    act: &Act,
     number: u64,
     target: TicketRef,
     faults: &mut Vec<Fault>,
 ) -> Result<Option<TicketLink>, TicketError> {
-    let Some(found) = create::expect(repo::find(tx, tenant, target)?, "/merged_into", "ticket", faults) else { return Ok(None) };
+    let Some(found) = create::expect(find(tx, act.tenant_id, &act.reach, target)?, "/merged_into", "ticket", faults) else {
+        return Ok(None);
+    };
     if found.number == number {
         faults.push(Fault::new("/merged_into", "itself", "a ticket cannot be merged into itself"));
     } else if found.status == Status::Merged {

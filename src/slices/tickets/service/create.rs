@@ -1,6 +1,6 @@
 //! New tickets, and what is done with one whose cause is known already.
 
-use super::{CREATED, Plan, Service, UPDATED};
+use super::{CREATED, Plan, Service, UPDATED, find};
 use crate::{
     kernel::{
         clock::Timestamp,
@@ -9,7 +9,7 @@ use crate::{
         store::{Read, StoreError},
     },
     slices::{
-        directory::{self, PersonKind},
+        directory::{self, DeviceLabel, OrganizationLabel, PersonKind, PersonLabel},
         tickets::{
             error::{Fault, TicketError},
             model::{
@@ -87,7 +87,7 @@ struct Found {
 
 impl Service {
     pub(in super::super) fn plan_create(&self, tx: &impl Read, act: &mut Act, new: &NewTicket) -> Result<Plan, TicketError> {
-        let found = find_references(tx, act.tenant_id, new)?;
+        let found = find_references(tx, act, new)?;
         if let Some(key) = new.dedup_key.as_deref().filter(|_| new.on_duplicate != OnDuplicate::Create)
             && let Some(first) = repo::find_unfinished(tx, act.tenant_id, found.organization_id, key)?
         {
@@ -179,27 +179,31 @@ fn plan_duplicate(act: &mut Act, new: &NewTicket, before: Ticket) -> Result<Plan
     Ok(plan)
 }
 
-fn find_references(tx: &impl Read, tenant: TenantId, new: &NewTicket) -> Result<Found, TicketError> {
+fn find_references(tx: &impl Read, act: &Act, new: &NewTicket) -> Result<Found, TicketError> {
+    let tenant = act.tenant_id;
     let mut faults = Vec::new();
     check_custom_fields(&new.custom_fields, &mut faults);
     check_text(new.description.as_deref(), "/description", &mut faults);
     let contact = match (new.contact_id, new.contact_email.as_deref()) {
-        (Some(id), _) => expect(directory::person(tx, tenant, id)?, "/contact_id", "user", &mut faults),
-        (None, Some(email)) => expect(directory::person_by_email(tx, tenant, email)?, "/contact_email", "user", &mut faults),
+        (Some(id), _) => expect(contact(tx, act, id)?, "/contact_id", "user", &mut faults),
+        (None, Some(email)) => {
+            let found = directory::person_by_email(tx, tenant, email)?.filter(|person| act.reach.covers(person.organization_id));
+            expect(found, "/contact_email", "user", &mut faults)
+        }
         (None, None) => None,
     };
     let mut of_device = None;
     for (place, id) in new.device_ids.iter().enumerate() {
-        let found = expect(directory::device(tx, tenant, *id)?, &format!("/device_ids/{place}"), "device", &mut faults);
+        let found = expect(device(tx, act, *id)?, &format!("/device_ids/{place}"), "device", &mut faults);
         of_device = of_device.or(found.map(|device| device.organization_id));
     }
     check_assignee(tx, tenant, new.assignee_id, &mut faults)?;
     let parent = match new.parent {
-        Some(parent) => expect(repo::find(tx, tenant, parent)?, "/parent", "ticket", &mut faults).map(|ticket| ticket.link()),
+        Some(parent) => expect(find(tx, tenant, &act.reach, parent)?, "/parent", "ticket", &mut faults).map(|ticket| ticket.link()),
         None => None,
     };
     let organization_id = match new.organization_id {
-        Some(id) => expect(directory::organization(tx, tenant, id)?, "/organization_id", "organization", &mut faults).map(|_| id),
+        Some(id) => expect(organization(tx, act, id)?, "/organization_id", "organization", &mut faults).map(|_| id),
         None => of_device.or(contact.as_ref().and_then(|contact| contact.organization_id)),
     };
     if organization_id.is_none() && new.organization_id.is_none() {
@@ -212,6 +216,18 @@ fn find_references(tx: &impl Read, tenant: TenantId, new: &NewTicket) -> Result<
         }
         _ => Err(TicketError::Invalid(faults)),
     }
+}
+
+pub(super) fn organization(tx: &impl Read, act: &Act, id: OrganizationId) -> Result<Option<OrganizationLabel>, StoreError> {
+    Ok(directory::organization(tx, act.tenant_id, id)?.filter(|found| act.reach.covers(Some(found.id))))
+}
+
+pub(super) fn contact(tx: &impl Read, act: &Act, id: UserId) -> Result<Option<PersonLabel>, StoreError> {
+    Ok(directory::person(tx, act.tenant_id, id)?.filter(|found| act.reach.covers(found.organization_id)))
+}
+
+pub(super) fn device(tx: &impl Read, act: &Act, id: DeviceId) -> Result<Option<DeviceLabel>, StoreError> {
+    Ok(directory::device(tx, act.tenant_id, id)?.filter(|found| act.reach.covers(Some(found.organization_id))))
 }
 
 /// What was found, or a fault that says that there is no such thing.

@@ -51,7 +51,7 @@ impl Service {
         let mut faults = Vec::new();
         create::check_text(Some(&new.body), "/body", &mut faults);
         let by_contact = match new.contact_id {
-            Some(id) => create::expect(directory::person(tx, act.tenant_id, id)?, "/contact_id", "user", &mut faults).is_some(),
+            Some(id) => create::expect(create::contact(tx, act, id)?, "/contact_id", "user", &mut faults).is_some(),
             None => is_contact(tx, act)?,
         };
         if !faults.is_empty() {

@@ -1,0 +1,172 @@
+//! Keys that are for some organizations: what belongs to another, or to none, is not there for them.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Actor, TestApp, with_app};
+
+const KEYS: &str = "/api/admin/api-keys";
+const TICKETS: &str = "/api/psa/tickets";
+
+async fn restricted(app: &TestApp, admin: &Actor, organizations: &[&str], scopes: &[&str]) -> Actor {
+    let body = json!({"name": format!("for {organizations:?}"), "scopes": scopes, "organization_ids": organizations});
+    let created = admin.post(KEYS).json(body).send().await;
+    assert_eq!(created.ok(201)["organization_ids"], json!(organizations));
+    app.anonymous().bearer(created.body["key"].as_str().unwrap())
+}
+
+fn references(list: &Value) -> Vec<&str> {
+    list["data"].as_array().unwrap().iter().map(|ticket| ticket["ref"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_restricted_key_sees_and_changes_tickets_of_its_organizations_alone() {
+    with_app(async |app| {
+        let tenant = app.tenant("acme").await;
+        let (ours, theirs) = (tenant.organization("Ours").await, tenant.organization("Theirs").await);
+        let admin = tenant.admin().await;
+        for (subject, organization) in [("A", &ours), ("B", &theirs), ("C", &ours)] {
+            admin.post(TICKETS).json(json!({"subject": subject, "organization_id": organization})).send().await.ok(201);
+        }
+        let key = restricted(app, &admin, &[&ours], &["tickets:*"]).await;
+        let list = key.get(&format!("{TICKETS}?include_total=true&sort=number&counts_by=organization")).send().await;
+        assert_eq!(references(list.ok(200)), ["T-1", "T-3"]);
+        assert_eq!(list.body["page"]["total"], 2);
+        assert_eq!(list.body["counts"]["organization"].as_array().unwrap().len(), 1);
+        let elsewhere = key.get(&format!("{TICKETS}?organization_id={theirs}&include_total=true")).send().await;
+        assert_eq!((references(elsewhere.ok(200)).len(), &elsewhere.body["page"]["total"]), (0, &json!(0)));
+        let stream = key.get(&format!("{TICKETS}?format=ndjson")).send().await.lines(200);
+        assert_eq!(stream.last().unwrap()["count"], 2);
+
+        for path in ["", "/history", "/comments", "/time-entries"] {
+            assert_eq!(key.get(&format!("{TICKETS}/T-2{path}")).send().await.problem(404), "not_found", "{path}");
+        }
+        let minutes = json!({"minutes": 5, "work_type": "remote", "billable": false});
+        for (path, body) in [("comments", json!({"body": "hello"})), ("time-entries", minutes)] {
+            assert_eq!(key.post(&format!("{TICKETS}/T-2/{path}")).json(body).send().await.problem(404), "not_found", "{path}");
+        }
+        assert_eq!(key.patch(&format!("{TICKETS}/T-2")).json(json!({"subject": "mine"})).send().await.problem(404), "not_found");
+        let several = key.patch(TICKETS).json(json!({"ids": ["T-1", "T-2"], "patch": {"subject": "mine"}})).send().await;
+        assert_eq!(several.status, 422);
+        key.post(&format!("{TICKETS}/T-3/comments")).json(json!({"body": "hello"})).send().await.ok(201);
+        assert_eq!(admin.get(&format!("{TICKETS}/T-1")).send().await.ok(200)["subject"], "A", "all or none");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_restricted_key_cannot_lead_a_ticket_out_of_its_reach() {
+    with_app(async |app| {
+        let tenant = app.tenant("acme").await;
+        let (ours, theirs) = (tenant.organization("Ours").await, tenant.organization("Theirs").await);
+        let (device, contact) = (tenant.device(&theirs, "pc").await, tenant.contact(&theirs, "bo@theirs.example").await);
+        let admin = tenant.admin().await;
+        admin.post(TICKETS).json(json!({"subject": "B", "organization_id": theirs})).send().await.ok(201);
+        let key = restricted(app, &admin, &[&ours], &["tickets:*"]).await;
+        let beyond = [
+            json!({"organization_id": theirs}),
+            json!({"organization_id": ours, "device_ids": [device]}),
+            json!({"organization_id": ours, "contact_id": contact}),
+            json!({"organization_id": ours, "contact_email": "bo@theirs.example"}),
+            json!({"organization_id": ours, "parent": "T-1"}),
+            json!({"contact_id": contact}),
+        ];
+        for mut body in beyond {
+            body["subject"] = json!("mine");
+            let refused = key.post(TICKETS).json(body.clone()).send().await;
+            assert_eq!(refused.problem(422), "validation_failed", "{body}");
+            assert!(refused.field_errors().iter().any(|(_, code)| code == "unknown_reference"), "{body}: {}", refused.body);
+        }
+        key.post(TICKETS).json(json!({"subject": "A", "organization_id": ours})).send().await.ok(201);
+        for patch in [
+            json!({"organization_id": theirs}),
+            json!({"contact_id": contact}),
+            json!({"device_ids": [device]}),
+            json!({"parent": "T-1"}),
+            json!({"status": "merged", "merged_into": "T-1"}),
+        ] {
+            let refused = key.patch(&format!("{TICKETS}/T-2")).json(patch.clone()).send().await;
+            assert_eq!(refused.problem(422), "validation_failed", "{patch}");
+        }
+        let levels = admin.get("/api/psa/sla").send().await.ok(200).clone();
+        let mut terms = levels;
+        for member in ["updated_at", "version"] {
+            terms.as_object_mut().unwrap().remove(member);
+        }
+        assert_eq!(key.put("/api/psa/sla").json(terms).send().await.problem(403), "insufficient_scope");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_restricted_key_holds_nothing_that_is_over_the_whole_tenant() {
+    with_app(async |app| {
+        let tenant = app.tenant("acme").await;
+        let ours = tenant.organization("Ours").await;
+        let admin = tenant.admin().await;
+        let body = |scopes: Value| json!({"name": "k", "scopes": scopes, "organization_ids": [ours]});
+        let refused = admin.post(KEYS).json(body(json!(["tickets:read", "webhooks:read", "users:*"]))).send().await;
+        assert_eq!(refused.problem(422), "validation_failed");
+        let message = refused.body["errors"][0]["message"].as_str().unwrap();
+        assert!(message.contains("webhooks:read, users:read, users:write"), "{message}");
+        let mut unknown = body(json!(["tickets:read"]));
+        unknown["organization_ids"] = json!(["org_01k00000000000000000000000"]);
+        let refused = admin.post(KEYS).json(unknown).send().await;
+        assert_eq!(refused.field_errors(), [("/organization_ids".to_owned(), "unknown_reference".to_owned())]);
+
+        let key = restricted(app, &admin, &[&ours], &["*"]).await;
+        key.get(TICKETS).send().await.ok(200);
+        for path in ["/api/admin/webhooks", "/api/events", KEYS, "/api/admin/users", "/api/psa/workflows/trigger"] {
+            assert_eq!(key.get(path).send().await.problem(403), "insufficient_scope", "{path}");
+        }
+        let (_, record) = tenant.new_key("wide", &["tickets:read", "webhooks:read"]).await;
+        let path = format!("{KEYS}/{}", record["id"].as_str().unwrap());
+        let narrowed = admin.put(&path).json(json!({"organization_ids": [ours]})).send().await;
+        assert_eq!(narrowed.problem(422), "validation_failed");
+        let narrowed = admin.put(&path).json(json!({"scopes": ["tickets:read"], "organization_ids": [ours]})).send().await;
+        assert_eq!(narrowed.ok(200)["organization_ids"], json!([ours]));
+        let widened = admin.put(&path).json(json!({"organization_ids": null})).send().await;
+        assert!(widened.ok(200).get("organization_ids").is_none());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_restricted_key_imports_into_its_organizations_alone() {
+    with_app(async |app| {
+        let tenant = app.tenant("acme").await;
+        let whole = tenant.key(&["ingest:write"]).await;
+        let send = async |actor: &Actor, lines: &[Value]| {
+            let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+            let answers = actor.post("/internal/ingest").text("application/x-ndjson", text).send().await.lines(200);
+            let code = |answer: &Value| match answer["error"]["code"].as_str() {
+                Some(code) => code.to_owned(),
+                None => answer["status"].as_str().unwrap_or_default().to_owned(),
+            };
+            answers.iter().take(lines.len()).map(code).collect::<Vec<_>>()
+        };
+        let organization = |name: &str| json!({"kind": "organization", "external_id": name, "name": name});
+        let device = |id: &str, of: &str| json!({"kind": "device", "external_id": id, "name": id, "organization_external_id": of});
+        send(&whole, &[organization("ours"), organization("theirs"), device("d1", "theirs")]).await;
+        let again = whole.post("/internal/ingest").text("application/x-ndjson", organization("ours").to_string()).send().await;
+        let ours = again.lines(200)[0]["id"].as_str().unwrap().to_owned();
+        let admin = tenant.admin().await;
+        let key = restricted(app, &admin, &[&ours], &["ingest:write"]).await;
+        let lines = [
+            device("d2", "ours"),
+            device("d3", "theirs"),
+            device("d1", "ours"),
+            json!({"kind": "device", "external_id": "d2", "organization_external_id": "theirs"}),
+            json!({"kind": "device", "external_id": "d2", "site": "Basel"}),
+            json!({"kind": "user", "external_id": "u1", "name": "Bo"}),
+            json!({"kind": "user", "external_id": "u1", "name": "Bo", "organization_external_id": "ours"}),
+            organization("new"),
+            json!({"kind": "organization", "external_id": "ours", "name": "Ours Ltd"}),
+            json!({"kind": "device", "external_id": "d1", "deleted": true}),
+            json!({"kind": "device", "external_id": "d2", "deleted": true}),
+        ];
+        let no = "insufficient_scope";
+        let expected = ["created", no, no, no, "updated", no, "created", no, "updated", no, "removed"];
+        assert_eq!(send(&key, &lines).await, expected);
+    })
+    .await;
+}
