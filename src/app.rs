@@ -6,7 +6,7 @@ mod documents;
 mod sample;
 
 use std::{
-    net::SocketAddr,
+    net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -25,7 +25,7 @@ use crate::{
         http::{
             edge::{Edge, EdgeParts, EdgeSettings},
             idempotency::{Idempotency, IdempotencyPurge},
-            listener::Listeners,
+            listener::{self, Listeners},
             operations::Operations,
             pages::{PageSources, Pages},
             rate::{RateClass, RateLimitSweep, RateLimits},
@@ -40,7 +40,7 @@ use crate::{
         api_keys::{self, ApiKeySlice},
         auth::{self, Auth},
         directory::{self, Directory, DirectoryIngest},
-        platform::{self, Platform},
+        platform::{self, Platform, Reload, ReloadRequests, Reloaded},
         tickets::{self, Tickets},
         webhooks::{self, Webhooks},
         workflows::{
@@ -125,8 +125,17 @@ pub struct App {
     public: Arc<Edge>,
     admin: Arc<Edge>,
     tasks: Tasks,
+    reloads: ReloadRequests,
     /// Held until the store is closed.
     data: DataDirectory,
+}
+
+/// Sockets that a service manager has opened, so that the server needs no right to open them.
+#[derive(Debug, Default)]
+pub struct Sockets {
+    pub api: Option<TcpListener>,
+    /// Answers with a redirect to the other.
+    pub redirect: Option<TcpListener>,
 }
 
 /// What a running server answers on.
@@ -169,7 +178,8 @@ impl App {
         }
         store.migrate(&[]).await.map_err(|error| error.to_string())?;
         let passwords = Passwords::new(config.secrets.password_hashes, config.secrets.password_queue, &mut entropy);
-        let platform = Platform::new(store.clone(), clock.clone());
+        let (reload, reloads) = Reload::channel();
+        let platform = Platform::new(store.clone(), clock.clone(), reload);
         let keys = ApiKeySlice::new(store.clone(), clock.clone(), &config.api_keys);
         let directory = Directory::new(&config.directory);
         let (tenants, admitted) = (platform.tenants.clone(), keys.keys.clone());
@@ -228,6 +238,7 @@ impl App {
             public,
             admin,
             tasks,
+            reloads,
             data,
         })
     }
@@ -251,8 +262,13 @@ impl App {
         }
     }
 
-    /// Starts to listen. From here on requests are answered.
-    pub fn listen(mut self) -> Result<Running, String> {
+    /// Starts to listen on the configured addresses. From here on requests are answered.
+    pub fn listen(self) -> Result<Running, String> {
+        self.listen_on(Sockets::default())
+    }
+
+    /// The same, on sockets that are open already where there are any.
+    pub fn listen_on(mut self, sockets: Sockets) -> Result<Running, String> {
         let listen = self.config.listen.clone();
         let certificate = if listen.tls { Some(self.certificate()?) } else { None };
         let tls = certificate
@@ -260,12 +276,20 @@ impl App {
             .map(|certificate| certificate.server_config(self.config.tls.client_ca_file.as_deref()))
             .transpose()?;
         let fail = |what: &dyn std::fmt::Display, error: std::io::Error| format!("cannot listen on {what}: {error}");
+        let open = |socket: Option<TcpListener>, address: SocketAddr| socket.map_or_else(|| listener::bind(address), Ok);
         let mut public = Listeners::new(self.public.clone());
-        let api = public.serve_tcp(listen.address, tls).map_err(|error| fail(&listen.address, error))?;
-        let redirect = listen
-            .redirect_address
-            .map(|address| public.serve_redirect(address, api.port()).map_err(|error| fail(&address, error)))
-            .transpose()?;
+        let api = open(sockets.api, listen.address).and_then(|socket| public.serve_tcp(socket, tls));
+        let api = api.map_err(|error| fail(&listen.address, error))?;
+        let redirect = match (sockets.redirect, listen.redirect_address) {
+            (Some(socket), _) => {
+                Some(public.serve_redirect(socket, api.port()).map_err(|error| fail(&"the second socket", error))?)
+            }
+            (None, Some(address)) => {
+                let served = listener::bind(address).and_then(|socket| public.serve_redirect(socket, api.port()));
+                Some(served.map_err(|error| fail(&address, error))?)
+            }
+            (None, None) => None,
+        };
         self.egress.set_listening(&[Some(api), redirect].into_iter().flatten().collect::<Vec<_>>());
         let mut admin = Listeners::new(self.admin.clone());
         let socket = admin_socket(self.data.path());
@@ -302,6 +326,11 @@ impl Running {
         self.app.public.reload(EdgeSettings::new(config));
         self.app.admin.reload(EdgeSettings::new(config));
         Ok(())
+    }
+
+    /// The next time that the operator asks over the admin socket to take up the settings anew, with whom to tell what came of it.
+    pub async fn reload_request(&mut self) -> Reloaded {
+        self.app.reloads.next().await
     }
 
     /// Stops in order: no new connections, requests finished, tasks finished, store closed.

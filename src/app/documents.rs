@@ -19,7 +19,7 @@ use crate::{
         api_keys::ApiKeySlice,
         auth::Auth,
         directory::{Directory, DirectoryIngest},
-        platform::Platform,
+        platform::{Platform, Reload},
         tickets::Tickets,
         webhooks::Webhooks,
         workflows::Workflows,
@@ -128,7 +128,7 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Slices<'_>) -> T) -> Result<T
     let mut entropy = Entropy::from_os();
     let passwords = Passwords::new(1, 1, &mut entropy);
     let sealer = Sealer::new(&InstallationKey::generate(&mut entropy));
-    let platform = Platform::new(store.clone(), Clock::System);
+    let platform = Platform::new(store.clone(), Clock::System, Reload::channel().0);
     let keys = ApiKeySlice::new(store.clone(), Clock::System, &config.api_keys);
     let directory = Directory::new(&config.directory);
     let (tenants, admitted) = (platform.tenants.clone(), keys.keys.clone());

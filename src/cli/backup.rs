@@ -1,6 +1,6 @@
 //! `tenantd backup` and `tenantd restore`: a snapshot of the live store, and an installation from one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
@@ -9,6 +9,7 @@ use super::{Common, Failure, client::Client, output};
 use crate::{
     app::key_source,
     kernel::{
+        clock::Clock,
         secrets::InstallationKey,
         store::{DataDirectory, StoreError, write_private_file},
     },
@@ -17,21 +18,61 @@ use crate::{
 #[derive(Debug, Args)]
 pub(super) struct Backup {
     /// Where to write the snapshot; nothing may be there yet. The server writes it, as the user it runs as.
-    file: PathBuf,
+    #[arg(required_unless_present = "directory", conflicts_with_all = ["directory", "keep"])]
+    file: Option<PathBuf>,
+    /// A directory of snapshots, in place of a file: the new one is named by its time.
+    #[arg(long, value_name = "DIRECTORY")]
+    directory: Option<PathBuf>,
+    /// How many snapshots to keep in the directory; the oldest beyond that are removed once the new one is good.
+    #[arg(long, value_name = "NUMBER", requires = "directory", value_parser = clap::value_parser!(u16).range(1..))]
+    keep: Option<u16>,
 }
+
+const PREFIX: &str = "tenantd-";
+const SUFFIX: &str = ".snapshot";
 
 impl Backup {
     pub(super) async fn run(self, common: &Common) -> Result<(), Failure> {
-        let path = std::path::absolute(&self.file).map_err(|error| Failure::Failed(error.to_string()))?;
+        let failed = |error: std::io::Error| Failure::Failed(error.to_string());
+        let file = match (&self.file, &self.directory) {
+            (Some(file), _) => file.clone(),
+            (None, Some(directory)) => {
+                directory.join(format!("{PREFIX}{}{SUFFIX}", Clock::System.now().to_string().replace(':', "")))
+            }
+            (None, None) => return Err(Failure::Failed("name a file, or a --directory".to_owned())),
+        };
+        let path = std::path::absolute(file).map_err(failed)?;
         let client = Client::new(common)?;
         let report = client.post("/internal/admin/backup", Some(&json!({"path": path.display().to_string()}))).await?;
+        if let (Some(directory), Some(keep)) = (&self.directory, self.keep) {
+            rotate(directory, keep.into()).map_err(failed)?;
+        }
         if common.json {
             return output::json(&report);
         }
         let count = |name: &str| output::text(&report, name);
-        output::line(&format!("{} records, {} bytes written to {}.", count("/records"), count("/bytes"), path.display()))?;
+        output::line(&format!(
+            "{} records, {} bytes written to {}, read back and compared.",
+            count("/records"),
+            count("/bytes"),
+            path.display()
+        ))?;
         output::line("The installation key is not in it: keep a copy of the key apart from the snapshot.")
     }
+}
+
+/// Removes the oldest snapshots of a directory. Their names tell their age; what is named otherwise is not ours.
+fn rotate(directory: &Path, keep: usize) -> std::io::Result<()> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(directory)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name.starts_with(PREFIX) && name.ends_with(SUFFIX) {
+            names.push(name);
+        }
+    }
+    names.sort_unstable();
+    let surplus = names.len().saturating_sub(keep);
+    names.iter().take(surplus).try_for_each(|name| std::fs::remove_file(directory.join(name)))
 }
 
 #[derive(Debug, Args)]

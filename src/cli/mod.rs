@@ -13,9 +13,11 @@ mod key;
 mod listen;
 mod openapi;
 mod output;
+mod reload;
 mod serve;
 mod tenant;
 mod user;
+mod watchdog;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -96,6 +98,8 @@ enum Command {
     Demo(demo::Demo),
     /// Run the service.
     Serve(serve::Serve),
+    /// Let the running server take up its settings anew: certificates, log level, limits, trusted proxies.
+    Reload(reload::Reload),
     /// Make the installation in the data directory without serving.
     Init(init::Init),
     /// Manage tenants.
@@ -142,6 +146,7 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
         Command::Demo(command) => command.run(&common).await,
         Command::Serve(command) => command.run(&common).await,
+        Command::Reload(command) => command.run(&common).await,
         Command::Init(command) => command.run(&common).await,
         Command::Tenant(command) => command.run(&common).await,
         Command::User(command) => command.run(&common).await,

@@ -1,11 +1,12 @@
 //! `tenantd serve`: the service, from the first start to the orderly stop.
 
 use clap::Args;
+use listenfd::ListenFd;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Common, Failure};
+use super::{Common, Failure, watchdog::Watchdog};
 use crate::{
-    app::{self, App, Operator, Running},
+    app::{self, App, Operator, Running, Sockets},
     kernel::{clock::Clock, config::Config, store::DataDirectory, telemetry},
 };
 
@@ -26,7 +27,8 @@ impl Serve {
         let config = self.settings(common)?;
         let logs = telemetry::install_logs(&config.telemetry)?;
         let signals = Signals::take()?;
-        let running = open(config, Clock::System, Operator::default()).await?.listen()?;
+        let sockets = inherited_sockets()?;
+        let running = open(config, Clock::System, Operator::default()).await?.listen_on(sockets)?;
         tracing::info!(address = %running.addresses.api, version = env!("CARGO_PKG_VERSION"), "ready");
         serve_until_stopped(running, signals, || {
             let config = self.settings(common).map_err(|failure| failure.text().to_owned())?;
@@ -83,25 +85,26 @@ impl Signals {
 
 /// Serves until a signal or a failure of the store ends it. `reload` reads the settings anew.
 pub(super) async fn serve_until_stopped(
-    running: Running,
+    mut running: Running,
     signals: Signals,
     reload: impl Fn() -> Result<Config, String>,
 ) -> Result<(), Failure> {
     let Signals { mut interrupt, mut terminate, mut hangup } = signals;
     notify(&[sd_notify::NotifyState::Ready]);
     let store = running.app.store.clone();
+    let watchdog = Watchdog::start(store.clone());
     let failure = loop {
         tokio::select! {
             _ = interrupt.recv() => break None,
             _ = terminate.recv() => break None,
             reason = store.failed() => break Some(reason),
-            _ = hangup.recv() => match reload().and_then(|config| running.reload(&config)) {
-                Ok(()) => tracing::info!("took up the settings anew"),
-                Err(error) => tracing::error!(error, "the settings were not taken up; the old ones stay"),
-            },
+            _ = hangup.recv() => drop(take_up(&running, &reload)),
+            // Whoever asked may be gone by now.
+            request = running.reload_request() => drop(request.send(take_up(&running, &reload))),
         }
     };
     notify(&[sd_notify::NotifyState::Stopping]);
+    drop(watchdog);
     drop(store);
     running.shutdown().await;
     match failure {
@@ -110,8 +113,27 @@ pub(super) async fn serve_until_stopped(
     }
 }
 
+fn take_up(running: &Running, reload: impl Fn() -> Result<Config, String>) -> Result<(), String> {
+    let outcome = reload().and_then(|config| running.reload(&config));
+    match &outcome {
+        Ok(()) => tracing::info!("took up the settings anew"),
+        Err(error) => tracing::error!(error, "the settings were not taken up; the old ones stay"),
+    }
+    outcome
+}
+
+/// The sockets that a service manager has opened for us: the first for the API, the second for the redirect to it.
+fn inherited_sockets() -> Result<Sockets, Failure> {
+    let mut inherited = ListenFd::from_env();
+    let mut take = |place: usize| {
+        let socket = if place < inherited.len() { inherited.take_tcp_listener(place) } else { Ok(None) };
+        socket.map_err(|error| Failure::Failed(format!("socket {place} of the service manager is not one to listen on: {error}")))
+    };
+    Ok(Sockets { api: take(0)?, redirect: take(1)? })
+}
+
 /// Tells the service manager; without one nothing happens.
-fn notify(states: &[sd_notify::NotifyState<'_>]) {
+pub(super) fn notify(states: &[sd_notify::NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         tracing::debug!(%error, "the service manager was not told");
     }

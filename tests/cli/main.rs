@@ -5,6 +5,7 @@ mod canary;
 #[path = "../process/mod.rs"]
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod process;
+mod service;
 
 use std::{
     collections::BTreeSet,
@@ -163,6 +164,25 @@ fn a_snapshot_restores_with_its_key_and_not_without() {
     assert_eq!(server.json(&["tenant", "show", "kept"])["name"], "Kept");
     let into_used = tenantd(&["restore", &snapshot, "--data-dir", &data.display().to_string()]).output().unwrap();
     assert!(refused(&into_used, 1).contains("already holds an installation"));
+}
+
+#[test]
+fn a_directory_keeps_the_newest_snapshots() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(&directory.path().join("data"));
+    let snapshots = directory.path().join("snapshots");
+    std::fs::create_dir(&snapshots).unwrap();
+    std::fs::write(snapshots.join("notes.txt"), "not a snapshot").unwrap();
+    let path = snapshots.display().to_string();
+    let mut written: Vec<String> = (0..4)
+        .map(|_| server.json(&["backup", "--directory", &path, "--keep", "2"])["path"].as_str().unwrap().to_owned())
+        .collect();
+    let kept: BTreeSet<String> =
+        std::fs::read_dir(&snapshots).unwrap().map(|entry| entry.unwrap().path().display().to_string()).collect();
+    assert_eq!(kept.len(), 3, "{kept:?}");
+    assert!(written.drain(2..).all(|path| kept.contains(&path) && tenantd(&["check", &path]).output().unwrap().status.success()));
+    refused(&server.run(&["backup"]), 2);
+    refused(&server.run(&["backup", "file", "--keep", "2"]), 2);
 }
 
 #[test]

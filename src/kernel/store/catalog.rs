@@ -167,6 +167,8 @@ tables! {
     WORKFLOW_STEPS 94 "workflow_steps";
     /// Tenant to the number of its workflows and of its runs that have not ended.
     WORKFLOW_COUNTS 95 "workflow_counts";
+    /// When the way to the disk was last tried.
+    PROBE 124 "probe";
 }
 
 /// The code that no table of ours has: the engine keeps its own entries under it.

@@ -15,6 +15,7 @@ mod installation;
 mod journal;
 mod key;
 mod migrate;
+mod probe;
 mod recent;
 mod redb_engine;
 mod redb_file;

@@ -6,6 +6,7 @@ mod activity;
 mod api;
 mod error;
 mod model;
+mod reload;
 mod repo;
 mod service;
 
@@ -24,6 +25,7 @@ use crate::kernel::{
 pub use activity::TenantActivity;
 pub use error::TenantError;
 pub use model::{NewTenant, Tenant, TenantStatus};
+pub use reload::{Reload, ReloadRequests, Reloaded};
 pub use service::Tenants;
 
 pub const EVENTS: &[&EventKind] = &[&service::CREATED, &service::SUSPENDED, &service::RESUMED];
@@ -35,11 +37,12 @@ pub struct Platform {
     store: Store,
     clock: Clock,
     document: Arc<OnceLock<Arc<Value>>>,
+    reload: Reload,
 }
 
 impl Platform {
-    pub fn new(store: Store, clock: Clock) -> Self {
-        Self { tenants: Tenants::new(store.clone(), api::describe), store, clock, document: Arc::default() }
+    pub fn new(store: Store, clock: Clock, reload: Reload) -> Self {
+        Self { tenants: Tenants::new(store.clone(), api::describe), store, clock, document: Arc::default(), reload }
     }
 
     /// Hands in the published document once it is made.
@@ -65,7 +68,7 @@ impl Platform {
 
     /// What only the admin socket serves. `checked` are the tables of all slices.
     pub fn admin_api(&self, checked: Vec<&'static dyn Checked>) -> impl OpenApi + use<> {
-        api::MaintenanceApi { store: self.store.clone(), checked }
+        api::MaintenanceApi { store: self.store.clone(), checked, reload: self.reload.clone() }
     }
 
     pub const CONSUMERS: &'static [&'static str] = &[activity::NAME];

@@ -51,12 +51,9 @@ impl Listeners {
         Self { edge, gate, phase: watch::Sender::new(Phase::Serving), loops: Vec::new() }
     }
 
-    /// Binds `address` and serves on it. The address in use, with its port.
-    pub fn serve_tcp(&mut self, address: SocketAddr, tls: Option<rustls::ServerConfig>) -> io::Result<SocketAddr> {
-        let socket = if address.is_ipv6() { tokio::net::TcpSocket::new_v6() } else { tokio::net::TcpSocket::new_v4() }?;
-        socket.set_reuseaddr(true)?;
-        socket.bind(address)?;
-        let listener = socket.listen(BACKLOG)?;
+    /// Serves the API. The address in use, with its port.
+    pub fn serve_tcp(&mut self, listener: std::net::TcpListener, tls: Option<rustls::ServerConfig>) -> io::Result<SocketAddr> {
+        let listener = accepting(listener)?;
         let bound = listener.local_addr()?;
         let acceptor = tls.map(|config| TlsAcceptor::from(Arc::new(config)));
         let (edge, gate, phase) = (self.edge.clone(), self.gate.clone(), self.phase.subscribe());
@@ -79,11 +76,9 @@ impl Listeners {
         Ok(())
     }
 
-    /// Answers everything on `address` with a redirect to the same path over HTTPS.
-    pub fn serve_redirect(&mut self, address: SocketAddr, https_port: u16) -> io::Result<SocketAddr> {
-        let listener = std::net::TcpListener::bind(address)?;
-        listener.set_nonblocking(true)?;
-        let listener = TcpListener::from_std(listener)?;
+    /// Answers everything with a redirect to the same path over HTTPS.
+    pub fn serve_redirect(&mut self, listener: std::net::TcpListener, https_port: u16) -> io::Result<SocketAddr> {
+        let listener = accepting(listener)?;
         let bound = listener.local_addr()?;
         let (gate, phase) = (self.gate.clone(), self.phase.subscribe());
         let settings = ConnectionSettings::new(&self.edge.settings().limits);
@@ -103,6 +98,19 @@ impl Listeners {
             drop(tokio::time::timeout(Duration::from_secs(2), self.gate.emptied()).await);
         }
     }
+}
+
+/// Begins to listen on an address.
+pub fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
+    let socket = if address.is_ipv6() { tokio::net::TcpSocket::new_v6() } else { tokio::net::TcpSocket::new_v4() }?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)?.into_std()
+}
+
+fn accepting(listener: std::net::TcpListener) -> io::Result<TcpListener> {
+    listener.set_nonblocking(true)?;
+    TcpListener::from_std(listener)
 }
 
 async fn accept_tcp(

@@ -3,6 +3,7 @@
 use poem_openapi::{Object, OpenApi, Tags};
 use serde::Serialize;
 
+use super::super::reload::Reload;
 use crate::kernel::{
     http::{
         input::Body,
@@ -34,6 +35,8 @@ struct Backup {
     tables: u64,
     records: u64,
     bytes: u64,
+    /// A SHA-256 over every record, in hexadecimal. The file was read back and found to have the same.
+    digest: String,
 }
 
 /// What a check of the store found.
@@ -50,13 +53,21 @@ struct StoreCheck {
 pub(in super::super) struct MaintenanceApi {
     pub(in super::super) store: Store,
     pub(in super::super) checked: Vec<&'static dyn Checked>,
+    pub(in super::super) reload: Reload,
+}
+
+/// What holds after the settings were read.
+#[derive(Debug, Object, Serialize)]
+struct ReloadDone {
+    /// Always true: settings that cannot be taken up are a problem, and the old ones stay.
+    reloaded: bool,
 }
 
 #[OpenApi(prefix_path = "/internal/admin", tag = "Area::Administration")]
 impl MaintenanceApi {
     /// Write a consistent snapshot of the live store
     ///
-    /// The server goes on working meanwhile. The snapshot can be checked and restored with the tenantd command.
+    /// The server goes on working meanwhile. The snapshot is read back and compared before it gets its name. The snapshot can be checked and restored with the tenantd command.
     #[oai(path = "/backup", method = "post", operation_id = "create_backup")]
     async fn create_backup(&self, _auth: Allowed<LocalOperator>, body: Body<CreateBackup>) -> Result<Answer<Backup>, Problem> {
         let path = std::path::PathBuf::from(&body.0.path);
@@ -70,7 +81,23 @@ impl MaintenanceApi {
             StoreError::Installation(reason) => Problem::new(Code::InvalidTransition, reason),
             other => other.into(),
         })?;
-        Ok(Answer::new(&Backup { path: body.0.path, tables: report.tables as u64, records: report.records, bytes: report.bytes }))
+        Ok(Answer::new(&Backup {
+            path: body.0.path,
+            tables: report.tables as u64,
+            records: report.records,
+            bytes: report.bytes,
+            digest: data_encoding::HEXLOWER.encode(&report.digest),
+        }))
+    }
+
+    /// Take up the settings anew
+    ///
+    /// Certificates, the log level, rate limits, limits of requests and trusted proxies. All of them, or none when something is wrong with
+    /// them.
+    #[oai(path = "/reload", method = "post", operation_id = "reload_settings")]
+    async fn reload_settings(&self, _auth: Allowed<LocalOperator>) -> Result<Answer<ReloadDone>, Problem> {
+        self.reload.ask().await.map_err(|reason| Problem::new(Code::ValidationFailed, reason))?;
+        Ok(Answer::new(&ReloadDone { reloaded: true }))
     }
 
     /// Check every record and every index of the live store

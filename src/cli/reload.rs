@@ -1,0 +1,18 @@
+//! `tenantd reload`: the running server takes up its settings anew, and says so when it cannot.
+
+use clap::Args;
+
+use super::{Common, Failure, client::Client, output};
+
+#[derive(Debug, Args)]
+pub(super) struct Reload;
+
+impl Reload {
+    pub(super) async fn run(self, common: &Common) -> Result<(), Failure> {
+        let done = Client::new(common)?.post("/internal/admin/reload", None).await?;
+        if common.json {
+            return output::json(&done);
+        }
+        output::line("The server has taken up its settings anew.")
+    }
+}

@@ -1,0 +1,35 @@
+//! A write that is of no use but to show that writes go all the way to the disk.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Store, catalog, codec::Record, error::StoreError, table::Table};
+use crate::kernel::clock::Timestamp;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct ProbeRecord {
+    at: Timestamp,
+}
+
+impl Record for ProbeRecord {
+    const VERSION: u8 = 1;
+}
+
+static PROBE: Table<u8, ProbeRecord> = Table::new(catalog::PROBE, &[]);
+
+impl Store {
+    /// Returns when the writer has answered, whatever the answer: one that hangs never does.
+    pub async fn probe(&self, now: Timestamp) -> Result<(), StoreError> {
+        self.write(move |tx| PROBE.put(tx, &0, &ProbeRecord { at: now })).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::store::codec::assert_golden;
+
+    #[test]
+    fn the_stored_form_is_the_one_that_was_written_down() {
+        assert_golden("probe", &ProbeRecord { at: Timestamp::from_millis(1_767_225_600_000) });
+    }
+}

@@ -1,0 +1,101 @@
+//! `tenantd serve` under a service manager: sockets that are handed over, what it is told, settings taken up anew.
+
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    os::{fd::OwnedFd, unix::net::UnixDatagram},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use command_fds::{CommandFdExt, FdMapping};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{refused, tenantd, text};
+
+/// The service in a directory of its own, on a socket that the test has opened.
+struct Service {
+    child: Child,
+    address: SocketAddr,
+    manager: UnixDatagram,
+    settings: PathBuf,
+    data: PathBuf,
+}
+
+impl Service {
+    fn start(directory: &Path) -> Self {
+        let manager = UnixDatagram::bind(directory.join("notify")).unwrap();
+        manager.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, settings) = (listener.local_addr().unwrap(), directory.join("tenantd.toml"));
+        std::fs::write(&settings, "[listen]\ntls = false\naddress = \"192.0.2.1:1\"\n").unwrap();
+        let data = directory.join("data");
+        let mut command = serve(&settings, &data);
+        command.env("NOTIFY_SOCKET", directory.join("notify")).env("LISTEN_FDS", "1").env("WATCHDOG_USEC", "30000");
+        command.fd_mappings(vec![FdMapping { parent_fd: OwnedFd::from(listener), child_fd: 3 }]).unwrap();
+        Self { child: command.spawn().unwrap(), address, manager, settings, data }
+    }
+
+    /// Waits until the service manager was told this.
+    fn told(&self, state: &str) {
+        let mut message = [0; 256];
+        loop {
+            let length = self.manager.recv(&mut message).unwrap_or_else(|error| panic!("{state} was not told: {error}"));
+            if text(&message[..length]).lines().any(|line| line == state) {
+                return;
+            }
+        }
+    }
+
+    /// The command finds the server by its directory; only the server reads the settings.
+    fn reload(&self) -> std::process::Output {
+        tenantd(&["reload", "--data-dir", &self.data.display().to_string()]).output().unwrap()
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+fn serve(settings: &Path, data: &Path) -> Command {
+    let mut command = tenantd(&["serve", "--config"]);
+    command.arg(settings).arg("--data-dir").arg(data).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+#[test]
+fn the_service_serves_on_a_socket_that_it_got_and_tells_that_it_lives() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut service = Service::start(directory.path());
+    // From the very first: the connection waits in the socket until the server is there.
+    let mut connection = TcpStream::connect(service.address).unwrap();
+    connection.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    service.told("READY=1");
+    for _ in 0..3 {
+        service.told("WATCHDOG=1");
+    }
+    kill_process(Pid::from_child(&service.child), Signal::TERM).unwrap();
+    service.told("STOPPING=1");
+    assert!(service.child.wait().unwrap().success());
+}
+
+#[test]
+fn settings_are_taken_up_anew_or_stay_with_a_reason() {
+    let directory = tempfile::tempdir().unwrap();
+    let service = Service::start(directory.path());
+    service.told("READY=1");
+    let done = service.reload();
+    assert!(done.status.success() && text(&done.stdout).contains("anew"), "{}", text(&done.stderr));
+    std::fs::write(&service.settings, "[listen]\ntls = false\n[limits]\nbody_bites = 1\n").unwrap();
+    assert!(refused(&service.reload(), 1).contains("body_bites"));
+    std::fs::write(&service.settings, "[listen]\ntls = false\n[limits]\nbody_bytes = 65536\n").unwrap();
+    assert!(service.reload().status.success());
+}
