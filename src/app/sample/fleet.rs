@@ -136,10 +136,9 @@ fn serial(random: &mut Entropy, pattern: &str) -> String {
     let digits: Vec<char> = ('0'..='9').collect();
     let sign = |sign: char| {
         let choices = match sign {
-            '#' => &digits,
             '@' => &letters,
             '*' if random.below(3) == 0 => &letters,
-            '*' => &digits,
+            '#' | '*' => &digits,
             other => return other,
         };
         pick(random, choices).copied().unwrap_or(sign)

@@ -17,7 +17,7 @@ impl Example for InventoryRow {
 
 impl Example for InventoryReport {
     fn example() -> Self {
-        let page = Page::parse_from_json(Some(json!({"limit": 50, "total": 1}))).ok();
+        let page = Page::parse_from_json(Some(json!({"limit": 1, "next_cursor": "xGkC3kqTZ0U", "total": 441}))).ok();
         Self { data: Some(vec![InventoryRow::example()]), page, groups: None, totals: None }
     }
 }
