@@ -20,6 +20,7 @@
 mod bare;
 mod bare_deliveries;
 mod ingest;
+mod inventory;
 mod keys;
 mod load;
 mod process;
@@ -61,9 +62,10 @@ struct Subject {
     measure: fn(Plan),
 }
 
-const SUBJECTS: [Subject; 5] = [
+const SUBJECTS: [Subject; 6] = [
     Subject { name: "keys", measure: keys::measure },
     Subject { name: "ingest", measure: ingest::measure },
+    Subject { name: "inventory", measure: inventory::measure },
     Subject { name: "tickets", measure: tickets::measure },
     Subject { name: "webhooks", measure: webhooks::measure },
     Subject { name: "workflows", measure: workflows::measure },

@@ -40,12 +40,13 @@ use crate::{
         api_keys::{self, ApiKeySlice},
         auth::{self, Auth},
         directory::{self, Directory, DirectoryIngest},
+        inventory::Inventory,
         platform::{self, Platform, Reload, ReloadRequests, Reloaded},
         tickets::{self, Tickets},
         webhooks::{self, Webhooks},
         workflows::{
             self, StepCatalogue, Workflows,
-            steps::{CommentOnTicket, CreateTicket, HttpRequest, UpdateTicket},
+            steps::{CommentOnTicket, CreateTicket, HttpRequest, ReportInventory, UpdateTicket},
         },
     },
 };
@@ -89,11 +90,12 @@ pub fn event_kinds() -> Kinds {
 }
 
 /// Every type of step that a workflow can have. A slice brings its own along; the engine knows none of them by name.
-fn step_catalogue(tickets: &Tickets, egress: &Egress, platform: &Platform) -> Result<StepCatalogue, String> {
+fn step_catalogue(tickets: &Tickets, inventory: &Inventory, egress: &Egress, platform: &Platform) -> Result<StepCatalogue, String> {
     StepCatalogue::default()
         .local(CreateTicket(tickets.clone()))?
         .local(UpdateTicket(tickets.clone()))?
         .local(CommentOnTicket(tickets.clone()))?
+        .remote(ReportInventory(inventory.clone()))?
         .remote(HttpRequest { egress: egress.clone(), tenants: platform.tenants.clone() })
 }
 
@@ -101,6 +103,7 @@ fn step_catalogue(tickets: &Tickets, egress: &Egress, platform: &Platform) -> Re
 fn classify(method: &Method, path: &str, secured: bool) -> RateClass {
     match (path, secured) {
         ("/api/auth/login" | "/api/auth/password", _) => RateClass::SignIn,
+        ("/api/rmm/reports/asset-inventory", _) => RateClass::Report,
         (_, false) => RateClass::Public,
         _ if *method == Method::GET => RateClass::Read,
         _ => RateClass::Write,
@@ -209,7 +212,8 @@ impl App {
         let parts = Parts { config: &config, store: &store, clock: &clock, rates: &rates, idempotency, tasks: &tasks };
         let ingest = DirectoryIngest::new(directory, store.clone(), clock.clone(), &config.limits);
         let tickets = Tickets::new(store.clone(), clock.clone(), &config.tickets, &config.limits);
-        let catalogue = step_catalogue(&tickets, &egress, &platform)?;
+        let inventory = Inventory::new(directory, store.clone(), clock.clone(), &config.limits);
+        let catalogue = step_catalogue(&tickets, &inventory, &egress, &platform)?;
         let workflows = Workflows::new(store.clone(), clock.clone(), config.workflows, catalogue, event_kinds());
         let slices = Slices {
             platform: &platform,
@@ -217,6 +221,7 @@ impl App {
             auth: &auth,
             keys: &keys,
             tickets: &tickets,
+            inventory: &inventory,
             webhooks: &webhooks,
             workflows: &workflows,
         };

@@ -12,14 +12,16 @@ const KERNEL_ORDER: [&str; 12] =
     ["entropy", "clock", "id", "access", "config", "telemetry", "secrets", "store", "tasks", "events", "egress", "http"];
 
 /// A slice that reads another's face, and why.
-const SLICE_EXCEPTIONS: [(&str, &str, &str); 10] = [
+const SLICE_EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("auth", "api_keys", "turns a presented key into an identity"),
     ("auth", "directory", "signs in the people of the directory, and composes their use cases with its own"),
     ("auth", "platform", "a credential counts only while its tenant may act"),
     ("directory", "platform", "the admin socket names the tenant that it imports into"),
+    ("inventory", "directory", "reports are about the devices of the directory, and show them as it does"),
     ("tickets", "directory", "tickets refer to organizations, people and devices, and show their names"),
     ("webhooks", "platform", "an evaluation tenant may have its receiver on the same machine"),
     ("workflows", "platform", "an evaluation tenant may have the server that a step calls on the same machine"),
+    ("workflows", "inventory", "a step makes a report"),
     ("workflows", "tickets", "steps create, change and comment on tickets"),
     ("api_keys", "directory", "the organizations that a key is restricted to must be there"),
     ("api_keys", "platform", "the admin socket names the tenant whose keys it manages"),

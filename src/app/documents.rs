@@ -19,6 +19,7 @@ use crate::{
         api_keys::ApiKeySlice,
         auth::Auth,
         directory::{Directory, DirectoryIngest},
+        inventory::Inventory,
         platform::{Platform, Reload},
         tickets::Tickets,
         webhooks::Webhooks,
@@ -29,7 +30,7 @@ use crate::{
 const PUBLIC: About = About {
     title: "tenantd",
     version: env!("CARGO_PKG_VERSION"),
-    description: "The control plane of a multi-tenant IT operations platform: tickets, workflows, API keys, webhooks, events and tenants. \
+    description: "The control plane of a multi-tenant IT operations platform: tickets, asset inventory, workflows, API keys, webhooks, events and tenants. \
         Authenticate with an API key (`Authorization: Bearer …` or `X-API-Key: …`) or a session cookie. \
         Errors are application/problem+json with a stable `code`. Lists are pages with a cursor. \
         Records carry a version as their ETag. Every POST that changes a record takes an Idempotency-Key. \
@@ -81,6 +82,7 @@ pub(super) struct Slices<'a> {
     pub(super) auth: &'a Auth,
     pub(super) keys: &'a ApiKeySlice,
     pub(super) tickets: &'a Tickets,
+    pub(super) inventory: &'a Inventory,
     pub(super) webhooks: &'a Webhooks,
     pub(super) workflows: &'a Workflows,
 }
@@ -103,8 +105,8 @@ pub(super) fn admin_service(slices: &Slices<'_>) -> Result<Service, String> {
 }
 
 fn public_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
-    let Slices { platform, auth, keys, tickets, webhooks, workflows, .. } = slices;
-    (auth.api(), keys.api(), platform.api(&event_kinds()), tickets.api(), webhooks.api(), workflows.api())
+    let Slices { platform, auth, keys, tickets, inventory, webhooks, workflows, .. } = slices;
+    (auth.api(), keys.api(), platform.api(&event_kinds()), tickets.api(), inventory.api(), webhooks.api(), workflows.api())
 }
 
 fn admin_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
@@ -136,7 +138,8 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Slices<'_>) -> T) -> Result<T
     let auth = Auth::new(store.clone(), Clock::System, &config.sessions, passwords, directory, tenants, admitted);
     let tickets = Tickets::new(store.clone(), Clock::System, &config.tickets, &config.limits);
     let egress = Egress::new(&config.egress, &[])?;
-    let catalogue = step_catalogue(&tickets, &egress, &platform)?;
+    let inventory = Inventory::new(directory, store.clone(), Clock::System, &config.limits);
+    let catalogue = step_catalogue(&tickets, &inventory, &egress, &platform)?;
     let workflows = Workflows::new(store.clone(), Clock::System, config.workflows, catalogue, event_kinds());
     let webhooks = Webhooks::new(store, Clock::System, config, sealer, egress, platform.tenants.clone(), event_kinds());
     Ok(with(&Slices {
@@ -145,6 +148,7 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Slices<'_>) -> T) -> Result<T
         auth: &auth,
         keys: &keys,
         tickets: &tickets,
+        inventory: &inventory,
         webhooks: &webhooks,
         workflows: &workflows,
     }))

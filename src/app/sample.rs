@@ -3,6 +3,7 @@
 //! It is made by the use cases themselves, in the order of time, so that it has the events, promises and numbers that real work
 //! would have left. The same seed gives the same story. **Boundary:** for tenants that evaluate, never for others.
 
+mod fleet;
 mod people;
 mod story;
 mod words;
@@ -51,7 +52,7 @@ enum SampleError {
 pub async fn fill(app: &App, tenant: TenantId, seed: u64, tickets: usize) -> Result<(), String> {
     let now = app.clock.now();
     let mut random = Entropy::from_seed(seed);
-    let cast = people::enter(app, tenant, &mut random, now - PAST).await.map_err(|error| error.to_string())?;
+    let cast = people::enter(app, tenant, &mut random, now - PAST, now).await.map_err(|error| error.to_string())?;
     let mut numbers = BTreeMap::new();
     let scenes = story::tell(&cast, &mut random, now - PAST, now, tickets);
     for scenes in scenes.chunks(SCENES_AT_ONCE) {

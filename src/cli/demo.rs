@@ -180,6 +180,7 @@ fn tell(common: &Common, url: &str, credentials: &Credentials, directory: &Path,
          {curl} {url}/api/auth/session -H 'Authorization: Bearer {api_key}'\n\
          {curl} {url}/api/admin/api-keys -H 'X-API-Key: {api_key}' -H 'Content-Type: application/json' -d '{{\"name\":\"My first key\",\"scopes\":[\"*\"],\"expires_days\":30}}'\n\
          {curl} '{url}/api/psa/tickets?status_category=open&sort=priority&limit=5' -H 'X-API-Key: {api_key}'\n\
+         {curl} '{url}/api/rmm/reports/asset-inventory?group_by=os_version&summary=true' -H 'X-API-Key: {api_key}'\n\
          {curl} '{url}/api/psa/workflows/trigger?view=runs&limit=5' -H 'X-API-Key: {api_key}'\n\
          {curl} '{url}/api/events?limit=5' -H 'Authorization: Bearer {api_key}'\n\n\
          Ctrl-C stops it.",

@@ -4,6 +4,7 @@
 pub mod api_keys;
 pub mod auth;
 pub mod directory;
+pub mod inventory;
 pub mod platform;
 pub mod tickets;
 pub mod webhooks;

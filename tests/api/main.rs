@@ -11,6 +11,8 @@ mod golden;
 mod harness;
 mod idempotency;
 mod ingest;
+mod inventory;
+mod inventory_export;
 mod pages;
 mod rate_limits;
 mod reach;

@@ -127,7 +127,7 @@ async fn every_row_of_the_table_of_methods_is_there() {
         assert!(desk.runs("&status=failed").await.is_empty());
         let catalog = desk.key.get(&format!("{PATH}?view=catalog")).send().await;
         let types: Vec<&str> = catalog.ok(200)["step_types"].as_array().unwrap().iter().map(|found| found["type"].as_str().unwrap()).collect();
-        for wanted in ["ticket.create", "ticket.update", "ticket.comment", "http.request", "workflow.call", "if", "for_each", "parallel", "wait.duration", "wait.event", "approval", "set", "assert", "fail", "return"] {
+        for wanted in ["ticket.create", "ticket.update", "ticket.comment", "inventory.report", "http.request", "workflow.call", "if", "for_each", "parallel", "wait.duration", "wait.event", "approval", "set", "assert", "fail", "return"] {
             assert!(types.contains(&wanted), "{wanted} is not in {types:?}");
         }
         assert_eq!(catalog.body["starters"].as_array().unwrap().len(), 10);

@@ -109,10 +109,14 @@ def give_what_fits(case):
 
 
 def page_only_lists(case):
-    """The words of the document: a stream has no pages."""
-    if (case.query or {}).get("format") in ("csv", "ndjson"):
-        for name in ("limit", "cursor", "include_total", "counts_by"):
-            case.query.pop(name, None)
+    """The words of the document: a stream has no pages, and counts have neither pages nor rows."""
+    query = case.query or {}
+    if query.get("format") in ("csv", "ndjson"):
+        for name in ("limit", "cursor", "include_total", "counts_by", "summary"):
+            query.pop(name, None)
+    if "group_by" in query:
+        for name in ("limit", "cursor", "include_total", "sections", "rows"):
+            query.pop(name, None)
 
 
 def continue_only_lists(case):
@@ -242,6 +246,9 @@ RULES_IN_WORDS = {
     ("not_allowed", "assignee_id"),
     # No letter and no digit is no word.
     ("wrong_form", "q"),
+    # Addresses and networks, hardware addresses in any spelling, packages with versions: no format of JSON Schema. A blank is no text.
+    *(("wrong_form", name) for name in ("ip", "mac", "software", "software_missing")),
+    *(("wrong_form", name) for name in ("manufacturer", "model", "os_name", "serial", "site", "tag")),
     # Unless a device or a contact leads to it.
     ("required", "/organization_id"),
     # Nobody has the address that was made up.

@@ -1,11 +1,11 @@
 //! Who is in the story: the staff, the customers with their contacts, and their devices.
 
-use std::time::Duration;
-
 use super::{
     super::App,
-    SampleError, pick,
-    words::{FAMILY_NAMES, GIVEN_NAMES, ORGANIZATIONS, SITES},
+    SampleError,
+    fleet::{self, Home},
+    pick,
+    words::{FAMILY_NAMES, GIVEN_NAMES, ORGANIZATIONS},
 };
 use crate::{
     kernel::{
@@ -16,15 +16,13 @@ use crate::{
         id::{DeviceId, OrganizationId, TenantId, UserId},
         store::WriteTx,
     },
-    slices::directory::{
-        Details, DeviceClass, Directory, Hardware, Health, Lifecycle, Network, NewDevice, NewOrganization, NewUser,
-        OperatingSystem, OsFamily, Standing,
-    },
+    slices::directory::{Directory, NewOrganization, NewUser, Standing},
 };
 
 const STAFF: usize = 5;
 const CONTACTS: u64 = 6;
-const DEVICES: u64 = 14;
+const FEWEST_DEVICES: u64 = 6;
+const MORE_DEVICES: u64 = 28;
 
 #[derive(Clone, Debug)]
 pub(super) struct Person {
@@ -67,8 +65,14 @@ impl Cast {
     }
 }
 
-/// Brings everyone in.
-pub(super) async fn enter(app: &App, tenant: TenantId, random: &mut Entropy, at: Timestamp) -> Result<Cast, SampleError> {
+/// Brings everyone in `at` the beginning of the story. Their devices are as they are `now`, at its end.
+pub(super) async fn enter(
+    app: &App,
+    tenant: TenantId,
+    random: &mut Entropy,
+    at: Timestamp,
+    now: Timestamp,
+) -> Result<Cast, SampleError> {
     let intent = Intent::new(tenant, at, Actor::system("Sample data"));
     let (directory, seed) = (app.directory, random.next_u64());
     app.store
@@ -79,8 +83,8 @@ pub(super) async fn enter(app: &App, tenant: TenantId, random: &mut Entropy, at:
                 let role = if place == 0 { Role::Admin } else { Role::Technician };
                 cast.staff.push(person(&directory, tx, &mut act, &mut random, "msp.example", Standing::Staff { role })?);
             }
-            for name in ORGANIZATIONS {
-                cast.customers.push(customer(&directory, tx, &mut act, &mut random, name)?);
+            for (network, name) in (0..).zip(ORGANIZATIONS) {
+                cast.customers.push(customer(&directory, tx, &mut act, &mut random, (network, name), now)?);
             }
             Ok(cast)
         })
@@ -109,7 +113,8 @@ fn customer(
     tx: &mut WriteTx,
     act: &mut Act,
     random: &mut Entropy,
-    name: &str,
+    (network, name): (u64, &str),
+    now: Timestamp,
 ) -> Result<Customer, SampleError> {
     let short: String = name.chars().filter(char::is_ascii_alphanumeric).take(10).collect::<String>().to_lowercase();
     let new = NewOrganization { external_id: Some(format!("sample-{short}")), name: name.to_owned() };
@@ -119,69 +124,12 @@ fn customer(
     for _ in 0..2 + random.below(CONTACTS) {
         customer.contacts.push(person(directory, tx, act, random, &format!("{short}.example"), standing)?);
     }
-    for number in 0..4 + random.below(DEVICES) {
-        let owner = pick(random, &customer.contacts).map(|person| person.id);
-        let new = device(random, act.now, &short, number, id, owner);
+    let people: Vec<UserId> = customer.contacts.iter().map(|person| person.id).collect();
+    let home = Home { organization_id: id, short: &short, network, people: &people, now };
+    for number in 0..FEWEST_DEVICES + random.below(MORE_DEVICES) {
+        let Some(new) = fleet::device(random, &home, number) else { continue };
         let made = directory.create_device(tx, act, &new)?;
         customer.devices.push((made.id, made.name));
     }
     Ok(customer)
-}
-
-fn device(
-    random: &mut Entropy,
-    at: Timestamp,
-    short: &str,
-    number: u64,
-    organization_id: OrganizationId,
-    owner: Option<UserId>,
-) -> NewDevice {
-    let (class, prefix, os) = match random.below(10) {
-        0 | 1 => (DeviceClass::Server, "srv", Some((OsFamily::Linux, "Debian GNU/Linux", "12"))),
-        2 => (DeviceClass::Printer, "prn", None),
-        3 => (DeviceClass::Network, "net", None),
-        4 => (DeviceClass::Workstation, "mac", Some((OsFamily::Macos, "macOS", "15.3"))),
-        _ => (DeviceClass::Workstation, "ws", Some((OsFamily::Windows, "Windows 11 Pro", "24H2"))),
-    };
-    let name = format!("{prefix}-{short}-{:02}", number + 1);
-    let text = |text: &str| Some(text.to_owned());
-    let details = Details {
-        hardware: Some(Hardware {
-            manufacturer: pick(random, &["Contoso", "Fabrikam", "Northwind Devices"]).copied().and_then(text),
-            model: Some(format!("Model {}", 100 + random.below(9) * 10)),
-            serial: Some(format!("SN{:08}", random.below(100_000_000))),
-            memory_bytes: Some((8 << random.below(3)) << 30),
-            ..Hardware::default()
-        }),
-        os: os.map(|(family, name, version)| OperatingSystem {
-            family,
-            name: text(name),
-            version: text(version),
-            build: None,
-            reboot_required: Some(random.below(9) == 0),
-            eol_at: None,
-            last_boot_at: None,
-        }),
-        network: Some(Network {
-            hostname: Some(name.clone()),
-            primary_ip: Some(format!("192.168.{}.{}", random.below(250), 2 + random.below(250))),
-            public_ip: None,
-            interfaces: Vec::new(),
-        }),
-        ..Details::default()
-    };
-    NewDevice {
-        external_id: Some(format!("sample-{name}")),
-        name,
-        class,
-        lifecycle: Lifecycle::Active,
-        organization_id,
-        site: pick(random, &SITES).map(|site| (*site).to_owned()),
-        owner_id: owner.filter(|_| class == DeviceClass::Workstation),
-        agent_version: os.map(|_| "5.2.1".to_owned()),
-        last_seen_at: os.map(|_| at + Duration::from_mins(random.below(60 * 24 * 90))),
-        health: if random.below(12) == 0 { Health::NeedsAttention } else { Health::Healthy },
-        collected_at: Some(at),
-        details,
-    }
 }

@@ -10,6 +10,7 @@ pub mod bounded;
 pub mod context;
 pub mod credentials;
 pub mod edge;
+pub mod export;
 pub mod idempotency;
 pub mod incoming;
 pub mod input;

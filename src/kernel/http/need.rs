@@ -101,6 +101,7 @@ requirements! {
     UsersRead Need::Scope(Scope::UsersRead), "scope:users:read";
     UsersWrite Need::Scope(Scope::UsersWrite), "scope:users:write";
     IngestWrite Need::Scope(Scope::IngestWrite), "scope:ingest:write";
+    InventoryRead Need::Scope(Scope::InventoryRead), "scope:inventory:read";
     TicketsRead Need::Scope(Scope::TicketsRead), "scope:tickets:read";
     TicketsWrite Need::Scope(Scope::TicketsWrite), "scope:tickets:write";
     WebhooksRead Need::Scope(Scope::WebhooksRead), "scope:webhooks:read";
@@ -155,6 +156,7 @@ mod tests {
         assert!(marked::<SignedIn>() && marked::<Operator>() && marked::<LocalOperator>());
         assert!(marked::<ApiKeysRead>() && marked::<ApiKeysWrite>() && marked::<EventsRead>());
         assert!(marked::<UsersRead>() && marked::<UsersWrite>() && marked::<IngestWrite>());
+        assert!(marked::<InventoryRead>());
         assert!(marked::<TicketsRead>() && marked::<TicketsWrite>());
         assert!(marked::<WebhooksRead>() && marked::<WebhooksWrite>());
         assert!(marked::<WorkflowsRead>() && marked::<WorkflowsTrigger>() && marked::<WorkflowsSteer>());

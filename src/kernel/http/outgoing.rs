@@ -29,7 +29,7 @@ use super::{
     problem::Problem,
     reply::{LINK_HEADER, Rendered, response},
 };
-use crate::kernel::config::Limits;
+use crate::kernel::{config::Limits, store::StoreError};
 
 /// Pieces of an answer that wait for the client to take them.
 const PIECES: usize = 4;
@@ -101,6 +101,12 @@ impl Broken {
     }
 }
 
+impl From<StoreError> for Broken {
+    fn from(error: StoreError) -> Self {
+        Self::failed(error)
+    }
+}
+
 /// Where the pieces of an answer are put while it is made.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
@@ -117,6 +123,11 @@ impl Outgoing {
             return if self.pieces.is_closed() { Err(Broken::Unwanted) } else { Ok(()) };
         }
         self.put(Piece::Bytes(piece)).await
+    }
+
+    /// The same on a thread that may block.
+    pub fn send_blocking(&self, piece: impl Into<Bytes>) -> Result<(), Broken> {
+        tokio::runtime::Handle::current().block_on(self.send(piece))
     }
 
     async fn put(&self, piece: Piece) -> Result<(), Broken> {

@@ -10,17 +10,19 @@ mod model;
 mod repo;
 mod service;
 
+use std::ops::Bound;
+
 use poem_openapi::OpenApi;
 use serde_json::{Map, Value};
 
 use crate::{
     kernel::{
-        clock::Clock,
+        clock::{Clock, Timestamp},
         config,
         events::EventKind,
         http::outgoing::Streams,
         id::{DeviceId, OrganizationId, TenantId, UserId},
-        store::{Checked, Read, Store, StoreError},
+        store::{Checked, Flow, Read, Store, StoreError},
     },
     slices::platform::Tenants,
 };
@@ -29,12 +31,22 @@ pub use api::{
     OrganizationReference, PersonReference, Role as RoleView, UserKind as UserKindView, UserStatus as UserStatusView, UserView,
 };
 pub use error::DirectoryError;
+
+/// Devices and their parts as clients see them, for those who show them in records of their own.
+pub mod view {
+    pub use super::api::{
+        Agent, AgentStatus, BackupState, Device, DeviceClass, Hardware, Health, Lifecycle, Network, OperatingSystem, OsFamily,
+        Patch, PatchStatus, Security, Software, Warranty, WarrantyStatus,
+    };
+}
+
 pub use listing::{UserPage, UserQuery, list_users};
 pub use model::{
-    AgentStatus, Details, Device, DeviceClass, DeviceLabel, Hardware, Health, Lifecycle, Network, NewDevice, NewOrganization,
-    NewUser, OperatingSystem, Organization, OrganizationLabel, OsFamily, PersonKind, PersonLabel, Standing, User, UserStatus,
-    normalize_email,
+    AgentStatus, BackupState, Cpu, Details, Device, DeviceClass, DeviceLabel, Disk, Hardware, Health, Interface, Lifecycle,
+    Network, NewDevice, NewOrganization, NewUser, OperatingSystem, Organization, OrganizationLabel, OsFamily, Patch, PatchStatus,
+    PersonKind, PersonLabel, Security, Software, Standing, User, UserStatus, Volume, Warranty, WarrantyStatus, normalize_email,
 };
+pub use repo::devices::FoldedDevice;
 pub use service::{Directory, UserChange};
 
 pub const EVENTS: &[&EventKind] = &[
@@ -52,6 +64,11 @@ pub const EVENTS: &[&EventKind] = &[
 impl Directory {
     pub fn new(settings: &config::Directory) -> Self {
         Self { agents: model::AgentRules::new(settings), describe: api::DESCRIBE }
+    }
+
+    /// What an agent that was last seen then is doing now.
+    pub fn agent_status(&self, last_seen_at: Option<Timestamp>, now: Timestamp) -> AgentStatus {
+        self.agents.status(last_seen_at, now)
     }
 
     /// The schemas of the records that events carry.
@@ -104,6 +121,16 @@ pub fn person_by_email(tx: &impl Read, tenant: TenantId, email: &str) -> Result<
 /// The device's name and organization, if the tenant has it.
 pub fn device(tx: &impl Read, tenant: TenantId, id: DeviceId) -> Result<Option<DeviceLabel>, StoreError> {
     repo::devices::label(tx, tenant, id)
+}
+
+/// Walks the tenant's devices in the order of their ids, which is that of their creation.
+pub fn scan_devices(
+    tx: &impl Read,
+    tenant: TenantId,
+    from: Bound<DeviceId>,
+    visit: impl FnMut(FoldedDevice) -> Result<Flow, StoreError>,
+) -> Result<(), StoreError> {
+    repo::devices::scan(tx, tenant, from, visit)
 }
 
 /// The whole record of a user.

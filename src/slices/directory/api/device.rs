@@ -78,10 +78,10 @@ macro_rules! section {
         #[derive(Clone, Debug, Object, Serialize, Deserialize)]
         #[oai(skip_serializing_if_is_none)]
         #[serde(deny_unknown_fields)]
-        pub(super) struct $name {
-            $($($(#[$required_doc])* pub(super) $required: $required_type,)*)?
-            $($($(#[$optional_doc])* #[serde(default, skip_serializing_if = "Option::is_none")] pub(super) $optional: Option<$optional_type>,)*)?
-            $($($(#[$list_doc])* #[serde(default)] #[oai(default)] pub(super) $list: $list_type,)*)?
+        pub struct $name {
+            $($($(#[$required_doc])* pub $required: $required_type,)*)?
+            $($($(#[$optional_doc])* #[serde(default, skip_serializing_if = "Option::is_none")] pub $optional: Option<$optional_type>,)*)?
+            $($($(#[$list_doc])* #[serde(default)] #[oai(default)] pub $list: $list_type,)*)?
         }
 
         impl Mirror<model::$name> for $name {
@@ -113,7 +113,23 @@ macro_rules! choice {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize, Deserialize)]
         #[oai(rename_all = "snake_case")]
         #[serde(rename_all = "snake_case")]
-        pub(super) enum $name { $($variant),* }
+        pub enum $name { $($variant),* }
+
+        impl $name {
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
+        }
+
+        impl From<$name> for model::$name {
+            fn from(choice: $name) -> Self {
+                choice.mirror()
+            }
+        }
+
+        impl From<model::$name> for $name {
+            fn from(choice: model::$name) -> Self {
+                choice.mirror()
+            }
+        }
 
         impl Mirror<model::$name> for $name {
             fn mirror(self) -> model::$name {
@@ -258,62 +274,73 @@ section!(
     }
 );
 
+impl From<model::Software> for Software {
+    fn from(package: model::Software) -> Self {
+        package.mirror()
+    }
+}
+
 /// The agent on the device.
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
-pub(super) struct Agent {
-    pub(super) status: AgentStatus,
+pub struct Agent {
+    pub status: AgentStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) version: Option<String>,
+    pub version: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) last_seen_at: Option<Timestamp>,
+    pub last_seen_at: Option<Timestamp>,
 }
 
 /// A device that the tenant looks after. A section that nobody has told of is absent.
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
-pub(super) struct Device {
-    pub(super) id: DeviceId,
+pub struct Device {
+    pub id: DeviceId,
     /// The id in the system that the device comes from.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) external_id: Option<String>,
-    pub(super) name: String,
-    pub(super) class: DeviceClass,
-    pub(super) lifecycle: Lifecycle,
-    pub(super) organization: OrganizationReference,
+    pub external_id: Option<String>,
+    pub name: String,
+    pub class: DeviceClass,
+    pub lifecycle: Lifecycle,
+    pub organization: OrganizationReference,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) site: Option<String>,
+    pub site: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) owner: Option<PersonReference>,
-    pub(super) tags: Vec<String>,
-    pub(super) custom_fields: BTreeMap<String, String>,
-    pub(super) agent: Agent,
+    pub owner: Option<PersonReference>,
+    pub tags: Vec<String>,
+    pub custom_fields: BTreeMap<String, String>,
+    pub agent: Agent,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) hardware: Option<Hardware>,
+    pub hardware: Option<Hardware>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) os: Option<OperatingSystem>,
+    pub os: Option<OperatingSystem>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) network: Option<Network>,
+    pub network: Option<Network>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) security: Option<Security>,
+    pub security: Option<Security>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) patch: Option<Patch>,
-    pub(super) software: Vec<Software>,
+    pub patch: Option<Patch>,
+    pub software: Vec<Software>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) warranty: Option<Warranty>,
+    pub warranty: Option<Warranty>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) backup: Option<BackupState>,
-    pub(super) health: Health,
+    pub backup: Option<BackupState>,
+    pub health: Health,
     /// When what is known of the device was found out.
-    pub(super) collected_at: Timestamp,
-    pub(super) created_at: Timestamp,
-    pub(super) updated_at: Timestamp,
+    pub collected_at: Timestamp,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
     /// Counts the changes of this record.
-    pub(super) version: u64,
+    pub version: u64,
 }
 
 impl Device {
-    fn new(device: model::Device, organization: OrganizationLabel, owner: Option<PersonLabel>, status: model::AgentStatus) -> Self {
+    pub fn new(
+        device: model::Device,
+        organization: OrganizationLabel,
+        owner: Option<PersonLabel>,
+        status: model::AgentStatus,
+    ) -> Self {
         let details = device.details;
         Self {
             id: device.id,

@@ -9,6 +9,10 @@ mod wire;
 
 use serde_json::{Map, Value};
 
+pub use device::{
+    Agent, AgentStatus, BackupState, Device, DeviceClass, Hardware, Health, Lifecycle, Network, OperatingSystem, OsFamily, Patch,
+    PatchStatus, Security, Software, Warranty, WarrantyStatus,
+};
 pub(super) use ingest::{AdminIngestApi, Ingest, IngestApi};
 pub use wire::{OrganizationReference, PersonReference, Role, UserKind, UserStatus, UserView};
 

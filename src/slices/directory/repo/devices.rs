@@ -1,6 +1,8 @@
 //! Devices. What every reader wants stands in front; the details behind it are one piece of bytes that only those take apart who
 //! want all of the device.
 
+use std::ops::Bound;
+
 use serde::{Deserialize, Serialize};
 
 use super::super::model::{Details, Device, DeviceClass, DeviceLabel, Health, Lifecycle};
@@ -8,7 +10,7 @@ use crate::kernel::{
     clock::Timestamp,
     id::{DeviceId, OrganizationId, TenantId, UserId},
     store::{
-        Index, Key, Read, StoreError, Table, WriteTx, catalog,
+        Direction, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
         codec::{self, Record},
     },
 };
@@ -46,28 +48,64 @@ static BY_EXTERNAL_ID: Index<DeviceKey, DeviceRecord> = Index {
 };
 pub(in super::super) static DEVICES: Table<DeviceKey, DeviceRecord> = Table::new(catalog::DEVICES, &[&BY_EXTERNAL_ID]);
 
+/// A device as it is read: its details have not been taken apart, and most who look for devices need not.
+#[derive(Debug)]
+pub struct FoldedDevice {
+    /// Its details are empty.
+    pub device: Device,
+    details: Vec<u8>,
+}
+
+impl FoldedDevice {
+    fn new((tenant_id, id): DeviceKey, record: DeviceRecord) -> Self {
+        let device = Device {
+            id,
+            tenant_id,
+            external_id: record.external_id,
+            name: record.name,
+            class: record.class,
+            lifecycle: record.lifecycle,
+            organization_id: record.organization_id,
+            site: record.site,
+            owner_id: record.owner_id,
+            agent_version: record.agent_version,
+            last_seen_at: record.last_seen_at,
+            health: record.health,
+            collected_at: record.collected_at,
+            details: Details::default(),
+            created_at: record.created_at,
+            updated_at: record.updated_at,
+            version: record.version,
+        };
+        Self { device, details: record.details }
+    }
+
+    /// The whole device.
+    pub fn unfold(self) -> Result<Device, StoreError> {
+        let Self { mut device, details } = self;
+        let key = (device.tenant_id, device.id);
+        device.details = codec::decode_fields(&details)
+            .map_err(|reason| StoreError::damaged(catalog::DEVICES.name(), &key.to_bytes(), reason))?;
+        Ok(device)
+    }
+}
+
 fn to_model(key: DeviceKey, record: DeviceRecord) -> Result<Device, StoreError> {
-    let details: Details = codec::decode_fields(&record.details)
-        .map_err(|reason| StoreError::damaged(catalog::DEVICES.name(), &key.to_bytes(), reason))?;
-    Ok(Device {
-        id: key.1,
-        tenant_id: key.0,
-        external_id: record.external_id,
-        name: record.name,
-        class: record.class,
-        lifecycle: record.lifecycle,
-        organization_id: record.organization_id,
-        site: record.site,
-        owner_id: record.owner_id,
-        agent_version: record.agent_version,
-        last_seen_at: record.last_seen_at,
-        health: record.health,
-        collected_at: record.collected_at,
-        details,
-        created_at: record.created_at,
-        updated_at: record.updated_at,
-        version: record.version,
-    })
+    FoldedDevice::new(key, record).unfold()
+}
+
+pub(in super::super) fn scan(
+    tx: &impl Read,
+    tenant: TenantId,
+    from: Bound<DeviceId>,
+    mut visit: impl FnMut(FoldedDevice) -> Result<Flow, StoreError>,
+) -> Result<(), StoreError> {
+    let mut range = KeyRange::prefix(&tenant.to_bytes());
+    match from {
+        Bound::Unbounded => {}
+        bound => range.start = bound.map(|id| (tenant, id).to_bytes()),
+    }
+    DEVICES.scan(tx, &range, Direction::Forward, |key, record| visit(FoldedDevice::new(key, record)))
 }
 
 fn to_record(device: &Device) -> Result<DeviceRecord, StoreError> {

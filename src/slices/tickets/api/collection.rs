@@ -16,7 +16,7 @@ use super::{
     },
     Area,
     bodies::{CreateTicket, CreateTickets, TicketResult, TicketResults, UpdateTicket, UpdateTickets},
-    export::{self, RowFormat},
+    export,
     filters::{CountsBy, ListTickets, TicketFormat, TicketSort},
     record::{self, Shown, TicketDryRun},
     wire::{Ticket, TicketCount, TicketCounts, TicketList},
@@ -26,6 +26,7 @@ use crate::kernel::{
     events::Act,
     http::{
         context::header,
+        export::RowFormat,
         idempotency::IdempotencyKey,
         input::{Body, Filter},
         need::{Allowed, TicketsRead, TicketsWrite},
@@ -80,7 +81,7 @@ impl TicketsApi {
             Some(TicketFormat::Json) => None,
             Some(TicketFormat::Csv) => Some(RowFormat::Csv),
             Some(TicketFormat::Ndjson) => Some(RowFormat::Ndjson),
-            None => export::accepted(header(request.headers(), "accept").unwrap_or_default()),
+            None => RowFormat::accepted(header(request.headers(), "accept").unwrap_or_default()),
         };
         let now = auth.context.now;
         if let Some(format) = format {

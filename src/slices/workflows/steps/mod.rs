@@ -4,6 +4,7 @@
 //! there is no way from there to what changes anything or calls out. A dry run holds nothing else.
 
 mod http_request;
+mod inventory;
 mod tickets;
 
 use std::{collections::BTreeMap, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
@@ -22,6 +23,7 @@ use crate::kernel::{
 };
 
 pub use http_request::HttpRequest;
+pub use inventory::ReportInventory;
 pub use tickets::{CommentOnTicket, CreateTicket, UpdateTicket};
 
 /// Why a step failed, in the words that its record shows.

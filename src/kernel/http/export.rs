@@ -1,0 +1,186 @@
+//! Rows of exports, in the two forms that every export has: lines of JSON with a last one that says that all came, and a table for
+//! spreadsheets whose columns are paths into the record.
+//!
+//! **Invariant:** no cell is a formula. **Boundary:** what the rows are, and the pace at which they are read, is the slice's.
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{CSV, LINES, outgoing::Broken};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowFormat {
+    Csv,
+    Ndjson,
+}
+
+impl RowFormat {
+    /// The rows that an `Accept` header asks for, when it takes nothing but rows.
+    pub fn accepted(accept: &str) -> Option<Self> {
+        let mut formats = accept.split(',').map(|range| match range.split(';').next().unwrap_or_default().trim() {
+            CSV => Some(Self::Csv),
+            LINES => Some(Self::Ndjson),
+            _ => None,
+        });
+        let first = formats.next()??;
+        formats.all(|format| format.is_some()).then_some(first)
+    }
+
+    pub const fn media_type(self) -> &'static str {
+        match self {
+            Self::Csv => CSV,
+            Self::Ndjson => LINES,
+        }
+    }
+}
+
+/// Turns records into the bytes of an export, piece by piece.
+#[derive(Debug)]
+pub struct Rows {
+    format: RowFormat,
+    /// The columns of a table, as paths into the record.
+    columns: Vec<&'static str>,
+    count: u64,
+}
+
+impl Rows {
+    pub fn new(format: RowFormat, columns: impl Into<Vec<&'static str>>) -> Self {
+        Self { format, columns: columns.into(), count: 0 }
+    }
+
+    /// What comes before the rows.
+    pub fn head(&self) -> Result<Bytes, Broken> {
+        match self.format {
+            RowFormat::Csv => table([self.columns.iter().map(|column| (*column).to_owned()).collect()]),
+            RowFormat::Ndjson => Ok(Bytes::new()),
+        }
+    }
+
+    pub fn piece(&mut self, records: &[impl Serialize]) -> Result<Bytes, Broken> {
+        self.count += records.len() as u64;
+        match self.format {
+            RowFormat::Ndjson => {
+                let mut lines = Vec::with_capacity(records.len() << 10);
+                for record in records {
+                    serde_json::to_writer(&mut lines, record).map_err(Broken::failed)?;
+                    lines.push(b'\n');
+                }
+                Ok(lines.into())
+            }
+            RowFormat::Csv => {
+                let values = records.iter().map(serde_json::to_value).collect::<Result<Vec<Value>, _>>().map_err(Broken::failed)?;
+                table(values.iter().map(|record| self.columns.iter().map(|path| cell(record, path)).collect()))
+            }
+        }
+    }
+
+    /// What comes behind the rows: lines have no other way to show that none is missing.
+    pub fn end(&self) -> Bytes {
+        match self.format {
+            RowFormat::Csv => Bytes::new(),
+            RowFormat::Ndjson => format!("{}\n", json!({"_end": true, "count": self.count})).into(),
+        }
+    }
+}
+
+fn table(rows: impl IntoIterator<Item = Vec<String>>) -> Result<Bytes, Broken> {
+    let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
+    for row in rows {
+        writer.write_record(row).map_err(Broken::failed)?;
+    }
+    writer.into_inner().map(Bytes::from).map_err(Broken::failed)
+}
+
+/// The text of a record's member. Of a list, the members of its entries: an entry without the member leaves its place empty, so that
+/// the columns of one list go together.
+fn cell(record: &Value, path: &str) -> String {
+    let mut texts = Vec::new();
+    collect(Some(record), path, &mut texts);
+    if texts.iter().all(String::is_empty) { String::new() } else { guarded(texts.join("; ")) }
+}
+
+fn collect(value: Option<&Value>, path: &str, texts: &mut Vec<String>) {
+    match value {
+        Some(Value::Array(items)) => items.iter().for_each(|item| collect(Some(item), path, texts)),
+        Some(value) if !path.is_empty() => {
+            let (name, rest) = path.split_once('.').unwrap_or((path, ""));
+            collect(value.get(name), rest, texts);
+        }
+        Some(value) => texts.push(plain(value)),
+        None => texts.push(String::new()),
+    }
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Object(members) if members.is_empty() => String::new(),
+        other => other.to_string(),
+    }
+}
+
+/// A spreadsheet runs a text that begins like this as a formula; the quote makes it a text.
+fn guarded(text: String) -> String {
+    if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{text}") } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_found_by_their_paths_and_cannot_be_formulas() {
+        let record = json!({
+            "subject": "=1+1",
+            "sla": {"state": "met"},
+            "devices": [{"id": "dev_1", "name": "A"}, {"id": "dev_2"}, {"id": "dev_3", "name": "C"}],
+            "nets": [{"ips": ["1", "2"]}, {"ips": []}],
+            "tags": ["x", "y"],
+            "custom_fields": {},
+            "number": 7,
+        });
+        for (path, text) in [
+            ("subject", "'=1+1"),
+            ("sla.state", "met"),
+            ("devices.id", "dev_1; dev_2; dev_3"),
+            ("devices.name", "A; ; C"),
+            ("devices.site", ""),
+            ("nets.ips", "1; 2"),
+            ("tags", "x; y"),
+            ("custom_fields", ""),
+            ("number", "7"),
+            ("contact.name", ""),
+        ] {
+            assert_eq!(cell(&record, path), text, "{path}");
+        }
+        for risky in ["=a", "+a", "-a", "@a", "\ta", "\ra"] {
+            assert_eq!(guarded(risky.to_owned()), format!("'{risky}"));
+        }
+    }
+
+    #[test]
+    fn rows_are_counted_and_the_last_line_tells_the_count() {
+        let mut lines = Rows::new(RowFormat::Ndjson, ["a"]);
+        assert!(lines.head().unwrap().is_empty());
+        assert_eq!(lines.piece(&[json!({"a": 1}), json!({"a": 2})]).unwrap(), "{\"a\":1}\n{\"a\":2}\n");
+        assert_eq!(lines.end(), "{\"_end\":true,\"count\":2}\n");
+        let mut table = Rows::new(RowFormat::Csv, ["a", "b.c"]);
+        assert_eq!(table.head().unwrap(), "a,b.c\r\n");
+        assert_eq!(table.piece(&[json!({"a": "x, y", "b": {"c": "\"q\""}})]).unwrap(), "\"x, y\",\"\"\"q\"\"\"\r\n");
+        assert!(table.end().is_empty());
+    }
+
+    #[test]
+    fn only_an_accept_that_takes_nothing_but_rows_asks_for_them() {
+        for (accept, format) in [
+            ("text/csv", Some(RowFormat::Csv)),
+            ("application/x-ndjson, text/csv;q=0.5", Some(RowFormat::Ndjson)),
+            ("text/csv, */*", None),
+            ("application/json", None),
+            ("", None),
+        ] {
+            assert_eq!(RowFormat::accepted(accept), format, "{accept}");
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! What a report can be asked for, and how it becomes a query.
+
+use poem_openapi::{Enum, Object};
+
+use super::super::{
+    error::Fault,
+    listing::RowKind,
+    model::{AddressFilter, Folded, MacFilter, SoftwareFilter},
+    query::{DetailsQuery, InventoryQuery},
+    tally::Field,
+};
+use crate::{
+    kernel::{
+        access::Reach,
+        clock::Timestamp,
+        http::{bounded::Text, page::PageQuery},
+        id::{OrganizationId, TenantId},
+    },
+    slices::directory::{
+        Directory,
+        view::{AgentStatus, DeviceClass, Health, Lifecycle, OsFamily, PatchStatus, WarrantyStatus},
+    },
+};
+
+/// The parts of a device that rows can have. `id`, `name` and `organization` are always there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Enum)]
+#[oai(rename_all = "snake_case", rename = "InventorySection")]
+pub(super) enum Section {
+    Summary,
+    Hardware,
+    Os,
+    Network,
+    Security,
+    Patch,
+    Software,
+    Warranty,
+    Backup,
+}
+
+impl Section {
+    pub(super) const DEFAULT: [Self; 1] = [Self::Summary];
+}
+
+/// What devices are counted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, serde::Serialize)]
+#[oai(rename_all = "snake_case", rename = "InventoryGroupBy")]
+#[serde(rename_all = "snake_case")]
+pub(super) enum GroupBy {
+    Organization,
+    Class,
+    Os,
+    OsVersion,
+    Manufacturer,
+    Model,
+    AgentStatus,
+    PatchStatus,
+    WarrantyStatus,
+    Software,
+}
+
+impl GroupBy {
+    pub(super) fn field(self) -> Field {
+        match self {
+            Self::Organization => Field::Organization,
+            Self::Class => Field::Class,
+            Self::Os => Field::Os,
+            Self::OsVersion => Field::OsVersion,
+            Self::Manufacturer => Field::Manufacturer,
+            Self::Model => Field::Model,
+            Self::AgentStatus => Field::AgentStatus,
+            Self::PatchStatus => Field::PatchStatus,
+            Self::WarrantyStatus => Field::WarrantyStatus,
+            Self::Software => Field::Software,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+#[oai(rename_all = "snake_case")]
+pub(super) enum InventoryFormat {
+    Json,
+    Csv,
+    Ndjson,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+#[oai(rename_all = "snake_case")]
+pub(super) enum InventoryRows {
+    /// One row a device.
+    Devices,
+    /// One row a device and package.
+    Software,
+}
+
+impl InventoryRows {
+    pub(super) fn kind(self) -> RowKind {
+        match self {
+            Self::Devices => RowKind::Device,
+            Self::Software => RowKind::Package,
+        }
+    }
+}
+
+/// Which devices a report is about.
+#[derive(Clone, Debug, Object)]
+pub(super) struct InventoryFilters {
+    /// Devices of one of these organizations.
+    #[oai(validator(min_items = 1, max_items = 200))]
+    organization_id: Option<Vec<OrganizationId>>,
+    /// At one of these sites; the whole name, without case and accents.
+    #[oai(validator(min_items = 1, max_items = 50))]
+    site: Option<Vec<Text<200>>>,
+    #[oai(validator(min_items = 1, max_items = 10))]
+    class: Option<Vec<DeviceClass>>,
+    #[oai(validator(min_items = 1, max_items = 8))]
+    os_family: Option<Vec<OsFamily>>,
+    /// A part of the operating system's name, without case and accents.
+    #[oai(validator(min_items = 1, max_items = 50))]
+    os_name: Option<Vec<Text<200>>>,
+    /// What the agent is doing at the moment of the report.
+    #[oai(validator(min_items = 1, max_items = 4))]
+    agent_status: Option<Vec<AgentStatus>>,
+    /// Devices whose agent was last seen before this time. One that was never seen is in neither this nor `last_seen_after`.
+    last_seen_before: Option<Timestamp>,
+    /// Devices whose agent was seen after this time.
+    last_seen_after: Option<Timestamp>,
+    /// A part of the maker's name, without case and accents.
+    #[oai(validator(min_items = 1, max_items = 50))]
+    manufacturer: Option<Vec<Text<200>>>,
+    /// A part of the model's name, without case and accents.
+    #[oai(validator(min_items = 1, max_items = 50))]
+    model: Option<Vec<Text<200>>>,
+    /// The whole serial number, without case.
+    #[oai(validator(min_items = 1, max_items = 200))]
+    serial: Option<Vec<Text<200>>>,
+    /// An address, or a network such as `192.0.2.0/24`: of the device itself, its public one, or of one of its interfaces.
+    #[oai(validator(min_items = 1, max_items = 50))]
+    ip: Option<Vec<Text<50>>>,
+    /// A hardware address in any spelling, or its first three bytes for all devices of a maker of network cards.
+    #[oai(validator(min_items = 1, max_items = 50))]
+    mac: Option<Vec<Text<32>>>,
+    /// Devices with one of these tags, without case and accents.
+    #[oai(validator(min_items = 1, max_items = 50))]
+    tag: Option<Vec<Text<100>>>,
+    #[oai(validator(min_items = 1, max_items = 5))]
+    lifecycle: Option<Vec<Lifecycle>>,
+    /// A device of whose warranty nobody has told is `unknown`.
+    #[oai(validator(min_items = 1, max_items = 5))]
+    warranty_status: Option<Vec<WarrantyStatus>>,
+    /// Devices with an end of warranty that is known, before this time.
+    warranty_ends_before: Option<Timestamp>,
+    /// A device of whose updates nobody has told is `unknown`.
+    #[oai(validator(min_items = 1, max_items = 5))]
+    patch_status: Option<Vec<PatchStatus>>,
+    /// `false` has also the devices of which nobody has told whether they need one.
+    reboot_required: Option<bool>,
+    /// Whether the device is backed up. `false` has also the devices of which nobody has told.
+    protected: Option<bool>,
+    /// Devices that have one of these packages: the whole name without case, or its beginning with a `*` behind it; with `>=`, `>`, `<`,
+    /// `<=` or `=` and a version behind the name only those of such a version, as in `Google Chrome<131.0.6778`. Versions are
+    /// compared number by number; a part that is missing is 0, and a text behind a number comes before the number alone, so that
+    /// `2.0-rc1` is less than `2.0`. A package whose version is not known fits no comparison.
+    #[oai(validator(min_items = 1, max_items = 50))]
+    software: Option<Vec<Text<400>>>,
+    /// Devices that lack one of these packages, in the forms of `software`.
+    #[oai(validator(min_items = 1, max_items = 50))]
+    software_missing: Option<Vec<Text<400>>>,
+    #[oai(validator(min_items = 1, max_items = 4))]
+    health: Option<Vec<Health>>,
+    /// A part of the name, the host name, the serial number, the model, the owner's name or a tag, without case and accents.
+    q: Option<Text<200>>,
+    /// Devices whose record changed after this time.
+    updated_after: Option<Timestamp>,
+}
+
+#[derive(Debug, Object)]
+pub(super) struct ReportAssetInventory {
+    #[oai(flatten)]
+    pub(super) filters: InventoryFilters,
+    /// The parts of a device that rows have, `summary` when absent. `id`, `name` and `organization` are always there.
+    #[oai(validator(min_items = 1, max_items = 9, unique_items))]
+    pub(super) sections: Option<Vec<Section>>,
+    /// Count the devices by this field, instead of listing them.
+    pub(super) group_by: Option<GroupBy>,
+    /// Also count all devices that match by what a first look wants, in `totals`.
+    pub(super) summary: Option<bool>,
+    /// `software` has a row for each package of a device, in `package`; with the filter `software`, for each that it names.
+    pub(super) rows: Option<InventoryRows>,
+    /// `csv` and `ndjson` stream the whole report, without pages.
+    pub(super) format: Option<InventoryFormat>,
+    #[oai(flatten)]
+    pub(super) page: PageQuery,
+}
+
+/// On whose behalf, and when.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Asker {
+    pub(in super::super) tenant_id: TenantId,
+    pub(in super::super) reach: Reach,
+    pub(in super::super) now: Timestamp,
+    pub(in super::super) directory: Directory,
+}
+
+fn convert<A: Copy + Into<B>, B>(choices: Option<&Vec<A>>) -> Vec<B> {
+    choices.into_iter().flatten().map(|choice| (*choice).into()).collect()
+}
+
+/// Reads filters, and remembers all that is wrong with them.
+#[derive(Default)]
+struct Reader(Vec<Fault>);
+
+impl Reader {
+    fn fault(&mut self, parameter: &'static str, message: String, suggestion: Option<String>) {
+        self.0.push(Fault { parameter, code: "wrong_form", message, suggestion });
+    }
+
+    fn texts<const MAX: usize>(&mut self, parameter: &'static str, texts: Option<&Vec<Text<MAX>>>) -> Vec<Folded> {
+        let mut read = Vec::new();
+        for text in texts.into_iter().flatten() {
+            let folded = Folded::new(text.as_str());
+            if folded.is_empty() {
+                self.fault(parameter, format!("{parameter} must not be blank"), None);
+            } else {
+                read.push(folded);
+            }
+        }
+        read
+    }
+
+    fn addresses(&mut self, texts: Option<&Vec<Text<50>>>) -> Vec<AddressFilter> {
+        let mut read = Vec::new();
+        for text in texts.into_iter().flatten().map(Text::as_str) {
+            match AddressFilter::parse(text) {
+                Some(address) => read.push(address),
+                None => self.fault("ip", format!("{text} is neither an address nor a network"), None),
+            }
+        }
+        read
+    }
+
+    fn macs(&mut self, texts: Option<&Vec<Text<32>>>) -> Vec<MacFilter> {
+        let mut read = Vec::new();
+        for text in texts.into_iter().flatten().map(Text::as_str) {
+            match MacFilter::parse(text) {
+                Some(mac) => read.push(mac),
+                None => self.fault("mac", format!("{text} is no hardware address, nor the first three bytes of one"), None),
+            }
+        }
+        read
+    }
+
+    fn software(&mut self, parameter: &'static str, texts: Option<&Vec<Text<400>>>) -> Vec<SoftwareFilter> {
+        let mut read = Vec::new();
+        for text in texts.into_iter().flatten().map(Text::as_str) {
+            match SoftwareFilter::parse(text) {
+                Ok(package) => read.push(package),
+                Err(message) => self.fault(parameter, format!("{text}: {message}"), corrected(text)),
+            }
+        }
+        read
+    }
+}
+
+/// Comparisons as other languages write them.
+fn corrected(text: &str) -> Option<String> {
+    [("==", "="), ("=>", ">="), ("=<", "<=")].iter().find_map(|(wrong, right)| {
+        let corrected = text.replacen(wrong, right, 1);
+        (corrected != text && SoftwareFilter::parse(&corrected).is_ok()).then_some(corrected)
+    })
+}
+
+impl InventoryFilters {
+    pub(super) fn query(&self, asker: Asker) -> Result<InventoryQuery, Vec<Fault>> {
+        let mut reader = Reader::default();
+        let details = DetailsQuery {
+            os_families: convert(self.os_family.as_ref()),
+            os_names: reader.texts("os_name", self.os_name.as_ref()),
+            manufacturers: reader.texts("manufacturer", self.manufacturer.as_ref()),
+            models: reader.texts("model", self.model.as_ref()),
+            serials: reader.texts("serial", self.serial.as_ref()),
+            addresses: reader.addresses(self.ip.as_ref()),
+            macs: reader.macs(self.mac.as_ref()),
+            tags: reader.texts("tag", self.tag.as_ref()),
+            warranty_statuses: convert(self.warranty_status.as_ref()),
+            warranty_ends_before: self.warranty_ends_before,
+            patch_statuses: convert(self.patch_status.as_ref()),
+            reboot_required: self.reboot_required,
+            protected: self.protected,
+            software: reader.software("software", self.software.as_ref()),
+            software_missing: reader.software("software_missing", self.software_missing.as_ref()),
+        };
+        let Asker { tenant_id, reach, now, directory } = asker;
+        let query = InventoryQuery {
+            tenant_id,
+            reach,
+            now,
+            directory,
+            organizations: self.organization_id.clone().unwrap_or_default(),
+            sites: reader.texts("site", self.site.as_ref()),
+            classes: convert(self.class.as_ref()),
+            lifecycles: convert(self.lifecycle.as_ref()),
+            healths: convert(self.health.as_ref()),
+            agent_statuses: convert(self.agent_status.as_ref()),
+            last_seen_before: self.last_seen_before,
+            last_seen_after: self.last_seen_after,
+            updated_after: self.updated_after,
+            details,
+            text: reader.texts("q", self.q.clone().map(|text| vec![text]).as_ref()).pop(),
+        };
+        if reader.0.is_empty() { Ok(query) } else { Err(reader.0) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comparisons_of_other_languages_are_corrected() {
+        assert_eq!(corrected("a==1").as_deref(), Some("a=1"));
+        assert_eq!(corrected("a=>1").as_deref(), Some("a>=1"));
+        assert_eq!(corrected("a>>1"), None);
+    }
+}

@@ -1,0 +1,99 @@
+//! Reports from and as JSON, for those who compose use cases from values that come at run time. The filters are those of the request.
+
+use poem_openapi::{Object, types::ParseFromJSON};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{
+    super::{
+        error::{Fault, InventoryError},
+        labels::Labels,
+        listing::{self, RowKind},
+        tally,
+    },
+    filters::{Asker, GroupBy, InventoryFilters, Section},
+    report::groups,
+    wire::{InventoryGroups, InventoryRow, InventoryTotals, rows},
+};
+use crate::kernel::{http::openapi, store::Read};
+
+/// What a report for a workflow holds at most: it is kept with the run.
+const DEFAULT_ROWS: u32 = 20;
+const MAX_GROUPS: usize = 100;
+/// A device with many packages would not fit.
+const MAX_BYTES: usize = 98_304;
+
+/// A small report.
+#[derive(Debug, Object)]
+#[oai(rename = "InventoryReportForm")]
+struct ReportForm {
+    #[oai(flatten)]
+    filters: InventoryFilters,
+    /// The parts of a device that rows have, `summary` when absent.
+    #[oai(validator(min_items = 1, max_items = 9, unique_items))]
+    sections: Option<Vec<Section>>,
+    /// Count the devices by this field, instead of listing them.
+    group_by: Option<GroupBy>,
+    /// Add the totals over all devices that match.
+    summary: Option<bool>,
+    /// The most rows, 20 when absent. 0 for the count alone.
+    #[oai(validator(minimum(value = "0"), maximum(value = "100")))]
+    limit: Option<u32>,
+}
+
+#[derive(Debug, Serialize)]
+struct SmallReport {
+    /// All devices that match.
+    count: u64,
+    data: Vec<InventoryRow>,
+    /// Whether there are more devices than rows.
+    truncated: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    groups: Option<InventoryGroups>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    totals: Option<InventoryTotals>,
+}
+
+pub(in super::super) fn schema() -> Value {
+    openapi::input_schema::<ReportForm>()
+}
+
+fn invalid(parameter: &'static str, code: &'static str, message: impl Into<String>) -> InventoryError {
+    InventoryError::Invalid(vec![Fault { parameter, code, message: message.into(), suggestion: None }])
+}
+
+/// The whole report on a snapshot, within the bounds of a step's output.
+pub(in super::super) fn run(tx: &impl Read, asker: Asker, form: &Value) -> Result<Value, InventoryError> {
+    let form = ReportForm::parse_from_json(Some(form.clone())).map_err(|error| invalid("", "not_valid", error.into_message()))?;
+    if form.group_by.is_some() && (form.sections.is_some() || form.limit.is_some()) {
+        return Err(invalid("group_by", "not_allowed", "counts by a field have neither sections nor rows"));
+    }
+    let query = form.filters.query(asker).map_err(InventoryError::Invalid)?;
+    let labels = &mut Labels::new(query.tenant_id);
+    let count = tally::rows(tx, &query, labels, RowKind::Device)?;
+    let mut report = SmallReport { count, data: Vec::new(), truncated: false, groups: None, totals: None };
+    if let Some(by) = form.group_by {
+        report.groups = Some(groups(tx, &query, labels, by, MAX_GROUPS)?);
+    } else {
+        let sections = form.sections.unwrap_or_else(|| Section::DEFAULT.to_vec());
+        let limit = usize::try_from(form.limit.unwrap_or(DEFAULT_ROWS)).unwrap_or_default();
+        let (mut after, mut bytes) = (None::<Vec<u8>>, 0);
+        loop {
+            let mut page = listing::list(tx, &query, labels, RowKind::Device, after.as_deref(), limit - report.data.len())?;
+            let last = page.last.take();
+            for row in rows(tx, labels, page, &sections)? {
+                bytes += serde_json::to_vec(&row)?.len();
+                if bytes <= MAX_BYTES {
+                    report.data.push(row);
+                }
+            }
+            if last.is_none() || report.data.len() >= limit || bytes > MAX_BYTES {
+                break;
+            }
+            after = last;
+        }
+        report.truncated = (report.data.len() as u64) < count;
+    }
+    report.totals = if form.summary.unwrap_or(false) { Some(tally::totals(tx, &query, labels)?.into()) } else { None };
+    Ok(serde_json::to_value(report)?)
+}

@@ -1,0 +1,38 @@
+//! Reports on the wire.
+
+mod columns;
+mod examples;
+mod export;
+mod filters;
+pub(super) mod forms;
+mod report;
+mod wire;
+
+pub(super) use filters::Asker;
+pub(super) use report::InventoryApi;
+
+use poem_openapi::Tags;
+
+use super::error::{Fault, InventoryError};
+use crate::kernel::http::problem::{FieldError, Problem};
+
+#[derive(Tags)]
+enum Area {
+    /// What there is, and how it is doing: reports over all devices.
+    Inventory,
+}
+
+impl From<InventoryError> for Problem {
+    fn from(error: InventoryError) -> Self {
+        match error {
+            InventoryError::Invalid(faults) => {
+                let error = |fault: Fault| {
+                    FieldError::parameter(fault.parameter, fault.code, fault.message).with_suggestion(fault.suggestion)
+                };
+                Self::invalid(faults.into_iter().map(error).collect())
+            }
+            InventoryError::Written(error) => Self::internal(error),
+            InventoryError::Store(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The rows of a report, a page at a time, in the order in which devices were created.
+//!
+//! There is no index that fits every filter, so devices are passed one by one. **Invariant:** a page costs a bounded amount of work; one
+//! that has cost enough is returned short, with the place where it goes on.
+
+use std::ops::Bound;
+
+use super::{labels::Labels, query::InventoryQuery};
+use crate::{
+    kernel::{
+        id::DeviceId,
+        store::{Flow, Key, Read, StoreError},
+    },
+    slices::directory::{self, AgentStatus, Device, Software},
+};
+
+/// What a page may cost: a device that its front rules out is 1, one whose details are looked at is [`DETAILS`] more.
+pub(super) const EFFORT: u64 = 100_000;
+const DETAILS: u64 = 4;
+
+/// What a row is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RowKind {
+    Device,
+    /// A package on a device.
+    Package,
+}
+
+/// A device of the report.
+#[derive(Debug)]
+pub(super) struct Hit {
+    pub(super) device: Device,
+    pub(super) status: AgentStatus,
+    /// The packages of which each is a row, where rows are packages.
+    pub(super) packages: Option<Vec<Software>>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct InventoryPage {
+    pub(super) hits: Vec<Hit>,
+    /// Where the report goes on, unless it is over.
+    pub(super) last: Option<Vec<u8>>,
+}
+
+/// The place of a package among those of its device.
+type PackagePlace = (String, String, String);
+
+/// Up to where the rows have come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Position {
+    Behind(DeviceId),
+    /// Behind this package of the device.
+    Within(DeviceId, PackagePlace),
+}
+
+impl Position {
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        if let Some(device) = <DeviceId as Key>::from_bytes(bytes) {
+            return Some(Self::Behind(device));
+        }
+        let (device, name, version, publisher) = <(DeviceId, String, String, String)>::from_bytes(bytes)?;
+        Some(Self::Within(device, (name, version, publisher)))
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Behind(device) => device.to_bytes(),
+            Self::Within(device, (name, version, publisher)) => {
+                (*device, name.clone(), version.clone(), publisher.clone()).to_bytes()
+            }
+        }
+    }
+}
+
+fn place(package: &Software) -> PackagePlace {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    (package.name.clone(), text(&package.version), text(&package.publisher))
+}
+
+/// Collects the rows of one page.
+struct Collector {
+    page: InventoryPage,
+    kind: RowKind,
+    room: usize,
+    position: Option<Position>,
+}
+
+impl Collector {
+    fn full(&mut self) -> Flow {
+        self.page.last = self.position.as_ref().map(Position::to_bytes);
+        Flow::Stop
+    }
+
+    fn take(&mut self, query: &InventoryQuery, device: Device) -> Flow {
+        let (id, status) = (device.id, query.status(&device));
+        let packages = match self.kind {
+            RowKind::Device => {
+                if self.room == 0 {
+                    return self.full();
+                }
+                self.room -= 1;
+                None
+            }
+            RowKind::Package => {
+                let mut packages = query.packages(&device);
+                if let Some(Position::Within(begun, behind)) = &self.position
+                    && *begun == id
+                {
+                    packages.retain(|package| place(package) > *behind);
+                }
+                if packages.is_empty() {
+                    self.position = Some(Position::Behind(id));
+                    return Flow::Continue;
+                }
+                if self.room == 0 {
+                    return self.full();
+                }
+                if packages.len() > self.room {
+                    packages.truncate(self.room);
+                    self.position = packages.last().map(|last| Position::Within(id, place(last)));
+                    self.page.hits.push(Hit { device, status, packages: Some(packages) });
+                    return self.full();
+                }
+                self.room -= packages.len();
+                Some(packages)
+            }
+        };
+        self.page.hits.push(Hit { device, status, packages });
+        self.position = Some(Position::Behind(id));
+        Flow::Continue
+    }
+}
+
+/// The rows behind a position, at most `limit`.
+pub(super) fn list(
+    tx: &impl Read,
+    query: &InventoryQuery,
+    labels: &mut Labels,
+    kind: RowKind,
+    after: Option<&[u8]>,
+    limit: usize,
+) -> Result<InventoryPage, StoreError> {
+    list_within(tx, query, labels, kind, after, limit, EFFORT)
+}
+
+fn list_within(
+    tx: &impl Read,
+    query: &InventoryQuery,
+    labels: &mut Labels,
+    kind: RowKind,
+    after: Option<&[u8]>,
+    limit: usize,
+    effort: u64,
+) -> Result<InventoryPage, StoreError> {
+    let position = after.and_then(Position::from_bytes);
+    let from = match &position {
+        Some(Position::Behind(device)) => Bound::Excluded(*device),
+        Some(Position::Within(device, _)) => Bound::Included(*device),
+        None => Bound::Unbounded,
+    };
+    let mut collector = Collector { page: InventoryPage::default(), kind, room: limit, position };
+    let mut spent = 0;
+    directory::scan_devices(tx, query.tenant_id, from, |folded| {
+        if spent >= effort {
+            return Ok(collector.full());
+        }
+        spent += 1;
+        let id = folded.device.id;
+        if !query.admits(&folded.device) {
+            collector.position = Some(Position::Behind(id));
+            return Ok(Flow::Continue);
+        }
+        spent += DETAILS;
+        let device = folded.unfold()?;
+        if !query.matches(tx, labels, &device)? {
+            collector.position = Some(Position::Behind(id));
+            return Ok(Flow::Continue);
+        }
+        Ok(collector.take(query, device))
+    })?;
+    Ok(collector.page)
+}
+
+/// Calls `visit` with every device of the report.
+pub(super) fn visit_all(
+    tx: &impl Read,
+    query: &InventoryQuery,
+    labels: &mut Labels,
+    mut visit: impl FnMut(&Device, AgentStatus),
+) -> Result<(), StoreError> {
+    directory::scan_devices(tx, query.tenant_id, Bound::Unbounded, |folded| {
+        if query.admits(&folded.device) {
+            let device = folded.unfold()?;
+            if query.matches(tx, labels, &device)? {
+                visit(&device, query.status(&device));
+            }
+        }
+        Ok(Flow::Continue)
+    })
+}
+
+#[cfg(test)]
+mod tests;

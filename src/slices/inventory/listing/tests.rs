@@ -1,0 +1,154 @@
+//! Whatever a page may cost and however long it may be, the pages together are all that match; and nothing is found out of reach.
+
+use super::*;
+use crate::{
+    kernel::{
+        access::Reach,
+        clock::Timestamp,
+        config,
+        events::{Actor, Intent},
+        id::{OrganizationId, TenantId},
+        store::{RedbEngine, Store, WriterSettings},
+    },
+    slices::{
+        directory::{Details, DeviceClass, Directory, Health, Lifecycle, NewDevice, NewOrganization},
+        inventory::{
+            model::SoftwareFilter,
+            query::DetailsQuery,
+            tally::{self, Field},
+        },
+    },
+};
+
+const TENANT: TenantId = TenantId::from_bytes([7; 16]);
+const NOW: i64 = 1_767_225_600_000;
+
+fn directory() -> Directory {
+    Directory::new(&config::load(None, [], &[]).unwrap().directory)
+}
+
+fn query(reach: Reach) -> InventoryQuery {
+    InventoryQuery {
+        tenant_id: TENANT,
+        reach,
+        now: Timestamp::from_millis(NOW),
+        directory: directory(),
+        organizations: Vec::new(),
+        sites: Vec::new(),
+        classes: Vec::new(),
+        lifecycles: Vec::new(),
+        healths: Vec::new(),
+        agent_statuses: Vec::new(),
+        last_seen_before: None,
+        last_seen_after: None,
+        updated_after: None,
+        details: DetailsQuery::default(),
+        text: None,
+    }
+}
+
+/// Forty devices of two organizations by turns; every third a server, and the n-th with n modulo 4 packages.
+fn fleet() -> (Store, Vec<OrganizationId>, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = RedbEngine::create(&folder.path().join("store"), 1 << 20).unwrap();
+    let store = Store::new(engine, WriterSettings { batch_size: 8, queue_length: 8 }).unwrap();
+    let intent = Intent::new(TENANT, Timestamp::from_millis(NOW), Actor::system("test"));
+    let written = store.write(move |tx| {
+        let (mut act, directory) = (intent.begin(), directory());
+        let mut organizations = Vec::new();
+        for name in ["Acme", "Beta"] {
+            let new = NewOrganization { external_id: None, name: name.to_owned() };
+            organizations.push(directory.create_organization(tx, &mut act, &new)?.id);
+        }
+        for number in 0..40_usize {
+            let package =
+                |place: usize| Software { name: format!("p{place}"), version: Some(format!("{number}")), publisher: None };
+            let new = NewDevice {
+                external_id: None,
+                name: format!("d{number}"),
+                class: if number % 3 == 0 { DeviceClass::Server } else { DeviceClass::Workstation },
+                lifecycle: Lifecycle::Active,
+                organization_id: organizations[number % 2],
+                site: None,
+                owner_id: None,
+                agent_version: None,
+                last_seen_at: None,
+                health: Health::Unknown,
+                collected_at: None,
+                details: Details { software: (0..number % 4).rev().map(package).collect(), ..Details::default() },
+            };
+            directory.create_device(tx, &mut act, &new)?;
+        }
+        Ok::<_, directory::DirectoryError>(organizations)
+    });
+    let organizations = tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(written).unwrap();
+    (store, organizations, folder)
+}
+
+/// The rows of all pages, by name and package.
+fn walk(store: &Store, query: &InventoryQuery, kind: RowKind, limit: usize, effort: u64) -> Vec<(String, Option<Software>)> {
+    let (mut rows, mut after) = (Vec::new(), None::<Vec<u8>>);
+    loop {
+        let mut labels = Labels::new(TENANT);
+        let page = store.read(|tx| list_within(tx, query, &mut labels, kind, after.as_deref(), limit, effort)).unwrap();
+        let before = rows.len();
+        for hit in page.hits {
+            match hit.packages {
+                None => rows.push((hit.device.name, None)),
+                Some(packages) => rows.extend(packages.into_iter().map(|package| (hit.device.name.clone(), Some(package)))),
+            }
+        }
+        assert!(rows.len() - before <= limit);
+        match page.last {
+            Some(last) => after = Some(last),
+            None => return rows,
+        }
+    }
+}
+
+#[test]
+fn pages_are_the_same_whatever_they_may_cost() {
+    let (store, organizations, _folder) = fleet();
+    let mut by_class = query(Reach::Everything);
+    by_class.classes = vec![DeviceClass::Server];
+    let mut by_organization = query(Reach::Everything);
+    by_organization.organizations = vec![organizations[1]];
+    let mut by_package = query(Reach::Everything);
+    by_package.details.software = vec![SoftwareFilter::parse("p1>=20").unwrap(), SoftwareFilter::parse("p2").unwrap()];
+    let expected = [(query(Reach::Everything), 40, 60), (by_class, 14, 21), (by_organization, 20, 40), (by_package, 15, 20)];
+    for (query, devices, packages) in expected {
+        for (kind, count) in [(RowKind::Device, devices), (RowKind::Package, packages)] {
+            let whole = walk(&store, &query, kind, 1_000, u64::MAX);
+            assert_eq!(whole.len(), count);
+            let total = store.read(|tx| tally::rows(tx, &query, &mut Labels::new(TENANT), kind)).unwrap();
+            assert_eq!(total, count as u64);
+            for (limit, effort) in [(1, 1), (1, u64::MAX), (2, 3), (3, 20), (7, 11), (1_000, 1)] {
+                assert_eq!(walk(&store, &query, kind, limit, effort), whole, "{kind:?} by {limit} with {effort}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_out_of_reach_is_listed_or_counted() {
+    let (store, organizations, _folder) = fleet();
+    let names = |query: &InventoryQuery| walk(&store, query, RowKind::Device, 1_000, u64::MAX).len();
+    let within = query(Reach::new(vec![organizations[0]]));
+    assert_eq!((names(&query(Reach::Everything)), names(&within)), (40, 20));
+    let mut asks_for_other = within.clone();
+    asks_for_other.organizations = vec![organizations[1]];
+    assert_eq!(names(&asks_for_other), 0);
+    let groups = store.read(|tx| tally::group(tx, &within, &mut Labels::new(TENANT), Field::Organization, 10)).unwrap();
+    assert_eq!((groups.devices, groups.values.len(), groups.others), (20, 1, 0));
+    assert_eq!(groups.values[0].value, Some(organizations[0].to_string()));
+    let totals = store.read(|tx| tally::totals(tx, &within, &mut Labels::new(TENANT))).unwrap();
+    assert_eq!((totals.devices, totals.organizations), (20, 1));
+}
+
+#[test]
+fn values_beyond_the_limit_are_counted_together() {
+    let (store, _, _folder) = fleet();
+    let query = query(Reach::Everything);
+    let groups = store.read(|tx| tally::group(tx, &query, &mut Labels::new(TENANT), Field::Class, 1)).unwrap();
+    assert_eq!((groups.values.len(), groups.values[0].count, groups.others, groups.devices), (1, 26, 14, 40));
+}

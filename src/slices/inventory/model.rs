@@ -1,0 +1,224 @@
+//! What devices are looked for by: texts without case and accents, addresses and networks, hardware addresses in any spelling, and
+//! packages with versions. No store, no clock, no wire.
+
+use std::{cmp::Ordering, net::IpAddr};
+
+use ipnet::IpNet;
+use unicode_normalization::{UnicodeNormalization, char::is_combining_mark};
+
+use super::version;
+use crate::slices::directory::{Network, Software};
+
+/// A text without case and accents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Folded(String);
+
+impl Folded {
+    pub(super) fn new(text: &str) -> Self {
+        Self(fold(text))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn is(&self, text: &str) -> bool {
+        if text.is_ascii() { self.0.eq_ignore_ascii_case(text) } else { fold(text) == self.0 }
+    }
+
+    pub(super) fn is_in(&self, text: &str) -> bool {
+        fold(text).contains(&self.0)
+    }
+
+    fn begins(&self, text: &str) -> bool {
+        fold(text).starts_with(&self.0)
+    }
+}
+
+fn fold(text: &str) -> String {
+    if text.is_ascii() {
+        return text.trim().to_ascii_lowercase();
+    }
+    let folded = text.trim().nfkd().filter(|letter| !is_combining_mark(*letter));
+    folded.flat_map(char::to_lowercase).collect()
+}
+
+/// An address, or a network that it is in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct AddressFilter(IpNet);
+
+impl AddressFilter {
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let address = text.parse::<IpAddr>().map(IpNet::from);
+        text.parse::<IpNet>().or(address).ok().map(Self)
+    }
+
+    pub(super) fn admits(&self, network: &Network) -> bool {
+        let of_device = network.primary_ip.iter().chain(&network.public_ip);
+        let of_interfaces = network.interfaces.iter().flat_map(|interface| &interface.ips);
+        // What a system reported as an address and is none is in no network.
+        of_device.chain(of_interfaces).filter_map(|text| text.parse::<IpAddr>().ok()).any(|address| self.0.contains(&address))
+    }
+}
+
+/// A hardware address, or the first half of one, which is that of its maker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct MacFilter(String);
+
+impl MacFilter {
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        const SIGNS: [char; 4] = [':', '-', '.', ' '];
+        let digits: String = text.chars().filter(|letter| !SIGNS.contains(letter)).collect();
+        let whole = matches!(digits.len(), 6 | 12) && digits.chars().all(|letter| letter.is_ascii_hexdigit());
+        whole.then(|| Self(digits.to_ascii_lowercase()))
+    }
+
+    pub(super) fn admits(&self, network: &Network) -> bool {
+        network.interfaces.iter().filter_map(|interface| interface.mac.as_deref()).any(|mac| {
+            let mut digits = mac.chars().filter(char::is_ascii_hexdigit).map(|letter| letter.to_ascii_lowercase());
+            self.0.chars().all(|wanted| digits.next() == Some(wanted))
+        })
+    }
+}
+
+/// A package by its name, and perhaps by its version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SoftwareFilter {
+    name: Folded,
+    /// Whether the name is only the beginning of one.
+    prefix: bool,
+    version: Option<(Comparison, String)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Comparison {
+    AtLeast,
+    AtMost,
+    More,
+    Less,
+    Same,
+}
+
+impl Comparison {
+    /// The longer signs first: they begin with the shorter.
+    const SIGNS: [(&'static str, Self); 5] =
+        [(">=", Self::AtLeast), ("<=", Self::AtMost), (">", Self::More), ("<", Self::Less), ("=", Self::Same)];
+
+    fn holds(self, order: Ordering) -> bool {
+        match self {
+            Self::AtLeast => order.is_ge(),
+            Self::AtMost => order.is_le(),
+            Self::More => order.is_gt(),
+            Self::Less => order.is_lt(),
+            Self::Same => order.is_eq(),
+        }
+    }
+}
+
+impl SoftwareFilter {
+    pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
+        let (name, version) = match text.find(['<', '>', '=']) {
+            None => (text, None),
+            Some(at) => {
+                let (name, rest) = text.split_at(at);
+                let sign = Comparison::SIGNS.iter().find_map(|(sign, comparison)| Some((*comparison, rest.strip_prefix(sign)?)));
+                let (comparison, version) =
+                    sign.map(|(comparison, version)| (comparison, version.trim())).ok_or("no comparison")?;
+                if !version.starts_with(|letter: char| letter.is_ascii_alphanumeric()) {
+                    return Err("a comparison needs a version, as in name>=1.2");
+                }
+                (name, Some((comparison, version.to_owned())))
+            }
+        };
+        let whole = name.trim();
+        let (name, prefix) = whole.strip_suffix('*').map_or((whole, false), |name| (name, true));
+        let name = Folded::new(name);
+        if name.is_empty() {
+            return Err("a package needs a name, as in name or name>=1.2");
+        }
+        Ok(Self { name, prefix, version })
+    }
+
+    pub(super) fn admits(&self, package: &Software) -> bool {
+        let named = if self.prefix { self.name.begins(&package.name) } else { self.name.is(&package.name) };
+        named
+            && self.version.as_ref().is_none_or(|(comparison, wanted)| {
+                let found = package.version.as_deref();
+                found.is_some_and(|found| comparison.holds(version::compare(found, wanted)))
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slices::directory::Interface;
+
+    fn network(mac: &str, ips: &[&str]) -> Network {
+        let ips = ips.iter().map(|ip| (*ip).to_owned()).collect();
+        let interfaces = vec![Interface { name: None, mac: Some(mac.to_owned()), ips }];
+        Network { hostname: None, primary_ip: Some("10.0.0.9".to_owned()), public_ip: Some("not told".to_owned()), interfaces }
+    }
+
+    #[test]
+    fn a_hardware_address_is_found_in_every_spelling() {
+        let device = network("D4:BE:D9:01:02:0A", &[]);
+        for spelling in ["d4:be:d9:01:02:0a", "D4-BE-D9-01-02-0A", "d4be.d901.020a", "d4bed901020a", "D4:BE:D9"] {
+            assert!(MacFilter::parse(spelling).unwrap().admits(&device), "{spelling}");
+        }
+        assert!(!MacFilter::parse("d4:be:d9:01:02:0b").unwrap().admits(&device));
+        for broken in ["", "d4:be", "d4:be:d9:01:02:0g", "d4:be:d9:01:02:0a:0b", "ääääää"] {
+            assert_eq!(MacFilter::parse(broken), None, "{broken}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_found_by_itself_and_by_its_network() {
+        let device = network("", &["2001:db8::7", "192.0.2.5"]);
+        for (text, found) in [
+            ("10.0.0.9", true),
+            ("192.0.2.0/24", true),
+            ("2001:DB8::7", true),
+            ("2001:db8::/32", true),
+            ("10.0.0.8", false),
+            ("10.0.0.0/30", false),
+        ] {
+            assert_eq!(AddressFilter::parse(text).unwrap().admits(&device), found, "{text}");
+        }
+        for broken in ["", "10.0.0", "10.0.0.0/33", "host"] {
+            assert_eq!(AddressFilter::parse(broken), None, "{broken}");
+        }
+    }
+
+    #[test]
+    fn a_package_is_found_by_name_and_version() {
+        let package = |name: &str, version: Option<&str>| Software {
+            name: name.to_owned(),
+            version: version.map(str::to_owned),
+            publisher: None,
+        };
+        let chrome = package("Google Chrome", Some("131.0.6778.86"));
+        for (text, found) in [
+            ("google chrome", true),
+            ("google", false),
+            ("Google*", true),
+            ("google*>=131", true),
+            ("Google Chrome >= 131.0.6778.86", true),
+            ("Google Chrome>131.0.6778.86", false),
+            ("Google Chrome<=131.0.6778.86", true),
+            ("Google Chrome<131.0.6778.9", false),
+            ("Google Chrome<132", true),
+            ("Google Chrome=131.0.6778.86", true),
+            ("Google Chrome=131", false),
+        ] {
+            assert_eq!(SoftwareFilter::parse(text).unwrap().admits(&chrome), found, "{text}");
+        }
+        let unversioned = package("Google Chrome", None);
+        assert!(SoftwareFilter::parse("google chrome").unwrap().admits(&unversioned));
+        assert!(!SoftwareFilter::parse("google chrome>=0").unwrap().admits(&unversioned), "nobody has told its version");
+        assert!(SoftwareFilter::parse("école*").unwrap().admits(&package("Ecole Directe", None)));
+        for broken in ["", "  ", ">=1", "name>=", "name>>1", "name==1", "*"] {
+            assert!(SoftwareFilter::parse(broken).is_err(), "{broken}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Counts over all devices of a report: by the values of one field, and the totals that a first look wants. Exact; every device is
+//! looked at once.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde::Serialize;
+
+use super::{
+    labels::Labels,
+    listing,
+    query::{InventoryQuery, is_protected, patch_status, reboot_required, warranty_status},
+};
+use crate::{
+    kernel::{
+        id::OrganizationId,
+        store::{Read, StoreError},
+    },
+    slices::directory::{AgentStatus, Device, view},
+};
+
+/// Values that are counted one by one. The devices of those that come later are counted together.
+const MAX_VALUES: usize = 50_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Field {
+    Organization,
+    Class,
+    Os,
+    OsVersion,
+    Manufacturer,
+    Model,
+    AgentStatus,
+    PatchStatus,
+    WarrantyStatus,
+    Software,
+}
+
+/// How many devices have a value.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Group {
+    /// `None` for devices that have none.
+    pub(super) value: Option<String>,
+    /// Of an organization.
+    pub(super) name: Option<String>,
+    pub(super) count: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    /// The most frequent first.
+    pub(super) values: Vec<Group>,
+    /// What was counted and has no group of its own.
+    pub(super) others: u64,
+    pub(super) devices: u64,
+}
+
+/// The word for a choice, as clients see it.
+fn word(choice: impl Serialize) -> String {
+    serde_json::to_value(choice).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+/// The values that a device counts under: one for every field but software.
+fn values(query: &InventoryQuery, device: &Device, status: AgentStatus, field: Field) -> Vec<Option<String>> {
+    let details = &device.details;
+    let (os, hardware) = (details.os.as_ref(), details.hardware.as_ref());
+    let one = match field {
+        Field::Software => {
+            let mut names: Vec<Option<String>> = query.packages(device).into_iter().map(|package| Some(package.name)).collect();
+            // Two versions of a package are on one device.
+            names.dedup();
+            return names;
+        }
+        Field::Organization => Some(device.organization_id.to_string()),
+        Field::Class => Some(word(view::DeviceClass::from(device.class))),
+        Field::Os => os.and_then(|os| os.name.clone()),
+        Field::OsVersion => os.and_then(|os| {
+            let parts: Vec<&str> = os.name.iter().chain(&os.version).map(String::as_str).collect();
+            (!parts.is_empty()).then(|| parts.join(" "))
+        }),
+        Field::Manufacturer => hardware.and_then(|hardware| hardware.manufacturer.clone()),
+        Field::Model => hardware.and_then(|hardware| hardware.model.clone()),
+        Field::AgentStatus => Some(word(view::AgentStatus::from(status))),
+        Field::PatchStatus => Some(word(view::PatchStatus::from(patch_status(details)))),
+        Field::WarrantyStatus => Some(word(view::WarrantyStatus::from(warranty_status(details)))),
+    };
+    vec![one]
+}
+
+/// Counts the devices of the report by a field, and shows at most `limit` of its values.
+pub(super) fn group(
+    tx: &impl Read,
+    query: &InventoryQuery,
+    labels: &mut Labels,
+    field: Field,
+    limit: usize,
+) -> Result<Groups, StoreError> {
+    let mut counts: HashMap<Option<String>, u64> = HashMap::new();
+    let mut groups = Groups::default();
+    listing::visit_all(tx, query, labels, |device, status| {
+        groups.devices += 1;
+        for value in values(query, device, status, field) {
+            if let Some(count) = counts.get_mut(&value) {
+                *count += 1;
+            } else if counts.len() < MAX_VALUES {
+                counts.insert(value, 1);
+            } else {
+                groups.others += 1;
+            }
+        }
+    })?;
+    let mut counted: Vec<(Option<String>, u64)> = counts.into_iter().collect();
+    counted.sort_by(|left, right| right.1.cmp(&left.1).then_with(|| left.0.cmp(&right.0)));
+    groups.others += counted.iter().skip(limit).map(|(_, count)| count).sum::<u64>();
+    for (value, count) in counted.into_iter().take(limit) {
+        let organization: Option<OrganizationId> = match field {
+            Field::Organization => value.as_deref().and_then(|id| id.parse().ok()),
+            _ => None,
+        };
+        let name = organization.map(|id| labels.organization(tx, id)).transpose()?.map(|label| label.name);
+        groups.values.push(Group { value, name, count });
+    }
+    Ok(groups)
+}
+
+/// Counts by a word, with a place for every word that there is.
+pub(super) type Words = BTreeMap<String, u64>;
+
+fn words<T: Copy + Serialize>(all: &[T]) -> Words {
+    all.iter().map(|choice| (word(*choice), 0)).collect()
+}
+
+fn count(words: &mut Words, choice: impl Serialize) {
+    *words.entry(word(choice)).or_default() += 1;
+}
+
+#[derive(Debug)]
+pub(super) struct Totals {
+    pub(super) devices: u64,
+    pub(super) organizations: u64,
+    pub(super) class: Words,
+    pub(super) lifecycle: Words,
+    pub(super) agent_status: Words,
+    pub(super) health: Words,
+    pub(super) patch_status: Words,
+    pub(super) warranty_status: Words,
+    pub(super) missing_critical_patches: u64,
+    pub(super) reboot_required: u64,
+    pub(super) unprotected: u64,
+    pub(super) os_past_eol: u64,
+    pub(super) unencrypted: u64,
+}
+
+pub(super) fn totals(tx: &impl Read, query: &InventoryQuery, labels: &mut Labels) -> Result<Totals, StoreError> {
+    let mut totals = Totals {
+        devices: 0,
+        organizations: 0,
+        class: words(view::DeviceClass::ALL),
+        lifecycle: words(view::Lifecycle::ALL),
+        agent_status: words(view::AgentStatus::ALL),
+        health: words(view::Health::ALL),
+        patch_status: words(view::PatchStatus::ALL),
+        warranty_status: words(view::WarrantyStatus::ALL),
+        missing_critical_patches: 0,
+        reboot_required: 0,
+        unprotected: 0,
+        os_past_eol: 0,
+        unencrypted: 0,
+    };
+    let mut organizations = HashSet::new();
+    listing::visit_all(tx, query, labels, |device, status| {
+        let details = &device.details;
+        organizations.insert(device.organization_id);
+        totals.devices += 1;
+        count(&mut totals.class, view::DeviceClass::from(device.class));
+        count(&mut totals.lifecycle, view::Lifecycle::from(device.lifecycle));
+        count(&mut totals.agent_status, view::AgentStatus::from(status));
+        count(&mut totals.health, view::Health::from(device.health));
+        count(&mut totals.patch_status, view::PatchStatus::from(patch_status(details)));
+        count(&mut totals.warranty_status, view::WarrantyStatus::from(warranty_status(details)));
+        totals.missing_critical_patches += details.patch.as_ref().map_or(0, |patch| u64::from(patch.missing_critical));
+        totals.reboot_required += u64::from(reboot_required(details));
+        totals.unprotected += u64::from(!is_protected(details));
+        let eol = details.os.as_ref().and_then(|os| os.eol_at);
+        totals.os_past_eol += u64::from(eol.is_some_and(|eol| eol <= query.now));
+        let mut volumes = details.hardware.iter().flat_map(|hardware| &hardware.volumes);
+        totals.unencrypted += u64::from(volumes.any(|volume| volume.encrypted == Some(false)));
+    })?;
+    totals.organizations = organizations.len() as u64;
+    Ok(totals)
+}
+
+/// How many rows a report has in all.
+pub(super) fn rows(tx: &impl Read, query: &InventoryQuery, labels: &mut Labels, kind: listing::RowKind) -> Result<u64, StoreError> {
+    let mut total = 0;
+    listing::visit_all(tx, query, labels, |device, _| {
+        total += match kind {
+            listing::RowKind::Device => 1,
+            listing::RowKind::Package => query.packages(device).len() as u64,
+        };
+    })?;
+    Ok(total)
+}
