@@ -101,7 +101,7 @@ impl InventoryRows {
     }
 }
 
-/// Which devices a report is about.
+/// Which devices a report is about. The longest list that a filter takes fits into the head of a request.
 #[derive(Clone, Debug, Object)]
 pub(super) struct InventoryFilters {
     /// Devices of one of these organizations.
@@ -131,7 +131,7 @@ pub(super) struct InventoryFilters {
     #[oai(validator(min_items = 1, max_items = 50))]
     model: Option<Vec<Text<200>>>,
     /// The whole serial number, without case.
-    #[oai(validator(min_items = 1, max_items = 200))]
+    #[oai(validator(min_items = 1, max_items = 50))]
     serial: Option<Vec<Text<200>>>,
     /// An address, or a network such as `192.0.2.0/24`: of the device itself, its public one, or of one of its interfaces.
     #[oai(validator(min_items = 1, max_items = 50))]
@@ -160,10 +160,10 @@ pub(super) struct InventoryFilters {
     /// `<=` or `=` and a version behind the name only those of such a version, as in `Google Chrome<131.0.6778`. Versions are
     /// compared number by number; a part that is missing is 0, and a text behind a number comes before the number alone, so that
     /// `2.0-rc1` is less than `2.0`. A package whose version is not known fits no comparison.
-    #[oai(validator(min_items = 1, max_items = 50))]
+    #[oai(validator(min_items = 1, max_items = 20))]
     software: Option<Vec<Text<400>>>,
     /// Devices that lack one of these packages, in the forms of `software`.
-    #[oai(validator(min_items = 1, max_items = 50))]
+    #[oai(validator(min_items = 1, max_items = 20))]
     software_missing: Option<Vec<Text<400>>>,
     #[oai(validator(min_items = 1, max_items = 4))]
     health: Option<Vec<Health>>,
