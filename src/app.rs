@@ -41,6 +41,7 @@ use crate::{
         auth::{self, Auth},
         directory::{self, Directory, DirectoryIngest},
         platform::{self, Platform},
+        search::{Search, SearchQuery},
         tickets::{self, Tickets},
         webhooks::{self, Webhooks},
         workflows::{
@@ -56,9 +57,15 @@ pub use documents::{ingest_document, internal_document, public_document};
 pub use sample::fill as fill_with_sample;
 
 const ADMIN_SOCKET: &str = "admin.sock";
+const SEARCH_DIRECTORY: &str = "search";
 
 pub fn admin_socket(data_directory: &Path) -> PathBuf {
     data_directory.join(ADMIN_SOCKET)
+}
+
+/// Where the search index is: derived data, which may be removed while no server runs.
+pub fn search_directory(data_directory: &Path) -> PathBuf {
+    data_directory.join(SEARCH_DIRECTORY)
 }
 
 /// The tables of all slices that `tenantd check` compares with their indexes.
@@ -89,11 +96,12 @@ pub fn event_kinds() -> Kinds {
 }
 
 /// Every type of step that a workflow can have. A slice brings its own along; the engine knows none of them by name.
-fn step_catalogue(tickets: &Tickets, egress: &Egress, platform: &Platform) -> Result<StepCatalogue, String> {
+fn step_catalogue(tickets: &Tickets, search: &Search, egress: &Egress, platform: &Platform) -> Result<StepCatalogue, String> {
     StepCatalogue::default()
         .local(CreateTicket(tickets.clone()))?
         .local(UpdateTicket(tickets.clone()))?
         .local(CommentOnTicket(tickets.clone()))?
+        .remote(SearchQuery(search.clone()))?
         .remote(HttpRequest { egress: egress.clone(), tenants: platform.tenants.clone() })
 }
 
@@ -102,6 +110,7 @@ fn classify(method: &Method, path: &str, secured: bool) -> RateClass {
     match (path, secured) {
         ("/api/auth/login" | "/api/auth/password", _) => RateClass::SignIn,
         (_, false) => RateClass::Public,
+        ("/api/search", _) => RateClass::Search,
         _ if *method == Method::GET => RateClass::Read,
         _ => RateClass::Write,
     }
@@ -117,6 +126,7 @@ pub struct App {
     pub auth: Auth,
     pub keys: ApiKeySlice,
     pub tickets: Tickets,
+    pub search: Search,
     pub webhooks: Webhooks,
     pub workflows: Workflows,
     egress: Egress,
@@ -199,7 +209,8 @@ impl App {
         let parts = Parts { config: &config, store: &store, clock: &clock, rates: &rates, idempotency, tasks: &tasks };
         let ingest = DirectoryIngest::new(directory, store.clone(), clock.clone(), &config.limits);
         let tickets = Tickets::new(store.clone(), clock.clone(), &config.tickets, &config.limits);
-        let catalogue = step_catalogue(&tickets, &egress, &platform)?;
+        let search = Search::new(store.clone(), clock.clone(), search_directory(data.path()));
+        let catalogue = step_catalogue(&tickets, &search, &egress, &platform)?;
         let workflows = Workflows::new(store.clone(), clock.clone(), config.workflows, catalogue, event_kinds());
         let slices = Slices {
             platform: &platform,
@@ -207,6 +218,7 @@ impl App {
             auth: &auth,
             keys: &keys,
             tickets: &tickets,
+            search: &search,
             webhooks: &webhooks,
             workflows: &workflows,
         };
@@ -220,6 +232,7 @@ impl App {
             auth,
             keys,
             tickets,
+            search,
             webhooks,
             workflows,
             egress,
@@ -238,6 +251,7 @@ impl App {
         self.auth.spawn(tasks);
         self.keys.spawn(tasks);
         self.tickets.spawn(tasks);
+        self.search.spawn(tasks);
         self.webhooks.spawn(tasks);
         self.workflows.spawn(tasks);
         tasks.spawn(self.egress.upkeep());

@@ -20,6 +20,7 @@ use crate::{
         auth::Auth,
         directory::{Directory, DirectoryIngest},
         platform::Platform,
+        search::Search,
         tickets::Tickets,
         webhooks::Webhooks,
         workflows::Workflows,
@@ -29,7 +30,7 @@ use crate::{
 const PUBLIC: About = About {
     title: "tenantd",
     version: env!("CARGO_PKG_VERSION"),
-    description: "The control plane of a multi-tenant IT operations platform: tickets, workflows, API keys, webhooks, events and tenants. \
+    description: "The control plane of a multi-tenant IT operations platform: tickets, search, workflows, API keys, webhooks, events and tenants. \
         Authenticate with an API key (`Authorization: Bearer …` or `X-API-Key: …`) or a session cookie. \
         Errors are application/problem+json with a stable `code`. Lists are pages with a cursor. \
         Records carry a version as their ETag. Every POST that changes a record takes an Idempotency-Key. \
@@ -81,6 +82,7 @@ pub(super) struct Slices<'a> {
     pub(super) auth: &'a Auth,
     pub(super) keys: &'a ApiKeySlice,
     pub(super) tickets: &'a Tickets,
+    pub(super) search: &'a Search,
     pub(super) webhooks: &'a Webhooks,
     pub(super) workflows: &'a Workflows,
 }
@@ -103,18 +105,19 @@ pub(super) fn admin_service(slices: &Slices<'_>) -> Result<Service, String> {
 }
 
 fn public_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
-    let Slices { platform, auth, keys, tickets, webhooks, workflows, .. } = slices;
-    (auth.api(), keys.api(), platform.api(&event_kinds()), tickets.api(), webhooks.api(), workflows.api())
+    let Slices { platform, auth, keys, tickets, search, webhooks, workflows, .. } = slices;
+    (auth.api(), keys.api(), platform.api(&event_kinds()), tickets.api(), search.api(), webhooks.api(), workflows.api())
 }
 
 fn admin_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
-    let Slices { platform, ingest, auth, keys, webhooks, .. } = slices;
+    let Slices { platform, ingest, auth, keys, search, webhooks, .. } = slices;
     let tenants = || platform.tenants.clone();
     (
         auth.admin_api(tenants()),
         keys.admin_api(tenants()),
         ingest.admin_api(tenants()),
         webhooks.admin_api(tenants()),
+        search.admin_api(),
         platform.admin_api(checked_tables()),
     )
 }
@@ -136,7 +139,9 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Slices<'_>) -> T) -> Result<T
     let auth = Auth::new(store.clone(), Clock::System, &config.sessions, passwords, directory, tenants, admitted);
     let tickets = Tickets::new(store.clone(), Clock::System, &config.tickets, &config.limits);
     let egress = Egress::new(&config.egress, &[])?;
-    let catalogue = step_catalogue(&tickets, &egress, &platform)?;
+    // Nothing is written there: an index is opened by its task only.
+    let search = Search::new(store.clone(), Clock::System, path);
+    let catalogue = step_catalogue(&tickets, &search, &egress, &platform)?;
     let workflows = Workflows::new(store.clone(), Clock::System, config.workflows, catalogue, event_kinds());
     let webhooks = Webhooks::new(store, Clock::System, config, sealer, egress, platform.tenants.clone(), event_kinds());
     Ok(with(&Slices {
@@ -145,6 +150,7 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Slices<'_>) -> T) -> Result<T
         auth: &auth,
         keys: &keys,
         tickets: &tickets,
+        search: &search,
         webhooks: &webhooks,
         workflows: &workflows,
     }))

@@ -5,6 +5,7 @@ pub mod api_keys;
 pub mod auth;
 pub mod directory;
 pub mod platform;
+pub mod search;
 pub mod tickets;
 pub mod webhooks;
 pub mod workflows;

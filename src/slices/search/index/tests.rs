@@ -1,0 +1,1 @@
+//! What the index promises, on a real store.
