@@ -25,6 +25,7 @@ mod load;
 mod process;
 mod receiver;
 mod report;
+mod search;
 mod tickets;
 mod webhooks;
 mod workflows;
@@ -61,10 +62,11 @@ struct Subject {
     measure: fn(Plan),
 }
 
-const SUBJECTS: [Subject; 5] = [
+const SUBJECTS: [Subject; 6] = [
     Subject { name: "keys", measure: keys::measure },
     Subject { name: "ingest", measure: ingest::measure },
     Subject { name: "tickets", measure: tickets::measure },
+    Subject { name: "search", measure: search::measure },
     Subject { name: "webhooks", measure: webhooks::measure },
     Subject { name: "workflows", measure: workflows::measure },
 ];

@@ -118,11 +118,9 @@ impl Query {
         words.flatten().map(String::as_str).collect()
     }
 
-    /// Whether it says nothing but words that all must be there.
+    /// Whether its words all must be there, so that they can be compared with a whole name.
     pub fn is_plain(&self) -> bool {
-        let plain = |group: &Group| {
-            !group.negated && matches!(group.any.as_slice(), [Term::Word { .. } | Term::Prefix { .. } | Term::Phrase { .. }])
-        };
+        let plain = |group: &Group| group.negated || group.any.len() == 1;
         self.groups.iter().all(plain)
     }
 }

@@ -52,7 +52,7 @@ impl Service {
         let store = self.store.clone();
         let answered = tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            store.read(|tx| answer(tx, &view, &sight, &q, &query, &options))
+            answer(&store, &view, &sight, &q, &query, &options)
         });
         answered.await.unwrap_or_else(|error| {
             // Damaged files can make the engine panic. What it read from is built anew.
@@ -63,7 +63,8 @@ impl Service {
     }
 }
 
-fn answer(tx: &ReadTx, view: &View, sight: &Sight, q: &str, query: &Query, options: &Options) -> Result<Results, SearchError> {
+/// Asks the index, and then shows what it found from one snapshot of the store.
+fn answer(store: &Store, view: &View, sight: &Sight, q: &str, query: &Query, options: &Options) -> Result<Results, SearchError> {
     let planner = Planner::new(view, sight, options);
     let plan = planner.plan(query)?;
     // One more than asked for tells whether there are more.
@@ -82,17 +83,19 @@ fn answer(tx: &ReadTx, view: &View, sight: &Sight, q: &str, query: &Query, optio
     let more = ranked.len() > options.limit;
     ranked.truncate(options.limit);
     let last = ranked.last().filter(|_| more).map(|last| last.place);
-    let shown = Shown { tx, view, planner: &planner, sight, sought: &plan.sought };
-    let mut hits = Vec::with_capacity(ranked.len());
-    for matched in ranked {
-        hits.extend(match matched.what {
-            Matched::Record(found) => shown.record(found)?,
-            Matched::Package(package) => shown.package(&package)?,
-        });
-    }
     let did_you_mean = did_you_mean(&planner, q, query, &plan.sought, counts.total)?;
-    let facets = facets(tx, sight.tenant_id, options, counts)?;
-    Ok(Results { hits, total: facets.1, last, facets: facets.0, did_you_mean })
+    store.read(|tx| {
+        let shown = Shown { tx, view, planner: &planner, sight, sought: &plan.sought };
+        let mut hits = Vec::with_capacity(ranked.len());
+        for matched in ranked {
+            hits.extend(match matched.what {
+                Matched::Record(found) => shown.record(found)?,
+                Matched::Package(package) => shown.package(&package)?,
+            });
+        }
+        let (facets, total) = facets(tx, sight.tenant_id, options, counts)?;
+        Ok(Results { hits, total, last, facets, did_you_mean })
+    })
 }
 
 /// What is needed to show a hit.

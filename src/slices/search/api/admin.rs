@@ -30,14 +30,16 @@ struct SearchIndexStatus {
     documents: u64,
     /// The newest event that it holds.
     seq: u64,
+    /// The newest event that is on the disk with it.
+    durable_seq: u64,
     /// How many were built since the server started.
     rebuilds: u64,
 }
 
 impl From<IndexStatus> for SearchIndexStatus {
     fn from(status: IndexStatus) -> Self {
-        let IndexStatus { ready, building, documents, seq, rebuilds } = status;
-        Self { ready, building: building.is_some(), built: building, documents, seq, rebuilds }
+        let IndexStatus { ready, building, documents, seq, durable_seq, rebuilds } = status;
+        Self { ready, building: building.is_some(), built: building, documents, seq, durable_seq, rebuilds }
     }
 }
 

@@ -22,7 +22,7 @@ use crate::kernel::id::EventId;
 
 const NAME: &str = "generation-";
 /// For the terms of new documents: one thread keeps up with writers, and a rebuild may take more.
-const LIVE_MEMORY: usize = 48 << 20;
+const LIVE_MEMORY: usize = 32 << 20;
 const BUILD_MEMORY: usize = 96 << 20;
 
 /// How far an index has read the log.

@@ -8,6 +8,7 @@
 mod build;
 mod collect;
 mod disk;
+mod guard;
 mod overlay;
 mod plan;
 mod rank;
@@ -90,6 +91,8 @@ pub struct IndexStatus {
     pub documents: u64,
     /// The newest event that answers cover without more work.
     pub seq: u64,
+    /// The newest event that is on the disk.
+    pub durable_seq: u64,
     /// How many were built since the start.
     pub rebuilds: u64,
 }
@@ -142,6 +145,7 @@ impl SearchIndex {
             building: building.or(asked),
             documents: view.as_ref().map_or(0, |view| view.documents()),
             seq: view.as_ref().map_or(0, |view| view.seq),
+            durable_seq: view.as_ref().map_or(0, |view| view.durable),
             rebuilds: self.inner.rebuilds.load(Ordering::SeqCst),
         }
     }

@@ -17,7 +17,7 @@ use super::{
 };
 
 /// The most documents that wait for the disk.
-pub const MOST_FRESH: usize = 20_000;
+pub const MOST_FRESH: usize = 10_000;
 /// For the terms of a layer while it is built.
 const LAYER_MEMORY: usize = 4 << 20;
 
@@ -115,7 +115,7 @@ impl Overlay {
         }
         let layers = self.layers.iter().map(|layer| layer.part.clone());
         let parts = [self.disk.clone()].into_iter().chain(layers).collect();
-        Ok(Arc::new(View { parts, newest: self.newest.clone(), seq: self.applied }))
+        Ok(Arc::new(View { parts, newest: self.newest.clone(), seq: self.applied, durable: self.durable }))
     }
 
     /// Makes what is pending searchable, together with layers that are no larger: so there are few, and each document is in few builds.

@@ -21,6 +21,7 @@ use super::{
         query::{Condition, Group, Query, Term},
         text,
     },
+    guard::Guarded,
     rank,
     schema::{LONGEST_GRAM, LONGEST_START, Mark, Terms, cut, fields},
     view::View,
@@ -159,8 +160,8 @@ impl<'a> Planner<'a> {
         let last = query.groups.len().saturating_sub(1);
         for (place, group) in query.groups.iter().enumerate() {
             let (any, name) = self.group(query, group, place == last, &mut sought)?;
-            in_name.push(name);
-            parts.push((if group.negated { Occur::MustNot } else { Occur::Must }, any));
+            in_name.extend(name.filter(|_| !group.negated));
+            parts.push(if group.negated { (Occur::MustNot, Box::new(Guarded(any))) } else { (Occur::Must, any) });
         }
         if query.groups.iter().all(|group| group.negated) {
             parts.push((Occur::Must, constant(term(self.terms.token(Mark::All, "")), 0.0)));
@@ -175,7 +176,7 @@ impl<'a> Planner<'a> {
     }
 
     /// What lifts a match above others.
-    fn tiers(&self, query: &Query, in_name: Vec<Option<Asked>>) -> Vec<Asked> {
+    fn tiers(&self, query: &Query, in_name: Vec<Asked>) -> Vec<Asked> {
         let mut tiers = Vec::new();
         let raws = query.groups.iter().filter(|group| !group.negated).flat_map(|group| &group.any).filter_map(|term| match term {
             Term::Word { raw, .. } => Some(text::identifier(raw)),
@@ -185,17 +186,17 @@ impl<'a> Planner<'a> {
         if !identifiers.is_empty() {
             tiers.push(constant(one_of(identifiers), rank::IDENTIFIER));
         }
+        if in_name.is_empty() {
+            return tiers;
+        }
+        let all = all_of(in_name);
         if query.is_plain() {
             let whole = query.plain_words().join(" ");
+            let start = term(self.terms.token(Mark::Start, cut(&whole, LONGEST_START)));
             tiers.push(constant(term(self.terms.token(Mark::Name, &whole)), rank::NAME));
-            let names: Vec<Asked> = in_name.into_iter().flatten().collect();
-            if !names.is_empty() {
-                let all = all_of(names);
-                let start = term(self.terms.token(Mark::Start, cut(&whole, LONGEST_START)));
-                tiers.push(constant(all_of(vec![all.box_clone(), start]), rank::START));
-                tiers.push(constant(all, rank::ALL_IN_NAME));
-            }
+            tiers.push(constant(all_of(vec![all.box_clone(), start]), rank::START));
         }
+        tiers.push(constant(all, rank::ALL_IN_NAME));
         tiers
     }
 

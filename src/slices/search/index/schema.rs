@@ -134,7 +134,7 @@ pub fn builder() -> tantivy::IndexBuilder {
 }
 
 pub fn tokenizers() -> TokenizerManager {
-    let tokenizers = TokenizerManager::new();
+    let tokenizers = TokenizerManager::default();
     tokenizers.register(TOKENIZER, TextAnalyzer::from(TenantTokenizer::default()));
     tokenizers
 }

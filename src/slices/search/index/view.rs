@@ -71,6 +71,8 @@ pub struct View {
     pub newest: Newest,
     /// The newest event that it holds.
     pub seq: u64,
+    /// The newest event that is on the disk.
+    pub durable: u64,
 }
 
 impl std::fmt::Debug for View {
