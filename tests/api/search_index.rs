@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::{
     harness::{Actor, Setup, Tenant, TestApp, with_app},
     search::{search, titles},
+    workflows::Desk,
 };
 
 fn files(directory: &Path) -> Vec<PathBuf> {
@@ -187,6 +188,25 @@ async fn a_rebuild_is_asked_for_while_searches_are_answered() {
             }
         }
         panic!("it was not built anew");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_step_of_a_workflow_searches() {
+    with_app(async |app| {
+        let desk = Desk::new(app, "acme").await;
+        let steps = json!([
+            {"id": "ticket", "type": "ticket.create", "with": {"subject": "Capybara loose", "organization_id": desk.organization}},
+            {"id": "look", "type": "search.query", "with": {"q": "{{ inputs.what }} type:ticket", "limit": 5}},
+            {"id": "end", "type": "return", "with": {"output": {"total": "{{ steps.look.output.total }}", "first": "{{ steps.look.output.hits[0].title }}"}}},
+        ]);
+        desk.workflow("finder", steps).await;
+        let run = desk.start("finder", json!({"what": "capibara"})).await;
+        let ended = desk.status(&run, "succeeded").await;
+        assert_eq!(ended["output"], json!({"total": 1, "first": "Capybara loose"}), "its own ticket is found");
+        let wrong = desk.start("finder", json!({"what": "colour:red"})).await;
+        assert_eq!(desk.status(&wrong, "failed").await["error"]["code"], "invalid_input");
     })
     .await;
 }
