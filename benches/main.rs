@@ -26,6 +26,7 @@ mod load;
 mod process;
 mod receiver;
 mod report;
+mod search;
 mod tickets;
 mod webhooks;
 mod workflows;
@@ -62,11 +63,12 @@ struct Subject {
     measure: fn(Plan),
 }
 
-const SUBJECTS: [Subject; 6] = [
+const SUBJECTS: &[Subject] = &[
     Subject { name: "keys", measure: keys::measure },
     Subject { name: "ingest", measure: ingest::measure },
     Subject { name: "inventory", measure: inventory::measure },
     Subject { name: "tickets", measure: tickets::measure },
+    Subject { name: "search", measure: search::measure },
     Subject { name: "webhooks", measure: webhooks::measure },
     Subject { name: "workflows", measure: workflows::measure },
 ];

@@ -42,6 +42,7 @@ use crate::{
         directory::{self, Directory, DirectoryIngest},
         inventory::Inventory,
         platform::{self, Platform, Reload, ReloadRequests, Reloaded},
+        search::{Search, SearchQuery},
         tickets::{self, Tickets},
         webhooks::{self, Webhooks},
         workflows::{
@@ -57,9 +58,15 @@ pub use documents::{ingest_document, internal_document, public_document};
 pub use sample::fill as fill_with_sample;
 
 const ADMIN_SOCKET: &str = "admin.sock";
+const SEARCH_DIRECTORY: &str = "search";
 
 pub fn admin_socket(data_directory: &Path) -> PathBuf {
     data_directory.join(ADMIN_SOCKET)
+}
+
+/// Where the search index is: derived data, which may be removed while no server runs.
+pub fn search_directory(data_directory: &Path) -> PathBuf {
+    data_directory.join(SEARCH_DIRECTORY)
 }
 
 /// The tables of all slices that `tenantd check` compares with their indexes.
@@ -90,12 +97,19 @@ pub fn event_kinds() -> Kinds {
 }
 
 /// Every type of step that a workflow can have. A slice brings its own along; the engine knows none of them by name.
-fn step_catalogue(tickets: &Tickets, inventory: &Inventory, egress: &Egress, platform: &Platform) -> Result<StepCatalogue, String> {
+fn step_catalogue(
+    tickets: &Tickets,
+    inventory: &Inventory,
+    search: &Search,
+    egress: &Egress,
+    platform: &Platform,
+) -> Result<StepCatalogue, String> {
     StepCatalogue::default()
         .local(CreateTicket(tickets.clone()))?
         .local(UpdateTicket(tickets.clone()))?
         .local(CommentOnTicket(tickets.clone()))?
         .remote(ReportInventory(inventory.clone()))?
+        .remote(SearchQuery(search.clone()))?
         .remote(HttpRequest { egress: egress.clone(), tenants: platform.tenants.clone() })
 }
 
@@ -105,6 +119,7 @@ fn classify(method: &Method, path: &str, secured: bool) -> RateClass {
         ("/api/auth/login" | "/api/auth/password", _) => RateClass::SignIn,
         ("/api/rmm/reports/asset-inventory", _) => RateClass::Report,
         (_, false) => RateClass::Public,
+        ("/api/search", _) => RateClass::Search,
         _ if *method == Method::GET => RateClass::Read,
         _ => RateClass::Write,
     }
@@ -120,6 +135,7 @@ pub struct App {
     pub auth: Auth,
     pub keys: ApiKeySlice,
     pub tickets: Tickets,
+    pub search: Search,
     pub webhooks: Webhooks,
     pub workflows: Workflows,
     egress: Egress,
@@ -213,7 +229,8 @@ impl App {
         let ingest = DirectoryIngest::new(directory, store.clone(), clock.clone(), &config.limits);
         let tickets = Tickets::new(store.clone(), clock.clone(), &config.tickets, &config.limits);
         let inventory = Inventory::new(directory, store.clone(), clock.clone(), &config.limits);
-        let catalogue = step_catalogue(&tickets, &inventory, &egress, &platform)?;
+        let search = Search::new(store.clone(), clock.clone(), search_directory(data.path()));
+        let catalogue = step_catalogue(&tickets, &inventory, &search, &egress, &platform)?;
         let workflows = Workflows::new(store.clone(), clock.clone(), config.workflows, catalogue, event_kinds());
         let slices = Slices {
             platform: &platform,
@@ -222,6 +239,7 @@ impl App {
             keys: &keys,
             tickets: &tickets,
             inventory: &inventory,
+            search: &search,
             webhooks: &webhooks,
             workflows: &workflows,
         };
@@ -235,6 +253,7 @@ impl App {
             auth,
             keys,
             tickets,
+            search,
             webhooks,
             workflows,
             egress,
@@ -254,6 +273,7 @@ impl App {
         self.auth.spawn(tasks);
         self.keys.spawn(tasks);
         self.tickets.spawn(tasks);
+        self.search.spawn(tasks);
         self.webhooks.spawn(tasks);
         self.workflows.spawn(tasks);
         tasks.spawn(self.egress.upkeep());

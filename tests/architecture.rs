@@ -18,6 +18,9 @@ const SLICE_EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("auth", "platform", "a credential counts only while its tenant may act"),
     ("directory", "platform", "the admin socket names the tenant that it imports into"),
     ("inventory", "directory", "reports are about the devices of the directory, and show them as it does"),
+    ("search", "directory", "finds organizations, people, devices and their software"),
+    ("search", "tickets", "finds tickets"),
+    ("search", "workflows", "finds workflows, and brings them a step that searches"),
     ("tickets", "directory", "tickets refer to organizations, people and devices, and show their names"),
     ("webhooks", "platform", "an evaluation tenant may have its receiver on the same machine"),
     ("workflows", "platform", "an evaluation tenant may have the server that a step calls on the same machine"),
@@ -190,6 +193,8 @@ fn frameworks_are_named_in_their_place_only() {
         }
         let store = source.path.starts_with("kernel/store/");
         assert!(store || !code.contains("redb::"), "{} names redb", source.path);
+        let index = source.path.starts_with("slices/search/index/");
+        assert!(index || !code.contains("tantivy::"), "{} names tantivy", source.path);
         assert!(source.path == "kernel/store/codec.rs" || !code.contains("bincode"), "{} names bincode", source.path);
     }
 }

@@ -21,6 +21,7 @@ use crate::{
         directory::{Directory, DirectoryIngest},
         inventory::Inventory,
         platform::{Platform, Reload},
+        search::Search,
         tickets::Tickets,
         webhooks::Webhooks,
         workflows::Workflows,
@@ -30,7 +31,7 @@ use crate::{
 const PUBLIC: About = About {
     title: "tenantd",
     version: env!("CARGO_PKG_VERSION"),
-    description: "The control plane of a multi-tenant IT operations platform: tickets, asset inventory, workflows, API keys, webhooks, events and tenants. \
+    description: "The control plane of a multi-tenant IT operations platform: tickets, search, asset inventory, workflows, API keys, webhooks, events and tenants. \
         Authenticate with an API key (`Authorization: Bearer …` or `X-API-Key: …`) or a session cookie. \
         Errors are application/problem+json with a stable `code`. Lists are pages with a cursor. \
         Records carry a version as their ETag. Every POST that changes a record takes an Idempotency-Key. \
@@ -83,6 +84,7 @@ pub(super) struct Slices<'a> {
     pub(super) keys: &'a ApiKeySlice,
     pub(super) tickets: &'a Tickets,
     pub(super) inventory: &'a Inventory,
+    pub(super) search: &'a Search,
     pub(super) webhooks: &'a Webhooks,
     pub(super) workflows: &'a Workflows,
 }
@@ -105,18 +107,20 @@ pub(super) fn admin_service(slices: &Slices<'_>) -> Result<Service, String> {
 }
 
 fn public_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
-    let Slices { platform, auth, keys, tickets, inventory, webhooks, workflows, .. } = slices;
-    (auth.api(), keys.api(), platform.api(&event_kinds()), tickets.api(), inventory.api(), webhooks.api(), workflows.api())
+    let Slices { platform, auth, keys, tickets, inventory, search, webhooks, workflows, .. } = slices;
+    let found = (inventory.api(), search.api());
+    (auth.api(), keys.api(), platform.api(&event_kinds()), tickets.api(), found, webhooks.api(), workflows.api())
 }
 
 fn admin_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
-    let Slices { platform, ingest, auth, keys, webhooks, .. } = slices;
+    let Slices { platform, ingest, auth, keys, search, webhooks, .. } = slices;
     let tenants = || platform.tenants.clone();
     (
         auth.admin_api(tenants()),
         keys.admin_api(tenants()),
         ingest.admin_api(tenants()),
         webhooks.admin_api(tenants()),
+        search.admin_api(),
         platform.admin_api(checked_tables()),
     )
 }
@@ -139,7 +143,9 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Slices<'_>) -> T) -> Result<T
     let tickets = Tickets::new(store.clone(), Clock::System, &config.tickets, &config.limits);
     let egress = Egress::new(&config.egress, &[])?;
     let inventory = Inventory::new(directory, store.clone(), Clock::System, &config.limits);
-    let catalogue = step_catalogue(&tickets, &inventory, &egress, &platform)?;
+    // Nothing is written there: an index is opened by its task only.
+    let search = Search::new(store.clone(), Clock::System, path);
+    let catalogue = step_catalogue(&tickets, &inventory, &search, &egress, &platform)?;
     let workflows = Workflows::new(store.clone(), Clock::System, config.workflows, catalogue, event_kinds());
     let webhooks = Webhooks::new(store, Clock::System, config, sealer, egress, platform.tenants.clone(), event_kinds());
     Ok(with(&Slices {
@@ -149,6 +155,7 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Slices<'_>) -> T) -> Result<T
         keys: &keys,
         tickets: &tickets,
         inventory: &inventory,
+        search: &search,
         webhooks: &webhooks,
         workflows: &workflows,
     }))

@@ -13,6 +13,7 @@ mod key;
 mod listen;
 mod openapi;
 mod output;
+mod reindex;
 mod reload;
 mod serve;
 mod tenant;
@@ -121,6 +122,8 @@ enum Command {
     Restore(backup::Restore),
     /// Check every record and index of the store, or of a snapshot.
     Check(check::Check),
+    /// Build the search index anew from the store.
+    Reindex(reindex::Reindex),
     /// Print the OpenAPI document.
     Openapi(openapi::Openapi),
     /// Look at the configuration.
@@ -156,6 +159,7 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Command::Backup(command) => command.run(&common).await,
         Command::Restore(command) => command.run(&common),
         Command::Check(command) => command.run(&common).await,
+        Command::Reindex(command) => command.run(&common).await,
         Command::Openapi(command) => command.run(&common),
         Command::Config(command) => command.run(&common),
     }

@@ -6,6 +6,7 @@ pub mod auth;
 pub mod directory;
 pub mod inventory;
 pub mod platform;
+pub mod search;
 pub mod tickets;
 pub mod webhooks;
 pub mod workflows;

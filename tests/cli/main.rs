@@ -5,6 +5,7 @@ mod canary;
 #[path = "../process/mod.rs"]
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod process;
+mod reindex;
 mod service;
 
 use std::{

@@ -4,6 +4,7 @@
 //! left with `ledger`, a workload whose stored state tells its own history. `kill` ends the real binary at any moment, and compares
 //! what it has afterwards with `books`, in which `clients` noted what they were told.
 //! `deliveries` does the same to a server whose webhooks are received by somebody who lives on.
+//! `search` does it to a server that indexes what it is sent.
 //! `io_errors` lets the system calls of the real binary fail.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "all of this is test code")]
@@ -19,5 +20,6 @@ mod ledger;
 #[path = "../process/mod.rs"]
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod process;
+mod search;
 mod session;
 mod workflows;

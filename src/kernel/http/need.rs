@@ -100,6 +100,7 @@ requirements! {
     EventsRead Need::Scope(Scope::EventsRead), "scope:events:read";
     UsersRead Need::Scope(Scope::UsersRead), "scope:users:read";
     UsersWrite Need::Scope(Scope::UsersWrite), "scope:users:write";
+    SearchRead Need::Scope(Scope::SearchRead), "scope:search:read";
     IngestWrite Need::Scope(Scope::IngestWrite), "scope:ingest:write";
     InventoryRead Need::Scope(Scope::InventoryRead), "scope:inventory:read";
     TicketsRead Need::Scope(Scope::TicketsRead), "scope:tickets:read";
@@ -156,7 +157,7 @@ mod tests {
         assert!(marked::<SignedIn>() && marked::<Operator>() && marked::<LocalOperator>());
         assert!(marked::<ApiKeysRead>() && marked::<ApiKeysWrite>() && marked::<EventsRead>());
         assert!(marked::<UsersRead>() && marked::<UsersWrite>() && marked::<IngestWrite>());
-        assert!(marked::<InventoryRead>());
+        assert!(marked::<InventoryRead>() && marked::<SearchRead>());
         assert!(marked::<TicketsRead>() && marked::<TicketsWrite>());
         assert!(marked::<WebhooksRead>() && marked::<WebhooksWrite>());
         assert!(marked::<WorkflowsRead>() && marked::<WorkflowsTrigger>() && marked::<WorkflowsSteer>());

@@ -73,6 +73,13 @@ pub struct Page {
     pub(super) link: Option<String>,
 }
 
+impl Page {
+    /// The last page of a list, for the examples of the published document.
+    pub fn example_of(limit: u32, total: u64) -> Self {
+        Self { limit, next_cursor: None, total: Some(total), link: None }
+    }
+}
+
 impl PageRequest {
     pub fn new(context: &RequestContext, query: &PageQuery) -> Result<Self, Problem> {
         let fingerprint = fingerprint(context);

@@ -327,6 +327,18 @@ impl<T: 'static> Replayable for Triggered<T> {
     }
 }
 
+answer!(
+    /// 200 with a page that says more than its records: `T` declares all of it.
+    Paged,
+    [response(200, "", Some(T::schema_ref()), &[LINK_HEADER])]
+);
+
+impl<T: Serialize> Paged<T> {
+    pub fn new(value: &T, page: &Page) -> Self {
+        Self(Rendered::page(value, page), PhantomData)
+    }
+}
+
 /// A page of records: `{"data": […], "page": {…}}`.
 #[derive(Debug)]
 pub struct Listed<T>(pub Rendered, PhantomData<fn() -> T>);

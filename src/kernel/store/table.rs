@@ -189,6 +189,12 @@ impl<K: Key, V: Record> Table<K, V> {
         })
     }
 
+    /// At most `limit` records of the whole table behind a key, in the order of their keys: for whoever reads all of it in parts.
+    pub fn list_after(&self, tx: &impl Read, after: Option<&K>, limit: usize) -> Result<Vec<(K, V)>, StoreError> {
+        let range = after.map_or(KeyRange::ALL, |key| KeyRange::ALL.after(&key.to_bytes(), Direction::Forward));
+        self.list(tx, &range, limit)
+    }
+
     /// At most `limit` records of `range`, in the order of their keys.
     pub fn list(&self, tx: &impl Read, range: &KeyRange, limit: usize) -> Result<Vec<(K, V)>, StoreError> {
         let mut found = Vec::new();

@@ -143,6 +143,35 @@ pub fn staff_by_login(tx: &impl Read, email: &str) -> Result<Option<User>, Store
     repo::users::find_login(tx, email)
 }
 
+/// The whole record of an organization.
+pub fn organization_record(tx: &impl Read, tenant: TenantId, id: OrganizationId) -> Result<Option<Organization>, StoreError> {
+    repo::organizations::get(tx, tenant, id)
+}
+
+/// The whole record of a device.
+pub fn device_record(tx: &impl Read, tenant: TenantId, id: DeviceId) -> Result<Option<Device>, StoreError> {
+    repo::devices::get(tx, tenant, id)
+}
+
+/// Organizations of all tenants behind one of them, in the order of their keys.
+pub fn organizations_after(
+    tx: &impl Read,
+    after: Option<(TenantId, OrganizationId)>,
+    limit: usize,
+) -> Result<Vec<Organization>, StoreError> {
+    repo::organizations::list_after(tx, after, limit)
+}
+
+/// People of all tenants behind one of them, in the order of their keys.
+pub fn users_after(tx: &impl Read, after: Option<(TenantId, UserId)>, limit: usize) -> Result<Vec<User>, StoreError> {
+    repo::users::list_after(tx, after, limit)
+}
+
+/// Devices of all tenants behind one of them, in the order of their keys.
+pub fn devices_after(tx: &impl Read, after: Option<(TenantId, DeviceId)>, limit: usize) -> Result<Vec<Device>, StoreError> {
+    repo::devices::list_after(tx, after, limit)
+}
+
 /// The tenant's staff, the oldest first, at most `limit`.
 pub fn staff(tx: &impl Read, tenant: TenantId, limit: usize) -> Result<Vec<User>, StoreError> {
     repo::users::list_staff(tx, tenant, limit)

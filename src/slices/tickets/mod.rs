@@ -24,7 +24,8 @@ use crate::kernel::{
     config,
     events::{Act, EventKind},
     http::outgoing::Streams,
-    store::{Checked, Read, Store, WriteTx},
+    id::{TenantId, TicketId},
+    store::{Checked, Read, Store, StoreError, WriteTx},
     tasks::Tasks,
 };
 
@@ -76,6 +77,22 @@ impl Tickets {
     pub fn tables() -> Vec<&'static dyn Checked> {
         vec![&repo::TICKETS, &repo::NUMBERS, &repo::COUNTS, &repo::COMMENTS, &repo::TIME_ENTRIES, &repo::HISTORY, &repo::POLICIES]
     }
+}
+
+/// A ticket of the tenant.
+pub fn ticket(tx: &impl Read, tenant: TenantId, id: TicketId) -> Result<Option<Ticket>, StoreError> {
+    repo::find(tx, tenant, TicketRef::Id(id))
+}
+
+/// Tickets of all tenants behind one of them, in the order of tenant and number.
+pub fn tickets_after(tx: &impl Read, after: Option<(TenantId, u64)>, limit: usize) -> Result<Vec<Ticket>, StoreError> {
+    repo::list_after(tx, after, limit)
+}
+
+/// What the first comments on a ticket say.
+pub fn comment_texts(tx: &impl Read, ticket: &Ticket, limit: usize) -> Result<Vec<String>, StoreError> {
+    let (comments, _) = repo::comments(tx, (ticket.tenant_id, ticket.number), None, limit)?;
+    Ok(comments.into_iter().map(|comment| comment.body).collect())
 }
 
 /// The use cases, for those who compose them with their own.

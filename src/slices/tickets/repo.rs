@@ -69,6 +69,11 @@ pub(super) fn find(tx: &impl Read, tenant: TenantId, wanted: TicketRef) -> Resul
     number.map_or(Ok(None), |number| get(tx, tenant, number))
 }
 
+pub(super) fn list_after(tx: &impl Read, after: Option<TicketKey>, limit: usize) -> Result<Vec<Ticket>, StoreError> {
+    let found = TICKETS.list_after(tx, after.as_ref(), limit)?;
+    Ok(found.into_iter().map(|(key, record)| to_model(key, record)).collect())
+}
+
 /// The unfinished ticket of the organization with this key that changed last.
 pub(super) fn find_unfinished(
     tx: &impl Read,

@@ -28,8 +28,8 @@ use crate::kernel::{
     clock::Clock,
     config,
     events::{Act, EventKind, Kinds},
-    id::RunId,
-    store::{Checked, Store, WriteTx},
+    id::{RunId, TenantId, WorkflowId},
+    store::{Checked, Read, Store, StoreError, WriteTx},
     tasks::Tasks,
 };
 
@@ -106,6 +106,16 @@ impl Workflows {
             &repo::COUNTS,
         ]
     }
+}
+
+/// A workflow of the tenant, archived or not.
+pub fn workflow(tx: &impl Read, tenant: TenantId, id: WorkflowId) -> Result<Option<Workflow>, StoreError> {
+    repo::workflows::get(tx, tenant, id)
+}
+
+/// Workflows of all tenants behind one of them, in the order of their keys.
+pub fn workflows_after(tx: &impl Read, after: Option<(TenantId, WorkflowId)>, limit: usize) -> Result<Vec<Workflow>, StoreError> {
+    repo::workflows::list_after(tx, after, limit)
 }
 
 /// The use cases, for those who compose them with their own.

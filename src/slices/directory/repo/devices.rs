@@ -143,6 +143,11 @@ pub(in super::super) fn find_external(tx: &impl Read, tenant: TenantId, external
     Ok(BY_EXTERNAL_ID.find(tx, &(tenant, external_id.to_owned()).to_bytes())?.map(|(_, id)| id))
 }
 
+pub(in super::super) fn list_after(tx: &impl Read, after: Option<DeviceKey>, limit: usize) -> Result<Vec<Device>, StoreError> {
+    let found = DEVICES.list_after(tx, after.as_ref(), limit)?;
+    found.into_iter().map(|(key, record)| to_model(key, record)).collect()
+}
+
 /// Stores a device whose id was just made.
 pub(in super::super) fn insert(tx: &mut WriteTx, device: &Device) -> Result<(), StoreError> {
     DEVICES.insert(tx, &(device.tenant_id, device.id), &to_record(device)?)

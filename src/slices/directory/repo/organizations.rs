@@ -66,6 +66,15 @@ pub(in super::super) fn find_external(
     Ok(BY_EXTERNAL_ID.find(tx, &(tenant, external_id.to_owned()).to_bytes())?.map(|(_, id)| id))
 }
 
+pub(in super::super) fn list_after(
+    tx: &impl Read,
+    after: Option<OrganizationKey>,
+    limit: usize,
+) -> Result<Vec<Organization>, StoreError> {
+    let found = ORGANIZATIONS.list_after(tx, after.as_ref(), limit)?;
+    Ok(found.into_iter().map(|(key, record)| to_model(key, record)).collect())
+}
+
 pub(in super::super) fn put(tx: &mut WriteTx, organization: &Organization) -> Result<(), StoreError> {
     ORGANIZATIONS.put(tx, &(organization.tenant_id, organization.id), &to_record(organization))
 }

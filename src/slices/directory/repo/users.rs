@@ -102,6 +102,11 @@ pub(in super::super) fn find_external(tx: &impl Read, tenant: TenantId, external
     Ok(BY_EXTERNAL_ID.find(tx, &(tenant, external_id.to_owned()).to_bytes())?.map(|(_, id)| id))
 }
 
+pub(in super::super) fn list_after(tx: &impl Read, after: Option<UserKey>, limit: usize) -> Result<Vec<User>, StoreError> {
+    let found = USERS.list_after(tx, after.as_ref(), limit)?;
+    Ok(found.into_iter().map(|(key, record)| to_model(key, record)).collect())
+}
+
 pub(in super::super) fn list_staff(tx: &impl Read, tenant: TenantId, limit: usize) -> Result<Vec<User>, StoreError> {
     let mut staff = Vec::new();
     for (tenant, id) in STAFF.list(tx, &KeyRange::prefix(&tenant.to_bytes()), limit)? {

@@ -132,6 +132,11 @@ pub(in super::super) fn get(tx: &impl Read, tenant: TenantId, id: WorkflowId) ->
     Ok(WORKFLOWS.get(tx, &(tenant, id))?.map(|record| to_model((tenant, id), record)))
 }
 
+pub(in super::super) fn list_after(tx: &impl Read, after: Option<WorkflowKey>, limit: usize) -> Result<Vec<Workflow>, StoreError> {
+    let found = WORKFLOWS.list_after(tx, after.as_ref(), limit)?;
+    Ok(found.into_iter().map(|(key, record)| to_model(key, record)).collect())
+}
+
 /// One that is not archived.
 pub(in super::super) fn find_key(tx: &impl Read, tenant: TenantId, key: &str) -> Result<Option<Workflow>, StoreError> {
     match BY_KEY.find(tx, &(tenant, key.to_owned()).to_bytes())? {

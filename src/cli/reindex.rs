@@ -1,0 +1,73 @@
+//! `tenantd reindex`: builds the search index anew from the store, in the running server or, when none runs, in the data directory.
+
+use std::time::Duration;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+
+use super::{Common, Failure, client::Client, output};
+use crate::{
+    app::search_directory,
+    kernel::{
+        clock::Clock,
+        store::{DataDirectory, StoreSettings, WriterSettings},
+    },
+    slices::search::Search,
+};
+
+/// Nothing is written to the store here.
+const SETTINGS: StoreSettings =
+    StoreSettings { cache_bytes: 64 << 20, journal_bytes: 1 << 20, writer: WriterSettings { batch_size: 1, queue_length: 1 } };
+/// How often a running server is asked how far it is.
+const ASKS: Duration = Duration::from_millis(250);
+
+#[derive(Debug, Args)]
+pub(super) struct Reindex {}
+
+/// A counter on a terminal; nothing elsewhere.
+fn progress() -> ProgressBar {
+    let style = ProgressStyle::with_template("{spinner} {human_pos} documents {per_sec} {elapsed}");
+    ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
+}
+
+impl Reindex {
+    pub(super) async fn run(self, common: &Common) -> Result<(), Failure> {
+        let client = Client::new(common)?;
+        let bar = progress();
+        let documents = if client.is_running() { online(&client, &bar).await } else { offline(common, &bar).await };
+        bar.finish_and_clear();
+        let documents = documents?;
+        if common.json {
+            return output::json(&json!({"documents": documents}));
+        }
+        output::line(&format!("The search index is built anew: {documents} documents."))
+    }
+}
+
+async fn online(client: &Client, bar: &ProgressBar) -> Result<u64, Failure> {
+    let number = |status: &Value, name: &str| status.get(name).and_then(Value::as_u64).unwrap_or_default();
+    let before = number(&client.get("/internal/admin/search").await?, "rebuilds");
+    client.post("/internal/admin/search/reindex", None).await?;
+    loop {
+        let status = client.get("/internal/admin/search").await?;
+        if number(&status, "rebuilds") > before && status.get("building") == Some(&Value::Bool(false)) {
+            return Ok(number(&status, "documents"));
+        }
+        bar.set_position(number(&status, "built"));
+        tokio::time::sleep(ASKS).await;
+    }
+}
+
+async fn offline(common: &Common, bar: &ProgressBar) -> Result<u64, Failure> {
+    let data = DataDirectory::lock(&common.settings(&[])?.data.directory).map_err(|error| error.to_string())?;
+    if !data.is_initialized().map_err(|error| error.to_string())? {
+        return Err(Failure::Failed(format!("{} holds no installation", data.path().display())));
+    }
+    let (store, _) = data.open_store(SETTINGS, None).map_err(|error| error.to_string())?;
+    let search = Search::new(store, Clock::System, search_directory(data.path()));
+    let bar = bar.clone();
+    let built = tokio::task::spawn_blocking(move || search.build_offline(|documents| bar.set_position(documents)));
+    let built = built.await.map_err(|error| Failure::Failed(error.to_string()))?;
+    built.map_err(|error| Failure::Failed(error.to_string()))
+}

@@ -1,0 +1,45 @@
+//! Search on the wire.
+
+mod admin;
+mod examples;
+mod search;
+mod wire;
+
+pub(super) use admin::AdminSearchApi;
+pub(super) use search::SearchApi;
+
+use poem_openapi::Tags;
+use serde_json::Value;
+
+use super::{error::SearchError, model::Hit, query::Fault};
+use crate::kernel::http::problem::{FieldError, Problem};
+
+#[derive(Tags)]
+enum Area {
+    /// Search over everything that the tenant has.
+    Search,
+}
+
+impl From<SearchError> for Problem {
+    fn from(error: SearchError) -> Self {
+        match error {
+            SearchError::Invalid(faults) => Self::invalid(faults.into_iter().map(field_error).collect()),
+            SearchError::NotReady => Self::unavailable("The search index is being brought up to date.", 2),
+            SearchError::Index(error) => {
+                tracing::error!(%error, "a search could not be answered");
+                Self::unavailable("The search index does not answer at the moment.", 5)
+            }
+            SearchError::Store(error) => error.into(),
+        }
+    }
+}
+
+fn field_error(fault: Fault) -> FieldError {
+    let error = FieldError::parameter("q", fault.code, fault.message).with_suggestion(fault.suggestion);
+    if fault.allowed.is_empty() { error } else { error.with_allowed(fault.allowed) }
+}
+
+/// Hits as the API shows them.
+pub(super) fn show(hits: Vec<Hit>) -> Vec<Value> {
+    hits.into_iter().map(|hit| serde_json::to_value(wire::SearchHit::from(hit)).unwrap_or_default()).collect()
+}

@@ -1,0 +1,64 @@
+//! Builds an index from the records themselves, in steps, while requests are answered from the one before it.
+//!
+//! The place in the log is noted before the first record is read. Each step reads a snapshot of its own: what changes meanwhile is told
+//! by the log behind that place, and is read again from there.
+
+use std::path::Path;
+
+use super::{
+    super::{
+        error::IndexError,
+        sources::{After, SOURCES},
+    },
+    disk::{Disk, Position},
+};
+use crate::kernel::{
+    events,
+    id::EventId,
+    store::{Read, Store, StoreError},
+};
+
+/// How many records a step reads.
+const STEP: usize = 1_000;
+
+#[derive(Debug)]
+pub struct Build {
+    disk: Disk,
+    position: Position,
+    /// The source under way, and its last record.
+    source: usize,
+    after: Option<After>,
+    pub documents: u64,
+}
+
+/// The newest event.
+pub fn head(tx: &impl Read) -> Result<(u64, Option<EventId>), StoreError> {
+    let seq = events::head(tx)?;
+    Ok((seq, events::read_one(tx, seq)?.map(|event| event.record.id)))
+}
+
+impl Build {
+    pub fn start(root: &Path, store: &Store) -> Result<Self, IndexError> {
+        let (seq, event) = store.read(head)?;
+        let disk = Disk::create(root)?;
+        Ok(Self { disk, position: Position::new(seq, event), source: 0, after: None, documents: 0 })
+    }
+
+    /// Reads some records. The index, once it has all of them.
+    pub fn step(mut self, store: &Store) -> Result<Result<Disk, Self>, IndexError> {
+        let Some(source) = SOURCES.get(self.source) else {
+            self.disk.commit(self.position)?;
+            return Ok(Ok(self.disk));
+        };
+        let (documents, after) = store.read(|tx| source.scan(tx, self.after, STEP))?;
+        for document in &documents {
+            self.disk.add(document)?;
+        }
+        self.documents += documents.len() as u64;
+        self.after = after;
+        if self.after.is_none() {
+            self.source += 1;
+        }
+        Ok(Err(self))
+    }
+}

@@ -1,0 +1,164 @@
+//! The index on the disk: a directory for each generation, of which the newest complete one counts.
+//!
+//! **Invariant:** how far an index has read the log is committed with its documents, in one step. What cannot be opened, is damaged, has
+//! another format or belongs to another log is not repaired but built anew.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use tantivy::{Index, IndexReader, IndexWriter, ReloadPolicy, TantivyDocument};
+
+use super::{
+    super::{
+        error::IndexError,
+        model::{Document, DocumentKey},
+    },
+    engine_error,
+    overlay::Fresh,
+    schema,
+    view::{DISK, Part},
+};
+use crate::kernel::id::EventId;
+
+const NAME: &str = "generation-";
+/// For the terms of new documents: one thread keeps up with writers, and a rebuild may take more.
+const LIVE_MEMORY: usize = 32 << 20;
+const BUILD_MEMORY: usize = 96 << 20;
+
+/// How far an index has read the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Position {
+    format: u32,
+    pub seq: u64,
+    /// The event at that place, to recognise another log by.
+    pub event: Option<EventId>,
+}
+
+impl Position {
+    pub fn new(seq: u64, event: Option<EventId>) -> Self {
+        Self { format: schema::FORMAT, seq, event }
+    }
+}
+
+pub struct Disk {
+    pub generation: u64,
+    pub position: Position,
+    writer: IndexWriter,
+    reader: IndexReader,
+}
+
+impl std::fmt::Debug for Disk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Disk").field("generation", &self.generation).field("position", &self.position).finish_non_exhaustive()
+    }
+}
+
+/// The generations in a directory, the newest first.
+fn generations(root: &Path) -> Result<Vec<(u64, PathBuf)>, IndexError> {
+    let mut found = Vec::new();
+    if root.exists() {
+        for entry in std::fs::read_dir(root)? {
+            let entry = entry?;
+            let number = entry.file_name().to_str().and_then(|name| name.strip_prefix(NAME)?.parse().ok());
+            found.extend(number.map(|number| (number, entry.path())));
+        }
+    }
+    found.sort_unstable_by(|left, right| right.cmp(left));
+    Ok(found)
+}
+
+fn remove(path: &Path) {
+    if let Err(error) = std::fs::remove_dir_all(path) {
+        tracing::warn!(path = %path.display(), %error, "an old search index could not be removed");
+    }
+}
+
+impl Disk {
+    /// The newest index that is whole; all others are removed. `None`: one has to be built.
+    pub fn open(root: &Path) -> Result<Option<Self>, IndexError> {
+        let mut opened = None;
+        for (generation, path) in generations(root)? {
+            if opened.is_none() {
+                match Self::open_generation(generation, &path) {
+                    Ok(disk) => {
+                        opened = Some(disk);
+                        continue;
+                    }
+                    Err(error) => tracing::warn!(path = %path.display(), %error, "a search index cannot be used and is removed"),
+                }
+            }
+            remove(&path);
+        }
+        Ok(opened)
+    }
+
+    fn open_generation(generation: u64, path: &Path) -> Result<Self, IndexError> {
+        let mut index = Index::open_in_dir(path).map_err(engine_error)?;
+        if index.schema() != schema::schema() {
+            return Err(IndexError::Engine("it has another format".to_owned()));
+        }
+        index.set_tokenizers(schema::tokenizers());
+        let payload = index.load_metas().map_err(engine_error)?.payload;
+        let position = payload.and_then(|payload| serde_json::from_str::<Position>(&payload).ok());
+        let position = position.filter(|position| position.format == schema::FORMAT);
+        let position = position.ok_or_else(|| IndexError::Engine("it is not complete, or has another format".to_owned()))?;
+        let damaged = index.validate_checksum().map_err(engine_error)?;
+        if let Some(file) = damaged.iter().next() {
+            return Err(IndexError::Engine(format!("{} is damaged", file.display())));
+        }
+        Self::start(generation, &index, position, LIVE_MEMORY)
+    }
+
+    fn start(generation: u64, index: &Index, position: Position, memory: usize) -> Result<Self, IndexError> {
+        let writer = index.writer_with_num_threads(1, memory).map_err(engine_error)?;
+        let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into().map_err(engine_error)?;
+        Ok(Self { generation, position, writer, reader })
+    }
+
+    /// An empty index of a new generation, which does not count before its first commit.
+    pub fn create(root: &Path) -> Result<Self, IndexError> {
+        let generation = generations(root)?.first().map_or(1, |(newest, _)| newest + 1);
+        let path = root.join(format!("{NAME}{generation}"));
+        std::fs::create_dir_all(&path)?;
+        let index = schema::builder().create_in_dir(&path).map_err(engine_error)?;
+        Self::start(generation, &index, Position::new(0, None), BUILD_MEMORY)
+    }
+
+    pub fn add(&self, document: &Document) -> Result<(), IndexError> {
+        self.writer.add_document(schema::render(document)).map(drop).map_err(engine_error)
+    }
+
+    pub fn write(&self, key: &DocumentKey, fresh: &Fresh) -> Result<(), IndexError> {
+        self.writer.delete_term(schema::key_term(key));
+        if let Some(document) = &fresh.document {
+            let document: TantivyDocument = document.as_ref().clone();
+            self.writer.add_document(document).map_err(engine_error)?;
+        }
+        Ok(())
+    }
+
+    /// Makes what was written durable, together with the position up to which it is complete.
+    pub fn commit(&mut self, position: Position) -> Result<(), IndexError> {
+        let payload = serde_json::to_string(&position).map_err(|error| IndexError::Engine(error.to_string()))?;
+        let mut prepared = self.writer.prepare_commit().map_err(engine_error)?;
+        prepared.set_payload(&payload);
+        prepared.commit().map_err(engine_error)?;
+        self.position = position;
+        self.reader.reload().map_err(engine_error)
+    }
+
+    /// What was committed, for queries.
+    pub fn part(&self) -> Result<Part, IndexError> {
+        Part::new(DISK, self.reader.searcher())
+    }
+
+    /// Removes all generations but this one.
+    pub fn retire_others(&self, root: &Path) -> Result<(), IndexError> {
+        for (generation, path) in generations(root)? {
+            if generation != self.generation {
+                remove(&path);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,130 @@
+//! The order of hits, packed into one number: tier, then how well the text fits, then open before closed, then the newest first.
+//!
+//! The index adds up scores in floating point. A tier adds a power of two above everything that text can add, so that the sum can be
+//! taken apart again. The fit of the text counts in steps, so that it does not drown what comes after it.
+
+use super::super::model::Place;
+
+/// Above all that text adds.
+const STEP: f32 = 256.0;
+pub const IDENTIFIER: f32 = 16.0 * STEP;
+pub const NAME: f32 = 8.0 * STEP;
+pub const START: f32 = 4.0 * STEP;
+pub const ALL_IN_NAME: f32 = 2.0 * STEP;
+/// Brings the scores of 32 rare words in two fields below [`STEP`].
+pub const TEXT_WEIGHT: f32 = 0.125;
+
+const OPEN_BIT: u32 = 47;
+const FIT_BITS: u32 = 48;
+const TIER_BITS: u32 = 56;
+const MOST_MILLIS: u64 = (1 << OPEN_BIT) - 1;
+
+/// The rank of a match: the higher, the earlier.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to the range before")]
+pub fn by_relevance(score: f32, open: bool, updated_millis: u64) -> u64 {
+    let tier = (score / STEP).floor().clamp(0.0, 255.0);
+    let text = (score - tier * STEP).max(1.0 / STEP);
+    // Two steps for every doubling.
+    let fit = ((text.log2() + 8.0) * 2.0).round().clamp(0.0, 255.0);
+    u64::from(tier as u8) << TIER_BITS
+        | u64::from(fit as u8) << FIT_BITS
+        | u64::from(open) << OPEN_BIT
+        | updated_millis.min(MOST_MILLIS)
+}
+
+/// Keeps the best places behind a given one.
+#[derive(Debug)]
+pub struct Best<T> {
+    heap: std::collections::BinaryHeap<std::cmp::Reverse<Ranked<T>>>,
+    most: usize,
+    after: Option<Place>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Ranked<T> {
+    pub place: Place,
+    pub what: T,
+}
+
+impl<T> PartialEq for Ranked<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.place == other.place
+    }
+}
+
+impl<T> Eq for Ranked<T> {}
+
+impl<T> PartialOrd for Ranked<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> Ord for Ranked<T> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.place.cmp(&other.place)
+    }
+}
+
+impl<T> Best<T> {
+    pub fn new(most: usize, after: Option<Place>) -> Self {
+        Self { heap: std::collections::BinaryHeap::with_capacity(most + 1), most, after }
+    }
+
+    /// Offers a match. Its id is only asked for when its rank may be among the best.
+    pub fn offer(&mut self, rank: u64, id: impl FnOnce() -> u128, what: impl FnOnce() -> T) {
+        if self.after.is_some_and(|after| rank > after.rank) {
+            return;
+        }
+        let full = self.heap.len() == self.most;
+        if full && self.heap.peek().is_some_and(|worst| rank < worst.0.place.rank) {
+            return;
+        }
+        let place = Place { rank, id: id() };
+        if self.after.is_some_and(|after| place >= after) || (full && self.heap.peek().is_some_and(|worst| place < worst.0.place)) {
+            return;
+        }
+        self.heap.push(std::cmp::Reverse(Ranked { place, what: what() }));
+        if full {
+            self.heap.pop();
+        }
+    }
+
+    /// The best first.
+    pub fn into_sorted(self) -> Vec<Ranked<T>> {
+        self.heap.into_sorted_vec().into_iter().map(|reversed| reversed.0).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_higher_tier_outranks_everything_below_it() {
+        let low = by_relevance(ALL_IN_NAME + 255.0, true, u64::MAX);
+        assert!(by_relevance(START, false, 0) > low);
+        assert!(by_relevance(IDENTIFIER, false, 0) > by_relevance(NAME + START + ALL_IN_NAME + 200.0, true, 1));
+    }
+
+    #[test]
+    fn like_fits_are_ordered_by_openness_and_then_by_time() {
+        assert!(by_relevance(3.0, true, 1) > by_relevance(3.1, false, 9));
+        assert!(by_relevance(3.0, true, 2) > by_relevance(3.1, true, 1));
+        assert!(by_relevance(12.0, false, 1) > by_relevance(3.0, true, 9));
+    }
+
+    #[test]
+    fn the_best_behind_a_place_are_kept_in_order() {
+        let kept = |after| {
+            let mut best = Best::new(2, after);
+            for (rank, id) in [(5, 1), (9, 2), (5, 3), (7, 4), (1, 5)] {
+                best.offer(rank, || id, || id);
+            }
+            best.into_sorted().into_iter().map(|ranked| ranked.what).collect::<Vec<_>>()
+        };
+        assert_eq!(kept(None), [2, 4]);
+        assert_eq!(kept(Some(Place { rank: 7, id: 4 })), [3, 1]);
+        assert_eq!(kept(Some(Place { rank: 5, id: 3 })), [1, 5]);
+    }
+}

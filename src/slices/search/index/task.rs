@@ -1,0 +1,233 @@
+//! Keeps the index: opens it, brings what is new to the disk in batches, and builds it anew when it must. Each activation does a bounded
+//! piece, so that the server can stop at any time.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use super::{Build, Caught, Disk, SearchIndex, continues, disk::Position, lock, overlay::Overlay};
+use crate::{
+    kernel::{
+        clock::Timestamp,
+        events,
+        store::catalog,
+        tasks::{Done, Task, TaskError},
+    },
+    slices::search::error::IndexError,
+};
+
+/// How long changes gather before they are written together: a commit costs much more than a document.
+const GATHERS: Duration = Duration::from_secs(1);
+/// How far the durable place may be behind while no event concerns the index.
+const UNWRITTEN: u64 = 10_000;
+/// From how many documents on a build is told of: a small one is done at once.
+const LONG_BUILD: u64 = 10_000;
+/// How many steps of a build one activation takes.
+const BUILD_STEPS: usize = 4;
+
+#[derive(Debug)]
+pub struct IndexTask {
+    index: SearchIndex,
+    /// The log's version when this task last looked.
+    seen: AtomicU64,
+    written_at: AtomicU64,
+}
+
+impl IndexTask {
+    pub(super) fn new(index: SearchIndex) -> Self {
+        Self { index, seen: AtomicU64::new(0), written_at: AtomicU64::new(0) }
+    }
+}
+
+impl From<IndexError> for TaskError {
+    fn from(error: IndexError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl Task for IndexTask {
+    fn name(&self) -> &'static str {
+        "search_index"
+    }
+
+    fn period(&self) -> Duration {
+        Duration::from_mins(1)
+    }
+
+    async fn wake(&self) {
+        let inner = &self.index.inner;
+        tokio::select! {
+            () = inner.woken.notified() => {}
+            () = async {
+                inner.store.changed(catalog::EVENT_HEAD, self.seen.load(Ordering::SeqCst)).await;
+                tokio::time::sleep(GATHERS).await;
+            } => {}
+        }
+    }
+
+    async fn activate(&self) -> Result<Done, TaskError> {
+        let inner = &self.index.inner;
+        self.seen.store(inner.store.version(catalog::EVENT_HEAD), Ordering::SeqCst);
+        let index = self.index.clone();
+        let now = inner.clock.now();
+        let waited = now.since(Timestamp::from_millis(i64::try_from(self.written_at.load(Ordering::SeqCst)).unwrap_or_default()));
+        let done = tokio::task::spawn_blocking(move || index.work(waited >= GATHERS));
+        let (done, wrote) = done.await.map_err(|error| TaskError(error.to_string()))??;
+        if wrote {
+            self.written_at.store(u64::try_from(now.as_millis()).unwrap_or_default(), Ordering::SeqCst);
+        }
+        self.index.measure()?;
+        Ok(done)
+    }
+
+    fn concern(&self) -> Option<String> {
+        let status = self.index.status();
+        let long = status.building.filter(|documents| *documents >= LONG_BUILD);
+        long.map(|documents| format!("the index is being built: {documents} documents so far"))
+    }
+}
+
+impl SearchIndex {
+    /// A bounded piece of work; whether there is more, and whether the disk was written.
+    fn work(&self, may_write: bool) -> Result<(Done, bool), IndexError> {
+        let inner = &self.inner;
+        if lock(&inner.overlay).is_none() && lock(&inner.build).is_none() {
+            self.open()?;
+        }
+        let building = self.build_on()?;
+        let head = inner.store.read(events::head)?;
+        let caught = match self.catch_up(head) {
+            Ok(caught) => caught,
+            Err(IndexError::Engine(reason)) => {
+                if !building {
+                    tracing::warn!(reason, "the search index cannot go on and is built anew");
+                    inner.rebuild.store(true, Ordering::SeqCst);
+                }
+                return Ok((Done::Some, false));
+            }
+            Err(other) => return Err(other),
+        };
+        let full = caught == Some(Caught::Full);
+        let wrote = if full || may_write || !building { self.write()? } else { false };
+        Ok((if building || full || inner.rebuild.load(Ordering::SeqCst) { Done::Some } else { Done::All }, wrote))
+    }
+
+    /// Opens what is on the disk, or sees that there has to be a new index.
+    fn open(&self) -> Result<(), IndexError> {
+        let inner = &self.inner;
+        let opened = Disk::open(&inner.root)?;
+        match opened {
+            Some(disk) if inner.store.read(|tx| continues(tx, disk.position))? => self.install(disk),
+            Some(_) => {
+                tracing::warn!("the search index belongs to another log, or is too old for this one, and is built anew");
+                inner.rebuild.store(true, Ordering::SeqCst);
+                Ok(())
+            }
+            None => {
+                inner.rebuild.store(true, Ordering::SeqCst);
+                Ok(())
+            }
+        }
+    }
+
+    fn install(&self, disk: Disk) -> Result<(), IndexError> {
+        let inner = &self.inner;
+        let mut overlay = Overlay::new(disk.generation, disk.part()?, disk.position.seq);
+        let view = overlay.publish()?;
+        let mut writer = lock(&inner.disk);
+        let mut over = lock(&inner.overlay);
+        // The writer of the index before must let go of its files first.
+        *writer = None;
+        disk.retire_others(&inner.root)?;
+        *writer = Some(disk);
+        *over = Some(overlay);
+        inner.view.send_replace(Some(view));
+        Ok(())
+    }
+
+    /// Goes on with a new index, if one is wanted; whether one still is.
+    fn build_on(&self) -> Result<bool, IndexError> {
+        let inner = &self.inner;
+        if inner.rebuild.load(Ordering::SeqCst) && lock(&inner.build).is_none() {
+            let started = Build::start(&inner.root, &inner.store)?;
+            inner.built.store(0, Ordering::SeqCst);
+            *lock(&inner.build) = Some(started);
+            inner.building.store(true, Ordering::SeqCst);
+            inner.rebuild.store(false, Ordering::SeqCst);
+        }
+        for _ in 0..BUILD_STEPS {
+            let Some(build) = lock(&inner.build).take() else { return Ok(false) };
+            let stepped = build.step(&inner.store).inspect_err(|_| inner.rebuild.store(true, Ordering::SeqCst))?;
+            match stepped {
+                Err(build) => {
+                    inner.built.store(build.documents, Ordering::SeqCst);
+                    *lock(&inner.build) = Some(build);
+                }
+                Ok(disk) => {
+                    inner.rebuilds.fetch_add(1, Ordering::SeqCst);
+                    metrics::counter!("tenantd_search_rebuilds_total").increment(1);
+                    tracing::info!(
+                        seq = disk.position.seq,
+                        documents = inner.built.load(Ordering::SeqCst),
+                        "a search index was built"
+                    );
+                    self.install(disk)?;
+                    inner.building.store(false, Ordering::SeqCst);
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Brings what is only in memory to the disk; whether there was anything.
+    fn write(&self) -> Result<bool, IndexError> {
+        let inner = &self.inner;
+        let mut guard = lock(&inner.disk);
+        let Some(disk) = guard.as_mut() else { return Ok(false) };
+        let (fresh, seq) = match lock(&inner.overlay).as_ref() {
+            Some(overlay) if overlay.len() > 0 || overlay.applied > overlay.durable + UNWRITTEN => overlay.snapshot(),
+            _ => return Ok(false),
+        };
+        for (key, fresh) in &fresh {
+            disk.write(key, fresh)?;
+        }
+        let event = inner.store.read(|tx| events::read_one(tx, seq))?.map(|event| event.record.id);
+        disk.commit(Position::new(seq, event))?;
+        let part = disk.part()?;
+        let mut over = lock(&inner.overlay);
+        if let Some(overlay) = over.as_mut().filter(|overlay| overlay.generation == disk.generation) {
+            overlay.settle(part, seq, &fresh);
+            let view = overlay.publish()?;
+            inner.view.send_replace(Some(view));
+        }
+        Ok(true)
+    }
+
+    fn measure(&self) -> Result<(), IndexError> {
+        let status = self.status();
+        let head = self.inner.store.read(events::head)?;
+        metrics::gauge!("tenantd_search_lag_events").set(head.saturating_sub(status.seq) as f64);
+        metrics::gauge!("tenantd_search_documents").set(status.documents as f64);
+        Ok(())
+    }
+
+    /// Builds an index to its end, without a server. `progress` hears how many documents there are.
+    pub fn build_offline(&self, mut progress: impl FnMut(u64)) -> Result<u64, IndexError> {
+        let inner = &self.inner;
+        let mut building = Build::start(&inner.root, &inner.store)?;
+        loop {
+            match building.step(&inner.store)? {
+                Ok(disk) => {
+                    disk.retire_others(&inner.root)?;
+                    return Ok(disk.part()?.searcher.num_docs());
+                }
+                Err(build) => {
+                    progress(build.documents);
+                    building = build;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The overlay and its views, without a store: what is put is found, what is replaced is found in its newest form only.
+
+use super::{
+    super::model::{Document, DocumentKey, Facets, Kind, Mode, Options, Order, Sight},
+    *,
+};
+use crate::{
+    kernel::{
+        access::{Grants, Reach},
+        clock::Timestamp,
+        id::TenantId,
+    },
+    slices::search::query::Query,
+};
+
+fn tenant(number: u8) -> TenantId {
+    TenantId::from_bytes([number; 16])
+}
+
+fn document(tenant_id: TenantId, number: u8, name: &str) -> Document {
+    let mut id = [number; 16];
+    id[0] = 1;
+    Document {
+        tenant_id,
+        kind: Kind::Device,
+        id,
+        shown_id: format!("dev_{number}"),
+        name: name.to_owned(),
+        subtitle: None,
+        texts: vec![("model", "Latitude 7440".to_owned())],
+        identifiers: vec![("serial", format!("SN{number}"))],
+        attributes: Vec::new(),
+        software: Vec::new(),
+        organization_id: None,
+        state: None,
+        updated_at: Timestamp::from_millis(1_767_225_600_000 + i64::from(number)),
+    }
+}
+
+fn options() -> Options {
+    Options {
+        kinds: Vec::new(),
+        organization_id: None,
+        mode: Mode::Full,
+        fuzzy: true,
+        order: Order::Relevance,
+        facets: Facets::default(),
+        limit: 10,
+        after: None,
+    }
+}
+
+fn empty_overlay(directory: &std::path::Path) -> Overlay {
+    let mut disk = Disk::create(directory).unwrap();
+    disk.commit(disk::Position::new(0, None)).unwrap();
+    Overlay::new(1, disk.part().unwrap(), 0)
+}
+
+fn put(overlay: &mut Overlay, document: &Document) {
+    overlay.put(document.key(), Some(document));
+}
+
+/// The last bytes of the ids of what is found, the best first; and how many there are.
+fn found(view: &View, tenant_id: TenantId, q: &str) -> (Vec<u8>, u64) {
+    let (sight, options) = (Sight::new(tenant_id, Grants::all(), Reach::Everything), options());
+    let plan = Planner::new(view, &sight, &options).plan(&Query::parse(q).unwrap()).unwrap();
+    let mut best = Best::new(10, None);
+    let counts = run(view, &plan, &options, &mut best).unwrap();
+    (best.into_sorted().into_iter().map(|ranked| ranked.what.id[15]).collect(), counts.total)
+}
+
+#[test]
+fn the_newest_version_of_a_document_is_found_wherever_the_older_ones_are() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut overlay = empty_overlay(directory.path());
+    let one = tenant(1);
+    for round in 0..20_u8 {
+        put(&mut overlay, &document(one, 1, &format!("heron{round}")));
+        put(&mut overlay, &document(one, 10 + round, "stork"));
+        let view = overlay.publish().unwrap();
+        assert_eq!(found(&view, one, &format!("heron{round}")), (vec![1], 1));
+        assert_eq!(found(&view, one, "heron*"), (vec![1], 1));
+        assert_eq!(found(&view, one, "stork").1, u64::from(round) + 1);
+        assert!(view.parts.len() <= 7, "layers are joined: {}", view.parts.len());
+    }
+    overlay.put(DocumentKey { tenant_id: one, kind: Kind::Device, id: document(one, 1, "").id }, None);
+    assert_eq!(found(&overlay.publish().unwrap(), one, "heron*"), (Vec::new(), 0));
+}
+
+#[test]
+fn what_came_while_the_disk_was_written_stays_in_memory() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut disk = Disk::create(directory.path()).unwrap();
+    disk.commit(disk::Position::new(0, None)).unwrap();
+    let mut overlay = Overlay::new(1, disk.part().unwrap(), 0);
+    let one = tenant(1);
+    put(&mut overlay, &document(one, 1, "heron"));
+    put(&mut overlay, &document(one, 2, "heron"));
+    overlay.applied = 2;
+    let (written, seq) = overlay.snapshot();
+    for (key, fresh) in &written {
+        disk.write(key, fresh).unwrap();
+    }
+    put(&mut overlay, &document(one, 2, "stork"));
+    overlay.applied = 3;
+    disk.commit(disk::Position::new(seq, None)).unwrap();
+    overlay.settle(disk.part().unwrap(), seq, &written);
+    assert_eq!(overlay.len(), 1);
+    let view = overlay.publish().unwrap();
+    assert_eq!((found(&view, one, "heron"), found(&view, one, "stork")), ((vec![1], 1), (vec![2], 1)));
+    assert_eq!((view.durable, view.seq), (2, 3));
+}
+
+#[test]
+fn tenants_do_not_see_each_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut overlay = empty_overlay(directory.path());
+    put(&mut overlay, &document(tenant(1), 1, "heron"));
+    put(&mut overlay, &document(tenant(2), 2, "heron"));
+    let view = overlay.publish().unwrap();
+    assert_eq!(found(&view, tenant(1), "heron"), (vec![1], 1));
+    assert_eq!(found(&view, tenant(2), "SN2"), (vec![2], 1));
+    assert_eq!(found(&view, tenant(1), "SN2"), (Vec::new(), 0));
+    assert_eq!(found(&view, tenant(3), "latitude"), (Vec::new(), 0));
+    let terms = schema::Terms::new(tenant(1));
+    let similar = words::similar(&view, &terms, &[schema::fields().name], "herom", 1).unwrap();
+    assert_eq!(similar.iter().map(|meant| (meant.word.as_str(), meant.frequency)).collect::<Vec<_>>(), [("heron", 1)]);
+}

@@ -1,0 +1,175 @@
+//! One state of the index that queries read: the part on the disk and the layers in memory over it.
+//!
+//! **Invariant:** a view does not change. Of the versions of a document only the newest is seen, though the older ones are still in the
+//! parts below.
+
+use tantivy::{
+    DocId, Score, Searcher, SegmentReader, Term,
+    columnar::{BytesColumn, Column},
+    query::{Bm25StatisticsProvider, EnableScoring, Query},
+    schema::Field,
+};
+
+use super::{super::error::IndexError, engine_error, schema};
+
+/// The part in which the newest version of a document is, by the low half of its id. [`GONE`]: in none.
+pub type Newest = imbl::HashMap<u64, u32>;
+pub const GONE: u32 = u32::MAX;
+/// The part on the disk.
+pub const DISK: u32 = 0;
+
+/// What is read of matching documents, by segment.
+#[derive(Clone, Debug)]
+pub struct Columns {
+    pub id_high: Column<u64>,
+    pub id_low: Column<u64>,
+    pub traits: Column<u64>,
+    pub updated: Column<u64>,
+    pub organization: Option<BytesColumn>,
+}
+
+#[derive(Clone)]
+pub struct Part {
+    pub number: u32,
+    pub searcher: Searcher,
+    pub columns: std::sync::Arc<[Columns]>,
+}
+
+impl Part {
+    pub fn new(number: u32, searcher: Searcher) -> Result<Self, IndexError> {
+        let columns = searcher.segment_readers().iter().map(Columns::open).collect::<Result<_, IndexError>>()?;
+        Ok(Self { number, searcher, columns })
+    }
+
+    pub fn segments(&self) -> impl Iterator<Item = (&SegmentReader, &Columns)> {
+        self.searcher.segment_readers().iter().zip(self.columns.iter())
+    }
+}
+
+impl Columns {
+    fn open(segment: &SegmentReader) -> Result<Self, IndexError> {
+        let columns = segment.fast_fields();
+        let number = |name: &str| columns.u64(name).map_err(engine_error);
+        Ok(Self {
+            id_high: number(schema::ID_HIGH)?,
+            id_low: number(schema::ID_LOW)?,
+            traits: number(schema::TRAITS)?,
+            updated: number(schema::UPDATED)?,
+            organization: columns.bytes(schema::ORGANIZATION).map_err(engine_error)?,
+        })
+    }
+
+    pub fn id(&self, doc: DocId) -> u128 {
+        let half = |column: &Column<u64>| u128::from(column.first(doc).unwrap_or_default());
+        half(&self.id_high) << 64 | half(&self.id_low)
+    }
+}
+
+#[derive(Clone)]
+pub struct View {
+    pub parts: Vec<Part>,
+    pub newest: Newest,
+    /// The newest event that it holds.
+    pub seq: u64,
+    /// The newest event that is on the disk.
+    pub durable: u64,
+}
+
+impl std::fmt::Debug for View {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("View").field("parts", &self.parts.len()).field("seq", &self.seq).finish_non_exhaustive()
+    }
+}
+
+impl View {
+    /// Whether this version of a document is the one to be seen.
+    fn is_newest(&self, part: u32, id_low: u64) -> bool {
+        self.newest.get(&id_low).is_none_or(|newest| *newest == part)
+    }
+
+    /// Calls `visit` with every document that the query matches, until it says to stop.
+    pub fn visit(&self, query: &dyn Query, mut visit: impl FnMut(&Columns, DocId) -> bool) -> Result<(), IndexError> {
+        for part in &self.parts {
+            let weight = query.weight(EnableScoring::disabled_from_searcher(&part.searcher)).map_err(engine_error)?;
+            for (segment, columns) in part.segments() {
+                let mut scorer = weight.scorer(segment, 1.0).map_err(engine_error)?;
+                let mut doc = scorer.doc();
+                while doc != tantivy::TERMINATED {
+                    if self.shows(part, segment, columns, doc) && !visit(columns, doc) {
+                        return Ok(());
+                    }
+                    doc = scorer.advance();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `visit` with every document that the query matches and its score, segment by segment; `end` closes each.
+    pub fn score(
+        &self,
+        query: &dyn Query,
+        mut visit: impl FnMut(&Columns, DocId, Score),
+        mut end: impl FnMut(&Columns) -> Result<(), IndexError>,
+    ) -> Result<(), IndexError> {
+        for part in &self.parts {
+            let scoring = EnableScoring::enabled_from_statistics_provider(self, &part.searcher);
+            let weight = query.weight(scoring).map_err(engine_error)?;
+            for (segment, columns) in part.segments() {
+                weight
+                    .for_each(segment, &mut |doc, score| {
+                        if self.shows(part, segment, columns, doc) {
+                            visit(columns, doc, score);
+                        }
+                    })
+                    .map_err(engine_error)?;
+                end(columns)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn shows(&self, part: &Part, segment: &SegmentReader, columns: &Columns, doc: DocId) -> bool {
+        !segment.is_deleted(doc)
+            && (self.newest.is_empty() || self.is_newest(part.number, columns.id_low.first(doc).unwrap_or_default()))
+    }
+
+    /// Whether anything is found.
+    pub fn any(&self, query: &dyn Query) -> Result<bool, IndexError> {
+        let mut found = false;
+        self.visit(query, |_, _| {
+            found = true;
+            false
+        })?;
+        Ok(found)
+    }
+
+    /// The ids of at most `limit` documents that match.
+    pub fn ids(&self, query: &dyn Query, limit: usize) -> Result<Vec<u128>, IndexError> {
+        let mut ids = Vec::new();
+        self.visit(query, |columns, doc| {
+            ids.push(columns.id(doc));
+            ids.len() < limit
+        })?;
+        Ok(ids)
+    }
+
+    pub fn documents(&self) -> u64 {
+        self.parts.iter().map(|part| part.searcher.num_docs()).sum()
+    }
+}
+
+/// A layer of a few documents says nothing of how rare a word is: all parts count as one.
+impl Bm25StatisticsProvider for View {
+    fn total_num_tokens(&self, field: Field) -> tantivy::Result<u64> {
+        self.parts.iter().map(|part| Bm25StatisticsProvider::total_num_tokens(&part.searcher, field)).sum()
+    }
+
+    fn total_num_docs(&self) -> tantivy::Result<u64> {
+        self.parts.iter().map(|part| Bm25StatisticsProvider::total_num_docs(&part.searcher)).sum()
+    }
+
+    fn doc_freq(&self, term: &Term) -> tantivy::Result<u64> {
+        self.parts.iter().map(|part| part.searcher.doc_freq(term)).sum()
+    }
+}

@@ -1,0 +1,129 @@
+//! What the language says, and that no text breaks it.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn parsed(text: &str) -> Query {
+    Query::parse(text).unwrap_or_else(|faults| panic!("{text}: {faults:?}"))
+}
+
+fn fault(text: &str) -> Fault {
+    Query::parse(text).unwrap_err().remove(0)
+}
+
+fn word(raw: &str) -> Term {
+    Term::Word { raw: raw.to_owned(), words: text::tokens(raw) }
+}
+
+fn one(term: Term) -> Group {
+    Group { any: vec![term], negated: false }
+}
+
+#[test]
+fn terms_are_joined_by_and_and_or_joins_its_neighbours() {
+    let query = parsed("printer lobby OR hall broken");
+    assert_eq!(
+        query.groups,
+        [one(word("printer")), Group { any: vec![word("lobby"), word("hall")], negated: false }, one(word("broken"))]
+    );
+}
+
+#[test]
+fn phrases_prefixes_and_exclusions_are_told_apart() {
+    let query = parsed("\"out of  paper\" prin* -fax well-known");
+    let phrase = Term::Phrase { words: text::tokens("out of paper") };
+    let prefix = Term::Prefix { words: vec!["prin".to_owned()] };
+    let hidden = Group { any: vec![word("fax")], negated: true };
+    let joined = Term::Word { raw: "well-known".to_owned(), words: vec!["well".to_owned(), "known".to_owned()] };
+    assert_eq!(query.groups, [one(phrase), one(prefix), hidden, one(joined)]);
+}
+
+#[test]
+fn fields_take_values_in_their_own_spelling() {
+    let conditions: Vec<Condition> =
+        parsed("type:ticket status:OPEN org:\"Acme Ltd\" mac:00-1A-2B-3C-4D-5E ip:10.0.* number:T-7 tag:VIP")
+            .groups
+            .into_iter()
+            .filter_map(|group| match group.any.into_iter().next() {
+                Some(Term::Field(condition)) => Some(condition),
+                _ => None,
+            })
+            .collect();
+    assert_eq!(
+        conditions,
+        [
+            Condition::Kind(Kind::Ticket),
+            Condition::State(State::Open),
+            Condition::Organization("Acme Ltd".to_owned()),
+            attribute(Attribute::Mac, "001a2b3c4d5e".to_owned(), false),
+            attribute(Attribute::Ip, "10.0.".to_owned(), true),
+            attribute(Attribute::Number, "7".to_owned(), false),
+            attribute(Attribute::Tag, "vip".to_owned(), false),
+        ]
+    );
+}
+
+#[test]
+fn times_are_compared_by_day_or_by_moment() {
+    let day = Timestamp::parse("2026-01-01T00:00:00Z").unwrap();
+    let range = |text: &str| match parsed(text).groups.remove(0).any.remove(0) {
+        Term::Field(Condition::Updated { from, until }) => (from, until),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(range("updated:>2026-01-01"), (Some(day.plus_days(1)), None));
+    assert_eq!(range("updated:>=2026-01-01"), (Some(day), None));
+    assert_eq!(range("updated:<2026-01-01"), (None, Some(day)));
+    assert_eq!(range("updated:2026-01-01"), (Some(day), Some(day.plus_days(1))));
+    assert_eq!(fault("updated:yesterday").code, "wrong_form");
+}
+
+#[test]
+fn what_is_wrong_is_said_with_what_was_perhaps_meant() {
+    for (text, code, suggestion) in [
+        ("", "nothing_to_search", None),
+        ("*** ()", "nothing_to_search", None),
+        ("\"open", "unbalanced_quote", None),
+        ("statsu:open", "unknown_field", Some("status")),
+        ("colour:red", "unknown_field", None),
+        ("type:tickets", "unknown_value", Some("ticket")),
+        ("status:opn", "unknown_value", Some("open")),
+        ("status:", "required", None),
+        ("OR printer", "wrong_form", None),
+        ("printer OR", "wrong_form", None),
+        ("a OR OR b", "wrong_form", None),
+        ("a OR -b", "wrong_form", None),
+        ("p*", "too_short", None),
+        ("number:many", "wrong_form", None),
+    ] {
+        let fault = fault(text);
+        assert_eq!((fault.code, fault.suggestion.as_deref()), (code, suggestion), "{text}");
+    }
+    let many = vec!["a"; MOST_TERMS + 1].join(" ");
+    assert_eq!(fault(&many).code, "too_many_terms");
+    assert_eq!(Query::parse("statsu:open typ:x \"").unwrap_err().len(), 3, "all at once");
+}
+
+#[test]
+fn addresses_links_drives_and_labels_are_words() {
+    for text in ["00:1a:2b:3c:4d:5e", "fe80::1", "https://example.com/a?b=c", "C:\\Windows", "12:30", "Error: disk", "[::1]"] {
+        assert!(parsed(text).groups.iter().all(|group| matches!(group.any.as_slice(), [Term::Word { .. }])), "{text}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_text_gives_a_query_or_what_is_wrong_with_it(text in "\\PC{0,200}") {
+        if let Err(faults) = Query::parse(&text) {
+            prop_assert!(!faults.is_empty());
+        }
+    }
+
+    #[test]
+    fn any_mix_of_signs_does_too(text in "[-\"*:OR a-c\u{0}\u{202e}🔥東(]{0,200}") {
+        if let Ok(query) = Query::parse(&text) {
+            prop_assert!(query.groups.iter().map(|group| group.any.len()).sum::<usize>() <= MOST_TERMS);
+            prop_assert!(query.groups.iter().all(|group| !group.any.is_empty()));
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The step `search.query` of workflows: what a search of the whole tenant finds. It changes nothing, so it runs beside the writer and
+//! may run again.
+
+use serde_json::{Value, json};
+
+use super::{
+    Search, api,
+    error::SearchError,
+    model::{Facets, Kind, Mode, Options, Order, Sight},
+};
+use crate::{
+    kernel::{
+        access::{Grants, Reach},
+        store::ReadTx,
+    },
+    slices::workflows::steps::{Call, CallFuture, LocalError, Planned, Planning, RemoteStep, StepDone, StepError, StepType},
+};
+
+const DEFAULT_LIMIT: usize = 20;
+
+#[derive(Clone, Debug)]
+pub struct SearchQuery(pub Search);
+
+impl StepType for SearchQuery {
+    fn name(&self) -> &'static str {
+        "search.query"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Searches everything that the tenant has. Its output is `hits` and `total`, as the search itself answers."
+    }
+
+    fn schema(&self) -> Value {
+        let kinds: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+        json!({
+            "type": "object",
+            "required": ["q"],
+            "additionalProperties": false,
+            "properties": {
+                "q": {"type": "string", "minLength": 1, "maxLength": 200},
+                "types": {"type": "array", "items": {"type": "string", "enum": kinds}, "minItems": 1, "maxItems": 8},
+                "organization_id": {"type": "string"},
+                "limit": {"type": "integer", "minimum": 1, "maximum": 100},
+                "sort": {"type": "string", "enum": ["relevance", "recent"]},
+            },
+        })
+    }
+
+    fn example(&self) -> Value {
+        json!({"q": "type:device serial:{{ inputs.serial }}", "limit": 1})
+    }
+
+    fn plan(&self, _tx: &ReadTx, _planning: &Planning, with: &Value) -> Result<Planned, LocalError> {
+        let q = with.get("q").and_then(Value::as_str).unwrap_or_default();
+        Ok(Planned { output: None, summary: format!("would search for {q}") })
+    }
+}
+
+fn options(with: &Value) -> Result<Options, StepError> {
+    let text = |name: &str| with.get(name).and_then(Value::as_str);
+    let wrong = |name: &str| StepError::new("invalid_input", format!("/{name}: cannot be read"));
+    let kinds = with.get("types").and_then(Value::as_array).into_iter().flatten();
+    let kinds = kinds.map(|kind| kind.as_str().and_then(Kind::parse).ok_or_else(|| wrong("types")));
+    Ok(Options {
+        kinds: kinds.collect::<Result<_, _>>()?,
+        organization_id: text("organization_id").map(str::parse).transpose().map_err(|_| wrong("organization_id"))?,
+        mode: Mode::Full,
+        fuzzy: true,
+        order: if text("sort") == Some("recent") { Order::Recent } else { Order::Relevance },
+        facets: Facets::default(),
+        limit: with.get("limit").and_then(Value::as_u64).and_then(|limit| usize::try_from(limit).ok()).unwrap_or(DEFAULT_LIMIT),
+        after: None,
+    })
+}
+
+fn failed(error: SearchError) -> StepError {
+    match error {
+        SearchError::Invalid(faults) => {
+            let told: Vec<String> = faults.into_iter().map(|fault| format!("/q: {}", fault.message)).collect();
+            StepError::new("invalid_input", told.join("; "))
+        }
+        SearchError::NotReady | SearchError::Index(_) | SearchError::Store(_) => {
+            StepError::retryable("unavailable", error.to_string())
+        }
+    }
+}
+
+impl RemoteStep for SearchQuery {
+    fn call(&self, call: Call) -> CallFuture {
+        let search = self.0.clone();
+        Box::pin(async move {
+            let q = call.with.get("q").and_then(Value::as_str).unwrap_or_default().to_owned();
+            let sight = Sight::new(call.tenant_id, Grants::all(), Reach::Everything);
+            let found = search.search(sight, q, options(&call.with)?).await.map_err(failed)?;
+            Ok(StepDone { output: json!({"hits": api::show(found.hits), "total": found.total}), effects: Vec::new() })
+        })
+    }
+}

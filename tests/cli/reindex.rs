@@ -1,0 +1,22 @@
+//! `tenantd reindex`, with a server and without one.
+
+use crate::{Server, tenantd, text};
+
+#[test]
+fn the_index_is_built_anew_by_the_server_or_in_its_absence() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().display().to_string();
+    let server = Server::with_story(directory.path(), &["--tickets", "40"]);
+    let found = server.get("/api/search?q=type:ticket")["page"]["total"].clone();
+    assert_eq!(found, 40);
+    let online = server.json(&["reindex"])["documents"].as_u64().unwrap();
+    assert!(online > 40, "{online}");
+    assert_eq!(server.get("/api/search?q=type:ticket")["page"]["total"], 40);
+    assert_eq!(server.stop(), Some(0));
+    std::fs::remove_dir_all(directory.path().join("search")).unwrap();
+    let output = tenantd(&["reindex", "--data-dir", &path]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), format!("The search index is built anew: {online} documents.\n"));
+    let server = Server::with_story(directory.path(), &[]);
+    assert_eq!(server.get("/api/search?q=type:ticket")["page"]["total"], 40);
+}
