@@ -1,6 +1,6 @@
 //! What is sent to the search: bad input is told, strange input is answered, pages go on, and the answer has its promised form.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 
@@ -87,10 +87,9 @@ async fn strange_text_is_answered_quickly() {
             nested.as_str(),
             "ﬀﬀﬀﬀﬀ½½½",
         ] {
-            let started = Instant::now();
-            let reply = key.get(&search_path(q, "")).send().await;
+            let asked = key.get(&search_path(q, "")).send();
+            let reply = tokio::time::timeout(Duration::from_secs(2), asked).await.unwrap_or_else(|_| panic!("{q} took too long"));
             assert!(reply.status == 200 || reply.status / 100 == 4, "{q}: {}", reply.body);
-            assert!(started.elapsed() < Duration::from_secs(2), "{q} took {:?}", started.elapsed());
         }
     })
     .await;
