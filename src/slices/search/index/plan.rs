@@ -217,8 +217,10 @@ impl<'a> Planner<'a> {
                 any.push(constant(self.condition(condition)?, 0.0));
                 continue;
             }
-            let found = self.seek(term, is_last && !group.negated)?;
-            let clause = self.clause(&found, query.groups.len() > 1)?;
+            // Alone, the name of an organization means the organization and not all that belongs to it.
+            let of_organizations = query.groups.len() > 1;
+            let found = self.seek(term, is_last && !group.negated, of_organizations)?;
+            let clause = self.clause(&found, of_organizations)?;
             any.push(clause.any);
             in_name.push(clause.in_name);
             if !group.negated {
@@ -229,7 +231,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Chooses how a term is looked for: as it is; else as the beginning of a word; else with typos.
-    fn seek(&self, term: &Term, is_last: bool) -> Result<Sought, IndexError> {
+    fn seek(&self, term: &Term, is_last: bool, of_organizations: bool) -> Result<Sought, IndexError> {
         let sought =
             |raw: &str, words: &[String], kind| Sought { raw: raw.to_owned(), words: words.to_vec(), kind, meant: Vec::new() };
         let (raw, words) = match term {
@@ -244,7 +246,7 @@ impl<'a> Planner<'a> {
             if self.is_seen(self.clause(&begun, false)?.any)? {
                 return Ok(begun);
             }
-        } else if self.is_seen(self.clause(&exact, true)?.any)? {
+        } else if self.is_seen(self.clause(&exact, of_organizations)?.any)? {
             return Ok(exact);
         } else if words.last().is_some_and(|word| word.chars().count() > 1) && self.is_seen(self.clause(&begun, false)?.any)? {
             return Ok(begun);
@@ -293,7 +295,7 @@ impl<'a> Planner<'a> {
         one_of(self.text_fields().into_iter().map(|field| term(self.terms.word(field, word))).collect())
     }
 
-    fn clause(&self, sought: &Sought, names_organizations: bool) -> Result<Clause, IndexError> {
+    fn clause(&self, sought: &Sought, of_organizations: bool) -> Result<Clause, IndexError> {
         let Sought { raw, words, kind, meant } = sought;
         let (name, body) = (fields().name, fields().body);
         let in_body = self.options.mode == Mode::Full;
@@ -309,7 +311,7 @@ impl<'a> Planner<'a> {
                 }
                 if *kind == MatchKind::Exact {
                     any.push(constant(self.identified(&text::identifier(raw)), 1.0));
-                    if names_organizations && in_body {
+                    if of_organizations && in_body {
                         any.extend(self.of_organizations_named(words)?);
                     }
                 }
