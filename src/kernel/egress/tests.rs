@@ -16,7 +16,7 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 
-use super::{Audience, Egress, EgressError, Exchange, Request, Response, TargetUrl, client::TimeLimits};
+use super::{Audience, Egress, EgressError, Exchange, MAX_BODY_BYTES, Request, Response, TargetUrl, client::TimeLimits};
 use crate::kernel::config;
 
 /// Ample for what answers at once.
@@ -59,6 +59,8 @@ fn post(target: &str) -> Request {
         timeout: AMPLE,
         audience: Audience::default(),
         ca_pem: None,
+        pinned_certificate: None,
+        max_body_bytes: MAX_BODY_BYTES,
         repeatable: true,
     }
 }
