@@ -122,8 +122,9 @@ impl Connection {
         })?;
         on_head();
         let (head, body) = answer.into_parts();
-        let (body, truncated) =
-            read_body(body, max_body_bytes).await.map_err(|error| Failure { error: failure_of(&error), progress: Progress::Answered })?;
+        let (body, truncated) = read_body(body, max_body_bytes)
+            .await
+            .map_err(|error| Failure { error: failure_of(&error), progress: Progress::Answered })?;
         let reusable = !truncated && head.status != StatusCode::SWITCHING_PROTOCOLS;
         Ok((Response { status: head.status, headers: head.headers, body, truncated }, reusable))
     }
