@@ -1,11 +1,12 @@
-//! The client against receivers and DNS servers of its own on loopback. Time limits are short in place of waiting.
+//! The client against receivers and DNS servers of its own on loopback. Time limits are short in place of waiting. Whoever calls out
+//! through the client has its receivers and certificates for its own tests.
 
 mod broken_answers;
-mod certificates;
+pub(crate) mod certificates;
 mod dns;
 mod exchanges;
 mod names;
-mod receiver;
+pub(crate) mod receiver;
 mod secure;
 
 use std::{

@@ -28,6 +28,8 @@ const MOST_TRIES: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 /// A provider that wants a longer pause than this is left alone: whoever asked decides when to come back.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// What some providers send in place of `Retry-After`: a Unix time.
+const RATE_LIMIT_RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
 /// A request to a provider.
 #[derive(Clone, Debug)]
@@ -117,13 +119,21 @@ impl Reply {
         quick_xml::de::from_str(text).map_err(|error| unusable(&format!("the answer is not what it should be: {error}")))
     }
 
-    /// When the provider wants to be asked again: `Retry-After` in seconds or as a date.
+    /// When the provider wants to be asked again: `Retry-After` in seconds or as a date, or the second at which a used-up rate begins
+    /// anew.
     pub(super) fn retry_after(&self) -> Option<Duration> {
-        let text = self.headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
+        let Some(text) = self.headers.get(header::RETRY_AFTER) else { return self.rate_limit_reset() };
+        let text = text.to_str().ok()?.trim();
         if let Ok(seconds) = text.parse() {
             return Some(Duration::from_secs(seconds));
         }
         Some(self.date(text)?.since(self.now))
+    }
+
+    fn rate_limit_reset(&self) -> Option<Duration> {
+        let text = self.headers.get(RATE_LIMIT_RESET).filter(|_| self.status == StatusCode::TOO_MANY_REQUESTS)?;
+        let seconds: i64 = text.to_str().ok()?.trim().parse().ok()?;
+        Some(Timestamp::from_millis(seconds.saturating_mul(1000)).since(self.now))
     }
 
     fn date(&self, text: &str) -> Option<Timestamp> {

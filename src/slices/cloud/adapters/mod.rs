@@ -7,8 +7,13 @@
 
 mod aws;
 mod client;
+mod hetzner;
 mod simulated;
 mod verify;
+mod wire;
+
+#[cfg(test)]
+mod tests;
 
 use std::{fmt, future::Future, pin::Pin};
 
@@ -100,24 +105,25 @@ pub(super) trait Adapter: fmt::Debug + Send + Sync + 'static {
 #[derive(Debug)]
 pub(super) struct Adapters {
     aws: aws::Aws,
+    hetzner: hetzner::Hetzner,
     simulated: simulated::Simulated,
 }
 
 impl Adapters {
     pub(super) fn new(store: Store, clock: Clock) -> Self {
-        Self { aws: aws::Aws::new(), simulated: simulated::Simulated::new(store, clock) }
+        Self { aws: aws::Aws::new(), hetzner: hetzner::Hetzner, simulated: simulated::Simulated::new(store, clock) }
     }
 
     /// `None` for a kind that this build does not speak to.
     pub(super) fn get(&self, kind: ProviderKind) -> Option<&dyn Adapter> {
         match kind {
             ProviderKind::Aws => Some(&self.aws),
+            ProviderKind::Hetzner => Some(&self.hetzner),
             ProviderKind::Simulated => Some(&self.simulated),
             ProviderKind::Azure
             | ProviderKind::Gcp
             | ProviderKind::Openstack
             | ProviderKind::Proxmox
-            | ProviderKind::Hetzner
             | ProviderKind::Digitalocean => None,
         }
     }
