@@ -260,14 +260,15 @@ fn body_of(order: &Order) -> Result<Value, Failure> {
 impl Server {
     fn into_vm(self) -> CloudVm {
         let location = self.location.or(self.datacenter.map(|datacenter| datacenter.location));
+        let state = state(&self.status);
         let ipv4 = self.public_net.ipv4.and_then(|address| address.ip.parse().ok());
         let ipv6 = self.public_net.ipv6.and_then(|address| first_host(&address.ip));
         CloudVm {
             provider_vm_id: self.id.to_string(),
             name: self.name,
-            state: state(&self.status),
+            state,
             provider_state: self.status,
-            state_note: None,
+            state_note: (state == VmState::Stopped).then(|| "A server that is off is still billed.".to_owned()),
             region: location.map(|location| location.name).unwrap_or_default(),
             zone: None,
             size: Size {

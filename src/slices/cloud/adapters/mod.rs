@@ -7,6 +7,7 @@
 
 mod aws;
 mod client;
+mod digitalocean;
 mod hetzner;
 mod simulated;
 mod verify;
@@ -105,26 +106,29 @@ pub(super) trait Adapter: fmt::Debug + Send + Sync + 'static {
 #[derive(Debug)]
 pub(super) struct Adapters {
     aws: aws::Aws,
+    digitalocean: digitalocean::DigitalOcean,
     hetzner: hetzner::Hetzner,
     simulated: simulated::Simulated,
 }
 
 impl Adapters {
     pub(super) fn new(store: Store, clock: Clock) -> Self {
-        Self { aws: aws::Aws::new(), hetzner: hetzner::Hetzner, simulated: simulated::Simulated::new(store, clock) }
+        Self {
+            aws: aws::Aws::new(),
+            digitalocean: digitalocean::DigitalOcean,
+            hetzner: hetzner::Hetzner,
+            simulated: simulated::Simulated::new(store, clock),
+        }
     }
 
     /// `None` for a kind that this build does not speak to.
     pub(super) fn get(&self, kind: ProviderKind) -> Option<&dyn Adapter> {
         match kind {
             ProviderKind::Aws => Some(&self.aws),
+            ProviderKind::Digitalocean => Some(&self.digitalocean),
             ProviderKind::Hetzner => Some(&self.hetzner),
             ProviderKind::Simulated => Some(&self.simulated),
-            ProviderKind::Azure
-            | ProviderKind::Gcp
-            | ProviderKind::Openstack
-            | ProviderKind::Proxmox
-            | ProviderKind::Digitalocean => None,
+            ProviderKind::Azure | ProviderKind::Gcp | ProviderKind::Openstack | ProviderKind::Proxmox => None,
         }
     }
 }
