@@ -6,10 +6,12 @@
 //! simulated cloud, whose tables stand for somebody else's machines.
 
 mod aws;
+mod azure;
 mod client;
 mod digitalocean;
 mod hetzner;
 mod simulated;
+mod tokens;
 mod verify;
 mod wire;
 
@@ -106,6 +108,7 @@ pub(super) trait Adapter: fmt::Debug + Send + Sync + 'static {
 #[derive(Debug)]
 pub(super) struct Adapters {
     aws: aws::Aws,
+    azure: azure::Azure,
     digitalocean: digitalocean::DigitalOcean,
     hetzner: hetzner::Hetzner,
     simulated: simulated::Simulated,
@@ -115,6 +118,7 @@ impl Adapters {
     pub(super) fn new(store: Store, clock: Clock) -> Self {
         Self {
             aws: aws::Aws::new(),
+            azure: azure::Azure::new(),
             digitalocean: digitalocean::DigitalOcean,
             hetzner: hetzner::Hetzner,
             simulated: simulated::Simulated::new(store, clock),
@@ -125,6 +129,7 @@ impl Adapters {
     pub(super) fn get(&self, kind: ProviderKind) -> Option<&dyn Adapter> {
         match kind {
             ProviderKind::Aws => Some(&self.aws),
+            ProviderKind::Azure => Some(&self.azure),
             ProviderKind::Digitalocean => Some(&self.digitalocean),
             ProviderKind::Hetzner => Some(&self.hetzner),
             ProviderKind::Simulated => Some(&self.simulated),

@@ -1,6 +1,7 @@
 //! The adapters against servers on loopback that speak their providers' documented wire formats and take nothing else
 //! (`provider.rs`). No adapter was run against its real provider: there are no accounts to run it with.
 
+mod azure;
 mod digitalocean;
 mod hetzner;
 mod provider;
