@@ -9,6 +9,7 @@ mod aws;
 mod azure;
 mod client;
 mod digitalocean;
+mod gcp;
 mod hetzner;
 mod simulated;
 mod tokens;
@@ -110,6 +111,7 @@ pub(super) struct Adapters {
     aws: aws::Aws,
     azure: azure::Azure,
     digitalocean: digitalocean::DigitalOcean,
+    gcp: gcp::Gcp,
     hetzner: hetzner::Hetzner,
     simulated: simulated::Simulated,
 }
@@ -120,6 +122,7 @@ impl Adapters {
             aws: aws::Aws::new(),
             azure: azure::Azure::new(),
             digitalocean: digitalocean::DigitalOcean,
+            gcp: gcp::Gcp::new(),
             hetzner: hetzner::Hetzner,
             simulated: simulated::Simulated::new(store, clock),
         }
@@ -131,9 +134,10 @@ impl Adapters {
             ProviderKind::Aws => Some(&self.aws),
             ProviderKind::Azure => Some(&self.azure),
             ProviderKind::Digitalocean => Some(&self.digitalocean),
+            ProviderKind::Gcp => Some(&self.gcp),
             ProviderKind::Hetzner => Some(&self.hetzner),
             ProviderKind::Simulated => Some(&self.simulated),
-            ProviderKind::Azure | ProviderKind::Gcp | ProviderKind::Openstack | ProviderKind::Proxmox => None,
+            ProviderKind::Azure | ProviderKind::Openstack | ProviderKind::Proxmox => None,
         }
     }
 }

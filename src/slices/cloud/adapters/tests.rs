@@ -3,6 +3,7 @@
 
 mod azure;
 mod digitalocean;
+mod gcp;
 mod hetzner;
 mod provider;
 
