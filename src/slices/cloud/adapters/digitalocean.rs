@@ -22,7 +22,7 @@ use super::{
     super::model::{CloudVm, Credential, Failure, FailureClass, Order, OrderToken, Size, VmState},
     Access, Adapter, Answer, FleetPage, Identity, Rehearsal, VmPlace,
     client::{Call, Reply, unusable},
-    wire::{query, segment, unfit_order, wrong_credential},
+    wire::{is_wanted, query, segment, unfit_order, wrong_credential},
 };
 use crate::kernel::clock::Timestamp;
 
@@ -161,8 +161,7 @@ impl Adapter for DigitalOcean {
             let pairs = [("page", from.unwrap_or("1")), ("per_page", PAGE)];
             let page: DropletPage = ask(access, get(access, &format!("/v2/droplets{}", query(&pairs)))).await?;
             let next = page.links.pages.next.map(|link| page_of(&link)).transpose()?;
-            let regions = &access.config.regions;
-            let wanted = |vm: &CloudVm| regions.is_empty() || regions.contains(&vm.region);
+            let wanted = |vm: &CloudVm| is_wanted(access, vm);
             Ok(FleetPage { vms: page.droplets.into_iter().map(Droplet::into_vm).filter(wanted).collect(), next })
         })
     }

@@ -21,7 +21,7 @@ use super::{
     super::model::{CloudVm, Credential, Failure, FailureClass, Order, OrderToken, Size, VmState},
     Access, Adapter, Answer, FleetPage, Identity, Rehearsal, VmPlace,
     client::{Call, Reply, unusable},
-    wire::{query, segment, unfit_order, wrong_credential},
+    wire::{is_wanted, order_tags, query, segment, unfit_order, wrong_credential},
 };
 use crate::kernel::clock::Timestamp;
 
@@ -138,8 +138,7 @@ impl Adapter for Hetzner {
             let pairs = [("page", from.unwrap_or("1")), ("per_page", PAGE)];
             let page: ServerPage = ask(access, get(access, &format!("/v1/servers{}", query(&pairs)))).await?;
             let next = page.meta.pagination.next_page.map(|next| next.to_string());
-            let regions = &access.config.regions;
-            let wanted = |vm: &CloudVm| regions.is_empty() || regions.contains(&vm.region);
+            let wanted = |vm: &CloudVm| is_wanted(access, vm);
             Ok(FleetPage { vms: page.servers.into_iter().map(Server::into_vm).filter(wanted).collect(), next })
         })
     }
@@ -229,15 +228,13 @@ fn body_of(order: &Order) -> Result<Value, Failure> {
     if order.zone.is_some() {
         return Err(unfit_order("no_zones", "a location of Hetzner has no zones: leave zone out"));
     }
-    let mut labels = order.tags.clone();
-    labels.insert(OrderToken::TAG.to_owned(), order.token.to_string());
     let mut body = json!({
         "name": order.name,
         "location": order.region,
         "server_type": order.size,
         "image": order.image,
         "start_after_create": true,
-        "labels": labels,
+        "labels": order_tags(order),
     });
     let mut add = |name: &str, value: Value| {
         body.as_object_mut().map(|body| body.insert(name.to_owned(), value));

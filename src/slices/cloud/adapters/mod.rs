@@ -11,6 +11,7 @@ mod client;
 mod digitalocean;
 mod gcp;
 mod hetzner;
+mod openstack;
 mod simulated;
 mod tokens;
 mod verify;
@@ -113,6 +114,7 @@ pub(super) struct Adapters {
     digitalocean: digitalocean::DigitalOcean,
     gcp: gcp::Gcp,
     hetzner: hetzner::Hetzner,
+    openstack: openstack::OpenStack,
     simulated: simulated::Simulated,
 }
 
@@ -124,6 +126,7 @@ impl Adapters {
             digitalocean: digitalocean::DigitalOcean,
             gcp: gcp::Gcp::new(),
             hetzner: hetzner::Hetzner,
+            openstack: openstack::OpenStack::new(),
             simulated: simulated::Simulated::new(store, clock),
         }
     }
@@ -136,8 +139,9 @@ impl Adapters {
             ProviderKind::Digitalocean => Some(&self.digitalocean),
             ProviderKind::Gcp => Some(&self.gcp),
             ProviderKind::Hetzner => Some(&self.hetzner),
+            ProviderKind::Openstack => Some(&self.openstack),
             ProviderKind::Simulated => Some(&self.simulated),
-            ProviderKind::Azure | ProviderKind::Openstack | ProviderKind::Proxmox => None,
+            ProviderKind::Azure | ProviderKind::Proxmox => None,
         }
     }
 }

@@ -5,6 +5,7 @@ mod azure;
 mod digitalocean;
 mod gcp;
 mod hetzner;
+mod openstack;
 mod provider;
 
 use std::{collections::BTreeMap, time::Duration};

@@ -58,23 +58,26 @@ impl<T: Token> Tokens<T> {
         access: &Access,
         make: impl Fn(&T) -> Result<Call, Failure> + Send + Sync,
     ) -> Result<Reply, Failure> {
-        let key = key(access)?;
-        let kept = self.0.get(&key).filter(|kept| access.client.now() < kept.until);
-        if let Some(kept) = kept {
-            let reply = access.client.send(make(&kept.token)?).await?;
+        if let Some(kept) = self.kept(access)? {
+            let reply = access.client.send(make(&kept)?).await?;
             if reply.status != StatusCode::UNAUTHORIZED {
                 return Ok(reply);
             }
         }
-        self.0.invalidate(&key);
-        let Issued { token, lifetime } = T::issue(access).await?;
-        let token = Arc::new(token);
-        let reply = access.client.send(make(&token)?).await?;
-        if reply.status != StatusCode::UNAUTHORIZED {
-            let until = access.client.now() + lifetime.saturating_sub(MARGIN);
-            self.0.insert(key, Kept { token, until });
+        let fresh = self.renew(access).await?;
+        let reply = access.client.send(make(&fresh)?).await?;
+        if reply.status == StatusCode::UNAUTHORIZED {
+            self.0.invalidate(&key(access)?);
         }
         Ok(reply)
+    }
+
+    /// The token that is kept, or a new one.
+    pub(super) async fn current(&self, access: &Access) -> Result<Arc<T>, Failure> {
+        match self.kept(access)? {
+            Some(kept) => Ok(kept),
+            None => self.renew(access).await,
+        }
     }
 
     /// A new token, whatever is kept: for trying a credential.
@@ -86,6 +89,11 @@ impl<T: Token> Tokens<T> {
         let until = access.client.now() + lifetime.saturating_sub(MARGIN);
         self.0.insert(key, Kept { token: token.clone(), until });
         Ok(token)
+    }
+
+    fn kept(&self, access: &Access) -> Result<Option<Arc<T>>, Failure> {
+        let kept = self.0.get(&key(access)?).filter(|kept| access.client.now() < kept.until);
+        Ok(kept.map(|kept| kept.token))
     }
 }
 

@@ -1,9 +1,12 @@
-//! Pieces of wire formats that several kinds share: parts of URLs, and addresses by who can reach them. What an answer means is not
-//! here: it is different for every kind.
+//! Pieces that several kinds share: parts of URLs, what of an order goes out as it is, addresses by who can reach them. What an answer
+//! means is not here: it is different for every kind.
 
-use std::net::IpAddr;
+use std::{collections::BTreeMap, net::IpAddr};
 
-use super::super::model::{CloudVm, Failure, FailureClass};
+use super::{
+    super::model::{CloudVm, Failure, FailureClass, Order, OrderToken, Size, VmState},
+    Access,
+};
 use crate::kernel::egress::{Class, classify};
 
 /// A text as one segment of a path.
@@ -26,6 +29,38 @@ pub(super) fn wrong_credential() -> Failure {
 /// An order that this kind of cloud cannot carry out, found before anything is sent.
 pub(super) fn unfit_order(code: &str, message: impl Into<String>) -> Failure {
     Failure::new(FailureClass::InvalidRequest, code, message)
+}
+
+/// The order's tags with the one by which it is found again.
+pub(super) fn order_tags(order: &Order) -> BTreeMap<String, String> {
+    let mut tags = order.tags.clone();
+    tags.insert(OrderToken::TAG.to_owned(), order.token.to_string());
+    tags
+}
+
+/// A VM that was ordered and that its provider does not show yet.
+pub(super) fn announced(order: &Order, provider_vm_id: String, provider_state: &str) -> CloudVm {
+    CloudVm {
+        provider_vm_id,
+        name: order.name.clone(),
+        state: VmState::Provisioning,
+        provider_state: provider_state.to_owned(),
+        state_note: None,
+        region: order.region.clone(),
+        zone: order.zone.clone(),
+        size: Size { id: order.size.clone(), vcpus: None, memory_bytes: None },
+        image: Some(order.image.clone()),
+        private_ips: Vec::new(),
+        public_ips: Vec::new(),
+        tags: order_tags(order),
+        launched_at: None,
+    }
+}
+
+/// Whether the VM is in a region that the configuration names, where the API itself tells of all.
+pub(super) fn is_wanted(access: &Access, vm: &CloudVm) -> bool {
+    let regions = &access.config.regions;
+    regions.is_empty() || regions.contains(&vm.region)
 }
 
 /// Puts an address where it belongs by what it is: some APIs do not tell.

@@ -17,12 +17,7 @@
 mod answers;
 mod login;
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    net::IpAddr,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
 
 use data_encoding::BASE64;
 use http::{Method, header};
@@ -34,7 +29,7 @@ use super::{
     Access, Adapter, Answer, FleetPage, Identity, Rehearsal, VmPlace,
     client::{Call, Reply, unusable},
     tokens::{Tokens, key},
-    wire::{query, segment, unfit_order, wrong_credential},
+    wire::{is_wanted, order_tags, query, segment, unfit_order, wrong_credential},
 };
 use answers::{
     Addresses, ErrorAnswer, InstanceView, Interface, Machine, MachineSize, Page, Permission, PublicAddress, Subscription,
@@ -156,7 +151,7 @@ impl Azure {
                 vm.private_ips.extend(&addresses.private);
                 vm.public_ips.extend(&addresses.public);
             }
-            if access.config.regions.is_empty() || access.config.regions.contains(&vm.region) {
+            if is_wanted(access, &vm) {
                 self.measure(access, &mut vm).await;
                 vms.push(vm);
             }
@@ -369,8 +364,6 @@ fn body_of(access: &Access, order: &Order) -> Result<Value, Failure> {
     }
     let path = format!("/home/{ADMIN}/.ssh/authorized_keys");
     let keys: Vec<Value> = order.ssh_keys.iter().map(|key| json!({"path": path, "keyData": key})).collect();
-    let mut tags: BTreeMap<&str, String> = order.tags.iter().map(|(key, value)| (key.as_str(), value.clone())).collect();
-    tags.insert(OrderToken::TAG, order.token.to_string());
     let mut os = json!({
         "computerName": order.name,
         "adminUsername": ADMIN,
@@ -389,7 +382,7 @@ fn body_of(access: &Access, order: &Order) -> Result<Value, Failure> {
     });
     let mut body = json!({
         "location": order.region,
-        "tags": tags,
+        "tags": order_tags(order),
         "properties": {
             "hardwareProfile": {"vmSize": order.size},
             "storageProfile": {

@@ -20,11 +20,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{
-    super::model::{CloudVm, Failure, FailureClass, Order, OrderToken, Size, VmState},
+    super::model::{CloudVm, Failure, FailureClass, Order, OrderToken},
     Access, Adapter, Answer, FleetPage, Identity, Rehearsal, VmPlace,
     client::{Call, Reply, unusable},
     tokens::Tokens,
-    wire::{query, segment, unfit_order},
+    wire::{announced, is_wanted, order_tags, query, segment, unfit_order},
 };
 use answers::{ErrorAnswer, Granted, Instance, InstancePage, MachineType, Operation, Region, region_of};
 use login::{AccessToken, ServiceAccount, project};
@@ -70,8 +70,7 @@ impl Gcp {
         let mut page: InstancePage = self.ask(access, &format!("/aggregated/instances{}", query(&pairs))).await?;
         let next = page.next_page_token.take().filter(|token| !token.is_empty());
         let mut vms: Vec<CloudVm> = page.instances()?.into_iter().map(Instance::into_vm).collect();
-        let regions = &access.config.regions;
-        vms.retain(|vm| regions.is_empty() || regions.contains(&vm.region));
+        vms.retain(|vm| is_wanted(access, vm));
         self.measure(access, &mut vms).await;
         Ok(FleetPage { vms, next })
     }
@@ -137,7 +136,7 @@ impl Gcp {
             tracing::debug!(code = failure.code, "a new machine cannot be read yet");
             None
         });
-        Ok(seen.unwrap_or_else(|| announced(order, zone, id)))
+        Ok(seen.unwrap_or_else(|| CloudVm { zone: Some(zone), ..announced(order, id, "PROVISIONING") }))
     }
 
     /// Waits a little for what comes of a creation: a lack of quota shows itself only there.
@@ -231,31 +230,6 @@ fn url(access: &Access, path: &str) -> Result<String, Failure> {
     Ok(format!("{}/compute/v1/projects/{}{path}", access.endpoint(COMPUTE), segment(&project(access)?)))
 }
 
-/// A machine that was ordered and is not shown yet.
-fn announced(order: &Order, zone: String, id: String) -> CloudVm {
-    CloudVm {
-        provider_vm_id: id,
-        name: order.name.clone(),
-        state: VmState::Provisioning,
-        provider_state: "PROVISIONING".to_owned(),
-        state_note: None,
-        region: order.region.clone(),
-        zone: Some(zone),
-        size: Size { id: order.size.clone(), vcpus: None, memory_bytes: None },
-        image: None,
-        private_ips: Vec::new(),
-        public_ips: Vec::new(),
-        tags: labels(order),
-        launched_at: None,
-    }
-}
-
-fn labels(order: &Order) -> std::collections::BTreeMap<String, String> {
-    let mut labels = order.tags.clone();
-    labels.insert(OrderToken::TAG.to_owned(), order.token.to_string());
-    labels
-}
-
 fn source_image(image: &str) -> String {
     match image.split_once('/') {
         _ if image.contains("images/") => image.to_owned(),
@@ -290,7 +264,7 @@ fn body_of(order: &Order, zone: &str) -> Value {
     json!({
         "name": order.name,
         "machineType": format!("zones/{zone}/machineTypes/{}", order.size),
-        "labels": labels(order),
+        "labels": order_tags(order),
         "disks": [{"boot": true, "autoDelete": true, "initializeParams": {"sourceImage": source_image(&order.image)}}],
         "networkInterfaces": [interface(order.network.as_deref())],
         "metadata": {"items": metadata},
