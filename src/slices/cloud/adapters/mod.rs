@@ -12,6 +12,7 @@ mod digitalocean;
 mod gcp;
 mod hetzner;
 mod openstack;
+mod proxmox;
 mod simulated;
 mod tokens;
 mod verify;
@@ -106,7 +107,7 @@ pub(super) trait Adapter: fmt::Debug + Send + Sync + 'static {
     fn provision<'a>(&'a self, access: &'a Access, order: &'a Order) -> Answer<'a, CloudVm>;
 }
 
-/// All kinds of clouds that this build speaks to.
+/// All kinds of clouds.
 #[derive(Debug)]
 pub(super) struct Adapters {
     aws: aws::Aws,
@@ -115,6 +116,7 @@ pub(super) struct Adapters {
     gcp: gcp::Gcp,
     hetzner: hetzner::Hetzner,
     openstack: openstack::OpenStack,
+    proxmox: proxmox::Proxmox,
     simulated: simulated::Simulated,
 }
 
@@ -127,21 +129,21 @@ impl Adapters {
             gcp: gcp::Gcp::new(),
             hetzner: hetzner::Hetzner,
             openstack: openstack::OpenStack::new(),
+            proxmox: proxmox::Proxmox,
             simulated: simulated::Simulated::new(store, clock),
         }
     }
 
-    /// `None` for a kind that this build does not speak to.
-    pub(super) fn get(&self, kind: ProviderKind) -> Option<&dyn Adapter> {
+    pub(super) fn get(&self, kind: ProviderKind) -> &dyn Adapter {
         match kind {
-            ProviderKind::Aws => Some(&self.aws),
-            ProviderKind::Azure => Some(&self.azure),
-            ProviderKind::Digitalocean => Some(&self.digitalocean),
-            ProviderKind::Gcp => Some(&self.gcp),
-            ProviderKind::Hetzner => Some(&self.hetzner),
-            ProviderKind::Openstack => Some(&self.openstack),
-            ProviderKind::Simulated => Some(&self.simulated),
-            ProviderKind::Azure | ProviderKind::Proxmox => None,
+            ProviderKind::Aws => &self.aws,
+            ProviderKind::Azure => &self.azure,
+            ProviderKind::Digitalocean => &self.digitalocean,
+            ProviderKind::Gcp => &self.gcp,
+            ProviderKind::Hetzner => &self.hetzner,
+            ProviderKind::Openstack => &self.openstack,
+            ProviderKind::Proxmox => &self.proxmox,
+            ProviderKind::Simulated => &self.simulated,
         }
     }
 }

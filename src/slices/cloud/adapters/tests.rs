@@ -7,6 +7,8 @@ mod gcp;
 mod hetzner;
 mod openstack;
 mod provider;
+mod proxmox;
+mod transport;
 
 use std::{collections::BTreeMap, time::Duration};
 
