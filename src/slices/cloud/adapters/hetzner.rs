@@ -62,7 +62,8 @@ struct Server {
     public_net: PublicNet,
     #[serde(default)]
     private_net: Vec<PrivateNet>,
-    server_type: ServerType,
+    #[serde(rename = "server_type")]
+    size: ServerType,
     location: Option<Location>,
     /// Servers said where they are by their datacenter, before they said it by their location.
     datacenter: Option<Datacenter>,
@@ -268,11 +269,7 @@ impl Server {
             state_note: (state == VmState::Stopped).then(|| "A server that is off is still billed.".to_owned()),
             region: location.map(|location| location.name).unwrap_or_default(),
             zone: None,
-            size: Size {
-                id: self.server_type.name,
-                vcpus: Some(self.server_type.cores),
-                memory_bytes: Some(gigabytes(self.server_type.memory)),
-            },
+            size: Size { id: self.size.name, vcpus: Some(self.size.cores), memory_bytes: Some(gigabytes(self.size.memory)) },
             image: self.image.map(|image| image.name.unwrap_or_else(|| image.id.to_string())),
             private_ips: self.private_net.into_iter().map(|net| net.ip).collect(),
             public_ips: [ipv4, ipv6].into_iter().flatten().collect(),

@@ -4,6 +4,23 @@
 //! **Boundary:** everything goes out through [`Client`], and so through the kernel's egress. Retries, time limits and the names of
 //! transport errors are the client's; what a status or a body means is the adapter's. Nothing here writes to the store, but for the
 //! simulated cloud, whose tables stand for somebody else's machines.
+//!
+//! What the words of an order mean to a kind is at the head of its file. By what an order is found again, what can be rehearsed, and
+//! what the kind was run against:
+//!
+//! | kind | API | an order's token is | a rehearsal tells | run against |
+//! |---|---|---|---|---|
+//! | aws | EC2 Query, STS | the client token, and a tag | the right to create and the order itself, by a dry run | moto |
+//! | azure | Resource Manager, Entra ID | a tag; a name is taken once | size, and the right to create by the roles | a strict fake |
+//! | gcp | Compute Engine v1, OAuth 2.0 | the `requestId`, and a label | type, and the right to create by its permission | a strict fake |
+//! | openstack | Keystone v3, Nova 2.52 | a tag, and metadata | flavor and quota; not the right to create | a strict fake |
+//! | proxmox | Proxmox VE `api2` | the description, and at last a tag | template, node, and the right to create | a strict fake |
+//! | hetzner | Cloud API v1 | a label | location, type, image, and the right to create | a strict fake |
+//! | digitalocean | API v2 | a tag | size, image; a missing right, not an existing one | a strict fake |
+//! | simulated | none | its key | everything | itself |
+//!
+//! A strict fake is a server in `tests/` that has the documented requests and answers and fails the test for any other request. It shows
+//! that an adapter speaks as the documentation says, and not that the provider does.
 
 mod aws;
 mod azure;

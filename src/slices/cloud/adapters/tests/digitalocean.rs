@@ -193,6 +193,6 @@ async fn errors_fall_into_our_classes() {
         .await;
         let failure = DigitalOcean.list(&access_to(&provider), None).await.unwrap_err();
         assert_eq!((failure.class, failure.code.as_str()), (class, id));
-        assert_eq!(failure.retry_after, Some(Duration::from_secs(60)));
+        assert_eq!(failure.retry_after, Some(Duration::from_mins(1)));
     }
 }

@@ -9,13 +9,15 @@ use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 use crate::kernel::egress::tests::receiver::{Receiver, read_request};
 
+/// Says what is wrong with the pairs of a form.
+type Judge = fn(&[(String, String)]) -> Result<(), String>;
+
 enum Body {
     Empty,
     Json(Value),
     /// In any order.
     Form(Vec<(String, String)>),
-    /// A form of which the test says what is wrong with it.
-    Judged(fn(&[(String, String)]) -> Result<(), String>),
+    Judged(Judge),
 }
 
 /// A request that is expected, and what is answered.
@@ -75,7 +77,7 @@ impl Step {
         self.header("content-type", "application/x-www-form-urlencoded; charset=utf-8")
     }
 
-    pub(super) fn judged_form(mut self, judge: fn(&[(String, String)]) -> Result<(), String>) -> Self {
+    pub(super) fn judged_form(mut self, judge: Judge) -> Self {
         self.body = Body::Judged(judge);
         self.header("content-type", "application/x-www-form-urlencoded; charset=utf-8")
     }

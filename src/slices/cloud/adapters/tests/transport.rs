@@ -12,13 +12,14 @@ use super::{
 use crate::{
     kernel::egress::tests::{
         certificates::{leaf, server},
-        receiver::{Receiver, read_request},
+        receiver::{Receiver, answer_all, read_request},
     },
     slices::cloud::model::{Outcome, Warning},
 };
 
 /// For what never answers.
 const SHORT: Duration = Duration::from_millis(300);
+const VERSION: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 29\r\n\r\n{\"data\":{\"version\":\"9.0.1\"}} ";
 
 /// Every kind that calls out, with a credential of its own, all of whose addresses are `url`.
 fn kinds(url: &str) -> Vec<(Box<dyn Adapter>, ProviderConfig, Credential)> {
@@ -89,12 +90,11 @@ async fn a_certificate_by_its_fingerprint_is_believed() {
     let builder = builder.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
     let config = builder.with_single_cert(vec![certificate.der().clone()], key.into()).unwrap();
     let acceptor = TlsAcceptor::from(std::sync::Arc::new(config));
-    const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 29\r\n\r\n{\"data\":{\"version\":\"9.0.1\"}} ";
     let receiver = Receiver::start(move |stream: TcpStream, _| {
         let acceptor = acceptor.clone();
         async move {
             if let Ok(stream) = acceptor.accept(stream).await {
-                crate::kernel::egress::tests::receiver::answer_all(stream, ANSWER).await;
+                answer_all(stream, VERSION).await;
             }
         }
     })
