@@ -7,18 +7,18 @@ use serde_json::{Value, json};
 
 use super::{
     Clouds,
-    adapters::VmPlace,
+    adapters::{self, VmPlace},
     api,
     error::CloudError,
-    model::{Vm, VmState},
+    model::{Credential, ProviderConfig, ProviderKind, Vm, VmState},
     repo,
-    service::{SyncChange, find_provider},
+    service::{NewProvider, SyncChange, find_provider},
 };
 use crate::kernel::{
     access::Reach,
     clock::Timestamp,
     events::{Act, Intent},
-    id::{CloudProviderId, VmId},
+    id::{CloudProviderId, OrganizationId, VmId},
     store::{ReadTx, WriteTx},
 };
 
@@ -69,6 +69,35 @@ pub struct ShownOrder {
 impl Clouds {
     pub fn now(&self) -> Timestamp {
         self.core.clock.now()
+    }
+
+    /// Creates a provider whose cloud is simulated, for evaluation.
+    pub async fn connect_simulated(
+        &self,
+        intent: Intent,
+        name: &str,
+        organization_id: Option<OrganizationId>,
+        seed: u64,
+        vm_count: u32,
+    ) -> Result<(), CloudError> {
+        let config = ProviderConfig { seed: Some(seed), vm_count: Some(vm_count), ..ProviderConfig::default() };
+        let way = (ProviderKind::Simulated, config.clone(), Credential::None {});
+        let (adapter, access) = self.core.access(intent.tenant_id, None, way, LOOK_LIMIT).map_err(|_| CloudError::NoProvider)?;
+        let verification = adapters::verify(adapter, &access, LOOK_LIMIT).await;
+        let new = NewProvider {
+            name: name.to_owned(),
+            kind: ProviderKind::Simulated,
+            organization_id,
+            enabled: true,
+            config,
+            credential: Credential::None {},
+            interval_seconds: self.core.default_interval_seconds,
+        };
+        let core = self.core.clone();
+        let create = move |tx: &mut WriteTx| {
+            core.service.create_provider(tx, &mut intent.begin(), &Reach::Everything, &new, Some(&verification)).map(drop)
+        };
+        self.core.store.write(create).await
     }
 
     /// The JSON Schema of an order.

@@ -65,10 +65,12 @@ impl Call {
         Ok(self)
     }
 
+    #[allow(dead_code, reason = "for kinds whose API takes tokens")]
     pub(super) fn bearer(self, token: &str) -> Result<Self, Failure> {
         self.secret_header(header::AUTHORIZATION, &format!("Bearer {token}"))
     }
 
+    #[allow(dead_code, reason = "for kinds whose API speaks JSON")]
     pub(super) fn json(mut self, body: &impl Serialize) -> Result<Self, Failure> {
         let body = serde_json::to_vec(body).map_err(|error| unusable(&error.to_string()))?;
         self.body = body.into();
@@ -107,6 +109,7 @@ impl Reply {
     }
 
     /// The body in the shape that was expected.
+    #[allow(dead_code, reason = "for kinds whose API speaks JSON")]
     pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         serde_json::from_slice(&self.body).map_err(|error| unusable(&format!("the answer is not what it should be: {error}")))
     }
@@ -283,6 +286,10 @@ fn checks_of_the_way(exchange: &Exchange, secure: bool) -> [Check; 3] {
         Err(error @ (EgressError::Blocked(_) | EgressError::Connect(_))) => [passed_dns, failed(tcp, error), Check::skipped(tls)],
         Err(error @ EgressError::Tls(_)) => [passed_dns, passed_tcp, failed(tls, error)],
         Err(EgressError::Timeout) if exchange.remote_ip.is_none() => [passed_dns, Check::skipped(tcp), Check::skipped(tls)],
+        // The connection was made, and the handshake on it never ended.
+        Err(error @ EgressError::Timeout) if secure && timings.tls.is_zero() && !timings.connect.is_zero() => {
+            [passed_dns, passed_tcp, failed(tls, error)]
+        }
         Ok(_) | Err(_) if secure => [passed_dns, passed_tcp, Check::passed(tls, millis(timings.tls))],
         Ok(_) | Err(_) => [passed_dns, passed_tcp, Check::skipped(tls)],
     }

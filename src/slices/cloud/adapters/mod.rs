@@ -61,6 +61,7 @@ pub(super) struct FleetPage {
 pub(super) struct VmPlace {
     pub(super) provider_vm_id: String,
     pub(super) region: String,
+    #[allow(dead_code, reason = "for kinds that find a VM only by its zone")]
     pub(super) zone: Option<String>,
 }
 

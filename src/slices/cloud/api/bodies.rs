@@ -36,30 +36,30 @@ pub(super) struct CredentialInput {
     pub(super) type_name: Option<String>,
     #[oai(validator(min_length = 1, max_length = 128))]
     pub(super) access_key_id: Option<String>,
-    #[oai(write_only, validator(min_length = 1, max_length = 512))]
+    #[oai(validator(min_length = 1, max_length = 512))]
     pub(super) secret_access_key: Option<String>,
-    #[oai(write_only, validator(min_length = 1, max_length = 8192))]
+    #[oai(validator(min_length = 1, max_length = 8192))]
     pub(super) session_token: Option<String>,
     #[oai(validator(min_length = 1, max_length = 128))]
     pub(super) tenant_id: Option<String>,
     #[oai(validator(min_length = 1, max_length = 128))]
     pub(super) client_id: Option<String>,
-    #[oai(write_only, validator(min_length = 1, max_length = 512))]
+    #[oai(validator(min_length = 1, max_length = 512))]
     pub(super) client_secret: Option<String>,
     #[oai(validator(min_length = 1, max_length = 128))]
     pub(super) subscription_id: Option<String>,
     /// The key file of a service account, as a text.
-    #[oai(write_only, validator(min_length = 1, max_length = 16384))]
+    #[oai(validator(min_length = 1, max_length = 16384))]
     pub(super) service_account_json: Option<String>,
     #[oai(validator(min_length = 1, max_length = 128))]
     pub(super) project_id: Option<String>,
     #[oai(validator(min_length = 1, max_length = 128))]
     pub(super) application_credential_id: Option<String>,
-    #[oai(write_only, validator(min_length = 1, max_length = 512))]
+    #[oai(validator(min_length = 1, max_length = 512))]
     pub(super) application_credential_secret: Option<String>,
     #[oai(validator(min_length = 1, max_length = 255))]
     pub(super) username: Option<String>,
-    #[oai(write_only, validator(min_length = 1, max_length = 512))]
+    #[oai(validator(min_length = 1, max_length = 512))]
     pub(super) password: Option<String>,
     #[oai(validator(min_length = 1, max_length = 255))]
     pub(super) project_name: Option<String>,
@@ -70,9 +70,9 @@ pub(super) struct CredentialInput {
     /// Such as `automation@pve!tenantd`.
     #[oai(validator(min_length = 1, max_length = 255))]
     pub(super) token_id: Option<String>,
-    #[oai(write_only, validator(min_length = 1, max_length = 512))]
+    #[oai(validator(min_length = 1, max_length = 512))]
     pub(super) token_secret: Option<String>,
-    #[oai(write_only, validator(min_length = 1, max_length = 512))]
+    #[oai(validator(min_length = 1, max_length = 512))]
     pub(super) api_token: Option<String>,
 }
 

@@ -2,6 +2,8 @@
 
 pub(super) mod operations;
 pub(super) mod providers;
+#[cfg(test)]
+mod tests;
 pub(super) mod vms;
 
 use crate::kernel::{
