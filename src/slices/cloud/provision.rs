@@ -12,7 +12,7 @@ use super::{
         operations::{self, OperationKey},
         providers, vms,
     },
-    service::SlotOutcome,
+    service::{Service, SlotOutcome},
     worker::Work,
 };
 use crate::kernel::{
@@ -106,7 +106,7 @@ impl Provisions {
 
     async fn order(&self, operation: Operation, index: u32, again: bool) -> Result<bool, StoreError> {
         let Some(provider) = self.provider(&operation)? else { return Ok(false) };
-        let begun = self.write(&operation, move |core, tx, act, seen| core.service.begin_order(tx, act, seen, index)).await?;
+        let begun = self.write(&operation, move |_, tx, act, seen| Service::begin_order(tx, act, seen, index)).await?;
         let Some(operation) = begun else { return Ok(false) };
         let outcome = match self.place(&provider, &operation, index, again).await {
             Ok(facts) => SlotOutcome::Created(Box::new(facts)),

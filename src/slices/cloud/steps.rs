@@ -182,7 +182,7 @@ impl Clouds {
         let looked = tokio::time::timeout(LOOK_LIMIT, adapter.get(&access, &place)).await;
         let Ok(Ok(Some(facts))) = looked else { return Ok(()) };
         let (inner, intent) = (core.clone(), Intent::new(intent.tenant_id, core.clock.now(), intent.actor.clone()));
-        let change = [SyncChange::Seen(facts)];
+        let change = [SyncChange::Seen(Box::new(facts))];
         let written = core.store.write(move |tx| inner.service.apply_sync(tx, &mut intent.begin(), &provider, &change)).await;
         Ok(written?)
     }

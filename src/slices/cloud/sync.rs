@@ -16,7 +16,7 @@ use super::{
         providers::{self, ProviderKey},
         vms,
     },
-    service::{SyncChange, SyncEnd},
+    service::{Service, SyncChange, SyncEnd},
     worker::Work,
 };
 use crate::kernel::{
@@ -76,7 +76,7 @@ impl Work for Syncs {
         };
         metrics::counter!("tenantd_cloud_syncs_total", "result" => if result.is_ok() { "ok" } else { "failed" }).increment(1);
         let end = SyncEnd { started_at, result };
-        self.write(&provider, move |core, tx, act, provider| core.service.end_sync(tx, act, provider, &end)).await
+        self.write(&provider, move |_, tx, act, provider| Service::end_sync(tx, act, provider, &end)).await
     }
 }
 
@@ -160,7 +160,7 @@ fn differences(known: &[Vm], fleet: &[CloudVm], now: Timestamp) -> Vec<SyncChang
     let by_id: HashMap<&str, &Vm> = known.iter().map(|vm| (vm.facts.provider_vm_id.as_str(), vm)).collect();
     let told: HashSet<&str> = fleet.iter().map(|vm| vm.provider_vm_id.as_str()).collect();
     let news = |facts: &&CloudVm| by_id.get(facts.provider_vm_id.as_str()).is_none_or(|vm| vm.facts != **facts || vm.missed > 0);
-    let seen = fleet.iter().filter(news).cloned().map(SyncChange::Seen);
+    let seen = fleet.iter().filter(news).cloned().map(|facts| SyncChange::Seen(Box::new(facts)));
     let silent = known.iter().filter(|vm| !told.contains(vm.facts.provider_vm_id.as_str()));
     let missing = silent.filter_map(|vm| match vm.ended_at {
         Some(ended) => (now.since(ended) > KEEP_ENDED).then_some(SyncChange::Forget(vm.id)),

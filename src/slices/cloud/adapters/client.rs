@@ -126,17 +126,12 @@ impl Reply {
         if let Ok(seconds) = text.parse() {
             return Some(Duration::from_secs(seconds));
         }
-        Some(self.date(text)?.since(self.now))
-    }
-
-    fn date(&self, text: &str) -> Option<Timestamp> {
-        let parsed = jiff::fmt::rfc2822::parse(text).ok()?;
-        Some(Timestamp::from_millis(parsed.timestamp().as_millisecond()))
+        Some(date(text)?.since(self.now))
     }
 
     /// How far the provider's clock is from ours, by the `Date` of its answer. Providers that sign by time refuse what is minutes off.
     pub(super) fn clock_skew(&self) -> Option<Duration> {
-        let theirs = self.date(self.headers.get(header::DATE)?.to_str().ok()?)?;
+        let theirs = date(self.headers.get(header::DATE)?.to_str().ok()?)?;
         Some(theirs.since(self.now).max(self.now.since(theirs)))
     }
 
@@ -163,6 +158,11 @@ impl Reply {
     fn is_passing(&self) -> bool {
         matches!(self.status.as_u16(), 429 | 500 | 502 | 503 | 504)
     }
+}
+
+fn date(text: &str) -> Option<Timestamp> {
+    let parsed = jiff::fmt::rfc2822::parse(text).ok()?;
+    Some(Timestamp::from_millis(parsed.timestamp().as_millisecond()))
 }
 
 /// The provider said what we do not understand.

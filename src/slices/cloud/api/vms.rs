@@ -17,7 +17,7 @@ use super::{
         fleet::{Known, VmPage, VmQuery, VmSlice},
         model::{Check, CheckName, Failure, FailureClass, OperationWork},
         repo,
-        service::{NewVms, Plan},
+        service::{NewVms, Plan, Service},
     },
     Area,
     operations::operation_path,
@@ -90,6 +90,9 @@ impl ListVms {
                 Ok(ip) => ips.push(ip),
                 Err(_) => errors.push(FieldError::parameter("ip", "wrong_form", format!("{text} is no IP address"))),
             }
+        }
+        for (key, _) in self.tag.iter().flatten().filter(|(_, values)| values.split(',').any(str::is_empty)) {
+            errors.push(FieldError::parameter(format!("tag.{key}"), "too_short", "must not be empty"));
         }
         let split = |(key, values): (&String, &String)| (key.clone(), values.split(',').map(str::to_owned).collect());
         if !errors.is_empty() {
@@ -209,10 +212,10 @@ impl VmsApi {
 
 impl VmsApi {
     async fn refresh(&self, auth: &Allowed<VmsRead>, wanted: Option<Vec<CloudProviderId>>) -> Result<Operation, Problem> {
-        let (core, reach) = (self.core.clone(), auth.principal.reach.clone());
+        let reach = auth.principal.reach.clone();
         let intent = auth.context.intent(&auth.principal);
         let written = self.core.store.write(move |tx| {
-            let operation = core.service.refresh(tx, &mut intent.begin(), &reach, wanted.as_deref())?;
+            let operation = Service::refresh(tx, &mut intent.begin(), &reach, wanted.as_deref())?;
             Ok::<_, CloudError>(Operation::from(&operation))
         });
         Ok(written.await?)

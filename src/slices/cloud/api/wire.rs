@@ -104,7 +104,7 @@ pub(super) struct ProviderConfig {
     #[oai(validator(min_length = 64, max_length = 95))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tls_fingerprint: Option<String>,
-    /// OpenStack: the address of Keystone. Azure: in place of its sign-on service.
+    /// openstack: the address of Keystone. azure: in place of its sign-on service.
     #[oai(validator(min_length = 1, max_length = 2048))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) auth_url: Option<String>,

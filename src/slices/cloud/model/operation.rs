@@ -138,7 +138,7 @@ pub(in super::super) struct Refreshing {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in super::super) enum OperationWork {
-    Provision { provider_id: CloudProviderId, spec: OrderSpec, slots: Vec<Slot> },
+    Provision { provider_id: CloudProviderId, spec: Box<OrderSpec>, slots: Vec<Slot> },
     Refresh { providers: Vec<Refreshing> },
 }
 

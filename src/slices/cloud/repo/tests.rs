@@ -143,7 +143,7 @@ fn operations_are_stored_as_they_were_written_down() {
         tenant_id: TENANT,
         organization_id: None,
         status: OperationStatus::Running,
-        work: OperationWork::Provision { provider_id: PROVIDER, spec, slots },
+        work: OperationWork::Provision { provider_id: PROVIDER, spec: Box::new(spec), slots },
         actor: Actor::system("test"),
         created_at: at(),
         updated_at: at(),

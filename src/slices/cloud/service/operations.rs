@@ -36,7 +36,6 @@ pub(in super::super) enum SlotOutcome {
 impl Service {
     /// Asks for a sync of these providers now.
     pub(in super::super) fn refresh(
-        &self,
         tx: &mut WriteTx,
         act: &mut Act,
         reach: &Reach,
@@ -75,7 +74,6 @@ impl Service {
 
     /// Takes one provider off a sync that was asked for: it was synced, or is gone.
     pub(super) fn end_refresh(
-        &self,
         tx: &mut WriteTx,
         act: &Act,
         operation: &mut Operation,
@@ -106,7 +104,6 @@ impl Service {
 
     /// Writes down that an order goes out now.
     pub(in super::super) fn begin_order(
-        &self,
         tx: &mut WriteTx,
         act: &Act,
         seen: &Operation,
@@ -141,16 +138,17 @@ impl Service {
                 slot.state = SlotState::Created { provider_vm_id: facts.provider_vm_id.clone() };
                 self.vm_created(tx, act, vm_id, facts)?;
             }
-            SlotOutcome::Refused(failure) => match next_try(failure, slot.tries) {
-                Some(pause) => due_at = act.now + pause,
-                None => {
+            SlotOutcome::Refused(failure) => {
+                if let Some(pause) = next_try(failure, slot.tries) {
+                    due_at = act.now + pause;
+                } else {
                     let uncertain = failure.class.is_uncertain();
                     let error = OperationError::from(failure);
                     slot.state = SlotState::Failed { error: error.clone(), provider_vm_id: None, uncertain };
                     self.vm_failed(tx, act, vm_id, &error)?;
                     self.give_up_waiting(tx, act, &mut operation)?;
                 }
-            },
+            }
             SlotOutcome::Looked(facts) => {
                 due_at = act.now + LOOK_PAUSE;
                 if let Some(facts) = facts

@@ -190,7 +190,7 @@ impl Service {
             return Err(CloudError::InUse);
         }
         for mut operation in open {
-            self.end_refresh(tx, act, &mut operation, id, None)?;
+            Self::end_refresh(tx, act, &mut operation, id, None)?;
         }
         self.announce_provider(tx, act, &PROVIDER_DELETED, &provider, None)?;
         providers::PROVIDERS.remove(tx, &key)?;

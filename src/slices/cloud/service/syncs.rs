@@ -15,7 +15,7 @@ use crate::kernel::{clock::Timestamp, events::Act, id::VmId, store::WriteTx};
 /// One difference between what a cloud tells and what we know.
 #[derive(Clone, Debug)]
 pub(in super::super) enum SyncChange {
-    Seen(CloudVm),
+    Seen(Box<CloudVm>),
     Missed(VmId),
     /// Long gone.
     Forget(VmId),
@@ -133,7 +133,6 @@ impl Service {
 
     /// Writes down how a sync ended and when the next begins, and ends what waited for it.
     pub(in super::super) fn end_sync(
-        &self,
         tx: &mut WriteTx,
         act: &mut Act,
         provider: &Provider,
@@ -162,7 +161,7 @@ impl Service {
             if operation.created_at > end.started_at {
                 asked_again = true;
             } else {
-                self.end_refresh(tx, act, &mut operation, provider.id, end.result.as_ref().err())?;
+                Self::end_refresh(tx, act, &mut operation, provider.id, end.result.as_ref().err())?;
             }
         }
         let pause = provider.pause(sync.failures);

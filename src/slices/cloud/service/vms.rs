@@ -103,7 +103,7 @@ impl Service {
             tenant_id: act.tenant_id,
             organization_id,
             status: OperationStatus::Queued,
-            work: OperationWork::Provision { provider_id: provider.id, spec, slots },
+            work: OperationWork::Provision { provider_id: provider.id, spec: Box::new(spec), slots },
             actor: act.actor.clone(),
             created_at: act.now,
             updated_at: act.now,
