@@ -19,6 +19,7 @@
 
 mod bare;
 mod bare_deliveries;
+mod cloud;
 mod ingest;
 mod keys;
 mod load;
@@ -61,12 +62,13 @@ struct Subject {
     measure: fn(Plan),
 }
 
-const SUBJECTS: [Subject; 5] = [
+const SUBJECTS: [Subject; 6] = [
     Subject { name: "keys", measure: keys::measure },
     Subject { name: "ingest", measure: ingest::measure },
     Subject { name: "tickets", measure: tickets::measure },
     Subject { name: "webhooks", measure: webhooks::measure },
     Subject { name: "workflows", measure: workflows::measure },
+    Subject { name: "cloud", measure: cloud::measure },
 ];
 
 fn main() {

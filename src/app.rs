@@ -39,13 +39,14 @@ use crate::{
     slices::{
         api_keys::{self, ApiKeySlice},
         auth::{self, Auth},
+        cloud::{self, Clouds},
         directory::{self, Directory, DirectoryIngest},
         platform::{self, Platform},
         tickets::{self, Tickets},
         webhooks::{self, Webhooks},
         workflows::{
             self, StepCatalogue, Workflows,
-            steps::{CommentOnTicket, CreateTicket, HttpRequest, UpdateTicket},
+            steps::{CommentOnTicket, CreateTicket, HttpRequest, ProvisionVm, UpdateTicket, VerifyProvider, WaitForVm},
         },
     },
 };
@@ -72,6 +73,7 @@ pub fn checked_tables() -> Vec<&'static dyn Checked> {
         Tickets::tables(),
         Webhooks::tables(),
         Workflows::tables(),
+        Clouds::tables(),
     ]
     .into_iter()
     .flatten()
@@ -81,19 +83,31 @@ pub fn checked_tables() -> Vec<&'static dyn Checked> {
 /// Every kind of event that a slice can emit.
 pub fn event_kinds() -> Kinds {
     Kinds::new(
-        [platform::EVENTS, directory::EVENTS, auth::EVENTS, api_keys::EVENTS, tickets::EVENTS, webhooks::EVENTS, workflows::EVENTS]
-            .into_iter()
-            .flatten()
-            .copied(),
+        [
+            platform::EVENTS,
+            directory::EVENTS,
+            auth::EVENTS,
+            api_keys::EVENTS,
+            tickets::EVENTS,
+            webhooks::EVENTS,
+            workflows::EVENTS,
+            cloud::EVENTS,
+        ]
+        .into_iter()
+        .flatten()
+        .copied(),
     )
 }
 
 /// Every type of step that a workflow can have. A slice brings its own along; the engine knows none of them by name.
-fn step_catalogue(tickets: &Tickets, egress: &Egress, platform: &Platform) -> Result<StepCatalogue, String> {
+fn step_catalogue(tickets: &Tickets, clouds: &Clouds, egress: &Egress, platform: &Platform) -> Result<StepCatalogue, String> {
     StepCatalogue::default()
         .local(CreateTicket(tickets.clone()))?
         .local(UpdateTicket(tickets.clone()))?
         .local(CommentOnTicket(tickets.clone()))?
+        .local(ProvisionVm(clouds.clone()))?
+        .remote(VerifyProvider(clouds.clone()))?
+        .remote(WaitForVm(clouds.clone()))?
         .remote(HttpRequest { egress: egress.clone(), tenants: platform.tenants.clone() })
 }
 
@@ -102,6 +116,7 @@ fn classify(method: &Method, path: &str, secured: bool) -> RateClass {
     match (path, secured) {
         ("/api/auth/login" | "/api/auth/password", _) => RateClass::SignIn,
         (_, false) => RateClass::Public,
+        ("/api/cloud/vms", _) if *method == Method::POST => RateClass::Provision,
         _ if *method == Method::GET => RateClass::Read,
         _ => RateClass::Write,
     }
@@ -119,6 +134,7 @@ pub struct App {
     pub tickets: Tickets,
     pub webhooks: Webhooks,
     pub workflows: Workflows,
+    pub clouds: Clouds,
     egress: Egress,
     config: Config,
     rates: Arc<RateLimits>,
@@ -199,7 +215,9 @@ impl App {
         let parts = Parts { config: &config, store: &store, clock: &clock, rates: &rates, idempotency, tasks: &tasks };
         let ingest = DirectoryIngest::new(directory, store.clone(), clock.clone(), &config.limits);
         let tickets = Tickets::new(store.clone(), clock.clone(), &config.tickets, &config.limits);
-        let catalogue = step_catalogue(&tickets, &egress, &platform)?;
+        let (sealer, tenants) = (Sealer::new(&key), platform.tenants.clone());
+        let clouds = Clouds::new(store.clone(), clock.clone(), &config.cloud, sealer, egress.clone(), tenants);
+        let catalogue = step_catalogue(&tickets, &clouds, &egress, &platform)?;
         let workflows = Workflows::new(store.clone(), clock.clone(), config.workflows, catalogue, event_kinds());
         let slices = Slices {
             platform: &platform,
@@ -209,6 +227,7 @@ impl App {
             tickets: &tickets,
             webhooks: &webhooks,
             workflows: &workflows,
+            clouds: &clouds,
         };
         let public = parts.edge(documents::public_service(&slices)?, &platform, &auth, None)?;
         let admin = parts.edge(documents::admin_service(&slices)?, &platform, &auth, Some(local_operator))?;
@@ -222,6 +241,7 @@ impl App {
             tickets,
             webhooks,
             workflows,
+            clouds,
             egress,
             config,
             rates,
@@ -240,6 +260,7 @@ impl App {
         self.tickets.spawn(tasks);
         self.webhooks.spawn(tasks);
         self.workflows.spawn(tasks);
+        self.clouds.spawn(tasks);
         tasks.spawn(self.egress.upkeep());
         tasks.spawn(IdempotencyPurge { store: store.clone(), clock: clock.clone() });
         let consumers = [Platform::CONSUMERS, Webhooks::CONSUMERS, Workflows::CONSUMERS].concat();

@@ -12,13 +12,16 @@ const KERNEL_ORDER: [&str; 12] =
     ["entropy", "clock", "id", "access", "config", "telemetry", "secrets", "store", "tasks", "events", "egress", "http"];
 
 /// A slice that reads another's face, and why.
-const SLICE_EXCEPTIONS: [(&str, &str, &str); 9] = [
+const SLICE_EXCEPTIONS: [(&str, &str, &str); 12] = [
     ("auth", "api_keys", "turns a presented key into an identity"),
     ("auth", "directory", "signs in the people of the directory, and composes their use cases with its own"),
     ("auth", "platform", "a credential counts only while its tenant may act"),
+    ("cloud", "directory", "providers and VMs belong to organizations, and show their names"),
+    ("cloud", "platform", "an evaluation tenant may have the cloud that it tries on the same machine"),
     ("directory", "platform", "the admin socket names the tenant that it imports into"),
     ("tickets", "directory", "tickets refer to organizations, people and devices, and show their names"),
     ("webhooks", "platform", "an evaluation tenant may have its receiver on the same machine"),
+    ("workflows", "cloud", "steps verify providers, order VMs and wait for them"),
     ("workflows", "platform", "an evaluation tenant may have the server that a step calls on the same machine"),
     ("workflows", "tickets", "steps create, change and comment on tickets"),
     ("api_keys", "platform", "the admin socket names the tenant whose keys it manages"),

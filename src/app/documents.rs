@@ -18,6 +18,7 @@ use crate::{
     slices::{
         api_keys::ApiKeySlice,
         auth::Auth,
+        cloud::Clouds,
         directory::{Directory, DirectoryIngest},
         platform::Platform,
         tickets::Tickets,
@@ -29,7 +30,7 @@ use crate::{
 const PUBLIC: About = About {
     title: "tenantd",
     version: env!("CARGO_PKG_VERSION"),
-    description: "The control plane of a multi-tenant IT operations platform: tickets, workflows, API keys, webhooks, events and tenants. \
+    description: "The control plane of a multi-tenant IT operations platform: tickets, workflows, clouds, API keys, webhooks, events and tenants. \
         Authenticate with an API key (`Authorization: Bearer …` or `X-API-Key: …`) or a session cookie. \
         Errors are application/problem+json with a stable `code`. Lists are pages with a cursor. \
         Records carry a version as their ETag. Every POST that changes a record takes an Idempotency-Key. \
@@ -83,6 +84,7 @@ pub(super) struct Slices<'a> {
     pub(super) tickets: &'a Tickets,
     pub(super) webhooks: &'a Webhooks,
     pub(super) workflows: &'a Workflows,
+    pub(super) clouds: &'a Clouds,
 }
 
 pub(super) fn public_service(slices: &Slices<'_>) -> Result<Service, String> {
@@ -103,8 +105,8 @@ pub(super) fn admin_service(slices: &Slices<'_>) -> Result<Service, String> {
 }
 
 fn public_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
-    let Slices { platform, auth, keys, tickets, webhooks, workflows, .. } = slices;
-    (auth.api(), keys.api(), platform.api(&event_kinds()), tickets.api(), webhooks.api(), workflows.api())
+    let Slices { platform, auth, keys, tickets, webhooks, workflows, clouds, .. } = slices;
+    (auth.api(), keys.api(), platform.api(&event_kinds()), tickets.api(), webhooks.api(), workflows.api(), clouds.api())
 }
 
 fn admin_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
@@ -136,7 +138,9 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Slices<'_>) -> T) -> Result<T
     let auth = Auth::new(store.clone(), Clock::System, &config.sessions, passwords, directory, tenants, admitted);
     let tickets = Tickets::new(store.clone(), Clock::System, &config.tickets, &config.limits);
     let egress = Egress::new(&config.egress, &[])?;
-    let catalogue = step_catalogue(&tickets, &egress, &platform)?;
+    let tenants = platform.tenants.clone();
+    let clouds = Clouds::new(store.clone(), Clock::System, &config.cloud, sealer.clone(), egress.clone(), tenants);
+    let catalogue = step_catalogue(&tickets, &clouds, &egress, &platform)?;
     let workflows = Workflows::new(store.clone(), Clock::System, config.workflows, catalogue, event_kinds());
     let webhooks = Webhooks::new(store, Clock::System, config, sealer, egress, platform.tenants.clone(), event_kinds());
     Ok(with(&Slices {
@@ -147,6 +151,7 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Slices<'_>) -> T) -> Result<T
         tickets: &tickets,
         webhooks: &webhooks,
         workflows: &workflows,
+        clouds: &clouds,
     }))
 }
 

@@ -4,6 +4,7 @@
 //! left with `ledger`, a workload whose stored state tells its own history. `kill` ends the real binary at any moment, and compares
 //! what it has afterwards with `books`, in which `clients` noted what they were told.
 //! `deliveries` does the same to a server whose webhooks are received by somebody who lives on.
+//! `provision` does it to one that orders VMs, of a cloud that counts them.
 //! `io_errors` lets the system calls of the real binary fail.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "all of this is test code")]
@@ -13,11 +14,15 @@ mod clients;
 mod crash;
 mod deliveries;
 mod disk;
+#[path = "../fakes/ec2.rs"]
+#[allow(dead_code, reason = "each program of tests uses a part of it")]
+mod ec2;
 mod io_errors;
 mod kill;
 mod ledger;
 #[path = "../process/mod.rs"]
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod process;
+mod provision;
 mod session;
 mod workflows;

@@ -127,7 +127,7 @@ impl Reply {
         if let Ok(seconds) = text.parse() {
             return Some(Duration::from_secs(seconds));
         }
-        Some(self.date(text)?.since(self.now))
+        Some(date(text)?.since(self.now))
     }
 
     fn rate_limit_reset(&self) -> Option<Duration> {
@@ -136,14 +136,9 @@ impl Reply {
         Some(Timestamp::from_millis(seconds.saturating_mul(1000)).since(self.now))
     }
 
-    fn date(&self, text: &str) -> Option<Timestamp> {
-        let parsed = jiff::fmt::rfc2822::parse(text).ok()?;
-        Some(Timestamp::from_millis(parsed.timestamp().as_millisecond()))
-    }
-
     /// How far the provider's clock is from ours, by the `Date` of its answer. Providers that sign by time refuse what is minutes off.
     pub(super) fn clock_skew(&self) -> Option<Duration> {
-        let theirs = self.date(self.headers.get(header::DATE)?.to_str().ok()?)?;
+        let theirs = date(self.headers.get(header::DATE)?.to_str().ok()?)?;
         Some(theirs.since(self.now).max(self.now.since(theirs)))
     }
 
@@ -170,6 +165,11 @@ impl Reply {
     fn is_passing(&self) -> bool {
         matches!(self.status.as_u16(), 429 | 500 | 502 | 503 | 504)
     }
+}
+
+fn date(text: &str) -> Option<Timestamp> {
+    let parsed = jiff::fmt::rfc2822::parse(text).ok()?;
+    Some(Timestamp::from_millis(parsed.timestamp().as_millisecond()))
 }
 
 /// The provider said what we do not understand.
@@ -293,6 +293,10 @@ fn checks_of_the_way(exchange: &Exchange, secure: bool) -> [Check; 3] {
         Err(error @ (EgressError::Blocked(_) | EgressError::Connect(_))) => [passed_dns, failed(tcp, error), Check::skipped(tls)],
         Err(error @ EgressError::Tls(_)) => [passed_dns, passed_tcp, failed(tls, error)],
         Err(EgressError::Timeout) if exchange.remote_ip.is_none() => [passed_dns, Check::skipped(tcp), Check::skipped(tls)],
+        // The connection was made, and the handshake on it never ended.
+        Err(error @ EgressError::Timeout) if secure && timings.tls.is_zero() && !timings.connect.is_zero() => {
+            [passed_dns, passed_tcp, failed(tls, error)]
+        }
         Ok(_) | Err(_) if secure => [passed_dns, passed_tcp, Check::passed(tls, millis(timings.tls))],
         Ok(_) | Err(_) => [passed_dns, passed_tcp, Check::skipped(tls)],
     }

@@ -21,7 +21,7 @@ use crate::kernel::{
     entropy::Entropy,
     id::{CloudProviderId, OperationId, TenantId},
     secrets::digest,
-    store::{Direction, Flow, Key, KeyRange, Read, Store, StoreError, Table, catalog, codec::Record},
+    store::{Direction, Flow, Key, KeyRange, Store, StoreError, Table, catalog, codec::Record},
 };
 
 const DEFAULT_VMS: u32 = 12;
@@ -336,8 +336,29 @@ fn ordered_vm(access: &Access, key: SimulatedKey, vm: SimulatedVm, now: Timestam
     }
 }
 
-/// How many VMs were ordered from a simulated provider.
-pub(in super::super) fn ordered_count(tx: &impl Read, tenant: TenantId, provider: CloudProviderId) -> Result<usize, StoreError> {
-    let range = KeyRange::prefix(&(tenant, provider).to_bytes());
-    Ok(SIMULATED_VMS.list(tx, &range, usize::MAX)?.len())
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::store::codec::assert_golden;
+
+    #[test]
+    fn an_ordered_vm_is_stored_as_it_was_written_down() {
+        let vm = SimulatedVm {
+            name: "web".to_owned(),
+            region: "sim-east".to_owned(),
+            zone: None,
+            size: "sim.small".to_owned(),
+            image: "debian-13".to_owned(),
+            tags: BTreeMap::from([("role".to_owned(), "web".to_owned())]),
+            created_at: Timestamp::from_millis(YEAR_START),
+        };
+        assert_golden("simulated_vm", &vm);
+    }
+
+    #[test]
+    fn machines_of_the_office_run_in_its_hours() {
+        let at = |hour: i64, second: i64| office_hours(Timestamp::from_millis(YEAR_START + (hour * 3600 + second) * 1000)).0;
+        assert_eq!((at(3, 0), at(6, 5), at(6, 120)), (VmState::Stopped, VmState::Starting, VmState::Running));
+        assert_eq!((at(19, 0), at(20, 5), at(23, 0)), (VmState::Running, VmState::Stopping, VmState::Stopped));
+    }
 }

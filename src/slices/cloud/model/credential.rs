@@ -15,6 +15,7 @@ const SHORTEST_SECRET: usize = 4;
 /// A credential of any kind of provider, in one of the forms that the kind takes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[allow(clippy::enum_variant_names, reason = "an application credential is called so")]
 pub(in super::super) enum Credential {
     /// AWS.
     AccessKey {
@@ -39,13 +40,12 @@ pub(in super::super) enum Credential {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         project_id: Option<String>,
     },
-    /// OpenStack.
+    /// `OpenStack`, like the next.
     ApplicationCredential {
         application_credential_id: String,
         #[serde(with = "plaintext")]
         application_credential_secret: Secret,
     },
-    /// OpenStack.
     Password {
         username: String,
         #[serde(with = "plaintext")]
@@ -63,7 +63,7 @@ pub(in super::super) enum Credential {
         #[serde(with = "plaintext")]
         token_secret: Secret,
     },
-    /// Hetzner Cloud and DigitalOcean.
+    /// Hetzner Cloud and `DigitalOcean`.
     BearerToken {
         #[serde(with = "plaintext")]
         api_token: Secret,

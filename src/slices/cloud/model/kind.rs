@@ -118,7 +118,7 @@ pub(in super::super) enum SimulatedFailure {
 }
 
 /// How a provider is reached. Nothing here is secret.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(in super::super) struct ProviderConfig {
     /// In place of the kind's own API.
     pub(in super::super) endpoint: Option<String>,

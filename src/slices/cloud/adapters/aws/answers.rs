@@ -41,13 +41,16 @@ pub(super) type RunInstances = Reservation;
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Instance {
-    instance_id: String,
+    #[serde(rename = "instanceId")]
+    id: String,
     image_id: Option<String>,
-    instance_state: InstanceState,
+    #[serde(rename = "instanceState")]
+    state: InstanceState,
     private_ip_address: Option<String>,
     ip_address: Option<String>,
     ipv6_address: Option<String>,
-    instance_type: Option<String>,
+    #[serde(rename = "instanceType")]
+    size: Option<String>,
     launch_time: Option<String>,
     placement: Option<Placement>,
     #[serde(default)]
@@ -90,19 +93,19 @@ impl Instance {
         let address = |text: Option<String>| text.and_then(|text| text.parse::<IpAddr>().ok());
         let tags: BTreeMap<String, String> = self.tag_set.item.into_iter().map(|tag| (tag.key, tag.value)).collect();
         CloudVm {
-            name: tags.get("Name").filter(|name| !name.is_empty()).unwrap_or(&self.instance_id).clone(),
-            state: state(&self.instance_state.name),
-            provider_state: self.instance_state.name,
+            name: tags.get("Name").filter(|name| !name.is_empty()).unwrap_or(&self.id).clone(),
+            state: state(&self.state.name),
+            provider_state: self.state.name,
             state_note: None,
             region: region.to_owned(),
             zone: self.placement.and_then(|placement| placement.availability_zone),
-            size: Size { id: self.instance_type.unwrap_or_default(), vcpus: None, memory_bytes: None },
+            size: Size { id: self.size.unwrap_or_default(), vcpus: None, memory_bytes: None },
             image: self.image_id,
             private_ips: address(self.private_ip_address).into_iter().collect(),
             public_ips: [self.ip_address, self.ipv6_address].into_iter().filter_map(address).collect(),
             tags,
             launched_at: self.launch_time.as_deref().and_then(Timestamp::parse),
-            provider_vm_id: self.instance_id,
+            provider_vm_id: self.id,
         }
     }
 }
@@ -130,7 +133,8 @@ pub(super) struct DescribeInstanceTypes {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct InstanceType {
-    pub(super) instance_type: String,
+    #[serde(rename = "instanceType")]
+    pub(super) name: String,
     v_cpu_info: Option<VCpuInfo>,
     memory_info: Option<MemoryInfo>,
 }

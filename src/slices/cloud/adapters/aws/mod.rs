@@ -114,7 +114,7 @@ impl Aws {
                 Ok(found) => {
                     for known in found.instance_type_set.item {
                         let measures = known.measures();
-                        self.types.insert(known.instance_type, measures);
+                        self.types.insert(known.name, measures);
                     }
                 }
                 Err(failure) => tracing::debug!(code = failure.code, "types of instances are not told"),
