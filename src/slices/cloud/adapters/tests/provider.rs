@@ -29,8 +29,7 @@ pub(super) struct Step {
     body: Body,
     status: u16,
     answer_headers: Vec<(String, String)>,
-    /// Absent: no answer, ever.
-    answer: Option<Vec<u8>>,
+    answer: Vec<u8>,
 }
 
 impl Step {
@@ -42,7 +41,7 @@ impl Step {
             body: Body::Empty,
             status: 200,
             answer_headers: Vec::new(),
-            answer: Some(Vec::new()),
+            answer: Vec::new(),
         }
     }
 
@@ -84,7 +83,7 @@ impl Step {
 
     pub(super) fn answer(mut self, status: u16, body: Value) -> Self {
         self.status = status;
-        self.answer = Some(body.to_string().into_bytes());
+        self.answer = body.to_string().into_bytes();
         self.answer_header("content-type", "application/json")
     }
 
@@ -96,11 +95,6 @@ impl Step {
     /// As a provider answers that is to be left alone for a minute: nothing is repeated, and no test waits.
     pub(super) fn refusal(self, status: u16, body: Value) -> Self {
         self.answer(status, body).answer_header("retry-after", "60")
-    }
-
-    pub(super) fn silence(mut self) -> Self {
-        self.answer = None;
-        self
     }
 
     fn judge(&self, request: &Request) -> Result<(), String> {
@@ -184,11 +178,10 @@ impl Desk {
     async fn serve(&self, mut stream: TcpStream) {
         while let Some(text) = read_request(&mut stream).await {
             let step = self.take(&Request::read(&text));
-            let Some(body) = step.answer else { return std::future::pending().await };
             let headers: String = step.answer_headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
             let reason = StatusCode::from_u16(step.status).unwrap();
-            let head = format!("HTTP/1.1 {reason}\r\n{headers}content-length: {}\r\n\r\n", body.len());
-            if stream.write_all(&[head.as_bytes(), &body].concat()).await.is_err() {
+            let head = format!("HTTP/1.1 {reason}\r\n{headers}content-length: {}\r\n\r\n", step.answer.len());
+            if stream.write_all(&[head.as_bytes(), &step.answer].concat()).await.is_err() {
                 return;
             }
         }
