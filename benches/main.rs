@@ -19,6 +19,7 @@
 
 mod bare;
 mod bare_deliveries;
+mod cloud;
 mod ingest;
 mod inventory;
 mod keys;
@@ -71,6 +72,7 @@ const SUBJECTS: &[Subject] = &[
     Subject { name: "search", measure: search::measure },
     Subject { name: "webhooks", measure: webhooks::measure },
     Subject { name: "workflows", measure: workflows::measure },
+    Subject { name: "cloud", measure: cloud::measure },
 ];
 
 fn main() {

@@ -39,6 +39,7 @@ use crate::{
     slices::{
         api_keys::{self, ApiKeySlice},
         auth::{self, Auth},
+        cloud::{self, Clouds},
         directory::{self, Directory, DirectoryIngest},
         inventory::Inventory,
         platform::{self, Platform, Reload, ReloadRequests, Reloaded},
@@ -47,7 +48,9 @@ use crate::{
         webhooks::{self, Webhooks},
         workflows::{
             self, StepCatalogue, Workflows,
-            steps::{CommentOnTicket, CreateTicket, HttpRequest, ReportInventory, UpdateTicket},
+            steps::{
+                CommentOnTicket, CreateTicket, HttpRequest, ProvisionVm, ReportInventory, UpdateTicket, VerifyProvider, WaitForVm,
+            },
         },
     },
 };
@@ -80,6 +83,7 @@ pub fn checked_tables() -> Vec<&'static dyn Checked> {
         Tickets::tables(),
         Webhooks::tables(),
         Workflows::tables(),
+        Clouds::tables(),
     ]
     .into_iter()
     .flatten()
@@ -89,10 +93,19 @@ pub fn checked_tables() -> Vec<&'static dyn Checked> {
 /// Every kind of event that a slice can emit.
 pub fn event_kinds() -> Kinds {
     Kinds::new(
-        [platform::EVENTS, directory::EVENTS, auth::EVENTS, api_keys::EVENTS, tickets::EVENTS, webhooks::EVENTS, workflows::EVENTS]
-            .into_iter()
-            .flatten()
-            .copied(),
+        [
+            platform::EVENTS,
+            directory::EVENTS,
+            auth::EVENTS,
+            api_keys::EVENTS,
+            tickets::EVENTS,
+            webhooks::EVENTS,
+            workflows::EVENTS,
+            cloud::EVENTS,
+        ]
+        .into_iter()
+        .flatten()
+        .copied(),
     )
 }
 
@@ -101,6 +114,7 @@ fn step_catalogue(
     tickets: &Tickets,
     inventory: &Inventory,
     search: &Search,
+    clouds: &Clouds,
     egress: &Egress,
     platform: &Platform,
 ) -> Result<StepCatalogue, String> {
@@ -108,6 +122,9 @@ fn step_catalogue(
         .local(CreateTicket(tickets.clone()))?
         .local(UpdateTicket(tickets.clone()))?
         .local(CommentOnTicket(tickets.clone()))?
+        .local(ProvisionVm(clouds.clone()))?
+        .remote(VerifyProvider(clouds.clone()))?
+        .remote(WaitForVm(clouds.clone()))?
         .remote(ReportInventory(inventory.clone()))?
         .remote(SearchQuery(search.clone()))?
         .remote(HttpRequest { egress: egress.clone(), tenants: platform.tenants.clone() })
@@ -120,6 +137,7 @@ fn classify(method: &Method, path: &str, secured: bool) -> RateClass {
         ("/api/rmm/reports/asset-inventory", _) => RateClass::Report,
         (_, false) => RateClass::Public,
         ("/api/search", _) => RateClass::Search,
+        ("/api/cloud/vms", _) if *method == Method::POST => RateClass::Provision,
         _ if *method == Method::GET => RateClass::Read,
         _ => RateClass::Write,
     }
@@ -138,6 +156,7 @@ pub struct App {
     pub search: Search,
     pub webhooks: Webhooks,
     pub workflows: Workflows,
+    pub clouds: Clouds,
     egress: Egress,
     config: Config,
     rates: Arc<RateLimits>,
@@ -230,7 +249,9 @@ impl App {
         let tickets = Tickets::new(store.clone(), clock.clone(), &config.tickets, &config.limits);
         let inventory = Inventory::new(directory, store.clone(), clock.clone(), &config.limits);
         let search = Search::new(store.clone(), clock.clone(), search_directory(data.path()));
-        let catalogue = step_catalogue(&tickets, &inventory, &search, &egress, &platform)?;
+        let (sealer, tenants) = (Sealer::new(&key), platform.tenants.clone());
+        let clouds = Clouds::new(store.clone(), clock.clone(), &config.cloud, sealer, egress.clone(), tenants);
+        let catalogue = step_catalogue(&tickets, &inventory, &search, &clouds, &egress, &platform)?;
         let workflows = Workflows::new(store.clone(), clock.clone(), config.workflows, catalogue, event_kinds());
         let slices = Slices {
             platform: &platform,
@@ -242,6 +263,7 @@ impl App {
             search: &search,
             webhooks: &webhooks,
             workflows: &workflows,
+            clouds: &clouds,
         };
         let public = parts.edge(documents::public_service(&slices)?, &platform, &auth, None)?;
         let admin = parts.edge(documents::admin_service(&slices)?, &platform, &auth, Some(local_operator))?;
@@ -256,6 +278,7 @@ impl App {
             search,
             webhooks,
             workflows,
+            clouds,
             egress,
             config,
             rates,
@@ -276,6 +299,7 @@ impl App {
         self.search.spawn(tasks);
         self.webhooks.spawn(tasks);
         self.workflows.spawn(tasks);
+        self.clouds.spawn(tasks);
         tasks.spawn(self.egress.upkeep());
         tasks.spawn(IdempotencyPurge { store: store.clone(), clock: clock.clone() });
         let consumers = [Platform::CONSUMERS, Webhooks::CONSUMERS, Workflows::CONSUMERS].concat();

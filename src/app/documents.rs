@@ -18,6 +18,7 @@ use crate::{
     slices::{
         api_keys::ApiKeySlice,
         auth::Auth,
+        cloud::Clouds,
         directory::{Directory, DirectoryIngest},
         inventory::Inventory,
         platform::{Platform, Reload},
@@ -31,7 +32,7 @@ use crate::{
 const PUBLIC: About = About {
     title: "tenantd",
     version: env!("CARGO_PKG_VERSION"),
-    description: "The control plane of a multi-tenant IT operations platform: tickets, search, asset inventory, workflows, API keys, webhooks, events and tenants. \
+    description: "The control plane of a multi-tenant IT operations platform: tickets, search, asset inventory, workflows, clouds, API keys, webhooks, events and tenants. \
         Authenticate with an API key (`Authorization: Bearer …` or `X-API-Key: …`) or a session cookie. \
         Errors are application/problem+json with a stable `code`. Lists are pages with a cursor. \
         Records carry a version as their ETag. Every POST that changes a record takes an Idempotency-Key. \
@@ -87,6 +88,7 @@ pub(super) struct Slices<'a> {
     pub(super) search: &'a Search,
     pub(super) webhooks: &'a Webhooks,
     pub(super) workflows: &'a Workflows,
+    pub(super) clouds: &'a Clouds,
 }
 
 pub(super) fn public_service(slices: &Slices<'_>) -> Result<Service, String> {
@@ -107,9 +109,9 @@ pub(super) fn admin_service(slices: &Slices<'_>) -> Result<Service, String> {
 }
 
 fn public_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
-    let Slices { platform, auth, keys, tickets, inventory, search, webhooks, workflows, .. } = slices;
+    let Slices { platform, auth, keys, tickets, inventory, search, webhooks, workflows, clouds, .. } = slices;
     let found = (inventory.api(), search.api());
-    (auth.api(), keys.api(), platform.api(&event_kinds()), tickets.api(), found, webhooks.api(), workflows.api())
+    (auth.api(), keys.api(), platform.api(&event_kinds()), tickets.api(), found, webhooks.api(), workflows.api(), clouds.api())
 }
 
 fn admin_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
@@ -145,7 +147,9 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Slices<'_>) -> T) -> Result<T
     let inventory = Inventory::new(directory, store.clone(), Clock::System, &config.limits);
     // Nothing is written there: an index is opened by its task only.
     let search = Search::new(store.clone(), Clock::System, path);
-    let catalogue = step_catalogue(&tickets, &inventory, &search, &egress, &platform)?;
+    let tenants = platform.tenants.clone();
+    let clouds = Clouds::new(store.clone(), Clock::System, &config.cloud, sealer.clone(), egress.clone(), tenants);
+    let catalogue = step_catalogue(&tickets, &inventory, &search, &clouds, &egress, &platform)?;
     let workflows = Workflows::new(store.clone(), Clock::System, config.workflows, catalogue, event_kinds());
     let webhooks = Webhooks::new(store, Clock::System, config, sealer, egress, platform.tenants.clone(), event_kinds());
     Ok(with(&Slices {
@@ -158,6 +162,7 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Slices<'_>) -> T) -> Result<T
         search: &search,
         webhooks: &webhooks,
         workflows: &workflows,
+        clouds: &clouds,
     }))
 }
 

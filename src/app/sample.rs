@@ -3,6 +3,7 @@
 //! It is made by the use cases themselves, in the order of time, so that it has the events, promises and numbers that real work
 //! would have left. The same seed gives the same story. **Boundary:** for tenants that evaluate, never for others.
 
+mod clouds;
 mod fleet;
 mod people;
 mod story;
@@ -68,6 +69,7 @@ pub async fn fill(app: &App, tenant: TenantId, seed: u64, tickets: usize) -> Res
     }
     let (tickets, today) = (app.tickets.clone(), Intent::new(tenant, now, Actor::system("Sample data")));
     app.store.write(move |tx| tickets.tend(tx, &mut today.begin())).await.map_err(|error| error.to_string())?;
+    clouds::connect(app, tenant, seed, &cast, now).await.map_err(|error| error.to_string())?;
     workflows::install(app, tenant, &cast, now).await.map_err(|error| error.to_string())
 }
 

@@ -193,6 +193,8 @@ registry! {
     Operation OperationId "op" "an operation";
     Workflow WorkflowId "wfl" "a workflow";
     Run RunId "run" "a workflow run";
+    CloudProvider CloudProviderId "prv" "a cloud provider";
+    Vm VmId "vm" "a VM";
 }
 
 #[cfg(test)]

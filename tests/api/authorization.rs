@@ -28,6 +28,9 @@ fn fill(path: &str) -> String {
     let prefix = match path {
         path if path.contains("/api-keys/") => "key",
         path if path.contains("/users/") => "usr",
+        path if path.contains("/cloud/providers/") => "prv",
+        path if path.contains("/cloud/vms/") => "vm",
+        path if path.contains("/operations/{id}") => "op",
         path if path.contains("/tickets/") => "tkt",
         path if path.contains("/admin/webhooks/") => "whk",
         path if path.contains("/workflows/trigger/runs/") => "run",

@@ -5,6 +5,10 @@
 mod api_keys;
 mod api_keys_listing;
 mod authorization;
+mod cloud;
+mod cloud_aws;
+mod cloud_vms;
+mod cloud_workflows;
 mod conventions;
 mod events;
 mod golden;

@@ -36,6 +36,13 @@ async fn no_secret_is_on_the_disk_in_clear() {
     let webhook = json!({"name": "Canary", "url": "https://192.0.43.8/", "events": ["api_key.expired"], "headers": {"x-token": "canary-header-value"}});
     let create = admin.post("/api/admin/webhooks").header("idempotency-key", "canary").json(webhook);
     let webhook_secret = create.send().await.ok(201)["secret"].as_str().unwrap().to_owned();
+    let cloud = json!({"name": "Canary", "kind": "aws", "enabled": false, "credential": {"access_key_id": "AKIA", "secret_access_key": "canary-cloud-secret", "session_token": "canary-cloud-token"}});
+    let create = admin.post("/api/cloud/providers?verify=skip").header("idempotency-key", "canary").json(cloud);
+    create.send().await.ok(201);
+    let simulated = admin.post("/api/cloud/providers").json(json!({"name": "Sim", "kind": "simulated"})).send().await;
+    let order = json!({"provider_id": simulated.ok(201)["id"], "name": "web", "region": "sim-east", "size": "sim.small", "image": "debian-13", "user_data": "canary-user-data"});
+    admin.post("/api/cloud/vms").header("idempotency-key", "canary").json(order).send().await.ok(202);
+    let cloud_secrets = ["canary-cloud-secret", "canary-cloud-token", "canary-user-data"];
     let login =
         app.anonymous().post("/api/auth/login").json(json!({"email": "admin@acme.example", "password": PASSWORD})).send().await;
     let token = login.header("set-cookie").split(';').next().unwrap().split_once('=').unwrap().1.to_owned();
@@ -48,7 +55,8 @@ async fn no_secret_is_on_the_disk_in_clear() {
     let store = found.iter().find(|(name, _)| name.ends_with("tenantd.redb")).unwrap();
     assert!(contains(&store.1, "Canary name"), "the search works: what is no secret is found");
     for (name, bytes) in &found {
-        for secret in [key.as_str(), rotated.as_str(), PASSWORD, token.as_str(), webhook_secret.as_str(), "canary-header-value"] {
+        let secrets = [key.as_str(), rotated.as_str(), PASSWORD, token.as_str(), webhook_secret.as_str(), "canary-header-value"];
+        for secret in secrets.into_iter().chain(cloud_secrets) {
             assert!(!contains(bytes, secret), "{name} holds a secret in clear");
         }
     }

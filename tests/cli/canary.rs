@@ -1,4 +1,4 @@
-//! A canary in every secret of a webhook endpoint, and a search for it in all that a server gives out: every GET, the log at its most
+//! A canary in every secret of a webhook endpoint and of cloud providers, and a search for it in all that a server gives out: every GET, the log at its most
 //! talkative, its files and a snapshot. The deliveries themselves are the only place where one may be.
 
 use std::{
@@ -21,6 +21,9 @@ use tokio::{
 use crate::process::{Server, demo, tenantd};
 
 const WEBHOOKS: &str = "/api/admin/webhooks";
+const PROVIDERS: &str = "/api/cloud/providers";
+/// The secrets of credentials. One of them is in the answer of a cloud that repeats what it was sent.
+const CREDENTIALS: [&str; 3] = ["canary-secret-access-key", "canary-session-token", "canary-of-the-user-data"];
 const HEADERS: [&str; 2] = ["canary-of-the-first-header", "Bearer canary-of-the-second-header"];
 
 /// Answers with all that came, as a receiver under development does.
@@ -167,6 +170,19 @@ fn holds(bytes: &[u8], needle: &[u8]) -> bool {
     bytes.windows(needle.len()).any(|window| window == needle)
 }
 
+/// Providers with secrets, one of which is asked for its VMs and repeats all that it gets; and an order with user data.
+async fn order_from_clouds(reader: &mut Reader, echoing: &str) {
+    let credential = json!({"access_key_id": "AKIACANARY", "secret_access_key": CREDENTIALS[0], "session_token": CREDENTIALS[1]});
+    let body = json!({"name": "Echoing cloud", "kind": "aws", "config": {"endpoint": format!("{echoing}/failing")}, "credential": credential});
+    let created = reader.send(Method::POST, PROVIDERS, Some(body)).await;
+    assert_ne!(created["status"], "verified", "{created}");
+    reader.send(Method::POST, PROVIDERS, Some(json!({"action": "verify", "id": created["id"]}))).await;
+    let simulated = reader.send(Method::POST, PROVIDERS, Some(json!({"name": "Canary cloud", "kind": "simulated"}))).await;
+    let order = json!({"provider_id": simulated["id"], "name": "web", "region": "sim-east", "size": "sim.small", "image": "debian-13", "user_data": CREDENTIALS[2]});
+    let order = reader.send(Method::POST, "/api/cloud/vms", Some(order)).await;
+    reader.get(&format!("/api/operations/{}?wait_seconds=10", order["operation"]["id"].as_str().unwrap())).await;
+}
+
 #[tokio::test]
 async fn no_secret_of_an_endpoint_is_given_out_but_in_its_deliveries() {
     drop(rustls::crypto::ring::default_provider().install_default());
@@ -199,6 +215,7 @@ async fn no_secret_of_an_endpoint_is_given_out_but_in_its_deliveries() {
         assert!(tested["response_body"].as_str().unwrap().contains("****"), "{tested}");
         secrets.extend([created, rotated].map(|shown| shown["secret"].as_str().unwrap().to_owned()));
     }
+    order_from_clouds(&mut reader, &receiver).await;
     let told = HEADERS.iter().all(|canary| heard.lock().unwrap().contains(canary));
     assert!(told, "the receiver did not get the headers");
     reader.get_all().await;
@@ -214,8 +231,8 @@ async fn no_secret_of_an_endpoint_is_given_out_but_in_its_deliveries() {
     let in_store = found.iter().any(|(name, bytes)| name.ends_with("tenantd.redb") && holds(bytes, b"Canary endpoint"));
     assert!(in_store, "the search works: what is no secret is found");
     for (name, bytes) in &found {
-        for header in HEADERS {
-            assert!(!holds(bytes, header.as_bytes()), "{name} holds {header}");
+        for secret in HEADERS.into_iter().chain(CREDENTIALS) {
+            assert!(!holds(bytes, secret.as_bytes()), "{name} holds {secret}");
         }
         for secret in &secrets {
             let text = secret.strip_prefix("whsec_").unwrap();

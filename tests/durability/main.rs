@@ -5,6 +5,7 @@
 //! what it has afterwards with `books`, in which `clients` noted what they were told.
 //! `deliveries` does the same to a server whose webhooks are received by somebody who lives on.
 //! `search` does it to a server that indexes what it is sent.
+//! `provision` does it to one that orders VMs, of a cloud that counts them.
 //! `io_errors` lets the system calls of the real binary fail.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "all of this is test code")]
@@ -14,12 +15,16 @@ mod clients;
 mod crash;
 mod deliveries;
 mod disk;
+#[path = "../fakes/ec2.rs"]
+#[allow(dead_code, reason = "each program of tests uses a part of it")]
+mod ec2;
 mod io_errors;
 mod kill;
 mod ledger;
 #[path = "../process/mod.rs"]
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod process;
+mod provision;
 mod search;
 mod session;
 mod workflows;

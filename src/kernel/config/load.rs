@@ -238,6 +238,8 @@ fn check_ranges(config: &Config) -> Result<(), ConfigError> {
         ("workflows.max_workflows", config.workflows.max_workflows, 1),
         ("workflows.max_active_runs", config.workflows.max_active_runs, 1),
         ("workflows.in_flight", config.workflows.in_flight as u64, 2),
+        ("cloud.max_providers", config.cloud.max_providers as u64, 1),
+        ("cloud.sync_interval_seconds", u64::from(config.cloud.sync_interval_seconds), 60),
         ("workflows.retention_days", u64::from(config.workflows.retention_days), 1),
         ("egress.pool_connections_per_target", config.egress.pool_connections_per_target as u64, 1),
         ("egress.pool_idle_seconds", config.egress.pool_idle_seconds, 1),

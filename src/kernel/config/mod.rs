@@ -32,6 +32,7 @@ pub struct Config {
     pub events: Events,
     pub webhooks: Webhooks,
     pub workflows: Workflows,
+    pub cloud: Cloud,
     pub egress: Egress,
     pub telemetry: Telemetry,
 }
@@ -184,6 +185,13 @@ pub struct Workflows {
     pub in_flight: usize,
     pub retention_days: u32,
     pub shutdown_seconds: u64,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cloud {
+    pub max_providers: usize,
+    pub sync_interval_seconds: u32,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -62,6 +62,10 @@ pub struct Request {
     pub audience: Audience,
     /// PEM of the certificate authorities to believe in place of the usual ones.
     pub ca_pem: Option<Arc<str>>,
+    /// The SHA-256 of the one certificate to believe, in place of all authorities.
+    pub pinned_certificate: Option<[u8; 32]>,
+    /// How much of the answer's body is read.
+    pub max_body_bytes: usize,
     /// The receiver takes it well to get this twice. A kept connection can turn out dead after the request was written on it, and
     /// nobody knows whether it was read: a repeatable request is then sent again on a new one.
     pub repeatable: bool,
@@ -184,7 +188,7 @@ impl Parts {
             record.timings.dns = started.elapsed();
         }
         let trust = if request.url.is_https() {
-            Some(self.authorities.trust(request.ca_pem.as_deref()).map_err(EgressError::Tls)?)
+            Some(self.authorities.trust(request.ca_pem.as_deref(), request.pinned_certificate).map_err(EgressError::Tls)?)
         } else {
             None
         };
@@ -236,7 +240,7 @@ impl Parts {
         record.remote_ip = Some(connection.peer.ip());
         let started = Instant::now();
         let on_head = || record.timings.first_byte = started.elapsed();
-        let (response, reusable) = connection.exchange(on_the_wire(request), on_head).await?;
+        let (response, reusable) = connection.exchange(on_the_wire(request), request.max_body_bytes, on_head).await?;
         if reusable {
             self.pool.put(key(connection.peer), connection);
         }

@@ -31,6 +31,7 @@ use super::error::EgressError;
 
 /// How much of an answer is read: its head, the number of its headers, its body.
 pub const MAX_HEAD_BYTES: usize = 32 * 1024;
+/// Enough of a body for whoever only wants to know how it went.
 pub const MAX_BODY_BYTES: usize = 16 * 1024;
 const MAX_HEADERS: usize = 128;
 
@@ -39,7 +40,7 @@ const MAX_HEADERS: usize = 128;
 pub struct Response {
     pub status: StatusCode,
     pub headers: HeaderMap,
-    /// As it came, at most 16 KiB.
+    /// As it came, at most as much as the request asked for.
     pub body: Bytes,
     /// There was more of it.
     pub truncated: bool,
@@ -105,6 +106,7 @@ impl Connection {
     pub(super) async fn exchange(
         &mut self,
         request: Request<Full<Bytes>>,
+        max_body_bytes: usize,
         on_head: impl FnOnce(),
     ) -> Result<(Response, bool), Failure> {
         self.answered.store(false, Ordering::Release);
@@ -120,8 +122,9 @@ impl Connection {
         })?;
         on_head();
         let (head, body) = answer.into_parts();
-        let (body, truncated) =
-            read_body(body).await.map_err(|error| Failure { error: failure_of(&error), progress: Progress::Answered })?;
+        let (body, truncated) = read_body(body, max_body_bytes)
+            .await
+            .map_err(|error| Failure { error: failure_of(&error), progress: Progress::Answered })?;
         let reusable = !truncated && head.status != StatusCode::SWITCHING_PROTOCOLS;
         Ok((Response { status: head.status, headers: head.headers, body, truncated }, reusable))
     }
@@ -132,12 +135,12 @@ impl Connection {
 }
 
 /// The body up to the limit, and whether there was more.
-async fn read_body(mut body: Incoming) -> Result<(Bytes, bool), hyper::Error> {
+async fn read_body(mut body: Incoming, limit: usize) -> Result<(Bytes, bool), hyper::Error> {
     let mut first = Bytes::new();
     let mut gathered = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let Ok(mut data) = frame?.into_data() else { continue };
-        let room = MAX_BODY_BYTES - first.len() - gathered.len();
+        let room = limit - first.len() - gathered.len();
         let truncated = data.len() > room;
         data.truncate(room);
         // Most answers are one small piece, which needs no copy.

@@ -24,4 +24,4 @@ pub use target::{MAX_URL_BYTES, TargetUrl, UrlProblem};
 pub use tls::{MAX_CA_BYTES, check_ca_pem};
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,11 +1,12 @@
-//! The client against receivers and DNS servers of its own on loopback. Time limits are short in place of waiting.
+//! The client against receivers and DNS servers of its own on loopback. Time limits are short in place of waiting. Whoever calls out
+//! through the client has its receivers and certificates for its own tests.
 
 mod broken_answers;
-mod certificates;
+pub(crate) mod certificates;
 mod dns;
 mod exchanges;
 mod names;
-mod receiver;
+pub(crate) mod receiver;
 mod secure;
 
 use std::{
@@ -16,7 +17,7 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 
-use super::{Audience, Egress, EgressError, Exchange, Request, Response, TargetUrl, client::TimeLimits};
+use super::{Audience, Egress, EgressError, Exchange, MAX_BODY_BYTES, Request, Response, TargetUrl, client::TimeLimits};
 use crate::kernel::config;
 
 /// Ample for what answers at once.
@@ -59,6 +60,8 @@ fn post(target: &str) -> Request {
         timeout: AMPLE,
         audience: Audience::default(),
         ca_pem: None,
+        pinned_certificate: None,
+        max_body_bytes: MAX_BODY_BYTES,
         repeatable: true,
     }
 }

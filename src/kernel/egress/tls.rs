@@ -1,13 +1,14 @@
 //! Whom TLS believes: the certificate authorities of the web and the operator's, or in their place the private ones that come with
-//! a request. rustls with TLS 1.2 and 1.3; nothing here can turn the verification off.
+//! a request, or the one certificate that it pins. rustls with TLS 1.2 and 1.3; nothing here can turn the verification off.
 
 use std::{path::Path, sync::Arc};
 
 use moka::sync::Cache;
 use rustls::{
-    ClientConfig, RootCertStore,
-    crypto::{CryptoProvider, ring},
-    pki_types::{CertificateDer, pem::PemObject},
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
 };
 use sha2::{Digest, Sha256};
 
@@ -47,7 +48,10 @@ impl Authorities {
     }
 
     /// Whom to believe for a request with these private authorities.
-    pub(super) fn trust(&self, ca_pem: Option<&str>) -> Result<Trust, String> {
+    pub(super) fn trust(&self, ca_pem: Option<&str>, pinned: Option<Fingerprint>) -> Result<Trust, String> {
+        if let Some(pin) = pinned {
+            return self.pinned(pin);
+        }
         let Some(pem) = ca_pem else {
             return Ok(Trust { private: None, config: self.web.clone() });
         };
@@ -58,6 +62,73 @@ impl Authorities {
         let config = client_config(&self.provider, private_roots(pem)?)?;
         self.private.insert(fingerprint, config.clone());
         Ok(Trust { private: Some(fingerprint), config })
+    }
+
+    /// Believes the one certificate that has this digest, whoever signed it and whatever it is called.
+    fn pinned(&self, pin: Fingerprint) -> Result<Trust, String> {
+        // Kept apart from the digests of PEM texts, which nobody can make collide with this one.
+        let place: Fingerprint = Sha256::new().chain_update(b"pin").chain_update(pin).finalize().into();
+        if let Some(config) = self.private.get(&place) {
+            return Ok(Trust { private: Some(place), config });
+        }
+        let verifier = PinnedCertificate { pin, provider: self.provider.clone() };
+        let mut config = ClientConfig::builder_with_provider(self.provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier))
+            .with_no_client_auth();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let config = Arc::new(config);
+        self.private.insert(place, config.clone());
+        Ok(Trust { private: Some(place), config })
+    }
+}
+
+/// Believes a server that has the pinned certificate and proves to hold its key.
+#[derive(Debug)]
+struct PinnedCertificate {
+    pin: Fingerprint,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for PinnedCertificate {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let found: Fingerprint = Sha256::digest(end_entity).into();
+        if found == self.pin {
+            Ok(ServerCertVerified::assertion())
+        } else {
+            Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 

@@ -107,6 +107,10 @@ requirements! {
     TicketsWrite Need::Scope(Scope::TicketsWrite), "scope:tickets:write";
     WebhooksRead Need::Scope(Scope::WebhooksRead), "scope:webhooks:read";
     WebhooksWrite Need::Scope(Scope::WebhooksWrite), "scope:webhooks:write";
+    ProvidersRead Need::Scope(Scope::ProvidersRead), "scope:providers:read";
+    ProvidersWrite Need::Scope(Scope::ProvidersWrite), "scope:providers:write";
+    VmsRead Need::Scope(Scope::VmsRead), "scope:vms:read";
+    VmsWrite Need::Scope(Scope::VmsWrite), "scope:vms:write";
     WorkflowsRead Need::Scope(Scope::WorkflowsRead), "scope:workflows:read";
     WorkflowsTrigger Need::AnyOf(Grants::of(&[Scope::WorkflowsWrite, Scope::WorkflowsRun])), "any_scope:workflows:write,workflows:run";
     WorkflowsSteer
@@ -160,6 +164,8 @@ mod tests {
         assert!(marked::<InventoryRead>() && marked::<SearchRead>());
         assert!(marked::<TicketsRead>() && marked::<TicketsWrite>());
         assert!(marked::<WebhooksRead>() && marked::<WebhooksWrite>());
+        assert!(marked::<ProvidersRead>() && marked::<ProvidersWrite>());
+        assert!(marked::<VmsRead>() && marked::<VmsWrite>());
         assert!(marked::<WorkflowsRead>() && marked::<WorkflowsTrigger>() && marked::<WorkflowsSteer>());
         assert!(marked::<WorkflowsWrite>() && marked::<WorkflowsRun>() && marked::<WorkflowsDecide>());
     }

@@ -71,6 +71,7 @@ codes! {
     IdempotencyKeyReused "idempotency_key_reused" UNPROCESSABLE_ENTITY "The idempotency key was used for another request" "Use a new `Idempotency-Key` for each different request.";
     LimitReached "limit_reached" UNPROCESSABLE_ENTITY "A limit of the tenant is reached" "Remove what is no longer needed, or ask the operator to raise the limit.";
     TargetNotAllowed "target_not_allowed" UNPROCESSABLE_ENTITY "The target is not allowed" "Use an address on the public Internet, or ask the operator to allow the network.";
+    ProviderVerificationFailed "provider_verification_failed" UNPROCESSABLE_ENTITY "The cloud provider could not be verified" "See `verification` for the check that failed and what to do about it; with `verify=sync` the provider is stored all the same.";
     RateLimited "rate_limited" TOO_MANY_REQUESTS "Too many requests" "Wait for `retry_after_seconds`; the limits are listed at /api/rate-limits/.";
     InternalError "internal_error" INTERNAL_SERVER_ERROR "Something went wrong here" "Repeat the request; if it fails again, tell the operator the `request_id`.";
     Unavailable "unavailable" SERVICE_UNAVAILABLE "The service cannot do this now" "Repeat the request after `retry_after_seconds`.";

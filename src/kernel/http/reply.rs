@@ -339,6 +339,36 @@ impl<T: Serialize> Paged<T> {
     }
 }
 
+answer!(
+    /// 202 with what goes on in the background, 200 with what there is or would be.
+    Begun,
+    [
+        response(202, "It goes on in the background.", Some(T::schema_ref()), &[("Location", "The path of its progress.")]),
+        response(200, "What there is; of a dry run, what would be.", Some(T::schema_ref()), &[LINK_HEADER])
+    ]
+);
+
+/// The values have the shape that `T` declares.
+impl<T: Serialize> Begun<T> {
+    pub fn accepted(value: &T, location: &str) -> Self {
+        Self(Rendered::json(StatusCode::ACCEPTED, value).header(header::LOCATION, location), PhantomData)
+    }
+
+    pub fn page(value: &T, page: &Page) -> Self {
+        Self(Rendered::page(value, page), PhantomData)
+    }
+
+    pub fn told(value: &T) -> Self {
+        Self(Rendered::json(StatusCode::OK, value), PhantomData)
+    }
+}
+
+impl<T: 'static> Replayable for Begun<T> {
+    fn rendered(&self) -> &Rendered {
+        &self.0
+    }
+}
+
 /// A page of records: `{"data": […], "page": {…}}`.
 #[derive(Debug)]
 pub struct Listed<T>(pub Rendered, PhantomData<fn() -> T>);

@@ -44,6 +44,8 @@ enum Shape {
     Boolean,
     /// Comma-separated texts.
     List,
+    /// Texts by a name that the caller chooses: `tag.KEY=…`, or `tag[KEY]=…` as OpenAPI writes it.
+    Map,
 }
 
 /// A validator keeps a copy of all that it is given, so it gets only what the schema leads to.
@@ -125,6 +127,14 @@ impl QuerySchema {
         let mut query = Map::new();
         let mut errors = Vec::new();
         for (name, text) in pairs {
+            if let Some((parameter, key)) = self.entry_of_map(name) {
+                let entries = query.entry(parameter).or_insert_with(|| json!({}));
+                let given = entries.as_object_mut().and_then(|entries| entries.insert(key.to_owned(), Value::String(text.clone())));
+                if given.is_some() {
+                    errors.push(FieldError::parameter(name, "repeated", format!("the parameter {name} is given twice")));
+                }
+                continue;
+            }
             let shape = self.parameters.iter().find(|parameter| parameter.name == *name).map(|parameter| parameter.shape);
             let Some(shape) = shape else {
                 let known = self.parameters.iter().map(|parameter| parameter.name.as_str());
@@ -146,6 +156,14 @@ impl QuerySchema {
         }
         if errors.is_empty() { Ok(query) } else { Err(errors) }
     }
+
+    /// The parameter and the key that `tag.KEY` or `tag[KEY]` names.
+    fn entry_of_map<'a>(&self, name: &'a str) -> Option<(&'a str, &'a str)> {
+        let dotted = name.split_once('.');
+        let (parameter, key) = dotted.or_else(|| name.strip_suffix(']')?.split_once('['))?;
+        let is_map = self.parameters.iter().any(|known| known.name == parameter && known.shape == Shape::Map);
+        (is_map && !key.is_empty()).then_some((parameter, key))
+    }
 }
 
 fn shape_of(schema: &Value) -> Shape {
@@ -154,6 +172,7 @@ fn shape_of(schema: &Value) -> Shape {
         Some("number") => Shape::Number,
         Some("boolean") => Shape::Boolean,
         Some("array") => Shape::List,
+        Some("object") => Shape::Map,
         _ => Shape::Text,
     }
 }
@@ -165,7 +184,7 @@ fn to_json(text: &str, shape: Shape) -> Value {
     match shape {
         Shape::Integer if plain_number => text.parse::<i64>().map_or_else(|_| text_value(), Value::from),
         Shape::Number if plain_number => text.parse::<f64>().map_or_else(|_| text_value(), Value::from),
-        Shape::Text | Shape::Integer | Shape::Number => text_value(),
+        Shape::Text | Shape::Integer | Shape::Number | Shape::Map => text_value(),
         Shape::Boolean => match text {
             "true" => Value::Bool(true),
             "false" => Value::Bool(false),
@@ -331,6 +350,7 @@ mod tests {
             json!({"name": "limit", "schema": {"type": "integer", "minimum": 1, "maximum": 200}}),
             json!({"name": "status", "schema": {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}}),
             json!({"name": "flag", "schema": {"type": "boolean"}}),
+            json!({"name": "tag", "schema": {"type": "object", "additionalProperties": {"type": "string", "minLength": 1}}}),
         ];
         let schema = QuerySchema::new(&parameters, &json!({})).unwrap();
         let pairs = |pairs: &[(&str, &str)]| {
@@ -338,6 +358,8 @@ mod tests {
         };
         let good = schema.check(&pairs(&[("limit", "5"), ("status", "a,b"), ("flag", "true")])).unwrap();
         assert_eq!(good, json!({"limit": 5, "status": ["a", "b"], "flag": true}));
+        let mapped = schema.check(&pairs(&[("tag.env", "prod"), ("tag[role.x]", "web")])).unwrap();
+        assert_eq!(mapped, json!({"tag": {"env": "prod", "role.x": "web"}}));
         for (given, place, code) in [
             (("limit", "0"), "limit", "too_small"),
             (("limit", "five"), "limit", "wrong_type"),
@@ -345,6 +367,10 @@ mod tests {
             (("status", "a,c"), "status", "not_allowed"),
             (("flag", "yes"), "flag", "wrong_type"),
             (("limits", "5"), "limits", "unknown_parameter"),
+            (("tag.env", ""), "tag", "too_short"),
+            (("tag", "env"), "tag", "wrong_type"),
+            (("tag.", "x"), "tag.", "unknown_parameter"),
+            (("flag.env", "x"), "flag.env", "unknown_parameter"),
         ] {
             let found = codes(schema.check(&pairs(&[given])).map(drop));
             assert_eq!(found, [(place.to_owned(), code.to_owned())]);

@@ -167,6 +167,27 @@ tables! {
     WORKFLOW_STEPS 94 "workflow_steps";
     /// Tenant to the number of its workflows and of its runs that have not ended.
     WORKFLOW_COUNTS 95 "workflow_counts";
+    CLOUD_PROVIDERS 100 "cloud_providers";
+    CLOUD_PROVIDERS_BY_NAME 101 "cloud_providers_by_name";
+    /// Provider to what its syncs came to.
+    CLOUD_SYNCS 102 "cloud_syncs";
+    /// Installation-wide: when a provider is next synced.
+    CLOUD_SYNCS_BY_DUE 103 "cloud_syncs_by_due";
+    /// Tenant, provider and VM.
+    VMS 104 "vms";
+    VMS_BY_ID 105 "vms_by_id";
+    /// Tenant, provider and the provider's own id of the VM.
+    VMS_BY_PROVIDER_VM 106 "vms_by_provider_vm";
+    /// What goes on in the background for somebody who may ask how far it is.
+    OPERATIONS 107 "operations";
+    /// Installation-wide: when there is next something to do for an operation.
+    OPERATIONS_BY_DUE 108 "operations_by_due";
+    /// Of operations that have not ended: tenant and provider.
+    OPERATIONS_BY_PROVIDER 109 "operations_by_provider";
+    /// Installation-wide: when an operation that has ended is forgotten.
+    OPERATIONS_BY_END 110 "operations_by_end";
+    /// What was ordered from simulated clouds: it stands for somebody else's machines.
+    SIMULATED_VMS 111 "simulated_vms";
     /// When the way to the disk was last tried.
     PROBE 124 "probe";
 }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::kernel::{
     clock::Clock,
-    egress::{Egress, EgressError, Request, Timings},
+    egress::{Egress, EgressError, MAX_BODY_BYTES, Request, Timings},
     id::EventId,
 };
 
@@ -51,6 +51,8 @@ impl Sender {
                 timeout,
                 audience: target.audience,
                 ca_pem: target.ca_pem.clone(),
+                pinned_certificate: None,
+                max_body_bytes: MAX_BODY_BYTES,
                 repeatable: true,
             })
             .await;

@@ -8,6 +8,9 @@ mod directory;
 #[path = "../../../src/kernel/egress/tests/dns.rs"]
 #[allow(dead_code, reason = "each program of tests uses a part of it")]
 pub mod dns;
+#[path = "../../fakes/ec2.rs"]
+#[allow(dead_code, reason = "each program of tests uses a part of it")]
+pub mod ec2;
 mod endpoint;
 mod receiver;
 

@@ -14,8 +14,8 @@ use tokio::{
     task::AbortHandle,
 };
 
-pub(super) struct Receiver {
-    pub(super) address: SocketAddr,
+pub(crate) struct Receiver {
+    pub(crate) address: SocketAddr,
     connections: Arc<AtomicUsize>,
     accepting: AbortHandle,
 }
@@ -28,7 +28,7 @@ impl Drop for Receiver {
 
 impl Receiver {
     /// `handle` gets each connection with its number, from 0.
-    pub(super) async fn start<F, R>(handle: F) -> Self
+    pub(crate) async fn start<F, R>(handle: F) -> Self
     where
         F: Fn(TcpStream, usize) -> R + Send + 'static,
         R: Future<Output = ()> + Send + 'static,
@@ -46,12 +46,12 @@ impl Receiver {
     }
 
     /// Answers every request with these bytes and keeps the connection.
-    pub(super) async fn answering(bytes: &'static [u8]) -> Self {
+    pub(crate) async fn answering(bytes: &'static [u8]) -> Self {
         Self::start(move |stream, _| answer_all(stream, bytes)).await
     }
 
     /// Answers one request with these bytes and closes the connection.
-    pub(super) async fn answering_once(bytes: &'static [u8]) -> Self {
+    pub(crate) async fn answering_once(bytes: &'static [u8]) -> Self {
         Self::start(move |mut stream, _| async move {
             if read_request(&mut stream).await.is_some() {
                 stream.write_all(bytes).await.unwrap();
@@ -60,17 +60,17 @@ impl Receiver {
         .await
     }
 
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}/hook?x=1", self.address)
     }
 
     /// How many connections there were.
-    pub(super) fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
 }
 
-pub(super) async fn answer_all(mut stream: impl AsyncRead + AsyncWrite + Unpin, bytes: &[u8]) {
+pub(crate) async fn answer_all(mut stream: impl AsyncRead + AsyncWrite + Unpin, bytes: &[u8]) {
     while read_request(&mut stream).await.is_some() {
         if stream.write_all(bytes).await.is_err() {
             return;
@@ -79,7 +79,7 @@ pub(super) async fn answer_all(mut stream: impl AsyncRead + AsyncWrite + Unpin, 
 }
 
 /// The next request with its body, or nothing when the client has gone.
-pub(super) async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> Option<String> {
+pub(crate) async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> Option<String> {
     let mut request = Vec::new();
     loop {
         if let Some(end) = request.windows(4).position(|window| window == b"\r\n\r\n") {
@@ -96,7 +96,7 @@ pub(super) async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> Optio
 }
 
 /// Returns when the client has closed the connection.
-pub(super) async fn until_closed(stream: &mut TcpStream) {
+pub(crate) async fn until_closed(stream: &mut TcpStream) {
     let mut ignored = [0; 1024];
     while matches!(stream.read(&mut ignored).await, Ok(1..)) {}
 }

@@ -106,3 +106,33 @@ async fn a_text_that_is_no_authority_is_told_before_it_is_used() {
     let refused = error(egress(&open_settings(&[])).send(Request { ca_pem: Some("x".into()), ..post("https://127.0.0.1/") }).await);
     assert_eq!(refused.code(), "tls");
 }
+
+#[tokio::test]
+async fn a_pinned_certificate_is_believed_and_no_other_is() {
+    let egress = egress(&open_settings(&[]));
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = leaf(&["not.its.name"]).self_signed(&key).unwrap();
+    let acceptor = TlsAcceptor::from(pinned_server(certificate.der().clone(), &key));
+    let receiver = Receiver::start(move |stream, _| {
+        let acceptor = acceptor.clone();
+        async move {
+            if let Ok(stream) = acceptor.accept(stream).await {
+                answer_all(stream, OK).await;
+            }
+        }
+    })
+    .await;
+    let pin: [u8; 32] = sha2::Digest::finalize(sha2::Digest::chain_update(sha2::Sha256::default(), certificate.der())).into();
+    let pinned = |pin| Request { pinned_certificate: Some(pin), ..secure_post(&receiver, "127.0.0.1", None) };
+    assert_eq!(answer(egress.send(pinned(pin)).await).status, 200);
+    assert_eq!(error(egress.send(pinned([7; 32])).await).code(), "tls");
+    // The connection that the pin opened is not for those who do not have it.
+    assert_eq!(error(egress.send(secure_post(&receiver, "127.0.0.1", None)).await).code(), "tls");
+}
+
+fn pinned_server(certificate: rustls::pki_types::CertificateDer<'static>, key: &rcgen::KeyPair) -> Arc<rustls::ServerConfig> {
+    let key = rustls::pki_types::PrivatePkcs8KeyDer::from(key.serialize_der());
+    let builder = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+    Arc::new(builder.with_single_cert(vec![certificate], key.into()).unwrap())
+}

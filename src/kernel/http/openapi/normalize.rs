@@ -163,9 +163,16 @@ fn expand_query(schema: &Value, components: &Value) -> Vec<Value> {
         parameter.insert("name".to_owned(), json!(name));
         parameter.insert("in".to_owned(), json!("query"));
         parameter.insert("required".to_owned(), json!(required.contains(name.as_str())));
-        if resolve(schema, components).get("type") == Some(&json!("array")) {
-            parameter.insert("style".to_owned(), json!("form"));
-            parameter.insert("explode".to_owned(), json!(false));
+        match resolve(schema, components).get("type").and_then(Value::as_str) {
+            Some("array") => {
+                parameter.insert("style".to_owned(), json!("form"));
+                parameter.insert("explode".to_owned(), json!(false));
+            }
+            Some("object") => {
+                parameter.insert("style".to_owned(), json!("deepObject"));
+                parameter.insert("explode".to_owned(), json!(true));
+            }
+            _ => {}
         }
         parameter.insert("schema".to_owned(), schema.clone());
         lift_description(&mut parameter);

@@ -10,7 +10,7 @@ use super::{Call, CallFuture, LocalError, Planned, Planning, RemoteStep, StepDon
 use crate::{
     kernel::{
         access::TenantKind,
-        egress::{Audience, Egress, Request, Response, TargetUrl},
+        egress::{Audience, Egress, MAX_BODY_BYTES, Request, Response, TargetUrl},
         id::TenantId,
         store::ReadTx,
     },
@@ -76,6 +76,8 @@ impl HttpRequest {
             timeout: timeout.min(call.timeout),
             audience: self.audience(call.tenant_id),
             ca_pem: None,
+            pinned_certificate: None,
+            max_body_bytes: MAX_BODY_BYTES,
             // The other side can tell a repetition by its key.
             repeatable: true,
         })

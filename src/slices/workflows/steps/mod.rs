@@ -3,6 +3,7 @@
 //! **Invariant:** planning and doing are two traits. Whoever holds [`Planners`] can describe, check and plan steps, on a snapshot;
 //! there is no way from there to what changes anything or calls out. A dry run holds nothing else.
 
+mod cloud;
 mod http_request;
 mod inventory;
 mod tickets;
@@ -22,6 +23,7 @@ use crate::kernel::{
     store::{ReadTx, StoreError, WriteTx},
 };
 
+pub use cloud::{ProvisionVm, VerifyProvider, WaitForVm};
 pub use http_request::HttpRequest;
 pub use inventory::ReportInventory;
 pub use tickets::{CommentOnTicket, CreateTicket, UpdateTicket};

@@ -1,0 +1,374 @@
+//! AWS: the EC2 Query API and STS, signed by Signature Version 4. With an `endpoint` any cloud that speaks EC2; it then answers for
+//! STS too, or is asked for its regions in place of our identity.
+
+mod answers;
+mod sigv4;
+
+use std::collections::BTreeMap;
+
+use data_encoding::BASE64;
+use http::{HeaderName, header};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use super::{
+    super::model::{CloudVm, Credential, Failure, FailureClass, Order, OrderToken},
+    Access, Adapter, Answer, FleetPage, Identity, Rehearsal, VmPlace,
+    client::{Call, Reply, unusable},
+};
+use crate::kernel::{egress::TargetUrl, secrets::Secret};
+use answers::{DescribeInstanceTypes, DescribeInstances, DescribeRegions, ErrorAnswer, GetCallerIdentity, RunInstances};
+use sigv4::{Signable, Signer, amz_date};
+
+const EC2_VERSION: &str = "2016-11-15";
+const STS_VERSION: &str = "2011-06-15";
+/// Where the list of regions is asked for, and what an endpoint without regions is signed for.
+const FIRST_REGION: &str = "us-east-1";
+const PAGE: &str = "100";
+/// The most types that one request asks about, and the most that are remembered.
+const MOST_TYPES: usize = 100;
+const KNOWN_TYPES: u64 = 2_000;
+/// AWS refuses signatures that are older or newer than this.
+const MOST_SKEW_SECONDS: u64 = 300;
+/// Of the right form, and nobody's.
+const NO_IMAGE: &str = "ami-00000000000000000";
+const SMALLEST_TYPE: &str = "t3.micro";
+const AMZ_DATE: HeaderName = HeaderName::from_static("x-amz-date");
+const AMZ_TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
+
+/// What a type of instance has: facts that are the same for everybody.
+type Measures = (Option<u32>, Option<u64>);
+
+#[derive(Clone, Debug)]
+pub(super) struct Aws {
+    types: moka::sync::Cache<String, Measures>,
+}
+
+/// How far the walk over the regions has come.
+#[derive(Debug, Serialize, Deserialize)]
+struct Walk {
+    /// The first is under way.
+    regions: Vec<String>,
+    token: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Service {
+    Ec2,
+    Sts,
+}
+
+impl Service {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Ec2 => "ec2",
+            Self::Sts => "sts",
+        }
+    }
+
+    const fn version(self) -> &'static str {
+        match self {
+            Self::Ec2 => EC2_VERSION,
+            Self::Sts => STS_VERSION,
+        }
+    }
+}
+
+/// The parameters of an action, in their order.
+type Parameters = Vec<(String, String)>;
+
+fn parameter(name: &str, value: impl Into<String>) -> (String, String) {
+    (name.to_owned(), value.into())
+}
+
+impl Aws {
+    pub(super) fn new() -> Self {
+        Self { types: moka::sync::Cache::new(KNOWN_TYPES) }
+    }
+
+    async fn walk(&self, access: &Access, from: Option<&str>) -> Result<FleetPage, Failure> {
+        let Walk { regions, token } = match from {
+            Some(from) => serde_json::from_str(from).map_err(|error| unusable(&error.to_string()))?,
+            None => Walk { regions: regions(access).await?, token: None },
+        };
+        let Some((region, later)) = regions.split_first() else { return Ok(FleetPage::default()) };
+        let mut parameters = vec![parameter("MaxResults", PAGE)];
+        parameters.extend(token.map(|token| parameter("NextToken", token)));
+        let (mut vms, token) = describe(access, region, parameters).await?;
+        self.measure(access, region, &mut vms).await;
+        let rest = if token.is_some() { regions.clone() } else { later.to_vec() };
+        let next = (!rest.is_empty()).then_some(Walk { regions: rest, token });
+        let next = next.map(|walk| serde_json::to_string(&walk)).transpose().map_err(|error| unusable(&error.to_string()))?;
+        Ok(FleetPage { vms, next })
+    }
+
+    /// Fills in what the types of the VMs have. A credential that may not ask gets VMs without: they are the answer, this is not.
+    async fn measure(&self, access: &Access, region: &str, vms: &mut [CloudVm]) {
+        let mut unknown: Vec<String> =
+            vms.iter().map(|vm| vm.size.id.clone()).filter(|id| !id.is_empty() && !self.types.contains_key(id)).collect();
+        unknown.sort_unstable();
+        unknown.dedup();
+        unknown.truncate(MOST_TYPES);
+        if !unknown.is_empty() {
+            let names = unknown.iter().zip(1..).map(|(name, place)| parameter(&format!("InstanceType.{place}"), name.as_str()));
+            match ask::<DescribeInstanceTypes>(access, Service::Ec2, region, "DescribeInstanceTypes", names.collect()).await {
+                Ok(found) => {
+                    for known in found.instance_type_set.item {
+                        let measures = known.measures();
+                        self.types.insert(known.name, measures);
+                    }
+                }
+                Err(failure) => tracing::debug!(code = failure.code, "types of instances are not told"),
+            }
+        }
+        for vm in vms {
+            (vm.size.vcpus, vm.size.memory_bytes) = self.types.get(&vm.size.id).unwrap_or_default();
+        }
+    }
+}
+
+impl Adapter for Aws {
+    fn authenticate<'a>(&'a self, access: &'a Access) -> Answer<'a, Identity> {
+        Box::pin(async move {
+            let region = access.config.regions.first().map_or(FIRST_REGION, String::as_str);
+            match ask::<GetCallerIdentity>(access, Service::Sts, region, "GetCallerIdentity", Vec::new()).await {
+                Ok(answer) => Ok(Identity(answer.get_caller_identity_result.arn)),
+                // A cloud that speaks EC2 need not speak STS.
+                Err(failure) if access.config.endpoint.is_some() && speaks_no_sts(&failure) => {
+                    ask::<DescribeRegions>(access, Service::Ec2, region, "DescribeRegions", Vec::new()).await?;
+                    Ok(Identity(access.credential.hint().unwrap_or_default()))
+                }
+                Err(failure) => Err(failure),
+            }
+        })
+    }
+
+    fn list<'a>(&'a self, access: &'a Access, from: Option<&'a str>) -> Answer<'a, FleetPage> {
+        Box::pin(self.walk(access, from))
+    }
+
+    fn get<'a>(&'a self, access: &'a Access, place: &'a VmPlace) -> Answer<'a, Option<CloudVm>> {
+        Box::pin(async move {
+            let parameters = vec![parameter("InstanceId.1", place.provider_vm_id.as_str())];
+            match describe(access, &place.region, parameters).await {
+                Ok((mut vms, _)) => {
+                    self.measure(access, &place.region, &mut vms).await;
+                    Ok(vms.into_iter().next())
+                }
+                Err(failure) if failure.class == FailureClass::NotFound => Ok(None),
+                Err(failure) => Err(failure),
+            }
+        })
+    }
+
+    fn rehearse<'a>(&'a self, access: &'a Access, order: Option<&'a Order>) -> Answer<'a, Rehearsal> {
+        Box::pin(async move {
+            let region = order.map_or(access.config.regions.first().map_or(FIRST_REGION, String::as_str), |order| &order.region);
+            let mut parameters = match order {
+                Some(order) => run_parameters(order)?,
+                None => ["MinCount", "MaxCount"]
+                    .map(|name| parameter(name, "1"))
+                    .into_iter()
+                    .chain([parameter("ImageId", NO_IMAGE), parameter("InstanceType", SMALLEST_TYPE)])
+                    .collect(),
+            };
+            parameters.push(parameter("DryRun", "true"));
+            match ask::<RunInstances>(access, Service::Ec2, region, "RunInstances", parameters).await {
+                // A server that does not know dry runs would have created something: say what it said, do not call it allowed.
+                Ok(_) => Err(unusable("the endpoint took a dry run for an order")),
+                Err(failure) if failure.code == "DryRunOperation" => Ok(Rehearsal::Allowed),
+                // The image was looked at before the right to create.
+                Err(failure) if order.is_none() && failure.code.starts_with("InvalidAMIID") => Ok(Rehearsal::CannotTell),
+                Err(failure) => Err(failure),
+            }
+        })
+    }
+
+    fn find<'a>(&'a self, access: &'a Access, order: &'a Order) -> Answer<'a, Option<CloudVm>> {
+        Box::pin(async move {
+            let filter = vec![
+                parameter("Filter.1.Name", format!("tag:{}", OrderToken::TAG)),
+                parameter("Filter.1.Value.1", order.token.to_string()),
+            ];
+            let (vms, _) = describe(access, &order.region, filter).await?;
+            Ok(vms.into_iter().next())
+        })
+    }
+
+    fn provision<'a>(&'a self, access: &'a Access, order: &'a Order) -> Answer<'a, CloudVm> {
+        Box::pin(async move {
+            let mut parameters = run_parameters(order)?;
+            parameters.push(parameter("ClientToken", order.token.to_string()));
+            let created: RunInstances = ask(access, Service::Ec2, &order.region, "RunInstances", parameters).await?;
+            let instance = created.instances_set.item.into_iter().next();
+            let instance = instance.ok_or_else(|| unusable("an order was taken without an instance coming of it"))?;
+            Ok(instance.into_vm(&order.region))
+        })
+    }
+}
+
+fn speaks_no_sts(failure: &Failure) -> bool {
+    ["InvalidAction", "UnknownOperation", "http_404", "http_405", "unexpected_answer"].contains(&failure.code.as_str())
+}
+
+/// The configured regions; without any, those that the account has.
+async fn regions(access: &Access) -> Result<Vec<String>, Failure> {
+    if !access.config.regions.is_empty() {
+        return Ok(access.config.regions.clone());
+    }
+    if access.config.endpoint.is_some() {
+        return Ok(vec![FIRST_REGION.to_owned()]);
+    }
+    let found: DescribeRegions = ask(access, Service::Ec2, FIRST_REGION, "DescribeRegions", Vec::new()).await?;
+    Ok(found.region_info.item.into_iter().map(|region| region.region_name).collect())
+}
+
+async fn describe(access: &Access, region: &str, parameters: Parameters) -> Result<(Vec<CloudVm>, Option<String>), Failure> {
+    let answer: DescribeInstances = ask(access, Service::Ec2, region, "DescribeInstances", parameters).await?;
+    let instances = answer.reservation_set.item.into_iter().flat_map(|reservation| reservation.instances_set.item);
+    let vms = instances.map(|instance| instance.into_vm(region)).collect();
+    Ok((vms, answer.next_token.filter(|token| !token.is_empty())))
+}
+
+fn run_parameters(order: &Order) -> Result<Parameters, Failure> {
+    let mut parameters = vec![
+        parameter("MinCount", "1"),
+        parameter("MaxCount", "1"),
+        parameter("ImageId", order.image.as_str()),
+        parameter("InstanceType", order.size.as_str()),
+    ];
+    parameters.extend(order.zone.as_deref().map(|zone| parameter("Placement.AvailabilityZone", zone)));
+    parameters.extend(order.network.as_deref().map(|subnet| parameter("SubnetId", subnet)));
+    match order.ssh_keys.as_slice() {
+        [] => {}
+        [name] => parameters.push(parameter("KeyName", name.as_str())),
+        _ => {
+            let message = "EC2 gives an instance one key pair: name one in ssh_keys";
+            return Err(Failure::new(FailureClass::InvalidRequest, "too_many_ssh_keys", message));
+        }
+    }
+    let user_data = order.user_data.as_ref().map(|data| parameter("UserData", BASE64.encode(data.expose().as_bytes())));
+    parameters.extend(user_data);
+    parameters.push(parameter("TagSpecification.1.ResourceType", "instance"));
+    let mut tags: BTreeMap<&str, String> = order.tags.iter().map(|(key, value)| (key.as_str(), value.clone())).collect();
+    tags.insert("Name", order.name.clone());
+    tags.insert(OrderToken::TAG, order.token.to_string());
+    for ((key, value), place) in tags.into_iter().zip(1..) {
+        parameters.push(parameter(&format!("TagSpecification.1.Tag.{place}.Key"), key));
+        parameters.push(parameter(&format!("TagSpecification.1.Tag.{place}.Value"), value));
+    }
+    Ok(parameters)
+}
+
+/// Asks for an action. An order is sent once: not every cloud that speaks EC2 honours the client token, and whoever gave the order looks
+/// for what came of it before it is given again.
+async fn ask<T: DeserializeOwned>(
+    access: &Access,
+    service: Service,
+    region: &str,
+    action: &str,
+    parameters: Parameters,
+) -> Result<T, Failure> {
+    let Credential::AccessKey { access_key_id, secret_access_key, session_token } = &access.credential else {
+        return Err(Failure::new(FailureClass::InvalidCredentials, "wrong_type", "the credential is no access key"));
+    };
+    let url = access.endpoint(&format!("https://{}.{region}.amazonaws.com", service.name()));
+    let mut form = vec![("Action", action), ("Version", service.version())];
+    form.extend(parameters.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+    let mut call = Call::post(format!("{url}/")).form(&form);
+    call.repeatable = action != "RunInstances";
+    let signer = Signer { access_key_id, secret_access_key, region, service: service.name() };
+    let reply = access.client.send(signed(access, call, &signer, session_token.as_ref())?).await?;
+    if reply.is_success() { reply.xml() } else { Err(failure(&reply)) }
+}
+
+fn signed(access: &Access, call: Call, signer: &Signer<'_>, token: Option<&Secret>) -> Result<Call, Failure> {
+    let at = access.client.now();
+    // The client sends the host in this normal form, and the signature is over what is sent.
+    let url = TargetUrl::parse(&call.url)
+        .map_err(|problem| Failure::new(FailureClass::InvalidRequest, "bad_url", format!("the endpoint {problem}")))?;
+    let rest = url.as_str().split_once("://").map_or("", |(_, rest)| rest);
+    let (host, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
+    let date = amz_date(at);
+    let content_type = call.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let mut headers = vec![("content-type", content_type), ("host", host), ("x-amz-date", date.as_str())];
+    headers.extend(token.map(|token| ("x-amz-security-token", token.expose())));
+    let request = Signable { method: "POST", path, query: &[], headers: &headers, body: &call.body };
+    let authorization = signer.authorization(&request, at);
+    let mut call = call.header(AMZ_DATE, &date)?.secret_header(header::AUTHORIZATION, &authorization)?;
+    if let Some(token) = token {
+        call = call.secret_header(AMZ_TOKEN, token.expose())?;
+    }
+    Ok(call)
+}
+
+fn failure(reply: &Reply) -> Failure {
+    let detail = reply.xml::<ErrorAnswer>().ok().and_then(ErrorAnswer::detail).unwrap_or_default();
+    let mut class = class_of(&detail.code, &detail.message).unwrap_or_else(|| reply.class());
+    let skewed = reply.clock_skew().is_some_and(|skew| skew.as_secs() > MOST_SKEW_SECONDS);
+    if class == FailureClass::InvalidCredentials && skewed {
+        class = FailureClass::ClockSkew;
+    }
+    reply.failure(class, &detail.code, &detail.message)
+}
+
+/// What AWS's codes mean. `None` for one that says no more than the status.
+fn class_of(code: &str, message: &str) -> Option<FailureClass> {
+    let class = match code {
+        "SignatureDoesNotMatch" if message.contains("expired") || message.contains("not yet current") => FailureClass::ClockSkew,
+        "RequestExpired" | "RequestTimeTooSkewed" => FailureClass::ClockSkew,
+        "AuthFailure"
+        | "InvalidClientTokenId"
+        | "InvalidAccessKeyId"
+        | "SignatureDoesNotMatch"
+        | "UnrecognizedClientException"
+        | "IncompleteSignature"
+        | "MissingAuthenticationToken"
+        | "ExpiredToken"
+        | "ExpiredTokenException" => FailureClass::InvalidCredentials,
+        "UnauthorizedOperation"
+        | "AccessDenied"
+        | "AccessDeniedException"
+        | "OptInRequired"
+        | "Blocked"
+        | "PendingVerification" => FailureClass::InsufficientPermissions,
+        "RequestLimitExceeded" | "Throttling" | "ThrottlingException" | "EC2ThrottledException" | "BandwidthLimitExceeded" => {
+            FailureClass::RateLimited
+        }
+        "InstanceLimitExceeded"
+        | "VcpuLimitExceeded"
+        | "ResourceLimitExceeded"
+        | "InsufficientInstanceCapacity"
+        | "InsufficientCapacity"
+        | "InsufficientFreeAddressesInSubnet" => FailureClass::QuotaExceeded,
+        "InternalError" | "InternalFailure" | "Unavailable" | "ServiceUnavailable" => FailureClass::ProviderError,
+        code if code.ends_with(".NotFound") || code == "InvalidInstanceID.Malformed" => FailureClass::NotFound,
+        code if code.starts_with("Invalid") || code.starts_with("Missing") || code.starts_with("Unsupported") => {
+            FailureClass::InvalidRequest
+        }
+        _ => return None,
+    };
+    Some(class)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_codes_of_aws_fall_into_our_classes() {
+        for (code, message, class) in [
+            ("AuthFailure", "", Some(FailureClass::InvalidCredentials)),
+            ("SignatureDoesNotMatch", "Signature expired: 2026", Some(FailureClass::ClockSkew)),
+            ("SignatureDoesNotMatch", "The request signature we calculated", Some(FailureClass::InvalidCredentials)),
+            ("UnauthorizedOperation", "", Some(FailureClass::InsufficientPermissions)),
+            ("RequestLimitExceeded", "", Some(FailureClass::RateLimited)),
+            ("VcpuLimitExceeded", "", Some(FailureClass::QuotaExceeded)),
+            ("InvalidInstanceID.NotFound", "", Some(FailureClass::NotFound)),
+            ("InvalidParameterValue", "", Some(FailureClass::InvalidRequest)),
+            ("Unavailable", "", Some(FailureClass::ProviderError)),
+            ("Weather", "", None),
+        ] {
+            assert_eq!(class_of(code, message), class, "{code}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The token of a service principal: the client-credentials grant of Microsoft Entra ID. Nothing of Resource Manager is here.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::super::{
+    super::model::{Credential, Failure, FailureClass},
+    Access, Answer,
+    client::{Call, Reply},
+    tokens::{Issued, Token},
+    wire::{segment, wrong_credential},
+};
+use super::API;
+use crate::kernel::secrets::Secret;
+
+const LOGIN: &str = "https://login.microsoftonline.com";
+
+/// What Resource Manager is shown.
+#[derive(Debug)]
+pub(super) struct AccessToken(pub(super) Secret);
+
+#[derive(Deserialize)]
+struct Granted {
+    access_token: String,
+    expires_in: u64,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Refused {
+    #[serde(default)]
+    error: String,
+    #[serde(default)]
+    error_description: String,
+}
+
+impl Token for AccessToken {
+    fn issue(access: &Access) -> Answer<'_, Issued<Self>> {
+        Box::pin(async move {
+            let Credential::ServicePrincipal { tenant_id, client_id, client_secret, .. } = &access.credential else {
+                return Err(wrong_credential());
+            };
+            let login = access.config.auth_url.as_deref().unwrap_or(LOGIN).trim_end_matches('/');
+            let mut call = Call::post(format!("{login}/{}/oauth2/v2.0/token", segment(tenant_id))).form(&[
+                ("grant_type", "client_credentials"),
+                ("client_id", client_id),
+                ("client_secret", client_secret.expose()),
+                ("scope", &format!("{}/.default", access.endpoint(API))),
+            ]);
+            // A token more than was needed does no harm.
+            call.repeatable = true;
+            let reply = access.client.send(call).await?;
+            if !reply.is_success() {
+                return Err(failure(&reply));
+            }
+            let Granted { access_token, expires_in } = reply.json()?;
+            Ok(Issued { token: Self(Secret::new(access_token)), lifetime: Duration::from_secs(expires_in) })
+        })
+    }
+}
+
+fn failure(reply: &Reply) -> Failure {
+    let Refused { error, error_description } = reply.json().unwrap_or_default();
+    // The request is always of the same form: what is refused in it is the directory, the application or its secret.
+    let class = match reply.class() {
+        FailureClass::InvalidRequest | FailureClass::NotFound => FailureClass::InvalidCredentials,
+        class => class,
+    };
+    // `AADSTS7000215: Invalid client secret provided. …`: the number says more than the name of the error.
+    let number = error_description.split(':').next().filter(|word| word.starts_with("AADSTS"));
+    reply.failure(class, number.unwrap_or(&error), error_description.lines().next().unwrap_or_default())
+}

@@ -1,0 +1,338 @@
+//! DigitalOcean, API v2.
+//!
+//! | of an order | means here |
+//! |---|---|
+//! | `region` | a region's slug, such as `fra1` |
+//! | `zone` | not taken: a region has no zones |
+//! | `size` | a size's slug, such as `s-1vcpu-1gb` |
+//! | `image` | an image's slug or number, such as `debian-12-x64` |
+//! | `network` | the id of a VPC; without one the region's own |
+//! | `ssh_keys` | numbers or fingerprints of keys that the account has |
+//! | `tags` | tags in the form `key:value`, since DigitalOcean's have no values |
+//!
+//! DigitalOcean has no idempotency token: the order's is a tag, by which the droplet is found again. Droplets are created without any
+//! of their tags when one of them is malformed, so tags are checked before.
+
+use std::{collections::BTreeMap, net::IpAddr};
+
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+use super::{
+    super::model::{CloudVm, Credential, Failure, FailureClass, Order, OrderToken, Size, VmState},
+    Access, Adapter, Answer, FleetPage, Identity, Rehearsal, VmPlace,
+    client::{Call, Reply, unusable},
+    wire::{is_wanted, query, segment, unfit_order, wrong_credential},
+};
+use crate::kernel::clock::Timestamp;
+
+const API: &str = "https://api.digitalocean.com";
+/// The most that the API gives at once.
+const PAGE: &str = "200";
+const LONGEST_TAG: usize = 255;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DigitalOcean;
+
+#[derive(Debug, Deserialize)]
+struct Account {
+    account: AccountDetail,
+}
+
+#[derive(Debug, Deserialize)]
+struct AccountDetail {
+    email: String,
+    #[serde(default)]
+    team: Option<Team>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Team {
+    name: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct DropletPage {
+    droplets: Vec<Droplet>,
+    #[serde(default)]
+    links: Links,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Links {
+    #[serde(default)]
+    pages: Pages,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Pages {
+    next: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct OneDroplet {
+    droplet: Droplet,
+}
+
+#[derive(Debug, Deserialize)]
+struct Droplet {
+    id: u64,
+    name: String,
+    /// In MiB.
+    memory: u64,
+    vcpus: u32,
+    status: String,
+    created_at: String,
+    image: Option<Image>,
+    size_slug: String,
+    #[serde(default)]
+    networks: Networks,
+    region: Region,
+    #[serde(default)]
+    tags: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Image {
+    id: u64,
+    /// Only public images have one.
+    slug: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Networks {
+    #[serde(default)]
+    v4: Vec<Network>,
+    #[serde(default)]
+    v6: Vec<Network>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Network {
+    ip_address: IpAddr,
+    #[serde(rename = "type")]
+    reach: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Region {
+    slug: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct SizePage {
+    sizes: Vec<OfferedSize>,
+}
+
+#[derive(Debug, Deserialize)]
+struct OfferedSize {
+    slug: String,
+    available: bool,
+    regions: Vec<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct ErrorAnswer {
+    #[serde(default)]
+    id: String,
+    #[serde(default)]
+    message: String,
+}
+
+impl Adapter for DigitalOcean {
+    fn authenticate<'a>(&'a self, access: &'a Access) -> Answer<'a, Identity> {
+        Box::pin(async move {
+            match ask::<Account>(access, get(access, "/v2/account")).await {
+                Ok(Account { account }) => {
+                    let team = account.team.map(|team| format!(" ({})", team.name)).unwrap_or_default();
+                    Ok(Identity(format!("{}{team}", account.email)))
+                }
+                // The token counts; it is one of those that were made for a few things, and this is not among them.
+                Err(failure) if failure.class == FailureClass::InsufficientPermissions => {
+                    Ok(Identity(format!("token {}", access.credential.hint().unwrap_or_default())))
+                }
+                Err(failure) => Err(failure),
+            }
+        })
+    }
+
+    fn list<'a>(&'a self, access: &'a Access, from: Option<&'a str>) -> Answer<'a, FleetPage> {
+        Box::pin(async move {
+            let pairs = [("page", from.unwrap_or("1")), ("per_page", PAGE)];
+            let page: DropletPage = ask(access, get(access, &format!("/v2/droplets{}", query(&pairs)))).await?;
+            let next = page.links.pages.next.map(|link| page_of(&link)).transpose()?;
+            let wanted = |vm: &CloudVm| is_wanted(access, vm);
+            Ok(FleetPage { vms: page.droplets.into_iter().map(Droplet::into_vm).filter(wanted).collect(), next })
+        })
+    }
+
+    fn get<'a>(&'a self, access: &'a Access, place: &'a VmPlace) -> Answer<'a, Option<CloudVm>> {
+        Box::pin(async move {
+            let path = format!("/v2/droplets/{}", segment(&place.provider_vm_id));
+            match ask::<OneDroplet>(access, get(access, &path)).await {
+                Ok(found) => Ok(Some(found.droplet.into_vm())),
+                Err(failure) if failure.class == FailureClass::NotFound => Ok(None),
+                Err(failure) => Err(failure),
+            }
+        })
+    }
+
+    fn rehearse<'a>(&'a self, access: &'a Access, order: Option<&'a Order>) -> Answer<'a, Rehearsal> {
+        Box::pin(async move {
+            if let Some(order) = order {
+                body_of(order)?;
+                check_size(access, order).await?;
+                ask::<Value>(access, get(access, &format!("/v2/images/{}", segment(&order.image)))).await?;
+            }
+            // There is no way to ask whether the token may create, but an order without anything in it can be refused for that.
+            let call = Call::post(url(access, "/v2/droplets")).json(&json!({}))?;
+            match ask::<Value>(access, call).await {
+                Ok(_) => Err(unusable("the endpoint took an order without anything in it")),
+                Err(failure) if failure.class == FailureClass::InvalidRequest => Ok(Rehearsal::CannotTell),
+                Err(failure) => Err(failure),
+            }
+        })
+    }
+
+    fn find<'a>(&'a self, access: &'a Access, order: &'a Order) -> Answer<'a, Option<CloudVm>> {
+        Box::pin(async move {
+            let path = format!("/v2/droplets{}", query(&[("tag_name", &order_tag(order))]));
+            match ask::<DropletPage>(access, get(access, &path)).await {
+                Ok(page) => Ok(page.droplets.into_iter().next().map(Droplet::into_vm)),
+                // Nobody has used the tag.
+                Err(failure) if failure.class == FailureClass::NotFound => Ok(None),
+                Err(failure) => Err(failure),
+            }
+        })
+    }
+
+    fn provision<'a>(&'a self, access: &'a Access, order: &'a Order) -> Answer<'a, CloudVm> {
+        Box::pin(async move {
+            let call = Call::post(url(access, "/v2/droplets")).json(&body_of(order)?)?;
+            let created: OneDroplet = ask(access, call).await?;
+            Ok(created.droplet.into_vm())
+        })
+    }
+}
+
+fn url(access: &Access, path: &str) -> String {
+    format!("{}{path}", access.endpoint(API))
+}
+
+fn get(access: &Access, path: &str) -> Call {
+    Call::get(url(access, path))
+}
+
+async fn ask<T: DeserializeOwned>(access: &Access, call: Call) -> Result<T, Failure> {
+    let Credential::BearerToken { api_token } = &access.credential else { return Err(wrong_credential()) };
+    let reply = access.client.send(call.bearer(api_token.expose())?).await?;
+    if reply.is_success() { reply.json() } else { Err(failure(&reply)) }
+}
+
+/// The number of the page that a link goes to. The link itself is not followed: it would take the token wherever it says.
+fn page_of(link: &str) -> Result<String, Failure> {
+    let pairs = link.split_once('?').map_or("", |(_, pairs)| pairs);
+    let page = form_urlencoded::parse(pairs.as_bytes()).find(|(name, _)| name == "page");
+    page.map(|(_, page)| page.into_owned()).ok_or_else(|| unusable("a link to the next page does not name one"))
+}
+
+async fn check_size(access: &Access, order: &Order) -> Result<(), Failure> {
+    let offered: SizePage = ask(access, get(access, &format!("/v2/sizes{}", query(&[("per_page", PAGE)])))).await?;
+    let Some(size) = offered.sizes.iter().find(|size| size.slug == order.size) else {
+        let message = format!("DigitalOcean has no size {}", order.size);
+        return Err(Failure::new(FailureClass::NotFound, "unknown_size", message));
+    };
+    if size.available && size.regions.contains(&order.region) {
+        return Ok(());
+    }
+    let message = format!("the size {} is not offered in {}; it is in {}", size.slug, order.region, size.regions.join(", "));
+    Err(unfit_order("size_not_in_region", message))
+}
+
+fn order_tag(order: &Order) -> String {
+    format!("{}:{}", OrderToken::TAG, order.token)
+}
+
+fn body_of(order: &Order) -> Result<Value, Failure> {
+    if order.zone.is_some() {
+        return Err(unfit_order("no_zones", "a region of DigitalOcean has no zones: leave zone out"));
+    }
+    let mut tags = vec![order_tag(order)];
+    for (key, value) in &order.tags {
+        tags.push(if value.is_empty() { key.clone() } else { format!("{key}:{value}") });
+    }
+    let fits =
+        |tag: &&String| tag.len() <= LONGEST_TAG && tag.bytes().all(|byte| byte.is_ascii_alphanumeric() || b":-_".contains(&byte));
+    if let Some(tag) = tags.iter().find(|tag| !fits(tag)) {
+        let message = format!("{tag} is no tag of DigitalOcean: letters, digits, hyphens and underscores are, up to 255");
+        return Err(unfit_order("bad_tag", message));
+    }
+    // A number in place of a slug or a fingerprint is a number on the wire too.
+    let number_or_text = |text: &String| text.parse::<u64>().map_or_else(|_| json!(text), |number| json!(number));
+    let mut body = json!({
+        "name": order.name,
+        "region": order.region,
+        "size": order.size,
+        "image": number_or_text(&order.image),
+        "tags": tags,
+    });
+    let mut add = |name: &str, value: Value| {
+        body.as_object_mut().map(|body| body.insert(name.to_owned(), value));
+    };
+    if !order.ssh_keys.is_empty() {
+        add("ssh_keys", order.ssh_keys.iter().map(number_or_text).collect());
+    }
+    if let Some(network) = &order.network {
+        add("vpc_uuid", json!(network));
+    }
+    if let Some(data) = &order.user_data {
+        add("user_data", json!(data.expose()));
+    }
+    Ok(body)
+}
+
+impl Droplet {
+    fn into_vm(self) -> CloudVm {
+        let addresses = |reach: &str| -> Vec<IpAddr> {
+            let networks = self.networks.v4.iter().chain(&self.networks.v6);
+            networks.filter(|network| network.reach == reach).map(|network| network.ip_address).collect()
+        };
+        let (private_ips, public_ips) = (addresses("private"), addresses("public"));
+        let pair =
+            |tag: String| tag.split_once(':').map_or((tag.clone(), String::new()), |(key, value)| (key.into(), value.into()));
+        let tags: BTreeMap<String, String> = self.tags.into_iter().map(pair).collect();
+        let state = state(&self.status);
+        CloudVm {
+            provider_vm_id: self.id.to_string(),
+            name: self.name,
+            state,
+            provider_state: self.status,
+            state_note: (state == VmState::Stopped).then(|| "A droplet that is off is still billed.".to_owned()),
+            region: self.region.slug,
+            zone: None,
+            size: Size { id: self.size_slug, vcpus: Some(self.vcpus), memory_bytes: Some(self.memory << 20) },
+            image: self.image.map(|image| image.slug.unwrap_or_else(|| image.id.to_string())),
+            private_ips,
+            public_ips,
+            tags,
+            launched_at: Timestamp::parse(&self.created_at),
+        }
+    }
+}
+
+/// `archive` is a droplet whose disk was put away: it is off for good unless it is brought back.
+fn state(status: &str) -> VmState {
+    match status {
+        "new" => VmState::Provisioning,
+        "active" => VmState::Running,
+        "off" | "archive" => VmState::Stopped,
+        _ => VmState::Unknown,
+    }
+}
+
+fn failure(reply: &Reply) -> Failure {
+    let answer: ErrorAnswer = reply.json().unwrap_or_default();
+    let full = answer.message.contains("limit") && reply.status.as_u16() == 422;
+    let class = if full { FailureClass::QuotaExceeded } else { reply.class() };
+    reply.failure(class, &answer.id, &answer.message)
+}

@@ -1,0 +1,330 @@
+//! Hetzner Cloud, API v1. A token belongs to one project; it either reads or does everything there, and has no name.
+//!
+//! | of an order | means here |
+//! |---|---|
+//! | `region` | a location, such as `fsn1` |
+//! | `zone` | not taken: a location has no zones |
+//! | `size` | a type of server, such as `cx22` |
+//! | `image` | the name or the number of an image, such as `debian-12` |
+//! | `network` | the number of a private network, beside the public one |
+//! | `ssh_keys` | names or numbers of keys that the project has |
+//! | `tags` | labels |
+//!
+//! Hetzner has no idempotency token: the order's is a label, by which the server is found again.
+
+use std::{collections::BTreeMap, net::IpAddr};
+
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Map, Value, json};
+
+use super::{
+    super::model::{CloudVm, Credential, Failure, FailureClass, Order, OrderToken, Size, VmState},
+    Access, Adapter, Answer, FleetPage, Identity, Rehearsal, VmPlace,
+    client::{Call, Reply, unusable},
+    wire::{is_wanted, order_tags, query, segment, unfit_order, wrong_credential},
+};
+use crate::kernel::clock::Timestamp;
+
+const API: &str = "https://api.hetzner.cloud";
+/// The most that the API gives at once.
+const PAGE: &str = "50";
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hetzner;
+
+#[derive(Debug, Deserialize)]
+struct ServerPage {
+    servers: Vec<Server>,
+    meta: Meta,
+}
+
+#[derive(Debug, Deserialize)]
+struct Meta {
+    pagination: Pagination,
+}
+
+#[derive(Debug, Deserialize)]
+struct Pagination {
+    next_page: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct OneServer {
+    server: Server,
+}
+
+#[derive(Debug, Deserialize)]
+struct Server {
+    id: u64,
+    name: String,
+    status: String,
+    created: String,
+    public_net: PublicNet,
+    #[serde(default)]
+    private_net: Vec<PrivateNet>,
+    #[serde(rename = "server_type")]
+    size: ServerType,
+    location: Option<Location>,
+    /// Servers said where they are by their datacenter, before they said it by their location.
+    datacenter: Option<Datacenter>,
+    image: Option<Image>,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct PublicNet {
+    ipv4: Option<PublicAddress>,
+    ipv6: Option<PublicAddress>,
+}
+
+#[derive(Debug, Deserialize)]
+struct PublicAddress {
+    ip: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct PrivateNet {
+    ip: IpAddr,
+}
+
+#[derive(Debug, Deserialize)]
+struct ServerType {
+    name: String,
+    cores: u32,
+    /// In GB, with a fraction.
+    memory: f64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Location {
+    name: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Datacenter {
+    location: Location,
+}
+
+#[derive(Debug, Deserialize)]
+struct Image {
+    id: u64,
+    /// Only the images of the system have one.
+    name: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct ErrorAnswer {
+    error: ErrorDetail,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct ErrorDetail {
+    #[serde(default)]
+    code: String,
+    #[serde(default)]
+    message: String,
+}
+
+impl Adapter for Hetzner {
+    fn authenticate<'a>(&'a self, access: &'a Access) -> Answer<'a, Identity> {
+        Box::pin(async move {
+            ask::<Value>(access, get(access, &format!("/v1/locations{}", query(&[("per_page", "1")])))).await?;
+            Ok(Identity(format!("token {}", access.credential.hint().unwrap_or_default())))
+        })
+    }
+
+    fn list<'a>(&'a self, access: &'a Access, from: Option<&'a str>) -> Answer<'a, FleetPage> {
+        Box::pin(async move {
+            let pairs = [("page", from.unwrap_or("1")), ("per_page", PAGE)];
+            let page: ServerPage = ask(access, get(access, &format!("/v1/servers{}", query(&pairs)))).await?;
+            let next = page.meta.pagination.next_page.map(|next| next.to_string());
+            let wanted = |vm: &CloudVm| is_wanted(access, vm);
+            Ok(FleetPage { vms: page.servers.into_iter().map(Server::into_vm).filter(wanted).collect(), next })
+        })
+    }
+
+    fn get<'a>(&'a self, access: &'a Access, place: &'a VmPlace) -> Answer<'a, Option<CloudVm>> {
+        Box::pin(async move {
+            let path = format!("/v1/servers/{}", segment(&place.provider_vm_id));
+            match ask::<OneServer>(access, get(access, &path)).await {
+                Ok(found) => Ok(Some(found.server.into_vm())),
+                Err(failure) if failure.class == FailureClass::NotFound => Ok(None),
+                Err(failure) => Err(failure),
+            }
+        })
+    }
+
+    fn rehearse<'a>(&'a self, access: &'a Access, order: Option<&'a Order>) -> Answer<'a, Rehearsal> {
+        Box::pin(async move {
+            if let Some(order) = order {
+                body_of(order)?;
+                for (list, name, what) in [
+                    ("locations", &order.region, "region"),
+                    ("server_types", &order.size, "size"),
+                    ("images", &order.image, "image"),
+                ] {
+                    check_name(access, list, name, what).await?;
+                }
+            }
+            may_write(access).await
+        })
+    }
+
+    fn find<'a>(&'a self, access: &'a Access, order: &'a Order) -> Answer<'a, Option<CloudVm>> {
+        Box::pin(async move {
+            let selector = format!("{}=={}", OrderToken::TAG, order.token);
+            let path = format!("/v1/servers{}", query(&[("label_selector", &selector)]));
+            let page: ServerPage = ask(access, get(access, &path)).await?;
+            Ok(page.servers.into_iter().next().map(Server::into_vm))
+        })
+    }
+
+    fn provision<'a>(&'a self, access: &'a Access, order: &'a Order) -> Answer<'a, CloudVm> {
+        Box::pin(async move {
+            let call = Call::post(url(access, "/v1/servers")).json(&body_of(order)?)?;
+            let created: OneServer = ask(access, call).await?;
+            Ok(created.server.into_vm())
+        })
+    }
+}
+
+fn url(access: &Access, path: &str) -> String {
+    format!("{}{path}", access.endpoint(API))
+}
+
+fn get(access: &Access, path: &str) -> Call {
+    Call::get(url(access, path))
+}
+
+async fn ask<T: DeserializeOwned>(access: &Access, call: Call) -> Result<T, Failure> {
+    let Credential::BearerToken { api_token } = &access.credential else { return Err(wrong_credential()) };
+    let reply = access.client.send(call.bearer(api_token.expose())?).await?;
+    if reply.is_success() { reply.json() } else { Err(failure(&reply)) }
+}
+
+/// Whether the project knows the name. A number is looked up where it is used.
+async fn check_name(access: &Access, list: &str, name: &str, what: &str) -> Result<(), Failure> {
+    if name.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Ok(());
+    }
+    let found: Map<String, Value> = ask(access, get(access, &format!("/v1/{list}{}", query(&[("name", name)])))).await?;
+    if found.get(list).and_then(Value::as_array).is_some_and(|found| !found.is_empty()) {
+        return Ok(());
+    }
+    Err(Failure::new(FailureClass::NotFound, format!("unknown_{what}"), format!("Hetzner has no {what} {name}")))
+}
+
+/// A token that only reads is refused for its method, before the body is looked at: an order without anything in it tells.
+async fn may_write(access: &Access) -> Result<Rehearsal, Failure> {
+    let call = Call::post(url(access, "/v1/servers")).json(&json!({}))?;
+    match ask::<Value>(access, call).await {
+        Ok(_) => Err(unusable("the endpoint took an order without anything in it")),
+        Err(failure) if failure.code == "invalid_input" => Ok(Rehearsal::Allowed),
+        Err(failure) => Err(failure),
+    }
+}
+
+fn body_of(order: &Order) -> Result<Value, Failure> {
+    if order.zone.is_some() {
+        return Err(unfit_order("no_zones", "a location of Hetzner has no zones: leave zone out"));
+    }
+    let mut body = json!({
+        "name": order.name,
+        "location": order.region,
+        "server_type": order.size,
+        "image": order.image,
+        "start_after_create": true,
+        "labels": order_tags(order),
+    });
+    let mut add = |name: &str, value: Value| {
+        body.as_object_mut().map(|body| body.insert(name.to_owned(), value));
+    };
+    if !order.ssh_keys.is_empty() {
+        add("ssh_keys", json!(order.ssh_keys));
+    }
+    if let Some(network) = &order.network {
+        let number: u64 = network
+            .parse()
+            .map_err(|_| unfit_order("bad_network", format!("{network} is not the number of a network of the project")))?;
+        add("networks", json!([number]));
+    }
+    if let Some(data) = &order.user_data {
+        add("user_data", json!(data.expose()));
+    }
+    Ok(body)
+}
+
+impl Server {
+    fn into_vm(self) -> CloudVm {
+        let location = self.location.or(self.datacenter.map(|datacenter| datacenter.location));
+        let state = state(&self.status);
+        let ipv4 = self.public_net.ipv4.and_then(|address| address.ip.parse().ok());
+        let ipv6 = self.public_net.ipv6.and_then(|address| first_host(&address.ip));
+        CloudVm {
+            provider_vm_id: self.id.to_string(),
+            name: self.name,
+            state,
+            provider_state: self.status,
+            state_note: (state == VmState::Stopped).then(|| "A server that is off is still billed.".to_owned()),
+            region: location.map(|location| location.name).unwrap_or_default(),
+            zone: None,
+            size: Size { id: self.size.name, vcpus: Some(self.size.cores), memory_bytes: Some(gigabytes(self.size.memory)) },
+            image: self.image.map(|image| image.name.unwrap_or_else(|| image.id.to_string())),
+            private_ips: self.private_net.into_iter().map(|net| net.ip).collect(),
+            public_ips: [ipv4, ipv6].into_iter().flatten().collect(),
+            tags: self.labels,
+            launched_at: Timestamp::parse(&self.created),
+        }
+    }
+}
+
+fn state(status: &str) -> VmState {
+    match status {
+        "initializing" | "rebuilding" => VmState::Provisioning,
+        "starting" => VmState::Starting,
+        "running" => VmState::Running,
+        "stopping" => VmState::Stopping,
+        "off" => VmState::Stopped,
+        "deleting" => VmState::Terminating,
+        _ => VmState::Unknown,
+    }
+}
+
+/// A server gets a network of IPv6 and is set up with the first address of it.
+fn first_host(network: &str) -> Option<IpAddr> {
+    let network: ipnet::Ipv6Net = network.parse().ok()?;
+    Some(IpAddr::V6((u128::from(network.network()) + 1).into()))
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a size of memory is far from both ends")]
+fn gigabytes(amount: f64) -> u64 {
+    (amount * f64::from(1 << 30)) as u64
+}
+
+fn failure(reply: &Reply) -> Failure {
+    let ErrorAnswer { error } = reply.json().unwrap_or_default();
+    let class = class_of(&error.code).unwrap_or_else(|| reply.class());
+    reply.failure(class, &error.code, &error.message)
+}
+
+/// What Hetzner's codes mean. `None` for one that says no more than the status.
+fn class_of(code: &str) -> Option<FailureClass> {
+    Some(match code {
+        "unauthorized" => FailureClass::InvalidCredentials,
+        "forbidden" | "token_readonly" => FailureClass::InsufficientPermissions,
+        "rate_limit_exceeded" => FailureClass::RateLimited,
+        "resource_limit_exceeded" | "resource_unavailable" | "placement_error" | "no_space_left_in_location" => {
+            FailureClass::QuotaExceeded
+        }
+        "not_found" => FailureClass::NotFound,
+        "invalid_input" | "json_error" | "uniqueness_error" | "invalid_server_type" | "unsupported_error" => {
+            FailureClass::InvalidRequest
+        }
+        "service_error" | "server_error" | "bad_gateway" | "maintenance" | "locked" | "conflict" | "unknown_error" => {
+            FailureClass::ProviderError
+        }
+        "timeout" => FailureClass::Timeout,
+        _ => return None,
+    })
+}

@@ -1,0 +1,136 @@
+//! The token of Keystone, API v3, and the catalog that comes with it. Nothing of Nova is here.
+
+use std::collections::BTreeMap;
+
+use http::HeaderName;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::super::{
+    super::model::{Credential, Failure, FailureClass},
+    Access, Answer,
+    client::{Call, unusable},
+    tokens::{Issued, Token},
+    wire::wrong_credential,
+};
+use super::answers::failure;
+use crate::kernel::{clock::Timestamp, secrets::Secret};
+
+const SUBJECT_TOKEN: HeaderName = HeaderName::from_static("x-subject-token");
+const DEFAULT_DOMAIN: &str = "Default";
+
+/// What Nova is shown, who it stands for, and where Nova is.
+#[derive(Debug)]
+pub(super) struct KeystoneToken {
+    pub(super) id: Secret,
+    pub(super) user: String,
+    pub(super) project: String,
+    /// Public endpoints by region.
+    compute: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Granted {
+    token: TokenDetail,
+}
+
+#[derive(Debug, Deserialize)]
+struct TokenDetail {
+    expires_at: String,
+    user: Named,
+    project: Option<Named>,
+    #[serde(default)]
+    catalog: Vec<Service>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Named {
+    name: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Service {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    endpoints: Vec<Endpoint>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Endpoint {
+    interface: String,
+    #[serde(default)]
+    region: Option<String>,
+    url: String,
+}
+
+impl KeystoneToken {
+    /// The regions that are meant: the configured ones, or all that have a Nova.
+    pub(super) fn regions(&self, access: &Access) -> Vec<String> {
+        let configured = &access.config.regions;
+        if configured.is_empty() { self.compute.keys().cloned().collect() } else { configured.clone() }
+    }
+
+    /// Where the Nova of a region is.
+    pub(super) fn compute(&self, access: &Access, region: &str) -> Result<String, Failure> {
+        let url = access.config.endpoint.as_deref().or(self.compute.get(region).map(String::as_str));
+        let missing = || {
+            let known: Vec<&str> = self.compute.keys().map(String::as_str).collect();
+            let message = format!("the catalog has no compute service in the region {region}; it has one in: {}", known.join(", "));
+            Failure::new(FailureClass::NotFound, "unknown_region", message)
+        };
+        Ok(url.ok_or_else(missing)?.trim_end_matches('/').to_owned())
+    }
+}
+
+impl Token for KeystoneToken {
+    fn issue(access: &Access) -> Answer<'_, Issued<Self>> {
+        Box::pin(async move {
+            let mut call = Call::post(tokens_url(access)?).json(&body_of(&access.credential)?)?;
+            // A token more than was needed does no harm.
+            call.repeatable = true;
+            let reply = access.client.send(call).await?;
+            if !reply.is_success() {
+                return Err(failure(&reply));
+            }
+            let id = reply.headers.get(SUBJECT_TOKEN).and_then(|value| value.to_str().ok());
+            let id = Secret::new(id.ok_or_else(|| unusable("Keystone gave no token"))?);
+            let Granted { token } = reply.json()?;
+            let until = Timestamp::parse(&token.expires_at).ok_or_else(|| unusable("Keystone gave a token without an end"))?;
+            let project = token.project.map(|project| project.name);
+            let project = project.ok_or_else(|| unusable("the token is for no project"))?;
+            let services = token.catalog.into_iter().filter(|service| service.kind == "compute");
+            let endpoints = services.flat_map(|service| service.endpoints).filter(|endpoint| endpoint.interface == "public");
+            let compute = endpoints.map(|endpoint| (endpoint.region.unwrap_or_default(), endpoint.url)).collect();
+            let lifetime = until.since(access.client.now());
+            Ok(Issued { token: Self { id, user: token.user.name, project, compute }, lifetime })
+        })
+    }
+}
+
+/// `auth_url` is given with and without the version.
+fn tokens_url(access: &Access) -> Result<String, Failure> {
+    let missing = || Failure::new(FailureClass::InvalidRequest, "no_auth_url", "config.auth_url is not set");
+    let url = access.config.auth_url.as_deref().ok_or_else(missing)?.trim_end_matches('/');
+    Ok(format!("{}/v3/auth/tokens", url.strip_suffix("/v3").unwrap_or(url)))
+}
+
+fn body_of(credential: &Credential) -> Result<Value, Failure> {
+    match credential {
+        Credential::ApplicationCredential { application_credential_id, application_credential_secret } => {
+            Ok(json!({"auth": {"identity": {
+                "methods": ["application_credential"],
+                "application_credential": {"id": application_credential_id, "secret": application_credential_secret.expose()},
+            }}}))
+        }
+        Credential::Password { username, password, project_name, user_domain_name, project_domain_name } => {
+            let domain = |name: &Option<String>| json!({"name": name.as_deref().unwrap_or(DEFAULT_DOMAIN)});
+            let user = json!({"name": username, "domain": domain(user_domain_name), "password": password.expose()});
+            Ok(json!({"auth": {
+                "identity": {"methods": ["password"], "password": {"user": user}},
+                "scope": {"project": {"name": project_name, "domain": domain(project_domain_name)}},
+            }}))
+        }
+        _ => Err(wrong_credential()),
+    }
+}

@@ -1,0 +1,285 @@
+//! The answers of Proxmox VE, as far as they are read.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::IpAddr,
+};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::super::{
+    super::model::{CloudVm, Failure, FailureClass, Size, VmState},
+    client::Reply,
+    wire::{add_address, is_reachable},
+};
+use crate::kernel::clock::Timestamp;
+
+/// Every answer is in one of these.
+#[derive(Debug, Deserialize)]
+pub(super) struct Data<T> {
+    pub(super) data: T,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Version {
+    pub(super) version: String,
+}
+
+/// A guest, as the cluster tells of it.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Guest {
+    #[serde(rename = "type")]
+    kind: String,
+    pub(super) vmid: u64,
+    pub(super) node: String,
+    /// Absent while its node is away.
+    pub(super) name: Option<String>,
+    #[serde(default)]
+    status: String,
+    #[serde(default)]
+    template: u8,
+    maxcpu: Option<u32>,
+    maxmem: Option<u64>,
+    tags: Option<String>,
+    lock: Option<String>,
+}
+
+/// What a guest's own node knows better.
+#[derive(Debug, Deserialize)]
+pub(super) struct CurrentStatus {
+    status: String,
+    qmpstatus: Option<String>,
+    lock: Option<String>,
+    cpus: Option<u32>,
+    maxmem: Option<u64>,
+}
+
+/// The settings of a guest, numbers and texts mixed.
+#[derive(Debug, Default, Deserialize)]
+#[serde(transparent)]
+pub(super) struct GuestConfig(HashMap<String, Value>);
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct AgentInterfaces {
+    #[serde(default)]
+    result: Vec<AgentInterface>,
+}
+
+#[derive(Debug, Deserialize)]
+struct AgentInterface {
+    #[serde(rename = "ip-addresses", default)]
+    ip_addresses: Vec<AgentAddress>,
+}
+
+#[derive(Debug, Deserialize)]
+struct AgentAddress {
+    #[serde(rename = "ip-address")]
+    ip_address: String,
+}
+
+impl AgentInterfaces {
+    fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        let all = self.result.iter().flat_map(|interface| &interface.ip_addresses);
+        all.filter_map(|address| address.ip_address.parse().ok()).filter(|address| is_reachable(*address))
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Node {
+    pub(super) node: String,
+}
+
+/// What became of something that takes its time.
+#[derive(Debug, Deserialize)]
+pub(super) struct TaskStatus {
+    status: String,
+    exitstatus: Option<String>,
+}
+
+impl TaskStatus {
+    /// `None` while it is under way.
+    pub(super) fn outcome(&self) -> Option<Result<(), Failure>> {
+        if self.status != "stopped" {
+            return None;
+        }
+        let said = self.exitstatus.as_deref().unwrap_or_default();
+        if said == "OK" || said.starts_with("WARNINGS") {
+            return Some(Ok(()));
+        }
+        let full = ["no space", "out of space", "not enough", "quota"].iter().any(|word| said.to_lowercase().contains(word));
+        let class = if full { FailureClass::QuotaExceeded } else { FailureClass::ProviderError };
+        Some(Err(Failure::new(class, "task_failed", said)))
+    }
+}
+
+/// Privileges by path.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Permissions(HashMap<String, HashMap<String, u8>>);
+
+impl Permissions {
+    /// Whether the token has the privilege anywhere that guests are.
+    pub(super) fn have(&self, privilege: &str) -> bool {
+        let of_guests = |path: &str| path == "/" || path.starts_with("/vms") || path.starts_with("/pool");
+        self.0.iter().any(|(path, privileges)| of_guests(path) && privileges.contains_key(privilege))
+    }
+}
+
+impl GuestConfig {
+    pub(super) fn text(&self, name: &str) -> Option<String> {
+        match self.0.get(name)? {
+            Value::String(text) => Some(text.clone()),
+            other => Some(other.to_string()),
+        }
+    }
+
+    /// Whether the guest is said to run an agent: asking one that is not there takes seconds.
+    pub(super) fn has_agent(&self) -> bool {
+        self.text("agent").is_some_and(|agent| agent.split(',').any(|part| part == "1" || part == "enabled=1"))
+    }
+
+    /// Of `meta`: `creation-qemu=9.0.2,ctime=1706000000`.
+    fn created_at(&self) -> Option<Timestamp> {
+        let meta = self.text("meta")?;
+        let seconds: i64 = meta.split(',').find_map(|part| part.strip_prefix("ctime="))?.parse().ok()?;
+        Some(Timestamp::from_millis(seconds.checked_mul(1000)?))
+    }
+
+    /// The addresses that cloud-init is told to set: `ip=10.0.0.5/24,gw=10.0.0.1`.
+    fn static_addresses(&self) -> impl Iterator<Item = IpAddr> {
+        let settings = (0..8).filter_map(|place| self.text(&format!("ipconfig{place}")));
+        let parts = settings.flat_map(|setting| setting.split(',').map(str::to_owned).collect::<Vec<_>>());
+        parts.filter_map(|part| {
+            let address = part.strip_prefix("ip=").or_else(|| part.strip_prefix("ip6="))?;
+            address.split('/').next()?.parse().ok()
+        })
+    }
+}
+
+fn state(status: &str, qmp: Option<&str>, lock: Option<&str>) -> VmState {
+    match (lock, status, qmp) {
+        (Some("clone" | "create"), ..) => VmState::Provisioning,
+        (Some("suspending"), ..) => VmState::Stopping,
+        (Some("suspended"), "stopped", _) | (_, "running", Some("paused" | "suspended")) => VmState::Suspended,
+        (_, "running", Some("prelaunch" | "inmigrate")) => VmState::Starting,
+        (_, "running", _) => VmState::Running,
+        (_, "stopped", _) => VmState::Stopped,
+        _ => VmState::Unknown,
+    }
+}
+
+/// Tags are words; the part behind the first dot of one is taken for its value.
+fn tags(text: &str) -> BTreeMap<String, String> {
+    let words = text.split([';', ',', ' ']).filter(|word| !word.is_empty());
+    words.map(|word| word.split_once('.').unwrap_or((word, ""))).map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+impl Guest {
+    pub(super) fn is_machine(&self) -> bool {
+        self.kind == "qemu" && self.template == 0
+    }
+
+    pub(super) fn is_template(&self) -> bool {
+        self.kind == "qemu" && self.template == 1
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.status == "running"
+    }
+
+    pub(super) fn has_tag(&self, tag: &str) -> bool {
+        self.tags.as_deref().is_some_and(|tags| tags.split([';', ',', ' ']).any(|word| word == tag))
+    }
+
+    pub(super) fn update(&mut self, current: &CurrentStatus) {
+        self.status.clone_from(&current.status);
+        self.lock = current.lock.clone().or(self.lock.take());
+        self.maxcpu = current.cpus.or(self.maxcpu);
+        self.maxmem = current.maxmem.or(self.maxmem);
+    }
+
+    pub(super) fn into_vm(self, current: Option<&CurrentStatus>, config: &GuestConfig, agent: &AgentInterfaces) -> CloudVm {
+        let qmp = current.and_then(|current| current.qmpstatus.as_deref());
+        let mib = self.maxmem.unwrap_or_default() >> 20;
+        let mut vm = CloudVm {
+            provider_vm_id: self.vmid.to_string(),
+            name: self.name.unwrap_or_else(|| self.vmid.to_string()),
+            state: state(&self.status, qmp, self.lock.as_deref()),
+            provider_state: qmp.map_or(self.status, str::to_owned),
+            state_note: self.lock.map(|lock| format!("Locked: {lock}.")),
+            region: self.node,
+            zone: None,
+            size: Size { id: format!("{}x{mib}", self.maxcpu.unwrap_or_default()), vcpus: self.maxcpu, memory_bytes: self.maxmem },
+            image: None,
+            private_ips: Vec::new(),
+            public_ips: Vec::new(),
+            tags: self.tags.as_deref().map(tags).unwrap_or_default(),
+            launched_at: config.created_at(),
+        };
+        for address in agent.addresses() {
+            add_address(&mut vm, address);
+        }
+        if vm.private_ips.is_empty() && vm.public_ips.is_empty() {
+            for address in config.static_addresses() {
+                add_address(&mut vm, address);
+            }
+        }
+        vm
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct ErrorAnswer {
+    message: Option<String>,
+    #[serde(default)]
+    errors: HashMap<String, String>,
+}
+
+/// The message is in the status line, and in the body only of newer versions; what is wrong with parameters always is.
+pub(super) fn failure(reply: &Reply) -> Failure {
+    let answer: ErrorAnswer = reply.json().unwrap_or_default();
+    let mut parameters: Vec<String> =
+        answer.errors.into_iter().map(|(name, problem)| format!("{name}: {}", problem.trim())).collect();
+    parameters.sort_unstable();
+    let message = answer.message.map(|message| message.trim().to_owned()).into_iter().chain(parameters);
+    let message = message.collect::<Vec<_>>().join("; ");
+    let class = match reply.status.as_u16() {
+        // The node that was asked passes requests on to others: these say that one of them cannot be reached.
+        595 | 596 => FailureClass::ProviderError,
+        _ if message.contains("does not exist") => FailureClass::NotFound,
+        _ => reply.class(),
+    };
+    reply.failure(class, "", &message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn status_and_lock_make_one_state() {
+        for (status, qmp, lock, expected) in [
+            ("running", None, None, VmState::Running),
+            ("running", Some("running"), Some("backup"), VmState::Running),
+            ("running", Some("paused"), None, VmState::Suspended),
+            ("running", Some("prelaunch"), None, VmState::Starting),
+            ("stopped", Some("stopped"), None, VmState::Stopped),
+            ("stopped", None, Some("suspended"), VmState::Suspended),
+            ("running", None, Some("suspending"), VmState::Stopping),
+            ("stopped", None, Some("clone"), VmState::Provisioning),
+            ("unknown", None, None, VmState::Unknown),
+        ] {
+            assert_eq!(state(status, qmp, lock), expected, "{status} {qmp:?} {lock:?}");
+        }
+    }
+
+    #[test]
+    fn an_agent_is_asked_only_when_it_is_enabled() {
+        for (agent, expected) in [("1", true), ("enabled=1,fstrim_cloned_disks=1", true), ("0", false), ("enabled=0", false)] {
+            let config = GuestConfig(HashMap::from([("agent".to_owned(), agent.into())]));
+            assert_eq!(config.has_agent(), expected, "{agent}");
+        }
+        assert!(!GuestConfig::default().has_agent());
+    }
+}

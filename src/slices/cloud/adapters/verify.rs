@@ -1,0 +1,95 @@
+//! Tries a credential, the same way for every kind: is there a way to the provider, does it let us in, can we see VMs, could we create
+//! one. What cannot be tried because something before it failed is skipped, and says so.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{
+    super::model::{Capabilities, Check, CheckName, Failure, FailureClass, Outcome, Verification, Warning},
+    Access, Adapter, Rehearsal,
+};
+
+/// A check that went well, with what it came to, or the failed check and why.
+async fn tried<T>(name: CheckName, attempt: impl Future<Output = Result<T, Failure>>) -> (Check, Result<T, Failure>) {
+    let started = Instant::now();
+    let outcome = attempt.await;
+    let ms = u32::try_from(started.elapsed().as_millis()).unwrap_or(u32::MAX);
+    let check = match &outcome {
+        Ok(_) => Check::passed(name, ms),
+        Err(failure) => Check::failed(name, ms, &failure.code, failure.class.remedy()),
+    };
+    (check, outcome)
+}
+
+/// What is known so far.
+#[derive(Default)]
+struct Findings {
+    identity: Option<String>,
+    checks: Vec<Check>,
+    capabilities: Capabilities,
+    warnings: Vec<Warning>,
+}
+
+/// Tries the credential. Never fails: that something fails is what it finds out. Takes at most `limit`, whatever the adapter does.
+pub(in super::super) async fn verify(adapter: &dyn Adapter, access: &Access, limit: Duration) -> Verification {
+    let at = access.client.now();
+    let mut findings = Findings::default();
+    let late = || Failure::new(FailureClass::Timeout, "timeout", "the provider did not answer in time");
+    let tried = tokio::time::timeout(limit, try_all(adapter, access, &mut findings)).await;
+    let (outcome, failure) = match tried.unwrap_or_else(|_| Err(late())) {
+        Ok(outcome) => (outcome, None),
+        Err(failure) => (failure.class.outcome(), Some(failure)),
+    };
+    let mut checks = access.client.way().to_vec();
+    checks.append(&mut findings.checks);
+    for name in [CheckName::Authenticate, CheckName::ListVms, CheckName::Provision] {
+        if !checks.iter().any(|check| check.name == name) {
+            checks.push(Check::skipped(name));
+        }
+    }
+    Verification {
+        at,
+        outcome,
+        identity: findings.identity,
+        checks,
+        capabilities: findings.capabilities,
+        warnings: findings.warnings,
+        message: failure.map(|failure| access.credential.conceal(&failure.message)),
+    }
+}
+
+async fn try_all(adapter: &dyn Adapter, access: &Access, findings: &mut Findings) -> Result<Outcome, Failure> {
+    let (check, identity) = tried(CheckName::Authenticate, adapter.authenticate(access)).await;
+    findings.checks.push(check);
+    findings.identity = Some(identity?.0);
+    let (check, page) = tried(CheckName::ListVms, adapter.list(access, None)).await;
+    findings.checks.push(check);
+    let page = page?;
+    findings.capabilities.read = true;
+    if page.vms.is_empty() && page.next.is_none() {
+        findings.warnings.push(Warning::EmptyInventory);
+    }
+    let (check, rehearsal) = tried(CheckName::Provision, adapter.rehearse(access, None)).await;
+    match rehearsal {
+        Ok(Rehearsal::Allowed) => {
+            findings.checks.push(check);
+            findings.capabilities.provision = true;
+            Ok(Outcome::Valid)
+        }
+        Ok(Rehearsal::CannotTell) => {
+            findings.checks.push(Check::skipped(CheckName::Provision));
+            findings.capabilities.provision = true;
+            findings.warnings.push(Warning::ProvisionNotChecked);
+            Ok(Outcome::Valid)
+        }
+        Err(failure) if failure.class == FailureClass::InsufficientPermissions => {
+            findings.checks.push(check);
+            Ok(Outcome::ValidLimited)
+        }
+        Err(failure) => {
+            findings.checks.push(check);
+            Err(failure)
+        }
+    }
+}

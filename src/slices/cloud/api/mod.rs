@@ -1,0 +1,121 @@
+//! Clouds on the wire.
+
+mod bodies;
+mod examples;
+mod operations;
+mod provider;
+mod providers;
+mod vm_wire;
+mod vms;
+mod wire;
+
+pub(super) use operations::OperationsApi;
+pub(super) use provider::ProviderApi;
+pub(super) use providers::ProvidersApi;
+pub(super) use vms::VmsApi;
+
+use poem_openapi::{Tags, types::ParseFromJSON};
+use serde_json::{Value, value::to_raw_value};
+
+use super::{
+    error::{CloudError, Fault},
+    fleet::Known,
+    model,
+    service::{Describe, NewVms, Plan},
+};
+use crate::kernel::{
+    clock::Timestamp,
+    http::{
+        openapi,
+        problem::{Code, FieldError, Problem},
+    },
+    store::{Read, StoreError},
+};
+use wire::{CloudProvider, ProviderVerification};
+
+#[derive(Tags)]
+enum Area {
+    /// Cloud providers, their VMs, and the creation of new ones.
+    Cloud,
+    /// What goes on in the background.
+    Operations,
+}
+
+/// How records are shown in events.
+pub(super) const DESCRIBE: Describe = Describe {
+    provider: |tx, provider, _act| {
+        let sync = super::repo::providers::sync(tx, (provider.tenant_id, provider.id))?;
+        Ok(to_raw_value(&CloudProvider::new(tx, Known { provider: provider.clone(), sync })?)?)
+    },
+    vm: |tx, vm, act| Ok(to_raw_value(&show_vm(tx, vm, act.now)?)?),
+};
+
+fn show_vm(tx: &impl Read, vm: &model::Vm, now: Timestamp) -> Result<vm_wire::Vm, CloudError> {
+    let known = Known::read(tx, vm.tenant_id, vm.provider_id)?.ok_or(CloudError::NoProvider)?;
+    Ok(vm_wire::Vm::new(tx, vm, &known, now)?)
+}
+
+fn show_provider(tx: &impl Read, provider: model::Provider) -> Result<CloudProvider, StoreError> {
+    let sync = super::repo::providers::sync(tx, (provider.tenant_id, provider.id))?;
+    CloudProvider::new(tx, Known { provider, sync })
+}
+
+pub(super) fn order_schema() -> Value {
+    openapi::input_schema::<vm_wire::ProvisionVms>()
+}
+
+pub(super) fn read_order(form: &Value) -> Result<NewVms, CloudError> {
+    let parsed = vm_wire::ProvisionVms::parse_from_json(Some(form.clone()));
+    let fault = |message: String| CloudError::Invalid(vec![Fault::new("", "not_valid", message)]);
+    parsed.map_err(|error| fault(error.into_message()))?.try_into()
+}
+
+/// An order as a request shows it; without its operation while it is not taken.
+pub(super) fn show_order(tx: &impl Read, plan: &Plan, now: Timestamp, taken: bool) -> Result<Value, CloudError> {
+    let operation = taken.then(|| (&plan.operation).into());
+    Ok(serde_json::to_value(vms::show_plan(tx, plan, now, operation)?)?)
+}
+
+pub(super) fn show_verification(verification: &model::Verification) -> Value {
+    serde_json::to_value(ProviderVerification::from(verification.clone())).unwrap_or_default()
+}
+
+pub(super) fn show_vm_value(tx: &impl Read, vm: &model::Vm, now: Timestamp) -> Result<Value, CloudError> {
+    Ok(serde_json::to_value(show_vm(tx, vm, now)?)?)
+}
+
+impl From<CloudError> for Problem {
+    fn from(error: CloudError) -> Self {
+        match error {
+            CloudError::NoProvider | CloudError::NoVm | CloudError::NoOperation => Self::plain(Code::NotFound),
+            CloudError::NameTaken => Self::new(Code::AlreadyExists, "Another provider has this name already."),
+            CloudError::LimitReached { most } => Self::new(
+                Code::LimitReached,
+                format!("The tenant has {most} cloud providers, which is the most; delete one that is not needed."),
+            ),
+            CloudError::InUse => Self::new(Code::InUse, "VMs are being created there; wait for the operation to end."),
+            CloudError::Disabled => Self::new(Code::InvalidTransition, "The provider is disabled; enable it first."),
+            CloudError::Invalid(faults) => Self::invalid(faults.into_iter().map(field_error).collect()),
+            CloudError::Blocked(field) => {
+                let mut problem = Self::new(Code::TargetNotAllowed, "The address of the URL is not allowed as a target.");
+                let pointer = format!("/config/{field}");
+                problem.errors.push(FieldError::pointer(pointer, "target_not_allowed", "the address is not allowed as a target"));
+                problem
+            }
+            CloudError::NotVerified(result) => {
+                let verification = ProviderVerification::from(result.0);
+                let detail = verification.message.clone().unwrap_or_else(|| Code::ProviderVerificationFailed.remedy().to_owned());
+                let shown = serde_json::to_value(&verification).unwrap_or_default();
+                Self::new(Code::ProviderVerificationFailed, detail).with("verification", shown)
+            }
+            CloudError::Stale(stale) => stale.into(),
+            CloudError::Event(error) => Self::internal(error),
+            CloudError::Sealing(error) => Self::internal(error),
+            CloudError::Store(error) => error.into(),
+        }
+    }
+}
+
+fn field_error(fault: Fault) -> FieldError {
+    FieldError::pointer(fault.pointer, fault.code, fault.message).with_allowed(fault.allowed).with_suggestion(fault.suggestion)
+}

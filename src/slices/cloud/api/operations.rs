@@ -1,0 +1,86 @@
+//! `/api/operations/{id}`: how far something is that goes on in the background.
+
+use std::{sync::Arc, time::Duration};
+
+use poem_openapi::{Object, OpenApi, param::Path};
+
+use super::{
+    super::{
+        Core,
+        error::CloudError,
+        model::{self, OperationWork},
+        repo,
+    },
+    Area,
+    vm_wire::Operation,
+};
+use crate::kernel::{
+    access::{Principal, Reach},
+    http::{
+        input::Filter,
+        need::{Allowed, VmsRead},
+        problem::Problem,
+        reply::Answer,
+    },
+    id::OperationId,
+    store::{Read, catalog},
+};
+
+#[derive(Debug, Object)]
+struct WaitForOperation {
+    /// How long to wait for its end.
+    #[oai(validator(minimum(value = "0"), maximum(value = "30")))]
+    wait_seconds: Option<u32>,
+}
+
+pub(super) fn operation_path(id: OperationId) -> String {
+    format!("/api/operations/{id}")
+}
+
+pub(in super::super) struct OperationsApi {
+    pub(in super::super) core: Arc<Core>,
+}
+
+#[OpenApi(prefix_path = "/api/operations", tag = "Area::Operations")]
+impl OperationsApi {
+    /// Read an operation
+    ///
+    /// How far it is, and what came of it. With `wait_seconds` the call waits for its end. Operations that have ended stay readable for a
+    /// week.
+    #[oai(path = "/:id", method = "get", operation_id = "read_operation")]
+    async fn read_operation(
+        &self,
+        auth: Allowed<VmsRead>,
+        id: Path<OperationId>,
+        query: Filter<WaitForOperation>,
+    ) -> Result<Answer<Operation>, Problem> {
+        let core = &self.core;
+        let deadline = core.clock.now() + Duration::from_secs(query.0.wait_seconds.unwrap_or(0).into());
+        loop {
+            let seen = core.store.version(catalog::OPERATIONS);
+            let operation = core.store.read(|tx| find(tx, &auth.principal, id.0))?;
+            if operation.status.has_ended() || core.clock.now() >= deadline {
+                return Ok(Answer::new(&Operation::from(&operation)));
+            }
+            tokio::select! {
+                () = core.store.changed(catalog::OPERATIONS, seen) => {}
+                () = core.clock.sleep_until(deadline) => {}
+            }
+        }
+    }
+}
+
+fn find(tx: &impl Read, principal: &Principal, id: OperationId) -> Result<model::Operation, CloudError> {
+    let found = repo::operations::get(tx, (principal.tenant_id, id))?;
+    found.filter(|operation| reaches(&principal.reach, principal, operation)).ok_or(CloudError::NoOperation)
+}
+
+/// An order belongs to its organization; a sync is for whoever asked for it.
+fn reaches(reach: &Reach, principal: &Principal, operation: &model::Operation) -> bool {
+    match operation.work {
+        OperationWork::Provision { .. } => reach.covers(operation.organization_id),
+        OperationWork::Refresh { .. } => {
+            *reach == Reach::Everything || operation.actor == crate::kernel::events::Actor::of(principal)
+        }
+    }
+}

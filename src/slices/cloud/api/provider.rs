@@ -1,0 +1,150 @@
+//! `/api/cloud/providers/{id}`: one provider. The collection's changes end here too.
+
+use std::sync::Arc;
+
+use poem_openapi::{Object, OpenApi, param::Path};
+
+use super::{
+    super::{Core, error::CloudError, service::find_provider},
+    Area,
+    bodies::UpdateCloudProvider,
+    show_provider,
+    wire::{CloudProvider, ProviderVerification},
+};
+use crate::kernel::{
+    http::{
+        idempotency::IdempotencyKey,
+        input::{Body, target},
+        need::{Allowed, ProvidersRead, ProvidersWrite},
+        precondition::{IfMatch, IfNoneMatch},
+        problem::Problem,
+        reply::{Changed, Empty, Found},
+    },
+    id::CloudProviderId,
+};
+
+/// The provider to delete.
+#[derive(Debug, Object)]
+pub(super) struct DeleteProviderTarget {
+    /// The provider, unless the query names it.
+    pub(super) id: Option<CloudProviderId>,
+}
+
+pub(super) fn path(id: CloudProviderId) -> String {
+    format!("/api/cloud/providers/{id}")
+}
+
+pub(in super::super) struct ProviderApi {
+    pub(in super::super) core: Arc<Core>,
+}
+
+#[OpenApi(prefix_path = "/api/cloud/providers", tag = "Area::Cloud")]
+impl ProviderApi {
+    /// Read a cloud provider
+    ///
+    /// Shows the provider, its last verification and its syncs, without its credential. The `ETag` tells of changes of the provider, not
+    /// of verifications and syncs.
+    #[oai(path = "/:id", method = "get", operation_id = "read_cloud_provider")]
+    async fn read_cloud_provider(
+        &self,
+        auth: Allowed<ProvidersRead>,
+        id: Path<CloudProviderId>,
+        if_none_match: IfNoneMatch,
+    ) -> Result<Found<CloudProvider>, Problem> {
+        let act = auth.context.intent(&auth.principal).begin();
+        let shown = self.core.store.read(|tx| {
+            let provider = find_provider(tx, &act, &auth.principal.reach, id.0)?;
+            Ok::<_, CloudError>(show_provider(tx, provider)?)
+        })?;
+        if if_none_match.knows(shown.version) {
+            return Ok(Found::not_modified(shown.version));
+        }
+        Ok(Found::new(&shown, shown.version))
+    }
+
+    /// Change a cloud provider by its path
+    ///
+    /// The same as the change with `?id=`. What the body does not name stays as it is.
+    #[oai(path = "/:id", method = "put", operation_id = "update_cloud_provider_by_id")]
+    async fn update_cloud_provider_by_id(
+        &self,
+        auth: Allowed<ProvidersWrite>,
+        id: Path<CloudProviderId>,
+        if_match: IfMatch,
+        body: Body<UpdateCloudProvider>,
+    ) -> Result<Changed<CloudProvider>, Problem> {
+        let id = target(Some(id.0), body.0.id)?;
+        update(&self.core, &auth, id, if_match, body.0).await
+    }
+
+    /// Delete a cloud provider by its path
+    ///
+    /// The same as deleting with `?id=`. In the cloud nothing happens to its VMs.
+    #[oai(path = "/:id", method = "delete", operation_id = "delete_cloud_provider_by_id")]
+    async fn delete_cloud_provider_by_id(
+        &self,
+        auth: Allowed<ProvidersWrite>,
+        id: Path<CloudProviderId>,
+        if_match: IfMatch,
+    ) -> Result<Empty, Problem> {
+        delete(&self.core, &auth, id.0, if_match).await
+    }
+
+    /// Verify a cloud provider
+    ///
+    /// The same as the collection's `"action": "verify"`: tries the stored credential now, and keeps what came of it. Takes at most 10 seconds.
+    #[oai(path = "/:id/verify", method = "post", operation_id = "verify_cloud_provider")]
+    async fn verify_cloud_provider(
+        &self,
+        auth: Allowed<ProvidersWrite>,
+        id: Path<CloudProviderId>,
+        idempotency_key: IdempotencyKey,
+    ) -> Result<Changed<ProviderVerification>, Problem> {
+        let intent = auth.context.intent(&auth.principal);
+        let provider = self.core.store.read(|tx| find_provider(tx, &intent.begin(), &auth.principal.reach, id.0))?;
+        let verification = self.core.try_stored(&provider).await?;
+        let core = self.core.clone();
+        idempotency_key
+            .run(intent, move |tx, act| {
+                core.service.note_verification(tx, act, &provider, &verification)?;
+                Ok::<_, CloudError>(Changed::unversioned(&ProviderVerification::from(verification.clone())))
+            })
+            .await
+    }
+}
+
+pub(super) async fn update(
+    core: &Arc<Core>,
+    auth: &Allowed<ProvidersWrite>,
+    id: CloudProviderId,
+    if_match: IfMatch,
+    body: UpdateCloudProvider,
+) -> Result<Changed<CloudProvider>, Problem> {
+    let intent = auth.context.intent(&auth.principal);
+    let reach = auth.principal.reach.clone();
+    let kind = core.store.read(|tx| find_provider(tx, &intent.begin(), &reach, id))?.kind;
+    let change = body.read(kind)?;
+    if let Some(config) = &change.config {
+        core.vet(config, auth.principal.tenant_id).await?;
+    }
+    let inner = core.clone();
+    let shown = core
+        .store
+        .write(move |tx| {
+            let provider = inner.service.update_provider(tx, &mut intent.begin(), &reach, id, &if_match, &change)?;
+            Ok::<_, CloudError>(show_provider(tx, provider)?)
+        })
+        .await?;
+    Ok(Changed::new(&shown, shown.version))
+}
+
+pub(super) async fn delete(
+    core: &Arc<Core>,
+    auth: &Allowed<ProvidersWrite>,
+    id: CloudProviderId,
+    if_match: IfMatch,
+) -> Result<Empty, Problem> {
+    let (intent, reach, inner) = (auth.context.intent(&auth.principal), auth.principal.reach.clone(), core.clone());
+    core.store.write(move |tx| inner.service.delete_provider(tx, &mut intent.begin(), &reach, id, &if_match)).await?;
+    Ok(Empty::new())
+}

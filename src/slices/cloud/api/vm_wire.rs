@@ -1,0 +1,374 @@
+//! VMs and operations as clients see and send them.
+
+use std::collections::BTreeMap;
+
+use poem_openapi::{Enum, Object};
+use serde::Serialize;
+
+use super::{
+    super::{
+        error::{CloudError, Fault},
+        fleet::{GroupBy, Known},
+        model::{self, OperationWork},
+        service::NewVms,
+    },
+    bodies::is_region,
+    wire::{CloudKind, VerificationCheck, mirrored, organization},
+};
+use crate::{
+    kernel::{
+        clock::Timestamp,
+        http::page::Page,
+        id::{CloudProviderId, OperationId, OrganizationId, VmId},
+        secrets::Secret,
+        store::{Read, StoreError},
+    },
+    slices::directory::OrganizationReference,
+};
+
+mirrored! {
+    /// The state in the same word for every cloud.
+    VmState = model::VmState {
+        Provisioning, Starting, Running, Stopping, Stopped, Suspended, Rebooting, Terminating, Terminated, Error, Unknown,
+    }
+}
+
+mirrored! {
+    OperationStatus = model::OperationStatus { Queued, Running, Succeeded, Failed, Cancelled }
+}
+
+mirrored! {
+    /// `ordering`: orders go out. `starting`: the VMs are there and come up. `syncing`: clouds are asked.
+    OperationPhase = model::Phase { Queued, Ordering, Starting, Syncing, Done }
+}
+
+mirrored! {
+    VmGroupBy = GroupBy { Provider, Region, State, Size, Organization }
+}
+
+/// The provider that has a VM.
+#[derive(Clone, Debug, Object, Serialize)]
+pub(super) struct ProviderReference {
+    pub(super) id: CloudProviderId,
+    pub(super) name: String,
+    pub(super) kind: CloudKind,
+}
+
+/// What a VM has.
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct VmSize {
+    /// The provider's name for it.
+    pub(super) id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) vcpus: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) memory_bytes: Option<u64>,
+}
+
+/// A VM.
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none, example)]
+pub(super) struct Vm {
+    pub(super) id: VmId,
+    pub(super) provider: ProviderReference,
+    /// The provider's own id; absent while it is not created.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) provider_vm_id: Option<String>,
+    pub(super) name: String,
+    pub(super) state: VmState,
+    /// The state in the provider's word.
+    pub(super) provider_state: String,
+    /// What is worth saying about the state, such as that a stopped VM is still billed, or why it could not be created.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) state_note: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) organization: Option<OrganizationReference>,
+    pub(super) region: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) zone: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) size: Option<VmSize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) image: Option<String>,
+    pub(super) private_ips: Vec<String>,
+    pub(super) public_ips: Vec<String>,
+    pub(super) tags: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) launched_at: Option<Timestamp>,
+    /// When it was first seen, or ordered.
+    pub(super) discovered_at: Timestamp,
+    /// When its cloud last told of it.
+    pub(super) last_synced_at: Timestamp,
+    /// Whether this may not be so any more: its cloud has not told of it for too long.
+    pub(super) stale: bool,
+    /// The order that created it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) operation_id: Option<OperationId>,
+    /// When it was found to be gone, or could not be created.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) ended_at: Option<Timestamp>,
+    pub(super) updated_at: Timestamp,
+    /// Counts the changes of this record.
+    pub(super) version: u64,
+}
+
+impl Vm {
+    pub(super) fn new(tx: &impl Read, vm: &model::Vm, known: &Known, now: Timestamp) -> Result<Self, StoreError> {
+        let label = organization(tx, vm.tenant_id, known.organization(vm))?;
+        Ok(Self::labelled(vm, known, label, now))
+    }
+
+    pub(super) fn labelled(vm: &model::Vm, known: &Known, organization: Option<OrganizationReference>, now: Timestamp) -> Self {
+        let facts = &vm.facts;
+        let texts = |ips: &[std::net::IpAddr]| ips.iter().map(ToString::to_string).collect();
+        let size = VmSize { id: facts.size.id.clone(), vcpus: facts.size.vcpus, memory_bytes: facts.size.memory_bytes };
+        Self {
+            id: vm.id,
+            provider: ProviderReference { id: vm.provider_id, name: known.provider.name.clone(), kind: known.provider.kind.into() },
+            provider_vm_id: vm.is_known().then(|| facts.provider_vm_id.clone()),
+            name: facts.name.clone(),
+            state: facts.state.into(),
+            provider_state: facts.provider_state.clone(),
+            state_note: facts.state_note.clone(),
+            organization,
+            region: facts.region.clone(),
+            zone: facts.zone.clone(),
+            size: (!size.id.is_empty()).then_some(size),
+            image: facts.image.clone(),
+            private_ips: texts(&facts.private_ips),
+            public_ips: texts(&facts.public_ips),
+            tags: facts.tags.clone(),
+            launched_at: facts.launched_at,
+            discovered_at: vm.discovered_at,
+            last_synced_at: known.last_synced(vm),
+            stale: known.is_stale(vm, now),
+            operation_id: vm.operation_id,
+            ended_at: vm.ended_at,
+            updated_at: vm.updated_at,
+            version: vm.version,
+        }
+    }
+}
+
+/// VMs that have one value of the field that was grouped by.
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct VmGroup {
+    /// The value: an id, or a word. Absent for VMs that have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) value: Option<String>,
+    /// The name of what the id names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) name: Option<String>,
+    pub(super) count: u64,
+}
+
+/// A page of VMs.
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct VmList {
+    pub(super) data: Vec<Vm>,
+    pub(super) page: Page,
+    /// All VMs that match, by the field that `group_by` names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) groups: Option<Vec<VmGroup>>,
+    /// The sync that `refresh=true` has asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) operation: Option<Operation>,
+}
+
+/// What an operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize)]
+#[oai(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+pub(super) enum OperationKind {
+    VmProvision,
+    VmRefresh,
+}
+
+/// Why an operation failed.
+#[derive(Clone, Debug, Object, Serialize)]
+pub(super) struct OperationProblem {
+    pub(super) code: String,
+    pub(super) message: String,
+    /// Whether the same could go well at another time.
+    pub(super) transient: bool,
+}
+
+/// What a failed operation left in the cloud, or may have.
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct OperationLeftover {
+    pub(super) vm_id: VmId,
+    pub(super) name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) provider_vm_id: Option<String>,
+    /// What its order carried: the cloud's records have it as the client token, a tag or the name.
+    pub(super) token: String,
+    /// Nobody knows whether it is there: look for the token.
+    pub(super) uncertain: bool,
+}
+
+/// What goes on in the background.
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none, example)]
+pub(super) struct Operation {
+    pub(super) id: OperationId,
+    pub(super) kind: OperationKind,
+    pub(super) status: OperationStatus,
+    pub(super) phase: OperationPhase,
+    /// In percent.
+    pub(super) progress: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<OperationProblem>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) leftovers: Option<Vec<OperationLeftover>>,
+    /// The VMs of an order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) vm_ids: Option<Vec<VmId>>,
+    pub(super) provider_ids: Vec<CloudProviderId>,
+    pub(super) created_at: Timestamp,
+    pub(super) updated_at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) ended_at: Option<Timestamp>,
+}
+
+impl From<&model::Operation> for Operation {
+    fn from(operation: &model::Operation) -> Self {
+        let (kind, vm_ids, provider_ids) = match &operation.work {
+            OperationWork::Provision { provider_id, slots, .. } => {
+                (OperationKind::VmProvision, Some(slots.iter().map(|slot| slot.vm_id).collect()), vec![*provider_id])
+            }
+            OperationWork::Refresh { providers } => {
+                (OperationKind::VmRefresh, None, providers.iter().map(|one| one.provider_id).collect())
+            }
+        };
+        let leftover = |left: model::Leftover| OperationLeftover {
+            vm_id: left.vm_id,
+            name: left.name,
+            provider_vm_id: left.provider_vm_id,
+            token: left.token,
+            uncertain: left.uncertain,
+        };
+        let leftovers: Vec<OperationLeftover> = operation.leftovers().into_iter().map(leftover).collect();
+        let problem = |error: &model::OperationError| OperationProblem {
+            code: error.code.clone(),
+            message: error.message.clone(),
+            transient: error.transient,
+        };
+        Self {
+            id: operation.id,
+            kind,
+            status: operation.status.into(),
+            phase: operation.phase().into(),
+            progress: operation.progress(),
+            error: operation.error().map(problem),
+            leftovers: (!leftovers.is_empty()).then_some(leftovers),
+            vm_ids,
+            provider_ids,
+            created_at: operation.created_at,
+            updated_at: operation.updated_at,
+            ended_at: operation.ended_at,
+        }
+    }
+}
+
+/// VMs to create.
+#[derive(Clone, Debug, Object)]
+#[oai(skip_serializing_if_is_none, example)]
+pub(super) struct ProvisionVms {
+    pub(super) provider_id: CloudProviderId,
+    /// Of several VMs the name has a number behind it.
+    #[oai(validator(min_length = 1, max_length = 60, pattern = "^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?$"))]
+    pub(super) name: String,
+    #[oai(validator(min_length = 1, max_length = 64))]
+    pub(super) region: String,
+    #[oai(validator(min_length = 1, max_length = 64))]
+    pub(super) zone: Option<String>,
+    /// The provider's name for it, such as `t3.small`.
+    #[oai(validator(min_length = 1, max_length = 128))]
+    pub(super) size: String,
+    /// The provider's id of it.
+    #[oai(validator(min_length = 1, max_length = 256))]
+    pub(super) image: String,
+    /// How many. One when absent.
+    #[oai(validator(minimum(value = "1"), maximum(value = "20")))]
+    pub(super) count: Option<u32>,
+    /// The provider's id of the network or subnet to be in.
+    #[oai(validator(min_length = 1, max_length = 256))]
+    pub(super) network: Option<String>,
+    /// The provider's names or ids of keys to let in.
+    #[oai(validator(min_items = 1, max_items = 16, unique_items))]
+    pub(super) ssh_keys: Option<Vec<String>>,
+    /// What the VM runs at its first start. It is kept sealed, and only until the VM is there.
+    #[oai(write_only, validator(min_length = 1, max_length = 16384))]
+    pub(super) user_data: Option<String>,
+    pub(super) tags: Option<BTreeMap<String, String>>,
+    /// Whose VMs these are. The provider's organization when absent.
+    pub(super) organization_id: Option<OrganizationId>,
+}
+
+const MOST_TAGS: usize = 40;
+const LONGEST_KEY: usize = 127;
+const LONGEST_VALUE: usize = 255;
+
+impl TryFrom<ProvisionVms> for NewVms {
+    type Error = CloudError;
+
+    fn try_from(body: ProvisionVms) -> Result<Self, CloudError> {
+        let tags = body.tags.unwrap_or_default();
+        let mut faults = Vec::new();
+        if !is_region(&body.region) {
+            faults.push(Fault::new("/region", "wrong_form", "must be the name of a region, such as eu-west-1"));
+        }
+        if body.zone.as_deref().is_some_and(|zone| !is_region(zone)) {
+            faults.push(Fault::new("/zone", "wrong_form", "must be the name of a zone, such as eu-west-1a"));
+        }
+        if tags.len() > MOST_TAGS {
+            faults.push(Fault::new("/tags", "too_many", format!("must have at most {MOST_TAGS} entries")));
+        }
+        for (key, value) in &tags {
+            let pointer = format!("/tags/{}", key.replace('~', "~0").replace('/', "~1"));
+            if key.is_empty() || key.chars().count() > LONGEST_KEY || value.chars().count() > LONGEST_VALUE {
+                let message = format!("a tag has a key of 1 to {LONGEST_KEY} and a value of at most {LONGEST_VALUE} characters");
+                faults.push(Fault::new(pointer, "wrong_form", message));
+            } else if key == model::OrderToken::TAG || key == "Name" {
+                faults.push(Fault::new(pointer, "not_allowed", format!("the tag {key} is set by tenantd")));
+            }
+        }
+        if !faults.is_empty() {
+            return Err(CloudError::Invalid(faults));
+        }
+        Ok(Self {
+            provider_id: body.provider_id,
+            organization_id: body.organization_id,
+            name: body.name,
+            region: body.region,
+            zone: body.zone,
+            size: body.size,
+            image: body.image,
+            network: body.network,
+            ssh_keys: body.ssh_keys.unwrap_or_default(),
+            user_data: body.user_data.map(Secret::new),
+            tags,
+            count: body.count.unwrap_or(1),
+        })
+    }
+}
+
+/// An order that was taken; of a dry run, what would come of it.
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct VmOrder {
+    /// Absent in a dry run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) operation: Option<Operation>,
+    pub(super) vms: Vec<Vm>,
+    /// In a dry run: what the provider was asked, and what it said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) checks: Option<Vec<VerificationCheck>>,
+    /// In a dry run: whether the order would be taken, as far as that can be told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) would_succeed: Option<bool>,
+}

@@ -1,0 +1,290 @@
+//! `/api/cloud/vms`: the fleets of all providers as we know them, and orders of new VMs. Only a dry run waits for a cloud.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::IpAddr,
+    sync::Arc,
+};
+
+use poem_openapi::{Object, OpenApi, param::Path};
+use tokio::time::Instant;
+
+use super::{
+    super::{
+        Core,
+        adapters::Rehearsal,
+        error::CloudError,
+        fleet::{Known, VmPage, VmQuery, VmSlice},
+        model::{Check, CheckName, Failure, FailureClass, OperationWork},
+        repo,
+        service::{NewVms, Plan, Service},
+    },
+    Area,
+    operations::operation_path,
+    providers::VERIFY_LIMIT,
+    vm_wire::{Operation, ProvisionVms, Vm, VmGroup, VmGroupBy, VmList, VmOrder, VmState},
+    wire::{CloudKind, VerificationCheck, organization},
+};
+use crate::{
+    kernel::{
+        clock::Timestamp,
+        http::{
+            idempotency::IdempotencyKey,
+            input::{Body, Filter},
+            need::{Allowed, VmsRead, VmsWrite},
+            page::{PageQuery, PageRequest},
+            precondition::IfNoneMatch,
+            problem::{Code, FieldError, Problem},
+            reply::{Begun, Found},
+        },
+        id::{CloudProviderId, OperationId, OrganizationId, TenantId, VmId},
+        store::{Key, Read, StoreError},
+    },
+    slices::directory::OrganizationReference,
+};
+
+#[derive(Debug, Object)]
+struct ListVms {
+    /// VMs of one of these providers.
+    #[oai(validator(min_items = 1, max_items = 100))]
+    provider_id: Option<Vec<CloudProviderId>>,
+    /// VMs of providers of one of these kinds.
+    #[oai(validator(min_items = 1, max_items = 8))]
+    kind: Option<Vec<CloudKind>>,
+    /// VMs of one of these organizations.
+    #[oai(validator(min_items = 1, max_items = 100))]
+    organization_id: Option<Vec<OrganizationId>>,
+    /// VMs in one of these states.
+    #[oai(validator(min_items = 1, max_items = 11))]
+    state: Option<Vec<VmState>>,
+    /// VMs in one of these regions.
+    #[oai(validator(min_items = 1, max_items = 100))]
+    region: Option<Vec<String>>,
+    /// VMs whose tag KEY has one of these values: `tag.KEY=value`, or `tag[KEY]=value`. Several keys must all match.
+    tag: Option<BTreeMap<String, String>>,
+    /// A part of the name, in any case.
+    #[oai(validator(min_length = 1, max_length = 100))]
+    name: Option<String>,
+    /// VMs that have one of these addresses, private or public.
+    #[oai(validator(min_items = 1, max_items = 100))]
+    ip: Option<Vec<String>>,
+    /// Only VMs that are stale, or only those that are not.
+    stale: Option<bool>,
+    /// VMs that one of these operations has created.
+    #[oai(validator(min_items = 1, max_items = 100))]
+    operation_id: Option<Vec<OperationId>>,
+    /// Also count all VMs that match, by this field.
+    group_by: Option<VmGroupBy>,
+    /// Ask the clouds for news, those of `provider_id` or all: status 202 with the operation, and the VMs as we know them now.
+    refresh: Option<bool>,
+    #[oai(flatten)]
+    page: PageQuery,
+}
+
+impl ListVms {
+    fn query(&self, auth: &Allowed<VmsRead>) -> Result<VmQuery, Problem> {
+        let mut errors = Vec::new();
+        let mut ips = Vec::new();
+        for text in self.ip.iter().flatten() {
+            match text.parse::<IpAddr>() {
+                Ok(ip) => ips.push(ip),
+                Err(_) => errors.push(FieldError::parameter("ip", "wrong_form", format!("{text} is no IP address"))),
+            }
+        }
+        for (key, _) in self.tag.iter().flatten().filter(|(_, values)| values.split(',').any(str::is_empty)) {
+            errors.push(FieldError::parameter(format!("tag.{key}"), "too_short", "must not be empty"));
+        }
+        let split = |(key, values): (&String, &String)| (key.clone(), values.split(',').map(str::to_owned).collect());
+        if !errors.is_empty() {
+            return Err(Problem::invalid(errors));
+        }
+        Ok(VmQuery {
+            reach: auth.principal.reach.clone(),
+            provider_ids: self.provider_id.clone().unwrap_or_default(),
+            kinds: self.kind.iter().flatten().map(|kind| (*kind).into()).collect(),
+            organization_ids: self.organization_id.clone().unwrap_or_default(),
+            states: self.state.iter().flatten().map(|state| (*state).into()).collect(),
+            regions: self.region.clone().unwrap_or_default(),
+            tags: self.tag.iter().flatten().map(split).collect(),
+            name: self.name.as_deref().map(str::to_lowercase),
+            ips,
+            stale: self.stale,
+            operation_ids: self.operation_id.clone().unwrap_or_default(),
+        })
+    }
+}
+
+#[derive(Debug, Object)]
+struct ProvisionQuery {
+    /// Check what can be checked, also with the provider, and create nothing.
+    dry_run: Option<bool>,
+}
+
+pub(in super::super) struct VmsApi {
+    pub(in super::super) core: Arc<Core>,
+}
+
+#[OpenApi(prefix_path = "/api/cloud/vms", tag = "Area::Cloud")]
+impl VmsApi {
+    /// List VMs
+    ///
+    /// The VMs of all providers, newest first, as the clouds last told of them; `stale` says which may be other by now. VMs that are gone stay
+    /// listed for a week as `terminated`. With `refresh=true` the clouds are asked for news in the background: status 202.
+    #[oai(path = "/", method = "get", operation_id = "list_vms")]
+    async fn list_vms(&self, auth: Allowed<VmsRead>, query: Filter<ListVms>) -> Result<Begun<VmList>, Problem> {
+        let request = PageRequest::new(&auth.context, &query.0.page)?;
+        let wanted = query.0.query(&auth)?;
+        let (tenant, now) = (auth.principal.tenant_id, auth.context.now);
+        let mismatch = || Problem::plain(Code::CursorMismatch);
+        let after = request.after.as_deref().map(|bytes| <VmId as Key>::from_bytes(bytes).ok_or_else(mismatch)).transpose()?;
+        let slice =
+            VmSlice { after, limit: request.limit, count: request.include_total, group_by: query.0.group_by.map(Into::into) };
+        let core = self.core.clone();
+        let read = self.core.store.scan(move |tx| {
+            let mut page = core.fleets.list(&core.store, tenant, &wanted, slice, now)?;
+            let labels = labels(tx, tenant, &page)?;
+            let label = |id: Option<OrganizationId>| id.and_then(|id| labels.get(&id).cloned());
+            let shown = page.vms.iter().filter_map(|vm| {
+                let known = page.known.get(&vm.provider_id)?;
+                Some(Vm::labelled(vm, known, label(known.organization(vm)), now))
+            });
+            let data: Vec<Vm> = shown.collect();
+            let groups = page.groups.take().map(|groups| name_groups(groups, &page.known, &labels));
+            Ok::<_, StoreError>((data, page.last, page.total, groups))
+        });
+        let (data, last, total, groups) = read.await?;
+        let page = request.page(last.map(|id| id.to_bytes()), total);
+        if !query.0.refresh.unwrap_or(false) {
+            return Ok(Begun::page(&VmList { data, page: page.clone(), groups, operation: None }, &page));
+        }
+        let operation = self.refresh(&auth, query.0.provider_id).await?;
+        let place = operation_path(operation.id);
+        Ok(Begun::accepted(&VmList { data, page, groups, operation: Some(operation) }, &place))
+    }
+
+    /// Create VMs
+    ///
+    /// Takes the order and answers at once with the operation that carries it out. It goes on over restarts of this server, and never creates
+    /// a VM twice. `dry_run=true` asks the provider whether it would take the order, where it has a way to ask.
+    #[oai(path = "/", method = "post", operation_id = "provision_vms")]
+    async fn provision_vms(
+        &self,
+        auth: Allowed<VmsWrite>,
+        query: Filter<ProvisionQuery>,
+        idempotency_key: IdempotencyKey,
+        body: Body<ProvisionVms>,
+    ) -> Result<Begun<VmOrder>, Problem> {
+        let new = NewVms::try_from(body.0)?;
+        if query.0.dry_run.unwrap_or(false) {
+            return self.rehearse(&auth, &new).await;
+        }
+        let (core, reach) = (self.core.clone(), auth.principal.reach.clone());
+        idempotency_key
+            .run(auth.context.intent(&auth.principal), move |tx, act| {
+                let plan = core.service.order_vms(tx, act, &reach, &new)?;
+                let place = operation_path(plan.operation.id);
+                let order = show_plan(tx, &plan, act.now, Some((&plan.operation).into()))?;
+                Ok::<_, CloudError>(Begun::accepted(&order, &place))
+            })
+            .await
+    }
+
+    /// Read a VM
+    ///
+    /// The VM as its cloud last told of it.
+    #[oai(path = "/:id", method = "get", operation_id = "read_vm")]
+    async fn read_vm(&self, auth: Allowed<VmsRead>, id: Path<VmId>, if_none_match: IfNoneMatch) -> Result<Found<Vm>, Problem> {
+        let (tenant, now) = (auth.principal.tenant_id, auth.context.now);
+        let shown = self.core.store.read(|tx| {
+            let vm = repo::vms::get(tx, tenant, id.0)?.ok_or(CloudError::NoVm)?;
+            let known = Known::read(tx, tenant, vm.provider_id)?.ok_or(CloudError::NoVm)?;
+            if !auth.principal.reach.covers(known.organization(&vm)) {
+                return Err(CloudError::NoVm);
+            }
+            Ok(Vm::new(tx, &vm, &known, now)?)
+        })?;
+        if if_none_match.knows(shown.version) {
+            return Ok(Found::not_modified(shown.version));
+        }
+        Ok(Found::new(&shown, shown.version))
+    }
+}
+
+impl VmsApi {
+    async fn refresh(&self, auth: &Allowed<VmsRead>, wanted: Option<Vec<CloudProviderId>>) -> Result<Operation, Problem> {
+        let reach = auth.principal.reach.clone();
+        let intent = auth.context.intent(&auth.principal);
+        let written = self.core.store.write(move |tx| {
+            let operation = Service::refresh(tx, &mut intent.begin(), &reach, wanted.as_deref())?;
+            Ok::<_, CloudError>(Operation::from(&operation))
+        });
+        Ok(written.await?)
+    }
+
+    async fn rehearse(&self, auth: &Allowed<VmsWrite>, new: &NewVms) -> Result<Begun<VmOrder>, Problem> {
+        let (intent, now) = (auth.context.intent(&auth.principal), auth.context.now);
+        let (plan, mut order) = self.core.store.read(|tx| {
+            let plan = self.core.service.plan_vms(tx, &mut intent.begin(), &auth.principal.reach, new)?;
+            let order = show_plan(tx, &plan, now, None)?;
+            Ok::<_, CloudError>((plan, order))
+        })?;
+        let OperationWork::Provision { spec, .. } = &plan.operation.work else {
+            return Err(Problem::internal("an order that orders nothing"));
+        };
+        let asked = spec.order(plan.operation.token(0), new.user_data.clone());
+        let started = Instant::now();
+        let outcome = match self.core.reach(&plan.provider, VERIFY_LIMIT) {
+            Ok((adapter, access)) => {
+                let asking = adapter.rehearse(&access, Some(&asked));
+                tokio::time::timeout(VERIFY_LIMIT, asking)
+                    .await
+                    .unwrap_or_else(|_| Err(Failure::new(FailureClass::Timeout, "timeout", "the provider did not answer in time")))
+            }
+            Err(failure) => Err(failure),
+        };
+        let ms = u32::try_from(started.elapsed().as_millis()).unwrap_or(u32::MAX);
+        let check = match &outcome {
+            Ok(Rehearsal::Allowed) => Check::passed(CheckName::Provision, ms),
+            Ok(Rehearsal::CannotTell) => Check::skipped(CheckName::Provision),
+            Err(failure) => Check::failed(CheckName::Provision, ms, &failure.code, failure.class.remedy()),
+        };
+        order.would_succeed = Some(outcome.is_ok());
+        order.checks = Some(vec![VerificationCheck::from(check)]);
+        Ok(Begun::told(&order))
+    }
+}
+
+pub(super) fn show_plan(tx: &impl Read, plan: &Plan, now: Timestamp, operation: Option<Operation>) -> Result<VmOrder, StoreError> {
+    let sync = repo::providers::sync(tx, (plan.provider.tenant_id, plan.provider.id))?;
+    let known = Known { provider: plan.provider.clone(), sync };
+    let vms = plan.vms.iter().map(|vm| Vm::new(tx, vm, &known, now)).collect::<Result<_, _>>()?;
+    Ok(VmOrder { operation, vms, checks: None, would_succeed: None })
+}
+
+type Labels = HashMap<OrganizationId, OrganizationReference>;
+
+/// The names of all organizations that the page and its groups refer to, each looked up once.
+fn labels(tx: &impl Read, tenant: TenantId, page: &VmPage) -> Result<Labels, StoreError> {
+    let of_vms = page.vms.iter().filter_map(|vm| page.known.get(&vm.provider_id)?.organization(vm));
+    let of_groups = page.groups.iter().flatten().filter_map(|(value, _)| value.parse::<OrganizationId>().ok());
+    let mut labels = Labels::new();
+    for id in of_vms.chain(of_groups) {
+        if !labels.contains_key(&id)
+            && let Some(label) = organization(tx, tenant, Some(id))?
+        {
+            labels.insert(id, label);
+        }
+    }
+    Ok(labels)
+}
+
+fn name_groups(groups: BTreeMap<String, u64>, known: &HashMap<CloudProviderId, Known>, labels: &Labels) -> Vec<VmGroup> {
+    let name = |value: &str| {
+        let provider = value.parse::<CloudProviderId>().ok().and_then(|id| known.get(&id));
+        let organization = value.parse::<OrganizationId>().ok().and_then(|id| labels.get(&id));
+        provider.map(|known| known.provider.name.clone()).or_else(|| Some(organization?.name.clone()))
+    };
+    let group =
+        |(value, count): (String, u64)| VmGroup { name: name(&value), value: Some(value).filter(|value| !value.is_empty()), count };
+    groups.into_iter().map(group).collect()
+}

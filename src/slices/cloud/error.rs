@@ -1,0 +1,58 @@
+//! What can go wrong with clouds, beside what goes wrong in them (`model/failure.rs`).
+
+use super::model::Verification;
+use crate::kernel::{http::precondition::Stale, secrets::SealError, store::StoreError};
+
+/// One thing that is wrong with the input, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// A JSON pointer into the body.
+    pub pointer: String,
+    pub code: &'static str,
+    pub message: String,
+    pub allowed: Vec<String>,
+    pub suggestion: Option<String>,
+}
+
+impl Fault {
+    pub(super) fn new(pointer: impl Into<String>, code: &'static str, message: impl Into<String>) -> Self {
+        Self { pointer: pointer.into(), code, message: message.into(), allowed: Vec::new(), suggestion: None }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum CloudError {
+    #[error("there is no such provider")]
+    NoProvider,
+    #[error("there is no such VM")]
+    NoVm,
+    #[error("there is no such operation")]
+    NoOperation,
+    #[error("another provider has this name already")]
+    NameTaken,
+    #[error("the tenant has {most} providers already")]
+    LimitReached { most: usize },
+    #[error("VMs are being created there")]
+    InUse,
+    #[error("the provider is disabled")]
+    Disabled,
+    #[error("the input is not valid: {0:?}")]
+    Invalid(Vec<Fault>),
+    /// The address policy does not let the target in this field be reached.
+    #[error("the target in {0} is not allowed")]
+    Blocked(&'static str),
+    #[error("the provider could not be verified")]
+    NotVerified(Box<VerificationResult>),
+    #[error(transparent)]
+    Stale(#[from] Stale),
+    #[error("an event could not be written: {0}")]
+    Event(#[from] serde_json::Error),
+    #[error(transparent)]
+    Sealing(#[from] SealError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What came of a verification, for whoever has to show it.
+#[derive(Clone, Debug)]
+pub struct VerificationResult(pub(super) Verification);

@@ -1,0 +1,22 @@
+//! What a cloud is to us: providers and their credentials, VMs in one form for all kinds, verifications, failures, orders. Types and
+//! rules only: no async, no store, no clock.
+
+mod credential;
+mod failure;
+mod kind;
+mod operation;
+mod order;
+mod provider;
+mod verification;
+mod vm;
+
+pub(super) use credential::{Credential, FormFault, read_credential};
+pub(super) use failure::{Failure, FailureClass};
+pub(super) use kind::{ProviderConfig, ProviderKind, SimulatedFailure};
+pub(super) use operation::{
+    Leftover, Operation, OperationError, OperationStatus, OperationWork, OrderSpec, Phase, Refreshing, Slot, SlotState, next_try,
+};
+pub(super) use order::{Order, OrderToken};
+pub(super) use provider::{Provider, ProviderStatus, StoredCredential, SyncError, SyncState};
+pub(super) use verification::{Capabilities, Check, CheckName, CheckStatus, Outcome, Verification, Warning};
+pub(super) use vm::{CloudVm, Size, Vm, VmState};

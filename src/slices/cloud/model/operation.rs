@@ -1,0 +1,271 @@
+//! What goes on in the background for somebody who may ask how far it is: the creation of VMs, or a sync that was asked for.
+//!
+//! **Invariant:** a slot is `Ordered` in the store before its order goes out. Whoever finds one like that does not know whether the VM
+//! was created, and asks the cloud before ordering again.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    failure::Failure,
+    order::{Order, OrderToken},
+};
+use crate::kernel::{
+    clock::Timestamp,
+    events::Actor,
+    id::{CloudProviderId, OperationId, OrganizationId, TenantId, VmId},
+    secrets::{Sealed, Secret},
+};
+
+/// How often an order is given before it is given up, and the pauses between.
+const MOST_TRIES: u32 = 8;
+const FIRST_PAUSE: Duration = Duration::from_secs(2);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(in super::super) enum OperationStatus {
+    Queued,
+    Running,
+    Succeeded,
+    Failed,
+    Cancelled,
+}
+
+impl OperationStatus {
+    pub(in super::super) const fn has_ended(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled)
+    }
+}
+
+/// How far an operation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Phase {
+    Queued,
+    /// Orders go out.
+    Ordering,
+    /// The VMs are there and have to come up.
+    Starting,
+    Syncing,
+    Done,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(in super::super) struct OperationError {
+    pub(in super::super) code: String,
+    pub(in super::super) message: String,
+    /// Whether the same could go well at another time.
+    pub(in super::super) transient: bool,
+}
+
+impl From<&Failure> for OperationError {
+    fn from(failure: &Failure) -> Self {
+        Self { code: failure.class.name().to_owned(), message: failure.message.clone(), transient: failure.class.is_transient() }
+    }
+}
+
+/// What is ordered, the same for all VMs of an operation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(in super::super) struct OrderSpec {
+    pub(in super::super) name: String,
+    pub(in super::super) region: String,
+    pub(in super::super) zone: Option<String>,
+    pub(in super::super) size: String,
+    pub(in super::super) image: String,
+    pub(in super::super) network: Option<String>,
+    pub(in super::super) ssh_keys: Vec<String>,
+    /// Often has passwords in it. Forgotten when the operation has ended.
+    pub(in super::super) user_data: Option<Sealed>,
+    pub(in super::super) tags: BTreeMap<String, String>,
+    pub(in super::super) count: u32,
+}
+
+impl OrderSpec {
+    /// The name of one of the VMs: numbered when there are several.
+    pub(in super::super) fn name_of(&self, index: u32) -> String {
+        if self.count == 1 { self.name.clone() } else { format!("{}-{}", self.name, index + 1) }
+    }
+
+    pub(in super::super) fn order(&self, token: OrderToken, user_data: Option<Secret>) -> Order {
+        Order {
+            token,
+            name: self.name_of(token.index),
+            region: self.region.clone(),
+            zone: self.zone.clone(),
+            size: self.size.clone(),
+            image: self.image.clone(),
+            network: self.network.clone(),
+            ssh_keys: self.ssh_keys.clone(),
+            user_data,
+            tags: self.tags.clone(),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(in super::super) enum SlotState {
+    Waiting,
+    /// The order may have gone out.
+    Ordered,
+    Created {
+        provider_vm_id: String,
+    },
+    Running {
+        provider_vm_id: String,
+    },
+    Failed {
+        error: OperationError,
+        provider_vm_id: Option<String>,
+        uncertain: bool,
+    },
+}
+
+/// One VM of an order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(in super::super) struct Slot {
+    pub(in super::super) vm_id: VmId,
+    pub(in super::super) tries: u32,
+    pub(in super::super) state: SlotState,
+}
+
+/// One provider of a sync that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(in super::super) struct Refreshing {
+    pub(in super::super) provider_id: CloudProviderId,
+    pub(in super::super) done: bool,
+    pub(in super::super) error: Option<OperationError>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(in super::super) enum OperationWork {
+    Provision { provider_id: CloudProviderId, spec: Box<OrderSpec>, slots: Vec<Slot> },
+    Refresh { providers: Vec<Refreshing> },
+}
+
+/// What a failed operation left in the cloud, or may have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) struct Leftover {
+    pub(in super::super) vm_id: VmId,
+    pub(in super::super) name: String,
+    pub(in super::super) provider_vm_id: Option<String>,
+    /// The token that its order carried.
+    pub(in super::super) token: String,
+    /// Nobody knows whether it is there.
+    pub(in super::super) uncertain: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(in super::super) struct Operation {
+    pub(in super::super) id: OperationId,
+    pub(in super::super) tenant_id: TenantId,
+    /// Whose VMs it is about, where that is one organization.
+    pub(in super::super) organization_id: Option<OrganizationId>,
+    pub(in super::super) status: OperationStatus,
+    pub(in super::super) work: OperationWork,
+    pub(in super::super) actor: Actor,
+    pub(in super::super) created_at: Timestamp,
+    pub(in super::super) updated_at: Timestamp,
+    pub(in super::super) ended_at: Option<Timestamp>,
+    /// When there is next something to do; `None` when others do it, or nobody any more.
+    pub(in super::super) due_at: Option<Timestamp>,
+    /// VMs that have not come up by then are told as they are.
+    pub(in super::super) patience_until: Timestamp,
+    pub(in super::super) version: u64,
+}
+
+impl Operation {
+    pub(in super::super) fn token(&self, index: u32) -> OrderToken {
+        OrderToken { operation: self.id, index }
+    }
+
+    pub(in super::super) fn phase(&self) -> Phase {
+        match (&self.work, self.status) {
+            (_, status) if status.has_ended() => Phase::Done,
+            (_, OperationStatus::Queued) => Phase::Queued,
+            (OperationWork::Refresh { .. }, _) => Phase::Syncing,
+            (OperationWork::Provision { slots, .. }, _) => {
+                let ordering = slots.iter().any(|slot| matches!(slot.state, SlotState::Waiting | SlotState::Ordered));
+                if ordering { Phase::Ordering } else { Phase::Starting }
+            }
+        }
+    }
+
+    /// In percent. An order is half of the way, a VM that runs the whole.
+    pub(in super::super) fn progress(&self) -> u32 {
+        if self.status.has_ended() {
+            return 100;
+        }
+        let (done, all) = match &self.work {
+            OperationWork::Provision { slots, .. } => {
+                let halves = |slot: &Slot| match slot.state {
+                    SlotState::Waiting | SlotState::Ordered => 0,
+                    SlotState::Created { .. } => 1,
+                    SlotState::Running { .. } | SlotState::Failed { .. } => 2,
+                };
+                (slots.iter().map(halves).sum(), slots.len() * 2)
+            }
+            OperationWork::Refresh { providers } => (providers.iter().filter(|one| one.done).count(), providers.len()),
+        };
+        u32::try_from(done * 100 / all.max(1)).unwrap_or(100)
+    }
+
+    /// The first thing that went wrong.
+    pub(in super::super) fn error(&self) -> Option<&OperationError> {
+        match &self.work {
+            OperationWork::Provision { slots, .. } => slots.iter().find_map(|slot| match &slot.state {
+                SlotState::Failed { error, .. } => Some(error),
+                _ => None,
+            }),
+            OperationWork::Refresh { providers } => providers.iter().find_map(|one| one.error.as_ref()),
+        }
+    }
+
+    /// Of an operation that failed: what is there all the same, and what may be.
+    pub(in super::super) fn leftovers(&self) -> Vec<Leftover> {
+        let OperationWork::Provision { spec, slots, .. } = &self.work else { return Vec::new() };
+        if self.status != OperationStatus::Failed {
+            return Vec::new();
+        }
+        let left = |(slot, index): (&Slot, u32)| {
+            let (provider_vm_id, uncertain) = match &slot.state {
+                SlotState::Created { provider_vm_id } | SlotState::Running { provider_vm_id } => {
+                    (Some(provider_vm_id.clone()), false)
+                }
+                SlotState::Failed { provider_vm_id: Some(id), .. } => (Some(id.clone()), false),
+                SlotState::Failed { uncertain: true, .. } | SlotState::Ordered => (None, true),
+                SlotState::Failed { .. } | SlotState::Waiting => return None,
+            };
+            let token = self.token(index).to_string();
+            Some(Leftover { vm_id: slot.vm_id, name: spec.name_of(index), provider_vm_id, token, uncertain })
+        };
+        slots.iter().zip(0..).filter_map(left).collect()
+    }
+
+    /// Ends the operation when nothing is left to do, with what came of it.
+    pub(in super::super) fn settle(&mut self, now: Timestamp) {
+        let open = match &self.work {
+            OperationWork::Provision { slots, .. } => {
+                slots.iter().any(|slot| !matches!(slot.state, SlotState::Running { .. } | SlotState::Failed { .. }))
+            }
+            OperationWork::Refresh { providers } => providers.iter().any(|one| !one.done),
+        };
+        if open || self.status.has_ended() {
+            return;
+        }
+        self.status = if self.error().is_some() { OperationStatus::Failed } else { OperationStatus::Succeeded };
+        self.ended_at = Some(now);
+        self.due_at = None;
+        if let OperationWork::Provision { spec, .. } = &mut self.work {
+            spec.user_data = None;
+        }
+    }
+}
+
+/// When an order is given again after it failed, or `None` when that is no use.
+pub(in super::super) fn next_try(failure: &Failure, tries: u32) -> Option<Duration> {
+    if !failure.class.is_transient() || tries >= MOST_TRIES {
+        return None;
+    }
+    let pause = (FIRST_PAUSE * (1 << tries.saturating_sub(1).min(10))).min(LONGEST_PAUSE);
+    Some(failure.retry_after.unwrap_or(pause).clamp(pause, LONGEST_PAUSE * 10))
+}

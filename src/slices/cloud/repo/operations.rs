@@ -1,0 +1,90 @@
+//! Operations: found by when there is something to do, by the provider that they keep in use, and by when they are forgotten.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    super::model::{Operation, OperationWork},
+    Due,
+};
+use crate::kernel::{
+    clock::Timestamp,
+    id::{CloudProviderId, OperationId, TenantId},
+    secrets::SealedPlace,
+    store::{Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+};
+
+pub(in super::super) type OperationKey = (TenantId, OperationId);
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(in super::super) struct OperationRecord(pub(super) Operation);
+
+impl Record for OperationRecord {
+    const VERSION: u8 = 1;
+}
+
+static BY_DUE: Index<OperationKey, OperationRecord> = Index {
+    table: catalog::OPERATIONS_BY_DUE,
+    unique: false,
+    keys: |_, OperationRecord(operation)| operation.due_at.iter().map(Key::to_bytes).collect(),
+};
+static BY_PROVIDER: Index<OperationKey, OperationRecord> = Index {
+    table: catalog::OPERATIONS_BY_PROVIDER,
+    unique: false,
+    keys: |key, OperationRecord(operation)| {
+        if operation.status.has_ended() {
+            return Vec::new();
+        }
+        match &operation.work {
+            OperationWork::Provision { provider_id, .. } => vec![(key.0, *provider_id).to_bytes()],
+            OperationWork::Refresh { providers } => {
+                providers.iter().filter(|one| !one.done).map(|one| (key.0, one.provider_id).to_bytes()).collect()
+            }
+        }
+    },
+};
+static BY_END: Index<OperationKey, OperationRecord> = Index {
+    table: catalog::OPERATIONS_BY_END,
+    unique: false,
+    keys: |_, OperationRecord(operation)| operation.ended_at.iter().map(Key::to_bytes).collect(),
+};
+
+pub(in super::super) static OPERATIONS: Table<OperationKey, OperationRecord> =
+    Table::new(catalog::OPERATIONS, &[&BY_DUE, &BY_PROVIDER, &BY_END]);
+
+/// Where the user data of an order is sealed.
+pub(in super::super) fn user_data_place<'a>(tenant: &'a TenantId, id: &'a OperationId) -> SealedPlace<'a> {
+    SealedPlace { tenant: tenant.as_bytes(), table: catalog::OPERATIONS.name(), key: id.as_bytes() }
+}
+
+pub(in super::super) fn get(tx: &impl Read, key: OperationKey) -> Result<Option<Operation>, StoreError> {
+    Ok(OPERATIONS.get(tx, &key)?.map(|record| record.0))
+}
+
+pub(in super::super) fn put(tx: &mut WriteTx, operation: &Operation) -> Result<(), StoreError> {
+    OPERATIONS.put(tx, &(operation.tenant_id, operation.id), &OperationRecord(operation.clone()))
+}
+
+/// Operations that have not ended and are about the provider.
+pub(in super::super) fn open(tx: &impl Read, provider: (TenantId, CloudProviderId)) -> Result<Vec<Operation>, StoreError> {
+    let keys = BY_PROVIDER.list(tx, &KeyRange::prefix(&provider.to_bytes()), usize::MAX)?;
+    keys.into_iter().filter_map(|key| get(tx, key).transpose()).collect()
+}
+
+/// Operations that are due at `now` and wanted, at most `limit`, and when the first is due that is not.
+pub(in super::super) fn due(
+    tx: &impl Read,
+    now: Timestamp,
+    limit: usize,
+    wanted: impl FnMut(&OperationKey) -> bool,
+) -> Result<Due<OperationKey>, StoreError> {
+    super::due(&BY_DUE, tx, now, limit, wanted)
+}
+
+/// Operations that ended before `time`, at most `limit`.
+pub(in super::super) fn ended_before(tx: &impl Read, time: Timestamp, limit: usize) -> Result<Vec<OperationKey>, StoreError> {
+    BY_END.list(tx, &KeyRange::before(time.to_bytes()), limit)
+}
+
+pub(in super::super) fn remove(tx: &mut WriteTx, key: OperationKey) -> Result<(), StoreError> {
+    OPERATIONS.remove(tx, &key).map(drop)
+}

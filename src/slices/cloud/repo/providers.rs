@@ -1,0 +1,98 @@
+//! Providers, and what their syncs came to. A sync writes its own small row: the provider's changes only when somebody changes it.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    super::model::{Provider, SyncState},
+    Due,
+};
+use crate::kernel::{
+    clock::Timestamp,
+    id::{CloudProviderId, TenantId},
+    secrets::SealedPlace,
+    store::{Direction, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+};
+
+pub(in super::super) type ProviderKey = (TenantId, CloudProviderId);
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(in super::super) struct ProviderRecord(pub(super) Provider);
+
+impl Record for ProviderRecord {
+    const VERSION: u8 = 1;
+}
+
+static BY_NAME: Index<ProviderKey, ProviderRecord> = Index {
+    table: catalog::CLOUD_PROVIDERS_BY_NAME,
+    unique: true,
+    keys: |key, ProviderRecord(provider)| vec![(key.0, provider.name.to_lowercase()).to_bytes()],
+};
+
+pub(in super::super) static PROVIDERS: Table<ProviderKey, ProviderRecord> = Table::new(catalog::CLOUD_PROVIDERS, &[&BY_NAME]);
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(in super::super) struct SyncRecord(pub(super) SyncState);
+
+impl Record for SyncRecord {
+    const VERSION: u8 = 1;
+}
+
+static BY_DUE: Index<ProviderKey, SyncRecord> = Index {
+    table: catalog::CLOUD_SYNCS_BY_DUE,
+    unique: false,
+    keys: |_, SyncRecord(sync)| sync.due_at.iter().map(Key::to_bytes).collect(),
+};
+
+pub(in super::super) static SYNCS: Table<ProviderKey, SyncRecord> = Table::new(catalog::CLOUD_SYNCS, &[&BY_DUE]);
+
+/// Where the credential of a provider is sealed.
+pub(in super::super) fn credential_place<'a>(tenant: &'a TenantId, id: &'a CloudProviderId) -> SealedPlace<'a> {
+    SealedPlace { tenant: tenant.as_bytes(), table: catalog::CLOUD_PROVIDERS.name(), key: id.as_bytes() }
+}
+
+pub(in super::super) fn get(tx: &impl Read, key: ProviderKey) -> Result<Option<Provider>, StoreError> {
+    Ok(PROVIDERS.get(tx, &key)?.map(|record| record.0))
+}
+
+pub(in super::super) fn put(tx: &mut WriteTx, provider: &Provider) -> Result<(), StoreError> {
+    PROVIDERS.put(tx, &(provider.tenant_id, provider.id), &ProviderRecord(provider.clone()))
+}
+
+/// Whether another provider of the tenant has the name, in any case of its letters.
+pub(in super::super) fn name_taken(
+    tx: &impl Read,
+    tenant: TenantId,
+    name: &str,
+    except: Option<CloudProviderId>,
+) -> Result<bool, StoreError> {
+    let found = BY_NAME.find(tx, &(tenant, name.to_lowercase()).to_bytes())?;
+    Ok(found.is_some_and(|(_, id)| Some(id) != except))
+}
+
+/// The tenant's providers, the oldest first.
+pub(in super::super) fn list(tx: &impl Read, tenant: TenantId) -> Result<Vec<Provider>, StoreError> {
+    let mut found = Vec::new();
+    PROVIDERS.scan(tx, &KeyRange::prefix(&tenant.to_bytes()), Direction::Forward, |_, record| {
+        found.push(record.0);
+        Ok(Flow::Continue)
+    })?;
+    Ok(found)
+}
+
+pub(in super::super) fn sync(tx: &impl Read, key: ProviderKey) -> Result<SyncState, StoreError> {
+    Ok(SYNCS.get(tx, &key)?.map(|record| record.0).unwrap_or_default())
+}
+
+pub(in super::super) fn put_sync(tx: &mut WriteTx, key: ProviderKey, sync: &SyncState) -> Result<(), StoreError> {
+    SYNCS.put(tx, &key, &SyncRecord(sync.clone()))
+}
+
+/// Providers that are due at `now` and wanted, at most `limit`, and when the first is due that is not.
+pub(in super::super) fn due(
+    tx: &impl Read,
+    now: Timestamp,
+    limit: usize,
+    wanted: impl FnMut(&ProviderKey) -> bool,
+) -> Result<Due<ProviderKey>, StoreError> {
+    super::due(&BY_DUE, tx, now, limit, wanted)
+}

@@ -1,0 +1,83 @@
+//! VMs. They lie by provider, as a sync goes through them; an id leads to its VM, and a provider's own id to the one that has it.
+
+use serde::{Deserialize, Serialize};
+
+use super::super::model::Vm;
+use crate::kernel::{
+    id::{CloudProviderId, TenantId, VmId},
+    store::{Direction, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+};
+
+pub(in super::super) type VmKey = (TenantId, CloudProviderId, VmId);
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(in super::super) struct VmRecord(pub(super) Vm);
+
+impl Record for VmRecord {
+    const VERSION: u8 = 1;
+}
+
+static BY_ID: Index<VmKey, VmRecord> =
+    Index { table: catalog::VMS_BY_ID, unique: true, keys: |key, _| vec![(key.0, key.2).to_bytes()] };
+static BY_PROVIDER_VM: Index<VmKey, VmRecord> = Index {
+    table: catalog::VMS_BY_PROVIDER_VM,
+    unique: true,
+    keys: |key, VmRecord(vm)| {
+        let entry = || (key.0, key.1, vm.facts.provider_vm_id.clone()).to_bytes();
+        vm.is_known().then(entry).into_iter().collect()
+    },
+};
+
+pub(in super::super) static VMS: Table<VmKey, VmRecord> = Table::new(catalog::VMS, &[&BY_ID, &BY_PROVIDER_VM]);
+
+fn key(vm: &Vm) -> VmKey {
+    (vm.tenant_id, vm.provider_id, vm.id)
+}
+
+pub(in super::super) fn get(tx: &impl Read, tenant: TenantId, id: VmId) -> Result<Option<Vm>, StoreError> {
+    let Some(key) = BY_ID.find(tx, &(tenant, id).to_bytes())? else { return Ok(None) };
+    Ok(VMS.get(tx, &key)?.map(|record| record.0))
+}
+
+/// The VM that the provider knows by this id.
+pub(in super::super) fn find(
+    tx: &impl Read,
+    (tenant, provider): (TenantId, CloudProviderId),
+    provider_vm_id: &str,
+) -> Result<Option<Vm>, StoreError> {
+    let Some(key) = BY_PROVIDER_VM.find(tx, &(tenant, provider, provider_vm_id.to_owned()).to_bytes())? else {
+        return Ok(None);
+    };
+    Ok(VMS.get(tx, &key)?.map(|record| record.0))
+}
+
+pub(in super::super) fn put(tx: &mut WriteTx, vm: &Vm) -> Result<(), StoreError> {
+    VMS.put(tx, &key(vm), &VmRecord(vm.clone()))
+}
+
+pub(in super::super) fn remove(tx: &mut WriteTx, vm: &Vm) -> Result<(), StoreError> {
+    VMS.remove(tx, &key(vm)).map(drop)
+}
+
+fn list(tx: &impl Read, prefix: &[u8], limit: usize) -> Result<Vec<Vm>, StoreError> {
+    let mut found = Vec::new();
+    VMS.scan(tx, &KeyRange::prefix(prefix), Direction::Forward, |_, record| {
+        found.push(record.0);
+        Ok(if found.len() < limit { Flow::Continue } else { Flow::Stop })
+    })?;
+    Ok(found)
+}
+
+/// A provider's VMs, at most `limit`.
+pub(in super::super) fn of_provider(
+    tx: &impl Read,
+    provider: (TenantId, CloudProviderId),
+    limit: usize,
+) -> Result<Vec<Vm>, StoreError> {
+    list(tx, &provider.to_bytes(), limit)
+}
+
+/// All VMs of a tenant.
+pub(in super::super) fn of_tenant(tx: &impl Read, tenant: TenantId) -> Result<Vec<Vm>, StoreError> {
+    list(tx, &tenant.to_bytes(), usize::MAX)
+}

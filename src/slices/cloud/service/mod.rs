@@ -1,0 +1,106 @@
+//! What is done with providers, VMs and operations. Every method is one use case in the caller's transaction: check, write, append the
+//! event. Nothing here calls a cloud.
+
+mod operations;
+mod providers;
+mod syncs;
+mod vms;
+
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::{
+    error::CloudError,
+    model::{Provider, Vm},
+};
+use crate::kernel::{
+    events::{self, Act, Draft, EventKind},
+    secrets::Sealer,
+    store::{StoreError, WriteTx},
+};
+
+pub(super) use operations::SlotOutcome;
+pub(super) use providers::{NewProvider, ProviderChange, find as find_provider};
+pub(super) use syncs::{SyncChange, SyncEnd};
+pub(super) use vms::{NewVms, Plan};
+
+pub(super) static PROVIDER_CREATED: EventKind = EventKind {
+    name: "cloud.provider.created",
+    summary: "A cloud provider was created.",
+    subject: "provider",
+    schema: "CloudProvider",
+    has_changes: false,
+};
+pub(super) static PROVIDER_UPDATED: EventKind =
+    EventKind { name: "cloud.provider.updated", summary: "A cloud provider was changed.", has_changes: true, ..PROVIDER_CREATED };
+pub(super) static PROVIDER_DELETED: EventKind =
+    EventKind { name: "cloud.provider.deleted", summary: "A cloud provider was deleted.", ..PROVIDER_CREATED };
+pub(super) static PROVIDER_VERIFIED: EventKind =
+    EventKind { name: "cloud.provider.verified", summary: "The credential of a cloud provider works.", ..PROVIDER_CREATED };
+pub(super) static PROVIDER_NOT_VERIFIED: EventKind = EventKind {
+    name: "cloud.provider.verification_failed",
+    summary: "The credential of a cloud provider was tried and does not work.",
+    ..PROVIDER_CREATED
+};
+pub(super) static VM_PROVISIONING: EventKind =
+    EventKind { name: "vm.provisioning", summary: "A VM was ordered.", subject: "vm", schema: "Vm", has_changes: false };
+pub(super) static VM_CREATED: EventKind =
+    EventKind { name: "vm.created", summary: "A VM that was ordered is there, or one was found in a cloud.", ..VM_PROVISIONING };
+pub(super) static VM_PROVISION_FAILED: EventKind =
+    EventKind { name: "vm.provision_failed", summary: "A VM that was ordered could not be created.", ..VM_PROVISIONING };
+pub(super) static VM_STATE_CHANGED: EventKind =
+    EventKind { name: "vm.state_changed", summary: "A VM has another state.", has_changes: true, ..VM_PROVISIONING };
+pub(super) static VM_REMOVED: EventKind =
+    EventKind { name: "vm.removed", summary: "A VM is gone from its cloud.", ..VM_PROVISIONING };
+
+/// How records are shown in events.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Describe {
+    pub(super) provider: fn(&WriteTx, &Provider, &Act) -> Result<Box<RawValue>, CloudError>,
+    pub(super) vm: fn(&WriteTx, &Vm, &Act) -> Result<Box<RawValue>, CloudError>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Service {
+    pub(super) sealer: Sealer,
+    pub(super) max_providers: usize,
+    pub(super) describe: Describe,
+}
+
+impl Service {
+    fn announce_provider(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        kind: &'static EventKind,
+        provider: &Provider,
+        changes: Option<serde_json::Value>,
+    ) -> Result<(), CloudError> {
+        let shown = (self.describe.provider)(tx, provider, act)?;
+        append(tx, act, kind, (provider.id.to_string(), provider.version), &shown, changes)
+    }
+
+    fn announce_vm(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        kind: &'static EventKind,
+        vm: &Vm,
+        changes: Option<serde_json::Value>,
+    ) -> Result<(), CloudError> {
+        let shown = (self.describe.vm)(tx, vm, act)?;
+        append(tx, act, kind, (vm.id.to_string(), vm.version), &shown, changes)
+    }
+}
+
+fn append(
+    tx: &mut WriteTx,
+    act: &mut Act,
+    kind: &'static EventKind,
+    (id, version): (String, u64),
+    shown: &RawValue,
+    changes: Option<serde_json::Value>,
+) -> Result<(), CloudError> {
+    let changes = changes.map(|changes| to_raw_value(&changes)).transpose()?;
+    let draft = Draft::new(kind, id, version, shown, changes.as_deref())?;
+    events::append(tx, act, &draft).map(drop).map_err(|error: StoreError| error.into())
+}

@@ -1,0 +1,261 @@
+//! Providers: created, changed, deleted, verified.
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    super::{
+        error::{CloudError, Fault},
+        model::{Credential, OperationWork, Provider, ProviderConfig, ProviderKind, StoredCredential, SyncState, Verification},
+        repo::{operations, providers},
+    },
+    PROVIDER_CREATED, PROVIDER_DELETED, PROVIDER_NOT_VERIFIED, PROVIDER_UPDATED, PROVIDER_VERIFIED, Service,
+};
+use crate::{
+    kernel::{
+        access::Reach,
+        events::Act,
+        http::{precondition::IfMatch, wire::Change},
+        id::{CloudProviderId, OrganizationId},
+        store::{Read, WriteTx},
+    },
+    slices::directory,
+};
+
+/// A provider that is to be created.
+#[derive(Clone, Debug)]
+pub(in super::super) struct NewProvider {
+    pub(in super::super) name: String,
+    pub(in super::super) kind: ProviderKind,
+    pub(in super::super) organization_id: Option<OrganizationId>,
+    pub(in super::super) enabled: bool,
+    pub(in super::super) config: ProviderConfig,
+    pub(in super::super) credential: Credential,
+    pub(in super::super) interval_seconds: u32,
+}
+
+/// What changes in a provider. Its kind stays.
+#[derive(Clone, Debug)]
+pub(in super::super) struct ProviderChange {
+    pub(in super::super) name: Option<String>,
+    pub(in super::super) organization_id: Change<OrganizationId>,
+    pub(in super::super) enabled: Option<bool>,
+    pub(in super::super) config: Option<ProviderConfig>,
+    pub(in super::super) credential: Option<Credential>,
+    pub(in super::super) interval_seconds: Option<u32>,
+}
+
+/// Refuses an organization that the tenant does not have or the caller does not reach. To the latter the two look alike.
+pub(super) fn check_organization(
+    tx: &impl Read,
+    act: &Act,
+    reach: &Reach,
+    organization: Option<OrganizationId>,
+) -> Result<(), CloudError> {
+    let refuse = |message: &str| Err(CloudError::Invalid(vec![Fault::new("/organization_id", "not_found", message)]));
+    match organization {
+        None if reach.covers(None) => Ok(()),
+        None => refuse("this credential works for some organizations only: name one of them"),
+        Some(id) if reach.covers(Some(id)) && directory::organization(tx, act.tenant_id, id)?.is_some() => Ok(()),
+        Some(id) => refuse(&format!("there is no organization {id}")),
+    }
+}
+
+impl Service {
+    pub(in super::super) fn seal(
+        &self,
+        act: &mut Act,
+        id: CloudProviderId,
+        credential: &Credential,
+    ) -> Result<StoredCredential, CloudError> {
+        let place = providers::credential_place(&act.tenant_id, &id);
+        let sealed = self.sealer.seal(place, &credential.sealable()?, &mut act.entropy)?;
+        let type_name = credential.type_name().to_owned();
+        Ok(StoredCredential { type_name, hint: credential.hint(), set_at: act.now, sealed })
+    }
+
+    /// The credential of a provider, for a call to its cloud.
+    pub(in super::super) fn unseal(&self, provider: &Provider) -> Result<Credential, CloudError> {
+        let place = providers::credential_place(&provider.tenant_id, &provider.id);
+        Ok(Credential::from_sealed(&self.sealer.open(place, &provider.credential.sealed)?)?)
+    }
+
+    pub(in super::super) fn create_provider(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        reach: &Reach,
+        new: &NewProvider,
+        verification: Option<&Verification>,
+    ) -> Result<Provider, CloudError> {
+        check_organization(tx, act, reach, new.organization_id)?;
+        if providers::list(tx, act.tenant_id)?.len() >= self.max_providers {
+            return Err(CloudError::LimitReached { most: self.max_providers });
+        }
+        if providers::name_taken(tx, act.tenant_id, &new.name, None)? {
+            return Err(CloudError::NameTaken);
+        }
+        let id = CloudProviderId::new(act.now, &mut act.entropy);
+        let mut provider = Provider {
+            id,
+            tenant_id: act.tenant_id,
+            name: new.name.clone(),
+            kind: new.kind,
+            organization_id: new.organization_id,
+            enabled: new.enabled,
+            config: new.config.clone(),
+            credential: self.seal(act, id, &new.credential)?,
+            verification: None,
+            interval_seconds: new.interval_seconds,
+            created_at: act.now,
+            updated_at: act.now,
+            version: 1,
+        };
+        let due_at = new.enabled.then_some(act.now);
+        providers::put_sync(tx, (act.tenant_id, id), &SyncState { due_at, ..SyncState::default() })?;
+        providers::put(tx, &provider)?;
+        self.announce_provider(tx, act, &PROVIDER_CREATED, &provider, None)?;
+        if let Some(verification) = verification {
+            self.take_verification(tx, act, &mut provider, verification)?;
+        }
+        Ok(provider)
+    }
+
+    pub(in super::super) fn update_provider(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        reach: &Reach,
+        id: CloudProviderId,
+        if_match: &IfMatch,
+        change: &ProviderChange,
+    ) -> Result<Provider, CloudError> {
+        let before = find(tx, act, reach, id)?;
+        if_match.check(before.version)?;
+        let mut after = before.clone();
+        if let Some(name) = &change.name {
+            after.name.clone_from(name);
+        }
+        after.organization_id = change.organization_id.clone().apply(after.organization_id);
+        after.enabled = change.enabled.unwrap_or(after.enabled);
+        after.interval_seconds = change.interval_seconds.unwrap_or(after.interval_seconds);
+        if let Some(config) = &change.config {
+            after.config.clone_from(config);
+        }
+        if let Some(credential) = &change.credential {
+            after.credential = self.seal(act, id, credential)?;
+        }
+        if after == before {
+            return Ok(before);
+        }
+        if after.organization_id != before.organization_id {
+            check_organization(tx, act, reach, after.organization_id)?;
+        }
+        if providers::name_taken(tx, act.tenant_id, &after.name, Some(id))? {
+            return Err(CloudError::NameTaken);
+        }
+        let other_access = after.config != before.config || after.credential != before.credential;
+        if other_access {
+            after.verification = None;
+        }
+        after.updated_at = act.now;
+        after.version += 1;
+        let mut sync = providers::sync(tx, (act.tenant_id, id))?;
+        if other_access {
+            (sync.failures, sync.error) = (0, None);
+        }
+        if other_access || after.enabled != before.enabled || after.interval_seconds != before.interval_seconds {
+            sync.due_at = after.enabled.then_some(act.now);
+            providers::put_sync(tx, (act.tenant_id, id), &sync)?;
+        }
+        providers::put(tx, &after)?;
+        self.announce_provider(tx, act, &PROVIDER_UPDATED, &after, Some(changes(&before, &after)))?;
+        Ok(after)
+    }
+
+    /// Deletes the provider and what we know of its VMs; in the cloud nothing happens. The rows of the VMs go in the background, led by
+    /// the sync's row, which stays until they are gone.
+    pub(in super::super) fn delete_provider(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        reach: &Reach,
+        id: CloudProviderId,
+        if_match: &IfMatch,
+    ) -> Result<(), CloudError> {
+        let provider = find(tx, act, reach, id)?;
+        if_match.check(provider.version)?;
+        let key = (act.tenant_id, id);
+        let open = operations::open(tx, key)?;
+        if open.iter().any(|operation| matches!(operation.work, OperationWork::Provision { .. })) {
+            return Err(CloudError::InUse);
+        }
+        for mut operation in open {
+            Self::end_refresh(tx, act, &mut operation, id, None)?;
+        }
+        self.announce_provider(tx, act, &PROVIDER_DELETED, &provider, None)?;
+        providers::PROVIDERS.remove(tx, &key)?;
+        providers::put_sync(tx, key, &SyncState { due_at: Some(act.now), ..SyncState::default() })?;
+        Ok(())
+    }
+
+    /// Keeps what came of a verification, unless the provider is reached in another way by now.
+    pub(in super::super) fn note_verification(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        seen: &Provider,
+        verification: &Verification,
+    ) -> Result<(), CloudError> {
+        let Some(mut provider) = providers::get(tx, (seen.tenant_id, seen.id))? else { return Ok(()) };
+        if provider.config != seen.config || provider.credential != seen.credential {
+            return Ok(());
+        }
+        self.take_verification(tx, act, &mut provider, verification)
+    }
+
+    fn take_verification(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        provider: &mut Provider,
+        verification: &Verification,
+    ) -> Result<(), CloudError> {
+        let valid = verification.outcome.is_valid();
+        provider.verification = Some(verification.clone());
+        providers::put(tx, provider)?;
+        let key = (provider.tenant_id, provider.id);
+        let mut sync = providers::sync(tx, key)?;
+        if valid && sync.failures > 0 && provider.enabled {
+            // It failed before: what was missed is looked at now.
+            sync.due_at = Some(act.now);
+            providers::put_sync(tx, key, &sync)?;
+        }
+        let kind = if valid { &PROVIDER_VERIFIED } else { &PROVIDER_NOT_VERIFIED };
+        self.announce_provider(tx, act, kind, provider, None)
+    }
+}
+
+/// A provider that the caller reaches.
+pub(in super::super) fn find(tx: &impl Read, act: &Act, reach: &Reach, id: CloudProviderId) -> Result<Provider, CloudError> {
+    let found = providers::get(tx, (act.tenant_id, id))?;
+    found.filter(|provider| reach.covers(provider.organization_id)).ok_or(CloudError::NoProvider)
+}
+
+/// What a change changed, field by field. Of credentials it tells only that they are others now.
+fn changes(before: &Provider, after: &Provider) -> Value {
+    let fields = |provider: &Provider| {
+        [
+            ("name", json!(provider.name)),
+            ("organization_id", json!(provider.organization_id)),
+            ("enabled", json!(provider.enabled)),
+            ("endpoint", json!(provider.config.endpoint)),
+            ("regions", json!(provider.config.regions)),
+            ("auth_url", json!(provider.config.auth_url)),
+            ("credential_set_at", json!(provider.credential.set_at)),
+            ("sync_interval_seconds", json!(provider.interval_seconds)),
+        ]
+    };
+    let pairs = fields(before).into_iter().zip(fields(after));
+    let changed = pairs.filter(|((_, from), (_, to))| from != to);
+    Value::Object(changed.map(|((name, from), (_, to))| (name.to_owned(), json!({"from": from, "to": to}))).collect::<Map<_, _>>())
+}

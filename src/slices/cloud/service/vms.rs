@@ -1,0 +1,201 @@
+//! Orders of VMs, and what becomes of them.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde_json::json;
+
+use super::{
+    super::{
+        error::{CloudError, Fault},
+        model::{
+            CloudVm, Operation, OperationError, OperationStatus, OperationWork, OrderSpec, Provider, Size, Slot, SlotState, Vm,
+            VmState,
+        },
+        repo::{operations, providers, vms},
+    },
+    Service, VM_CREATED, VM_PROVISION_FAILED, VM_PROVISIONING, VM_STATE_CHANGED,
+    providers::check_organization,
+};
+use crate::kernel::{
+    access::Reach,
+    events::Act,
+    id::{CloudProviderId, OperationId, OrganizationId, VmId},
+    secrets::Secret,
+    store::{Read, WriteTx},
+};
+
+/// How long VMs may take to come up before their operation says that they have not.
+const PATIENCE: Duration = Duration::from_mins(15);
+
+/// VMs that are to be created.
+#[derive(Clone, Debug)]
+pub(in super::super) struct NewVms {
+    pub(in super::super) provider_id: CloudProviderId,
+    pub(in super::super) organization_id: Option<OrganizationId>,
+    pub(in super::super) name: String,
+    pub(in super::super) region: String,
+    pub(in super::super) zone: Option<String>,
+    pub(in super::super) size: String,
+    pub(in super::super) image: String,
+    pub(in super::super) network: Option<String>,
+    pub(in super::super) ssh_keys: Vec<String>,
+    pub(in super::super) user_data: Option<Secret>,
+    pub(in super::super) tags: BTreeMap<String, String>,
+    pub(in super::super) count: u32,
+}
+
+impl NewVms {
+    fn spec(&self) -> OrderSpec {
+        OrderSpec {
+            name: self.name.clone(),
+            region: self.region.clone(),
+            zone: self.zone.clone(),
+            size: self.size.clone(),
+            image: self.image.clone(),
+            network: self.network.clone(),
+            ssh_keys: self.ssh_keys.clone(),
+            user_data: None,
+            tags: self.tags.clone(),
+            count: self.count,
+        }
+    }
+}
+
+/// What of an order can be told before it is given.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Plan {
+    pub(in super::super) provider: Provider,
+    pub(in super::super) operation: Operation,
+    pub(in super::super) vms: Vec<Vm>,
+}
+
+impl Service {
+    /// Checks an order and works out what it would make. Changes nothing.
+    pub(in super::super) fn plan_vms(
+        &self,
+        tx: &impl Read,
+        act: &mut Act,
+        reach: &Reach,
+        new: &NewVms,
+    ) -> Result<Plan, CloudError> {
+        let found = providers::get(tx, (act.tenant_id, new.provider_id))?;
+        // Who is restricted to some organizations may order from their providers, or from shared ones for one of them.
+        let reachable = |provider: &Provider| provider.organization_id.is_none() || reach.covers(provider.organization_id);
+        let Some(provider) = found.filter(reachable) else {
+            let message = format!("there is no provider {}", new.provider_id);
+            return Err(CloudError::Invalid(vec![Fault::new("/provider_id", "not_found", message)]));
+        };
+        let organization_id = new.organization_id.or(provider.organization_id);
+        check_organization(tx, act, reach, organization_id)?;
+        if !provider.enabled {
+            return Err(CloudError::Disabled);
+        }
+        let id = OperationId::new(act.now, &mut act.entropy);
+        let mut spec = new.spec();
+        if let Some(user_data) = &new.user_data {
+            let place = operations::user_data_place(&act.tenant_id, &id);
+            spec.user_data = Some(self.sealer.seal(place, user_data, &mut act.entropy)?);
+        }
+        let vms: Vec<Vm> = (0..spec.count).map(|index| ordered_vm(act, new, &spec, id, index)).collect();
+        let slots = vms.iter().map(|vm| Slot { vm_id: vm.id, tries: 0, state: SlotState::Waiting }).collect();
+        let operation = Operation {
+            id,
+            tenant_id: act.tenant_id,
+            organization_id,
+            status: OperationStatus::Queued,
+            work: OperationWork::Provision { provider_id: provider.id, spec: Box::new(spec), slots },
+            actor: act.actor.clone(),
+            created_at: act.now,
+            updated_at: act.now,
+            ended_at: None,
+            due_at: Some(act.now),
+            patience_until: act.now + PATIENCE,
+            version: 1,
+        };
+        Ok(Plan { provider, operation, vms })
+    }
+
+    /// Takes the order. The background gives it to the cloud.
+    pub(in super::super) fn order_vms(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        reach: &Reach,
+        new: &NewVms,
+    ) -> Result<Plan, CloudError> {
+        let plan = self.plan_vms(tx, act, reach, new)?;
+        operations::put(tx, &plan.operation)?;
+        for vm in &plan.vms {
+            vms::put(tx, vm)?;
+            self.announce_vm(tx, act, &VM_PROVISIONING, vm, None)?;
+        }
+        Ok(plan)
+    }
+
+    /// The cloud has created the VM of an order.
+    pub(super) fn vm_created(&self, tx: &mut WriteTx, act: &mut Act, id: VmId, facts: &CloudVm) -> Result<(), CloudError> {
+        let Some(mut vm) = vms::get(tx, act.tenant_id, id)? else { return Ok(()) };
+        // A sync may have met it before we knew that it is ours.
+        if let Some(found) = vms::find(tx, (vm.tenant_id, vm.provider_id), &facts.provider_vm_id)?.filter(|found| found.id != id) {
+            vms::remove(tx, &found)?;
+        }
+        let before = vm.facts.state;
+        vm.see(facts, act.now);
+        vm.discovered_at = act.now;
+        vm.updated_at = act.now;
+        vm.version += 1;
+        vms::put(tx, &vm)?;
+        self.announce_vm(tx, act, &VM_CREATED, &vm, None)?;
+        if vm.facts.state != before {
+            let changes = json!({"state": {"from": before.name(), "to": vm.facts.state.name()}});
+            self.announce_vm(tx, act, &VM_STATE_CHANGED, &vm, Some(changes))?;
+        }
+        Ok(())
+    }
+
+    /// The order came to nothing, or to a VM that does not come up.
+    pub(super) fn vm_failed(&self, tx: &mut WriteTx, act: &mut Act, id: VmId, error: &OperationError) -> Result<(), CloudError> {
+        let Some(mut vm) = vms::get(tx, act.tenant_id, id)? else { return Ok(()) };
+        if !vm.is_known() {
+            vm.facts.state = VmState::Error;
+            vm.facts.provider_state.clone_from(&error.code);
+            vm.facts.state_note = Some(error.message.clone());
+            vm.ended_at = Some(act.now);
+            vm.updated_at = act.now;
+            vm.version += 1;
+            vms::put(tx, &vm)?;
+        }
+        self.announce_vm(tx, act, &VM_PROVISION_FAILED, &vm, None)
+    }
+}
+
+fn ordered_vm(act: &mut Act, new: &NewVms, spec: &OrderSpec, operation: OperationId, index: u32) -> Vm {
+    Vm {
+        id: VmId::new(act.now, &mut act.entropy),
+        tenant_id: act.tenant_id,
+        provider_id: new.provider_id,
+        facts: CloudVm {
+            provider_vm_id: String::new(),
+            name: spec.name_of(index),
+            state: VmState::Provisioning,
+            provider_state: "ordered".to_owned(),
+            state_note: None,
+            region: spec.region.clone(),
+            zone: spec.zone.clone(),
+            size: Size { id: spec.size.clone(), vcpus: None, memory_bytes: None },
+            image: Some(spec.image.clone()),
+            private_ips: Vec::new(),
+            public_ips: Vec::new(),
+            tags: spec.tags.clone(),
+            launched_at: None,
+        },
+        organization_id: new.organization_id,
+        operation_id: Some(operation),
+        discovered_at: act.now,
+        last_seen_at: None,
+        missed: 0,
+        ended_at: None,
+        updated_at: act.now,
+        version: 1,
+    }
+}
