@@ -274,29 +274,30 @@ fn answer(state: &mut State, action: &str, parameters: &HashMap<String, String>)
                 return (400, "", error("InvalidAMIID.NotFound"));
             }
             let known = state.instances.iter().position(|instance| instance.token == text("ClientToken"));
-            let place = match known.filter(|_| state.honours_tokens) {
-                Some(place) => place,
-                None => {
-                    state.creations += 1;
-                    let tags = (1..20).filter_map(|place| {
-                        let part = |name: &str| parameters.get(&format!("TagSpecification.1.Tag.{place}.{name}")).cloned();
-                        Some((part("Key")?, part("Value")?))
-                    });
-                    state.instances.push(Instance {
-                        id: format!("i-{:017x}", 0xabc_0000 + state.creations),
-                        state: "pending",
-                        token: text("ClientToken").to_owned(),
-                        tags: tags.collect(),
-                        user_data: text("UserData").to_owned(),
-                    });
-                    state.instances.len() - 1
-                }
-            };
+            let place = known.filter(|_| state.honours_tokens).unwrap_or_else(|| create(state, parameters));
             let item = item(&state.instances[place]);
             (200, "", format!("<RunInstancesResponse><reservationId>r</reservationId><instancesSet>{item}</instancesSet></RunInstancesResponse>"))
         }
         _ => (400, "", error("InvalidAction")),
     }
+}
+
+/// The place of a new instance.
+fn create(state: &mut State, parameters: &HashMap<String, String>) -> usize {
+    let text = |name: &str| parameters.get(name).cloned().unwrap_or_default();
+    let tags = (1..20).filter_map(|place| {
+        let part = |name: &str| parameters.get(&format!("TagSpecification.1.Tag.{place}.{name}")).cloned();
+        Some((part("Key")?, part("Value")?))
+    });
+    state.creations += 1;
+    state.instances.push(Instance {
+        id: format!("i-{:017x}", 0xabc_0000 + state.creations),
+        state: "pending",
+        token: text("ClientToken"),
+        tags: tags.collect(),
+        user_data: text("UserData"),
+    });
+    state.instances.len() - 1
 }
 
 fn describe(state: &mut State, parameters: &HashMap<String, String>) -> (u16, &'static str, String) {

@@ -37,6 +37,7 @@ def existing(url, headers, email):
     users = get(url + "/api/admin/users?limit=200", headers)["data"]
     tickets = get(url + "/api/psa/tickets?limit=200", headers)["data"]
     devices = {device["id"]: None for ticket in tickets for device in ticket["devices"]}
+    provider = get(url + "/api/cloud/providers?name=shared", headers)["data"][0]
     new = {"name": "Peer", "kind": "staff", "role": "technician", "email": "peer@demo.example"}
     peer = json.load(post(url + "/api/admin/users", new, headers))
     return {
@@ -47,6 +48,7 @@ def existing(url, headers, email):
         "ORGANIZATION_ID": tickets[0]["organization"]["id"],
         "TICKET_ID": tickets[0]["id"],
         "OTHER_TICKET_ID": tickets[1]["id"],
+        "PROVIDER_ID": provider["id"],
         "DEVICE_IDS": ",".join(devices),
     }
 

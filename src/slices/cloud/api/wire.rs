@@ -117,17 +117,17 @@ pub(super) struct ProviderConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) seed: Option<u64>,
     /// Simulated: how long every answer takes.
-    #[oai(validator(maximum(value = "600000")))]
+    #[oai(validator(minimum(value = "0"), maximum(value = "600000")))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) latency_ms: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) fail: Option<SimulatedFailure>,
     /// Simulated: how many VMs are there from the start. 12 when absent.
-    #[oai(validator(maximum(value = "10000")))]
+    #[oai(validator(minimum(value = "0"), maximum(value = "10000")))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) vm_count: Option<u32>,
     /// Simulated: how many VMs there can be. 100 when absent.
-    #[oai(validator(maximum(value = "20000")))]
+    #[oai(validator(minimum(value = "0"), maximum(value = "20000")))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) quota: Option<u32>,
 }
