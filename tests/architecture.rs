@@ -20,6 +20,7 @@ const SLICE_EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("cloud", "platform", "an evaluation tenant may have the cloud that it tries on the same machine"),
     ("directory", "platform", "the admin socket names the tenant that it imports into"),
     ("inventory", "directory", "reports are about the devices of the directory, and show them as it does"),
+    ("search", "cloud", "finds providers and VMs"),
     ("search", "directory", "finds organizations, people, devices and their software"),
     ("search", "tickets", "finds tickets"),
     ("search", "workflows", "finds workflows, and brings them a step that searches"),

@@ -8,6 +8,7 @@ mod adapters;
 mod api;
 mod error;
 mod fleet;
+mod found;
 mod model;
 mod provision;
 mod repo;
@@ -36,6 +37,7 @@ use crate::{
 };
 
 pub use error::{CloudError, Fault};
+pub use found::{ProviderLabel, VmLabel, provider, providers_after, vm, vms_after, vms_of};
 pub use steps::{CloudStepError, ShownOrder, vm_states};
 
 use adapters::{Access, Adapter, Adapters, Client, ClientParts};
@@ -54,6 +56,7 @@ pub const EVENTS: &[&EventKind] = &[
     &service::VM_CREATED,
     &service::VM_PROVISION_FAILED,
     &service::VM_STATE_CHANGED,
+    &service::VM_UPDATED,
     &service::VM_REMOVED,
 ];
 

@@ -49,12 +49,14 @@ words! {
 
 words! {
     /// The states that hits are filtered and counted by: of tickets their status, of devices their lifecycle, of users whether they are
-    /// active, of workflows whether they are enabled.
+    /// active, of workflows and providers whether they are enabled, of VMs their state.
     State:
     New "new", Open "open", InProgress "in_progress", WaitingCustomer "waiting_customer", WaitingVendor "waiting_vendor",
     Scheduled "scheduled", OnHold "on_hold", Resolved "resolved", Closed "closed", Cancelled "cancelled", Merged "merged",
     Active "active", Spare "spare", InRepair "in_repair", Retired "retired", Missing "missing",
     Enabled "enabled", Disabled "disabled", Archived "archived",
+    Provisioning "provisioning", Starting "starting", Running "running", Stopping "stopping", Stopped "stopped",
+    Suspended "suspended", Rebooting "rebooting", Terminating "terminating", Error "error", Unknown "unknown",
 }
 
 impl State {

@@ -79,6 +79,12 @@ pub(in super::super) fn list(tx: &impl Read, tenant: TenantId) -> Result<Vec<Pro
     Ok(found)
 }
 
+/// Providers of all tenants behind one of them, in the order of their keys.
+pub(in super::super) fn list_after(tx: &impl Read, after: Option<ProviderKey>, limit: usize) -> Result<Vec<Provider>, StoreError> {
+    let found = PROVIDERS.list_after(tx, after.as_ref(), limit)?;
+    Ok(found.into_iter().map(|(_, record)| record.0).collect())
+}
+
 pub(in super::super) fn sync(tx: &impl Read, key: ProviderKey) -> Result<SyncState, StoreError> {
     Ok(SYNCS.get(tx, &key)?.map(|record| record.0).unwrap_or_default())
 }

@@ -68,6 +68,16 @@ fn list(tx: &impl Read, prefix: &[u8], limit: usize) -> Result<Vec<Vm>, StoreErr
     Ok(found)
 }
 
+/// VMs of all tenants behind one of them, in the order of their ids.
+pub(in super::super) fn list_after(tx: &impl Read, after: Option<(TenantId, VmId)>, limit: usize) -> Result<Vec<Vm>, StoreError> {
+    let range = after.map_or(KeyRange::ALL, |key| KeyRange::ALL.after(&key.to_bytes(), Direction::Forward));
+    let mut found = Vec::new();
+    for key in BY_ID.list(tx, &range, limit)? {
+        found.extend(VMS.get(tx, &key)?.map(|record| record.0));
+    }
+    Ok(found)
+}
+
 /// A provider's VMs, at most `limit`.
 pub(in super::super) fn of_provider(
     tx: &impl Read,

@@ -49,6 +49,8 @@ pub(super) static VM_PROVISION_FAILED: EventKind =
     EventKind { name: "vm.provision_failed", summary: "A VM that was ordered could not be created.", ..VM_PROVISIONING };
 pub(super) static VM_STATE_CHANGED: EventKind =
     EventKind { name: "vm.state_changed", summary: "A VM has another state.", has_changes: true, ..VM_PROVISIONING };
+pub(super) static VM_UPDATED: EventKind =
+    EventKind { name: "vm.updated", summary: "A VM has changed in its cloud, but for its state.", ..VM_PROVISIONING };
 pub(super) static VM_REMOVED: EventKind =
     EventKind { name: "vm.removed", summary: "A VM is gone from its cloud.", ..VM_PROVISIONING };
 

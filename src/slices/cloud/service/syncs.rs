@@ -8,7 +8,7 @@ use super::{
         model::{CloudVm, Operation, OperationWork, OrderToken, Provider, SlotState, SyncError, Vm, VmState},
         repo::{operations, providers, vms},
     },
-    Service, VM_CREATED, VM_REMOVED, VM_STATE_CHANGED,
+    Service, VM_CREATED, VM_REMOVED, VM_STATE_CHANGED, VM_UPDATED,
 };
 use crate::kernel::{clock::Timestamp, events::Act, id::VmId, store::WriteTx};
 
@@ -106,26 +106,28 @@ impl Service {
 
     /// Takes up what a cloud tells of a VM that we know.
     pub(super) fn see(&self, tx: &mut WriteTx, act: &mut Act, mut vm: Vm, facts: &CloudVm) -> Result<(), CloudError> {
-        let (before, was_ended) = (vm.facts.state, vm.ended_at.is_some());
-        if vm.see(facts, act.now) { self.tell(tx, act, vm, before, was_ended) } else { Ok(()) }
+        let before = vm.clone();
+        if vm.see(facts, act.now) { self.tell(tx, act, &before, vm) } else { Ok(()) }
     }
 
     fn miss(&self, tx: &mut WriteTx, act: &mut Act, mut vm: Vm, last_sync: Option<Timestamp>) -> Result<(), CloudError> {
-        let (before, was_ended) = (vm.facts.state, vm.ended_at.is_some());
+        let before = vm.clone();
         vm.miss(last_sync, act.now);
-        self.tell(tx, act, vm, before, was_ended)
+        self.tell(tx, act, &before, vm)
     }
 
     /// Stores a VM that has changed, and tells of what others want to know.
-    fn tell(&self, tx: &mut WriteTx, act: &mut Act, mut vm: Vm, before: VmState, was_ended: bool) -> Result<(), CloudError> {
+    fn tell(&self, tx: &mut WriteTx, act: &mut Act, before: &Vm, mut vm: Vm) -> Result<(), CloudError> {
         vm.updated_at = act.now;
         vm.version += 1;
         vms::put(tx, &vm)?;
-        if vm.facts.state != before {
-            let changes = json!({"state": {"from": before.name(), "to": vm.facts.state.name()}});
+        if vm.facts.state != before.facts.state {
+            let changes = json!({"state": {"from": before.facts.state.name(), "to": vm.facts.state.name()}});
             self.announce_vm(tx, act, &VM_STATE_CHANGED, &vm, Some(changes))?;
+        } else if vm.facts != before.facts {
+            self.announce_vm(tx, act, &VM_UPDATED, &vm, None)?;
         }
-        if vm.ended_at.is_some() && !was_ended {
+        if vm.ended_at.is_some() && before.ended_at.is_none() {
             self.announce_vm(tx, act, &VM_REMOVED, &vm, None)?;
         }
         Ok(())

@@ -13,7 +13,7 @@ use super::{
         },
         repo::{operations, providers, vms},
     },
-    Service, VM_CREATED, VM_PROVISION_FAILED, VM_PROVISIONING, VM_STATE_CHANGED,
+    Service, VM_CREATED, VM_PROVISION_FAILED, VM_PROVISIONING, VM_REMOVED, VM_STATE_CHANGED,
     providers::check_organization,
 };
 use crate::kernel::{
@@ -138,6 +138,7 @@ impl Service {
         // A sync may have met it before we knew that it is ours.
         if let Some(found) = vms::find(tx, (vm.tenant_id, vm.provider_id), &facts.provider_vm_id)?.filter(|found| found.id != id) {
             vms::remove(tx, &found)?;
+            self.announce_vm(tx, act, &VM_REMOVED, &found, None)?;
         }
         let before = vm.facts.state;
         vm.see(facts, act.now);

@@ -213,8 +213,8 @@ struct Named {
 /// The document that an event is about, if it is about one.
 fn subject(event: &Event) -> Option<(&'static dyn Source, DocumentKey)> {
     // Most events of other kinds are told apart without reading them.
-    let area = event.record.kind.split('.').next().unwrap_or_default();
-    if sources::of_subject(area).is_none() && area != "auth" {
+    let mut parts = event.record.kind.split('.');
+    if !parts.any(|part| part == "auth" || sources::of_subject(part).is_some()) {
         return None;
     }
     let about: About = serde_json::from_slice(&event.record.body).ok()?;
@@ -236,6 +236,11 @@ fn take_up(tx: &ReadTx, overlay: &mut Overlay) -> Result<(), IndexError> {
     for (key, source) in changed {
         let document = source.load(tx, key.tenant_id, key.id)?;
         overlay.put(key, document.as_ref());
+        for (kind, id) in source.dependents(tx, key.tenant_id, key.id)? {
+            let Some(source) = sources::of_kind(kind) else { continue };
+            let document = source.load(tx, key.tenant_id, id)?;
+            overlay.put(DocumentKey { tenant_id: key.tenant_id, kind, id }, document.as_ref());
+        }
     }
     overlay.applied = last;
     Ok(())

@@ -5,8 +5,10 @@
 
 mod devices;
 mod organizations;
+mod providers;
 mod tickets;
 mod users;
+mod vms;
 mod workflows;
 
 use super::model::{Document, Kind, RecordId};
@@ -35,10 +37,22 @@ pub trait Source: Send + Sync {
 
     /// The documents of all tenants, in the order of their keys.
     fn scan(&self, tx: &ReadTx, after: Option<After>, limit: usize) -> Result<Scanned, StoreError>;
+
+    /// Other records whose documents change with this one.
+    fn dependents(&self, _tx: &ReadTx, _tenant: TenantId, _id: RecordId) -> Result<Vec<(Kind, RecordId)>, StoreError> {
+        Ok(Vec::new())
+    }
 }
 
-pub static SOURCES: [&dyn Source; 5] =
-    [&organizations::Organizations, &users::Users, &devices::Devices, &tickets::Tickets, &workflows::Workflows];
+pub static SOURCES: &[&dyn Source] = &[
+    &organizations::Organizations,
+    &users::Users,
+    &devices::Devices,
+    &tickets::Tickets,
+    &providers::Providers,
+    &vms::Vms,
+    &workflows::Workflows,
+];
 
 pub fn of_kind(kind: Kind) -> Option<&'static dyn Source> {
     SOURCES.iter().copied().find(|source| source.kind() == kind)
