@@ -208,7 +208,7 @@ const EXPECTED: [(&str, &str, &str); 78] = [
     // Fields.
     ("type:ticket printer jam OR reception", "", "Printer in reception is out of paper"),
     ("paper -jam", "", "Printer in reception is out of paper"),
-    ("os:windows type:device", "", "ACMELT0042"),
+    ("os:\"windows 11\" type:device", "", "ACMELT0042"),
     ("os:\"windows server\"", "", "SRV-DC-01"),
     ("os:macos", "", "macbook-grace"),
     ("tag:vip", "", "SRV-DC-01"),
