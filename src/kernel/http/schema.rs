@@ -159,10 +159,10 @@ impl QuerySchema {
 
     /// The parameter and the key that `tag.KEY` or `tag[KEY]` names.
     fn entry_of_map<'a>(&self, name: &'a str) -> Option<(&'a str, &'a str)> {
-        let dotted = name.split_once('.');
-        let (parameter, key) = dotted.or_else(|| name.strip_suffix(']')?.split_once('['))?;
-        let is_map = self.parameters.iter().any(|known| known.name == parameter && known.shape == Shape::Map);
-        (is_map && !key.is_empty()).then_some((parameter, key))
+        // A key may hold dots and brackets itself, so both readings are tried.
+        let readings = [name.strip_suffix(']').and_then(|rest| rest.split_once('[')), name.split_once('.')];
+        let is_map = |parameter: &str| self.parameters.iter().any(|known| known.name == parameter && known.shape == Shape::Map);
+        readings.into_iter().flatten().find(|(parameter, key)| is_map(parameter) && !key.is_empty())
     }
 }
 
@@ -358,8 +358,8 @@ mod tests {
         };
         let good = schema.check(&pairs(&[("limit", "5"), ("status", "a,b"), ("flag", "true")])).unwrap();
         assert_eq!(good, json!({"limit": 5, "status": ["a", "b"], "flag": true}));
-        let mapped = schema.check(&pairs(&[("tag.env", "prod"), ("tag[role.x]", "web")])).unwrap();
-        assert_eq!(mapped, json!({"tag": {"env": "prod", "role.x": "web"}}));
+        let mapped = schema.check(&pairs(&[("tag.env", "prod"), ("tag[role.x]", "web"), ("tag.a[b]", "c")])).unwrap();
+        assert_eq!(mapped, json!({"tag": {"env": "prod", "role.x": "web", "a[b]": "c"}}));
         for (given, place, code) in [
             (("limit", "0"), "limit", "too_small"),
             (("limit", "five"), "limit", "wrong_type"),
