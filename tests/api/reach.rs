@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Actor, TestApp, with_app};
+use crate::{
+    cloud::{create, path, refresh, simulated},
+    harness::{Actor, TestApp, with_app},
+};
 
 const KEYS: &str = "/api/admin/api-keys";
 const TICKETS: &str = "/api/psa/tickets";
@@ -167,6 +170,58 @@ async fn a_restricted_key_imports_into_its_organizations_alone() {
         let no = "insufficient_scope";
         let expected = ["created", no, no, no, "updated", no, "created", no, "updated", no, "removed"];
         assert_eq!(send(&key, &lines).await, expected);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_restricted_key_finds_and_reports_its_organizations_alone() {
+    with_app(async |app| {
+        let tenant = app.tenant("acme").await;
+        let (ours, theirs) = (tenant.organization("Zeppelin Ours").await, tenant.organization("Zeppelin Theirs").await);
+        tenant.device(&ours, "zeppelin-1").await;
+        tenant.device(&theirs, "zeppelin-2").await;
+        let admin = tenant.admin().await;
+        let clouds = [("Zeppelin cloud 1", Some(&ours)), ("Zeppelin cloud 2", Some(&theirs)), ("Zeppelin cloud 3", None)];
+        for (name, organization) in clouds {
+            let mut body = simulated(name, json!({"seed": 7, "vm_count": 3}));
+            if let Some(organization) = organization {
+                body["organization_id"] = json!(organization);
+            }
+            create(&admin, body).await;
+        }
+        refresh(&admin).await;
+        let key = restricted(app, &admin, &[&ours], &["search:read", "inventory:read", "providers:read", "vms:*"]).await;
+
+        // The organization, the device, the provider and its VMs, which have its name in them.
+        let search = async || key.get("/api/search?q=zeppelin&facets=organization,type").send().await.ok(200).clone();
+        let found = search().await;
+        assert_eq!((&found["page"]["total"], found["data"].as_array().unwrap().len()), (&json!(6), 6), "{found}");
+        let beyond = |hit: &&Value| hit["id"] != json!(ours) && hit["organization"]["id"] != json!(ours);
+        assert_eq!(found["data"].as_array().unwrap().iter().find(beyond), None);
+        assert_eq!(found["facets"]["organization"].as_array().unwrap().len(), 1);
+        assert_eq!(admin.get("/api/search?q=zeppelin").send().await.ok(200)["page"]["total"], 16);
+
+        let report = key.get("/api/rmm/reports/asset-inventory?include_total=true").send().await;
+        assert_eq!(report.ok(200)["page"]["total"], 1);
+        assert_eq!(report.body["data"][0]["name"], "zeppelin-1");
+        let groups = key.get("/api/rmm/reports/asset-inventory?group_by=organization").send().await;
+        assert_eq!(groups.ok(200)["groups"]["values"].as_array().map(Vec::len), Some(1), "{}", groups.body);
+
+        let providers = key.get("/api/cloud/providers").send().await.ok(200)["data"].as_array().unwrap().clone();
+        assert_eq!(providers.iter().map(|one| one["name"].as_str().unwrap()).collect::<Vec<_>>(), ["Zeppelin cloud 1"]);
+        let vms = key.get("/api/cloud/vms?include_total=true").send().await;
+        assert_eq!(vms.ok(200)["page"]["total"], 3);
+        let others = admin.get("/api/cloud/providers").send().await.ok(200)["data"].as_array().unwrap().clone();
+        for other in others.iter().filter(|one| one["name"] != "Zeppelin cloud 1") {
+            assert_eq!(key.get(&path(other)).send().await.problem(404), "not_found");
+            let order =
+                json!({"provider_id": other["id"], "name": "web", "region": "sim-east", "size": "sim.small", "image": "debian-13"});
+            assert_eq!(key.post("/api/cloud/vms").json(order).send().await.problem(422), "validation_failed");
+        }
+        let second = others.iter().find(|one| one["name"] == "Zeppelin cloud 2").unwrap();
+        admin.put(&path(second)).json(json!({"organization_id": ours})).send().await.ok(200);
+        assert_eq!(search().await["page"]["total"], 10, "the VMs come along with their provider");
     })
     .await;
 }

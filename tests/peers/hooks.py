@@ -295,12 +295,25 @@ def is_workflow_rule(case, problem):
 
 # What the words of the document say of providers and orders: which fields a kind of cloud takes and needs, where it may be, what names a
 # region or a tag can have, and that a creation and a verification have parameters of their own.
-CLOUD_PLACES = re.compile(r"/(config|credential|tags)(/.*)?|/(id|kind|region|zone|organization_id)|id|verify|ip|tag(\..*|\[\])", re.DOTALL)
+CLOUD_RULES = [
+    (r"/config/.*", {"required", "unknown_field", "wrong_form", "target_not_allowed"}),
+    (r"/credential(/.*)?", {"required", "unknown_field", "not_allowed", "not_valid"}),
+    (r"/tags(/.*)?", {"too_many", "wrong_form", "not_allowed"}),
+    (r"/(region|zone)", {"wrong_form"}),
+    (r"/organization_id", {"not_found"}),
+    (r"/?id", {"required", "not_allowed"}),
+    (r"verify", {"not_allowed"}),
+    (r"ip", {"wrong_form"}),
+    (r"tag[.\[].*", {"too_short", "unknown_parameter"}),
+]
 
 
 def is_cloud_rule(problem):
-    places = [error.get("pointer", error.get("parameter", "")) for error in problem.get("errors", [])]
-    return bool(places) and all(CLOUD_PLACES.fullmatch(place) for place in places)
+    def is_rule(error):
+        place = error.get("pointer", error.get("parameter", ""))
+        return any(re.fullmatch(places, place, re.DOTALL) and error["code"] in codes for places, codes in CLOUD_RULES)
+
+    return bool(problem.get("errors")) and all(is_rule(error) for error in problem["errors"])
 
 
 @schemathesis.hook

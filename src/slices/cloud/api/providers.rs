@@ -305,14 +305,12 @@ impl Core {
 
     /// Tries the credential of a stored provider.
     pub(in super::super) async fn try_stored(&self, provider: &model::Provider) -> Result<Verification, Problem> {
-        let (adapter, access) = self.reach(provider, VERIFY_LIMIT).map_err(|failure| no_adapter(&failure))?;
+        let (adapter, access) = self.reach(provider, VERIFY_LIMIT).map_err(|failure| unopened(&failure))?;
         Ok(adapters::verify(adapter, &access, VERIFY_LIMIT).await)
     }
 }
 
-fn no_adapter(failure: &model::Failure) -> Problem {
-    let error = crate::kernel::http::problem::FieldError::pointer("/kind", "not_supported", failure.message.clone());
-    let mut problem = Problem::new(Code::ValidationFailed, failure.message.clone());
-    problem.errors.push(error);
-    problem
+/// A credential that cannot be opened is not the caller's mistake, but only they can mend it.
+fn unopened(failure: &model::Failure) -> Problem {
+    Problem::new(Code::ProviderVerificationFailed, failure.message.clone())
 }

@@ -4,8 +4,8 @@ use super::{
     super::{
         error::CloudError,
         model::{
-            CloudVm, Failure, FailureClass, Operation, OperationError, OperationStatus, OperationWork, Refreshing, Slot, SlotState,
-            SyncError, VmState, next_try,
+            CloudVm, Failure, FailureClass, Operation, OperationError, OperationStatus, OperationWork, Provider, Refreshing, Slot,
+            SlotState, SyncError, VmState, next_try,
         },
         repo::{operations, providers, vms},
     },
@@ -34,7 +34,7 @@ pub(in super::super) enum SlotOutcome {
 }
 
 impl Service {
-    /// Asks for a sync of these providers now.
+    /// Asks for a sync of these providers now. Whoever asks for the same while one is due gets that one.
     pub(in super::super) fn refresh(
         tx: &mut WriteTx,
         act: &mut Act,
@@ -45,6 +45,10 @@ impl Service {
         let chosen = all.into_iter().filter(|provider| {
             provider.enabled && reach.covers(provider.organization_id) && wanted.is_none_or(|ids| ids.contains(&provider.id))
         });
+        let chosen: Vec<Provider> = chosen.collect();
+        if let Some(asked) = asked_already(tx, act, &chosen)? {
+            return Ok(asked);
+        }
         let mut refreshing = Vec::new();
         for provider in chosen {
             let key = (act.tenant_id, provider.id);
@@ -231,4 +235,17 @@ fn store(tx: &mut WriteTx, act: &Act, operation: &mut Operation) -> Result<(), C
     operation.updated_at = act.now;
     operation.version += 1;
     Ok(operations::put(tx, operation)?)
+}
+
+/// A sync of just these providers that was asked for and has begun with none of them.
+fn asked_already(tx: &WriteTx, act: &Act, chosen: &[Provider]) -> Result<Option<Operation>, CloudError> {
+    let Some(first) = chosen.first() else { return Ok(None) };
+    let open = operations::open(tx, (act.tenant_id, first.id))?;
+    Ok(open.into_iter().find(|operation| match &operation.work {
+        OperationWork::Refresh { providers } => {
+            providers.len() == chosen.len()
+                && chosen.iter().all(|one| providers.iter().any(|asked| asked.provider_id == one.id && !asked.done))
+        }
+        OperationWork::Provision { .. } => false,
+    }))
 }
