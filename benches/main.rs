@@ -92,7 +92,7 @@ fn main() {
             let plan = Plan::new(options.contains(&"--quick"));
             let named: Vec<&&str> = options.iter().filter(|option| !option.starts_with("--")).collect();
             for Subject { name, measure } in SUBJECTS {
-                if named.is_empty() || named.contains(&&name) {
+                if named.is_empty() || named.contains(&name) {
                     println!("== {name}");
                     measure(plan);
                 }

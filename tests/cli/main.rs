@@ -287,7 +287,9 @@ fn the_demo_tells_the_same_story_for_the_same_seed() {
     let story = |name: &str, seed: &str| {
         let data = directory.path().join(name);
         let server = Server::with_story(&data, &["--tickets", "80", "--seed", seed]);
-        let tickets = server.get("/api/psa/tickets?sort=number&limit=200")["data"].as_array().unwrap().clone();
+        let mut tickets = server.get("/api/psa/tickets?sort=number&limit=200")["data"].as_array().unwrap().clone();
+        // The story ends where the server begins to work: its workflows open tickets of their own.
+        tickets.retain(|ticket| ticket["created_by"]["kind"] != "workflow");
         let events = server.get("/api/events?types=ticket.*&limit=200")["data"].as_array().unwrap().clone();
         assert_eq!(server.stop(), Some(0));
         let check = tenantd(&["check", "--data-dir", &data.display().to_string()]).output().unwrap();

@@ -74,9 +74,9 @@ pub struct Page {
 }
 
 impl Page {
-    /// The last page of a list, for the examples of the published document.
+    /// A page of a list that goes on, for the examples of the published document.
     pub fn example_of(limit: u32, total: u64) -> Self {
-        Self { limit, next_cursor: None, total: Some(total), link: None }
+        Self { limit, next_cursor: Some("xGkC3kqTZ0U".to_owned()), total: Some(total), link: None }
     }
 }
 

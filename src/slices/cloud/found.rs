@@ -98,12 +98,11 @@ pub fn vm(tx: &impl Read, tenant: TenantId, id: VmId) -> Result<Option<VmLabel>,
     }
 }
 
-/// VMs of all tenants behind one of them, in the order of their ids; those that are not to be found have no label.
-pub fn vms_after(
-    tx: &impl Read,
-    after: Option<(TenantId, VmId)>,
-    limit: usize,
-) -> Result<Vec<((TenantId, VmId), Option<VmLabel>)>, StoreError> {
+/// A VM that a scan came by, with its label if it is to be found.
+pub type ScannedVm = ((TenantId, VmId), Option<VmLabel>);
+
+/// VMs of all tenants behind one of them, in the order of their ids.
+pub fn vms_after(tx: &impl Read, after: Option<(TenantId, VmId)>, limit: usize) -> Result<Vec<ScannedVm>, StoreError> {
     let found = vms::list_after(tx, after, limit)?;
     found.into_iter().map(|vm| Ok(((vm.tenant_id, vm.id), label(tx, vm)?))).collect()
 }

@@ -1,7 +1,6 @@
 //! The examples of the published document.
 
-use poem_openapi::types::{Example, ParseFromJSON};
-use serde_json::json;
+use poem_openapi::types::Example;
 
 use super::{
     filters::Section,
@@ -17,7 +16,7 @@ impl Example for InventoryRow {
 
 impl Example for InventoryReport {
     fn example() -> Self {
-        let page = Page::parse_from_json(Some(json!({"limit": 1, "next_cursor": "xGkC3kqTZ0U", "total": 441}))).ok();
-        Self { data: Some(vec![InventoryRow::example()]), page, groups: None, totals: None }
+        let page = Page::example_of(1, 441);
+        Self { data: Some(vec![InventoryRow::example()]), page: Some(page), groups: None, totals: None }
     }
 }

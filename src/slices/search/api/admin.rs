@@ -50,6 +50,8 @@ pub(in super::super) struct AdminSearchApi {
 #[OpenApi(prefix_path = "/internal/admin/search", tag = "Area::Administration")]
 impl AdminSearchApi {
     /// Show how the search index is
+    ///
+    /// How much of the log it holds, in memory and on the disk, and how far a new one is.
     #[oai(path = "/", method = "get", operation_id = "get_search_index")]
     async fn get_search_index(&self, _auth: Allowed<LocalOperator>) -> Result<Answer<SearchIndexStatus>, Problem> {
         Ok(Answer::new(&self.index.status().into()))

@@ -39,7 +39,7 @@ impl Example for SearchHit {
 
 impl Example for SearchResults {
     fn example() -> Self {
-        let page = Page::example_of(20, 1);
+        let page = Page::example_of(1, 12);
         Self { data: vec![SearchHit::example()], page, facets: None, did_you_mean: None }
     }
 }
