@@ -223,6 +223,9 @@ RULES_IN_WORDS = {
     ("required", ""),
     ("ambiguous", ""),
     ("empty_range", ""),
+    # A key for some organizations cannot have what is over the whole tenant, and the organizations that were made up are nobody's.
+    ("over_tenant", "/scopes"),
+    ("unknown_reference", "/organization_ids"),
     # A network, which has no format in JSON Schema.
     ("wrong_form", "/allowed_ips"),
     # The most is a setting of the operator.
