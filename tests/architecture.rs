@@ -8,8 +8,21 @@ use std::{
 };
 
 /// Each module of the kernel may import those before it.
-const KERNEL_ORDER: [&str; 12] =
-    ["entropy", "clock", "id", "access", "config", "telemetry", "secrets", "store", "tasks", "events", "egress", "http"];
+const KERNEL_ORDER: &[&str] = &[
+    "vocabulary",
+    "entropy",
+    "clock",
+    "id",
+    "access",
+    "config",
+    "telemetry",
+    "secrets",
+    "store",
+    "tasks",
+    "events",
+    "egress",
+    "http",
+];
 
 /// A slice that reads another's face, and why.
 const SLICE_EXCEPTIONS: &[(&str, &str, &str)] = &[

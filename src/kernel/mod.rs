@@ -2,6 +2,8 @@
 //!
 //! Each module imports only those that stand before it in this list; `tests/architecture.rs` keeps the order.
 
+pub mod vocabulary;
+
 pub mod entropy;
 
 pub mod clock;

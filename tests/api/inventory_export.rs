@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpSocket, TcpStream},
-};
 
 use crate::{
-    harness::{Setup, TestApp, with_app, with_setup},
+    harness::{
+        Setup, TestApp,
+        stream::{rest, stuck},
+        with_app, with_setup,
+    },
     inventory::{REPORT, fleet, ingest},
 };
 
@@ -140,36 +140,11 @@ fn device(number: u32, site: &str) -> Value {
     })
 }
 
-/// An export whose client has seen its beginning and takes no more.
-async fn stuck_export(app: &TestApp, key: &str) -> TcpStream {
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.set_recv_buffer_size(16 << 10).unwrap();
-    let mut connection = socket.connect(app.running().addresses.api).await.unwrap();
-    let request = format!(
-        "GET {REPORT}?format=ndjson HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nauthorization: Bearer {key}\r\n\r\n"
-    );
-    connection.write_all(request.as_bytes()).await.unwrap();
-    let mut beginning = [0; 15];
-    connection.read_exact(&mut beginning).await.unwrap();
-    assert_eq!(beginning, *b"HTTP/1.1 200 OK");
-    connection
-}
-
-/// What comes until the server closes or breaks the connection.
-async fn rest(mut connection: TcpStream) -> String {
-    let mut rest = Vec::new();
-    let mut buffer = vec![0; 64 << 10];
-    while let Ok(length @ 1..) = connection.read(&mut buffer).await {
-        rest.extend_from_slice(&buffer[..length]);
-    }
-    String::from_utf8(rest).unwrap()
-}
-
 #[tokio::test]
 async fn all_rows_of_a_stream_are_of_one_moment() {
     with_app(async |app| {
         let (actor, key) = key_with_many_devices(app).await;
-        let connection = stuck_export(app, &key).await;
+        let connection = stuck(app, &key, &format!("{REPORT}?format=ndjson")).await;
         app.advance(Duration::from_secs(1));
         let changes: Vec<Value> = (0..3_100)
             .map(|number| match number {
@@ -205,12 +180,12 @@ async fn a_client_that_goes_or_stops_reading_makes_room_and_its_stream_has_no_en
                 refused += 1;
             }
         };
-        let gone = stuck_export(app, &key).await;
+        let gone = stuck(app, &key, &format!("{REPORT}?format=ndjson")).await;
         drop(gone);
         again().await;
-        let stuck = stuck_export(app, &key).await;
+        let held = stuck(app, &key, &format!("{REPORT}?format=ndjson")).await;
         assert!(again().await > 0, "an export under way keeps its place");
-        let answer = rest(stuck).await;
+        let answer = rest(held).await;
         assert!(!answer.contains("_end") && !answer.ends_with("0\r\n\r\n"), "the answer looks whole");
     })
     .await;

@@ -2,14 +2,16 @@
 
 use serde_json::json;
 use tenantd::kernel::clock::Timestamp;
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpSocket, TcpStream},
+use tokio::{io::AsyncReadExt, net::TcpStream};
+
+use crate::harness::{
+    Setup, TestApp,
+    stream::{ask, rest, stuck},
+    with_app, with_setup,
 };
 
-use crate::harness::{Setup, TestApp, with_app, with_setup};
-
 const TICKETS: &str = "/api/psa/tickets";
+const EXPORT: &str = "/api/psa/tickets?format=ndjson";
 
 #[tokio::test]
 async fn a_table_has_dotted_columns_and_no_formulas() {
@@ -81,36 +83,6 @@ async fn key_with_many_tickets(app: &TestApp) -> String {
     record["key"].as_str().unwrap().to_owned()
 }
 
-/// Asks for something over a connection that takes little unless it is read from.
-async fn ask(app: &TestApp, key: &str, query: &str) -> TcpStream {
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.set_recv_buffer_size(16 << 10).unwrap();
-    let mut connection = socket.connect(app.running().addresses.api).await.unwrap();
-    let request = format!("GET {TICKETS}?{query} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n\r\n");
-    // A server that has no place closes before it has read.
-    drop(connection.write_all(request.as_bytes()).await);
-    connection
-}
-
-/// An export whose client has seen its beginning and takes no more.
-async fn stuck_export(app: &TestApp, key: &str) -> TcpStream {
-    let mut connection = ask(app, key, "format=ndjson").await;
-    let mut beginning = [0; 15];
-    connection.read_exact(&mut beginning).await.unwrap();
-    assert_eq!(beginning, *b"HTTP/1.1 200 OK");
-    connection
-}
-
-/// What comes until the server closes or breaks the connection.
-async fn rest(mut connection: TcpStream) -> String {
-    let mut rest = Vec::new();
-    let mut buffer = vec![0; 64 << 10];
-    while let Ok(length @ 1..) = connection.read(&mut buffer).await {
-        rest.extend_from_slice(&buffer[..length]);
-    }
-    String::from_utf8(rest).unwrap()
-}
-
 fn assert_broken_off(answer: &str) {
     assert!(!answer.contains("_end"), "the stream says that it is over");
     assert!(!answer.ends_with("0\r\n\r\n"), "the answer looks whole");
@@ -122,10 +94,10 @@ async fn a_client_that_stops_reading_is_cut_off_and_makes_room() {
     let setup = setup.with("limits.connections_per_address", 1).with("limits.streams", 1).with("limits.stream_idle_seconds", 1);
     with_setup(setup, async |app| {
         let key = key_with_many_tickets(app).await;
-        let stuck = stuck_export(app, &key).await;
+        let held = stuck(app, &key, EXPORT).await;
         let mut refused = 0;
         let answer = loop {
-            let mut connection = ask(app, &key, "limit=1").await;
+            let mut connection = ask(app, &key, &format!("{TICKETS}?limit=1")).await;
             let mut status = [0; 15];
             match connection.read_exact(&mut status).await {
                 Ok(_) => break status,
@@ -134,7 +106,7 @@ async fn a_client_that_stops_reading_is_cut_off_and_makes_room() {
         };
         assert_eq!(answer, *b"HTTP/1.1 200 OK");
         assert!(refused > 0, "an export under way keeps its place");
-        assert_broken_off(&rest(stuck).await);
+        assert_broken_off(&rest(held).await);
     })
     .await;
 }
@@ -144,7 +116,7 @@ async fn a_stop_waits_for_an_export_that_is_being_taken() {
     let setup = Setup::default().with("rate_limits.enabled", false);
     let app = TestApp::start(tempfile::tempdir().unwrap(), &setup, Timestamp::from_millis(1_767_225_600_000)).await;
     let key = key_with_many_tickets(&app).await;
-    let (address, connection) = (app.running().addresses.api, stuck_export(&app, &key).await);
+    let (address, connection) = (app.running().addresses.api, stuck(&app, &key, EXPORT).await);
     let (_stopped, answer) = tokio::join!(app.stop(), async {
         // The stop has begun once nobody is let in any more.
         while TcpStream::connect(address).await.is_ok() {
@@ -161,9 +133,9 @@ async fn a_stop_cuts_off_an_export_that_nobody_takes_and_then_nothing_holds_the_
     let setup = Setup::default().with("rate_limits.enabled", false).with("limits.shutdown_seconds", 1);
     let app = TestApp::start(tempfile::tempdir().unwrap(), &setup, Timestamp::from_millis(1_767_225_600_000)).await;
     let key = key_with_many_tickets(&app).await;
-    let stuck = stuck_export(&app, &key).await;
+    let held = stuck(&app, &key, EXPORT).await;
     let (directory, now) = app.stop().await;
-    assert_broken_off(&rest(stuck).await);
+    assert_broken_off(&rest(held).await);
     let again = TestApp::start(directory, &setup, now).await;
     drop(again.stop().await);
 }

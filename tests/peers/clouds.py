@@ -7,11 +7,11 @@ wrote when it was ready.
 
 import json
 import os
+import re
 import signal
-import socket
 import subprocess
 import sys
-import time
+import threading
 import urllib.error
 import urllib.request
 
@@ -28,22 +28,15 @@ NOTHING_OF_EC2 = {
 }
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
 def start_moto():
-    port = free_port()
-    command = [os.path.join(os.path.dirname(sys.executable), "moto_server"), "-H", "127.0.0.1", "-p", str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    for _ in range(300):
-        try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/moto-api/", timeout=5).read()
-            return process, f"http://127.0.0.1:{port}"
-        except OSError:
-            time.sleep(0.1)
+    """Starts moto on a port that it finds, and waits until it says which."""
+    command = [os.path.join(os.path.dirname(sys.executable), "moto_server"), "-H", "127.0.0.1", "-p", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    for line in process.stderr:
+        if found := re.search(r"http://127\.0\.0\.1:[0-9]+", line):
+            # Nobody else empties the pipe, and moto must not wait for us to do it.
+            threading.Thread(target=process.stderr.read, daemon=True).start()
+            return process, found.group()
     raise SystemExit("moto did not start")
 
 

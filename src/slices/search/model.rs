@@ -2,33 +2,19 @@
 //!
 //! **Invariant:** a document holds what a record is found by and ranked by; what a hit shows is read from the record itself.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::kernel::{
     access::{Grants, Reach, Scope},
     clock::Timestamp,
     id::{OrganizationId, TenantId},
+    vocabulary::vocabulary,
 };
 
-macro_rules! words {
-    ($(#[$doc:meta])* $type:ident: $($variant:ident $name:literal,)*) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(rename_all = "snake_case")]
-        pub enum $type { $($variant),* }
-
+/// Words of which the index keeps the place in their list.
+macro_rules! in_index {
+    ($($type:ty),*) => {$(
         impl $type {
-            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
-
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name),* }
-            }
-
-            pub fn parse(name: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|word| word.name() == name)
-            }
-
-            /// Its place in the list, which the index keeps.
             pub const fn code(self) -> u8 {
                 self as u8
             }
@@ -37,17 +23,19 @@ macro_rules! words {
                 Self::ALL.get(usize::from(code)).copied()
             }
         }
-    };
+    )*};
 }
 
-words! {
+in_index!(Kind, State);
+
+vocabulary! {
     /// The types of hits.
     Kind:
     Device "device", User "user", Organization "organization", Ticket "ticket", Vm "vm", Provider "provider", Workflow "workflow",
     Software "software",
 }
 
-words! {
+vocabulary! {
     /// The states that hits are filtered and counted by: of tickets their status, of devices their lifecycle, of users whether they are
     /// active, of workflows and providers whether they are enabled, of VMs their state.
     State:

@@ -10,29 +10,8 @@ use crate::kernel::{
     clock::Timestamp,
     events::Actor,
     id::{CommentId, DeviceId, OrganizationId, TenantId, TicketId, TimeEntryId, UserId},
+    vocabulary::vocabulary,
 };
-
-/// A closed list of words. The place of a word is what is stored, so words are only ever added at the end.
-macro_rules! vocabulary {
-    ($(#[$doc:meta])* $type:ident: $($variant:ident $name:literal,)*) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(rename_all = "snake_case")]
-        pub enum $type { $($variant),* }
-
-        impl $type {
-            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
-
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name),* }
-            }
-
-            pub fn parse(name: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|word| word.name() == name)
-            }
-        }
-    };
-}
 
 /// Words that stand in the keys of an index, by their places.
 macro_rules! in_keys {

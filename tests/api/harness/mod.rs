@@ -13,6 +13,7 @@ pub mod dns;
 pub mod ec2;
 mod endpoint;
 mod receiver;
+pub mod stream;
 
 use std::{path::Path, time::Duration};
 

@@ -18,10 +18,10 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
 use super::{
-    super::model::{CloudVm, Credential, Failure, FailureClass, Order, OrderToken, Size, VmState},
+    super::model::{CloudVm, Failure, FailureClass, Order, OrderToken, Size, VmState},
     Access, Adapter, Answer, FleetPage, Identity, Rehearsal, VmPlace,
     client::{Call, Reply, unusable},
-    wire::{is_wanted, order_tags, query, segment, unfit_order, wrong_credential},
+    wire::{as_bearer, is_wanted, order_tags, query, segment, unfit_order},
 };
 use crate::kernel::clock::Timestamp;
 
@@ -198,8 +198,7 @@ fn get(access: &Access, path: &str) -> Call {
 }
 
 async fn ask<T: DeserializeOwned>(access: &Access, call: Call) -> Result<T, Failure> {
-    let Credential::BearerToken { api_token } = &access.credential else { return Err(wrong_credential()) };
-    let reply = access.client.send(call.bearer(api_token.expose())?).await?;
+    let reply = as_bearer(access, call).await?;
     if reply.is_success() { reply.json() } else { Err(failure(&reply)) }
 }
 

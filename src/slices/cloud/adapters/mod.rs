@@ -28,6 +28,7 @@ mod client;
 mod digitalocean;
 mod gcp;
 mod hetzner;
+mod oauth;
 mod openstack;
 mod proxmox;
 mod simulated;

@@ -4,8 +4,9 @@
 use std::{collections::BTreeMap, net::IpAddr};
 
 use super::{
-    super::model::{CloudVm, Failure, FailureClass, Order, OrderToken, Size, VmState},
+    super::model::{CloudVm, Credential, Failure, FailureClass, Order, OrderToken, Size, VmState},
     Access,
+    client::{Call, Reply},
 };
 use crate::kernel::egress::{Class, classify};
 
@@ -24,6 +25,12 @@ pub(super) fn query(pairs: &[(&str, &str)]) -> String {
 /// The credential is of another kind's form. The API that takes them does not let it come to this.
 pub(super) fn wrong_credential() -> Failure {
     Failure::new(FailureClass::InvalidCredentials, "wrong_type", "the credential is not of a type that this kind of cloud takes")
+}
+
+/// Sends a call with the token that is the whole credential of some kinds.
+pub(super) async fn as_bearer(access: &Access, call: Call) -> Result<Reply, Failure> {
+    let Credential::BearerToken { api_token } = &access.credential else { return Err(wrong_credential()) };
+    access.client.send(call.bearer(api_token.expose())?).await
 }
 
 /// An order that this kind of cloud cannot carry out, found before anything is sent.

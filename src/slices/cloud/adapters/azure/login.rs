@@ -1,13 +1,10 @@
 //! The token of a service principal: the client-credentials grant of Microsoft Entra ID. Nothing of Resource Manager is here.
 
-use std::time::Duration;
-
-use serde::Deserialize;
-
 use super::super::{
     super::model::{Credential, Failure, FailureClass},
     Access, Answer,
-    client::{Call, Reply},
+    client::Reply,
+    oauth::{self, Refused},
     tokens::{Issued, Token},
     wire::{segment, wrong_credential},
 };
@@ -20,20 +17,6 @@ const LOGIN: &str = "https://login.microsoftonline.com";
 #[derive(Debug)]
 pub(super) struct AccessToken(pub(super) Secret);
 
-#[derive(Deserialize)]
-struct Granted {
-    access_token: String,
-    expires_in: u64,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct Refused {
-    #[serde(default)]
-    error: String,
-    #[serde(default)]
-    error_description: String,
-}
-
 impl Token for AccessToken {
     fn issue(access: &Access) -> Answer<'_, Issued<Self>> {
         Box::pin(async move {
@@ -41,20 +24,16 @@ impl Token for AccessToken {
                 return Err(wrong_credential());
             };
             let login = access.config.auth_url.as_deref().unwrap_or(LOGIN).trim_end_matches('/');
-            let mut call = Call::post(format!("{login}/{}/oauth2/v2.0/token", segment(tenant_id))).form(&[
+            let url = format!("{login}/{}/oauth2/v2.0/token", segment(tenant_id));
+            let scope = format!("{}/.default", access.endpoint(API));
+            let form = [
                 ("grant_type", "client_credentials"),
                 ("client_id", client_id),
                 ("client_secret", client_secret.expose()),
-                ("scope", &format!("{}/.default", access.endpoint(API))),
-            ]);
-            // A token more than was needed does no harm.
-            call.repeatable = true;
-            let reply = access.client.send(call).await?;
-            if !reply.is_success() {
-                return Err(failure(&reply));
-            }
-            let Granted { access_token, expires_in } = reply.json()?;
-            Ok(Issued { token: Self(Secret::new(access_token)), lifetime: Duration::from_secs(expires_in) })
+                ("scope", &scope),
+            ];
+            let (token, lifetime) = oauth::grant(access, url, &form, failure).await?;
+            Ok(Issued { token: Self(token), lifetime })
         })
     }
 }

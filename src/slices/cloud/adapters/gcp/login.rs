@@ -15,7 +15,8 @@ use serde_json::json;
 use super::super::{
     super::model::{Credential, Failure, FailureClass},
     Access, Answer,
-    client::{Call, Reply},
+    client::Reply,
+    oauth::{self, Refused},
     tokens::{Issued, Token},
     wire::wrong_credential,
 };
@@ -91,34 +92,14 @@ fn unusable_account(problem: &str) -> Failure {
     Failure::new(FailureClass::InvalidCredentials, "bad_service_account", message)
 }
 
-#[derive(Deserialize)]
-struct Granted {
-    access_token: String,
-    expires_in: u64,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct Refused {
-    #[serde(default)]
-    error: String,
-    #[serde(default)]
-    error_description: String,
-}
-
 impl Token for AccessToken {
     fn issue(access: &Access) -> Answer<'_, Issued<Self>> {
         Box::pin(async move {
             let account = ServiceAccount::read(&access.credential)?;
             let assertion = account.assertion(access.client.now())?;
-            let mut call = Call::post(account.token_uri()).form(&[("grant_type", GRANT), ("assertion", &assertion)]);
-            // A token more than was needed does no harm.
-            call.repeatable = true;
-            let reply = access.client.send(call).await?;
-            if !reply.is_success() {
-                return Err(failure(&reply));
-            }
-            let Granted { access_token, expires_in } = reply.json()?;
-            Ok(Issued { token: Self(Secret::new(access_token)), lifetime: Duration::from_secs(expires_in) })
+            let (url, form) = (account.token_uri().to_owned(), [("grant_type", GRANT), ("assertion", assertion.as_str())]);
+            let (token, lifetime) = oauth::grant(access, url, &form, failure).await?;
+            Ok(Issued { token: Self(token), lifetime })
         })
     }
 }
