@@ -107,7 +107,7 @@ pub fn find(
     let mut packages = Vec::new();
     for (_, name) in fitting.into_iter().filter(|(fit, _)| *fit <= most) {
         let mut device = None;
-        view.visit(planner.devices_with(&name).as_ref(), |columns, doc| {
+        view.visit(planner.devices_with(&name)?.as_ref(), |columns, doc| {
             device = Some((columns.id(doc), columns.updated.first(doc).unwrap_or_default()));
             false
         })?;
@@ -132,7 +132,7 @@ pub fn find(
 /// How many devices within reach have it.
 pub fn count(view: &View, planner: &Planner<'_>, name: &str) -> Result<u64, IndexError> {
     let mut devices = 0;
-    view.visit(planner.devices_with(name).as_ref(), |_, _| {
+    view.visit(planner.devices_with(name)?.as_ref(), |_, _| {
         devices += 1;
         true
     })?;

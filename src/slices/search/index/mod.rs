@@ -6,6 +6,7 @@
 //! built anew.
 
 mod build;
+mod clause;
 mod collect;
 mod disk;
 mod guard;

@@ -7,10 +7,7 @@ use std::ops::Bound;
 
 use tantivy::{
     Term as IndexTerm,
-    query::{
-        BooleanQuery, BoostQuery, ConstScoreQuery, EmptyQuery, InvertedIndexRangeQuery, Occur, PhraseQuery, Query as IndexQuery,
-        RangeQuery, TermQuery,
-    },
+    query::{InvertedIndexRangeQuery, PhraseQuery, RangeQuery, TermQuery},
     schema::{Field, IndexRecordOption},
 };
 
@@ -21,15 +18,13 @@ use super::{
         query::{Condition, Group, Query, Term},
         text,
     },
-    guard::Guarded,
+    clause::{Asked, Clause},
     rank,
     schema::{LONGEST_GRAM, LONGEST_START, Mark, Terms, cut, fields},
     view::View,
     words::{self, Meant},
 };
 use crate::kernel::{access::Reach, clock::Timestamp, id::OrganizationId};
-
-type Asked = Box<dyn IndexQuery>;
 
 /// How many organizations or people a name in a query stands for.
 const MOST_NAMED: usize = 50;
@@ -53,7 +48,11 @@ pub struct Sought {
 /// What to ask the index, and what of it is to be shown.
 #[derive(Debug)]
 pub struct Plan {
-    pub asked: Asked,
+    pub matching: Clause,
+    /// What every match gets on top.
+    pub lift: f32,
+    /// What lifts a match above others, and by how much.
+    pub tiers: Vec<(Asked, f32)>,
     /// The terms that are not negated.
     pub sought: Vec<Sought>,
 }
@@ -64,90 +63,94 @@ pub struct Planner<'a> {
     options: &'a Options,
     terms: Terms,
     /// What the caller may see and wants to see.
-    within: Vec<Asked>,
+    within: Vec<Clause>,
 }
 
-/// What matches a term at all, and in the name.
-struct Clause {
-    any: Asked,
-    in_name: Asked,
+/// What matches a term, by where.
+struct Sides {
+    in_name: Clause,
+    elsewhere: Clause,
 }
 
-fn term(term: IndexTerm) -> Asked {
-    Box::new(TermQuery::new(term, IndexRecordOption::WithFreqs))
-}
-
-fn all_of(mut queries: Vec<Asked>) -> Asked {
-    match queries.len() {
-        1 => queries.remove(0),
-        _ => Box::new(BooleanQuery::intersection(queries)),
+impl Sides {
+    fn any(self) -> Clause {
+        Clause::any([self.in_name, self.elsewhere])
     }
-}
-
-fn one_of(mut queries: Vec<Asked>) -> Asked {
-    match queries.len() {
-        0 => Box::new(EmptyQuery),
-        1 => queries.remove(0),
-        _ => Box::new(BooleanQuery::union(queries)),
-    }
-}
-
-fn weighed(query: Asked, weight: f32) -> Asked {
-    Box::new(BoostQuery::new(query, weight))
-}
-
-/// Decides whether something matches and adds `score`.
-fn constant(query: Asked, score: f32) -> Asked {
-    Box::new(ConstScoreQuery::new(query, score))
 }
 
 /// Terms of a field that begin alike.
-fn beginning(field: Field, text: &str) -> Asked {
+fn beginning(field: Field, text: &str) -> Clause {
     let bound = |text: &str| IndexTerm::from_field_text(field, text);
-    Box::new(InvertedIndexRangeQuery::new(Bound::Included(bound(text)), Bound::Excluded(bound(&words::successor(text)))))
+    let range = InvertedIndexRangeQuery::new(Bound::Included(bound(text)), Bound::Excluded(bound(&words::successor(text))));
+    Clause::Alike(Box::new(range), 0.0)
 }
 
 impl<'a> Planner<'a> {
-    pub fn new(view: &'a View, sight: &'a Sight, options: &'a Options) -> Self {
-        let terms = Terms::new(sight.tenant_id);
-        let mut within = Vec::new();
+    pub fn new(view: &'a View, sight: &'a Sight, options: &'a Options) -> Result<Self, IndexError> {
+        let mut planner = Self { view, sight, options, terms: Terms::new(sight.tenant_id), within: Vec::new() };
         // Software is not a document of its own.
         let is_kind = |kind: &Kind| *kind != Kind::Software;
         let wanted = |kind: &&Kind| sight.kinds.contains(kind) && (options.kinds.is_empty() || options.kinds.contains(kind));
         let kinds: Vec<&Kind> = Kind::ALL.iter().filter(|kind| is_kind(kind)).filter(wanted).collect();
         if kinds.len() < Kind::ALL.iter().filter(|kind| is_kind(kind)).count() {
-            within.push(one_of(kinds.into_iter().map(|kind| term(terms.token(Mark::Kind, kind.name()))).collect()));
+            let kinds = kinds.into_iter().map(|kind| planner.token(Mark::Kind, kind.name()));
+            let of_kinds = Clause::any(kinds.collect::<Result<Vec<_>, _>>()?);
+            planner.within.push(of_kinds);
         }
-        let mut planner = Self { view, sight, options, terms, within };
-        planner.within.extend(planner.in_reach());
-        planner
+        let in_reach = planner.in_reach()?;
+        planner.within.extend(in_reach);
+        Ok(planner)
+    }
+
+    /// What is compared as a whole.
+    fn token(&self, mark: Mark, value: &str) -> Result<Clause, IndexError> {
+        self.term(self.terms.token(mark, value)).map(|found| found.alike(0.0))
+    }
+
+    /// A word in a text.
+    fn word(&self, field: Field, word: &str) -> Result<Clause, IndexError> {
+        self.term(self.terms.word(field, word))
+    }
+
+    fn term(&self, term: IndexTerm) -> Result<Clause, IndexError> {
+        if !self.view.has(&term)? {
+            return Ok(Clause::Nothing);
+        }
+        Ok(Clause::Weighed(Box::new(TermQuery::new(term, IndexRecordOption::WithFreqs))))
+    }
+
+    fn organization(&self, id: OrganizationId) -> Result<Clause, IndexError> {
+        self.token(Mark::Organization, &id.to_string())
+    }
+
+    fn identified(&self, identifier: &str) -> Result<Clause, IndexError> {
+        self.token(Mark::Identifier, identifier)
+    }
+
+    fn one_of(&self, organizations: impl IntoIterator<Item = OrganizationId>) -> Result<Clause, IndexError> {
+        let found = organizations.into_iter().map(|id| self.organization(id));
+        Ok(Clause::any(found.collect::<Result<Vec<_>, _>>()?))
     }
 
     /// What belongs to the organizations that the caller reaches and asks for; `None`: everything does.
-    fn in_reach(&self) -> Option<Asked> {
-        let organization = |id: &OrganizationId| term(self.terms.organization(*id));
+    fn in_reach(&self) -> Result<Option<Clause>, IndexError> {
         match (&self.sight.reach, self.options.organization_id) {
-            (Reach::Everything, None) => None,
-            (reach, Some(id)) if reach.covers(Some(id)) => Some(organization(&id)),
-            (_, Some(_)) => Some(Box::new(EmptyQuery)),
-            (Reach::Organizations(ids), None) => Some(one_of(ids.iter().map(organization).collect())),
+            (Reach::Everything, None) => Ok(None),
+            (reach, Some(id)) if reach.covers(Some(id)) => self.organization(id).map(Some),
+            (_, Some(_)) => Ok(Some(Clause::Nothing)),
+            (Reach::Organizations(ids), None) => self.one_of(ids.iter().copied()).map(Some),
         }
     }
 
-    /// The documents within sight that match.
-    fn seen(&self, query: Asked) -> Asked {
-        let filters = self.within.iter().map(|filter| filter.box_clone());
-        all_of([query].into_iter().chain(filters).collect())
-    }
-
-    fn is_seen(&self, query: Asked) -> Result<bool, IndexError> {
-        self.view.any(self.seen(query).as_ref())
+    fn is_seen(&self, clause: Clause) -> Result<bool, IndexError> {
+        let seen = Clause::all([clause].into_iter().chain(self.within.iter().cloned()));
+        if seen.is_nothing() { Ok(false) } else { self.view.any(seen.matches().as_ref()) }
     }
 
     /// Software, as devices within reach have it.
-    pub fn devices_with(&self, software: &str) -> Asked {
-        let found = [Some(term(self.terms.token(Mark::Software, software))), self.in_reach()];
-        all_of(found.into_iter().flatten().collect())
+    pub fn devices_with(&self, software: &str) -> Result<Asked, IndexError> {
+        let devices = self.token(Mark::Software, software)?;
+        Ok(Clause::all([devices].into_iter().chain(self.in_reach()?)).matches())
     }
 
     pub fn terms(&self) -> &Terms {
@@ -155,79 +158,75 @@ impl<'a> Planner<'a> {
     }
 
     pub fn plan(&self, query: &Query) -> Result<Plan, IndexError> {
-        let mut parts: Vec<(Occur, Asked)> = Vec::new();
-        let (mut sought, mut in_name) = (Vec::new(), Vec::new());
+        let (mut matching, mut excluded, mut in_name, mut sought) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut elsewhere = false;
         let last = query.groups.len().saturating_sub(1);
         for (place, group) in query.groups.iter().enumerate() {
-            let (any, name) = self.group(query, group, place == last, &mut sought)?;
-            in_name.extend(name.filter(|_| !group.negated));
-            parts.push(if group.negated { (Occur::MustNot, Box::new(Guarded(any))) } else { (Occur::Must, any) });
+            let (sides, fields) = self.group(query, group, place == last, &mut sought)?;
+            if group.negated {
+                excluded.push(Clause::any([sides.any(), fields]));
+                continue;
+            }
+            let has_text = group.any.iter().any(|term| !matches!(term, Term::Field(_)));
+            elsewhere |= has_text && !(sides.elsewhere.is_nothing() && fields.is_nothing());
+            in_name.extend(has_text.then(|| sides.in_name.clone()));
+            matching.push(Clause::any([sides.any(), fields]));
         }
-        if query.groups.iter().all(|group| group.negated) {
-            parts.push((Occur::Must, constant(term(self.terms.token(Mark::All, "")), 0.0)));
+        if matching.is_empty() {
+            matching.push(self.token(Mark::All, "")?);
         }
-        let matching: Asked = weighed(Box::new(BooleanQuery::new(parts)), rank::TEXT_WEIGHT);
-        let mut parts = vec![(Occur::Must, matching)];
-        parts.extend(self.within.iter().map(|filter| (Occur::Must, constant(filter.box_clone(), 0.0))));
-        if self.options.order == Order::Relevance {
-            parts.extend(self.tiers(query, in_name).into_iter().map(|tier| (Occur::Should, tier)));
-        }
-        Ok(Plan { asked: Box::new(BooleanQuery::new(parts)), sought })
+        let within = self.within.iter().cloned();
+        let matching = Clause::all(matching.into_iter().chain(within)).without(excluded);
+        let ranked = self.options.order == Order::Relevance;
+        // When nothing is found but in names, every match has all words in its name.
+        let lift = if ranked && !elsewhere && !in_name.is_empty() { rank::ALL_IN_NAME } else { 0.0 };
+        let tiers = if ranked { self.tiers(query, in_name, elsewhere)? } else { Vec::new() };
+        let tiers = tiers.into_iter().filter(|(tier, _)| !tier.is_nothing()).map(|(tier, score)| (tier.matches(), score)).collect();
+        Ok(Plan { matching, lift, tiers, sought })
     }
 
     /// What lifts a match above others.
-    fn tiers(&self, query: &Query, in_name: Vec<Asked>) -> Vec<Asked> {
+    fn tiers(&self, query: &Query, in_name: Vec<Clause>, elsewhere: bool) -> Result<Vec<(Clause, f32)>, IndexError> {
         let mut tiers = Vec::new();
         let raws = query.groups.iter().filter(|group| !group.negated).flat_map(|group| &group.any).filter_map(|term| match term {
             Term::Word { raw, .. } => Some(text::identifier(raw)),
             _ => None,
         });
-        let identifiers: Vec<Asked> = raws.map(|identifier| self.identified(&identifier)).collect();
-        if !identifiers.is_empty() {
-            tiers.push(constant(one_of(identifiers), rank::IDENTIFIER));
-        }
+        let identifiers = raws.map(|identifier| self.identified(&identifier)).collect::<Result<Vec<_>, _>>()?;
+        tiers.push((Clause::any(identifiers), rank::IDENTIFIER));
         if in_name.is_empty() {
-            return tiers;
+            return Ok(tiers);
         }
-        let all = all_of(in_name);
+        let all = elsewhere.then(|| Clause::all(in_name));
         if query.is_plain() {
             let whole = query.plain_words().join(" ");
-            let start = term(self.terms.token(Mark::Start, cut(&whole, LONGEST_START)));
-            tiers.push(constant(term(self.terms.token(Mark::Name, &whole)), rank::NAME));
-            tiers.push(constant(all_of(vec![all.box_clone(), start]), rank::START));
+            let start = self.token(Mark::Start, cut(&whole, LONGEST_START))?;
+            tiers.push((self.token(Mark::Name, &whole)?, rank::NAME));
+            tiers.push((Clause::all([start].into_iter().chain(all.clone())), rank::START));
         }
-        tiers.push(constant(all, rank::ALL_IN_NAME));
-        tiers
+        tiers.extend(all.map(|all| (all, rank::ALL_IN_NAME)));
+        Ok(tiers)
     }
 
-    fn identified(&self, identifier: &str) -> Asked {
-        term(self.terms.token(Mark::Identifier, identifier))
-    }
-
-    fn group(
-        &self,
-        query: &Query,
-        group: &Group,
-        is_last: bool,
-        sought: &mut Vec<Sought>,
-    ) -> Result<(Asked, Option<Asked>), IndexError> {
-        let (mut any, mut in_name) = (Vec::new(), Vec::new());
+    /// What matches a group: by text, and by fields.
+    fn group(&self, query: &Query, group: &Group, is_last: bool, sought: &mut Vec<Sought>) -> Result<(Sides, Clause), IndexError> {
+        let (mut in_name, mut elsewhere, mut by_field) = (Vec::new(), Vec::new(), Vec::new());
         for term in &group.any {
             if let Term::Field(condition) = term {
-                any.push(constant(self.condition(condition)?, 0.0));
+                by_field.push(self.condition(condition)?.alike(0.0));
                 continue;
             }
             // Alone, the name of an organization means the organization and not all that belongs to it.
             let of_organizations = query.groups.len() > 1;
             let found = self.seek(term, is_last && !group.negated, of_organizations)?;
-            let clause = self.clause(&found, of_organizations)?;
-            any.push(clause.any);
-            in_name.push(clause.in_name);
+            let sides = self.sides(&found, of_organizations)?;
+            in_name.push(sides.in_name);
+            elsewhere.push(sides.elsewhere);
             if !group.negated {
                 sought.push(found);
             }
         }
-        Ok((one_of(any), (!in_name.is_empty()).then(|| one_of(in_name))))
+        Ok((Sides { in_name: Clause::any(in_name), elsewhere: Clause::any(elsewhere) }, Clause::any(by_field)))
     }
 
     /// Chooses how a term is looked for: as it is; else as the beginning of a word; else with typos.
@@ -243,12 +242,12 @@ impl<'a> Planner<'a> {
         let exact = sought(raw, words, MatchKind::Exact);
         let begun = sought(raw, words, MatchKind::Prefix);
         if is_last && self.options.mode == Mode::Suggest {
-            if self.is_seen(self.clause(&begun, false)?.any)? {
+            if self.is_seen(self.sides(&begun, false)?.any())? {
                 return Ok(begun);
             }
-        } else if self.is_seen(self.clause(&exact, of_organizations)?.any)? {
+        } else if self.is_seen(self.sides(&exact, of_organizations)?.any())? {
             return Ok(exact);
-        } else if words.last().is_some_and(|word| word.chars().count() > 1) && self.is_seen(self.clause(&begun, false)?.any)? {
+        } else if words.last().is_some_and(|word| word.chars().count() > 1) && self.is_seen(self.sides(&begun, false)?.any())? {
             return Ok(begun);
         }
         if !self.options.fuzzy || identified_only(raw) {
@@ -259,7 +258,7 @@ impl<'a> Planner<'a> {
             meant.push(self.meant(word, text::typos_allowed(word))?);
         }
         let fuzzy = Sought { kind: MatchKind::Fuzzy, meant, ..exact.clone() };
-        Ok(if self.is_seen(self.clause(&fuzzy, false)?.any)? { fuzzy } else { exact })
+        Ok(if self.is_seen(self.sides(&fuzzy, false)?.any())? { fuzzy } else { exact })
     }
 
     /// What a word may have meant: itself, and its neighbours.
@@ -271,13 +270,13 @@ impl<'a> Planner<'a> {
 
     /// The nearest word that the caller can find something by, if this one finds nothing.
     pub fn correction(&self, word: &str) -> Result<Option<String>, IndexError> {
-        if self.is_seen(self.in_text(word))? {
+        if self.is_seen(self.in_text(word)?)? {
             return Ok(None);
         }
         let typos =
             if word.chars().count() < 4 || word.chars().any(char::is_numeric) { 0 } else { text::typos_allowed(word).max(1) };
         for candidate in words::similar(self.view, &self.terms, &self.text_fields(), word, typos)? {
-            if self.is_seen(self.in_text(&candidate.word))? {
+            if self.is_seen(self.in_text(&candidate.word)?)? {
                 return Ok(Some(candidate.word));
             }
         }
@@ -291,130 +290,135 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn in_text(&self, word: &str) -> Asked {
-        one_of(self.text_fields().into_iter().map(|field| term(self.terms.word(field, word))).collect())
+    fn in_text(&self, word: &str) -> Result<Clause, IndexError> {
+        let found = self.text_fields().into_iter().map(|field| self.word(field, word));
+        Ok(Clause::any(found.collect::<Result<Vec<_>, _>>()?))
     }
 
-    fn clause(&self, sought: &Sought, of_organizations: bool) -> Result<Clause, IndexError> {
+    fn sides(&self, sought: &Sought, of_organizations: bool) -> Result<Sides, IndexError> {
         let Sought { raw, words, kind, meant } = sought;
-        let (name, body) = (fields().name, fields().body);
         let in_body = self.options.mode == Mode::Full;
-        let side_by_side = |field: Field| -> Asked {
-            let mut found: Vec<IndexTerm> = words.iter().map(|word| self.terms.word(field, word)).collect();
-            if found.len() == 1 { term(found.remove(0)) } else { Box::new(PhraseQuery::new(found)) }
-        };
         match kind {
             MatchKind::Exact | MatchKind::Phrase => {
-                let mut any = vec![weighed(side_by_side(name), NAME_WEIGHT)];
+                let in_name = self.side_by_side(fields().name, words)?.times(NAME_WEIGHT);
+                let mut elsewhere = Vec::new();
                 if in_body {
-                    any.push(side_by_side(body));
+                    elsewhere.push(self.side_by_side(fields().body, words)?);
                 }
                 if *kind == MatchKind::Exact {
-                    any.push(constant(self.identified(&text::identifier(raw)), 1.0));
+                    elsewhere.push(self.identified(&text::identifier(raw))?.alike(1.0));
                     if of_organizations && in_body {
-                        any.extend(self.of_organizations_named(words)?);
+                        elsewhere.push(self.of_organizations_named(words)?);
                     }
                 }
-                Ok(Clause { any: one_of(any), in_name: side_by_side(name) })
+                Ok(Sides { in_name, elsewhere: Clause::any(elsewhere) })
             }
-            MatchKind::Prefix => Ok(self.begun(raw, words, in_body)),
+            MatchKind::Prefix => self.begun(raw, words, in_body),
             MatchKind::Fuzzy => {
-                let with_typos = |field: Field, weight: f32| -> Asked {
-                    let each = meant.iter().map(|meant| {
-                        let weight = |typos: u8| weight * TYPO_WEIGHTS.get(usize::from(typos)).copied().unwrap_or_default();
-                        one_of(
-                            meant
-                                .iter()
-                                .map(|meant| weighed(term(self.terms.word(field, &meant.word)), weight(meant.typos)))
-                                .collect(),
-                        )
-                    });
-                    all_of(each.collect())
-                };
-                let in_name = with_typos(name, NAME_WEIGHT);
-                let mut any = vec![in_name.box_clone()];
-                if in_body {
-                    any.push(with_typos(body, 1.0));
-                }
-                Ok(Clause { any: one_of(any), in_name })
+                let in_name = self.with_typos(fields().name, meant)?.times(NAME_WEIGHT);
+                let elsewhere = if in_body { self.with_typos(fields().body, meant)? } else { Clause::Nothing };
+                Ok(Sides { in_name, elsewhere })
             }
         }
+    }
+
+    /// Words that follow each other.
+    fn side_by_side(&self, field: Field, words: &[String]) -> Result<Clause, IndexError> {
+        let each = words.iter().map(|word| self.word(field, word)).collect::<Result<Vec<_>, _>>()?;
+        if words.len() < 2 || each.iter().any(Clause::is_nothing) {
+            return Ok(Clause::all(each));
+        }
+        let found = words.iter().map(|word| self.terms.word(field, word)).collect();
+        Ok(Clause::Weighed(Box::new(PhraseQuery::new(found))))
+    }
+
+    /// All words, each as it may have been meant.
+    fn with_typos(&self, field: Field, meant: &[Vec<Meant>]) -> Result<Clause, IndexError> {
+        let each = meant.iter().map(|meant| {
+            let found = meant.iter().map(|meant| {
+                let weight = TYPO_WEIGHTS.get(usize::from(meant.typos)).copied().unwrap_or_default();
+                self.word(field, &meant.word).map(|found| found.times(weight))
+            });
+            Ok(Clause::any(found.collect::<Result<Vec<_>, IndexError>>()?))
+        });
+        Ok(Clause::all(each.collect::<Result<Vec<_>, IndexError>>()?))
     }
 
     /// The last word goes on; those before it are whole.
-    fn begun(&self, raw: &str, words: &[String], in_body: bool) -> Clause {
+    fn begun(&self, raw: &str, words: &[String], in_body: bool) -> Result<Sides, IndexError> {
         let Some((last, before)) = words.split_last() else {
-            return Clause { any: Box::new(EmptyQuery), in_name: Box::new(EmptyQuery) };
+            return Ok(Sides { in_name: Clause::Nothing, elsewhere: Clause::Nothing });
         };
-        let whole = |field: Field| before.iter().map(move |word| term(self.terms.word(field, word)));
+        let with_end = |field: Field, end: Clause| {
+            let whole = before.iter().map(|word| self.word(field, word));
+            Ok::<_, IndexError>(Clause::all(whole.chain([Ok(end)]).collect::<Result<Vec<_>, _>>()?))
+        };
         let end = if last.chars().count() <= LONGEST_GRAM {
-            term(self.terms.token(Mark::Gram, last))
+            self.token(Mark::Gram, last)?
         } else {
             beginning(fields().name, &format!("{}{last}", self.terms.prefix))
         };
-        let in_name = all_of(whole(fields().name).chain([constant(end, 1.0)]).collect());
-        let mut any = vec![in_name.box_clone(), constant(self.identified(&text::identifier(raw)), 1.0)];
+        let in_name = with_end(fields().name, end.alike(1.0))?;
+        let mut elsewhere = self.identified(&text::identifier(raw))?.alike(1.0);
         if in_body && last.chars().count() >= SHORTEST_BODY_PREFIX {
             let end = beginning(fields().body, &format!("{}{last}", self.terms.prefix));
-            any.push(all_of(whole(fields().body).chain([constant(end, 0.5)]).collect()));
+            elsewhere = Clause::any([elsewhere, with_end(fields().body, end.alike(0.5))?]);
         }
-        Clause { any: one_of(any), in_name }
+        Ok(Sides { in_name, elsewhere })
     }
 
     /// What belongs to an organization that has these words in its name: `acme printer` finds the printers of Acme.
-    fn of_organizations_named(&self, words: &[String]) -> Result<Option<Asked>, IndexError> {
-        let named = words.iter().map(|word| term(self.terms.word(fields().name, word)));
-        let kind = term(self.terms.token(Mark::Kind, Kind::Organization.name()));
-        let ids = self.view.ids(all_of(named.chain([kind]).chain(self.in_reach()).collect()).as_ref(), MOST_NAMED)?;
-        let belongs = |id: u128| term(self.terms.organization(OrganizationId::from_bytes(id.to_be_bytes())));
-        let of: Vec<Asked> = ids.into_iter().map(belongs).collect();
-        Ok((!of.is_empty()).then(|| constant(one_of(of), 0.1)))
+    fn of_organizations_named(&self, words: &[String]) -> Result<Clause, IndexError> {
+        let mut named = words.iter().map(|word| self.word(fields().name, word)).collect::<Result<Vec<_>, _>>()?;
+        named.push(self.token(Mark::Kind, Kind::Organization.name())?);
+        named.extend(self.in_reach()?);
+        let ids = self.ids(Clause::all(named))?;
+        Ok(self.one_of(ids.into_iter().map(|id| OrganizationId::from_bytes(id.to_be_bytes())))?.alike(0.1))
     }
 
-    fn condition(&self, condition: &Condition) -> Result<Asked, IndexError> {
-        let token = |mark: Mark, value: &str| term(self.terms.token(mark, value));
-        Ok(match condition {
-            Condition::Kind(kind) => token(Mark::Kind, kind.name()),
-            Condition::State(state) => token(Mark::State, state.name()),
+    fn ids(&self, clause: Clause) -> Result<Vec<u128>, IndexError> {
+        if clause.is_nothing() { Ok(Vec::new()) } else { self.view.ids(clause.matches().as_ref(), MOST_NAMED) }
+    }
+
+    fn condition(&self, condition: &Condition) -> Result<Clause, IndexError> {
+        match condition {
+            Condition::Kind(kind) => self.token(Mark::Kind, kind.name()),
+            Condition::State(state) => self.token(Mark::State, state.name()),
             Condition::Organization(name) => {
                 let ids = self.named(Kind::Organization, name)?;
-                let organization = |id: u128| term(self.terms.organization(OrganizationId::from_bytes(id.to_be_bytes())));
-                one_of(ids.into_iter().map(organization).collect())
+                self.one_of(ids.into_iter().map(|id| OrganizationId::from_bytes(id.to_be_bytes())))
             }
             Condition::Attribute { attribute: Attribute::Assignee, value, .. } => {
-                let ids = self.named(Kind::User, value)?;
-                let assignee = |id: u128| {
+                let ids = self.named(Kind::User, value)?.into_iter();
+                let assigned = ids.map(|id| {
                     let id = crate::kernel::id::UserId::from_bytes(id.to_be_bytes());
-                    token(Mark::Attribute(Attribute::Assignee), &id.to_string())
-                };
-                one_of(ids.into_iter().map(assignee).collect())
+                    self.token(Mark::Attribute(Attribute::Assignee), &id.to_string())
+                });
+                Ok(Clause::any(assigned.collect::<Result<Vec<_>, _>>()?))
             }
             Condition::Attribute { attribute, value, prefix: true } => {
-                beginning(fields().tokens, &self.terms.token_text(Mark::Attribute(*attribute), value))
+                Ok(beginning(fields().tokens, &self.terms.token_text(Mark::Attribute(*attribute), value)))
             }
-            Condition::Attribute { attribute, value, prefix: false } => token(Mark::Attribute(*attribute), value),
+            Condition::Attribute { attribute, value, prefix: false } => self.token(Mark::Attribute(*attribute), value),
             Condition::Updated { from, until } => {
                 let time =
                     |at: Timestamp| IndexTerm::from_field_u64(fields().updated, u64::try_from(at.as_millis()).unwrap_or_default());
                 let from =
                     from.map_or(Bound::Included(IndexTerm::from_field_u64(fields().updated, 0)), |at| Bound::Included(time(at)));
                 let until = until.map_or(Bound::Unbounded, |at| Bound::Excluded(time(at)));
-                Box::new(RangeQuery::new(from, until))
+                Ok(Clause::Alike(Box::new(RangeQuery::new(from, until)), 0.0))
             }
-        })
+        }
     }
 
     /// The records of a type that a name, the beginning of one, or an identifier stands for.
     fn named(&self, kind: Kind, name: &str) -> Result<Vec<u128>, IndexError> {
         let name = name.trim_end_matches('*');
-        let words = text::tokens(name);
-        let mut ways = vec![self.identified(&text::identifier(name))];
-        if !words.is_empty() {
-            ways.push(self.begun(name, &words, false).in_name);
-        }
-        let kind = term(self.terms.token(Mark::Kind, kind.name()));
+        let mut ways = vec![self.identified(&text::identifier(name))?];
+        ways.push(self.begun(name, &text::tokens(name), false)?.in_name);
+        let kind = self.token(Mark::Kind, kind.name())?;
         // Names of people stand in what they are assigned to: whoever sees that may ask by them.
-        self.view.ids(all_of(vec![kind, one_of(ways)]).as_ref(), MOST_NAMED)
+        self.ids(Clause::all([kind, Clause::any(ways)]))
     }
 }
 

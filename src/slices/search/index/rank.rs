@@ -20,16 +20,27 @@ const TIER_BITS: u32 = 56;
 const MOST_MILLIS: u64 = (1 << OPEN_BIT) - 1;
 
 /// The rank of a match: the higher, the earlier.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to the range before")]
 pub fn by_relevance(score: f32, open: bool, updated_millis: u64) -> u64 {
-    let tier = (score / STEP).floor().clamp(0.0, 255.0);
-    let text = (score - tier * STEP).max(1.0 / STEP);
-    // Two steps for every doubling.
-    let fit = ((text.log2() + 8.0) * 2.0).round().clamp(0.0, 255.0);
-    u64::from(tier as u8) << TIER_BITS
-        | u64::from(fit as u8) << FIT_BITS
-        | u64::from(open) << OPEN_BIT
-        | updated_millis.min(MOST_MILLIS)
+    by_score(score) | by_age(open, updated_millis)
+}
+
+/// What the score says of the rank.
+#[inline]
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to the range before")]
+pub fn by_score(score: f32) -> u64 {
+    let tier = (score / STEP).clamp(0.0, 255.0) as u8;
+    let text = (score - f32::from(tier) * STEP).max(1.0 / STEP);
+    // The exponent and the first bit behind the point: two steps for every doubling.
+    let step = |number: f32| number.to_bits() >> 22;
+    let fit = (step(text) - step(1.0 / STEP)).min(255);
+    u64::from(tier) << TIER_BITS | u64::from(fit) << FIT_BITS
+}
+
+/// What counts among matches whose scores say the same.
+#[inline]
+pub const fn by_age(open: bool, updated_millis: u64) -> u64 {
+    let millis = if updated_millis < MOST_MILLIS { updated_millis } else { MOST_MILLIS };
+    (open as u64) << OPEN_BIT | millis
 }
 
 /// Keeps the best places behind a given one.
@@ -71,15 +82,21 @@ impl<T> Best<T> {
         Self { heap: std::collections::BinaryHeap::with_capacity(most + 1), most, after }
     }
 
+    /// Whether a match of this rank, or the best of those that rank no higher, may be among the best.
+    #[inline]
+    pub fn may_take(&self, rank: u64) -> bool {
+        self.heap.len() < self.most || self.heap.peek().is_none_or(|worst| rank >= worst.0.place.rank)
+    }
+
     /// Offers a match. Its id is only asked for when its rank may be among the best.
     pub fn offer(&mut self, rank: u64, id: impl FnOnce() -> u128, what: impl FnOnce() -> T) {
         if self.after.is_some_and(|after| rank > after.rank) {
             return;
         }
-        let full = self.heap.len() == self.most;
-        if full && self.heap.peek().is_some_and(|worst| rank < worst.0.place.rank) {
+        if !self.may_take(rank) {
             return;
         }
+        let full = self.heap.len() == self.most;
         let place = Place { rank, id: id() };
         if self.after.is_some_and(|after| place >= after) || (full && self.heap.peek().is_some_and(|worst| place < worst.0.place)) {
             return;

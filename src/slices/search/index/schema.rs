@@ -15,7 +15,7 @@ use super::super::{
     model::{Attribute, Document, DocumentKey, Kind, State},
     text,
 };
-use crate::kernel::id::{OrganizationId, TenantId};
+use crate::kernel::id::TenantId;
 
 /// Raised with every change of what is in the index: an index of another format is built anew.
 pub const FORMAT: u32 = 1;
@@ -169,10 +169,6 @@ impl Terms {
     pub fn token(&self, mark: Mark, value: &str) -> Term {
         Term::from_field_text(fields().tokens, &self.token_text(mark, value))
     }
-
-    pub fn organization(&self, id: OrganizationId) -> Term {
-        self.token(Mark::Organization, &id.to_string())
-    }
 }
 
 pub fn key_term(key: &DocumentKey) -> Term {
@@ -189,9 +185,14 @@ pub fn traits(kind: Kind, state: Option<State>) -> u64 {
     u64::from(kind.code()) | u64::from(state.map_or(0, |state| state.code() + 1)) << 8 | u64::from(open) << 16
 }
 
-pub fn read_traits(traits: u64) -> (Option<Kind>, Option<State>, bool) {
+pub fn read_traits(traits: u64) -> (Option<Kind>, Option<State>) {
     let byte = |shift: u32| u8::try_from((traits >> shift) & 0xff).unwrap_or_default();
-    (Kind::from_code(byte(0)), byte(8).checked_sub(1).and_then(State::from_code), traits >> 16 & 1 == 1)
+    (Kind::from_code(byte(0)), byte(8).checked_sub(1).and_then(State::from_code))
+}
+
+#[inline]
+pub const fn is_open(traits: u64) -> bool {
+    traits >> 16 & 1 == 1
 }
 
 /// The beginnings of a text, up to a length in letters.

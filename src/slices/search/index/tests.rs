@@ -63,7 +63,7 @@ fn put(overlay: &mut Overlay, document: &Document) {
 /// The last bytes of the ids of what is found, the best first; and how many there are.
 fn found(view: &View, tenant_id: TenantId, q: &str) -> (Vec<u8>, u64) {
     let (sight, options) = (Sight::new(tenant_id, Grants::all(), Reach::Everything), options());
-    let plan = Planner::new(view, &sight, &options).plan(&Query::parse(q).unwrap()).unwrap();
+    let plan = Planner::new(view, &sight, &options).unwrap().plan(&Query::parse(q).unwrap()).unwrap();
     let mut best = Best::new(10, None);
     let counts = run(view, &plan, &options, &mut best).unwrap();
     (best.into_sorted().into_iter().map(|ranked| ranked.what.id[15]).collect(), counts.total)

@@ -4,7 +4,7 @@
 //! parts below.
 
 use tantivy::{
-    DocId, Score, Searcher, SegmentReader, Term,
+    DocId, Searcher, SegmentReader, Term,
     columnar::{BytesColumn, Column},
     query::{Bm25StatisticsProvider, EnableScoring, Query},
     schema::Field,
@@ -105,33 +105,20 @@ impl View {
         Ok(())
     }
 
-    /// Calls `visit` with every document that the query matches and its score, segment by segment; `end` closes each.
-    pub fn score(
-        &self,
-        query: &dyn Query,
-        mut visit: impl FnMut(&Columns, DocId, Score),
-        mut end: impl FnMut(&Columns) -> Result<(), IndexError>,
-    ) -> Result<(), IndexError> {
-        for part in &self.parts {
-            let scoring = EnableScoring::enabled_from_statistics_provider(self, &part.searcher);
-            let weight = query.weight(scoring).map_err(engine_error)?;
-            for (segment, columns) in part.segments() {
-                weight
-                    .for_each(segment, &mut |doc, score| {
-                        if self.shows(part, segment, columns, doc) {
-                            visit(columns, doc, score);
-                        }
-                    })
-                    .map_err(engine_error)?;
-                end(columns)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn shows(&self, part: &Part, segment: &SegmentReader, columns: &Columns, doc: DocId) -> bool {
+    /// Whether the document is there and this is its newest version.
+    pub fn shows(&self, part: &Part, segment: &SegmentReader, columns: &Columns, doc: DocId) -> bool {
         !segment.is_deleted(doc)
             && (self.newest.is_empty() || self.is_newest(part.number, columns.id_low.first(doc).unwrap_or_default()))
+    }
+
+    /// Whether any document has the term, old versions included.
+    pub fn has(&self, term: &Term) -> Result<bool, IndexError> {
+        for part in &self.parts {
+            if part.searcher.doc_freq(term).map_err(engine_error)? > 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Whether anything is found.
