@@ -72,6 +72,7 @@ fn document(api: impl OpenApi + 'static, about: About) -> Result<Value, String> 
 fn document_with_events(api: impl OpenApi + 'static, about: About) -> Result<Value, String> {
     let draft = OpenApiService::new(api, about.title, about.version).spec();
     let mut schemas = Directory::record_schemas();
+    schemas.extend(Auth::record_schemas());
     schemas.extend(Platform::event_schemas(&event_kinds()));
     openapi::publish(&draft, about, schemas)
 }
