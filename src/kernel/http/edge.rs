@@ -24,7 +24,7 @@ use super::{
     idempotency::Idempotency,
     incoming::{Form, Incoming},
     json,
-    operations::{Measures, Operation, Operations, Route},
+    operations::{Audience, BodyMedia, Measures, Operation, Operations, Route},
     outgoing::UnderWay,
     pages::{self, Pages},
     problem::{Code, FieldError, Place, Problem},
@@ -155,7 +155,8 @@ impl Edge {
             Err(error) if error.is_from_response() => error.into_response(),
             Err(error) => {
                 let problem = into_problem(error, told.operation.as_deref());
-                let as_page = reads_html && told.operation.as_deref().is_some_and(|operation| operation.shows_pages);
+                let as_page =
+                    reads_html && told.operation.as_deref().is_some_and(|operation| operation.audience == Audience::People);
                 problem_response(&problem, as_page, &base_url, uri.path(), request_id)
             }
         };
@@ -271,13 +272,11 @@ impl Edge {
         }
         let patch = operation.method == Method::PATCH;
         let media_type = content_type.as_deref().and_then(|text| text.split(';').next()).unwrap_or_default().trim();
-        let value = if operation.takes_form && media_type.eq_ignore_ascii_case(FORM) {
-            form_value(&buffered.bytes)?
-        } else if !operation.takes_form && is_json(media_type, patch) {
-            json::parse(&buffered.bytes, limits.json_depth)
-                .map_err(|error| Problem::new(Code::MalformedJson, format!("The body is not usable JSON: {error}.")))?
-        } else {
-            return Err(Problem::plain(Code::UnsupportedMediaType));
+        let value = match operation.body_media {
+            BodyMedia::Form if media_type.eq_ignore_ascii_case(FORM) => form_value(&buffered.bytes)?,
+            BodyMedia::Json if is_json(media_type, patch) => json::parse(&buffered.bytes, limits.json_depth)
+                .map_err(|error| Problem::new(Code::MalformedJson, format!("The body is not usable JSON: {error}.")))?,
+            BodyMedia::Form | BodyMedia::Json => return Err(Problem::plain(Code::UnsupportedMediaType)),
         };
         schema.check(&value).map_err(Problem::invalid)?;
         let keyed = request.headers().contains_key("idempotency-key");

@@ -18,6 +18,22 @@ use super::{
     schema::{BodySchema, QuerySchema},
 };
 
+/// What a body that is read at once looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyMedia {
+    Json,
+    /// What an HTML form sends.
+    Form,
+}
+
+/// Who sees the answers of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    Programs,
+    /// People with a browser: also what goes wrong is a page for them.
+    People,
+}
+
 /// One operation of the document.
 #[derive(Debug)]
 pub struct Operation {
@@ -31,12 +47,10 @@ pub struct Operation {
     pub query: QuerySchema,
     pub body: Option<BodySchema>,
     pub body_required: bool,
-    /// Whether the body is what an HTML form sends.
-    pub takes_form: bool,
+    pub body_media: BodyMedia,
     /// The media types that it answers with when it succeeds.
     pub produces: Vec<String>,
-    /// Whether people see its answers in a browser: then also what goes wrong is a page.
-    pub shows_pages: bool,
+    pub audience: Audience,
     /// Whether a request may wait for something to happen, by its parameter `wait_seconds`.
     pub waits: bool,
     /// Whether the body is handled while it comes in.
@@ -139,14 +153,17 @@ fn compile_operation(
     let body = operation.get("requestBody");
     let content = body.and_then(|body| body.get("content"));
     let streams = content.is_some_and(|content| content.get(LINES).is_some());
-    let takes_form = content.is_some_and(|content| content.get(FORM).is_some());
-    let media_type = if takes_form { FORM } else { "application/json" };
+    let (body_media, media_type) = match content.and_then(|content| content.get(FORM)) {
+        Some(_) => (BodyMedia::Form, FORM),
+        None => (BodyMedia::Json, "application/json"),
+    };
     let body_schema = content.filter(|_| !streams).and_then(|content| content.get(media_type)?.get("schema"));
     let responses = || operation.get("responses").and_then(Value::as_object).into_iter().flatten();
     let media_types = |response: &Value| response.get("content")?.as_object().map(|content| content.keys().cloned().collect());
     let produces = responses().filter(|(status, _)| status.starts_with('2')).filter_map(|(_, response)| media_types(response));
     let produces: Vec<String> = produces.flat_map(|types: Vec<String>| types).collect();
     let shows_pages = responses().any(|(_, response)| response.pointer("/content/text~1html").is_some());
+    let audience = if shows_pages { Audience::People } else { Audience::Programs };
     let open_query = operation.get("x-open-query") == Some(&Value::Bool(true));
     let id = operation.get("operationId").and_then(Value::as_str).ok_or_else(|| fail("no operation id".to_owned()))?;
     Ok(Operation {
@@ -158,9 +175,9 @@ fn compile_operation(
         query: QuerySchema::new(&parameters, components, open_query).map_err(fail)?,
         body: body_schema.map(|schema| BodySchema::new(schema, components)).transpose().map_err(fail)?,
         body_required: body.is_some_and(|body| body.get("required") == Some(&Value::Bool(true))),
-        takes_form,
+        body_media,
         produces,
-        shows_pages,
+        audience,
         streams,
         method,
         measures: Measures::default(),

@@ -170,7 +170,8 @@ impl Problem {
         Self::plain(Code::InternalError).because(cause)
     }
 
-    fn because(mut self, cause: impl std::fmt::Display) -> Self {
+    /// Keeps a cause for the log beside what the client is told.
+    pub fn because(mut self, cause: impl std::fmt::Display) -> Self {
         self.cause = Some(cause.to_string());
         self
     }

@@ -144,7 +144,7 @@ impl Users {
     }
 
     /// Sets a password with a token, which then is used up.
-    pub(super) async fn redeem_password_token(&self, token: &Secret, password: Secret, now: Timestamp) -> Result<(), AuthError> {
+    pub async fn redeem_password_token(&self, token: &Secret, password: Secret, now: Timestamp) -> Result<(), AuthError> {
         let token = digest(token.expose().as_bytes());
         // Hashing is dear: nobody gets it done without a token.
         let user = self.store.read(|tx| usable(tx, &token, now))?;

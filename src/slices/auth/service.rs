@@ -50,7 +50,13 @@ pub struct Login {
 }
 
 impl Users {
-    pub(super) fn new(store: Store, passwords: Passwords, sessions: SessionRules, directory: Directory, describe: Describe) -> Self {
+    pub(super) fn new(
+        store: Store,
+        passwords: Passwords,
+        sessions: SessionRules,
+        directory: Directory,
+        describe: Describe,
+    ) -> Self {
         Self { store, passwords, sessions, directory, describe }
     }
 

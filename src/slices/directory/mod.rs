@@ -43,8 +43,9 @@ pub mod view {
 pub use listing::{UserPage, UserQuery, list_users};
 pub use model::{
     AgentStatus, BackupState, Cpu, Details, Device, DeviceClass, DeviceLabel, Disk, Hardware, Health, Interface, Lifecycle,
-    LinkedIdentity, Network, NewDevice, NewOrganization, NewUser, OperatingSystem, Organization, OrganizationLabel, OsFamily, Patch, PatchStatus,
-    PersonKind, PersonLabel, Security, Software, Standing, User, UserStatus, Volume, Warranty, WarrantyStatus, normalize_email,
+    LinkedIdentity, Network, NewDevice, NewOrganization, NewUser, OperatingSystem, Organization, OrganizationLabel, OsFamily,
+    Patch, PatchStatus, PersonKind, PersonLabel, Security, Software, Standing, User, UserStatus, Volume, Warranty, WarrantyStatus,
+    normalize_email,
 };
 pub use repo::devices::FoldedDevice;
 pub use service::{Directory, UserChange};

@@ -64,9 +64,8 @@ pub(super) fn complete(path: &str, operation: &mut Map<String, Value>, component
         match responses.get_mut(&shared.status.to_string()) {
             // Declared without saying more: the shared one says it.
             Some(declared) if declared.get("content").is_none() => *declared = reference,
-            Some(_) => {}
             None if applies(shared.status) => drop(responses.insert(shared.status.to_string(), reference)),
-            None => {}
+            Some(_) | None => {}
         }
     }
     for (status, response) in responses {

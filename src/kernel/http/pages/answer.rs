@@ -80,10 +80,11 @@ impl IntoResponse for WayOn {
 impl ApiResponse for WayOn {
     fn meta() -> MetaResponses {
         let way = reply::response(303, "Signed in; the way on.", None, &[LOCATION, ("Set-Cookie", "The session.")]);
-        let mut refused = html_response(401, "The sign-in is refused. A page for people; a problem for whoever does not accept HTML.");
+        let mut refused =
+            html_response(401, "The sign-in is refused. A page for people; a problem for whoever does not accept HTML.");
         let problem = MetaSchemaRef::Reference("Problem".to_owned());
         refused.content.push(MetaMediaType { content_type: "application/problem+json", schema: problem });
-        MetaResponses { responses: vec![way, refused, reply::response(502, "", None, &[]), reply::response(504, "", None, &[])] }
+        MetaResponses { responses: vec![way, refused, reply::declared(502), reply::declared(504)] }
     }
 
     fn register(_registry: &mut Registry) {}
@@ -103,7 +104,11 @@ pub(in super::super) fn problem(problem: &Problem, request_id: &str) -> Response
         html.paragraph(&error.message);
     }
     html.raw("<p><a href=\"/sign-in\">Sign in</a></p>");
-    html.raw(&format!("<p><small>Request <code>{}</code>, error <code>{}</code></small></p>", escape(request_id), problem.code.name()));
+    html.raw(&format!(
+        "<p><small>Request <code>{}</code>, error <code>{}</code></small></p>",
+        escape(request_id),
+        problem.code.name()
+    ));
     page(problem.code.status(), html.finish())
 }
 

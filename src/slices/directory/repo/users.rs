@@ -6,7 +6,10 @@ use super::super::model::{LinkedIdentity, Standing, User, UserStatus};
 use crate::kernel::{
     clock::Timestamp,
     id::{TenantId, UserId},
-    store::{Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::{Record, decode_fields}},
+    store::{
+        Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
+        codec::{Record, decode_fields},
+    },
 };
 
 pub(in super::super) type UserKey = (TenantId, UserId);
@@ -170,7 +173,11 @@ pub(in super::super) fn remove(tx: &mut WriteTx, key: UserKey) -> Result<(), Sto
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::{access::Role, id::{IdentityProviderId, OrganizationId}, store::codec::assert_golden};
+    use crate::kernel::{
+        access::Role,
+        id::{IdentityProviderId, OrganizationId},
+        store::codec::assert_golden,
+    };
 
     #[test]
     fn the_stored_forms_are_those_that_were_written_down() {
