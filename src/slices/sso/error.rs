@@ -53,6 +53,7 @@ pub enum Fault {
     Issuer(IssuerProblem),
     Scope(usize),
     NoOpenidScope,
+    DefaultRole,
     ReturnTo,
     LoginHint,
 }

@@ -8,7 +8,7 @@ use serde_json::{
 };
 
 use super::{
-    error::SsoError,
+    error::{Fault, SsoError},
     model::{Domain, IdentityProvider, MAX_PROVIDERS},
     repo::{self, sealed_place},
 };
@@ -82,7 +82,7 @@ impl Service {
         new: &NewProvider,
     ) -> Result<IdentityProvider, SsoError> {
         manager.check_every_account()?;
-        manager.check_place(new.default_role)?;
+        check_role(manager, new.default_role)?;
         if repo::list(tx, act.tenant_id)?.len() >= MAX_PROVIDERS {
             return Err(SsoError::LimitReached { most: MAX_PROVIDERS });
         }
@@ -129,7 +129,7 @@ impl Service {
         set(&mut after.auto_provision, change.auto_provision.as_ref());
         set(&mut after.scopes, change.scopes.as_ref());
         if let Some(role) = change.default_role {
-            manager.check_place(role)?;
+            check_role(manager, role)?;
             after.default_role = role;
         }
         if let Some(domains) = &change.domains {
@@ -188,6 +188,10 @@ fn set<T: Clone>(field: &mut T, value: Option<&T>) {
 
 fn find(tx: &WriteTx, act: &Act, id: IdentityProviderId) -> Result<IdentityProvider, SsoError> {
     repo::get(tx, (act.tenant_id, id))?.ok_or(SsoError::NotFound)
+}
+
+fn check_role(manager: Manager, role: Role) -> Result<(), SsoError> {
+    manager.check_place(role).map_err(|_| SsoError::Invalid(vec![Fault::DefaultRole]))
 }
 
 fn check_domains(tx: &WriteTx, id: IdentityProviderId, domains: &[Domain]) -> Result<(), SsoError> {

@@ -112,6 +112,10 @@ fn field_error(fault: Fault) -> FieldError {
         Fault::Issuer(problem) => FieldError::pointer("/issuer", "wrong_form", format!("the issuer {problem}")),
         Fault::Scope(place) => FieldError::pointer(format!("/scopes/{place}"), "wrong_form", "this is not a scope of OAuth 2.0"),
         Fault::NoOpenidScope => FieldError::pointer("/scopes", "required", "the scope openid is needed"),
+        Fault::DefaultRole => {
+            let message = "operator is a role of the platform tenant, and the only one there";
+            FieldError::pointer("/default_role", "not_allowed", message)
+        }
         Fault::ReturnTo => {
             FieldError::pointer("/return_to", "wrong_form", "return_to must be a path of this site, such as /documentation/")
         }
