@@ -44,6 +44,7 @@ use crate::{
         inventory::Inventory,
         platform::{self, Platform, Reload, ReloadRequests, Reloaded},
         search::{Search, SearchQuery},
+        sso::{self, SingleSignOn},
         tickets::{self, Tickets},
         webhooks::{self, Webhooks},
         workflows::{
@@ -79,6 +80,7 @@ pub fn checked_tables() -> Vec<&'static dyn Checked> {
         Platform::tables(),
         Directory::tables(),
         Auth::tables(),
+        SingleSignOn::tables(),
         ApiKeySlice::tables(),
         Tickets::tables(),
         Webhooks::tables(),
@@ -97,6 +99,7 @@ pub fn event_kinds() -> Kinds {
             platform::EVENTS,
             directory::EVENTS,
             auth::EVENTS,
+            sso::EVENTS,
             api_keys::EVENTS,
             tickets::EVENTS,
             webhooks::EVENTS,
@@ -133,7 +136,8 @@ fn step_catalogue(
 /// Under which rate limit an operation falls.
 fn classify(method: &Method, path: &str, secured: bool) -> RateClass {
     match (path, secured) {
-        ("/api/auth/login" | "/api/auth/password", _) => RateClass::SignIn,
+        ("/api/auth/login" | "/api/auth/password" | "/api/auth/sso", _) => RateClass::SignIn,
+        ("/sign-in" | "/set-password", _) if *method == Method::POST => RateClass::SignIn,
         ("/api/rmm/reports/asset-inventory", _) => RateClass::Report,
         (_, false) => RateClass::Public,
         ("/api/search", _) => RateClass::Search,
@@ -151,6 +155,7 @@ pub struct App {
     pub platform: Platform,
     pub directory: Directory,
     pub auth: Auth,
+    pub sso: SingleSignOn,
     pub keys: ApiKeySlice,
     pub tickets: Tickets,
     pub search: Search,
@@ -241,6 +246,8 @@ impl App {
             platform.tenants.clone(),
             event_kinds(),
         );
+        let (sealer, tenants) = (Sealer::new(&key), platform.tenants.clone());
+        let sso = SingleSignOn::new(store.clone(), clock.clone(), sealer, egress.clone(), tenants, auth.clone(), directory);
         let rates = Arc::new(RateLimits::new(&config.rate_limits, clock.clone()));
         let idempotency = Arc::new(Idempotency::new(store.clone(), Sealer::new(&key)));
         let tasks = Tasks::new(clock.clone());
@@ -257,6 +264,7 @@ impl App {
             platform: &platform,
             ingest: &ingest,
             auth: &auth,
+            sso: &sso,
             keys: &keys,
             tickets: &tickets,
             inventory: &inventory,
@@ -273,6 +281,7 @@ impl App {
             platform,
             directory,
             auth,
+            sso,
             keys,
             tickets,
             search,
@@ -294,6 +303,7 @@ impl App {
         let (store, clock, tasks) = (&self.store, &self.clock, &mut self.tasks);
         self.platform.spawn(tasks);
         self.auth.spawn(tasks);
+        self.sso.spawn(tasks);
         self.keys.spawn(tasks);
         self.tickets.spawn(tasks);
         self.search.spawn(tasks);
@@ -415,7 +425,7 @@ impl Parts<'_> {
         auth: &Auth,
         local_operator: Option<Arc<Principal>>,
     ) -> Result<Arc<Edge>, String> {
-        let documents::Service { api, document, ingest } = service;
+        let documents::Service { api, document, ingest, pages } = service;
         let document = Arc::new(document);
         platform.set_document(document.clone());
         let metrics_token = match &self.config.telemetry.metrics_token_file {
@@ -427,7 +437,7 @@ impl Parts<'_> {
         };
         // Metrics are recorded from the first request on.
         telemetry::metrics();
-        let operations = Operations::compile(&[document.as_ref(), &ingest], classify)?;
+        let operations = Operations::compile(&[document.as_ref(), &ingest, &pages], classify)?;
         let pages = Pages::new(PageSources {
             document,
             internal_document: ingest,

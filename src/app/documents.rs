@@ -23,6 +23,7 @@ use crate::{
         inventory::Inventory,
         platform::{Platform, Reload},
         search::Search,
+        sso::SingleSignOn,
         tickets::Tickets,
         webhooks::Webhooks,
         workflows::Workflows,
@@ -50,6 +51,12 @@ const INTERNAL: About = About {
     ..PUBLIC
 };
 
+const PAGES: About = About {
+    title: "tenantd pages",
+    description: "The pages for people who sign in. Nobody publishes this: it is what their input is checked against.",
+    ..PUBLIC
+};
+
 /// What an edge serves, and the documents that its operations are in.
 pub(super) struct Service {
     pub(super) api: BoxEndpoint<'static, Response>,
@@ -57,6 +64,8 @@ pub(super) struct Service {
     pub(super) document: Value,
     /// Of the way in for agents and imports.
     pub(super) ingest: Value,
+    /// Of the pages for people who sign in.
+    pub(super) pages: Value,
 }
 
 fn endpoint(api: impl OpenApi + 'static) -> BoxEndpoint<'static, Response> {
@@ -72,6 +81,7 @@ fn document(api: impl OpenApi + 'static, about: About) -> Result<Value, String> 
 fn document_with_events(api: impl OpenApi + 'static, about: About) -> Result<Value, String> {
     let draft = OpenApiService::new(api, about.title, about.version).spec();
     let mut schemas = Directory::record_schemas();
+    schemas.extend(Auth::record_schemas());
     schemas.extend(Platform::event_schemas(&event_kinds()));
     openapi::publish(&draft, about, schemas)
 }
@@ -82,6 +92,7 @@ pub(super) struct Slices<'a> {
     pub(super) platform: &'a Platform,
     pub(super) ingest: &'a DirectoryIngest,
     pub(super) auth: &'a Auth,
+    pub(super) sso: &'a SingleSignOn,
     pub(super) keys: &'a ApiKeySlice,
     pub(super) tickets: &'a Tickets,
     pub(super) inventory: &'a Inventory,
@@ -93,25 +104,36 @@ pub(super) struct Slices<'a> {
 
 pub(super) fn public_service(slices: &Slices<'_>) -> Result<Service, String> {
     Ok(Service {
-        api: endpoint((public_api(slices), slices.ingest.api())),
+        api: endpoint((public_api(slices), slices.ingest.api(), slices.sso.pages())),
         document: document_with_events(public_api(slices), PUBLIC)?,
         ingest: document(slices.ingest.api(), INGEST)?,
+        pages: document(slices.sso.pages(), PAGES)?,
     })
 }
 
 /// The admin socket serves the public API too, so that one client can do everything.
 pub(super) fn admin_service(slices: &Slices<'_>) -> Result<Service, String> {
     Ok(Service {
-        api: endpoint((public_api(slices), admin_api(slices), slices.ingest.api())),
+        api: endpoint((public_api(slices), admin_api(slices), slices.ingest.api(), slices.sso.pages())),
         document: document_with_events((public_api(slices), admin_api(slices)), INTERNAL)?,
         ingest: document(slices.ingest.api(), INGEST)?,
+        pages: document(slices.sso.pages(), PAGES)?,
     })
 }
 
 fn public_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
-    let Slices { platform, auth, keys, tickets, inventory, search, webhooks, workflows, clouds, .. } = slices;
+    let Slices { platform, auth, sso, keys, tickets, inventory, search, webhooks, workflows, clouds, .. } = slices;
     let found = (inventory.api(), search.api());
-    (auth.api(), keys.api(), platform.api(&event_kinds()), tickets.api(), found, webhooks.api(), workflows.api(), clouds.api())
+    (
+        (auth.api(), sso.api()),
+        keys.api(),
+        platform.api(&event_kinds()),
+        tickets.api(),
+        found,
+        webhooks.api(),
+        workflows.api(),
+        clouds.api(),
+    )
 }
 
 fn admin_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
@@ -151,11 +173,15 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Slices<'_>) -> T) -> Result<T
     let clouds = Clouds::new(store.clone(), Clock::System, &config.cloud, sealer.clone(), egress.clone(), tenants);
     let catalogue = step_catalogue(&tickets, &inventory, &search, &clouds, &egress, &platform)?;
     let workflows = Workflows::new(store.clone(), Clock::System, config.workflows, catalogue, event_kinds());
+    let tenants = platform.tenants.clone();
+    let (sso_store, sso_egress) = (store.clone(), egress.clone());
+    let sso = SingleSignOn::new(sso_store, Clock::System, sealer.clone(), sso_egress, tenants, auth.clone(), directory);
     let webhooks = Webhooks::new(store, Clock::System, config, sealer, egress, platform.tenants.clone(), event_kinds());
     Ok(with(&Slices {
         platform: &platform,
         ingest: &ingest,
         auth: &auth,
+        sso: &sso,
         keys: &keys,
         tickets: &tickets,
         inventory: &inventory,

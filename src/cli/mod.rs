@@ -147,7 +147,7 @@ pub fn run() -> ExitCode {
 async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
     let common = arguments.common;
     match arguments.command {
-        Command::Demo(command) => command.run(&common).await,
+        Command::Demo(command) => Box::pin(command.run(&common)).await,
         Command::Serve(command) => command.run(&common).await,
         Command::Reload(command) => command.run(&common).await,
         Command::Init(command) => command.run(&common).await,

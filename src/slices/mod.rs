@@ -8,6 +8,7 @@ pub mod directory;
 pub mod inventory;
 pub mod platform;
 pub mod search;
+pub mod sso;
 pub mod tickets;
 pub mod webhooks;
 pub mod workflows;

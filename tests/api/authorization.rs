@@ -28,6 +28,7 @@ fn fill(path: &str) -> String {
     let prefix = match path {
         path if path.contains("/api-keys/") => "key",
         path if path.contains("/users/") => "usr",
+        path if path.contains("/identity-providers/") => "idp",
         path if path.contains("/cloud/providers/") => "prv",
         path if path.contains("/cloud/vms/") => "vm",
         path if path.contains("/operations/{id}") => "op",

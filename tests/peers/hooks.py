@@ -232,6 +232,17 @@ RULES_IN_WORDS = {
     ("out_of_range", "/expires_days"),
     # Only for one kind of tenant.
     ("not_allowed", "/expires_days"),
+    # The address of an identity provider is HTTPS, and of nobody's closed network; domains, scopes of OAuth and paths of this site have no
+    # format in JSON Schema; an operator is one in the platform tenant alone.
+    ("wrong_form", "/issuer"),
+    ("target_not_allowed", "/issuer"),
+    ("wrong_form", "/domain"),
+    ("wrong_form", "/domains/*"),
+    ("wrong_form", "/scopes/*"),
+    ("required", "/scopes"),
+    ("wrong_form", "/return_to"),
+    ("wrong_form", "/login_hint"),
+    ("not_allowed", "/default_role"),
     # A name without a letter or digit makes no slug, and one slug is the operator's own.
     ("required", "/slug"),
     ("wrong_form", "/slug"),

@@ -19,6 +19,17 @@ pub fn cookie_name(secure: bool) -> &'static str {
     if secure { SECURE_COOKIE } else { PLAIN_COOKIE }
 }
 
+/// The header that gives a browser its session, or with an age of zero takes it away.
+pub fn session_cookie(secure: bool, token: &str, max_age_seconds: u64) -> String {
+    set_cookie(secure, cookie_name(secure), token, max_age_seconds)
+}
+
+/// A cookie of ours: for this host alone, out of reach of scripts, and not sent along with what another site embeds or posts.
+pub fn set_cookie(secure: bool, name: &str, value: &str, max_age_seconds: u64) -> String {
+    let mark = if secure { "; Secure" } else { "" };
+    format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={max_age_seconds}{mark}")
+}
+
 #[derive(Clone, Debug)]
 pub enum Credential {
     Session(Secret),

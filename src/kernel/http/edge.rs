@@ -17,15 +17,16 @@ use poem::{Endpoint, Request, Response, endpoint::BoxEndpoint};
 use serde_json::Value;
 
 use super::{
+    FORM,
     body::{self, BodyBudget},
     context::{BaseUrl, Client, RequestContext, header as header_text},
     credentials::{self, Authenticator, Credential},
     idempotency::Idempotency,
     incoming::{Form, Incoming},
     json,
-    operations::{Measures, Operation, Operations, Route},
+    operations::{Audience, BodyMedia, Measures, Operation, Operations, Route},
     outgoing::UnderWay,
-    pages::Pages,
+    pages::{self, Pages},
     problem::{Code, FieldError, Place, Problem},
     rate::{RateClass, RateLimits, Standing},
 };
@@ -141,6 +142,7 @@ impl Edge {
         let client = credentials::client_address(peer.client, request.headers(), &settings.trusted_proxies);
         let base_url = BaseUrl::new(&request, peer.secure, settings.public_url.clone());
         let (method, uri) = (request.method().clone(), request.uri().clone());
+        let reads_html = header_text(request.headers(), header::ACCEPT).is_some_and(|accept| accept.contains("text/html"));
         let mut told = Told::default();
         let arrival = Arrival { request_id, client, secure: peer.secure, now, base_url: &base_url, settings: &settings };
         let outcome = AssertUnwindSafe(self.dispatch(request, arrival, &mut told)).catch_unwind().await;
@@ -151,7 +153,12 @@ impl Edge {
         let mut response = match outcome {
             Ok(response) => response,
             Err(error) if error.is_from_response() => error.into_response(),
-            Err(error) => problem_response(&into_problem(error, told.operation.as_deref()), &base_url, uri.path(), request_id),
+            Err(error) => {
+                let problem = into_problem(error, told.operation.as_deref());
+                let as_page =
+                    reads_html && told.operation.as_deref().is_some_and(|operation| operation.audience == Audience::People);
+                problem_response(&problem, as_page, &base_url, uri.path(), request_id)
+            }
         };
         finish(&mut response, request_id, peer, &told);
         let others = self.measures.clone();
@@ -264,11 +271,13 @@ impl Edge {
             return Ok((None, None, None));
         }
         let patch = operation.method == Method::PATCH;
-        if !content_type.as_deref().is_some_and(|content_type| is_json(content_type, patch)) {
-            return Err(Problem::plain(Code::UnsupportedMediaType));
-        }
-        let value = json::parse(&buffered.bytes, limits.json_depth)
-            .map_err(|error| Problem::new(Code::MalformedJson, format!("The body is not usable JSON: {error}.")))?;
+        let media_type = content_type.as_deref().and_then(|text| text.split(';').next()).unwrap_or_default().trim();
+        let value = match operation.body_media {
+            BodyMedia::Form if media_type.eq_ignore_ascii_case(FORM) => form_value(&buffered.bytes)?,
+            BodyMedia::Json if is_json(media_type, patch) => json::parse(&buffered.bytes, limits.json_depth)
+                .map_err(|error| Problem::new(Code::MalformedJson, format!("The body is not usable JSON: {error}.")))?,
+            BodyMedia::Form | BodyMedia::Json => return Err(Problem::plain(Code::UnsupportedMediaType)),
+        };
         schema.check(&value).map_err(Problem::invalid)?;
         let keyed = request.headers().contains_key("idempotency-key");
         let body_digest = keyed.then(|| digest(&buffered.bytes));
@@ -334,10 +343,20 @@ fn incoming(request: &mut Request, arrival: Arrival<'_>) -> Result<Incoming, Pro
 }
 
 /// A patch may also name its form (RFC 7396).
-fn is_json(content_type: &str, patch: bool) -> bool {
-    let media_type = content_type.split(';').next().unwrap_or_default().trim();
+fn is_json(media_type: &str, patch: bool) -> bool {
     media_type.eq_ignore_ascii_case("application/json")
         || (patch && media_type.eq_ignore_ascii_case("application/merge-patch+json"))
+}
+
+/// The fields of an HTML form as an object of texts.
+fn form_value(bytes: &[u8]) -> Result<Value, Problem> {
+    let mut fields = serde_json::Map::new();
+    for (name, text) in form_urlencoded::parse(bytes).into_owned() {
+        if fields.insert(name.clone(), Value::String(text)).is_some() {
+            return Err(Problem::new(Code::MalformedRequest, format!("The field {name} is there twice.")));
+        }
+    }
+    Ok(Value::Object(fields))
 }
 
 fn check_accept(request: &Request, operation: &Operation) -> Result<(), Problem> {
@@ -406,15 +425,19 @@ fn into_problem(error: poem::Error, operation: Option<&Operation>) -> Problem {
     }
 }
 
-fn problem_response(problem: &Problem, base_url: &BaseUrl, path: &str, request_id: RequestId) -> Response {
+fn problem_response(problem: &Problem, as_page: bool, base_url: &BaseUrl, path: &str, request_id: RequestId) -> Response {
     if let Some(cause) = &problem.cause {
         tracing::error!(%request_id, path, code = problem.code.name(), cause, "a request failed here");
     }
-    let body = problem.body(&base_url.to_string(), path, &request_id.to_string());
-    let mut response = Response::builder()
-        .status(problem.code.status())
-        .content_type("application/problem+json")
-        .body(serde_json::to_vec(&body).unwrap_or_default());
+    let mut response = if as_page {
+        pages::problem(problem, &request_id.to_string())
+    } else {
+        let body = problem.body(&base_url.to_string(), path, &request_id.to_string());
+        Response::builder()
+            .status(problem.code.status())
+            .content_type("application/problem+json")
+            .body(serde_json::to_vec(&body).unwrap_or_default())
+    };
     for (name, value) in &problem.headers {
         response.headers_mut().insert(name, value.clone());
     }

@@ -9,6 +9,7 @@ use poem_openapi::{
 use serde_json::{Value, json};
 
 use super::{
+    FORM,
     context::RequestContext,
     problem::{FieldError, Problem},
 };
@@ -39,7 +40,32 @@ impl<'a, T: ParseFromJSON, const REQUIRED: bool> ApiExtractor<'a> for Body<T, RE
     }
 }
 
-/// The query, as an object with a field a parameter. The argument must be named `query`.
+/// What an HTML form sends, as an object of texts.
+#[derive(Debug)]
+pub struct Form<T>(pub T);
+
+impl<'a, T: ParseFromJSON> ApiExtractor<'a> for Form<T> {
+    const TYPES: &'static [ApiExtractorType] = &[ApiExtractorType::RequestObject];
+    type ParamType = ();
+    type ParamRawType = ();
+
+    fn register(registry: &mut Registry) {
+        T::register(registry);
+    }
+
+    fn request_meta() -> Option<MetaRequest> {
+        let content = vec![MetaMediaType { content_type: FORM, schema: T::schema_ref() }];
+        Some(MetaRequest { description: None, content, required: true })
+    }
+
+    async fn from_request(request: &'a Request, _body: &mut RequestBody, _options: ExtractParamOptions<()>) -> poem::Result<Self> {
+        let fields = RequestContext::of(request)?.take_body().unwrap_or_else(|| json!({}));
+        parse::<T>(fields).map(Self)
+    }
+}
+
+/// The query, as an object with a field a parameter. The argument must be named `query`, or `open_query` where somebody else's
+/// protocol says what is in it.
 #[derive(Debug)]
 pub struct Filter<T>(pub T);
 

@@ -32,5 +32,7 @@ pub mod wire;
 
 /// The media type of tables.
 pub const CSV: &str = "text/csv";
+/// The media type of what an HTML form sends.
+pub const FORM: &str = "application/x-www-form-urlencoded";
 /// The media type of values that come one a line.
 pub const LINES: &str = "application/x-ndjson";

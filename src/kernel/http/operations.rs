@@ -12,11 +12,27 @@ use metrics::{Counter, Histogram};
 use serde_json::{Value, json};
 
 use super::{
-    LINES,
+    FORM, LINES,
     need::Need,
     rate::RateClass,
     schema::{BodySchema, QuerySchema},
 };
+
+/// What a body that is read at once looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyMedia {
+    Json,
+    /// What an HTML form sends.
+    Form,
+}
+
+/// Who sees the answers of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    Programs,
+    /// People with a browser: also what goes wrong is a page for them.
+    People,
+}
 
 /// One operation of the document.
 #[derive(Debug)]
@@ -31,8 +47,10 @@ pub struct Operation {
     pub query: QuerySchema,
     pub body: Option<BodySchema>,
     pub body_required: bool,
-    /// The media types that it answers with.
+    pub body_media: BodyMedia,
+    /// The media types that it answers with when it succeeds.
     pub produces: Vec<String>,
+    pub audience: Audience,
     /// Whether a request may wait for something to happen, by its parameter `wait_seconds`.
     pub waits: bool,
     /// Whether the body is handled while it comes in.
@@ -135,10 +153,18 @@ fn compile_operation(
     let body = operation.get("requestBody");
     let content = body.and_then(|body| body.get("content"));
     let streams = content.is_some_and(|content| content.get(LINES).is_some());
-    let body_schema = content.filter(|_| !streams).and_then(|content| content.get("application/json")?.get("schema"));
-    let produces = operation.get("responses").and_then(Value::as_object).into_iter().flatten();
-    let produces =
-        produces.filter_map(|(_, response)| response.get("content")?.as_object()).flat_map(|content| content.keys().cloned());
+    let (body_media, media_type) = match content.and_then(|content| content.get(FORM)) {
+        Some(_) => (BodyMedia::Form, FORM),
+        None => (BodyMedia::Json, "application/json"),
+    };
+    let body_schema = content.filter(|_| !streams).and_then(|content| content.get(media_type)?.get("schema"));
+    let responses = || operation.get("responses").and_then(Value::as_object).into_iter().flatten();
+    let media_types = |response: &Value| response.get("content")?.as_object().map(|content| content.keys().cloned().collect());
+    let produces = responses().filter(|(status, _)| status.starts_with('2')).filter_map(|(_, response)| media_types(response));
+    let produces: Vec<String> = produces.flat_map(|types: Vec<String>| types).collect();
+    let shows_pages = responses().any(|(_, response)| response.pointer("/content/text~1html").is_some());
+    let audience = if shows_pages { Audience::People } else { Audience::Programs };
+    let open_query = operation.get("x-open-query") == Some(&Value::Bool(true));
     let id = operation.get("operationId").and_then(Value::as_str).ok_or_else(|| fail("no operation id".to_owned()))?;
     Ok(Operation {
         id: id.to_owned(),
@@ -146,10 +172,12 @@ fn compile_operation(
         path: path.to_owned(),
         need,
         waits: parameters.iter().any(|parameter| parameter.get("name") == Some(&json!("wait_seconds"))),
-        query: QuerySchema::new(&parameters, components).map_err(fail)?,
+        query: QuerySchema::new(&parameters, components, open_query).map_err(fail)?,
         body: body_schema.map(|schema| BodySchema::new(schema, components)).transpose().map_err(fail)?,
         body_required: body.is_some_and(|body| body.get("required") == Some(&Value::Bool(true))),
-        produces: produces.collect(),
+        body_media,
+        produces,
+        audience,
         streams,
         method,
         measures: Measures::default(),

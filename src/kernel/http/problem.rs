@@ -57,6 +57,7 @@ codes! {
     CsrfFailed "csrf_failed" FORBIDDEN "The request came from another site" "Send requests that change something from this site itself, or use an API key.";
     TenantSuspended "tenant_suspended" FORBIDDEN "The tenant is suspended" "Ask the operator of the installation.";
     NotFound "not_found" NOT_FOUND "There is no such thing" "Check the path and the id; another tenant's records are not found either.";
+    SsoProviderNotFound "sso_provider_not_found" NOT_FOUND "There is no single sign-on for this domain" "Check the domain, or sign in with a password.";
     MethodNotAllowed "method_not_allowed" METHOD_NOT_ALLOWED "The path does not have this method" "Use a method that the `Allow` header lists.";
     NotAcceptable "not_acceptable" NOT_ACCEPTABLE "The answer has no such media type" "Accept `application/json`, or leave the header out.";
     AlreadyExists "already_exists" CONFLICT "It exists already" "Choose another value for the field that `detail` names, or use the record that is there.";
@@ -76,6 +77,8 @@ codes! {
     InternalError "internal_error" INTERNAL_SERVER_ERROR "Something went wrong here" "Repeat the request; if it fails again, tell the operator the `request_id`.";
     Unavailable "unavailable" SERVICE_UNAVAILABLE "The service cannot do this now" "Repeat the request after `retry_after_seconds`.";
     OutcomeUnknown "outcome_unknown" SERVICE_UNAVAILABLE "Whether the change was made is not known" "Repeat the request with the same `Idempotency-Key`, or look whether it took effect.";
+    ProviderError "provider_error" BAD_GATEWAY "Another server answered wrongly or not at all" "Try again later; if it stays, ask whoever runs that server.";
+    ProviderTimeout "provider_timeout" GATEWAY_TIMEOUT "Another server took too long" "Try again later; if it stays, ask whoever runs that server.";
     RequestTimeout "request_timeout" REQUEST_TIMEOUT "The request took too long to arrive" "Send the whole request without pauses.";
 }
 
@@ -167,7 +170,8 @@ impl Problem {
         Self::plain(Code::InternalError).because(cause)
     }
 
-    fn because(mut self, cause: impl std::fmt::Display) -> Self {
+    /// Keeps a cause for the log beside what the client is told.
+    pub fn because(mut self, cause: impl std::fmt::Display) -> Self {
         self.cause = Some(cause.to_string());
         self
     }

@@ -94,6 +94,11 @@ pub(super) fn response(
     }
 }
 
+/// A problem that the operation meets beyond those that its shape tells of.
+pub fn declared(status: u16) -> MetaResponse {
+    response(status, "", None, &[])
+}
+
 const ETAG_HEADER: (&str, &str) = ("ETag", "The record's version, for `If-Match`.");
 pub(super) const LINK_HEADER: (&str, &str) = ("Link", "The next page, as `<…>; rel=\"next\"`.");
 

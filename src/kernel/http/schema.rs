@@ -28,6 +28,8 @@ pub struct BodySchema {
 pub struct QuerySchema {
     validator: Validator,
     parameters: Vec<Parameter>,
+    /// Whether parameters that are not declared are left alone.
+    open: bool,
 }
 
 #[derive(Debug)]
@@ -105,7 +107,7 @@ impl BodySchema {
 
 impl QuerySchema {
     /// `parameters` as the document lists them.
-    pub fn new(parameters: &[Value], components: &Value) -> Result<Self, String> {
+    pub fn new(parameters: &[Value], components: &Value, open: bool) -> Result<Self, String> {
         let mut properties = Map::new();
         let mut required = Vec::new();
         let mut known = Vec::new();
@@ -119,7 +121,7 @@ impl QuerySchema {
             }
         }
         let schema = json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
-        Ok(Self { validator: compile(schema, components)?, parameters: known })
+        Ok(Self { validator: compile(schema, components)?, parameters: known, open })
     }
 
     /// The query as a JSON object of the declared types; or all that is wrong with it.
@@ -137,6 +139,9 @@ impl QuerySchema {
             }
             let shape = self.parameters.iter().find(|parameter| parameter.name == *name).map(|parameter| parameter.shape);
             let Some(shape) = shape else {
+                if self.open {
+                    continue;
+                }
                 let known = self.parameters.iter().map(|parameter| parameter.name.as_str());
                 let error = FieldError::parameter(name, "unknown_parameter", format!("the parameter {name} does not exist here"));
                 errors.push(error.with_suggestion(nearest(name, known)));
@@ -352,7 +357,7 @@ mod tests {
             json!({"name": "flag", "schema": {"type": "boolean"}}),
             json!({"name": "tag", "schema": {"type": "object", "additionalProperties": {"type": "string", "minLength": 1}}}),
         ];
-        let schema = QuerySchema::new(&parameters, &json!({})).unwrap();
+        let schema = QuerySchema::new(&parameters, &json!({}), false).unwrap();
         let pairs = |pairs: &[(&str, &str)]| {
             pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<Vec<_>>()
         };

@@ -188,6 +188,14 @@ tables! {
     OPERATIONS_BY_END 110 "operations_by_end";
     /// What was ordered from simulated clouds: it stands for somebody else's machines.
     SIMULATED_VMS 111 "simulated_vms";
+    /// Tenant, issuer and subject of staff who sign in through an identity provider.
+    USERS_BY_IDENTITY 170 "users_by_identity";
+    IDENTITY_PROVIDERS 171 "identity_providers";
+    /// Installation-wide: a domain belongs to one provider.
+    IDENTITY_PROVIDERS_BY_DOMAIN 172 "identity_providers_by_domain";
+    /// Digests of the states that sign-ons have come back with: each works once.
+    SPENT_SIGN_ONS 173 "spent_sign_ons";
+    SPENT_SIGN_ONS_BY_EXPIRY 174 "spent_sign_ons_by_expiry";
     /// When the way to the disk was last tried.
     PROBE 124 "probe";
 }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     kernel::{
-        access::{Grants, Role, Scope},
+        access::{Grants, Principal, Role, Scope, TenantKind},
         clock::Timestamp,
         events::{Act, Actor, Intent},
         http::precondition::IfMatch,
@@ -35,12 +35,26 @@ pub(super) struct PasswordToken {
 
 /// Who manages users: they cannot give what they do not have.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Manager {
-    pub(super) grants: Grants,
-    pub(super) is_platform: bool,
+pub struct Manager {
+    grants: Grants,
+    is_platform: bool,
 }
 
 impl Manager {
+    pub fn of(principal: &Principal) -> Self {
+        Self { grants: principal.grants, is_platform: principal.tenant_kind == TenantKind::Platform }
+    }
+
+    /// Whoever decides how people prove who they are gets into every account: they must have all that any of them can have.
+    pub fn check_every_account(self) -> Result<(), AuthError> {
+        self.check_role(Some(if self.is_platform { Role::Operator } else { Role::Admin }))
+    }
+
+    /// Operators belong to the platform tenant, and everyone else to another.
+    pub fn check_place(self, role: Role) -> Result<(), AuthError> {
+        if (role == Role::Operator) == self.is_platform { Ok(()) } else { Err(DirectoryError::RoleMismatch.into()) }
+    }
+
     fn check_role(self, role: Option<Role>) -> Result<(), AuthError> {
         let lacking = role.map_or(Grants::NONE, Role::grants).without(self.grants);
         if lacking == Grants::NONE {
@@ -61,9 +75,7 @@ impl Users {
     ) -> Result<(User, Option<PasswordToken>), AuthError> {
         if let Standing::Staff { role } = new.standing {
             manager.check_role(Some(role))?;
-            if (role == Role::Operator) != manager.is_platform {
-                return Err(DirectoryError::RoleMismatch.into());
-            }
+            manager.check_place(role)?;
         }
         let user = self.directory.create_user(tx, act, new)?;
         let token = if user.role().is_some() { Some(issue(tx, act, &user)?) } else { None };
@@ -108,6 +120,14 @@ impl Users {
         Ok(user)
     }
 
+    /// Forgets who a user is at their identity provider. The next sign-on from there is matched by its address again.
+    pub(super) fn unlink_account(&self, tx: &mut WriteTx, act: &mut Act, manager: Manager, id: UserId) -> Result<User, AuthError> {
+        let user = account(tx, act, id)?;
+        manager.check_role(user.role())?;
+        repo::remove_sessions_of(tx, (user.tenant_id, id))?;
+        Ok(self.directory.link_user(tx, act, &user, None)?)
+    }
+
     /// Gives out a new token. The old password works until a new one is set.
     pub(super) fn issue_password_token(
         &self,
@@ -124,7 +144,7 @@ impl Users {
     }
 
     /// Sets a password with a token, which then is used up.
-    pub(super) async fn redeem_password_token(&self, token: &Secret, password: Secret, now: Timestamp) -> Result<(), AuthError> {
+    pub async fn redeem_password_token(&self, token: &Secret, password: Secret, now: Timestamp) -> Result<(), AuthError> {
         let token = digest(token.expose().as_bytes());
         // Hashing is dear: nobody gets it done without a token.
         let user = self.store.read(|tx| usable(tx, &token, now))?;

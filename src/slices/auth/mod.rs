@@ -15,12 +15,14 @@ mod upkeep;
 use std::sync::Arc;
 
 use poem_openapi::OpenApi;
+use serde_json::{Map, Value};
 
 use crate::{
     kernel::{
         clock::Clock,
         config,
         events::EventKind,
+        http::openapi,
         secrets::Passwords,
         store::{Checked, Store},
         tasks::Tasks,
@@ -28,10 +30,11 @@ use crate::{
     slices::{api_keys::ApiKeys, directory::Directory, platform::Tenants},
 };
 
+pub use accounts::Manager;
 pub use authenticator::SliceAuthenticator;
 pub use error::AuthError;
-pub use model::NewUser;
-pub use service::Users;
+pub use model::{NewUser, RefusalReason, RefusedSignIn};
+pub use service::{Login, Users};
 
 pub const EVENTS: &[&EventKind] = &[&service::LOGGED_IN, &service::LOGIN_FAILED];
 
@@ -54,7 +57,7 @@ impl Auth {
         keys: ApiKeys,
     ) -> Self {
         let sessions = model::SessionRules::new(settings);
-        let users = Users::new(store.clone(), passwords, sessions, directory);
+        let users = Users::new(store.clone(), passwords, sessions, directory, api::describe);
         let authenticator = Arc::new(SliceAuthenticator::new(store.clone(), sessions, tenants, keys));
         Self { users, authenticator, store, clock }
     }
@@ -64,7 +67,13 @@ impl Auth {
         let users = api::UsersApi { users: self.users.clone(), store: self.store.clone() };
         let user = api::UserApi { users: self.users.clone(), store: self.store.clone() };
         let sessions = api::UserSessionsApi { store: self.store.clone() };
-        (session, users, user, sessions)
+        let sso = api::UserSsoApi { users: self.users.clone(), store: self.store.clone() };
+        (session, users, user, sessions, sso)
+    }
+
+    /// The schemas of the records that only events carry.
+    pub fn record_schemas() -> Map<String, Value> {
+        openapi::schemas::<api::RefusedSignIn>()
     }
 
     /// What only the admin socket serves.

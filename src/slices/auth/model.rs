@@ -9,7 +9,7 @@ use crate::kernel::{
     access::Role,
     clock::Timestamp,
     config,
-    id::{SessionId, TenantId, UserId},
+    id::{IdentityProviderId, SessionId, TenantId, UserId},
     secrets::Secret,
 };
 
@@ -20,6 +20,100 @@ pub struct NewUser {
     pub email: String,
     pub name: String,
     pub role: Role,
+}
+
+/// Why a sign-in was refused. The words are those of the event, for whoever looks after the tenant; the person in front of the browser is
+/// told less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusalReason {
+    WrongPassword,
+    /// The browser that comes back is not the one that was sent to the provider, or says so of a sign-on that never was.
+    StateMismatch,
+    /// The same answer of the provider came a second time.
+    Replayed,
+    /// The person took longer than a sign-on lasts.
+    SignOnExpired,
+    /// The provider is not there any more, or disabled, or its tenant is suspended.
+    ProviderGone,
+    ProviderRefused,
+    ProviderUnavailable,
+    CodeRefused,
+    WrongIssuer,
+    WrongAudience,
+    WrongNonce,
+    TokenExpired,
+    BadSignature,
+    BadToken,
+    EmailMissing,
+    EmailNotVerified,
+    ForeignDomain,
+    NoAccount,
+    AccountDisabled,
+    /// The address belongs to somebody who cannot be signed in through this provider.
+    AddressTaken,
+    /// The address belongs to somebody who is another person at this provider.
+    OtherIdentity,
+}
+
+impl RefusalReason {
+    pub const ALL: [Self; 21] = [
+        Self::WrongPassword,
+        Self::StateMismatch,
+        Self::Replayed,
+        Self::SignOnExpired,
+        Self::ProviderGone,
+        Self::ProviderRefused,
+        Self::ProviderUnavailable,
+        Self::CodeRefused,
+        Self::WrongIssuer,
+        Self::WrongAudience,
+        Self::WrongNonce,
+        Self::TokenExpired,
+        Self::BadSignature,
+        Self::BadToken,
+        Self::EmailMissing,
+        Self::EmailNotVerified,
+        Self::ForeignDomain,
+        Self::NoAccount,
+        Self::AccountDisabled,
+        Self::AddressTaken,
+        Self::OtherIdentity,
+    ];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::WrongPassword => "wrong_password",
+            Self::StateMismatch => "state_mismatch",
+            Self::Replayed => "replayed",
+            Self::SignOnExpired => "sign_on_expired",
+            Self::ProviderGone => "provider_gone",
+            Self::ProviderRefused => "provider_refused",
+            Self::ProviderUnavailable => "provider_unavailable",
+            Self::CodeRefused => "code_refused",
+            Self::WrongIssuer => "wrong_issuer",
+            Self::WrongAudience => "wrong_audience",
+            Self::WrongNonce => "wrong_nonce",
+            Self::TokenExpired => "token_expired",
+            Self::BadSignature => "bad_signature",
+            Self::BadToken => "bad_token",
+            Self::EmailMissing => "email_missing",
+            Self::EmailNotVerified => "email_not_verified",
+            Self::ForeignDomain => "foreign_domain",
+            Self::NoAccount => "no_account",
+            Self::AccountDisabled => "account_disabled",
+            Self::AddressTaken => "address_taken",
+            Self::OtherIdentity => "other_identity",
+        }
+    }
+}
+
+/// A sign-in that was refused, as far as it is known whose it was to be.
+#[derive(Clone, Debug)]
+pub struct RefusedSignIn {
+    pub reason: RefusalReason,
+    pub user: Option<(UserId, String)>,
+    /// The provider that somebody wanted to sign in through, and its name if it is still there.
+    pub identity_provider: Option<(IdentityProviderId, Option<String>)>,
 }
 
 const MIN_PASSWORD: usize = 12;

@@ -1,8 +1,10 @@
 //! Creating users, and signing in and out.
 
+use serde_json::value::RawValue;
+
 use super::{
     error::AuthError,
-    model::{LoginFailures, NewUser, Session, SessionRules, check_password},
+    model::{LoginFailures, NewUser, RefusalReason, RefusedSignIn, Session, SessionRules, check_password},
     repo::{self, CredentialRecord},
 };
 use crate::{
@@ -19,8 +21,16 @@ use crate::{
 
 pub(super) static LOGGED_IN: EventKind =
     EventKind { name: "auth.login", summary: "Someone signed in.", subject: "user", schema: "User", has_changes: false };
-pub(super) static LOGIN_FAILED: EventKind =
-    EventKind { name: "auth.login_failed", summary: "Someone gave a wrong password for a user.", ..LOGGED_IN };
+pub(super) static LOGIN_FAILED: EventKind = EventKind {
+    name: "auth.login_failed",
+    summary: "A sign-in was refused, with a password or through an identity provider.",
+    subject: "sign_in",
+    schema: "RefusedSignIn",
+    has_changes: false,
+};
+
+/// How a refused sign-in is shown in its event.
+pub(super) type Describe = fn(&RefusedSignIn) -> Result<Box<RawValue>, serde_json::Error>;
 
 #[derive(Clone, Debug)]
 pub struct Users {
@@ -28,6 +38,7 @@ pub struct Users {
     passwords: Passwords,
     sessions: SessionRules,
     pub(super) directory: Directory,
+    describe: Describe,
 }
 
 /// A session that has just begun, with its token: the only time it is seen.
@@ -39,8 +50,14 @@ pub struct Login {
 }
 
 impl Users {
-    pub(super) fn new(store: Store, passwords: Passwords, sessions: SessionRules, directory: Directory) -> Self {
-        Self { store, passwords, sessions, directory }
+    pub(super) fn new(
+        store: Store,
+        passwords: Passwords,
+        sessions: SessionRules,
+        directory: Directory,
+        describe: Describe,
+    ) -> Self {
+        Self { store, passwords, sessions, directory, describe }
     }
 
     /// Checks and hashes a password, off the writer: the hash is then handed to the use case.
@@ -139,7 +156,6 @@ impl Users {
         let users = self.clone();
         let work = move |tx: &mut WriteTx| {
             let mut act = intent.begin();
-            let token = new_token(&mut act);
             // The account may have changed since its password was checked.
             let user = directory::user(tx, user.tenant_id, user.id)?
                 .filter(|now| now.version == user.version)
@@ -148,21 +164,43 @@ impl Users {
             if credential.is_none_or(|credential| credential.password != checked.password) {
                 return Err(AuthError::Refused);
             }
-            let session = Session {
-                id: SessionId::new(now, &mut act.entropy),
-                tenant_id: user.tenant_id,
-                user_id: user.id,
-                created_at: now,
-                last_seen_at: now,
-                expires_at: now + users.sessions.absolute,
-            };
-            let user = users.directory.note_login(tx, user, now)?;
-            repo::put_session(tx, &digest(token.expose().as_bytes()), &session)?;
             repo::LOGIN_FAILURES.remove(tx, &failure_key)?;
-            users.announce(tx, &mut act, &LOGGED_IN, &user)?;
-            Ok(Login { user, token, session })
+            users.sign_in_proven(tx, &mut act, user)
         };
         self.store.write(work).await
+    }
+
+    /// Begins a session for somebody who has proven who they are, by whatever means, and who may sign in.
+    pub fn sign_in_proven(&self, tx: &mut WriteTx, act: &mut Act, user: User) -> Result<Login, AuthError> {
+        act.actor = actor_of(&user);
+        let token = new_token(act);
+        let session = Session {
+            id: SessionId::new(act.now, &mut act.entropy),
+            tenant_id: user.tenant_id,
+            user_id: user.id,
+            created_at: act.now,
+            last_seen_at: act.now,
+            expires_at: act.now + self.sessions.absolute,
+        };
+        let user = self.directory.note_login(tx, user, act.now)?;
+        repo::put_session(tx, &digest(token.expose().as_bytes()), &session)?;
+        let shown = self.directory.show_user(tx, &user)?;
+        let draft = Draft::new(&LOGGED_IN, user.id.to_string(), user.version, &shown, None)?;
+        events::append(tx, act, &draft)?;
+        Ok(Login { user, token, session })
+    }
+
+    /// Writes down that somebody was not let in. The event is about the user where one is known, and else about the provider.
+    pub fn note_refusal(&self, tx: &mut WriteTx, act: &mut Act, refused: &RefusedSignIn) -> Result<(), AuthError> {
+        let (kind, id) = match (&refused.user, &refused.identity_provider) {
+            (Some((id, _)), _) => ("user", id.to_string()),
+            (None, Some((id, _))) => ("identity_provider", id.to_string()),
+            (None, None) => return Ok(()),
+        };
+        let mut draft = Draft::new(&LOGIN_FAILED, id, 0, &(self.describe)(refused)?, None)?;
+        draft.resource.kind = kind;
+        events::append(tx, act, &draft)?;
+        Ok(())
     }
 
     async fn note_failure(&self, user: Option<User>, failure_key: [u8; 16], now: Timestamp) -> Result<Login, AuthError> {
@@ -172,7 +210,9 @@ impl Users {
             let failures = repo::LOGIN_FAILURES.get(tx, &failure_key)?.unwrap_or_else(|| LoginFailures::none(now));
             repo::LOGIN_FAILURES.put(tx, &failure_key, &failures.one_more(now))?;
             if let (Some(user), Some(intent)) = (&user, &intent) {
-                users.announce(tx, &mut intent.begin(), &LOGIN_FAILED, user)?;
+                let user = Some((user.id, user.name.clone()));
+                let refused = RefusedSignIn { reason: RefusalReason::WrongPassword, user, identity_provider: None };
+                users.note_refusal(tx, &mut intent.begin(), &refused)?;
             }
             Ok::<_, AuthError>(())
         };
@@ -184,13 +224,6 @@ impl Users {
     pub async fn logout(&self, token: &Secret) -> Result<(), AuthError> {
         let token = digest(token.expose().as_bytes());
         self.store.write(move |tx| Ok::<_, AuthError>(repo::remove_session(tx, &token)?)).await
-    }
-
-    fn announce(&self, tx: &mut WriteTx, act: &mut Act, kind: &'static EventKind, user: &User) -> Result<(), AuthError> {
-        let shown = self.directory.show_user(tx, user)?;
-        let draft = Draft::new(kind, user.id.to_string(), user.version, &shown, None)?;
-        events::append(tx, act, &draft)?;
-        Ok(())
     }
 }
 

@@ -43,8 +43,9 @@ pub mod view {
 pub use listing::{UserPage, UserQuery, list_users};
 pub use model::{
     AgentStatus, BackupState, Cpu, Details, Device, DeviceClass, DeviceLabel, Disk, Hardware, Health, Interface, Lifecycle,
-    Network, NewDevice, NewOrganization, NewUser, OperatingSystem, Organization, OrganizationLabel, OsFamily, Patch, PatchStatus,
-    PersonKind, PersonLabel, Security, Software, Standing, User, UserStatus, Volume, Warranty, WarrantyStatus, normalize_email,
+    LinkedIdentity, Network, NewDevice, NewOrganization, NewUser, OperatingSystem, Organization, OrganizationLabel, OsFamily,
+    Patch, PatchStatus, PersonKind, PersonLabel, Security, Software, Standing, User, UserStatus, Volume, Warranty, WarrantyStatus,
+    normalize_email,
 };
 pub use repo::devices::FoldedDevice;
 pub use service::{Directory, UserChange};
@@ -141,6 +142,11 @@ pub fn user(tx: &impl Read, tenant: TenantId, id: UserId) -> Result<Option<User>
 /// A member of any tenant's staff by the address that they sign in with, which must be in its normal form.
 pub fn staff_by_login(tx: &impl Read, email: &str) -> Result<Option<User>, StoreError> {
     repo::users::find_login(tx, email)
+}
+
+/// A member of the tenant's staff by who they are at an identity provider.
+pub fn staff_by_identity(tx: &impl Read, tenant: TenantId, issuer: &str, subject: &str) -> Result<Option<User>, StoreError> {
+    repo::users::find_identity(tx, tenant, issuer, subject)
 }
 
 /// The whole record of an organization.

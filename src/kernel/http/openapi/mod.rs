@@ -16,6 +16,9 @@ pub const NEED_PREFIX: &str = "need:";
 /// A query as one object in a handler's signature; the document lists its fields as parameters.
 pub const QUERY_PARAMETER: &str = "query";
 
+/// The same for a query that somebody else's protocol defines: what it has beyond the declared fields is left alone.
+pub const OPEN_QUERY_PARAMETER: &str = "open_query";
+
 /// What the document says about itself.
 #[derive(Clone, Copy, Debug)]
 pub struct About {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::{super::schema::resolve, NEED_PREFIX, QUERY_PARAMETER};
+use super::{super::schema::resolve, NEED_PREFIX, OPEN_QUERY_PARAMETER, QUERY_PARAMETER};
 
 /// Header parameters as handlers name their arguments, as HTTP names them, and what they are for.
 const HEADERS: [(&str, &str, &str); 3] = [
@@ -135,7 +135,10 @@ fn parameters(operation: &mut Map<String, Value>, components: &Value) {
         let place = parameter.get("in").and_then(Value::as_str).unwrap_or_default().to_owned();
         let name = parameter.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
         let schema = parameter.get("schema").cloned().unwrap_or_default();
-        if place == "query" && name == QUERY_PARAMETER {
+        if place == "query" && name == OPEN_QUERY_PARAMETER {
+            operation.insert("x-open-query".to_owned(), json!(true));
+        }
+        if place == "query" && [QUERY_PARAMETER, OPEN_QUERY_PARAMETER].contains(&name.as_str()) {
             published.extend(expand_query(resolve(&schema, components), components));
             continue;
         }

@@ -12,7 +12,7 @@ struct Shared {
     code: Code,
 }
 
-const SHARED: [Shared; 14] = [
+const SHARED: [Shared; 16] = [
     Shared { name: "BadRequest", status: 400, code: Code::UnknownParameter },
     Shared { name: "Unauthorized", status: 401, code: Code::MissingCredentials },
     Shared { name: "Forbidden", status: 403, code: Code::InsufficientScope },
@@ -26,6 +26,8 @@ const SHARED: [Shared; 14] = [
     Shared { name: "UnprocessableContent", status: 422, code: Code::ValidationFailed },
     Shared { name: "TooManyRequests", status: 429, code: Code::RateLimited },
     Shared { name: "InternalError", status: 500, code: Code::InternalError },
+    Shared { name: "BadGateway", status: 502, code: Code::ProviderError },
+    Shared { name: "GatewayTimeout", status: 504, code: Code::ProviderTimeout },
     Shared { name: "Unavailable", status: 503, code: Code::Unavailable },
 ];
 
@@ -52,12 +54,19 @@ pub(super) fn complete(path: &str, operation: &mut Map<String, Value>, component
         408 | 413 | 415 => has_body,
         409 => header("Idempotency-Key") || header("If-Match") || (names_record && has_body),
         412 => header("If-Match"),
+        // Only who asks another server meets these, and declares them.
+        502 | 504 => false,
         _ => true,
     };
     let Some(responses) = operation.get_mut("responses").and_then(Value::as_object_mut) else { return };
-    for shared in SHARED.iter().filter(|shared| applies(shared.status)) {
+    for shared in &SHARED {
         let reference = json!({"$ref": format!("#/components/responses/{}", shared.name)});
-        responses.entry(shared.status.to_string()).or_insert(reference);
+        match responses.get_mut(&shared.status.to_string()) {
+            // Declared without saying more: the shared one says it.
+            Some(declared) if declared.get("content").is_none() => *declared = reference,
+            None if applies(shared.status) => drop(responses.insert(shared.status.to_string(), reference)),
+            Some(_) | None => {}
+        }
     }
     for (status, response) in responses {
         if let Some(response) = response.as_object_mut()

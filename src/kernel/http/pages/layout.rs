@@ -5,6 +5,10 @@ nav a{margin-right:1rem}a{color:#0b5cad}code,pre{font:14px/1.45 ui-monospace,mon
 code{padding:0 .25em}pre{padding:.75rem;overflow-x:auto}table{border-collapse:collapse;width:100%;margin:1rem 0}\
 th,td{text-align:left;vertical-align:top;padding:.4rem .6rem;border-bottom:1px solid #d7dee6}th{background:#f2f5f8}\
 small{color:#56677a;font-weight:normal}section{margin:2rem 0}h1,h2,h3{line-height:1.2}.ok{color:#176b2c}.bad{color:#a11616}\
+form{max-width:26rem}label{display:block;margin:1rem 0 .25rem;font-weight:600}input,button{font:inherit;padding:.5rem .6rem;border-radius:4px}\
+input{width:100%;box-sizing:border-box;border:1px solid #56677a;background:inherit;color:inherit}\
+button{margin-top:1rem;border:0;background:#0b5cad;color:#fff;cursor:pointer}[role=alert]{border-left:4px solid #a11616;padding:.25rem .75rem}\
+:focus-visible{outline:3px solid #e0a100;outline-offset:2px}\
 @media(prefers-color-scheme:dark){body{background:#12181f;color:#dde5ee}code,pre,th{background:#1d2630}a{color:#7db8f0}\
 td,th{border-color:#33414f}small{color:#9fb0c2}.ok{color:#6fd08c}.bad{color:#ff8d8d}}";
 
@@ -18,7 +22,7 @@ const LINKS: [(&str, &str); 7] = [
     ("/status/", "Status"),
 ];
 
-pub(super) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
@@ -34,16 +38,17 @@ pub(super) fn escape(text: &str) -> String {
 }
 
 /// A page under construction. Text that goes in through a named method is escaped.
-pub(super) struct Html(String);
+#[derive(Debug)]
+pub struct Html(String);
 
 impl Html {
-    pub(super) fn new(title: &str) -> Self {
+    pub fn new(title: &str) -> Self {
         let mut page = Self::without_heading(title);
         page.raw(&format!("<h1>{}</h1>", escape(title)));
         page
     }
 
-    pub(super) fn without_heading(title: &str) -> Self {
+    pub fn without_heading(title: &str) -> Self {
         let links: String = LINKS.iter().map(|(path, name)| format!("<a href=\"{path}\">{name}</a>")).collect();
         Self(format!(
             "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{} – tenantd</title>\
@@ -54,15 +59,15 @@ impl Html {
     }
 
     /// HTML that is safe already.
-    pub(super) fn raw(&mut self, html: &str) {
+    pub fn raw(&mut self, html: &str) {
         self.0.push_str(html);
     }
 
-    pub(super) fn paragraph(&mut self, text: &str) {
+    pub fn paragraph(&mut self, text: &str) {
         self.raw(&format!("<p>{}</p>", escape(text)));
     }
 
-    pub(super) fn table(&mut self, heads: &[&str], rows: impl IntoIterator<Item = Vec<String>>) {
+    pub fn table(&mut self, heads: &[&str], rows: impl IntoIterator<Item = Vec<String>>) {
         let heads: String = heads.iter().map(|head| format!("<th scope=\"col\">{}</th>", escape(head))).collect();
         self.raw(&format!("<table><thead><tr>{heads}</tr></thead><tbody>"));
         for row in rows {
@@ -72,7 +77,7 @@ impl Html {
         self.raw("</tbody></table>");
     }
 
-    pub(super) fn finish(mut self) -> String {
+    pub fn finish(mut self) -> String {
         self.raw("</main></body></html>");
         self.0
     }

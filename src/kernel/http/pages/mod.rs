@@ -1,6 +1,7 @@
 //! What the server tells people and probes outside of the API: the documentation, the rate limits, the changelog, the status, health
 //! and metrics. All of it is made from the running binary, and nothing is loaded from another host.
 
+mod answer;
 mod layout;
 mod reference;
 mod status;
@@ -25,7 +26,10 @@ use crate::kernel::{
     tasks::TaskBoard,
     telemetry,
 };
-use layout::{Html, escape};
+
+pub(super) use answer::problem;
+pub use answer::{PageAnswer, WayOn};
+pub use layout::{Html, escape};
 
 const CHANGELOG: &str = include_str!("../../../../CHANGELOG.md");
 

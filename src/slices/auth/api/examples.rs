@@ -40,6 +40,9 @@ impl Example for UserWithToken {
         let user = UserView::example();
         Self {
             password_token: Some("Zm9ydHktdGhyZWUgY2hhcmFjdGVycyBvZiByYW5kb21uZXM".to_owned()),
+            password_link: Some(
+                "https://ops.example.com/set-password?token=Zm9ydHktdGhyZWUgY2hhcmFjdGVycyBvZiByYW5kb21uZXM".to_owned(),
+            ),
             password_token_expires_at: Some(user.created_at.plus_days(3)),
             user,
         }

@@ -5,6 +5,7 @@ mod examples;
 mod session;
 mod user;
 mod user_sessions;
+mod user_sso;
 mod users;
 mod wire;
 
@@ -12,7 +13,9 @@ pub(super) use admin::AdminUsersApi;
 pub(super) use session::AuthApi;
 pub(super) use user::UserApi;
 pub(super) use user_sessions::UserSessionsApi;
+pub(super) use user_sso::UserSsoApi;
 pub(super) use users::UsersApi;
+pub(super) use wire::{RefusedSignIn, describe};
 
 use poem_openapi::Tags;
 

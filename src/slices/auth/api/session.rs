@@ -11,7 +11,7 @@ use crate::{
         clock::{Clock, Timestamp},
         http::{
             context::RequestContext,
-            credentials::{check_same_origin, cookie, cookie_name},
+            credentials::{check_same_origin, cookie, cookie_name, session_cookie},
             input::Body,
             need::{Allowed, SignedIn},
             problem::Problem,
@@ -144,11 +144,6 @@ impl AuthApi {
     async fn read_session(&self, auth: Allowed<SignedIn>) -> Result<Answer<SessionInfo>, Problem> {
         Ok(Answer::new(&session_info(&auth.principal)))
     }
-}
-
-fn session_cookie(secure: bool, token: &str, max_age_seconds: u64) -> String {
-    let mark = if secure { "; Secure" } else { "" };
-    format!("{}={token}; Path=/; HttpOnly; SameSite=Lax; Max-Age={max_age_seconds}{mark}", cookie_name(secure))
 }
 
 fn session_info(principal: &Principal) -> SessionInfo {

@@ -9,7 +9,6 @@ use super::{
 };
 use crate::{
     kernel::{
-        access::{Principal, TenantKind},
         http::{
             idempotency::IdempotencyKey,
             input::{Body, target},
@@ -26,10 +25,6 @@ use crate::{
 
 pub(super) fn path(id: UserId) -> String {
     format!("/api/admin/users/{id}")
-}
-
-pub(super) fn manager(principal: &Principal) -> Manager {
-    Manager { grants: principal.grants, is_platform: principal.tenant_kind == TenantKind::Platform }
 }
 
 /// A user with the name of their organization.
@@ -103,12 +98,13 @@ impl UserApi {
         id: Path<UserId>,
         idempotency_key: IdempotencyKey,
     ) -> Result<Changed<UserWithToken>, Problem> {
-        let (users, manager) = (self.users.clone(), manager(&auth.principal));
+        let (users, manager) = (self.users.clone(), Manager::of(&auth.principal));
+        let base_url = auth.context.base_url.to_string();
         idempotency_key
             .run(auth.context.intent(&auth.principal), move |tx, act| {
                 let (user, token) = users.issue_password_token(tx, act, manager, id.0)?;
                 let version = user.version;
-                Ok::<_, AuthError>(Changed::new(&UserWithToken::new(show(tx, user)?, Some(&token)), version).secret())
+                Ok::<_, AuthError>(Changed::new(&UserWithToken::new(show(tx, user)?, Some(&token), &base_url), version).secret())
             })
             .await
     }
@@ -122,7 +118,7 @@ pub(super) async fn update(
     if_match: IfMatch,
     body: UpdateUser,
 ) -> Result<Changed<UserView>, Problem> {
-    let (users, manager, change) = (users.clone(), manager(&auth.principal), UserChange::from(body));
+    let (users, manager, change) = (users.clone(), Manager::of(&auth.principal), UserChange::from(body));
     let intent = auth.context.intent(&auth.principal);
     let shown = store.write(move |tx| {
         let user = users.update_account(tx, &mut intent.begin(), manager, id, &if_match, &change)?;
@@ -139,7 +135,7 @@ pub(super) async fn remove(
     id: UserId,
     if_match: IfMatch,
 ) -> Result<Empty, Problem> {
-    let (users, manager) = (users.clone(), manager(&auth.principal));
+    let (users, manager) = (users.clone(), Manager::of(&auth.principal));
     let intent = auth.context.intent(&auth.principal);
     store.write(move |tx| users.remove_account(tx, &mut intent.begin(), manager, id, &if_match)).await?;
     Ok(Empty::new())

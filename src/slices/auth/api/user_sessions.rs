@@ -4,11 +4,10 @@ use poem_openapi::{Object, OpenApi, param::Path};
 
 use super::{
     super::{
-        accounts::{end_sessions, sessions},
+        accounts::{Manager, end_sessions, sessions},
         error::AuthError,
     },
     Area,
-    user::manager,
     wire::UserSession,
 };
 use crate::{
@@ -77,7 +76,7 @@ impl UserSessionsApi {
     /// All of them, at once. The user can sign in again.
     #[oai(path = "/:id/sessions", method = "delete", operation_id = "delete_user_sessions")]
     async fn delete_user_sessions(&self, auth: Allowed<UsersWrite>, id: Path<UserId>) -> Result<Empty, Problem> {
-        let (manager, intent) = (manager(&auth.principal), auth.context.intent(&auth.principal));
+        let (manager, intent) = (Manager::of(&auth.principal), auth.context.intent(&auth.principal));
         self.store.write(move |tx| end_sessions(tx, &intent.begin(), manager, id.0)).await?;
         Ok(Empty::new())
     }

@@ -3,9 +3,9 @@
 use poem_openapi::{Enum, Object, OpenApi};
 
 use super::{
-    super::{error::AuthError, service::Users},
+    super::{accounts::Manager, error::AuthError, service::Users},
     Area,
-    user::{self, manager, show},
+    user::{self, show},
     wire::{CreateUser, RemoveUser, UpdateUser, UserWithToken},
 };
 use crate::{
@@ -97,8 +97,8 @@ impl UsersApi {
 
     /// Create a user
     ///
-    /// Staff get a token to set their password with at `POST /api/auth/password`: it is in the answer this once, and works once, within
-    /// 72 hours. Nobody can give a role that may do more than they may themselves.
+    /// Staff get a link to set their password with, and the token in it for `POST /api/auth/password`: both are in the answer this once, and
+    /// work once, within 72 hours. Nobody can give a role that may do more than they may themselves.
     #[oai(path = "/", method = "post", operation_id = "create_user")]
     async fn create_user(
         &self,
@@ -107,12 +107,13 @@ impl UsersApi {
         body: Body<CreateUser>,
     ) -> Result<Created<UserWithToken>, Problem> {
         let new = NewUser::try_from(body.0)?;
-        let (users, manager) = (self.users.clone(), manager(&auth.principal));
+        let (users, manager) = (self.users.clone(), Manager::of(&auth.principal));
+        let base_url = auth.context.base_url.to_string();
         idempotency_key
             .run(auth.context.intent(&auth.principal), move |tx, act| {
                 let (user, token) = users.create_account(tx, act, manager, &new)?;
                 let (version, path) = (user.version, user::path(user.id));
-                let shown = UserWithToken::new(show(tx, user)?, token.as_ref());
+                let shown = UserWithToken::new(show(tx, user)?, token.as_ref(), &base_url);
                 Ok::<_, AuthError>(Created::new(&shown, version, &path).secret())
             })
             .await

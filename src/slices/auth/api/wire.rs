@@ -1,16 +1,17 @@
 //! Users as administrators send them.
 
-use poem_openapi::Object;
+use poem_openapi::{Enum, Object};
 use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
 
-use super::super::{accounts::PasswordToken, error::AuthError};
+use super::super::{accounts::PasswordToken, error::AuthError, model};
 use crate::{
     kernel::{
         clock::Timestamp,
         http::wire::Change,
-        id::{OrganizationId, SessionId, UserId},
+        id::{IdentityProviderId, OrganizationId, SessionId, UserId},
     },
-    slices::directory::{NewUser, RoleView, Standing, UserChange, UserKindView, UserStatusView, UserView},
+    slices::directory::{NewUser, PersonReference, RoleView, Standing, UserChange, UserKindView, UserStatusView, UserView},
 };
 
 /// A user to create.
@@ -91,6 +92,9 @@ pub(super) struct UserWithToken {
     /// For `POST /api/auth/password`, once. It cannot be had again; give it to the person on a way that is safe.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) password_token: Option<String>,
+    /// The page where the person sets their password with the token, without anything else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) password_link: Option<String>,
     /// When the token ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) password_token_expires_at: Option<Timestamp>,
@@ -100,9 +104,10 @@ pub(super) struct UserWithToken {
 }
 
 impl UserWithToken {
-    pub(super) fn new(user: UserView, token: Option<&PasswordToken>) -> Self {
+    pub(super) fn new(user: UserView, token: Option<&PasswordToken>, base_url: &str) -> Self {
         Self {
             password_token: token.map(|token| token.token.expose().to_owned()),
+            password_link: token.map(|token| format!("{base_url}/set-password?token={}", token.token.expose())),
             password_token_expires_at: token.map(|token| token.expires_at),
             user,
         }
@@ -118,4 +123,45 @@ pub(super) struct UserSession {
     pub(super) last_seen_at: Timestamp,
     /// When it ends in any case.
     pub(super) expires_at: Timestamp,
+}
+
+#[derive(Clone, Copy, Debug, Enum, Serialize)]
+#[oai(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+pub(in super::super) enum SignInMethod {
+    Password,
+    Sso,
+}
+
+/// The identity provider that somebody wanted to sign in through.
+#[derive(Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(in super::super) struct ProviderReference {
+    id: IdentityProviderId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+}
+
+/// A sign-in that was refused.
+#[derive(Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(in super::super) struct RefusedSignIn {
+    method: SignInMethod,
+    /// Such as `wrong_password`, `wrong_nonce`, `email_not_verified` or `account_disabled`.
+    reason: String,
+    /// Absent where it is not known who it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<PersonReference>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    identity_provider: Option<ProviderReference>,
+}
+
+pub(in super::super) fn describe(refused: &model::RefusedSignIn) -> Result<Box<RawValue>, serde_json::Error> {
+    let provider = |(id, name): &(IdentityProviderId, Option<String>)| ProviderReference { id: *id, name: name.clone() };
+    to_raw_value(&RefusedSignIn {
+        method: if refused.identity_provider.is_some() { SignInMethod::Sso } else { SignInMethod::Password },
+        reason: refused.reason.name().to_owned(),
+        user: refused.user.as_ref().map(|(id, name)| PersonReference { id: *id, name: name.clone() }),
+        identity_provider: refused.identity_provider.as_ref().map(provider),
+    })
 }

@@ -56,6 +56,7 @@ impl Example for UserView {
             created_at,
             updated_at: created_at,
             last_login_at: Some(created_at.plus_days(1)),
+            sso: None,
             version: 1,
         }
     }

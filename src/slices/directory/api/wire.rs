@@ -8,7 +8,7 @@ use super::super::model::{self, PersonLabel, Standing};
 use crate::kernel::{
     access,
     clock::Timestamp,
-    id::{OrganizationId, UserId},
+    id::{IdentityProviderId, OrganizationId, UserId},
 };
 
 /// An organization that a record refers to.
@@ -106,6 +106,25 @@ pub enum UserKind {
     Contact,
 }
 
+/// Who a member of staff is at an identity provider.
+#[derive(Clone, Debug, Object, Serialize)]
+pub struct UserSso {
+    /// The identity provider that they have signed in through.
+    pub identity_provider_id: IdentityProviderId,
+    /// The provider's own address.
+    pub issuer: String,
+    /// What the provider knows them by.
+    pub subject: String,
+    pub linked_at: Timestamp,
+}
+
+impl From<model::LinkedIdentity> for UserSso {
+    fn from(identity: model::LinkedIdentity) -> Self {
+        let model::LinkedIdentity { identity_provider_id, issuer, subject, linked_at } = identity;
+        Self { identity_provider_id, issuer, subject, linked_at }
+    }
+}
+
 /// Someone who works for the tenant, or a contact at one of its organizations.
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(rename = "User", skip_serializing_if_is_none, example)]
@@ -130,6 +149,9 @@ pub struct UserView {
     pub updated_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_login_at: Option<Timestamp>,
+    /// Of staff who have signed in through an identity provider.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sso: Option<UserSso>,
     /// Counts the changes of this record.
     pub version: u64,
 }
@@ -151,6 +173,7 @@ impl UserView {
             created_at: user.created_at,
             updated_at: user.updated_at,
             last_login_at: user.last_login_at,
+            sso: user.sso.map(UserSso::from),
             version: user.version,
         }
     }

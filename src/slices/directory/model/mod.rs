@@ -12,4 +12,4 @@ pub use device::{
 };
 pub use ingest::{AgentReport, ContactLine, DeviceLine, IngestLine, LineDone, LineStatus, OrganizationLine, RecordKind, Reference};
 pub use organization::{Members, NewOrganization, Organization, OrganizationLabel};
-pub use user::{NewUser, PersonKind, PersonLabel, Standing, User, UserStatus, normalize_email};
+pub use user::{LinkedIdentity, NewUser, PersonKind, PersonLabel, Standing, User, UserStatus, normalize_email};

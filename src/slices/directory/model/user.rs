@@ -6,7 +6,7 @@ use super::super::error::DirectoryError;
 use crate::kernel::{
     access::Role,
     clock::Timestamp,
-    id::{OrganizationId, TenantId, UserId},
+    id::{IdentityProviderId, OrganizationId, TenantId, UserId},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +24,16 @@ pub enum Standing {
     Contact { organization_id: Option<OrganizationId> },
 }
 
+/// Who a member of staff is at an identity provider. The subject is what the provider knows them by: unlike an address it is never given
+/// to somebody else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkedIdentity {
+    pub identity_provider_id: IdentityProviderId,
+    pub issuer: String,
+    pub subject: String,
+    pub linked_at: Timestamp,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
     pub id: UserId,
@@ -38,6 +48,8 @@ pub struct User {
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub last_login_at: Option<Timestamp>,
+    /// Of staff who have signed in through an identity provider.
+    pub sso: Option<LinkedIdentity>,
     pub version: u64,
 }
 

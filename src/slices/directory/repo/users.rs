@@ -2,11 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::model::{Standing, User, UserStatus};
+use super::super::model::{LinkedIdentity, Standing, User, UserStatus};
 use crate::kernel::{
     clock::Timestamp,
     id::{TenantId, UserId},
-    store::{Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+    store::{
+        Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
+        codec::{Record, decode_fields},
+    },
 };
 
 pub(in super::super) type UserKey = (TenantId, UserId);
@@ -21,11 +24,35 @@ pub(in super::super) struct UserRecord {
     created_at: Timestamp,
     updated_at: Timestamp,
     last_login_at: Option<Timestamp>,
+    sso: Option<LinkedIdentity>,
+    version: u64,
+}
+
+/// The form before there was single sign-on.
+#[derive(Debug, Serialize, Deserialize)]
+struct UserRecordV1 {
+    name: String,
+    email: Option<String>,
+    external_id: Option<String>,
+    standing: Standing,
+    status: UserStatus,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    last_login_at: Option<Timestamp>,
     version: u64,
 }
 
 impl Record for UserRecord {
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
+
+    fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
+        if version != 1 {
+            return Err(format!("format version {version} is not known to this release"));
+        }
+        let before: UserRecordV1 = decode_fields(fields)?;
+        let UserRecordV1 { name, email, external_id, standing, status, created_at, updated_at, last_login_at, version } = before;
+        Ok(Self { name, email, external_id, standing, status, created_at, updated_at, last_login_at, sso: None, version })
+    }
 }
 
 impl UserRecord {
@@ -49,17 +76,22 @@ static BY_EXTERNAL_ID: Index<UserKey, UserRecord> = Index {
     unique: true,
     keys: |(tenant, _), user| user.external_id.iter().map(|id| (*tenant, id.clone()).to_bytes()).collect(),
 };
+static BY_IDENTITY: Index<UserKey, UserRecord> = Index {
+    table: catalog::USERS_BY_IDENTITY,
+    unique: true,
+    keys: |(tenant, _), user| user.sso.iter().map(|sso| identity_key(*tenant, &sso.issuer, &sso.subject)).collect(),
+};
 pub(in super::super) static STAFF: Index<UserKey, UserRecord> = Index {
     table: catalog::USERS_STAFF,
     unique: false,
     keys: |(tenant, _), user| if user.is_staff() { vec![tenant.to_bytes()] } else { Vec::new() },
 };
 pub(in super::super) static USERS: Table<UserKey, UserRecord> =
-    Table::new(catalog::USERS, &[&BY_EMAIL, &BY_LOGIN, &BY_EXTERNAL_ID, &STAFF]);
+    Table::new(catalog::USERS, &[&BY_EMAIL, &BY_LOGIN, &BY_EXTERNAL_ID, &BY_IDENTITY, &STAFF]);
 
 pub(in super::super) fn to_model((tenant_id, id): UserKey, record: UserRecord) -> User {
-    let UserRecord { name, email, external_id, standing, status, created_at, updated_at, last_login_at, version } = record;
-    User { id, tenant_id, external_id, email, name, standing, status, created_at, updated_at, last_login_at, version }
+    let UserRecord { name, email, external_id, standing, status, created_at, updated_at, last_login_at, sso, version } = record;
+    User { id, tenant_id, external_id, email, name, standing, status, created_at, updated_at, last_login_at, sso, version }
 }
 
 fn to_record(user: &User) -> UserRecord {
@@ -72,6 +104,7 @@ fn to_record(user: &User) -> UserRecord {
         created_at: user.created_at,
         updated_at: user.updated_at,
         last_login_at: user.last_login_at,
+        sso: user.sso.clone(),
         version: user.version,
     }
 }
@@ -96,6 +129,20 @@ pub(in super::super) fn find_email(tx: &impl Read, tenant: TenantId, email: &str
 /// A member of any tenant's staff by the address that they sign in with.
 pub(in super::super) fn find_login(tx: &impl Read, email: &str) -> Result<Option<User>, StoreError> {
     get_found(tx, BY_LOGIN.find(tx, &email.to_owned().to_bytes())?)
+}
+
+fn identity_key(tenant: TenantId, issuer: &str, subject: &str) -> Vec<u8> {
+    (tenant, issuer.to_owned(), subject.to_owned()).to_bytes()
+}
+
+/// Someone of the tenant by who they are at an identity provider.
+pub(in super::super) fn find_identity(
+    tx: &impl Read,
+    tenant: TenantId,
+    issuer: &str,
+    subject: &str,
+) -> Result<Option<User>, StoreError> {
+    get_found(tx, BY_IDENTITY.find(tx, &identity_key(tenant, issuer, subject))?)
 }
 
 pub(in super::super) fn find_external(tx: &impl Read, tenant: TenantId, external_id: &str) -> Result<Option<UserId>, StoreError> {
@@ -126,7 +173,11 @@ pub(in super::super) fn remove(tx: &mut WriteTx, key: UserKey) -> Result<(), Sto
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::{access::Role, id::OrganizationId, store::codec::assert_golden};
+    use crate::kernel::{
+        access::Role,
+        id::{IdentityProviderId, OrganizationId},
+        store::codec::assert_golden,
+    };
 
     #[test]
     fn the_stored_forms_are_those_that_were_written_down() {
@@ -142,6 +193,12 @@ mod tests {
             created_at: at,
             updated_at: at,
             last_login_at: Some(at),
+            sso: Some(LinkedIdentity {
+                identity_provider_id: IdentityProviderId::from_bytes([4; 16]),
+                issuer: "https://id.example.com".to_owned(),
+                subject: "248289761001".to_owned(),
+                linked_at: at,
+            }),
             version: 2,
         };
         let contact = User {
@@ -150,6 +207,7 @@ mod tests {
             standing: Standing::Contact { organization_id: Some(OrganizationId::from_bytes([3; 16])) },
             status: UserStatus::Active,
             last_login_at: None,
+            sso: None,
             ..staff.clone()
         };
         for (name, user) in [("user_staff", staff), ("user_contact", contact)] {

@@ -5,7 +5,7 @@ use serde_json::{Value, json, value::RawValue};
 use super::{
     super::{
         error::DirectoryError,
-        model::{NewUser, OrganizationLabel, Standing, User, UserStatus, normalize_email},
+        model::{LinkedIdentity, NewUser, OrganizationLabel, Standing, User, UserStatus, normalize_email},
         repo::{organizations, users as repo},
     },
     Directory, announce, differences,
@@ -50,6 +50,7 @@ impl Directory {
             created_at: act.now,
             updated_at: act.now,
             last_login_at: None,
+            sso: None,
             version: 1,
         };
         check_place(tx, None, &user)?;
@@ -146,6 +147,18 @@ impl Directory {
         Ok(user)
     }
 
+    /// Writes down who a member of staff is at an identity provider, or that they are nobody there any more.
+    pub fn link_user(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        before: &User,
+        identity: Option<LinkedIdentity>,
+    ) -> Result<User, DirectoryError> {
+        let after = User { sso: identity, ..before.clone() };
+        Ok(self.change_user(tx, act, before, after)?.unwrap_or_else(|| before.clone()))
+    }
+
     /// Removes a user; who it was.
     pub fn remove_user(&self, tx: &mut WriteTx, act: &mut Act, id: UserId, if_match: &IfMatch) -> Result<User, DirectoryError> {
         let user = repo::get(tx, act.tenant_id, id)?.ok_or(DirectoryError::NotFound)?;
@@ -237,6 +250,7 @@ fn changes(before: &User, after: &User) -> Value {
             ("organization_id", json!(user.organization_id())),
             ("status", json!(if user.status == UserStatus::Active { "active" } else { "disabled" })),
             ("external_id", json!(user.external_id)),
+            ("sso", json!(user.sso)),
         ]
     };
     differences(fields(before), fields(after))

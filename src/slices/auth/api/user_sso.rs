@@ -1,0 +1,45 @@
+//! `/api/admin/users/{id}/sso`: the end of the link between a user and who they are at an identity provider.
+
+use poem_openapi::{OpenApi, param::Path};
+
+use super::{
+    super::{accounts::Manager, error::AuthError, service::Users},
+    Area,
+    user::show,
+};
+use crate::{
+    kernel::{
+        http::{
+            need::{Allowed, UsersWrite},
+            problem::Problem,
+            reply::Changed,
+        },
+        id::UserId,
+        store::Store,
+    },
+    slices::directory::UserView,
+};
+
+pub(in super::super) struct UserSsoApi {
+    pub(in super::super) users: Users,
+    pub(in super::super) store: Store,
+}
+
+#[OpenApi(prefix_path = "/api/admin/users", tag = "Area::Users")]
+impl UserSsoApi {
+    /// Unlink a user from their identity provider
+    ///
+    /// Their sessions end. The next sign-on with their e-mail address links them anew: for somebody who has got another account at the
+    /// provider. A user who is not linked stays as they are.
+    #[oai(path = "/:id/sso", method = "delete", operation_id = "unlink_user")]
+    async fn unlink_user(&self, auth: Allowed<UsersWrite>, id: Path<UserId>) -> Result<Changed<UserView>, Problem> {
+        let (users, manager) = (self.users.clone(), Manager::of(&auth.principal));
+        let intent = auth.context.intent(&auth.principal);
+        let shown = self.store.write(move |tx| {
+            let user = users.unlink_account(tx, &mut intent.begin(), manager, id.0)?;
+            Ok::<_, AuthError>(show(tx, user)?)
+        });
+        let shown = shown.await?;
+        Ok(Changed::new(&shown, shown.version))
+    }
+}

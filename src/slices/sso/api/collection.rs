@@ -1,0 +1,125 @@
+//! `/api/admin/identity-providers`: the collection, with the target of a change in the query or in the body.
+
+use poem_openapi::{Object, OpenApi};
+
+use super::{
+    super::{error::SsoError, model, repo, service::NewProvider},
+    Area,
+    record::{self, Desk},
+    wire::{CreateIdentityProvider, DeleteIdentityProvider, IdentityProvider, UpdateIdentityProvider},
+};
+use crate::{
+    kernel::{
+        http::{
+            idempotency::IdempotencyKey,
+            input::{Body, Filter, OptionalBody, target},
+            need::{Allowed, UsersRead, UsersWrite},
+            page::{PageQuery, PageRequest},
+            precondition::IfMatch,
+            problem::Problem,
+            reply::{Changed, Created, Empty, Listed},
+        },
+        id::IdentityProviderId,
+        store::Key,
+    },
+    slices::auth::Manager,
+};
+
+#[derive(Debug, Object)]
+struct ListIdentityProviders {
+    /// Only those that are enabled, or only those that are not.
+    enabled: Option<bool>,
+    #[oai(flatten)]
+    page: PageQuery,
+}
+
+#[derive(Debug, Object)]
+struct IdentityProviderTarget {
+    /// The provider, unless the body names it.
+    id: Option<IdentityProviderId>,
+}
+
+pub(in super::super) struct ProvidersApi(pub(in super::super) Desk);
+
+#[OpenApi(prefix_path = "/api/admin/identity-providers", tag = "Area::IdentityProviders")]
+impl ProvidersApi {
+    /// List identity providers
+    ///
+    /// The tenant's providers, newest first, without their client secrets.
+    #[oai(path = "/", method = "get", operation_id = "list_identity_providers")]
+    async fn list_identity_providers(
+        &self,
+        auth: Allowed<UsersRead>,
+        query: Filter<ListIdentityProviders>,
+    ) -> Result<Listed<IdentityProvider>, Problem> {
+        let request = PageRequest::new(&auth.context, &query.0.page)?;
+        let wanted = |provider: &model::IdentityProvider| query.0.enabled.is_none_or(|enabled| provider.enabled == enabled);
+        let mut found = self.0.store.read(|tx| Ok::<_, SsoError>(repo::list(tx, auth.principal.tenant_id)?))?;
+        found.reverse();
+        found.retain(wanted);
+        let total = request.include_total.then_some(found.len() as u64);
+        if let Some(after) = &request.after {
+            found.retain(|provider| provider.id.to_bytes() < *after);
+        }
+        let more = found.len() > request.limit;
+        found.truncate(request.limit);
+        let last = found.last().filter(|_| more).map(|provider| provider.id.to_bytes());
+        let data: Vec<IdentityProvider> = found.into_iter().map(Into::into).collect();
+        Ok(Listed::new(&data, &request.page(last, total)))
+    }
+
+    /// Create an identity provider
+    ///
+    /// From then on staff with an e-mail address of its domains can sign in through it. At the provider, register
+    /// `/api/auth/sso/callback` of this installation as the redirect URI. Whoever decides how people sign in gets into every account, so
+    /// besides `users:write` this needs all scopes that an administrator has. Nobody is told whose a domain is that is taken.
+    #[oai(path = "/", method = "post", operation_id = "create_identity_provider")]
+    async fn create_identity_provider(
+        &self,
+        auth: Allowed<UsersWrite>,
+        idempotency_key: IdempotencyKey,
+        body: Body<CreateIdentityProvider>,
+    ) -> Result<Created<IdentityProvider>, Problem> {
+        let new = NewProvider::try_from(body.0)?;
+        self.0.vet(&new.issuer, auth.principal.tenant_kind).await?;
+        let (service, manager) = (self.0.service.clone(), Manager::of(&auth.principal));
+        idempotency_key
+            .run(auth.context.intent(&auth.principal), move |tx, act| {
+                let provider = service.create(tx, act, manager, &new)?;
+                let (version, path) = (provider.version, record::path(provider.id));
+                Ok::<_, SsoError>(Created::new(&IdentityProvider::from(provider), version, &path))
+            })
+            .await
+    }
+
+    /// Change an identity provider
+    ///
+    /// The provider is named by `?id=` or by `id` in the body. Needs all scopes that an administrator has. People who are signed in stay so.
+    #[oai(path = "/", method = "put", operation_id = "update_identity_provider")]
+    async fn update_identity_provider(
+        &self,
+        auth: Allowed<UsersWrite>,
+        query: Filter<IdentityProviderTarget>,
+        if_match: IfMatch,
+        body: Body<UpdateIdentityProvider>,
+    ) -> Result<Changed<IdentityProvider>, Problem> {
+        let id = target(query.0.id, body.0.id)?;
+        self.0.update(&auth, id, if_match, body.0).await
+    }
+
+    /// Delete an identity provider
+    ///
+    /// The provider is named by `?id=` or by `id` in the body. Needs all scopes that an administrator has. Its domains are free again. People
+    /// who are signed in stay so.
+    #[oai(path = "/", method = "delete", operation_id = "delete_identity_provider")]
+    async fn delete_identity_provider(
+        &self,
+        auth: Allowed<UsersWrite>,
+        query: Filter<IdentityProviderTarget>,
+        if_match: IfMatch,
+        body: OptionalBody<DeleteIdentityProvider>,
+    ) -> Result<Empty, Problem> {
+        let id = target(query.0.id, body.0.id)?;
+        self.0.delete(&auth, id, if_match).await
+    }
+}

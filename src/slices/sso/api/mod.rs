@@ -1,0 +1,124 @@
+//! Identity providers and single sign-on on the wire, and the pages for people who sign in.
+
+mod collection;
+mod examples;
+mod password_pages;
+mod record;
+mod sign_in_pages;
+mod sign_on;
+mod wire;
+
+pub(super) use collection::ProvidersApi;
+pub(super) use password_pages::PasswordPages;
+pub(super) use record::{Desk, ProviderApi};
+pub(super) use sign_in_pages::SignInPages;
+pub(super) use sign_on::SignOnApi;
+pub(super) use wire::describe;
+
+use poem_openapi::Tags;
+
+use super::{
+    error::{Fault, SsoError},
+    model::DomainProblem,
+};
+use crate::{
+    kernel::http::problem::{Code, FieldError, Problem},
+    slices::auth::RefusalReason,
+};
+
+#[derive(Tags)]
+enum Area {
+    /// Where a tenant's staff sign in from.
+    IdentityProviders,
+}
+
+impl From<SsoError> for Problem {
+    fn from(error: SsoError) -> Self {
+        match error {
+            SsoError::NotFound => Self::plain(Code::NotFound),
+            SsoError::NoProvider => Self::plain(Code::SsoProviderNotFound),
+            SsoError::DomainTaken(domain) => {
+                let mut problem =
+                    Self::new(Code::AlreadyExists, format!("The domain {domain} belongs to an identity provider already."));
+                problem.errors.push(FieldError::pointer("/domains", "already_exists", format!("{domain} is taken")));
+                problem
+            }
+            SsoError::LimitReached { most } => {
+                Self::new(Code::LimitReached, format!("A tenant has at most {most} identity providers."))
+            }
+            SsoError::NotAllowed(_) => {
+                let mut problem = Self::plain(Code::TargetNotAllowed);
+                problem.errors.push(FieldError::pointer("/issuer", "target_not_allowed", "the address is not allowed as a target"));
+                problem
+            }
+            SsoError::Invalid(faults) => Self::invalid(faults.into_iter().map(field_error).collect()),
+            SsoError::Refused(reason) => Self::new(Code::InvalidCredentials, explain(reason))
+                .with("reason", reason.name())
+                .header(http::header::WWW_AUTHENTICATE, "Bearer realm=\"tenantd\""),
+            SsoError::ProviderError(cause) => {
+                Self::new(Code::ProviderError, "The identity provider does not answer as it should.").because(cause)
+            }
+            SsoError::ProviderTimeout => Self::new(Code::ProviderTimeout, "The identity provider takes too long to answer."),
+            SsoError::Auth(error) => error.into(),
+            SsoError::Stale(stale) => stale.into(),
+            SsoError::Sealing(error) => Self::internal(error),
+            SsoError::Event(error) => Self::internal(error),
+            SsoError::Store(error) => error.into(),
+        }
+    }
+}
+
+/// What is told to the person in front of the browser.
+fn explain(reason: RefusalReason) -> &'static str {
+    match reason {
+        RefusalReason::StateMismatch | RefusalReason::Replayed | RefusalReason::SignOnExpired => {
+            "This sign-in was begun in another browser, was finished already, or took too long. Begin it again."
+        }
+        RefusalReason::ProviderRefused => "Your identity provider did not sign you in. Begin again, or ask whoever runs it.",
+        RefusalReason::EmailMissing | RefusalReason::EmailNotVerified => {
+            "Your identity provider does not vouch for your e-mail address. Ask whoever runs it."
+        }
+        RefusalReason::ForeignDomain => "Your e-mail address is not of a domain that this identity provider answers for.",
+        RefusalReason::NoAccount => "You have no account here. Ask an administrator to create one.",
+        RefusalReason::AccountDisabled => "Your account is disabled. Ask an administrator.",
+        RefusalReason::AddressTaken | RefusalReason::OtherIdentity => {
+            "Your e-mail address belongs to another account here. Ask an administrator."
+        }
+        RefusalReason::WrongPassword => "E-mail address or password is wrong.",
+        RefusalReason::ProviderGone
+        | RefusalReason::ProviderUnavailable
+        | RefusalReason::CodeRefused
+        | RefusalReason::WrongIssuer
+        | RefusalReason::WrongAudience
+        | RefusalReason::WrongNonce
+        | RefusalReason::TokenExpired
+        | RefusalReason::BadSignature
+        | RefusalReason::BadToken => {
+            "The answer of your identity provider cannot be accepted. Begin again, or ask an administrator."
+        }
+    }
+}
+
+fn field_error(fault: Fault) -> FieldError {
+    match fault {
+        Fault::Domain(place, problem) => {
+            let pointer = place.map_or("/domain".to_owned(), |place| format!("/domains/{place}"));
+            let error = FieldError::pointer(pointer, "wrong_form", problem.to_string());
+            match problem {
+                DomainProblem::Address { domain } => error.with_suggestion(Some(domain)),
+                DomainProblem::NoDomain => error,
+            }
+        }
+        Fault::Issuer(problem) => FieldError::pointer("/issuer", "wrong_form", format!("the issuer {problem}")),
+        Fault::Scope(place) => FieldError::pointer(format!("/scopes/{place}"), "wrong_form", "this is not a scope of OAuth 2.0"),
+        Fault::NoOpenidScope => FieldError::pointer("/scopes", "required", "the scope openid is needed"),
+        Fault::DefaultRole => {
+            let message = "operator is a role of the platform tenant, and the only one there";
+            FieldError::pointer("/default_role", "not_allowed", message)
+        }
+        Fault::ReturnTo => {
+            FieldError::pointer("/return_to", "wrong_form", "return_to must be a path of this site, such as /documentation/")
+        }
+        Fault::LoginHint => FieldError::pointer("/login_hint", "wrong_form", "login_hint must be 1 to 254 bytes on one line"),
+    }
+}

@@ -1,0 +1,89 @@
+//! `/set-password`: the page behind the link that an administrator hands to somebody. The token in the link works once.
+
+use http::StatusCode;
+use poem::Request;
+use poem_openapi::{Object, OpenApi};
+
+use crate::{
+    kernel::{
+        clock::Clock,
+        http::{
+            context::RequestContext,
+            credentials::check_same_origin,
+            input::{Filter, Form},
+            pages::{Html, PageAnswer, escape},
+            problem::Problem,
+        },
+        secrets::Secret,
+    },
+    slices::auth::{AuthError, Users},
+};
+
+#[derive(Debug, Object)]
+struct PasswordQuery {
+    /// The token of the link.
+    #[oai(validator(max_length = 100))]
+    token: Option<String>,
+}
+
+#[derive(Debug, Object)]
+struct PasswordForm {
+    #[oai(validator(max_length = 100))]
+    token: String,
+    #[oai(validator(max_length = 1000))]
+    password: String,
+}
+
+pub(in super::super) struct PasswordPages {
+    pub(in super::super) users: Users,
+    pub(in super::super) clock: Clock,
+}
+
+#[OpenApi]
+impl PasswordPages {
+    /// Show the page for setting a password
+    ///
+    /// Looking at it does not use up the token.
+    #[oai(path = "/set-password", method = "get", operation_id = "show_set_password")]
+    async fn show_set_password(&self, query: Filter<PasswordQuery>) -> Result<PageAnswer, Problem> {
+        Ok(PageAnswer::shown(StatusCode::OK, page(query.0.token.as_deref().unwrap_or_default(), None)))
+    }
+
+    /// Set a password
+    ///
+    /// Uses up the token, and leads to the sign-in page.
+    #[oai(path = "/set-password", method = "post", operation_id = "submit_set_password")]
+    async fn submit_set_password(&self, request: &Request, body: Form<PasswordForm>) -> Result<PageAnswer, Problem> {
+        let context = RequestContext::of(request)?;
+        check_same_origin(request.headers(), &context.base_url.to_string())?;
+        let PasswordForm { token, password } = body.0;
+        let set = self.users.redeem_password_token(&Secret::new(token.clone()), Secret::new(password), self.clock.now()).await;
+        match set {
+            Ok(()) => Ok(PageAnswer::see_other("/sign-in?password=true")),
+            Err(AuthError::BadPassword(problem)) => {
+                Ok(PageAnswer::shown(StatusCode::UNPROCESSABLE_ENTITY, page(&token, Some(problem))))
+            }
+            Err(AuthError::BadToken) => {
+                let problem = "The link is not valid, or not any more. Ask an administrator for a new one.";
+                Ok(PageAnswer::shown(StatusCode::UNAUTHORIZED, page(&token, Some(problem))))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn page(token: &str, problem: Option<&str>) -> Html {
+    let mut html = Html::new("Set your password");
+    if let Some(problem) = problem {
+        html.raw(&format!("<p id=\"problem\" role=\"alert\" class=\"bad\">{}</p>", escape(problem)));
+    }
+    let described = if problem.is_some() { "problem rule" } else { "rule" };
+    html.raw(&format!(
+        "<form method=\"post\" action=\"/set-password\"><input type=\"hidden\" name=\"token\" value=\"{}\">\
+         <label for=\"password\">New password</label><input id=\"password\" name=\"password\" type=\"password\" \
+         autocomplete=\"new-password\" minlength=\"12\" maxlength=\"256\" required autofocus aria-describedby=\"{described}\">\
+         <p id=\"rule\"><small>At least 12 characters.</small></p><button>Set the password</button></form>",
+        escape(token)
+    ));
+    html
+}

@@ -1,0 +1,134 @@
+//! `/api/admin/identity-providers/{id}`: one provider. The collection's changes end here too.
+
+use poem_openapi::{OpenApi, param::Path};
+
+use super::{
+    super::{
+        error::{Fault, SsoError},
+        flow::audience_of,
+        model::check_issuer,
+        repo,
+        service::{ProviderChange, Service},
+    },
+    Area,
+    wire::{IdentityProvider, UpdateIdentityProvider},
+};
+use crate::{
+    kernel::{
+        access::TenantKind,
+        egress::Egress,
+        http::{
+            input::{Body, target},
+            need::{Allowed, UsersRead, UsersWrite},
+            precondition::{IfMatch, IfNoneMatch},
+            problem::Problem,
+            reply::{Changed, Empty, Found},
+        },
+        id::IdentityProviderId,
+        store::Store,
+    },
+    slices::auth::Manager,
+};
+
+pub(super) fn path(id: IdentityProviderId) -> String {
+    format!("/api/admin/identity-providers/{id}")
+}
+
+/// What the operations on providers are made with.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Desk {
+    pub(in super::super) service: Service,
+    pub(in super::super) store: Store,
+    pub(in super::super) egress: Egress,
+}
+
+pub(in super::super) struct ProviderApi(pub(in super::super) Desk);
+
+#[OpenApi(prefix_path = "/api/admin/identity-providers", tag = "Area::IdentityProviders")]
+impl ProviderApi {
+    /// Read an identity provider
+    ///
+    /// The provider without its client secret.
+    #[oai(path = "/:id", method = "get", operation_id = "read_identity_provider")]
+    async fn read_identity_provider(
+        &self,
+        auth: Allowed<UsersRead>,
+        id: Path<IdentityProviderId>,
+        if_none_match: IfNoneMatch,
+    ) -> Result<Found<IdentityProvider>, Problem> {
+        let key = (auth.principal.tenant_id, id.0);
+        let provider = self.0.store.read(|tx| repo::get(tx, key)?.ok_or(SsoError::NotFound))?;
+        if if_none_match.knows(provider.version) {
+            return Ok(Found::not_modified(provider.version));
+        }
+        let version = provider.version;
+        Ok(Found::new(&provider.into(), version))
+    }
+
+    /// Change an identity provider by its path
+    ///
+    /// The same as the change with `?id=`.
+    #[oai(path = "/:id", method = "put", operation_id = "update_identity_provider_by_id")]
+    async fn update_identity_provider_by_id(
+        &self,
+        auth: Allowed<UsersWrite>,
+        id: Path<IdentityProviderId>,
+        if_match: IfMatch,
+        body: Body<UpdateIdentityProvider>,
+    ) -> Result<Changed<IdentityProvider>, Problem> {
+        let id = target(Some(id.0), body.0.id)?;
+        self.0.update(&auth, id, if_match, body.0).await
+    }
+
+    /// Delete an identity provider by its path
+    ///
+    /// The same as deleting with `?id=`.
+    #[oai(path = "/:id", method = "delete", operation_id = "delete_identity_provider_by_id")]
+    async fn delete_identity_provider_by_id(
+        &self,
+        auth: Allowed<UsersWrite>,
+        id: Path<IdentityProviderId>,
+        if_match: IfMatch,
+    ) -> Result<Empty, Problem> {
+        self.0.delete(&auth, id.0, if_match).await
+    }
+}
+
+impl Desk {
+    /// Refuses an issuer whose address is not allowed. It is judged again whenever it is asked.
+    pub(super) async fn vet(&self, issuer: &str, tenant: TenantKind) -> Result<(), SsoError> {
+        let url = check_issuer(issuer).map_err(|problem| SsoError::Invalid(vec![Fault::Issuer(problem)]))?;
+        Ok(self.egress.vet(&url, audience_of(tenant)).await?)
+    }
+
+    pub(super) async fn update(
+        &self,
+        auth: &Allowed<UsersWrite>,
+        id: IdentityProviderId,
+        if_match: IfMatch,
+        body: UpdateIdentityProvider,
+    ) -> Result<Changed<IdentityProvider>, Problem> {
+        let change = ProviderChange::try_from(body)?;
+        if let Some(issuer) = &change.issuer {
+            self.vet(issuer, auth.principal.tenant_kind).await?;
+        }
+        let (intent, service) = (auth.context.intent(&auth.principal), self.service.clone());
+        let manager = Manager::of(&auth.principal);
+        let work = self.store.write(move |tx| service.update(tx, &mut intent.begin(), manager, id, &if_match, &change));
+        let provider = work.await?;
+        let version = provider.version;
+        Ok(Changed::new(&provider.into(), version))
+    }
+
+    pub(super) async fn delete(
+        &self,
+        auth: &Allowed<UsersWrite>,
+        id: IdentityProviderId,
+        if_match: IfMatch,
+    ) -> Result<Empty, Problem> {
+        let (intent, service) = (auth.context.intent(&auth.principal), self.service.clone());
+        let manager = Manager::of(&auth.principal);
+        self.store.write(move |tx| service.delete(tx, &mut intent.begin(), manager, id, &if_match)).await?;
+        Ok(Empty::new())
+    }
+}

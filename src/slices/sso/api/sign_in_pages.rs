@@ -1,0 +1,240 @@
+//! `/sign-in` and `/sign-out`: pages that work without a script. Somebody gives their e-mail address; its domain leads them to their provider
+//! or to a password.
+//!
+//! The way to a provider is a page that leads on at once, for browsers do not let a form be redirected to another host.
+
+use std::sync::Arc;
+
+use http::{StatusCode, header};
+use poem::Request;
+use poem_openapi::{Object, OpenApi};
+
+use super::{
+    super::{
+        error::SsoError,
+        flow::{SignOn, Wish},
+        model::{Domain, ReturnPath},
+    },
+    sign_on::{redirect_uri, set_ticket},
+};
+use crate::{
+    kernel::{
+        access::{Identity, Principal},
+        clock::Clock,
+        http::{
+            context::RequestContext,
+            credentials::{Authenticator, check_same_origin, cookie, cookie_name, session_cookie},
+            input::{Filter, Form},
+            pages::{Html, PageAnswer, escape},
+            problem::Problem,
+        },
+        secrets::Secret,
+    },
+    slices::auth::{AuthError, SliceAuthenticator, Users},
+};
+
+const WRONG: &str = "E-mail address or password is wrong.";
+
+#[derive(Debug, Object)]
+struct SignInQuery {
+    /// The path of this site to go to afterwards.
+    #[oai(validator(max_length = 1000))]
+    return_to: Option<String>,
+    /// Ask for the password at once.
+    password: Option<bool>,
+}
+
+#[derive(Debug, Object)]
+struct SignInForm {
+    #[oai(validator(max_length = 254))]
+    email: String,
+    #[oai(validator(max_length = 256))]
+    password: Option<String>,
+    #[oai(validator(max_length = 1000))]
+    return_to: Option<String>,
+}
+
+pub(in super::super) struct SignInPages {
+    pub(in super::super) sign_on: SignOn,
+    pub(in super::super) users: Users,
+    pub(in super::super) authenticator: Arc<SliceAuthenticator>,
+    pub(in super::super) clock: Clock,
+}
+
+#[OpenApi]
+impl SignInPages {
+    /// Show the sign-in page
+    ///
+    /// Tells somebody who is signed in that they are.
+    #[oai(path = "/sign-in", method = "get", operation_id = "show_sign_in")]
+    async fn show_sign_in(&self, request: &Request, query: Filter<SignInQuery>) -> Result<PageAnswer, Problem> {
+        let context = RequestContext::of(request)?;
+        let return_to = query.0.return_to.as_deref().and_then(ReturnPath::parse);
+        if let Some(principal) = self.signed_in(request, &context) {
+            return Ok(PageAnswer::shown(StatusCode::OK, signed_in_page(&principal, return_to.as_ref())));
+        }
+        let with_password = query.0.password.unwrap_or(false);
+        let page = SignInPage { email: "", with_password, return_to: return_to.as_ref(), alert: None };
+        Ok(PageAnswer::shown(StatusCode::OK, page.render()))
+    }
+
+    /// Sign in
+    ///
+    /// Without a password, the domain of the address leads to its provider, or to the question for the password.
+    #[oai(path = "/sign-in", method = "post", operation_id = "submit_sign_in")]
+    async fn submit_sign_in(&self, request: &Request, body: Form<SignInForm>) -> Result<PageAnswer, Problem> {
+        let context = RequestContext::of(request)?;
+        // Another site must not be able to sign a browser in as somebody else.
+        check_same_origin(request.headers(), &context.base_url.to_string())?;
+        let SignInForm { email, password, return_to } = body.0;
+        let return_to = return_to.as_deref().filter(|path| !path.is_empty()).and_then(ReturnPath::parse);
+        match password {
+            Some(password) => self.with_password(&context, &email, Secret::new(password), return_to).await,
+            None => self.with_provider(&context, &email, return_to).await,
+        }
+    }
+
+    /// Sign out
+    ///
+    /// Ends the session of the cookie, and shows the sign-in page.
+    #[oai(path = "/sign-out", method = "post", operation_id = "submit_sign_out")]
+    async fn submit_sign_out(&self, request: &Request) -> Result<PageAnswer, Problem> {
+        let context = RequestContext::of(request)?;
+        check_same_origin(request.headers(), &context.base_url.to_string())?;
+        if let Some(token) = cookie(request.headers(), cookie_name(context.secure)) {
+            self.users.logout(&Secret::new(token)).await?;
+        }
+        Ok(PageAnswer::see_other("/sign-in").with_header(header::SET_COOKIE, &session_cookie(context.secure, "", 0)))
+    }
+}
+
+impl SignInPages {
+    fn signed_in(&self, request: &Request, context: &RequestContext) -> Option<Arc<Principal>> {
+        let token = Secret::new(cookie(request.headers(), cookie_name(context.secure))?);
+        self.authenticator.session(&token, context.now).ok()
+    }
+
+    async fn with_provider(
+        &self,
+        context: &RequestContext,
+        email: &str,
+        return_to: Option<ReturnPath>,
+    ) -> Result<PageAnswer, Problem> {
+        let email = email.trim();
+        let page = SignInPage { email, with_password: false, return_to: return_to.as_ref(), alert: None };
+        let Some(domain) = Domain::of_email(email) else {
+            let alert = Some("Enter your e-mail address, such as ada@example.com.");
+            return Ok(PageAnswer::shown(StatusCode::UNPROCESSABLE_ENTITY, SignInPage { alert, ..page }.render()));
+        };
+        let wish = Wish {
+            domain,
+            return_to: return_to.clone().unwrap_or_else(ReturnPath::home),
+            login_hint: Some(email.to_owned()),
+            redirect_uri: redirect_uri(context),
+        };
+        match self.sign_on.begin(wish, self.clock.now()).await {
+            Ok(begun) => Ok(PageAnswer::shown(StatusCode::OK, way_page(&begun.provider.name, &begun.redirect_url))
+                .with_header(header::SET_COOKIE, &set_ticket(context.secure, &begun.cookie))),
+            Err(SsoError::NoProvider) => Ok(PageAnswer::shown(StatusCode::OK, SignInPage { with_password: true, ..page }.render())),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn with_password(
+        &self,
+        context: &RequestContext,
+        email: &str,
+        password: Secret,
+        return_to: Option<ReturnPath>,
+    ) -> Result<PageAnswer, Problem> {
+        let page = |alert| SignInPage { email, with_password: true, return_to: return_to.as_ref(), alert: Some(alert) };
+        match self.users.login(email, password, self.clock.now()).await {
+            Ok(login) => {
+                let age = login.session.expires_at.since(context.now).as_secs();
+                let way = return_to.clone().unwrap_or_else(ReturnPath::home);
+                let session = session_cookie(context.secure, login.token.expose(), age);
+                Ok(PageAnswer::see_other(way.as_str()).with_header(header::SET_COOKIE, &session))
+            }
+            Err(AuthError::Refused) => Ok(PageAnswer::shown(StatusCode::UNAUTHORIZED, page(WRONG).render())),
+            Err(AuthError::Throttled { retry_after_seconds }) => {
+                let alert = format!("Too many wrong passwords. Try again in {retry_after_seconds} seconds.");
+                Ok(PageAnswer::shown(StatusCode::TOO_MANY_REQUESTS, page(&alert).render())
+                    .with_header(header::RETRY_AFTER, &retry_after_seconds.to_string()))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// The form for signing in.
+#[derive(Clone, Copy)]
+struct SignInPage<'a> {
+    email: &'a str,
+    with_password: bool,
+    return_to: Option<&'a ReturnPath>,
+    alert: Option<&'a str>,
+}
+
+impl SignInPage<'_> {
+    fn render(self) -> Html {
+        let mut html = Html::new("Sign in");
+        if let Some(alert) = self.alert {
+            html.raw(&format!("<p id=\"problem\" role=\"alert\" class=\"bad\">{}</p>", escape(alert)));
+        }
+        let described = if self.alert.is_some() { " aria-describedby=\"problem\" aria-invalid=\"true\"" } else { "" };
+        // The first field that is still to be filled in has the focus.
+        let (on_email, on_password) =
+            if self.email.is_empty() || !self.with_password { (" autofocus", "") } else { ("", " autofocus") };
+        html.raw("<form method=\"post\" action=\"/sign-in\">");
+        html.raw(&format!(
+            "<label for=\"email\">E-mail address</label><input id=\"email\" name=\"email\" type=\"email\" autocomplete=\"username\" \
+             maxlength=\"254\" required value=\"{}\"{described}{on_email}>",
+            escape(self.email)
+        ));
+        if self.with_password {
+            html.raw(&format!(
+                "<label for=\"password\">Password</label><input id=\"password\" name=\"password\" type=\"password\" \
+                 autocomplete=\"current-password\" maxlength=\"256\" required{described}{on_password}>"
+            ));
+        }
+        if let Some(path) = self.return_to {
+            html.raw(&format!("<input type=\"hidden\" name=\"return_to\" value=\"{}\">", escape(path.as_str())));
+        }
+        html.raw(if self.with_password { "<button>Sign in</button></form>" } else { "<button>Continue</button></form>" });
+        let other = if self.with_password {
+            ("Sign in through your organization", "")
+        } else {
+            ("Sign in with a password", "password=true")
+        };
+        let return_to: String = self
+            .return_to
+            .map(|path| form_urlencoded::Serializer::new(String::new()).append_pair("return_to", path.as_str()).finish())
+            .unwrap_or_default();
+        let query = [other.1, &return_to].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("&");
+        let mark = if query.is_empty() { "" } else { "?" };
+        html.raw(&format!("<p><a href=\"/sign-in{mark}{}\">{}</a></p>", escape(&query), other.0));
+        html
+    }
+}
+
+fn signed_in_page(principal: &Principal, return_to: Option<&ReturnPath>) -> Html {
+    let mut html = Html::new("You are signed in");
+    let name = match &principal.identity {
+        Identity::User { name, email, .. } => format!("{name} ({email})"),
+        Identity::ApiKey { name, .. } => name.clone(),
+        Identity::LocalOperator => "the local operator".to_owned(),
+    };
+    html.paragraph(&format!("You are {name} at {}.", principal.tenant_name));
+    let way = return_to.map_or("/documentation/", ReturnPath::as_str);
+    html.raw(&format!("<p><a href=\"{}\">Go on</a></p>", escape(way)));
+    html.raw("<form method=\"post\" action=\"/sign-out\"><button>Sign out</button></form>");
+    html
+}
+
+/// Leads on at once, and by a link where it does not.
+fn way_page(provider: &str, url: &str) -> Html {
+    let mut html = Html::new("Sign in through your organization");
+    let (provider, url) = (escape(provider), escape(url));
+    html.raw(&format!("<meta http-equiv=\"refresh\" content=\"0;url={url}\"><p><a href=\"{url}\">Continue to {provider}</a></p>"));
+    html
+}

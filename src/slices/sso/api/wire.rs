@@ -1,0 +1,224 @@
+//! Identity providers as clients see and send them. The client secret goes in and never comes out.
+
+use poem_openapi::{Enum, Object};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::super::{
+    error::{Fault, SsoError},
+    model::{self, DEFAULT_SCOPES, Domain, check_issuer, is_scope},
+    service::{NewProvider, ProviderChange},
+};
+use crate::{
+    kernel::{clock::Timestamp, id::IdentityProviderId, secrets::Secret},
+    slices::directory::RoleView,
+};
+
+/// The protocol that the provider speaks: OpenID Connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize)]
+#[oai(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ProviderType {
+    Oidc,
+}
+
+/// An identity provider, without its client secret.
+#[derive(Debug, Object, Serialize)]
+#[oai(example)]
+pub(super) struct IdentityProvider {
+    pub(super) id: IdentityProviderId,
+    /// A label for people.
+    pub(super) name: String,
+    #[oai(rename = "type")]
+    #[serde(rename = "type")]
+    pub(super) kind: ProviderType,
+    /// The provider's own address, which its discovery document is under.
+    pub(super) issuer: String,
+    /// What tenantd is called at the provider.
+    pub(super) client_id: String,
+    /// The domains of e-mail addresses that it answers for. Each belongs to one provider on the installation.
+    pub(super) domains: Vec<String>,
+    /// Nobody signs in through a disabled one.
+    pub(super) enabled: bool,
+    /// What people may do who become users by signing in.
+    pub(super) default_role: RoleView,
+    /// Whether people who are not known yet become users by signing in.
+    pub(super) auto_provision: bool,
+    /// What is asked of the provider.
+    pub(super) scopes: Vec<String>,
+    pub(super) created_at: Timestamp,
+    pub(super) updated_at: Timestamp,
+    /// Counts the changes of this record.
+    pub(super) version: u64,
+}
+
+impl From<model::IdentityProvider> for IdentityProvider {
+    fn from(provider: model::IdentityProvider) -> Self {
+        Self {
+            id: provider.id,
+            name: provider.name,
+            kind: ProviderType::Oidc,
+            issuer: provider.issuer,
+            client_id: provider.client_id,
+            domains: provider.domains.iter().map(|domain| domain.as_str().to_owned()).collect(),
+            enabled: provider.enabled,
+            default_role: provider.default_role.into(),
+            auto_provision: provider.auto_provision,
+            scopes: provider.scopes,
+            created_at: provider.created_at,
+            updated_at: provider.updated_at,
+            version: provider.version,
+        }
+    }
+}
+
+pub(in super::super) fn describe(provider: &model::IdentityProvider) -> Result<Box<RawValue>, serde_json::Error> {
+    to_raw_value(&IdentityProvider::from(provider.clone()))
+}
+
+/// An identity provider to create.
+#[derive(Debug, Object)]
+#[oai(skip_serializing_if_is_none, example)]
+pub(super) struct CreateIdentityProvider {
+    /// A label for people.
+    #[oai(validator(min_length = 1, max_length = 100))]
+    pub(super) name: String,
+    /// `oidc` when absent.
+    #[oai(rename = "type")]
+    pub(super) kind: Option<ProviderType>,
+    /// The provider's own address, exactly as its discovery document writes it. HTTPS, but for a provider on this machine.
+    #[oai(validator(min_length = 1, max_length = 2048))]
+    pub(super) issuer: String,
+    /// What tenantd is called at the provider.
+    #[oai(validator(min_length = 1, max_length = 255))]
+    pub(super) client_id: String,
+    /// What tenantd proves itself with at the provider. It is kept encrypted and never shown.
+    #[oai(write_only, validator(min_length = 1, max_length = 1000))]
+    pub(super) client_secret: String,
+    /// The domains of e-mail addresses that it answers for, such as `acme.com`.
+    #[oai(validator(min_items = 1, max_items = 50))]
+    pub(super) domains: Vec<String>,
+    /// `true` when absent.
+    pub(super) enabled: Option<bool>,
+    /// What people may do who become users by signing in. `viewer` when absent.
+    pub(super) default_role: Option<RoleView>,
+    /// Whether people who are not known yet become users by signing in. `false` when absent.
+    pub(super) auto_provision: Option<bool>,
+    /// What is asked of the provider: `openid`, `email` and `profile` when absent.
+    #[oai(validator(min_items = 1, max_items = 20))]
+    pub(super) scopes: Option<Vec<String>>,
+}
+
+/// A change of an identity provider. What is absent stays as it is.
+#[derive(Debug, Object)]
+#[oai(skip_serializing_if_is_none, example)]
+pub(super) struct UpdateIdentityProvider {
+    /// The provider, unless the path or the query names it.
+    pub(super) id: Option<IdentityProviderId>,
+    #[oai(validator(min_length = 1, max_length = 100))]
+    pub(super) name: Option<String>,
+    #[oai(rename = "type")]
+    pub(super) kind: Option<ProviderType>,
+    #[oai(validator(min_length = 1, max_length = 2048))]
+    pub(super) issuer: Option<String>,
+    #[oai(validator(min_length = 1, max_length = 255))]
+    pub(super) client_id: Option<String>,
+    /// A new secret in place of the one before.
+    #[oai(write_only, validator(min_length = 1, max_length = 1000))]
+    pub(super) client_secret: Option<String>,
+    #[oai(validator(min_items = 1, max_items = 50))]
+    pub(super) domains: Option<Vec<String>>,
+    pub(super) enabled: Option<bool>,
+    pub(super) default_role: Option<RoleView>,
+    pub(super) auto_provision: Option<bool>,
+    #[oai(validator(min_items = 1, max_items = 20))]
+    pub(super) scopes: Option<Vec<String>>,
+}
+
+/// The provider to delete.
+#[derive(Debug, Object)]
+pub(super) struct DeleteIdentityProvider {
+    /// The provider, unless the query names it.
+    pub(super) id: Option<IdentityProviderId>,
+}
+
+/// Collects all that is wrong with the input.
+#[derive(Default)]
+struct Faults(Vec<Fault>);
+
+impl Faults {
+    fn issuer(&mut self, issuer: &str) {
+        self.0.extend(check_issuer(issuer).err().map(Fault::Issuer));
+    }
+
+    fn domains(&mut self, texts: &[String]) -> Vec<Domain> {
+        let mut domains = Vec::new();
+        for (place, text) in texts.iter().enumerate() {
+            match Domain::parse(text) {
+                Ok(domain) if domains.contains(&domain) => {}
+                Ok(domain) => domains.push(domain),
+                Err(problem) => self.0.push(Fault::Domain(Some(place), problem)),
+            }
+        }
+        domains
+    }
+
+    fn scopes(&mut self, scopes: &[String]) {
+        let odd = scopes.iter().enumerate().filter(|(_, scope)| !is_scope(scope));
+        self.0.extend(odd.map(|(place, _)| Fault::Scope(place)));
+        if !scopes.iter().any(|scope| scope == "openid") {
+            self.0.push(Fault::NoOpenidScope);
+        }
+    }
+
+    fn none(self) -> Result<(), SsoError> {
+        if self.0.is_empty() { Ok(()) } else { Err(SsoError::Invalid(self.0)) }
+    }
+}
+
+impl TryFrom<CreateIdentityProvider> for NewProvider {
+    type Error = SsoError;
+
+    fn try_from(body: CreateIdentityProvider) -> Result<Self, SsoError> {
+        let mut faults = Faults::default();
+        faults.issuer(&body.issuer);
+        let domains = faults.domains(&body.domains);
+        let scopes = body.scopes.unwrap_or_else(|| DEFAULT_SCOPES.map(str::to_owned).to_vec());
+        faults.scopes(&scopes);
+        faults.none()?;
+        Ok(Self {
+            name: body.name,
+            issuer: body.issuer,
+            client_id: body.client_id,
+            client_secret: Secret::new(body.client_secret),
+            domains,
+            enabled: body.enabled.unwrap_or(true),
+            default_role: body.default_role.unwrap_or(RoleView::Viewer).into(),
+            auto_provision: body.auto_provision.unwrap_or(false),
+            scopes,
+        })
+    }
+}
+
+impl TryFrom<UpdateIdentityProvider> for ProviderChange {
+    type Error = SsoError;
+
+    fn try_from(body: UpdateIdentityProvider) -> Result<Self, SsoError> {
+        let mut faults = Faults::default();
+        body.issuer.iter().for_each(|issuer| faults.issuer(issuer));
+        let domains = body.domains.as_deref().map(|domains| faults.domains(domains));
+        body.scopes.iter().for_each(|scopes| faults.scopes(scopes));
+        faults.none()?;
+        Ok(Self {
+            name: body.name,
+            issuer: body.issuer,
+            client_id: body.client_id,
+            client_secret: body.client_secret.map(Secret::new),
+            domains,
+            enabled: body.enabled,
+            default_role: body.default_role.map(Into::into),
+            auto_provision: body.auto_provision,
+            scopes: body.scopes,
+        })
+    }
+}

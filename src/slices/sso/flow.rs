@@ -1,0 +1,248 @@
+//! Signing in through a provider: the way there, the way back, and who may come in.
+//!
+//! **Invariant:** every sign-on that comes back is either a session or one event with the reason, and its state never works again. A domain
+//! without a provider and one whose provider does not count take the same steps.
+
+use super::{
+    discovery::Discovery,
+    error::SsoError,
+    exchange::{Claims, Relation},
+    model::{Domain, IdentityProvider, ReturnPath},
+    repo::{self, ProviderKey, sealed_place},
+    ticket::{Issued, Ticket, Tickets, state_digest},
+    transport::Transport,
+};
+use crate::{
+    kernel::{
+        access::{Role, TenantKind},
+        clock::Timestamp,
+        egress::{Audience, Egress},
+        events::{Act, Actor, Intent},
+        id::{IdentityProviderId, TenantId},
+        secrets::Sealer,
+        store::{Store, WriteTx},
+    },
+    slices::{
+        auth::{AuthError, Login, RefusalReason, RefusedSignIn, Users},
+        directory::{self, Directory, DirectoryError, LinkedIdentity, NewUser, Standing, User, UserStatus, normalize_email},
+        platform::{TenantStatus, Tenants},
+    },
+};
+
+const NOBODY: ProviderKey = (TenantId::from_bytes([0; 16]), IdentityProviderId::from_bytes([0; 16]));
+
+#[derive(Clone, Debug)]
+pub(super) struct SignOn {
+    pub(super) store: Store,
+    pub(super) sealer: Sealer,
+    pub(super) egress: Egress,
+    pub(super) tenants: Tenants,
+    pub(super) users: Users,
+    pub(super) directory: Directory,
+    pub(super) discovery: Discovery,
+    pub(super) tickets: Tickets,
+}
+
+/// Somebody who wants to sign in.
+#[derive(Debug)]
+pub(super) struct Wish {
+    pub(super) domain: Domain,
+    pub(super) return_to: ReturnPath,
+    pub(super) login_hint: Option<String>,
+    pub(super) redirect_uri: String,
+}
+
+/// A sign-on that has begun.
+#[derive(Debug)]
+pub(super) struct Begun {
+    pub(super) provider: IdentityProvider,
+    pub(super) redirect_url: String,
+    pub(super) state: String,
+    pub(super) cookie: String,
+    pub(super) expires_at: Timestamp,
+}
+
+/// What the browser brings back.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    pub(super) state: Option<String>,
+    pub(super) code: Option<String>,
+    pub(super) issuer: Option<String>,
+    pub(super) error: Option<String>,
+    pub(super) cookie: Option<String>,
+}
+
+impl SignOn {
+    pub(super) async fn begin(&self, wish: Wish, now: Timestamp) -> Result<Begun, SsoError> {
+        let found = self.store.read(|tx| repo::by_domain(tx, &wish.domain))?;
+        let found = found.filter(|provider| provider.enabled);
+        let key = found.as_ref().map_or(NOBODY, |provider| (provider.tenant_id, provider.id));
+        let active = self.is_active(key.0)?;
+        let Issued { state, cookie, ticket } = self.tickets.issue(key, wish.redirect_uri, wish.return_to, now)?;
+        let provider = found.filter(|_| active).ok_or(SsoError::NoProvider)?;
+        let relation = self.relation(&provider, now)?;
+        let redirect_url = relation.authorization_url(&state, &ticket, wish.login_hint.as_deref()).await?;
+        Ok(Begun { redirect_url, state, cookie, expires_at: ticket.expires_at, provider })
+    }
+
+    fn is_active(&self, tenant: TenantId) -> Result<bool, SsoError> {
+        let tenant = self.tenants.cached(tenant)?;
+        Ok(tenant.as_ref().as_ref().is_some_and(|tenant| tenant.status == TenantStatus::Active))
+    }
+
+    fn relation<'a>(&'a self, provider: &'a IdentityProvider, now: Timestamp) -> Result<Relation<'a>, SsoError> {
+        let secret = self.sealer.open(sealed_place(&provider.tenant_id, &provider.id), &provider.client_secret)?;
+        let tenant = self.tenants.cached(provider.tenant_id)?;
+        let kind = tenant.as_ref().as_ref().map_or(TenantKind::Standard, |tenant| tenant.kind);
+        let transport = Transport { egress: self.egress.clone(), audience: audience_of(kind) };
+        Ok(Relation { provider, secret, transport, discovery: &self.discovery, now })
+    }
+
+    /// Ends a sign-on: somebody is signed in, or it is written down why not.
+    pub(super) async fn finish(&self, answer: Answer, now: Timestamp) -> Result<(Login, ReturnPath), SsoError> {
+        let ticket = answer.cookie.as_deref().and_then(|cookie| self.tickets.open_ticket(cookie));
+        let state = answer.state.as_deref().and_then(|state| self.tickets.open_state(state));
+        let known = ticket.as_ref().map(|ticket| ticket.provider).or(state.as_ref().map(|state| state.provider));
+        // Neither is ours: no tenant can be told.
+        let Some(key) = known else { return Err(SsoError::Refused(RefusalReason::StateMismatch)) };
+        let state = answer.state.as_deref().zip(state.map(|state| state.expires_at));
+        let outcome = self.prove(&answer, state, ticket, now).await;
+        let error = match outcome {
+            Ok((login, return_to)) => return Ok((login, return_to)),
+            Err(error) => error,
+        };
+        let reason = match &error {
+            SsoError::Refused(reason) => *reason,
+            SsoError::ProviderError(_) | SsoError::ProviderTimeout => RefusalReason::ProviderUnavailable,
+            _ => return Err(error),
+        };
+        self.note_refusal(key, reason, now).await?;
+        Err(error)
+    }
+
+    async fn prove(
+        &self,
+        answer: &Answer,
+        state: Option<(&str, Timestamp)>,
+        ticket: Option<Ticket>,
+        now: Timestamp,
+    ) -> Result<(Login, ReturnPath), SsoError> {
+        let refused = |reason| Err(SsoError::Refused(reason));
+        let Some((state, expires_at)) = state else { return refused(RefusalReason::StateMismatch) };
+        // Before anything else, and also when the rest is wrong: a state that somebody has seen is worth nothing.
+        let spent = state_digest(state);
+        if !self.store.write(move |tx| Ok::<_, SsoError>(repo::spend(tx, &spent, expires_at)?)).await? {
+            return refused(RefusalReason::Replayed);
+        }
+        let Some(ticket) = ticket.filter(|ticket| ticket.belongs_to(state)) else { return refused(RefusalReason::StateMismatch) };
+        if now >= ticket.expires_at {
+            return refused(RefusalReason::SignOnExpired);
+        }
+        let key = ticket.provider;
+        let active = self.is_active(key.0)?;
+        let provider = self.store.read(|tx| repo::get(tx, key))?.filter(|provider| provider.enabled && active);
+        let Some(provider) = provider else { return refused(RefusalReason::ProviderGone) };
+        if answer.issuer.as_ref().is_some_and(|issuer| *issuer != provider.issuer) {
+            return refused(RefusalReason::WrongIssuer);
+        }
+        let Some(code) = answer.code.as_deref().filter(|_| answer.error.is_none()) else {
+            return refused(RefusalReason::ProviderRefused);
+        };
+        let claims = self.relation(&provider, now)?.claims(code, &ticket).await?;
+        let login = self.sign_in(&provider, claims, now).await?;
+        Ok((login, ticket.return_to))
+    }
+
+    async fn sign_in(&self, provider: &IdentityProvider, claims: Claims, now: Timestamp) -> Result<Login, SsoError> {
+        let email = trusted_email(provider, &claims)?;
+        let intent = Intent::new(provider.tenant_id, now, Actor::system("single sign-on"));
+        let (this, key, issuer) = (self.clone(), (provider.tenant_id, provider.id), provider.issuer.clone());
+        let work = move |tx: &mut WriteTx| {
+            let mut act = intent.begin();
+            // The provider may have changed while it was asked.
+            let provider = repo::get(tx, key)?.filter(|provider| provider.enabled && provider.issuer == issuer);
+            let provider = provider.ok_or(SsoError::Refused(RefusalReason::ProviderGone))?;
+            let user = this.match_user(tx, &mut act, &provider, &claims, &email)?;
+            Ok(this.users.sign_in_proven(tx, &mut act, user)?)
+        };
+        self.store.write(work).await
+    }
+
+    /// Whom the claims are about. The subject comes first: an address can be given to somebody else, a subject is not.
+    fn match_user(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        provider: &IdentityProvider,
+        claims: &Claims,
+        email: &str,
+    ) -> Result<User, SsoError> {
+        if let Some(user) = directory::staff_by_identity(tx, provider.tenant_id, &provider.issuer, &claims.subject)? {
+            return may_sign_in(user);
+        }
+        let user = match directory::staff_by_login(tx, email)? {
+            Some(user) if user.tenant_id != provider.tenant_id => return Err(SsoError::Refused(RefusalReason::AddressTaken)),
+            Some(user) if user.sso.as_ref().is_some_and(|known| known.issuer == provider.issuer) => {
+                return Err(SsoError::Refused(RefusalReason::OtherIdentity));
+            }
+            Some(user) => may_sign_in(user)?,
+            None if provider.auto_provision => self.create_user(tx, act, provider.default_role, claims, email)?,
+            None => return Err(SsoError::Refused(RefusalReason::NoAccount)),
+        };
+        let identity = LinkedIdentity {
+            identity_provider_id: provider.id,
+            issuer: provider.issuer.clone(),
+            subject: claims.subject.clone(),
+            linked_at: act.now,
+        };
+        Ok(self.directory.link_user(tx, act, &user, Some(identity))?)
+    }
+
+    fn create_user(&self, tx: &mut WriteTx, act: &mut Act, role: Role, claims: &Claims, email: &str) -> Result<User, SsoError> {
+        let new = NewUser {
+            external_id: None,
+            email: Some(email.to_owned()),
+            name: claims.name.clone().unwrap_or_else(|| email.to_owned()),
+            standing: Standing::Staff { role },
+        };
+        match self.directory.create_user(tx, act, &new) {
+            // A contact of the tenant has it.
+            Err(DirectoryError::EmailTaken) => Err(SsoError::Refused(RefusalReason::AddressTaken)),
+            created => Ok(created?),
+        }
+    }
+
+    async fn note_refusal(&self, (tenant, id): ProviderKey, reason: RefusalReason, now: Timestamp) -> Result<(), SsoError> {
+        let intent = Intent::new(tenant, now, Actor::system("single sign-on"));
+        let users = self.users.clone();
+        let work = move |tx: &mut WriteTx| {
+            let name = repo::get(tx, (tenant, id))?.map(|provider| provider.name);
+            let refused = RefusedSignIn { reason, user: None, identity_provider: Some((id, name)) };
+            users.note_refusal(tx, &mut intent.begin(), &refused)
+        };
+        Ok(self.store.write::<_, AuthError>(work).await?)
+    }
+}
+
+/// A tenant that tries tenantd out may have its provider on the same machine.
+pub(super) fn audience_of(kind: TenantKind) -> Audience {
+    Audience { allow_loopback: kind == TenantKind::Evaluation }
+}
+
+fn may_sign_in(user: User) -> Result<User, SsoError> {
+    match (user.status, user.role()) {
+        (UserStatus::Active, Some(_)) => Ok(user),
+        _ => Err(SsoError::Refused(RefusalReason::AccountDisabled)),
+    }
+}
+
+/// The address, if the provider has verified it and may speak for its domain.
+fn trusted_email(provider: &IdentityProvider, claims: &Claims) -> Result<String, SsoError> {
+    let email = claims.email.as_deref().ok_or(SsoError::Refused(RefusalReason::EmailMissing))?;
+    if !claims.email_verified {
+        return Err(SsoError::Refused(RefusalReason::EmailNotVerified));
+    }
+    let email = normalize_email(email).map_err(|_| SsoError::Refused(RefusalReason::EmailMissing))?;
+    let owned = Domain::of_email(&email).is_some_and(|domain| provider.domains.contains(&domain));
+    if owned { Ok(email) } else { Err(SsoError::Refused(RefusalReason::ForeignDomain)) }
+}

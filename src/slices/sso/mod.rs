@@ -1,0 +1,89 @@
+//! Single sign-on: the tenants' identity providers, signing in through them by OpenID Connect, and the pages for people who sign in.
+//!
+//! **Boundary:** sessions, passwords and events of signing in are `auth`'s, people are the directory's. This slice proves who somebody is and
+//! hands them over. Only `discovery.rs`, `exchange.rs` and `transport.rs` name the OpenID crate.
+
+mod api;
+mod discovery;
+mod error;
+mod exchange;
+mod flow;
+mod model;
+mod repo;
+mod service;
+mod ticket;
+mod transport;
+mod upkeep;
+
+use poem_openapi::OpenApi;
+
+use crate::{
+    kernel::{
+        clock::Clock,
+        egress::Egress,
+        events::EventKind,
+        secrets::Sealer,
+        store::{Checked, Store},
+        tasks::Tasks,
+    },
+    slices::{auth::Auth, directory::Directory, platform::Tenants},
+};
+
+pub use error::SsoError;
+
+pub const EVENTS: &[&EventKind] = &[&service::CREATED, &service::UPDATED, &service::DELETED];
+
+#[derive(Clone, Debug)]
+pub struct SingleSignOn {
+    service: service::Service,
+    sign_on: flow::SignOn,
+    auth: Auth,
+    store: Store,
+    clock: Clock,
+}
+
+impl SingleSignOn {
+    pub fn new(
+        store: Store,
+        clock: Clock,
+        sealer: Sealer,
+        egress: Egress,
+        tenants: Tenants,
+        auth: Auth,
+        directory: Directory,
+    ) -> Self {
+        let sign_on = flow::SignOn {
+            store: store.clone(),
+            sealer: sealer.clone(),
+            egress,
+            tenants,
+            users: auth.users.clone(),
+            directory,
+            discovery: discovery::Discovery::new(),
+            tickets: ticket::Tickets { sealer: sealer.clone() },
+        };
+        Self { service: service::Service { sealer, describe: api::describe }, sign_on, auth, store, clock }
+    }
+
+    pub fn api(&self) -> impl OpenApi + use<> {
+        let desk = api::Desk { service: self.service.clone(), store: self.store.clone(), egress: self.sign_on.egress.clone() };
+        let sign_on = api::SignOnApi { sign_on: self.sign_on.clone(), clock: self.clock.clone() };
+        (api::ProvidersApi(desk.clone()), api::ProviderApi(desk), sign_on)
+    }
+
+    /// The pages for people who sign in, which the published document is silent about.
+    pub fn pages(&self) -> impl OpenApi + use<> {
+        let (users, clock) = (self.auth.users.clone(), self.clock.clone());
+        let authenticator = self.auth.authenticator.clone();
+        let passwords = api::PasswordPages { users: users.clone(), clock: clock.clone() };
+        (api::SignInPages { sign_on: self.sign_on.clone(), users, authenticator, clock }, passwords)
+    }
+
+    pub fn spawn(&self, tasks: &mut Tasks) {
+        tasks.spawn(upkeep::SignOnUpkeep { store: self.store.clone(), clock: self.clock.clone() });
+    }
+
+    pub fn tables() -> Vec<&'static dyn Checked> {
+        vec![&repo::PROVIDERS, &repo::SPENT]
+    }
+}

@@ -1,0 +1,243 @@
+//! Identity providers, the domains that they answer for, and where somebody goes after signing in. Rules only: no store, no clock, no network.
+//!
+//! **Invariant:** a [`Domain`] is in the one form in which domains are compared, and a [`ReturnPath`] leads nowhere but to this site.
+
+use url::{Host, Url};
+
+use crate::kernel::{
+    access::Role,
+    clock::Timestamp,
+    egress::{TargetUrl, UrlProblem},
+    id::{IdentityProviderId, TenantId},
+    secrets::Sealed,
+};
+
+pub(super) const MAX_PROVIDERS: usize = 20;
+const MAX_RETURN_PATH: usize = 1000;
+const MAX_DOMAIN: usize = 253;
+const MAX_LABEL: usize = 63;
+/// What every OpenID provider knows, and what we need of it.
+pub(super) const DEFAULT_SCOPES: [&str; 3] = ["openid", "email", "profile"];
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct IdentityProvider {
+    pub(super) id: IdentityProviderId,
+    pub(super) tenant_id: TenantId,
+    pub(super) name: String,
+    /// As the provider writes it: issuers are compared letter by letter.
+    pub(super) issuer: String,
+    pub(super) client_id: String,
+    pub(super) client_secret: Sealed,
+    pub(super) domains: Vec<Domain>,
+    pub(super) enabled: bool,
+    /// Of people who come through it for the first time.
+    pub(super) default_role: Role,
+    /// Whether people who are not known yet become users.
+    pub(super) auto_provision: bool,
+    pub(super) scopes: Vec<String>,
+    pub(super) created_at: Timestamp,
+    pub(super) updated_at: Timestamp,
+    pub(super) version: u64,
+}
+
+/// A domain of e-mail addresses: ASCII in lower case, without a dot at its end.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+pub(super) struct Domain(String);
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DomainProblem {
+    #[error("give the domain alone, without the part before the @")]
+    Address {
+        /// What was probably meant.
+        domain: String,
+    },
+    #[error("this is not a domain such as example.com")]
+    NoDomain,
+}
+
+impl Domain {
+    pub(super) fn parse(text: &str) -> Result<Self, DomainProblem> {
+        if let Some((_, domain)) = text.rsplit_once('@') {
+            return Err(DomainProblem::Address { domain: domain.to_owned() });
+        }
+        let text = text.strip_suffix('.').unwrap_or(text);
+        // The reader of hosts would decode percent signs, which nobody has in a domain.
+        if text.contains('%') {
+            return Err(DomainProblem::NoDomain);
+        }
+        let Ok(Host::Domain(ascii)) = Host::parse(text) else { return Err(DomainProblem::NoDomain) };
+        let is_label = |label: &str| {
+            let plain = label.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+            plain && (1..=MAX_LABEL).contains(&label.len()) && !label.starts_with('-') && !label.ends_with('-')
+        };
+        let is_domain = ascii.contains('.') && ascii.len() <= MAX_DOMAIN && ascii.split('.').all(is_label);
+        if is_domain { Ok(Self(ascii)) } else { Err(DomainProblem::NoDomain) }
+    }
+
+    /// The domain of an e-mail address.
+    pub(super) fn of_email(email: &str) -> Option<Self> {
+        email.rsplit_once('@').and_then(|(_, domain)| Self::parse(domain).ok())
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IssuerProblem {
+    #[error("{0}")]
+    Url(#[from] UrlProblem),
+    #[error("must start with https://; http:// is for a provider on this machine alone")]
+    Plain,
+    #[error("must not have a query")]
+    Query,
+}
+
+/// Reads the address of a provider, or one that the provider names. Tokens and secrets go over it, so it is HTTPS; only what does not leave
+/// this machine may go without.
+pub(super) fn provider_url(text: &str) -> Result<TargetUrl, IssuerProblem> {
+    let target = TargetUrl::parse(text)?;
+    let on_this_machine = target.host() == "localhost"
+        || target.host().trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+    if target.is_https() || on_this_machine { Ok(target) } else { Err(IssuerProblem::Plain) }
+}
+
+pub(super) fn check_issuer(text: &str) -> Result<TargetUrl, IssuerProblem> {
+    if text.contains('?') {
+        return Err(IssuerProblem::Query);
+    }
+    provider_url(text)
+}
+
+/// A scope as RFC 6749 allows it.
+pub(super) fn is_scope(text: &str) -> bool {
+    !text.is_empty() && text.len() <= 100 && text.bytes().all(|byte| matches!(byte, 0x21 | 0x23..=0x5b | 0x5d..=0x7e))
+}
+
+/// A path of this site, with its query and fragment, in the form in which a browser is sent there.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(super) struct ReturnPath(String);
+
+impl ReturnPath {
+    /// Browsers read `//host`, `/\host` and what becomes either when dots are taken out as other hosts.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let odd = |letter: char| letter == '\\' || letter.is_control() || letter.is_whitespace();
+        if !text.starts_with('/') || text.starts_with("//") || text.len() > MAX_RETURN_PATH || text.chars().any(odd) {
+            return None;
+        }
+        let here = Url::parse("https://here.invalid").ok()?;
+        let read = here.join(text).ok()?;
+        if read.origin() != here.origin() || read.path().starts_with("//") {
+            return None;
+        }
+        read.as_str().strip_prefix("https://here.invalid").filter(|path| path.starts_with('/')).map(|path| Self(path.to_owned()))
+    }
+
+    /// Where somebody goes who did not come from anywhere.
+    pub(super) fn home() -> Self {
+        Self("/documentation/".to_owned())
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Whom the provider is to expect: shown to it as it is.
+pub(super) fn is_login_hint(text: &str) -> bool {
+    !text.is_empty() && text.len() <= 254 && !text.chars().any(char::is_control)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn domains_have_one_form_and_addresses_are_told_apart() {
+        for (given, form) in [
+            ("acme.com", "acme.com"),
+            ("ACME.Com.", "acme.com"),
+            ("münchen.example", "xn--mnchen-3ya.example"),
+            ("XN--MNCHEN-3YA.example", "xn--mnchen-3ya.example"),
+            ("ａｃｍｅ.com", "acme.com"),
+        ] {
+            assert_eq!(Domain::parse(given).unwrap().as_str(), form, "{given}");
+        }
+        for bad in [
+            "",
+            ".",
+            "acme",
+            "127.0.0.1",
+            "[::1]",
+            "a b.com",
+            "a..com",
+            "acme.com..",
+            "-a.com",
+            "a%2ecom",
+            "a.com/x",
+            "a_b.com",
+            "1.2",
+        ] {
+            assert_eq!(Domain::parse(bad), Err(DomainProblem::NoDomain), "{bad}");
+        }
+        assert_eq!(Domain::parse("ada@acme.com"), Err(DomainProblem::Address { domain: "acme.com".to_owned() }));
+        assert_eq!(Domain::of_email("ada@Acme.COM").unwrap().as_str(), "acme.com");
+    }
+
+    #[test]
+    fn a_return_path_stays_on_this_site() {
+        for (given, path) in [
+            ("/", "/"),
+            ("/a/b?c=d&e=%2F#f", "/a/b?c=d&e=%2F#f"),
+            ("/a/../b", "/b"),
+            ("/tickets?next=//evil.example", "/tickets?next=//evil.example"),
+            ("/ä", "/%C3%A4"),
+        ] {
+            assert_eq!(ReturnPath::parse(given).unwrap().as_str(), path, "{given}");
+        }
+        for bad in [
+            "",
+            "a",
+            "//evil.example",
+            "///evil.example",
+            "/\\evil.example",
+            "\\\\evil.example",
+            "/..//evil.example",
+            "/.//evil.example",
+            "/%2e//evil.example",
+            "https://evil.example/",
+            "javascript:alert(1)",
+            "/a\nLocation: //evil.example",
+            "/\t/evil.example",
+            "/a b",
+            "/a\u{7f}",
+        ] {
+            assert_eq!(ReturnPath::parse(bad), None, "{bad:?}");
+        }
+        assert_eq!(ReturnPath::parse(&format!("/{}", "a".repeat(1000))), None);
+    }
+
+    #[test]
+    fn an_issuer_is_secure_or_on_this_machine() {
+        for good in [
+            "https://id.example.com",
+            "https://id.example.com/tenant/v2.0",
+            "http://127.0.0.1:4000",
+            "http://[::1]:4000",
+            "http://localhost:1",
+        ] {
+            assert!(check_issuer(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "http://id.example.com",
+            "http://127.0.0.1.evil.example",
+            "https://id.example.com?a=b",
+            "ftp://x.example",
+            "https://a@b.example",
+            "id.example.com",
+        ] {
+            assert!(check_issuer(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! What a sign-on is known by while somebody is at their provider: a state, which goes through the provider, and a ticket, which stays in the
+//! browser as a cookie. Both are sealed, so nothing of a sign-on is stored here until it comes back.
+//!
+//! **Invariant:** state and ticket name the same sign-on and the same provider. Who has one and not the other has nothing.
+
+use std::time::Duration;
+
+use data_encoding::BASE64URL_NOPAD;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use super::{
+    error::SsoError,
+    model::ReturnPath,
+    repo::{ProviderKey, StateDigest},
+};
+use crate::kernel::{
+    clock::Timestamp,
+    entropy::Entropy,
+    secrets::{SealedPlace, Sealer, Secret, digest},
+    store::codec::{decode_fields, encode_fields},
+};
+
+/// How long somebody may take to sign in at their provider.
+pub(super) const SIGN_ON_LIFE: Duration = Duration::from_mins(10);
+
+/// What goes through the provider and comes back.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct State {
+    pub(super) provider: ProviderKey,
+    pub(super) expires_at: Timestamp,
+    /// Tells sign-ons apart.
+    salt: [u8; 16],
+}
+
+/// What stays in the browser.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Ticket {
+    pub(super) provider: ProviderKey,
+    state: StateDigest,
+    pub(super) nonce: String,
+    pub(super) verifier: String,
+    pub(super) redirect_uri: String,
+    pub(super) return_to: ReturnPath,
+    pub(super) expires_at: Timestamp,
+}
+
+impl Ticket {
+    pub(super) fn belongs_to(&self, state: &str) -> bool {
+        self.state == state_digest(state)
+    }
+}
+
+pub(super) fn state_digest(state: &str) -> StateDigest {
+    digest(state.as_bytes())
+}
+
+/// A sign-on that is about to begin.
+#[derive(Debug)]
+pub(super) struct Issued {
+    pub(super) state: String,
+    pub(super) cookie: String,
+    pub(super) ticket: Ticket,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Tickets {
+    pub(super) sealer: Sealer,
+}
+
+const STATE: &[u8] = b"state";
+const TICKET: &[u8] = b"ticket";
+
+impl Tickets {
+    pub(super) fn issue(
+        &self,
+        provider: ProviderKey,
+        redirect_uri: String,
+        return_to: ReturnPath,
+        now: Timestamp,
+    ) -> Result<Issued, SsoError> {
+        let mut entropy = Entropy::from_os();
+        let expires_at = now + SIGN_ON_LIFE;
+        let state = State { provider, expires_at, salt: entropy.bytes() };
+        let state = self.seal(STATE, &state, &mut entropy)?;
+        let ticket = Ticket {
+            provider,
+            state: state_digest(&state),
+            nonce: random_text(&mut entropy),
+            verifier: random_text(&mut entropy),
+            redirect_uri,
+            return_to,
+            expires_at,
+        };
+        let cookie = self.seal(TICKET, &ticket, &mut entropy)?;
+        Ok(Issued { state, cookie, ticket })
+    }
+
+    pub(super) fn open_state(&self, text: &str) -> Option<State> {
+        self.open(STATE, text)
+    }
+
+    pub(super) fn open_ticket(&self, text: &str) -> Option<Ticket> {
+        self.open(TICKET, text)
+    }
+
+    fn seal(&self, kind: &[u8], value: &impl Serialize, entropy: &mut Entropy) -> Result<String, SsoError> {
+        let text = Secret::new(serde_json::to_string(value)?);
+        let sealed = self.sealer.seal(place(kind), &text, entropy)?;
+        let bytes = encode_fields(&sealed).map_err(SsoError::ProviderError)?;
+        Ok(BASE64URL_NOPAD.encode(&bytes))
+    }
+
+    /// Whatever somebody made themselves does not open.
+    fn open<T: DeserializeOwned>(&self, kind: &[u8], text: &str) -> Option<T> {
+        let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).ok()?;
+        let text = self.sealer.open(place(kind), &decode_fields(&bytes).ok()?).ok()?;
+        serde_json::from_str(text.expose()).ok()
+    }
+}
+
+/// No record is stored here: the place is one that no table has.
+fn place(kind: &[u8]) -> SealedPlace<'_> {
+    SealedPlace { tenant: &[0; 16], table: "sign-on", key: kind }
+}
+
+fn random_text(entropy: &mut Entropy) -> String {
+    let bytes: [u8; 32] = entropy.bytes();
+    BASE64URL_NOPAD.encode(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{
+        id::{IdentityProviderId, TenantId},
+        secrets::InstallationKey,
+    };
+
+    #[test]
+    fn a_ticket_opens_as_itself_alone_and_fits_into_a_cookie() {
+        let tickets = Tickets { sealer: Sealer::new(&InstallationKey::generate(&mut Entropy::from_seed(1))) };
+        let provider = (TenantId::from_bytes([1; 16]), IdentityProviderId::from_bytes([2; 16]));
+        let now = Timestamp::from_millis(1_767_225_600_000);
+        let long = ReturnPath::parse(&format!("/{}", "a".repeat(999))).unwrap();
+        let issue =
+            || tickets.issue(provider, "https://ops.example.com/api/auth/sso/callback".to_owned(), long.clone(), now).unwrap();
+        let (one, other) = (issue(), issue());
+        let ticket = tickets.open_ticket(&one.cookie).unwrap();
+        assert!(ticket.belongs_to(&one.state) && !ticket.belongs_to(&other.state));
+        assert_eq!((ticket.provider, ticket.expires_at), (provider, now + SIGN_ON_LIFE));
+        assert!(ticket.nonce != other.ticket.nonce && ticket.verifier != other.ticket.verifier && ticket.nonce != ticket.verifier);
+        assert_eq!(tickets.open_state(&one.state).unwrap().provider, provider);
+        assert!(tickets.open_state(&one.cookie).is_none() && tickets.open_ticket(&one.state).is_none());
+        assert!(tickets.open_ticket("").is_none() && tickets.open_ticket(&one.cookie[1..]).is_none());
+        assert!(one.cookie.len() < 3500, "{}", one.cookie.len());
+        assert!(!one.cookie.contains(&one.ticket.nonce));
+    }
+}

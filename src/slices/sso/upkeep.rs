@@ -1,0 +1,35 @@
+//! Forgets the states of sign-ons that have ended: they could not be used any more in any case.
+
+use std::time::Duration;
+
+use super::repo;
+use crate::kernel::{
+    clock::Clock,
+    store::Store,
+    tasks::{Done, Task, TaskError},
+};
+
+/// How many records one transaction touches.
+const BATCH: usize = 500;
+
+#[derive(Debug)]
+pub(super) struct SignOnUpkeep {
+    pub(super) store: Store,
+    pub(super) clock: Clock,
+}
+
+impl Task for SignOnUpkeep {
+    fn name(&self) -> &'static str {
+        "sign_on_upkeep"
+    }
+
+    fn period(&self) -> Duration {
+        Duration::from_mins(1)
+    }
+
+    async fn activate(&self) -> Result<Done, TaskError> {
+        let now = self.clock.now();
+        let forgotten = self.store.write(move |tx| repo::forget_ended(tx, now, BATCH)).await?;
+        Ok(if forgotten == BATCH { Done::Some } else { Done::All })
+    }
+}

@@ -1,0 +1,129 @@
+//! The pages for signing in, as a browser without scripts uses them.
+
+use serde_json::json;
+
+use crate::{
+    harness::{Actor, PASSWORD, Reply, TestApp, with_app},
+    sso::{Scene, ada, session},
+};
+
+fn browser(app: &TestApp) -> Actor {
+    app.anonymous().with("accept", "text/html").with("sec-fetch-site", "same-origin")
+}
+
+async fn submit(actor: &Actor, path: &str, fields: &[(&str, &str)]) -> Reply {
+    let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+    actor.post(path).text("application/x-www-form-urlencoded", body).send().await
+}
+
+#[tokio::test]
+async fn an_address_leads_to_the_provider_of_its_domain() {
+    with_app(async |app| {
+        let scene = Scene::new(app, json!({})).await;
+        let page = browser(app).get("/sign-in?return_to=/status/").send().await;
+        assert_eq!((page.status, page.header("content-type")), (200, "text/html; charset=utf-8"));
+        let policy = page.header("content-security-policy");
+        assert!(
+            policy.contains("default-src 'none'")
+                && policy.contains("form-action 'self'")
+                && policy.contains("frame-ancestors 'none'")
+        );
+        assert!(page.text.contains("<label for=\"email\">") && page.text.contains("name=\"return_to\" value=\"/status/\""));
+        assert!(!page.text.contains("<script") && !page.text.contains("type=\"password\""));
+        let on = submit(&browser(app), "/sign-in", &[("email", "ada@acme.example"), ("return_to", "/status/")]).await;
+        assert_eq!(on.status, 200, "a form is not redirected to another host: {}", on.text);
+        let link = on.text.split("<a href=\"").find(|part| part.contains("/authorize?")).unwrap().split('"').next().unwrap();
+        let url = link.replace("&amp;", "&");
+        assert!(on.text.contains(&format!("http-equiv=\"refresh\" content=\"0;url={link}\"")));
+        assert!(url.contains("login_hint=ada%40acme.example"));
+        let cookie = on.header("set-cookie").split(';').next().unwrap();
+        let back = browser(app).with("cookie", cookie).get(&scene.provider.authorize(&url, ada())).send().await;
+        assert_eq!((back.status, back.header("location")), (303, "/status/"), "{}", back.text);
+        let signed_in = browser(app).with("cookie", &session(&back).unwrap());
+        let page = signed_in.get("/sign-in?return_to=//evil.example").send().await;
+        assert!(
+            page.text.contains("Ada Lovelace") && page.text.contains("action=\"/sign-out\"") && !page.text.contains("evil"),
+            "{}",
+            page.text
+        );
+        let out = submit(&signed_in, "/sign-out", &[]).await;
+        assert_eq!((out.status, out.header("location")), (303, "/sign-in"), "{}", out.text);
+        assert_eq!(signed_in.get("/api/auth/session").send().await.problem(401), "session_expired");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_address_without_a_provider_leads_to_the_password() {
+    with_app(async |app| {
+        let acme = app.tenant("acme").await;
+        acme.admin().await;
+        let page = submit(&browser(app), "/sign-in", &[("email", "admin@acme.example"), ("return_to", "/status/")]).await;
+        assert!(page.text.contains("type=\"password\"") && page.text.contains("value=\"admin@acme.example\""), "{}", page.text);
+        let fields = |password| [("email", "admin@acme.example"), ("password", password), ("return_to", "/status/")];
+        let wrong = submit(&browser(app), "/sign-in", &fields("wrong wrong wrong")).await;
+        assert_eq!((wrong.status, session(&wrong)), (401, None));
+        assert!(wrong.text.contains("role=\"alert\"") && wrong.text.contains("aria-describedby=\"problem\""), "{}", wrong.text);
+        assert!(!wrong.text.contains("wrong wrong wrong"));
+        let right = submit(&browser(app), "/sign-in", &fields(PASSWORD)).await;
+        assert_eq!((right.status, right.header("location")), (303, "/status/"));
+        let me = app.anonymous().with("cookie", &session(&right).unwrap()).get("/api/auth/session").send().await;
+        assert_eq!(me.ok(200)["email"], "admin@acme.example");
+        let elsewhere = [("email", "admin@acme.example"), ("password", PASSWORD), ("return_to", "//evil.example")];
+        assert_eq!(submit(&browser(app), "/sign-in", &elsewhere).await.header("location"), "/documentation/");
+        let nonsense = submit(&browser(app), "/sign-in", &[("email", "<b>nobody\"")]).await;
+        assert_eq!(nonsense.status, 422);
+        assert!(
+            nonsense.text.contains("value=\"&lt;b&gt;nobody&quot;\"") && nonsense.text.contains("role=\"alert\""),
+            "{}",
+            nonsense.text
+        );
+        let unknown = submit(&browser(app), "/sign-in", &[("email", "a@b.example"), ("mail", "x")]).await;
+        assert_eq!((unknown.status, unknown.header("content-type")), (422, "text/html; charset=utf-8"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn another_site_can_neither_sign_a_browser_in_nor_out() {
+    with_app(async |app| {
+        let acme = app.tenant("acme").await;
+        let admin = acme.admin().await;
+        let site = app.anonymous().with("accept", "text/html").with("sec-fetch-site", "cross-site");
+        let fields = [("email", "admin@acme.example"), ("password", PASSWORD)];
+        for path in ["/sign-in", "/set-password"] {
+            let fields: &[(&str, &str)] = if path == "/sign-in" { &fields } else { &[("token", "x"), ("password", PASSWORD)] };
+            let forged = submit(&site, path, fields).await;
+            assert_eq!((forged.status, session(&forged)), (403, None), "{path}");
+        }
+        let out = admin.clone().with("origin", "https://evil.example");
+        assert_eq!(out.post("/sign-out").send().await.problem(403), "csrf_failed");
+        admin.get("/api/auth/session").send().await.ok(200);
+        let json = app.anonymous().post("/sign-in").json(json!({"email": "admin@acme.example", "password": PASSWORD}));
+        assert_eq!(json.send().await.problem(415), "unsupported_media_type");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_link_sets_a_password_once() {
+    with_app(async |app| {
+        let acme = app.tenant("acme").await;
+        let admin = acme.admin().await;
+        let body = json!({"email": "ada@acme.example", "name": "Ada", "role": "viewer"});
+        let link = admin.post("/api/admin/users").json(body).send().await.ok(201)["password_link"].as_str().unwrap().to_owned();
+        let path = link.strip_prefix(app.base_url()).unwrap();
+        let token = path.split("token=").nth(1).unwrap();
+        let page = browser(app).get(path).send().await;
+        assert!(page.text.contains(&format!("name=\"token\" value=\"{token}\"")) && page.text.contains("new-password"));
+        let short = submit(&browser(app), "/set-password", &[("token", token), ("password", "short")]).await;
+        assert_eq!(short.status, 422);
+        assert!(short.text.contains("at least 12 characters") && short.text.contains("role=\"alert\""), "{}", short.text);
+        let set = submit(&browser(app), "/set-password", &[("token", token), ("password", PASSWORD)]).await;
+        assert_eq!((set.status, set.header("location")), (303, "/sign-in?password=true"), "{}", set.text);
+        app.sign_in("ada@acme.example").await;
+        let again = submit(&browser(app), "/set-password", &[("token", token), ("password", PASSWORD)]).await;
+        assert_eq!(again.status, 401);
+    })
+    .await;
+}

@@ -1,0 +1,176 @@
+//! Sign-ons that must come to nothing: each is refused without a session, and is an event with its reason.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::{
+    harness::{
+        Reply,
+        oidc::{Signature, Twist},
+        with_app,
+    },
+    sso::{PROVIDERS, Scene, ada, session},
+};
+
+/// Refused: a page for people with the request's id, and no session.
+fn refused(reply: &Reply, case: &str) {
+    assert_eq!(reply.status, 401, "{case}: {}", reply.text);
+    assert_eq!(session(reply), None, "{case}");
+    assert_eq!(reply.problem(401), "invalid_credentials", "{case}");
+    let cookies: Vec<&str> = reply.headers.get_all("set-cookie").iter().map(|value| value.to_str().unwrap()).collect();
+    assert!(cookies.iter().any(|cookie| cookie.starts_with("tenantd_sign_on=;")), "{case}: the ticket is taken away");
+}
+
+#[tokio::test]
+async fn a_token_that_is_not_right_in_every_respect_lets_nobody_in() {
+    with_app(async |app| {
+        let scene = Scene::new(app, json!({})).await;
+        let now = app.now().as_seconds();
+        let cases: Vec<(&str, Twist)> = vec![
+            ("wrong_nonce", Twist::claims(json!({"nonce": "another"}))),
+            ("wrong_nonce", Twist::claims(json!({"nonce": null}))),
+            ("wrong_audience", Twist::claims(json!({"aud": "somebody else"}))),
+            ("wrong_audience", Twist::claims(json!({"aud": [crate::harness::oidc::CLIENT_ID, "somebody else"]}))),
+            ("wrong_issuer", Twist::claims(json!({"iss": "https://evil.example"}))),
+            ("token_expired", Twist::claims(json!({"exp": now - 61}))),
+            ("bad_signature", Twist::signature(Signature::Forged)),
+            ("bad_signature", Twist::signature(Signature::None)),
+            ("bad_signature", Twist::signature(Signature::HmacOfPublicKey)),
+            ("bad_signature", Twist::signature(Signature::HmacOfSecret)),
+            ("bad_token", Twist::claims(json!({"at_hash": "AAAAAAAAAAAAAAAAAAAAAA"}))),
+            ("bad_token", Twist::claims(json!({"sub": "a".repeat(256)}))),
+            ("email_not_verified", Twist::claims(json!({"email_verified": false}))),
+            ("email_not_verified", Twist::claims(json!({"email_verified": null}))),
+            ("foreign_domain", Twist::claims(json!({"email": "ada@other.example"}))),
+            ("foreign_domain", Twist::claims(json!({"email": "ada@sub.acme.example"}))),
+        ];
+        let mut expected = Vec::new();
+        for (reason, twist) in cases {
+            let case = format!("{reason}: {twist:?}");
+            scene.provider.twist(twist);
+            refused(&scene.sign_on(ada()).await, &case);
+            expected.push(reason);
+            assert_eq!(scene.reasons().await, expected, "{case}");
+        }
+        assert!(scene.user("ada").await.is_none(), "nobody was created");
+        scene.provider.twist(Twist::claims(json!({"exp": now - 59})));
+        assert_eq!(scene.sign_on(ada()).await.status, 303, "a clock may be a minute off");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_sign_on_belongs_to_one_browser_and_comes_back_once() {
+    with_app(async |app| {
+        let scene = Scene::new(app, json!({})).await;
+        let authorize = |begun: &crate::sso::Begun| scene.provider.authorize(begun.body["redirect_url"].as_str().unwrap(), ada());
+        // Somebody has the link that belongs into another browser.
+        let begun = scene.begin(json!({})).await;
+        let callback = authorize(&begun);
+        refused(&app.anonymous().get(&callback).send().await, "without the cookie");
+        let late = app.anonymous().with("cookie", &begun.cookie).get(&callback).send().await;
+        refused(&late, "a state that somebody has tried is worth nothing, even in its own browser");
+        let (one, other) = (scene.begin(json!({})).await, scene.begin(json!({})).await);
+        refused(&app.anonymous().with("cookie", &other.cookie).get(&authorize(&one)).send().await, "the cookie of another sign-on");
+        let garbled = "/api/auth/sso/callback?code=code-1&state=AAAA";
+        refused(&app.anonymous().with("cookie", &other.cookie).get(garbled).send().await, "a state that is none");
+        // The whole answer a second time.
+        let begun = scene.begin(json!({})).await;
+        let callback = authorize(&begun);
+        let browser = app.anonymous().with("cookie", &begun.cookie);
+        assert_eq!(browser.get(&callback).send().await.status, 303);
+        refused(&browser.get(&callback).send().await, "replayed");
+        // A code of another sign-on, under a state of one's own.
+        let begun = scene.begin(json!({})).await;
+        let state = begun.body["state"].as_str().unwrap();
+        let stolen = authorize(&scene.begin(json!({})).await);
+        let code = stolen.split("code=").nth(1).unwrap().split('&').next().unwrap();
+        let mixed = format!("/api/auth/sso/callback?code={code}&state={state}");
+        refused(&app.anonymous().with("cookie", &begun.cookie).get(&mixed).send().await, "a stolen code");
+        let begun = scene.begin(json!({})).await;
+        let callback = authorize(&begun);
+        app.advance(Duration::from_mins(10));
+        refused(&app.anonymous().with("cookie", &begun.cookie).get(&callback).send().await, "after ten minutes");
+        let expected =
+            ["state_mismatch", "replayed", "state_mismatch", "state_mismatch", "replayed", "code_refused", "sign_on_expired"];
+        assert_eq!(scene.reasons().await, expected);
+        // Nothing of it is ours: no tenant can be told.
+        refused(&app.anonymous().get("/api/auth/sso/callback").send().await, "nothing at all");
+        assert_eq!(scene.reasons().await.len(), expected.len());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_provider_that_refuses_or_speaks_for_another_lets_nobody_in() {
+    with_app(async |app| {
+        let scene = Scene::new(app, json!({})).await;
+        for (reason, answer) in
+            [("provider_refused", "error=access_denied"), ("wrong_issuer", "code=code-1&iss=https%3A%2F%2Fevil.example")]
+        {
+            let begun = scene.begin(json!({})).await;
+            let callback = format!("/api/auth/sso/callback?{answer}&state={}", begun.body["state"].as_str().unwrap());
+            refused(&app.anonymous().with("cookie", &begun.cookie).get(&callback).send().await, reason);
+        }
+        assert_eq!(scene.provider.requests("/token"), 0, "no code is shown to anybody");
+        assert_eq!(scene.reasons().await, ["provider_refused", "wrong_issuer"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn who_is_disabled_or_belongs_elsewhere_stays_outside() {
+    with_app(async |app| {
+        let scene = Scene::new(app, json!({"domains": ["acme.example", "other.example"]})).await;
+        assert_eq!(scene.sign_on(ada()).await.status, 303);
+        let user = scene.user("ada").await.unwrap();
+        let path = format!("/api/admin/users/{}", user["id"].as_str().unwrap());
+        scene.admin.put(&path).json(json!({"status": "disabled"})).send().await.ok(200);
+        refused(&scene.sign_on(ada()).await, "disabled");
+        // Staff of another tenant, and a contact of this one.
+        app.tenant("other").await.admin().await;
+        refused(
+            &scene.sign_on(json!({"sub": "x", "email": "admin@other.example", "email_verified": true})).await,
+            "another tenant's",
+        );
+        let contact = json!({"email": "carl@acme.example", "name": "Carl", "kind": "contact"});
+        scene.admin.post("/api/admin/users").json(contact).send().await.ok(201);
+        refused(&scene.sign_on(json!({"sub": "y", "email": "carl@acme.example", "email_verified": true})).await, "a contact");
+        let begun = scene.begin(json!({})).await;
+        let provider = format!("{PROVIDERS}/{}", scene.record["id"].as_str().unwrap());
+        scene.admin.put(&provider).json(json!({"enabled": false})).send().await.ok(200);
+        refused(&scene.come_back(&begun, ada()).await, "a provider that was disabled meanwhile");
+        assert_eq!(scene.reasons().await, ["account_disabled", "address_taken", "address_taken", "provider_gone"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_provider_that_is_down_is_a_page_that_says_so() {
+    with_app(async |app| {
+        let scene = Scene::new(app, json!({})).await;
+        let begun = scene.begin(json!({})).await;
+        let callback = scene.provider.authorize(begun.body["redirect_url"].as_str().unwrap(), ada());
+        scene.provider.set_down(true);
+        let browser = app.anonymous().with("cookie", &begun.cookie).with("accept", "text/html,application/xhtml+xml,*/*;q=0.8");
+        let page = browser.get(&callback).send().await;
+        assert_eq!((page.status, page.header("content-type")), (502, "text/html; charset=utf-8"), "{}", page.text);
+        assert!(page.text.contains(page.header("x-request-id")) && page.text.contains("role=\"alert\""), "{}", page.text);
+        assert_eq!(session(&page), None);
+        let page = browser.get("/api/auth/sso/callback?state=x").send().await;
+        assert_eq!((page.status, page.header("content-type")), (401, "text/html; charset=utf-8"));
+        assert!(page.header("content-security-policy").starts_with("default-src 'none'"));
+        app.advance(Duration::from_hours(2));
+        let asked = app.anonymous().post("/api/auth/sso").json(json!({"domain": "acme.example"})).send().await;
+        assert_eq!(asked.problem(502), "provider_error");
+        assert!(!asked.text.contains("503"), "what the provider said is not the caller's business: {}", asked.text);
+        assert_eq!(scene.reasons().await, ["provider_unavailable"]);
+        let event = scene.tenant.key(&["events:read"]).await.get("/api/events?types=auth.login_failed").send().await.ok(200)["data"][0].clone();
+        assert_eq!((&event["resource"]["kind"], &event["resource"]["id"]), (&json!("identity_provider"), &scene.record["id"]));
+        let sign_in = json!({"method": "sso", "reason": "provider_unavailable", "identity_provider": {"id": scene.record["id"], "name": "Acme"}});
+        assert_eq!(event["data"], json!({"sign_in": sign_in}));
+        assert!(event["data"].to_string().find("code").is_none() && event["data"]["sign_in"].get("user") == None::<&Value>);
+    })
+    .await;
+}
