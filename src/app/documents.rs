@@ -1,5 +1,7 @@
 //! The APIs that the two edges serve, and their published documents.
 
+use std::sync::Arc;
+
 use poem::{EndpointExt, IntoEndpoint, Response, endpoint::BoxEndpoint};
 use poem_openapi::{OpenApi, OpenApiService};
 use serde_json::{Map, Value};
@@ -16,6 +18,7 @@ use crate::{
         store::{RedbEngine, Store, WriterSettings},
     },
     slices::{
+        analytics::Analytics,
         api_keys::ApiKeySlice,
         auth::Auth,
         cloud::Clouds,
@@ -24,7 +27,7 @@ use crate::{
         platform::{Platform, Reload},
         search::Search,
         tickets::Tickets,
-        webhooks::Webhooks,
+        webhooks::{Surroundings, Webhooks},
         workflows::Workflows,
     },
 };
@@ -32,7 +35,7 @@ use crate::{
 const PUBLIC: About = About {
     title: "tenantd",
     version: env!("CARGO_PKG_VERSION"),
-    description: "The control plane of a multi-tenant IT operations platform: tickets, search, asset inventory, workflows, clouds, API keys, webhooks, events and tenants. \
+    description: "The control plane of a multi-tenant IT operations platform: tickets, search, asset inventory, workflows, clouds, analytics, API keys, webhooks, events and tenants. \
         Authenticate with an API key (`Authorization: Bearer …` or `X-API-Key: …`) or a session cookie. \
         Errors are application/problem+json with a stable `code`. Lists are pages with a cursor. \
         Records carry a version as their ETag. Every POST that changes a record takes an Idempotency-Key. \
@@ -89,6 +92,7 @@ pub(super) struct Slices<'a> {
     pub(super) webhooks: &'a Webhooks,
     pub(super) workflows: &'a Workflows,
     pub(super) clouds: &'a Clouds,
+    pub(super) analytics: &'a Analytics,
 }
 
 pub(super) fn public_service(slices: &Slices<'_>) -> Result<Service, String> {
@@ -109,8 +113,8 @@ pub(super) fn admin_service(slices: &Slices<'_>) -> Result<Service, String> {
 }
 
 fn public_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
-    let Slices { platform, auth, keys, tickets, inventory, search, webhooks, workflows, clouds, .. } = slices;
-    let found = (inventory.api(), search.api());
+    let Slices { platform, auth, keys, tickets, inventory, search, webhooks, workflows, clouds, analytics, .. } = slices;
+    let found = (inventory.api(), search.api(), analytics.api());
     (auth.api(), keys.api(), platform.api(&event_kinds()), tickets.api(), found, webhooks.api(), workflows.api(), clouds.api())
 }
 
@@ -151,7 +155,10 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Slices<'_>) -> T) -> Result<T
     let clouds = Clouds::new(store.clone(), Clock::System, &config.cloud, sealer.clone(), egress.clone(), tenants);
     let catalogue = step_catalogue(&tickets, &inventory, &search, &clouds, &egress, &platform)?;
     let workflows = Workflows::new(store.clone(), Clock::System, config.workflows, catalogue, event_kinds());
-    let webhooks = Webhooks::new(store, Clock::System, config, sealer, egress, platform.tenants.clone(), event_kinds());
+    let analytics = Analytics::new(store.clone(), Clock::System, Arc::default(), &config.limits);
+    let (tenants, kinds) = (platform.tenants.clone(), event_kinds());
+    let around = Surroundings { sealer, egress, tenants, kinds, usage: Arc::default() };
+    let webhooks = Webhooks::new(store, Clock::System, config, around);
     Ok(with(&Slices {
         platform: &platform,
         ingest: &ingest,
@@ -163,6 +170,7 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Slices<'_>) -> T) -> Result<T
         webhooks: &webhooks,
         workflows: &workflows,
         clouds: &clouds,
+        analytics: &analytics,
     }))
 }
 

@@ -188,6 +188,14 @@ tables! {
     OPERATIONS_BY_END 110 "operations_by_end";
     /// What was ordered from simulated clouds: it stands for somebody else's machines.
     SIMULATED_VMS 111 "simulated_vms";
+    /// Tenant, series and hour to the figures of that hour.
+    ANALYTICS_HOURS 150 "analytics_hours";
+    /// Tenant, series and day to the figures of a day that is over.
+    ANALYTICS_DAYS 151 "analytics_days";
+    /// Day to how the parts of the server did.
+    STATUS_DAYS 152 "status_days";
+    /// What went wrong with a part, from when to when.
+    STATUS_INCIDENTS 153 "status_incidents";
     /// When the way to the disk was last tried.
     PROBE 124 "probe";
 }

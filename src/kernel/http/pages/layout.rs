@@ -5,16 +5,19 @@ nav a{margin-right:1rem}a{color:#0b5cad}code,pre{font:14px/1.45 ui-monospace,mon
 code{padding:0 .25em}pre{padding:.75rem;overflow-x:auto}table{border-collapse:collapse;width:100%;margin:1rem 0}\
 th,td{text-align:left;vertical-align:top;padding:.4rem .6rem;border-bottom:1px solid #d7dee6}th{background:#f2f5f8}\
 small{color:#56677a;font-weight:normal}section{margin:2rem 0}h1,h2,h3{line-height:1.2}.ok{color:#176b2c}.bad{color:#a11616}\
+figure{margin:1.5rem 0}figcaption{font-weight:600}.bar{fill:#0b5cad}.axis{stroke:#56677a}.label{font-size:11px;fill:#56677a}\
 @media(prefers-color-scheme:dark){body{background:#12181f;color:#dde5ee}code,pre,th{background:#1d2630}a{color:#7db8f0}\
-td,th{border-color:#33414f}small{color:#9fb0c2}.ok{color:#6fd08c}.bad{color:#ff8d8d}}";
+td,th{border-color:#33414f}small{color:#9fb0c2}.ok{color:#6fd08c}.bad{color:#ff8d8d}.bar{fill:#7db8f0}\
+.axis{stroke:#9fb0c2}.label{fill:#9fb0c2}}";
 
-const LINKS: [(&str, &str); 7] = [
+const LINKS: [(&str, &str); 8] = [
     ("/documentation/", "API reference"),
     ("/documentation/scopes/", "Scopes"),
     ("/documentation/events/", "Events"),
     ("/documentation/errors/", "Errors"),
     ("/api/rate-limits/", "Rate limits"),
     ("/documentation/changelog/", "Changelog"),
+    ("/documentation/analytics/", "Analytics"),
     ("/status/", "Status"),
 ];
 
