@@ -27,9 +27,15 @@ pub struct Server {
 impl Server {
     /// The release binary on a data directory, with the limits that would stand in the way of a load out of it.
     pub fn start_tenantd(directory: &Path) -> Self {
+        Self::start_tenantd_with(directory, "0", &[])
+    }
+
+    /// The same with a story of so many tickets, and with some settings.
+    pub fn start_tenantd_with(directory: &Path, tickets: &str, settings: &[(&str, &str)]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tenantd"));
         command
-            .args(["demo", "--tickets", "0", "--listen", "127.0.0.1:0", "--json", "--data-dir"])
+            .envs(settings.iter().copied())
+            .args(["demo", "--tickets", tickets, "--listen", "127.0.0.1:0", "--json", "--data-dir"])
             .arg(directory)
             .env("TENANTD_RATE_LIMITS__ENABLED", "false")
             .env("TENANTD_API_KEYS__MAX_LIVE", "100000000");

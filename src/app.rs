@@ -3,6 +3,8 @@
 
 mod bootstrap;
 mod documents;
+mod edges;
+mod gauges;
 mod sample;
 
 use std::{
@@ -23,20 +25,19 @@ use crate::{
         entropy::Entropy,
         events::{self, Kinds, Retention},
         http::{
-            edge::{Edge, EdgeParts, EdgeSettings},
+            edge::{Edge, EdgeSettings},
             idempotency::{Idempotency, IdempotencyPurge},
             listener::{self, Listeners},
-            operations::Operations,
-            pages::{PageSources, Pages},
             rate::{RateClass, RateLimitSweep, RateLimits},
             tls::{Certificate, CertificateFiles, CertificateWatch},
         },
-        secrets::{InstallationKey, KeySource, Passwords, Sealer, Secret},
+        secrets::{InstallationKey, KeySource, Passwords, Sealer},
         store::{Checked, DataDirectory, RepairProgress, Store, StoreSettings, WriterSettings},
         tasks::{MetricsUpkeep, Scrub, Tasks},
-        telemetry,
+        telemetry::Usage,
     },
     slices::{
+        analytics::{Analytics, HealthMonitor, HealthParts, Queue},
         api_keys::{self, ApiKeySlice},
         auth::{self, Auth},
         cloud::{self, Clouds},
@@ -46,7 +47,7 @@ use crate::{
         search::{Search, SearchQuery},
         sso::{self, SingleSignOn},
         tickets::{self, Tickets},
-        webhooks::{self, Webhooks},
+        webhooks::{self, Surroundings, Webhooks},
         workflows::{
             self, StepCatalogue, Workflows,
             steps::{
@@ -59,6 +60,7 @@ use crate::{
 pub use bootstrap::{Operator, prepare_installation, random_password};
 use documents::Slices;
 pub use documents::{ingest_document, internal_document, public_document};
+use edges::Parts;
 pub use sample::fill as fill_with_sample;
 
 const ADMIN_SOCKET: &str = "admin.sock";
@@ -86,6 +88,7 @@ pub fn checked_tables() -> Vec<&'static dyn Checked> {
         Webhooks::tables(),
         Workflows::tables(),
         Clouds::tables(),
+        Analytics::tables(),
     ]
     .into_iter()
     .flatten()
@@ -133,12 +136,31 @@ fn step_catalogue(
         .remote(HttpRequest { egress: egress.clone(), tenants: platform.tenants.clone() })
 }
 
+/// The readers of the log with a cursor in the store.
+fn consumers() -> Vec<&'static str> {
+    [Platform::CONSUMERS, Webhooks::CONSUMERS, Workflows::CONSUMERS, Analytics::CONSUMERS].concat()
+}
+
+fn health_monitor(store: &Store, clock: &Clock, tasks: &Tasks, webhooks: &Webhooks) -> HealthMonitor {
+    let webhooks = webhooks.clone();
+    HealthMonitor::new(HealthParts {
+        store: store.clone(),
+        clock: clock.clone(),
+        tasks: tasks.board(),
+        queue: Arc::new(move || {
+            let (depth, oldest) = webhooks.queue();
+            Queue { depth, oldest }
+        }),
+        consumers: consumers(),
+    })
+}
+
 /// Under which rate limit an operation falls.
 fn classify(method: &Method, path: &str, secured: bool) -> RateClass {
     match (path, secured) {
         ("/api/auth/login" | "/api/auth/password" | "/api/auth/sso", _) => RateClass::SignIn,
         ("/sign-in" | "/set-password", _) if *method == Method::POST => RateClass::SignIn,
-        ("/api/rmm/reports/asset-inventory", _) => RateClass::Report,
+        ("/api/rmm/reports/asset-inventory" | "/api/analytics/tenant" | "/api/analytics/platform", _) => RateClass::Report,
         (_, false) => RateClass::Public,
         ("/api/search", _) => RateClass::Search,
         ("/api/cloud/vms", _) if *method == Method::POST => RateClass::Provision,
@@ -162,6 +184,8 @@ pub struct App {
     pub webhooks: Webhooks,
     pub workflows: Workflows,
     pub clouds: Clouds,
+    pub analytics: Analytics,
+    health: HealthMonitor,
     egress: Egress,
     config: Config,
     rates: Arc<RateLimits>,
@@ -237,21 +261,17 @@ impl App {
             reach: Reach::Everything,
         });
         let egress = Egress::new(&config.egress, &[config.listen.address])?;
-        let webhooks = Webhooks::new(
-            store.clone(),
-            clock.clone(),
-            &config,
-            Sealer::new(&key),
-            egress.clone(),
-            platform.tenants.clone(),
-            event_kinds(),
-        );
+        let usage = Arc::new(Usage::new(config.analytics.count_requests));
+        let (sealer, tenants) = (Sealer::new(&key), platform.tenants.clone());
+        let around = Surroundings { sealer, egress: egress.clone(), tenants, kinds: event_kinds(), usage: usage.clone() };
+        let webhooks = Webhooks::new(store.clone(), clock.clone(), &config, around);
         let (sealer, tenants) = (Sealer::new(&key), platform.tenants.clone());
         let sso = SingleSignOn::new(store.clone(), clock.clone(), sealer, egress.clone(), tenants, auth.clone(), directory);
         let rates = Arc::new(RateLimits::new(&config.rate_limits, clock.clone()));
         let idempotency = Arc::new(Idempotency::new(store.clone(), Sealer::new(&key)));
         let tasks = Tasks::new(clock.clone());
-        let parts = Parts { config: &config, store: &store, clock: &clock, rates: &rates, idempotency, tasks: &tasks };
+        let analytics = Analytics::new(store.clone(), clock.clone(), usage.clone(), &config.limits);
+        let health = health_monitor(&store, &clock, &tasks, &webhooks);
         let ingest = DirectoryIngest::new(directory, store.clone(), clock.clone(), &config.limits);
         let tickets = Tickets::new(store.clone(), clock.clone(), &config.tickets, &config.limits);
         let inventory = Inventory::new(directory, store.clone(), clock.clone(), &config.limits);
@@ -272,6 +292,17 @@ impl App {
             webhooks: &webhooks,
             workflows: &workflows,
             clouds: &clouds,
+            analytics: &analytics,
+        };
+        let parts = Parts {
+            config: &config,
+            store: &store,
+            clock: &clock,
+            rates: &rates,
+            idempotency,
+            usage: &usage,
+            analytics: &analytics,
+            health: &health,
         };
         let public = parts.edge(documents::public_service(&slices)?, &platform, &auth, None)?;
         let admin = parts.edge(documents::admin_service(&slices)?, &platform, &auth, Some(local_operator))?;
@@ -288,6 +319,8 @@ impl App {
             webhooks,
             workflows,
             clouds,
+            analytics,
+            health,
             egress,
             config,
             rates,
@@ -300,6 +333,7 @@ impl App {
     }
 
     fn spawn_tasks(&mut self) {
+        let gauges = gauges::all(self);
         let (store, clock, tasks) = (&self.store, &self.clock, &mut self.tasks);
         self.platform.spawn(tasks);
         self.auth.spawn(tasks);
@@ -310,10 +344,10 @@ impl App {
         self.webhooks.spawn(tasks);
         self.workflows.spawn(tasks);
         self.clouds.spawn(tasks);
+        self.analytics.spawn(tasks, gauges, &self.health);
         tasks.spawn(self.egress.upkeep());
         tasks.spawn(IdempotencyPurge { store: store.clone(), clock: clock.clone() });
-        let consumers = [Platform::CONSUMERS, Webhooks::CONSUMERS, Workflows::CONSUMERS].concat();
-        tasks.spawn(Retention::new(store.clone(), clock.clone(), self.config.events.retention_days, consumers));
+        tasks.spawn(Retention::new(store.clone(), clock.clone(), self.config.events.retention_days, consumers()));
         tasks.spawn(RateLimitSweep(self.rates.clone()));
         tasks.spawn(MetricsUpkeep);
         if self.config.storage.scrub_days > 0 {
@@ -405,60 +439,4 @@ impl Running {
 pub fn key_source(config: &Config, data_directory: &Path) -> KeySource {
     let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
     KeySource::find(config.secrets.installation_key_file.as_deref(), credentials.as_deref(), data_directory)
-}
-
-/// What both edges share.
-struct Parts<'a> {
-    config: &'a Config,
-    store: &'a Store,
-    clock: &'a Clock,
-    rates: &'a Arc<RateLimits>,
-    idempotency: Arc<Idempotency>,
-    tasks: &'a Tasks,
-}
-
-impl Parts<'_> {
-    fn edge(
-        &self,
-        service: documents::Service,
-        platform: &Platform,
-        auth: &Auth,
-        local_operator: Option<Arc<Principal>>,
-    ) -> Result<Arc<Edge>, String> {
-        let documents::Service { api, document, ingest, pages } = service;
-        let document = Arc::new(document);
-        platform.set_document(document.clone());
-        let metrics_token = match &self.config.telemetry.metrics_token_file {
-            Some(path) => {
-                let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-                Some(Secret::new(text.trim()))
-            }
-            None => None,
-        };
-        // Metrics are recorded from the first request on.
-        telemetry::metrics();
-        let operations = Operations::compile(&[document.as_ref(), &ingest, &pages], classify)?;
-        let pages = Pages::new(PageSources {
-            document,
-            internal_document: ingest,
-            kinds: event_kinds(),
-            rates: self.rates.clone(),
-            board: self.tasks.board(),
-            store: self.store.clone(),
-            clock: self.clock.clone(),
-            started_at: self.clock.now(),
-            metrics_token,
-        });
-        Ok(Arc::new(Edge::new(EdgeParts {
-            api,
-            operations,
-            pages,
-            authenticator: auth.authenticator.clone(),
-            local_operator,
-            rates: self.rates.clone(),
-            idempotency: self.idempotency.clone(),
-            clock: self.clock.clone(),
-            settings: EdgeSettings::new(self.config),
-        })))
-    }
 }

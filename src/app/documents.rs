@@ -1,5 +1,7 @@
 //! The APIs that the two edges serve, and their published documents.
 
+use std::sync::Arc;
+
 use poem::{EndpointExt, IntoEndpoint, Response, endpoint::BoxEndpoint};
 use poem_openapi::{OpenApi, OpenApiService};
 use serde_json::{Map, Value};
@@ -16,6 +18,7 @@ use crate::{
         store::{RedbEngine, Store, WriterSettings},
     },
     slices::{
+        analytics::Analytics,
         api_keys::ApiKeySlice,
         auth::Auth,
         cloud::Clouds,
@@ -25,7 +28,7 @@ use crate::{
         search::Search,
         sso::SingleSignOn,
         tickets::Tickets,
-        webhooks::Webhooks,
+        webhooks::{Surroundings, Webhooks},
         workflows::Workflows,
     },
 };
@@ -33,7 +36,7 @@ use crate::{
 const PUBLIC: About = About {
     title: "tenantd",
     version: env!("CARGO_PKG_VERSION"),
-    description: "The control plane of a multi-tenant IT operations platform: tickets, search, asset inventory, workflows, clouds, API keys, webhooks, events and tenants. \
+    description: "The control plane of a multi-tenant IT operations platform: tickets, search, asset inventory, workflows, clouds, analytics, API keys, webhooks, events and tenants. \
         Authenticate with an API key (`Authorization: Bearer …` or `X-API-Key: …`) or a session cookie. \
         Errors are application/problem+json with a stable `code`. Lists are pages with a cursor. \
         Records carry a version as their ETag. Every POST that changes a record takes an Idempotency-Key. \
@@ -100,6 +103,7 @@ pub(super) struct Slices<'a> {
     pub(super) webhooks: &'a Webhooks,
     pub(super) workflows: &'a Workflows,
     pub(super) clouds: &'a Clouds,
+    pub(super) analytics: &'a Analytics,
 }
 
 pub(super) fn public_service(slices: &Slices<'_>) -> Result<Service, String> {
@@ -122,8 +126,8 @@ pub(super) fn admin_service(slices: &Slices<'_>) -> Result<Service, String> {
 }
 
 fn public_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
-    let Slices { platform, auth, sso, keys, tickets, inventory, search, webhooks, workflows, clouds, .. } = slices;
-    let found = (inventory.api(), search.api());
+    let Slices { platform, auth, sso, keys, tickets, inventory, search, webhooks, workflows, clouds, analytics, .. } = slices;
+    let found = (inventory.api(), search.api(), analytics.api());
     (
         (auth.api(), sso.api()),
         keys.api(),
@@ -173,10 +177,13 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Slices<'_>) -> T) -> Result<T
     let clouds = Clouds::new(store.clone(), Clock::System, &config.cloud, sealer.clone(), egress.clone(), tenants);
     let catalogue = step_catalogue(&tickets, &inventory, &search, &clouds, &egress, &platform)?;
     let workflows = Workflows::new(store.clone(), Clock::System, config.workflows, catalogue, event_kinds());
+    let analytics = Analytics::new(store.clone(), Clock::System, Arc::default(), &config.limits);
     let tenants = platform.tenants.clone();
     let (sso_store, sso_egress) = (store.clone(), egress.clone());
     let sso = SingleSignOn::new(sso_store, Clock::System, sealer.clone(), sso_egress, tenants, auth.clone(), directory);
-    let webhooks = Webhooks::new(store, Clock::System, config, sealer, egress, platform.tenants.clone(), event_kinds());
+    let (tenants, kinds) = (platform.tenants.clone(), event_kinds());
+    let around = Surroundings { sealer, egress, tenants, kinds, usage: Arc::default() };
+    let webhooks = Webhooks::new(store, Clock::System, config, around);
     Ok(with(&Slices {
         platform: &platform,
         ingest: &ingest,
@@ -189,6 +196,7 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Slices<'_>) -> T) -> Result<T
         webhooks: &webhooks,
         workflows: &workflows,
         clouds: &clouds,
+        analytics: &analytics,
     }))
 }
 

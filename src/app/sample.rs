@@ -3,6 +3,7 @@
 //! It is made by the use cases themselves, in the order of time, so that it has the events, promises and numbers that real work
 //! would have left. The same seed gives the same story. **Boundary:** for tenants that evaluate, never for others.
 
+mod analytics;
 mod clouds;
 mod fleet;
 mod people;
@@ -27,7 +28,7 @@ use crate::{
     },
     slices::{
         directory::DirectoryError,
-        tickets::{TicketError, TicketRef, Tickets},
+        tickets::{self, TicketError, TicketRef, Tickets},
         workflows::WorkflowError,
     },
 };
@@ -54,7 +55,7 @@ pub async fn fill(app: &App, tenant: TenantId, seed: u64, tickets: usize) -> Res
     let now = app.clock.now();
     let mut random = Entropy::from_seed(seed);
     let cast = people::enter(app, tenant, &mut random, now - PAST, now).await.map_err(|error| error.to_string())?;
-    let mut numbers = BTreeMap::new();
+    let (mut numbers, mut backlog) = (BTreeMap::new(), Vec::new());
     let scenes = story::tell(&cast, &mut random, now - PAST, now, tickets);
     for scenes in scenes.chunks(SCENES_AT_ONCE) {
         let stage: Vec<(Intent, Scene)> = scenes.iter().map(|scene| (intent(&cast, tenant, scene), scene.clone())).collect();
@@ -63,12 +64,15 @@ pub async fn fill(app: &App, tenant: TenantId, seed: u64, tickets: usize) -> Res
             for (intent, scene) in &stage {
                 play(&tickets, tx, &mut intent.begin(), scene, &mut known)?;
             }
-            Ok::<_, SampleError>(known.clone())
+            Ok::<_, SampleError>((known.clone(), tickets::backlog(tx, tenant)?))
         };
-        numbers = app.store.write(play).await.map_err(|error| error.to_string())?;
+        let (known, waiting) = app.store.write(play).await.map_err(|error| error.to_string())?;
+        numbers = known;
+        backlog.extend(scenes.last().map(|scene| (scene.at, waiting)));
     }
     let (tickets, today) = (app.tickets.clone(), Intent::new(tenant, now, Actor::system("Sample data")));
     app.store.write(move |tx| tickets.tend(tx, &mut today.begin())).await.map_err(|error| error.to_string())?;
+    analytics::remember(&app.store, tenant, seed, &cast, (now - PAST, now), &backlog).await?;
     clouds::connect(app, tenant, seed, &cast, now).await.map_err(|error| error.to_string())?;
     workflows::install(app, tenant, &cast, now).await.map_err(|error| error.to_string())
 }

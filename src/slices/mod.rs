@@ -1,6 +1,7 @@
 //! The capabilities that customers read about, a folder each. A slice does not import a slice, but for the exceptions that
 //! `tests/architecture.rs` lists with their reasons.
 
+pub mod analytics;
 pub mod api_keys;
 pub mod auth;
 pub mod cloud;

@@ -203,7 +203,7 @@ async fn roles_reach_what_they_may_and_nothing_else() {
                             assert_eq!(reply.problem(403), code, "{label}");
                         }
                     }
-                    None if operation.need.as_deref() == Some("operator") => {
+                    None if matches!(operation.need.as_deref(), Some("operator" | "platform")) => {
                         assert_eq!(reply.problem(403), "operator_required", "{label}");
                     }
                     None => assert_ne!(reply.status, 403, "{label}"),

@@ -6,10 +6,12 @@
 //! `deliveries` does the same to a server whose webhooks are received by somebody who lives on.
 //! `search` does it to a server that indexes what it is sent.
 //! `provision` does it to one that orders VMs, of a cloud that counts them.
+//! `analytics` does it to one that counts what happens, and counts anew.
 //! `io_errors` lets the system calls of the real binary fail.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "all of this is test code")]
 
+mod analytics;
 mod books;
 mod clients;
 mod crash;

@@ -226,6 +226,18 @@ RULES_IN_WORDS = {
     # A key for some organizations cannot have what is over the whole tenant, and the organizations that were made up are nobody's.
     ("over_tenant", "/scopes"),
     ("unknown_reference", "/organization_ids"),
+    # Figures: which metrics and zones there are, what goes with what, and how many points fit; the error says what would.
+    ("unknown_metric", "metrics"),
+    ("repeated", "metrics"),
+    ("unknown_time_zone", "timezone"),
+    *(("wrong_form", name) for name in ("metrics", "timezone")),
+    ("not_allowed", "group_by"),
+    ("not_allowed", "range"),
+    ("too_many_points", "bucket"),
+    ("out_of_range", "bucket"),
+    ("out_of_range", "from"),
+    ("out_of_range", "to"),
+    ("required", "from"),
     # A network, which has no format in JSON Schema.
     ("wrong_form", "/allowed_ips"),
     # The most is a setting of the operator.

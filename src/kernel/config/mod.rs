@@ -33,8 +33,15 @@ pub struct Config {
     pub webhooks: Webhooks,
     pub workflows: Workflows,
     pub cloud: Cloud,
+    pub analytics: Analytics,
     pub egress: Egress,
     pub telemetry: Telemetry,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Analytics {
+    pub count_requests: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

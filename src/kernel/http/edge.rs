@@ -31,12 +31,13 @@ use super::{
     rate::{RateClass, RateLimits, Standing},
 };
 use crate::kernel::{
-    access::Principal,
+    access::{Identity, Principal},
     clock::{Clock, Timestamp},
     config::{AccessLog, Config, Limits},
     entropy,
     id::RequestId,
     secrets::digest,
+    telemetry::{Caller, RequestKey, StatusClass, Usage},
 };
 
 /// Settings that a reload changes.
@@ -76,6 +77,8 @@ pub struct EdgeParts {
     /// Who comes over the admin socket; `None` where there is none.
     pub local_operator: Option<Arc<Principal>>,
     pub rates: Arc<RateLimits>,
+    /// Counts what tenants ask for.
+    pub usage: Arc<Usage>,
     pub idempotency: Arc<Idempotency>,
     pub clock: Clock,
     pub settings: EdgeSettings,
@@ -115,6 +118,7 @@ struct Visit {
     settings: Arc<EdgeSettings>,
     /// Count what is no operation.
     others: Arc<Measures>,
+    usage: Arc<Usage>,
 }
 
 impl Edge {
@@ -161,8 +165,8 @@ impl Edge {
             }
         };
         finish(&mut response, request_id, peer, &told);
-        let others = self.measures.clone();
-        let visit = Visit { request_id, client, method, uri, started, told, status: response.status(), settings, others };
+        let (others, usage) = (self.measures.clone(), self.parts.usage.clone());
+        let visit = Visit { request_id, client, method, uri, started, told, status: response.status(), settings, others, usage };
         if let Some(under_way) = response.extensions().get::<UnderWay>() {
             under_way.at_end(move |_| drop(visit));
         }
@@ -217,7 +221,7 @@ impl Edge {
         let principal = match operation.need {
             None => None,
             Some(_) if arrival.client == Client::Local => self.parts.local_operator.clone(),
-            Some(_) => match self.authenticate(request, operation, arrival) {
+            Some(_) => match self.authenticate(request, operation.method == Method::GET, arrival) {
                 Ok(principal) => Some(principal),
                 Err(problem) => {
                     // Without a credential that counts, the address does: guessing has its limit.
@@ -236,13 +240,13 @@ impl Edge {
         Ok(principal)
     }
 
-    fn authenticate(&self, request: &Request, operation: &Operation, arrival: Arrival<'_>) -> Result<Arc<Principal>, Problem> {
+    fn authenticate(&self, request: &Request, only_reads: bool, arrival: Arrival<'_>) -> Result<Arc<Principal>, Problem> {
         match credentials::find(request.headers(), arrival.secure)? {
             None => Err(credentials::missing()),
             Some(Credential::ApiKey(key)) => Ok(self.parts.authenticator.api_key(&key, arrival.client.address(), arrival.now)?),
             Some(Credential::Session(token)) => {
                 let principal = self.parts.authenticator.session(&token, arrival.now)?;
-                if operation.method != Method::GET {
+                if !only_reads {
                     credentials::check_same_origin(request.headers(), &arrival.base_url.to_string())?;
                 }
                 Ok(principal)
@@ -288,7 +292,16 @@ impl Edge {
         if self.parts.pages.is_limited(request.uri().path()) {
             told.standing = self.parts.rates.take(RateClass::Public, None, arrival.client)?;
         }
-        self.parts.pages.answer(request, arrival.client, &arrival.base_url.to_string())
+        let reader = match pages::need(request.uri().path()) {
+            Some(_) if arrival.client == Client::Local => self.parts.local_operator.clone(),
+            Some(_) => Some(self.authenticate(request, true, arrival)?),
+            None => None,
+        };
+        if let (Some(need), Some(reader)) = (pages::need(request.uri().path()), &reader) {
+            need.check(reader)?;
+        }
+        told.principal.clone_from(&reader);
+        self.parts.pages.answer(request, arrival.client, &arrival.base_url.to_string(), reader.as_deref())
     }
 }
 
@@ -444,6 +457,22 @@ fn problem_response(problem: &Problem, as_page: bool, base_url: &BaseUrl, path: 
     response
 }
 
+impl Visit {
+    /// Counts the request for its tenant. Pages and probes are nobody's.
+    fn count_usage(&self, took: Duration) {
+        let Some(operation) = &self.told.operation else { return };
+        let principal = self.told.principal.as_deref();
+        let caller = match principal.map(|principal| &principal.identity) {
+            Some(Identity::User { id, .. }) => Caller::User(*id),
+            Some(Identity::ApiKey { id, .. }) => Caller::ApiKey(*id),
+            Some(Identity::LocalOperator) | None => Caller::Other,
+        };
+        let tenant = principal.map(|principal| principal.tenant_id);
+        let (route, class) = (operation.route(&self.usage), StatusClass::of(self.status.as_u16()));
+        self.usage.request(RequestKey { tenant, caller, route, class }, took);
+    }
+}
+
 impl Drop for Visit {
     /// Counts the request, and logs it where that is wanted.
     fn drop(&mut self) {
@@ -453,6 +482,7 @@ impl Drop for Visit {
             None => ("none", &*self.others),
         };
         measures.record(operation, status, took);
+        self.count_usage(took);
         let failed = status.is_client_error() || status.is_server_error();
         let notable = failed || self.method != Method::GET || took > Duration::from_secs(1);
         let logged = match self.settings.access_log {

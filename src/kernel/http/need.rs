@@ -10,7 +10,7 @@ use super::{
     context::RequestContext,
     problem::{Code, Problem},
 };
-use crate::kernel::access::{Grants, Identity, Principal, Role, Scope};
+use crate::kernel::access::{Grants, Identity, Principal, Role, Scope, TenantKind};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
@@ -21,6 +21,8 @@ pub enum Need {
     AnyOf(Grants),
     /// The operator of the installation: a session of the platform tenant's operator, or the admin socket.
     Operator,
+    /// Whoever may see figures of the whole installation: its operator, or a key of the platform tenant with `platform:read`.
+    Platform,
     /// The admin socket.
     LocalOperator,
 }
@@ -31,6 +33,7 @@ impl Need {
         match text {
             "signed_in" => Some(Self::SignedIn),
             "operator" => Some(Self::Operator),
+            "platform" => Some(Self::Platform),
             "local_operator" => Some(Self::LocalOperator),
             _ => {
                 let find = |name: &str| Scope::ALL.iter().copied().find(|scope| scope.name() == name);
@@ -46,8 +49,11 @@ impl Need {
         match self {
             Self::SignedIn => Ok(()),
             Self::Operator if principal.is_operator() => Ok(()),
+            Self::Platform if principal.tenant_kind == TenantKind::Platform && principal.grants.allows(Scope::PlatformRead) => {
+                Ok(())
+            }
             Self::LocalOperator if principal.identity == Identity::LocalOperator => Ok(()),
-            Self::Operator | Self::LocalOperator => Err(Problem::plain(Code::OperatorRequired)),
+            Self::Operator | Self::Platform | Self::LocalOperator => Err(Problem::plain(Code::OperatorRequired)),
             Self::Scope(scope) if principal.grants.allows(scope) => Ok(()),
             Self::Scope(scope) => Err(refusal(principal, Grants::of(&[scope]))),
             Self::AnyOf(scopes) if principal.grants.overlaps(scopes) => Ok(()),
@@ -94,6 +100,8 @@ macro_rules! requirements {
 requirements! {
     SignedIn Need::SignedIn, "signed_in";
     Operator Need::Operator, "operator";
+    PlatformRead Need::Platform, "platform";
+    AnalyticsRead Need::Scope(Scope::AnalyticsRead), "scope:analytics:read";
     LocalOperator Need::LocalOperator, "local_operator";
     ApiKeysRead Need::Scope(Scope::ApiKeysRead), "scope:api_keys:read";
     ApiKeysWrite Need::Scope(Scope::ApiKeysWrite), "scope:api_keys:write";
@@ -161,6 +169,7 @@ mod tests {
         assert!(marked::<SignedIn>() && marked::<Operator>() && marked::<LocalOperator>());
         assert!(marked::<ApiKeysRead>() && marked::<ApiKeysWrite>() && marked::<EventsRead>());
         assert!(marked::<UsersRead>() && marked::<UsersWrite>() && marked::<IngestWrite>());
+        assert!(marked::<PlatformRead>() && marked::<AnalyticsRead>());
         assert!(marked::<InventoryRead>() && marked::<SearchRead>());
         assert!(marked::<TicketsRead>() && marked::<TicketsWrite>());
         assert!(marked::<WebhooksRead>() && marked::<WebhooksWrite>());

@@ -17,6 +17,7 @@ use super::{
     rate::RateClass,
     schema::{BodySchema, QuerySchema},
 };
+use crate::kernel::telemetry::Usage;
 
 /// What a body that is read at once looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +57,14 @@ pub struct Operation {
     /// Whether the body is handled while it comes in.
     pub streams: bool,
     pub measures: Measures,
+    route: OnceLock<Option<u16>>,
+}
+
+impl Operation {
+    /// What stands for it where usage is counted.
+    pub fn route(&self, usage: &Usage) -> Option<u16> {
+        *self.route.get_or_init(|| usage.route(&self.id))
+    }
 }
 
 /// The metrics of one operation. Each is looked up when it is first needed: that costs more than all else that a metric does.
@@ -181,5 +190,6 @@ fn compile_operation(
         streams,
         method,
         measures: Measures::default(),
+        route: OnceLock::new(),
     })
 }

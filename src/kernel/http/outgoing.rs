@@ -13,7 +13,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderValue, header};
+use http::{HeaderValue, StatusCode, header};
 use poem::{Body, IntoResponse, Response};
 use poem_openapi::{
     ApiResponse,
@@ -341,6 +341,11 @@ pub enum ListOrStream<L> {
 impl<L: Serialize> ListOrStream<L> {
     pub fn list(list: &L, page: &Page) -> Self {
         Self::List(Rendered::page(list, page), PhantomData)
+    }
+
+    /// What is no page of anything longer.
+    pub fn whole(value: &L) -> Self {
+        Self::List(Rendered::json(StatusCode::OK, value), PhantomData)
     }
 }
 

@@ -196,6 +196,14 @@ tables! {
     /// Digests of the states that sign-ons have come back with: each works once.
     SPENT_SIGN_ONS 173 "spent_sign_ons";
     SPENT_SIGN_ONS_BY_EXPIRY 174 "spent_sign_ons_by_expiry";
+    /// Tenant, series and hour to the figures of that hour.
+    ANALYTICS_HOURS 150 "analytics_hours";
+    /// Tenant, series and day to the figures of a day that is over.
+    ANALYTICS_DAYS 151 "analytics_days";
+    /// Day to how the parts of the server did.
+    STATUS_DAYS 152 "status_days";
+    /// What went wrong with a part, from when to when.
+    STATUS_INCIDENTS 153 "status_incidents";
     /// When the way to the disk was last tried.
     PROBE 124 "probe";
 }

@@ -43,7 +43,7 @@ pub use redb_engine::RedbEngine;
 pub use redb_file::RepairProgress;
 pub use segments::{SegmentedTable, end_of_segment, segment_of};
 pub use snapshot::SnapshotReport;
-pub use table::{Index, Table};
+pub use table::{Index, Table, bytes_under};
 pub use transaction::{Read, ReadTx, WriteTx};
 
 use crate::kernel::telemetry::panic_text;

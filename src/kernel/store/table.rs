@@ -6,7 +6,7 @@
 use std::marker::PhantomData;
 
 use super::{
-    catalog::TableName,
+    catalog::{self, TableName},
     codec::{self, Record},
     engine::{Direction, Flow, KeyRange},
     error::StoreError,
@@ -89,6 +89,18 @@ pub struct Table<K: 'static, V: 'static> {
     name: TableName,
     indexes: &'static [&'static Index<K, V>],
     types: PhantomData<fn() -> (K, V)>,
+}
+
+/// How many bytes the entries take up whose keys begin so, in all tables that are not segmented.
+pub fn bytes_under(tx: &impl Read, prefix: &[u8]) -> Result<u64, StoreError> {
+    let mut bytes = 0;
+    for table in catalog::ALL {
+        tx.raw_scan((*table).into(), &KeyRange::prefix(prefix), Direction::Forward, &mut |key, value| {
+            bytes += (key.len() + value.len()) as u64;
+            Ok(Flow::Continue)
+        })?;
+    }
+    Ok(bytes)
 }
 
 impl<K, V> std::fmt::Debug for Table<K, V> {

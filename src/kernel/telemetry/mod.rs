@@ -1,5 +1,11 @@
 //! Logs and metrics. Logs are structured lines on standard output; metrics are rendered for Prometheus on request.
-//! No secret reaches either: secrets are in types that do not print.
+//! No secret reaches either: secrets are in types that do not print. `usage` counts what each tenant asks for, until it is stored.
+
+mod sketch;
+mod usage;
+
+pub use sketch::{RANGES, RELATIVE_ERROR, Sketch};
+pub use usage::{Caller, Counted, RequestKey, StatusClass, Usage, UsageTaken};
 
 use std::sync::{Arc, OnceLock};
 

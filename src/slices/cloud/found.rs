@@ -1,6 +1,6 @@
 //! Providers and VMs as a search finds them: what they are called, where they are, and whose they are.
 
-use std::net::IpAddr;
+use std::{collections::BTreeMap, net::IpAddr};
 
 use super::{
     model::{Provider, Vm},
@@ -110,4 +110,13 @@ pub fn vms_after(tx: &impl Read, after: Option<(TenantId, VmId)>, limit: usize) 
 /// The VMs whose labels change with those of a provider.
 pub fn vms_of(tx: &impl Read, tenant: TenantId, provider: CloudProviderId) -> Result<Vec<VmId>, StoreError> {
     Ok(vms::of_provider(tx, (tenant, provider), usize::MAX)?.into_iter().map(|vm| vm.id).collect())
+}
+
+/// How many VMs the tenant has in each state; those that are gone are not told.
+pub fn vms_by_state(tx: &impl Read, tenant: TenantId) -> Result<BTreeMap<&'static str, u64>, StoreError> {
+    let mut states = BTreeMap::new();
+    for vm in vms::of_tenant(tx, tenant)?.iter().filter(|vm| vm.ended_at.is_none()) {
+        *states.entry(vm.facts.state.name()).or_default() += 1;
+    }
+    Ok(states)
 }

@@ -37,7 +37,7 @@ use crate::{
 };
 
 pub use error::{CloudError, Fault};
-pub use found::{ProviderLabel, VmLabel, provider, providers_after, vm, vms_after, vms_of};
+pub use found::{ProviderLabel, VmLabel, provider, providers_after, vm, vms_after, vms_by_state, vms_of};
 pub use steps::{CloudStepError, ShownOrder, vm_states};
 
 use adapters::{Access, Adapter, Adapters, Client, ClientParts};

@@ -79,6 +79,11 @@ impl Tickets {
     }
 }
 
+/// How many of the tenant's tickets are not finished, by status; one without any is not told.
+pub fn backlog(tx: &impl Read, tenant: TenantId) -> Result<Vec<(Status, u64)>, StoreError> {
+    repo::backlog(tx, tenant)
+}
+
 /// A ticket of the tenant.
 pub fn ticket(tx: &impl Read, tenant: TenantId, id: TicketId) -> Result<Option<Ticket>, StoreError> {
     repo::find(tx, tenant, TicketRef::Id(id))

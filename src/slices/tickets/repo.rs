@@ -22,7 +22,7 @@ use self::{
     facets::{BY_ID, BY_TIMER},
     record::{TicketRecord, to_model, to_record},
 };
-use super::model::{Ticket, TicketRef};
+use super::model::{Status, Ticket, TicketRef};
 use crate::kernel::{
     clock::Timestamp,
     id::{OrganizationId, TenantId},
@@ -102,6 +102,16 @@ pub(super) fn update(tx: &mut WriteTx, before: &Ticket, after: &Ticket, timer_at
     let record = to_record(after, timer_at);
     counts::moved(tx, after.tenant_id, Some(&to_record(before, None)), Some(&record))?;
     TICKETS.put(tx, &(after.tenant_id, after.number), &record)
+}
+
+/// How many tickets are not finished, by status.
+pub(super) fn backlog(tx: &impl Read, tenant: TenantId) -> Result<Vec<(Status, u64)>, StoreError> {
+    let mut found = Vec::new();
+    for status in Status::ALL.iter().copied().filter(|status| status.is_unfinished()) {
+        let tickets = counts::counted(tx, tenant, &Facet::status(status))?;
+        found.extend((tickets > 0).then_some((status, tickets)));
+    }
+    Ok(found)
 }
 
 /// Tickets of any tenant whose time has come, the longest overdue first.

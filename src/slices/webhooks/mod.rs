@@ -35,6 +35,7 @@ use crate::{
         secrets::Sealer,
         store::{Checked, Store},
         tasks::Tasks,
+        telemetry::Usage,
     },
     slices::platform::Tenants,
 };
@@ -81,6 +82,17 @@ impl Core {
     }
 }
 
+/// What webhooks need of the rest of the server.
+#[derive(Debug)]
+pub struct Surroundings {
+    pub sealer: Sealer,
+    pub egress: Egress,
+    pub tenants: Tenants,
+    pub kinds: Kinds,
+    /// Where attempts are counted.
+    pub usage: Arc<Usage>,
+}
+
 #[derive(Clone, Debug)]
 pub struct Webhooks {
     core: Arc<Core>,
@@ -90,15 +102,8 @@ impl Webhooks {
     /// The readers of the log that retention waits for.
     pub const CONSUMERS: &'static [&'static str] = &[dispatch::CURSOR];
 
-    pub fn new(
-        store: Store,
-        clock: Clock,
-        config: &Config,
-        sealer: Sealer,
-        egress: Egress,
-        tenants: Tenants,
-        kinds: Kinds,
-    ) -> Self {
+    pub fn new(store: Store, clock: Clock, config: &Config, around: Surroundings) -> Self {
+        let Surroundings { sealer, egress, tenants, kinds, usage } = around;
         let kinds = Arc::new(kinds);
         let service = Service {
             sealer: sealer.clone(),
@@ -116,6 +121,7 @@ impl Webhooks {
             sender: sender.clone(),
             settings: config.webhooks,
             keep: Duration::from_secs(u64::from(config.events.retention_days) * 86_400),
+            usage,
         });
         Self { core: Arc::new(Core { store, service, subscriptions, sender, egress, dispatch }) }
     }
@@ -137,6 +143,11 @@ impl Webhooks {
 
     pub fn spawn(&self, tasks: &mut Tasks) {
         tasks.spawn(self.core.dispatch.task());
+    }
+
+    /// How many deliveries wait, and for how long the oldest that is due has.
+    pub fn queue(&self) -> (u64, Option<Duration>) {
+        self.core.dispatch.queue()
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {

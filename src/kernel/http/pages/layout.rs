@@ -9,16 +9,19 @@ form{max-width:26rem}label{display:block;margin:1rem 0 .25rem;font-weight:600}in
 input{width:100%;box-sizing:border-box;border:1px solid #56677a;background:inherit;color:inherit}\
 button{margin-top:1rem;border:0;background:#0b5cad;color:#fff;cursor:pointer}[role=alert]{border-left:4px solid #a11616;padding:.25rem .75rem}\
 :focus-visible{outline:3px solid #e0a100;outline-offset:2px}\
+figure{margin:1.5rem 0}figcaption{font-weight:600}.bar{fill:#0b5cad}.axis{stroke:#56677a}.label{font-size:11px;fill:#56677a}\
 @media(prefers-color-scheme:dark){body{background:#12181f;color:#dde5ee}code,pre,th{background:#1d2630}a{color:#7db8f0}\
-td,th{border-color:#33414f}small{color:#9fb0c2}.ok{color:#6fd08c}.bad{color:#ff8d8d}}";
+td,th{border-color:#33414f}small{color:#9fb0c2}.ok{color:#6fd08c}.bad{color:#ff8d8d}.bar{fill:#7db8f0}\
+.axis{stroke:#9fb0c2}.label{fill:#9fb0c2}}";
 
-const LINKS: [(&str, &str); 7] = [
+const LINKS: [(&str, &str); 8] = [
     ("/documentation/", "API reference"),
     ("/documentation/scopes/", "Scopes"),
     ("/documentation/events/", "Events"),
     ("/documentation/errors/", "Errors"),
     ("/api/rate-limits/", "Rate limits"),
     ("/documentation/changelog/", "Changelog"),
+    ("/documentation/analytics/", "Analytics"),
     ("/status/", "Status"),
 ];
 

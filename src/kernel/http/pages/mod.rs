@@ -2,6 +2,8 @@
 //! and metrics. All of it is made from the running binary, and nothing is loaded from another host.
 
 mod answer;
+mod analytics;
+mod chart;
 mod layout;
 mod reference;
 mod status;
@@ -14,16 +16,15 @@ use serde_json::{Value, json};
 
 use super::{
     context::{Client, header as header_text},
+    need::Need,
     problem::{Code, Problem},
     rate::{RateClass, RateLimits},
 };
 use crate::kernel::{
-    access::Scope,
-    clock::{Clock, Timestamp},
+    access::{Principal, Scope},
     events::Kinds,
     secrets::{Secret, digest},
     store::Store,
-    tasks::TaskBoard,
     telemetry,
 };
 
@@ -31,30 +32,47 @@ pub(super) use answer::problem;
 pub use answer::{PageAnswer, WayOn};
 pub use layout::{Html, escape};
 
+pub use analytics::{ChartSource, Figures};
+pub use chart::{Chart, Mark};
+pub use status::{Component, ComponentState, DayOfHealth, Health, HealthSource, Incident};
+
 const CHANGELOG: &str = include_str!("../../../../CHANGELOG.md");
 
 /// What the pages are made from.
-#[derive(Debug)]
+#[allow(missing_debug_implementations, reason = "sources are seams and do not print")]
 pub struct PageSources {
     pub document: Arc<Value>,
     /// Of what is served beside the public API, for agents and imports.
     pub internal_document: Value,
     pub kinds: Kinds,
     pub rates: Arc<RateLimits>,
-    pub board: TaskBoard,
     pub store: Store,
-    pub clock: Clock,
-    pub started_at: Timestamp,
+    /// How the parts of the server are doing.
+    pub health: Arc<dyn HealthSource>,
+    /// The figures that a tenant is shown.
+    pub charts: Arc<dyn ChartSource>,
     /// What `/metrics` wants from clients that are not on this host.
     pub metrics_token: Option<Secret>,
 }
 
-#[derive(Debug)]
 pub struct Pages {
     sources: PageSources,
     document: PublishedDocument,
     internal_document: PublishedDocument,
     reference: String,
+}
+
+impl std::fmt::Debug for Pages {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Pages")
+    }
+}
+
+const ANALYTICS_PATH: &str = "/documentation/analytics/";
+
+/// What the reader of a page must be; `None` for the pages that are everybody's.
+pub fn need(path: &str) -> Option<Need> {
+    (path == ANALYTICS_PATH).then_some(Need::Scope(Scope::AnalyticsRead))
 }
 
 /// A document as it is sent.
@@ -87,7 +105,7 @@ impl PublishedDocument {
 
 const DOCUMENT_PATH: &str = "/api/openapi.json";
 const INTERNAL_DOCUMENT_PATH: &str = "/internal/openapi.json";
-const PATHS: [&str; 10] = [
+const PATHS: [&str; 11] = [
     "/",
     "/api/rate-limits/",
     "/documentation/",
@@ -95,6 +113,7 @@ const PATHS: [&str; 10] = [
     "/documentation/events/",
     "/documentation/scopes/",
     "/documentation/changelog/",
+    ANALYTICS_PATH,
     "/status/",
     DOCUMENT_PATH,
     INTERNAL_DOCUMENT_PATH,
@@ -114,7 +133,14 @@ impl Pages {
         !PROBES.contains(&path)
     }
 
-    pub fn answer(&self, request: &Request, client: Client, base_url: &str) -> Result<Response, Problem> {
+    /// `reader` is who asks, for a page that [`need`]s one.
+    pub fn answer(
+        &self,
+        request: &Request,
+        client: Client,
+        base_url: &str,
+        reader: Option<&Principal>,
+    ) -> Result<Response, Problem> {
         let path = request.uri().path();
         let known = PATHS.contains(&path) || PROBES.contains(&path);
         if !known {
@@ -134,9 +160,10 @@ impl Pages {
             "/documentation/events/" => Ok(self.events(as_json)),
             "/documentation/scopes/" => Ok(scopes(as_json)),
             "/documentation/changelog/" => Ok(changelog(as_json)),
-            "/status/" => Ok(status::page(&self.sources, as_json)),
+            ANALYTICS_PATH => analytics::page(self.sources.charts.as_ref(), reader, as_json),
+            "/status/" => status::page(self.sources.health.as_ref(), as_json),
             "/healthz" => Ok(json_response(StatusCode::OK, &json!({"status": "alive"}))),
-            "/readyz" => Ok(status::ready(&self.sources)),
+            "/readyz" => Ok(status::ready(self.sources.health.as_ref())),
             "/metrics" => self.metrics(request, client),
             _ => Err(Problem::new(Code::NotFound, format!("There is nothing at {base_url}{path}."))),
         }

@@ -59,6 +59,7 @@ fn render_operation(page: &mut Html, method: &str, path: &str, operation: &Value
         None => page.paragraph("Public."),
         Some("signed_in") => page.paragraph("Any credential."),
         Some("operator") => page.paragraph("The operator of the installation."),
+        Some("platform") => page.paragraph("The operator of the installation, or a key of the platform tenant with platform:read."),
         Some(need) => page.raw(&format!("<p>Scope <code>{}</code>.</p>", escape(need.trim_start_matches("scope:")))),
     }
     let parameters = operation.get("parameters").and_then(Value::as_array).cloned().unwrap_or_default();

@@ -1,26 +1,29 @@
-//! Whether the server is ready, and how its parts are doing: from real signals only.
+//! Whether the server is ready, and how its parts are doing: now, over the last days, and what went wrong when. Who finds that out, and
+//! from which signals, is behind [`HealthSource`]; here it becomes pages. **Invariant:** nothing on them comes from a tenant.
 
 use http::StatusCode;
 use poem::Response;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 
 use super::{
-    PageSources, html, json_response,
+    Chart,
+    chart::Mark,
+    html, json_response,
     layout::{Html, escape},
 };
+use crate::kernel::{clock::Timestamp, http::problem::Problem, store::StoreError};
 
-/// A task that failed this often in a row makes its part degraded.
-const FAILURES_UNTIL_DEGRADED: u32 = 3;
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ComponentState {
     Operational,
     Degraded,
     Down,
 }
 
-impl State {
-    const fn name(self) -> &'static str {
+impl ComponentState {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Operational => "operational",
             Self::Degraded => "degraded",
@@ -29,81 +32,136 @@ impl State {
     }
 }
 
-struct Component {
-    name: String,
-    state: State,
-    detail: String,
+/// A part of the server.
+#[derive(Clone, Debug, Serialize)]
+pub struct Component {
+    pub name: &'static str,
+    pub state: ComponentState,
+    pub detail: String,
 }
 
-fn components(sources: &PageSources) -> Vec<Component> {
-    let storage = match sources.store.failure() {
-        None => Component { name: "storage".to_owned(), state: State::Operational, detail: "takes reads and changes".to_owned() },
-        Some(_) => {
-            Component { name: "storage".to_owned(), state: State::Down, detail: "takes no changes; a restart is due".to_owned() }
-        }
-    };
-    let api = Component { name: "api".to_owned(), state: State::Operational, detail: "answers requests".to_owned() };
-    let tasks = sources.board.statuses().into_iter().map(|(name, status)| {
-        let failing = status.consecutive_failures >= FAILURES_UNTIL_DEGRADED;
-        let failed = failing.then(|| format!("failed {} times in a row", status.consecutive_failures));
-        let trouble = failed.or(status.concern);
-        let state = if trouble.is_some() { State::Degraded } else { State::Operational };
-        Component { name: name.replace('_', " "), state, detail: trouble.unwrap_or_else(|| "works".to_owned()) }
-    });
-    [api, storage].into_iter().chain(tasks).collect()
+/// How a part did on a day, in minutes (UTC).
+#[derive(Clone, Debug, Serialize)]
+pub struct DayOfHealth {
+    pub date: String,
+    pub component: &'static str,
+    pub operational_minutes: u32,
+    pub degraded_minutes: u32,
+    pub down_minutes: u32,
+    pub uptime_percent: f64,
 }
 
-pub(super) fn ready(sources: &PageSources) -> Response {
-    let failing: Vec<Value> = components(sources)
-        .iter()
-        .filter(|component| component.state == State::Down)
-        .map(|component| json!(component.name))
-        .collect();
+#[derive(Clone, Debug, Serialize)]
+pub struct Incident {
+    pub component: &'static str,
+    pub state: ComponentState,
+    pub opened_at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub closed_at: Option<Timestamp>,
+    pub detail: String,
+}
+
+#[derive(Clone, Debug)]
+pub struct Health {
+    pub components: Vec<Component>,
+    /// The oldest first.
+    pub days: Vec<DayOfHealth>,
+    /// The newest first.
+    pub incidents: Vec<Incident>,
+    /// Deliveries of events that wait.
+    pub queue_depth: u64,
+    pub oldest_undelivered_seconds: Option<u64>,
+    pub started_at: Timestamp,
+    pub now: Timestamp,
+}
+
+impl Health {
+    /// The state of the part that does worst.
+    pub fn state(&self) -> ComponentState {
+        self.components.iter().map(|component| component.state).max().unwrap_or(ComponentState::Operational)
+    }
+}
+
+pub trait HealthSource: Send + Sync {
+    /// How the parts are doing now. Answers also when the store does not: that is then what it tells.
+    fn components(&self) -> Vec<Component>;
+
+    fn health(&self) -> Result<Health, StoreError>;
+}
+
+pub(super) fn ready(source: &dyn HealthSource) -> Response {
+    let components = source.components();
+    let failing: Vec<&str> =
+        components.iter().filter(|component| component.state == ComponentState::Down).map(|component| component.name).collect();
     if failing.is_empty() {
         return json_response(StatusCode::OK, &json!({"status": "ready"}));
     }
     json_response(StatusCode::SERVICE_UNAVAILABLE, &json!({"status": "not_ready", "failing": failing}))
 }
 
-pub(super) fn page(sources: &PageSources, as_json: bool) -> Response {
-    let components = components(sources);
-    let worst = |state: State| components.iter().any(|component| component.state == state);
-    let overall = if worst(State::Down) {
-        State::Down
-    } else if worst(State::Degraded) {
-        State::Degraded
-    } else {
-        State::Operational
-    };
-    let uptime = sources.clock.now().since(sources.started_at).as_secs();
+pub(super) fn page(source: &dyn HealthSource, as_json: bool) -> Result<Response, Problem> {
+    let health = source.health()?;
     if as_json {
-        let components: Vec<Value> = components
-            .iter()
-            .map(|component| json!({"name": component.name, "state": component.state.name(), "detail": component.detail}))
-            .collect();
-        let body = json!({
-            "state": overall.name(),
+        let mut body = json!({
+            "state": health.state(),
             "version": env!("CARGO_PKG_VERSION"),
-            "started_at": sources.started_at,
-            "uptime_seconds": uptime,
-            "components": components,
+            "started_at": health.started_at,
+            "uptime_seconds": health.now.since(health.started_at).as_secs(),
+            "components": health.components,
+            "queue_depth": health.queue_depth,
+            "history": health.days,
+            "incidents": health.incidents,
         });
-        return json_response(StatusCode::OK, &body);
+        if let (Some(seconds), Some(body)) = (health.oldest_undelivered_seconds, body.as_object_mut()) {
+            body.insert("oldest_undelivered_seconds".to_owned(), seconds.into());
+        }
+        return Ok(json_response(StatusCode::OK, &body));
     }
     let mut page = Html::new("Status");
-    page.paragraph(&format!("tenantd {}, up since {}.", env!("CARGO_PKG_VERSION"), sources.started_at));
+    page.paragraph(&format!("tenantd {}, up since {}.", env!("CARGO_PKG_VERSION"), health.started_at));
+    let oldest = health.oldest_undelivered_seconds.map(|seconds| format!(", the oldest for {seconds} seconds")).unwrap_or_default();
+    page.paragraph(&format!("{} deliveries of events wait{oldest}.", health.queue_depth));
     page.raw(
         "<table><thead><tr><th scope=\"col\">part</th><th scope=\"col\">state</th><th scope=\"col\"></th></tr></thead><tbody>",
     );
-    for component in &components {
-        let class = if component.state == State::Operational { "ok" } else { "bad" };
+    for component in &health.components {
+        let class = if component.state == ComponentState::Operational { "ok" } else { "bad" };
         page.raw(&format!(
             "<tr><td>{}</td><td class=\"{class}\">{}</td><td>{}</td></tr>",
-            escape(&component.name),
+            escape(component.name),
             component.state.name(),
             escape(&component.detail)
         ));
     }
-    page.raw("</tbody></table>");
-    html(page.finish())
+    page.raw("</tbody></table><h2>Uptime</h2>");
+    for component in &health.components {
+        uptime(&health, component.name).render(&mut page);
+    }
+    page.raw("<h2>Incidents</h2>");
+    if health.incidents.is_empty() {
+        page.paragraph("None is known.");
+    }
+    page.table(
+        &["part", "state", "from", "to", "what"],
+        health.incidents.iter().map(|incident| {
+            let closed = incident.closed_at.map_or_else(|| "still open".to_owned(), |at| at.to_string());
+            let (component, state) = (incident.component.to_owned(), incident.state.name().to_owned());
+            vec![component, state, incident.opened_at.to_string(), closed, incident.detail.clone()]
+        }),
+    );
+    Ok(html(page.finish()))
+}
+
+fn uptime(health: &Health, component: &str) -> Chart {
+    let days = health.days.iter().filter(|day| day.component == component);
+    let marks: Vec<Mark> = days.map(|day| Mark { label: day.date.clone(), value: Some(day.uptime_percent) }).collect();
+    let least = marks.iter().filter_map(|mark| mark.value).fold(100.0, f64::min);
+    Chart {
+        id: format!("uptime-{component}"),
+        title: format!("Uptime of {component}"),
+        description: format!("The share of each day in which {component} was not down, in percent. The least is {least:.2}."),
+        unit: "%",
+        marks,
+        floor: if least > 90.0 { 90.0 } else { 0.0 },
+    }
 }

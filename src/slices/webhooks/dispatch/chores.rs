@@ -183,9 +183,8 @@ impl Dispatcher {
         }
         lock(&self.chores).observed = Some(now);
         let figures = self.shared.with_engine(|engine| {
-            let depth: u64 = engine.lanes.values().map(|lane| lane.state.pending + lane.first.len() as u64).sum();
             let age = engine.oldest_due(now).map_or(Duration::ZERO, |at| now.since(at));
-            (depth, age, engine.in_flight)
+            (engine.depth(), age, engine.in_flight)
         });
         let (depth, age, in_flight) = figures.unwrap_or_default();
         metrics::gauge!("tenantd_webhook_queue_depth").set(depth as f64);

@@ -19,6 +19,7 @@ use crate::kernel::{
     clock::Timestamp,
     events::{self, Actor, Intent},
     store::WriteTx,
+    telemetry::Usage,
 };
 
 /// The name of the dispatcher's cursor in the log.
@@ -54,6 +55,19 @@ pub(super) struct Batch {
     pub(super) settlements: Vec<Settlement>,
     pub(super) cursor: Option<u64>,
     pub(super) now: Option<Timestamp>,
+}
+
+impl Batch {
+    /// Counts the attempts for their tenants, once they are written down.
+    pub(super) fn count(&self, usage: &Usage) {
+        let Some(now) = self.now else { return };
+        for settlement in &self.settlements {
+            if matches!(settlement.kind, SettlementKind::First | SettlementKind::Late { .. }) {
+                let delivered = settlement.delivery.status == DeliveryStatus::Delivered;
+                usage.delivery(settlement.endpoint.0, delivered, now.since(settlement.delivery.event_at));
+            }
+        }
+    }
 }
 
 /// What the store says of an endpoint after a commit.

@@ -297,6 +297,11 @@ impl Engine {
         self.calendar.first().map(|(at, _)| *at)
     }
 
+    /// Deliveries that wait, here and in the store.
+    pub(super) fn depth(&self) -> u64 {
+        self.lanes.values().map(|lane| lane.state.pending + lane.first.len() as u64).sum()
+    }
+
     /// Since when the attempt has been due that waits longest here, of endpoints that take one now.
     pub(super) fn oldest_due(&self, now: Timestamp) -> Option<Timestamp> {
         let open = |lane: &&Lane| lane.is_served() && lane.state.health.gate(now) == Gate::Open;

@@ -36,6 +36,7 @@ use crate::kernel::{
     config,
     store::{Store, catalog},
     tasks::{Done, Task, TaskError},
+    telemetry::Usage,
 };
 
 use engine::{Engine, Limits};
@@ -53,6 +54,7 @@ pub(super) struct Shared {
     sender: Sender,
     settings: config::Webhooks,
     keep: Duration,
+    usage: Arc<Usage>,
     engine: Mutex<Option<Engine>>,
     /// Wakes the task.
     signal: Notify,
@@ -93,11 +95,13 @@ pub(super) struct Parts {
     pub(super) settings: config::Webhooks,
     /// How long figures are kept.
     pub(super) keep: Duration,
+    /// Where attempts are counted.
+    pub(super) usage: Arc<Usage>,
 }
 
 impl Dispatch {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { store, clock, service, subscriptions, sender, settings, keep } = parts;
+        let Parts { store, clock, service, subscriptions, sender, settings, keep, usage } = parts;
         Self(Arc::new(Shared {
             store,
             clock,
@@ -106,6 +110,7 @@ impl Dispatch {
             sender,
             settings,
             keep,
+            usage,
             engine: Mutex::new(None),
             signal: Notify::new(),
             settled: Notify::new(),
@@ -141,6 +146,14 @@ impl Dispatch {
     /// Deliveries to an endpoint that are in memory and not in the store.
     pub(super) fn waiting_here(&self, endpoint: EndpointKey) -> u64 {
         lock(&self.0.engine).as_ref().map_or(0, |engine| engine.waiting_here(endpoint) as u64)
+    }
+}
+
+impl Dispatch {
+    /// How many deliveries wait, and since when the oldest that is due does.
+    pub(super) fn queue(&self) -> (u64, Option<Duration>) {
+        let now = self.0.clock.now();
+        self.0.with_engine(|engine| (engine.depth(), engine.oldest_due(now).map(|at| now.since(at)))).unwrap_or_default()
     }
 }
 
@@ -240,15 +253,18 @@ async fn commit(shared: Arc<Shared>, batch: commit::Batch, epoch: u64) {
                 shared.signal.notify_one();
                 return;
             }
-            Ok(report) => shared.with_engine(|engine| {
-                if engine.epoch != epoch {
-                    return (false, None);
-                }
-                let more = engine.committed(&current, &report, now);
-                let next = engine.take_batch(now);
-                engine.committing = next.is_some();
-                (more, next)
-            }),
+            Ok(report) => {
+                current.count(&shared.usage);
+                shared.with_engine(|engine| {
+                    if engine.epoch != epoch {
+                        return (false, None);
+                    }
+                    let more = engine.committed(&current, &report, now);
+                    let next = engine.take_batch(now);
+                    engine.committing = next.is_some();
+                    (more, next)
+                })
+            }
         };
         let (more, next) = next.unwrap_or_default();
         if more {

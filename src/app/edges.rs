@@ -1,0 +1,85 @@
+//! The two edges: the public one and that of the admin socket, each over its documents, with what both share.
+
+use std::sync::Arc;
+
+use super::{classify, documents, event_kinds};
+use crate::{
+    kernel::{
+        access::Principal,
+        clock::Clock,
+        config::Config,
+        http::{
+            edge::{Edge, EdgeParts, EdgeSettings},
+            idempotency::Idempotency,
+            operations::Operations,
+            pages::{PageSources, Pages},
+            rate::RateLimits,
+        },
+        secrets::Secret,
+        store::Store,
+        telemetry::{self, Usage},
+    },
+    slices::{
+        analytics::{Analytics, HealthMonitor},
+        auth::Auth,
+        platform::Platform,
+    },
+};
+
+/// What both edges share.
+pub(super) struct Parts<'a> {
+    pub(super) config: &'a Config,
+    pub(super) store: &'a Store,
+    pub(super) clock: &'a Clock,
+    pub(super) rates: &'a Arc<RateLimits>,
+    pub(super) idempotency: Arc<Idempotency>,
+    pub(super) usage: &'a Arc<Usage>,
+    pub(super) analytics: &'a Analytics,
+    pub(super) health: &'a HealthMonitor,
+}
+
+impl Parts<'_> {
+    pub(super) fn edge(
+        &self,
+        service: documents::Service,
+        platform: &Platform,
+        auth: &Auth,
+        local_operator: Option<Arc<Principal>>,
+    ) -> Result<Arc<Edge>, String> {
+        let documents::Service { api, document, ingest, pages } = service;
+        let document = Arc::new(document);
+        platform.set_document(document.clone());
+        let metrics_token = match &self.config.telemetry.metrics_token_file {
+            Some(path) => {
+                let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+                Some(Secret::new(text.trim()))
+            }
+            None => None,
+        };
+        // Metrics are recorded from the first request on.
+        telemetry::metrics();
+        let operations = Operations::compile(&[document.as_ref(), &ingest, &pages], classify)?;
+        let pages = Pages::new(PageSources {
+            document,
+            internal_document: ingest,
+            kinds: event_kinds(),
+            rates: self.rates.clone(),
+            store: self.store.clone(),
+            health: self.health.source(),
+            charts: self.analytics.charts(),
+            metrics_token,
+        });
+        Ok(Arc::new(Edge::new(EdgeParts {
+            api,
+            operations,
+            pages,
+            authenticator: auth.authenticator.clone(),
+            local_operator,
+            rates: self.rates.clone(),
+            usage: self.usage.clone(),
+            idempotency: self.idempotency.clone(),
+            clock: self.clock.clone(),
+            settings: EdgeSettings::new(self.config),
+        })))
+    }
+}

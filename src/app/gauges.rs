@@ -1,0 +1,171 @@
+//! What analytics samples of the other slices, once an hour: each source looks at one of them through its face.
+
+use std::{
+    ops::Bound,
+    path::{Path, PathBuf},
+};
+
+use super::{App, search_directory};
+use crate::{
+    kernel::{
+        id::TenantId,
+        store::{Flow, Key, ReadTx, StoreError, bytes_under},
+    },
+    slices::{
+        analytics::{GaugeSource, Gauges, HealthMonitor, Moment, PlatformGauge, Sample, TenantGauge},
+        cloud,
+        directory::{self, AgentStatus, Directory, PatchStatus},
+        platform::{Tenant, TenantStatus, Tenants},
+        tickets,
+    },
+};
+
+/// Tenants that are read at a time.
+const PAGE: usize = 200;
+
+/// Every source of this server.
+pub(super) fn all(app: &App) -> Gauges {
+    let tenants = app.platform.tenants.clone();
+    let listed = tenants.clone();
+    let data = app.data.path().to_owned();
+    Gauges::new(move |tx| Ok(every_tenant(&listed, tx)?.into_iter().map(|tenant| tenant.id).collect()))
+        .with(TicketGauges)
+        .with(DeviceGauges(app.directory))
+        .with(VmGauges)
+        .with(StoredGauges)
+        .with(InstallationGauges { tenants, health: app.health.clone(), index: search_directory(&data), data })
+}
+
+fn every_tenant(tenants: &Tenants, tx: &ReadTx) -> Result<Vec<Tenant>, StoreError> {
+    let mut found: Vec<Tenant> = Vec::new();
+    loop {
+        let (page, more) = tenants.list(tx, found.last().map(|tenant| tenant.id), PAGE)?;
+        found.extend(page);
+        if !more {
+            return Ok(found);
+        }
+    }
+}
+
+struct TicketGauges;
+
+impl GaugeSource for TicketGauges {
+    fn sample(&self, tx: &ReadTx, _moment: Moment, tenants: &[TenantId], sample: &mut Sample) -> Result<(), StoreError> {
+        for tenant in tenants {
+            let backlog = tickets::backlog(tx, *tenant)?;
+            if backlog.is_empty() {
+                sample.tenant(*tenant, TenantGauge::TicketBacklog, "", 0);
+            }
+            for (status, count) in backlog {
+                sample.tenant(*tenant, TenantGauge::TicketBacklog, status.name(), count);
+            }
+        }
+        Ok(())
+    }
+}
+
+struct DeviceGauges(Directory);
+
+impl GaugeSource for DeviceGauges {
+    fn sample(&self, tx: &ReadTx, moment: Moment, tenants: &[TenantId], sample: &mut Sample) -> Result<(), StoreError> {
+        for tenant in tenants {
+            let (mut devices, mut online, mut scanned, mut patched) = (0, 0, 0, 0);
+            directory::scan_devices(tx, *tenant, Bound::Unbounded, |folded| {
+                let status = self.0.agent_status(folded.device.last_seen_at, moment.now);
+                let patch = folded.unfold()?.details.patch.map_or(PatchStatus::Unknown, |patch| patch.status);
+                devices += 1;
+                online += u64::from(status == AgentStatus::Online);
+                scanned += u64::from(patch != PatchStatus::Unknown);
+                patched += u64::from(patch == PatchStatus::Compliant);
+                Ok(Flow::Continue)
+            })?;
+            sample.tenant(*tenant, TenantGauge::Devices, "", devices);
+            sample.tenant(*tenant, TenantGauge::DevicesOnline, "", online);
+            sample.tenant(*tenant, TenantGauge::DevicesScanned, "", scanned);
+            sample.tenant(*tenant, TenantGauge::DevicesPatched, "", patched);
+        }
+        Ok(())
+    }
+}
+
+struct VmGauges;
+
+impl GaugeSource for VmGauges {
+    fn sample(&self, tx: &ReadTx, _moment: Moment, tenants: &[TenantId], sample: &mut Sample) -> Result<(), StoreError> {
+        for tenant in tenants {
+            let states = cloud::vms_by_state(tx, *tenant)?;
+            if states.is_empty() {
+                sample.tenant(*tenant, TenantGauge::Vms, "", 0);
+            }
+            for (state, count) in states {
+                sample.tenant(*tenant, TenantGauge::Vms, state, count);
+            }
+        }
+        Ok(())
+    }
+}
+
+struct StoredGauges;
+
+impl GaugeSource for StoredGauges {
+    fn sample(&self, tx: &ReadTx, moment: Moment, tenants: &[TenantId], sample: &mut Sample) -> Result<(), StoreError> {
+        // It reads everything that a tenant has.
+        if !moment.first_of_day {
+            return Ok(());
+        }
+        for tenant in tenants {
+            sample.tenant(*tenant, TenantGauge::StoredBytes, "", bytes_under(tx, &tenant.to_bytes())?);
+        }
+        Ok(())
+    }
+}
+
+struct InstallationGauges {
+    tenants: Tenants,
+    health: HealthMonitor,
+    data: PathBuf,
+    index: PathBuf,
+}
+
+impl GaugeSource for InstallationGauges {
+    fn sample(&self, tx: &ReadTx, _moment: Moment, _tenants: &[TenantId], sample: &mut Sample) -> Result<(), StoreError> {
+        let (mut kinds, mut statuses) = (std::collections::BTreeMap::new(), std::collections::BTreeMap::new());
+        for tenant in every_tenant(&self.tenants, tx)? {
+            *kinds.entry(tenant.kind.name()).or_insert(0) += 1;
+            let status = match tenant.status {
+                TenantStatus::Active => "active",
+                TenantStatus::Suspended => "suspended",
+            };
+            *statuses.entry(status).or_insert(0) += 1;
+        }
+        for (kind, count) in kinds {
+            sample.platform(PlatformGauge::TenantsByKind, kind, count);
+        }
+        for (status, count) in statuses {
+            sample.platform(PlatformGauge::TenantsByStatus, status, count);
+        }
+        let queue = self.health.queue();
+        sample.platform(PlatformGauge::QueueDepth, "deliveries", queue.depth);
+        for (reader, lag) in self.health.lags()? {
+            sample.platform(PlatformGauge::QueueDepth, &format!("log:{reader}"), lag);
+        }
+        sample.platform(PlatformGauge::OldestUndelivered, "", queue.oldest.map_or(0, |oldest| oldest.as_secs()));
+        sample.platform(PlatformGauge::DatabaseBytes, "", file_bytes(&self.data, 0));
+        sample.platform(PlatformGauge::IndexBytes, "", file_bytes(&self.index, INDEX_DEPTH));
+        Ok(())
+    }
+}
+
+/// How deep the folders of the index go.
+const INDEX_DEPTH: u32 = 3;
+
+/// What the files of a directory take up, and of those below it to a depth. A file that is gone meanwhile takes up nothing.
+fn file_bytes(directory: &Path, depth: u32) -> u64 {
+    let Ok(entries) = std::fs::read_dir(directory) else { return 0 };
+    let bytes = |entry: std::fs::DirEntry| match entry.metadata() {
+        Ok(data) if data.is_file() => data.len(),
+        Ok(data) if data.is_dir() && depth > 0 => file_bytes(&entry.path(), depth - 1),
+        _ => 0,
+    };
+    entries.filter_map(Result::ok).map(bytes).sum()
+}

@@ -1,0 +1,46 @@
+//! Figures as rows: one a point. They are few, so all of them are one piece.
+
+use serde_json::{Value, json};
+
+use super::wire::AnalyticsReport;
+use crate::kernel::http::{
+    export::{RowFormat, Rows},
+    outgoing::{Exported, Outgoing, Streamed, Streams},
+    problem::Problem,
+};
+
+const COLUMNS: &[&str] = &["t", "metric", "group", "v", "partial"];
+
+impl Exported for AnalyticsReport {
+    const CSV_EXAMPLE: &'static str = "t,metric,group,v,partial\r\n2025-12-31T23:00:00.000Z,tickets_created,,42,\r\n";
+    const LINES_EXAMPLE: &'static str =
+        "{\"t\":\"2025-12-31T23:00:00.000Z\",\"metric\":\"tickets_created\",\"v\":42}\n{\"_end\":true,\"count\":1}\n";
+}
+
+fn rows(report: &AnalyticsReport) -> Vec<Value> {
+    let row = |metric: &str, group: Option<&str>, point: &super::wire::AnalyticsPoint| {
+        let mut row = json!({"t": point.t, "metric": metric, "v": point.v});
+        if let Some(row) = row.as_object_mut() {
+            row.extend(group.map(|group| ("group".to_owned(), json!(group))));
+            row.extend(point.partial.map(|partial| ("partial".to_owned(), json!(partial))));
+        }
+        row
+    };
+    let lines = report.series.iter();
+    lines.flat_map(|line| line.points.iter().map(|point| row(&line.metric, line.group.as_deref(), point))).collect()
+}
+
+pub(super) fn start(exports: &Streams, report: &AnalyticsReport, format: RowFormat) -> Result<Streamed, Problem> {
+    let file_name = match format {
+        RowFormat::Csv => "analytics.csv",
+        RowFormat::Ndjson => "analytics.ndjson",
+    };
+    let rows = rows(report);
+    let make = async move |out: Outgoing| {
+        let mut lines = Rows::new(format, COLUMNS);
+        out.send(lines.head()?).await?;
+        out.send(lines.piece(&rows)?).await?;
+        out.send(lines.end()).await
+    };
+    Ok(exports.start(format.media_type(), make)?.named(file_name))
+}

@@ -1,0 +1,37 @@
+//! Figures on the wire.
+
+mod charts;
+mod examples;
+mod export;
+mod report;
+mod wire;
+
+pub(super) use charts::Charts;
+pub(super) use report::AnalyticsApi;
+
+use poem_openapi::Tags;
+
+use super::error::{AnalyticsError, Fault, InvalidParameter};
+use crate::kernel::http::problem::{FieldError, Problem};
+
+#[derive(Tags)]
+enum Area {
+    /// How much there was, how long it took and how it went: figures over time, of a tenant and of the whole installation.
+    Analytics,
+}
+
+impl From<AnalyticsError> for Problem {
+    fn from(error: AnalyticsError) -> Self {
+        match error {
+            AnalyticsError::Invalid(faults) => {
+                let error = |InvalidParameter(fault): InvalidParameter| {
+                    let Fault { parameter, code, message, allowed, suggestion } = fault;
+                    let error = FieldError::parameter(parameter, code, message).with_suggestion(suggestion);
+                    if allowed.is_empty() { error } else { error.with_allowed(allowed) }
+                };
+                Self::invalid(faults.into_iter().map(error).collect())
+            }
+            AnalyticsError::Store(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! `/api/analytics`.
+
+use poem::Request;
+use poem_openapi::OpenApi;
+
+use super::{
+    super::{
+        query::Subject,
+        service::{self, Asked},
+    },
+    Area, export,
+    wire::{AnalyticsQuery, AnalyticsReport, Format},
+};
+use crate::kernel::{
+    clock::Timestamp,
+    http::{
+        context::header,
+        export::RowFormat,
+        input::Filter,
+        need::{Allowed, AnalyticsRead, PlatformRead},
+        outgoing::{ListOrStream, Streams},
+        problem::Problem,
+    },
+    store::{Store, StoreError},
+};
+
+pub(in super::super) struct AnalyticsApi {
+    pub(in super::super) store: Store,
+    pub(in super::super) exports: Streams,
+    pub(in super::super) started_at: Timestamp,
+}
+
+#[OpenApi(prefix_path = "/api/analytics", tag = "Area::Analytics")]
+impl AnalyticsApi {
+    /// Report the tenant's figures
+    ///
+    /// Figures over time, from roll-ups that are kept up in the background: an answer takes no longer because more happened. A point is a
+    /// bucket in the time zone that is asked for. Counts are 0 for a bucket without anything; percentiles, shares and samples have no point
+    /// there. Percentiles are off by 1.6 % at most.
+    ///
+    /// Tickets: `tickets_created`, `tickets_resolved`, `ticket_backlog`, `first_response_p50_seconds`, `first_response_p90_seconds`,
+    /// `resolution_p50_seconds`, `resolution_p90_seconds`, `sla_met_percent`, `reopen_rate_percent`. Workflows: `workflow_runs`,
+    /// `workflow_runs_ended`, `workflow_success_percent`, `workflow_run_p95_seconds`. Devices: `devices`, `devices_online_percent`,
+    /// `patch_compliance_percent`. Clouds: `vms`, `vm_provision_success_percent`. Backups: `backup_coverage_percent`,
+    /// `backup_rpo_breaches`, `backup_jobs`, `backup_job_success_percent`. API: `api_requests`, `api_request_p95_ms`, `api_error_percent`,
+    /// `active_users`, `active_keys`. Webhooks: `webhook_deliveries`, `webhook_failures`, `webhook_lag_p95_ms`. Storage: `stored_bytes`.
+    ///
+    /// `group_by` takes `priority` (tickets), `organization` (tickets created and resolved), `status` (backlog), `workflow` (runs),
+    /// `outcome` (ended runs, backup jobs, deliveries), `state` (VMs), `key`, `route` and `status_class` (requests).
+    ///
+    /// A sample (`ticket_backlog`, devices, VMs, `stored_bytes`) is taken once an hour and is the last of its bucket. A credential that is
+    /// restricted to some organizations cannot have these figures, which are about the whole tenant.
+    #[oai(path = "/tenant", method = "get", operation_id = "report_tenant_analytics")]
+    async fn report_tenant_analytics(
+        &self,
+        auth: Allowed<AnalyticsRead>,
+        request: &Request,
+        query: Filter<AnalyticsQuery>,
+    ) -> Result<ListOrStream<AnalyticsReport>, Problem> {
+        let format = format(&query.0, request);
+        let subject = Subject::Tenant(auth.principal.tenant_id);
+        let report = self.report(query.0.asked(), subject, auth.context.now).await?;
+        self.send(&report, format)
+    }
+
+    /// Report the figures of the installation
+    ///
+    /// The same sums over all tenants, and what only the operator is concerned with: `tenants` (by `kind` and `status`), `api_requests` by
+    /// `tenant` (the ids of those with the most load), `api_requests_per_second`, `api_request_p50_ms`, `api_request_p99_ms`, `queue_depth`
+    /// (by `queue`), `oldest_undelivered_seconds`, `database_bytes`, `index_bytes`, `uptime_percent`; beside them the version and since
+    /// when the server has been running. No content of a tenant is in it: groups are words of the server's own, and ids of tenants.
+    ///
+    /// For the operator of the installation, and keys of the platform tenant with `platform:read`.
+    #[oai(path = "/platform", method = "get", operation_id = "report_platform_analytics")]
+    async fn report_platform_analytics(
+        &self,
+        auth: Allowed<PlatformRead>,
+        request: &Request,
+        query: Filter<AnalyticsQuery>,
+    ) -> Result<ListOrStream<AnalyticsReport>, Problem> {
+        let format = format(&query.0, request);
+        let mut report = self.report(query.0.asked(), Subject::Platform, auth.context.now).await?;
+        report.version = Some(env!("CARGO_PKG_VERSION").to_owned());
+        report.started_at = Some(self.started_at);
+        self.send(&report, format)
+    }
+}
+
+fn format(query: &AnalyticsQuery, request: &Request) -> Option<RowFormat> {
+    match query.format {
+        Some(Format::Json) => None,
+        Some(Format::Csv) => Some(RowFormat::Csv),
+        Some(Format::Ndjson) => Some(RowFormat::Ndjson),
+        None => RowFormat::accepted(header(request.headers(), "accept").unwrap_or_default()),
+    }
+}
+
+impl AnalyticsApi {
+    async fn report(&self, asked: Asked, subject: Subject, now: Timestamp) -> Result<AnalyticsReport, Problem> {
+        let question = service::understand(&asked, subject, now)?;
+        let read = self.store.scan(move |tx| {
+            let answer = service::answer(tx, &question)?;
+            Ok::<_, StoreError>(AnalyticsReport::new(&question, answer))
+        });
+        Ok(read.await?)
+    }
+
+    fn send(&self, report: &AnalyticsReport, format: Option<RowFormat>) -> Result<ListOrStream<AnalyticsReport>, Problem> {
+        match format {
+            Some(format) => Ok(ListOrStream::Stream(export::start(&self.exports, report, format)?)),
+            None => Ok(ListOrStream::whole(report)),
+        }
+    }
+}

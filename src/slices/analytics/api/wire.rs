@@ -1,0 +1,197 @@
+//! Questions and answers as clients see them.
+
+use std::collections::BTreeMap;
+
+use poem_openapi::{Enum, Object};
+use serde::Serialize;
+
+use super::super::{
+    model,
+    query::{self, Question},
+    service::Asked,
+};
+use crate::kernel::{clock::Timestamp, http::bounded::Text};
+
+macro_rules! words {
+    ($(#[$doc:meta])* $type:ident $name:literal $model:ty: $($(#[$word_doc:meta])* $variant:ident $word:literal,)*) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+        #[oai(rename = $name)]
+        pub(super) enum $type { $($(#[$word_doc])* #[oai(rename = $word)] $variant),* }
+
+        impl From<$type> for $model {
+            fn from(word: $type) -> Self {
+                match word { $($type::$variant => Self::$variant),* }
+            }
+        }
+    };
+}
+
+words! {
+    /// The last day, week, month, quarter or year; or the running month or year so far.
+    Span "AnalyticsRange" model::Span:
+    Day "24h", Week "7d", Month "30d", Quarter "90d", Year "12mo", MonthToDate "mtd", YearToDate "ytd",
+}
+
+words! {
+    /// Weeks begin on Monday.
+    Bucket "AnalyticsBucket" model::Bucket:
+    Hour "hour", Day "day", Week "week", Month "month",
+}
+
+words! {
+    GroupBy "AnalyticsGroupBy" model::GroupBy:
+    Priority "priority", Organization "organization", Status "status", Workflow "workflow", State "state", Outcome "outcome",
+    Key "key", Route "route", StatusClass "status_class", Tenant "tenant", Kind "kind", Queue "queue",
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+#[oai(rename_all = "snake_case", rename = "AnalyticsCompare")]
+pub(super) enum Compare {
+    /// The time before, as long as what has passed of the range; of `mtd` and `ytd` the month and the year before.
+    PreviousPeriod,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+#[oai(rename_all = "snake_case", rename = "AnalyticsFormat")]
+pub(super) enum Format {
+    Json,
+    Csv,
+    Ndjson,
+}
+
+/// What can be asked of figures.
+#[derive(Debug, Object)]
+pub(super) struct AnalyticsQuery {
+    /// The time that the figures are about, up to now; `30d` when neither this nor `from` is given. It begins at the bound of a bucket, and
+    /// the bucket that runs is its last.
+    range: Option<Span>,
+    /// Instead of `range`: from the bucket that this moment falls into.
+    from: Option<Timestamp>,
+    /// With `from`: up to the bucket that this moment falls into; now when absent.
+    to: Option<Timestamp>,
+    /// How much time a point is about. At most 1,000 points. When absent, one that suits the time. Hours go back 400 days; days five years.
+    bucket: Option<Bucket>,
+    /// The IANA name of the time zone whose hours, days, weeks and months the buckets are; `UTC` when absent. A day in which the clocks
+    /// change has 23 or 25 hours. Beyond 400 days a day is that of UTC.
+    timezone: Option<Text<64>>,
+    /// The figures that are wanted, by their names; all that there are when absent, or all that can be grouped so.
+    #[oai(validator(min_items = 1, max_items = 60))]
+    metrics: Option<Vec<Text<64>>>,
+    /// Tell the figures apart by this, where that has a meaning.
+    group_by: Option<GroupBy>,
+    /// Also tell the totals of the time before, and by how much they have changed.
+    compare: Option<Compare>,
+    /// `csv` and `ndjson` have a row a point, without totals.
+    pub(super) format: Option<Format>,
+}
+
+impl AnalyticsQuery {
+    pub(super) fn asked(self) -> Asked {
+        Asked {
+            range: self.range.map(Into::into),
+            from: self.from,
+            to: self.to,
+            bucket: self.bucket.map(Into::into),
+            timezone: self.timezone.map(Text::into_string),
+            metrics: self.metrics.into_iter().flatten().map(Text::into_string).collect(),
+            group_by: self.group_by.map(Into::into),
+            compare: self.compare.is_some(),
+        }
+    }
+}
+
+/// The time that figures are about: its buckets, from the beginning of the first to the end of the last.
+#[derive(Clone, Debug, Object, Serialize)]
+pub(super) struct AnalyticsTime {
+    pub(super) from: Timestamp,
+    /// The end of the last bucket, which may lie in the future.
+    pub(super) to: Timestamp,
+    pub(super) bucket: String,
+    pub(super) timezone: String,
+}
+
+/// A figure over the whole time.
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct AnalyticsTotal {
+    /// Absent where there was nothing to measure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) value: Option<f64>,
+    /// With `compare`: of the time before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) previous: Option<f64>,
+    /// Absent where the time before had none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) change_percent: Option<f64>,
+}
+
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct AnalyticsPoint {
+    /// When the bucket begins.
+    pub(super) t: Timestamp,
+    pub(super) v: f64,
+    /// The bucket has not ended yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) partial: Option<bool>,
+}
+
+/// A figure over time.
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct AnalyticsSeries {
+    pub(super) metric: String,
+    /// With `group_by`: what it is about, as a word or an id. The smallest beyond 50 are in `other`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) group: Option<String>,
+    /// A bucket without anything is 0 for what is counted, and has no point for what is measured.
+    pub(super) points: Vec<AnalyticsPoint>,
+}
+
+/// Figures over time.
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none, example)]
+pub(in super::super) struct AnalyticsReport {
+    pub(super) range: AnalyticsTime,
+    /// The last event of the log that is in the figures. Requests and deliveries are in them a minute later at most.
+    pub(super) as_of_seq: u64,
+    /// The version of the server. Of the platform only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) version: Option<String>,
+    /// Since when the server has been running. Of the platform only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) started_at: Option<Timestamp>,
+    /// Each metric over the whole time.
+    pub(super) totals: BTreeMap<String, AnalyticsTotal>,
+    pub(super) series: Vec<AnalyticsSeries>,
+}
+
+impl AnalyticsReport {
+    pub(super) fn new(question: &Question, answer: query::Answer) -> Self {
+        let total = |total: query::Total| AnalyticsTotal {
+            value: total.value,
+            previous: total.previous,
+            change_percent: total.change_percent,
+        };
+        let point = |point: query::Point| AnalyticsPoint { t: point.at, v: point.value, partial: point.partial.then_some(true) };
+        let series = |line: query::Line| AnalyticsSeries {
+            metric: line.metric.to_owned(),
+            group: line.group,
+            points: line.points.into_iter().map(point).collect(),
+        };
+        Self {
+            range: AnalyticsTime {
+                from: question.from(),
+                to: question.to(),
+                bucket: question.bucket.name().to_owned(),
+                timezone: question.zone.name.clone(),
+            },
+            as_of_seq: answer.as_of_seq,
+            version: None,
+            started_at: None,
+            totals: answer.totals.into_iter().map(|(name, of)| (name.to_owned(), total(of))).collect(),
+            series: answer.lines.into_iter().map(series).collect(),
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Figures that are not counted but looked at: how many tickets wait, how many devices are online. Sampled once an hour, away from requests.
+//!
+//! **Boundary:** what there is to look at is other slices'. The composition root hands in a [`GaugeSource`] for each; this slice imports none
+//! of them.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use super::{
+    model::{Changes, INSTALLATION, Measure, Series},
+    repo,
+};
+use crate::kernel::{
+    clock::{Clock, Timestamp},
+    id::TenantId,
+    store::{ReadTx, Store, StoreError},
+    tasks::{Done, Task, TaskError},
+};
+
+/// What can be sampled of a tenant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TenantGauge {
+    /// By status.
+    TicketBacklog,
+    Devices,
+    DevicesOnline,
+    /// Devices of whose updates somebody has told.
+    DevicesScanned,
+    DevicesPatched,
+    /// By state.
+    Vms,
+    BackupEligible,
+    BackupProtected,
+    StoredBytes,
+}
+
+/// What can be sampled of the installation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PlatformGauge {
+    TenantsByKind,
+    TenantsByStatus,
+    QueueDepth,
+    OldestUndelivered,
+    DatabaseBytes,
+    IndexBytes,
+}
+
+impl TenantGauge {
+    const fn series(self) -> Series {
+        match self {
+            Self::TicketBacklog => Series::TicketBacklog,
+            Self::Devices => Series::Devices,
+            Self::DevicesOnline => Series::DevicesOnline,
+            Self::DevicesScanned => Series::DevicesScanned,
+            Self::DevicesPatched => Series::DevicesPatched,
+            Self::Vms => Series::Vms,
+            Self::BackupEligible => Series::BackupEligible,
+            Self::BackupProtected => Series::BackupProtected,
+            Self::StoredBytes => Series::StoredBytes,
+        }
+    }
+}
+
+impl PlatformGauge {
+    const fn series(self) -> Series {
+        match self {
+            Self::TenantsByKind => Series::TenantsByKind,
+            Self::TenantsByStatus => Series::TenantsByStatus,
+            Self::QueueDepth => Series::QueueDepth,
+            Self::OldestUndelivered => Series::OldestUndelivered,
+            Self::DatabaseBytes => Series::DatabaseBytes,
+            Self::IndexBytes => Series::IndexBytes,
+        }
+    }
+}
+
+/// The moment of a sample.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    pub now: Timestamp,
+    /// Whether it is the first sample of the day, for what costs much to look at.
+    pub first_of_day: bool,
+}
+
+/// Takes in what is sampled. A group is a word of ours or an id, never a text of a tenant's.
+#[derive(Debug, Default)]
+pub struct Sample {
+    values: std::collections::BTreeMap<(TenantId, Series, String), u64>,
+}
+
+impl Sample {
+    pub fn tenant(&mut self, tenant: TenantId, gauge: TenantGauge, group: &str, value: u64) {
+        let series = gauge.series();
+        self.values.insert((tenant, series, group.to_owned()), value);
+        if series.is_shared() {
+            *self.values.entry((INSTALLATION, series, group.to_owned())).or_default() += value;
+        }
+    }
+
+    pub fn platform(&mut self, gauge: PlatformGauge, group: &str, value: u64) {
+        self.values.insert((INSTALLATION, gauge.series(), group.to_owned()), value);
+    }
+
+    fn changes(&self, now: Timestamp) -> Changes {
+        let mut changes = Changes::default();
+        for ((tenant, series, group), value) in &self.values {
+            changes.add_to(*tenant, *series, group, now, &Measure::gauge(*value));
+        }
+        changes
+    }
+}
+
+/// Looks at what a slice has. Runs on a thread that may block, on one snapshot.
+pub trait GaugeSource: Send + Sync + 'static {
+    /// The tenants are all there are.
+    fn sample(&self, tx: &ReadTx, moment: Moment, tenants: &[TenantId], sample: &mut Sample) -> Result<(), StoreError>;
+}
+
+pub(super) type Tenants = Arc<dyn Fn(&ReadTx) -> Result<Vec<TenantId>, StoreError> + Send + Sync>;
+
+/// What is sampled, and of whom.
+#[derive(Clone)]
+pub struct Gauges {
+    tenants: Tenants,
+    sources: Vec<Arc<dyn GaugeSource>>,
+}
+
+impl std::fmt::Debug for Gauges {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gauges").field("sources", &self.sources.len()).finish_non_exhaustive()
+    }
+}
+
+impl Gauges {
+    pub fn new(tenants: impl Fn(&ReadTx) -> Result<Vec<TenantId>, StoreError> + Send + Sync + 'static) -> Self {
+        Self { tenants: Arc::new(tenants), sources: Vec::new() }
+    }
+
+    pub fn with(mut self, source: impl GaugeSource) -> Self {
+        self.sources.push(Arc::new(source));
+        self
+    }
+
+    fn sample(&self, tx: &ReadTx, moment: Moment) -> Result<Changes, StoreError> {
+        let tenants = (self.tenants)(tx)?;
+        let mut sample = Sample::default();
+        for source in &self.sources {
+            source.sample(tx, moment, &tenants, &mut sample)?;
+        }
+        let known: BTreeSet<TenantId> = tenants.into_iter().chain([INSTALLATION]).collect();
+        sample.values.retain(|(tenant, ..), _| known.contains(tenant));
+        Ok(sample.changes(moment.now))
+    }
+}
+
+pub(super) struct Sampler {
+    pub(super) store: Store,
+    pub(super) clock: Clock,
+    pub(super) gauges: Gauges,
+    /// The hour and the day of the last sample of this life.
+    pub(super) last: Mutex<Option<(i64, i64)>>,
+}
+
+const HOUR_SECONDS: i64 = 3600;
+const DAY_SECONDS: i64 = 86_400;
+
+impl Task for Sampler {
+    fn name(&self) -> &'static str {
+        "analytics_gauges"
+    }
+
+    fn period(&self) -> Duration {
+        // A full hour must not be missed by more than this.
+        Duration::from_mins(5)
+    }
+
+    async fn activate(&self) -> Result<Done, TaskError> {
+        let now = self.clock.now();
+        let (hour, day) = (now.as_seconds().div_euclid(HOUR_SECONDS), now.as_seconds().div_euclid(DAY_SECONDS));
+        let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.is_some_and(|(sampled, _)| sampled == hour) {
+            return Ok(Done::All);
+        }
+        let moment = Moment { now, first_of_day: last.is_none_or(|(_, sampled)| sampled != day) };
+        let gauges = self.gauges.clone();
+        let changes = Arc::new(self.store.scan(move |tx| gauges.sample(tx, moment)).await?);
+        self.store.write(move |tx| repo::add(tx, &changes, 0)).await?;
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((hour, day));
+        Ok(Done::All)
+    }
+}

@@ -1,0 +1,162 @@
+//! Looks at the parts once a minute and writes down how they are: minutes of the day, incidents that begin and end, and the minutes of the
+//! server itself for the platform's figures. The first look of a life counts the time since the last one of the life before as down.
+
+use std::{
+    sync::{
+        Arc, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use super::{
+    super::{
+        model::{Changes, INSTALLATION, Measure, Series},
+        repo as roll_ups,
+    },
+    HealthBoard, PartName,
+    repo::{self, IncidentRecord, Minutes},
+};
+use crate::kernel::{
+    clock::Timestamp,
+    http::pages::{Component, ComponentState, HealthSource},
+    store::{StoreError, WriteTx},
+    tasks::{Done, Task, TaskError},
+};
+
+const PERIOD: Duration = Duration::from_mins(1);
+/// A write that takes longer makes the storage degraded.
+const PROBE_PATIENCE: Duration = Duration::from_secs(10);
+/// An incident that comes back this soon is the same one: a part that comes and goes does not fill the list.
+const SAME_INCIDENT: Duration = Duration::from_mins(10);
+/// A pause of the server that is longer than this is an incident.
+const SHORT_PAUSE: Duration = Duration::from_mins(5);
+const KEPT_DAYS: u32 = 400;
+/// Days that a pause of the server is spread over, at most; what was before is told by its incident alone.
+const MOST_PAUSE_DAYS: u32 = 90;
+const FORGET_STEP: usize = 100;
+const NOT_RUNNING: &str = "the server did not run";
+
+#[derive(Debug)]
+pub(in super::super) struct HealthWatch {
+    board: Arc<HealthBoard>,
+    /// Whether this life has looked before.
+    looked: AtomicBool,
+}
+
+impl HealthWatch {
+    pub(in super::super) fn new(board: Arc<HealthBoard>) -> Self {
+        Self { board, looked: AtomicBool::new(false) }
+    }
+
+    async fn probe(&self, now: Timestamp) {
+        let outcome = tokio::time::timeout(PROBE_PATIENCE, self.board.store.probe(now)).await;
+        let late = match outcome {
+            Ok(Ok(())) => None,
+            Ok(Err(_)) => Some("a trial of the way to the disk failed".to_owned()),
+            Err(_) => Some(format!("a write takes longer than {} seconds", PROBE_PATIENCE.as_secs())),
+        };
+        *self.board.probe.lock().unwrap_or_else(PoisonError::into_inner) = late;
+    }
+}
+
+impl Task for HealthWatch {
+    fn name(&self) -> &'static str {
+        "health_watch"
+    }
+
+    fn period(&self) -> Duration {
+        PERIOD
+    }
+
+    async fn activate(&self) -> Result<Done, TaskError> {
+        let now = self.board.clock.now();
+        self.probe(now).await;
+        let components = self.board.components();
+        let first = !self.looked.load(Ordering::SeqCst);
+        self.board.store.write(move |tx| note(tx, now, &components, first)).await?;
+        self.looked.store(true, Ordering::SeqCst);
+        Ok(Done::All)
+    }
+}
+
+fn place_of(name: &str) -> Option<u8> {
+    PartName::parse(name).map(|part| part as u8)
+}
+
+/// Writes down one look.
+fn note(tx: &mut WriteTx, now: Timestamp, components: &[Component], first: bool) -> Result<(), StoreError> {
+    let last = repo::last_look(tx)?;
+    let pause = last.map_or(Duration::ZERO, |last| now.since(last));
+    let was_off = first && pause > SHORT_PAUSE;
+    let mut up = Changes::default();
+    if let (true, Some(last)) = (was_off, last) {
+        note_pause(tx, last, now, components, &mut up)?;
+    }
+    // A look stands for the minute behind it; a clock that jumps while the server runs makes no more of it.
+    let minutes = u32::from(last.is_none_or(|last| was_off || now.since(last) >= PERIOD));
+    let added: Vec<(u8, Minutes)> = components
+        .iter()
+        .filter_map(|component| {
+            let mut counted = Minutes::default();
+            match component.state {
+                ComponentState::Operational => counted.operational = minutes,
+                ComponentState::Degraded => counted.degraded = minutes,
+                ComponentState::Down => counted.down = minutes,
+            }
+            Some((place_of(component.name)?, counted))
+        })
+        .collect();
+    repo::add_minutes(tx, repo::day_of(now), now, &added)?;
+    let down = components.iter().any(|component| component.state == ComponentState::Down);
+    let counted = |count: u32| Measure::counted(u64::from(count));
+    up.add_to(INSTALLATION, Series::MinutesWatched, "", now, &counted(minutes));
+    up.add_to(INSTALLATION, Series::MinutesUp, "", now, &counted(if down { 0 } else { minutes }));
+    roll_ups::add(tx, &up, 0)?;
+    note_incidents(tx, now, components)?;
+    repo::forget(tx, repo::day_of(now).saturating_sub(KEPT_DAYS), FORGET_STEP)
+}
+
+/// Counts a time in which the server did not run.
+fn note_pause(
+    tx: &mut WriteTx,
+    last: Timestamp,
+    now: Timestamp,
+    components: &[Component],
+    up: &mut Changes,
+) -> Result<(), StoreError> {
+    let (first_day, last_day) = (repo::day_of(last), repo::day_of(now));
+    for day in first_day.max(last_day.saturating_sub(MOST_PAUSE_DAYS))..=last_day {
+        let (from, to) = (repo::start_of(day).max(last), repo::start_of(day + 1).min(now));
+        let down = u32::try_from(to.since(from).as_secs() / 60).unwrap_or_default();
+        let parts = components.iter().filter_map(|component| place_of(component.name));
+        let added: Vec<(u8, Minutes)> = parts.map(|part| (part, Minutes { down, ..Minutes::default() })).collect();
+        repo::add_minutes(tx, day, from, &added)?;
+        up.add_to(INSTALLATION, Series::MinutesWatched, "", from, &Measure::counted(u64::from(down)));
+    }
+    let (part, detail) = (place_of(PartName::Api.name()).unwrap_or_default(), NOT_RUNNING.to_owned());
+    repo::put_incident(tx, &IncidentRecord { part, down: true, opened_at: last, closed_at: Some(now), detail })
+}
+
+/// Begins an incident for each part that is not well, and ends those of parts that are.
+fn note_incidents(tx: &mut WriteTx, now: Timestamp, components: &[Component]) -> Result<(), StoreError> {
+    let known = repo::newest_incidents(tx, super::SHOWN_INCIDENTS)?;
+    for component in components {
+        let Some(part) = place_of(component.name) else { continue };
+        let newest = known.iter().find(|incident| incident.part == part && incident.detail != NOT_RUNNING);
+        let open = newest.filter(|incident| incident.closed_at.is_none());
+        let recent = newest.filter(|incident| incident.closed_at.is_some_and(|closed| now.since(closed) < SAME_INCIDENT));
+        let (well, down) = (component.state == ComponentState::Operational, component.state == ComponentState::Down);
+        let changed = match (open, well) {
+            (Some(incident), true) => IncidentRecord { closed_at: Some(now), ..incident.clone() },
+            (Some(incident), false) if down && !incident.down => IncidentRecord { down, ..incident.clone() },
+            (None, false) => match recent {
+                Some(incident) => IncidentRecord { closed_at: None, down: down || incident.down, ..incident.clone() },
+                None => IncidentRecord { part, down, opened_at: now, closed_at: None, detail: component.detail.clone() },
+            },
+            (Some(_), false) | (None, true) => continue,
+        };
+        repo::put_incident(tx, &changed)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! Analytics: figures of tenants and of the installation over time, and how the parts of the server are doing.
+//!
+//! Figures come from the event log (`rollup`), from what was counted in memory (`usage`) and from samples (`gauges`), and are kept as roll-ups
+//! by quarter of an hour. **Invariant:** a question reads roll-ups and nothing else. **Boundary:** no slice is imported; what is sampled of
+//! others is handed in as [`GaugeSource`]s. Keys for some organizations cannot have these figures (`analytics:read` is no scope of theirs).
+
+mod api;
+mod error;
+mod gauges;
+mod health;
+mod model;
+mod query;
+mod repo;
+mod rollup;
+mod sample;
+mod service;
+mod upkeep;
+mod usage;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex};
+
+use poem_openapi::OpenApi;
+
+use crate::kernel::{
+    clock::{Clock, Timestamp},
+    config,
+    events::ConsumerTask,
+    http::{
+        outgoing::Streams,
+        pages::{ChartSource, HealthSource},
+    },
+    store::{Checked, Store, StoreError},
+    tasks::Tasks,
+    telemetry::Usage,
+};
+
+pub use gauges::{GaugeSource, Gauges, Moment, PlatformGauge, Sample, TenantGauge};
+pub use health::{HealthParts, Queue, QueueProbe};
+pub use model::Series;
+pub use sample::Backfill;
+
+#[derive(Clone, Debug)]
+pub struct Analytics {
+    store: Store,
+    clock: Clock,
+    usage: Arc<Usage>,
+    exports: Streams,
+    started_at: Timestamp,
+}
+
+impl Analytics {
+    /// The readers of the log that retention waits for.
+    pub const CONSUMERS: &'static [&'static str] = &[rollup::NAME];
+
+    pub fn new(store: Store, clock: Clock, usage: Arc<Usage>, limits: &config::Limits) -> Self {
+        let started_at = clock.now();
+        Self { store, clock, usage, exports: Streams::new("analytics", limits), started_at }
+    }
+
+    pub fn api(&self) -> impl OpenApi + use<> {
+        api::AnalyticsApi { store: self.store.clone(), exports: self.exports.clone(), started_at: self.started_at }
+    }
+
+    /// The figures of the page for people.
+    pub fn charts(&self) -> Arc<dyn ChartSource> {
+        Arc::new(api::Charts { store: self.store.clone(), clock: self.clock.clone() })
+    }
+
+    pub fn spawn(&self, tasks: &mut Tasks, gauges: Gauges, health: &HealthMonitor) {
+        let (store, clock) = (|| self.store.clone(), || self.clock.clone());
+        tasks.spawn(ConsumerTask::new(store(), rollup::RollUps { clock: clock() }));
+        tasks.spawn(usage::UsageFlush { store: store(), clock: clock(), usage: self.usage.clone() });
+        tasks.spawn(gauges::Sampler { store: store(), clock: clock(), gauges, last: Mutex::default() });
+        tasks.spawn(upkeep::RollUpUpkeep { store: store(), clock: clock() });
+        tasks.spawn(health::HealthWatch::new(health.0.clone()));
+    }
+
+    /// Stores what was counted so far, without waiting for the next time.
+    pub async fn flush(&self) -> Result<(), StoreError> {
+        usage::UsageFlush { store: self.store.clone(), clock: self.clock.clone(), usage: self.usage.clone() }.flush().await
+    }
+
+    pub fn tables() -> Vec<&'static dyn Checked> {
+        vec![&repo::HOURS, &repo::DAYS, &health::DAYS, &health::INCIDENTS]
+    }
+}
+
+/// Finds out how the parts of the server are doing.
+#[derive(Clone, Debug)]
+pub struct HealthMonitor(Arc<health::HealthBoard>);
+
+impl HealthMonitor {
+    pub fn new(parts: HealthParts) -> Self {
+        Self(Arc::new(health::HealthBoard::new(parts)))
+    }
+
+    pub fn source(&self) -> Arc<dyn HealthSource> {
+        self.0.clone()
+    }
+
+    pub fn queue(&self) -> Queue {
+        self.0.queue()
+    }
+
+    /// How far each reader of the log is behind.
+    pub fn lags(&self) -> Result<Vec<(&'static str, u64)>, StoreError> {
+        self.0.lags()
+    }
+}

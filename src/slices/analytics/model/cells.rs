@@ -1,0 +1,151 @@
+//! The figures of one group within an hour or a day, packed: for each quarter of an hour its place in the day, a count, a sum, and the
+//! ranges of a sketch. Numbers take as many bytes as they need, so that a year can be read without taking apart what is not there.
+//!
+//! **Invariant:** quarters are in order, each at most once.
+
+use std::collections::BTreeMap;
+
+use crate::kernel::telemetry::Sketch;
+
+/// What was measured.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in super::super) struct Measure {
+    /// How many. Of a gauge, 1.
+    pub(in super::super) count: u64,
+    /// Their sum. Of a gauge, its value.
+    pub(in super::super) total: u64,
+    pub(in super::super) sketch: Sketch,
+}
+
+impl Measure {
+    pub(in super::super) fn counted(count: u64) -> Self {
+        Self { count, ..Self::default() }
+    }
+
+    pub(in super::super) fn gauge(value: u64) -> Self {
+        Self { count: 1, total: value, sketch: Sketch::default() }
+    }
+
+    pub(in super::super) fn spread(value: u64) -> Self {
+        Self::spread_many(value, 1)
+    }
+
+    pub(in super::super) fn spread_many(value: u64, count: u64) -> Self {
+        let mut sketch = Sketch::default();
+        sketch.record_many(value, count);
+        Self { count, total: value.saturating_mul(count), sketch }
+    }
+
+    pub(in super::super) fn add(&mut self, other: &Self) {
+        self.count = self.count.saturating_add(other.count);
+        self.total = self.total.saturating_add(other.total);
+        self.sketch.merge(&other.sketch);
+    }
+}
+
+pub(in super::super) type Cells = BTreeMap<u8, Measure>;
+
+fn put(out: &mut Vec<u8>, mut value: u64) {
+    loop {
+        let low = u8::try_from(value & 0x7f).unwrap_or_default();
+        value >>= 7;
+        if value == 0 {
+            out.push(low);
+            return;
+        }
+        out.push(low | 0x80);
+    }
+}
+
+fn take(input: &mut &[u8]) -> Option<u64> {
+    let (mut value, mut shift) = (0_u64, 0_u32);
+    loop {
+        let (byte, rest) = input.split_first()?;
+        *input = rest;
+        value |= u64::from(byte & 0x7f).checked_shl(shift)?;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+        shift += 7;
+    }
+}
+
+pub(in super::super) fn pack(cells: &Cells) -> Vec<u8> {
+    let mut out = Vec::with_capacity(cells.len() * 8);
+    for (quarter, measure) in cells {
+        out.push(*quarter);
+        put(&mut out, measure.count);
+        put(&mut out, measure.total);
+        let ranges: Vec<(usize, u64)> = measure.sketch.ranges().collect();
+        put(&mut out, ranges.len() as u64);
+        let mut last = 0;
+        for (range, count) in ranges {
+            put(&mut out, (range - last) as u64);
+            put(&mut out, count);
+            last = range;
+        }
+    }
+    out
+}
+
+/// Walks the quarters without taking up more memory: for each its place in the day, count and sum, and then its ranges.
+/// `None` when the bytes are not what [`pack`] makes.
+pub(in super::super) fn walk(
+    mut bytes: &[u8],
+    mut cell: impl FnMut(u8, u64, u64),
+    mut range: impl FnMut(u8, usize, u64),
+) -> Option<()> {
+    while let Some((quarter, rest)) = bytes.split_first() {
+        bytes = rest;
+        let (count, total, ranges) = (take(&mut bytes)?, take(&mut bytes)?, take(&mut bytes)?);
+        cell(*quarter, count, total);
+        let mut place = 0_usize;
+        for _ in 0..ranges {
+            place = place.checked_add(usize::try_from(take(&mut bytes)?).ok()?)?;
+            range(*quarter, place, take(&mut bytes)?);
+        }
+    }
+    Some(())
+}
+
+pub(in super::super) fn unpack(bytes: &[u8]) -> Option<Cells> {
+    let cells = std::cell::RefCell::new(Cells::new());
+    walk(
+        bytes,
+        |quarter, count, total| {
+            cells.borrow_mut().insert(quarter, Measure { count, total, sketch: Sketch::default() });
+        },
+        |quarter, range, count| cells.borrow_mut().entry(quarter).or_default().sketch.add(range, count),
+    )?;
+    Some(cells.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_is_packed_reads_back(values in proptest::collection::vec((0_u8..96, any::<u64>(), any::<bool>()), 0..60)) {
+            let mut cells = Cells::new();
+            for (quarter, value, spread) in values {
+                let measure = if spread { Measure::spread(value) } else { Measure::counted(value) };
+                cells.entry(quarter).or_default().add(&measure);
+            }
+            prop_assert_eq!(unpack(&pack(&cells)), Some(cells));
+        }
+
+        #[test]
+        fn bytes_that_are_none_of_ours_are_told_and_cost_no_more_than_their_length(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+            let _ = unpack(&bytes);
+        }
+    }
+
+    #[test]
+    fn what_is_cut_off_is_told() {
+        let packed = pack(&Cells::from([(3, Measure::spread(70_000))]));
+        assert_eq!(unpack(packed.get(..packed.len() - 1).unwrap()), None);
+    }
+}

@@ -1,0 +1,82 @@
+//! Figures that are to be added to the roll-ups, gathered so that a row is written once however many figures fall into it.
+
+use std::collections::BTreeMap;
+
+use super::{
+    OTHER, QUARTER_MILLIS, QUARTERS_PER_DAY, Series,
+    cells::{Cells, Measure},
+    series::Kind,
+};
+use crate::kernel::{clock::Timestamp, id::TenantId};
+
+/// Under this id stand the figures of the whole installation.
+pub(in super::super) const INSTALLATION: TenantId = TenantId::from_bytes([0; 16]);
+
+/// Groups that a row tells apart; the rest counts as other.
+const MAX_GROUPS: usize = 1_000;
+
+/// Tenant, code of the series, and the hour or the day since 1970.
+pub(in super::super) type RowKey = (TenantId, u8, u32);
+
+/// The quarter of an hour since 1970.
+pub(in super::super) fn quarter_of(at: Timestamp) -> u64 {
+    u64::try_from(at.as_millis().div_euclid(QUARTER_MILLIS)).unwrap_or_default()
+}
+
+fn hour_of(quarter: u64) -> u32 {
+    u32::try_from(quarter / 4).unwrap_or(u32::MAX)
+}
+
+/// The figures of a row, by group.
+pub(in super::super) type Groups = BTreeMap<String, Cells>;
+
+/// By tenant, series and hour.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in super::super) struct Changes(pub(in super::super) BTreeMap<(TenantId, Series, u32), Groups>);
+
+impl Changes {
+    /// Adds to one tenant's figures, or to the installation's.
+    pub(in super::super) fn add_to(&mut self, tenant: TenantId, series: Series, group: &str, at: Timestamp, measure: &Measure) {
+        let quarter = quarter_of(at);
+        let of_day = u8::try_from(quarter % QUARTERS_PER_DAY).unwrap_or_default();
+        let groups = self.0.entry((tenant, series, hour_of(quarter))).or_default();
+        if !groups.contains_key(group) {
+            groups.insert(group.to_owned(), Cells::new());
+        }
+        if let Some(cells) = groups.get_mut(group) {
+            combine(cells, series.kind(), of_day, measure);
+        }
+    }
+
+    /// Adds to a tenant's figures, and to those of the installation where the series is shared.
+    pub(in super::super) fn add(&mut self, tenant: TenantId, series: Series, group: &str, at: Timestamp, measure: &Measure) {
+        self.add_to(tenant, series, group, at, measure);
+        if series.is_shared() {
+            self.add_to(INSTALLATION, series, group, at, measure);
+        }
+    }
+
+    pub(in super::super) fn count(&mut self, tenant: TenantId, series: Series, group: &str, at: Timestamp) {
+        self.add(tenant, series, group, at, &Measure::counted(1));
+    }
+
+    pub(in super::super) fn spread(&mut self, tenant: TenantId, series: Series, group: &str, at: Timestamp, value: u64) {
+        self.add(tenant, series, group, at, &Measure::spread(value));
+    }
+}
+
+fn combine(cells: &mut Cells, kind: Kind, quarter: u8, measure: &Measure) {
+    match kind {
+        Kind::Count | Kind::Spread => cells.entry(quarter).or_default().add(measure),
+        Kind::Gauge => drop(cells.insert(quarter, measure.clone())),
+    }
+}
+
+/// Adds the figures of a group to those of a row.
+pub(in super::super) fn add_cells(groups: &mut Groups, kind: Kind, group: &str, cells: &Cells) {
+    let full = groups.len() >= MAX_GROUPS && !groups.contains_key(group);
+    let into = groups.entry(if full { OTHER } else { group }.to_owned()).or_default();
+    for (quarter, measure) in cells {
+        combine(into, kind, *quarter, measure);
+    }
+}

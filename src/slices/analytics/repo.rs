@@ -1,0 +1,262 @@
+//! Roll-ups as they are stored: a row for each tenant, series and hour, and a row for each day that is over.
+//!
+//! **Invariant:** the figures of a time are the sum of both tables: an hour moves into its day in one transaction, and an event that
+//! comes late makes a new row of its hour. So nothing needs to know how far the days are.
+
+use std::{collections::BTreeMap, ops::Bound};
+
+use serde::{Deserialize, Serialize};
+
+use super::model::{Changes, Groups, Measure, QUARTERS_PER_DAY, RowKey, Series, add_cells, pack, unpack};
+use crate::kernel::{
+    id::TenantId,
+    store::{
+        Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
+        codec::{self, Record},
+    },
+};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct RollUpRecord {
+    groups: Vec<GroupRecord>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct GroupRecord {
+    group: String,
+    #[serde(with = "codec::bytes")]
+    cells: Vec<u8>,
+}
+
+impl Record for RollUpRecord {
+    const VERSION: u8 = 1;
+}
+
+pub(super) static HOURS: Table<RowKey, RollUpRecord> = Table::new(catalog::ANALYTICS_HOURS, &[]);
+pub(super) static DAYS: Table<RowKey, RollUpRecord> = Table::new(catalog::ANALYTICS_DAYS, &[]);
+
+fn damaged(key: &RowKey) -> StoreError {
+    StoreError::damaged("analytics", &key.to_bytes(), "the figures cannot be read")
+}
+
+impl RollUpRecord {
+    fn open(&self, key: &RowKey) -> Result<Groups, StoreError> {
+        let open = |row: &GroupRecord| Ok((row.group.clone(), unpack(&row.cells).ok_or_else(|| damaged(key))?));
+        self.groups.iter().map(open).collect()
+    }
+
+    fn close(groups: &Groups) -> Self {
+        let close = |(group, cells): (&String, &BTreeMap<u8, Measure>)| GroupRecord { group: group.clone(), cells: pack(cells) };
+        Self { groups: groups.iter().map(close).collect() }
+    }
+}
+
+/// Adds figures to the rows of their hours; those of hours before `recent` to the rows of their days.
+pub(super) fn add(tx: &mut WriteTx, changes: &Changes, recent: u32) -> Result<(), StoreError> {
+    let mut days: BTreeMap<(TenantId, Series, u32), Vec<&Groups>> = BTreeMap::new();
+    for ((tenant, series, hour), added) in &changes.0 {
+        if *hour < recent {
+            days.entry((*tenant, *series, hour / 24)).or_default().push(added);
+        } else {
+            add_to_row(tx, &HOURS, (*tenant, *series, *hour), &[added])?;
+        }
+    }
+    for (row, hours) in days {
+        add_to_row(tx, &DAYS, row, &hours)?;
+    }
+    Ok(())
+}
+
+fn add_to_row(
+    tx: &mut WriteTx,
+    table: &Table<RowKey, RollUpRecord>,
+    (tenant, series, time): (TenantId, Series, u32),
+    added: &[&Groups],
+) -> Result<(), StoreError> {
+    let key = (tenant, series.code(), time);
+    let mut groups = table.get(tx, &key)?.unwrap_or_default().open(&key)?;
+    for (group, cells) in added.iter().copied().flatten() {
+        add_cells(&mut groups, series.kind(), group, cells);
+    }
+    table.put(tx, &key, &RollUpRecord::close(&groups))
+}
+
+/// A place in a row: its group, and the quarter of an hour since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place<'a> {
+    pub(super) group: &'a str,
+    pub(super) quarter: u64,
+}
+
+/// Who takes in what a walk comes by.
+pub(super) trait Visitor {
+    fn cell(&mut self, place: Place<'_>, count: u64, total: u64);
+    fn range(&mut self, place: Place<'_>, range: usize, count: u64);
+}
+
+/// Walks the figures of a series from one quarter of an hour to before another, days first.
+pub(super) fn walk(
+    tx: &impl Read,
+    (tenant, series): (TenantId, Series),
+    (from, to): (u64, u64),
+    visitor: &mut impl Visitor,
+) -> Result<(), StoreError> {
+    let whole = |quarter: u64, quarters: u64| u32::try_from(quarter / quarters).unwrap_or(u32::MAX);
+    for (table, quarters) in [(&DAYS, QUARTERS_PER_DAY), (&HOURS, 4)] {
+        let range = rows(tenant, series, whole(from, quarters), whole(to.saturating_sub(1), quarters));
+        table.scan(tx, &range, Direction::Forward, |key, record| {
+            let midnight = u64::from(key.2) * quarters / QUARTERS_PER_DAY * QUARTERS_PER_DAY;
+            for row in &record.groups {
+                walk_group(row, midnight, (from, to), visitor).ok_or_else(|| damaged(&key))?;
+            }
+            Ok(Flow::Continue)
+        })?;
+    }
+    Ok(())
+}
+
+fn walk_group(row: &GroupRecord, midnight: u64, (from, to): (u64, u64), visitor: &mut impl Visitor) -> Option<()> {
+    let visitor = std::cell::RefCell::new(visitor);
+    let place = |quarter: u8| {
+        let quarter = midnight + u64::from(quarter);
+        (from..to).contains(&quarter).then_some(Place { group: &row.group, quarter })
+    };
+    super::model::walk_cells(
+        &row.cells,
+        |quarter, count, total| {
+            if let Some(place) = place(quarter) {
+                visitor.borrow_mut().cell(place, count, total);
+            }
+        },
+        |quarter, range, count| {
+            if let Some(place) = place(quarter) {
+                visitor.borrow_mut().range(place, range, count);
+            }
+        },
+    )
+}
+
+fn rows(tenant: TenantId, series: Series, first: u32, last: u32) -> KeyRange {
+    KeyRange {
+        start: Bound::Included((tenant, series.code(), first).to_bytes()),
+        end: Bound::Included((tenant, series.code(), last).to_bytes()),
+    }
+}
+
+/// The hours before `end` that still have rows of their own, behind a row: at most `limit` keys.
+pub(super) fn hours_before(tx: &impl Read, end: u32, after: Option<RowKey>, limit: usize) -> Result<Vec<RowKey>, StoreError> {
+    let range = after.map_or(KeyRange::ALL, |key| KeyRange::ALL.after(&key.to_bytes(), Direction::Forward));
+    let mut found = Vec::new();
+    HOURS.scan(tx, &range, Direction::Forward, |key, _| {
+        if key.2 < end {
+            found.push(key);
+        }
+        Ok(if found.len() < limit { Flow::Continue } else { Flow::Stop })
+    })?;
+    Ok(found)
+}
+
+/// Moves hours into the rows of their days.
+pub(super) fn fold(tx: &mut WriteTx, hours: &[RowKey]) -> Result<(), StoreError> {
+    let mut days: BTreeMap<RowKey, Vec<RowKey>> = BTreeMap::new();
+    for key in hours {
+        days.entry((key.0, key.1, key.2 / 24)).or_default().push(*key);
+    }
+    for (day, hours) in days {
+        let Some(series) = Series::ALL.iter().find(|series| series.code() == day.1) else { continue };
+        let mut groups = DAYS.get(tx, &day)?.unwrap_or_default().open(&day)?;
+        for key in hours {
+            let Some(hour) = HOURS.remove(tx, &key)? else { continue };
+            for (group, cells) in hour.open(&key)? {
+                add_cells(&mut groups, series.kind(), &group, &cells);
+            }
+        }
+        DAYS.put(tx, &day, &RollUpRecord::close(&groups))?;
+    }
+    Ok(())
+}
+
+/// The quarter that stands for a whole day once its quarters are no longer told apart: noon in UTC, which is on the same date in nearly
+/// every zone.
+const NOON: u8 = 48;
+
+fn is_flat(groups: &Groups) -> bool {
+    groups.values().all(|cells| cells.keys().all(|quarter| *quarter == NOON))
+}
+
+/// Whether a series has days that are to be forgotten or made one figure.
+pub(super) fn is_due(tx: &impl Read, (tenant, series): (TenantId, Series), forget: u32, flatten: u32) -> Result<bool, StoreError> {
+    if !DAYS.list(tx, &rows(tenant, series, 0, forget), 1)?.is_empty() {
+        return Ok(true);
+    }
+    let mut due = false;
+    DAYS.scan(tx, &rows(tenant, series, 0, flatten), Direction::Backward, |key, record| {
+        due = !is_flat(&record.open(&key)?);
+        Ok(Flow::Stop)
+    })?;
+    Ok(due)
+}
+
+/// Makes each day up to `last` one figure a group, the newest first, until one that is so already. How many rows it changed, at most
+/// `limit`.
+pub(super) fn flatten(
+    tx: &mut WriteTx,
+    (tenant, series): (TenantId, Series),
+    last: u32,
+    limit: usize,
+) -> Result<usize, StoreError> {
+    let mut changed = Vec::new();
+    DAYS.scan(tx, &rows(tenant, series, 0, last), Direction::Backward, |key, record| {
+        let mut groups = record.open(&key)?;
+        if is_flat(&groups) {
+            return Ok(Flow::Stop);
+        }
+        for cells in groups.values_mut() {
+            let newest = cells.values().next_back().cloned().unwrap_or_default();
+            let mut sum = Measure::default();
+            for measure in cells.values() {
+                sum.add(measure);
+            }
+            let gauge = series.kind() == super::model::Kind::Gauge;
+            *cells = BTreeMap::from([(NOON, if gauge { newest } else { sum })]);
+        }
+        changed.push((key, RollUpRecord::close(&groups)));
+        Ok(if changed.len() < limit { Flow::Continue } else { Flow::Stop })
+    })?;
+    for (key, record) in &changed {
+        DAYS.put(tx, key, record)?;
+    }
+    Ok(changed.len())
+}
+
+/// Removes the days of a series up to one. How many, at most `limit`.
+pub(super) fn forget(tx: &mut WriteTx, (tenant, series): (TenantId, Series), last: u32, limit: usize) -> Result<usize, StoreError> {
+    let found = DAYS.list(tx, &rows(tenant, series, 0, last), limit)?;
+    for (key, _) in &found {
+        DAYS.remove(tx, key)?;
+    }
+    Ok(found.len())
+}
+
+/// The next tenant behind another that has days.
+pub(super) fn tenant_after(tx: &impl Read, after: Option<TenantId>) -> Result<Option<TenantId>, StoreError> {
+    let last = after.map(|tenant| (tenant, u8::MAX, u32::MAX));
+    Ok(DAYS.list_after(tx, last.as_ref(), 1)?.first().map(|(key, _)| key.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::store::codec::assert_golden;
+
+    #[test]
+    fn the_stored_form_is_the_one_that_was_written_down() {
+        let mut spread = Measure::spread(1_200);
+        spread.add(&Measure::spread(90));
+        let groups = Groups::from([
+            (String::new(), BTreeMap::from([(0, Measure::counted(7)), (95, spread)])),
+            ("high".to_owned(), BTreeMap::from([(48, Measure::gauge(300))])),
+        ]);
+        assert_golden("analytics_roll_up", &RollUpRecord::close(&groups));
+    }
+}

@@ -1,0 +1,174 @@
+//! From what was asked to a question that makes sense: every mistake is told at once, with what would have been right.
+
+use super::{
+    error::{AnalyticsError, Fault},
+    model::{Bucket, Formula, GroupBy, METRICS, Metric, Span, Zone},
+    query::{self, Answer, MAX_POINTS, Question, Subject},
+    upkeep::FINE_DAYS,
+};
+use crate::kernel::{
+    clock::Timestamp,
+    store::{Read, StoreError},
+};
+
+/// What was asked, as it was asked.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Asked {
+    pub(super) range: Option<Span>,
+    pub(super) from: Option<Timestamp>,
+    pub(super) to: Option<Timestamp>,
+    pub(super) bucket: Option<Bucket>,
+    pub(super) timezone: Option<String>,
+    pub(super) metrics: Vec<String>,
+    pub(super) group_by: Option<GroupBy>,
+    pub(super) compare: bool,
+}
+
+pub(super) fn answer(tx: &impl Read, question: &Question) -> Result<Answer, StoreError> {
+    query::answer(tx, question)
+}
+
+fn nearest<'a>(given: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
+    known.min_by_key(|name| strsim::osa_distance(name, given)).map(str::to_owned)
+}
+
+/// Makes sense of what was asked.
+pub(super) fn understand(asked: &Asked, subject: Subject, now: Timestamp) -> Result<Question, AnalyticsError> {
+    let mut faults = Vec::new();
+    let zone = zone(asked, &mut faults);
+    let metrics = metrics(asked, subject, &mut faults);
+    let time = time(asked, &zone, now, &mut faults);
+    let Some((bucket, bounds, span)) = time.filter(|_| faults.is_empty()) else { return Err(faults.into()) };
+    let (Some(from), Some(to)) = (bounds.first().copied(), bounds.last().copied()) else { return Err(faults.into()) };
+    let before = if asked.compare { begin_before(&zone, bucket, span, &bounds) } else { None };
+    let previous = before.map(|begins| query::previous_of(from, to, now, begins));
+    Ok(Question { subject, now, zone, bucket, bounds, metrics, group_by: asked.group_by, previous })
+}
+
+/// When the time begins that the buckets are compared with: the month or the year before, or as many buckets before.
+fn begin_before(zone: &Zone, bucket: Bucket, span: Option<Span>, bounds: &[Timestamp]) -> Option<Timestamp> {
+    let from = *bounds.first()?;
+    let count = i64::try_from(bounds.len().checked_sub(1)?).ok()?;
+    span.and_then(|span| zone.begin_before(span, from)).or_else(|| zone.moved(bucket, from, -count))
+}
+
+fn zone(asked: &Asked, faults: &mut Vec<Fault>) -> Zone {
+    let Some(name) = &asked.timezone else { return Zone::utc() };
+    Zone::parse(name).unwrap_or_else(|| {
+        let known: Vec<String> = jiff::tz::db().available().map(|name| name.as_str().to_owned()).collect();
+        let suggestion = nearest(name, known.iter().map(String::as_str));
+        let message = format!("{name} is no IANA time zone such as Europe/Berlin");
+        faults.push(Fault { suggestion, ..Fault::new("timezone", "unknown_time_zone", message) });
+        Zone::utc()
+    })
+}
+
+fn metrics(asked: &Asked, subject: Subject, faults: &mut Vec<Fault>) -> Vec<(&'static Metric, Formula)> {
+    let platform = subject.is_platform();
+    let known = || METRICS.iter().filter(|metric| metric.is_for(platform));
+    let formula = |metric: &Metric| match asked.group_by {
+        None => Some(metric.formula),
+        Some(by) => metric.grouped(by, platform),
+    };
+    let by = asked.group_by.map_or("", GroupBy::name);
+    if asked.metrics.is_empty() {
+        let found: Vec<_> = known().filter_map(|metric| Some((metric, formula(metric)?))).collect();
+        if found.is_empty() {
+            faults.push(Fault::new("group_by", "not_allowed", format!("nothing here can be grouped by {by}")));
+        }
+        return found;
+    }
+    let mut found: Vec<(&'static Metric, Formula)> = Vec::new();
+    for name in &asked.metrics {
+        let Some(metric) = known().find(|metric| metric.name == name) else {
+            let allowed = known().map(|metric| metric.name.to_owned()).collect();
+            let suggestion = nearest(name, known().map(|metric| metric.name));
+            let fault = Fault::new("metrics", "unknown_metric", format!("{name} is no metric"));
+            faults.push(Fault { allowed, suggestion, ..fault });
+            continue;
+        };
+        match formula(metric) {
+            Some(formula) if found.iter().all(|(known, _)| known.name != metric.name) => found.push((metric, formula)),
+            Some(_) => faults.push(Fault::new("metrics", "repeated", format!("{name} is there twice"))),
+            None => {
+                let groupings = metric.groupings.iter().filter(|(by, _)| metric.grouped(*by, platform).is_some());
+                let allowed = groupings.map(|(by, _)| by.name().to_owned()).collect();
+                let fault = Fault::new("group_by", "not_allowed", format!("{name} cannot be grouped by {by}"));
+                faults.push(Fault { allowed, ..fault });
+            }
+        }
+    }
+    found
+}
+
+/// The bucket for a time of so many hours.
+fn usual_bucket(hours: u64) -> Bucket {
+    match hours {
+        0..=48 => Bucket::Hour,
+        49..=2_232 => Bucket::Day,
+        2_233..=9_000 => Bucket::Week,
+        _ => Bucket::Month,
+    }
+}
+
+type Time = (Bucket, Vec<Timestamp>, Option<Span>);
+
+fn time(asked: &Asked, zone: &Zone, now: Timestamp, faults: &mut Vec<Fault>) -> Option<Time> {
+    let (span, given) = match (asked.range, asked.from, asked.to) {
+        (Some(_), from, to) if from.is_some() || to.is_some() => {
+            faults.push(Fault::new("range", "not_allowed", "give either range, or from and to"));
+            return None;
+        }
+        (None, None, Some(_)) => {
+            faults.push(Fault::new("from", "required", "to needs a from"));
+            return None;
+        }
+        (None, Some(from), to) => (None, Some((from, to.unwrap_or(now)))),
+        (span, ..) => (Some(span.unwrap_or(Span::Month)), None),
+    };
+    if let Some((from, to)) = given {
+        if from >= to {
+            faults.push(Fault::new("to", "out_of_range", "to must be later than from"));
+            return None;
+        }
+        if from > now {
+            faults.push(Fault::new("from", "out_of_range", "from lies in the future"));
+            return None;
+        }
+    }
+    let hours = match (span, given) {
+        (Some(Span::Day), _) | (None, None) => 24,
+        (Some(Span::Week | Span::Month | Span::MonthToDate), _) => 24 * 7,
+        (Some(Span::Quarter), _) => 24 * 90,
+        (Some(Span::Year | Span::YearToDate), _) => 24 * 366,
+        (None, Some((from, to))) => to.since(from).as_secs() / 3600,
+    };
+    let bucket = asked.bucket.unwrap_or_else(|| usual_bucket(hours));
+    let begin = |bucket| match (span, given) {
+        (Some(span), _) => Some((zone.begin(span, bucket, now)?, now)),
+        (None, given) => given.map(|(from, to)| (from, to.min(now))),
+    };
+    let bounds = |bucket| {
+        let (from, to) = begin(bucket)?;
+        // A range that ends at this very moment has this moment's bucket as its last.
+        let to = if to == now { Timestamp::from_millis(now.as_millis() + 1) } else { to };
+        zone.bounds(bucket, from, to, MAX_POINTS)
+    };
+    let Some(found) = bounds(bucket) else {
+        let fits = Bucket::ALL.iter().copied().find(|other| *other > bucket && bounds(*other).is_some());
+        let message = match fits {
+            Some(fits) => format!("that is more than {MAX_POINTS} points; bucket={} fits", fits.name()),
+            None => format!("that is more than {MAX_POINTS} points; ask for less time"),
+        };
+        let suggestion = fits.map(|fits| fits.name().to_owned());
+        faults.push(Fault { suggestion, ..Fault::new("bucket", "too_many_points", message) });
+        return None;
+    };
+    let finest = now - std::time::Duration::from_secs(u64::from(FINE_DAYS) * 86_400);
+    if bucket == Bucket::Hour && found.first().is_some_and(|from| *from < finest) {
+        let message = format!("hours are kept for {FINE_DAYS} days; bucket=day goes further back");
+        faults.push(Fault { suggestion: Some("day".to_owned()), ..Fault::new("bucket", "out_of_range", message) });
+        return None;
+    }
+    Some((bucket, found, span))
+}

@@ -1,0 +1,102 @@
+//! Brings what was counted in memory (requests, deliveries) into the roll-ups: one write a minute, and one when the server stops.
+//! A crash loses at most what was counted since the last. A request is of the quarter of an hour in which it is stored.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use super::{
+    model::{Changes, INSTALLATION, Measure, OTHER, Series},
+    repo,
+};
+use crate::kernel::{
+    clock::{Clock, Timestamp},
+    id::TenantId,
+    store::{Store, StoreError},
+    tasks::{Done, Task, TaskError},
+    telemetry::{Caller, Counted, Usage, UsageTaken},
+};
+
+/// How long figures stay in memory.
+pub(super) const INTERVAL: Duration = Duration::from_mins(1);
+
+#[derive(Debug)]
+pub(super) struct UsageFlush {
+    pub(super) store: Store,
+    pub(super) clock: Clock,
+    pub(super) usage: Arc<Usage>,
+}
+
+impl UsageFlush {
+    pub(super) async fn flush(&self) -> Result<(), StoreError> {
+        let taken = self.usage.take();
+        if taken.is_empty() {
+            return Ok(());
+        }
+        let changes = Arc::new(changes(&taken, self.clock.now()));
+        let written = self.store.write(move |tx| repo::add(tx, &changes, 0)).await;
+        // After a commit whose outcome nobody knows they could count twice; the store then takes no more writes in this life.
+        if written.is_err() && self.store.failure().is_none() {
+            self.usage.put_back(&taken);
+        }
+        written
+    }
+}
+
+fn measure(counted: &Counted, spread: bool) -> Measure {
+    if spread { Measure { count: counted.count, total: 0, sketch: counted.took.clone() } } else { Measure::counted(counted.count) }
+}
+
+fn changes(taken: &UsageTaken, now: Timestamp) -> Changes {
+    let mut changes = Changes::default();
+    let mut by_tenant: BTreeMap<TenantId, u64> = BTreeMap::new();
+    for (key, counted) in &taken.requests {
+        let route = key.route.and_then(|route| taken.routes.get(usize::from(route))).map_or(OTHER, String::as_str);
+        // Requests without a credential are the installation's alone.
+        let tenant = key.tenant.unwrap_or(INSTALLATION);
+        let mut add = |series: Series, group: &str, spread: bool| match key.tenant {
+            Some(tenant) => changes.add(tenant, series, group, now, &measure(counted, spread)),
+            None => changes.add_to(INSTALLATION, series, group, now, &measure(counted, spread)),
+        };
+        add(Series::Requests, key.class.name(), false);
+        add(Series::RequestLatency, "", true);
+        add(Series::RequestsByRoute, route, true);
+        if key.tenant.is_some() {
+            *by_tenant.entry(tenant).or_default() += counted.count;
+            let caller = match key.caller {
+                Caller::User(id) => id.to_string(),
+                Caller::ApiKey(id) => id.to_string(),
+                Caller::Other => OTHER.to_owned(),
+            };
+            changes.add(tenant, Series::RequestsByCaller, &caller, now, &measure(counted, false));
+        }
+    }
+    for (tenant, count) in by_tenant {
+        changes.add_to(INSTALLATION, Series::RequestsByTenant, &tenant.to_string(), now, &Measure::counted(count));
+    }
+    for ((tenant, delivered), counted) in &taken.deliveries {
+        let outcome = if *delivered { "delivered" } else { "failed" };
+        changes.add(*tenant, Series::Deliveries, outcome, now, &measure(counted, false));
+        if *delivered {
+            changes.add(*tenant, Series::DeliveryLag, "", now, &measure(counted, true));
+        }
+    }
+    changes
+}
+
+impl Task for UsageFlush {
+    fn name(&self) -> &'static str {
+        "analytics_usage"
+    }
+
+    fn period(&self) -> Duration {
+        INTERVAL
+    }
+
+    async fn activate(&self) -> Result<Done, TaskError> {
+        self.flush().await?;
+        Ok(Done::All)
+    }
+
+    async fn finish(&self) -> Result<(), TaskError> {
+        Ok(self.flush().await?)
+    }
+}
