@@ -31,7 +31,7 @@ use crate::{
             rate::{RateClass, RateLimitSweep, RateLimits},
             tls::{Certificate, CertificateFiles, CertificateWatch},
         },
-        secrets::{InstallationKey, KeySource, Passwords, Sealer, Secret},
+        secrets::{InstallationKey, KeySource, Passwords, PublicKey, Sealer, Secret},
         store::{Checked, DataDirectory, RepairProgress, Store, StoreSettings, WriterSettings},
         tasks::{MetricsUpkeep, Scrub, Tasks},
         telemetry,
@@ -39,6 +39,7 @@ use crate::{
     slices::{
         api_keys::{self, ApiKeySlice},
         auth::{self, Auth},
+        backup::{self, Backups, ReadPosture, UpdateConfig},
         cloud::{self, Clouds},
         directory::{self, Directory, DirectoryIngest},
         inventory::Inventory,
@@ -84,6 +85,7 @@ pub fn checked_tables() -> Vec<&'static dyn Checked> {
         Webhooks::tables(),
         Workflows::tables(),
         Clouds::tables(),
+        Backups::tables(),
     ]
     .into_iter()
     .flatten()
@@ -102,6 +104,7 @@ pub fn event_kinds() -> Kinds {
             webhooks::EVENTS,
             workflows::EVENTS,
             cloud::EVENTS,
+            backup::EVENTS,
         ]
         .into_iter()
         .flatten()
@@ -115,6 +118,7 @@ fn step_catalogue(
     inventory: &Inventory,
     search: &Search,
     clouds: &Clouds,
+    backups: &Backups,
     egress: &Egress,
     platform: &Platform,
 ) -> Result<StepCatalogue, String> {
@@ -123,6 +127,8 @@ fn step_catalogue(
         .local(UpdateTicket(tickets.clone()))?
         .local(CommentOnTicket(tickets.clone()))?
         .local(ProvisionVm(clouds.clone()))?
+        .local(UpdateConfig(backups.clone()))?
+        .remote(ReadPosture(backups.clone()))?
         .remote(VerifyProvider(clouds.clone()))?
         .remote(WaitForVm(clouds.clone()))?
         .remote(ReportInventory(inventory.clone()))?
@@ -134,7 +140,7 @@ fn step_catalogue(
 fn classify(method: &Method, path: &str, secured: bool) -> RateClass {
     match (path, secured) {
         ("/api/auth/login" | "/api/auth/password", _) => RateClass::SignIn,
-        ("/api/rmm/reports/asset-inventory", _) => RateClass::Report,
+        ("/api/rmm/reports/asset-inventory" | "/api/backup/customer-aggregate", _) => RateClass::Report,
         (_, false) => RateClass::Public,
         ("/api/search", _) => RateClass::Search,
         ("/api/cloud/vms", _) if *method == Method::POST => RateClass::Provision,
@@ -157,6 +163,7 @@ pub struct App {
     pub webhooks: Webhooks,
     pub workflows: Workflows,
     pub clouds: Clouds,
+    pub backups: Backups,
     egress: Egress,
     config: Config,
     rates: Arc<RateLimits>,
@@ -244,14 +251,18 @@ impl App {
         let rates = Arc::new(RateLimits::new(&config.rate_limits, clock.clone()));
         let idempotency = Arc::new(Idempotency::new(store.clone(), Sealer::new(&key)));
         let tasks = Tasks::new(clock.clone());
-        let parts = Parts { config: &config, store: &store, clock: &clock, rates: &rates, idempotency, tasks: &tasks };
-        let ingest = DirectoryIngest::new(directory, store.clone(), clock.clone(), &config.limits);
+
         let tickets = Tickets::new(store.clone(), clock.clone(), &config.tickets, &config.limits);
+        let backups = Backups::new(store.clone(), clock.clone(), config.backup, &config.limits, &key, tickets.clone())?;
+        let ingest = DirectoryIngest::new(directory, store.clone(), clock.clone(), &config.limits, backups.job_taker());
+        let signing_keys = vec![backups.public_key().map_err(|error| error.to_string())?];
+        let parts =
+            Parts { config: &config, store: &store, clock: &clock, rates: &rates, idempotency, tasks: &tasks, signing_keys };
         let inventory = Inventory::new(directory, store.clone(), clock.clone(), &config.limits);
         let search = Search::new(store.clone(), clock.clone(), search_directory(data.path()));
         let (sealer, tenants) = (Sealer::new(&key), platform.tenants.clone());
         let clouds = Clouds::new(store.clone(), clock.clone(), &config.cloud, sealer, egress.clone(), tenants);
-        let catalogue = step_catalogue(&tickets, &inventory, &search, &clouds, &egress, &platform)?;
+        let catalogue = step_catalogue(&tickets, &inventory, &search, &clouds, &backups, &egress, &platform)?;
         let workflows = Workflows::new(store.clone(), clock.clone(), config.workflows, catalogue, event_kinds());
         let slices = Slices {
             platform: &platform,
@@ -264,6 +275,7 @@ impl App {
             webhooks: &webhooks,
             workflows: &workflows,
             clouds: &clouds,
+            backups: &backups,
         };
         let public = parts.edge(documents::public_service(&slices)?, &platform, &auth, None)?;
         let admin = parts.edge(documents::admin_service(&slices)?, &platform, &auth, Some(local_operator))?;
@@ -279,6 +291,7 @@ impl App {
             webhooks,
             workflows,
             clouds,
+            backups,
             egress,
             config,
             rates,
@@ -300,9 +313,10 @@ impl App {
         self.webhooks.spawn(tasks);
         self.workflows.spawn(tasks);
         self.clouds.spawn(tasks);
+        self.backups.spawn(tasks);
         tasks.spawn(self.egress.upkeep());
         tasks.spawn(IdempotencyPurge { store: store.clone(), clock: clock.clone() });
-        let consumers = [Platform::CONSUMERS, Webhooks::CONSUMERS, Workflows::CONSUMERS].concat();
+        let consumers = [Platform::CONSUMERS, Webhooks::CONSUMERS, Workflows::CONSUMERS, Backups::CONSUMERS].concat();
         tasks.spawn(Retention::new(store.clone(), clock.clone(), self.config.events.retention_days, consumers));
         tasks.spawn(RateLimitSweep(self.rates.clone()));
         tasks.spawn(MetricsUpkeep);
@@ -405,6 +419,8 @@ struct Parts<'a> {
     rates: &'a Arc<RateLimits>,
     idempotency: Arc<Idempotency>,
     tasks: &'a Tasks,
+    /// What signatures that leave the installation are checked with, by what they are for.
+    signing_keys: Vec<(&'static str, PublicKey)>,
 }
 
 impl Parts<'_> {
@@ -437,6 +453,7 @@ impl Parts<'_> {
             store: self.store.clone(),
             clock: self.clock.clone(),
             started_at: self.clock.now(),
+            signing_keys: self.signing_keys.clone(),
             metrics_token,
         });
         Ok(Arc::new(Edge::new(EdgeParts {

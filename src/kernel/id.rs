@@ -195,6 +195,7 @@ registry! {
     Run RunId "run" "a workflow run";
     CloudProvider CloudProviderId "prv" "a cloud provider";
     Vm VmId "vm" "a VM";
+    BackupJob BackupJobId "bkj" "a backup job";
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 pub mod api_keys;
 pub mod auth;
+pub mod backup;
 pub mod cloud;
 pub mod directory;
 pub mod inventory;

@@ -61,6 +61,11 @@ impl Signer {
 pub struct PublicKey([u8; 32]);
 
 impl PublicKey {
+    /// A short name for the key, by which a signature says who made it.
+    pub fn key_id(&self) -> String {
+        self.to_string().chars().take(16).collect()
+    }
+
     pub fn verify(&self, content: &[u8], signature: &Signature) -> Result<(), SignatureError> {
         UnparsedPublicKey::new(&ED25519, self.0).verify(content, &signature.0).map_err(|_| SignatureError::Mismatch)
     }

@@ -8,11 +8,12 @@ small{color:#56677a;font-weight:normal}section{margin:2rem 0}h1,h2,h3{line-heigh
 @media(prefers-color-scheme:dark){body{background:#12181f;color:#dde5ee}code,pre,th{background:#1d2630}a{color:#7db8f0}\
 td,th{border-color:#33414f}small{color:#9fb0c2}.ok{color:#6fd08c}.bad{color:#ff8d8d}}";
 
-const LINKS: [(&str, &str); 7] = [
+const LINKS: [(&str, &str); 8] = [
     ("/documentation/", "API reference"),
     ("/documentation/scopes/", "Scopes"),
     ("/documentation/events/", "Events"),
     ("/documentation/errors/", "Errors"),
+    ("/documentation/keys/", "Signing keys"),
     ("/api/rate-limits/", "Rate limits"),
     ("/documentation/changelog/", "Changelog"),
     ("/status/", "Status"),

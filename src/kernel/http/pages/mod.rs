@@ -1,6 +1,7 @@
 //! What the server tells people and probes outside of the API: the documentation, the rate limits, the changelog, the status, health
 //! and metrics. All of it is made from the running binary, and nothing is loaded from another host.
 
+mod keys;
 mod layout;
 mod reference;
 mod status;
@@ -20,7 +21,7 @@ use crate::kernel::{
     access::Scope,
     clock::{Clock, Timestamp},
     events::Kinds,
-    secrets::{Secret, digest},
+    secrets::{PublicKey, Secret, digest},
     store::Store,
     tasks::TaskBoard,
     telemetry,
@@ -43,6 +44,8 @@ pub struct PageSources {
     pub started_at: Timestamp,
     /// What `/metrics` wants from clients that are not on this host.
     pub metrics_token: Option<Secret>,
+    /// What signatures that leave the installation are checked with, by what they are for.
+    pub signing_keys: Vec<(&'static str, PublicKey)>,
 }
 
 #[derive(Debug)]
@@ -83,13 +86,14 @@ impl PublishedDocument {
 
 const DOCUMENT_PATH: &str = "/api/openapi.json";
 const INTERNAL_DOCUMENT_PATH: &str = "/internal/openapi.json";
-const PATHS: [&str; 10] = [
+const PATHS: [&str; 11] = [
     "/",
     "/api/rate-limits/",
     "/documentation/",
     "/documentation/errors/",
     "/documentation/events/",
     "/documentation/scopes/",
+    "/documentation/keys/",
     "/documentation/changelog/",
     "/status/",
     DOCUMENT_PATH,
@@ -129,6 +133,7 @@ impl Pages {
             "/documentation/errors/" => Ok(errors(as_json)),
             "/documentation/events/" => Ok(self.events(as_json)),
             "/documentation/scopes/" => Ok(scopes(as_json)),
+            "/documentation/keys/" => Ok(keys::page(&self.sources.signing_keys, as_json)),
             "/documentation/changelog/" => Ok(changelog(as_json)),
             "/status/" => Ok(status::page(&self.sources, as_json)),
             "/healthz" => Ok(json_response(StatusCode::OK, &json!({"status": "alive"}))),
