@@ -40,6 +40,7 @@ use crate::{
         analytics::{Analytics, HealthMonitor, HealthParts, Queue},
         api_keys::{self, ApiKeySlice},
         auth::{self, Auth},
+        backup::{self, Backups, ReadPosture, UpdateConfig},
         cloud::{self, Clouds},
         directory::{self, Directory, DirectoryIngest},
         inventory::Inventory,
@@ -89,6 +90,7 @@ pub fn checked_tables() -> Vec<&'static dyn Checked> {
         Workflows::tables(),
         Clouds::tables(),
         Analytics::tables(),
+        Backups::tables(),
     ]
     .into_iter()
     .flatten()
@@ -108,6 +110,7 @@ pub fn event_kinds() -> Kinds {
             webhooks::EVENTS,
             workflows::EVENTS,
             cloud::EVENTS,
+            backup::EVENTS,
         ]
         .into_iter()
         .flatten()
@@ -121,6 +124,7 @@ fn step_catalogue(
     inventory: &Inventory,
     search: &Search,
     clouds: &Clouds,
+    backups: &Backups,
     egress: &Egress,
     platform: &Platform,
 ) -> Result<StepCatalogue, String> {
@@ -129,6 +133,8 @@ fn step_catalogue(
         .local(UpdateTicket(tickets.clone()))?
         .local(CommentOnTicket(tickets.clone()))?
         .local(ProvisionVm(clouds.clone()))?
+        .local(UpdateConfig(backups.clone()))?
+        .remote(ReadPosture(backups.clone()))?
         .remote(VerifyProvider(clouds.clone()))?
         .remote(WaitForVm(clouds.clone()))?
         .remote(ReportInventory(inventory.clone()))?
@@ -138,7 +144,7 @@ fn step_catalogue(
 
 /// The readers of the log with a cursor in the store.
 fn consumers() -> Vec<&'static str> {
-    [Platform::CONSUMERS, Webhooks::CONSUMERS, Workflows::CONSUMERS, Analytics::CONSUMERS].concat()
+    [Platform::CONSUMERS, Webhooks::CONSUMERS, Workflows::CONSUMERS, Analytics::CONSUMERS, Backups::CONSUMERS].concat()
 }
 
 fn health_monitor(store: &Store, clock: &Clock, tasks: &Tasks, webhooks: &Webhooks) -> HealthMonitor {
@@ -160,7 +166,13 @@ fn classify(method: &Method, path: &str, secured: bool) -> RateClass {
     match (path, secured) {
         ("/api/auth/login" | "/api/auth/password" | "/api/auth/sso", _) => RateClass::SignIn,
         ("/sign-in" | "/set-password", _) if *method == Method::POST => RateClass::SignIn,
-        ("/api/rmm/reports/asset-inventory" | "/api/analytics/tenant" | "/api/analytics/platform", _) => RateClass::Report,
+        (
+            "/api/rmm/reports/asset-inventory"
+            | "/api/backup/customer-aggregate"
+            | "/api/analytics/tenant"
+            | "/api/analytics/platform",
+            _,
+        ) => RateClass::Report,
         (_, false) => RateClass::Public,
         ("/api/search", _) => RateClass::Search,
         ("/api/cloud/vms", _) if *method == Method::POST => RateClass::Provision,
@@ -186,6 +198,7 @@ pub struct App {
     pub clouds: Clouds,
     pub analytics: Analytics,
     health: HealthMonitor,
+    pub backups: Backups,
     egress: Egress,
     config: Config,
     rates: Arc<RateLimits>,
@@ -272,13 +285,15 @@ impl App {
         let tasks = Tasks::new(clock.clone());
         let analytics = Analytics::new(store.clone(), clock.clone(), usage.clone(), &config.limits);
         let health = health_monitor(&store, &clock, &tasks, &webhooks);
-        let ingest = DirectoryIngest::new(directory, store.clone(), clock.clone(), &config.limits);
         let tickets = Tickets::new(store.clone(), clock.clone(), &config.tickets, &config.limits);
+        let backups = Backups::new(store.clone(), clock.clone(), config.backup, &config.limits, &key, tickets.clone())?;
+        let ingest = DirectoryIngest::new(directory, store.clone(), clock.clone(), &config.limits, backups.job_taker());
+        let signing_keys = vec![backups.public_key().map_err(|error| error.to_string())?];
         let inventory = Inventory::new(directory, store.clone(), clock.clone(), &config.limits);
         let search = Search::new(store.clone(), clock.clone(), search_directory(data.path()));
         let (sealer, tenants) = (Sealer::new(&key), platform.tenants.clone());
         let clouds = Clouds::new(store.clone(), clock.clone(), &config.cloud, sealer, egress.clone(), tenants);
-        let catalogue = step_catalogue(&tickets, &inventory, &search, &clouds, &egress, &platform)?;
+        let catalogue = step_catalogue(&tickets, &inventory, &search, &clouds, &backups, &egress, &platform)?;
         let workflows = Workflows::new(store.clone(), clock.clone(), config.workflows, catalogue, event_kinds());
         let slices = Slices {
             platform: &platform,
@@ -293,6 +308,7 @@ impl App {
             workflows: &workflows,
             clouds: &clouds,
             analytics: &analytics,
+            backups: &backups,
         };
         let parts = Parts {
             config: &config,
@@ -303,6 +319,7 @@ impl App {
             usage: &usage,
             analytics: &analytics,
             health: &health,
+            signing_keys,
         };
         let public = parts.edge(documents::public_service(&slices)?, &platform, &auth, None)?;
         let admin = parts.edge(documents::admin_service(&slices)?, &platform, &auth, Some(local_operator))?;
@@ -321,6 +338,7 @@ impl App {
             clouds,
             analytics,
             health,
+            backups,
             egress,
             config,
             rates,
@@ -345,6 +363,7 @@ impl App {
         self.workflows.spawn(tasks);
         self.clouds.spawn(tasks);
         self.analytics.spawn(tasks, gauges, &self.health);
+        self.backups.spawn(tasks);
         tasks.spawn(self.egress.upkeep());
         tasks.spawn(IdempotencyPurge { store: store.clone(), clock: clock.clone() });
         tasks.spawn(Retention::new(store.clone(), clock.clone(), self.config.events.retention_days, consumers()));

@@ -21,6 +21,7 @@ use crate::{
         analytics::Analytics,
         api_keys::ApiKeySlice,
         auth::Auth,
+        backup::Backups,
         cloud::Clouds,
         directory::{Directory, DirectoryIngest},
         inventory::Inventory,
@@ -36,7 +37,7 @@ use crate::{
 const PUBLIC: About = About {
     title: "tenantd",
     version: env!("CARGO_PKG_VERSION"),
-    description: "The control plane of a multi-tenant IT operations platform: tickets, search, asset inventory, workflows, clouds, analytics, API keys, webhooks, events and tenants. \
+    description: "The control plane of a multi-tenant IT operations platform: tickets, search, asset inventory, workflows, clouds, backups, analytics, API keys, webhooks, events and tenants. \
         Authenticate with an API key (`Authorization: Bearer …` or `X-API-Key: …`) or a session cookie. \
         Errors are application/problem+json with a stable `code`. Lists are pages with a cursor. \
         Records carry a version as their ETag. Every POST that changes a record takes an Idempotency-Key. \
@@ -44,7 +45,7 @@ const PUBLIC: About = About {
 };
 const INGEST: About = About {
     title: "tenantd ingest",
-    description: "How agents and imports bring organizations, users and devices into a tenant. Authenticate with an API key that has \
+    description: "How agents and imports bring organizations, users, devices and backup jobs into a tenant. Authenticate with an API key that has \
         the scope `ingest:write`. The public API is described at /api/openapi.json.",
     ..PUBLIC
 };
@@ -85,6 +86,7 @@ fn document_with_events(api: impl OpenApi + 'static, about: About) -> Result<Val
     let draft = OpenApiService::new(api, about.title, about.version).spec();
     let mut schemas = Directory::record_schemas();
     schemas.extend(Auth::record_schemas());
+    schemas.extend(Backups::record_schemas());
     schemas.extend(Platform::event_schemas(&event_kinds()));
     openapi::publish(&draft, about, schemas)
 }
@@ -104,6 +106,7 @@ pub(super) struct Slices<'a> {
     pub(super) workflows: &'a Workflows,
     pub(super) clouds: &'a Clouds,
     pub(super) analytics: &'a Analytics,
+    pub(super) backups: &'a Backups,
 }
 
 pub(super) fn public_service(slices: &Slices<'_>) -> Result<Service, String> {
@@ -126,8 +129,10 @@ pub(super) fn admin_service(slices: &Slices<'_>) -> Result<Service, String> {
 }
 
 fn public_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
-    let Slices { platform, auth, sso, keys, tickets, inventory, search, webhooks, workflows, clouds, analytics, .. } = slices;
-    let found = (inventory.api(), search.api(), analytics.api());
+    let Slices {
+        platform, auth, sso, keys, tickets, inventory, search, webhooks, workflows, clouds, backups, analytics, ..
+    } = slices;
+    let found = (inventory.api(), search.api(), backups.api(), analytics.api());
     (
         (auth.api(), sso.api()),
         keys.api(),
@@ -161,21 +166,23 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Slices<'_>) -> T) -> Result<T
     let store = Store::new(engine, WriterSettings { batch_size: 1, queue_length: 1 }).map_err(|error| error.to_string())?;
     let mut entropy = Entropy::from_os();
     let passwords = Passwords::new(1, 1, &mut entropy);
-    let sealer = Sealer::new(&InstallationKey::generate(&mut entropy));
+    let key = InstallationKey::generate(&mut entropy);
+    let sealer = Sealer::new(&key);
     let platform = Platform::new(store.clone(), Clock::System, Reload::channel().0);
     let keys = ApiKeySlice::new(store.clone(), Clock::System, &config.api_keys);
     let directory = Directory::new(&config.directory);
     let (tenants, admitted) = (platform.tenants.clone(), keys.keys.clone());
-    let ingest = DirectoryIngest::new(directory, store.clone(), Clock::System, &config.limits);
     let auth = Auth::new(store.clone(), Clock::System, &config.sessions, passwords, directory, tenants, admitted);
     let tickets = Tickets::new(store.clone(), Clock::System, &config.tickets, &config.limits);
+    let backups = Backups::new(store.clone(), Clock::System, config.backup, &config.limits, &key, tickets.clone())?;
+    let ingest = DirectoryIngest::new(directory, store.clone(), Clock::System, &config.limits, backups.job_taker());
     let egress = Egress::new(&config.egress, &[])?;
     let inventory = Inventory::new(directory, store.clone(), Clock::System, &config.limits);
     // Nothing is written there: an index is opened by its task only.
     let search = Search::new(store.clone(), Clock::System, path);
     let tenants = platform.tenants.clone();
     let clouds = Clouds::new(store.clone(), Clock::System, &config.cloud, sealer.clone(), egress.clone(), tenants);
-    let catalogue = step_catalogue(&tickets, &inventory, &search, &clouds, &egress, &platform)?;
+    let catalogue = step_catalogue(&tickets, &inventory, &search, &clouds, &backups, &egress, &platform)?;
     let workflows = Workflows::new(store.clone(), Clock::System, config.workflows, catalogue, event_kinds());
     let analytics = Analytics::new(store.clone(), Clock::System, Arc::default(), &config.limits);
     let tenants = platform.tenants.clone();
@@ -197,6 +204,7 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Slices<'_>) -> T) -> Result<T
         workflows: &workflows,
         clouds: &clouds,
         analytics: &analytics,
+        backups: &backups,
     }))
 }
 

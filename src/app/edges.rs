@@ -15,7 +15,7 @@ use crate::{
             pages::{PageSources, Pages},
             rate::RateLimits,
         },
-        secrets::Secret,
+        secrets::{PublicKey, Secret},
         store::Store,
         telemetry::{self, Usage},
     },
@@ -36,6 +36,8 @@ pub(super) struct Parts<'a> {
     pub(super) usage: &'a Arc<Usage>,
     pub(super) analytics: &'a Analytics,
     pub(super) health: &'a HealthMonitor,
+    /// What signatures that leave the installation are checked with, by what they are for.
+    pub(super) signing_keys: Vec<(&'static str, PublicKey)>,
 }
 
 impl Parts<'_> {
@@ -67,6 +69,7 @@ impl Parts<'_> {
             store: self.store.clone(),
             health: self.health.source(),
             charts: self.analytics.charts(),
+            signing_keys: self.signing_keys.clone(),
             metrics_token,
         });
         Ok(Arc::new(Edge::new(EdgeParts {

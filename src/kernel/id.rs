@@ -196,6 +196,7 @@ registry! {
     CloudProvider CloudProviderId "prv" "a cloud provider";
     Vm VmId "vm" "a VM";
     IdentityProvider IdentityProviderId "idp" "an identity provider";
+    BackupJob BackupJobId "bkj" "a backup job";
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 pub mod analytics;
 pub mod api_keys;
 pub mod auth;
+pub mod backup;
 pub mod cloud;
 pub mod directory;
 pub mod inventory;

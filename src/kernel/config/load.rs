@@ -231,6 +231,7 @@ fn check_ranges(config: &Config) -> Result<(), ConfigError> {
         ("directory.agent_offline_seconds", config.directory.agent_offline_seconds, 1),
         ("directory.agent_overdue_seconds", config.directory.agent_overdue_seconds, config.directory.agent_offline_seconds),
         ("tickets.auto_close_days", u64::from(config.tickets.auto_close_days), 1),
+        ("backup.job_retention_days", u64::from(config.backup.job_retention_days), 30),
         ("events.retention_days", u64::from(config.events.retention_days), 1),
         ("webhooks.in_flight", config.webhooks.in_flight as u64, 1),
         ("webhooks.in_flight_per_endpoint", config.webhooks.in_flight_per_endpoint as u64, 1),

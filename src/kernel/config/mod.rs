@@ -29,6 +29,7 @@ pub struct Config {
     pub api_keys: ApiKeys,
     pub directory: Directory,
     pub tickets: Tickets,
+    pub backup: Backup,
     pub events: Events,
     pub webhooks: Webhooks,
     pub workflows: Workflows,
@@ -165,6 +166,12 @@ pub struct Directory {
 pub struct Tickets {
     pub auto_close_days: u32,
     pub time_zone: String,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Backup {
+    pub job_retention_days: u32,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

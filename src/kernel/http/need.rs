@@ -119,6 +119,8 @@ requirements! {
     ProvidersWrite Need::Scope(Scope::ProvidersWrite), "scope:providers:write";
     VmsRead Need::Scope(Scope::VmsRead), "scope:vms:read";
     VmsWrite Need::Scope(Scope::VmsWrite), "scope:vms:write";
+    BackupRead Need::Scope(Scope::BackupRead), "scope:backup:read";
+    BackupWrite Need::Scope(Scope::BackupWrite), "scope:backup:write";
     WorkflowsRead Need::Scope(Scope::WorkflowsRead), "scope:workflows:read";
     WorkflowsTrigger Need::AnyOf(Grants::of(&[Scope::WorkflowsWrite, Scope::WorkflowsRun])), "any_scope:workflows:write,workflows:run";
     WorkflowsSteer
@@ -175,6 +177,7 @@ mod tests {
         assert!(marked::<WebhooksRead>() && marked::<WebhooksWrite>());
         assert!(marked::<ProvidersRead>() && marked::<ProvidersWrite>());
         assert!(marked::<VmsRead>() && marked::<VmsWrite>());
+        assert!(marked::<BackupRead>() && marked::<BackupWrite>());
         assert!(marked::<WorkflowsRead>() && marked::<WorkflowsTrigger>() && marked::<WorkflowsSteer>());
         assert!(marked::<WorkflowsWrite>() && marked::<WorkflowsRun>() && marked::<WorkflowsDecide>());
     }

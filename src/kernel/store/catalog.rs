@@ -204,6 +204,21 @@ tables! {
     STATUS_DAYS 152 "status_days";
     /// What went wrong with a part, from when to when.
     STATUS_INCIDENTS 153 "status_incidents";
+    /// Tenant and scope (the tenant, an organization, a device) to what it has set of its own.
+    BACKUP_CONFIGS 130 "backup_configs";
+    /// Segmented by the day on which they began: tenant, device and external id of each job.
+    BACKUP_JOBS 131 "backup_jobs";
+    /// Tenant, organization and device to how well the device is backed up.
+    BACKUP_POSTURES 132 "backup_postures";
+    BACKUP_POSTURES_BY_DEVICE 133 "backup_postures_by_device";
+    /// Those with something wrong: tenant and organization, the worst first.
+    BACKUP_POSTURES_BY_TROUBLE 134 "backup_postures_by_trouble";
+    /// Installation-wide: when time alone next changes a posture.
+    BACKUP_POSTURES_BY_TIMER 135 "backup_postures_by_timer";
+    /// Tenant and organization to the sums over its devices and jobs.
+    BACKUP_ROLLUPS 136 "backup_rollups";
+    /// Devices that have still to be judged anew, by the part of the installation that they are in.
+    BACKUP_SWEEPS 137 "backup_sweeps";
     /// When the way to the disk was last tried.
     PROBE 124 "probe";
 }

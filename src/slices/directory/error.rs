@@ -40,6 +40,9 @@ pub enum DirectoryError {
     LastAdmin,
     #[error("the organization still has {devices} devices and {contacts} contacts")]
     OrganizationInUse { devices: u64, contacts: u64 },
+    /// A line that was handed on, and refused there.
+    #[error("{message}")]
+    Line { pointer: &'static str, message: String },
     #[error(transparent)]
     Stale(#[from] Stale),
     #[error("an event could not be written: {0}")]

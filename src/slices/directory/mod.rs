@@ -10,7 +10,7 @@ mod model;
 mod repo;
 mod service;
 
-use std::ops::Bound;
+use std::{ops::Bound, sync::Arc};
 
 use poem_openapi::OpenApi;
 use serde_json::{Map, Value};
@@ -42,13 +42,13 @@ pub mod view {
 
 pub use listing::{UserPage, UserQuery, list_users};
 pub use model::{
-    AgentStatus, BackupState, Cpu, Details, Device, DeviceClass, DeviceLabel, Disk, Hardware, Health, Interface, Lifecycle,
-    LinkedIdentity, Network, NewDevice, NewOrganization, NewUser, OperatingSystem, Organization, OrganizationLabel, OsFamily,
-    Patch, PatchStatus, PersonKind, PersonLabel, Security, Software, Standing, User, UserStatus, Volume, Warranty, WarrantyStatus,
-    normalize_email,
+    AgentStatus, BackupState, Cpu, Details, Device, DeviceClass, DeviceLabel, Disk, Hardware, Health, Interface, JobLine,
+    JobStatus, Lifecycle, LineDone, LineStatus, LinkedIdentity, Network, NewDevice, NewOrganization, NewUser, OperatingSystem,
+    Organization, OrganizationLabel, OsFamily, Patch, PatchStatus, PersonKind, PersonLabel, Reference, Security, Software, Standing,
+    User, UserStatus, Volume, Warranty, WarrantyStatus, normalize_email,
 };
 pub use repo::devices::FoldedDevice;
-pub use service::{Directory, UserChange};
+pub use service::{Directory, JobTaker, UserChange};
 
 pub const EVENTS: &[&EventKind] = &[
     &service::ORGANIZATION_CREATED,
@@ -87,8 +87,9 @@ impl Directory {
 pub struct DirectoryIngest(api::Ingest);
 
 impl DirectoryIngest {
-    pub fn new(directory: Directory, store: Store, clock: Clock, limits: &config::Limits) -> Self {
-        Self(api::Ingest { directory, store, clock, imports: Streams::new("imports", limits) })
+    /// Lines that tell of backup jobs go to `jobs`.
+    pub fn new(directory: Directory, store: Store, clock: Clock, limits: &config::Limits, jobs: Arc<dyn JobTaker>) -> Self {
+        Self(api::Ingest { directory, store, clock, imports: Streams::new("imports", limits), jobs })
     }
 
     /// What the listener serves beside the public API, with a document of its own.
@@ -152,6 +153,16 @@ pub fn staff_by_identity(tx: &impl Read, tenant: TenantId, issuer: &str, subject
 /// The whole record of an organization.
 pub fn organization_record(tx: &impl Read, tenant: TenantId, id: OrganizationId) -> Result<Option<Organization>, StoreError> {
     repo::organizations::get(tx, tenant, id)
+}
+
+/// A device by the id that it has in the system that it comes from.
+pub fn device_by_external_id(tx: &impl Read, tenant: TenantId, external_id: &str) -> Result<Option<DeviceId>, StoreError> {
+    repo::devices::find_external(tx, tenant, external_id)
+}
+
+/// A device without its details, which cost more to read than the rest.
+pub fn device_outline(tx: &impl Read, tenant: TenantId, id: DeviceId) -> Result<Option<Device>, StoreError> {
+    repo::devices::outline(tx, tenant, id)
 }
 
 /// The whole record of a device.

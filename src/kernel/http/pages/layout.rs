@@ -14,11 +14,12 @@ figure{margin:1.5rem 0}figcaption{font-weight:600}.bar{fill:#0b5cad}.axis{stroke
 td,th{border-color:#33414f}small{color:#9fb0c2}.ok{color:#6fd08c}.bad{color:#ff8d8d}.bar{fill:#7db8f0}\
 .axis{stroke:#9fb0c2}.label{fill:#9fb0c2}}";
 
-const LINKS: [(&str, &str); 8] = [
+const LINKS: [(&str, &str); 9] = [
     ("/documentation/", "API reference"),
     ("/documentation/scopes/", "Scopes"),
     ("/documentation/events/", "Events"),
     ("/documentation/errors/", "Errors"),
+    ("/documentation/keys/", "Signing keys"),
     ("/api/rate-limits/", "Rate limits"),
     ("/documentation/changelog/", "Changelog"),
     ("/documentation/analytics/", "Analytics"),

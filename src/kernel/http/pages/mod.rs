@@ -4,6 +4,7 @@
 mod answer;
 mod analytics;
 mod chart;
+mod keys;
 mod layout;
 mod reference;
 mod status;
@@ -23,7 +24,7 @@ use super::{
 use crate::kernel::{
     access::{Principal, Scope},
     events::Kinds,
-    secrets::{Secret, digest},
+    secrets::{PublicKey, Secret, digest},
     store::Store,
     telemetry,
 };
@@ -53,6 +54,8 @@ pub struct PageSources {
     pub charts: Arc<dyn ChartSource>,
     /// What `/metrics` wants from clients that are not on this host.
     pub metrics_token: Option<Secret>,
+    /// What signatures that leave the installation are checked with, by what they are for.
+    pub signing_keys: Vec<(&'static str, PublicKey)>,
 }
 
 pub struct Pages {
@@ -105,13 +108,14 @@ impl PublishedDocument {
 
 const DOCUMENT_PATH: &str = "/api/openapi.json";
 const INTERNAL_DOCUMENT_PATH: &str = "/internal/openapi.json";
-const PATHS: [&str; 11] = [
+const PATHS: [&str; 12] = [
     "/",
     "/api/rate-limits/",
     "/documentation/",
     "/documentation/errors/",
     "/documentation/events/",
     "/documentation/scopes/",
+    "/documentation/keys/",
     "/documentation/changelog/",
     ANALYTICS_PATH,
     "/status/",
@@ -159,6 +163,7 @@ impl Pages {
             "/documentation/errors/" => Ok(errors(as_json)),
             "/documentation/events/" => Ok(self.events(as_json)),
             "/documentation/scopes/" => Ok(scopes(as_json)),
+            "/documentation/keys/" => Ok(keys::page(&self.sources.signing_keys, as_json)),
             "/documentation/changelog/" => Ok(changelog(as_json)),
             ANALYTICS_PATH => analytics::page(self.sources.charts.as_ref(), reader, as_json),
             "/status/" => status::page(self.sources.health.as_ref(), as_json),

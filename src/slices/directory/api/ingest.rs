@@ -13,8 +13,8 @@ use tokio::task::JoinHandle;
 use super::{
     super::{
         error::DirectoryError,
-        model::{IngestLine, LineStatus},
-        service::{Directory, Seen},
+        model::{LineDone, LineStatus, SentLine},
+        service::{Directory, JobTaker, Seen},
     },
     ingest_lines::{self, Line, LineError},
     split::{MAX_VALUE, Piece, Splitter},
@@ -23,7 +23,7 @@ use crate::{
     kernel::{
         access::Principal,
         clock::Clock,
-        events::Intent,
+        events::{Act, Intent},
         http::{
             incoming::{Incoming, Streamed},
             input::Filter,
@@ -32,7 +32,7 @@ use crate::{
             problem::{Code, Place, Problem},
         },
         id::TenantId,
-        store::{Store, StoreError},
+        store::{Store, StoreError, WriteTx},
     },
     slices::platform::Tenants,
 };
@@ -124,6 +124,7 @@ pub(in super::super) struct Ingest {
     pub(in super::super) store: Store,
     pub(in super::super) clock: Clock,
     pub(in super::super) imports: Streams,
+    pub(in super::super) jobs: Arc<dyn JobTaker>,
 }
 
 impl Ingest {
@@ -146,10 +147,10 @@ pub(in super::super) struct IngestApi(pub(in super::super) Ingest);
 
 #[OpenApi(prefix_path = "/internal", tag = "Area::Ingest")]
 impl IngestApi {
-    /// Send organizations, users and devices
+    /// Send organizations, users, devices and backup jobs
     ///
     /// One record a line (`application/x-ndjson`), or the elements of one array (`application/json`), in any number. Each is found by
-    /// its `kind` and `external_id` and is created, changed, left as it is, or removed with `"deleted": true`. The answer has a line
+    /// its `kind` and `external_id` and is created, changed, left as it is, or, but for jobs, removed with `"deleted": true`. The answer has a line
     /// for each, in order, while the body is still being sent: read it meanwhile, or ask for `answer=errors`. A line that is refused
     /// does not stop the others. Sending everything again is safe: what has not changed is left alone. A line has at most 256 KiB.
     #[oai(path = "/ingest", method = "post", operation_id = "ingest")]
@@ -170,7 +171,7 @@ pub(in super::super) struct AdminIngestApi {
 
 #[OpenApi(prefix_path = "/internal/admin/tenants", tag = "Area::Ingest")]
 impl AdminIngestApi {
-    /// Send organizations, users and devices of a tenant
+    /// Send organizations, users, devices and backup jobs of a tenant
     ///
     /// As `/internal/ingest`, for any tenant.
     #[oai(path = "/:id/ingest", method = "post", operation_id = "ingest_tenant")]
@@ -189,7 +190,7 @@ impl AdminIngestApi {
 /// Lines that are committed together.
 #[derive(Debug, Default)]
 struct Batch {
-    lines: Vec<(u64, Result<IngestLine, LineError>)>,
+    lines: Vec<(u64, Result<SentLine, LineError>)>,
     bytes: usize,
 }
 
@@ -294,7 +295,7 @@ impl Run {
     fn commit(&self, batch: Batch) -> JoinHandle<Result<Answers, DirectoryError>> {
         let mut intent = Intent::of(&self.principal, self.ingest.clock.now());
         intent.tenant_id = self.tenant_id;
-        let (directory, store) = (self.ingest.directory, self.ingest.store.clone());
+        let (directory, store, jobs) = (self.ingest.directory, self.ingest.store.clone(), self.ingest.jobs.clone());
         tokio::spawn(async move {
             let write = store.write(move |tx| {
                 let (mut act, mut seen) = (intent.begin(), Seen::default());
@@ -302,7 +303,7 @@ impl Run {
                 for (number, line) in &batch.lines {
                     let answer = match line {
                         Err(error) => Err(error.clone()),
-                        Ok(line) => match directory.ingest(tx, &mut act, &mut seen, line) {
+                        Ok(line) => match take_up(tx, &mut act, &mut seen, (&directory, jobs.as_ref()), line) {
                             Ok(done) => Ok((done.status.into(), done.id)),
                             Err(error @ (DirectoryError::Store(_) | DirectoryError::Event(_))) => return Err(error),
                             Err(error) => Err(line_error(&error.into())),
@@ -338,6 +339,20 @@ impl Run {
         }
         // Without a word for it, a client that is gone is not noticed: what it has sent is taken up to the end.
         if text.is_empty() { Ok(()) } else { self.out.send(text).await }
+    }
+}
+
+/// Gives a line to whom it is for.
+fn take_up(
+    tx: &mut WriteTx,
+    act: &mut Act,
+    seen: &mut Seen,
+    (directory, jobs): (&Directory, &dyn JobTaker),
+    line: &SentLine,
+) -> Result<LineDone, DirectoryError> {
+    match line {
+        SentLine::BackupJob(line) => jobs.take(tx, act, line),
+        SentLine::Record(line) => directory.ingest(tx, act, seen, line),
     }
 }
 

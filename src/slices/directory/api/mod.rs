@@ -72,6 +72,7 @@ impl From<DirectoryError> for Problem {
                 Code::InUse,
                 format!("The organization still has {devices} devices and {contacts} contacts; remove or move them first."),
             ),
+            DirectoryError::Line { pointer, message } => invalid(pointer, "not_valid", &message),
             DirectoryError::Stale(stale) => stale.into(),
             DirectoryError::Event(error) => Self::internal(error),
             DirectoryError::Store(error) => error.into(),

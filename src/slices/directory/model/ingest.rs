@@ -8,7 +8,7 @@ use super::device::{
 use crate::kernel::{
     clock::Timestamp,
     http::wire::Change,
-    id::{OrganizationId, UserId},
+    id::{DeviceId, OrganizationId, UserId},
 };
 
 /// A record that another one refers to.
@@ -16,6 +16,13 @@ use crate::kernel::{
 pub enum Reference<T> {
     Id(T),
     External(String),
+}
+
+/// A line as it comes in: for the directory itself, or to be handed on.
+#[derive(Clone, Debug)]
+pub enum SentLine {
+    Record(IngestLine),
+    BackupJob(JobLine),
 }
 
 #[derive(Clone, Debug)]
@@ -71,6 +78,28 @@ pub struct DeviceLine {
     pub software: Option<Vec<Software>>,
     pub warranty: Change<Warranty>,
     pub backup: Change<BackupState>,
+}
+
+/// A backup that ran or is running. What it means is nobody's business here: lines of this kind are handed on.
+#[derive(Clone, Debug)]
+pub struct JobLine {
+    pub external_id: String,
+    pub device: Reference<DeviceId>,
+    pub started_at: Timestamp,
+    pub ended_at: Option<Timestamp>,
+    pub status: JobStatus,
+    pub bytes: Option<u64>,
+    pub target: Option<String>,
+    pub verified: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum JobStatus {
+    Success,
+    Warning,
+    Failed,
+    Running,
+    Cancelled,
 }
 
 /// What an agent says of itself.

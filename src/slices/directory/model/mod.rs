@@ -10,6 +10,9 @@ pub use device::{
     Lifecycle, Network, NewDevice, OperatingSystem, OsFamily, Patch, PatchStatus, Security, Software, Volume, Warranty,
     WarrantyStatus,
 };
-pub use ingest::{AgentReport, ContactLine, DeviceLine, IngestLine, LineDone, LineStatus, OrganizationLine, RecordKind, Reference};
+pub use ingest::{
+    AgentReport, ContactLine, DeviceLine, IngestLine, JobLine, JobStatus, LineDone, LineStatus, OrganizationLine, RecordKind,
+    Reference, SentLine,
+};
 pub use organization::{Members, NewOrganization, Organization, OrganizationLabel};
 pub use user::{LinkedIdentity, NewUser, PersonKind, PersonLabel, Standing, User, UserStatus, normalize_email};

@@ -133,6 +133,12 @@ pub(in super::super) fn get(tx: &impl Read, tenant: TenantId, id: DeviceId) -> R
     DEVICES.get(tx, &key)?.map(|record| to_model(key, record)).transpose()
 }
 
+/// A device whose details are left empty.
+pub(in super::super) fn outline(tx: &impl Read, tenant: TenantId, id: DeviceId) -> Result<Option<Device>, StoreError> {
+    let key = (tenant, id);
+    Ok(DEVICES.get(tx, &key)?.map(|record| FoldedDevice::new(key, record).device))
+}
+
 /// The name of a device, without a look at its details.
 pub(in super::super) fn label(tx: &impl Read, tenant: TenantId, id: DeviceId) -> Result<Option<DeviceLabel>, StoreError> {
     let label = |record: DeviceRecord| DeviceLabel { id, name: record.name, organization_id: record.organization_id };

@@ -9,8 +9,9 @@ use super::{
     super::{
         error::DirectoryError,
         model::{
-            AgentReport, ContactLine, Details, Device, DeviceLine, IngestLine, LineDone, LineStatus, NewDevice, NewOrganization,
-            NewUser, OrganizationLabel, OrganizationLine, PersonLabel, RecordKind, Reference, Standing, normalize_email,
+            AgentReport, ContactLine, Details, Device, DeviceLine, IngestLine, JobLine, LineDone, LineStatus, NewDevice,
+            NewOrganization, NewUser, OrganizationLabel, OrganizationLine, PersonLabel, RecordKind, Reference, Standing,
+            normalize_email,
         },
         repo::{devices, organizations, users},
     },
@@ -24,6 +25,12 @@ use crate::kernel::{
     id::{OrganizationId, UserId},
     store::{Read, WriteTx},
 };
+
+/// Takes up the lines that tell of backup jobs, in the transaction of the lines around them. Whoever knows what they mean registers.
+pub trait JobTaker: std::fmt::Debug + Send + Sync + 'static {
+    /// A refusal other than of the store itself has written nothing.
+    fn take(&self, tx: &mut WriteTx, act: &mut Act, line: &JobLine) -> Result<LineDone, DirectoryError>;
+}
 
 /// What lines of one transaction have looked up already.
 #[derive(Debug, Default)]

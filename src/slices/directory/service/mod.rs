@@ -21,6 +21,7 @@ use crate::kernel::{
 };
 
 pub(super) use devices::{DEVICE_CREATED, DEVICE_REMOVED, DEVICE_UPDATED};
+pub use ingest::JobTaker;
 pub(super) use ingest::Seen;
 pub(super) use organizations::{ORGANIZATION_CREATED, ORGANIZATION_REMOVED, ORGANIZATION_UPDATED};
 pub use users::UserChange;

@@ -18,39 +18,10 @@ use super::super::model::{
     FieldValue, Level, MAX_CUSTOM_FIELDS, OnDuplicate, Priority, ResolutionCode, SlaState, Source, Status, StatusCategory,
     TicketRef, TicketType, Visibility,
 };
-use crate::kernel::{http::wire::document_type, id::UserId};
-
-macro_rules! word_type {
-    ($($type:ty, $name:literal, $description:literal;)*) => {$(
-        document_type!([] $type, $name, MetaSchemaRef::Reference($name.to_owned()), |registry| {
-            registry.create_schema::<Self, _>($name.to_owned(), |_| MetaSchema {
-                description: Some($description),
-                enum_items: Self::ALL.iter().map(|word| Value::from(word.name())).collect(),
-                ..MetaSchema::new("string")
-            });
-        });
-
-        impl ParseFromJSON for $type {
-            fn parse_from_json(value: Option<Value>) -> ParseResult<Self> {
-                let value = value.unwrap_or_default();
-                let word = value.as_str().and_then(Self::parse);
-                word.ok_or_else(|| ParseError::expected_type(value))
-            }
-        }
-
-        impl ParseFromParameter for $type {
-            fn parse_from_parameter(text: &str) -> ParseResult<Self> {
-                Self::parse(text).ok_or_else(|| ParseError::custom("no such value"))
-            }
-        }
-
-        impl ToJSON for $type {
-            fn to_json(&self) -> Option<Value> {
-                Some(self.name().into())
-            }
-        }
-    )*};
-}
+use crate::kernel::{
+    http::wire::{document_type, word_type},
+    id::UserId,
+};
 
 word_type! {
     Status, "TicketStatus", "Open: `new`, `open`, `in_progress`. Waiting: `waiting_customer`, `waiting_vendor`, `scheduled`, `on_hold`. Done: `resolved`, `closed`, `cancelled`, `merged`.";

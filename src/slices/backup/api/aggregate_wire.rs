@@ -1,0 +1,490 @@
+//! Rows, sums and events of backups as clients see them.
+
+use poem_openapi::Object;
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::{
+    super::{
+        listing::{self, Summary, Weighed, coverage_percent},
+        model::{self, Cap, Counts, Posture, Rpo, Share, State, Trouble, Window, Workload},
+        service::Whose,
+    },
+    evidence::BackupEvidence,
+};
+use crate::{
+    kernel::{
+        clock::Timestamp,
+        http::page::Page,
+        id::{BackupJobId, DeviceId, TicketId},
+    },
+    slices::directory::{DeviceLabel, JobStatus, OrganizationReference},
+};
+
+/// A device by its id and name.
+#[derive(Clone, Debug, Object, Serialize)]
+pub(super) struct BackupDevice {
+    pub(super) id: DeviceId,
+    pub(super) name: String,
+}
+
+impl From<&DeviceLabel> for BackupDevice {
+    fn from(label: &DeviceLabel) -> Self {
+        Self { id: label.id, name: label.name.clone() }
+    }
+}
+
+/// The points of each part; together they make up the score before its caps.
+#[derive(Clone, Copy, Debug, Object, Serialize)]
+pub(super) struct BackupScoreParts {
+    /// Of 25: protected devices by eligible ones.
+    pub(super) coverage: u8,
+    /// Of 30: devices within their objective, those at risk by half. Servers count three times.
+    pub(super) recency: u8,
+    /// Of 15: jobs of the last 7 days that left a restore point, by all that did, failed or were missed.
+    pub(super) success: u8,
+    /// Of 20: all when the last restore test is within `restore_test_every_days`, half within twice that.
+    pub(super) verification: u8,
+    /// Of 10: 3 for three copies, 2 for two media, 3 for one offsite, 2 for one that nobody can remove.
+    pub(super) resilience: u8,
+}
+
+#[derive(Clone, Copy, Debug, Object, Serialize)]
+pub(super) struct BackupCap {
+    pub(super) code: Cap,
+    /// The score is not higher.
+    pub(super) most: u8,
+}
+
+#[derive(Clone, Copy, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct BackupDevices {
+    pub(super) total: u64,
+    /// Those that are to be backed up: in use, of a kind that the settings name, and not switched off.
+    pub(super) eligible: u64,
+    /// Those with a restore point of the last 30 days.
+    pub(super) protected: u64,
+    pub(super) unprotected: u64,
+    /// Rounded down; absent where no device is eligible.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) coverage_percent: Option<u8>,
+}
+
+#[derive(Clone, Copy, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct BackupLast {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) success_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) failure_at: Option<Timestamp>,
+    /// Eligible devices without any success.
+    pub(super) never_backed_up: u64,
+}
+
+/// The device that has breached its objective for the longest.
+#[derive(Clone, Debug, Object, Serialize)]
+pub(super) struct BackupWorst {
+    pub(super) device: BackupDevice,
+    pub(super) breached_at: Timestamp,
+}
+
+/// Eligible devices by how they stand to their objective.
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct BackupRpoCounts {
+    pub(super) ok: u64,
+    pub(super) at_risk: u64,
+    pub(super) breached: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) worst: Option<BackupWorst>,
+}
+
+#[derive(Clone, Copy, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct BackupJobCounts {
+    pub(super) succeeded: u32,
+    pub(super) warning: u32,
+    pub(super) failed: u32,
+    pub(super) missed: u32,
+    /// Those that left a restore point by all, rounded down; absent where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) success_percent: Option<u8>,
+}
+
+impl From<Counts> for BackupJobCounts {
+    fn from(counts: Counts) -> Self {
+        let (good, all) = counts.rate();
+        Self {
+            succeeded: counts.succeeded,
+            warning: counts.warned,
+            failed: counts.failed,
+            missed: counts.missed,
+            success_percent: (100 * good).checked_div(all).and_then(|percent| u8::try_from(percent).ok()),
+        }
+    }
+}
+
+/// Jobs that ended in the last hours and days: this hour and the 23 before, today and the 6 or 29 days before, of UTC.
+#[derive(Clone, Copy, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct BackupJobs {
+    #[oai(rename = "24h")]
+    #[serde(rename = "24h", skip_serializing_if = "Option::is_none")]
+    pub(super) day: Option<BackupJobCounts>,
+    #[oai(rename = "7d")]
+    #[serde(rename = "7d", skip_serializing_if = "Option::is_none")]
+    pub(super) week: Option<BackupJobCounts>,
+    #[oai(rename = "30d")]
+    #[serde(rename = "30d", skip_serializing_if = "Option::is_none")]
+    pub(super) month: Option<BackupJobCounts>,
+}
+
+impl BackupJobs {
+    fn new(wanted: Option<Window>, counts: impl Fn(Window) -> Counts) -> Self {
+        let of = |window: Window| wanted.is_none_or(|wanted| wanted == window).then(|| counts(window).into());
+        Self { day: of(Window::Day), week: of(Window::Week), month: of(Window::Month) }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Object, Serialize)]
+pub(super) struct BackupStorage {
+    /// What the newest restore points of all devices hold.
+    pub(super) protected_bytes: u64,
+    /// How much more that is than at the end of the day 30 days ago.
+    pub(super) growth_30d_bytes: i64,
+}
+
+/// Three copies on two media, one of them offsite. The data itself is a copy on a local medium; a target counts while a restore point of
+/// the last 30 days is on it.
+#[derive(Clone, Copy, Debug, Object, Serialize)]
+pub(super) struct BackupRule321 {
+    pub(super) copies: u32,
+    pub(super) media: u32,
+    pub(super) offsite: bool,
+    pub(super) immutable: bool,
+    pub(super) compliant: bool,
+}
+
+impl From<model::Rule321> for BackupRule321 {
+    fn from(rule: model::Rule321) -> Self {
+        let model::Rule321 { copies, media, offsite, immutable } = rule;
+        Self { copies, media, offsite, immutable, compliant: rule.compliant() }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct BackupTests {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) last_restore_test_at: Option<Timestamp>,
+}
+
+/// The worst that is wrong with a device.
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct BackupIssue {
+    pub(super) code: Trouble,
+    /// `critical` for `rpo_breached` and `unprotected`, else `warning`.
+    pub(super) severity: String,
+    pub(super) device: BackupDevice,
+    pub(super) since: Timestamp,
+    /// The ticket that was last opened for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) ticket: Option<TicketId>,
+}
+
+impl BackupIssue {
+    fn new(posture: &Posture, device: &DeviceLabel) -> Option<Self> {
+        let (code, since) = posture.trouble?;
+        let [failed, missed, breach] = posture.tickets;
+        let (severity, ticket) = match code {
+            Trouble::RpoBreached => ("critical", breach),
+            Trouble::Unprotected => ("critical", breach.or(missed).or(failed)),
+            Trouble::Missed => ("warning", missed),
+            Trouble::Failed => ("warning", failed),
+            Trouble::RpoAtRisk => ("warning", None),
+        };
+        Some(Self { code, severity: severity.to_owned(), device: device.into(), since, ticket })
+    }
+}
+
+/// What the parts of a score were made from.
+#[derive(Clone, Copy, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct BackupExplanation {
+    pub(super) protected: u64,
+    pub(super) eligible: u64,
+    /// Twice the weight of devices within their objective, and the weight of those at risk; a device that was never backed up adds none.
+    pub(super) recency_credit: u64,
+    /// Eligible devices, servers three times.
+    pub(super) recency_weight: u64,
+    pub(super) jobs_good_7d: u64,
+    pub(super) jobs_all_7d: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) restore_test_age_days: Option<u64>,
+    pub(super) restore_test_every_days: u32,
+    pub(super) copies: u32,
+    pub(super) media: u32,
+    pub(super) offsite: bool,
+    pub(super) immutable: bool,
+    pub(super) servers_breached_twice: u64,
+    pub(super) unprotected_servers: u64,
+    /// The sum of the parts, before caps.
+    pub(super) sum: u8,
+}
+
+/// How well an organization is backed up.
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct BackupRow {
+    pub(super) organization: OrganizationReference,
+    pub(super) as_of: Timestamp,
+    pub(super) state: State,
+    /// From 0 to 100: the sum of the parts, or the lowest cap that applies. Absent where there was never a job or nothing is to be backed
+    /// up, as are its parts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) score: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) score_parts: Option<BackupScoreParts>,
+    pub(super) caps: Vec<BackupCap>,
+    /// Only with `explain=true`, where there is a score.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) explanation: Option<BackupExplanation>,
+    pub(super) devices: BackupDevices,
+    pub(super) last: BackupLast,
+    pub(super) rpo: BackupRpoCounts,
+    pub(super) jobs: BackupJobs,
+    pub(super) storage: BackupStorage,
+    pub(super) rule_321: BackupRule321,
+    pub(super) verification: BackupTests,
+    /// At most 20, the worst first.
+    pub(super) issues: Vec<BackupIssue>,
+}
+
+/// What a row is to show.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub(super) now: Timestamp,
+    pub(super) window: Option<Window>,
+    pub(super) explain: bool,
+}
+
+pub(super) fn devices(share: &Share) -> BackupDevices {
+    BackupDevices {
+        total: share.devices,
+        eligible: share.eligible,
+        protected: share.protected,
+        unprotected: share.eligible.saturating_sub(share.protected),
+        coverage_percent: coverage_percent(share),
+    }
+}
+
+fn explanation(weighed: &Weighed, now: Timestamp) -> Option<BackupExplanation> {
+    let weighing = weighed.weighing.as_ref()?;
+    let (rollup, rule) = (&weighed.rollup, weighed.rule);
+    let (good, all) = rollup.jobs(Window::Week, now).rate();
+    Some(BackupExplanation {
+        protected: rollup.share.protected,
+        eligible: rollup.share.eligible,
+        recency_credit: rollup.share.credit,
+        recency_weight: rollup.share.weight,
+        jobs_good_7d: good,
+        jobs_all_7d: all,
+        restore_test_age_days: rollup.last_verified_at.map(|at| now.since(at).as_secs() / 86_400),
+        restore_test_every_days: weighed.policy.verification.restore_test_every_days,
+        copies: rule.copies,
+        media: rule.media,
+        offsite: rule.offsite,
+        immutable: rule.immutable,
+        servers_breached_twice: rollup.share.servers_breached_twice,
+        unprotected_servers: rollup.share.unprotected_servers,
+        sum: weighing.coverage + weighing.recency + weighing.success + weighing.verification + weighing.resilience,
+    })
+}
+
+impl BackupRow {
+    pub(super) fn new(shown: listing::Shown, shape: Shape) -> Self {
+        let listing::Shown { weighed, organization, troubled } = shown;
+        let (rollup, now) = (&weighed.rollup, shape.now);
+        let share = &rollup.share;
+        let parts = weighed.weighing.as_ref().map(|weighing| BackupScoreParts {
+            coverage: weighing.coverage,
+            recency: weighing.recency,
+            success: weighing.success,
+            verification: weighing.verification,
+            resilience: weighing.resilience,
+        });
+        let worst = troubled.first().and_then(|(posture, device)| match posture.trouble? {
+            (Trouble::RpoBreached, breached_at) => Some(BackupWorst { device: device.into(), breached_at }),
+            _ => None,
+        });
+        let caps = weighed.weighing.iter().flat_map(|weighing| &weighing.caps);
+        Self {
+            organization: organization.into(),
+            as_of: now,
+            state: weighed.state,
+            score: weighed.weighing.as_ref().map(|weighing| weighing.score),
+            score_parts: parts,
+            caps: caps.map(|cap| BackupCap { code: *cap, most: cap.most() }).collect(),
+            explanation: if shape.explain { explanation(&weighed, now) } else { None },
+            devices: devices(share),
+            last: BackupLast {
+                success_at: rollup.last_success_at,
+                failure_at: rollup.last_failure_at,
+                never_backed_up: share.never_backed_up,
+            },
+            rpo: BackupRpoCounts { ok: share.rpo_ok, at_risk: share.rpo_at_risk, breached: share.rpo_breached, worst },
+            jobs: BackupJobs::new(shape.window, |window| rollup.jobs(window, now)),
+            storage: BackupStorage { protected_bytes: share.bytes, growth_30d_bytes: rollup.growth(now) },
+            rule_321: weighed.rule.into(),
+            verification: BackupTests { last_restore_test_at: rollup.last_verified_at },
+            issues: troubled.iter().filter_map(|(posture, device)| BackupIssue::new(posture, device)).collect(),
+        }
+    }
+}
+
+/// How many organizations are in each state.
+#[derive(Clone, Copy, Debug, Object, Serialize)]
+pub(super) struct BackupStates {
+    pub(super) healthy: u64,
+    pub(super) warning: u64,
+    pub(super) critical: u64,
+    pub(super) unprotected: u64,
+    pub(super) unknown: u64,
+}
+
+/// What all organizations come to that match, on this page or not.
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct BackupSummary {
+    pub(super) organizations: u64,
+    pub(super) states: BackupStates,
+    /// The mean of the scores that there are, rounded down.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) mean_score: Option<u64>,
+    pub(super) devices: BackupDevices,
+    pub(super) never_backed_up: u64,
+    pub(super) rpo: BackupRpoCounts,
+    pub(super) jobs: BackupJobs,
+    pub(super) storage: BackupStorage,
+}
+
+impl BackupSummary {
+    pub(super) fn new(summary: &Summary, window: Option<Window>) -> Self {
+        let share = &summary.share;
+        let [healthy, warning, critical, unprotected, unknown] = summary.states;
+        Self {
+            organizations: summary.organizations,
+            states: BackupStates { healthy, warning, critical, unprotected, unknown },
+            mean_score: summary.scores.checked_div(summary.scored),
+            devices: devices(share),
+            never_backed_up: share.never_backed_up,
+            rpo: BackupRpoCounts { ok: share.rpo_ok, at_risk: share.rpo_at_risk, breached: share.rpo_breached, worst: None },
+            jobs: BackupJobs::new(window, |window| summary.jobs.get(window as usize).copied().unwrap_or_default()),
+            storage: BackupStorage { protected_bytes: share.bytes, growth_30d_bytes: summary.growth },
+        }
+    }
+}
+
+/// A page of organizations with the sums over all; or evidence.
+#[derive(Clone, Debug, Default, Object, Serialize)]
+#[oai(skip_serializing_if_is_none, example)]
+pub(super) struct BackupAggregate {
+    /// Absent with `view=evidence`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) data: Option<Vec<BackupRow>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) page: Option<Page>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) summary: Option<BackupSummary>,
+    /// Only with `view=evidence`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) evidence: Option<BackupEvidence>,
+}
+
+/// A backup that ran.
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct BackupJob {
+    id: BackupJobId,
+    external_id: String,
+    device: BackupDevice,
+    organization: OrganizationReference,
+    /// `success`, `warning`, `failed`, `running` or `cancelled`.
+    status: String,
+    started_at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_seconds: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
+    /// When a restore from it was tried with success.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verified_at: Option<Timestamp>,
+    version: u64,
+}
+
+pub(super) fn describe_job(job: &model::Job, whose: &Whose) -> Result<Box<RawValue>, serde_json::Error> {
+    let status = match job.status {
+        JobStatus::Success => "success",
+        JobStatus::Warning => "warning",
+        JobStatus::Failed => "failed",
+        JobStatus::Running => "running",
+        JobStatus::Cancelled => "cancelled",
+    };
+    to_raw_value(&BackupJob {
+        id: job.id,
+        external_id: job.external_id.clone(),
+        device: (&whose.device).into(),
+        organization: whose.organization.clone().into(),
+        status: status.to_owned(),
+        started_at: job.started_at,
+        ended_at: job.ended_at,
+        duration_seconds: job.ended_at.map(|at| at.since(job.started_at).as_secs()),
+        bytes: job.bytes,
+        target: job.target.clone(),
+        verified_at: job.verified_at,
+        version: job.version,
+    })
+}
+
+/// How well a device is backed up.
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct BackupPosture {
+    device: BackupDevice,
+    organization: OrganizationReference,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workload: Option<Workload>,
+    protected: bool,
+    missed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rpo: Option<Rpo>,
+    rpo_minutes: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_success_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_failure_at: Option<Timestamp>,
+    /// Restore points that the retention leaves.
+    restore_points: u64,
+    version: u64,
+}
+
+pub(super) fn describe_posture(posture: &Posture, whose: &Whose, rpo_minutes: u32) -> Result<Box<RawValue>, serde_json::Error> {
+    to_raw_value(&BackupPosture {
+        device: (&whose.device).into(),
+        organization: whose.organization.clone().into(),
+        workload: posture.workload,
+        protected: posture.standing.protected,
+        missed: posture.standing.missed,
+        rpo: posture.standing.rpo,
+        rpo_minutes,
+        last_success_at: posture.last_success_at,
+        last_failure_at: posture.last_failure_at,
+        restore_points: posture.points.len() as u64,
+        version: posture.version + 1,
+    })
+}

@@ -1,0 +1,76 @@
+//! Reads the log for what becomes of devices and organizations. **Invariant:** what it takes up and its cursor commit together.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::{error::BackupError, repo::sweeps, service::Service};
+use crate::kernel::{
+    clock::Clock,
+    events::{self, Actor, Consumer, Event, Intent},
+    store::{StoreError, WriteTx},
+};
+
+pub(super) const NAME: &str = "backup_follower";
+
+#[derive(Debug)]
+pub(super) struct Follower {
+    pub(super) clock: Clock,
+    pub(super) service: Arc<Service>,
+}
+
+/// What is read of an event: the rest may have changed since.
+#[derive(Deserialize)]
+struct Told {
+    resource: ToldResource,
+}
+
+#[derive(Deserialize)]
+struct ToldResource {
+    id: String,
+}
+
+fn id_of<T: std::str::FromStr>(event: &Event) -> Option<T> {
+    serde_json::from_slice::<Told>(&event.record.body).ok()?.resource.id.parse().ok()
+}
+
+impl Follower {
+    fn take_up(&self, tx: &mut WriteTx, event: &Event) -> Result<(), BackupError> {
+        let kind = event.record.kind.as_str();
+        let mut act = Intent::new(event.record.tenant_id, self.clock.now(), Actor::system("Backup")).begin();
+        if kind.starts_with("device.") {
+            if let Some(id) = id_of(event) {
+                self.service.follow_device(tx, &mut act, id)?;
+            } else {
+                tracing::error!(seq = event.seq, "an event names no device");
+            }
+        } else if kind.starts_with("organization.") {
+            if let Some(id) = id_of(event) {
+                Service::follow_organization(tx, &act, id)?;
+            } else {
+                tracing::error!(seq = event.seq, "an event names no organization");
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Consumer for Follower {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn handle(&self, tx: &mut WriteTx, events: &[Event]) -> Result<(), StoreError> {
+        // The log no longer has the devices that came before this reader: the directory has.
+        if events::cursor(tx, NAME)? == 0 && events.first().is_some_and(|event| event.seq > 1) {
+            sweeps::begin(tx, sweeps::DIRECTORY)?;
+        }
+        for event in events {
+            self.take_up(tx, event).map_err(|error| match error {
+                BackupError::Store(error) => error,
+                other => StoreError::engine(other),
+            })?;
+        }
+        Ok(())
+    }
+}

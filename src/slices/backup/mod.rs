@@ -1,0 +1,153 @@
+//! Backups: what is set for them, what the systems that run them tell of their jobs, and how well each organization is backed up.
+//!
+//! **Boundary:** nothing here backs anything up; devices are the directory's, tickets are the tickets'. **Invariant:** a job, what it means
+//! for its device and its organization, its events and its tickets commit together, so a report needs to read no job.
+
+mod api;
+mod error;
+mod follower;
+mod listing;
+mod model;
+mod repo;
+mod service;
+mod steps;
+mod upkeep;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use poem_openapi::OpenApi;
+use serde_json::{Map, Value};
+
+use crate::{
+    kernel::{
+        clock::Clock,
+        config,
+        events::{Act, ConsumerTask, EventKind},
+        http::outgoing::Streams,
+        id::{DeviceId, TenantId},
+        secrets::{InstallationKey, PublicKey, SignatureError, Signer},
+        store::{Checked, Read, Store, StoreError, WriteTx},
+        tasks::Tasks,
+    },
+    slices::{
+        directory::{DirectoryError, JobLine, JobTaker, LineDone},
+        tickets::Tickets,
+    },
+};
+
+pub use error::{BackupError, Fault};
+pub use model::{Alarm, Minutes, Notifications, Objectives, OwnConfig, Rhythm, Schedule, Scope, Target, TargetKind};
+pub use steps::{ReadPosture, UpdateConfig};
+
+pub const EVENTS: &[&EventKind] = &[
+    &service::CONFIG_UPDATED,
+    &service::JOB_SUCCEEDED,
+    &service::JOB_FAILED,
+    &service::JOB_MISSED,
+    &service::RPO_BREACHED,
+    &service::RPO_RECOVERED,
+];
+
+/// What signatures on evidence are for.
+const PURPOSE: &str = "backup-evidence";
+
+#[derive(Clone, Debug)]
+pub struct Backups {
+    service: Arc<service::Service>,
+    store: Store,
+    clock: Clock,
+    exports: Streams,
+    signer: Arc<Signer>,
+}
+
+/// How many devices are to be backed up, and how many are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Coverage {
+    pub eligible: u64,
+    pub protected: u64,
+}
+
+/// Over all organizations of a tenant; one record each is read.
+pub fn coverage(tx: &impl Read, tenant: TenantId) -> Result<Coverage, StoreError> {
+    let mut coverage = Coverage::default();
+    repo::rollups::scan(tx, tenant, |rollup| {
+        coverage.eligible += rollup.share.eligible;
+        coverage.protected += rollup.share.protected;
+    })?;
+    Ok(coverage)
+}
+
+impl Backups {
+    pub const CONSUMERS: &[&'static str] = &[follower::NAME];
+
+    pub fn new(
+        store: Store,
+        clock: Clock,
+        settings: config::Backup,
+        limits: &config::Limits,
+        key: &InstallationKey,
+        tickets: Tickets,
+    ) -> Result<Self, String> {
+        let signer = Signer::of(key, PURPOSE).map_err(|error| error.to_string())?;
+        let service = service::Service { describe: api::DESCRIBE, tickets, job_retention_days: settings.job_retention_days };
+        Ok(Self { service: Arc::new(service), store, clock, exports: Streams::new("reports", limits), signer: Arc::new(signer) })
+    }
+
+    pub fn api(&self) -> impl OpenApi + use<> {
+        let (service, store) = (self.service.clone(), self.store.clone());
+        (
+            api::ConfigApi { service, store: store.clone() },
+            api::AggregateApi { store, exports: self.exports.clone(), signer: self.signer.clone() },
+        )
+    }
+
+    pub fn spawn(&self, tasks: &mut Tasks) {
+        let (clock, service) = (self.clock.clone(), self.service.clone());
+        tasks.spawn(ConsumerTask::new(self.store.clone(), follower::Follower { clock, service }));
+        tasks.spawn(upkeep::BackupTimers::new(self.store.clone(), self.clock.clone(), self.service.clone()));
+    }
+
+    pub fn tables() -> Vec<&'static dyn Checked> {
+        vec![&repo::configs::CONFIGS, &repo::postures::POSTURES, &repo::rollups::ROLLUPS, &repo::sweeps::SWEEPS]
+    }
+
+    /// Whoever takes up the jobs that agents and imports send.
+    pub fn job_taker(&self) -> Arc<dyn JobTaker> {
+        self.service.clone()
+    }
+
+    /// What others check evidence with, and what it is for.
+    pub fn public_key(&self) -> Result<(&'static str, PublicKey), SignatureError> {
+        Ok((PURPOSE, self.signer.public_key()?))
+    }
+
+    /// The schemas of the records that events carry.
+    pub fn record_schemas() -> Map<String, Value> {
+        api::record_schemas()
+    }
+}
+
+/// The use cases, for those who compose them with their own.
+impl Backups {
+    pub fn take_job(&self, tx: &mut WriteTx, act: &mut Act, line: &JobLine) -> Result<LineDone, DirectoryError> {
+        self.service.take(tx, act, line)
+    }
+
+    pub fn configure(&self, tx: &mut WriteTx, act: &mut Act, scope: Scope, own: &OwnConfig) -> Result<(), BackupError> {
+        let any = crate::kernel::http::precondition::IfMatch::any();
+        self.service.replace_config(tx, act, &any, scope, own).map(drop)
+    }
+
+    /// Takes up a device as the directory has it, before the log is read for it.
+    pub fn follow_device(&self, tx: &mut WriteTx, act: &mut Act, device: DeviceId) -> Result<(), BackupError> {
+        self.service.follow_device(tx, act, device)
+    }
+
+    /// Does what time alone has done until now, each at its own time, the earliest first.
+    pub fn tend(&self, tx: &mut WriteTx, act: &mut Act) -> Result<(), BackupError> {
+        upkeep::tend(&self.service, tx, act)
+    }
+}

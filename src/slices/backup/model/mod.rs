@@ -1,0 +1,19 @@
+//! Types and rules of backups: what is set, what is known of a device, what that sums up to, and what it is worth. No store, no clock,
+//! no wire.
+
+mod config;
+mod job;
+mod posture;
+mod retention;
+mod rollup;
+mod schedule;
+mod score;
+
+pub use config::{
+    Alarm, Encryption, KeySource, Minutes, Notifications, Objectives, OwnConfig, Policy, Retention, Rhythm, Schedule, Scope,
+    Target, TargetKind, Verification, Workload, resolve,
+};
+pub use job::Job;
+pub use posture::{Posture, Rpo, Share, Standing, Trouble};
+pub use rollup::{Counts, Outcome, Rollup, Tally, Window, day_of};
+pub use score::{Cap, Rule321, State, Weighing, rule_321, state, weigh};

@@ -1,0 +1,252 @@
+//! How well one device is backed up: what its jobs have left behind, and what that means by the policy and by the time.
+//!
+//! **Invariant:** the standing of a posture follows from the rest of it, the policy and the time alone. It is stored so that a change of
+//! it is told once, and is brought up to date by a job, by a change of what is set, and by its own timer.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::config::{Policy, Workload};
+use crate::{
+    kernel::{
+        clock::Timestamp,
+        id::{DeviceId, OrganizationId, TenantId, TicketId},
+        vocabulary::vocabulary,
+    },
+    slices::directory::{Device, DeviceClass, Lifecycle},
+};
+
+/// A device whose newest restore point is older is not protected any more.
+pub const PROTECTED_FOR: Duration = Duration::from_hours(24 * 30);
+
+vocabulary! {
+    /// How the age of the newest restore point stands to the objective: at risk from three quarters of it on, breached from all of it on.
+    Rpo:
+    Ok "ok", AtRisk "at_risk", Breached "breached",
+}
+
+vocabulary! {
+    /// The worst that is wrong with a device; the worst first.
+    Trouble:
+    RpoBreached "rpo_breached", Unprotected "unprotected", Missed "missed", Failed "failed", RpoAtRisk "rpo_at_risk",
+}
+
+/// What the policy makes of a device at a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    /// Whether it has a restore point that is not too old.
+    pub protected: bool,
+    /// `None` for a device that is not to be backed up. Nothing else is said of one either.
+    pub rpo: Option<Rpo>,
+    /// Whether the newest restore point is more than twice as old as the objective allows.
+    pub twice: bool,
+    pub missed: bool,
+}
+
+impl Standing {
+    /// Whether the device is to be backed up at all.
+    pub fn eligible(self) -> bool {
+        self.rpo.is_some()
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Posture {
+    pub tenant_id: TenantId,
+    pub organization_id: OrganizationId,
+    pub device_id: DeviceId,
+    /// `None` for a device of a class that is not backed up.
+    pub workload: Option<Workload>,
+    /// Whether the device is in use, and neither spare nor retired.
+    pub in_use: bool,
+    /// From when on it is to be backed up: what was before is nobody's fault.
+    pub since: Timestamp,
+    pub last_success_at: Option<Timestamp>,
+    pub last_failure_at: Option<Timestamp>,
+    /// The first failure after the last success.
+    pub failing_since: Option<Timestamp>,
+    pub last_verified_at: Option<Timestamp>,
+    /// What the newest restore point holds.
+    pub bytes: u64,
+    /// The restore points that the retention leaves, in seconds since 1970 and in order.
+    pub points: Vec<u32>,
+    pub standing: Standing,
+    pub trouble: Option<(Trouble, Timestamp)>,
+    /// Of the tickets that were opened last: for a failure, a missed job, a breach.
+    pub tickets: [Option<TicketId>; 3],
+    /// When time alone next changes something, or earlier.
+    pub timer_at: Option<Timestamp>,
+    pub version: u64,
+}
+
+/// What a device adds to the sums of its organization.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    pub devices: u64,
+    pub eligible: u64,
+    pub protected: u64,
+    pub never_backed_up: u64,
+    pub unprotected_servers: u64,
+    /// Servers count three times.
+    pub weight: u64,
+    /// Twice the weight where the objective is met, once where that is at risk.
+    pub credit: u64,
+    pub rpo_ok: u64,
+    pub rpo_at_risk: u64,
+    pub rpo_breached: u64,
+    pub servers_breached_twice: u64,
+    pub bytes: u64,
+}
+
+macro_rules! share_arithmetic {
+    ($($field:ident)*) => {
+        impl Share {
+            /// These sums with one device's share in place of what it was before.
+            #[must_use]
+            pub fn exchanged(self, before: Self, after: Self) -> Self {
+                Self { $($field: self.$field.saturating_sub(before.$field).saturating_add(after.$field),)* }
+            }
+        }
+    };
+}
+
+share_arithmetic! {
+    devices eligible protected never_backed_up unprotected_servers weight credit rpo_ok rpo_at_risk rpo_breached
+    servers_breached_twice bytes
+}
+
+fn workload_of(class: DeviceClass) -> Option<Workload> {
+    match class {
+        DeviceClass::Server | DeviceClass::Hypervisor => Some(Workload::Server),
+        DeviceClass::Workstation => Some(Workload::Workstation),
+        DeviceClass::Vm => Some(Workload::Vm),
+        DeviceClass::Network
+        | DeviceClass::Printer
+        | DeviceClass::Mobile
+        | DeviceClass::Storage
+        | DeviceClass::Iot
+        | DeviceClass::Other => None,
+    }
+}
+
+fn minutes(number: u32) -> Duration {
+    Duration::from_secs(u64::from(number) * 60)
+}
+
+impl Posture {
+    /// Of a device of which nothing is known yet.
+    pub fn new(device: &Device, now: Timestamp) -> Self {
+        let blank = Self {
+            tenant_id: device.tenant_id,
+            organization_id: device.organization_id,
+            device_id: device.id,
+            workload: None,
+            in_use: false,
+            since: now,
+            last_success_at: None,
+            last_failure_at: None,
+            failing_since: None,
+            last_verified_at: None,
+            bytes: 0,
+            points: Vec::new(),
+            standing: Standing::default(),
+            trouble: None,
+            tickets: [None; 3],
+            timer_at: None,
+            version: 0,
+        };
+        blank.of(device)
+    }
+
+    /// The same with what the directory says of the device.
+    #[must_use]
+    pub fn of(self, device: &Device) -> Self {
+        Self {
+            organization_id: device.organization_id,
+            workload: workload_of(device.class),
+            in_use: matches!(device.lifecycle, Lifecycle::Active | Lifecycle::InRepair),
+            ..self
+        }
+    }
+
+    fn is_server(&self) -> bool {
+        self.workload == Some(Workload::Server)
+    }
+
+    /// What the policy makes of it by now. Restore points that the retention does not leave go.
+    #[must_use]
+    pub fn judged(mut self, policy: &Policy, now: Timestamp) -> Self {
+        self.points = policy.retention.keep(&self.points);
+        let workload = self.workload.filter(|workload| policy.enabled && self.in_use && policy.workloads.contains(workload));
+        let Some(workload) = workload else {
+            (self.standing, self.trouble, self.timer_at) = (Standing::default(), None, None);
+            return self;
+        };
+        if !self.standing.eligible() {
+            self.since = now;
+        }
+        let objective = minutes(policy.objectives.rpo_minutes.of(workload));
+        let from = self.last_success_at.unwrap_or(self.since);
+        let [at_risk_at, breached_at, twice_at] = [from + objective * 3 / 4, from + objective, from + objective * 2];
+        let unprotected_at = self.last_success_at.map_or(self.since, |at| at + PROTECTED_FOR);
+        let missed_at = policy.schedule.overdue_after(self.last_success_at.map_or(self.since, |at| at.max(self.since)));
+        let rpo = if now >= breached_at {
+            Rpo::Breached
+        } else if now >= at_risk_at {
+            Rpo::AtRisk
+        } else {
+            Rpo::Ok
+        };
+        self.standing = Standing {
+            protected: now < unprotected_at,
+            rpo: Some(rpo),
+            twice: now >= twice_at,
+            missed: missed_at.is_some_and(|at| now >= at),
+        };
+        self.trouble = [
+            (rpo == Rpo::Breached, Trouble::RpoBreached, breached_at),
+            (!self.standing.protected, Trouble::Unprotected, unprotected_at),
+            (self.standing.missed, Trouble::Missed, missed_at.unwrap_or(now)),
+            (self.failing_since.is_some(), Trouble::Failed, self.failing_since.unwrap_or(now)),
+            (rpo == Rpo::AtRisk, Trouble::RpoAtRisk, at_risk_at),
+        ]
+        .into_iter()
+        .find_map(|(is_so, trouble, since)| is_so.then_some((trouble, since)));
+        let crossings = [Some(at_risk_at), Some(breached_at), Some(twice_at), Some(unprotected_at), missed_at];
+        let next = crossings.into_iter().flatten().filter(|at| *at > now).min();
+        // A timer that comes too early finds nothing to do and is set anew; to move it with every job would cost more.
+        self.timer_at = match (self.timer_at, next) {
+            (Some(set), Some(next)) if set > now && set <= next => Some(set),
+            (_, next) => next,
+        };
+        self
+    }
+
+    pub fn share(&self) -> Share {
+        let Standing { protected, rpo, twice, .. } = self.standing;
+        let eligible = self.standing.eligible();
+        let count = u64::from;
+        let weight = if self.is_server() { 3 } else { 1 } * count(eligible);
+        let credit = match rpo {
+            Some(Rpo::Ok) => 2,
+            Some(Rpo::AtRisk) => 1,
+            Some(Rpo::Breached) | None => 0,
+        };
+        Share {
+            devices: 1,
+            eligible: count(eligible),
+            protected: count(protected),
+            never_backed_up: count(eligible && self.last_success_at.is_none()),
+            unprotected_servers: count(eligible && !protected && self.is_server()),
+            weight,
+            // What was never backed up has nothing that could be recent.
+            credit: if self.last_success_at.is_some() { weight * credit } else { 0 },
+            rpo_ok: count(rpo == Some(Rpo::Ok)),
+            rpo_at_risk: count(rpo == Some(Rpo::AtRisk)),
+            rpo_breached: count(rpo == Some(Rpo::Breached)),
+            servers_breached_twice: count(twice && self.is_server()),
+            bytes: self.bytes,
+        }
+    }
+}

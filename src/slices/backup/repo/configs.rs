@@ -1,0 +1,64 @@
+//! What scopes have set of their own. The tenant's own comes first, then those of organizations, then those of devices.
+
+use serde::{Deserialize, Serialize};
+
+use super::super::model::{OwnConfig, Scope};
+use crate::kernel::{
+    clock::Timestamp,
+    id::{DeviceId, OrganizationId, TenantId},
+    store::{Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+};
+
+pub(in super::super) type ConfigKey = (TenantId, u8, [u8; 16]);
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(in super::super) struct ConfigRecord {
+    pub(in super::super) own: OwnConfig,
+    pub(in super::super) updated_at: Timestamp,
+    pub(in super::super) version: u64,
+}
+
+impl Record for ConfigRecord {
+    const VERSION: u8 = 1;
+}
+
+pub(in super::super) static CONFIGS: Table<ConfigKey, ConfigRecord> = Table::new(catalog::BACKUP_CONFIGS, &[]);
+
+const TENANT: u8 = 0;
+const ORGANIZATION: u8 = 1;
+const DEVICE: u8 = 2;
+
+fn key(tenant: TenantId, scope: Scope) -> ConfigKey {
+    match scope {
+        Scope::Tenant => (tenant, TENANT, [0; 16]),
+        Scope::Organization(id) => (tenant, ORGANIZATION, *id.as_bytes()),
+        Scope::Device(id) => (tenant, DEVICE, *id.as_bytes()),
+    }
+}
+
+pub(in super::super) fn get(tx: &impl Read, tenant: TenantId, scope: Scope) -> Result<Option<ConfigRecord>, StoreError> {
+    CONFIGS.get(tx, &key(tenant, scope))
+}
+
+pub(in super::super) fn put(tx: &mut WriteTx, tenant: TenantId, scope: Scope, record: &ConfigRecord) -> Result<(), StoreError> {
+    CONFIGS.put(tx, &key(tenant, scope), record)
+}
+
+pub(in super::super) fn remove(tx: &mut WriteTx, tenant: TenantId, scope: Scope) -> Result<(), StoreError> {
+    CONFIGS.remove(tx, &key(tenant, scope)).map(drop)
+}
+
+/// All that a tenant's scopes have set, at most `limit`.
+pub(in super::super) fn list(tx: &impl Read, tenant: TenantId, limit: usize) -> Result<Vec<(Scope, ConfigRecord)>, StoreError> {
+    let mut found = Vec::new();
+    CONFIGS.scan(tx, &KeyRange::prefix(&tenant.to_bytes()), Direction::Forward, |(_, kind, id), record| {
+        let scope = match kind {
+            TENANT => Scope::Tenant,
+            ORGANIZATION => Scope::Organization(OrganizationId::from_bytes(id)),
+            _ => Scope::Device(DeviceId::from_bytes(id)),
+        };
+        found.push((scope, record));
+        Ok(if found.len() < limit { Flow::Continue } else { Flow::Stop })
+    })?;
+    Ok(found)
+}

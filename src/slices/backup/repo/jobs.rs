@@ -1,0 +1,86 @@
+//! Jobs, cut into segments by the day on which they began, so that retention drops whole days.
+
+use serde::{Deserialize, Serialize};
+
+use super::super::model::{Job, day_of};
+use crate::{
+    kernel::{
+        clock::Timestamp,
+        id::{BackupJobId, DeviceId, TenantId},
+        store::{Read, ReadTx, SegmentedTable, StoreError, WriteTx, catalog, codec::Record},
+    },
+    slices::directory::JobStatus,
+};
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct JobRecord {
+    id: BackupJobId,
+    started_at: Timestamp,
+    ended_at: Option<Timestamp>,
+    status: JobStatus,
+    bytes: Option<u64>,
+    target: Option<String>,
+    verified_at: Option<Timestamp>,
+    version: u64,
+}
+
+impl Record for JobRecord {
+    const VERSION: u8 = 1;
+}
+
+static JOBS: SegmentedTable = SegmentedTable::new(catalog::BACKUP_JOBS);
+
+fn segment(started_at: Timestamp) -> u64 {
+    u64::try_from(day_of(started_at)).unwrap_or(0)
+}
+
+pub(super) fn to_record(job: &Job) -> JobRecord {
+    JobRecord {
+        id: job.id,
+        started_at: job.started_at,
+        ended_at: job.ended_at,
+        status: job.status,
+        bytes: job.bytes,
+        target: job.target.clone(),
+        verified_at: job.verified_at,
+        version: job.version,
+    }
+}
+
+/// The job that began on the day of `started_at`.
+pub(in super::super) fn get(
+    tx: &impl Read,
+    tenant: TenantId,
+    device_id: DeviceId,
+    external_id: &str,
+    started_at: Timestamp,
+) -> Result<Option<Job>, StoreError> {
+    let found: Option<JobRecord> = JOBS.get(tx, segment(started_at), &(tenant, device_id, external_id.to_owned()))?;
+    Ok(found.map(|record| Job {
+        id: record.id,
+        external_id: external_id.to_owned(),
+        device_id,
+        started_at: record.started_at,
+        ended_at: record.ended_at,
+        status: record.status,
+        bytes: record.bytes,
+        target: record.target,
+        verified_at: record.verified_at,
+        version: record.version,
+    }))
+}
+
+pub(in super::super) fn put(tx: &mut WriteTx, tenant: TenantId, job: &Job) -> Result<(), StoreError> {
+    JOBS.put(tx, segment(job.started_at), &(tenant, job.device_id, job.external_id.clone()), &to_record(job))
+}
+
+/// The days before `first` of which there are jobs.
+pub(in super::super) fn days_before(tx: &ReadTx, first: Timestamp) -> Result<Vec<u64>, StoreError> {
+    let mut days = JOBS.segments(tx)?;
+    days.retain(|day| *day < segment(first));
+    Ok(days)
+}
+
+pub(in super::super) fn drop_day(tx: &mut WriteTx, day: u64) {
+    JOBS.drop_segment(tx, day);
+}

@@ -1,0 +1,9 @@
+//! The tables of backups and what is stored in them.
+
+pub(super) mod configs;
+pub(super) mod jobs;
+pub(super) mod postures;
+pub(super) mod rollups;
+pub(super) mod sweeps;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,230 @@
+//! Takes up what the systems that run backups tell of a job. A line is checked before it writes: one that is refused leaves nothing.
+
+use std::time::Duration;
+
+use super::{
+    super::{
+        error::BackupError,
+        model::{Alarm, Job, Outcome, Posture, Tally},
+        repo::{jobs, postures},
+    },
+    JOB_FAILED, JOB_SUCCEEDED, Service, chain,
+    settle::whose,
+};
+use crate::{
+    kernel::{
+        clock::Timestamp,
+        events::{self, Act, Draft},
+        id::{BackupJobId, DeviceId},
+        store::{Read, WriteTx},
+    },
+    slices::directory::{self, DirectoryError, JobLine, JobStatus, JobTaker, LineDone, LineStatus, Reference},
+};
+
+/// How far the clock of another system may be ahead of ours.
+const AHEAD: Duration = Duration::from_mins(5);
+
+impl From<BackupError> for DirectoryError {
+    fn from(error: BackupError) -> Self {
+        match error {
+            BackupError::NotFound => refused("/device", "there is no such device"),
+            BackupError::Store(error) => Self::Store(error),
+            BackupError::Event(error) => Self::Event(error),
+            other => refused("", other.to_string()),
+        }
+    }
+}
+
+fn refused(pointer: &'static str, message: impl Into<String>) -> DirectoryError {
+    DirectoryError::Line { pointer, message: message.into() }
+}
+
+impl JobTaker for Service {
+    fn take(&self, tx: &mut WriteTx, act: &mut Act, line: &JobLine) -> Result<LineDone, DirectoryError> {
+        self.check_times(act, line)?;
+        let device = find_device(tx, act, &line.device)?;
+        let before = jobs::get(tx, act.tenant_id, device, &line.external_id, line.started_at)?;
+        let Some(before) = before else {
+            let job = new_job(act, device, line);
+            self.record(tx, act, None, job.clone())?;
+            return Ok(LineDone { status: LineStatus::Created, id: Some(job.id.to_string()) });
+        };
+        let after = changed_job(act, &before, line)?;
+        let id = Some(before.id.to_string());
+        if after == before {
+            return Ok(LineDone { status: LineStatus::Unchanged, id });
+        }
+        self.record(tx, act, Some(&before), Job { version: before.version + 1, ..after })?;
+        Ok(LineDone { status: LineStatus::Updated, id })
+    }
+}
+
+/// A device that is not there, or out of reach.
+fn find_device(tx: &impl Read, act: &Act, reference: &Reference<DeviceId>) -> Result<DeviceId, DirectoryError> {
+    let id = match reference {
+        Reference::Id(id) => Some(*id),
+        Reference::External(external_id) => directory::device_by_external_id(tx, act.tenant_id, external_id)?,
+    };
+    let label = match id {
+        Some(id) => directory::device(tx, act.tenant_id, id)?,
+        None => None,
+    };
+    let found = label.filter(|device| act.reach.covers(Some(device.organization_id)));
+    found.map(|device| device.id).ok_or_else(|| refused("/device", "there is no such device"))
+}
+
+fn ended_at(line: &JobLine) -> Option<Timestamp> {
+    (line.status != JobStatus::Running).then_some(line.ended_at.unwrap_or(line.started_at))
+}
+
+fn new_job(act: &mut Act, device_id: DeviceId, line: &JobLine) -> Job {
+    let ended_at = ended_at(line);
+    Job {
+        id: BackupJobId::new(act.now, &mut act.entropy),
+        external_id: line.external_id.clone(),
+        device_id,
+        started_at: line.started_at,
+        ended_at,
+        status: line.status,
+        bytes: line.bytes,
+        target: line.target.clone(),
+        // A test that is told with the end of its job was a part of it.
+        verified_at: ended_at.filter(|_| line.verified).map(|at| at.min(act.now)),
+        version: 1,
+    }
+}
+
+/// The job as a further line tells it. What has ended stays, but that a restore from it may have been tried since.
+fn changed_job(act: &Act, before: &Job, line: &JobLine) -> Result<Job, DirectoryError> {
+    if !before.has_ended() {
+        let ended_at = ended_at(line);
+        return Ok(Job {
+            ended_at,
+            status: line.status,
+            bytes: line.bytes.or(before.bytes),
+            target: line.target.clone().or_else(|| before.target.clone()),
+            verified_at: ended_at.filter(|_| line.verified).map(|at| at.min(act.now)),
+            ..before.clone()
+        });
+    }
+    let other = [
+        ("/status", line.status != before.status),
+        ("/started_at", line.started_at != before.started_at),
+        ("/ended_at", line.ended_at.is_some() && line.ended_at != before.ended_at),
+        ("/bytes", line.bytes.is_some() && line.bytes != before.bytes),
+        ("/target", line.target.is_some() && line.target != before.target),
+    ];
+    if let Some((pointer, _)) = other.into_iter().find(|(_, differs)| *differs) {
+        return Err(refused(pointer, "the job has ended, and stays as it was told then; only verified can follow"));
+    }
+    let verified_at = before.verified_at.or(line.verified.then_some(act.now));
+    Ok(Job { verified_at, ..before.clone() })
+}
+
+impl Service {
+    fn check_times(&self, act: &Act, line: &JobLine) -> Result<(), DirectoryError> {
+        let oldest = act.now - Duration::from_hours(24 * u64::from(self.job_retention_days));
+        let latest = act.now + AHEAD;
+        if line.started_at < oldest {
+            let message = format!("must not be more than {} days ago: jobs are kept for as long", self.job_retention_days);
+            return Err(refused("/started_at", message));
+        }
+        if line.started_at > latest {
+            return Err(refused("/started_at", "must not be in the future"));
+        }
+        if line.ended_at.is_some_and(|at| at > latest) {
+            return Err(refused("/ended_at", "must not be in the future"));
+        }
+        if line.ended_at.is_some_and(|at| at < line.started_at) {
+            return Err(refused("/ended_at", "must not be before started_at"));
+        }
+        if line.status == JobStatus::Running && line.ended_at.is_some() {
+            return Err(refused("/ended_at", "a job that is running has not ended"));
+        }
+        if line.verified && !matches!(line.status, JobStatus::Success | JobStatus::Warning) {
+            return Err(refused("/verified", "only a job that left a restore point can be verified"));
+        }
+        Ok(())
+    }
+
+    /// Stores a job, and takes up what it means for its device.
+    fn record(&self, tx: &mut WriteTx, act: &mut Act, before: Option<&Job>, mut job: Job) -> Result<(), BackupError> {
+        let known = postures::of_device(tx, act.tenant_id, job.device_id)?;
+        let device = match &known {
+            // What the directory says of it is taken up by whoever follows the directory.
+            Some(_) => None,
+            None => Some(directory::device_outline(tx, act.tenant_id, job.device_id)?.ok_or(BackupError::NotFound)?),
+        };
+        let mut posture = match (&known, &device) {
+            (Some(posture), _) => posture.clone(),
+            (None, Some(device)) => Posture::new(device, act.now),
+            (None, None) => return Err(BackupError::NotFound),
+        };
+        let policy = chain::device_policy(tx, act.tenant_id, posture.organization_id, job.device_id)?;
+        if job.has_succeeded() && job.target.is_none() {
+            job.target = policy.targets.first().map(|target| target.name.clone());
+        }
+        jobs::put(tx, act.tenant_id, &job)?;
+        let ends = job.has_ended() && before.is_none_or(|before| !before.has_ended());
+        let mut tally = Tally { job: before.is_none(), ..Tally::default() };
+        if job.verified_at.is_some() && before.is_none_or(|before| before.verified_at.is_none()) {
+            tally.verified_at = job.verified_at;
+            posture.last_verified_at = posture.last_verified_at.max(job.verified_at);
+        }
+        if ends {
+            tally.outcome = take_up(&mut posture, &job, act.now);
+            tally.target = job.target.clone().filter(|_| job.has_succeeded());
+            // The sums change also when the first line of the job came before.
+            tally.job = true;
+            self.announce(tx, act, &posture, &job)?;
+            if job.status == JobStatus::Failed {
+                let detail = format!("Job {} began at {} and failed.", job.external_id, job.started_at);
+                self.open_ticket(tx, act, Alarm::Failed, &mut posture, &policy, Some(detail))?;
+            }
+        }
+        self.settle(tx, act, known, posture, &policy, tally)?;
+        Ok(())
+    }
+
+    fn announce(&self, tx: &mut WriteTx, act: &mut Act, posture: &Posture, job: &Job) -> Result<(), BackupError> {
+        let kind = match job.status {
+            JobStatus::Success | JobStatus::Warning => &JOB_SUCCEEDED,
+            JobStatus::Failed => &JOB_FAILED,
+            JobStatus::Running | JobStatus::Cancelled => return Ok(()),
+        };
+        let shown = (self.describe.job)(job, &whose(tx, posture)?)?;
+        let draft = Draft::new(kind, job.id.to_string(), job.version, &shown, None)?;
+        events::append(tx, act, &draft)?;
+        Ok(())
+    }
+}
+
+/// What the end of a job means for its device. The same jobs in any order leave the same behind.
+fn take_up(posture: &mut Posture, job: &Job, now: Timestamp) -> Option<(Outcome, Timestamp)> {
+    let at = job.ended_at.unwrap_or(job.started_at).min(now);
+    let outcome = match job.status {
+        JobStatus::Success => Outcome::Succeeded,
+        JobStatus::Warning => Outcome::Warned,
+        JobStatus::Failed => Outcome::Failed,
+        JobStatus::Running | JobStatus::Cancelled => return None,
+    };
+    if outcome == Outcome::Failed {
+        posture.last_failure_at = posture.last_failure_at.max(Some(at));
+        if posture.last_success_at.is_none_or(|success| success < at) {
+            posture.failing_since = Some(posture.failing_since.map_or(at, |since| since.min(at)));
+        }
+        return Some((outcome, at));
+    }
+    if posture.last_success_at.is_none_or(|success| success <= at) {
+        posture.last_success_at = Some(at);
+        posture.bytes = job.bytes.unwrap_or(posture.bytes);
+    }
+    if posture.last_failure_at.is_none_or(|failure| failure <= at) {
+        posture.failing_since = None;
+    }
+    let point = u32::try_from(at.as_seconds()).unwrap_or(0);
+    if let Err(place) = posture.points.binary_search(&point) {
+        posture.points.insert(place, point);
+    }
+    Some((outcome, at))
+}

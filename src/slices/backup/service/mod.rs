@@ -1,0 +1,76 @@
+//! What is done with backups. Every use case is a plain function in the caller's transaction: check, write, append the events, and open
+//! the tickets that follow, so that none of them is there without the others.
+
+mod chain;
+mod configs;
+mod follow;
+mod jobs;
+mod settle;
+
+use serde_json::value::RawValue;
+
+pub(super) use chain::Chains;
+pub(super) use configs::{Impact, Read as ConfigRead, Replaced};
+
+use super::model::{Job, OwnConfig, Posture};
+use crate::{
+    kernel::{clock::Timestamp, events::EventKind},
+    slices::{
+        directory::{DeviceLabel, OrganizationLabel},
+        tickets::Tickets,
+    },
+};
+
+pub(super) static CONFIG_UPDATED: EventKind = EventKind {
+    name: "backup.config.updated",
+    summary: "What is set for backups was changed for a tenant, an organization or a device.",
+    subject: "backup_config",
+    schema: "BackupOwnConfig",
+    has_changes: true,
+};
+pub(super) static JOB_SUCCEEDED: EventKind = EventKind {
+    name: "backup.job.succeeded",
+    summary: "A backup left a restore point; perhaps with a warning, which its status tells.",
+    subject: "backup_job",
+    schema: "BackupJob",
+    has_changes: false,
+};
+pub(super) static JOB_FAILED: EventKind = EventKind { name: "backup.job.failed", summary: "A backup failed.", ..JOB_SUCCEEDED };
+pub(super) static JOB_MISSED: EventKind = EventKind {
+    name: "backup.job.missed",
+    summary: "No backup succeeded within one and a half intervals. Told once, until one does.",
+    subject: "backup_posture",
+    schema: "BackupPosture",
+    has_changes: false,
+};
+pub(super) static RPO_BREACHED: EventKind = EventKind {
+    name: "backup.rpo_breached",
+    summary: "The newest restore point of a device is older than its objective allows.",
+    ..JOB_MISSED
+};
+pub(super) static RPO_RECOVERED: EventKind =
+    EventKind { name: "backup.rpo_recovered", summary: "A device meets its objective again.", ..JOB_MISSED };
+
+type Shown = Result<Box<RawValue>, serde_json::Error>;
+
+/// Whose device something is about.
+#[derive(Clone, Debug)]
+pub(super) struct Whose {
+    pub(super) device: DeviceLabel,
+    pub(super) organization: OrganizationLabel,
+}
+
+/// How records are shown in events.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Describe {
+    pub(super) config: fn(&str, &OwnConfig, Timestamp, u64) -> Shown,
+    pub(super) job: fn(&Job, &Whose) -> Shown,
+    pub(super) posture: fn(&Posture, &Whose, u32) -> Shown,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Service {
+    pub(super) describe: Describe,
+    pub(super) tickets: Tickets,
+    pub(super) job_retention_days: u32,
+}

@@ -1,0 +1,121 @@
+//! The steps `backup.config.update` and `backup.posture` of workflows.
+
+use serde_json::{Value, json};
+
+use super::{Backups, api::forms, error::BackupError, service::Service};
+use crate::{
+    kernel::{
+        events::Act,
+        http::precondition::IfMatch,
+        store::{ReadTx, WriteTx},
+    },
+    slices::workflows::steps::{
+        Call, CallFuture, Effect, LocalError, LocalStep, Planned, Planning, RemoteStep, StepDone, StepError, StepType,
+    },
+};
+
+impl From<BackupError> for LocalError {
+    fn from(error: BackupError) -> Self {
+        let step = |code: &str, message: String| Self::Step(StepError::new(code, message));
+        match error {
+            BackupError::Store(error) => Self::Store(error),
+            BackupError::NotFound => step("scope_not_found", "there is no such organization or device".to_owned()),
+            BackupError::Invalid(faults) => {
+                let told: Vec<String> = faults.iter().map(|fault| format!("/config{}: {}", fault.pointer, fault.message)).collect();
+                step("invalid_input", told.join("; "))
+            }
+            // Another change came between: the next attempt sees it.
+            BackupError::Stale(_) => Self::Step(StepError::retryable("version_conflict", error.to_string())),
+            BackupError::LimitReached { .. } => step("limit_reached", error.to_string()),
+            BackupError::OverTenant | BackupError::Ticket(_) | BackupError::Signing(_) | BackupError::Event(_) => {
+                step("backup_failed", error.to_string())
+            }
+        }
+    }
+}
+
+/// Replaces what is set for a scope.
+#[derive(Clone, Debug)]
+pub struct UpdateConfig(pub Backups);
+
+impl StepType for UpdateConfig {
+    fn name(&self) -> &'static str {
+        "backup.config.update"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Replaces what is set for backups of the tenant, an organization or a device. Its output is what is set and what holds then."
+    }
+
+    fn schema(&self) -> Value {
+        forms::config_schema()
+    }
+
+    fn example(&self) -> Value {
+        json!({"scope": "{{ inputs.organization_id }}", "config": {"notifications": {"ticket_on": ["failed"], "ticket_priority": "high"}}})
+    }
+
+    fn plan(&self, tx: &ReadTx, planning: &Planning, with: &Value) -> Result<Planned, LocalError> {
+        let (scope, own) = forms::read_config(with)?;
+        let act = planning.intent.begin();
+        let planned = Service::plan_config(tx, &act, &IfMatch::any(), scope, &own)?;
+        let devices = planned.impact.as_ref().map_or(0, |impact| impact.devices);
+        let summary = format!("would change what is set for {scope}, for {devices} devices");
+        Ok(Planned { output: Some(forms::show_config(planned)?), summary })
+    }
+}
+
+impl LocalStep for UpdateConfig {
+    fn apply(&self, tx: &mut WriteTx, act: &mut Act, with: &Value) -> Result<StepDone, LocalError> {
+        let (scope, own) = forms::read_config(with)?;
+        let replaced = self.0.service.replace_config(tx, act, &IfMatch::any(), scope, &own)?;
+        let effects = vec![Effect { kind: "backup_config", id: scope.to_string() }];
+        Ok(StepDone { output: forms::show_config(replaced)?, effects })
+    }
+}
+
+/// Reports how well organizations are backed up. It changes nothing, but reads all of them: it is a call of its own, and does not keep the
+/// writer waiting.
+#[derive(Clone, Debug)]
+pub struct ReadPosture(pub Backups);
+
+impl StepType for ReadPosture {
+    fn name(&self) -> &'static str {
+        "backup.posture"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Reports how well organizations are backed up, the worst first. Its output has `count`, up to `limit` rows in `data`, and `summary` \
+         over all that match."
+    }
+
+    fn schema(&self) -> Value {
+        forms::posture_schema()
+    }
+
+    fn example(&self) -> Value {
+        json!({"organization_id": ["{{ inputs.organization_id }}"], "limit": 1})
+    }
+
+    fn plan(&self, tx: &ReadTx, planning: &Planning, with: &Value) -> Result<Planned, LocalError> {
+        let act = planning.intent.begin();
+        let report = forms::posture(tx, act.tenant_id, act.now, with)?;
+        let summary = format!("would report on {} organizations", report.get("count").unwrap_or(&Value::Null));
+        Ok(Planned { output: Some(report), summary })
+    }
+}
+
+impl RemoteStep for ReadPosture {
+    fn call(&self, call: Call) -> CallFuture {
+        let backups = self.0.clone();
+        Box::pin(async move {
+            let now = backups.clock.now();
+            let read = backups.store.scan(move |tx| forms::posture(tx, call.tenant_id, now, &call.with)).await;
+            match read.map_err(LocalError::from) {
+                Ok(output) => Ok(StepDone { output, effects: Vec::new() }),
+                Err(LocalError::Step(error)) => Err(error),
+                Err(LocalError::Store(error)) => Err(StepError::retryable("store_failed", error.to_string())),
+            }
+        })
+    }
+}
