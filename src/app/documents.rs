@@ -129,9 +129,8 @@ pub(super) fn admin_service(slices: &Slices<'_>) -> Result<Service, String> {
 }
 
 fn public_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
-    let Slices {
-        platform, auth, sso, keys, tickets, inventory, search, webhooks, workflows, clouds, backups, analytics, ..
-    } = slices;
+    let Slices { platform, auth, sso, keys, tickets, inventory, search, webhooks, workflows, clouds, backups, analytics, .. } =
+        slices;
     let found = (inventory.api(), search.api(), backups.api(), analytics.api());
     (
         (auth.api(), sso.api()),

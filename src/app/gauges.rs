@@ -13,7 +13,7 @@ use crate::{
     },
     slices::{
         analytics::{GaugeSource, Gauges, HealthMonitor, Moment, PlatformGauge, Sample, TenantGauge},
-        cloud,
+        backup, cloud,
         directory::{self, AgentStatus, Directory, PatchStatus},
         platform::{Tenant, TenantStatus, Tenants},
         tickets,
@@ -32,6 +32,7 @@ pub(super) fn all(app: &App) -> Gauges {
         .with(TicketGauges)
         .with(DeviceGauges(app.directory))
         .with(VmGauges)
+        .with(BackupGauges)
         .with(StoredGauges)
         .with(InstallationGauges { tenants, health: app.health.clone(), index: search_directory(&data), data })
 }
@@ -100,6 +101,19 @@ impl GaugeSource for VmGauges {
             for (state, count) in states {
                 sample.tenant(*tenant, TenantGauge::Vms, state, count);
             }
+        }
+        Ok(())
+    }
+}
+
+struct BackupGauges;
+
+impl GaugeSource for BackupGauges {
+    fn sample(&self, tx: &ReadTx, _moment: Moment, tenants: &[TenantId], sample: &mut Sample) -> Result<(), StoreError> {
+        for tenant in tenants {
+            let coverage = backup::coverage(tx, *tenant)?;
+            sample.tenant(*tenant, TenantGauge::BackupEligible, "", coverage.eligible);
+            sample.tenant(*tenant, TenantGauge::BackupProtected, "", coverage.protected);
         }
         Ok(())
     }

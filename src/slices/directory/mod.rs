@@ -44,8 +44,8 @@ pub use listing::{UserPage, UserQuery, list_users};
 pub use model::{
     AgentStatus, BackupState, Cpu, Details, Device, DeviceClass, DeviceLabel, Disk, Hardware, Health, Interface, JobLine,
     JobStatus, Lifecycle, LineDone, LineStatus, LinkedIdentity, Network, NewDevice, NewOrganization, NewUser, OperatingSystem,
-    Organization, OrganizationLabel, OsFamily, Patch, PatchStatus, PersonKind, PersonLabel, Reference, Security, Software, Standing,
-    User, UserStatus, Volume, Warranty, WarrantyStatus, normalize_email,
+    Organization, OrganizationLabel, OsFamily, Patch, PatchStatus, PersonKind, PersonLabel, Reference, Security, Software,
+    Standing, User, UserStatus, Volume, Warranty, WarrantyStatus, normalize_email,
 };
 pub use repo::devices::FoldedDevice;
 pub use service::{Directory, JobTaker, UserChange};

@@ -1,8 +1,8 @@
 //! What the server tells people and probes outside of the API: the documentation, the rate limits, the changelog, the status, health
 //! and metrics. All of it is made from the running binary, and nothing is loaded from another host.
 
-mod answer;
 mod analytics;
+mod answer;
 mod chart;
 mod keys;
 mod layout;
