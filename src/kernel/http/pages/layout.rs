@@ -12,7 +12,7 @@ button{margin-top:1rem;border:0;background:#0b5cad;color:#fff;cursor:pointer}[ro
 @media(prefers-color-scheme:dark){body{background:#12181f;color:#dde5ee}code,pre,th{background:#1d2630}a{color:#7db8f0}\
 td,th{border-color:#33414f}small{color:#9fb0c2}.ok{color:#6fd08c}.bad{color:#ff8d8d}}";
 
-const LINKS: [(&str, &str); 7] = [
+const LINKS: [(&str, &str); 8] = [
     ("/documentation/", "API reference"),
     ("/documentation/scopes/", "Scopes"),
     ("/documentation/events/", "Events"),
@@ -20,6 +20,7 @@ const LINKS: [(&str, &str); 7] = [
     ("/api/rate-limits/", "Rate limits"),
     ("/documentation/changelog/", "Changelog"),
     ("/status/", "Status"),
+    ("/sign-in", "Sign in"),
 ];
 
 pub fn escape(text: &str) -> String {
