@@ -88,7 +88,9 @@ impl ApiResponse for WayOn {
 }
 
 fn html_response(status: u16, description: &'static str) -> MetaResponse {
-    let schema = MetaSchemaRef::Inline(Box::new(MetaSchema::new("string")));
+    let example = "<!doctype html><html lang=\"en\"><head><title>Sign in – tenantd</title></head><body>…</body></html>";
+    let schema = MetaSchema { example: Some(example.into()), ..MetaSchema::new("string") };
+    let schema = MetaSchemaRef::Inline(Box::new(schema));
     let content = vec![MetaMediaType { content_type: "text/html", schema }];
     MetaResponse { content, ..reply::response(status, description, None, &[]) }
 }
