@@ -60,7 +60,7 @@ async function startProvider() {
 async function signOn(context, person) {
   const page = await context.newPage();
   const complaints = [];
-  page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
+  page.on("console", (message) => /security policy/i.test(message.text()) && complaints.push(message.text()));
   await page.goto(`${url}/sign-in?return_to=/api/psa/tickets`);
   await page.getByLabel("E-mail address").fill(`${person}@${DOMAIN}`);
   await page.getByRole("button", { name: "Continue" }).click();

@@ -56,30 +56,6 @@ pub enum RefusalReason {
 }
 
 impl RefusalReason {
-    pub const ALL: [Self; 21] = [
-        Self::WrongPassword,
-        Self::StateMismatch,
-        Self::Replayed,
-        Self::SignOnExpired,
-        Self::ProviderGone,
-        Self::ProviderRefused,
-        Self::ProviderUnavailable,
-        Self::CodeRefused,
-        Self::WrongIssuer,
-        Self::WrongAudience,
-        Self::WrongNonce,
-        Self::TokenExpired,
-        Self::BadSignature,
-        Self::BadToken,
-        Self::EmailMissing,
-        Self::EmailNotVerified,
-        Self::ForeignDomain,
-        Self::NoAccount,
-        Self::AccountDisabled,
-        Self::AddressTaken,
-        Self::OtherIdentity,
-    ];
-
     pub const fn name(self) -> &'static str {
         match self {
             Self::WrongPassword => "wrong_password",

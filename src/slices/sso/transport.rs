@@ -19,6 +19,9 @@ pub(super) enum TransportError {
     Address(IssuerProblem),
     #[error(transparent)]
     Egress(EgressError),
+    /// What a server in trouble says of a token is not its word on the token.
+    #[error("the provider answers with {0}")]
+    Failing(http::StatusCode),
     #[error("the answer is too long")]
     TooLong,
     #[error("the answer cannot be taken up: {0}")]
@@ -50,6 +53,9 @@ impl Transport {
             repeatable,
         };
         let answer = self.egress.send(request).await.outcome.map_err(TransportError::Egress)?;
+        if answer.status.is_server_error() {
+            return Err(TransportError::Failing(answer.status));
+        }
         if answer.truncated {
             return Err(TransportError::TooLong);
         }

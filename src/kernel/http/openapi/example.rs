@@ -18,7 +18,7 @@ fn fill_content(holder: &mut Value, components: &Value) {
     let content = holder.get_mut("content").and_then(Value::as_object_mut).into_iter().flatten();
     for (media_type, media) in content {
         let Some(media) = media.as_object_mut() else { continue };
-        if (media_type.ends_with("json") || media_type == "text/csv")
+        if (media_type.ends_with("json") || ["text/csv", "text/html"].contains(&media_type.as_str()))
             && !media.contains_key("example")
             && let Some(schema) = media.get("schema")
         {

@@ -64,8 +64,14 @@ pub(super) fn complete(path: &str, operation: &mut Map<String, Value>, component
         match responses.get_mut(&shared.status.to_string()) {
             // Declared without saying more: the shared one says it.
             Some(declared) if declared.get("content").is_none() => *declared = reference,
+            // A page for people: whoever does not accept it gets the problem.
+            Some(declared) => {
+                if let Some(content) = declared.get_mut("content").and_then(Value::as_object_mut) {
+                    content.extend(problem_content(shared));
+                }
+            }
             None if applies(shared.status) => drop(responses.insert(shared.status.to_string(), reference)),
-            Some(_) | None => {}
+            None => {}
         }
     }
     for (status, response) in responses {
@@ -126,15 +132,18 @@ fn response(shared: &Shared) -> Value {
     json!({
         "description": format!("{}. Codes: {}.", shared.code.title(), codes.join(", ")),
         "headers": headers,
-        "content": {"application/problem+json": {
-            "schema": {"$ref": "#/components/schemas/Problem"},
-            "example": super::super::problem::Problem::plain(shared.code).body(
-                "https://ops.example.com",
-                "/api/admin/api-keys",
-                "req_01k9z7w3v5e8g9m2n4p6r8t0x1",
-            ),
-        }},
+        "content": problem_content(shared),
     })
+}
+
+fn problem_content(shared: &Shared) -> Map<String, Value> {
+    let example = super::super::problem::Problem::plain(shared.code).body(
+        "https://ops.example.com",
+        "/api/admin/api-keys",
+        "req_01k9z7w3v5e8g9m2n4p6r8t0x1",
+    );
+    let media = json!({"schema": {"$ref": "#/components/schemas/Problem"}, "example": example});
+    Map::from_iter([("application/problem+json".to_owned(), media)])
 }
 
 fn problem_schema() -> Value {

@@ -80,10 +80,7 @@ impl IntoResponse for WayOn {
 impl ApiResponse for WayOn {
     fn meta() -> MetaResponses {
         let way = reply::response(303, "Signed in; the way on.", None, &[LOCATION, ("Set-Cookie", "The session.")]);
-        let mut refused =
-            html_response(401, "The sign-in is refused. A page for people; a problem for whoever does not accept HTML.");
-        let problem = MetaSchemaRef::Reference("Problem".to_owned());
-        refused.content.push(MetaMediaType { content_type: "application/problem+json", schema: problem });
+        let refused = html_response(401, "The sign-in is refused. A page for people; a problem for whoever does not accept HTML.");
         MetaResponses { responses: vec![way, refused, reply::declared(502), reply::declared(504)] }
     }
 
@@ -91,7 +88,9 @@ impl ApiResponse for WayOn {
 }
 
 fn html_response(status: u16, description: &'static str) -> MetaResponse {
-    let schema = MetaSchemaRef::Inline(Box::new(MetaSchema::new("string")));
+    let example = "<!doctype html><html lang=\"en\"><head><title>Sign in – tenantd</title></head><body>…</body></html>";
+    let schema = MetaSchema { example: Some(example.into()), ..MetaSchema::new("string") };
+    let schema = MetaSchemaRef::Inline(Box::new(schema));
     let content = vec![MetaMediaType { content_type: "text/html", schema }];
     MetaResponse { content, ..reply::response(status, description, None, &[]) }
 }

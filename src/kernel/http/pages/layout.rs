@@ -14,7 +14,7 @@ figure{margin:1.5rem 0}figcaption{font-weight:600}.bar{fill:#0b5cad}.axis{stroke
 td,th{border-color:#33414f}small{color:#9fb0c2}.ok{color:#6fd08c}.bad{color:#ff8d8d}.bar{fill:#7db8f0}\
 .axis{stroke:#9fb0c2}.label{fill:#9fb0c2}}";
 
-const LINKS: [(&str, &str); 9] = [
+const LINKS: [(&str, &str); 10] = [
     ("/documentation/", "API reference"),
     ("/documentation/scopes/", "Scopes"),
     ("/documentation/events/", "Events"),
@@ -24,6 +24,7 @@ const LINKS: [(&str, &str); 9] = [
     ("/documentation/changelog/", "Changelog"),
     ("/documentation/analytics/", "Analytics"),
     ("/status/", "Status"),
+    ("/sign-in", "Sign in"),
 ];
 
 pub fn escape(text: &str) -> String {

@@ -136,7 +136,7 @@ pub(in super::super) enum SignInMethod {
 /// The identity provider that somebody wanted to sign in through.
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
-pub(in super::super) struct ProviderReference {
+pub(in super::super) struct IdentityProviderReference {
     id: IdentityProviderId,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
@@ -153,11 +153,11 @@ pub(in super::super) struct RefusedSignIn {
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<PersonReference>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    identity_provider: Option<ProviderReference>,
+    identity_provider: Option<IdentityProviderReference>,
 }
 
 pub(in super::super) fn describe(refused: &model::RefusedSignIn) -> Result<Box<RawValue>, serde_json::Error> {
-    let provider = |(id, name): &(IdentityProviderId, Option<String>)| ProviderReference { id: *id, name: name.clone() };
+    let provider = |(id, name): &(IdentityProviderId, Option<String>)| IdentityProviderReference { id: *id, name: name.clone() };
     to_raw_value(&RefusedSignIn {
         method: if refused.identity_provider.is_some() { SignInMethod::Sso } else { SignInMethod::Password },
         reason: refused.reason.name().to_owned(),

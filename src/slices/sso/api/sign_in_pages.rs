@@ -23,10 +23,10 @@ use crate::{
         clock::Clock,
         http::{
             context::RequestContext,
-            credentials::{Authenticator, check_same_origin, cookie, cookie_name, session_cookie},
+            credentials::{self, Authenticator, check_same_origin, cookie, cookie_name, session_cookie},
             input::{Filter, Form},
             pages::{Html, PageAnswer, escape},
-            problem::Problem,
+            problem::{FieldError, Place, Problem},
         },
         secrets::Secret,
     },
@@ -69,8 +69,8 @@ impl SignInPages {
     #[oai(path = "/sign-in", method = "get", operation_id = "show_sign_in")]
     async fn show_sign_in(&self, request: &Request, query: Filter<SignInQuery>) -> Result<PageAnswer, Problem> {
         let context = RequestContext::of(request)?;
-        let return_to = query.0.return_to.as_deref().and_then(ReturnPath::parse);
-        if let Some(principal) = self.signed_in(request, &context) {
+        let return_to = return_path(query.0.return_to.as_deref(), Place::Parameter("return_to".to_owned()))?;
+        if let Some(principal) = self.signed_in(request, &context)? {
             return Ok(PageAnswer::shown(StatusCode::OK, signed_in_page(&principal, return_to.as_ref())));
         }
         let with_password = query.0.password.unwrap_or(false);
@@ -87,7 +87,7 @@ impl SignInPages {
         // Another site must not be able to sign a browser in as somebody else.
         check_same_origin(request.headers(), &context.base_url.to_string())?;
         let SignInForm { email, password, return_to } = body.0;
-        let return_to = return_to.as_deref().filter(|path| !path.is_empty()).and_then(ReturnPath::parse);
+        let return_to = return_path(return_to.as_deref(), Place::Pointer("/return_to".to_owned()))?;
         match password {
             Some(password) => self.with_password(&context, &email, Secret::new(password), return_to).await,
             None => self.with_provider(&context, &email, return_to).await,
@@ -109,9 +109,14 @@ impl SignInPages {
 }
 
 impl SignInPages {
-    fn signed_in(&self, request: &Request, context: &RequestContext) -> Option<Arc<Principal>> {
-        let token = Secret::new(cookie(request.headers(), cookie_name(context.secure))?);
-        self.authenticator.session(&token, context.now).ok()
+    fn signed_in(&self, request: &Request, context: &RequestContext) -> Result<Option<Arc<Principal>>, Problem> {
+        let Some(token) = cookie(request.headers(), cookie_name(context.secure)) else { return Ok(None) };
+        match self.authenticator.session(&Secret::new(token), context.now) {
+            Ok(principal) => Ok(Some(principal)),
+            Err(credentials::AuthError::Store(error)) => Err(error.into()),
+            // Whatever is wrong with the session, signing in is the way out of it.
+            Err(_) => Ok(None),
+        }
     }
 
     async fn with_provider(
@@ -134,6 +139,7 @@ impl SignInPages {
         };
         match self.sign_on.begin(wish, self.clock.now()).await {
             Ok(begun) => Ok(PageAnswer::shown(StatusCode::OK, way_page(&begun.provider.name, &begun.redirect_url))
+                .with_header(header::REFRESH, &format!("0;url={}", begun.redirect_url))
                 .with_header(header::SET_COOKIE, &set_ticket(context.secure, &begun.cookie))),
             Err(SsoError::NoProvider) => Ok(PageAnswer::shown(StatusCode::OK, SignInPage { with_password: true, ..page }.render())),
             Err(error) => Err(error.into()),
@@ -164,6 +170,13 @@ impl SignInPages {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Where to go afterwards. The same rule as everywhere, told where it was broken.
+fn return_path(text: Option<&str>, place: Place) -> Result<Option<ReturnPath>, Problem> {
+    let message = "return_to must be a path of this site, such as /documentation/";
+    let refused = || Problem::invalid(vec![FieldError::new(place, "wrong_form", message)]);
+    text.map(|text| ReturnPath::parse(text).ok_or_else(refused)).transpose()
 }
 
 /// The form for signing in.
@@ -231,10 +244,9 @@ fn signed_in_page(principal: &Principal, return_to: Option<&ReturnPath>) -> Html
     html
 }
 
-/// Leads on at once, and by a link where it does not.
+/// The header of this page leads on at once; the link is for where it does not.
 fn way_page(provider: &str, url: &str) -> Html {
     let mut html = Html::new("Sign in through your organization");
-    let (provider, url) = (escape(provider), escape(url));
-    html.raw(&format!("<meta http-equiv=\"refresh\" content=\"0;url={url}\"><p><a href=\"{url}\">Continue to {provider}</a></p>"));
+    html.raw(&format!("<p><a href=\"{}\">Continue to {}</a></p>", escape(url), escape(provider)));
     html
 }
