@@ -302,7 +302,14 @@ async fn content(app: &TestApp, name: &str) -> Vec<u8> {
 /// Returns when the reader of the log that writes about every event has read all of it.
 async fn settled(app: &TestApp) {
     let store = &app.running().app.store;
-    let behind = || store.read::<_, StoreError>(|tx| Ok(events::cursor(tx, "tenant_activity")? < events::head(tx)?)).unwrap();
+    let behind = || {
+        let readers = ["tenant_activity", "analytics"];
+        let positions = store.read::<_, StoreError>(|tx| {
+            let slowest = readers.map(|name| events::cursor(tx, name)).into_iter().collect::<Result<Vec<u64>, _>>()?;
+            Ok((slowest.into_iter().min().unwrap(), events::head(tx)?))
+        });
+        positions.is_ok_and(|(slowest, head)| slowest < head)
+    };
     let waiting = async {
         while behind() {
             tokio::task::yield_now().await;

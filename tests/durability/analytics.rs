@@ -76,7 +76,7 @@ async fn figures_of_a_server_that_is_killed_while_it_counts_equal_a_count_of_the
             join_all((number..number + 4).map(|number| work(&server, &organization, number))).await;
         }
         // Some of the last are cut off, and the reader of the log has taken up a part of what there is.
-        let (_, ()) = tokio::join!(work(&server, &organization, number + 4), async {
+        let ((), ()) = tokio::join!(work(&server, &organization, number + 4), async {
             drop(call(&server, "GET", FIGURES, None).await);
             kill_process(pid, Signal::KILL).unwrap();
         });

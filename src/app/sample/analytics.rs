@@ -18,7 +18,7 @@ const DAYS: u32 = 365;
 const DAY: Duration = Duration::from_hours(24);
 const PRIORITIES: [(&str, u64); 4] = [("critical", 4), ("high", 14), ("medium", 50), ("low", 32)];
 const ROUTES: [(&str, u64); 5] =
-    [("list_tickets", 40), ("get_ticket", 25), ("update_ticket", 12), ("search", 15), ("report_asset_inventory", 8)];
+    [("list_tickets", 40), ("read_ticket", 25), ("update_ticket_by_id", 12), ("search", 15), ("report_asset_inventory", 8)];
 
 /// One hour of the year.
 struct Hour<'a> {

@@ -117,13 +117,17 @@ mod tests {
 
     fn sketch(values: &[u64]) -> Sketch {
         let mut sketch = Sketch::default();
-        values.iter().for_each(|value| sketch.record(*value));
+        for value in values {
+            sketch.record(*value);
+        }
         sketch
     }
 
     fn merged(parts: &[&Sketch]) -> Sketch {
         let mut sum = Sketch::default();
-        parts.iter().for_each(|part| sum.merge(part));
+        for part in parts {
+            sum.merge(part);
+        }
         sum
     }
 

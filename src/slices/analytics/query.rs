@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::{
     model::{Bucket, Formula, GroupBy, INSTALLATION, Kind, Measure, Metric, OTHER, Part, QUARTER_MILLIS, Series, Zone, quarter_of},
-    repo::{self, Place, Visitor},
+    repo::{self, Visitor},
     rollup,
 };
 use crate::kernel::{
@@ -103,50 +103,76 @@ struct Loaded {
     newest: Vec<u64>,
 }
 
-/// Puts what is read into buckets.
+/// Puts what is read into buckets. Rows come in the order of time, so a quarter is mostly in the bucket of the one before.
 struct Loading<'a> {
     bounds: &'a [u64],
     kind: Kind,
-    loaded: Loaded,
+    /// The place of each group among `measures`.
+    places: BTreeMap<String, usize>,
+    measures: Vec<Vec<Measure>>,
+    newest: Vec<u64>,
+    group: usize,
+    bucket: usize,
 }
 
-impl Loading<'_> {
-    fn bucket(&self, quarter: u64) -> Option<usize> {
-        self.bounds.partition_point(|bound| *bound <= quarter).checked_sub(1)
+impl<'a> Loading<'a> {
+    fn new(bounds: &'a [u64], kind: Kind) -> Self {
+        let newest = vec![0; bounds.len().saturating_sub(1)];
+        Self { bounds, kind, places: BTreeMap::new(), measures: Vec::new(), newest, group: 0, bucket: 0 }
     }
 
-    fn slot(&mut self, place: Place<'_>) -> Option<(usize, &mut Measure)> {
-        let bucket = self.bucket(place.quarter)?;
-        let buckets = self.bounds.len() - 1;
-        if !self.loaded.groups.contains_key(place.group) {
-            self.loaded.groups.insert(place.group.to_owned(), vec![Measure::default(); buckets]);
+    fn is_within(&self, bucket: usize, quarter: u64) -> bool {
+        let (from, to) = (self.bounds.get(bucket), self.bounds.get(bucket + 1));
+        from.is_some_and(|from| *from <= quarter) && to.is_some_and(|to| quarter < *to)
+    }
+
+    fn slot(&mut self) -> Option<&mut Measure> {
+        self.measures.get_mut(self.group)?.get_mut(self.bucket)
+    }
+
+    fn finish(mut self) -> Loaded {
+        let mut groups = BTreeMap::new();
+        for (group, place) in self.places {
+            groups.insert(group, self.measures.get_mut(place).map(std::mem::take).unwrap_or_default());
         }
-        let slot = self.loaded.groups.get_mut(place.group)?.get_mut(bucket)?;
-        Some((bucket, slot))
+        Loaded { groups, newest: self.newest }
     }
 }
 
 impl Visitor for Loading<'_> {
-    fn cell(&mut self, place: Place<'_>, count: u64, total: u64) {
+    fn group(&mut self, group: &str) {
+        if let Some(place) = self.places.get(group) {
+            self.group = *place;
+            return;
+        }
+        self.group = self.measures.len();
+        self.places.insert(group.to_owned(), self.group);
+        self.measures.push(vec![Measure::default(); self.newest.len()]);
+    }
+
+    fn cell(&mut self, quarter: u64, count: u64, total: u64) {
+        if !self.is_within(self.bucket, quarter) {
+            self.bucket = self.bounds.partition_point(|bound| *bound <= quarter).saturating_sub(1);
+        }
         let gauge = self.kind == Kind::Gauge;
-        let Some((bucket, slot)) = self.slot(place) else { return };
+        let Some(slot) = self.slot() else { return };
         if !gauge {
             slot.count = slot.count.saturating_add(count);
             slot.total = slot.total.saturating_add(total);
             return;
         }
         // The count of a gauge in here is the quarter that it is of.
-        let quarter = place.quarter + 1;
+        let quarter = quarter + 1;
         if quarter >= slot.count {
             *slot = Measure { count: quarter, total, sketch: Sketch::default() };
         }
-        if let Some(newest) = self.loaded.newest.get_mut(bucket) {
+        if let Some(newest) = self.newest.get_mut(self.bucket) {
             *newest = quarter.max(*newest);
         }
     }
 
-    fn range(&mut self, place: Place<'_>, range: usize, count: u64) {
-        if let Some((_, slot)) = self.slot(place) {
+    fn range(&mut self, _quarter: u64, range: usize, count: u64) {
+        if let Some(slot) = self.slot() {
             slot.sketch.add(range, count);
         }
     }
@@ -155,11 +181,9 @@ impl Visitor for Loading<'_> {
 fn load(tx: &impl Read, subject: Subject, series: Series, bounds: &[Timestamp]) -> Result<Loaded, StoreError> {
     let bounds: Vec<u64> = bounds.iter().map(|bound| quarter_of(*bound)).collect();
     let (Some(from), Some(to)) = (bounds.first().copied(), bounds.last().copied()) else { return Ok(Loaded::default()) };
-    let newest = vec![0; bounds.len().saturating_sub(1)];
-    let loaded = Loaded { groups: BTreeMap::new(), newest };
-    let mut loading = Loading { bounds: &bounds, kind: series.kind(), loaded };
+    let mut loading = Loading::new(&bounds, series.kind());
     repo::walk(tx, (subject.row_id(), series), (from, to), &mut loading)?;
-    Ok(loading.loaded)
+    Ok(loading.finish())
 }
 
 /// What was measured of the groups that are wanted: in one bucket, or in all.
@@ -175,11 +199,20 @@ impl Loaded {
         window.bucket.map_or(0..self.newest.len(), |bucket| bucket..bucket + 1)
     }
 
-    /// The sum over the groups that `wanted` lets pass.
-    fn sum(&self, window: Window, wanted: impl Fn(&str) -> bool) -> Measure {
-        let mut sum = Measure::default();
-        for (_, measures) in self.groups.iter().filter(|(group, _)| wanted(group)) {
-            measures.get(self.buckets(window)).into_iter().flatten().for_each(|measure| sum.add(measure));
+    /// The figures of the groups that `wanted` lets pass.
+    fn measures(&self, window: Window, wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = &Measure> {
+        let groups = self.groups.iter().filter(move |(group, _)| wanted(group));
+        groups.flat_map(move |(_, measures)| measures.get(self.buckets(window)).into_iter().flatten())
+    }
+
+    fn count(&self, window: Window, wanted: impl Fn(&str) -> bool) -> u64 {
+        self.measures(window, wanted).map(|measure| measure.count).fold(0, u64::saturating_add)
+    }
+
+    fn sketch(&self, window: Window, wanted: impl Fn(&str) -> bool) -> Sketch {
+        let mut sum = Sketch::default();
+        for measure in self.measures(window, wanted) {
+            sum.merge(&measure.sketch);
         }
         sum
     }
@@ -219,7 +252,7 @@ impl Evaluation {
 
     fn part(&self, part: Part, window: Window, wanted: Wanted<'_>) -> u64 {
         let of_part = |group: &str| (part.groups.is_empty() || part.groups.contains(&group)) && wanted(group);
-        self.series.get(&part.series).map_or(0, |loaded| loaded.sum(window, of_part).count)
+        self.series.get(&part.series).map_or(0, |loaded| loaded.count(window, of_part))
     }
 
     fn value(&self, formula: Formula, window: Window, wanted: Wanted<'_>) -> Option<f64> {
@@ -230,7 +263,7 @@ impl Evaluation {
                 Some(count / window.seconds.max(1.0))
             }
             Formula::Percentile(series, percent, unit) => {
-                Some(self.series.get(&series)?.sum(window, wanted).sketch.percentile(percent)? / unit)
+                Some(self.series.get(&series)?.sketch(window, wanted).percentile(percent)? / unit)
             }
             Formula::Share(part, whole) => share(self.part(part, window, wanted) as f64, self.part(whole, window, wanted) as f64),
             Formula::Last(series) => self.series.get(&series)?.last(window, wanted),
@@ -251,7 +284,9 @@ impl Evaluation {
             let gauge = second.unwrap_or(first).kind() == Kind::Gauge;
             measures.iter().map(|measure| if gauge { measure.total } else { measure.count }).fold(0, u64::saturating_add)
         };
-        let mut groups: Vec<(u64, &String)> = loaded.groups.iter().map(|(group, measures)| (weight(measures), group)).collect();
+        // A row at the edge of the range can have groups that are only beyond it.
+        let there = loaded.groups.iter().filter(|(_, measures)| measures.iter().any(|measure| measure.count > 0));
+        let mut groups: Vec<(u64, &String)> = there.map(|(group, measures)| (weight(measures), group)).collect();
         groups.sort_by(|left, right| right.0.cmp(&left.0).then(left.1.cmp(right.1)));
         groups.into_iter().map(|(_, group)| group.clone()).collect()
     }
@@ -322,10 +357,9 @@ fn line(
     Line { metric: metric.name, group, points: points.collect() }
 }
 
-/// The time before, as long as what has passed of the range, to the quarter of an hour.
+/// The time before, as long as what has passed of the range: to the end of the quarter of an hour that runs.
 pub(super) fn previous_of(from: Timestamp, to: Timestamp, now: Timestamp, begins: Timestamp) -> (Timestamp, Timestamp) {
-    let quarter = QUARTER_MILLIS;
-    let passed = to.min(now).as_millis() - from.as_millis();
-    let whole = passed.div_euclid(quarter) + i64::from(passed.rem_euclid(quarter) > 0);
-    (begins, Timestamp::from_millis(begins.as_millis() + whole * quarter).min(from))
+    let running = (now.as_millis().div_euclid(QUARTER_MILLIS) + 1) * QUARTER_MILLIS;
+    let passed = to.as_millis().min(running) - from.as_millis();
+    (begins, Timestamp::from_millis(begins.as_millis() + passed).min(from))
 }

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, ops::Bound};
 
 use serde::{Deserialize, Serialize};
 
-use super::model::{Changes, Groups, Measure, QUARTERS_PER_DAY, RowKey, Series, add_cells, pack, unpack};
+use super::model::{Changes, Figure, Groups, Measure, QUARTERS_PER_DAY, RowKey, Series, add_cells, pack, unpack};
 use crate::kernel::{
     id::TenantId,
     store::{
@@ -81,17 +81,11 @@ fn add_to_row(
     table.put(tx, &key, &RollUpRecord::close(&groups))
 }
 
-/// A place in a row: its group, and the quarter of an hour since 1970.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place<'a> {
-    pub(super) group: &'a str,
-    pub(super) quarter: u64,
-}
-
-/// Who takes in what a walk comes by.
+/// Who takes in what a walk comes by: a group, the quarters of an hour in it (since 1970), and behind each the ranges of its sketch.
 pub(super) trait Visitor {
-    fn cell(&mut self, place: Place<'_>, count: u64, total: u64);
-    fn range(&mut self, place: Place<'_>, range: usize, count: u64);
+    fn group(&mut self, group: &str);
+    fn cell(&mut self, quarter: u64, count: u64, total: u64);
+    fn range(&mut self, quarter: u64, range: usize, count: u64);
 }
 
 /// Walks the figures of a series from one quarter of an hour to before another, days first.
@@ -116,24 +110,17 @@ pub(super) fn walk(
 }
 
 fn walk_group(row: &GroupRecord, midnight: u64, (from, to): (u64, u64), visitor: &mut impl Visitor) -> Option<()> {
-    let visitor = std::cell::RefCell::new(visitor);
-    let place = |quarter: u8| {
+    visitor.group(&row.group);
+    super::model::walk_cells(&row.cells, |quarter, figure| {
         let quarter = midnight + u64::from(quarter);
-        (from..to).contains(&quarter).then_some(Place { group: &row.group, quarter })
-    };
-    super::model::walk_cells(
-        &row.cells,
-        |quarter, count, total| {
-            if let Some(place) = place(quarter) {
-                visitor.borrow_mut().cell(place, count, total);
-            }
-        },
-        |quarter, range, count| {
-            if let Some(place) = place(quarter) {
-                visitor.borrow_mut().range(place, range, count);
-            }
-        },
-    )
+        if !(from..to).contains(&quarter) {
+            return;
+        }
+        match figure {
+            Figure::Cell { count, total } => visitor.cell(quarter, count, total),
+            Figure::Range { range, count } => visitor.range(quarter, range, count),
+        }
+    })
 }
 
 fn rows(tenant: TenantId, series: Series, first: u32, last: u32) -> KeyRange {

@@ -159,8 +159,8 @@ impl Zone {
             Span::MonthToDate => return self.midnight(date.first_of_month()),
             Span::YearToDate => return self.midnight(date.first_of_year()),
         };
-        let start = self.floor(bucket, back)?;
-        let first = if start == back { start } else { self.next(bucket, start)? };
+        // The bucket that runs is one of the span, also at its very beginning.
+        let first = self.next(bucket, self.floor(bucket, back)?)?;
         if first <= now { Some(first) } else { self.floor(bucket, now) }
     }
 
@@ -255,6 +255,9 @@ mod tests {
         assert_eq!(count(Span::Year, Bucket::Month), 12);
         assert_eq!(count(Span::Day, Bucket::Month), 1);
         assert_eq!(count(Span::MonthToDate, Bucket::Day), 20);
+        let midnight = at("2026-05-19T22:00:00Z");
+        let from = zone.begin(Span::Week, Bucket::Day, midnight).unwrap();
+        assert_eq!(from, at("2026-05-13T22:00:00Z"), "a day that has just begun is the seventh");
         assert!(zone.bounds(Bucket::Hour, at("2025-01-01T00:00:00Z"), now, 1000).is_none());
     }
 }

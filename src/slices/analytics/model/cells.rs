@@ -88,36 +88,46 @@ pub(in super::super) fn pack(cells: &Cells) -> Vec<u8> {
     out
 }
 
-/// Walks the quarters without taking up more memory: for each its place in the day, count and sum, and then its ranges.
+/// What a walk comes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Figure {
+    Cell {
+        count: u64,
+        total: u64,
+    },
+    /// Of the sketch of the cell before.
+    Range {
+        range: usize,
+        count: u64,
+    },
+}
+
+/// Walks the quarters without taking up memory: for each its place in the day with count and sum, and then its ranges.
 /// `None` when the bytes are not what [`pack`] makes.
-pub(in super::super) fn walk(
-    mut bytes: &[u8],
-    mut cell: impl FnMut(u8, u64, u64),
-    mut range: impl FnMut(u8, usize, u64),
-) -> Option<()> {
+pub(in super::super) fn walk(mut bytes: &[u8], mut visit: impl FnMut(u8, Figure)) -> Option<()> {
     while let Some((quarter, rest)) = bytes.split_first() {
         bytes = rest;
         let (count, total, ranges) = (take(&mut bytes)?, take(&mut bytes)?, take(&mut bytes)?);
-        cell(*quarter, count, total);
+        visit(*quarter, Figure::Cell { count, total });
         let mut place = 0_usize;
         for _ in 0..ranges {
             place = place.checked_add(usize::try_from(take(&mut bytes)?).ok()?)?;
-            range(*quarter, place, take(&mut bytes)?);
+            visit(*quarter, Figure::Range { range: place, count: take(&mut bytes)? });
         }
     }
     Some(())
 }
 
 pub(in super::super) fn unpack(bytes: &[u8]) -> Option<Cells> {
-    let cells = std::cell::RefCell::new(Cells::new());
-    walk(
-        bytes,
-        |quarter, count, total| {
-            cells.borrow_mut().insert(quarter, Measure { count, total, sketch: Sketch::default() });
-        },
-        |quarter, range, count| cells.borrow_mut().entry(quarter).or_default().sketch.add(range, count),
-    )?;
-    Some(cells.into_inner())
+    let mut cells = Cells::new();
+    walk(bytes, |quarter, figure| {
+        let cell = cells.entry(quarter).or_default();
+        match figure {
+            Figure::Cell { count, total } => (cell.count, cell.total) = (count, total),
+            Figure::Range { range, count } => cell.sketch.add(range, count),
+        }
+    })?;
+    Some(cells)
 }
 
 #[cfg(test)]
