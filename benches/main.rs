@@ -17,6 +17,7 @@
     reason = "a bench measures monotonic time, and ends at the first thing that does not work"
 )]
 
+mod backup;
 mod bare;
 mod bare_deliveries;
 mod cloud;
@@ -73,6 +74,7 @@ const SUBJECTS: &[Subject] = &[
     Subject { name: "webhooks", measure: webhooks::measure },
     Subject { name: "workflows", measure: workflows::measure },
     Subject { name: "cloud", measure: cloud::measure },
+    Subject { name: "backup", measure: backup::measure },
 ];
 
 fn main() {

@@ -3,6 +3,7 @@
 //! It is made by the use cases themselves, in the order of time, so that it has the events, promises and numbers that real work
 //! would have left. The same seed gives the same story. **Boundary:** for tenants that evaluate, never for others.
 
+mod backups;
 mod clouds;
 mod fleet;
 mod people;
@@ -26,6 +27,7 @@ use crate::{
         store::{StoreError, WriteTx},
     },
     slices::{
+        backup::BackupError,
         directory::DirectoryError,
         tickets::{TicketError, TicketRef, Tickets},
         workflows::WorkflowError,
@@ -43,6 +45,8 @@ enum SampleError {
     Directory(#[from] DirectoryError),
     #[error(transparent)]
     Ticket(#[from] TicketError),
+    #[error(transparent)]
+    Backup(#[from] BackupError),
     #[error(transparent)]
     Workflow(#[from] WorkflowError),
     #[error(transparent)]
@@ -69,6 +73,7 @@ pub async fn fill(app: &App, tenant: TenantId, seed: u64, tickets: usize) -> Res
     }
     let (tickets, today) = (app.tickets.clone(), Intent::new(tenant, now, Actor::system("Sample data")));
     app.store.write(move |tx| tickets.tend(tx, &mut today.begin())).await.map_err(|error| error.to_string())?;
+    backups::run(app, tenant, seed, &cast, now).await.map_err(|error| error.to_string())?;
     clouds::connect(app, tenant, seed, &cast, now).await.map_err(|error| error.to_string())?;
     workflows::install(app, tenant, &cast, now).await.map_err(|error| error.to_string())
 }

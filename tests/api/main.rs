@@ -5,6 +5,9 @@
 mod api_keys;
 mod api_keys_listing;
 mod authorization;
+mod backup;
+mod backup_jobs;
+mod backup_report;
 mod cloud;
 mod cloud_aws;
 mod cloud_vms;
