@@ -18,6 +18,7 @@
 )]
 
 mod analytics;
+mod backup;
 mod bare;
 mod bare_deliveries;
 mod cloud;
@@ -75,6 +76,7 @@ const SUBJECTS: &[Subject] = &[
     Subject { name: "workflows", measure: workflows::measure },
     Subject { name: "cloud", measure: cloud::measure },
     Subject { name: "analytics", measure: analytics::measure },
+    Subject { name: "backup", measure: backup::measure },
 ];
 
 fn main() {

@@ -4,6 +4,7 @@
 //! would have left. The same seed gives the same story. **Boundary:** for tenants that evaluate, never for others.
 
 mod analytics;
+mod backups;
 mod clouds;
 mod fleet;
 mod people;
@@ -27,6 +28,7 @@ use crate::{
         store::{StoreError, WriteTx},
     },
     slices::{
+        backup::BackupError,
         directory::DirectoryError,
         tickets::{self, TicketError, TicketRef, Tickets},
         workflows::WorkflowError,
@@ -44,6 +46,8 @@ enum SampleError {
     Directory(#[from] DirectoryError),
     #[error(transparent)]
     Ticket(#[from] TicketError),
+    #[error(transparent)]
+    Backup(#[from] BackupError),
     #[error(transparent)]
     Workflow(#[from] WorkflowError),
     #[error(transparent)]
@@ -73,6 +77,7 @@ pub async fn fill(app: &App, tenant: TenantId, seed: u64, tickets: usize) -> Res
     let (tickets, today) = (app.tickets.clone(), Intent::new(tenant, now, Actor::system("Sample data")));
     app.store.write(move |tx| tickets.tend(tx, &mut today.begin())).await.map_err(|error| error.to_string())?;
     analytics::remember(&app.store, tenant, seed, &cast, (now - PAST, now), &backlog).await?;
+    backups::run(app, tenant, seed, &cast, now).await.map_err(|error| error.to_string())?;
     clouds::connect(app, tenant, seed, &cast, now).await.map_err(|error| error.to_string())?;
     workflows::install(app, tenant, &cast, now).await.map_err(|error| error.to_string())
 }

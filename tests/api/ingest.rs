@@ -85,7 +85,7 @@ async fn a_bad_line_is_told_with_its_place_and_the_others_are_taken_up() {
             json!({"kind": "device", "external_id": "d1", "os": {"family": "dos"}}).to_string(),
             String::new(),
             long,
-            json!({"kind": "backup_job", "external_id": "b1"}).to_string(),
+            json!({"kind": "backup", "external_id": "b1"}).to_string(),
             json!({"kind": "device", "external_id": "d2", "name": "X", "organization_external_id": "nobody"}).to_string(),
             json!({"kind": "device", "external_id": "d2", "name": "X"}).to_string(),
             device(1).to_string(),

@@ -300,6 +300,17 @@ RULES_IN_WORDS = {
     ("not_valid", "/hours"),
     *(("not_valid", f"/hours/{day}") for day in DAYS),
     *(("not_valid", f"/targets/{priority}/first_response_minutes") for priority in PRIORITIES),
+    # Backups: a schedule has what its kind needs and nothing of the other, at times that there are; targets have names of their own; keys
+    # go with encryption; and a retention keeps something, for as long as a lock lasts.
+    *((code, f"/schedule/{field}") for code in ("required", "not_allowed") for field in ("every_minutes", "cron")),
+    *(("not_valid", f"/schedule/{field}") for field in ("cron", "timezone", "window")),
+    ("not_valid", "/targets/*/name"),
+    ("not_valid", "/encryption/key_source"),
+    ("not_valid", "/retention"),
+    ("shorter_than_lock", "/retention"),
+    ("shorter_than_lock", "/targets"),
+    # Evidence has one form.
+    *(("not_allowed", name) for name in ("explain", "window", "format")),
 }
 
 

@@ -36,22 +36,19 @@ fn id_of<T: std::str::FromStr>(event: &Event) -> Option<T> {
 
 impl Follower {
     fn take_up(&self, tx: &mut WriteTx, event: &Event) -> Result<(), BackupError> {
-        let kind = event.record.kind.as_str();
+        let (area, _) = event.record.kind.split_once('.').unwrap_or_default();
+        if !matches!(area, "device" | "organization") {
+            return Ok(());
+        }
         let mut act = Intent::new(event.record.tenant_id, self.clock.now(), Actor::system("Backup")).begin();
-        if kind.starts_with("device.") {
-            if let Some(id) = id_of(event) {
-                self.service.follow_device(tx, &mut act, id)?;
-            } else {
-                tracing::error!(seq = event.seq, "an event names no device");
-            }
-        } else if kind.starts_with("organization.") {
-            if let Some(id) = id_of(event) {
-                Service::follow_organization(tx, &act, id)?;
-            } else {
-                tracing::error!(seq = event.seq, "an event names no organization");
+        match (area, id_of(event), id_of(event)) {
+            ("device", Some(id), _) => self.service.follow_device(tx, &mut act, id),
+            ("organization", _, Some(id)) => Service::follow_organization(tx, &act, id),
+            _ => {
+                tracing::error!(seq = event.seq, "an event names no record of its kind");
+                Ok(())
             }
         }
-        Ok(())
     }
 }
 

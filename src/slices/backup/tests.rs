@@ -307,7 +307,7 @@ fn expected(history: &History, rules: Rules, now: i64) -> Expected {
         _ => 0,
     };
     let recency = 15 * halves / weight;
-    let sum = 25 * protected / 3 + recency + if all == 0 { 0 } else { 15 * good / all } + verification + resilience;
+    let sum = 25 * protected / 3 + recency + (15 * good).checked_div(all).unwrap_or(0) + verification + resilience;
     let mut caps = Vec::new();
     let mut score = sum;
     for (applies, cap, most) in [

@@ -317,7 +317,7 @@ impl BackupSettings {
 /// What a change would do. Nothing of it has happened.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct BackupImpact {
-    /// Devices for which something else would hold.
+    /// Devices for which something else would hold, of those that are to be backed up now or would be.
     pub(super) devices_affected: u64,
     /// Of them, those whose newest restore point would at once be older than their objective allows, and is not now. Each would get a
     /// `backup.rpo_breached`.

@@ -4,6 +4,7 @@ mod aggregate;
 mod aggregate_wire;
 mod config;
 mod config_wire;
+mod event_wire;
 mod evidence;
 mod examples;
 mod export;
@@ -32,13 +33,13 @@ enum Area {
 }
 
 pub(super) const DESCRIBE: Describe =
-    Describe { config: config_wire::describe, job: aggregate_wire::describe_job, posture: aggregate_wire::describe_posture };
+    Describe { config: config_wire::describe, job: event_wire::describe_job, posture: event_wire::describe_posture };
 
 /// The schemas of the records that events carry.
 pub(super) fn record_schemas() -> Map<String, Value> {
     let config = openapi::schemas::<config_wire::BackupOwnConfig>();
-    let job = openapi::schemas::<aggregate_wire::BackupJob>();
-    config.into_iter().chain(job).chain(openapi::schemas::<aggregate_wire::BackupPosture>()).collect()
+    let job = openapi::schemas::<event_wire::BackupJob>();
+    config.into_iter().chain(job).chain(openapi::schemas::<event_wire::BackupPosture>()).collect()
 }
 
 impl From<BackupError> for Problem {

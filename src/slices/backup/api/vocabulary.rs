@@ -21,7 +21,7 @@ word_type! {
     Alarm, "BackupAlarm", "What a ticket is opened for.";
     Rpo, "BackupRpoState", "How the age of the newest restore point stands to the objective: `at_risk` from three quarters of it on, `breached` from all of it on.";
     Trouble, "BackupIssueCode", "The worst that is wrong with a device.";
-    State, "BackupState", "`healthy` from a score of 80, `warning` from 60, else `critical`; `unprotected` when no device has a restore point of the last 30 days; `unknown` when there was never a job, or there is nothing to back up.";
+    State, "BackupHealth", "`healthy` from a score of 80, `warning` from 60, else `critical`; `unprotected` when no device has a restore point of the last 30 days; `unknown` when there was never a job, or there is nothing to back up.";
     Cap, "BackupScoreCap", "`restore_test_too_old` (no restore test within 90 days: at most 79), `server_rpo_breached_twice` (a server's newest restore point is older than twice its objective: at most 59), `unprotected_server` (a server without a restore point of the last 30 days: at most 49).";
     Window, "BackupWindowLength", "How long a time jobs are counted over, by hours and days of UTC.";
 }

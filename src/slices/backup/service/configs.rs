@@ -44,7 +44,7 @@ pub(in super::super) struct Read {
 /// What a change would do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct Impact {
-    /// Devices for which something else would hold.
+    /// Devices for which something else would hold, of those that are or would be backed up.
     pub(in super::super) devices: u64,
     pub(in super::super) newly_breaching: u64,
     /// The first of them.
@@ -258,9 +258,9 @@ fn add(impact: &mut Impact, posture: Posture, differs: bool, policy: &Policy, no
     if !differs {
         return;
     }
-    impact.devices += 1;
     let (was, points, device) = (posture.standing, posture.points.len(), posture.device_id);
     let after = posture.judged(policy, now);
+    impact.devices += u64::from(was.eligible() || after.standing.eligible());
     if after.standing.rpo == Some(Rpo::Breached) && was.rpo != Some(Rpo::Breached) {
         impact.newly_breaching += 1;
         if impact.breaching.len() < NAMED {

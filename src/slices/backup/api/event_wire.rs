@@ -1,0 +1,104 @@
+//! What events tell of backups: a job that ended, and how well a device is backed up.
+
+use poem_openapi::Object;
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::{
+    super::{
+        model::{self, Posture, Rpo, Workload},
+        service::Whose,
+    },
+    aggregate_wire::BackupDevice,
+};
+use crate::{
+    kernel::{clock::Timestamp, id::BackupJobId},
+    slices::directory::{JobStatus, OrganizationReference},
+};
+
+/// A backup that ran.
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct BackupJob {
+    id: BackupJobId,
+    external_id: String,
+    device: BackupDevice,
+    organization: OrganizationReference,
+    /// `success`, `warning`, `failed`, `running` or `cancelled`.
+    status: String,
+    started_at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_seconds: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
+    /// When a restore from it was tried with success.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verified_at: Option<Timestamp>,
+    version: u64,
+}
+
+pub(super) fn describe_job(job: &model::Job, whose: &Whose) -> Result<Box<RawValue>, serde_json::Error> {
+    let status = match job.status {
+        JobStatus::Success => "success",
+        JobStatus::Warning => "warning",
+        JobStatus::Failed => "failed",
+        JobStatus::Running => "running",
+        JobStatus::Cancelled => "cancelled",
+    };
+    to_raw_value(&BackupJob {
+        id: job.id,
+        external_id: job.external_id.clone(),
+        device: (&whose.device).into(),
+        organization: whose.organization.clone().into(),
+        status: status.to_owned(),
+        started_at: job.started_at,
+        ended_at: job.ended_at,
+        duration_seconds: job.ended_at.map(|at| at.since(job.started_at).as_secs()),
+        bytes: job.bytes,
+        target: job.target.clone(),
+        verified_at: job.verified_at,
+        version: job.version,
+    })
+}
+
+/// How well a device is backed up.
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct BackupPosture {
+    device: BackupDevice,
+    organization: OrganizationReference,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workload: Option<Workload>,
+    protected: bool,
+    missed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rpo: Option<Rpo>,
+    rpo_minutes: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_success_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_failure_at: Option<Timestamp>,
+    /// Restore points that the retention leaves.
+    restore_points: u64,
+    version: u64,
+}
+
+pub(super) fn describe_posture(posture: &Posture, whose: &Whose, rpo_minutes: u32) -> Result<Box<RawValue>, serde_json::Error> {
+    to_raw_value(&BackupPosture {
+        device: (&whose.device).into(),
+        organization: whose.organization.clone().into(),
+        workload: posture.workload,
+        protected: posture.standing.protected,
+        missed: posture.standing.missed,
+        rpo: posture.standing.rpo,
+        rpo_minutes,
+        last_success_at: posture.last_success_at,
+        last_failure_at: posture.last_failure_at,
+        restore_points: posture.points.len() as u64,
+        version: posture.version + 1,
+    })
+}
