@@ -1,4 +1,5 @@
-//! Secrets: the installation key, sealing at rest, password hashes, digests of random tokens, and a type that does not print.
+//! Secrets: the installation key, sealing at rest, signatures, password hashes, digests of random tokens, and a type that does
+//! not print.
 //!
 //! **Invariant:** a plaintext secret lives in [`Secret`] from the moment it is made or parsed; the only ways out of it are
 //! `expose` at the edge and sealing.
@@ -6,10 +7,12 @@
 mod installation_key;
 mod password;
 mod seal;
+mod signer;
 
 pub use installation_key::{InstallationKey, KeySource};
 pub use password::{PasswordError, PasswordHash, Passwords};
 pub use seal::{SealError, Sealed, SealedPlace, Sealer};
+pub use signer::{PublicKey, Signature, SignatureError, Signer};
 
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
