@@ -23,6 +23,7 @@ use crate::{
         entropy::Entropy,
         events::{self, Kinds, Retention},
         http::{
+            acts,
             edge::{Edge, EdgeParts, EdgeSettings},
             idempotency::{Idempotency, IdempotencyPurge},
             listener::{self, Listeners},
@@ -38,6 +39,7 @@ use crate::{
     },
     slices::{
         api_keys::{self, ApiKeySlice},
+        audit::Audit,
         auth::{self, Auth},
         cloud::{self, Clouds},
         directory::{self, Directory, DirectoryIngest},
@@ -84,6 +86,7 @@ pub fn checked_tables() -> Vec<&'static dyn Checked> {
         Webhooks::tables(),
         Workflows::tables(),
         Clouds::tables(),
+        Audit::tables(),
     ]
     .into_iter()
     .flatten()
@@ -102,6 +105,7 @@ pub fn event_kinds() -> Kinds {
             webhooks::EVENTS,
             workflows::EVENTS,
             cloud::EVENTS,
+            acts::EVENTS,
         ]
         .into_iter()
         .flatten()
@@ -157,6 +161,7 @@ pub struct App {
     pub webhooks: Webhooks,
     pub workflows: Workflows,
     pub clouds: Clouds,
+    pub audit: Audit,
     egress: Egress,
     config: Config,
     rates: Arc<RateLimits>,
@@ -253,6 +258,8 @@ impl App {
         let clouds = Clouds::new(store.clone(), clock.clone(), &config.cloud, sealer, egress.clone(), tenants);
         let catalogue = step_catalogue(&tickets, &inventory, &search, &clouds, &egress, &platform)?;
         let workflows = Workflows::new(store.clone(), clock.clone(), config.workflows, catalogue, event_kinds());
+        let audit =
+            Audit::new(store.clone(), clock.clone(), &config.audit, &config.limits, &key).map_err(|error| error.to_string())?;
         let slices = Slices {
             platform: &platform,
             ingest: &ingest,
@@ -264,6 +271,7 @@ impl App {
             webhooks: &webhooks,
             workflows: &workflows,
             clouds: &clouds,
+            audit: &audit,
         };
         let public = parts.edge(documents::public_service(&slices)?, &platform, &auth, None)?;
         let admin = parts.edge(documents::admin_service(&slices)?, &platform, &auth, Some(local_operator))?;
@@ -279,6 +287,7 @@ impl App {
             webhooks,
             workflows,
             clouds,
+            audit,
             egress,
             config,
             rates,
@@ -300,9 +309,10 @@ impl App {
         self.webhooks.spawn(tasks);
         self.workflows.spawn(tasks);
         self.clouds.spawn(tasks);
+        self.audit.spawn(tasks);
         tasks.spawn(self.egress.upkeep());
         tasks.spawn(IdempotencyPurge { store: store.clone(), clock: clock.clone() });
-        let consumers = [Platform::CONSUMERS, Webhooks::CONSUMERS, Workflows::CONSUMERS].concat();
+        let consumers = [Platform::CONSUMERS, Webhooks::CONSUMERS, Workflows::CONSUMERS, Audit::CONSUMERS].concat();
         tasks.spawn(Retention::new(store.clone(), clock.clone(), self.config.events.retention_days, consumers));
         tasks.spawn(RateLimitSweep(self.rates.clone()));
         tasks.spawn(MetricsUpkeep);
@@ -447,6 +457,7 @@ impl Parts<'_> {
             local_operator,
             rates: self.rates.clone(),
             idempotency: self.idempotency.clone(),
+            store: self.store.clone(),
             clock: self.clock.clone(),
             settings: EdgeSettings::new(self.config),
         })))

@@ -11,12 +11,16 @@ use crate::{
         config::Config,
         egress::Egress,
         entropy::Entropy,
-        http::openapi::{self, About},
+        http::{
+            acts,
+            openapi::{self, About},
+        },
         secrets::{InstallationKey, Passwords, Sealer},
         store::{RedbEngine, Store, WriterSettings},
     },
     slices::{
         api_keys::ApiKeySlice,
+        audit::Audit,
         auth::Auth,
         cloud::Clouds,
         directory::{Directory, DirectoryIngest},
@@ -72,6 +76,7 @@ fn document(api: impl OpenApi + 'static, about: About) -> Result<Value, String> 
 fn document_with_events(api: impl OpenApi + 'static, about: About) -> Result<Value, String> {
     let draft = OpenApiService::new(api, about.title, about.version).spec();
     let mut schemas = Directory::record_schemas();
+    schemas.extend(acts::schemas());
     schemas.extend(Platform::event_schemas(&event_kinds()));
     openapi::publish(&draft, about, schemas)
 }
@@ -89,6 +94,7 @@ pub(super) struct Slices<'a> {
     pub(super) webhooks: &'a Webhooks,
     pub(super) workflows: &'a Workflows,
     pub(super) clouds: &'a Clouds,
+    pub(super) audit: &'a Audit,
 }
 
 pub(super) fn public_service(slices: &Slices<'_>) -> Result<Service, String> {
@@ -109,13 +115,14 @@ pub(super) fn admin_service(slices: &Slices<'_>) -> Result<Service, String> {
 }
 
 fn public_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
-    let Slices { platform, auth, keys, tickets, inventory, search, webhooks, workflows, clouds, .. } = slices;
+    let Slices { platform, auth, keys, tickets, inventory, search, webhooks, workflows, clouds, audit, .. } = slices;
     let found = (inventory.api(), search.api());
-    (auth.api(), keys.api(), platform.api(&event_kinds()), tickets.api(), found, webhooks.api(), workflows.api(), clouds.api())
+    let control = (auth.api(), keys.api(), audit.api(&event_kinds()));
+    (control, platform.api(&event_kinds()), tickets.api(), found, webhooks.api(), workflows.api(), clouds.api())
 }
 
 fn admin_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
-    let Slices { platform, ingest, auth, keys, search, webhooks, .. } = slices;
+    let Slices { platform, ingest, auth, keys, search, webhooks, audit, .. } = slices;
     let tenants = || platform.tenants.clone();
     (
         auth.admin_api(tenants()),
@@ -123,6 +130,7 @@ fn admin_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
         ingest.admin_api(tenants()),
         webhooks.admin_api(tenants()),
         search.admin_api(),
+        audit.admin_api(),
         platform.admin_api(checked_tables()),
     )
 }
@@ -135,7 +143,8 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Slices<'_>) -> T) -> Result<T
     let store = Store::new(engine, WriterSettings { batch_size: 1, queue_length: 1 }).map_err(|error| error.to_string())?;
     let mut entropy = Entropy::from_os();
     let passwords = Passwords::new(1, 1, &mut entropy);
-    let sealer = Sealer::new(&InstallationKey::generate(&mut entropy));
+    let key = InstallationKey::generate(&mut entropy);
+    let sealer = Sealer::new(&key);
     let platform = Platform::new(store.clone(), Clock::System, Reload::channel().0);
     let keys = ApiKeySlice::new(store.clone(), Clock::System, &config.api_keys);
     let directory = Directory::new(&config.directory);
@@ -151,6 +160,7 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Slices<'_>) -> T) -> Result<T
     let clouds = Clouds::new(store.clone(), Clock::System, &config.cloud, sealer.clone(), egress.clone(), tenants);
     let catalogue = step_catalogue(&tickets, &inventory, &search, &clouds, &egress, &platform)?;
     let workflows = Workflows::new(store.clone(), Clock::System, config.workflows, catalogue, event_kinds());
+    let audit = Audit::new(store.clone(), Clock::System, &config.audit, &config.limits, &key).map_err(|error| error.to_string())?;
     let webhooks = Webhooks::new(store, Clock::System, config, sealer, egress, platform.tenants.clone(), event_kinds());
     Ok(with(&Slices {
         platform: &platform,
@@ -163,6 +173,7 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Slices<'_>) -> T) -> Result<T
         webhooks: &webhooks,
         workflows: &workflows,
         clouds: &clouds,
+        audit: &audit,
     }))
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the server is not running, 4 denied.
 
+mod audit;
 mod backup;
 mod check;
 mod client;
@@ -11,6 +12,7 @@ mod import;
 mod init;
 mod key;
 mod listen;
+mod offline;
 mod openapi;
 mod output;
 mod reindex;
@@ -122,6 +124,9 @@ enum Command {
     Restore(backup::Restore),
     /// Check every record and index of the store, or of a snapshot.
     Check(check::Check),
+    /// Prove that the audit is what was written.
+    #[command(subcommand)]
+    Audit(audit::AuditCommand),
     /// Build the search index anew from the store.
     Reindex(reindex::Reindex),
     /// Print the OpenAPI document.
@@ -159,6 +164,7 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Command::Backup(command) => command.run(&common).await,
         Command::Restore(command) => command.run(&common),
         Command::Check(command) => command.run(&common).await,
+        Command::Audit(command) => command.run(&common).await,
         Command::Reindex(command) => command.run(&common).await,
         Command::Openapi(command) => command.run(&common),
         Command::Config(command) => command.run(&common),

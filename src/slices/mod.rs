@@ -2,6 +2,7 @@
 //! `tests/architecture.rs` lists with their reasons.
 
 pub mod api_keys;
+pub mod audit;
 pub mod auth;
 pub mod cloud;
 pub mod directory;

@@ -4,6 +4,8 @@
 
 mod api_keys;
 mod api_keys_listing;
+mod audit;
+mod audit_chain;
 mod authorization;
 mod cloud;
 mod cloud_aws;

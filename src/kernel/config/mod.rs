@@ -30,6 +30,7 @@ pub struct Config {
     pub directory: Directory,
     pub tickets: Tickets,
     pub events: Events,
+    pub audit: Audit,
     pub webhooks: Webhooks,
     pub workflows: Workflows,
     pub cloud: Cloud,
@@ -163,6 +164,12 @@ pub struct Tickets {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Events {
+    pub retention_days: u32,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Audit {
     pub retention_days: u32,
 }
 

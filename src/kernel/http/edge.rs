@@ -17,6 +17,7 @@ use poem::{Endpoint, Request, Response, endpoint::BoxEndpoint};
 use serde_json::Value;
 
 use super::{
+    acts,
     body::{self, BodyBudget},
     context::{BaseUrl, Client, RequestContext, header as header_text},
     credentials::{self, Authenticator, Credential},
@@ -36,6 +37,7 @@ use crate::kernel::{
     entropy,
     id::RequestId,
     secrets::digest,
+    store::Store,
 };
 
 /// Settings that a reload changes.
@@ -76,6 +78,7 @@ pub struct EdgeParts {
     pub local_operator: Option<Arc<Principal>>,
     pub rates: Arc<RateLimits>,
     pub idempotency: Arc<Idempotency>,
+    pub store: Store,
     pub clock: Clock,
     pub settings: EdgeSettings,
 }
@@ -195,6 +198,7 @@ impl Edge {
             stream: Mutex::new(stream),
             body_digest,
         };
+        acts::operator_acts(&self.parts.store, &context).await?;
         request.extensions_mut().insert(Arc::new(context));
         tokio::time::timeout_at(end, self.parts.api.call(request)).await.map_err(|_| late(changes))?
     }
