@@ -6,12 +6,14 @@ mod audit;
 mod backup;
 mod check;
 mod client;
+mod completions;
 mod config;
 mod demo;
 mod import;
 mod init;
 mod key;
 mod listen;
+mod man;
 mod offline;
 mod openapi;
 mod output;
@@ -134,6 +136,10 @@ enum Command {
     /// Look at the configuration.
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    /// Print the completions for a shell.
+    Completions(completions::Completions),
+    /// Print the manual page, or write all of them to a directory.
+    Man(man::ManPages),
 }
 
 /// Runs the command that the process was started with.
@@ -168,6 +174,8 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Command::Reindex(command) => command.run(&common).await,
         Command::Openapi(command) => command.run(&common),
         Command::Config(command) => command.run(&common),
+        Command::Completions(command) => command.run(),
+        Command::Man(command) => command.run(),
     }
 }
 
