@@ -25,6 +25,7 @@ use crate::{
         entropy::Entropy,
         events::{self, Kinds, Retention},
         http::{
+            acts,
             edge::{Edge, EdgeSettings},
             idempotency::{Idempotency, IdempotencyPurge},
             listener::{self, Listeners},
@@ -39,6 +40,7 @@ use crate::{
     slices::{
         analytics::{Analytics, HealthMonitor, HealthParts, Queue},
         api_keys::{self, ApiKeySlice},
+        audit::Audit,
         auth::{self, Auth},
         backup::{self, Backups, ReadPosture, UpdateConfig},
         cloud::{self, Clouds},
@@ -91,6 +93,7 @@ pub fn checked_tables() -> Vec<&'static dyn Checked> {
         Clouds::tables(),
         Analytics::tables(),
         Backups::tables(),
+        Audit::tables(),
     ]
     .into_iter()
     .flatten()
@@ -111,6 +114,7 @@ pub fn event_kinds() -> Kinds {
             workflows::EVENTS,
             cloud::EVENTS,
             backup::EVENTS,
+            acts::EVENTS,
         ]
         .into_iter()
         .flatten()
@@ -144,7 +148,8 @@ fn step_catalogue(
 
 /// The readers of the log with a cursor in the store.
 fn consumers() -> Vec<&'static str> {
-    [Platform::CONSUMERS, Webhooks::CONSUMERS, Workflows::CONSUMERS, Analytics::CONSUMERS, Backups::CONSUMERS].concat()
+    [Platform::CONSUMERS, Webhooks::CONSUMERS, Workflows::CONSUMERS, Analytics::CONSUMERS, Backups::CONSUMERS, Audit::CONSUMERS]
+        .concat()
 }
 
 fn health_monitor(store: &Store, clock: &Clock, tasks: &Tasks, webhooks: &Webhooks) -> HealthMonitor {
@@ -199,6 +204,7 @@ pub struct App {
     pub analytics: Analytics,
     health: HealthMonitor,
     pub backups: Backups,
+    pub audit: Audit,
     egress: Egress,
     config: Config,
     rates: Arc<RateLimits>,
@@ -288,13 +294,15 @@ impl App {
         let tickets = Tickets::new(store.clone(), clock.clone(), &config.tickets, &config.limits);
         let backups = Backups::new(store.clone(), clock.clone(), config.backup, &config.limits, &key, tickets.clone())?;
         let ingest = DirectoryIngest::new(directory, store.clone(), clock.clone(), &config.limits, backups.job_taker());
-        let signing_keys = vec![backups.public_key().map_err(|error| error.to_string())?];
         let inventory = Inventory::new(directory, store.clone(), clock.clone(), &config.limits);
         let search = Search::new(store.clone(), clock.clone(), search_directory(data.path()));
         let (sealer, tenants) = (Sealer::new(&key), platform.tenants.clone());
         let clouds = Clouds::new(store.clone(), clock.clone(), &config.cloud, sealer, egress.clone(), tenants);
         let catalogue = step_catalogue(&tickets, &inventory, &search, &clouds, &backups, &egress, &platform)?;
         let workflows = Workflows::new(store.clone(), clock.clone(), config.workflows, catalogue, event_kinds());
+        let audit =
+            Audit::new(store.clone(), clock.clone(), &config.audit, &config.limits, &key).map_err(|error| error.to_string())?;
+        let signing_keys = vec![backups.public_key().map_err(|error| error.to_string())?, audit.public_key()];
         let slices = Slices {
             platform: &platform,
             ingest: &ingest,
@@ -309,6 +317,7 @@ impl App {
             clouds: &clouds,
             analytics: &analytics,
             backups: &backups,
+            audit: &audit,
         };
         let parts = Parts {
             config: &config,
@@ -339,6 +348,7 @@ impl App {
             analytics,
             health,
             backups,
+            audit,
             egress,
             config,
             rates,
@@ -364,6 +374,7 @@ impl App {
         self.clouds.spawn(tasks);
         self.analytics.spawn(tasks, gauges, &self.health);
         self.backups.spawn(tasks);
+        self.audit.spawn(tasks);
         tasks.spawn(self.egress.upkeep());
         tasks.spawn(IdempotencyPurge { store: store.clone(), clock: clock.clone() });
         tasks.spawn(Retention::new(store.clone(), clock.clone(), self.config.events.retention_days, consumers()));

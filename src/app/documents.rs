@@ -13,13 +13,17 @@ use crate::{
         config::Config,
         egress::Egress,
         entropy::Entropy,
-        http::openapi::{self, About},
+        http::{
+            acts,
+            openapi::{self, About},
+        },
         secrets::{InstallationKey, Passwords, Sealer},
         store::{RedbEngine, Store, WriterSettings},
     },
     slices::{
         analytics::Analytics,
         api_keys::ApiKeySlice,
+        audit::Audit,
         auth::Auth,
         backup::Backups,
         cloud::Clouds,
@@ -87,6 +91,7 @@ fn document_with_events(api: impl OpenApi + 'static, about: About) -> Result<Val
     let mut schemas = Directory::record_schemas();
     schemas.extend(Auth::record_schemas());
     schemas.extend(Backups::record_schemas());
+    schemas.extend(acts::schemas());
     schemas.extend(Platform::event_schemas(&event_kinds()));
     openapi::publish(&draft, about, schemas)
 }
@@ -107,6 +112,7 @@ pub(super) struct Slices<'a> {
     pub(super) clouds: &'a Clouds,
     pub(super) analytics: &'a Analytics,
     pub(super) backups: &'a Backups,
+    pub(super) audit: &'a Audit,
 }
 
 pub(super) fn public_service(slices: &Slices<'_>) -> Result<Service, String> {
@@ -129,23 +135,29 @@ pub(super) fn admin_service(slices: &Slices<'_>) -> Result<Service, String> {
 }
 
 fn public_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
-    let Slices { platform, auth, sso, keys, tickets, inventory, search, webhooks, workflows, clouds, backups, analytics, .. } =
-        slices;
+    let Slices {
+        platform,
+        auth,
+        sso,
+        keys,
+        tickets,
+        inventory,
+        search,
+        webhooks,
+        workflows,
+        clouds,
+        backups,
+        analytics,
+        audit,
+        ..
+    } = slices;
+    let control = (auth.api(), sso.api(), keys.api(), audit.api(&event_kinds()));
     let found = (inventory.api(), search.api(), backups.api(), analytics.api());
-    (
-        (auth.api(), sso.api()),
-        keys.api(),
-        platform.api(&event_kinds()),
-        tickets.api(),
-        found,
-        webhooks.api(),
-        workflows.api(),
-        clouds.api(),
-    )
+    (control, platform.api(&event_kinds()), tickets.api(), found, webhooks.api(), workflows.api(), clouds.api())
 }
 
 fn admin_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
-    let Slices { platform, ingest, auth, keys, search, webhooks, .. } = slices;
+    let Slices { platform, ingest, auth, keys, search, webhooks, audit, .. } = slices;
     let tenants = || platform.tenants.clone();
     (
         auth.admin_api(tenants()),
@@ -153,6 +165,7 @@ fn admin_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
         ingest.admin_api(tenants()),
         webhooks.admin_api(tenants()),
         search.admin_api(),
+        audit.admin_api(),
         platform.admin_api(checked_tables()),
     )
 }
@@ -184,6 +197,7 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Slices<'_>) -> T) -> Result<T
     let catalogue = step_catalogue(&tickets, &inventory, &search, &clouds, &backups, &egress, &platform)?;
     let workflows = Workflows::new(store.clone(), Clock::System, config.workflows, catalogue, event_kinds());
     let analytics = Analytics::new(store.clone(), Clock::System, Arc::default(), &config.limits);
+    let audit = Audit::new(store.clone(), Clock::System, &config.audit, &config.limits, &key).map_err(|error| error.to_string())?;
     let tenants = platform.tenants.clone();
     let (sso_store, sso_egress) = (store.clone(), egress.clone());
     let sso = SingleSignOn::new(sso_store, Clock::System, sealer.clone(), sso_egress, tenants, auth.clone(), directory);
@@ -204,6 +218,7 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Slices<'_>) -> T) -> Result<T
         clouds: &clouds,
         analytics: &analytics,
         backups: &backups,
+        audit: &audit,
     }))
 }
 

@@ -81,6 +81,7 @@ impl Parts<'_> {
             rates: self.rates.clone(),
             usage: self.usage.clone(),
             idempotency: self.idempotency.clone(),
+            store: self.store.clone(),
             clock: self.clock.clone(),
             settings: EdgeSettings::new(self.config),
         })))

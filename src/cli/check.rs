@@ -5,15 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{Common, Failure, client::Client, output};
-use crate::{
-    app::checked_tables,
-    kernel::store::{DataDirectory, RedbEngine, Store, StoreError, StoreSettings, WriterSettings},
-};
-
-/// Nothing is written here.
-const SETTINGS: StoreSettings =
-    StoreSettings { cache_bytes: 64 << 20, journal_bytes: 1 << 20, writer: WriterSettings { batch_size: 1, queue_length: 1 } };
+use super::{Common, Failure, client::Client, offline, output};
+use crate::{app::checked_tables, kernel::store::Store};
 
 #[derive(Debug, Args)]
 pub(super) struct Check {
@@ -25,14 +18,10 @@ impl Check {
     pub(super) async fn run(self, common: &Common) -> Result<(), Failure> {
         let client = Client::new(common)?;
         let report = match &self.file {
-            Some(file) => check_file(file.clone()).await?,
+            Some(file) => check_store(&offline::open_snapshot(file)?).await?,
             None if client.is_running() => client.post("/internal/admin/check", None).await?,
             None => {
-                let data = DataDirectory::lock(&common.settings(&[])?.data.directory).map_err(|error| error.to_string())?;
-                if !data.is_initialized().map_err(|error| error.to_string())? {
-                    return Err(Failure::Failed(format!("{} holds no installation", data.path().display())));
-                }
-                let (store, _) = data.open_store(SETTINGS, None).map_err(|error| error.to_string())?;
+                let (_data, store) = offline::open(common)?;
                 check_store(&store).await?
             }
         };
@@ -51,12 +40,6 @@ impl Check {
         }
         Err(Failure::Failed("the store is damaged; restore a backup that passes `tenantd check`".to_owned()))
     }
-}
-
-async fn check_file(path: PathBuf) -> Result<Value, Failure> {
-    let fail = |error: StoreError| Failure::Failed(error.to_string());
-    let engine = RedbEngine::open(&path, SETTINGS.cache_bytes, None).map_err(fail)?;
-    check_store(&Store::new(engine, SETTINGS.writer).map_err(fail)?).await
 }
 
 async fn check_store(store: &Store) -> Result<Value, Failure> {

@@ -2,15 +2,19 @@
 //!
 //! Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the server is not running, 4 denied.
 
+mod audit;
 mod backup;
 mod check;
 mod client;
+mod completions;
 mod config;
 mod demo;
 mod import;
 mod init;
 mod key;
 mod listen;
+mod man;
+mod offline;
 mod openapi;
 mod output;
 mod reindex;
@@ -122,6 +126,9 @@ enum Command {
     Restore(backup::Restore),
     /// Check every record and index of the store, or of a snapshot.
     Check(check::Check),
+    /// Prove that the audit is what was written.
+    #[command(subcommand)]
+    Audit(audit::AuditCommand),
     /// Build the search index anew from the store.
     Reindex(reindex::Reindex),
     /// Print the OpenAPI document.
@@ -129,6 +136,10 @@ enum Command {
     /// Look at the configuration.
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    /// Print the completions for a shell.
+    Completions(completions::Completions),
+    /// Print the manual page, or write all of them to a directory.
+    Man(man::ManPages),
 }
 
 /// Runs the command that the process was started with.
@@ -159,9 +170,12 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Command::Backup(command) => command.run(&common).await,
         Command::Restore(command) => command.run(&common),
         Command::Check(command) => command.run(&common).await,
+        Command::Audit(command) => command.run(&common).await,
         Command::Reindex(command) => command.run(&common).await,
         Command::Openapi(command) => command.run(&common),
         Command::Config(command) => command.run(&common),
+        Command::Completions(command) => command.run(),
+        Command::Man(command) => command.run(),
     }
 }
 

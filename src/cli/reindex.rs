@@ -6,19 +6,9 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
-use super::{Common, Failure, client::Client, output};
-use crate::{
-    app::search_directory,
-    kernel::{
-        clock::Clock,
-        store::{DataDirectory, StoreSettings, WriterSettings},
-    },
-    slices::search::Search,
-};
+use super::{Common, Failure, client::Client, offline, output};
+use crate::{app::search_directory, kernel::clock::Clock, slices::search::Search};
 
-/// Nothing is written to the store here.
-const SETTINGS: StoreSettings =
-    StoreSettings { cache_bytes: 64 << 20, journal_bytes: 1 << 20, writer: WriterSettings { batch_size: 1, queue_length: 1 } };
 /// How often a running server is asked how far it is.
 const ASKS: Duration = Duration::from_millis(250);
 
@@ -60,11 +50,7 @@ async fn online(client: &Client, bar: &ProgressBar) -> Result<u64, Failure> {
 }
 
 async fn offline(common: &Common, bar: &ProgressBar) -> Result<u64, Failure> {
-    let data = DataDirectory::lock(&common.settings(&[])?.data.directory).map_err(|error| error.to_string())?;
-    if !data.is_initialized().map_err(|error| error.to_string())? {
-        return Err(Failure::Failed(format!("{} holds no installation", data.path().display())));
-    }
-    let (store, _) = data.open_store(SETTINGS, None).map_err(|error| error.to_string())?;
+    let (data, store) = offline::open(common)?;
     let search = Search::new(store, Clock::System, search_directory(data.path()));
     let bar = bar.clone();
     let built = tokio::task::spawn_blocking(move || search.build_offline(|documents| bar.set_position(documents)));

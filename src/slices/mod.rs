@@ -3,6 +3,7 @@
 
 pub mod analytics;
 pub mod api_keys;
+pub mod audit;
 pub mod auth;
 pub mod backup;
 pub mod cloud;

@@ -151,6 +151,17 @@ async fn a_key_without_the_scope_is_refused_and_one_with_just_it_is_not() {
         let acme = app.tenant("acme").await;
         for (number, operation) in operations(&app.anonymous()).await.into_iter().enumerate() {
             let label = format!("{} {}", operation.method, operation.path);
+            if let Some(all) = operation.need.as_deref().and_then(|need| need.strip_prefix("all_scopes:")) {
+                let all: Vec<&str> = all.split(',').collect();
+                for lacking in &all {
+                    let others: Vec<&str> = all.iter().copied().filter(|other| other != lacking).collect();
+                    let (without, _) = acme.new_key(&format!("without {number} {lacking}"), &others).await;
+                    assert_eq!(call(&without, &operation).await.problem(403), "insufficient_scope", "{label}");
+                }
+                let (holding, _) = acme.new_key(&format!("all of {number}"), &all).await;
+                assert!(![401, 403].contains(&call(&holding, &operation).await.status), "{label}");
+                continue;
+            }
             let Some(scopes) = operation.scopes() else { continue };
             let others: Vec<&str> = tenantd::kernel::access::Scope::ALL
                 .iter()
@@ -192,6 +203,11 @@ async fn roles_reach_what_they_may_and_nothing_else() {
                     Some(_) if operation.path.ends_with("/logout") => continue,
                     Some(_) => call(&actor, &operation).await,
                 };
+                if let Some(scopes) = operation.need.as_deref().and_then(|need| need.strip_prefix("all_scopes:")) {
+                    let held = scopes.split(',').all(|scope| grants.iter().any(|held| held.name() == scope));
+                    assert_eq!(held, reply.status != 403, "{label}: {}", reply.text);
+                    continue;
+                }
                 match operation.scopes() {
                     Some(scopes) => {
                         let held = grants.iter().any(|held| scopes.contains(&held.name()));

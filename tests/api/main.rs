@@ -5,6 +5,8 @@
 mod analytics;
 mod api_keys;
 mod api_keys_listing;
+mod audit;
+mod audit_chain;
 mod authorization;
 mod backup;
 mod backup_jobs;

@@ -1,7 +1,9 @@
 //! The command line as an operator uses it: the real binary, its output and its exit codes, against a server of the test's own.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod audit;
 mod canary;
+mod manual;
 #[path = "../process/mod.rs"]
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod process;
@@ -59,13 +61,19 @@ impl Server {
 
     /// What the API answers to a GET.
     fn get(&self, path: &str) -> Value {
+        let body = self.get_text(path);
+        serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"))
+    }
+
+    /// The same, as it came. HTTP/1.0, so that a stream has no frames around its pieces.
+    fn get_text(&self, path: &str) -> String {
         let (url, key) = (self.told["url"].as_str().unwrap(), self.told["api_key"].as_str().unwrap());
         let mut connection = TcpStream::connect(url.trim_start_matches("http://")).unwrap();
-        write!(connection, "GET {path} HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {key}\r\nConnection: close\r\n\r\n").unwrap();
+        write!(connection, "GET {path} HTTP/1.0\r\nHost: localhost\r\nX-API-Key: {key}\r\n\r\n").unwrap();
         let mut answer = String::new();
         connection.read_to_string(&mut answer).unwrap();
         let (_, body) = answer.split_once("\r\n\r\n").unwrap();
-        serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}"))
+        body.to_owned()
     }
 
     /// Asks it to stop and waits until it has.

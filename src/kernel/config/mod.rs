@@ -31,6 +31,7 @@ pub struct Config {
     pub tickets: Tickets,
     pub backup: Backup,
     pub events: Events,
+    pub audit: Audit,
     pub webhooks: Webhooks,
     pub workflows: Workflows,
     pub cloud: Cloud,
@@ -177,6 +178,12 @@ pub struct Backup {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Events {
+    pub retention_days: u32,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Audit {
     pub retention_days: u32,
 }
 

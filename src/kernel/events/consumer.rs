@@ -19,6 +19,8 @@ use crate::kernel::{
 
 /// How many events go into one transaction.
 const BATCH: usize = 256;
+/// How many transactions a reader waits for at most.
+const MAX_CATCH_UP: usize = 64;
 
 pub trait Consumer: Send + Sync + 'static {
     /// Names the durable cursor: never changed once released.
@@ -83,6 +85,39 @@ impl<C: Consumer> ConsumerTask<C> {
     pub fn new(store: Store, consumer: C) -> Self {
         Self { store, consumer: Arc::new(consumer), seen: AtomicU64::new(0) }
     }
+
+    /// Handles what was in the log before the call, for whoever shows what the consumer makes of it. In bounded work: of a long log
+    /// some may be left.
+    pub async fn catch_up(&self) -> Result<(), StoreError> {
+        for _ in 0..MAX_CATCH_UP {
+            if self.step().await? == Done::All {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn step(&self) -> Result<Done, StoreError> {
+        let name = self.consumer.name();
+        let (position, newest, events) = self.store.read(|tx| {
+            let position = cursor(tx, name)?;
+            Ok::<_, StoreError>((position, head(tx)?, read_batch(tx, position, BATCH)?))
+        })?;
+        metrics::gauge!("tenantd_consumer_lag_events", "consumer" => name).set(newest.saturating_sub(position) as f64);
+        let Some(last) = events.last().map(|event| event.seq) else { return Ok(Done::All) };
+        let consumer = self.consumer.clone();
+        self.store
+            .write(move |tx| -> Result<(), StoreError> {
+                // Another run of this consumer may have been faster.
+                if cursor(tx, name)? != position {
+                    return Ok(());
+                }
+                consumer.handle(tx, &events)?;
+                set_cursor(tx, name, last)
+            })
+            .await?;
+        Ok(if last < newest { Done::Some } else { Done::All })
+    }
 }
 
 impl<C: Consumer> Task for ConsumerTask<C> {
@@ -104,25 +139,7 @@ impl<C: Consumer> Task for ConsumerTask<C> {
 
     async fn activate(&self) -> Result<Done, TaskError> {
         self.seen.store(self.store.version(catalog::EVENT_HEAD), Ordering::SeqCst);
-        let name = self.consumer.name();
-        let (position, newest, events) = self.store.read(|tx| {
-            let position = cursor(tx, name)?;
-            Ok::<_, StoreError>((position, head(tx)?, read_batch(tx, position, BATCH)?))
-        })?;
-        metrics::gauge!("tenantd_consumer_lag_events", "consumer" => name).set(newest.saturating_sub(position) as f64);
-        let Some(last) = events.last().map(|event| event.seq) else { return Ok(Done::All) };
-        let consumer = self.consumer.clone();
-        self.store
-            .write(move |tx| -> Result<(), StoreError> {
-                // Another run of this consumer may have been faster.
-                if cursor(tx, name)? != position {
-                    return Ok(());
-                }
-                consumer.handle(tx, &events)?;
-                set_cursor(tx, name, last)
-            })
-            .await?;
-        Ok(if last < newest { Done::Some } else { Done::All })
+        Ok(self.step().await?)
     }
 }
 

@@ -17,7 +17,7 @@ use poem::{Endpoint, Request, Response, endpoint::BoxEndpoint};
 use serde_json::Value;
 
 use super::{
-    FORM,
+    FORM, acts,
     body::{self, BodyBudget},
     context::{BaseUrl, Client, RequestContext, header as header_text},
     credentials::{self, Authenticator, Credential},
@@ -37,6 +37,7 @@ use crate::kernel::{
     entropy,
     id::RequestId,
     secrets::digest,
+    store::Store,
     telemetry::{Caller, RequestKey, StatusClass, Usage},
 };
 
@@ -80,6 +81,7 @@ pub struct EdgeParts {
     /// Counts what tenants ask for.
     pub usage: Arc<Usage>,
     pub idempotency: Arc<Idempotency>,
+    pub store: Store,
     pub clock: Clock,
     pub settings: EdgeSettings,
 }
@@ -206,6 +208,7 @@ impl Edge {
             stream: Mutex::new(stream),
             body_digest,
         };
+        acts::operator_acts(&self.parts.store, &context).await?;
         request.extensions_mut().insert(Arc::new(context));
         tokio::time::timeout_at(end, self.parts.api.call(request)).await.map_err(|_| late(changes))?
     }

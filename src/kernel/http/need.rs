@@ -19,6 +19,8 @@ pub enum Need {
     Scope(Scope),
     /// One of several scopes. Which one depends on what is asked for, and is checked where that is known.
     AnyOf(Grants),
+    /// All of several scopes.
+    AllOf(Grants),
     /// The operator of the installation: a session of the platform tenant's operator, or the admin socket.
     Operator,
     /// Whoever may see figures of the whole installation: its operator, or a key of the platform tenant with `platform:read`.
@@ -37,6 +39,9 @@ impl Need {
             "local_operator" => Some(Self::LocalOperator),
             _ => {
                 let find = |name: &str| Scope::ALL.iter().copied().find(|scope| scope.name() == name);
+                if let Some(names) = text.strip_prefix("all_scopes:") {
+                    return names.split(',').map(find).collect::<Option<Grants>>().map(Self::AllOf);
+                }
                 if let Some(names) = text.strip_prefix("any_scope:") {
                     return names.split(',').map(find).collect::<Option<Grants>>().map(Self::AnyOf);
                 }
@@ -55,14 +60,17 @@ impl Need {
             Self::LocalOperator if principal.identity == Identity::LocalOperator => Ok(()),
             Self::Operator | Self::Platform | Self::LocalOperator => Err(Problem::plain(Code::OperatorRequired)),
             Self::Scope(scope) if principal.grants.allows(scope) => Ok(()),
-            Self::Scope(scope) => Err(refusal(principal, Grants::of(&[scope]))),
+            Self::Scope(scope) => Err(refusal(principal, Grants::of(&[scope]), "")),
             Self::AnyOf(scopes) if principal.grants.overlaps(scopes) => Ok(()),
-            Self::AnyOf(scopes) => Err(refusal(principal, scopes)),
+            Self::AnyOf(scopes) => Err(refusal(principal, scopes, "one of ")),
+            Self::AllOf(scopes) if principal.grants.covers(scopes) => Ok(()),
+            Self::AllOf(scopes) => Err(refusal(principal, scopes.without(principal.grants), "all of ")),
         }
     }
 }
 
-fn refusal(principal: &Principal, scopes: Grants) -> Problem {
+/// `lacking` is how the scopes go together where there are several.
+fn refusal(principal: &Principal, scopes: Grants, lacking: &str) -> Problem {
     let technician = Role::Technician.grants();
     let admin_only = Role::Admin.grants().overlaps(scopes) && !technician.overlaps(scopes);
     let names: Vec<&str> = scopes.iter().map(Scope::name).collect();
@@ -71,7 +79,7 @@ fn refusal(principal: &Principal, scopes: Grants) -> Problem {
         _ => {
             let detail = match names.as_slice() {
                 [only] => format!("This needs the scope {only}."),
-                several => format!("This needs one of the scopes {}.", several.join(", ")),
+                several => format!("This needs {lacking}the scopes {}.", several.join(", ")),
             };
             Problem::new(Code::InsufficientScope, detail).with("required_scopes", names)
         }
@@ -106,6 +114,9 @@ requirements! {
     ApiKeysRead Need::Scope(Scope::ApiKeysRead), "scope:api_keys:read";
     ApiKeysWrite Need::Scope(Scope::ApiKeysWrite), "scope:api_keys:write";
     EventsRead Need::Scope(Scope::EventsRead), "scope:events:read";
+    AuditRead
+        Need::AllOf(Grants::of(&[Scope::ApiKeysRead, Scope::WebhooksRead, Scope::EventsRead, Scope::UsersRead])),
+        "all_scopes:api_keys:read,webhooks:read,events:read,users:read";
     UsersRead Need::Scope(Scope::UsersRead), "scope:users:read";
     UsersWrite Need::Scope(Scope::UsersWrite), "scope:users:write";
     SearchRead Need::Scope(Scope::SearchRead), "scope:search:read";
@@ -172,6 +183,7 @@ mod tests {
         assert!(marked::<ApiKeysRead>() && marked::<ApiKeysWrite>() && marked::<EventsRead>());
         assert!(marked::<UsersRead>() && marked::<UsersWrite>() && marked::<IngestWrite>());
         assert!(marked::<PlatformRead>() && marked::<AnalyticsRead>());
+        assert!(marked::<AuditRead>());
         assert!(marked::<InventoryRead>() && marked::<SearchRead>());
         assert!(marked::<TicketsRead>() && marked::<TicketsWrite>());
         assert!(marked::<WebhooksRead>() && marked::<WebhooksWrite>());

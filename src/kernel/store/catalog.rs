@@ -221,6 +221,12 @@ tables! {
     BACKUP_SWEEPS 137 "backup_sweeps";
     /// When the way to the disk was last tried.
     PROBE 124 "probe";
+    /// Tenant and place in the log to a link of the tenant's chain.
+    AUDIT_RECORDS 180 "audit_records";
+    /// Tenant and number of the last record under a signature that is kept.
+    AUDIT_CHECKPOINTS 181 "audit_checkpoints";
+    /// Tenant to the signed end of its chain.
+    AUDIT_HEADS 182 "audit_heads";
 }
 
 /// The code that no table of ours has: the engine keeps its own entries under it.

@@ -28,7 +28,7 @@ impl CheckReport {
         self.problems.is_empty()
     }
 
-    fn problem(&mut self, text: String) {
+    pub fn problem(&mut self, text: String) {
         if self.problems.len() < MAX_PROBLEMS {
             self.problems.push(text);
         } else {

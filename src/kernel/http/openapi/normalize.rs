@@ -115,9 +115,10 @@ fn security(path: &str, operation: &mut Map<String, Value>) -> Result<(), String
         [] => operation.insert("security".to_owned(), json!([])),
         [need] => {
             // Of several scopes each by itself is enough: an alternative for each.
-            let scopes: Vec<Vec<&str>> = match need.strip_prefix("any_scope:") {
-                Some(names) => names.split(',').map(|name| vec![name]).collect(),
-                None => vec![need.strip_prefix("scope:").into_iter().collect()],
+            let scopes: Vec<Vec<&str>> = match (need.strip_prefix("any_scope:"), need.strip_prefix("all_scopes:")) {
+                (Some(names), _) => names.split(',').map(|name| vec![name]).collect(),
+                (None, Some(names)) => vec![names.split(',').collect()],
+                (None, None) => vec![need.strip_prefix("scope:").into_iter().collect()],
             };
             let schemes = |roles: &Vec<&str>| [json!({"bearer": roles}), json!({"api_key": roles}), json!({"session": roles})];
             operation.insert("x-need".to_owned(), json!(need));

@@ -60,6 +60,10 @@ fn render_operation(page: &mut Html, method: &str, path: &str, operation: &Value
         Some("signed_in") => page.paragraph("Any credential."),
         Some("operator") => page.paragraph("The operator of the installation."),
         Some("platform") => page.paragraph("The operator of the installation, or a key of the platform tenant with platform:read."),
+        Some(need) if need.starts_with("all_scopes:") => {
+            let scopes = need.trim_start_matches("all_scopes:").replace(',', ", ");
+            page.raw(&format!("<p>All of the scopes <code>{}</code>.</p>", escape(&scopes)));
+        }
         Some(need) => page.raw(&format!("<p>Scope <code>{}</code>.</p>", escape(need.trim_start_matches("scope:")))),
     }
     let parameters = operation.get("parameters").and_then(Value::as_array).cloned().unwrap_or_default();

@@ -1,0 +1,27 @@
+//! The store without a server: for commands that look at a data directory which nobody serves, or at a snapshot.
+
+use std::path::Path;
+
+use super::{Common, Failure};
+use crate::kernel::store::{DataDirectory, RedbEngine, Store, StoreError, StoreSettings, WriterSettings};
+
+/// Little or nothing is written here.
+const SETTINGS: StoreSettings =
+    StoreSettings { cache_bytes: 64 << 20, journal_bytes: 1 << 20, writer: WriterSettings { batch_size: 1, queue_length: 1 } };
+
+/// Takes hold of the configured data directory and opens its store. Fails while a server runs.
+pub(super) fn open(common: &Common) -> Result<(DataDirectory, Store), Failure> {
+    let data = DataDirectory::lock(&common.settings(&[])?.data.directory).map_err(|error| error.to_string())?;
+    if !data.is_initialized().map_err(|error| error.to_string())? {
+        return Err(Failure::Failed(format!("{} holds no installation", data.path().display())));
+    }
+    let (store, _) = data.open_store(SETTINGS, None).map_err(|error| error.to_string())?;
+    Ok((data, store))
+}
+
+/// Opens a snapshot.
+pub(super) fn open_snapshot(path: &Path) -> Result<Store, Failure> {
+    let fail = |error: StoreError| Failure::Failed(error.to_string());
+    let engine = RedbEngine::open(path, SETTINGS.cache_bytes, None).map_err(fail)?;
+    Store::new(engine, SETTINGS.writer).map_err(fail)
+}

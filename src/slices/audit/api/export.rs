@@ -1,0 +1,108 @@
+//! All records of a query as a stream of rows, read slice by slice. Without filters, and in their order, the lines are a proof: they begin
+//! with what the chain begins with, and have its checkpoints between them.
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+
+use super::{
+    super::{
+        listing::{self, AuditQuery, Found},
+        model::{hex, origin},
+        repo::{self, Head},
+    },
+    lines::{ChainForm, ChainLine, CheckpointForm, CheckpointLine, RecordLine},
+    wire::{AuditRecord, COLUMNS},
+};
+use crate::kernel::{
+    http::{
+        export::{RowFormat, Rows},
+        outgoing::{Broken, Outgoing, Streamed, Streams},
+        problem::Problem,
+    },
+    id::TenantId,
+    secrets::PublicKey,
+    store::{Direction, ReadTx, Store, StoreError},
+};
+
+/// How many records are read and sent at a time.
+const SLICE: usize = 200;
+
+/// Starts to make the rows; the answer streams them.
+pub(super) fn start(
+    exports: &Streams,
+    store: Store,
+    query: AuditQuery,
+    key: PublicKey,
+    format: RowFormat,
+) -> Result<Streamed, Problem> {
+    let file_name = match format {
+        RowFormat::Csv => "audit.csv",
+        RowFormat::Ndjson => "audit.ndjson",
+    };
+    let stream = exports.start(format.media_type(), |out| send_all(store, query, key, format, out))?;
+    Ok(stream.named(file_name))
+}
+
+async fn send_all(store: Store, query: AuditQuery, key: PublicKey, format: RowFormat, out: Outgoing) -> Result<(), Broken> {
+    let mut rows = Rows::new(format, COLUMNS);
+    out.send(rows.head()?).await?;
+    let proves = format == RowFormat::Ndjson && query.filters.is_empty() && query.direction == Direction::Forward;
+    let tenant = query.tenant_id;
+    // What is recorded from here on is not in it: the end of the chain is signed as it is now.
+    let (end, chain) = store.scan(move |tx| beginning(tx, tenant, &key)).await?;
+    let end_seq = end.map_or(0, |head| head.end.seq);
+    if proves {
+        out.send(rows.piece(&[ChainLine { chain }])?).await?;
+    }
+    let mut after = None;
+    loop {
+        let query = query.clone();
+        let read = store.scan(move |tx| {
+            let page = listing::list(tx, &query, after, SLICE)?;
+            let mut slice = Vec::with_capacity(page.found.len());
+            for found in page.found.into_iter().filter(|found| found.seq <= end_seq) {
+                let kept = if proves { repo::checkpoint(tx, query.tenant_id, found.entry.number)? } else { None };
+                slice.push((found, kept.map(|placed| CheckpointForm::new(&placed.checkpoint))));
+            }
+            Ok::<_, StoreError>((slice, page.last))
+        });
+        let (slice, last) = read.await?;
+        match format {
+            RowFormat::Csv => {
+                let records = slice.into_iter().map(|(found, _)| AuditRecord::try_from(found)).collect::<Result<Vec<_>, _>>();
+                out.send(rows.piece(&records.map_err(Broken::failed)?)?).await?;
+            }
+            RowFormat::Ndjson => out.send(lines(&mut rows, &slice)?).await?,
+        }
+        if last.is_none() {
+            break;
+        }
+        after = last;
+    }
+    if let Some(head) = end.filter(|_| proves) {
+        out.send(rows.piece(&[CheckpointLine { checkpoint: CheckpointForm::new(&head.end.checkpoint) }])?).await?;
+    }
+    out.send(rows.end()).await
+}
+
+/// The end of the chain as it is now, and what its first record follows.
+fn beginning(tx: &ReadTx, tenant: TenantId, key: &PublicKey) -> Result<(Option<Head>, ChainForm), StoreError> {
+    let end = repo::head(tx, tenant)?;
+    let first = end.map_or(1, |head| head.end.checkpoint.statement.first);
+    let anchor = repo::checkpoint(tx, tenant, first.saturating_sub(1))?;
+    let previous = anchor.map_or_else(|| origin(tenant), |placed| placed.checkpoint.statement.hash);
+    let chain = ChainForm { tenant_id: tenant, first, previous_hash: hex(&previous), public_key: key.to_string() };
+    Ok((end, chain))
+}
+
+fn lines(rows: &mut Rows, slice: &[(Found, Option<CheckpointForm>)]) -> Result<Bytes, Broken> {
+    let mut bytes = Vec::new();
+    for (found, checkpoint) in slice {
+        let record: &RawValue = serde_json::from_slice(&found.body).map_err(Broken::failed)?;
+        bytes.extend_from_slice(&rows.piece(&[RecordLine { record, hash: hex(&found.hash) }])?);
+        if let Some(checkpoint) = checkpoint {
+            bytes.extend_from_slice(&rows.piece(&[CheckpointLine { checkpoint: checkpoint.clone() }])?);
+        }
+    }
+    Ok(bytes.into())
+}

@@ -1,0 +1,80 @@
+//! Pages of a tenant's audit. A page looks at a bounded number of records: one that has looked at all it may ends early and says where
+//! the next goes on.
+
+use super::{
+    model::{Entry, Filters, Hash},
+    repo,
+};
+use crate::kernel::{
+    id::TenantId,
+    store::{Direction, Flow, Key, KeyRange, Read, StoreError},
+};
+
+/// How many records a page looks at.
+const MAX_EXAMINED: usize = 10_000;
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub(super) struct AuditQuery {
+    pub(super) tenant_id: TenantId,
+    pub(super) filters: Filters,
+    /// Forward is the order in which it happened.
+    pub(super) direction: Direction,
+}
+
+/// A record that was found.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) seq: u64,
+    pub(super) entry: Entry,
+    /// As it was written, byte for byte.
+    pub(super) body: Vec<u8>,
+    pub(super) hash: Hash,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct AuditPage {
+    pub(super) found: Vec<Found>,
+    /// Where the next page goes on, when there may be more.
+    pub(super) last: Option<u64>,
+}
+
+fn read(key: (TenantId, u64), record: repo::AuditRecord) -> Result<Found, StoreError> {
+    let damaged = |error: serde_json::Error| StoreError::damaged(repo::RECORDS.name().name(), &key.to_bytes(), error.to_string());
+    let entry = serde_json::from_slice(&record.body).map_err(damaged)?;
+    Ok(Found { seq: key.1, entry, body: record.body, hash: record.hash })
+}
+
+pub(super) fn list(tx: &impl Read, query: &AuditQuery, after: Option<u64>, limit: usize) -> Result<AuditPage, StoreError> {
+    let mut range = KeyRange::prefix(&query.tenant_id.to_bytes());
+    if let Some(seq) = after {
+        range = range.after(&(query.tenant_id, seq).to_bytes(), query.direction);
+    }
+    let (mut page, mut examined, mut position) = (AuditPage::default(), 0, None);
+    repo::RECORDS.scan(tx, &range, query.direction, |key, record| {
+        if page.found.len() == limit || examined == MAX_EXAMINED {
+            page.last = position;
+            return Ok(Flow::Stop);
+        }
+        examined += 1;
+        position = Some(key.1);
+        let found = read(key, record)?;
+        if query.filters.matches(&found.entry) {
+            page.found.push(found);
+        }
+        Ok(Flow::Continue)
+    })?;
+    Ok(page)
+}
+
+/// How many records match in all.
+pub(super) fn total(tx: &impl Read, query: &AuditQuery) -> Result<u64, StoreError> {
+    let mut count = 0;
+    repo::RECORDS.scan(tx, &KeyRange::prefix(&query.tenant_id.to_bytes()), Direction::Forward, |key, record| {
+        if query.filters.is_empty() || query.filters.matches(&read(key, record)?.entry) {
+            count += 1;
+        }
+        Ok(Flow::Continue)
+    })?;
+    Ok(count)
+}

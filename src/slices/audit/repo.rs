@@ -1,0 +1,182 @@
+//! Chains as they are stored: records in the order of the log, the checkpoints that are kept, and for each tenant the end of its chain,
+//! which is always signed.
+
+use serde::{Deserialize, Serialize};
+
+use super::model::{Checkpoint, Hash, Statement};
+use crate::kernel::{
+    clock::Timestamp,
+    id::TenantId,
+    secrets::Signature,
+    store::{
+        Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
+        codec::{self, Record},
+    },
+};
+
+/// A record: its bytes, and its hash.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct AuditRecord {
+    pub(super) number: u64,
+    #[serde(with = "codec::bytes")]
+    pub(super) body: Vec<u8>,
+    pub(super) hash: Hash,
+}
+
+impl Record for AuditRecord {
+    const VERSION: u8 = 1;
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct CheckpointRecord {
+    first: u64,
+    number: u64,
+    hash: Hash,
+    at: Timestamp,
+    #[serde(with = "codec::bytes")]
+    signature: Vec<u8>,
+    /// The place in the log of its last record.
+    seq: u64,
+}
+
+impl Record for CheckpointRecord {
+    const VERSION: u8 = 1;
+}
+
+/// The end of a chain: a checkpoint of its last record, and the last checkpoint that is kept.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct HeadRecord {
+    end: CheckpointRecord,
+    kept_at: Timestamp,
+}
+
+impl Record for HeadRecord {
+    const VERSION: u8 = 1;
+}
+
+/// Tenant and place in the log.
+pub(super) static RECORDS: Table<(TenantId, u64), AuditRecord> = Table::new(catalog::AUDIT_RECORDS, &[]);
+/// Tenant and number of the last record that it is over.
+pub(super) static CHECKPOINTS: Table<(TenantId, u64), CheckpointRecord> = Table::new(catalog::AUDIT_CHECKPOINTS, &[]);
+pub(super) static HEADS: Table<TenantId, HeadRecord> = Table::new(catalog::AUDIT_HEADS, &[]);
+
+/// A checkpoint with the place in the log that it reaches to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Placed {
+    pub(super) checkpoint: Checkpoint,
+    pub(super) seq: u64,
+}
+
+impl Placed {
+    fn record(&self) -> CheckpointRecord {
+        let Statement { first, number, hash, at, .. } = self.checkpoint.statement;
+        CheckpointRecord { first, number, hash, at, signature: self.checkpoint.signature.as_bytes().to_vec(), seq: self.seq }
+    }
+
+    fn of(tenant_id: TenantId, record: &CheckpointRecord, table: &str) -> Result<Self, StoreError> {
+        let CheckpointRecord { first, number, hash, at, .. } = *record;
+        let signature = Signature::from_bytes(&record.signature)
+            .map_err(|error| StoreError::damaged(table, &tenant_id.to_bytes(), error.to_string()))?;
+        let statement = Statement { tenant_id, first, number, hash, at };
+        Ok(Self { checkpoint: Checkpoint { statement, signature }, seq: record.seq })
+    }
+}
+
+/// The end of a tenant's chain.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Head {
+    pub(super) end: Placed,
+    /// The time of the last checkpoint that is kept.
+    pub(super) kept_at: Timestamp,
+}
+
+fn head_of(tenant: TenantId, record: &HeadRecord) -> Result<Head, StoreError> {
+    Ok(Head { end: Placed::of(tenant, &record.end, catalog::AUDIT_HEADS.name())?, kept_at: record.kept_at })
+}
+
+pub(super) fn head(tx: &impl Read, tenant: TenantId) -> Result<Option<Head>, StoreError> {
+    HEADS.get(tx, &tenant)?.map(|record| head_of(tenant, &record)).transpose()
+}
+
+pub(super) fn put_head(tx: &mut WriteTx, head: &Head) -> Result<(), StoreError> {
+    let record = HeadRecord { end: head.end.record(), kept_at: head.kept_at };
+    HEADS.put(tx, &head.end.checkpoint.statement.tenant_id, &record)
+}
+
+/// At most `limit` heads behind a tenant.
+pub(super) fn heads_after(tx: &impl Read, after: Option<TenantId>, limit: usize) -> Result<Vec<Head>, StoreError> {
+    let found = HEADS.list_after(tx, after.as_ref(), limit)?;
+    found.iter().map(|(tenant, record)| head_of(*tenant, record)).collect()
+}
+
+pub(super) fn keep_checkpoint(tx: &mut WriteTx, placed: &Placed) -> Result<(), StoreError> {
+    let statement = placed.checkpoint.statement;
+    CHECKPOINTS.put(tx, &(statement.tenant_id, statement.number), &placed.record())
+}
+
+/// The checkpoint that is over exactly the records up to `number`.
+pub(super) fn checkpoint(tx: &impl Read, tenant: TenantId, number: u64) -> Result<Option<Placed>, StoreError> {
+    let found = CHECKPOINTS.get(tx, &(tenant, number))?;
+    found.map(|record| Placed::of(tenant, &record, catalog::AUDIT_CHECKPOINTS.name())).transpose()
+}
+
+/// At most `limit` checkpoints over more records than up to `after`, in order.
+pub(super) fn checkpoints_after(tx: &impl Read, tenant: TenantId, after: u64, limit: usize) -> Result<Vec<Placed>, StoreError> {
+    let range = KeyRange::prefix(&tenant.to_bytes()).after(&(tenant, after).to_bytes(), Direction::Forward);
+    let found = CHECKPOINTS.list(tx, &range, limit)?;
+    found.iter().map(|(_, record)| Placed::of(tenant, record, catalog::AUDIT_CHECKPOINTS.name())).collect()
+}
+
+/// At most `limit` records behind a place in the log, in order.
+pub(super) fn records_after(
+    tx: &impl Read,
+    tenant: TenantId,
+    seq: u64,
+    limit: usize,
+) -> Result<Vec<(u64, AuditRecord)>, StoreError> {
+    let range = KeyRange::prefix(&tenant.to_bytes()).after(&(tenant, seq).to_bytes(), Direction::Forward);
+    let found = RECORDS.list(tx, &range, limit)?;
+    Ok(found.into_iter().map(|((_, seq), record)| (seq, record)).collect())
+}
+
+/// The first tenant behind `after` that has a record, whether or not its chain has an end.
+pub(super) fn next_tenant(tx: &impl Read, after: Option<TenantId>) -> Result<Option<TenantId>, StoreError> {
+    let range = after.map_or(KeyRange::ALL, |tenant| KeyRange::ALL.after(&(tenant, u64::MAX).to_bytes(), Direction::Forward));
+    let mut found = None;
+    tx.raw_scan(RECORDS.name().into(), &range, Direction::Forward, &mut |key, _| {
+        found = <(TenantId, u64)>::from_bytes(key).map(|(tenant, _)| tenant);
+        Ok(Flow::Stop)
+    })?;
+    Ok(found)
+}
+
+/// Removes the records and checkpoints before those that follow `anchor`, which stays: the chain begins behind it.
+pub(super) fn forget_before(tx: &mut WriteTx, anchor: &Placed, most: usize) -> Result<(), StoreError> {
+    let statement = anchor.checkpoint.statement;
+    let tenant = statement.tenant_id;
+    for (seq, _) in records_after(tx, tenant, 0, most)?.into_iter().take_while(|(seq, _)| *seq <= anchor.seq) {
+        RECORDS.remove(tx, &(tenant, seq))?;
+    }
+    for older in checkpoints_after(tx, tenant, 0, most)? {
+        let number = older.checkpoint.statement.number;
+        if number < statement.number {
+            CHECKPOINTS.remove(tx, &(tenant, number))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::store::codec::assert_golden;
+
+    #[test]
+    fn the_stored_forms_are_those_that_were_written_down() {
+        let at = Timestamp::from_millis(1_767_225_600_000);
+        let checkpoint = || CheckpointRecord { first: 1, number: 64, hash: [7; 32], at, signature: vec![9; 64], seq: 300 };
+        assert_golden("audit_record", &AuditRecord { number: 1, body: b"{}".to_vec(), hash: [7; 32] });
+        assert_golden("audit_checkpoint", &checkpoint());
+        assert_golden("audit_head", &HeadRecord { end: checkpoint(), kept_at: at });
+    }
+}

@@ -1,0 +1,329 @@
+//! Proves that a chain is what was written, and says where it is not.
+//!
+//! What is found, by whoever has the store's file but not the installation key: a record that was changed, removed, added, moved or
+//! taken from another chain, also when every hash behind it was made anew; records that are missing at the end, because the end is
+//! signed with each commit; records that are missing at the beginning, because the signature says where a chain begins. With the log
+//! at hand also a chain that was set back as a whole to an older checkpoint, as far back as the log reaches.
+//!
+//! What is not found from the file alone: a chain that was set back together with the log, such as by an older copy of the whole store.
+//! A checkpoint that is kept elsewhere tells it. Whoever has the installation key can write any history that agrees with no such
+//! checkpoint.
+
+use std::collections::BTreeSet;
+
+use super::{
+    model::{Checkpoint, Entry, Hash, Statement, hex, link, origin},
+    recorder,
+    repo::{self, AuditRecord},
+};
+use crate::kernel::{
+    events,
+    id::TenantId,
+    secrets::{PublicKey, digest},
+    store::{CheckReport, Checked, Read, ReadTx, StoreError},
+};
+
+/// How many records are read at a time.
+const SLICE: usize = 500;
+/// How many breaks are told one by one: each chain has at most one, and the log may lack many.
+const MAX_BREAKS: usize = 100;
+
+/// Where a chain is not what was written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the audit of {tenant_id} breaks at record {number}: {reason}")]
+pub struct Break {
+    pub tenant_id: TenantId,
+    /// The first record that cannot be trusted.
+    pub number: u64,
+    pub reason: String,
+}
+
+/// What was checked, and what was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    pub chains: u64,
+    pub records: u64,
+    pub checkpoints: u64,
+    pub breaks: Vec<Break>,
+}
+
+impl Verified {
+    pub fn is_sound(&self) -> bool {
+        self.breaks.is_empty()
+    }
+
+    fn found(&mut self, found: Break) {
+        if self.breaks.len() < MAX_BREAKS {
+            self.breaks.push(found);
+        }
+    }
+}
+
+/// A walk along one chain, from a hash that the first record must follow.
+#[derive(Clone, Debug)]
+pub struct Walk<'a> {
+    tenant_id: TenantId,
+    /// Without it signatures count as good: hashes alone are compared.
+    key: Option<&'a PublicKey>,
+    /// The last record that was seen.
+    number: u64,
+    hash: Hash,
+    /// The last record under a signature: up to there the history is what was signed.
+    signed: u64,
+    /// Statements from elsewhere that are still ahead.
+    known: Vec<Checkpoint>,
+}
+
+impl<'a> Walk<'a> {
+    /// Begins before record `first`. `known` are checkpoints of this chain that were kept elsewhere.
+    pub fn new(tenant_id: TenantId, first: u64, previous: Hash, key: Option<&'a PublicKey>, known: &[Checkpoint]) -> Self {
+        let known = known.iter().filter(|checkpoint| checkpoint.statement.tenant_id == tenant_id).copied().collect();
+        let number = first.saturating_sub(1);
+        Self { tenant_id, key, number, hash: previous, signed: number, known }
+    }
+
+    fn broken(&self, number: u64, reason: impl Into<String>) -> Break {
+        Break { tenant_id: self.tenant_id, number, reason: reason.into() }
+    }
+
+    /// The next record. `seq` is where the log has its event, where that is known from elsewhere.
+    pub fn record(&mut self, body: &[u8], hash: &Hash, seq: Option<u64>) -> Result<(), Break> {
+        let next = self.number + 1;
+        if link(&self.hash, body) != *hash {
+            let found = serde_json::from_slice::<Entry>(body).map_or(next, |entry| entry.number);
+            let reason = if found == next {
+                "it is not what was written, or does not follow the record before it".to_owned()
+            } else {
+                format!("record {found} stands in its place")
+            };
+            return Err(self.broken(next, reason));
+        }
+        let entry: Entry =
+            serde_json::from_slice(body).map_err(|error| self.broken(next, format!("it cannot be read: {error}")))?;
+        if (entry.number, entry.tenant_id) != (next, self.tenant_id) || seq.is_some_and(|seq| seq != entry.seq) {
+            return Err(self.broken(next, format!("record {} of {} stands in its place", entry.number, entry.tenant_id)));
+        }
+        (self.number, self.hash) = (next, *hash);
+        let here = |checkpoint: &Checkpoint| checkpoint.statement.number == next;
+        if let Some(known) = self.known.iter().copied().find(here) {
+            self.known.retain(|checkpoint| !here(checkpoint));
+            self.checkpoint(&known).map_err(|found| Break { reason: format!("{} (kept elsewhere)", found.reason), ..found })?;
+        }
+        Ok(())
+    }
+
+    /// A checkpoint over what was seen so far.
+    pub fn checkpoint(&mut self, checkpoint: &Checkpoint) -> Result<(), Break> {
+        let Statement { tenant_id, number, hash, .. } = checkpoint.statement;
+        let (suspect, last) = (self.signed + 1, self.number);
+        if (tenant_id, number) != (self.tenant_id, self.number) {
+            return Err(self.broken(last + 1, format!("a checkpoint is over the records up to {number} of {tenant_id}")));
+        }
+        self.check_signature(checkpoint)?;
+        if hash != self.hash {
+            let reason = format!("one of the records {suspect} to {last} is not what was signed in the checkpoint of {number}");
+            return Err(self.broken(suspect, reason));
+        }
+        self.signed = number;
+        Ok(())
+    }
+
+    fn check_signature(&self, checkpoint: &Checkpoint) -> Result<(), Break> {
+        let number = checkpoint.statement.number;
+        self.key.map_or(Ok(()), |key| checkpoint.verify(key)).map_err(|_| {
+            self.broken(self.signed + 1, format!("the checkpoint of record {number} was not signed by this installation"))
+        })
+    }
+
+    /// The end of the chain: everything that was seen must be signed, and nothing that was signed may be missing.
+    pub fn end(mut self, end: Option<&Checkpoint>) -> Result<(), Break> {
+        if let Some(end) = end {
+            let number = end.statement.number;
+            if number > self.number {
+                self.check_signature(end)?;
+                return Err(self.broken(self.number + 1, format!("the records up to {number} were signed, but are missing")));
+            }
+            if number == self.number {
+                self.checkpoint(end)?;
+            }
+        }
+        if self.signed < self.number {
+            let (first, last) = (self.signed + 1, self.number);
+            return Err(self.broken(first, format!("the records {first} to {last} are not signed")));
+        }
+        let ahead =
+            self.known.iter().filter(|checkpoint| checkpoint.statement.number > self.number).max_by_key(|c| c.statement.number);
+        if let Some(known) = ahead {
+            self.check_signature(known)?;
+            let number = known.statement.number;
+            return Err(
+                self.broken(self.number + 1, format!("a checkpoint that was kept elsewhere is over the records up to {number}"))
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Checks every chain of the store, against checkpoints that were kept elsewhere too.
+pub fn verify_store(tx: &impl Read, key: Option<&PublicKey>, known: &[Checkpoint]) -> Result<Verified, StoreError> {
+    let mut verified = Verified::default();
+    for tenant in tenants(tx, known)? {
+        verified.chains += 1;
+        if let Err(found) = verify_chain(tx, tenant, key, known, &mut verified)? {
+            verified.found(found);
+        }
+    }
+    Ok(verified)
+}
+
+/// Whoever has a part of a chain, or of whom a checkpoint was kept.
+fn tenants(tx: &impl Read, known: &[Checkpoint]) -> Result<BTreeSet<TenantId>, StoreError> {
+    let mut tenants: BTreeSet<TenantId> = known.iter().map(|checkpoint| checkpoint.statement.tenant_id).collect();
+    let mut after = None;
+    while let Some(tenant) = repo::next_tenant(tx, after)? {
+        tenants.insert(tenant);
+        after = Some(tenant);
+    }
+    let mut after = None;
+    loop {
+        let heads = repo::heads_after(tx, after, SLICE)?;
+        tenants.extend(heads.iter().map(|head| head.end.checkpoint.statement.tenant_id));
+        match heads.last() {
+            Some(last) if heads.len() == SLICE => after = Some(last.end.checkpoint.statement.tenant_id),
+            _ => return Ok(tenants),
+        }
+    }
+}
+
+fn verify_chain(
+    tx: &impl Read,
+    tenant: TenantId,
+    key: Option<&PublicKey>,
+    known: &[Checkpoint],
+    verified: &mut Verified,
+) -> Result<Result<(), Break>, StoreError> {
+    let end = repo::head(tx, tenant)?.map(|head| head.end.checkpoint);
+    let first = end.map_or(1, |end| end.statement.first);
+    let (previous, mut seq) = match repo::checkpoint(tx, tenant, first.saturating_sub(1))? {
+        Some(anchor) => (anchor.checkpoint.statement.hash, anchor.seq),
+        None => (origin(tenant), 0),
+    };
+    let mut walk = Walk::new(tenant, first, previous, key, known);
+    loop {
+        let slice = match repo::records_after(tx, tenant, seq, SLICE) {
+            Ok(slice) => slice,
+            Err(StoreError::Damaged { .. }) => match readable(tx, tenant, seq)? {
+                Ok(slice) => slice,
+                Err((slice, reason)) => {
+                    let walked = walk_slice(tx, &mut walk, &slice, verified)?;
+                    return Ok(walked.and_then(|()| Err(walk.broken(walk.number + 1, reason))));
+                }
+            },
+            Err(error) => return Err(error),
+        };
+        if let Err(found) = walk_slice(tx, &mut walk, &slice, verified)? {
+            return Ok(Err(found));
+        }
+        match slice.last() {
+            Some((last, _)) => seq = *last,
+            None => return Ok(walk.end(end.as_ref())),
+        }
+    }
+}
+
+type Slice = Vec<(u64, AuditRecord)>;
+
+/// The records up to one that cannot be read, and why it cannot.
+fn readable(tx: &impl Read, tenant: TenantId, mut seq: u64) -> Result<Result<Slice, (Slice, String)>, StoreError> {
+    let mut slice = Vec::new();
+    while slice.len() < SLICE {
+        match repo::records_after(tx, tenant, seq, 1) {
+            Ok(one) if one.is_empty() => break,
+            Ok(one) => {
+                seq = one.last().map_or(seq, |(seq, _)| *seq);
+                slice.extend(one);
+            }
+            Err(StoreError::Damaged { reason, .. }) => return Ok(Err((slice, format!("it cannot be read: {reason}")))),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Ok(slice))
+}
+
+fn walk_slice(
+    tx: &impl Read,
+    walk: &mut Walk<'_>,
+    slice: &[(u64, AuditRecord)],
+    verified: &mut Verified,
+) -> Result<Result<(), Break>, StoreError> {
+    for (seq, record) in slice {
+        let passed = walk.record(&record.body, &record.hash, Some(*seq));
+        verified.records += 1;
+        if passed.is_err() {
+            return Ok(passed);
+        }
+        if let Some(placed) = repo::checkpoint(tx, walk.tenant_id, walk.number)? {
+            verified.checkpoints += 1;
+            if let Err(found) = walk.checkpoint(&placed.checkpoint) {
+                return Ok(Err(found));
+            }
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// Compares the chains with the events that the log still has: each that is audited must have its record, about that very event. Finds a
+/// chain that was set back as a whole.
+pub fn verify_log(tx: &impl Read, verified: &mut Verified) -> Result<(), StoreError> {
+    let end = events::cursor(tx, recorder::NAME)?;
+    let mut position = events::first_kept(tx)?.saturating_sub(1);
+    while position < end {
+        let batch = events::read_batch(tx, position, SLICE)?;
+        let Some(last) = batch.last().map(|event| event.seq) else { break };
+        for event in batch.iter().filter(|event| event.seq <= end) {
+            let tenant = event.record.tenant_id;
+            let found = repo::RECORDS.get(tx, &(tenant, event.seq));
+            let reason = match found {
+                // Damage was found on the walk along the chain.
+                Err(StoreError::Damaged { .. }) => continue,
+                Err(error) => return Err(error),
+                Ok(Some(record)) => {
+                    let told = serde_json::from_slice::<Entry>(&record.body).map(|entry| entry.event_sha256).unwrap_or_default();
+                    if told == hex(&digest(&event.record.body)) {
+                        continue;
+                    }
+                    format!("event {} of the log is another than the record tells of", event.record.id)
+                }
+                Ok(None) if is_due(tx, event)? => format!("event {} of the log has no record", event.record.id),
+                Ok(None) => continue,
+            };
+            let number = repo::head(tx, tenant)?.map_or(1, |head| head.end.checkpoint.statement.number + 1);
+            verified.found(Break { tenant_id: tenant, number, reason });
+        }
+        position = last;
+    }
+    Ok(())
+}
+
+/// Whether an event must have a record: it is audited, and its record is not past its time.
+fn is_due(tx: &impl Read, event: &events::Event) -> Result<bool, StoreError> {
+    if !Entry::of(event, 0).is_ok_and(|entry| entry.is_some()) {
+        return Ok(false);
+    }
+    let tenant = event.record.tenant_id;
+    let first = repo::head(tx, tenant)?.map_or(1, |head| head.end.checkpoint.statement.first);
+    let anchor = repo::checkpoint(tx, tenant, first.saturating_sub(1))?;
+    Ok(anchor.is_none_or(|anchor| event.seq > anchor.seq))
+}
+
+/// What `tenantd check` compares of the chains: everything but the signatures, for which it has no key.
+#[derive(Debug)]
+pub(super) struct Chains;
+
+impl Checked for Chains {
+    fn check(&self, tx: &ReadTx, report: &mut CheckReport) -> Result<(), StoreError> {
+        let verified = verify_store(tx, None, &[])?;
+        verified.breaks.iter().for_each(|found| report.problem(found.to_string()));
+        Ok(())
+    }
+}
