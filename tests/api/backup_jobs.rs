@@ -59,12 +59,13 @@ async fn a_job_that_cannot_be_is_refused_with_its_place_and_stops_no_other() {
         let tenant = app.tenant("acme").await;
         let (key, _) = estate(&tenant).await;
         ingest(&key, &[job("1", "a-srv", "failed", "2025-12-31T20:00:00Z")]).await;
-        let mut wrong: Vec<(Value, &str)> = Vec::new();
-        wrong.push((job("1", "a-srv", "success", "2025-12-31T20:00:00Z"), "/status"));
-        wrong.push((job("2", "nobody", "success", "2025-12-31T20:00:00Z"), "/device"));
-        wrong.push((job("3", "a-srv", "success", "2026-01-01T01:00:00Z"), "/started_at"));
-        wrong.push((job("4", "a-srv", "success", "2025-01-01T01:00:00Z"), "/started_at"));
-        wrong.push((job("5", "a-srv", "great", "2025-12-31T20:00:00Z"), "/status"));
+        let mut wrong: Vec<(Value, &str)> = vec![
+            (job("1", "a-srv", "success", "2025-12-31T20:00:00Z"), "/status"),
+            (job("2", "nobody", "success", "2025-12-31T20:00:00Z"), "/device"),
+            (job("3", "a-srv", "success", "2026-01-01T01:00:00Z"), "/started_at"),
+            (job("4", "a-srv", "success", "2025-01-01T01:00:00Z"), "/started_at"),
+            (job("5", "a-srv", "great", "2025-12-31T20:00:00Z"), "/status"),
+        ];
         for (number, member, value, pointer) in [
             (6, "ended_at", json!("2025-12-31T19:00:00Z"), "/ended_at"),
             (7, "status", json!("running"), "/ended_at"),

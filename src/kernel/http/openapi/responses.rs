@@ -44,8 +44,14 @@ pub(super) fn complete(path: &str, operation: &mut Map<String, Value>, component
             (text("in"), text("name"))
         })
         .collect();
+    // A scope that can be a record's id, and not one of the scopes of keys.
+    let scopes_record = operation.get("parameters").and_then(Value::as_array).into_iter().flatten().any(|parameter| {
+        let pattern = parameter.pointer("/schema/pattern").and_then(Value::as_str).unwrap_or_default();
+        parameter.get("name").and_then(Value::as_str) == Some("scope") && pattern.contains("org_")
+    });
     let header = |wanted: &str| parameters.iter().any(|(place, name)| place == "header" && name == wanted);
     let names_record = path.contains('{')
+        || scopes_record
         || parameters.iter().any(|(_, name)| name == "id")
         || body_properties(operation, components).any(|(name, _)| name == "workflow_id");
     let applies = |status: u16| match status {
