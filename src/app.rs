@@ -6,6 +6,7 @@ mod documents;
 mod edges;
 mod gauges;
 mod sample;
+mod slices;
 
 use std::{
     net::{SocketAddr, TcpListener},
@@ -42,29 +43,23 @@ use crate::{
         api_keys::{self, ApiKeySlice},
         audit::Audit,
         auth::{self, Auth},
-        backup::{self, Backups, ReadPosture, UpdateConfig},
+        backup::{self, Backups},
         cloud::{self, Clouds},
-        directory::{self, Directory, DirectoryIngest},
-        inventory::Inventory,
-        platform::{self, Platform, Reload, ReloadRequests, Reloaded},
-        search::{Search, SearchQuery},
+        directory::{self, Directory},
+        platform::{self, Platform, Reload, ReloadRequests, Reloaded, Tenant},
         sso::{self, SingleSignOn},
         tickets::{self, Tickets},
-        webhooks::{self, Surroundings, Webhooks},
-        workflows::{
-            self, StepCatalogue, Workflows,
-            steps::{
-                CommentOnTicket, CreateTicket, HttpRequest, ProvisionVm, ReportInventory, UpdateTicket, VerifyProvider, WaitForVm,
-            },
-        },
+        webhooks::{self, Webhooks},
+        workflows::{self, Workflows},
     },
 };
 
 pub use bootstrap::{Operator, prepare_installation, random_password};
-use documents::Slices;
 pub use documents::{ingest_document, internal_document, public_document};
 use edges::Parts;
 pub use sample::fill as fill_with_sample;
+use slices::Ground;
+pub use slices::Slices;
 
 const ADMIN_SOCKET: &str = "admin.sock";
 const SEARCH_DIRECTORY: &str = "search";
@@ -122,30 +117,6 @@ pub fn event_kinds() -> Kinds {
     )
 }
 
-/// Every type of step that a workflow can have. A slice brings its own along; the engine knows none of them by name.
-fn step_catalogue(
-    tickets: &Tickets,
-    inventory: &Inventory,
-    search: &Search,
-    clouds: &Clouds,
-    backups: &Backups,
-    egress: &Egress,
-    platform: &Platform,
-) -> Result<StepCatalogue, String> {
-    StepCatalogue::default()
-        .local(CreateTicket(tickets.clone()))?
-        .local(UpdateTicket(tickets.clone()))?
-        .local(CommentOnTicket(tickets.clone()))?
-        .local(ProvisionVm(clouds.clone()))?
-        .local(UpdateConfig(backups.clone()))?
-        .remote(ReadPosture(backups.clone()))?
-        .remote(VerifyProvider(clouds.clone()))?
-        .remote(WaitForVm(clouds.clone()))?
-        .remote(ReportInventory(inventory.clone()))?
-        .remote(SearchQuery(search.clone()))?
-        .remote(HttpRequest { egress: egress.clone(), tenants: platform.tenants.clone() })
-}
-
 /// The readers of the log with a cursor in the store.
 fn consumers() -> Vec<&'static str> {
     [Platform::CONSUMERS, Webhooks::CONSUMERS, Workflows::CONSUMERS, Analytics::CONSUMERS, Backups::CONSUMERS, Audit::CONSUMERS]
@@ -164,6 +135,18 @@ fn health_monitor(store: &Store, clock: &Clock, tasks: &Tasks, webhooks: &Webhoo
         }),
         consumers: consumers(),
     })
+}
+
+/// Whoever may open the admin socket.
+fn local_operator(platform: Tenant) -> Principal {
+    Principal {
+        tenant_id: platform.id,
+        tenant_name: platform.name,
+        tenant_kind: platform.kind,
+        identity: Identity::LocalOperator,
+        grants: Grants::all(),
+        reach: Reach::Everything,
+    }
 }
 
 /// Under which rate limit an operation falls.
@@ -191,20 +174,8 @@ fn classify(method: &Method, path: &str, secured: bool) -> RateClass {
 pub struct App {
     pub store: Store,
     pub clock: Clock,
-    pub platform: Platform,
-    pub directory: Directory,
-    pub auth: Auth,
-    pub sso: SingleSignOn,
-    pub keys: ApiKeySlice,
-    pub tickets: Tickets,
-    pub search: Search,
-    pub webhooks: Webhooks,
-    pub workflows: Workflows,
-    pub clouds: Clouds,
-    pub analytics: Analytics,
+    pub slices: Box<Slices>,
     health: HealthMonitor,
-    pub backups: Backups,
-    pub audit: Audit,
     egress: Egress,
     config: Config,
     rates: Arc<RateLimits>,
@@ -265,116 +236,54 @@ impl App {
         store.migrate(&[]).await.map_err(|error| error.to_string())?;
         let passwords = Passwords::new(config.secrets.password_hashes, config.secrets.password_queue, &mut entropy);
         let (reload, reloads) = Reload::channel();
-        let platform = Platform::new(store.clone(), clock.clone(), reload);
-        let keys = ApiKeySlice::new(store.clone(), clock.clone(), &config.api_keys);
-        let directory = Directory::new(&config.directory);
-        let (tenants, admitted) = (platform.tenants.clone(), keys.keys.clone());
-        let auth = Auth::new(store.clone(), clock.clone(), &config.sessions, passwords, directory, tenants, admitted);
-        let platform_tenant = bootstrap::ensure_operator(&store, &clock, &platform, &auth, data.path(), operator).await?;
-        let local_operator = Arc::new(Principal {
-            tenant_id: platform_tenant.id,
-            tenant_name: platform_tenant.name,
-            tenant_kind: platform_tenant.kind,
-            identity: Identity::LocalOperator,
-            grants: Grants::all(),
-            reach: Reach::Everything,
-        });
         let egress = Egress::new(&config.egress, &[config.listen.address])?;
         let usage = Arc::new(Usage::new(config.analytics.count_requests));
-        let (sealer, tenants) = (Sealer::new(&key), platform.tenants.clone());
-        let around = Surroundings { sealer, egress: egress.clone(), tenants, kinds: event_kinds(), usage: usage.clone() };
-        let webhooks = Webhooks::new(store.clone(), clock.clone(), &config, around);
-        let (sealer, tenants) = (Sealer::new(&key), platform.tenants.clone());
-        let sso = SingleSignOn::new(store.clone(), clock.clone(), sealer, egress.clone(), tenants, auth.clone(), directory);
+        let slices = Box::new(Slices::new(Ground {
+            store: &store,
+            clock: &clock,
+            config: &config,
+            key: &key,
+            passwords,
+            reload,
+            egress: &egress,
+            usage: &usage,
+            search_directory: search_directory(data.path()),
+        })?);
+        let operator = bootstrap::ensure_operator(&store, &clock, &slices.platform, &slices.auth, data.path(), operator);
+        let local_operator = Arc::new(local_operator(operator.await?));
         let rates = Arc::new(RateLimits::new(&config.rate_limits, clock.clone()));
-        let idempotency = Arc::new(Idempotency::new(store.clone(), Sealer::new(&key)));
         let tasks = Tasks::new(clock.clone());
-        let analytics = Analytics::new(store.clone(), clock.clone(), usage.clone(), &config.limits);
-        let health = health_monitor(&store, &clock, &tasks, &webhooks);
-        let tickets = Tickets::new(store.clone(), clock.clone(), &config.tickets, &config.limits);
-        let backups = Backups::new(store.clone(), clock.clone(), config.backup, &config.limits, &key, tickets.clone())?;
-        let ingest = DirectoryIngest::new(directory, store.clone(), clock.clone(), &config.limits, backups.job_taker());
-        let inventory = Inventory::new(directory, store.clone(), clock.clone(), &config.limits);
-        let search = Search::new(store.clone(), clock.clone(), search_directory(data.path()));
-        let (sealer, tenants) = (Sealer::new(&key), platform.tenants.clone());
-        let clouds = Clouds::new(store.clone(), clock.clone(), &config.cloud, sealer, egress.clone(), tenants);
-        let catalogue = step_catalogue(&tickets, &inventory, &search, &clouds, &backups, &egress, &platform)?;
-        let workflows = Workflows::new(store.clone(), clock.clone(), config.workflows, catalogue, event_kinds());
-        let audit =
-            Audit::new(store.clone(), clock.clone(), &config.audit, &config.limits, &key).map_err(|error| error.to_string())?;
-        let signing_keys = vec![backups.public_key().map_err(|error| error.to_string())?, audit.public_key()];
-        let slices = Slices {
-            platform: &platform,
-            ingest: &ingest,
-            auth: &auth,
-            sso: &sso,
-            keys: &keys,
-            tickets: &tickets,
-            inventory: &inventory,
-            search: &search,
-            webhooks: &webhooks,
-            workflows: &workflows,
-            clouds: &clouds,
-            analytics: &analytics,
-            backups: &backups,
-            audit: &audit,
-        };
+        let health = health_monitor(&store, &clock, &tasks, &slices.webhooks);
         let parts = Parts {
             config: &config,
             store: &store,
             clock: &clock,
             rates: &rates,
-            idempotency,
+            idempotency: Arc::new(Idempotency::new(store.clone(), Sealer::new(&key))),
             usage: &usage,
-            analytics: &analytics,
+            slices: &slices,
             health: &health,
-            signing_keys,
         };
-        let public = parts.edge(documents::public_service(&slices)?, &platform, &auth, None)?;
-        let admin = parts.edge(documents::admin_service(&slices)?, &platform, &auth, Some(local_operator))?;
-        Ok(Self {
-            store,
-            clock,
-            platform,
-            directory,
-            auth,
-            sso,
-            keys,
-            tickets,
-            search,
-            webhooks,
-            workflows,
-            clouds,
-            analytics,
-            health,
-            backups,
-            audit,
-            egress,
-            config,
-            rates,
-            public,
-            admin,
-            tasks,
-            reloads,
-            data,
-        })
+        let public = parts.edge(documents::public_service(&slices)?, None)?;
+        let admin = parts.edge(documents::admin_service(&slices)?, Some(local_operator))?;
+        Ok(Self { store, clock, slices, health, egress, config, rates, public, admin, tasks, reloads, data })
     }
 
     fn spawn_tasks(&mut self) {
         let gauges = gauges::all(self);
-        let (store, clock, tasks) = (&self.store, &self.clock, &mut self.tasks);
-        self.platform.spawn(tasks);
-        self.auth.spawn(tasks);
-        self.sso.spawn(tasks);
-        self.keys.spawn(tasks);
-        self.tickets.spawn(tasks);
-        self.search.spawn(tasks);
-        self.webhooks.spawn(tasks);
-        self.workflows.spawn(tasks);
-        self.clouds.spawn(tasks);
-        self.analytics.spawn(tasks, gauges, &self.health);
-        self.backups.spawn(tasks);
-        self.audit.spawn(tasks);
+        let (store, clock, tasks, slices) = (&self.store, &self.clock, &mut self.tasks, &self.slices);
+        slices.platform.spawn(tasks);
+        slices.auth.spawn(tasks);
+        slices.sso.spawn(tasks);
+        slices.keys.spawn(tasks);
+        slices.tickets.spawn(tasks);
+        slices.search.spawn(tasks);
+        slices.webhooks.spawn(tasks);
+        slices.workflows.spawn(tasks);
+        slices.clouds.spawn(tasks);
+        slices.analytics.spawn(tasks, gauges, &self.health);
+        slices.backups.spawn(tasks);
+        slices.audit.spawn(tasks);
         tasks.spawn(self.egress.upkeep());
         tasks.spawn(IdempotencyPurge { store: store.clone(), clock: clock.clone() });
         tasks.spawn(Retention::new(store.clone(), clock.clone(), self.config.events.retention_days, consumers()));

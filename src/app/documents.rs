@@ -6,7 +6,7 @@ use poem::{EndpointExt, IntoEndpoint, Response, endpoint::BoxEndpoint};
 use poem_openapi::{OpenApi, OpenApiService};
 use serde_json::{Map, Value};
 
-use super::{checked_tables, event_kinds, step_catalogue};
+use super::{Ground, Slices, checked_tables, event_kinds};
 use crate::{
     kernel::{
         clock::Clock,
@@ -17,24 +17,14 @@ use crate::{
             acts,
             openapi::{self, About},
         },
-        secrets::{InstallationKey, Passwords, Sealer},
+        secrets::{InstallationKey, Passwords},
         store::{RedbEngine, Store, WriterSettings},
     },
     slices::{
-        analytics::Analytics,
-        api_keys::ApiKeySlice,
-        audit::Audit,
         auth::Auth,
         backup::Backups,
-        cloud::Clouds,
-        directory::{Directory, DirectoryIngest},
-        inventory::Inventory,
+        directory::Directory,
         platform::{Platform, Reload},
-        search::Search,
-        sso::SingleSignOn,
-        tickets::Tickets,
-        webhooks::{Surroundings, Webhooks},
-        workflows::Workflows,
     },
 };
 
@@ -96,26 +86,7 @@ fn document_with_events(api: impl OpenApi + 'static, about: About) -> Result<Val
     openapi::publish(&draft, about, schemas)
 }
 
-/// The slices that have an API.
-#[derive(Clone, Copy)]
-pub(super) struct Slices<'a> {
-    pub(super) platform: &'a Platform,
-    pub(super) ingest: &'a DirectoryIngest,
-    pub(super) auth: &'a Auth,
-    pub(super) sso: &'a SingleSignOn,
-    pub(super) keys: &'a ApiKeySlice,
-    pub(super) tickets: &'a Tickets,
-    pub(super) inventory: &'a Inventory,
-    pub(super) search: &'a Search,
-    pub(super) webhooks: &'a Webhooks,
-    pub(super) workflows: &'a Workflows,
-    pub(super) clouds: &'a Clouds,
-    pub(super) analytics: &'a Analytics,
-    pub(super) backups: &'a Backups,
-    pub(super) audit: &'a Audit,
-}
-
-pub(super) fn public_service(slices: &Slices<'_>) -> Result<Service, String> {
+pub(super) fn public_service(slices: &Slices) -> Result<Service, String> {
     Ok(Service {
         api: endpoint((public_api(slices), slices.ingest.api(), slices.sso.pages())),
         document: document_with_events(public_api(slices), PUBLIC)?,
@@ -125,7 +96,7 @@ pub(super) fn public_service(slices: &Slices<'_>) -> Result<Service, String> {
 }
 
 /// The admin socket serves the public API too, so that one client can do everything.
-pub(super) fn admin_service(slices: &Slices<'_>) -> Result<Service, String> {
+pub(super) fn admin_service(slices: &Slices) -> Result<Service, String> {
     Ok(Service {
         api: endpoint((public_api(slices), admin_api(slices), slices.ingest.api(), slices.sso.pages())),
         document: document_with_events((public_api(slices), admin_api(slices)), INTERNAL)?,
@@ -134,7 +105,7 @@ pub(super) fn admin_service(slices: &Slices<'_>) -> Result<Service, String> {
     })
 }
 
-fn public_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
+fn public_api(slices: &Slices) -> impl OpenApi + use<> {
     let Slices {
         platform,
         auth,
@@ -156,7 +127,7 @@ fn public_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
     (control, platform.api(&event_kinds()), tickets.api(), found, webhooks.api(), workflows.api(), clouds.api())
 }
 
-fn admin_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
+fn admin_api(slices: &Slices) -> impl OpenApi + use<> {
     let Slices { platform, ingest, auth, keys, search, webhooks, audit, .. } = slices;
     let tenants = || platform.tenants.clone();
     (
@@ -171,55 +142,25 @@ fn admin_api(slices: &Slices<'_>) -> impl OpenApi + use<> {
 }
 
 /// The slices over an empty store in a file that is removed: enough to say what their API looks like.
-fn describe<T>(config: &Config, with: impl FnOnce(&Slices<'_>) -> T) -> Result<T, String> {
+fn describe<T>(config: &Config, with: impl FnOnce(&Slices) -> T) -> Result<T, String> {
     let path = std::env::temp_dir().join(format!("tenantd-openapi-{}-{}", std::process::id(), Entropy::from_os().next_u64()));
     let engine = RedbEngine::create(&path, 1 << 20).map_err(|error| error.to_string())?;
     drop(std::fs::remove_file(&path));
     let store = Store::new(engine, WriterSettings { batch_size: 1, queue_length: 1 }).map_err(|error| error.to_string())?;
     let mut entropy = Entropy::from_os();
-    let passwords = Passwords::new(1, 1, &mut entropy);
-    let key = InstallationKey::generate(&mut entropy);
-    let sealer = Sealer::new(&key);
-    let platform = Platform::new(store.clone(), Clock::System, Reload::channel().0);
-    let keys = ApiKeySlice::new(store.clone(), Clock::System, &config.api_keys);
-    let directory = Directory::new(&config.directory);
-    let (tenants, admitted) = (platform.tenants.clone(), keys.keys.clone());
-    let auth = Auth::new(store.clone(), Clock::System, &config.sessions, passwords, directory, tenants, admitted);
-    let tickets = Tickets::new(store.clone(), Clock::System, &config.tickets, &config.limits);
-    let backups = Backups::new(store.clone(), Clock::System, config.backup, &config.limits, &key, tickets.clone())?;
-    let ingest = DirectoryIngest::new(directory, store.clone(), Clock::System, &config.limits, backups.job_taker());
-    let egress = Egress::new(&config.egress, &[])?;
-    let inventory = Inventory::new(directory, store.clone(), Clock::System, &config.limits);
-    // Nothing is written there: an index is opened by its task only.
-    let search = Search::new(store.clone(), Clock::System, path);
-    let tenants = platform.tenants.clone();
-    let clouds = Clouds::new(store.clone(), Clock::System, &config.cloud, sealer.clone(), egress.clone(), tenants);
-    let catalogue = step_catalogue(&tickets, &inventory, &search, &clouds, &backups, &egress, &platform)?;
-    let workflows = Workflows::new(store.clone(), Clock::System, config.workflows, catalogue, event_kinds());
-    let analytics = Analytics::new(store.clone(), Clock::System, Arc::default(), &config.limits);
-    let audit = Audit::new(store.clone(), Clock::System, &config.audit, &config.limits, &key).map_err(|error| error.to_string())?;
-    let tenants = platform.tenants.clone();
-    let (sso_store, sso_egress) = (store.clone(), egress.clone());
-    let sso = SingleSignOn::new(sso_store, Clock::System, sealer.clone(), sso_egress, tenants, auth.clone(), directory);
-    let (tenants, kinds) = (platform.tenants.clone(), event_kinds());
-    let around = Surroundings { sealer, egress, tenants, kinds, usage: Arc::default() };
-    let webhooks = Webhooks::new(store, Clock::System, config, around);
-    Ok(with(&Slices {
-        platform: &platform,
-        ingest: &ingest,
-        auth: &auth,
-        sso: &sso,
-        keys: &keys,
-        tickets: &tickets,
-        inventory: &inventory,
-        search: &search,
-        webhooks: &webhooks,
-        workflows: &workflows,
-        clouds: &clouds,
-        analytics: &analytics,
-        backups: &backups,
-        audit: &audit,
-    }))
+    let slices = Slices::new(Ground {
+        store: &store,
+        clock: &Clock::System,
+        config,
+        key: &InstallationKey::generate(&mut entropy),
+        passwords: Passwords::new(1, 1, &mut entropy),
+        reload: Reload::channel().0,
+        egress: &Egress::new(&config.egress, &[])?,
+        usage: &Arc::default(),
+        // Nothing is written there: an index is opened by its task only.
+        search_directory: path,
+    })?;
+    Ok(with(&slices))
 }
 
 /// The published document.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{classify, documents, event_kinds};
+use super::{Slices, classify, documents, event_kinds};
 use crate::{
     kernel::{
         access::Principal,
@@ -15,15 +15,11 @@ use crate::{
             pages::{PageSources, Pages},
             rate::RateLimits,
         },
-        secrets::{PublicKey, Secret},
+        secrets::Secret,
         store::Store,
         telemetry::{self, Usage},
     },
-    slices::{
-        analytics::{Analytics, HealthMonitor},
-        auth::Auth,
-        platform::Platform,
-    },
+    slices::analytics::HealthMonitor,
 };
 
 /// What both edges share.
@@ -34,22 +30,15 @@ pub(super) struct Parts<'a> {
     pub(super) rates: &'a Arc<RateLimits>,
     pub(super) idempotency: Arc<Idempotency>,
     pub(super) usage: &'a Arc<Usage>,
-    pub(super) analytics: &'a Analytics,
+    pub(super) slices: &'a Slices,
     pub(super) health: &'a HealthMonitor,
-    /// What signatures that leave the installation are checked with, by what they are for.
-    pub(super) signing_keys: Vec<(&'static str, PublicKey)>,
 }
 
 impl Parts<'_> {
-    pub(super) fn edge(
-        &self,
-        service: documents::Service,
-        platform: &Platform,
-        auth: &Auth,
-        local_operator: Option<Arc<Principal>>,
-    ) -> Result<Arc<Edge>, String> {
+    pub(super) fn edge(&self, service: documents::Service, local_operator: Option<Arc<Principal>>) -> Result<Arc<Edge>, String> {
         let documents::Service { api, document, ingest, pages } = service;
         let document = Arc::new(document);
+        let Slices { platform, auth, analytics, backups, audit, .. } = self.slices;
         platform.set_document(document.clone());
         let metrics_token = match &self.config.telemetry.metrics_token_file {
             Some(path) => {
@@ -68,8 +57,8 @@ impl Parts<'_> {
             rates: self.rates.clone(),
             store: self.store.clone(),
             health: self.health.source(),
-            charts: self.analytics.charts(),
-            signing_keys: self.signing_keys.clone(),
+            charts: analytics.charts(),
+            signing_keys: vec![backups.public_key().map_err(|error| error.to_string())?, audit.public_key()],
             metrics_token,
         });
         Ok(Arc::new(Edge::new(EdgeParts {

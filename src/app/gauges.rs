@@ -25,12 +25,12 @@ const PAGE: usize = 200;
 
 /// Every source of this server.
 pub(super) fn all(app: &App) -> Gauges {
-    let tenants = app.platform.tenants.clone();
+    let tenants = app.slices.platform.tenants.clone();
     let listed = tenants.clone();
     let data = app.data.path().to_owned();
     Gauges::new(move |tx| Ok(every_tenant(&listed, tx)?.into_iter().map(|tenant| tenant.id).collect()))
         .with(TicketGauges)
-        .with(DeviceGauges(app.directory))
+        .with(DeviceGauges(app.slices.directory))
         .with(VmGauges)
         .with(BackupGauges)
         .with(StoredGauges)

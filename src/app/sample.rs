@@ -63,7 +63,7 @@ pub async fn fill(app: &App, tenant: TenantId, seed: u64, tickets: usize) -> Res
     let scenes = story::tell(&cast, &mut random, now - PAST, now, tickets);
     for scenes in scenes.chunks(SCENES_AT_ONCE) {
         let stage: Vec<(Intent, Scene)> = scenes.iter().map(|scene| (intent(&cast, tenant, scene), scene.clone())).collect();
-        let (tickets, mut known) = (app.tickets.clone(), numbers.clone());
+        let (tickets, mut known) = (app.slices.tickets.clone(), numbers.clone());
         let play = move |tx: &mut WriteTx| {
             for (intent, scene) in &stage {
                 play(&tickets, tx, &mut intent.begin(), scene, &mut known)?;
@@ -74,7 +74,7 @@ pub async fn fill(app: &App, tenant: TenantId, seed: u64, tickets: usize) -> Res
         numbers = known;
         backlog.extend(scenes.last().map(|scene| (scene.at, waiting)));
     }
-    let (tickets, today) = (app.tickets.clone(), Intent::new(tenant, now, Actor::system("Sample data")));
+    let (tickets, today) = (app.slices.tickets.clone(), Intent::new(tenant, now, Actor::system("Sample data")));
     app.store.write(move |tx| tickets.tend(tx, &mut today.begin())).await.map_err(|error| error.to_string())?;
     analytics::remember(&app.store, tenant, seed, &cast, (now - PAST, now), &backlog).await?;
     backups::run(app, tenant, seed, &cast, now).await.map_err(|error| error.to_string())?;

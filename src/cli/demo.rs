@@ -93,11 +93,12 @@ impl Demo {
         }
         let password = random_password(&mut Entropy::from_os());
         let now = app.clock.now();
-        let platform = app.store.read(|tx| app.platform.tenants.platform(tx)).map_err(|error: StoreError| error.to_string())?;
+        let platform =
+            app.store.read(|tx| app.slices.platform.tenants.platform(tx)).map_err(|error: StoreError| error.to_string())?;
         let platform = platform.ok_or_else(|| Failure::Failed("the installation has no platform tenant".to_owned()))?;
         let intent = Intent::new(platform.id, now, Actor::system("demo"));
-        let hash = app.auth.users.hash_password(password.clone(), &intent).await.map_err(|error| error.to_string())?;
-        let (tenants, users, keys) = (app.platform.tenants.clone(), app.auth.users.clone(), app.keys.clone());
+        let hash = app.slices.auth.users.hash_password(password.clone(), &intent).await.map_err(|error| error.to_string())?;
+        let (tenants, users, keys) = (app.slices.platform.tenants.clone(), app.slices.auth.users.clone(), app.slices.keys.clone());
         let made = app.store.write(move |tx| {
             let mut act = intent.begin();
             // A start that was cut off before it could tell the credentials left a tenant behind: it gets new ones.

@@ -159,7 +159,7 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
     let common = arguments.common;
     match arguments.command {
         Command::Demo(command) => Box::pin(command.run(&common)).await,
-        Command::Serve(command) => command.run(&common).await,
+        Command::Serve(command) => Box::pin(command.run(&common)).await,
         Command::Reload(command) => command.run(&common).await,
         Command::Init(command) => command.run(&common).await,
         Command::Tenant(command) => command.run(&common).await,

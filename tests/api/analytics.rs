@@ -13,7 +13,7 @@ const CANARY: &str = "Quokka-7f3a canary";
 
 /// Waits until everything that happened so far is in the figures.
 async fn counted(app: &TestApp, actor: &Actor, path: &str) -> Value {
-    app.running().app.analytics.flush().await.unwrap();
+    app.running().app.slices.analytics.flush().await.unwrap();
     let head = app.running().app.store.read(tenantd::kernel::events::head).unwrap();
     loop {
         let report = actor.get(path).send().await.ok(200).clone();
@@ -46,7 +46,7 @@ async fn requests_are_counted_by_key_route_and_class_as_they_were_made() {
         for _ in 0..2 {
             assert_eq!(idle.get("/api/psa/tickets").send().await.problem(403), "insufficient_scope");
         }
-        app.running().app.analytics.flush().await.unwrap();
+        app.running().app.slices.analytics.flush().await.unwrap();
         let reader = acme.key(&["analytics:read"]).await;
         let by = async |group: &str| {
             let path = format!("{TENANT}?range=24h&metrics=api_requests&group_by={group}");
@@ -134,7 +134,7 @@ async fn deliveries_are_counted_with_what_came_of_them() {
         let path = format!("{TENANT}?range=24h&metrics=webhook_deliveries&group_by=outcome");
         // An attempt is counted right after it was written down.
         let told = loop {
-            app.running().app.analytics.flush().await.unwrap();
+            app.running().app.slices.analytics.flush().await.unwrap();
             let told = groups(reader.get(&path).send().await.ok(200));
             if told.values().sum::<f64>() >= 4.0 {
                 break told;
@@ -175,12 +175,12 @@ async fn a_time_is_compared_with_the_one_before_and_rows_have_the_same_points() 
         for _ in 0..4 {
             key.get("/api/psa/tickets").send().await.ok(200);
         }
-        app.running().app.analytics.flush().await.unwrap();
+        app.running().app.slices.analytics.flush().await.unwrap();
         app.advance(Duration::from_hours(24));
         for _ in 0..6 {
             key.get("/api/psa/tickets").send().await.ok(200);
         }
-        app.running().app.analytics.flush().await.unwrap();
+        app.running().app.slices.analytics.flush().await.unwrap();
         let query = "range=24h&bucket=hour&metrics=api_requests&compare=previous_period";
         let report = key.get(&format!("{TENANT}?{query}")).send().await.ok(200).clone();
         let total = &report["totals"]["api_requests"];
@@ -298,7 +298,7 @@ async fn the_page_of_figures_is_for_those_who_are_signed_in_and_has_charts_witho
         assert_eq!(data.ok(200)["charts"][0]["points"].as_array().unwrap().len(), 90);
         let status = app.anonymous().get("/status/").header("accept", "application/json").send().await;
         let names: Vec<_> = status.ok(200)["components"].as_array().unwrap().iter().map(|part| part["name"].clone()).collect();
-        assert_eq!(names, ["api", "storage", "webhooks", "search", "workflows", "cloud"]);
+        assert_eq!(names, ["api", "storage", "webhooks", "search", "workflows", "cloud", "backup"]);
     })
     .await;
 }

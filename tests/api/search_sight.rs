@@ -34,7 +34,7 @@ fn options() -> Options {
 async fn within(app: &TestApp, tenant: &Tenant<'_>, organizations: &[&str], q: &str) -> Results {
     let reach = Reach::new(organizations.iter().map(|id| id.parse().unwrap()).collect());
     let sight = Sight::new(tenant.id.parse().unwrap(), Grants::all(), reach);
-    app.running().app.search.search(sight, q.to_owned(), options()).await.unwrap()
+    app.running().app.slices.search.search(sight, q.to_owned(), options()).await.unwrap()
 }
 
 fn found(results: &Results) -> Vec<&str> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     harness::{
@@ -170,7 +170,7 @@ async fn a_provider_that_is_down_is_a_page_that_says_so() {
         assert_eq!((&event["resource"]["kind"], &event["resource"]["id"]), (&json!("identity_provider"), &scene.record["id"]));
         let sign_in = json!({"method": "sso", "reason": "provider_unavailable", "identity_provider": {"id": scene.record["id"], "name": "Acme"}});
         assert_eq!(event["data"], json!({"sign_in": sign_in}));
-        assert!(event["data"].to_string().find("code").is_none() && event["data"]["sign_in"].get("user") == None::<&Value>);
+        assert!(event["data"].to_string().find("code").is_none() && event["data"]["sign_in"].get("user").is_none());
     })
     .await;
 }

@@ -75,7 +75,7 @@ pub(super) async fn run(app: &App, tenant: TenantId, seed: u64, cast: &Cast, now
     let begin = now - DAY * DAYS;
     let devices = || cast.customers.iter().flat_map(|customer| &customer.devices);
     let all: Vec<DeviceId> = devices().map(|(id, _)| *id).collect();
-    let (backups, intent) = (app.backups.clone(), Intent::new(tenant, begin, cast.actor(Player::Staff(0))));
+    let (backups, intent) = (app.slices.backups.clone(), Intent::new(tenant, begin, cast.actor(Player::Staff(0))));
     let set = move |tx: &mut WriteTx| {
         let mut act = intent.begin();
         backups.configure(tx, &mut act, Scope::Tenant, &settings())?;
@@ -88,7 +88,7 @@ pub(super) async fn run(app: &App, tenant: TenantId, seed: u64, cast: &Cast, now
     let backed_up = devices().filter(|(_, name)| BACKED_UP.iter().any(|beginning| name.starts_with(beginning)));
     let habits: Vec<Habit> = backed_up.filter_map(|(device, _)| habit(&mut random, *device)).collect();
     for day in 0..DAYS {
-        let (backups, habits, seed) = (app.backups.clone(), habits.clone(), random.next_u64());
+        let (backups, habits, seed) = (app.slices.backups.clone(), habits.clone(), random.next_u64());
         let intent = Intent::new(tenant, begin + DAY * (day + 1), Actor::system("Backup software"));
         let play = move |tx: &mut WriteTx| {
             let (mut act, mut random) = (intent.begin(), Entropy::from_seed(seed));
@@ -102,7 +102,7 @@ pub(super) async fn run(app: &App, tenant: TenantId, seed: u64, cast: &Cast, now
     }
     // From now on a customer wants to hear of it. Earlier, its tickets would stand behind later ones.
     let Some(customer) = cast.customers.first().map(|customer| customer.id) else { return Ok(()) };
-    let (backups, intent) = (app.backups.clone(), Intent::new(tenant, now, cast.actor(Player::Staff(0))));
+    let (backups, intent) = (app.slices.backups.clone(), Intent::new(tenant, now, cast.actor(Player::Staff(0))));
     let alarms = Notifications { ticket_on: vec![Alarm::Failed, Alarm::RpoBreach], ticket_priority: Priority::High };
     let own = OwnConfig { notifications: Some(alarms), ..OwnConfig::default() };
     let listen = move |tx: &mut WriteTx| backups.configure(tx, &mut intent.begin(), Scope::Organization(customer), &own);

@@ -16,8 +16,8 @@ const OWN: u32 = 12;
 
 pub(super) async fn connect(app: &App, tenant: TenantId, seed: u64, cast: &Cast, now: Timestamp) -> Result<(), CloudError> {
     let intent = || Intent::new(tenant, now, cast.actor(Player::Staff(1)));
-    app.clouds.connect_simulated(intent(), "Shared cloud (simulated)", None, seed, SHARED).await?;
+    app.slices.clouds.connect_simulated(intent(), "Shared cloud (simulated)", None, seed, SHARED).await?;
     let Some(customer) = cast.customers.first() else { return Ok(()) };
     let name = "Customer's own cloud (simulated)";
-    app.clouds.connect_simulated(intent(), name, Some(customer.id), seed.wrapping_add(1), OWN).await
+    app.slices.clouds.connect_simulated(intent(), name, Some(customer.id), seed.wrapping_add(1), OWN).await
 }

@@ -74,7 +74,7 @@ pub(super) async fn enter(
     now: Timestamp,
 ) -> Result<Cast, SampleError> {
     let intent = Intent::new(tenant, at, Actor::system("Sample data"));
-    let (directory, seed) = (app.directory, random.next_u64());
+    let (directory, seed) = (app.slices.directory, random.next_u64());
     app.store
         .write(move |tx| {
             let (mut act, mut random) = (intent.begin(), Entropy::from_seed(seed));

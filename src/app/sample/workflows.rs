@@ -18,7 +18,7 @@ const LEAVING: usize = 2;
 
 pub(super) async fn install(app: &App, tenant: TenantId, cast: &Cast, now: Timestamp) -> Result<(), SampleError> {
     let intent = Intent::new(tenant, now, cast.actor(Player::Staff(1)));
-    let workflows = app.workflows.clone();
+    let workflows = app.slices.workflows.clone();
     let people: Vec<(String, String)> = cast
         .customers
         .iter()

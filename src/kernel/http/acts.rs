@@ -9,7 +9,7 @@ use poem_openapi::Object;
 use serde::Serialize;
 use serde_json::{Map, Value, value::to_raw_value};
 
-use super::{context::RequestContext, export::RowFormat, need::Allowed, openapi, problem::Problem};
+use super::{context::RequestContext, need::Allowed, openapi, problem::Problem};
 use crate::kernel::{
     access::{Identity, Principal},
     events::{self, Draft, EventKind},
@@ -41,7 +41,7 @@ struct Export {
     request_id: RequestId,
     /// What was exported, such as `tickets`.
     records: String,
-    /// `text/csv` or `application/x-ndjson`.
+    /// `text/csv`, `application/x-ndjson`, or `application/json` for a signed statement.
     media_type: String,
     /// Path and query, with the filters.
     target: String,
@@ -63,12 +63,12 @@ pub fn schemas() -> Map<String, Value> {
 }
 
 /// Tells that an export begins. `records` says of what.
-pub async fn export_started<R>(store: &Store, auth: &Allowed<R>, records: &str, format: RowFormat) -> Result<(), Problem> {
+pub async fn export_started<R>(store: &Store, auth: &Allowed<R>, records: &str, media_type: &str) -> Result<(), Problem> {
     let context = &auth.context;
     let export = Export {
         request_id: context.request_id,
         records: records.to_owned(),
-        media_type: format.media_type().to_owned(),
+        media_type: media_type.to_owned(),
         target: context.target().to_owned(),
     };
     tell(store, context, &auth.principal, &EXPORT_STARTED, &export).await

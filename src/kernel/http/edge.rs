@@ -12,7 +12,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use futures_util::FutureExt;
-use http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use poem::{Endpoint, Request, Response, endpoint::BoxEndpoint};
 use serde_json::Value;
 
@@ -28,17 +28,18 @@ use super::{
     outgoing::UnderWay,
     pages::{self, Pages},
     problem::{Code, FieldError, Place, Problem},
-    rate::{RateClass, RateLimits, Standing},
+    rate::{RateClass, RateLimits},
+    visit::{Told, Visit},
 };
 use crate::kernel::{
-    access::{Identity, Principal},
+    access::Principal,
     clock::{Clock, Timestamp},
     config::{AccessLog, Config, Limits},
     entropy,
     id::RequestId,
     secrets::digest,
     store::Store,
-    telemetry::{Caller, RequestKey, StatusClass, Usage},
+    telemetry::Usage,
 };
 
 /// Settings that a reload changes.
@@ -100,29 +101,6 @@ impl std::fmt::Debug for Edge {
     }
 }
 
-/// What is told of a request when it is over.
-#[derive(Default)]
-struct Told {
-    operation: Option<Arc<Operation>>,
-    principal: Option<Arc<Principal>>,
-    standing: Option<Standing>,
-}
-
-/// A request until it is over, which is when this is dropped: with a streamed answer that is later than with others.
-struct Visit {
-    request_id: RequestId,
-    client: Client,
-    method: Method,
-    uri: Uri,
-    started: Instant,
-    told: Told,
-    status: StatusCode,
-    settings: Arc<EdgeSettings>,
-    /// Count what is no operation.
-    others: Arc<Measures>,
-    usage: Arc<Usage>,
-}
-
 impl Edge {
     pub fn new(parts: EdgeParts) -> Self {
         let settings = ArcSwap::from_pointee(parts.settings.clone());
@@ -168,7 +146,8 @@ impl Edge {
         };
         finish(&mut response, request_id, peer, &told);
         let (others, usage) = (self.measures.clone(), self.parts.usage.clone());
-        let visit = Visit { request_id, client, method, uri, started, told, status: response.status(), settings, others, usage };
+        let (status, access_log) = (response.status(), settings.access_log);
+        let visit = Visit { request_id, client, method, uri, started, told, status, access_log, others, usage };
         if let Some(under_way) = response.extensions().get::<UnderWay>() {
             under_way.at_end(move |_| drop(visit));
         }
@@ -458,48 +437,4 @@ fn problem_response(problem: &Problem, as_page: bool, base_url: &BaseUrl, path: 
         response.headers_mut().insert(name, value.clone());
     }
     response
-}
-
-impl Visit {
-    /// Counts the request for its tenant. Pages and probes are nobody's.
-    fn count_usage(&self, took: Duration) {
-        let Some(operation) = &self.told.operation else { return };
-        let principal = self.told.principal.as_deref();
-        let caller = match principal.map(|principal| &principal.identity) {
-            Some(Identity::User { id, .. }) => Caller::User(*id),
-            Some(Identity::ApiKey { id, .. }) => Caller::ApiKey(*id),
-            Some(Identity::LocalOperator) | None => Caller::Other,
-        };
-        let tenant = principal.map(|principal| principal.tenant_id);
-        let (route, class) = (operation.route(&self.usage), StatusClass::of(self.status.as_u16()));
-        self.usage.request(RequestKey { tenant, caller, route, class }, took);
-    }
-}
-
-impl Drop for Visit {
-    /// Counts the request, and logs it where that is wanted.
-    fn drop(&mut self) {
-        let (took, status) = (self.started.elapsed(), self.status);
-        let (operation, measures) = match &self.told.operation {
-            Some(operation) => (operation.id.as_str(), &operation.measures),
-            None => ("none", &*self.others),
-        };
-        measures.record(operation, status, took);
-        self.count_usage(took);
-        let failed = status.is_client_error() || status.is_server_error();
-        let notable = failed || self.method != Method::GET || took > Duration::from_secs(1);
-        let logged = match self.settings.access_log {
-            AccessLog::All => true,
-            AccessLog::Changes => notable,
-            AccessLog::Errors => failed,
-            AccessLog::None => false,
-        };
-        if logged {
-            let Self { request_id, client, method, .. } = self;
-            let tenant = self.told.principal.as_ref().map(|principal| principal.tenant_id.to_string()).unwrap_or_default();
-            let millis = took.as_micros() as f64 / 1000.0;
-            let (path, status) = (self.uri.path(), status.as_u16());
-            tracing::info!(%request_id, %client, tenant, %method, path, operation, status, millis, "request");
-        }
-    }
 }

@@ -29,6 +29,7 @@ pub mod rate;
 pub mod reply;
 pub mod schema;
 pub mod tls;
+mod visit;
 pub mod wire;
 
 /// The media type of tables.

@@ -24,8 +24,18 @@ const MAX_CHANGES: usize = 4096;
 
 /// The kinds that are the tenant's daily work and not its administration: tickets, devices, runs, and what becomes of VMs have
 /// histories of their own. What is not named here is audited, so that a new kind is unless somebody decides otherwise.
-const WORK: [&str; 8] =
-    ["ticket.*", "device.*", "workflow.run.*", "vm.created", "vm.provision_failed", "vm.state_changed", "vm.updated", "vm.removed"];
+const WORK: &[&str] = &[
+    "ticket.*",
+    "device.*",
+    "workflow.run.*",
+    "vm.created",
+    "vm.provision_failed",
+    "vm.state_changed",
+    "vm.updated",
+    "vm.removed",
+    "backup.job.*",
+    "backup.rpo_*",
+];
 
 fn is_work(kind: &str) -> bool {
     WORK.iter().any(|name| name.strip_suffix('*').map_or(kind == *name, |area| kind.starts_with(area)))

@@ -19,7 +19,7 @@ impl Tenant<'_> {
         let tenant: TenantId = self.id.parse().unwrap();
         let intent = Intent::new(tenant, self.app.clock.now(), EventActor::system("test"));
         let app = &self.app.running.app;
-        let directory = app.directory;
+        let directory = app.slices.directory;
         app.store.write(move |tx| make(directory, tx, &mut intent.begin())).await.unwrap()
     }
 

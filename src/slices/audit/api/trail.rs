@@ -129,7 +129,7 @@ impl AuditApi {
             AuditQuery { tenant_id: auth.principal.tenant_id, filters: self.filters(&asked)?, direction: sort.direction() };
         if let Some(format) = format {
             refuse_paging(&asked.page)?;
-            acts::export_started(&self.store, &auth, "audit", format).await?;
+            acts::export_started(&self.store, &auth, "audit", format.media_type()).await?;
             self.recorder.catch_up().await?;
             let stream = export::start(&self.exports, self.store.clone(), wanted, self.public_key, format)?;
             return Ok(ListOrStream::Stream(stream));

@@ -19,6 +19,7 @@ use crate::kernel::{
     access::{Principal, Reach},
     clock::Timestamp,
     http::{
+        acts,
         context::header,
         export::RowFormat,
         input::Filter,
@@ -179,10 +180,14 @@ impl AggregateApi {
         let shape = Shape { now, window: asked.window, explain: asked.explain.unwrap_or(false) };
         let wanted = asked.filters.query(principal.tenant_id, principal.reach.clone(), now);
         if let Some(format) = format {
+            acts::export_started(&self.store, &auth, "backup_posture", format.media_type()).await?;
             return Ok(ListOrStream::Stream(export::start(&self.exports, self.store.clone(), wanted, shape, format)?));
         }
         let page = PageRequest::new(&auth.context, &asked.page)?;
         let signer = (asked.view == Some(BackupView::Evidence)).then(|| self.signer.clone());
+        if signer.is_some() {
+            acts::export_started(&self.store, &auth, "backup_evidence", "application/json").await?;
+        }
         let read = self.store.scan(move |tx| report(tx, &wanted, shape, &page, &principal, signer.as_deref()));
         let (report, page) = read.await?;
         Ok(ListOrStream::list(&report, &page))

@@ -80,7 +80,7 @@ impl InventoryApi {
         let sections = asked.sections.unwrap_or_else(|| Section::DEFAULT.to_vec());
         if let Some(format) = format {
             let rows = asked.group_by.map_or(Wanted::Rows { kind, sections }, Wanted::Groups);
-            acts::export_started(&self.store, &auth, "asset_inventory", format).await?;
+            acts::export_started(&self.store, &auth, "asset_inventory", format.media_type()).await?;
             return Ok(ListOrStream::Stream(export::start(&self.exports, self.store.clone(), wanted, rows, format)?));
         }
         let page = PageRequest::new(&auth.context, &asked.page)?;

@@ -275,7 +275,7 @@ impl Block<'_, '_> {
                     *score += tier.score;
                 }
             }
-            if *score != self.last.0 {
+            if score.to_bits() != self.last.0.to_bits() {
                 self.last = (*score, rank::by_score(*score));
             }
             *rank = self.last.1 | rank::by_age(schema::is_open(traits.unwrap_or_default()), 0);

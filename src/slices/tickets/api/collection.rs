@@ -88,7 +88,7 @@ impl TicketsApi {
         if let Some(format) = format {
             record::refuse_paging(&query.0)?;
             let wanted = query.0.query(&auth.principal, TicketSort::Number)?;
-            acts::export_started(&self.store, &auth, "tickets", format).await?;
+            acts::export_started(&self.store, &auth, "tickets", format.media_type()).await?;
             return Ok(ListOrStream::Stream(export::start(&self.exports, self.store.clone(), wanted, now, format)?));
         }
         let request = PageRequest::new(&auth.context, &query.0.page)?;

@@ -1,0 +1,129 @@
+//! All slices over one store. What a slice is given of another is decided here and nowhere else.
+
+use std::{path::PathBuf, sync::Arc};
+
+use super::event_kinds;
+use crate::{
+    kernel::{
+        clock::Clock,
+        config::Config,
+        egress::Egress,
+        secrets::{InstallationKey, Passwords, Sealer},
+        store::Store,
+        telemetry::Usage,
+    },
+    slices::{
+        analytics::Analytics,
+        api_keys::ApiKeySlice,
+        audit::Audit,
+        auth::Auth,
+        backup::{Backups, ReadPosture, UpdateConfig},
+        cloud::Clouds,
+        directory::{Directory, DirectoryIngest},
+        inventory::Inventory,
+        platform::{Platform, Reload},
+        search::{Search, SearchQuery},
+        sso::SingleSignOn,
+        tickets::Tickets,
+        webhooks::{Surroundings, Webhooks},
+        workflows::{
+            StepCatalogue, Workflows,
+            steps::{
+                CommentOnTicket, CreateTicket, HttpRequest, ProvisionVm, ReportInventory, UpdateTicket, VerifyProvider, WaitForVm,
+            },
+        },
+    },
+};
+
+/// What slices stand on.
+pub(super) struct Ground<'a> {
+    pub(super) store: &'a Store,
+    pub(super) clock: &'a Clock,
+    pub(super) config: &'a Config,
+    pub(super) key: &'a InstallationKey,
+    pub(super) passwords: Passwords,
+    pub(super) reload: Reload,
+    pub(super) egress: &'a Egress,
+    pub(super) usage: &'a Arc<Usage>,
+    pub(super) search_directory: PathBuf,
+}
+
+#[derive(Debug)]
+pub struct Slices {
+    pub platform: Platform,
+    pub directory: Directory,
+    pub ingest: DirectoryIngest,
+    pub auth: Auth,
+    pub sso: SingleSignOn,
+    pub keys: ApiKeySlice,
+    pub tickets: Tickets,
+    pub inventory: Inventory,
+    pub search: Search,
+    pub webhooks: Webhooks,
+    pub workflows: Workflows,
+    pub clouds: Clouds,
+    pub analytics: Analytics,
+    pub backups: Backups,
+    pub audit: Audit,
+}
+
+impl Slices {
+    pub(super) fn new(ground: Ground<'_>) -> Result<Self, String> {
+        let Ground { config, key, passwords, reload, egress, usage, search_directory, .. } = ground;
+        let (store, clock) = (|| ground.store.clone(), || ground.clock.clone());
+        let (sealer, limits) = (|| Sealer::new(key), &config.limits);
+        let platform = Platform::new(store(), clock(), reload);
+        let tenants = || platform.tenants.clone();
+        let keys = ApiKeySlice::new(store(), clock(), &config.api_keys);
+        let directory = Directory::new(&config.directory);
+        let auth = Auth::new(store(), clock(), &config.sessions, passwords, directory, tenants(), keys.keys.clone());
+        let sso = SingleSignOn::new(store(), clock(), sealer(), egress.clone(), tenants(), auth.clone(), directory);
+        let tickets = Tickets::new(store(), clock(), &config.tickets, limits);
+        let backups = Backups::new(store(), clock(), config.backup, limits, key, tickets.clone())?;
+        let ingest = DirectoryIngest::new(directory, store(), clock(), limits, backups.job_taker());
+        let inventory = Inventory::new(directory, store(), clock(), limits);
+        let search = Search::new(store(), clock(), search_directory);
+        let clouds = Clouds::new(store(), clock(), &config.cloud, sealer(), egress.clone(), tenants());
+        // Every type of step that a workflow can have: a slice brings its own along, and the engine knows none of them by name.
+        let steps = StepCatalogue::default()
+            .local(CreateTicket(tickets.clone()))?
+            .local(UpdateTicket(tickets.clone()))?
+            .local(CommentOnTicket(tickets.clone()))?
+            .local(ProvisionVm(clouds.clone()))?
+            .local(UpdateConfig(backups.clone()))?
+            .remote(ReadPosture(backups.clone()))?
+            .remote(VerifyProvider(clouds.clone()))?
+            .remote(WaitForVm(clouds.clone()))?
+            .remote(ReportInventory(inventory.clone()))?
+            .remote(SearchQuery(search.clone()))?
+            .remote(HttpRequest { egress: egress.clone(), tenants: tenants() })?;
+        let workflows = Workflows::new(store(), clock(), config.workflows, steps, event_kinds());
+        let around = Surroundings {
+            sealer: sealer(),
+            egress: egress.clone(),
+            tenants: tenants(),
+            kinds: event_kinds(),
+            usage: usage.clone(),
+        };
+        let webhooks = Webhooks::new(store(), clock(), config, around);
+        let analytics = Analytics::new(store(), clock(), usage.clone(), limits);
+        let audit = Audit::new(store(), clock(), &config.audit, limits, key).map_err(|error| error.to_string())?;
+        Ok(Self {
+            platform,
+            directory,
+            ingest,
+            auth,
+            sso,
+            keys,
+            tickets,
+            inventory,
+            search,
+            webhooks,
+            workflows,
+            clouds,
+            analytics,
+            backups,
+            audit,
+        })
+    }
+}

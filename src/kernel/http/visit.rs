@@ -1,0 +1,87 @@
+//! What is counted and logged of a request when it is over.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use http::{Method, StatusCode, Uri};
+
+use super::{
+    context::Client,
+    operations::{Measures, Operation},
+    rate::Standing,
+};
+use crate::kernel::{
+    access::{Identity, Principal},
+    config::AccessLog,
+    id::RequestId,
+    telemetry::{Caller, RequestKey, StatusClass, Usage},
+};
+
+/// What is told of a request when it is over.
+#[derive(Default)]
+pub(super) struct Told {
+    pub(super) operation: Option<Arc<Operation>>,
+    pub(super) principal: Option<Arc<Principal>>,
+    pub(super) standing: Option<Standing>,
+}
+
+/// A request until it is over, which is when this is dropped: with a streamed answer that is later than with others.
+pub(super) struct Visit {
+    pub(super) request_id: RequestId,
+    pub(super) client: Client,
+    pub(super) method: Method,
+    pub(super) uri: Uri,
+    pub(super) started: Instant,
+    pub(super) told: Told,
+    pub(super) status: StatusCode,
+    pub(super) access_log: AccessLog,
+    /// Count what is no operation.
+    pub(super) others: Arc<Measures>,
+    pub(super) usage: Arc<Usage>,
+}
+
+impl Visit {
+    /// Counts the request for its tenant. Pages and probes are nobody's.
+    fn count_usage(&self, took: Duration) {
+        let Some(operation) = &self.told.operation else { return };
+        let principal = self.told.principal.as_deref();
+        let caller = match principal.map(|principal| &principal.identity) {
+            Some(Identity::User { id, .. }) => Caller::User(*id),
+            Some(Identity::ApiKey { id, .. }) => Caller::ApiKey(*id),
+            Some(Identity::LocalOperator) | None => Caller::Other,
+        };
+        let tenant = principal.map(|principal| principal.tenant_id);
+        let (route, class) = (operation.route(&self.usage), StatusClass::of(self.status.as_u16()));
+        self.usage.request(RequestKey { tenant, caller, route, class }, took);
+    }
+}
+
+impl Drop for Visit {
+    /// Counts the request, and logs it where that is wanted.
+    fn drop(&mut self) {
+        let (took, status) = (self.started.elapsed(), self.status);
+        let (operation, measures) = match &self.told.operation {
+            Some(operation) => (operation.id.as_str(), &operation.measures),
+            None => ("none", &*self.others),
+        };
+        measures.record(operation, status, took);
+        self.count_usage(took);
+        let failed = status.is_client_error() || status.is_server_error();
+        let notable = failed || self.method != Method::GET || took > Duration::from_secs(1);
+        let logged = match self.access_log {
+            AccessLog::All => true,
+            AccessLog::Changes => notable,
+            AccessLog::Errors => failed,
+            AccessLog::None => false,
+        };
+        if logged {
+            let Self { request_id, client, method, .. } = self;
+            let tenant = self.told.principal.as_ref().map(|principal| principal.tenant_id.to_string()).unwrap_or_default();
+            let millis = took.as_micros() as f64 / 1000.0;
+            let (path, status) = (self.uri.path(), status.as_u16());
+            tracing::info!(%request_id, %client, tenant, %method, path, operation, status, millis, "request");
+        }
+    }
+}
