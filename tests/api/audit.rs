@@ -64,6 +64,31 @@ async fn changes_sign_ins_failures_and_exports_are_told_with_who_did_them() {
 }
 
 #[tokio::test]
+async fn a_try_at_no_account_is_told_to_the_operator_and_an_end_of_sessions_to_the_tenant() {
+    with_app(async |app| {
+        let acme = app.tenant("acme").await;
+        let admin = acme.admin().await;
+        let me = admin.get("/api/auth/session").send().await.ok(200)["id"].as_str().unwrap().to_owned();
+        let typed = json!({"email": "hunter2@nowhere.example", "password": "correct horse"});
+        app.anonymous().post("/api/auth/login").json(typed).send().await.problem(401);
+        let operator = app.operator().await;
+        let feed = operator.get("/api/events?types=auth.login_failed").send().await.ok(200)["data"].clone();
+        assert_eq!(feed.as_array().unwrap().len(), 1);
+        assert_eq!(feed[0]["data"]["sign_in"]["reason"], "no_account");
+        assert!(!feed.to_string().contains("hunter2"), "what was typed can be a password");
+        assert_eq!(actions(&read(&operator, "action=auth.login_failed").await), ["auth.login_failed"]);
+        assert!(actions(&read(&admin, "action=auth.login_failed").await).is_empty());
+
+        let key = acme.key(&["*"]).await;
+        assert_eq!(key.delete(&format!("/api/admin/users/{me}/sessions")).send().await.status, 204);
+        assert_eq!(admin.get("/api/auth/session").send().await.status, 401);
+        let ended = read(&key, "action=auth.sessions_ended").await;
+        assert_eq!((ended["data"].as_array().unwrap().len(), &ended["data"][0]["resource"]["id"]), (1, &json!(me)));
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn what_the_operator_does_is_in_the_platform_s_audit_and_nowhere_else() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;

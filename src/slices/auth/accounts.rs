@@ -9,13 +9,13 @@ use super::{
     error::AuthError,
     model::Session,
     repo::{self, PasswordTokenRecord, TokenDigest},
-    service::{Users, new_token},
+    service::{SESSIONS_ENDED, Users, new_token},
 };
 use crate::{
     kernel::{
         access::{Grants, Principal, Role, Scope, TenantKind},
         clock::Timestamp,
-        events::{Act, Actor, Intent},
+        events::{self, Act, Actor, Draft, Intent},
         http::precondition::IfMatch,
         id::UserId,
         secrets::{PasswordHash, Secret, digest},
@@ -65,6 +65,16 @@ impl Manager {
 }
 
 impl Users {
+    /// Ends all sessions of a user.
+    pub(super) fn end_sessions(&self, tx: &mut WriteTx, act: &mut Act, manager: Manager, id: UserId) -> Result<(), AuthError> {
+        let user = account(tx, act, id)?;
+        manager.check_role(user.role())?;
+        repo::remove_sessions_of(tx, (user.tenant_id, user.id))?;
+        let shown = self.directory.show_user(tx, &user)?;
+        events::append(tx, act, &Draft::new(&SESSIONS_ENDED, user.id.to_string(), user.version, &shown, None)?)?;
+        Ok(())
+    }
+
     /// Creates a user; staff with a token to set their password with.
     pub(super) fn create_account(
         &self,
@@ -159,13 +169,6 @@ impl Users {
         act.actor = super::service::actor_of(&user);
         self.set_password(tx, act, user, password).map(drop)
     }
-}
-
-/// Ends all sessions of a user.
-pub(super) fn end_sessions(tx: &mut WriteTx, act: &Act, manager: Manager, id: UserId) -> Result<(), AuthError> {
-    let user = account(tx, act, id)?;
-    manager.check_role(user.role())?;
-    Ok(repo::remove_sessions_of(tx, (user.tenant_id, user.id))?)
 }
 
 fn account(tx: &impl Read, act: &Act, id: UserId) -> Result<User, AuthError> {

@@ -36,7 +36,7 @@ pub use error::AuthError;
 pub use model::{NewUser, RefusalReason, RefusedSignIn};
 pub use service::{Login, Users};
 
-pub const EVENTS: &[&EventKind] = &[&service::LOGGED_IN, &service::LOGIN_FAILED];
+pub const EVENTS: &[&EventKind] = &[&service::LOGGED_IN, &service::LOGIN_FAILED, &service::SESSIONS_ENDED];
 
 #[derive(Clone, Debug)]
 pub struct Auth {
@@ -57,7 +57,7 @@ impl Auth {
         keys: ApiKeys,
     ) -> Self {
         let sessions = model::SessionRules::new(settings);
-        let users = Users::new(store.clone(), passwords, sessions, directory, api::describe);
+        let users = Users::new(store.clone(), passwords, sessions, directory, tenants.clone(), api::describe);
         let authenticator = Arc::new(SliceAuthenticator::new(store.clone(), sessions, tenants, keys));
         Self { users, authenticator, store, clock }
     }
@@ -66,7 +66,7 @@ impl Auth {
         let session = api::AuthApi { users: self.users.clone(), clock: self.clock.clone() };
         let users = api::UsersApi { users: self.users.clone(), store: self.store.clone() };
         let user = api::UserApi { users: self.users.clone(), store: self.store.clone() };
-        let sessions = api::UserSessionsApi { store: self.store.clone() };
+        let sessions = api::UserSessionsApi { users: self.users.clone(), store: self.store.clone() };
         let sso = api::UserSsoApi { users: self.users.clone(), store: self.store.clone() };
         (session, users, user, sessions, sso)
     }

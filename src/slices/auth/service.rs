@@ -16,7 +16,10 @@ use crate::{
         secrets::{PasswordHash, Passwords, Secret, digest},
         store::{Read, Store, WriteTx},
     },
-    slices::directory::{self, Directory, DirectoryError, Standing, User, UserStatus, normalize_email},
+    slices::{
+        directory::{self, Directory, DirectoryError, Standing, User, UserStatus, normalize_email},
+        platform::Tenants,
+    },
 };
 
 pub(super) static LOGGED_IN: EventKind =
@@ -29,6 +32,14 @@ pub(super) static LOGIN_FAILED: EventKind = EventKind {
     has_changes: false,
 };
 
+pub(super) static SESSIONS_ENDED: EventKind = EventKind {
+    name: "auth.sessions_ended",
+    summary: "All sessions of a user were ended by somebody who may.",
+    subject: "user",
+    schema: "User",
+    has_changes: false,
+};
+
 /// How a refused sign-in is shown in its event.
 pub(super) type Describe = fn(&RefusedSignIn) -> Result<Box<RawValue>, serde_json::Error>;
 
@@ -38,6 +49,7 @@ pub struct Users {
     passwords: Passwords,
     sessions: SessionRules,
     pub(super) directory: Directory,
+    tenants: Tenants,
     describe: Describe,
 }
 
@@ -55,9 +67,10 @@ impl Users {
         passwords: Passwords,
         sessions: SessionRules,
         directory: Directory,
+        tenants: Tenants,
         describe: Describe,
     ) -> Self {
-        Self { store, passwords, sessions, directory, describe }
+        Self { store, passwords, sessions, directory, tenants, describe }
     }
 
     /// Checks and hashes a password, off the writer: the hash is then handed to the use case.
@@ -190,12 +203,13 @@ impl Users {
         Ok(Login { user, token, session })
     }
 
-    /// Writes down that somebody was not let in. The event is about the user where one is known, and else about the provider.
+    /// Writes down that somebody was not let in. The event is about the user where one is known, else about the provider, and else
+    /// about the tenant.
     pub fn note_refusal(&self, tx: &mut WriteTx, act: &mut Act, refused: &RefusedSignIn) -> Result<(), AuthError> {
         let (kind, id) = match (&refused.user, &refused.identity_provider) {
             (Some((id, _)), _) => ("user", id.to_string()),
             (None, Some((id, _))) => ("identity_provider", id.to_string()),
-            (None, None) => return Ok(()),
+            (None, None) => ("tenant", act.tenant_id.to_string()),
         };
         let mut draft = Draft::new(&LOGIN_FAILED, id, 0, &(self.describe)(refused)?, None)?;
         draft.resource.kind = kind;
@@ -205,16 +219,21 @@ impl Users {
 
     async fn note_failure(&self, user: Option<User>, failure_key: [u8; 16], now: Timestamp) -> Result<Login, AuthError> {
         let users = self.clone();
-        let intent = user.as_ref().map(|user| Intent::new(user.tenant_id, now, Actor::system("sign-in")));
         let work = move |tx: &mut WriteTx| {
             let failures = repo::LOGIN_FAILURES.get(tx, &failure_key)?.unwrap_or_else(|| LoginFailures::none(now));
             repo::LOGIN_FAILURES.put(tx, &failure_key, &failures.one_more(now))?;
-            if let (Some(user), Some(intent)) = (&user, &intent) {
-                let user = Some((user.id, user.name.clone()));
-                let refused = RefusedSignIn { reason: RefusalReason::WrongPassword, user, identity_provider: None };
-                users.note_refusal(tx, &mut intent.begin(), &refused)?;
-            }
-            Ok::<_, AuthError>(())
+            // An account that is not there belongs to nobody: the operator is told, without what was typed, which can be a password.
+            let (tenant_id, reason) = match &user {
+                Some(user) => (user.tenant_id, RefusalReason::WrongPassword),
+                None => match users.tenants.platform(tx)? {
+                    Some(platform) => (platform.id, RefusalReason::NoAccount),
+                    None => return Ok(()),
+                },
+            };
+            let user = user.as_ref().map(|user| (user.id, user.name.clone()));
+            let refused = RefusedSignIn { reason, user, identity_provider: None };
+            let intent = Intent::new(tenant_id, now, Actor::system("sign-in"));
+            users.note_refusal(tx, &mut intent.begin(), &refused)
         };
         self.store.write(work).await?;
         Err(AuthError::Refused)

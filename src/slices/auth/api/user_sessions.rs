@@ -4,8 +4,9 @@ use poem_openapi::{Object, OpenApi, param::Path};
 
 use super::{
     super::{
-        accounts::{Manager, end_sessions, sessions},
+        accounts::{Manager, sessions},
         error::AuthError,
+        service::Users,
     },
     Area,
     wire::UserSession,
@@ -32,6 +33,7 @@ struct ListSessions {
 }
 
 pub(in super::super) struct UserSessionsApi {
+    pub(in super::super) users: Users,
     pub(in super::super) store: Store,
 }
 
@@ -77,7 +79,8 @@ impl UserSessionsApi {
     #[oai(path = "/:id/sessions", method = "delete", operation_id = "delete_user_sessions")]
     async fn delete_user_sessions(&self, auth: Allowed<UsersWrite>, id: Path<UserId>) -> Result<Empty, Problem> {
         let (manager, intent) = (Manager::of(&auth.principal), auth.context.intent(&auth.principal));
-        self.store.write(move |tx| end_sessions(tx, &intent.begin(), manager, id.0)).await?;
+        let users = self.users.clone();
+        self.store.write(move |tx| users.end_sessions(tx, &mut intent.begin(), manager, id.0)).await?;
         Ok(Empty::new())
     }
 }
