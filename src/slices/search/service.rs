@@ -65,6 +65,7 @@ impl Service {
 
 /// Asks the index, and then shows what it found from one snapshot of the store.
 fn answer(store: &Store, view: &View, sight: &Sight, q: &str, query: &Query, options: &Options) -> Result<Results, SearchError> {
+    let view = &view.of(sight.tenant_id)?;
     let planner = Planner::new(view, sight, options)?;
     let plan = planner.plan(query)?;
     // One more than asked for tells whether there are more.

@@ -1,7 +1,7 @@
 //! Runs a plan over a view: the best matches, how many there are, and how they spread. Every match is looked at, so that counts are
 //! exact; matches are looked at in blocks, since a column is read in blocks several times as fast.
 
-use std::collections::HashMap;
+use std::{cmp::Ordering, collections::HashMap};
 
 use tantivy::{
     COLLECT_BLOCK_BUFFER_LEN, DocId, DocSet, Score, SegmentReader, TERMINATED,
@@ -43,7 +43,8 @@ pub struct Counts {
 
 /// One more than the limit are kept, which tells whether there are more.
 pub fn run(view: &View, plan: &Plan, options: &Options, best: &mut Best<Found>) -> Result<Counts, IndexError> {
-    let mut collector = Collector { view, options, best, counts: Counts::default(), traits: Tally::default() };
+    let mut collector =
+        Collector { view, options, best, counts: Counts::default(), traits: Tally::default(), hopeful: Vec::new(), floor: 0 };
     for part in &view.parts {
         let unscored = EnableScoring::disabled_from_searcher(&part.searcher);
         let tiers = plan.tiers.iter().map(|(query, score)| Ok((query.weight(unscored)?, *score)));
@@ -69,6 +70,7 @@ pub fn run(view: &View, plan: &Plan, options: &Options, best: &mut Best<Found>) 
             }
         }
     }
+    collector.settle();
     Ok(collector.finish())
 }
 
@@ -78,15 +80,67 @@ struct Collector<'a> {
     best: &'a mut Best<Found>,
     counts: Counts,
     traits: Tally,
+    /// Matches that may be among the best, and the lowest rank that still may. Matches come in the order in which they were written, so
+    /// most of them outrank all before: they are weeded out together, and only what is left is looked up.
+    hopeful: Vec<Hopeful<'a>>,
+    floor: u64,
 }
 
-impl Collector<'_> {
+/// A match that may be among the best.
+struct Hopeful<'a> {
+    rank: u64,
+    score: f32,
+    doc: DocId,
+    kind: Kind,
+    columns: &'a Columns,
+}
+
+/// How many matches are weeded out together, beside those that stay.
+const WEEDED: usize = 2048;
+
+impl<'a> Collector<'a> {
+    fn may_take(&self, rank: u64) -> bool {
+        rank >= self.floor
+    }
+
+    fn take(&mut self, hopeful: Hopeful<'a>) {
+        match self.best.from_place(hopeful.rank) {
+            Ordering::Less => self.hopeful.push(hopeful),
+            Ordering::Equal => self.offer(&hopeful),
+            Ordering::Greater => {}
+        }
+        let most = self.best.most();
+        if self.hopeful.len() < most + WEEDED {
+            return;
+        }
+        self.hopeful.select_nth_unstable_by_key(most - 1, |hopeful| std::cmp::Reverse(hopeful.rank));
+        self.floor = self.hopeful.get(most - 1).map_or(0, |last| last.rank);
+        let floor = self.floor;
+        self.hopeful.retain(|hopeful| hopeful.rank >= floor);
+        // Too many of one rank: their ids decide.
+        if self.hopeful.len() > most + WEEDED / 2 {
+            self.settle();
+        }
+    }
+
+    fn settle(&mut self) {
+        for hopeful in std::mem::take(&mut self.hopeful) {
+            self.offer(&hopeful);
+        }
+    }
+
+    fn offer(&mut self, hopeful: &Hopeful<'_>) {
+        let Hopeful { rank, score, doc, kind, columns } = *hopeful;
+        let id = columns.id(doc);
+        self.best.offer(rank, || id, || Found { kind, id: id.to_be_bytes(), score });
+    }
+
     /// Takes the matches of one part, which `each` hands over segment by segment.
     fn walk(
         &mut self,
-        part: &Part,
+        part: &'a Part,
         tiers: &[(Box<dyn Weight>, f32)],
-        each: impl Fn(&SegmentReader, &mut Block<'_, '_>) -> Result<(), IndexError>,
+        each: impl Fn(&SegmentReader, &mut Block<'_, 'a>) -> Result<(), IndexError>,
     ) -> Result<(), IndexError> {
         for (segment, columns) in part.segments() {
             let tiers = tiers.iter().map(|(weight, score)| {
@@ -192,9 +246,9 @@ impl Tally {
 /// Matches of one segment that are looked at together.
 struct Block<'a, 'b> {
     collector: &'a mut Collector<'b>,
-    part: &'a Part,
-    segment: &'a SegmentReader,
-    columns: &'a Columns,
+    part: &'b Part,
+    segment: &'b SegmentReader,
+    columns: &'b Columns,
     /// Nothing of the segment is replaced or removed.
     unfiltered: bool,
     tiers: Vec<Tier>,
@@ -279,7 +333,7 @@ impl Block<'_, '_> {
                 self.last = (*score, rank::by_score(*score));
             }
             *rank = self.last.1 | rank::by_age(schema::is_open(traits.unwrap_or_default()), 0);
-            hopeful |= self.collector.best.may_take(*rank | rank::by_age(false, u64::MAX));
+            hopeful |= self.collector.may_take(*rank | rank::by_age(false, u64::MAX));
         }
         if hopeful {
             self.offer();
@@ -293,12 +347,11 @@ impl Block<'_, '_> {
             docs.iter().zip(self.scores).zip(self.ranks).zip(&self.traits).zip(&self.values)
         {
             let rank = rank | rank::by_age(false, updated.unwrap_or_default());
-            if !self.collector.best.may_take(rank) {
+            if !self.collector.may_take(rank) {
                 continue;
             }
             let Some(kind) = schema::read_traits(traits.unwrap_or_default()).0 else { continue };
-            let id = self.columns.id(*doc);
-            self.collector.best.offer(rank, || id, || Found { kind, id: id.to_be_bytes(), score });
+            self.collector.take(Hopeful { rank, score, doc: *doc, kind, columns: self.columns });
         }
     }
 }

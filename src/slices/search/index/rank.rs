@@ -3,6 +3,8 @@
 //! The index adds up scores in floating point. A tier adds a power of two above everything that text can add, so that the sum can be
 //! taken apart again. The fit of the text counts in steps, so that it does not drown what comes after it.
 
+use std::cmp::Ordering;
+
 use super::super::model::Place;
 
 /// Above all that text adds.
@@ -66,13 +68,13 @@ impl<T> PartialEq for Ranked<T> {
 impl<T> Eq for Ranked<T> {}
 
 impl<T> PartialOrd for Ranked<T> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
 impl<T> Ord for Ranked<T> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+    fn cmp(&self, other: &Self) -> Ordering {
         self.place.cmp(&other.place)
     }
 }
@@ -82,21 +84,24 @@ impl<T> Best<T> {
         Self { heap: std::collections::BinaryHeap::with_capacity(most + 1), most, after }
     }
 
-    /// Whether a match of this rank, or the best of those that rank no higher, may be among the best.
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
+    /// How a rank stands to the place behind which the best are kept: what ranks less is behind it, and of what ranks the same the id
+    /// decides.
     #[inline]
-    pub fn may_take(&self, rank: u64) -> bool {
-        self.heap.len() < self.most || self.heap.peek().is_none_or(|worst| rank >= worst.0.place.rank)
+    pub fn from_place(&self, rank: u64) -> Ordering {
+        self.after.map_or(Ordering::Less, |after| rank.cmp(&after.rank))
     }
 
     /// Offers a match. Its id is only asked for when its rank may be among the best.
     pub fn offer(&mut self, rank: u64, id: impl FnOnce() -> u128, what: impl FnOnce() -> T) {
-        if self.after.is_some_and(|after| rank > after.rank) {
-            return;
-        }
-        if !self.may_take(rank) {
-            return;
-        }
         let full = self.heap.len() == self.most;
+        let outranked = full && self.heap.peek().is_some_and(|worst| rank < worst.0.place.rank);
+        if outranked || self.from_place(rank) == Ordering::Greater {
+            return;
+        }
         let place = Place { rank, id: id() };
         if self.after.is_some_and(|after| place >= after) || (full && self.heap.peek().is_some_and(|worst| place < worst.0.place)) {
             return;

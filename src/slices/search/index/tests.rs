@@ -126,3 +126,34 @@ fn tenants_do_not_see_each_other() {
     let similar = words::similar(&view, &terms, &[schema::fields().name], "herom", 1).unwrap();
     assert_eq!(similar.iter().map(|meant| (meant.word.as_str(), meant.frequency)).collect::<Vec<_>>(), [("heron", 1)]);
 }
+
+#[test]
+fn pages_over_many_matches_follow_each_other_whether_their_times_differ_or_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut overlay = empty_overlay(directory.path());
+    let one = tenant(1);
+    let mut expected = Vec::new();
+    for number in 0..6000_u16 {
+        let mut document = document(one, 1, "heron");
+        document.id[14..].copy_from_slice(&number.to_be_bytes());
+        // The first half is of one moment, and each of the second half is newer than the one before.
+        let updated = i64::from(number.saturating_sub(3000));
+        document.updated_at = Timestamp::from_millis(1_767_225_600_000 + updated);
+        expected.push((updated, document.id));
+        put(&mut overlay, &document);
+    }
+    expected.sort_unstable_by(|left, right| right.cmp(left));
+    let view = overlay.publish().unwrap().of(one).unwrap();
+    let (sight, options) = (Sight::new(one, Grants::all(), Reach::Everything), options());
+    let plan = Planner::new(&view, &sight, &options).unwrap().plan(&Query::parse("heron").unwrap()).unwrap();
+    let (mut seen, mut after) = (Vec::new(), None);
+    loop {
+        let mut best = Best::new(900, after);
+        assert_eq!(run(&view, &plan, &options, &mut best).unwrap().total, 6000);
+        let page = best.into_sorted();
+        let Some(last) = page.last() else { break };
+        after = Some(last.place);
+        seen.extend(page.into_iter().map(|ranked| ranked.what.id));
+    }
+    assert_eq!(seen, expected.into_iter().map(|(_, id)| id).collect::<Vec<_>>());
+}

@@ -12,7 +12,7 @@ use super::{
     super::error::IndexError,
     engine_error,
     schema::{Mark, Terms, fields},
-    view::View,
+    view::{Part, View},
 };
 
 static ONE_TYPO: LazyLock<LevenshteinAutomatonBuilder> = LazyLock::new(|| LevenshteinAutomatonBuilder::new(1, true));
@@ -83,7 +83,7 @@ pub fn similar(view: &View, terms: &Terms, in_fields: &[Field], word: &str, typo
     };
     let dfa = builder.build_dfa(word);
     let mut found: BTreeMap<String, (u8, u64)> = BTreeMap::new();
-    for segment in view.parts.iter().flat_map(|part| part.searcher.segment_readers()) {
+    for (segment, _) in view.parts.iter().flat_map(Part::segments) {
         for field in in_fields {
             let index = segment.inverted_index(*field).map_err(engine_error)?;
             let automaton = InTenant { prefix: terms.prefix.as_bytes(), word: &dfa };
@@ -110,7 +110,7 @@ pub fn similar(view: &View, terms: &Terms, in_fields: &[Field], word: &str, typo
 pub fn software(view: &View, terms: &Terms) -> Result<Vec<String>, IndexError> {
     let first = terms.token_text(Mark::Software, "");
     let mut names = Vec::new();
-    for segment in view.parts.iter().flat_map(|part| part.searcher.segment_readers()) {
+    for (segment, _) in view.parts.iter().flat_map(Part::segments) {
         let index = segment.inverted_index(fields().tokens).map_err(engine_error)?;
         let end = successor(&first);
         let mut stream = index.terms().range().ge(first.as_bytes()).lt(end.as_bytes()).into_stream()?;
