@@ -212,6 +212,8 @@ struct Event {
 pub struct Books {
     pub keys: Vec<Key>,
     feed: Vec<Event>,
+    /// What the operator did: each act is an event of the platform, which has its number and is not in the tenant's feed.
+    pub operator_acts: u64,
     /// Answers that came back as they were given first.
     pub replayed: u64,
     pub in_doubt: u64,
@@ -249,9 +251,11 @@ impl Books {
 
     async fn prove_feed(&mut self, caller: &Caller, found: &BTreeMap<String, Vec<Value>>) {
         self.feed.extend(read_feed(caller, self.feed.last().map_or(0, |event| event.seq)).await);
-        for pair in self.feed.windows(2) {
-            assert_eq!(pair[0].seq + 1, pair[1].seq, "the feed has a gap between {:?} and {:?}", pair[0], pair[1]);
-        }
+        let jumps = self.feed.windows(2).map(|pair| (&pair[0], &pair[1], pair[1].seq - pair[0].seq - 1));
+        let jumps: Vec<_> = jumps.filter(|(.., missing)| *missing > 0).collect();
+        // The last act may have no event of the tenant behind it yet.
+        let missing = jumps.iter().map(|(.., missing)| missing).sum::<u64>();
+        assert!(missing <= self.operator_acts && missing + 1 >= self.operator_acts, "the feed has gaps: {jumps:?}");
         let mut told: HashMap<&str, Vec<(&str, u64)>> = HashMap::new();
         for event in self.feed.iter().filter(|event| event.kind.starts_with("api_key.")) {
             told.entry(&event.resource).or_default().push((&event.kind, event.version));
