@@ -145,8 +145,12 @@ def judge(tenantd, endpoint):
     assert tenantd.refresh(provider)["status"] == "succeeded"
     states = {vm["provider_vm_id"]: vm["state"] for vm in tenantd.vms(provider, f"&operation_id={operation['id']}")["data"]}
     assert states == {created[0]["InstanceId"]: "stopped", created[1]["InstanceId"]: "terminated"}, states
-    status, feed = tenantd.send("GET", "/api/events?types=vm.removed&limit=200")
-    assert any(event["data"]["vm"]["provider_vm_id"] == created[1]["InstanceId"] for event in feed["data"]), feed
+    removed, feed = [], {"next_after": 0, "more": True}
+    while feed["more"]:
+        status, feed = tenantd.send("GET", f"/api/events?types=vm.removed&limit=200&after={feed['next_after']}")
+        assert status == 200, feed
+        removed += [event["data"]["vm"]["provider_vm_id"] for event in feed["data"]]
+    assert created[1]["InstanceId"] in removed, removed
     print("state changes: stopped and terminated are told")
 
 

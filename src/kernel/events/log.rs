@@ -143,7 +143,7 @@ pub struct FeedPage {
 }
 
 /// How many events one call looks at before it answers with what it has.
-const MAX_EXAMINED: usize = 5_000;
+pub(super) const MAX_EXAMINED: usize = 5_000;
 
 /// Reads a tenant's events in order, in bounded time: what does not match the patterns still moves `next_after` on.
 pub fn read_feed(tx: &impl Read, query: &FeedQuery) -> Result<FeedPage, StoreError> {
@@ -161,6 +161,7 @@ pub fn read_feed(tx: &impl Read, query: &FeedQuery) -> Result<FeedPage, StoreErr
             seqs.push(seq);
             Ok(if seqs.len() < MAX_EXAMINED { Flow::Continue } else { Flow::Stop })
         })?;
+        let whole = seqs.len() < MAX_EXAMINED;
         for seq in seqs {
             if page.events.len() == query.limit || examined == MAX_EXAMINED {
                 page.more = true;
@@ -172,6 +173,10 @@ pub fn read_feed(tx: &impl Read, query: &FeedQuery) -> Result<FeedPage, StoreErr
             if query.patterns.is_empty() || query.patterns.iter().any(|pattern| pattern.matches(&record.kind)) {
                 page.events.push(Event { seq, record });
             }
+        }
+        if !whole {
+            page.more = true;
+            return Ok(page);
         }
         page.next_after = (end_of_segment(segment) - 1).min(head).max(page.next_after);
     }

@@ -23,12 +23,18 @@ fn store(directory: &tempfile::TempDir) -> Store {
 }
 
 async fn record(store: &Store, tenant: u8, kind: &'static EventKind) -> u64 {
+    record_many(store, tenant, kind, 1).await
+}
+
+/// The number of the last one.
+async fn record_many(store: &Store, tenant: u8, kind: &'static EventKind, count: usize) -> u64 {
     let intent = Intent::new(TenantId::from_bytes([tenant; 16]), Timestamp::from_millis(5), Actor::system("test"));
     store
         .write(move |tx| {
             let data = RawValue::from_string("{\"a\":1}".to_owned()).unwrap();
             let draft = Draft::new(kind, "thing_1".to_owned(), 1, &data, None).unwrap();
-            append(tx, &mut intent.begin(), &draft)
+            let mut act = intent.begin();
+            (0..count).try_fold(0, |_, _| append(tx, &mut act, &draft))
         })
         .await
         .unwrap()
@@ -62,6 +68,22 @@ async fn a_feed_holds_its_tenant_s_events_in_order_and_pages() {
     assert_eq!(body["seq"], 2);
     assert_eq!(body["type"], "thing.updated");
     assert_eq!(body["data"], serde_json::json!({"thing": {"a": 1}}));
+}
+
+#[tokio::test]
+async fn what_a_filter_leaves_of_a_long_log_is_found_by_reading_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(&directory);
+    record_many(&store, 1, &CREATED, log::MAX_EXAMINED + 10).await;
+    let wanted = record(&store, 1, &UPDATED).await;
+    let read = |after: u64| {
+        let query = query(1, after, vec![EventPattern::Exact("thing.updated".to_owned())], 5);
+        store.read(|tx| read_feed(tx, &query)).unwrap()
+    };
+    let first = read(0);
+    assert_eq!((seqs(&first), first.next_after, first.more), (vec![], log::MAX_EXAMINED as u64, true));
+    let second = read(first.next_after);
+    assert_eq!((seqs(&second), second.more), (vec![wanted], false));
 }
 
 #[tokio::test]

@@ -104,7 +104,7 @@ impl<'a> Collector<'a> {
     }
 
     fn take(&mut self, hopeful: Hopeful<'a>) {
-        match self.best.from_place(hopeful.rank) {
+        match self.best.standing_of(hopeful.rank) {
             Ordering::Less => self.hopeful.push(hopeful),
             Ordering::Equal => self.offer(&hopeful),
             Ordering::Greater => {}

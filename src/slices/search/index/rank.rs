@@ -91,7 +91,7 @@ impl<T> Best<T> {
     /// How a rank stands to the place behind which the best are kept: what ranks less is behind it, and of what ranks the same the id
     /// decides.
     #[inline]
-    pub fn from_place(&self, rank: u64) -> Ordering {
+    pub fn standing_of(&self, rank: u64) -> Ordering {
         self.after.map_or(Ordering::Less, |after| rank.cmp(&after.rank))
     }
 
@@ -99,7 +99,7 @@ impl<T> Best<T> {
     pub fn offer(&mut self, rank: u64, id: impl FnOnce() -> u128, what: impl FnOnce() -> T) {
         let full = self.heap.len() == self.most;
         let outranked = full && self.heap.peek().is_some_and(|worst| rank < worst.0.place.rank);
-        if outranked || self.from_place(rank) == Ordering::Greater {
+        if outranked || self.standing_of(rank) == Ordering::Greater {
             return;
         }
         let place = Place { rank, id: id() };

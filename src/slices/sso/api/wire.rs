@@ -93,7 +93,7 @@ pub(super) struct CreateIdentityProvider {
     #[oai(validator(min_length = 1, max_length = 255))]
     pub(super) client_id: String,
     /// What tenantd proves itself with at the provider. It is kept encrypted and never shown.
-    #[oai(write_only, validator(min_length = 1, max_length = 1000))]
+    #[oai(validator(min_length = 1, max_length = 1000))]
     pub(super) client_secret: String,
     /// The domains of e-mail addresses that it answers for, such as `acme.com`.
     #[oai(validator(min_items = 1, max_items = 50))]
@@ -124,7 +124,7 @@ pub(super) struct UpdateIdentityProvider {
     #[oai(validator(min_length = 1, max_length = 255))]
     pub(super) client_id: Option<String>,
     /// A new secret in place of the one before.
-    #[oai(write_only, validator(min_length = 1, max_length = 1000))]
+    #[oai(validator(min_length = 1, max_length = 1000))]
     pub(super) client_secret: Option<String>,
     #[oai(validator(min_items = 1, max_items = 50))]
     pub(super) domains: Option<Vec<String>>,
