@@ -58,15 +58,15 @@ pub(super) struct BackupSchedule {
 /// Of each of so many hours, days, weeks, months and years that have a restore point, the newest is kept, in UTC; the newest of all always.
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 pub(super) struct BackupRetention {
-    #[oai(validator(maximum(value = "168")))]
+    #[oai(validator(minimum(value = "0"), maximum(value = "168")))]
     pub(super) hourly: u16,
-    #[oai(validator(maximum(value = "366")))]
+    #[oai(validator(minimum(value = "0"), maximum(value = "366")))]
     pub(super) daily: u16,
-    #[oai(validator(maximum(value = "260")))]
+    #[oai(validator(minimum(value = "0"), maximum(value = "260")))]
     pub(super) weekly: u16,
-    #[oai(validator(maximum(value = "120")))]
+    #[oai(validator(minimum(value = "0"), maximum(value = "120")))]
     pub(super) monthly: u16,
-    #[oai(validator(maximum(value = "50")))]
+    #[oai(validator(minimum(value = "0"), maximum(value = "50")))]
     pub(super) yearly: u16,
 }
 
@@ -103,7 +103,7 @@ pub(super) struct BackupTarget {
     /// Whether it is at another place than the devices.
     pub(super) offsite: bool,
     /// For how long nobody can remove what was written; 0 for not at all. The retention must not be shorter.
-    #[oai(validator(maximum(value = "3650")))]
+    #[oai(validator(minimum(value = "0"), maximum(value = "3650")))]
     pub(super) immutable_days: u32,
 }
 
