@@ -273,8 +273,10 @@ RULES_IN_WORDS = {
     ("required", "external_system"),
     # `me` is no key.
     ("not_allowed", "assignee_id"),
-    # No letter and no digit is no word.
+    # No letter and no digit is no word. A search has a language of its own.
     ("wrong_form", "q"),
+    *((code, "q") for code in ("nothing_to_search", "too_many_terms", "unbalanced_quote", "too_short")),
+    *((code, "q") for code in ("unknown_field", "unknown_value", "required")),
     # Addresses and networks, hardware addresses in any spelling, packages with versions: no format of JSON Schema. A blank is no text.
     *(("wrong_form", name) for name in ("ip", "mac", "software", "software_missing")),
     *((code, name) for code in ("wrong_form", "too_short") for name in ("manufacturer", "model", "os_name", "serial", "site", "tag")),
