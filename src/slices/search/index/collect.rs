@@ -1,12 +1,12 @@
-//! Runs a plan over a view: the best matches, how many there are, and how they spread. Every match is looked at, so that counts are
-//! exact; matches are looked at in blocks, since a column is read in blocks several times as fast.
+//! Runs a plan over a view: the best matches, how many there are, and how they spread. Every match is counted, so that counts are exact;
+//! few are ranked. Matches are gathered in the order in which they were written and looked at from the newest back, stretch by stretch:
+//! of matches that score alike the newest are the best, so after the first stretches hardly another one can hold any of the best.
 
 use std::{cmp::Ordering, collections::HashMap};
 
 use tantivy::{
-    COLLECT_BLOCK_BUFFER_LEN, DocId, DocSet, Score, SegmentReader, TERMINATED,
-    columnar::Column,
-    query::{EnableScoring, Scorer, Weight},
+    DocId, Score,
+    query::{EnableScoring, Weight},
 };
 
 use super::{
@@ -16,14 +16,19 @@ use super::{
     },
     clause::Clause,
     engine_error,
+    outline::Outline,
     plan::Plan,
     rank::{self, Best},
     schema,
-    view::{Columns, Part, View},
+    tier::Tier,
+    view::{Columns, Part, Section, View},
 };
 use crate::kernel::id::OrganizationId;
 
-const BLOCK: usize = COLLECT_BLOCK_BUFFER_LEN;
+/// Matches that are gathered before they are looked at.
+const GATHERED: usize = 1 << 15;
+/// Matches that are looked at together, or not at all.
+const STRETCH: usize = 512;
 
 /// A match, before its record is read.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +49,7 @@ pub struct Counts {
 /// One more than the limit are kept, which tells whether there are more.
 pub fn run(view: &View, plan: &Plan, options: &Options, best: &mut Best<Found>) -> Result<Counts, IndexError> {
     let mut collector =
-        Collector { view, options, best, counts: Counts::default(), traits: Tally::default(), hopeful: Vec::new(), floor: 0 };
+        Collector { view, options, best, counts: Counts::default(), gathered: Gathered::default(), hopeful: Vec::new(), floor: 0 };
     for part in &view.parts {
         let unscored = EnableScoring::disabled_from_searcher(&part.searcher);
         let tiers = plan.tiers.iter().map(|(query, score)| Ok((query.weight(unscored)?, *score)));
@@ -53,25 +58,24 @@ pub fn run(view: &View, plan: &Plan, options: &Options, best: &mut Best<Found>) 
             Clause::Nothing => {}
             Clause::Alike(query, score) => {
                 let weight = query.weight(unscored).map_err(engine_error)?;
-                collector.walk(part, &tiers, |segment, block| {
-                    weight
-                        .for_each_no_score(segment, &mut |docs| block.take(docs, score * rank::TEXT_WEIGHT + plan.lift))
-                        .map_err(engine_error)
+                let score = score * rank::TEXT_WEIGHT + plan.lift;
+                collector.walk(part, &tiers, |stretches| {
+                    weight.for_each_no_score(stretches.segment(), &mut |docs| stretches.take(docs, score))
                 })?;
             }
             Clause::Weighed(query) => {
                 let scored = EnableScoring::enabled_from_statistics_provider(view, &part.searcher);
                 let weight = query.weight(scored).map_err(engine_error)?;
-                collector.walk(part, &tiers, |segment, block| {
-                    weight
-                        .for_each(segment, &mut |doc, score| block.push(doc, score * rank::TEXT_WEIGHT + plan.lift))
-                        .map_err(engine_error)
+                collector.walk(part, &tiers, |stretches| {
+                    weight.for_each(stretches.segment(), &mut |doc, score| {
+                        stretches.push(doc, score * rank::TEXT_WEIGHT + plan.lift);
+                    })
                 })?;
             }
         }
     }
     collector.settle();
-    Ok(collector.finish())
+    Ok(collector.counts)
 }
 
 struct Collector<'a> {
@@ -79,11 +83,19 @@ struct Collector<'a> {
     options: &'a Options,
     best: &'a mut Best<Found>,
     counts: Counts,
-    traits: Tally,
-    /// Matches that may be among the best, and the lowest rank that still may. Matches come in the order in which they were written, so
-    /// most of them outrank all before: they are weeded out together, and only what is left is looked up.
+    gathered: Gathered,
+    /// Matches that may be among the best, and the lowest rank that still may: they are weeded out together, and only what is left is
+    /// looked up.
     hopeful: Vec<Hopeful<'a>>,
     floor: u64,
+}
+
+/// Matches in the order of the index, each with its score; with one score for all if they score alike.
+#[derive(Default)]
+struct Gathered {
+    docs: Vec<DocId>,
+    scores: Vec<Score>,
+    alike: Option<Score>,
 }
 
 /// A match that may be among the best.
@@ -95,22 +107,19 @@ struct Hopeful<'a> {
     columns: &'a Columns,
 }
 
-/// How many matches are weeded out together, beside those that stay.
-const WEEDED: usize = 2048;
-
 impl<'a> Collector<'a> {
-    fn may_take(&self, rank: u64) -> bool {
-        rank >= self.floor
-    }
-
     fn take(&mut self, hopeful: Hopeful<'a>) {
         match self.best.standing_of(hopeful.rank) {
             Ordering::Less => self.hopeful.push(hopeful),
             Ordering::Equal => self.offer(&hopeful),
             Ordering::Greater => {}
         }
+    }
+
+    /// Keeps what still may be among the best.
+    fn weed(&mut self) {
         let most = self.best.most();
-        if self.hopeful.len() < most + WEEDED {
+        if self.hopeful.len() <= most {
             return;
         }
         self.hopeful.select_nth_unstable_by_key(most - 1, |hopeful| std::cmp::Reverse(hopeful.rank));
@@ -118,7 +127,7 @@ impl<'a> Collector<'a> {
         let floor = self.floor;
         self.hopeful.retain(|hopeful| hopeful.rank >= floor);
         // Too many of one rank: their ids decide.
-        if self.hopeful.len() > most + WEEDED / 2 {
+        if self.hopeful.len() > most + STRETCH {
             self.settle();
         }
     }
@@ -140,218 +149,159 @@ impl<'a> Collector<'a> {
         &mut self,
         part: &'a Part,
         tiers: &[(Box<dyn Weight>, f32)],
-        each: impl Fn(&SegmentReader, &mut Block<'_, 'a>) -> Result<(), IndexError>,
+        each: impl Fn(&mut Stretches<'_, 'a>) -> tantivy::Result<()>,
     ) -> Result<(), IndexError> {
-        for (segment, columns) in part.segments() {
-            let tiers = tiers.iter().map(|(weight, score)| {
-                let docs = weight.scorer(segment, 1.0)?;
-                Ok(Tier { at: docs.doc(), docs, score: *score })
-            });
-            let mut tiers = tiers.collect::<tantivy::Result<Vec<_>>>().map_err(engine_error)?;
-            tiers.retain(|tier| tier.at != TERMINATED);
-            let mut places = Vec::new();
-            if self.options.facets.organization
-                && let Some(column) = &columns.organization
-            {
-                places.resize(column.num_terms(), 0);
-            }
-            let unfiltered = !segment.has_deletes() && self.view.newest.is_empty();
-            let mut block = Block {
+        let facets = self.options.facets;
+        for section in part.sections() {
+            let tiers = tiers.iter().map(|(weight, score)| Tier::new(weight.as_ref(), *score, &section.segment));
+            let tiers = tiers.collect::<tantivy::Result<Vec<_>>>().map_err(engine_error)?;
+            let counted = if facets.kind || facets.state || facets.organization { section.outline.sorts().len() } else { 0 };
+            let mut stretches = Stretches {
+                unfiltered: !section.segment.has_deletes() && self.view.newest.is_empty(),
                 collector: &mut *self,
                 part,
-                segment,
-                columns,
-                unfiltered,
-                tiers,
-                places,
-                docs: [0; BLOCK],
-                scores: [0.0; BLOCK],
-                len: 0,
-                traits: [None; BLOCK],
-                values: [None; BLOCK],
-                ranks: [0; BLOCK],
-                last: (0.0, rank::by_score(0.0)),
+                section,
+                tiers: tiers.into_iter().flatten().collect(),
+                tally: vec![0; counted],
+                failed: None,
             };
-            each(segment, &mut block)?;
-            block.flush();
-            let places = std::mem::take(&mut block.places);
-            self.count_organizations(columns, &places)?;
+            each(&mut stretches).map_err(engine_error)?;
+            stretches.look();
+            let Stretches { tally, failed, .. } = stretches;
+            if let Some(error) = failed {
+                return Err(engine_error(error));
+            }
+            self.spread(&section.outline, &tally);
         }
         Ok(())
     }
 
-    fn count_organizations(&mut self, columns: &Columns, places: &[u32]) -> Result<(), IndexError> {
-        let Some(column) = &columns.organization else { return Ok(()) };
-        let counted = (0_u64..).zip(places).filter(|(_, count)| **count > 0);
-        let (found, counts): (Vec<u64>, Vec<u32>) = counted.unzip();
-        let mut counts = counts.into_iter().map(u64::from);
-        column.dictionary().sorted_ords_to_term_cb(&found, |bytes| {
-            if let (Some(count), Ok(id)) = (counts.next(), bytes.try_into()) {
-                *self.counts.organizations.entry(OrganizationId::from_bytes(id)).or_default() += count;
-            }
-        })?;
-        Ok(())
-    }
-
-    fn finish(mut self) -> Counts {
-        for (traits, count) in self.traits.entries {
-            let (kind, state) = schema::read_traits(traits);
+    fn spread(&mut self, outline: &Outline, tally: &[u32]) {
+        for (sort, count) in outline.sorts().iter().zip(tally).filter(|(_, count)| **count > 0) {
+            let count = u64::from(*count);
+            let (kind, state) = schema::read_traits(sort.traits);
             if let Some(kind) = kind {
                 *self.counts.kinds.entry(kind).or_default() += count;
             }
             if let Some(state) = state {
                 *self.counts.states.entry(state).or_default() += count;
             }
-        }
-        self.counts
-    }
-}
-
-/// Documents that rank higher, walked along with the matches.
-struct Tier {
-    docs: Box<dyn Scorer>,
-    /// Where the walk is.
-    at: DocId,
-    score: f32,
-}
-
-impl Tier {
-    #[inline]
-    fn has(&mut self, doc: DocId) -> bool {
-        if self.at < doc {
-            self.at = self.docs.advance();
-        }
-        if self.at < doc {
-            self.at = self.docs.seek(doc);
-        }
-        self.at == doc
-    }
-}
-
-/// Counts of few different values.
-#[derive(Default)]
-struct Tally {
-    entries: Vec<(u64, u64)>,
-}
-
-impl Tally {
-    fn count(&mut self, value: u64) {
-        match self.entries.iter_mut().find(|entry| entry.0 == value) {
-            Some(entry) => entry.1 += 1,
-            None => self.entries.push((value, 1)),
+            if let Some(organization) = sort.organization {
+                *self.counts.organizations.entry(organization).or_default() += count;
+            }
         }
     }
 }
 
-/// Matches of one segment that are looked at together.
-struct Block<'a, 'b> {
+/// The matches of one segment.
+struct Stretches<'a, 'b> {
     collector: &'a mut Collector<'b>,
     part: &'b Part,
-    segment: &'b SegmentReader,
-    columns: &'b Columns,
+    section: &'b Section,
     /// Nothing of the segment is replaced or removed.
     unfiltered: bool,
-    tiers: Vec<Tier>,
-    /// How many matches each organization has, by its place in the segment's dictionary.
-    places: Vec<u32>,
-    docs: [DocId; BLOCK],
-    scores: [Score; BLOCK],
-    len: usize,
-    traits: [Option<u64>; BLOCK],
-    values: [Option<u64>; BLOCK],
-    ranks: [u64; BLOCK],
-    /// The last score and its rank: the next is mostly the same.
-    last: (Score, u64),
+    tiers: Vec<Tier<'a>>,
+    /// How many matches there are of each sort; empty if nobody asks.
+    tally: Vec<u32>,
+    failed: Option<tantivy::TantivyError>,
 }
 
-/// Reads the first value of each document.
-fn read(column: &Column<u64>, docs: &[DocId], values: &mut [Option<u64>; BLOCK]) {
-    values.fill(None);
-    if let Some(values) = values.get_mut(..docs.len()) {
-        column.first_vals(docs, values);
+impl<'b> Stretches<'_, 'b> {
+    fn segment(&self) -> &'b tantivy::SegmentReader {
+        &self.section.segment
     }
-}
 
-impl Block<'_, '_> {
+    fn shows(&self, doc: DocId) -> bool {
+        self.unfiltered || self.collector.view.shows(self.part, &self.section.segment, &self.section.columns, doc)
+    }
+
     #[inline]
     fn push(&mut self, doc: DocId, score: Score) {
-        if !self.unfiltered && !self.collector.view.shows(self.part, self.segment, self.columns, doc) {
+        if !self.shows(doc) {
             return;
         }
-        if let (Some(place), Some(scored)) = (self.docs.get_mut(self.len), self.scores.get_mut(self.len)) {
-            (*place, *scored) = (doc, score);
-            self.len += 1;
-        }
-        if self.len == BLOCK {
-            self.flush();
+        self.collector.gathered.docs.push(doc);
+        self.collector.gathered.scores.push(score);
+        if self.collector.gathered.docs.len() >= GATHERED {
+            self.look();
         }
     }
 
     fn take(&mut self, docs: &[DocId], score: Score) {
-        for doc in docs {
-            self.push(*doc, score);
+        self.collector.gathered.alike = Some(score);
+        if self.unfiltered {
+            self.collector.gathered.docs.extend_from_slice(docs);
+        } else {
+            for doc in docs {
+                if self.shows(*doc) {
+                    self.collector.gathered.docs.push(*doc);
+                }
+            }
+        }
+        if self.collector.gathered.docs.len() >= GATHERED {
+            self.look();
         }
     }
 
-    fn flush(&mut self) {
-        let Some(docs) = self.docs.get(..self.len) else { return };
-        self.collector.counts.total += docs.len() as u64;
-        read(&self.columns.traits, docs, &mut self.traits);
-        let facets = self.collector.options.facets;
-        if facets.kind || facets.state {
-            docs.iter().zip(&self.traits).for_each(|(_, traits)| self.collector.traits.count(traits.unwrap_or_default()));
-        }
-        if facets.organization
-            && let Some(column) = &self.columns.organization
-        {
-            read(column.ords(), docs, &mut self.values);
-            for place in self.values.iter().flatten() {
-                if let Some(count) = usize::try_from(*place).ok().and_then(|place| self.places.get_mut(place)) {
+    /// Counts what was gathered, and ranks what may be among the best.
+    fn look(&mut self) {
+        let mut gathered = std::mem::take(&mut self.collector.gathered);
+        self.collector.counts.total += gathered.docs.len() as u64;
+        if !self.tally.is_empty() {
+            for doc in &gathered.docs {
+                if let Some(count) = self.tally.get_mut(self.section.outline.place(*doc)) {
                     *count += 1;
                 }
             }
         }
-        match self.collector.options.order {
-            Order::Relevance => self.rank(),
-            Order::Recent => self.offer(),
+        let mut end = gathered.docs.len();
+        while end > 0 && self.failed.is_none() {
+            let start = (end - 1) / STRETCH * STRETCH;
+            let docs = gathered.docs.get(start..end).unwrap_or_default();
+            let scores = gathered.scores.get(start..end).unwrap_or_default();
+            self.failed = self.rank(docs, scores, gathered.alike).err();
+            end = start;
         }
-        self.len = 0;
-        self.ranks = [0; BLOCK];
+        gathered.docs.clear();
+        gathered.scores.clear();
+        self.collector.gathered = Gathered { alike: None, ..gathered };
     }
 
-    /// Ranks the matches by all but their age, and looks at that only if any may be among the best.
-    fn rank(&mut self) {
-        let mut hopeful = false;
-        let matches = self.docs.iter().take(self.len).zip(&mut self.scores).zip(&mut self.ranks).zip(&self.traits);
-        for (((doc, score), rank), traits) in matches {
+    /// Ranks the matches of a stretch, unless none of them can be among the best.
+    fn rank(&mut self, docs: &[DocId], scores: &[Score], alike: Option<Score>) -> tantivy::Result<()> {
+        let (Some(first), Some(last)) = (docs.first(), docs.last()) else { return Ok(()) };
+        let outline = &self.section.outline;
+        let newest = outline.newest_between(*first, *last);
+        let by_score = self.collector.options.order == Order::Relevance;
+        let mut highest = rank::by_age(false, newest);
+        if by_score {
+            let score = alike.unwrap_or_else(|| scores.iter().copied().fold(0.0, Score::max));
+            let with_tiers =
+                self.tiers.iter().filter(|tier| tier.may_be_between(*first, *last)).fold(score, |sum, tier| sum + tier.score);
+            highest = rank::by_relevance(with_tiers, true, newest);
+        }
+        if highest < self.collector.floor {
+            return Ok(());
+        }
+        let mut scores = if scores.is_empty() { vec![alike.unwrap_or_default(); docs.len()] } else { scores.to_vec() };
+        if by_score {
             for tier in &mut self.tiers {
-                if tier.has(*doc) {
-                    *score += tier.score;
-                }
+                tier.lift(&self.section.segment, docs, &mut scores)?;
             }
-            if score.to_bits() != self.last.0.to_bits() {
-                self.last = (*score, rank::by_score(*score));
-            }
-            *rank = self.last.1 | rank::by_age(schema::is_open(traits.unwrap_or_default()), 0);
-            hopeful |= self.collector.may_take(*rank | rank::by_age(false, u64::MAX));
         }
-        if hopeful {
-            self.offer();
-        }
-    }
-
-    fn offer(&mut self) {
-        let Some(docs) = self.docs.get(..self.len) else { return };
-        read(&self.columns.updated, docs, &mut self.values);
-        for ((((doc, score), rank), traits), updated) in
-            docs.iter().zip(self.scores).zip(self.ranks).zip(&self.traits).zip(&self.values)
-        {
-            let rank = rank | rank::by_age(false, updated.unwrap_or_default());
-            if !self.collector.may_take(rank) {
+        let mut times = vec![None; docs.len()];
+        self.section.columns.updated.first_vals(docs, &mut times);
+        for ((doc, score), updated) in docs.iter().zip(scores).zip(times) {
+            let (traits, updated) = (outline.traits(*doc), updated.unwrap_or_default());
+            let rank =
+                if by_score { rank::by_relevance(score, schema::is_open(traits), updated) } else { rank::by_age(false, updated) };
+            if rank < self.collector.floor {
                 continue;
             }
-            let Some(kind) = schema::read_traits(traits.unwrap_or_default()).0 else { continue };
-            self.collector.take(Hopeful { rank, score, doc: *doc, kind, columns: self.columns });
+            let Some(kind) = schema::read_traits(traits).0 else { continue };
+            self.collector.take(Hopeful { rank, score, doc: *doc, kind, columns: &self.section.columns });
         }
+        self.collector.weed();
+        Ok(())
     }
 }

@@ -45,6 +45,8 @@ pub struct Disk {
     pub position: Position,
     writer: IndexWriter,
     reader: IndexReader,
+    /// What was last handed to queries.
+    part: Option<Part>,
 }
 
 impl std::fmt::Debug for Disk {
@@ -112,7 +114,7 @@ impl Disk {
     fn start(generation: u64, index: &Index, position: Position, memory: usize) -> Result<Self, IndexError> {
         let writer = index.writer_with_num_threads(1, memory).map_err(engine_error)?;
         let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into().map_err(engine_error)?;
-        Ok(Self { generation, position, writer, reader })
+        Ok(Self { generation, position, writer, reader, part: None })
     }
 
     /// An empty index of a new generation, which does not count before its first commit.
@@ -148,8 +150,14 @@ impl Disk {
     }
 
     /// What was committed, for queries.
-    pub fn part(&self) -> Result<Part, IndexError> {
-        Part::new(DISK, self.reader.searcher())
+    pub fn part(&mut self) -> Result<Part, IndexError> {
+        let part = Part::new(DISK, self.reader.searcher(), self.part.as_ref())?;
+        self.part = Some(part.clone());
+        Ok(part)
+    }
+
+    pub fn documents(&self) -> u64 {
+        self.reader.searcher().num_docs()
     }
 
     /// Removes all generations but this one.

@@ -10,11 +10,13 @@ mod clause;
 mod collect;
 mod disk;
 mod guard;
+mod outline;
 mod overlay;
 mod plan;
 mod rank;
 mod schema;
 mod task;
+mod tier;
 mod view;
 mod words;
 

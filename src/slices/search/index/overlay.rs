@@ -156,7 +156,7 @@ fn build(number: u32, documents: &[Arc<TantivyDocument>]) -> Result<Part, IndexE
     }
     let index = writer.finalize().map_err(engine_error)?;
     let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into().map_err(engine_error)?;
-    Part::new(number, tantivy::IndexReader::searcher(&reader))
+    Part::new(number, tantivy::IndexReader::searcher(&reader), None)
 }
 
 impl std::fmt::Debug for Overlay {

@@ -131,7 +131,7 @@ impl SearchIndex {
         }
     }
 
-    fn install(&self, disk: Disk) -> Result<(), IndexError> {
+    fn install(&self, mut disk: Disk) -> Result<(), IndexError> {
         let inner = &self.inner;
         let mut overlay = Overlay::new(disk.generation, disk.part()?, disk.position.seq);
         let view = overlay.publish()?;
@@ -221,7 +221,7 @@ impl SearchIndex {
             match building.step(&inner.store)? {
                 Ok(disk) => {
                     disk.retire_others(&inner.root)?;
-                    return Ok(disk.part()?.searcher.num_docs());
+                    return Ok(disk.documents());
                 }
                 Err(build) => {
                     progress(build.documents);

@@ -1,14 +1,14 @@
 //! The overlay and its views, without a store: what is put is found, what is replaced is found in its newest form only.
 
 use super::{
-    super::model::{Document, DocumentKey, Facets, Kind, Mode, Options, Order, Sight},
+    super::model::{Document, DocumentKey, Facets, Kind, Mode, Options, Order, Sight, State},
     *,
 };
 use crate::{
     kernel::{
         access::{Grants, Reach},
         clock::Timestamp,
-        id::TenantId,
+        id::{OrganizationId, TenantId},
     },
     slices::search::query::Query,
 };
@@ -156,4 +156,74 @@ fn pages_over_many_matches_follow_each_other_whether_their_times_differ_or_not()
         seen.extend(page.into_iter().map(|ranked| ranked.what.id));
     }
     assert_eq!(seen, expected.into_iter().map(|(_, id)| id).collect::<Vec<_>>());
+}
+
+/// Documents whose names, times and states have nothing to do with the order in which they were written.
+fn mixed(tenant_id: TenantId, number: u16) -> Document {
+    let scattered = u32::from(number).wrapping_mul(2_654_435_761) >> 7;
+    let name = ["heron", "heron station", "grey heron", "stork"][scattered as usize % 4];
+    let mut document = document(tenant_id, 1, name);
+    document.id[14..].copy_from_slice(&number.to_be_bytes());
+    document.texts.push(("notes", "heron ".repeat(scattered as usize / 4 % 5)));
+    document.identifiers = vec![("serial", if number % 1500 == 7 { "HERON".to_owned() } else { format!("SN{number}") })];
+    (document.kind, document.state) = match scattered / 64 % 3 {
+        0 => (Kind::Device, None),
+        1 => (Kind::Ticket, Some(State::Open)),
+        _ => (Kind::Ticket, Some(State::Closed)),
+    };
+    document.organization_id = Some(OrganizationId::from_bytes([(scattered / 256 % 9) as u8 + 1; 16]));
+    document.updated_at = Timestamp::from_millis(1_767_225_600_000 + i64::from(scattered % 4000));
+    document
+}
+
+#[test]
+fn short_pages_hold_what_one_long_page_holds_and_counts_are_those_of_the_documents() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut disk = Disk::create(directory.path()).unwrap();
+    disk.commit(disk::Position::new(0, None)).unwrap();
+    let mut overlay = Overlay::new(1, disk.part().unwrap(), 0);
+    let one = tenant(1);
+    let documents: Vec<Document> = (0..7000).map(|number| mixed(one, number)).collect();
+    for half in documents.chunks(3500) {
+        half.iter().for_each(|document| put(&mut overlay, document));
+        let (written, seq) = overlay.snapshot();
+        written.iter().for_each(|(key, fresh)| disk.write(key, fresh).unwrap());
+        disk.commit(disk::Position::new(seq, None)).unwrap();
+        overlay.settle(disk.part().unwrap(), seq, &written);
+    }
+    let view = overlay.publish().unwrap().of(one).unwrap();
+    assert!(view.parts[0].sections().len() > 1);
+    let sight = Sight::new(one, Grants::all(), Reach::Everything);
+    for (q, mode, order) in [
+        ("heron", Mode::Full, Order::Relevance),
+        ("heron", Mode::Full, Order::Recent),
+        ("he", Mode::Suggest, Order::Relevance),
+        ("latitude heron", Mode::Full, Order::Relevance),
+        ("type:ticket heron", Mode::Full, Order::Relevance),
+    ] {
+        let facets = Facets { kind: true, organization: true, state: true };
+        let options = Options { mode, order, facets, ..options() };
+        let plan = Planner::new(&view, &sight, &options).unwrap().plan(&Query::parse(q).unwrap()).unwrap();
+        let mut all = Best::new(10_000, None);
+        let counts = run(&view, &plan, &options, &mut all).unwrap();
+        let all = all.into_sorted();
+        let found: std::collections::HashSet<_> = all.iter().map(|ranked| ranked.what.id).collect();
+        let found = documents.iter().filter(|document| found.contains(&document.id));
+        let organization = OrganizationId::from_bytes([3; 16]);
+        assert_eq!((counts.total, all.len()), (all.len() as u64, found.clone().count()), "{q}");
+        let count = |wanted: &dyn Fn(&Document) -> bool| found.clone().filter(|document| wanted(document)).count() as u64;
+        assert_eq!(counts.kinds[&Kind::Ticket], count(&|document| document.kind == Kind::Ticket), "{q}");
+        assert_eq!(counts.states[&State::Open], count(&|document| document.state == Some(State::Open)), "{q}");
+        assert_eq!(counts.organizations[&organization], count(&|document| document.organization_id == Some(organization)), "{q}");
+        let (mut paged, mut after) = (Vec::new(), None);
+        for _ in 0..30 {
+            let mut best = Best::new(21, after);
+            assert_eq!(run(&view, &plan, &options, &mut best).unwrap().total, counts.total, "{q}");
+            let page = best.into_sorted();
+            after = page.last().map(|last| last.place);
+            paged.extend(page.into_iter().map(|ranked| (ranked.place, ranked.what.id)));
+        }
+        let all: Vec<_> = all.into_iter().map(|ranked| (ranked.place, ranked.what.id)).take(paged.len()).collect();
+        assert_eq!(paged, all, "{q}");
+    }
 }

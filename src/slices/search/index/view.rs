@@ -3,6 +3,11 @@
 //! **Invariant:** a view does not change. Of the versions of a document only the newest is seen, though the older ones are still in the
 //! parts below.
 
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
 use tantivy::{
     DocId, Searcher, SegmentReader, Term,
     columnar::{BytesColumn, Column},
@@ -13,6 +18,7 @@ use tantivy::{
 use super::{
     super::error::IndexError,
     engine_error,
+    outline::Outline,
     schema::{self, Mark, Terms},
 };
 use crate::kernel::id::TenantId;
@@ -23,7 +29,7 @@ pub const GONE: u32 = u32::MAX;
 /// The part on the disk.
 pub const DISK: u32 = 0;
 
-/// What is read of matching documents, by segment.
+/// What the disk has of a segment's documents.
 #[derive(Clone, Debug)]
 pub struct Columns {
     pub id_high: Column<u64>,
@@ -33,11 +39,12 @@ pub struct Columns {
     pub organization: Option<BytesColumn>,
 }
 
-/// A segment with its columns.
+/// A segment with what is read of its documents.
 #[derive(Clone)]
-struct Section {
-    segment: SegmentReader,
-    columns: Columns,
+pub struct Section {
+    pub segment: SegmentReader,
+    pub columns: Columns,
+    pub outline: Arc<Outline>,
 }
 
 #[derive(Clone)]
@@ -45,14 +52,34 @@ pub struct Part {
     pub number: u32,
     pub searcher: Searcher,
     /// The segments that are looked at.
-    sections: std::sync::Arc<[Section]>,
+    sections: Arc<[Section]>,
+    narrowed: Arc<Narrowed>,
 }
 
+/// The segments of a part that have documents of a tenant: asked with every query, and the same as long as the part is.
+type Narrowed = Mutex<HashMap<TenantId, Arc<[Section]>>>;
+
+/// Tenants for which a part remembers that; when there are more it begins anew.
+const MOST_NARROWED: usize = 1024;
+
 impl Part {
-    pub fn new(number: u32, searcher: Searcher) -> Result<Self, IndexError> {
-        let section = |segment: &SegmentReader| Ok(Section { segment: segment.clone(), columns: Columns::open(segment)? });
+    /// Segments that were in the part before as well are taken over from it.
+    pub fn new(number: u32, searcher: Searcher, before: Option<&Self>) -> Result<Self, IndexError> {
+        let known = before.map(Self::sections).unwrap_or_default();
+        let section = |segment: &SegmentReader| {
+            if let Some(known) = known.iter().find(|known| known.segment.segment_id() == segment.segment_id()) {
+                return Ok(Section { segment: segment.clone(), ..known.clone() });
+            }
+            let columns = Columns::open(segment)?;
+            let outline = Arc::new(Outline::of(segment, &columns)?);
+            Ok(Section { segment: segment.clone(), columns, outline })
+        };
         let sections = searcher.segment_readers().iter().map(section).collect::<Result<_, IndexError>>()?;
-        Ok(Self { number, searcher, sections })
+        Ok(Self { number, searcher, sections, narrowed: Arc::default() })
+    }
+
+    pub fn sections(&self) -> &[Section] {
+        &self.sections
     }
 
     pub fn segments(&self) -> impl Iterator<Item = (&SegmentReader, &Columns)> {
@@ -64,15 +91,32 @@ impl Part {
         self.segments().map(|(segment, _)| frequency(segment, term)).sum()
     }
 
-    /// The same with only the segments that have the term.
-    fn having(&self, term: &Term) -> tantivy::Result<Self> {
+    /// The same with only the segments that have anything of the tenant.
+    fn of(&self, tenant: TenantId) -> tantivy::Result<Self> {
+        let lock = || self.narrowed.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock().get(&tenant).cloned();
+        let sections = match known {
+            Some(sections) => sections,
+            None => {
+                let sections = self.having(&Terms::new(tenant).token(Mark::All, ""))?;
+                let mut narrowed = lock();
+                if narrowed.len() >= MOST_NARROWED {
+                    narrowed.clear();
+                }
+                narrowed.entry(tenant).or_insert(sections).clone()
+            }
+        };
+        Ok(Self { sections, ..self.clone() })
+    }
+
+    fn having(&self, term: &Term) -> tantivy::Result<Arc<[Section]>> {
         let mut sections = Vec::new();
         for section in self.sections.iter() {
             if frequency(&section.segment, term)? > 0 {
                 sections.push(section.clone());
             }
         }
-        Ok(Self { number: self.number, searcher: self.searcher.clone(), sections: sections.into() })
+        Ok(sections.into())
     }
 }
 
@@ -147,8 +191,7 @@ impl View {
 
     /// What of it a tenant has anything in: so a small tenant is as fast as if it were alone.
     pub fn of(&self, tenant: TenantId) -> Result<Self, IndexError> {
-        let all = Terms::new(tenant).token(Mark::All, "");
-        let parts = self.parts.iter().map(|part| part.having(&all)).collect::<tantivy::Result<_>>().map_err(engine_error)?;
+        let parts = self.parts.iter().map(|part| part.of(tenant)).collect::<tantivy::Result<_>>().map_err(engine_error)?;
         Ok(Self { parts, newest: self.newest.clone(), seq: self.seq, durable: self.durable })
     }
 
