@@ -3,7 +3,7 @@
 //! **Invariant:** what the caller may not see decides nothing. Whether a word is there, or rather one with a typo was meant, is asked of
 //! the documents within sight.
 
-use std::ops::Bound;
+use std::{cell::RefCell, collections::HashMap, ops::Bound};
 
 use tantivy::{
     Term as IndexTerm,
@@ -64,6 +64,8 @@ pub struct Planner<'a> {
     terms: Terms,
     /// What the caller may see and wants to see.
     within: Vec<Clause>,
+    /// What words are near others, of this query: that is asked to find them, and again to offer a better one.
+    similar: RefCell<HashMap<(String, u8), Vec<Meant>>>,
 }
 
 /// What matches a term, by where.
@@ -87,7 +89,8 @@ fn beginning(field: Field, text: &str) -> Clause {
 
 impl<'a> Planner<'a> {
     pub fn new(view: &'a View, sight: &'a Sight, options: &'a Options) -> Result<Self, IndexError> {
-        let mut planner = Self { view, sight, options, terms: Terms::new(sight.tenant_id), within: Vec::new() };
+        let mut planner =
+            Self { view, sight, options, terms: Terms::new(sight.tenant_id), within: Vec::new(), similar: RefCell::default() };
         // Software is not a document of its own.
         let is_kind = |kind: &Kind| *kind != Kind::Software;
         let wanted = |kind: &&Kind| sight.kinds.contains(kind) && (options.kinds.is_empty() || options.kinds.contains(kind));
@@ -263,9 +266,19 @@ impl<'a> Planner<'a> {
 
     /// What a word may have meant: itself, and its neighbours.
     fn meant(&self, word: &str, typos: u8) -> Result<Vec<Meant>, IndexError> {
-        let mut meant = words::similar(self.view, &self.terms, &self.text_fields(), word, typos)?;
+        let mut meant = self.similar(word, typos)?;
         meant.insert(0, Meant { word: word.to_owned(), typos: 0, frequency: 0 });
         Ok(meant)
+    }
+
+    fn similar(&self, word: &str, typos: u8) -> Result<Vec<Meant>, IndexError> {
+        let asked = (word.to_owned(), typos);
+        if let Some(known) = self.similar.borrow().get(&asked) {
+            return Ok(known.clone());
+        }
+        let found = words::similar(self.view, &self.terms, &self.text_fields(), word, typos)?;
+        self.similar.borrow_mut().insert(asked, found.clone());
+        Ok(found)
     }
 
     /// The nearest word that the caller can find something by, if this one finds nothing.
@@ -275,7 +288,7 @@ impl<'a> Planner<'a> {
         }
         let typos =
             if word.chars().count() < 4 || word.chars().any(char::is_numeric) { 0 } else { text::typos_allowed(word).max(1) };
-        for candidate in words::similar(self.view, &self.terms, &self.text_fields(), word, typos)? {
+        for candidate in self.similar(word, typos)? {
             if self.is_seen(self.in_text(&candidate.word)?)? {
                 return Ok(Some(candidate.word));
             }
