@@ -18,6 +18,7 @@ use tenantd::kernel::{clock::Timestamp, id::ApiKeyId};
 use crate::load::Measured;
 
 pub const SERVE: &str = "--bare-server";
+pub const SERVE_TICKETS: &str = "--bare-tickets";
 pub const COMMIT: &str = "--bare-commits";
 pub const LIST_LENGTH: usize = 20;
 
@@ -96,16 +97,47 @@ impl Api {
     }
 }
 
+/// A ticket and a page of them, as the real server has sent them. What poem-openapi makes of an object on its way to the text is such a
+/// tree of values, so a copy of one stands for that.
+struct Tickets {
+    one: Value,
+    page: Value,
+}
+
+#[OpenApi(prefix_path = "/api/psa/tickets")]
+impl Tickets {
+    #[oai(path = "/:id", method = "get")]
+    async fn read(&self, id: param::Path<String>) -> Json<Value> {
+        drop(id);
+        Json(self.one.clone())
+    }
+
+    #[oai(path = "/", method = "get")]
+    async fn list(&self) -> Json<Value> {
+        Json(self.page.clone())
+    }
+}
+
 /// Serves the sample, which is an API key as the real server has sent it, until the process is ended.
 pub fn serve(sample: &str) {
     let sample: Value = serde_json::from_str(sample).unwrap();
     let sample = ApiKey::parse_from_json(Some(sample)).unwrap_or_else(|error| panic!("{}", error.into_message()));
+    serve_api(Api { sample });
+}
+
+/// Serves a ticket and a page until the process is ended.
+pub fn serve_tickets(samples: &str) {
+    let [one, page]: [Value; 2] = serde_json::from_str(samples).unwrap();
+    serve_api(Tickets { one, page });
+}
+
+fn serve_api(api: impl OpenApi + 'static) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let acceptor = TcpListener::bind("127.0.0.1:0").into_acceptor().await.unwrap();
         let address = acceptor.local_addr().remove(0);
         println!("{}", json!({"url": format!("http://{}", address.as_socket_addr().unwrap())}));
-        let service = OpenApiService::new(Api { sample }, "Bare", "1");
+        let service = OpenApiService::new(api, "Bare", "1");
         poem::Server::new_with_acceptor(acceptor).run(Route::new().nest("/", service)).await.unwrap();
     });
 }

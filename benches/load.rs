@@ -57,6 +57,12 @@ impl Request {
         Self::new(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{authorization}Accept: application/json\r\n\r\n"), 200)
     }
 
+    /// The same request for an answer that is made for it alone.
+    pub fn get_anew(path: &str, credential: &str) -> Self {
+        let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {credential}\r\n");
+        Self::new(format!("{head}Accept: application/json\r\nCache-Control: no-cache\r\n\r\n"), 200)
+    }
+
     /// A creation that carries an idempotency key of its own.
     pub fn create(path: &str, credential: &str, body: &str) -> Self {
         let head = format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {credential}\r\n");

@@ -84,6 +84,7 @@ fn main() {
     let parts: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match parts.as_slice() {
         [bare::SERVE, sample] => bare::serve(sample),
+        [bare::SERVE_TICKETS, samples] => bare::serve_tickets(samples),
         [bare::COMMIT, directory, millis, phases] => {
             bare::commit(Path::new(directory), Duration::from_millis(millis.parse().unwrap()), *phases == "2");
         }

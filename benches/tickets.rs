@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use serde_json::{Value, json};
 
 use crate::{
-    Plan,
+    Plan, bare,
     load::{self, Measured, Request, UNIQUE},
     process::{Server, raw_commits},
     report::{Pair, Report, Target},
@@ -16,6 +16,7 @@ use crate::{
 const TICKETS: &str = "/api/psa/tickets";
 const FEW: usize = 10_000;
 const BULK: usize = 100;
+const READERS: usize = 32;
 const ORGANIZATIONS: usize = 200;
 const LINES: &str = "/internal/ingest?answer=all";
 
@@ -44,17 +45,41 @@ pub fn measure(plan: Plan) {
     }
     let creations: Vec<Measured> = [&many_tenant, &few].into_iter().map(|tenant| tenant.creations(1, plan)).collect();
     report.ratio(&format!("create, 1 client, {many} to {FEW}, p50"), "us", &[micros(&creations)], Target::AtMost(2.0));
-    let rates: Vec<Pair> = (0..plan.rounds)
-        .map(|_| {
-            let raw = raw_commits(many_tenant.directory.path(), plan.span.measure, "2");
-            (few.creations(32, plan).per_second, raw.per_second)
-        })
-        .collect();
-    report.ratio("create, 32 clients, against raw commits", "/s", &rates, Target::AtLeast(1.0));
+    let (mut by_32, mut by_128) = (Vec::new(), Vec::new());
+    for _ in 0..plan.rounds {
+        let raw = raw_commits(many_tenant.directory.path(), plan.span.measure, "2").per_second;
+        by_32.push((few.creations(32, plan).per_second, raw));
+        by_128.push((few.creations(128, plan).per_second, raw));
+    }
+    report.ratio("create, 32 clients, against raw commits", "/s", &by_32, Target::AtLeast(1.0));
+    report.ratio("create, 128 clients, against raw commits", "/s", &by_128, Target::AtLeast(2.0));
+    reads(&mut report, &few, plan);
     report.figure("memory with many", "MiB", &[many_tenant.server.resident_mebibytes()], Target::None);
     few.server.stop();
     many_tenant.server.stop();
     println!("\n{}", report.render());
+}
+
+/// One ticket and a page of 50 against a bare poem-openapi handler that sends the same JSON.
+fn reads(report: &mut Report, tenant: &Tenant, plan: Plan) {
+    let one = format!("{TICKETS}/{}", tenant.sample["id"].as_str().unwrap());
+    let list = format!("{TICKETS}?limit=50");
+    let sample = |path: &str| load::once(tenant.server.address, &Request::get(path, Some(&tenant.key)));
+    let samples = [&one, &list].map(|path| serde_json::from_slice::<Value>(&sample(path)).unwrap());
+    let bare = Server::start_role(bare::SERVE_TICKETS, &Value::from(samples.to_vec()).to_string());
+    for (name, path, target) in [("get one", &one, Target::AtLeast(0.75)), ("list 50", &list, Target::AtLeast(3.0))] {
+        let (mut kept, mut anew) = (Vec::new(), Vec::new());
+        for _ in 0..plan.rounds {
+            let run = |server: &Server, request: &Request| {
+                load::run(server.address, server.process_id(), READERS, request, plan.span).per_second
+            };
+            let ceiling = run(&bare, &Request::get(path, None));
+            kept.push((run(&tenant.server, &Request::get(path, Some(&tenant.key))), ceiling));
+            anew.push((run(&tenant.server, &Request::get_anew(path, &tenant.key)), ceiling));
+        }
+        report.ratio(&format!("{name}, {READERS} clients, against a bare handler"), "/s", &kept, target);
+        report.ratio(&format!("{name}, {READERS} clients, each answer made anew"), "/s", &anew, Target::None);
+    }
 }
 
 fn micros(measured: &[Measured]) -> Pair {
@@ -178,7 +203,7 @@ impl Tenant {
     }
 
     fn latency(&self, path: &str, plan: Plan) -> Measured {
-        load::run(self.server.address, self.server.process_id(), 1, &Request::get(path, Some(&self.key)), plan.span)
+        load::run(self.server.address, self.server.process_id(), 1, &Request::get_anew(path, &self.key), plan.span)
     }
 
     fn creations(&self, clients: usize, plan: Plan) -> Measured {

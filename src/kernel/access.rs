@@ -240,7 +240,7 @@ pub struct Principal {
 }
 
 /// Whose records a credential sees and changes, within its tenant.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Reach {
     #[default]
     Everything,

@@ -83,6 +83,8 @@ pub struct RequestContext {
     pub method: Method,
     pub uri: Uri,
     pub query: Value,
+    /// Whether the client wants no answer that was rendered before (`Cache-Control: no-cache`).
+    pub anew: bool,
     pub base_url: BaseUrl,
     pub idempotency: Arc<Idempotency>,
     /// The checked body; the handler's extractor takes it.

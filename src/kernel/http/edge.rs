@@ -181,6 +181,7 @@ impl Edge {
             method: request.method().clone(),
             uri: request.uri().clone(),
             query,
+            anew: header_text(request.headers(), header::CACHE_CONTROL).is_some_and(|wish| wish.contains("no-cache")),
             base_url: arrival.base_url.clone(),
             idempotency: self.parts.idempotency.clone(),
             body: Mutex::new(body),

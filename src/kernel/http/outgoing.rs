@@ -343,6 +343,11 @@ impl<L: Serialize> ListOrStream<L> {
         Self::List(Rendered::page(list, page), PhantomData)
     }
 
+    /// A page that was rendered before.
+    pub const fn rendered(page: Rendered) -> Self {
+        Self::List(page, PhantomData)
+    }
+
     /// What is no page of anything longer.
     pub fn whole(value: &L) -> Self {
         Self::List(Rendered::json(StatusCode::OK, value), PhantomData)

@@ -41,7 +41,7 @@ impl Rendered {
     }
 
     /// A page of a list, with the way to the next.
-    pub(super) fn page(list: &impl Serialize, page: &Page) -> Self {
+    pub fn page(list: &impl Serialize, page: &Page) -> Self {
         let rendered = Self::json(StatusCode::OK, list);
         page.link.iter().fold(rendered, |rendered, link| rendered.header(header::LINK, link))
     }

@@ -37,17 +37,37 @@ where
         Self { tables, entries: moka::sync::Cache::new(capacity) }
     }
 
+    /// Holds as many entries as weigh `capacity` together.
+    pub fn weighed(tables: [TableName; TABLES], capacity: u64, weigh: fn(&K, &V) -> u32) -> Self {
+        let weigher = move |key: &K, entry: &Entry<V, TABLES>| weigh(key, &entry.value);
+        Self { tables, entries: moka::sync::Cache::builder().max_capacity(capacity).weigher(weigher).build() }
+    }
+
     /// The entry, made anew by `load` when it is missing or out of date.
     pub fn get<E>(&self, store: &Store, key: K, load: impl FnOnce() -> Result<V, E>) -> Result<Arc<V>, E> {
-        // Before the read: what commits in between makes the entry out of date, not wrong.
-        let versions = self.tables.map(|table| store.version(table));
-        if let Some(entry) = self.entries.get(&key)
-            && entry.versions == versions
-        {
-            return Ok(entry.value);
+        match self.look_up(store, &key) {
+            Ok(value) => Ok(value),
+            Err(versions) => Ok(self.keep(key, versions, load()?)),
         }
-        let value = Arc::new(load()?);
-        self.entries.insert(key, Entry { versions, value: value.clone() });
-        Ok(value)
+    }
+
+    /// The entry, or the versions with which to [`Self::keep`] a new one. What commits before that is kept makes the entry out of date,
+    /// not wrong.
+    pub fn look_up(&self, store: &Store, key: &K) -> Result<Arc<V>, Versions<TABLES>> {
+        let versions = self.tables.map(|table| store.version(table));
+        match self.entries.get(key) {
+            Some(entry) if entry.versions == versions => Ok(entry.value),
+            _ => Err(Versions(versions)),
+        }
+    }
+
+    pub fn keep(&self, key: K, versions: Versions<TABLES>, value: V) -> Arc<V> {
+        let value = Arc::new(value);
+        self.entries.insert(key, Entry { versions: versions.0, value: value.clone() });
+        value
     }
 }
+
+/// The versions of the tables before an entry was read from them.
+#[derive(Clone, Copy, Debug)]
+pub struct Versions<const TABLES: usize>([u64; TABLES]);

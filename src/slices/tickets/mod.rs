@@ -62,8 +62,8 @@ impl Tickets {
     pub fn api(&self) -> impl OpenApi + use<> {
         let (service, store) = (&self.service, &self.store);
         (
-            api::TicketsApi { service: service.clone(), store: store.clone(), exports: self.exports.clone() },
-            api::TicketApi { service: service.clone(), store: store.clone() },
+            api::TicketsApi::new(service.clone(), store.clone(), self.exports.clone()),
+            api::TicketApi::new(service.clone(), store.clone()),
             api::NotesApi { service: service.clone(), store: store.clone() },
             api::HistoryApi { store: store.clone() },
             api::SlaApi { service: service.clone(), store: store.clone() },

@@ -95,16 +95,15 @@ impl Part {
     fn of(&self, tenant: TenantId) -> tantivy::Result<Self> {
         let lock = || self.narrowed.lock().unwrap_or_else(PoisonError::into_inner);
         let known = lock().get(&tenant).cloned();
-        let sections = match known {
-            Some(sections) => sections,
-            None => {
-                let sections = self.having(&Terms::new(tenant).token(Mark::All, ""))?;
-                let mut narrowed = lock();
-                if narrowed.len() >= MOST_NARROWED {
-                    narrowed.clear();
-                }
-                narrowed.entry(tenant).or_insert(sections).clone()
+        let sections = if let Some(sections) = known {
+            sections
+        } else {
+            let sections = self.having(&Terms::new(tenant).token(Mark::All, ""))?;
+            let mut narrowed = lock();
+            if narrowed.len() >= MOST_NARROWED {
+                narrowed.clear();
             }
+            narrowed.entry(tenant).or_insert(sections).clone()
         };
         Ok(Self { sections, ..self.clone() })
     }

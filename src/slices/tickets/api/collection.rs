@@ -26,6 +26,7 @@ use crate::kernel::{
     events::Act,
     http::{
         acts,
+        answer_cache::AnswerCache,
         context::header,
         export::RowFormat,
         idempotency::IdempotencyKey,
@@ -35,12 +36,19 @@ use crate::kernel::{
         page::PageRequest,
         precondition::IfMatch,
         problem::Problem,
-        reply::{Changed, Settled},
+        reply::{Changed, Rendered, Settled},
         wire::OneOrMany,
     },
     id::{OrganizationId, TenantId, UserId},
-    store::{Key, Read, Store, StoreError, WriteTx},
+    store::{
+        Key, Read, Store, StoreError, WriteTx,
+        catalog::{self, TableName},
+    },
 };
+
+/// Whatever a ticket is shown from.
+pub(super) const SHOWN_FROM: [TableName; 5] =
+    [catalog::TICKETS, catalog::SLA_POLICIES, catalog::ORGANIZATIONS, catalog::USERS, catalog::DEVICES];
 
 /// How many values of a field are counted one by one.
 const MAX_COUNTS: usize = 1_000;
@@ -57,11 +65,39 @@ pub(in super::super) struct TicketsApi {
     pub(in super::super) service: Arc<Service>,
     pub(in super::super) store: Store,
     pub(in super::super) exports: Streams,
+    pages: AnswerCache<Rendered, 5>,
+}
+
+impl TicketsApi {
+    pub(in super::super) fn new(service: Arc<Service>, store: Store, exports: Streams) -> Self {
+        Self { service, store, exports, pages: AnswerCache::new(SHOWN_FROM) }
+    }
 }
 
 type CreateBody = OneOrMany<CreateTicket, CreateTickets>;
 type UpdateBody = OneOrMany<UpdateTicket, UpdateTickets>;
 pub(super) type TicketAnswer = OneOrMany<Ticket, TicketResults>;
+
+impl TicketsApi {
+    async fn page(&self, auth: &Allowed<TicketsRead>, query: &ListTickets) -> Result<Rendered, Problem> {
+        let request = PageRequest::new(&auth.context, &query.page)?;
+        let wanted = query.query(&auth.principal, TicketSort::UpdatedAtDescending)?;
+        let counts_by = query.counts_by.clone().unwrap_or_default();
+        let (after, limit, include_total) = (request.after.clone(), request.limit, request.include_total);
+        let now = auth.context.now;
+        let read = self.store.scan(move |tx| {
+            let page = listing::list(tx, &wanted, after.as_deref(), limit)?;
+            let total = if include_total { Some(listing::total(tx, &wanted)?) } else { None };
+            let counts = if counts_by.is_empty() { None } else { Some(counts(tx, &wanted, &counts_by)?) };
+            let labels = Labels::of_tickets(tx, wanted.tenant_id, &page.tickets)?;
+            let data: Vec<Ticket> = page.tickets.into_iter().map(|ticket| Ticket::new(ticket, &labels, now)).collect();
+            Ok::<_, StoreError>((data, page.last, total, counts))
+        });
+        let (data, last, total, counts) = read.await?;
+        let page = request.page(last, total);
+        Ok(Rendered::page(&TicketList { data, page: page.clone(), counts }, &page))
+    }
+}
 
 #[OpenApi(prefix_path = "/api/psa/tickets", tag = "Area::Tickets")]
 impl TicketsApi {
@@ -91,21 +127,8 @@ impl TicketsApi {
             acts::export_started(&self.store, &auth, "tickets", format.media_type()).await?;
             return Ok(ListOrStream::Stream(export::start(&self.exports, self.store.clone(), wanted, now, format)?));
         }
-        let request = PageRequest::new(&auth.context, &query.0.page)?;
-        let wanted = query.0.query(&auth.principal, TicketSort::UpdatedAtDescending)?;
-        let counts_by = query.0.counts_by.unwrap_or_default();
-        let (after, limit, include_total) = (request.after.clone(), request.limit, request.include_total);
-        let read = self.store.scan(move |tx| {
-            let page = listing::list(tx, &wanted, after.as_deref(), limit)?;
-            let total = if include_total { Some(listing::total(tx, &wanted)?) } else { None };
-            let counts = if counts_by.is_empty() { None } else { Some(counts(tx, &wanted, &counts_by)?) };
-            let labels = Labels::of_tickets(tx, wanted.tenant_id, &page.tickets)?;
-            let data: Vec<Ticket> = page.tickets.into_iter().map(|ticket| Ticket::new(ticket, &labels, now)).collect();
-            Ok::<_, StoreError>((data, page.last, total, counts))
-        });
-        let (data, last, total, counts) = read.await?;
-        let page = request.page(last, total);
-        Ok(ListOrStream::list(&TicketList { data, page: page.clone(), counts }, &page))
+        let page = self.pages.get_for(&self.store, &auth.principal, &auth.context, self.page(&auth, &query.0)).await?;
+        Ok(ListOrStream::rendered(page))
     }
 
     /// Create tickets

@@ -13,6 +13,7 @@ use super::{
     },
     Area,
     bodies::{TicketPatch, TicketResult, TicketResults, UpdateTicket, UpdateTickets},
+    collection::SHOWN_FROM,
     filters::ListTickets,
     wire::Ticket,
 };
@@ -20,6 +21,7 @@ use crate::kernel::{
     access::Principal,
     events::Act,
     http::{
+        answer_cache::AnswerCache,
         input::{Body, Filter},
         need::{Allowed, TicketsRead, TicketsWrite},
         precondition::{IfMatch, IfNoneMatch},
@@ -48,6 +50,14 @@ pub(super) struct TicketDryRun {
 pub(in super::super) struct TicketApi {
     pub(in super::super) service: Arc<Service>,
     pub(in super::super) store: Store,
+    /// With their versions.
+    records: AnswerCache<(u64, Found<Ticket>), 5>,
+}
+
+impl TicketApi {
+    pub(in super::super) fn new(service: Arc<Service>, store: Store) -> Self {
+        Self { service, store, records: AnswerCache::new(SHOWN_FROM) }
+    }
 }
 
 #[OpenApi(prefix_path = "/api/psa/tickets", tag = "Area::Tickets")]
@@ -62,13 +72,16 @@ impl TicketApi {
         id: Path<TicketRef>,
         if_none_match: IfNoneMatch,
     ) -> Result<Found<Ticket>, Problem> {
-        let now = auth.context.now;
-        let shown = self.store.read(|tx| {
-            let ticket = find(tx, &auth.principal, id.0)?;
-            Shown::new(tx, ticket, now, false)
-        })?;
-        let version = shown.ticket.version;
-        Ok(if if_none_match.knows(version) { Found::not_modified(version) } else { Found::new(&shown.ticket, version) })
+        let render = async {
+            let shown = self.store.read(|tx| {
+                let ticket = find(tx, &auth.principal, id.0)?;
+                Shown::new(tx, ticket, auth.context.now, false)
+            })?;
+            let version = shown.ticket.version;
+            Ok((version, Found::new(&shown.ticket, version)))
+        };
+        let (version, found) = self.records.get_for(&self.store, &auth.principal, &auth.context, render).await?;
+        Ok(if if_none_match.knows(version) { Found::not_modified(version) } else { found })
     }
 
     /// Change a ticket by its path
