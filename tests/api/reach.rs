@@ -225,3 +225,34 @@ async fn a_restricted_key_finds_and_reports_its_organizations_alone() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn the_same_question_is_answered_by_what_each_caller_sees_and_by_how_things_are_now() {
+    with_app(async |app| {
+        let tenant = app.tenant("acme").await;
+        let (ours, theirs) = (tenant.organization("Ours").await, tenant.organization("Theirs").await);
+        let admin = tenant.admin().await;
+        for (subject, organization) in [("A", &ours), ("B", &theirs)] {
+            admin.post(TICKETS).json(json!({"subject": subject, "organization_id": organization})).send().await.ok(201);
+        }
+        let key = restricted(app, &admin, &[&theirs], &["tickets:*"]).await;
+        let list = async |caller: &Actor| references(caller.get(&format!("{TICKETS}?sort=number")).send().await.ok(200)).join(" ");
+        // Nothing changes in between, and the clock stands still.
+        for _ in 0..2 {
+            assert_eq!(list(&admin).await, "T-1 T-2");
+            assert_eq!(list(&key).await, "T-2");
+            assert_eq!(admin.get(&format!("{TICKETS}/T-1")).send().await.ok(200)["subject"], "A");
+            assert_eq!(key.get(&format!("{TICKETS}/T-1")).send().await.problem(404), "not_found");
+            assert_eq!(admin.get(&format!("{TICKETS}?assignee_id=me")).send().await.ok(200)["data"], json!([]));
+        }
+        let me = admin.get("/api/auth/session").send().await.ok(200)["id"].as_str().unwrap().to_owned();
+        admin.patch(&format!("{TICKETS}/T-1")).json(json!({"subject": "A2", "assignee_id": me})).send().await.ok(200);
+        assert_eq!(admin.get(&format!("{TICKETS}/T-1")).send().await.ok(200)["subject"], "A2");
+        let mine = admin.get(&format!("{TICKETS}?assignee_id=me")).send().await;
+        assert_eq!(references(mine.ok(200)), ["T-1"]);
+        admin.put(&format!("/api/admin/users/{me}")).json(json!({"name": "Someone Else"})).send().await.ok(200);
+        let renamed = admin.get(&format!("{TICKETS}/T-1")).send().await;
+        assert_eq!(renamed.ok(200)["assignee"]["name"], "Someone Else");
+    })
+    .await;
+}
