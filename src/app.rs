@@ -4,6 +4,7 @@
 mod bootstrap;
 mod documents;
 mod edges;
+mod erasure;
 mod gauges;
 mod sample;
 mod slices;
@@ -272,7 +273,7 @@ impl App {
     fn spawn_tasks(&mut self) {
         let gauges = gauges::all(self);
         let (store, clock, tasks, slices) = (&self.store, &self.clock, &mut self.tasks, &self.slices);
-        slices.platform.spawn(tasks);
+        slices.platform.spawn(tasks, erasure::tenant_rows());
         slices.auth.spawn(tasks);
         slices.sso.spawn(tasks);
         slices.keys.spawn(tasks);

@@ -16,6 +16,7 @@ mod cloud_aws;
 mod cloud_vms;
 mod cloud_workflows;
 mod conventions;
+mod erasure;
 mod events;
 mod golden;
 mod harness;

@@ -99,12 +99,13 @@ impl<C: Consumer> ConsumerTask<C> {
 
     async fn step(&self) -> Result<Done, StoreError> {
         let name = self.consumer.name();
-        let (position, newest, events) = self.store.read(|tx| {
+        let (position, newest, mut events) = self.store.read(|tx| {
             let position = cursor(tx, name)?;
             Ok::<_, StoreError>((position, head(tx)?, read_batch(tx, position, BATCH)?))
         })?;
         metrics::gauge!("tenantd_consumer_lag_events", "consumer" => name).set(newest.saturating_sub(position) as f64);
         let Some(last) = events.last().map(|event| event.seq) else { return Ok(Done::All) };
+        events.retain(|event| !event.record.is_erased());
         let consumer = self.consumer.clone();
         self.store
             .write(move |tx| -> Result<(), StoreError> {

@@ -29,7 +29,7 @@ use crate::{
         http::outgoing::Streams,
         id::{DeviceId, TenantId},
         secrets::{InstallationKey, PublicKey, SignatureError, Signer},
-        store::{Checked, Read, Store, StoreError, WriteTx},
+        store::{Checked, Read, Store, StoreError, TenantRows, WriteTx},
         tasks::Tasks,
     },
     slices::{
@@ -112,6 +112,11 @@ impl Backups {
 
     pub fn tables() -> Vec<&'static dyn Checked> {
         vec![&repo::configs::CONFIGS, &repo::postures::POSTURES, &repo::rollups::ROLLUPS, &repo::sweeps::SWEEPS]
+    }
+
+    /// What tenants have in segments.
+    pub fn tenant_rows() -> Vec<&'static dyn TenantRows> {
+        vec![&repo::jobs::JOBS_OF_TENANTS]
     }
 
     /// Whoever takes up the jobs that agents and imports send.

@@ -5,12 +5,13 @@
 mod activity;
 mod api;
 mod error;
+mod lifecycle;
 mod model;
 mod reload;
 mod repo;
 mod service;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, atomic::AtomicU64};
 
 use poem_openapi::OpenApi;
 use serde_json::{Map, Value};
@@ -18,7 +19,10 @@ use serde_json::{Map, Value};
 use crate::kernel::{
     clock::Clock,
     events::{ConsumerTask, EventKind, Kinds},
-    store::{Checked, Store},
+    store::{
+        Checked, Store, TenantRows,
+        catalog::{self, TableName},
+    },
     tasks::Tasks,
 };
 
@@ -28,7 +32,8 @@ pub use model::{NewTenant, Tenant, TenantStatus};
 pub use reload::{Reload, ReloadRequests, Reloaded};
 pub use service::Tenants;
 
-pub const EVENTS: &[&EventKind] = &[&service::CREATED, &service::SUSPENDED, &service::RESUMED];
+pub const EVENTS: &[&EventKind] =
+    &[&service::CREATED, &service::SUSPENDED, &service::RESUMED, &service::EXPIRED, &service::DELETION_STARTED, &service::DELETED];
 
 /// The slice, ready to be put together with the others.
 #[derive(Clone, Debug)]
@@ -73,11 +78,24 @@ impl Platform {
 
     pub const CONSUMERS: &'static [&'static str] = &[activity::NAME];
 
-    pub fn spawn(&self, tasks: &mut Tasks) {
+    /// `rows` is everything that tenants have anywhere, but for what [`Self::own_tables`] names.
+    pub fn spawn(&self, tasks: &mut Tasks, rows: Vec<&'static dyn TenantRows>) {
         tasks.spawn(ConsumerTask::new(self.store.clone(), activity::ActivityCounter));
+        tasks.spawn(lifecycle::Lifecycle {
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            tenants: self.tenants.clone(),
+            rows: rows.into(),
+            seen: AtomicU64::default(),
+        });
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {
-        vec![&repo::TENANTS, &activity::ACTIVITY]
+        vec![&repo::TENANTS, &repo::ERRANDS, &activity::ACTIVITY]
+    }
+
+    /// What is said of a tenant as a whole: it goes at the end of its removal, and by that alone.
+    pub fn own_tables() -> [TableName; 4] {
+        [catalog::TENANTS, catalog::TENANTS_BY_SLUG, catalog::TENANTS_BY_EXPIRY, catalog::TENANT_ERRANDS]
     }
 }

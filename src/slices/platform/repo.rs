@@ -1,13 +1,16 @@
 //! Tenants as they are stored.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
-use super::model::{Tenant, TenantStatus};
+use super::model::{Errand, Tenant, TenantStatus, Work};
 use crate::kernel::{
     access::TenantKind,
     clock::Timestamp,
+    events::Actor,
     id::TenantId,
-    store::{Index, Key, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+    store::{Direction, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
 };
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -28,7 +31,58 @@ impl Record for TenantRecord {
 
 pub(super) static BY_SLUG: Index<TenantId, TenantRecord> =
     Index { table: catalog::TENANTS_BY_SLUG, unique: true, keys: |_, tenant| vec![tenant.slug.to_bytes()] };
-pub(super) static TENANTS: Table<TenantId, TenantRecord> = Table::new(catalog::TENANTS, &[&BY_SLUG]);
+static BY_EXPIRY: Index<TenantId, TenantRecord> = Index {
+    table: catalog::TENANTS_BY_EXPIRY,
+    unique: false,
+    // One that is being removed has nothing more to end.
+    keys: |_, tenant| {
+        tenant.expires_at.filter(|_| tenant.status != TenantStatus::Deleting).map(|at| at.to_bytes()).into_iter().collect()
+    },
+};
+pub(super) static TENANTS: Table<TenantId, TenantRecord> = Table::new(catalog::TENANTS, &[&BY_SLUG, &BY_EXPIRY]);
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct ErrandRecord {
+    work: Work,
+    due_at: Timestamp,
+    actor: Actor,
+}
+
+impl Record for ErrandRecord {
+    const VERSION: u8 = 1;
+}
+
+pub(super) static ERRANDS: Table<TenantId, ErrandRecord> = Table::new(catalog::TENANT_ERRANDS, &[]);
+
+pub(super) fn put_errand(tx: &mut WriteTx, tenant: TenantId, errand: &Errand) -> Result<(), StoreError> {
+    let Errand { work, due_at, actor } = errand.clone();
+    ERRANDS.put(tx, &tenant, &ErrandRecord { work, due_at, actor })
+}
+
+pub(super) fn end_errand(tx: &mut WriteTx, tenant: TenantId) -> Result<(), StoreError> {
+    ERRANDS.remove(tx, &tenant).map(drop)
+}
+
+/// Errands whose time has come.
+pub(super) fn due_errands(tx: &impl Read, now: Timestamp) -> Result<Vec<(TenantId, Errand)>, StoreError> {
+    let mut due = Vec::new();
+    ERRANDS.scan(tx, &KeyRange::ALL, Direction::Forward, |tenant, ErrandRecord { work, due_at, actor }| {
+        if due_at <= now {
+            due.push((tenant, Errand { work, due_at, actor }));
+        }
+        Ok(Flow::Continue)
+    })?;
+    Ok(due)
+}
+
+/// Tenants whose end has come, at most `limit`.
+pub(super) fn expired(tx: &impl Read, now: Timestamp, limit: usize) -> Result<Vec<TenantId>, StoreError> {
+    BY_EXPIRY.list(tx, &KeyRange::before((now + Duration::from_millis(1)).to_bytes()), limit)
+}
+
+pub(super) fn remove(tx: &mut WriteTx, tenant: TenantId) -> Result<(), StoreError> {
+    TENANTS.remove(tx, &tenant).map(drop)
+}
 
 pub(super) fn to_model(id: TenantId, record: TenantRecord) -> Tenant {
     let TenantRecord { name, slug, kind, status, created_at, updated_at, expires_at, version } = record;
@@ -76,6 +130,7 @@ mod tests {
             version: 3,
         };
         assert_golden("tenant", &tenant);
+        assert_golden("tenant_errand", &ErrandRecord { work: Work::Sweep, due_at: at, actor: Actor::system("test") });
         assert_golden("tenant_activity", &TenantActivity { events: 42, last_event_at: at });
     }
 }

@@ -1,17 +1,18 @@
 //! What the operator does with tenants.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::value::RawValue;
 
 use super::{
     error::TenantError,
-    model::{NewTenant, PLATFORM_SLUG, Tenant, TenantStatus},
+    model::{Errand, NewTenant, PLATFORM_SLUG, Tenant, TenantStatus, Work},
     repo,
 };
 use crate::kernel::{
     access::TenantKind,
     events::{self, Act, Draft, EventKind},
+    http::precondition::IfMatch,
     id::TenantId,
     store::{Direction, Flow, KeyRange, Read, Store, StoreError, VersionedCache, WriteTx, catalog},
 };
@@ -28,8 +29,27 @@ pub(super) static SUSPENDED: EventKind =
 pub(super) static RESUMED: EventKind =
     EventKind { name: "tenant.resumed", summary: "The operator resumed a tenant. In the platform tenant's feed.", ..CREATED };
 
+pub(super) static EXPIRED: EventKind = EventKind {
+    name: "tenant.expired",
+    summary: "The time of an evaluation tenant is over; it is removed now. In the platform tenant's feed.",
+    ..CREATED
+};
+pub(super) static DELETION_STARTED: EventKind = EventKind {
+    name: "tenant.deletion_started",
+    summary: "A tenant is being removed, by the operator or because its evaluation has ended. In the platform tenant's feed.",
+    ..CREATED
+};
+pub(super) static DELETED: EventKind = EventKind {
+    name: "tenant.deleted",
+    summary: "Everything of a tenant is gone; its slug and its sign-ins are free. In the platform tenant's feed.",
+    ..CREATED
+};
+
 /// How a tenant is shown in an event.
 pub(super) type Describe = fn(&Tenant) -> Result<Box<RawValue>, serde_json::Error>;
+
+/// How long work can be under way that was begun for a tenant before it was removed: requests, deliveries, orders, counters in memory.
+const LINGERS: Duration = Duration::from_hours(1);
 
 /// How many tenants are kept in memory for the check on every request.
 const CACHED_TENANTS: u64 = 10_000;
@@ -101,16 +121,63 @@ impl Tenants {
         if tenant.status == status {
             return Ok(tenant);
         }
+        let kind = match (tenant.status, status) {
+            (TenantStatus::Suspended, TenantStatus::Active) => &RESUMED,
+            (TenantStatus::Active, TenantStatus::Suspended) => &SUSPENDED,
+            (now, _) => return Err(TenantError::Busy(now)),
+        };
+        self.turn(tx, act, &mut tenant, status)?;
+        self.announce(tx, act, kind, &tenant)?;
+        Ok(tenant)
+    }
+
+    pub(super) fn turn(&self, tx: &mut WriteTx, act: &Act, tenant: &mut Tenant, status: TenantStatus) -> Result<(), StoreError> {
         tenant.status = status;
         tenant.updated_at = act.now;
         tenant.version += 1;
-        repo::put(tx, &tenant)?;
-        let kind = match status {
-            TenantStatus::Active => &RESUMED,
-            TenantStatus::Suspended => &SUSPENDED,
-        };
-        self.announce(tx, act, kind, &tenant)?;
+        repo::put(tx, tenant)
+    }
+
+    /// Begins to remove a tenant with everything in it: from now on nothing of it works. `confirmed` is its slug once more.
+    pub fn begin_deletion(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        id: TenantId,
+        if_match: &IfMatch,
+        confirmed: &str,
+    ) -> Result<Tenant, TenantError> {
+        let mut tenant = self.get(tx, id)?;
+        if tenant.kind == TenantKind::Platform {
+            return Err(TenantError::PlatformTenant);
+        }
+        if tenant.slug != confirmed {
+            return Err(TenantError::NotConfirmed { slug: tenant.slug });
+        }
+        if tenant.status == TenantStatus::Deleting {
+            return Ok(tenant);
+        }
+        if_match.check(tenant.version)?;
+        self.turn(tx, act, &mut tenant, TenantStatus::Deleting)?;
+        repo::put_errand(tx, id, &Errand { work: Work::Delete, due_at: act.now, actor: act.actor.clone() })?;
+        self.announce(tx, act, &DELETION_STARTED, &tenant)?;
         Ok(tenant)
+    }
+
+    /// Begins to remove a tenant whose time is over. Nothing happens to one that still has time.
+    pub(super) fn expire(&self, tx: &mut WriteTx, act: &mut Act, id: TenantId) -> Result<(), TenantError> {
+        let Some(tenant) = repo::get(tx, id)?.filter(|tenant| tenant.is_over(act.now)) else { return Ok(()) };
+        self.announce(tx, act, &EXPIRED, &tenant)?;
+        self.begin_deletion(tx, act, id, &IfMatch::any(), &tenant.slug)?;
+        Ok(())
+    }
+
+    /// Ends a deletion, once nothing is left of the tenant but its own record.
+    pub(super) fn finish_deletion(&self, tx: &mut WriteTx, act: &mut Act, id: TenantId) -> Result<(), TenantError> {
+        let Some(tenant) = repo::get(tx, id)?.filter(|tenant| tenant.status == TenantStatus::Deleting) else { return Ok(()) };
+        repo::remove(tx, id)?;
+        repo::put_errand(tx, id, &Errand { work: Work::Sweep, due_at: act.now + LINGERS, actor: act.actor.clone() })?;
+        self.announce(tx, act, &DELETED, &tenant)
     }
 
     fn announce(&self, tx: &mut WriteTx, act: &mut Act, kind: &'static EventKind, tenant: &Tenant) -> Result<(), TenantError> {
