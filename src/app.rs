@@ -58,7 +58,7 @@ use crate::{
 pub use bootstrap::{Operator, prepare_installation, random_password};
 pub use documents::{ingest_document, internal_document, public_document};
 use edges::Parts;
-pub use sample::fill as fill_with_sample;
+use sample::Sampler;
 use slices::Ground;
 pub use slices::Slices;
 
@@ -254,6 +254,7 @@ impl App {
         let local_operator = Arc::new(local_operator(operator.await?));
         let rates = Arc::new(RateLimits::new(&config.rate_limits, clock.clone()));
         let tasks = Tasks::new(clock.clone());
+        slices.platform.set_storyteller(Arc::new(Sampler::new(store.clone(), &slices, tasks.quiet())));
         let health = health_monitor(&store, &clock, &tasks, &slices.webhooks);
         let parts = Parts {
             config: &config,

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
+use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
 use super::{Common, Failure, client::Client, output};
@@ -17,6 +18,8 @@ pub(super) enum Tenant {
         /// A short name for commands; made from the name when absent.
         #[arg(long)]
         slug: Option<String>,
+        #[command(flatten)]
+        sample: Sample,
     },
     /// List all tenants.
     List,
@@ -32,6 +35,11 @@ pub(super) enum Tenant {
     },
     /// Let a suspended tenant go on.
     Resume {
+        /// Its id or slug.
+        tenant: String,
+    },
+    /// Make an evaluation tenant what it was after its creation. Its sign-in and its API key go on working.
+    Reset {
         /// Its id or slug.
         tenant: String,
     },
@@ -51,8 +59,44 @@ pub(super) enum Tenant {
     },
 }
 
+/// What an evaluation tenant is made from.
+#[derive(Debug, Args)]
+pub(super) struct Sample {
+    /// An evaluation tenant, filled with an invented story.
+    #[arg(long)]
+    evaluation: bool,
+    /// Another number tells another story.
+    #[arg(long, value_name = "NUMBER", requires = "evaluation")]
+    seed: Option<u32>,
+    /// Customers in the story.
+    #[arg(long, value_name = "COUNT", requires = "evaluation")]
+    organizations: Option<u32>,
+    /// Devices of all customers.
+    #[arg(long, value_name = "COUNT", requires = "evaluation")]
+    devices: Option<u32>,
+    /// Tickets of the story.
+    #[arg(long, value_name = "COUNT", requires = "evaluation")]
+    tickets: Option<u32>,
+    /// Days until the tenant removes itself.
+    #[arg(long, value_name = "DAYS", requires = "evaluation")]
+    expires_days: Option<u32>,
+    /// When the story ends, such as 2026-01-31T12:00:00Z. The same numbers, slug and time give the same records with the same ids.
+    #[arg(long, value_name = "TIME", requires = "evaluation")]
+    at: Option<String>,
+}
+
 /// How often a command that waits asks how far the server is.
 const POLL: Duration = Duration::from_millis(200);
+
+const EVALUATION_FIELDS: [(&str, &str); 7] = [
+    ("id", "/tenant/id"),
+    ("slug", "/tenant/slug"),
+    ("expires at", "/tenant/expires_at"),
+    ("days left", "/tenant/days_left"),
+    ("sign in as", "/email"),
+    ("password", "/password"),
+    ("API key", "/api_key"),
+];
 
 const FIELDS: [(&str, &str); 10] = [
     ("id", "/id"),
@@ -72,12 +116,16 @@ impl Tenant {
         let client = Client::new(common)?;
         let tenant = match self {
             Self::List => return list(&client, common.json).await,
-            Self::Create { name, slug } => {
-                let mut body = json!({"name": name});
-                if let (Some(slug), Some(body)) = (slug, body.as_object_mut()) {
-                    body.insert("slug".to_owned(), json!(slug));
-                }
-                client.post("/api/platform/tenants", Some(&body)).await?
+            Self::Create { name, slug, sample } if sample.evaluation => {
+                return evaluate(&client, common.json, &name, slug, sample).await;
+            }
+            Self::Create { name, slug, .. } => {
+                client.post("/api/platform/tenants", Some(&present([("name", json!(name)), ("slug", json!(slug))]))).await?
+            }
+            Self::Reset { tenant } => {
+                let path = path(&client, &tenant, "").await?;
+                client.post(&format!("{path}/reset"), None).await?;
+                until_ready(&client, &path).await?
             }
             Self::Show { tenant } => with_days_left(client.get(&path(&client, &tenant, "").await?).await?),
             Self::Suspend { tenant } => client.post(&path(&client, &tenant, "/suspend").await?, None).await?,
@@ -92,6 +140,50 @@ impl Tenant {
 
 async fn path(client: &Client, tenant: &str, action: &str) -> Result<String, Failure> {
     Ok(format!("/api/platform/tenants/{}{action}", client.tenant_id(tenant).await?))
+}
+
+/// An object of what is given.
+fn present<const N: usize>(fields: [(&str, Value); N]) -> Value {
+    fields.into_iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Creates an evaluation tenant, waits until it is filled, and tells what its visitor gets in with.
+async fn evaluate(client: &Client, as_json: bool, name: &str, slug: Option<String>, sample: Sample) -> Result<(), Failure> {
+    let story = present([
+        ("seed", json!(sample.seed)),
+        ("organizations", json!(sample.organizations)),
+        ("devices", json!(sample.devices)),
+        ("tickets", json!(sample.tickets)),
+        ("at", json!(sample.at)),
+    ]);
+    let body =
+        present([("name", json!(name)), ("slug", json!(slug)), ("expires_days", json!(sample.expires_days)), ("sample", story)]);
+    let mut made = client.post("/api/platform/evaluations", Some(&body)).await?;
+    let path = format!("/api/platform/tenants/{}", output::text(&made, "/tenant/id"));
+    let tenant = until_ready(client, &path).await?;
+    if let Some(made) = made.as_object_mut() {
+        made.insert("tenant".to_owned(), with_days_left(tenant));
+    }
+    if as_json {
+        return output::json(&made);
+    }
+    output::record(&made, &EVALUATION_FIELDS)?;
+    output::line("\nThe password and the API key are not shown again.")
+}
+
+/// Waits until a tenant is filled, and shows on the error output how far that is.
+async fn until_ready(client: &Client, path: &str) -> Result<Value, Failure> {
+    let bar = ProgressBar::new_spinner();
+    loop {
+        let tenant = client.get(path).await?;
+        if tenant.get("status").and_then(Value::as_str) != Some("preparing") {
+            bar.finish_and_clear();
+            return Ok(tenant);
+        }
+        bar.set_message(format!("filling the tenant: {} events so far", output::text(&tenant, "/activity/events")));
+        bar.tick();
+        tokio::time::sleep(POLL).await;
+    }
 }
 
 /// Adds for how many whole days an evaluation tenant still is there.

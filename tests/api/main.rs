@@ -17,6 +17,7 @@ mod cloud_vms;
 mod cloud_workflows;
 mod conventions;
 mod erasure;
+mod evaluations;
 mod events;
 mod golden;
 mod harness;

@@ -32,6 +32,11 @@ pub trait Consumer: Send + Sync + 'static {
         Duration::ZERO
     }
 
+    /// See [`Task::waits_for_quiet`].
+    fn waits_for_quiet(&self) -> bool {
+        false
+    }
+
     /// Applies the events, in order, within the transaction that moves the cursor. May run more than once before it commits.
     fn handle(&self, tx: &mut WriteTx, events: &[Event]) -> Result<(), StoreError>;
 }
@@ -128,6 +133,10 @@ impl<C: Consumer> Task for ConsumerTask<C> {
 
     fn period(&self) -> Duration {
         Duration::from_mins(1)
+    }
+
+    fn waits_for_quiet(&self) -> bool {
+        self.consumer.waits_for_quiet()
     }
 
     async fn wake(&self) {

@@ -71,10 +71,11 @@ impl SliceAuthenticator {
         let tenant = self.tenants.cached(id)?;
         match tenant.as_ref() {
             None => Err(AuthError::Invalid("The credential's tenant no longer exists.")),
-            Some(known) if known.is_over(now) => Err(AuthError::TenantSuspended),
+            Some(known) if known.is_over(now) => Err(AuthError::TenantClosed("The time of this evaluation is over.")),
             Some(known) => match known.status {
                 TenantStatus::Active => Ok(tenant.clone()),
-                TenantStatus::Suspended | TenantStatus::Preparing => Err(AuthError::TenantSuspended),
+                TenantStatus::Suspended => Err(AuthError::TenantSuspended),
+                TenantStatus::Preparing => Err(AuthError::TenantClosed("The tenant is being filled; try again in a moment.")),
                 TenantStatus::Deleting => Err(AuthError::Invalid("The credential's tenant no longer exists.")),
             },
         }
@@ -150,5 +151,11 @@ impl Authenticator for SliceAuthenticator {
         let tenant = self.active_tenant(admitted.tenant_id(), now)?;
         let Some(tenant) = tenant.as_ref() else { return Err(AuthError::Invalid("The credential's tenant no longer exists.")) };
         Ok(admitted.principal(&tenant.name, tenant.kind))
+    }
+
+    fn check_room(&self, tenant: TenantId) -> Result<(), AuthError> {
+        let most = self.tenants.evaluation_events();
+        let events = self.store.read(|tx| self.tenants.events_of(tx, tenant))?;
+        if events < most { Ok(()) } else { Err(AuthError::NoRoom { most }) }
     }
 }

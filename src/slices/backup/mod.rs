@@ -25,9 +25,9 @@ use crate::{
     kernel::{
         clock::Clock,
         config,
-        events::{Act, ConsumerTask, EventKind},
+        events::{Act, ConsumerTask, EventKind, Intent},
         http::outgoing::Streams,
-        id::{DeviceId, TenantId},
+        id::{DeviceId, OrganizationId, TenantId},
         secrets::{InstallationKey, PublicKey, SignatureError, Signer},
         store::{Checked, Read, Store, StoreError, TenantRows, WriteTx},
         tasks::Tasks,
@@ -149,6 +149,11 @@ impl Backups {
     /// Takes up a device as the directory has it, before the log is read for it.
     pub fn follow_device(&self, tx: &mut WriteTx, act: &mut Act, device: DeviceId) -> Result<(), BackupError> {
         self.service.follow_device(tx, act, device)
+    }
+
+    /// Judges the devices of an organization after a change of its settings, in the caller's transaction.
+    pub fn judge(&self, tx: &mut WriteTx, intent: &Intent, organization: OrganizationId) -> Result<(), BackupError> {
+        upkeep::judge(&self.service, tx, intent, (intent.tenant_id, Some(organization)))
     }
 
     /// Does what time alone has done until now, each at its own time, the earliest first.

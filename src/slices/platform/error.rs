@@ -15,6 +15,15 @@ pub enum TenantError {
     SlugNeeded,
     #[error("the platform's own tenant cannot be suspended or deleted")]
     PlatformTenant,
+    #[error("{0}: {1}")]
+    BadStory(&'static str, String),
+    #[error("the address {0} belongs to somebody")]
+    AddressTaken(String),
+    #[error("only an evaluation tenant with a sample can be reset")]
+    NoStory,
+    /// Whoever fills a tenant could not go on.
+    #[error("the tenant could not be filled: {0}")]
+    Filling(String),
     #[error("the tenant is {}", .0.name())]
     Busy(TenantStatus),
     #[error("the slug to confirm with is {slug}")]

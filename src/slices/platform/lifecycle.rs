@@ -1,4 +1,4 @@
-//! Carries out what is to be done with a tenant as a whole: removes everything of it, in bounded steps, when the operator asks for it or
+//! Carries out what is to be done with a tenant as a whole: fills it with its sample; removes everything of it, in bounded steps, when the operator asks for it or
 //! when its time is over.
 //!
 //! What is to be done is in the store, so a restart goes on where a crash left off: whatever rows are still found are removed, and only
@@ -7,7 +7,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -15,12 +15,13 @@ use std::{
 
 use super::{
     error::TenantError,
+    evaluation::Storyteller,
     model::{Errand, Work},
     repo,
     service::Tenants,
 };
 use crate::kernel::{
-    clock::Clock,
+    clock::{Clock, Timestamp},
     events::{Actor, Intent},
     id::TenantId,
     store::{Store, StoreError, TenantRows, catalog},
@@ -39,6 +40,7 @@ pub(super) struct Lifecycle {
     pub(super) tenants: Tenants,
     /// Everything that tenants have anywhere, but for their own records.
     pub(super) rows: Arc<[&'static dyn TenantRows]>,
+    pub(super) storyteller: Arc<OnceLock<Arc<dyn Storyteller>>>,
     /// The version of the errands when this task last looked.
     pub(super) seen: AtomicU64,
 }
@@ -73,16 +75,33 @@ impl Lifecycle {
         }
         let (tenants, now) = (self.tenants.clone(), self.clock.now());
         let Some(platform) = self.store.read(|tx| tenants.platform(tx))? else { return Ok(Done::All) };
-        let intent = Intent::new(platform.id, now, errand.actor.clone());
+        let intent = |now: Timestamp| Intent::new(platform.id, now, errand.actor.clone());
         match errand.work {
             Work::Delete => {
+                let intent = intent(now);
                 self.store.write(move |tx| tenants.finish_deletion(tx, &mut intent.begin(), tenant)).await?;
                 tracing::info!(%tenant, "a tenant was removed");
             }
             Work::Sweep => self.store.write(move |tx| repo::end_errand(tx, tenant)).await?,
-            Work::Prepare => {}
+            Work::Prepare => self.fill(tenant, intent).await?,
         }
         Ok(Done::All)
+    }
+
+    /// Fills a tenant in which there is nothing. Cut off, it is emptied and begins anew.
+    async fn fill(&self, tenant: TenantId, intent: impl Fn(Timestamp) -> Intent) -> Result<(), TaskError> {
+        let Some(storyteller) = self.storyteller.get() else { return Ok(()) };
+        let (tenants, begin) = (self.tenants.clone(), intent(self.clock.now()));
+        let begun = self.store.write(move |tx| tenants.begin_filling(tx, &mut begin.begin(), tenant)).await?;
+        let Some((found, evaluation)) = begun else {
+            // It is being removed instead, or was filled already.
+            return Ok(());
+        };
+        storyteller.tell(&found, &evaluation).await?;
+        let (tenants, end) = (self.tenants.clone(), intent(self.clock.now()));
+        self.store.write(move |tx| tenants.finish_filling(tx, &mut end.begin(), tenant)).await?;
+        tracing::info!(%tenant, tickets = evaluation.story.tickets, "an evaluation tenant is filled");
+        Ok(())
     }
 
     /// Lets go of tenants whose time is over.

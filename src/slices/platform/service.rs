@@ -5,7 +5,9 @@ use std::{sync::Arc, time::Duration};
 use serde_json::value::RawValue;
 
 use super::{
+    activity,
     error::TenantError,
+    evaluation::Evaluation,
     model::{Errand, NewTenant, PLATFORM_SLUG, Tenant, TenantStatus, Work},
     repo,
 };
@@ -29,6 +31,16 @@ pub(super) static SUSPENDED: EventKind =
 pub(super) static RESUMED: EventKind =
     EventKind { name: "tenant.resumed", summary: "The operator resumed a tenant. In the platform tenant's feed.", ..CREATED };
 
+pub(super) static EMPTIED: EventKind = EventKind {
+    name: "tenant.emptied",
+    summary: "Nothing is in an evaluation tenant, which is filled with its sample now. In the platform tenant's feed.",
+    ..CREATED
+};
+pub(super) static READY: EventKind = EventKind {
+    name: "tenant.ready",
+    summary: "An evaluation tenant is filled with its sample and works. In the platform tenant's feed.",
+    ..CREATED
+};
 pub(super) static EXPIRED: EventKind = EventKind {
     name: "tenant.expired",
     summary: "The time of an evaluation tenant is over; it is removed now. In the platform tenant's feed.",
@@ -58,17 +70,28 @@ const CACHED_TENANTS: u64 = 10_000;
 pub struct Tenants {
     store: Store,
     describe: Describe,
+    evaluation_events: u64,
     cache: Arc<VersionedCache<TenantId, Option<Tenant>, 1>>,
 }
 
 impl Tenants {
-    pub(super) fn new(store: Store, describe: Describe) -> Self {
-        Self { store, describe, cache: Arc::new(VersionedCache::new([catalog::TENANTS], CACHED_TENANTS)) }
+    pub(super) fn new(store: Store, describe: Describe, evaluation_events: u64) -> Self {
+        Self { store, describe, evaluation_events, cache: Arc::new(VersionedCache::new([catalog::TENANTS], CACHED_TENANTS)) }
     }
 
     /// From memory, unless a tenant has changed: for the check on every request.
     pub fn cached(&self, id: TenantId) -> Result<Arc<Option<Tenant>>, StoreError> {
         self.cache.get(&self.store, id, || self.store.read(|tx| repo::get(tx, id)))
+    }
+
+    /// How many events an evaluation tenant has room for. Every change is one, so this bounds whatever it holds.
+    pub fn evaluation_events(&self) -> u64 {
+        self.evaluation_events
+    }
+
+    /// How many events a tenant has had since it was created, or last emptied.
+    pub fn events_of(&self, tx: &impl Read, id: TenantId) -> Result<u64, StoreError> {
+        Ok(activity::get(tx, id)?.map_or(0, |activity| activity.events))
     }
 
     pub fn get(&self, tx: &impl Read, id: TenantId) -> Result<Tenant, TenantError> {
@@ -88,6 +111,63 @@ impl Tenants {
     }
 
     pub fn create(&self, tx: &mut WriteTx, act: &mut Act, new: &NewTenant) -> Result<Tenant, TenantError> {
+        self.create_as(tx, act, new, TenantStatus::Active)
+    }
+
+    /// Creates a tenant that is filled with a sample in the background, and works when that is done.
+    pub fn create_evaluation(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        new: &NewTenant,
+        evaluation: &Evaluation,
+    ) -> Result<Tenant, TenantError> {
+        evaluation.story.check(act.now)?;
+        let tenant = self.create_as(tx, act, new, TenantStatus::Preparing)?;
+        repo::put_evaluation(tx, tenant.id, evaluation)?;
+        repo::put_errand(tx, tenant.id, &Errand { work: Work::Prepare, due_at: act.now, actor: act.actor.clone() })?;
+        Ok(tenant)
+    }
+
+    /// Begins to make an evaluation tenant what it was after its creation. It works again when that is done.
+    pub fn begin_reset(&self, tx: &mut WriteTx, act: &mut Act, id: TenantId) -> Result<Tenant, TenantError> {
+        let mut tenant = self.get(tx, id)?;
+        if repo::evaluation(tx, id)?.is_none() {
+            return Err(TenantError::NoStory);
+        }
+        match tenant.status {
+            TenantStatus::Active => {}
+            TenantStatus::Preparing => return Ok(tenant),
+            busy => return Err(TenantError::Busy(busy)),
+        }
+        // A clock that runs ahead is a row of the tenant's as any other, and goes back with the rest.
+        self.turn(tx, act, &mut tenant, TenantStatus::Preparing)?;
+        repo::put_errand(tx, id, &Errand { work: Work::Prepare, due_at: act.now, actor: act.actor.clone() })?;
+        Ok(tenant)
+    }
+
+    /// Says that nothing is in the tenant, before it is filled. `None` when it is no longer to be.
+    pub(super) fn begin_filling(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        id: TenantId,
+    ) -> Result<Option<(Tenant, Evaluation)>, TenantError> {
+        let tenant = repo::get(tx, id)?.filter(|tenant| tenant.status == TenantStatus::Preparing);
+        let (Some(tenant), Some(evaluation)) = (tenant, repo::evaluation(tx, id)?) else { return Ok(None) };
+        self.announce(tx, act, &EMPTIED, &tenant)?;
+        Ok(Some((tenant, evaluation)))
+    }
+
+    pub(super) fn finish_filling(&self, tx: &mut WriteTx, act: &mut Act, id: TenantId) -> Result<(), TenantError> {
+        let preparing = repo::get(tx, id)?.filter(|tenant| tenant.status == TenantStatus::Preparing);
+        let Some(mut tenant) = preparing else { return Ok(()) };
+        self.turn(tx, act, &mut tenant, TenantStatus::Active)?;
+        repo::end_errand(tx, id)?;
+        self.announce(tx, act, &READY, &tenant)
+    }
+
+    fn create_as(&self, tx: &mut WriteTx, act: &mut Act, new: &NewTenant, status: TenantStatus) -> Result<Tenant, TenantError> {
         let slug = new.slug()?;
         if repo::find_slug(tx, &slug)?.is_some() {
             return Err(TenantError::SlugTaken(slug));
@@ -97,7 +177,7 @@ impl Tenants {
             name: new.name.clone(),
             slug,
             kind: new.kind,
-            status: TenantStatus::Active,
+            status,
             created_at: act.now,
             updated_at: act.now,
             expires_at: new.expires_days.map(|days| act.now.plus_days(days)),
@@ -174,7 +254,8 @@ impl Tenants {
 
     /// Ends a deletion, once nothing is left of the tenant but its own record.
     pub(super) fn finish_deletion(&self, tx: &mut WriteTx, act: &mut Act, id: TenantId) -> Result<(), TenantError> {
-        let Some(tenant) = repo::get(tx, id)?.filter(|tenant| tenant.status == TenantStatus::Deleting) else { return Ok(()) };
+        let deleting = repo::get(tx, id)?.filter(|tenant| tenant.status == TenantStatus::Deleting);
+        let Some(tenant) = deleting else { return Ok(repo::end_errand(tx, id)?) };
         repo::remove(tx, id)?;
         repo::put_errand(tx, id, &Errand { work: Work::Sweep, due_at: act.now + LINGERS, actor: act.actor.clone() })?;
         self.announce(tx, act, &DELETED, &tenant)

@@ -73,7 +73,7 @@ enum Status {
 
 /// A customer of this installation, with everything that belongs to it.
 #[derive(Debug, Object, Serialize)]
-struct Tenant {
+pub(super) struct Tenant {
     id: TenantId,
     /// The customer's name.
     #[oai(validator(min_length = 1, max_length = 100))]
@@ -103,7 +103,7 @@ struct Activity {
 }
 
 impl Tenant {
-    fn new(tenant: &model::Tenant, activity: Option<activity::TenantActivity>) -> Self {
+    pub(super) fn new(tenant: &model::Tenant, activity: Option<activity::TenantActivity>) -> Self {
         Self {
             id: tenant.id,
             name: tenant.name.clone(),

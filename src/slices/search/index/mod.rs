@@ -57,7 +57,7 @@ const BATCH: usize = 500;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Kinds of events after which nothing is left of a tenant that was there before.
-const GONE_WITH_ALL: [&str; 1] = ["tenant.deleted"];
+const GONE_WITH_ALL: [&str; 2] = ["tenant.deleted", "tenant.emptied"];
 
 fn engine_error(error: tantivy::TantivyError) -> IndexError {
     IndexError::Engine(error.to_string())
