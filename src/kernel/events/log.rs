@@ -155,9 +155,19 @@ impl TenantRows for TenantEvents {
     }
 }
 
-/// The last event of a segment.
-pub(super) fn last_of_segment(tx: &impl Read, segment: u64) -> Result<Option<EventRecord>, StoreError> {
-    EVENTS.get(tx, segment, &(EVENT_ROW, end_of_segment(segment) - 1))
+/// Whether a segment is full and every event of it is from before a time. Not the order of the log counts here but the time of each: a story
+/// of an evaluation tenant is told after the event, among what happens now.
+pub(super) fn is_older(tx: &impl Read, segment: u64, time: Timestamp) -> Result<bool, StoreError> {
+    let last: Option<EventRecord> = EVENTS.get(tx, segment, &(EVENT_ROW, end_of_segment(segment) - 1))?;
+    if last.is_none_or(|event| event.at >= time) {
+        return Ok(false);
+    }
+    let mut older = true;
+    EVENTS.scan(tx, segment, &KeyRange::prefix(&EVENT_ROW.to_bytes()), |_: EventKey, event: EventRecord| {
+        older = event.at < time;
+        Ok(if older { Flow::Continue } else { Flow::Stop })
+    })?;
+    Ok(older)
 }
 
 #[derive(Clone, Debug)]
