@@ -4,6 +4,7 @@
 mod bootstrap;
 mod documents;
 mod edges;
+mod erasure;
 mod gauges;
 mod sample;
 mod slices;
@@ -57,7 +58,7 @@ use crate::{
 pub use bootstrap::{Operator, prepare_installation, random_password};
 pub use documents::{ingest_document, internal_document, public_document};
 use edges::Parts;
-pub use sample::fill as fill_with_sample;
+use sample::Sampler;
 use slices::Ground;
 pub use slices::Slices;
 
@@ -253,6 +254,7 @@ impl App {
         let local_operator = Arc::new(local_operator(operator.await?));
         let rates = Arc::new(RateLimits::new(&config.rate_limits, clock.clone()));
         let tasks = Tasks::new(clock.clone());
+        slices.platform.set_storyteller(Arc::new(Sampler::new(store.clone(), &slices, tasks.quiet())));
         let health = health_monitor(&store, &clock, &tasks, &slices.webhooks);
         let parts = Parts {
             config: &config,
@@ -272,7 +274,7 @@ impl App {
     fn spawn_tasks(&mut self) {
         let gauges = gauges::all(self);
         let (store, clock, tasks, slices) = (&self.store, &self.clock, &mut self.tasks, &self.slices);
-        slices.platform.spawn(tasks);
+        slices.platform.spawn(tasks, erasure::tenant_rows());
         slices.auth.spawn(tasks);
         slices.sso.spawn(tasks);
         slices.keys.spawn(tasks);

@@ -15,7 +15,7 @@ use crate::{
         analytics::{GaugeSource, Gauges, HealthMonitor, Moment, PlatformGauge, Sample, TenantGauge},
         backup, cloud,
         directory::{self, AgentStatus, Directory, PatchStatus},
-        platform::{Tenant, TenantStatus, Tenants},
+        platform::{Tenant, Tenants},
         tickets,
     },
 };
@@ -146,11 +146,7 @@ impl GaugeSource for InstallationGauges {
         let (mut kinds, mut statuses) = (std::collections::BTreeMap::new(), std::collections::BTreeMap::new());
         for tenant in every_tenant(&self.tenants, tx)? {
             *kinds.entry(tenant.kind.name()).or_insert(0) += 1;
-            let status = match tenant.status {
-                TenantStatus::Active => "active",
-                TenantStatus::Suspended => "suspended",
-            };
-            *statuses.entry(status).or_insert(0) += 1;
+            *statuses.entry(tenant.status.name()).or_insert(0) += 1;
         }
         for (kind, count) in kinds {
             sample.platform(PlatformGauge::TenantsByKind, kind, count);

@@ -72,7 +72,7 @@ impl Slices {
         let Ground { config, key, passwords, reload, egress, usage, search_directory, .. } = ground;
         let (store, clock) = (|| ground.store.clone(), || ground.clock.clone());
         let (sealer, limits) = (|| Sealer::new(key), &config.limits);
-        let platform = Platform::new(store(), clock(), reload);
+        let platform = Platform::new(store(), clock(), reload, limits);
         let tenants = || platform.tenants.clone();
         let keys = ApiKeySlice::new(store(), clock(), &config.api_keys);
         let directory = Directory::new(&config.directory);

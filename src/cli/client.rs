@@ -39,7 +39,22 @@ impl Client {
         self.call(Method::DELETE, path, None).await
     }
 
+    /// Whether there is something at the path.
+    pub(super) async fn has(&self, path: &str) -> Result<bool, Failure> {
+        let (status, answer) = self.ask(Method::GET, path, None).await?;
+        match status {
+            StatusCode::NOT_FOUND => Ok(false),
+            status if status.is_success() => Ok(true),
+            status => Err(problem_failure(status, &answer)),
+        }
+    }
+
     async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
+        let (status, answer) = self.ask(method, path, body).await?;
+        if status.is_success() { Ok(answer) } else { Err(problem_failure(status, &answer)) }
+    }
+
+    async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<(StatusCode, Value), Failure> {
         let stream = UnixStream::connect(&self.socket).await.map_err(|error| connect_failure(&self.socket, &error))?;
         let broken = |error: &dyn std::fmt::Display| Failure::Failed(format!("the server does not answer: {error}"));
         let (mut sender, connection) =
@@ -57,7 +72,7 @@ impl Client {
         driver.abort();
         let answer: Value =
             if bytes.is_empty() { Value::Null } else { serde_json::from_slice(&bytes).map_err(|error| broken(&error))? };
-        if status.is_success() { Ok(answer) } else { Err(problem_failure(status, &answer)) }
+        Ok((status, answer))
     }
 
     /// The id of a tenant that is named by its id or its slug.

@@ -10,19 +10,20 @@ use super::{
     serve::{Signals, open, serve_until_stopped},
 };
 use crate::{
-    app::{App, Operator, fill_with_sample, random_password},
+    app::{App, Operator, random_password},
     kernel::{
-        access::{Grants, Role, TenantKind},
+        access::{Grants, TenantKind},
         clock::Clock,
         entropy::Entropy,
         events::{Actor, Intent},
-        store::{StoreError, write_private_file},
+        id::TenantId,
+        store::{StoreError, catalog, write_private_file},
         telemetry,
     },
     slices::{
         api_keys::{ApiKeyError, NewApiKey},
-        auth::{AuthError, NewUser},
-        platform::{NewTenant, TenantError},
+        auth::AuthError,
+        platform::{Evaluation, NewTenant, Story, Tenant, TenantStatus},
     },
 };
 
@@ -30,6 +31,8 @@ const CREDENTIALS_FILE: &str = "demo.json";
 const SLUG: &str = "demo";
 const EMAIL: &str = "admin@demo.example";
 const KEY_DAYS: u32 = 90;
+const ORGANIZATIONS: u32 = 24;
+const DEVICES_EACH: u32 = 20;
 
 #[derive(Debug, Args)]
 pub(super) struct Demo {
@@ -41,7 +44,7 @@ pub(super) struct Demo {
     tls: bool,
     /// How many tickets the invented story has, with the organizations, people and devices in it. 0: an empty tenant.
     #[arg(long, value_name = "COUNT", default_value_t = 3000)]
-    tickets: usize,
+    tickets: u32,
     /// The same number tells the same story.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
@@ -67,14 +70,17 @@ impl Demo {
             ("listen.address", self.listen.clone()),
             ("listen.tls", self.tls.to_string()),
             ("telemetry.log_level", "warn".to_owned()),
+            // There is nobody whom this visitor could slow down.
+            ("limits.evaluation_events", i64::MAX.to_string()),
+            ("rate_limits.evaluation_percent", "100".to_owned()),
         ];
         let config = common.settings(&flags)?;
         // Standard output belongs to what the visitor is told; a log there only says what went wrong.
         telemetry::install_logs(&config.telemetry)?;
         let signals = Signals::take()?;
         let app = open(config.clone(), Clock::System, Operator::default()).await?;
-        let credentials = self.credentials(&app, &directory).await?;
         let running = app.listen()?;
+        let credentials = self.credentials(&running.app, &directory).await?;
         let scheme = if self.tls { "https" } else { "http" };
         let url = format!("{scheme}://{}", running.addresses.api);
         tell(common, &url, &credentials, &directory, self.tls)?;
@@ -91,55 +97,92 @@ impl Demo {
         if let Ok(text) = std::fs::read_to_string(&path) {
             return serde_json::from_str(&text).map_err(|error| Failure::Failed(format!("{}: {error}", path.display())));
         }
-        let password = random_password(&mut Entropy::from_os());
-        let now = app.clock.now();
-        let platform =
-            app.store.read(|tx| app.slices.platform.tenants.platform(tx)).map_err(|error: StoreError| error.to_string())?;
+        let tenants = &app.slices.platform.tenants;
+        let (platform, known) = app
+            .store
+            .read(|tx| Ok::<_, StoreError>((tenants.platform(tx)?, tenants.find(tx, SLUG)?)))
+            .map_err(|error| error.to_string())?;
         let platform = platform.ok_or_else(|| Failure::Failed("the installation has no platform tenant".to_owned()))?;
-        let intent = Intent::new(platform.id, now, Actor::system("demo"));
-        let hash = app.slices.auth.users.hash_password(password.clone(), &intent).await.map_err(|error| error.to_string())?;
-        let (tenants, users, keys) = (app.slices.platform.tenants.clone(), app.slices.auth.users.clone(), app.slices.keys.clone());
-        let made = app.store.write(move |tx| {
-            let mut act = intent.begin();
+        let intent = Intent::new(platform.id, app.clock.now(), Actor::system("demo"));
+        let credentials = match known {
             // A start that was cut off before it could tell the credentials left a tenant behind: it gets new ones.
-            let (tenant, is_new) = if let Some(tenant) = tenants.find(tx, SLUG)? {
-                users.reset_password(tx, &mut act, EMAIL, &hash)?;
-                (tenant, false)
-            } else {
-                let slug = Some(SLUG.to_owned());
-                let new = NewTenant { name: "Demo".to_owned(), slug, kind: TenantKind::Evaluation, expires_days: None };
-                let tenant = tenants.create(tx, &mut act, &new)?;
-                let user =
-                    NewUser { tenant_id: tenant.id, email: EMAIL.to_owned(), name: "Demo Admin".to_owned(), role: Role::Admin };
-                users.create(tx, &mut act, &user, &hash, false)?;
-                (tenant, true)
-            };
-            let new = NewApiKey {
-                name: format!("Demo key {}", act.now),
-                description: Some("Made by tenantd demo.".to_owned()),
-                scopes: vec!["*".to_owned()],
-                organization_ids: Vec::new(),
-                allowed_ips: Vec::new(),
-                expires_days: Some(KEY_DAYS),
-            };
-            act.tenant_id = tenant.id;
-            let (_, plaintext) = keys.create(tx, &mut act, Grants::all(), tenant.kind, &new)?;
-            Ok::<_, DemoError>((tenant.id, is_new, plaintext))
-        });
-        let (tenant_id, is_new, plaintext) = made.await.map_err(|error| error.to_string())?;
-        if is_new && self.tickets > 0 {
-            fill_with_sample(app, tenant_id, self.seed, self.tickets).await?;
-        }
-        let credentials = Credentials {
-            tenant_id: tenant_id.to_string(),
-            email: EMAIL.to_owned(),
-            password: password.expose().to_owned(),
-            api_key: plaintext.expose().to_owned(),
+            Some(tenant) => {
+                until_ready(app, tenant.id).await?;
+                admit_again(app, intent, tenant).await?
+            }
+            None => self.create(app, intent).await?,
         };
         let text = serde_json::to_string(&credentials).map_err(|error| Failure::Failed(error.to_string()))?;
         write_private_file(&path, text.as_bytes()).map_err(|error| error.to_string())?;
         Ok(credentials)
     }
+
+    async fn create(&self, app: &App, intent: Intent) -> Result<Credentials, Failure> {
+        let platform = &app.slices.platform;
+        let organizations = if self.tickets == 0 { 0 } else { ORGANIZATIONS };
+        let story = Story {
+            seed: self.seed,
+            organizations,
+            devices: organizations * DEVICES_EACH,
+            tickets: self.tickets,
+            ends_at: intent.now,
+            runs: true,
+        };
+        let (access, admission) = platform.admit(SLUG, intent.now).await.map_err(|error| error.to_string())?;
+        let (tenants, evaluation) = (platform.tenants.clone(), Evaluation { story, admission });
+        let new =
+            NewTenant { name: "Demo".to_owned(), slug: Some(SLUG.to_owned()), kind: TenantKind::Evaluation, expires_days: None };
+        let made = app.store.write(move |tx| tenants.create_evaluation(tx, &mut intent.begin(), &new, &evaluation));
+        let tenant = made.await.map_err(|error| error.to_string())?;
+        until_ready(app, tenant.id).await?;
+        Ok(Credentials {
+            tenant_id: tenant.id.to_string(),
+            email: access.email,
+            password: access.password.expose().to_owned(),
+            api_key: access.api_key.expose().to_owned(),
+        })
+    }
+}
+
+/// Waits until the tenant is filled.
+async fn until_ready(app: &App, tenant: TenantId) -> Result<(), Failure> {
+    loop {
+        let seen = app.store.version(catalog::TENANTS);
+        let found = app.slices.platform.tenants.cached(tenant).map_err(|error| error.to_string())?;
+        if found.as_ref().as_ref().is_none_or(|tenant| tenant.status != TenantStatus::Preparing) {
+            return Ok(());
+        }
+        app.store.changed(catalog::TENANTS, seen).await;
+    }
+}
+
+/// Gives the visitor a new password and another key.
+async fn admit_again(app: &App, intent: Intent, tenant: Tenant) -> Result<Credentials, Failure> {
+    let password = random_password(&mut Entropy::from_os());
+    let hash = app.slices.auth.users.hash_password(password.clone(), &intent).await.map_err(|error| error.to_string())?;
+    let (users, keys, tenant_id) = (app.slices.auth.users.clone(), app.slices.keys.clone(), tenant.id);
+    let made = app.store.write(move |tx| {
+        let mut act = intent.begin();
+        users.reset_password(tx, &mut act, EMAIL, &hash)?;
+        let new = NewApiKey {
+            name: format!("Demo key {}", act.now),
+            description: Some("Made by tenantd demo.".to_owned()),
+            scopes: vec!["*".to_owned()],
+            organization_ids: Vec::new(),
+            allowed_ips: Vec::new(),
+            expires_days: Some(KEY_DAYS),
+        };
+        act.tenant_id = tenant.id;
+        let (_, plaintext) = keys.create(tx, &mut act, Grants::all(), tenant.kind, &new)?;
+        Ok::<_, DemoError>(plaintext)
+    });
+    let plaintext = made.await.map_err(|error| error.to_string())?;
+    Ok(Credentials {
+        tenant_id: tenant_id.to_string(),
+        email: EMAIL.to_owned(),
+        password: password.expose().to_owned(),
+        api_key: plaintext.expose().to_owned(),
+    })
 }
 
 fn fresh_directory() -> Result<PathBuf, Failure> {
@@ -151,8 +194,6 @@ fn fresh_directory() -> Result<PathBuf, Failure> {
 
 #[derive(Debug, thiserror::Error)]
 enum DemoError {
-    #[error(transparent)]
-    Tenant(#[from] TenantError),
     #[error(transparent)]
     Auth(#[from] AuthError),
     #[error(transparent)]

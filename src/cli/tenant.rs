@@ -1,9 +1,13 @@
 //! `tenantd tenant`: tenants of the running server.
 
-use clap::Subcommand;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
 use super::{Common, Failure, client::Client, output};
+use crate::kernel::clock::{Clock, Timestamp};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Tenant {
@@ -14,6 +18,8 @@ pub(super) enum Tenant {
         /// A short name for commands; made from the name when absent.
         #[arg(long)]
         slug: Option<String>,
+        #[command(flatten)]
+        sample: Sample,
     },
     /// List all tenants.
     List,
@@ -32,15 +38,75 @@ pub(super) enum Tenant {
         /// Its id or slug.
         tenant: String,
     },
+    /// Make an evaluation tenant what it was after its creation. Its sign-in and its API key go on working.
+    Reset {
+        /// Its id or slug.
+        tenant: String,
+    },
+    /// Remove a tenant with everything that belongs to it, for good.
+    Delete {
+        /// Its id or slug.
+        tenant: String,
+        /// The tenant's slug once more, so that it is not another one.
+        #[arg(long, value_name = "SLUG", required_unless_present = "yes")]
+        confirm: Option<String>,
+        /// Do not ask for the slug.
+        #[arg(long, conflicts_with = "confirm")]
+        yes: bool,
+        /// Do not wait until everything is gone.
+        #[arg(long)]
+        no_wait: bool,
+    },
 }
 
-const FIELDS: [(&str, &str); 8] = [
+/// What an evaluation tenant is made from.
+#[derive(Debug, Args)]
+pub(super) struct Sample {
+    /// An evaluation tenant, filled with an invented story.
+    #[arg(long)]
+    evaluation: bool,
+    /// Another number tells another story.
+    #[arg(long, value_name = "NUMBER", requires = "evaluation")]
+    seed: Option<u32>,
+    /// Customers in the story.
+    #[arg(long, value_name = "COUNT", requires = "evaluation")]
+    organizations: Option<u32>,
+    /// Devices of all customers.
+    #[arg(long, value_name = "COUNT", requires = "evaluation")]
+    devices: Option<u32>,
+    /// Tickets of the story.
+    #[arg(long, value_name = "COUNT", requires = "evaluation")]
+    tickets: Option<u32>,
+    /// Days until the tenant removes itself.
+    #[arg(long, value_name = "DAYS", requires = "evaluation")]
+    expires_days: Option<u32>,
+    /// When the story ends, such as 2026-01-31T12:00:00Z. The same numbers, slug and time give the same records with the same ids.
+    #[arg(long, value_name = "TIME", requires = "evaluation")]
+    at: Option<String>,
+}
+
+/// How often a command that waits asks how far the server is.
+const POLL: Duration = Duration::from_millis(200);
+
+const EVALUATION_FIELDS: [(&str, &str); 7] = [
+    ("id", "/tenant/id"),
+    ("slug", "/tenant/slug"),
+    ("expires at", "/tenant/expires_at"),
+    ("days left", "/tenant/days_left"),
+    ("sign in as", "/email"),
+    ("password", "/password"),
+    ("API key", "/api_key"),
+];
+
+const FIELDS: [(&str, &str); 10] = [
     ("id", "/id"),
     ("name", "/name"),
     ("slug", "/slug"),
     ("kind", "/kind"),
     ("status", "/status"),
     ("created at", "/created_at"),
+    ("expires at", "/expires_at"),
+    ("days left", "/days_left"),
     ("events", "/activity/events"),
     ("last event", "/activity/last_event_at"),
 ];
@@ -50,16 +116,23 @@ impl Tenant {
         let client = Client::new(common)?;
         let tenant = match self {
             Self::List => return list(&client, common.json).await,
-            Self::Create { name, slug } => {
-                let mut body = json!({"name": name});
-                if let (Some(slug), Some(body)) = (slug, body.as_object_mut()) {
-                    body.insert("slug".to_owned(), json!(slug));
-                }
-                client.post("/api/platform/tenants", Some(&body)).await?
+            Self::Create { name, slug, sample } if sample.evaluation => {
+                return evaluate(&client, common.json, &name, slug, sample).await;
             }
-            Self::Show { tenant } => client.get(&path(&client, &tenant, "").await?).await?,
+            Self::Create { name, slug, .. } => {
+                client.post("/api/platform/tenants", Some(&present([("name", json!(name)), ("slug", json!(slug))]))).await?
+            }
+            Self::Reset { tenant } => {
+                let path = path(&client, &tenant, "").await?;
+                client.post(&format!("{path}/reset"), None).await?;
+                until_ready(&client, &path).await?
+            }
+            Self::Show { tenant } => with_days_left(client.get(&path(&client, &tenant, "").await?).await?),
             Self::Suspend { tenant } => client.post(&path(&client, &tenant, "/suspend").await?, None).await?,
             Self::Resume { tenant } => client.post(&path(&client, &tenant, "/resume").await?, None).await?,
+            Self::Delete { tenant, confirm, no_wait, .. } => {
+                return delete(&client, common.json, &tenant, confirm, !no_wait).await;
+            }
         };
         if common.json { output::json(&tenant) } else { output::record(&tenant, &FIELDS) }
     }
@@ -67,6 +140,78 @@ impl Tenant {
 
 async fn path(client: &Client, tenant: &str, action: &str) -> Result<String, Failure> {
     Ok(format!("/api/platform/tenants/{}{action}", client.tenant_id(tenant).await?))
+}
+
+/// An object of what is given.
+fn present<const N: usize>(fields: [(&str, Value); N]) -> Value {
+    fields.into_iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Creates an evaluation tenant, waits until it is filled, and tells what its visitor gets in with.
+async fn evaluate(client: &Client, as_json: bool, name: &str, slug: Option<String>, sample: Sample) -> Result<(), Failure> {
+    let story = present([
+        ("seed", json!(sample.seed)),
+        ("organizations", json!(sample.organizations)),
+        ("devices", json!(sample.devices)),
+        ("tickets", json!(sample.tickets)),
+        ("at", json!(sample.at)),
+    ]);
+    let body =
+        present([("name", json!(name)), ("slug", json!(slug)), ("expires_days", json!(sample.expires_days)), ("sample", story)]);
+    let mut made = client.post("/api/platform/evaluations", Some(&body)).await?;
+    let path = format!("/api/platform/tenants/{}", output::text(&made, "/tenant/id"));
+    let tenant = until_ready(client, &path).await?;
+    if let Some(made) = made.as_object_mut() {
+        made.insert("tenant".to_owned(), with_days_left(tenant));
+    }
+    if as_json {
+        return output::json(&made);
+    }
+    output::record(&made, &EVALUATION_FIELDS)?;
+    output::line("\nThe password and the API key are not shown again.")
+}
+
+/// Waits until a tenant is filled, and shows on the error output how far that is.
+async fn until_ready(client: &Client, path: &str) -> Result<Value, Failure> {
+    let bar = ProgressBar::new_spinner();
+    loop {
+        let tenant = client.get(path).await?;
+        if tenant.get("status").and_then(Value::as_str) != Some("preparing") {
+            bar.finish_and_clear();
+            return Ok(tenant);
+        }
+        bar.set_message(format!("filling the tenant: {} events so far", output::text(&tenant, "/activity/events")));
+        bar.tick();
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+/// Adds for how many whole days an evaluation tenant still is there.
+fn with_days_left(mut tenant: Value) -> Value {
+    let end = tenant.get("expires_at").and_then(Value::as_str).and_then(Timestamp::parse);
+    if let (Some(end), Some(fields)) = (end, tenant.as_object_mut()) {
+        fields.insert("days_left".to_owned(), json!(end.since(Clock::System.now()).as_secs() / 86_400));
+    }
+    tenant
+}
+
+async fn delete(client: &Client, as_json: bool, tenant: &str, confirm: Option<String>, wait: bool) -> Result<(), Failure> {
+    let path = path(client, tenant, "").await?;
+    let known = client.get(&path).await?;
+    let slug = confirm.unwrap_or_else(|| output::text(&known, "/slug"));
+    let query: String = form_urlencoded::Serializer::new(String::new()).append_pair("confirm", &slug).finish();
+    let deleting = client.delete(&format!("{path}?{query}")).await?;
+    if !wait {
+        return if as_json { output::json(&deleting) } else { output::record(&deleting, &FIELDS) };
+    }
+    let id = output::text(&known, "/id");
+    while client.has(&path).await? {
+        tokio::time::sleep(POLL).await;
+    }
+    if as_json {
+        return output::json(&json!({"id": id, "slug": slug, "deleted": true}));
+    }
+    output::line(&format!("The tenant {slug} ({id}) and everything in it are gone."))
 }
 
 async fn list(client: &Client, as_json: bool) -> Result<(), Failure> {

@@ -16,6 +16,8 @@ mod cloud_aws;
 mod cloud_vms;
 mod cloud_workflows;
 mod conventions;
+mod erasure;
+mod evaluations;
 mod events;
 mod golden;
 mod harness;

@@ -7,7 +7,12 @@ use std::time::Duration;
 
 use super::people::Cast;
 use crate::{
-    kernel::{clock::Timestamp, entropy::Entropy, id::TenantId, store::Store},
+    kernel::{
+        clock::Timestamp,
+        entropy::Entropy,
+        id::TenantId,
+        store::{Store, StoreError},
+    },
     slices::{
         analytics::{Backfill, Series},
         tickets::Status,
@@ -156,7 +161,7 @@ pub(super) async fn remember(
     cast: &Cast,
     (story, now): (Timestamp, Timestamp),
     backlog: &[(Timestamp, Vec<(Status, u64)>)],
-) -> Result<(), String> {
+) -> Result<(), StoreError> {
     let midnight = Timestamp::from_millis(now.as_millis().div_euclid(86_400_000) * 86_400_000);
     let mut random = Entropy::from_seed(seed ^ 0x0a11_a171_c500);
     let mut past = Backfill::new(tenant, midnight);
@@ -189,5 +194,5 @@ pub(super) async fn remember(
             past.gauge(Series::TicketBacklog, status.name(), *at, *count);
         }
     }
-    past.write(store).await.map_err(|error| error.to_string())
+    past.write(store).await
 }

@@ -4,16 +4,15 @@
 use std::time::Duration;
 
 use super::{
-    super::App,
-    SampleError, between,
+    SampleError, Stage, between,
     people::{Cast, Player},
 };
 use crate::{
     kernel::{
         clock::Timestamp,
         entropy::Entropy,
-        events::{Act, Actor, Intent},
-        id::{DeviceId, TenantId},
+        events::{Act, Actor},
+        id::DeviceId,
         store::WriteTx,
     },
     slices::{
@@ -24,6 +23,8 @@ use crate::{
 };
 
 const DAYS: u32 = 30;
+/// Devices that share a transaction.
+const AT_ONCE: usize = 100;
 const DAY: Duration = Duration::from_hours(24);
 const GIB: u64 = 1 << 30;
 /// What the names of devices begin with that are backed up, as the fleet gives them.
@@ -70,46 +71,61 @@ fn settings() -> OwnConfig {
     }
 }
 
-pub(super) async fn run(app: &App, tenant: TenantId, seed: u64, cast: &Cast, now: Timestamp) -> Result<(), SampleError> {
+pub(super) async fn run(stage: &Stage, seed: u64, cast: &Cast, now: Timestamp) -> Result<(), SampleError> {
     let mut random = Entropy::from_seed(seed);
     let begin = now - DAY * DAYS;
     let devices = || cast.customers.iter().flat_map(|customer| &customer.devices);
     let all: Vec<DeviceId> = devices().map(|(id, _)| *id).collect();
-    let (backups, intent) = (app.slices.backups.clone(), Intent::new(tenant, begin, cast.actor(Player::Staff(0))));
-    let set = move |tx: &mut WriteTx| {
-        let mut act = intent.begin();
-        backups.configure(tx, &mut act, Scope::Tenant, &settings())?;
-        for device in &all {
-            backups.follow_device(tx, &mut act, *device)?;
-        }
-        Ok::<_, SampleError>(())
-    };
-    app.store.write(set).await?;
+    let intent = stage.intent("backup settings", 0, begin, cast.actor(Player::Staff(0)));
+    let backups = stage.parts.backups.clone();
+    let set = move |tx: &mut WriteTx| backups.configure(tx, &mut intent.begin(), Scope::Tenant, &settings());
+    stage.parts.store.write(set).await?;
+    for (part, devices) in (0..).zip(all.chunks(AT_ONCE)) {
+        let (backups, devices) = (stage.parts.backups.clone(), devices.to_vec());
+        let intent = stage.intent("backup devices", part, begin, cast.actor(Player::Staff(0)));
+        let follow = move |tx: &mut WriteTx| {
+            let mut act = intent.begin();
+            devices.iter().try_for_each(|device| backups.follow_device(tx, &mut act, *device))
+        };
+        stage.parts.store.write(follow).await?;
+    }
     let backed_up = devices().filter(|(_, name)| BACKED_UP.iter().any(|beginning| name.starts_with(beginning)));
     let habits: Vec<Habit> = backed_up.filter_map(|(device, _)| habit(&mut random, *device)).collect();
     for day in 0..DAYS {
-        let (backups, habits, seed) = (app.slices.backups.clone(), habits.clone(), random.next_u64());
-        let intent = Intent::new(tenant, begin + DAY * (day + 1), Actor::system("Backup software"));
-        let play = move |tx: &mut WriteTx| {
-            let (mut act, mut random) = (intent.begin(), Entropy::from_seed(seed));
-            for habit in habits.iter().filter(|habit| day < habit.last_day) {
-                job(&backups, tx, &mut act, &mut random, (day, *habit))?;
-            }
-            backups.tend(tx, &mut act)?;
-            Ok::<_, SampleError>(())
-        };
-        app.store.write(play).await?;
+        night(stage, &mut random, &habits, (day, begin + DAY * (day + 1))).await?;
     }
     // From now on a customer wants to hear of it. Earlier, its tickets would stand behind later ones.
     let Some(customer) = cast.customers.first().map(|customer| customer.id) else { return Ok(()) };
-    let (backups, intent) = (app.slices.backups.clone(), Intent::new(tenant, now, cast.actor(Player::Staff(0))));
+    let (backups, intent) = (stage.parts.backups.clone(), stage.intent("backup alarms", 0, now, cast.actor(Player::Staff(0))));
     let alarms = Notifications { ticket_on: vec![Alarm::Failed, Alarm::RpoBreach], ticket_priority: Priority::High };
     let own = OwnConfig { notifications: Some(alarms), ..OwnConfig::default() };
-    let listen = move |tx: &mut WriteTx| backups.configure(tx, &mut intent.begin(), Scope::Organization(customer), &own);
-    Ok(app.store.write(listen).await?)
+    let judge = stage.intent("backup judgement", 0, now, Actor::system("Backup timers"));
+    let listen = move |tx: &mut WriteTx| {
+        backups.configure(tx, &mut intent.begin(), Scope::Organization(customer), &own)?;
+        backups.judge(tx, &judge, customer)
+    };
+    Ok(stage.parts.store.write(listen).await?)
 }
 
-/// One night's backup of a device, told in the morning.
+/// One night's backups, told in the morning.
+async fn night(stage: &Stage, random: &mut Entropy, habits: &[Habit], (day, morning): (u32, Timestamp)) -> Result<(), SampleError> {
+    let intent = |part: u64| stage.intent("backups", u64::from(day) << 32 | part, morning, Actor::system("Backup software"));
+    for (part, habits) in (1..).zip(habits.chunks(AT_ONCE)) {
+        let (backups, intent, habits, seed) = (stage.parts.backups.clone(), intent(part), habits.to_vec(), random.next_u64());
+        let play = move |tx: &mut WriteTx| {
+            let (mut act, mut random) = (intent.begin(), Entropy::from_seed(seed));
+            habits
+                .iter()
+                .filter(|habit| day < habit.last_day)
+                .try_for_each(|habit| job(&backups, tx, &mut act, &mut random, (day, *habit)))
+        };
+        stage.parts.store.write(play).await?;
+    }
+    let (backups, intent) = (stage.parts.backups.clone(), intent(0));
+    Ok(stage.parts.store.write(move |tx| backups.tend(tx, &mut intent.begin())).await?)
+}
+
+/// One night's backup of a device.
 fn job(
     backups: &Backups,
     tx: &mut WriteTx,

@@ -1,14 +1,13 @@
-//! Workflows of the story: a few that come with the binary, and runs of them. The engine carries the runs out once the server listens,
-//! as it does with those that were left behind by a stop.
+//! Workflows of the story: a few that come with the binary, and runs of them if wanted. The engine carries the runs out at its
+//! own time, as it does with those that were left behind by a stop.
 
 use serde_json::json;
 
 use super::{
-    super::App,
-    SampleError,
+    SampleError, Stage,
     people::{Cast, Player},
 };
-use crate::kernel::{clock::Timestamp, events::Intent, id::TenantId};
+use crate::kernel::clock::Timestamp;
 
 /// Starters that go by events of the story's tickets and devices.
 const WATCHING: [&str; 3] = ["escalate-sla-breach", "follow-up-resolved", "new-device-checklist"];
@@ -16,15 +15,17 @@ const WATCHING: [&str; 3] = ["escalate-sla-breach", "follow-up-resolved", "new-d
 const ONBOARDED: usize = 5;
 const LEAVING: usize = 2;
 
-pub(super) async fn install(app: &App, tenant: TenantId, cast: &Cast, now: Timestamp) -> Result<(), SampleError> {
-    let intent = Intent::new(tenant, now, cast.actor(Player::Staff(1)));
-    let workflows = app.slices.workflows.clone();
+pub(super) async fn install(stage: &Stage, runs: bool, cast: &Cast, now: Timestamp) -> Result<(), SampleError> {
+    let intent = stage.intent("workflows", 0, now, cast.actor(Player::Staff(1)));
+    let workflows = stage.parts.workflows.clone();
     let people: Vec<(String, String)> = cast
         .customers
         .iter()
         .filter_map(|customer| Some((customer.contacts.first()?.name.clone(), customer.id.to_string())))
         .collect();
-    app.store
+    stage
+        .parts
+        .store
         .write(move |tx| {
             let mut act = intent.begin();
             for starter in WATCHING {
@@ -32,7 +33,7 @@ pub(super) async fn install(app: &App, tenant: TenantId, cast: &Cast, now: Times
             }
             let onboard = workflows.install(tx, &mut act, "onboard-user", &json!({}))?;
             let offboard = workflows.install(tx, &mut act, "offboard-user", &json!({}))?;
-            for (place, (name, organization)) in people.iter().take(ONBOARDED + LEAVING).enumerate() {
+            for (place, (name, organization)) in people.iter().take(if runs { ONBOARDED + LEAVING } else { 0 }).enumerate() {
                 let workflow = if place < ONBOARDED { &onboard } else { &offboard };
                 workflows.start(tx, &mut act, workflow, json!({"name": name, "organization_id": organization}))?;
             }

@@ -245,6 +245,8 @@ fn check_ranges(config: &Config) -> Result<(), ConfigError> {
         ("egress.pool_connections_per_target", config.egress.pool_connections_per_target as u64, 1),
         ("egress.pool_idle_seconds", config.egress.pool_idle_seconds, 1),
         ("egress.pool_lifetime_seconds", config.egress.pool_lifetime_seconds, 1),
+        ("limits.evaluation_events", config.limits.evaluation_events, 1),
+        ("rate_limits.evaluation_percent", u64::from(config.rate_limits.evaluation_percent), 1),
         ("rate_limits.sign_in_per_address", u64::from(config.rate_limits.sign_in_per_address), 1),
         ("rate_limits.public_per_address", u64::from(config.rate_limits.public_per_address), 1),
     ];

@@ -96,6 +96,7 @@ pub struct Limits {
     pub http2_streams: u32,
     pub json_depth: usize,
     pub shutdown_seconds: u64,
+    pub evaluation_events: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -107,6 +108,7 @@ pub struct RateLimits {
     pub report: Rate,
     pub write: Rate,
     pub provision: Rate,
+    pub evaluation_percent: u32,
     pub sign_in_per_address: u32,
     pub public_per_address: u32,
 }

@@ -79,6 +79,11 @@ impl Intent {
         Self { tenant_id, now, actor, cause: Cause::default(), reach: Reach::Everything, seed: Seed::from_os() }
     }
 
+    /// The same, with ids that come of a seed. For evaluation data only.
+    pub fn seeded(tenant_id: TenantId, now: Timestamp, actor: Actor, seed: Seed) -> Self {
+        Self { seed, ..Self::new(tenant_id, now, actor) }
+    }
+
     /// What a caller is about to do.
     pub fn of(principal: &Principal, now: Timestamp) -> Self {
         Self { reach: principal.reach.clone(), ..Self::new(principal.tenant_id, now, Actor::of(principal)) }

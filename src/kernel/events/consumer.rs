@@ -32,6 +32,11 @@ pub trait Consumer: Send + Sync + 'static {
         Duration::ZERO
     }
 
+    /// See [`Task::waits_for_quiet`].
+    fn waits_for_quiet(&self) -> bool {
+        false
+    }
+
     /// Applies the events, in order, within the transaction that moves the cursor. May run more than once before it commits.
     fn handle(&self, tx: &mut WriteTx, events: &[Event]) -> Result<(), StoreError>;
 }
@@ -99,12 +104,13 @@ impl<C: Consumer> ConsumerTask<C> {
 
     async fn step(&self) -> Result<Done, StoreError> {
         let name = self.consumer.name();
-        let (position, newest, events) = self.store.read(|tx| {
+        let (position, newest, mut events) = self.store.read(|tx| {
             let position = cursor(tx, name)?;
             Ok::<_, StoreError>((position, head(tx)?, read_batch(tx, position, BATCH)?))
         })?;
         metrics::gauge!("tenantd_consumer_lag_events", "consumer" => name).set(newest.saturating_sub(position) as f64);
         let Some(last) = events.last().map(|event| event.seq) else { return Ok(Done::All) };
+        events.retain(|event| !event.record.is_erased());
         let consumer = self.consumer.clone();
         self.store
             .write(move |tx| -> Result<(), StoreError> {
@@ -127,6 +133,10 @@ impl<C: Consumer> Task for ConsumerTask<C> {
 
     fn period(&self) -> Duration {
         Duration::from_mins(1)
+    }
+
+    fn waits_for_quiet(&self) -> bool {
+        self.consumer.waits_for_quiet()
     }
 
     async fn wake(&self) {

@@ -11,7 +11,8 @@ use crate::kernel::{
     clock::Timestamp,
     id::{EventId, TenantId},
     store::{
-        Direction, Flow, Key, KeyRange, Read, SegmentedTable, StoreError, Table, WriteTx, catalog,
+        Direction, Flow, Key, KeyRange, Read, ReadTx, SegmentedTable, StoreError, Table, TenantRow, TenantRows, WriteTx,
+        catalog::{self, TableName},
         codec::{self, Record},
         end_of_segment, segment_of,
     },
@@ -30,6 +31,18 @@ pub struct EventRecord {
 
 impl Record for EventRecord {
     const VERSION: u8 = 1;
+}
+
+impl EventRecord {
+    /// What stays of an event whose tenant is gone: its place, its id and its time. Numbers have no gaps, and retention goes by time.
+    fn erased(self) -> Self {
+        Self { id: self.id, tenant_id: TenantId::from_bytes([0; 16]), kind: String::new(), at: self.at, body: Vec::new() }
+    }
+
+    /// Whether it was an event of a tenant that is gone. Readers pass over it.
+    pub fn is_erased(&self) -> bool {
+        self.kind.is_empty()
+    }
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -94,7 +107,7 @@ pub fn append(tx: &mut WriteTx, act: &mut Act, draft: &Draft) -> Result<u64, Sto
     Ok(seq)
 }
 
-/// The events after `after`, in order: at most `limit`, all of one segment.
+/// The events after `after`, in order: at most `limit`, all of one segment. Some may be [erased](EventRecord::is_erased).
 pub fn read_batch(tx: &impl Read, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
     let next = (after + 1).max(first_kept(tx)?);
     let range = KeyRange {
@@ -111,13 +124,50 @@ pub fn read_batch(tx: &impl Read, after: u64, limit: usize) -> Result<Vec<Event>
 
 /// One event by its place, while it is kept.
 pub fn read_one(tx: &impl Read, seq: u64) -> Result<Option<Event>, StoreError> {
-    let record = EVENTS.get(tx, segment_of(seq), &(EVENT_ROW, seq))?;
-    Ok(record.map(|record| Event { seq, record }))
+    let record: Option<EventRecord> = EVENTS.get(tx, segment_of(seq), &(EVENT_ROW, seq))?;
+    Ok(record.filter(|record| !record.is_erased()).map(|record| Event { seq, record }))
 }
 
-/// The last event of a segment.
-pub(super) fn last_of_segment(tx: &impl Read, segment: u64) -> Result<Option<EventRecord>, StoreError> {
-    EVENTS.get(tx, segment, &(EVENT_ROW, end_of_segment(segment) - 1))
+/// The events of tenants, and the entries of their feeds.
+#[derive(Debug)]
+pub struct TenantEvents;
+
+impl TenantRows for TenantEvents {
+    fn tables(&self) -> Vec<TableName> {
+        vec![EVENTS.name()]
+    }
+
+    fn find(&self, tx: &ReadTx, tenant: TenantId, most: usize) -> Result<Vec<TenantRow>, StoreError> {
+        EVENTS.rows_under(tx, &(TENANT_ROW, tenant).to_bytes(), most)
+    }
+
+    fn remove(&self, tx: &mut WriteTx, _tenant: TenantId, rows: &[TenantRow]) -> Result<(), StoreError> {
+        for TenantRow { segment, key } in rows {
+            let segment = segment.unwrap_or_default();
+            let unreadable = || StoreError::damaged(EVENTS.name().name(), key, "the key cannot be read");
+            let (_, _, seq) = TenantKey::from_bytes(key).ok_or_else(unreadable)?;
+            if let Some(event) = EVENTS.get::<EventRecord>(tx, segment, &(EVENT_ROW, seq))? {
+                EVENTS.put(tx, segment, &(EVENT_ROW, seq), &event.erased())?;
+            }
+            EVENTS.remove(tx, segment, key.clone());
+        }
+        Ok(())
+    }
+}
+
+/// Whether a segment is full and every event of it is from before a time. Not the order of the log counts here but the time of each: a story
+/// of an evaluation tenant is told after the event, among what happens now.
+pub(super) fn is_older(tx: &impl Read, segment: u64, time: Timestamp) -> Result<bool, StoreError> {
+    let last: Option<EventRecord> = EVENTS.get(tx, segment, &(EVENT_ROW, end_of_segment(segment) - 1))?;
+    if last.is_none_or(|event| event.at >= time) {
+        return Ok(false);
+    }
+    let mut older = true;
+    EVENTS.scan(tx, segment, &KeyRange::prefix(&EVENT_ROW.to_bytes()), |_: EventKey, event: EventRecord| {
+        older = event.at < time;
+        Ok(if older { Flow::Continue } else { Flow::Stop })
+    })?;
+    Ok(older)
 }
 
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     consumer,
-    log::{drop_segment, first_kept, last_of_segment},
+    log::{drop_segment, first_kept, is_older},
 };
 use crate::kernel::{
     clock::Clock,
@@ -38,13 +38,17 @@ impl Task for Retention {
     async fn activate(&self) -> Result<Done, TaskError> {
         let oldest_kept = self.clock.now() - self.keep;
         let consumers = self.consumers.clone();
+        let expired = self.store.scan(move |tx| {
+            let segment = segment_of(first_kept(tx)?);
+            Ok::<_, StoreError>(is_older(tx, segment, oldest_kept)?.then_some(segment))
+        });
+        let Some(segment) = expired.await? else { return Ok(Done::All) };
         let dropped = self
             .store
             .write(move |tx| {
-                let segment = segment_of(first_kept(tx)?);
-                let expired = last_of_segment(tx, segment)?.is_some_and(|event| event.at < oldest_kept);
+                let is_first = segment == segment_of(first_kept(tx)?);
                 let read = consumer::slowest(tx, &consumers)?.is_none_or(|seq| seq + 1 >= end_of_segment(segment));
-                if !(expired && read) {
+                if !(is_first && read) {
                     return Ok(false);
                 }
                 drop_segment(tx, segment)?;

@@ -9,7 +9,7 @@ use super::*;
 use crate::kernel::{
     clock::{Clock, Timestamp},
     id::TenantId,
-    store::{RedbEngine, Store, StoreError, WriteTx, WriterSettings},
+    store::{RedbEngine, Store, StoreError, TenantRows, WriteTx, WriterSettings},
     tasks::Tasks,
 };
 
@@ -153,13 +153,10 @@ async fn retention_leaves_what_is_young_or_unread() {
     assert_eq!(store.read(|tx| read_feed(tx, &query(1, 0, vec![], 9))).unwrap().events.len(), 1);
 }
 
-#[tokio::test]
-async fn retention_drops_a_full_old_segment_and_the_feed_says_so() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = store(&directory);
-    let intent = Intent::new(TenantId::from_bytes([1; 16]), Timestamp::EPOCH, Actor::system("test"));
-    for _ in 0..17 {
-        let intent = intent.clone();
+/// More events than a segment has, in parts, each at the time that is told for it.
+async fn fill_a_segment(store: &Store, at: fn(u32) -> Timestamp) {
+    for part in 0..17 {
+        let intent = Intent::new(TenantId::from_bytes([1; 16]), at(part), Actor::system("test"));
         store
             .write(move |tx| {
                 let mut act = intent.begin();
@@ -173,6 +170,48 @@ async fn retention_drops_a_full_old_segment_and_the_feed_says_so() {
             .await
             .unwrap();
     }
+}
+
+#[tokio::test]
+async fn retention_leaves_a_segment_in_which_anything_is_young_though_its_end_is_old() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(&directory);
+    // What is told after the event stands behind what has happened later.
+    fill_a_segment(&store, |part| Timestamp::EPOCH.plus_days(if part == 3 { 20 } else { 0 })).await;
+    let clock = Clock::movable(Timestamp::EPOCH.plus_days(31));
+    let retention = Retention::new(store.clone(), clock.clone(), 30, vec![]);
+    assert_eq!(crate::kernel::tasks::Task::activate(&retention).await.unwrap(), crate::kernel::tasks::Done::All);
+    clock.advance(Duration::from_hours(24 * 20));
+    assert_eq!(crate::kernel::tasks::Task::activate(&retention).await.unwrap(), crate::kernel::tasks::Done::Some);
+}
+
+#[tokio::test]
+async fn erased_events_keep_their_numbers_and_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(&directory);
+    for tenant in [1, 2, 1, 1, 2] {
+        record(&store, tenant, &CREATED).await;
+    }
+    let gone = TenantId::from_bytes([1; 16]);
+    let found = store.read(|tx| TenantEvents.find(tx, gone, 2)).unwrap();
+    assert_eq!(found.len(), 2, "no more than was asked for");
+    let found = store.read(|tx| TenantEvents.find(tx, gone, 9)).unwrap();
+    store.write(move |tx| TenantEvents.remove(tx, gone, &found)).await.unwrap();
+    assert!(store.read(|tx| TenantEvents.find(tx, gone, 9)).unwrap().is_empty());
+    assert!(store.read(|tx| read_feed(tx, &query(1, 0, vec![], 9))).unwrap().events.is_empty());
+    assert_eq!(seqs(&store.read(|tx| read_feed(tx, &query(2, 0, vec![], 9))).unwrap()), [2, 5]);
+    let log = store.read(|tx| read_batch(tx, 0, 9)).unwrap();
+    assert_eq!(log.iter().map(|event| event.seq).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
+    assert_eq!(log.iter().filter(|event| event.record.is_erased()).count(), 3);
+    assert!(log.iter().filter(|event| event.record.is_erased()).all(|event| event.record.body.is_empty()));
+    assert_eq!(store.read(|tx| read_one(tx, 3)).unwrap(), None);
+}
+
+#[tokio::test]
+async fn retention_drops_a_full_old_segment_and_the_feed_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(&directory);
+    fill_a_segment(&store, |_| Timestamp::EPOCH).await;
     let clock = Clock::movable(Timestamp::EPOCH);
     clock.advance(Duration::from_hours(24 * 31));
     let unread = Retention::new(store.clone(), clock.clone(), 30, vec!["nobody"]);

@@ -8,7 +8,7 @@ use super::{
     context::{Client, header},
     problem::{Code, Problem},
 };
-use crate::kernel::{access::Principal, clock::Timestamp, secrets::Secret, store::StoreError};
+use crate::kernel::{access::Principal, clock::Timestamp, id::TenantId, secrets::Secret, store::StoreError};
 
 /// The session cookie's name on a TLS listener: `__Host-` makes browsers insist on `Secure`, `Path=/` and no domain.
 pub const SECURE_COOKIE: &str = "__Host-tenantd_session";
@@ -53,6 +53,11 @@ pub enum AuthError {
     AddressNotAllowed,
     #[error("the tenant is suspended")]
     TenantSuspended,
+    /// It does not work now, for another reason than that the operator wants it so.
+    #[error("the tenant is closed: {0}")]
+    TenantClosed(&'static str),
+    #[error("the evaluation has its {most} events")]
+    NoRoom { most: u64 },
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -61,6 +66,9 @@ pub enum AuthError {
 pub trait Authenticator: Send + Sync + 'static {
     fn session(&self, token: &Secret, now: Timestamp) -> Result<Arc<Principal>, AuthError>;
     fn api_key(&self, key: &Secret, client: Option<IpAddr>, now: Timestamp) -> Result<Arc<Principal>, AuthError>;
+
+    /// Whether a tenant that evaluates has room for one more change.
+    fn check_room(&self, tenant: TenantId) -> Result<(), AuthError>;
 }
 
 impl From<AuthError> for Problem {
@@ -74,6 +82,11 @@ impl From<AuthError> for Problem {
             AuthError::SessionExpired => challenge(Self::plain(Code::SessionExpired)),
             AuthError::AddressNotAllowed => Self::plain(Code::IpNotAllowed),
             AuthError::TenantSuspended => Self::plain(Code::TenantSuspended),
+            AuthError::TenantClosed(detail) => Self::new(Code::TenantSuspended, detail),
+            AuthError::NoRoom { most } => Self::new(
+                Code::LimitReached,
+                format!("An evaluation tenant has room for {most} events, and this one has them: its operator can reset it."),
+            ),
             AuthError::Store(error) => error.into(),
         }
     }

@@ -32,7 +32,7 @@ use super::{
     visit::{Told, Visit},
 };
 use crate::kernel::{
-    access::Principal,
+    access::{Principal, TenantKind},
     clock::{Clock, Timestamp},
     config::{AccessLog, Config, Limits},
     entropy,
@@ -220,6 +220,10 @@ impl Edge {
             (Some(_), None) => return Err(credentials::missing()),
             (None, _) => {}
         }
+        let changes = matches!(operation.class, RateClass::Write | RateClass::Provision);
+        if let Some(principal) = principal.as_ref().filter(|who| changes && who.tenant_kind == TenantKind::Evaluation) {
+            self.parts.authenticator.check_room(principal.tenant_id)?;
+        }
         Ok(principal)
     }
 
@@ -301,12 +305,17 @@ struct Arrival<'a> {
 
 fn finish(response: &mut Response, request_id: RequestId, peer: Peer, told: &Told) {
     const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+    /// Only on answers to those who evaluate.
+    const TENANT_KIND: HeaderName = HeaderName::from_static("x-tenant-kind");
     let headers = response.headers_mut();
     if let Ok(value) = HeaderValue::try_from(request_id.to_string()) {
         headers.insert(REQUEST_ID, value);
     }
     if let Some(standing) = &told.standing {
         standing.write(headers);
+    }
+    if told.principal.as_ref().is_some_and(|principal| principal.tenant_kind == TenantKind::Evaluation) {
+        headers.insert(TENANT_KIND, HeaderValue::from_static(TenantKind::Evaluation.name()));
     }
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache"));

@@ -23,7 +23,11 @@ use crate::kernel::{
     events::{Act, Intent},
     id::TenantId,
     secrets::{Sealed, SealedPlace, Sealer, Secret, digest},
-    store::{ReadTx, SegmentedTable, Store, StoreError, WriteTx, catalog, codec::Record},
+    store::{
+        Key, ReadTx, SegmentedTable, Store, StoreError, TenantRow, TenantRows, WriteTx,
+        catalog::{self, TableName},
+        codec::Record,
+    },
     tasks::{Done, Task, TaskError},
 };
 
@@ -82,6 +86,33 @@ fn find(tx: &ReadTx, key: &AnswerKey, now: Timestamp) -> Result<Option<AnswerRec
         }
     }
     Ok(None)
+}
+
+/// The answers that are kept for tenants.
+#[derive(Debug)]
+pub struct TenantAnswers;
+
+impl TenantRows for TenantAnswers {
+    fn tables(&self) -> Vec<TableName> {
+        vec![ANSWERS.name()]
+    }
+
+    fn find(&self, tx: &ReadTx, tenant: TenantId, most: usize) -> Result<Vec<TenantRow>, StoreError> {
+        ANSWERS.rows_under(tx, &(POINTER_ROW, tenant).to_bytes(), most)
+    }
+
+    fn remove(&self, tx: &mut WriteTx, _tenant: TenantId, rows: &[TenantRow]) -> Result<(), StoreError> {
+        for TenantRow { segment, key } in rows {
+            let segment = segment.unwrap_or_default();
+            let unreadable = || StoreError::damaged(ANSWERS.name().name(), key, "the key cannot be read");
+            let pointer @ (_, tenant, digest) = <(u8, TenantId, [u8; 32])>::from_bytes(key).ok_or_else(unreadable)?;
+            if let Some(PointerRecord { expires_at }) = ANSWERS.get(tx, segment, &pointer)? {
+                ANSWERS.remove(tx, segment, (ANSWER_ROW, expires_at, tenant, digest).to_bytes());
+            }
+            ANSWERS.remove(tx, segment, key.clone());
+        }
+        Ok(())
+    }
 }
 
 /// Keeps answers, and knows which requests are under way.

@@ -19,7 +19,7 @@ use super::{
     problem::{Code, Problem},
 };
 use crate::kernel::{
-    access::Principal,
+    access::{Principal, TenantKind},
     clock::Clock,
     config::{Rate, RateLimits as Settings},
     tasks::{Done, Task, TaskError},
@@ -130,6 +130,8 @@ struct ClassLimits {
     class: RateClass,
     credential: Option<Limiter>,
     tenant: Option<Limiter>,
+    /// For a tenant that evaluates, in place of the one before.
+    evaluation: Option<Limiter>,
     address: Option<Limiter>,
 }
 
@@ -170,9 +172,10 @@ impl RateLimits {
         let Some(limits) = active.classes.iter().find(|limits| limits.class == class) else { return Ok(None) };
         let mut tightest: Option<Standing> = None;
         let tenant_key = principal.map(|principal| *principal.tenant_id.as_bytes());
+        let evaluates = principal.is_some_and(|principal| principal.tenant_kind == TenantKind::Evaluation);
         let checks = [
             (&limits.credential, principal.map(Principal::credential)),
-            (&limits.tenant, tenant_key),
+            (if evaluates { &limits.evaluation } else { &limits.tenant }, tenant_key),
             (&limits.address, client.address().map(address_key)),
         ];
         for (limiter, key) in checks {
@@ -191,7 +194,11 @@ impl RateLimits {
 
     fn forget_idle(&self) {
         let active = self.active.load();
-        let limiters = active.classes.iter().flat_map(|limits| [&limits.credential, &limits.tenant, &limits.address]).flatten();
+        let limiters = active
+            .classes
+            .iter()
+            .flat_map(|limits| [&limits.credential, &limits.tenant, &limits.evaluation, &limits.address])
+            .flatten();
         for limiter in limiters {
             limiter.buckets.retain_recent();
             limiter.buckets.shrink_to_fit();
@@ -241,17 +248,24 @@ impl Standing {
     }
 }
 
+/// So many percent of a limit, and at least one.
+fn share(per_minute: u32, percent: u32) -> u32 {
+    u32::try_from(u64::from(per_minute) * u64::from(percent) / 100).unwrap_or(per_minute).max(1)
+}
+
 fn build(settings: &Settings, clock: &Clock) -> Active {
     let by_credential = |class: RateClass, rate: Rate| ClassLimits {
         class,
         credential: Some(Limiter::new(class, "credential", rate.credential, clock)),
         tenant: Some(Limiter::new(class, "tenant", rate.tenant, clock)),
+        evaluation: Some(Limiter::new(class, "evaluation", share(rate.tenant, settings.evaluation_percent), clock)),
         address: None,
     };
     let by_address = |class: RateClass, per_minute: u32| ClassLimits {
         class,
         credential: None,
         tenant: None,
+        evaluation: None,
         address: Some(Limiter::new(class, "address", per_minute, clock)),
     };
     let classes = vec![

@@ -1,7 +1,7 @@
 //! What is counted and logged of a request when it is over.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, LazyLock},
     time::{Duration, Instant},
 };
 
@@ -13,7 +13,7 @@ use super::{
     rate::Standing,
 };
 use crate::kernel::{
-    access::{Identity, Principal},
+    access::{Identity, Principal, TenantKind},
     config::AccessLog,
     id::RequestId,
     telemetry::{Caller, RequestKey, StatusClass, Usage},
@@ -42,6 +42,17 @@ pub(super) struct Visit {
     pub(super) usage: Arc<Usage>,
 }
 
+/// Counts a request for the kind of its tenant, so that trials are told from customers.
+fn count_kind(kind: TenantKind) {
+    static COUNTERS: LazyLock<[(TenantKind, metrics::Counter); 3]> = LazyLock::new(|| {
+        [TenantKind::Standard, TenantKind::Evaluation, TenantKind::Platform]
+            .map(|kind| (kind, metrics::counter!("tenantd_tenant_requests_total", "kind" => kind.name())))
+    });
+    for (_, counter) in COUNTERS.iter().filter(|(known, _)| *known == kind) {
+        counter.increment(1);
+    }
+}
+
 impl Visit {
     /// Counts the request for its tenant. Pages and probes are nobody's.
     fn count_usage(&self, took: Duration) {
@@ -53,6 +64,9 @@ impl Visit {
             Some(Identity::LocalOperator) | None => Caller::Other,
         };
         let tenant = principal.map(|principal| principal.tenant_id);
+        if let Some(principal) = principal {
+            count_kind(principal.tenant_kind);
+        }
         let (route, class) = (operation.route(&self.usage), StatusClass::of(self.status.as_u16()));
         self.usage.request(RequestKey { tenant, caller, route, class }, took);
     }

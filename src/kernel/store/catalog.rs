@@ -219,6 +219,12 @@ tables! {
     BACKUP_ROLLUPS 136 "backup_rollups";
     /// Devices that have still to be judged anew, by the part of the installation that they are in.
     BACKUP_SWEEPS 137 "backup_sweeps";
+    /// Tenant to what is still to be done with it as a whole: filled, or removed.
+    TENANT_ERRANDS 117 "tenant_errands";
+    /// Those that end by themselves: when.
+    TENANTS_BY_EXPIRY 118 "tenants_by_expiry";
+    /// Tenant to what its invented story is made from.
+    EVALUATIONS 119 "evaluations";
     /// When the way to the disk was last tried.
     PROBE 124 "probe";
     /// Tenant and place in the log to a link of the tenant's chain.

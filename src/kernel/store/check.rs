@@ -5,6 +5,7 @@ use super::{
     catalog::TableName,
     codec::Record,
     engine::{Direction, Flow, KeyRange, RawTable},
+    erasure::TenantRows,
     error::StoreError,
     key::Key,
     table::Table,
@@ -40,9 +41,18 @@ impl CheckReport {
 /// A table that can be checked without knowing its types.
 pub trait Checked: Sync {
     fn check(&self, tx: &ReadTx, report: &mut CheckReport) -> Result<(), StoreError>;
+
+    /// How tenants are removed from it; absent when its keys do not begin with one.
+    fn tenant_rows(&self) -> Option<&dyn TenantRows> {
+        None
+    }
 }
 
 impl<K: Key, V: Record> Checked for Table<K, V> {
+    fn tenant_rows(&self) -> Option<&dyn TenantRows> {
+        Self::tenant_rows(self)
+    }
+
     fn check(&self, tx: &ReadTx, report: &mut CheckReport) -> Result<(), StoreError> {
         let name = self.name().name();
         let mut expected = vec![0_u64; self.indexes().len()];

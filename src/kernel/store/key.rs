@@ -8,6 +8,9 @@ use crate::kernel::{
 };
 
 pub trait Key: Sized {
+    /// Whether it begins with a tenant: then all that it leads to is that tenant's.
+    const OF_TENANT: bool = false;
+
     fn write(&self, out: &mut Vec<u8>);
 
     /// Takes this value off the front of `input`.
@@ -76,6 +79,8 @@ impl<K: Kind> FixedKey for Id<K> {
 }
 
 impl<K: Kind> Key for Id<K> {
+    const OF_TENANT: bool = matches!(K::PREFIX.as_bytes(), b"tnt");
+
     fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.as_bytes());
     }
@@ -145,9 +150,17 @@ impl<K: Key> Key for Option<K> {
     }
 }
 
+macro_rules! first_of {
+    ($first:expr $(, $rest:expr)*) => {
+        $first
+    };
+}
+
 macro_rules! tuple_key {
     ($($part:ident $index:tt),*) => {
         impl<$($part: Key),*> Key for ($($part,)*) {
+            const OF_TENANT: bool = first_of!($($part::OF_TENANT),*);
+
             fn write(&self, out: &mut Vec<u8>) {
                 $(self.$index.write(out);)*
             }

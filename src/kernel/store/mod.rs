@@ -10,6 +10,7 @@ mod changes;
 mod check;
 pub mod codec;
 pub mod engine;
+mod erasure;
 mod error;
 mod installation;
 mod journal;
@@ -34,6 +35,7 @@ use std::{
 pub use cache::VersionedCache;
 pub use check::{CheckReport, Checked};
 pub use engine::{Direction, Flow, KeyRange};
+pub use erasure::{RowsByIndex, RowsOfSegments, TenantRow, TenantRows};
 pub use error::StoreError;
 pub use installation::{DataDirectory, Installation, InstallationId, KeyFingerprint, write_private_file};
 pub use journal::JournalId;

@@ -5,6 +5,7 @@ use super::{
     catalog::TableName,
     codec::{self, Record},
     engine::{Direction, Flow, KeyRange, RawTable},
+    erasure::TenantRow,
     error::StoreError,
     key::Key,
     transaction::{Read, ReadTx, WriteTx},
@@ -82,6 +83,29 @@ impl SegmentedTable {
             let key = K::from_bytes(key).ok_or_else(|| StoreError::damaged(table, key, "the key cannot be read"))?;
             visit(key, record)
         })
+    }
+
+    pub fn remove(&self, tx: &mut WriteTx, segment: u64, key: Vec<u8>) {
+        tx.raw_remove(self.raw(segment), key);
+    }
+
+    /// At most `most` rows whose keys begin so, in whichever segments.
+    pub fn rows_under(&self, tx: &ReadTx, prefix: &[u8], most: usize) -> Result<Vec<TenantRow>, StoreError> {
+        let mut rows = Vec::new();
+        for segment in self.segments(tx)? {
+            tx.raw_scan(self.raw(segment), &KeyRange::prefix(prefix), Direction::Forward, &mut |key, _| {
+                rows.push(TenantRow { segment: Some(segment), key: key.to_vec() });
+                Ok(if rows.len() < most { Flow::Continue } else { Flow::Stop })
+            })?;
+            if rows.len() >= most {
+                break;
+            }
+        }
+        Ok(rows)
+    }
+
+    pub const fn name(&self) -> TableName {
+        self.name
     }
 
     /// The segments that hold something.

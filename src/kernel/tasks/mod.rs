@@ -15,7 +15,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::{sync::watch, task::JoinSet};
+use tokio::{
+    sync::{OwnedRwLockWriteGuard, RwLock, watch},
+    task::JoinSet,
+};
 
 use super::{
     clock::{Clock, Timestamp},
@@ -59,6 +62,11 @@ pub trait Task: Send + Sync + 'static {
         None
     }
 
+    /// Whether it waits while a tenant is only half there ([`Quiet`]): it would take what is told of the past for the present.
+    fn waits_for_quiet(&self) -> bool {
+        false
+    }
+
     /// Runs once when the server stops, after the last activation.
     fn finish(&self) -> impl Future<Output = Result<(), TaskError>> + Send {
         std::future::ready(Ok(()))
@@ -75,6 +83,17 @@ pub struct TaskStatus {
     pub concern: Option<String>,
 }
 
+/// Holds off the tasks that act by time or follow records, while a tenant is being filled with a past: seconds, for all tenants.
+#[derive(Clone, Debug, Default)]
+pub struct Quiet(Arc<RwLock<()>>);
+
+impl Quiet {
+    /// From when this returns, and until the guard is dropped, none of those tasks looks at anything.
+    pub async fn keep(&self) -> OwnedRwLockWriteGuard<()> {
+        self.0.clone().write_owned().await
+    }
+}
+
 type Statuses = Arc<Mutex<BTreeMap<&'static str, TaskStatus>>>;
 
 /// All background tasks of a server.
@@ -84,6 +103,7 @@ pub struct Tasks {
     stop: watch::Sender<bool>,
     running: JoinSet<()>,
     statuses: Statuses,
+    quiet: Quiet,
 }
 
 /// Shows how the tasks are doing.
@@ -101,7 +121,17 @@ const LONGEST_RETRY: Duration = Duration::from_mins(1);
 
 impl Tasks {
     pub fn new(clock: Clock) -> Self {
-        Self { clock, stop: watch::Sender::new(false), running: JoinSet::new(), statuses: Statuses::default() }
+        Self {
+            clock,
+            stop: watch::Sender::new(false),
+            running: JoinSet::new(),
+            statuses: Statuses::default(),
+            quiet: Quiet::default(),
+        }
+    }
+
+    pub fn quiet(&self) -> Quiet {
+        self.quiet.clone()
     }
 
     pub fn board(&self) -> TaskBoard {
@@ -110,7 +140,7 @@ impl Tasks {
 
     pub fn spawn(&mut self, task: impl Task) {
         let (clock, stop, statuses) = (self.clock.clone(), self.stop.subscribe(), self.statuses.clone());
-        self.running.spawn(supervise(Arc::new(task), clock, stop, statuses));
+        self.running.spawn(supervise(Arc::new(task), clock, stop, (statuses, self.quiet.clone())));
     }
 
     /// Stops all tasks in order: what is under way is finished, nothing new is begun.
@@ -124,14 +154,17 @@ impl Tasks {
     }
 }
 
-async fn supervise<T: Task>(task: Arc<T>, clock: Clock, mut stop: watch::Receiver<bool>, statuses: Statuses) {
+async fn supervise<T: Task>(task: Arc<T>, clock: Clock, mut stop: watch::Receiver<bool>, (statuses, quiet): (Statuses, Quiet)) {
     let name = task.name();
     let mut failures = 0_u32;
     while !*stop.borrow() {
         // A task of its own, so that a panic ends the activation and not the loop.
         let activation = tokio::spawn({
-            let task = task.clone();
-            async move { task.activate().await }
+            let (task, quiet) = (task.clone(), quiet.clone());
+            async move {
+                let _turn = if task.waits_for_quiet() { Some(quiet.0.read().await) } else { None };
+                task.activate().await
+            }
         });
         let outcome = activation.await.unwrap_or_else(|error| Err(TaskError(error.to_string())));
         failures = if outcome.is_ok() { 0 } else { failures.saturating_add(1) };

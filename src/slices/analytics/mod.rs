@@ -5,6 +5,7 @@
 //! others is handed in as [`GaugeSource`]s. Keys for some organizations cannot have these figures (`analytics:read` is no scope of theirs).
 
 mod api;
+mod erasure;
 mod error;
 mod gauges;
 mod health;
@@ -32,7 +33,7 @@ use crate::kernel::{
         outgoing::Streams,
         pages::{ChartSource, HealthSource},
     },
-    store::{Checked, Store, StoreError},
+    store::{Checked, Store, StoreError, TenantRows},
     tasks::Tasks,
     telemetry::Usage,
 };
@@ -85,6 +86,11 @@ impl Analytics {
 
     pub fn tables() -> Vec<&'static dyn Checked> {
         vec![&repo::HOURS, &repo::DAYS, &health::DAYS, &health::INCIDENTS]
+    }
+
+    /// What the figures of the installation say of tenants.
+    pub fn tenant_rows() -> Vec<&'static dyn TenantRows> {
+        vec![&erasure::IN_HOURS, &erasure::IN_DAYS]
     }
 }
 

@@ -40,12 +40,17 @@ fn damaged(key: &RowKey) -> StoreError {
 }
 
 impl RollUpRecord {
-    fn open(&self, key: &RowKey) -> Result<Groups, StoreError> {
+    /// Whether it has figures of this group.
+    pub(super) fn has(&self, group: &str) -> bool {
+        self.groups.iter().any(|row| row.group == group)
+    }
+
+    pub(super) fn open(&self, key: &RowKey) -> Result<Groups, StoreError> {
         let open = |row: &GroupRecord| Ok((row.group.clone(), unpack(&row.cells).ok_or_else(|| damaged(key))?));
         self.groups.iter().map(open).collect()
     }
 
-    fn close(groups: &Groups) -> Self {
+    pub(super) fn close(groups: &Groups) -> Self {
         let close = |(group, cells): (&String, &BTreeMap<u8, Measure>)| GroupRecord { group: group.clone(), cells: pack(cells) };
         Self { groups: groups.iter().map(close).collect() }
     }

@@ -14,6 +14,9 @@ use crate::kernel::{
     store::{Store, StoreError},
 };
 
+/// Hours of a series that share a transaction.
+const HOURS_AT_ONCE: usize = 2_400;
+
 /// A made-up past of one tenant. It is not added to the figures of the installation, which did not exist then.
 #[derive(Debug)]
 pub struct Backfill {
@@ -52,9 +55,15 @@ impl Backfill {
         self.add(series, group, at, &Measure::gauge(value));
     }
 
-    /// Writes it, as days that are over.
+    /// Writes it, as days that are over, in transactions that others need not wait for.
     pub async fn write(self, store: &Store) -> Result<(), StoreError> {
-        let changes = std::sync::Arc::new(self.changes);
-        store.write(move |tx| repo::add(tx, &changes, u32::MAX)).await
+        let mut rest = self.changes.0;
+        while !rest.is_empty() {
+            let next = rest.keys().nth(HOURS_AT_ONCE).copied();
+            let later = next.map(|key| rest.split_off(&key)).unwrap_or_default();
+            let part = std::sync::Arc::new(Changes(std::mem::replace(&mut rest, later)));
+            store.write(move |tx| repo::add(tx, &part, u32::MAX)).await?;
+        }
+        Ok(())
     }
 }

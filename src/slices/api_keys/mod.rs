@@ -28,7 +28,7 @@ use crate::{
 
 pub use admission::{Admitted, ApiKeys};
 pub use error::ApiKeyError;
-pub use model::{ApiKey, KeyRules, NewApiKey, Plaintext};
+pub use model::{ApiKey, KeptSecret, KeyRules, NewApiKey, Plaintext};
 
 pub const EVENTS: &[&EventKind] =
     &[&service::CREATED, &service::UPDATED, &service::ROTATED, &service::REVOKED, &service::EXPIRING, &service::EXPIRED];
@@ -68,6 +68,20 @@ impl ApiKeySlice {
         new: &NewApiKey,
     ) -> Result<(ApiKey, Plaintext), ApiKeyError> {
         self.service.create(tx, act, service::Giver { grants: held, tenant_kind }, new)
+    }
+
+    /// Creates the key that a visitor of an evaluation tenant has been handed, with everything that a tenant can give, for as long as the
+    /// operator allows.
+    pub fn create_for_visitor(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        new: &NewApiKey,
+        secret: KeptSecret,
+    ) -> Result<ApiKey, ApiKeyError> {
+        let giver = service::Giver { grants: Grants::all(), tenant_kind: TenantKind::Evaluation };
+        let new = NewApiKey { expires_days: Some(self.service.rules.max_days), ..new.clone() };
+        self.service.create_with(tx, act, giver, &new, secret)
     }
 
     pub fn spawn(&self, tasks: &mut Tasks) {

@@ -58,6 +58,27 @@ impl Plaintext {
     }
 }
 
+/// What is kept of a plaintext.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptSecret {
+    pub digest: [u8; 32],
+    /// The prefix with four characters, and the last four.
+    pub prefix: String,
+    pub last_four: String,
+}
+
+impl Plaintext {
+    /// The plaintext alone, for whoever hands it out.
+    pub fn into_secret(self) -> Secret {
+        self.0
+    }
+
+    pub fn kept(&self) -> KeptSecret {
+        let (prefix, last_four) = self.hints();
+        KeptSecret { digest: self.digest(), prefix, last_four }
+    }
+}
+
 /// The digest of a presented key, or why it cannot be one.
 pub fn recognize(presented: &Secret) -> Result<[u8; 32], &'static str> {
     let text = presented.expose();

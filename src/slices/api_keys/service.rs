@@ -7,7 +7,7 @@ use serde_json::{
 
 use super::{
     error::ApiKeyError,
-    model::{ApiKey, KeyRules, NewApiKey, Plaintext, PreviousSecret, check_reach, check_scopes},
+    model::{ApiKey, KeptSecret, KeyRules, NewApiKey, Plaintext, PreviousSecret, check_reach, check_scopes},
     repo,
 };
 use crate::{
@@ -72,21 +72,33 @@ impl Service {
         giver: Giver,
         new: &NewApiKey,
     ) -> Result<(ApiKey, Plaintext), ApiKeyError> {
+        let plaintext = Plaintext::generate(giver.tenant_kind, &mut act.entropy);
+        let key = self.create_with(tx, act, giver, new, plaintext.kept())?;
+        Ok((key, plaintext))
+    }
+
+    /// Creates a key whose plaintext somebody has already.
+    pub(super) fn create_with(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        giver: Giver,
+        new: &NewApiKey,
+        secret: KeptSecret,
+    ) -> Result<ApiKey, ApiKeyError> {
         check_scopes(&new.scopes, giver.grants, giver.tenant_kind)?;
         check_organizations(tx, act, &new.scopes, &new.organization_ids)?;
         let expires_at = self.rules.end(act.now, new.expires_days)?;
         self.check_room(tx, act, &new.name, None)?;
-        let id = ApiKeyId::new(act.now, &mut act.entropy);
-        let plaintext = Plaintext::generate(giver.tenant_kind, &mut act.entropy);
-        let (prefix, last_four) = plaintext.hints();
+        let KeptSecret { digest, prefix, last_four } = secret;
         let key = ApiKey {
-            id,
+            id: ApiKeyId::new(act.now, &mut act.entropy),
             tenant_id: act.tenant_id,
             name: new.name.clone(),
             description: new.description.clone(),
             prefix,
             last_four,
-            digest: plaintext.digest(),
+            digest,
             previous: None,
             scopes: new.scopes.clone(),
             organization_ids: new.organization_ids.clone(),
@@ -107,7 +119,7 @@ impl Service {
         };
         self.put(tx, &key, false)?;
         self.announce(tx, act, &CREATED, &key, None)?;
-        Ok((key, plaintext))
+        Ok(key)
     }
 
     /// A live key needs a name of its own and a place within the limit.

@@ -280,7 +280,7 @@ pub fn verify_log(tx: &impl Read, verified: &mut Verified) -> Result<(), StoreEr
     while position < end {
         let batch = events::read_batch(tx, position, SLICE)?;
         let Some(last) = batch.last().map(|event| event.seq) else { break };
-        for event in batch.iter().filter(|event| event.seq <= end) {
+        for event in batch.iter().filter(|event| event.seq <= end && !event.record.is_erased()) {
             let tenant = event.record.tenant_id;
             let found = repo::RECORDS.get(tx, &(tenant, event.seq));
             let reason = match found {

@@ -19,6 +19,7 @@ use crate::{
         access::{Identity, Principal, Reach},
         clock::Timestamp,
         http::credentials::{AuthError, Authenticator},
+        id::TenantId,
         secrets::{Secret, digest},
         store::{Store, StoreError, VersionedCache, catalog},
     },
@@ -66,12 +67,17 @@ impl SliceAuthenticator {
         Self { store, rules, tenants, keys, sessions, seen: Mutex::default() }
     }
 
-    fn active_tenant(&self, id: crate::kernel::id::TenantId) -> Result<Arc<Option<Tenant>>, AuthError> {
+    fn active_tenant(&self, id: TenantId, now: Timestamp) -> Result<Arc<Option<Tenant>>, AuthError> {
         let tenant = self.tenants.cached(id)?;
         match tenant.as_ref() {
             None => Err(AuthError::Invalid("The credential's tenant no longer exists.")),
-            Some(tenant) if tenant.status == TenantStatus::Suspended => Err(AuthError::TenantSuspended),
-            Some(_) => Ok(tenant.clone()),
+            Some(known) if known.is_over(now) => Err(AuthError::TenantClosed("The time of this evaluation is over.")),
+            Some(known) => match known.status {
+                TenantStatus::Active => Ok(tenant.clone()),
+                TenantStatus::Suspended => Err(AuthError::TenantSuspended),
+                TenantStatus::Preparing => Err(AuthError::TenantClosed("The tenant is being filled; try again in a moment.")),
+                TenantStatus::Deleting => Err(AuthError::Invalid("The credential's tenant no longer exists.")),
+            },
         }
     }
 
@@ -136,14 +142,20 @@ impl Authenticator for SliceAuthenticator {
             return Err(AuthError::SessionExpired);
         }
         known.last_seen.fetch_max(now.as_millis(), Ordering::Relaxed);
-        self.active_tenant(known.principal.tenant_id)?;
+        self.active_tenant(known.principal.tenant_id, now)?;
         Ok(known.principal.clone())
     }
 
     fn api_key(&self, key: &Secret, client: Option<IpAddr>, now: Timestamp) -> Result<Arc<Principal>, AuthError> {
         let admitted = self.keys.admit(key, client, now)?;
-        let tenant = self.active_tenant(admitted.tenant_id())?;
+        let tenant = self.active_tenant(admitted.tenant_id(), now)?;
         let Some(tenant) = tenant.as_ref() else { return Err(AuthError::Invalid("The credential's tenant no longer exists.")) };
         Ok(admitted.principal(&tenant.name, tenant.kind))
+    }
+
+    fn check_room(&self, tenant: TenantId) -> Result<(), AuthError> {
+        let most = self.tenants.evaluation_events();
+        let events = self.store.read(|tx| self.tenants.events_of(tx, tenant))?;
+        if events < most { Ok(()) } else { Err(AuthError::NoRoom { most }) }
     }
 }

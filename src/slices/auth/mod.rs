@@ -24,7 +24,7 @@ use crate::{
         events::EventKind,
         http::openapi,
         secrets::Passwords,
-        store::{Checked, Store},
+        store::{Checked, Store, TenantRows},
         tasks::Tasks,
     },
     slices::{api_keys::ApiKeys, directory::Directory, platform::Tenants},
@@ -91,5 +91,10 @@ impl Auth {
 
     pub fn tables() -> Vec<&'static dyn Checked> {
         vec![&repo::CREDENTIALS, &repo::PASSWORD_TOKENS, &repo::SESSIONS, &repo::LOGIN_FAILURES]
+    }
+
+    /// What tenants have in tables whose keys do not begin with them.
+    pub fn tenant_rows() -> Vec<&'static dyn TenantRows> {
+        vec![&repo::SESSIONS_OF_TENANTS, &repo::PASSWORD_TOKENS_OF_TENANTS]
     }
 }

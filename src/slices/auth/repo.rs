@@ -8,7 +8,7 @@ use crate::kernel::{
     clock::Timestamp,
     id::{SessionId, TenantId, UserId},
     secrets::{PasswordHash, digest},
-    store::{Direction, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+    store::{Direction, Index, Key, KeyRange, Read, RowsByIndex, StoreError, Table, WriteTx, catalog, codec::Record},
 };
 
 pub(super) type UserKey = (TenantId, UserId);
@@ -59,6 +59,12 @@ pub(super) fn remove_password_tokens_of(tx: &mut WriteTx, user: UserKey) -> Resu
 pub(super) fn expired_password_tokens(tx: &impl Read, now: Timestamp, limit: usize) -> Result<Vec<TokenDigest>, StoreError> {
     PASSWORD_TOKENS_BY_EXPIRY.list(tx, &KeyRange::before(now.to_bytes()), limit)
 }
+
+/// Sessions and tokens are found by digests, and by their user in a tenant.
+pub(super) static SESSIONS_OF_TENANTS: RowsByIndex<TokenDigest, SessionRecord> =
+    RowsByIndex { table: &SESSIONS, index: &SESSIONS_BY_USER };
+pub(super) static PASSWORD_TOKENS_OF_TENANTS: RowsByIndex<TokenDigest, PasswordTokenRecord> =
+    RowsByIndex { table: &PASSWORD_TOKENS, index: &PASSWORD_TOKENS_BY_USER };
 
 /// The digest of a session's token.
 pub(super) type TokenDigest = [u8; 32];

@@ -57,6 +57,10 @@ impl Consumer for Follower {
         NAME
     }
 
+    fn waits_for_quiet(&self) -> bool {
+        true
+    }
+
     fn handle(&self, tx: &mut WriteTx, events: &[Event]) -> Result<(), StoreError> {
         // The log no longer has the devices that came before this reader: the directory has.
         if events::cursor(tx, NAME)? == 0 && events.first().is_some_and(|event| event.seq > 1) {

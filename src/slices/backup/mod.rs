@@ -25,11 +25,11 @@ use crate::{
     kernel::{
         clock::Clock,
         config,
-        events::{Act, ConsumerTask, EventKind},
+        events::{Act, ConsumerTask, EventKind, Intent},
         http::outgoing::Streams,
-        id::{DeviceId, TenantId},
+        id::{DeviceId, OrganizationId, TenantId},
         secrets::{InstallationKey, PublicKey, SignatureError, Signer},
-        store::{Checked, Read, Store, StoreError, WriteTx},
+        store::{Checked, Read, Store, StoreError, TenantRows, WriteTx},
         tasks::Tasks,
     },
     slices::{
@@ -114,6 +114,11 @@ impl Backups {
         vec![&repo::configs::CONFIGS, &repo::postures::POSTURES, &repo::rollups::ROLLUPS, &repo::sweeps::SWEEPS]
     }
 
+    /// What tenants have in segments.
+    pub fn tenant_rows() -> Vec<&'static dyn TenantRows> {
+        vec![&repo::jobs::JOBS_OF_TENANTS]
+    }
+
     /// Whoever takes up the jobs that agents and imports send.
     pub fn job_taker(&self) -> Arc<dyn JobTaker> {
         self.service.clone()
@@ -144,6 +149,11 @@ impl Backups {
     /// Takes up a device as the directory has it, before the log is read for it.
     pub fn follow_device(&self, tx: &mut WriteTx, act: &mut Act, device: DeviceId) -> Result<(), BackupError> {
         self.service.follow_device(tx, act, device)
+    }
+
+    /// Judges the devices of an organization after a change of its settings, in the caller's transaction.
+    pub fn judge(&self, tx: &mut WriteTx, intent: &Intent, organization: OrganizationId) -> Result<(), BackupError> {
+        upkeep::judge(&self.service, tx, intent, (intent.tenant_id, Some(organization)))
     }
 
     /// Does what time alone has done until now, each at its own time, the earliest first.

@@ -42,12 +42,21 @@ fn failed(error: impl std::fmt::Display) -> TaskError {
 /// Does what fell due in the tenant until now. For a story that is told after the event; a server that runs has [`BackupTimers`].
 pub(super) fn tend(service: &Service, tx: &mut WriteTx, act: &mut Act) -> Result<(), BackupError> {
     let (now, teller) = (act.now, std::mem::replace(&mut act.actor, actor()));
-    while let Some(key) = postures::due(tx, now, 1)?.pop().filter(|(tenant, ..)| *tenant == act.tenant_id) {
+    while let Some(key) = postures::due_of(tx, act.tenant_id, now)? {
         let Some(posture) = postures::get(tx, key)? else { break };
         act.now = posture.timer_at.unwrap_or(now).min(now);
         service.review(tx, act, posture)?;
     }
     (act.now, act.actor) = (now, teller);
+    Ok(())
+}
+
+/// Carries out the walk that a change of an organization's settings has begun, to its end. For a story that is told after the event: an
+/// organization of it has no more devices than one step judges.
+pub(super) fn judge(service: &Service, tx: &mut WriteTx, intent: &Intent, key: SweepKey) -> Result<(), BackupError> {
+    while sweeps::get(tx, key)?.is_some() {
+        walk(service, tx, intent, key)?;
+    }
     Ok(())
 }
 
@@ -151,6 +160,10 @@ impl Task for BackupTimers {
 
     fn period(&self) -> Duration {
         Duration::from_mins(1)
+    }
+
+    fn waits_for_quiet(&self) -> bool {
+        true
     }
 
     async fn wake(&self) {

@@ -10,9 +10,10 @@ use super::{
     adapters::{self, VmPlace},
     api,
     error::CloudError,
-    model::{Credential, ProviderConfig, ProviderKind, Vm, VmState},
+    model::{Credential, ProviderConfig, ProviderKind, SyncError, Vm, VmState},
     repo,
-    service::{NewProvider, SyncChange, find_provider},
+    service::{NewProvider, Service, SyncChange, SyncEnd, find_provider},
+    sync::{differences, whole_fleet},
 };
 use crate::kernel::{
     access::Reach,
@@ -71,7 +72,7 @@ impl Clouds {
         self.core.clock.now()
     }
 
-    /// Creates a provider whose cloud is simulated, for evaluation.
+    /// Creates a provider whose cloud is simulated, with all of its VMs, for evaluation.
     pub async fn connect_simulated(
         &self,
         intent: Intent,
@@ -93,9 +94,16 @@ impl Clouds {
             credential: Credential::None {},
             interval_seconds: self.core.default_interval_seconds,
         };
-        let core = self.core.clone();
+        // In one transaction with the provider, so that the ids of the VMs come of the same intent.
+        let fleet = whole_fleet(adapter, &access).await;
+        let seen = differences(&[], fleet.as_deref().unwrap_or_default(), intent.now);
+        let result = fleet.map(|fleet| fleet.len() as u64).map_err(|failure| SyncError::new(&failure, intent.now));
+        let (core, end) = (self.core.clone(), SyncEnd { started_at: intent.now, result });
         let create = move |tx: &mut WriteTx| {
-            core.service.create_provider(tx, &mut intent.begin(), &Reach::Everything, &new, Some(&verification)).map(drop)
+            let mut act = intent.begin();
+            let provider = core.service.create_provider(tx, &mut act, &Reach::Everything, &new, Some(&verification))?;
+            core.service.apply_sync(tx, &mut act, &provider, &seen)?;
+            Service::end_sync(tx, &mut act, &provider, &end)
         };
         self.core.store.write(create).await
     }

@@ -84,24 +84,7 @@ impl Syncs {
     /// The whole fleet as the cloud tells it.
     async fn look(&self, provider: &Provider) -> Result<Vec<CloudVm>, Failure> {
         let (adapter, access) = self.0.reach(provider, TIME_LIMIT)?;
-        let conceal = |mut failure: Failure| {
-            failure.message = access.credential.conceal(&failure.message);
-            failure
-        };
-        let (mut fleet, mut known, mut from) = (Vec::new(), HashSet::new(), None::<String>);
-        loop {
-            let page = adapter.list(&access, from.as_deref()).await.map_err(conceal)?;
-            // A VM that moved between pages is told twice.
-            fleet.extend(page.vms.into_iter().filter(|vm| known.insert(vm.provider_vm_id.clone())));
-            if fleet.len() > MOST_VMS {
-                let message = format!("the fleet has more than {MOST_VMS} VMs: split it by regions over several providers");
-                return Err(Failure::new(FailureClass::InvalidRequest, "too_many_vms", message));
-            }
-            if page.next.is_none() || page.next == from {
-                return Ok(fleet);
-            }
-            from = page.next;
-        }
+        whole_fleet(adapter, &access).await
     }
 
     async fn take_up(&self, provider: &Provider, fleet: &[CloudVm]) -> Result<(), StoreError> {
@@ -155,8 +138,30 @@ impl Syncs {
     }
 }
 
+/// The whole fleet behind an adapter.
+pub(super) async fn whole_fleet(adapter: &dyn adapters::Adapter, access: &adapters::Access) -> Result<Vec<CloudVm>, Failure> {
+    let conceal = |mut failure: Failure| {
+        failure.message = access.credential.conceal(&failure.message);
+        failure
+    };
+    let (mut fleet, mut known, mut from) = (Vec::new(), HashSet::new(), None::<String>);
+    loop {
+        let page = adapter.list(access, from.as_deref()).await.map_err(conceal)?;
+        // A VM that moved between pages is told twice.
+        fleet.extend(page.vms.into_iter().filter(|vm| known.insert(vm.provider_vm_id.clone())));
+        if fleet.len() > MOST_VMS {
+            let message = format!("the fleet has more than {MOST_VMS} VMs: split it by regions over several providers");
+            return Err(Failure::new(FailureClass::InvalidRequest, "too_many_vms", message));
+        }
+        if page.next.is_none() || page.next == from {
+            return Ok(fleet);
+        }
+        from = page.next;
+    }
+}
+
 /// What is other than we know it.
-fn differences(known: &[Vm], fleet: &[CloudVm], now: Timestamp) -> Vec<SyncChange> {
+pub(super) fn differences(known: &[Vm], fleet: &[CloudVm], now: Timestamp) -> Vec<SyncChange> {
     let by_id: HashMap<&str, &Vm> = known.iter().map(|vm| (vm.facts.provider_vm_id.as_str(), vm)).collect();
     let told: HashSet<&str> = fleet.iter().map(|vm| vm.provider_vm_id.as_str()).collect();
     let news = |facts: &&CloudVm| by_id.get(facts.provider_vm_id.as_str()).is_none_or(|vm| vm.facts != **facts || vm.missed > 0);

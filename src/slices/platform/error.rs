@@ -1,6 +1,7 @@
 //! What can go wrong with tenants.
 
-use crate::kernel::store::StoreError;
+use super::model::TenantStatus;
+use crate::kernel::{http::precondition::Stale, store::StoreError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum TenantError {
@@ -12,8 +13,23 @@ pub enum TenantError {
     BadSlug(&'static str),
     #[error("no slug can be made from the name")]
     SlugNeeded,
-    #[error("the platform's own tenant cannot be suspended")]
+    #[error("the platform's own tenant cannot be suspended or deleted")]
     PlatformTenant,
+    #[error("{0}: {1}")]
+    BadStory(&'static str, String),
+    #[error("the address {0} belongs to somebody")]
+    AddressTaken(String),
+    #[error("only an evaluation tenant with a sample can be reset")]
+    NoStory,
+    /// Whoever fills a tenant could not go on.
+    #[error("the tenant could not be filled: {0}")]
+    Filling(String),
+    #[error("the tenant is {}", .0.name())]
+    Busy(TenantStatus),
+    #[error("the slug to confirm with is {slug}")]
+    NotConfirmed { slug: String },
+    #[error(transparent)]
+    Stale(#[from] Stale),
     #[error("an event could not be written: {0}")]
     Event(#[from] serde_json::Error),
     #[error(transparent)]

@@ -5,30 +5,46 @@
 mod activity;
 mod api;
 mod error;
+mod evaluation;
+mod lifecycle;
 mod model;
 mod reload;
 mod repo;
 mod service;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, atomic::AtomicU64};
 
 use poem_openapi::OpenApi;
 use serde_json::{Map, Value};
 
 use crate::kernel::{
-    clock::Clock,
+    clock::{Clock, Timestamp},
+    config,
     events::{ConsumerTask, EventKind, Kinds},
-    store::{Checked, Store},
+    store::{
+        Checked, Store, TenantRows,
+        catalog::{self, TableName},
+    },
     tasks::Tasks,
 };
 
 pub use activity::TenantActivity;
 pub use error::TenantError;
+pub use evaluation::{Access, Admission, Evaluation, Story, Storyteller, Telling};
 pub use model::{NewTenant, Tenant, TenantStatus};
 pub use reload::{Reload, ReloadRequests, Reloaded};
 pub use service::Tenants;
 
-pub const EVENTS: &[&EventKind] = &[&service::CREATED, &service::SUSPENDED, &service::RESUMED];
+pub const EVENTS: &[&EventKind] = &[
+    &service::CREATED,
+    &service::SUSPENDED,
+    &service::RESUMED,
+    &service::EMPTIED,
+    &service::READY,
+    &service::EXPIRED,
+    &service::DELETION_STARTED,
+    &service::DELETED,
+];
 
 /// The slice, ready to be put together with the others.
 #[derive(Clone, Debug)]
@@ -37,12 +53,25 @@ pub struct Platform {
     store: Store,
     clock: Clock,
     document: Arc<OnceLock<Arc<Value>>>,
+    storyteller: Arc<OnceLock<Arc<dyn Storyteller>>>,
     reload: Reload,
 }
 
 impl Platform {
-    pub fn new(store: Store, clock: Clock, reload: Reload) -> Self {
-        Self { tenants: Tenants::new(store.clone(), api::describe), store, clock, document: Arc::default(), reload }
+    pub fn new(store: Store, clock: Clock, reload: Reload, limits: &config::Limits) -> Self {
+        let tenants = Tenants::new(store.clone(), api::describe, limits.evaluation_events);
+        Self { tenants, store, clock, document: Arc::default(), storyteller: Arc::default(), reload }
+    }
+
+    /// Hands in whoever fills evaluation tenants, once all that they can hold is there.
+    pub fn set_storyteller(&self, storyteller: Arc<dyn Storyteller>) {
+        // A second one would be a mistake of the composition root; the first one stays.
+        drop(self.storyteller.set(storyteller));
+    }
+
+    /// Makes what a visitor of a new evaluation tenant gets in with.
+    pub async fn admit(&self, slug: &str, now: Timestamp) -> Result<(Access, Admission), TenantError> {
+        admit(&self.storyteller, slug, now).await
     }
 
     /// Hands in the published document once it is made.
@@ -58,7 +87,8 @@ impl Platform {
             kinds: Arc::new(kinds.clone()),
             document: self.document.clone(),
         };
-        (api::TenantsApi { tenants: self.tenants.clone(), store: self.store.clone() }, events)
+        let evaluations = api::EvaluationsApi { tenants: self.tenants.clone(), storyteller: self.storyteller.clone() };
+        (api::TenantsApi { tenants: self.tenants.clone(), store: self.store.clone() }, evaluations, events)
     }
 
     /// The schemas of an event of these kinds.
@@ -73,11 +103,34 @@ impl Platform {
 
     pub const CONSUMERS: &'static [&'static str] = &[activity::NAME];
 
-    pub fn spawn(&self, tasks: &mut Tasks) {
+    /// `rows` is everything that tenants have anywhere, but for what [`Self::own_tables`] names.
+    pub fn spawn(&self, tasks: &mut Tasks, rows: Vec<&'static dyn TenantRows>) {
         tasks.spawn(ConsumerTask::new(self.store.clone(), activity::ActivityCounter));
+        tasks.spawn(lifecycle::Lifecycle {
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            tenants: self.tenants.clone(),
+            rows: rows.into(),
+            storyteller: self.storyteller.clone(),
+            seen: AtomicU64::default(),
+        });
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {
-        vec![&repo::TENANTS, &activity::ACTIVITY]
+        vec![&repo::TENANTS, &repo::ERRANDS, &repo::EVALUATIONS, &activity::ACTIVITY]
     }
+
+    /// What is said of a tenant as a whole: it goes at the end of its removal, and by that alone.
+    pub fn own_tables() -> [TableName; 5] {
+        [catalog::TENANTS, catalog::TENANTS_BY_SLUG, catalog::TENANTS_BY_EXPIRY, catalog::TENANT_ERRANDS, catalog::EVALUATIONS]
+    }
+}
+
+async fn admit(
+    storyteller: &OnceLock<Arc<dyn Storyteller>>,
+    slug: &str,
+    now: Timestamp,
+) -> Result<(Access, Admission), TenantError> {
+    let unready = || TenantError::Filling("the server is still starting".to_owned());
+    storyteller.get().ok_or_else(unready)?.admit(slug.to_owned(), now).await
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::error::TenantError;
-use crate::kernel::{access::TenantKind, clock::Timestamp, id::TenantId};
+use crate::kernel::{access::TenantKind, clock::Timestamp, events::Actor, id::TenantId};
 
 /// The slug of the operator's own tenant.
 pub const PLATFORM_SLUG: &str = "platform";
@@ -14,6 +14,40 @@ pub enum TenantStatus {
     Active,
     /// Every request is refused; nothing is lost.
     Suspended,
+    /// It is being filled, and cannot be used before that is done.
+    Preparing,
+    /// Everything of it is being removed, for good.
+    Deleting,
+}
+
+impl TenantStatus {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Suspended => "suspended",
+            Self::Preparing => "preparing",
+            Self::Deleting => "deleting",
+        }
+    }
+}
+
+/// What is still to be done with a tenant as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Errand {
+    pub work: Work,
+    pub due_at: Timestamp,
+    /// Who asked for it.
+    pub actor: Actor,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Work {
+    /// Remove everything of it, and then the tenant itself.
+    Delete,
+    /// The tenant is gone: remove what came in from work that was under way then.
+    Sweep,
+    /// Remove everything of it, and then fill it anew.
+    Prepare,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +61,13 @@ pub struct Tenant {
     pub updated_at: Timestamp,
     pub expires_at: Option<Timestamp>,
     pub version: u64,
+}
+
+impl Tenant {
+    /// Whether its time has ended.
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|end| end <= now)
+    }
 }
 
 /// A tenant that is to be created.

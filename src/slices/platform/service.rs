@@ -1,17 +1,20 @@
 //! What the operator does with tenants.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::value::RawValue;
 
 use super::{
+    activity,
     error::TenantError,
-    model::{NewTenant, PLATFORM_SLUG, Tenant, TenantStatus},
+    evaluation::Evaluation,
+    model::{Errand, NewTenant, PLATFORM_SLUG, Tenant, TenantStatus, Work},
     repo,
 };
 use crate::kernel::{
     access::TenantKind,
     events::{self, Act, Draft, EventKind},
+    http::precondition::IfMatch,
     id::TenantId,
     store::{Direction, Flow, KeyRange, Read, Store, StoreError, VersionedCache, WriteTx, catalog},
 };
@@ -28,8 +31,37 @@ pub(super) static SUSPENDED: EventKind =
 pub(super) static RESUMED: EventKind =
     EventKind { name: "tenant.resumed", summary: "The operator resumed a tenant. In the platform tenant's feed.", ..CREATED };
 
+pub(super) static EMPTIED: EventKind = EventKind {
+    name: "tenant.emptied",
+    summary: "Nothing is in an evaluation tenant, which is filled with its sample now. In the platform tenant's feed.",
+    ..CREATED
+};
+pub(super) static READY: EventKind = EventKind {
+    name: "tenant.ready",
+    summary: "An evaluation tenant is filled with its sample and works. In the platform tenant's feed.",
+    ..CREATED
+};
+pub(super) static EXPIRED: EventKind = EventKind {
+    name: "tenant.expired",
+    summary: "The time of an evaluation tenant is over; it is removed now. In the platform tenant's feed.",
+    ..CREATED
+};
+pub(super) static DELETION_STARTED: EventKind = EventKind {
+    name: "tenant.deletion_started",
+    summary: "A tenant is being removed, by the operator or because its evaluation has ended. In the platform tenant's feed.",
+    ..CREATED
+};
+pub(super) static DELETED: EventKind = EventKind {
+    name: "tenant.deleted",
+    summary: "Everything of a tenant is gone; its slug and its sign-ins are free. In the platform tenant's feed.",
+    ..CREATED
+};
+
 /// How a tenant is shown in an event.
 pub(super) type Describe = fn(&Tenant) -> Result<Box<RawValue>, serde_json::Error>;
+
+/// How long work can be under way that was begun for a tenant before it was removed: requests, deliveries, orders, counters in memory.
+const LINGERS: Duration = Duration::from_hours(1);
 
 /// How many tenants are kept in memory for the check on every request.
 const CACHED_TENANTS: u64 = 10_000;
@@ -38,17 +70,28 @@ const CACHED_TENANTS: u64 = 10_000;
 pub struct Tenants {
     store: Store,
     describe: Describe,
+    evaluation_events: u64,
     cache: Arc<VersionedCache<TenantId, Option<Tenant>, 1>>,
 }
 
 impl Tenants {
-    pub(super) fn new(store: Store, describe: Describe) -> Self {
-        Self { store, describe, cache: Arc::new(VersionedCache::new([catalog::TENANTS], CACHED_TENANTS)) }
+    pub(super) fn new(store: Store, describe: Describe, evaluation_events: u64) -> Self {
+        Self { store, describe, evaluation_events, cache: Arc::new(VersionedCache::new([catalog::TENANTS], CACHED_TENANTS)) }
     }
 
     /// From memory, unless a tenant has changed: for the check on every request.
     pub fn cached(&self, id: TenantId) -> Result<Arc<Option<Tenant>>, StoreError> {
         self.cache.get(&self.store, id, || self.store.read(|tx| repo::get(tx, id)))
+    }
+
+    /// How many events an evaluation tenant has room for. Every change is one, so this bounds whatever it holds.
+    pub fn evaluation_events(&self) -> u64 {
+        self.evaluation_events
+    }
+
+    /// How many events a tenant has had since it was created, or last emptied.
+    pub fn events_of(&self, tx: &impl Read, id: TenantId) -> Result<u64, StoreError> {
+        Ok(activity::get(tx, id)?.map_or(0, |activity| activity.events))
     }
 
     pub fn get(&self, tx: &impl Read, id: TenantId) -> Result<Tenant, TenantError> {
@@ -68,6 +111,63 @@ impl Tenants {
     }
 
     pub fn create(&self, tx: &mut WriteTx, act: &mut Act, new: &NewTenant) -> Result<Tenant, TenantError> {
+        self.create_as(tx, act, new, TenantStatus::Active)
+    }
+
+    /// Creates a tenant that is filled with a sample in the background, and works when that is done.
+    pub fn create_evaluation(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        new: &NewTenant,
+        evaluation: &Evaluation,
+    ) -> Result<Tenant, TenantError> {
+        evaluation.story.check(act.now)?;
+        let tenant = self.create_as(tx, act, new, TenantStatus::Preparing)?;
+        repo::put_evaluation(tx, tenant.id, evaluation)?;
+        repo::put_errand(tx, tenant.id, &Errand { work: Work::Prepare, due_at: act.now, actor: act.actor.clone() })?;
+        Ok(tenant)
+    }
+
+    /// Begins to make an evaluation tenant what it was after its creation. It works again when that is done.
+    pub fn begin_reset(&self, tx: &mut WriteTx, act: &mut Act, id: TenantId) -> Result<Tenant, TenantError> {
+        let mut tenant = self.get(tx, id)?;
+        if repo::evaluation(tx, id)?.is_none() {
+            return Err(TenantError::NoStory);
+        }
+        match tenant.status {
+            TenantStatus::Active => {}
+            TenantStatus::Preparing => return Ok(tenant),
+            busy => return Err(TenantError::Busy(busy)),
+        }
+        // A clock that runs ahead is a row of the tenant's as any other, and goes back with the rest.
+        self.turn(tx, act, &mut tenant, TenantStatus::Preparing)?;
+        repo::put_errand(tx, id, &Errand { work: Work::Prepare, due_at: act.now, actor: act.actor.clone() })?;
+        Ok(tenant)
+    }
+
+    /// Says that nothing is in the tenant, before it is filled. `None` when it is no longer to be.
+    pub(super) fn begin_filling(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        id: TenantId,
+    ) -> Result<Option<(Tenant, Evaluation)>, TenantError> {
+        let tenant = repo::get(tx, id)?.filter(|tenant| tenant.status == TenantStatus::Preparing);
+        let (Some(tenant), Some(evaluation)) = (tenant, repo::evaluation(tx, id)?) else { return Ok(None) };
+        self.announce(tx, act, &EMPTIED, &tenant)?;
+        Ok(Some((tenant, evaluation)))
+    }
+
+    pub(super) fn finish_filling(&self, tx: &mut WriteTx, act: &mut Act, id: TenantId) -> Result<(), TenantError> {
+        let preparing = repo::get(tx, id)?.filter(|tenant| tenant.status == TenantStatus::Preparing);
+        let Some(mut tenant) = preparing else { return Ok(()) };
+        self.turn(tx, act, &mut tenant, TenantStatus::Active)?;
+        repo::end_errand(tx, id)?;
+        self.announce(tx, act, &READY, &tenant)
+    }
+
+    fn create_as(&self, tx: &mut WriteTx, act: &mut Act, new: &NewTenant, status: TenantStatus) -> Result<Tenant, TenantError> {
         let slug = new.slug()?;
         if repo::find_slug(tx, &slug)?.is_some() {
             return Err(TenantError::SlugTaken(slug));
@@ -77,7 +177,7 @@ impl Tenants {
             name: new.name.clone(),
             slug,
             kind: new.kind,
-            status: TenantStatus::Active,
+            status,
             created_at: act.now,
             updated_at: act.now,
             expires_at: new.expires_days.map(|days| act.now.plus_days(days)),
@@ -101,16 +201,64 @@ impl Tenants {
         if tenant.status == status {
             return Ok(tenant);
         }
+        let kind = match (tenant.status, status) {
+            (TenantStatus::Suspended, TenantStatus::Active) => &RESUMED,
+            (TenantStatus::Active, TenantStatus::Suspended) => &SUSPENDED,
+            (now, _) => return Err(TenantError::Busy(now)),
+        };
+        self.turn(tx, act, &mut tenant, status)?;
+        self.announce(tx, act, kind, &tenant)?;
+        Ok(tenant)
+    }
+
+    pub(super) fn turn(&self, tx: &mut WriteTx, act: &Act, tenant: &mut Tenant, status: TenantStatus) -> Result<(), StoreError> {
         tenant.status = status;
         tenant.updated_at = act.now;
         tenant.version += 1;
-        repo::put(tx, &tenant)?;
-        let kind = match status {
-            TenantStatus::Active => &RESUMED,
-            TenantStatus::Suspended => &SUSPENDED,
-        };
-        self.announce(tx, act, kind, &tenant)?;
+        repo::put(tx, tenant)
+    }
+
+    /// Begins to remove a tenant with everything in it: from now on nothing of it works. `confirmed` is its slug once more.
+    pub fn begin_deletion(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        id: TenantId,
+        if_match: &IfMatch,
+        confirmed: &str,
+    ) -> Result<Tenant, TenantError> {
+        let mut tenant = self.get(tx, id)?;
+        if tenant.kind == TenantKind::Platform {
+            return Err(TenantError::PlatformTenant);
+        }
+        if tenant.slug != confirmed {
+            return Err(TenantError::NotConfirmed { slug: tenant.slug });
+        }
+        if tenant.status == TenantStatus::Deleting {
+            return Ok(tenant);
+        }
+        if_match.check(tenant.version)?;
+        self.turn(tx, act, &mut tenant, TenantStatus::Deleting)?;
+        repo::put_errand(tx, id, &Errand { work: Work::Delete, due_at: act.now, actor: act.actor.clone() })?;
+        self.announce(tx, act, &DELETION_STARTED, &tenant)?;
         Ok(tenant)
+    }
+
+    /// Begins to remove a tenant whose time is over. Nothing happens to one that still has time.
+    pub(super) fn expire(&self, tx: &mut WriteTx, act: &mut Act, id: TenantId) -> Result<(), TenantError> {
+        let Some(tenant) = repo::get(tx, id)?.filter(|tenant| tenant.is_over(act.now)) else { return Ok(()) };
+        self.announce(tx, act, &EXPIRED, &tenant)?;
+        self.begin_deletion(tx, act, id, &IfMatch::any(), &tenant.slug)?;
+        Ok(())
+    }
+
+    /// Ends a deletion, once nothing is left of the tenant but its own record.
+    pub(super) fn finish_deletion(&self, tx: &mut WriteTx, act: &mut Act, id: TenantId) -> Result<(), TenantError> {
+        let deleting = repo::get(tx, id)?.filter(|tenant| tenant.status == TenantStatus::Deleting);
+        let Some(tenant) = deleting else { return Ok(repo::end_errand(tx, id)?) };
+        repo::remove(tx, id)?;
+        repo::put_errand(tx, id, &Errand { work: Work::Sweep, due_at: act.now + LINGERS, actor: act.actor.clone() })?;
+        self.announce(tx, act, &DELETED, &tenant)
     }
 
     fn announce(&self, tx: &mut WriteTx, act: &mut Act, kind: &'static EventKind, tenant: &Tenant) -> Result<(), TenantError> {

@@ -40,7 +40,7 @@ fn age(service: &Service, tx: &mut WriteTx, act: &mut Act, ticket: Ticket) -> Re
 /// server that runs has [`TicketTimers`].
 pub(super) fn tend(service: &Service, tx: &mut WriteTx, act: &mut Act) -> Result<(), TicketError> {
     let (now, teller) = (act.now, std::mem::replace(&mut act.actor, actor()));
-    while let Some((tenant, number)) = repo::due(tx, now, 1)?.pop().filter(|(tenant, _)| *tenant == act.tenant_id) {
+    while let Some((tenant, number)) = repo::due_of(tx, act.tenant_id, now)? {
         let Some(ticket) = repo::get(tx, tenant, number)? else { break };
         act.now = service.timer(&ticket).unwrap_or(now).min(now);
         age(service, tx, act, ticket)?;
@@ -76,6 +76,10 @@ impl Task for TicketTimers {
 
     fn period(&self) -> Duration {
         Duration::from_mins(1)
+    }
+
+    fn waits_for_quiet(&self) -> bool {
+        true
     }
 
     async fn wake(&self) {

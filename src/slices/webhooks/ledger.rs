@@ -15,8 +15,8 @@ use crate::kernel::{
     clock::Timestamp,
     id::{TenantId, WebhookId},
     store::{
-        Direction, Flow, Key, KeyRange, Read, ReadTx, SegmentedTable, StoreError, Table, WriteTx, catalog, codec::Record,
-        segment_of,
+        Direction, Flow, Key, KeyRange, Read, ReadTx, RowsOfSegments, SegmentedTable, StoreError, Table, WriteTx, catalog,
+        codec::Record, segment_of,
     },
 };
 
@@ -37,6 +37,7 @@ impl Record for Mark {
 }
 
 static DELIVERIES: SegmentedTable = SegmentedTable::new(catalog::WEBHOOK_DELIVERIES);
+pub(super) static DELIVERIES_OF_TENANTS: RowsOfSegments = RowsOfSegments(&DELIVERIES);
 pub(super) static DUE: Table<DueKey, Mark> = Table::new(catalog::WEBHOOK_DUE, &[]);
 pub(super) static HELD: Table<HeldKey, Mark> = Table::new(catalog::WEBHOOK_HELD, &[]);
 

@@ -33,7 +33,7 @@ use crate::{
         egress::{Egress, TargetUrl},
         events::{EventKind, EventPattern, Kinds},
         secrets::Sealer,
-        store::{Checked, Store},
+        store::{Checked, Store, TenantRows},
         tasks::Tasks,
         telemetry::Usage,
     },
@@ -152,5 +152,10 @@ impl Webhooks {
 
     pub fn tables() -> Vec<&'static dyn Checked> {
         vec![&repo::ENDPOINTS, &repo::STATES, &ledger::DUE, &ledger::HELD, &stats::FIGURES, &replay::REPLAYS]
+    }
+
+    /// What tenants have in segments.
+    pub fn tenant_rows() -> Vec<&'static dyn TenantRows> {
+        vec![&ledger::DELIVERIES_OF_TENANTS]
     }
 }

@@ -184,6 +184,13 @@ pub struct Tenant<'a> {
     pub id: String,
 }
 
+impl<'a> Tenant<'a> {
+    /// One that is there already.
+    pub fn known(app: &'a TestApp, slug: &str, id: &str) -> Self {
+        Self { app, slug: slug.to_owned(), id: id.to_owned() }
+    }
+}
+
 impl Tenant<'_> {
     pub async fn user(&self, role: &str) -> Actor {
         let email = format!("{role}@{}.example", self.slug);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Chart, html, json_response, layout::Html};
 use crate::kernel::{
-    access::Principal,
+    access::{Principal, TenantKind},
     http::{credentials, problem::Problem},
     store::StoreError,
 };
@@ -36,6 +36,9 @@ pub(super) fn page(source: &dyn ChartSource, reader: Option<&Principal>, as_json
         return Ok(json_response(StatusCode::OK, &json!({"about": figures.about, "charts": charts})));
     }
     let mut page = Html::new("Analytics");
+    if reader.tenant_kind == TenantKind::Evaluation {
+        page.evaluation_banner(&reader.tenant_name);
+    }
     page.paragraph(&format!("{}: {}", reader.tenant_name, figures.about));
     page.raw("<p>All figures, in any time zone and by any bucket: <code>GET /api/analytics/tenant</code>.</p>");
     for chart in &figures.charts {

@@ -8,7 +8,7 @@ small{color:#56677a;font-weight:normal}section{margin:2rem 0}h1,h2,h3{line-heigh
 form{max-width:26rem}label{display:block;margin:1rem 0 .25rem;font-weight:600}input,button{font:inherit;padding:.5rem .6rem;border-radius:4px}\
 input{width:100%;box-sizing:border-box;border:1px solid #56677a;background:inherit;color:inherit}\
 button{margin-top:1rem;border:0;background:#0b5cad;color:#fff;cursor:pointer}[role=alert]{border-left:4px solid #a11616;padding:.25rem .75rem}\
-:focus-visible{outline:3px solid #e0a100;outline-offset:2px}\
+.banner{border-left:4px solid #e0a100;padding:.25rem .75rem}:focus-visible{outline:3px solid #e0a100;outline-offset:2px}\
 figure{margin:1.5rem 0}figcaption{font-weight:600}.bar{fill:#0b5cad}.axis{stroke:#56677a}.label{font-size:11px;fill:#56677a}\
 @media(prefers-color-scheme:dark){body{background:#12181f;color:#dde5ee}code,pre,th{background:#1d2630}a{color:#7db8f0}\
 td,th{border-color:#33414f}small{color:#9fb0c2}.ok{color:#6fd08c}.bad{color:#ff8d8d}.bar{fill:#7db8f0}\
@@ -61,6 +61,14 @@ impl Html {
              <body><nav aria-label=\"Documentation\">{links}</nav><main>",
             escape(title)
         ))
+    }
+
+    /// Says on top of the page that what is seen belongs to somebody who evaluates.
+    pub fn evaluation_banner(&mut self, tenant: &str) {
+        self.raw(&format!(
+            "<p role=\"note\" class=\"banner\"><strong>Evaluation.</strong> What {} shows is invented, and ends with it.</p>",
+            escape(tenant)
+        ));
     }
 
     /// HTML that is safe already.

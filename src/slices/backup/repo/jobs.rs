@@ -7,7 +7,7 @@ use crate::{
     kernel::{
         clock::Timestamp,
         id::{BackupJobId, DeviceId, TenantId},
-        store::{Read, ReadTx, SegmentedTable, StoreError, WriteTx, catalog, codec::Record},
+        store::{Read, ReadTx, RowsOfSegments, SegmentedTable, StoreError, WriteTx, catalog, codec::Record},
     },
     slices::directory::JobStatus,
 };
@@ -29,6 +29,7 @@ impl Record for JobRecord {
 }
 
 static JOBS: SegmentedTable = SegmentedTable::new(catalog::BACKUP_JOBS);
+pub(in super::super) static JOBS_OF_TENANTS: RowsOfSegments = RowsOfSegments(&JOBS);
 
 fn segment(started_at: Timestamp) -> u64 {
     u64::try_from(day_of(started_at)).unwrap_or(0)

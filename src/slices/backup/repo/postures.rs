@@ -154,6 +154,17 @@ pub(in super::super) fn due(tx: &impl Read, now: Timestamp, limit: usize) -> Res
     BY_TIMER.list(tx, &by_now, limit)
 }
 
+/// The first of a tenant's postures whose timer is due by now, whoever else's is.
+pub(in super::super) fn due_of(tx: &impl Read, tenant: TenantId, now: Timestamp) -> Result<Option<PostureKey>, StoreError> {
+    let by_now = KeyRange { start: Bound::Unbounded, end: KeyRange::prefix(&now.to_bytes()).end };
+    let mut first = None;
+    BY_TIMER.scan(tx, &by_now, Direction::Forward, |key, _| {
+        first = Some(key).filter(|key| key.0 == tenant);
+        Ok(if first.is_some() { Flow::Stop } else { Flow::Continue })
+    })?;
+    Ok(first)
+}
+
 /// When the first timer of the installation is due.
 pub(in super::super) fn next_timer(tx: &impl Read) -> Result<Option<Timestamp>, StoreError> {
     let mut next = None;

@@ -1,15 +1,17 @@
 //! Tenants and the event feed on the wire.
 
+mod evaluations;
 mod events;
 mod maintenance;
 mod tenants;
 
+pub(super) use evaluations::EvaluationsApi;
 pub(super) use events::{EventsApi, event_schemas};
 pub(super) use maintenance::MaintenanceApi;
 pub(super) use tenants::{TenantsApi, describe};
 
 use super::error::TenantError;
-use crate::kernel::http::problem::{Code, FieldError, Problem};
+use crate::kernel::http::problem::{Code, FieldError, Place, Problem};
 
 impl From<TenantError> for Problem {
     fn from(error: TenantError) -> Self {
@@ -21,7 +23,23 @@ impl From<TenantError> for Problem {
                 let message = "the name has no letter from a to z and no digit to make a slug from: give a slug";
                 Self::invalid(vec![FieldError::pointer("/slug", "required", message)])
             }
-            TenantError::PlatformTenant => Self::new(Code::InvalidTransition, "The platform's own tenant cannot be suspended."),
+            TenantError::PlatformTenant => {
+                Self::new(Code::InvalidTransition, "The platform's own tenant cannot be suspended or deleted.")
+            }
+            TenantError::BadStory(field, message) => {
+                Self::invalid(vec![FieldError::pointer(format!("/sample/{field}"), "out_of_range", message)])
+            }
+            TenantError::AddressTaken(address) => {
+                Self::new(Code::AlreadyExists, format!("{address} belongs to somebody of another tenant; choose another slug."))
+            }
+            TenantError::NoStory => Self::new(Code::InvalidTransition, "Only an evaluation tenant with a sample can be reset."),
+            TenantError::Filling(reason) => Self::internal(reason),
+            TenantError::Busy(status) => Self::new(Code::InvalidTransition, format!("The tenant is {}.", status.name())),
+            TenantError::NotConfirmed { slug } => {
+                let message = format!("deleting is for good: repeat the tenant's slug, {slug}");
+                Self::invalid(vec![FieldError::new(Place::Parameter("confirm".to_owned()), "wrong_value", message)])
+            }
+            TenantError::Stale(stale) => stale.into(),
             TenantError::Event(error) => Self::internal(error),
             TenantError::Store(error) => error.into(),
         }

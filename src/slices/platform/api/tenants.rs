@@ -18,9 +18,9 @@ use crate::kernel::{
         input::{Body, Filter},
         need::{Allowed, Operator},
         page::{PageQuery, PageRequest},
-        precondition::IfNoneMatch,
+        precondition::{IfMatch, IfNoneMatch},
         problem::Problem,
-        reply::{Changed, Created, Found, Listed},
+        reply::{Accepted, Changed, Created, Found, Listed},
     },
     id::TenantId,
     store::{Key, Store, StoreError},
@@ -65,11 +65,15 @@ enum NewKind {
 enum Status {
     Active,
     Suspended,
+    /// It is being filled with its sample, and works when that is done.
+    Preparing,
+    /// Everything of it is being removed.
+    Deleting,
 }
 
 /// A customer of this installation, with everything that belongs to it.
 #[derive(Debug, Object, Serialize)]
-struct Tenant {
+pub(super) struct Tenant {
     id: TenantId,
     /// The customer's name.
     #[oai(validator(min_length = 1, max_length = 100))]
@@ -99,7 +103,7 @@ struct Activity {
 }
 
 impl Tenant {
-    fn new(tenant: &model::Tenant, activity: Option<activity::TenantActivity>) -> Self {
+    pub(super) fn new(tenant: &model::Tenant, activity: Option<activity::TenantActivity>) -> Self {
         Self {
             id: tenant.id,
             name: tenant.name.clone(),
@@ -108,6 +112,8 @@ impl Tenant {
             status: match tenant.status {
                 model::TenantStatus::Active => Status::Active,
                 model::TenantStatus::Suspended => Status::Suspended,
+                model::TenantStatus::Preparing => Status::Preparing,
+                model::TenantStatus::Deleting => Status::Deleting,
             },
             created_at: tenant.created_at,
             updated_at: tenant.updated_at,
@@ -146,6 +152,13 @@ struct ListTenants {
     slug: Option<String>,
     #[oai(flatten)]
     page: PageQuery,
+}
+
+#[derive(Debug, Object)]
+struct DeleteTenant {
+    /// The slug of the tenant, so that it is not another one that is deleted.
+    #[oai(validator(min_length = 1, max_length = 63))]
+    confirm: String,
 }
 
 pub(in super::super) struct TenantsApi {
@@ -261,6 +274,24 @@ impl TenantsApi {
         idempotency_key: IdempotencyKey,
     ) -> Result<Changed<Tenant>, Problem> {
         self.set_status(auth, id.0, idempotency_key, model::TenantStatus::Active).await
+    }
+
+    /// Delete a tenant
+    ///
+    /// For good, with everything that belongs to it. From now on nothing of it works; its records are removed in the background, and the
+    /// tenant is listed as `deleting` until the last is gone. Then its slug and the addresses of its people are free, and only the
+    /// operator's own history still names it. `confirm` is the tenant's slug once more.
+    #[oai(path = "/:id", method = "delete", operation_id = "delete_tenant")]
+    async fn delete_tenant(
+        &self,
+        auth: Allowed<Operator>,
+        id: Path<TenantId>,
+        query: Filter<DeleteTenant>,
+        if_match: IfMatch,
+    ) -> Result<Accepted<Tenant>, Problem> {
+        let (tenants, intent, confirm) = (self.tenants.clone(), auth.context.intent(&auth.principal), query.0.confirm);
+        let tenant = self.store.write(move |tx| tenants.begin_deletion(tx, &mut intent.begin(), id.0, &if_match, &confirm)).await?;
+        Ok(Accepted::new(&Tenant::new(&tenant, None), &format!("/api/platform/tenants/{}", tenant.id)))
     }
 }
 

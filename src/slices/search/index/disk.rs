@@ -15,10 +15,10 @@ use super::{
     },
     engine_error,
     overlay::Fresh,
-    schema,
+    schema::{self, Mark, Terms},
     view::{DISK, Part},
 };
-use crate::kernel::id::EventId;
+use crate::kernel::id::{EventId, TenantId};
 
 const NAME: &str = "generation-";
 /// For the terms of new documents: one thread keeps up with writers, and a rebuild may take more.
@@ -137,6 +137,11 @@ impl Disk {
             self.writer.add_document(document).map_err(engine_error)?;
         }
         Ok(())
+    }
+
+    /// Removes everything of a tenant that was written before.
+    pub fn forget(&self, tenant: TenantId) {
+        self.writer.delete_term(Terms::new(tenant).token(Mark::All, ""));
     }
 
     /// Makes what was written durable, together with the position up to which it is complete.

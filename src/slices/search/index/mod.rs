@@ -42,6 +42,7 @@ use super::{
 use crate::kernel::{
     clock::Clock,
     events::{self, Event},
+    id::TenantId,
     store::{ReadTx, Store, StoreError},
 };
 
@@ -56,6 +57,9 @@ pub use words::software;
 const BATCH: usize = 500;
 /// How long a request waits for an index that is being opened, or for changes to be taken up.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Kinds of events after which nothing is left of a tenant that was there before.
+const GONE_WITH_ALL: [&str; 2] = ["tenant.deleted", "tenant.emptied"];
 
 fn engine_error(error: tantivy::TantivyError) -> IndexError {
     IndexError::Engine(error.to_string())
@@ -226,6 +230,14 @@ fn subject(event: &Event) -> Option<(&'static dyn Source, DocumentKey)> {
     Some((source, DocumentKey { tenant_id: event.record.tenant_id, kind: source.kind(), id }))
 }
 
+/// The tenant that an event says is gone with everything in it. No event tells of its records one by one.
+fn vanished(event: &Event) -> Option<TenantId> {
+    if !GONE_WITH_ALL.contains(&event.record.kind.as_str()) {
+        return None;
+    }
+    serde_json::from_slice::<About>(&event.record.body).ok()?.resource.id.parse().ok()
+}
+
 /// Reads the next events and, once for each, the records that they are about.
 fn take_up(tx: &ReadTx, overlay: &mut Overlay) -> Result<(), IndexError> {
     if overlay.applied + 1 < events::first_kept(tx)? {
@@ -235,6 +247,9 @@ fn take_up(tx: &ReadTx, overlay: &mut Overlay) -> Result<(), IndexError> {
     let Some(last) = events.last().map(|event| event.seq) else {
         return Err(IndexError::Engine("the log ends before its head".to_owned()));
     };
+    for tenant in events.iter().filter_map(vanished) {
+        overlay.forget(tenant);
+    }
     let changed: HashMap<DocumentKey, &dyn Source> = events.iter().filter_map(subject).map(|(source, key)| (key, source)).collect();
     for (key, source) in changed {
         let document = source.load(tx, key.tenant_id, key.id)?;

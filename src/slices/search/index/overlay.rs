@@ -15,6 +15,7 @@ use super::{
     engine_error, schema,
     view::{DISK, GONE, Newest, Part, View},
 };
+use crate::kernel::id::TenantId;
 
 /// The most documents that wait for the disk.
 pub const MOST_FRESH: usize = 10_000;
@@ -44,6 +45,8 @@ pub struct Overlay {
     /// The newest event that is here or on the disk.
     pub applied: u64,
     fresh: HashMap<DocumentKey, Fresh>,
+    /// Tenants of which the disk has to forget everything before it takes up what is fresh.
+    forgotten: Vec<TenantId>,
     changes: u64,
     layers: Vec<Layer>,
     /// What is in no layer yet.
@@ -64,16 +67,13 @@ impl Overlay {
             durable,
             applied: durable,
             fresh: HashMap::new(),
+            forgotten: Vec::new(),
             changes: 0,
             layers: Vec::new(),
             pending: Vec::new(),
             newest: Newest::new(),
             next_number: DISK + 1,
         }
-    }
-
-    pub fn len(&self) -> usize {
-        self.fresh.len()
     }
 
     pub fn is_full(&self) -> bool {
@@ -88,13 +88,29 @@ impl Overlay {
         self.pending.push(key);
     }
 
-    /// All that the disk does not have, and up to which event that is.
-    pub fn snapshot(&self) -> (Vec<(DocumentKey, Fresh)>, u64) {
-        (self.fresh.iter().map(|(key, fresh)| (*key, fresh.clone())).collect(), self.applied)
+    /// Takes up that nothing of a tenant is left.
+    pub fn forget(&mut self, tenant: TenantId) {
+        let gone: Vec<DocumentKey> = self.fresh.keys().filter(|key| key.tenant_id == tenant).copied().collect();
+        for key in gone {
+            self.put(key, None);
+        }
+        self.forgotten.push(tenant);
+    }
+
+    /// Whether there is anything for the disk.
+    pub fn is_empty(&self) -> bool {
+        self.fresh.is_empty() && self.forgotten.is_empty()
+    }
+
+    /// All that the disk does not have: tenants to forget, then documents; and up to which event that is.
+    pub fn snapshot(&self) -> (Vec<TenantId>, Vec<(DocumentKey, Fresh)>, u64) {
+        (self.forgotten.clone(), self.fresh.iter().map(|(key, fresh)| (*key, fresh.clone())).collect(), self.applied)
     }
 
     /// The disk has taken over what [`Overlay::snapshot`] gave: only what came since stays here.
-    pub fn settle(&mut self, disk: Part, durable: u64, written: &[(DocumentKey, Fresh)]) {
+    pub fn settle(&mut self, disk: Part, durable: u64, forgotten: &[TenantId], written: &[(DocumentKey, Fresh)]) {
+        // Tenants come in order behind one another: what was given stands in front.
+        self.forgotten.drain(..forgotten.len().min(self.forgotten.len()));
         self.disk = disk;
         self.durable = durable;
         for (key, fresh) in written {

@@ -186,10 +186,13 @@ impl SearchIndex {
         let inner = &self.inner;
         let mut guard = lock(&inner.disk);
         let Some(disk) = guard.as_mut() else { return Ok(false) };
-        let (fresh, seq) = match lock(&inner.overlay).as_ref() {
-            Some(overlay) if overlay.len() > 0 || overlay.applied > overlay.durable + UNWRITTEN => overlay.snapshot(),
+        let (forgotten, fresh, seq) = match lock(&inner.overlay).as_ref() {
+            Some(overlay) if !overlay.is_empty() || overlay.applied > overlay.durable + UNWRITTEN => overlay.snapshot(),
             _ => return Ok(false),
         };
+        for tenant in &forgotten {
+            disk.forget(*tenant);
+        }
         for (key, fresh) in &fresh {
             disk.write(key, fresh)?;
         }
@@ -198,7 +201,7 @@ impl SearchIndex {
         let part = disk.part()?;
         let mut over = lock(&inner.overlay);
         if let Some(overlay) = over.as_mut().filter(|overlay| overlay.generation == disk.generation) {
-            overlay.settle(part, seq, &fresh);
+            overlay.settle(part, seq, &forgotten, &fresh);
             let view = overlay.publish()?;
             inner.view.send_replace(Some(view));
         }

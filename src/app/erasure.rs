@@ -1,0 +1,73 @@
+//! How a tenant is taken out of every table of the catalogue.
+//!
+//! **Invariant:** each table is either emptied of a removed tenant by one of [`tenant_rows`], or named in [`WITHOUT_TENANTS`] with the
+//! reason why nothing of a tenant is in it. A table that is added and forgotten here fails the test below.
+
+use super::checked_tables;
+use crate::{
+    kernel::{
+        events::TenantEvents,
+        http::idempotency::TenantAnswers,
+        store::{
+            Checked, TenantRows,
+            catalog::{self, TableName},
+        },
+    },
+    slices::{
+        analytics::Analytics, auth::Auth, backup::Backups, cloud::Clouds, platform::Platform, webhooks::Webhooks,
+        workflows::Workflows,
+    },
+};
+
+/// Tables that hold nothing of a tenant, and why.
+#[cfg_attr(not(test), allow(dead_code, reason = "what is never looked for needs no code, only its reason"))]
+const WITHOUT_TENANTS: [(TableName, &str); 10] = [
+    (catalog::META, "the installation itself"),
+    (catalog::EVENT_HEAD, "places in the log"),
+    (catalog::EVENT_CURSORS, "places in the log"),
+    (catalog::LOGIN_FAILURES, "digests of addresses that were typed, for a day, whosever they are"),
+    (catalog::LOGIN_FAILURES_BY_TIME, "leads to digests"),
+    (catalog::SPENT_SIGN_ONS, "digests of random states, for minutes"),
+    (catalog::SPENT_SIGN_ONS_BY_EXPIRY, "leads to digests"),
+    (catalog::STATUS_DAYS, "the parts of the server"),
+    (catalog::STATUS_INCIDENTS, "the parts of the server"),
+    (catalog::PROBE, "a time"),
+];
+
+/// Everything that tenants have, but for their own records. What acts by itself comes first, so that it stops at once.
+pub(super) fn tenant_rows() -> Vec<&'static dyn TenantRows> {
+    let acting = [Webhooks::tables(), Workflows::tables(), Clouds::tables()].concat();
+    let mut rows: Vec<&'static dyn TenantRows> = Vec::new();
+    for table in acting.into_iter().chain(checked_tables()) {
+        let Some(found) = Checked::tenant_rows(table) else { continue };
+        let is_known = |tables: Vec<TableName>| tables == found.tables();
+        let is_own = found.tables().iter().any(|table| Platform::own_tables().contains(table));
+        if !is_own && !rows.iter().any(|known| is_known(known.tables())) {
+            rows.push(found);
+        }
+    }
+    rows.extend(Auth::tenant_rows());
+    rows.extend(Webhooks::tenant_rows());
+    rows.extend(Backups::tenant_rows());
+    rows.extend(Analytics::tenant_rows());
+    let kept: [&'static dyn TenantRows; 2] = [&TenantAnswers, &TenantEvents];
+    rows.extend(kept);
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_table_says_how_a_tenant_leaves_it_and_says_it_once() {
+        let mut told: Vec<TableName> = tenant_rows().iter().flat_map(|rows| rows.tables()).collect();
+        told.extend(Platform::own_tables());
+        told.extend(WITHOUT_TENANTS.iter().map(|(table, _)| *table));
+        for table in catalog::ALL {
+            let times = told.iter().filter(|known| *known == table).count();
+            assert_eq!(times, 1, "{} is told of {times} times", table.name());
+        }
+        assert!(WITHOUT_TENANTS.iter().all(|(_, reason)| !reason.is_empty()));
+    }
+}

@@ -1,0 +1,125 @@
+//! Taking everything of one tenant out of the store, in bounded steps: rows are found on a snapshot, and the writer only removes them.
+//!
+//! A table whose key begins with a tenant knows by its type how that is done ([`Key::OF_TENANT`]); whatever holds a tenant's data under
+//! another key says so by a [`TenantRows`] of its own. **Invariant:** a record is removed through its table, so that its index entries
+//! go with it.
+
+use super::{
+    catalog::TableName,
+    codec::Record,
+    engine::{Direction, Flow, KeyRange},
+    error::StoreError,
+    key::{FixedKey, Key},
+    segments::SegmentedTable,
+    table::{Index, Table},
+    transaction::{Read, ReadTx, WriteTx},
+};
+use crate::kernel::id::TenantId;
+
+/// The place of a row that belongs to a tenant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TenantRow {
+    pub segment: Option<u64>,
+    pub key: Vec<u8>,
+}
+
+/// Finds and removes what tenants have in some tables. Both may be done again after a crash.
+pub trait TenantRows: Sync {
+    /// The tables that have nothing of a tenant once no more rows are found.
+    fn tables(&self) -> Vec<TableName>;
+
+    /// At most `most` rows of the tenant.
+    fn find(&self, tx: &ReadTx, tenant: TenantId, most: usize) -> Result<Vec<TenantRow>, StoreError>;
+
+    /// Removes rows that were found. One that is gone meanwhile is no error.
+    fn remove(&self, tx: &mut WriteTx, tenant: TenantId, rows: &[TenantRow]) -> Result<(), StoreError>;
+}
+
+impl<K: Key, V: Record> Table<K, V> {
+    /// How tenants are removed from it, if its keys begin with them.
+    pub(super) fn tenant_rows(&self) -> Option<&dyn TenantRows> {
+        if K::OF_TENANT { Some(self) } else { None }
+    }
+
+    /// The table, and the indexes that go with it.
+    fn with_indexes(&self) -> Vec<TableName> {
+        [self.name()].into_iter().chain(self.indexes().iter().map(|index| index.table)).collect()
+    }
+
+    fn remove_rows(&self, tx: &mut WriteTx, rows: &[TenantRow]) -> Result<(), StoreError> {
+        for row in rows {
+            let key = K::from_bytes(&row.key);
+            let key = key.ok_or_else(|| StoreError::damaged(self.name().name(), &row.key, "the key cannot be read"))?;
+            Table::remove(self, tx, &key)?;
+        }
+        Ok(())
+    }
+}
+
+impl<K: Key, V: Record> TenantRows for Table<K, V> {
+    fn tables(&self) -> Vec<TableName> {
+        self.with_indexes()
+    }
+
+    fn find(&self, tx: &ReadTx, tenant: TenantId, most: usize) -> Result<Vec<TenantRow>, StoreError> {
+        let mut rows = Vec::new();
+        tx.raw_scan(self.name().into(), &KeyRange::prefix(tenant.as_bytes()), Direction::Forward, &mut |key, _| {
+            rows.push(TenantRow { segment: None, key: key.to_vec() });
+            Ok(if rows.len() < most { Flow::Continue } else { Flow::Stop })
+        })?;
+        Ok(rows)
+    }
+
+    fn remove(&self, tx: &mut WriteTx, _tenant: TenantId, rows: &[TenantRow]) -> Result<(), StoreError> {
+        self.remove_rows(tx, rows)
+    }
+}
+
+/// A table with other keys, whose records an index finds by their tenant.
+pub struct RowsByIndex<K: 'static, V: 'static> {
+    pub table: &'static Table<K, V>,
+    /// Its keys begin with the tenant, and every record has one.
+    pub index: &'static Index<K, V>,
+}
+
+impl<K, V> std::fmt::Debug for RowsByIndex<K, V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RowsByIndex").field("table", self.table).finish_non_exhaustive()
+    }
+}
+
+impl<K: FixedKey, V: Record> TenantRows for RowsByIndex<K, V> {
+    fn tables(&self) -> Vec<TableName> {
+        self.table.with_indexes()
+    }
+
+    fn find(&self, tx: &ReadTx, tenant: TenantId, most: usize) -> Result<Vec<TenantRow>, StoreError> {
+        let keys = self.index.list(tx, &KeyRange::prefix(tenant.as_bytes()), most)?;
+        Ok(keys.into_iter().map(|key| TenantRow { segment: None, key: key.to_bytes() }).collect())
+    }
+
+    fn remove(&self, tx: &mut WriteTx, _tenant: TenantId, rows: &[TenantRow]) -> Result<(), StoreError> {
+        self.table.remove_rows(tx, rows)
+    }
+}
+
+/// A segmented table, all of whose keys begin with the tenant.
+#[derive(Debug)]
+pub struct RowsOfSegments(pub &'static SegmentedTable);
+
+impl TenantRows for RowsOfSegments {
+    fn tables(&self) -> Vec<TableName> {
+        vec![self.0.name()]
+    }
+
+    fn find(&self, tx: &ReadTx, tenant: TenantId, most: usize) -> Result<Vec<TenantRow>, StoreError> {
+        self.0.rows_under(tx, tenant.as_bytes(), most)
+    }
+
+    fn remove(&self, tx: &mut WriteTx, _tenant: TenantId, rows: &[TenantRow]) -> Result<(), StoreError> {
+        for row in rows {
+            self.0.remove(tx, row.segment.unwrap_or_default(), row.key.clone());
+        }
+        Ok(())
+    }
+}

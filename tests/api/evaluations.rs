@@ -1,0 +1,239 @@
+//! Evaluation tenants: made from a seed, told apart, reset.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Actor, Setup, TestApp, with_app, with_setup};
+
+const EVALUATIONS: &str = "/api/platform/evaluations";
+const TENANTS: &str = "/api/platform/tenants";
+/// Whatever a tenant holds that can be listed.
+const LISTS: [&str; 8] = [
+    "/api/psa/tickets?sort=number",
+    "/api/rmm/reports/asset-inventory?sections=summary,hardware,os,network,software",
+    "/api/admin/users?sort=created_at",
+    "/api/admin/api-keys?sort=name",
+    "/api/cloud/providers?",
+    "/api/cloud/vms?",
+    "/api/psa/workflows/trigger?",
+    "/api/backup/customer-aggregate?",
+];
+
+fn small(slug: &str, seed: u64) -> Value {
+    let sample = json!({"seed": seed, "organizations": 3, "devices": 14, "tickets": 25});
+    json!({"name": slug, "slug": slug, "expires_days": 5, "sample": sample})
+}
+
+/// Waits until the tenant is filled.
+async fn until_ready(operator: &Actor, id: &str) {
+    let path = format!("{TENANTS}/{id}");
+    let filling = async {
+        loop {
+            let status = operator.get(&path).send().await.ok(200)["status"].as_str().unwrap().to_owned();
+            if status != "preparing" {
+                assert_eq!(status, "active");
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(120), filling).await.expect("the tenant was not filled");
+}
+
+/// A new evaluation tenant: what its creation told, and its visitor by the key.
+async fn evaluate(app: &TestApp, body: Value) -> (Value, Actor) {
+    let local = app.local();
+    let made = local.post(EVALUATIONS).json(body).send().await;
+    let told = made.ok(201).clone();
+    assert_eq!(told["tenant"]["kind"], "evaluation");
+    assert!(told["api_key"].as_str().unwrap().starts_with("tck_eval_"));
+    let visitor = app.anonymous().bearer(told["api_key"].as_str().unwrap());
+    until_ready(&local, told["tenant"]["id"].as_str().unwrap()).await;
+    (told, visitor)
+}
+
+/// Everything that a visitor can list, without what use alone changes, and without what is left of the key that was handed out.
+async fn everything(visitor: &Actor) -> Vec<(&'static str, Vec<Value>)> {
+    let mut found = Vec::new();
+    for list in LISTS {
+        let (mut rows, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = visitor.get(&format!("{list}&limit=200{cursor}")).send().await;
+            rows.extend(page.ok(200)["data"].as_array().unwrap().iter().cloned());
+            match page.body["page"]["next_cursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => break,
+            }
+        }
+        for row in &mut rows {
+            if let Some(fields) = row.as_object_mut() {
+                for name in ["last_used_at", "last_used_ip", "use_count", "prefix", "last_four"] {
+                    fields.remove(name);
+                }
+            }
+        }
+        found.push((list, rows));
+    }
+    found
+}
+
+fn assert_same(left: &[(&str, Vec<Value>)], right: &[(&str, Vec<Value>)]) {
+    for ((list, left), (_, right)) in left.iter().zip(right) {
+        assert_eq!(left.len(), right.len(), "{list}");
+        for (left, right) in left.iter().zip(right) {
+            assert_eq!(left, right, "{list}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_same_seed_slug_and_end_give_the_same_records_with_the_same_ids_elsewhere() {
+    let setup = || Setup::default().with("rate_limits.enabled", false);
+    let (mut first, mut second) = (Vec::new(), Vec::new());
+    with_setup(setup(), async |app| {
+        let (_, visitor) = evaluate(app, small("trial", 7)).await;
+        first = everything(&visitor).await;
+    })
+    .await;
+    with_setup(setup(), async |app| {
+        // Whatever else is on the installation makes no difference.
+        let (_, other) = evaluate(app, small("another", 7)).await;
+        let (_, visitor) = evaluate(app, small("trial", 7)).await;
+        second = everything(&visitor).await;
+        let names = |rows: &[(&str, Vec<Value>)]| rows.iter().map(|(_, rows)| rows.len()).collect::<Vec<_>>();
+        let elsewhere = everything(&other).await;
+        assert_eq!(names(&elsewhere), names(&second));
+        assert_ne!(elsewhere[0].1[0]["id"], second[0].1[0]["id"], "two tenants share no id");
+    })
+    .await;
+    let of = |list: &str| first.iter().find(|(name, _)| name.starts_with(list)).unwrap().1.len();
+    assert!(of("/api/psa/tickets") > 15, "{}", of("/api/psa/tickets"));
+    assert_eq!(of("/api/cloud/vms"), 48);
+    assert_same(&first, &second);
+}
+
+#[tokio::test]
+async fn a_reset_makes_a_tenant_what_it_was_and_lets_the_same_visitor_in() {
+    with_app(async |app| {
+        let local = app.local();
+        let (told, visitor) = evaluate(app, small("trial", 3)).await;
+        let id = told["tenant"]["id"].as_str().unwrap();
+        let before = everything(&visitor).await;
+        let made = visitor.post("/api/psa/tickets").json(json!({"subject": "Made by a visitor xylophone"})).send().await;
+        made.ok(201);
+        assert_eq!(visitor.get("/api/search?q=xylophone").send().await.ok(200)["data"].as_array().unwrap().len(), 1);
+        let key = visitor.post("/api/admin/api-keys").json(json!({"name": "mine", "scopes": ["*"]})).send().await;
+        let mine = app.anonymous().bearer(key.ok(201)["key"].as_str().unwrap());
+        app.advance(Duration::from_mins(1));
+
+        assert_eq!(local.post(&format!("{TENANTS}/{id}/reset")).send().await.ok(202)["status"], "preparing");
+        until_ready(&local, id).await;
+        assert_eq!(mine.get("/api/auth/session").send().await.status, 401, "what a visitor made is gone");
+        let after = everything(&visitor).await;
+        // Time goes on: timers of tickets and of backups may have come due since.
+        let ids = |rows: &[(&str, Vec<Value>)]| -> Vec<Vec<Value>> {
+            rows.iter().map(|(_, rows)| rows.iter().map(|row| row["id"].clone()).collect()).collect()
+        };
+        assert_eq!(ids(&before), ids(&after));
+        assert_eq!(visitor.get("/api/search?q=xylophone").send().await.ok(200)["data"].as_array().unwrap().len(), 0);
+        let sign_in = json!({"email": told["email"], "password": told["password"]});
+        app.anonymous().post("/api/auth/login").json(sign_in).send().await.ok(200);
+        let plain = app.evaluation_tenant("plain").await;
+        let refused = local.post(&format!("{TENANTS}/{}/reset", plain.id)).send().await;
+        assert_eq!(refused.problem(409), "invalid_transition");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_evaluation_tenant_is_told_apart_and_limited() {
+    let setup = Setup::default().with("rate_limits.report.tenant", 8).with("rate_limits.evaluation_percent", 50);
+    with_setup(setup, async |app| {
+        let (told, visitor) = evaluate(app, small("trial", 1)).await;
+        assert_eq!(visitor.get("/api/auth/session").send().await.header("x-tenant-kind"), "evaluation");
+        let standard = app.tenant("acme").await.key(&["*"]).await;
+        assert_eq!(standard.get("/api/auth/session").send().await.header("x-tenant-kind"), "");
+        let sign_in = json!({"email": told["email"], "password": told["password"]});
+        let signed_in = app.anonymous().post("/api/auth/login").json(sign_in).send().await;
+        let cookie = signed_in.header("set-cookie").split(';').next().unwrap().to_owned();
+        let page =
+            app.anonymous().with("cookie", &cookie).get("/documentation/analytics/").header("accept", "text/html").send().await;
+        assert!(page.text.contains("Evaluation.") && page.text.contains("role=\"note\""), "{}", page.text);
+        let report = "/api/analytics/tenant?metrics=tickets_created";
+        let statuses: Vec<u16> = {
+            let mut statuses = Vec::new();
+            for _ in 0..5 {
+                statuses.push(visitor.get(report).send().await.status);
+            }
+            statuses
+        };
+        assert_eq!(statuses.iter().filter(|status| **status == 429).count(), 1, "half of eight: {statuses:?}");
+        let refused = visitor.get(report).send().await;
+        assert!(refused.body["detail"].as_str().unwrap().contains("report_evaluation of 4"), "{}", refused.text);
+        assert_ne!(standard.get(report).send().await.status, 429);
+        let metrics = app.local().get("/metrics").send().await.text;
+        assert!(metrics.contains("tenantd_tenant_requests_total{kind=\"evaluation\"}"), "{metrics}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_evaluation_tenant_without_room_can_be_read_and_is_free_again_after_a_reset() {
+    let setup = Setup::default().with("rate_limits.enabled", false).with("limits.evaluation_events", 6);
+    with_setup(setup, async |app| {
+        let sample = json!({"organizations": 0});
+        let (told, visitor) = evaluate(app, json!({"name": "Trial", "sample": sample})).await;
+        let local = app.local();
+        let events = format!("{TENANTS}/{}", told["tenant"]["id"].as_str().unwrap());
+        let mut refused = None;
+        for number in 0..200 {
+            let made = visitor.post("/api/psa/tickets").json(json!({"subject": format!("Ticket {number}")})).send().await;
+            if made.status != 201 {
+                refused = Some(made);
+                break;
+            }
+            // What counts is kept up behind the log.
+            let made = number + 3;
+            while local.get(&events).send().await.ok(200)["activity"]["events"].as_u64() < Some(made) {
+                tokio::task::yield_now().await;
+            }
+        }
+        let refused = refused.expect("there is always room");
+        assert_eq!(refused.problem(422), "limit_reached");
+        assert!(refused.body["detail"].as_str().unwrap().contains("room for 6 events"), "{}", refused.text);
+        visitor.get("/api/psa/tickets").send().await.ok(200);
+        let standard = app.tenant("acme").await.key(&["*"]).await;
+        for number in 0..9 {
+            standard.post("/api/psa/tickets").json(json!({"subject": format!("Ticket {number}")})).send().await.ok(201);
+        }
+        let id = told["tenant"]["id"].as_str().unwrap();
+        local.post(&format!("{TENANTS}/{id}/reset")).send().await.ok(202);
+        until_ready(&local, id).await;
+        visitor.post("/api/psa/tickets").json(json!({"subject": "Room again"})).send().await.ok(201);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_sample_has_bounds_and_says_them() {
+    with_app(async |app| {
+        let local = app.local();
+        for (sample, place) in [
+            (json!({"organizations": 97}), "/sample/organizations"),
+            (json!({"organizations": 2, "devices": 401}), "/sample/devices"),
+            (json!({"tickets": 10_001}), "/sample/tickets"),
+            (json!({"organizations": 0, "tickets": 1}), "/sample/tickets"),
+            (json!({"at": "2030-01-01T00:00:00Z"}), "/sample/at"),
+            (json!({"at": "2025-01-01T00:00:00Z"}), "/sample/at"),
+            (json!({"ticket": 5}), "/sample/ticket"),
+        ] {
+            let refused = local.post(EVALUATIONS).json(json!({"name": "x", "sample": sample})).send().await;
+            assert_eq!(refused.problem(422), "validation_failed", "{sample}");
+            assert_eq!(refused.field_errors()[0].0, place, "{sample}");
+        }
+        app.tenant("taken").await.admin().await;
+        let taken = json!({"name": "x", "slug": "taken"});
+        assert_eq!(local.post(EVALUATIONS).json(taken).send().await.problem(409), "already_exists");
+    })
+    .await;
+}
