@@ -97,15 +97,15 @@ fn what_came_while_the_disk_was_written_stays_in_memory() {
     put(&mut overlay, &document(one, 1, "heron"));
     put(&mut overlay, &document(one, 2, "heron"));
     overlay.applied = 2;
-    let (written, seq) = overlay.snapshot();
+    let (forgotten, written, seq) = overlay.snapshot();
     for (key, fresh) in &written {
         disk.write(key, fresh).unwrap();
     }
     put(&mut overlay, &document(one, 2, "stork"));
     overlay.applied = 3;
     disk.commit(disk::Position::new(seq, None)).unwrap();
-    overlay.settle(disk.part().unwrap(), seq, &written);
-    assert_eq!(overlay.len(), 1);
+    overlay.settle(disk.part().unwrap(), seq, &forgotten, &written);
+    assert_eq!(overlay.snapshot().1.len(), 1);
     let view = overlay.publish().unwrap();
     assert_eq!((found(&view, one, "heron"), found(&view, one, "stork")), ((vec![1], 1), (vec![2], 1)));
     assert_eq!((view.durable, view.seq), (2, 3));
@@ -186,10 +186,10 @@ fn short_pages_hold_what_one_long_page_holds_and_counts_are_those_of_the_documen
     let documents: Vec<Document> = (0..7000).map(|number| mixed(one, number)).collect();
     for half in documents.chunks(3500) {
         half.iter().for_each(|document| put(&mut overlay, document));
-        let (written, seq) = overlay.snapshot();
+        let (forgotten, written, seq) = overlay.snapshot();
         written.iter().for_each(|(key, fresh)| disk.write(key, fresh).unwrap());
         disk.commit(disk::Position::new(seq, None)).unwrap();
-        overlay.settle(disk.part().unwrap(), seq, &written);
+        overlay.settle(disk.part().unwrap(), seq, &forgotten, &written);
     }
     let view = overlay.publish().unwrap().of(one).unwrap();
     assert!(view.parts[0].sections().len() > 1);
