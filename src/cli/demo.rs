@@ -99,6 +99,7 @@ impl Demo {
         let intent = Intent::new(platform.id, now, Actor::system("demo"));
         let hash = app.slices.auth.users.hash_password(password.clone(), &intent).await.map_err(|error| error.to_string())?;
         let (tenants, users, keys) = (app.slices.platform.tenants.clone(), app.slices.auth.users.clone(), app.slices.keys.clone());
+        let clocks = app.clocks.read();
         let made = app.store.write(move |tx| {
             let mut act = intent.begin();
             // A start that was cut off before it could tell the credentials left a tenant behind: it gets new ones.
@@ -122,7 +123,7 @@ impl Demo {
                 allowed_ips: Vec::new(),
                 expires_days: Some(KEY_DAYS),
             };
-            act.tenant_id = tenant.id;
+            (act.tenant_id, act.now) = (tenant.id, clocks.of(tenant.id));
             let (_, plaintext) = keys.create(tx, &mut act, Grants::all(), tenant.kind, &new)?;
             Ok::<_, DemoError>((tenant.id, is_new, plaintext))
         });

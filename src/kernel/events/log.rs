@@ -115,9 +115,28 @@ pub fn read_one(tx: &impl Read, seq: u64) -> Result<Option<Event>, StoreError> {
     Ok(record.map(|record| Event { seq, record }))
 }
 
-/// The last event of a segment.
-pub(super) fn last_of_segment(tx: &impl Read, segment: u64) -> Result<Option<EventRecord>, StoreError> {
-    EVENTS.get(tx, segment, &(EVENT_ROW, end_of_segment(segment) - 1))
+/// How many events are looked at to tell the time of a segment.
+const MOST_LOOKED_AT: usize = 1_000;
+
+/// When a full segment was finished: the time of its last event. Events of tenants whose own clock is ahead tell another time, and are
+/// passed over as long as others are near; without any, the segment counts as young as it can be.
+pub(super) fn end_of_time(tx: &impl Read, segment: u64) -> Result<Option<Timestamp>, StoreError> {
+    let last = end_of_segment(segment) - 1;
+    if EVENTS.get::<EventRecord>(tx, segment, &(EVENT_ROW, last))?.is_none() {
+        return Ok(None);
+    }
+    let (mut told, mut own, mut seen) = (None, Timestamp::EPOCH, 0);
+    let events = KeyRange::prefix(&EVENT_ROW.to_bytes());
+    EVENTS.walk(tx, segment, &events, Direction::Backward, |_: EventKey, record: EventRecord| {
+        seen += 1;
+        if record.tenant_id.has_own_clock() {
+            own = own.max(record.at);
+        } else {
+            told = Some(record.at);
+        }
+        Ok(if told.is_some() || seen == MOST_LOOKED_AT { Flow::Stop } else { Flow::Continue })
+    })?;
+    Ok(told.or(Some(own)))
 }
 
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     consumer,
-    log::{drop_segment, first_kept, last_of_segment},
+    log::{drop_segment, end_of_time, first_kept},
 };
 use crate::kernel::{
     clock::Clock,
@@ -42,7 +42,7 @@ impl Task for Retention {
             .store
             .write(move |tx| {
                 let segment = segment_of(first_kept(tx)?);
-                let expired = last_of_segment(tx, segment)?.is_some_and(|event| event.at < oldest_kept);
+                let expired = end_of_time(tx, segment)?.is_some_and(|at| at < oldest_kept);
                 let read = consumer::slowest(tx, &consumers)?.is_none_or(|seq| seq + 1 >= end_of_segment(segment));
                 if !(expired && read) {
                     return Ok(false);

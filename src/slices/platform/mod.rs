@@ -4,6 +4,7 @@
 
 mod activity;
 mod api;
+mod clock_keeper;
 mod error;
 mod model;
 mod reload;
@@ -16,7 +17,7 @@ use poem_openapi::OpenApi;
 use serde_json::{Map, Value};
 
 use crate::kernel::{
-    clock::Clock,
+    clocks::Clocks,
     events::{ConsumerTask, EventKind, Kinds},
     store::{Checked, Store},
     tasks::Tasks,
@@ -28,21 +29,22 @@ pub use model::{NewTenant, Tenant, TenantStatus};
 pub use reload::{Reload, ReloadRequests, Reloaded};
 pub use service::Tenants;
 
-pub const EVENTS: &[&EventKind] = &[&service::CREATED, &service::SUSPENDED, &service::RESUMED];
+pub const EVENTS: &[&EventKind] = &[&service::CREATED, &service::SUSPENDED, &service::RESUMED, &service::CLOCK_ADVANCED];
 
 /// The slice, ready to be put together with the others.
 #[derive(Clone, Debug)]
 pub struct Platform {
     pub tenants: Tenants,
     store: Store,
-    clock: Clock,
+    clocks: Clocks,
     document: Arc<OnceLock<Arc<Value>>>,
     reload: Reload,
 }
 
 impl Platform {
-    pub fn new(store: Store, clock: Clock, reload: Reload) -> Self {
-        Self { tenants: Tenants::new(store.clone(), api::describe), store, clock, document: Arc::default(), reload }
+    pub fn new(store: Store, clocks: Clocks, reload: Reload) -> Self {
+        let tenants = Tenants::new(store.clone(), clocks.clone(), api::describe);
+        Self { tenants, store, clocks, document: Arc::default(), reload }
     }
 
     /// Hands in the published document once it is made.
@@ -54,7 +56,7 @@ impl Platform {
     pub fn api(&self, kinds: &Kinds) -> impl OpenApi + use<> {
         let events = api::EventsApi {
             store: self.store.clone(),
-            clock: self.clock.clone(),
+            clock: self.clocks.installation().clone(),
             kinds: Arc::new(kinds.clone()),
             document: self.document.clone(),
         };
@@ -75,6 +77,7 @@ impl Platform {
 
     pub fn spawn(&self, tasks: &mut Tasks) {
         tasks.spawn(ConsumerTask::new(self.store.clone(), activity::ActivityCounter));
+        tasks.spawn(clock_keeper::ClockKeeper::new(self.store.clone(), self.tenants.clone()));
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {

@@ -1,5 +1,7 @@
 //! Tenants as they are stored.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::model::{Tenant, TenantStatus};
@@ -7,7 +9,10 @@ use crate::kernel::{
     access::TenantKind,
     clock::Timestamp,
     id::TenantId,
-    store::{Index, Key, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+    store::{
+        Index, Key, Read, StoreError, Table, WriteTx, catalog,
+        codec::{Record, decode_fields},
+    },
 };
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -20,10 +25,33 @@ pub(super) struct TenantRecord {
     updated_at: Timestamp,
     expires_at: Option<Timestamp>,
     version: u64,
+    clock_ahead_seconds: u64,
 }
 
 impl Record for TenantRecord {
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
+
+    fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
+        if version != 1 {
+            return Err(format!("format version {version} is not known to this release"));
+        }
+        let first: FirstTenantRecord = decode_fields(fields)?;
+        let FirstTenantRecord { name, slug, kind, status, created_at, updated_at, expires_at, version } = first;
+        Ok(Self { name, slug, kind, status, created_at, updated_at, expires_at, version, clock_ahead_seconds: 0 })
+    }
+}
+
+/// Before tenants had clocks.
+#[derive(Deserialize)]
+struct FirstTenantRecord {
+    name: String,
+    slug: String,
+    kind: TenantKind,
+    status: TenantStatus,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    expires_at: Option<Timestamp>,
+    version: u64,
 }
 
 pub(super) static BY_SLUG: Index<TenantId, TenantRecord> =
@@ -31,8 +59,9 @@ pub(super) static BY_SLUG: Index<TenantId, TenantRecord> =
 pub(super) static TENANTS: Table<TenantId, TenantRecord> = Table::new(catalog::TENANTS, &[&BY_SLUG]);
 
 pub(super) fn to_model(id: TenantId, record: TenantRecord) -> Tenant {
-    let TenantRecord { name, slug, kind, status, created_at, updated_at, expires_at, version } = record;
-    Tenant { id, name, slug, kind, status, created_at, updated_at, expires_at, version }
+    let TenantRecord { name, slug, kind, status, created_at, updated_at, expires_at, version, clock_ahead_seconds } = record;
+    let clock_ahead = Duration::from_secs(clock_ahead_seconds);
+    Tenant { id, name, slug, kind, status, created_at, updated_at, expires_at, clock_ahead, version }
 }
 
 pub(super) fn get(tx: &impl Read, id: TenantId) -> Result<Option<Tenant>, StoreError> {
@@ -49,6 +78,7 @@ pub(super) fn put(tx: &mut WriteTx, tenant: &Tenant) -> Result<(), StoreError> {
         updated_at: tenant.updated_at,
         expires_at: tenant.expires_at,
         version: tenant.version,
+        clock_ahead_seconds: tenant.clock_ahead.as_secs(),
     };
     TENANTS.put(tx, &tenant.id, &record)
 }
@@ -74,6 +104,7 @@ mod tests {
             updated_at: at,
             expires_at: Some(at.plus_days(14)),
             version: 3,
+            clock_ahead_seconds: 259_200,
         };
         assert_golden("tenant", &tenant);
         assert_golden("tenant_activity", &TenantActivity { events: 42, last_event_at: at });

@@ -1,6 +1,6 @@
 //! What the operator does with tenants.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::value::RawValue;
 
@@ -11,6 +11,7 @@ use super::{
 };
 use crate::kernel::{
     access::TenantKind,
+    clocks::Clocks,
     events::{self, Act, Draft, EventKind},
     id::TenantId,
     store::{Direction, Flow, KeyRange, Read, Store, StoreError, VersionedCache, WriteTx, catalog},
@@ -28,6 +29,12 @@ pub(super) static SUSPENDED: EventKind =
 pub(super) static RESUMED: EventKind =
     EventKind { name: "tenant.resumed", summary: "The operator resumed a tenant. In the platform tenant's feed.", ..CREATED };
 
+pub(super) static CLOCK_ADVANCED: EventKind = EventKind {
+    name: "tenant.clock_advanced",
+    summary: "The operator advanced the clock of an evaluation tenant. In the platform tenant's feed.",
+    ..CREATED
+};
+
 /// How a tenant is shown in an event.
 pub(super) type Describe = fn(&Tenant) -> Result<Box<RawValue>, serde_json::Error>;
 
@@ -37,13 +44,14 @@ const CACHED_TENANTS: u64 = 10_000;
 #[derive(Clone, Debug)]
 pub struct Tenants {
     store: Store,
+    clocks: Clocks,
     describe: Describe,
     cache: Arc<VersionedCache<TenantId, Option<Tenant>, 1>>,
 }
 
 impl Tenants {
-    pub(super) fn new(store: Store, describe: Describe) -> Self {
-        Self { store, describe, cache: Arc::new(VersionedCache::new([catalog::TENANTS], CACHED_TENANTS)) }
+    pub(super) fn new(store: Store, clocks: Clocks, describe: Describe) -> Self {
+        Self { store, clocks, describe, cache: Arc::new(VersionedCache::new([catalog::TENANTS], CACHED_TENANTS)) }
     }
 
     /// From memory, unless a tenant has changed: for the check on every request.
@@ -72,8 +80,12 @@ impl Tenants {
         if repo::find_slug(tx, &slug)?.is_some() {
             return Err(TenantError::SlugTaken(slug));
         }
+        let id = match new.kind {
+            TenantKind::Evaluation => TenantId::with_own_clock(act.now, &mut act.entropy),
+            TenantKind::Standard | TenantKind::Platform => TenantId::with_shared_clock(act.now, &mut act.entropy),
+        };
         let tenant = Tenant {
-            id: TenantId::new(act.now, &mut act.entropy),
+            id,
             name: new.name.clone(),
             slug,
             kind: new.kind,
@@ -81,6 +93,7 @@ impl Tenants {
             created_at: act.now,
             updated_at: act.now,
             expires_at: new.expires_days.map(|days| act.now.plus_days(days)),
+            clock_ahead: Duration::ZERO,
             version: 1,
         };
         if tenant.kind == TenantKind::Platform {
@@ -111,6 +124,27 @@ impl Tenants {
         };
         self.announce(tx, act, kind, &tenant)?;
         Ok(tenant)
+    }
+
+    /// Advances the clock of an evaluation tenant. What follows from it begins once [`Tenants::follow_clocks`] has seen it.
+    pub fn advance_clock(&self, tx: &mut WriteTx, act: &mut Act, id: TenantId, span: Duration) -> Result<Tenant, TenantError> {
+        let mut tenant = self.get(tx, id)?;
+        tenant.clock_ahead = tenant.ahead_after(span)?;
+        tenant.updated_at = act.now;
+        tenant.version += 1;
+        repo::put(tx, &tenant)?;
+        self.announce(tx, act, &CLOCK_ADVANCED, &tenant)?;
+        Ok(tenant)
+    }
+
+    /// Sets the clocks of all tenants that have one to what is stored. They never go back, so it can be done at any time.
+    pub fn follow_clocks(&self) -> Result<(), StoreError> {
+        self.store.read(|tx| {
+            repo::TENANTS.scan(tx, &KeyRange::ALL, Direction::Forward, |id, record| {
+                self.clocks.set_ahead(id, repo::to_model(id, record).clock_ahead);
+                Ok(Flow::Continue)
+            })
+        })
     }
 
     fn announce(&self, tx: &mut WriteTx, act: &mut Act, kind: &'static EventKind, tenant: &Tenant) -> Result<(), TenantError> {

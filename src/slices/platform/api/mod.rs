@@ -22,6 +22,13 @@ impl From<TenantError> for Problem {
                 Self::invalid(vec![FieldError::pointer("/slug", "required", message)])
             }
             TenantError::PlatformTenant => Self::new(Code::InvalidTransition, "The platform's own tenant cannot be suspended."),
+            TenantError::SharedClock(reason) => {
+                Self::new(Code::InvalidTransition, format!("The tenant's clock cannot be advanced: {reason}."))
+            }
+            TenantError::ClockLimit(most) => {
+                let days = most.as_secs() / 86_400;
+                Self::new(Code::LimitReached, format!("The tenant's clock would be more than {days} days ahead."))
+            }
             TenantError::Event(error) => Self::internal(error),
             TenantError::Store(error) => error.into(),
         }
