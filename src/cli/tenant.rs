@@ -34,13 +34,14 @@ pub(super) enum Tenant {
     },
 }
 
-const FIELDS: [(&str, &str); 8] = [
+const FIELDS: [(&str, &str); 9] = [
     ("id", "/id"),
     ("name", "/name"),
     ("slug", "/slug"),
     ("kind", "/kind"),
     ("status", "/status"),
     ("created at", "/created_at"),
+    ("its time", "/clock/now"),
     ("events", "/activity/events"),
     ("last event", "/activity/last_event_at"),
 ];
