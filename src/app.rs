@@ -22,6 +22,7 @@ use crate::{
     kernel::{
         access::{Grants, Identity, Principal, Reach},
         clock::Clock,
+        clocks::Clocks,
         config::Config,
         egress::Egress,
         entropy::Entropy,
@@ -35,7 +36,7 @@ use crate::{
             tls::{Certificate, CertificateFiles, CertificateWatch},
         },
         secrets::{InstallationKey, KeySource, Passwords, Sealer},
-        store::{Checked, DataDirectory, RepairProgress, Store, StoreSettings, WriterSettings},
+        store::{Checked, DataDirectory, RepairProgress, STEPS, Store, StoreSettings, WriterSettings},
         tasks::{MetricsUpkeep, Scrub, Tasks},
         telemetry::Usage,
     },
@@ -175,6 +176,7 @@ fn classify(method: &Method, path: &str, secured: bool) -> RateClass {
 pub struct App {
     pub store: Store,
     pub clock: Clock,
+    pub clocks: Clocks,
     pub slices: Box<Slices>,
     health: HealthMonitor,
     egress: Egress,
@@ -234,14 +236,15 @@ impl App {
         if installation.key_fingerprint != key.fingerprint() {
             return Err(format!("{} is not the key that this store was made with", key_source.path.display()));
         }
-        store.migrate(&[]).await.map_err(|error| error.to_string())?;
+        store.migrate(STEPS).await.map_err(|error| error.to_string())?;
         let passwords = Passwords::new(config.secrets.password_hashes, config.secrets.password_queue, &mut entropy);
         let (reload, reloads) = Reload::channel();
         let egress = Egress::new(&config.egress, &[config.listen.address])?;
         let usage = Arc::new(Usage::new(config.analytics.count_requests));
+        let clocks = Clocks::new(clock.clone());
         let slices = Box::new(Slices::new(Ground {
             store: &store,
-            clock: &clock,
+            clocks: &clocks,
             config: &config,
             key: &key,
             passwords,
@@ -250,6 +253,7 @@ impl App {
             usage: &usage,
             search_directory: search_directory(data.path()),
         })?);
+        slices.platform.tenants.follow_clocks().map_err(|error| error.to_string())?;
         let operator = bootstrap::ensure_operator(&store, &clock, &slices.platform, &slices.auth, data.path(), operator);
         let local_operator = Arc::new(local_operator(operator.await?));
         let rates = Arc::new(RateLimits::new(&config.rate_limits, clock.clone()));
@@ -259,7 +263,7 @@ impl App {
         let parts = Parts {
             config: &config,
             store: &store,
-            clock: &clock,
+            clocks: &clocks,
             rates: &rates,
             idempotency: Arc::new(Idempotency::new(store.clone(), Sealer::new(&key))),
             usage: &usage,
@@ -268,7 +272,7 @@ impl App {
         };
         let public = parts.edge(documents::public_service(&slices)?, None)?;
         let admin = parts.edge(documents::admin_service(&slices)?, Some(local_operator))?;
-        Ok(Self { store, clock, slices, health, egress, config, rates, public, admin, tasks, reloads, data })
+        Ok(Self { store, clock, clocks, slices, health, egress, config, rates, public, admin, tasks, reloads, data })
     }
 
     fn spawn_tasks(&mut self) {

@@ -13,6 +13,7 @@ const KERNEL_ORDER: &[&str] = &[
     "entropy",
     "clock",
     "id",
+    "clocks",
     "access",
     "config",
     "telemetry",

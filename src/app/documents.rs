@@ -10,6 +10,7 @@ use super::{Ground, Slices, checked_tables, event_kinds};
 use crate::{
     kernel::{
         clock::Clock,
+        clocks::Clocks,
         config::Config,
         egress::Egress,
         entropy::Entropy,
@@ -150,7 +151,7 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Slices) -> T) -> Result<T, St
     let mut entropy = Entropy::from_os();
     let slices = Slices::new(Ground {
         store: &store,
-        clock: &Clock::System,
+        clocks: &Clocks::new(Clock::System),
         config,
         key: &InstallationKey::generate(&mut entropy),
         passwords: Passwords::new(1, 1, &mut entropy),

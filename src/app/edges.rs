@@ -6,7 +6,7 @@ use super::{Slices, classify, documents, event_kinds};
 use crate::{
     kernel::{
         access::Principal,
-        clock::Clock,
+        clocks::Clocks,
         config::Config,
         http::{
             edge::{Edge, EdgeParts, EdgeSettings},
@@ -26,7 +26,7 @@ use crate::{
 pub(super) struct Parts<'a> {
     pub(super) config: &'a Config,
     pub(super) store: &'a Store,
-    pub(super) clock: &'a Clock,
+    pub(super) clocks: &'a Clocks,
     pub(super) rates: &'a Arc<RateLimits>,
     pub(super) idempotency: Arc<Idempotency>,
     pub(super) usage: &'a Arc<Usage>,
@@ -71,7 +71,7 @@ impl Parts<'_> {
             usage: self.usage.clone(),
             idempotency: self.idempotency.clone(),
             store: self.store.clone(),
-            clock: self.clock.clone(),
+            clocks: self.clocks.clone(),
             settings: EdgeSettings::new(self.config),
         })))
     }

@@ -51,7 +51,7 @@ fn every_tenant(tenants: &Tenants, tx: &ReadTx) -> Result<Vec<Tenant>, StoreErro
 struct TicketGauges;
 
 impl GaugeSource for TicketGauges {
-    fn sample(&self, tx: &ReadTx, _moment: Moment, tenants: &[TenantId], sample: &mut Sample) -> Result<(), StoreError> {
+    fn sample(&self, tx: &ReadTx, _moment: &Moment, tenants: &[TenantId], sample: &mut Sample) -> Result<(), StoreError> {
         for tenant in tenants {
             let backlog = tickets::backlog(tx, *tenant)?;
             if backlog.is_empty() {
@@ -68,11 +68,11 @@ impl GaugeSource for TicketGauges {
 struct DeviceGauges(Directory);
 
 impl GaugeSource for DeviceGauges {
-    fn sample(&self, tx: &ReadTx, moment: Moment, tenants: &[TenantId], sample: &mut Sample) -> Result<(), StoreError> {
+    fn sample(&self, tx: &ReadTx, moment: &Moment, tenants: &[TenantId], sample: &mut Sample) -> Result<(), StoreError> {
         for tenant in tenants {
             let (mut devices, mut online, mut scanned, mut patched) = (0, 0, 0, 0);
             directory::scan_devices(tx, *tenant, Bound::Unbounded, |folded| {
-                let status = self.0.agent_status(folded.device.last_seen_at, moment.now);
+                let status = self.0.agent_status(folded.device.last_seen_at, moment.clocks.of(*tenant));
                 let patch = folded.unfold()?.details.patch.map_or(PatchStatus::Unknown, |patch| patch.status);
                 devices += 1;
                 online += u64::from(status == AgentStatus::Online);
@@ -92,7 +92,7 @@ impl GaugeSource for DeviceGauges {
 struct VmGauges;
 
 impl GaugeSource for VmGauges {
-    fn sample(&self, tx: &ReadTx, _moment: Moment, tenants: &[TenantId], sample: &mut Sample) -> Result<(), StoreError> {
+    fn sample(&self, tx: &ReadTx, _moment: &Moment, tenants: &[TenantId], sample: &mut Sample) -> Result<(), StoreError> {
         for tenant in tenants {
             let states = cloud::vms_by_state(tx, *tenant)?;
             if states.is_empty() {
@@ -109,7 +109,7 @@ impl GaugeSource for VmGauges {
 struct BackupGauges;
 
 impl GaugeSource for BackupGauges {
-    fn sample(&self, tx: &ReadTx, _moment: Moment, tenants: &[TenantId], sample: &mut Sample) -> Result<(), StoreError> {
+    fn sample(&self, tx: &ReadTx, _moment: &Moment, tenants: &[TenantId], sample: &mut Sample) -> Result<(), StoreError> {
         for tenant in tenants {
             let coverage = backup::coverage(tx, *tenant)?;
             sample.tenant(*tenant, TenantGauge::BackupEligible, "", coverage.eligible);
@@ -122,7 +122,7 @@ impl GaugeSource for BackupGauges {
 struct StoredGauges;
 
 impl GaugeSource for StoredGauges {
-    fn sample(&self, tx: &ReadTx, moment: Moment, tenants: &[TenantId], sample: &mut Sample) -> Result<(), StoreError> {
+    fn sample(&self, tx: &ReadTx, moment: &Moment, tenants: &[TenantId], sample: &mut Sample) -> Result<(), StoreError> {
         // It reads everything that a tenant has.
         if !moment.first_of_day {
             return Ok(());
@@ -142,7 +142,7 @@ struct InstallationGauges {
 }
 
 impl GaugeSource for InstallationGauges {
-    fn sample(&self, tx: &ReadTx, _moment: Moment, _tenants: &[TenantId], sample: &mut Sample) -> Result<(), StoreError> {
+    fn sample(&self, tx: &ReadTx, _moment: &Moment, _tenants: &[TenantId], sample: &mut Sample) -> Result<(), StoreError> {
         let (mut kinds, mut statuses) = (std::collections::BTreeMap::new(), std::collections::BTreeMap::new());
         for tenant in every_tenant(&self.tenants, tx)? {
             *kinds.entry(tenant.kind.name()).or_insert(0) += 1;

@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use super::event_kinds;
 use crate::{
     kernel::{
-        clock::Clock,
+        clocks::Clocks,
         config::Config,
         egress::Egress,
         secrets::{InstallationKey, Passwords, Sealer},
@@ -38,7 +38,7 @@ use crate::{
 /// What slices stand on.
 pub(super) struct Ground<'a> {
     pub(super) store: &'a Store,
-    pub(super) clock: &'a Clock,
+    pub(super) clocks: &'a Clocks,
     pub(super) config: &'a Config,
     pub(super) key: &'a InstallationKey,
     pub(super) passwords: Passwords,
@@ -70,20 +70,21 @@ pub struct Slices {
 impl Slices {
     pub(super) fn new(ground: Ground<'_>) -> Result<Self, String> {
         let Ground { config, key, passwords, reload, egress, usage, search_directory, .. } = ground;
-        let (store, clock) = (|| ground.store.clone(), || ground.clock.clone());
+        let (store, clocks) = (|| ground.store.clone(), || ground.clocks.clone());
+        let clock = || ground.clocks.installation().clone();
         let (sealer, limits) = (|| Sealer::new(key), &config.limits);
-        let platform = Platform::new(store(), clock(), reload, limits);
+        let platform = Platform::new(store(), clocks(), reload, limits);
         let tenants = || platform.tenants.clone();
-        let keys = ApiKeySlice::new(store(), clock(), &config.api_keys);
+        let keys = ApiKeySlice::new(store(), clocks(), &config.api_keys);
         let directory = Directory::new(&config.directory);
         let auth = Auth::new(store(), clock(), &config.sessions, passwords, directory, tenants(), keys.keys.clone());
         let sso = SingleSignOn::new(store(), clock(), sealer(), egress.clone(), tenants(), auth.clone(), directory);
-        let tickets = Tickets::new(store(), clock(), &config.tickets, limits);
-        let backups = Backups::new(store(), clock(), config.backup, limits, key, tickets.clone())?;
-        let ingest = DirectoryIngest::new(directory, store(), clock(), limits, backups.job_taker());
-        let inventory = Inventory::new(directory, store(), clock(), limits);
+        let tickets = Tickets::new(store(), clocks(), &config.tickets, limits);
+        let backups = Backups::new(store(), clocks(), config.backup, limits, key, tickets.clone())?;
+        let ingest = DirectoryIngest::new(directory, store(), clocks(), limits, backups.job_taker());
+        let inventory = Inventory::new(directory, store(), clocks(), limits);
         let search = Search::new(store(), clock(), search_directory);
-        let clouds = Clouds::new(store(), clock(), &config.cloud, sealer(), egress.clone(), tenants());
+        let clouds = Clouds::new(store(), clocks(), &config.cloud, sealer(), egress.clone(), tenants());
         // Every type of step that a workflow can have: a slice brings its own along, and the engine knows none of them by name.
         let steps = StepCatalogue::default()
             .local(CreateTicket(tickets.clone()))?
@@ -97,7 +98,7 @@ impl Slices {
             .remote(ReportInventory(inventory.clone()))?
             .remote(SearchQuery(search.clone()))?
             .remote(HttpRequest { egress: egress.clone(), tenants: tenants() })?;
-        let workflows = Workflows::new(store(), clock(), config.workflows, steps, event_kinds());
+        let workflows = Workflows::new(store(), clocks(), config.workflows, steps, event_kinds());
         let around = Surroundings {
             sealer: sealer(),
             egress: egress.clone(),
@@ -105,8 +106,8 @@ impl Slices {
             kinds: event_kinds(),
             usage: usage.clone(),
         };
-        let webhooks = Webhooks::new(store(), clock(), config, around);
-        let analytics = Analytics::new(store(), clock(), usage.clone(), limits);
+        let webhooks = Webhooks::new(store(), clocks(), config, around);
+        let analytics = Analytics::new(store(), clocks(), usage.clone(), limits);
         let audit = Audit::new(store(), clock(), &config.audit, limits, key).map_err(|error| error.to_string())?;
         Ok(Self {
             platform,

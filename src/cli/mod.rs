@@ -6,6 +6,7 @@ mod audit;
 mod backup;
 mod check;
 mod client;
+mod clock;
 mod completions;
 mod config;
 mod demo;
@@ -110,6 +111,9 @@ enum Command {
     /// Manage tenants.
     #[command(subcommand)]
     Tenant(tenant::Tenant),
+    /// Let time pass in an evaluation tenant.
+    #[command(subcommand)]
+    Clock(clock::ClockCommand),
     /// Manage users of a tenant.
     #[command(subcommand)]
     User(user::User),
@@ -163,6 +167,7 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Command::Reload(command) => command.run(&common).await,
         Command::Init(command) => command.run(&common).await,
         Command::Tenant(command) => command.run(&common).await,
+        Command::Clock(command) => command.run(&common).await,
         Command::User(command) => command.run(&common).await,
         Command::Key(command) => command.run(&common).await,
         Command::Import(command) => command.run(&common).await,

@@ -98,7 +98,7 @@ const EVALUATION_FIELDS: [(&str, &str); 7] = [
     ("API key", "/api_key"),
 ];
 
-const FIELDS: [(&str, &str); 10] = [
+const FIELDS: [(&str, &str); 11] = [
     ("id", "/id"),
     ("name", "/name"),
     ("slug", "/slug"),
@@ -107,6 +107,7 @@ const FIELDS: [(&str, &str); 10] = [
     ("created at", "/created_at"),
     ("expires at", "/expires_at"),
     ("days left", "/days_left"),
+    ("its time", "/clock/now"),
     ("events", "/activity/events"),
     ("last event", "/activity/last_event_at"),
 ];

@@ -57,6 +57,44 @@ impl<K: Kind> Id<K> {
     }
 }
 
+/// The place of `rand_a` in a UUIDv7, the 12 random bits behind the version, and what the ids of tenants with a clock of their own have
+/// there.
+const RAND_A: usize = 6;
+const OWN_CLOCK: u16 = 0xe7a;
+
+impl Id<Tenant> {
+    /// The id of a tenant that has a clock of its own.
+    ///
+    /// An index knows of a record its key and its fields and nothing else, and due times are kept apart by whose clock they are meant
+    /// by. So the id itself says it, for good.
+    pub fn with_own_clock(now: Timestamp, entropy: &mut Entropy) -> Self {
+        Self::new(now, entropy).marked(OWN_CLOCK)
+    }
+
+    /// The id of a tenant that shares the installation's clock.
+    pub fn with_shared_clock(now: Timestamp, entropy: &mut Entropy) -> Self {
+        let id = Self::new(now, entropy);
+        if id.has_own_clock() { id.marked(OWN_CLOCK ^ 1) } else { id }
+    }
+
+    pub fn has_own_clock(&self) -> bool {
+        self.rand_a() & 0xfff == OWN_CLOCK
+    }
+
+    fn rand_a(&self) -> u16 {
+        let found = self.bytes.get(RAND_A..).and_then(|rest| rest.first_chunk::<2>());
+        found.copied().map(u16::from_be_bytes).unwrap_or_default()
+    }
+
+    fn marked(mut self, mark: u16) -> Self {
+        let marked = (self.rand_a() & 0xf000) | mark;
+        if let Some(place) = self.bytes.get_mut(RAND_A..).and_then(|rest| rest.first_chunk_mut::<2>()) {
+            *place = marked.to_be_bytes();
+        }
+        self
+    }
+}
+
 impl<K> Clone for Id<K> {
     fn clone(&self) -> Self {
         *self
@@ -211,6 +249,16 @@ mod tests {
         assert!(early < late && early.to_string() < late.to_string());
         assert_eq!(late.to_string().parse::<ApiKeyId>(), Ok(late));
         assert_eq!(late.to_string().len(), 30);
+    }
+
+    #[test]
+    fn the_id_of_a_tenant_says_whether_it_has_a_clock_of_its_own_and_stays_a_uuid() {
+        let (mut entropy, at) = (Entropy::from_seed(1), Timestamp::from_millis(1_767_225_600_000));
+        for _ in 0..10_000 {
+            let (own, shared) = (TenantId::with_own_clock(at, &mut entropy), TenantId::with_shared_clock(at, &mut entropy));
+            assert!(own.has_own_clock() && !shared.has_own_clock());
+            assert_eq!(uuid::Uuid::from_bytes(*own.as_bytes()).get_version_num(), 7);
+        }
     }
 
     #[test]

@@ -10,6 +10,8 @@ pub mod clock;
 
 pub mod id;
 
+pub mod clocks;
+
 pub mod access;
 
 pub mod config;

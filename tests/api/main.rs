@@ -11,6 +11,7 @@ mod authorization;
 mod backup;
 mod backup_jobs;
 mod backup_report;
+mod clocks;
 mod cloud;
 mod cloud_aws;
 mod cloud_vms;

@@ -3,6 +3,7 @@
 
 mod audit;
 mod canary;
+mod clock;
 mod evaluation;
 mod manual;
 #[path = "../process/mod.rs"]

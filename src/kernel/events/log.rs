@@ -155,19 +155,22 @@ impl TenantRows for TenantEvents {
     }
 }
 
-/// Whether a segment is full and every event of it is from before a time. Not the order of the log counts here but the time of each: a story
-/// of an evaluation tenant is told after the event, among what happens now.
-pub(super) fn is_older(tx: &impl Read, segment: u64, time: Timestamp) -> Result<bool, StoreError> {
+/// Whether a segment is full and all that happened in it was before the time up to which events are kept. Not the order of the log counts
+/// here but the time of each: the story of an evaluation tenant is told after the event, among what happens now. A tenant whose own clock
+/// is ahead tells times that have not come; they count only where there is nothing else.
+pub(super) fn is_older(tx: &impl Read, segment: u64, kept_from: Timestamp, now: Timestamp) -> Result<bool, StoreError> {
     let last: Option<EventRecord> = EVENTS.get(tx, segment, &(EVENT_ROW, end_of_segment(segment) - 1))?;
-    if last.is_none_or(|event| event.at >= time) {
+    if last.is_none() {
         return Ok(false);
     }
-    let mut older = true;
+    let (mut old, mut young) = (false, false);
     EVENTS.scan(tx, segment, &KeyRange::prefix(&EVENT_ROW.to_bytes()), |_: EventKey, event: EventRecord| {
-        older = event.at < time;
-        Ok(if older { Flow::Continue } else { Flow::Stop })
+        let is_ahead = event.tenant_id.has_own_clock() && event.at > now;
+        old |= event.at < kept_from;
+        young |= event.at >= kept_from && !is_ahead;
+        Ok(if young { Flow::Stop } else { Flow::Continue })
     })?;
-    Ok(older)
+    Ok(old && !young)
 }
 
 #[derive(Clone, Debug)]

@@ -36,11 +36,12 @@ impl Task for Retention {
     }
 
     async fn activate(&self) -> Result<Done, TaskError> {
-        let oldest_kept = self.clock.now() - self.keep;
+        let now = self.clock.now();
+        let kept_from = now - self.keep;
         let consumers = self.consumers.clone();
         let expired = self.store.scan(move |tx| {
             let segment = segment_of(first_kept(tx)?);
-            Ok::<_, StoreError>(is_older(tx, segment, oldest_kept)?.then_some(segment))
+            Ok::<_, StoreError>(is_older(tx, segment, kept_from, now)?.then_some(segment))
         });
         let Some(segment) = expired.await? else { return Ok(Done::All) };
         let dropped = self

@@ -233,3 +233,33 @@ fn an_unknown_kind_is_told_with_the_nearest_one() {
     assert!(kinds.parse("thin.*").is_err());
     assert!(!EventPattern::Area("thing".to_owned()).matches("things.created"));
 }
+
+#[tokio::test]
+async fn a_tenant_whose_clock_is_ahead_keeps_nobody_s_events_for_longer() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(&directory);
+    let own = TenantId::with_own_clock(Timestamp::EPOCH, &mut crate::kernel::entropy::Entropy::from_seed(1));
+    let (ahead, shared) = (Timestamp::EPOCH.plus_days(365), TenantId::from_bytes([1; 16]));
+    for _ in 0..17 {
+        store
+            .write(move |tx| {
+                let data = RawValue::from_string("{}".to_owned()).unwrap();
+                let draft = Draft::new(&CREATED, "x".to_owned(), 1, &data, None).unwrap();
+                let mut intents = [(shared, Timestamp::EPOCH), (own, ahead)]
+                    .map(|(tenant, at)| Intent::new(tenant, at, Actor::system("test")).begin());
+                for number in 0..4096 {
+                    // The segment ends with events of the tenant that is ahead.
+                    append(tx, &mut intents[usize::from(number % 8 > 0)], &draft)?;
+                }
+                Ok::<_, StoreError>(())
+            })
+            .await
+            .unwrap();
+    }
+    let clock = Clock::movable(Timestamp::EPOCH);
+    let retention = Retention::new(store.clone(), clock.clone(), 30, vec![]);
+    clock.advance(Duration::from_hours(24 * 29));
+    assert_eq!(crate::kernel::tasks::Task::activate(&retention).await.unwrap(), crate::kernel::tasks::Done::All);
+    clock.advance(Duration::from_hours(24 * 2));
+    assert_eq!(crate::kernel::tasks::Task::activate(&retention).await.unwrap(), crate::kernel::tasks::Done::Some);
+}

@@ -15,7 +15,14 @@ use poem::Request;
 use serde_json::Value;
 
 use super::{idempotency::Idempotency, incoming::Incoming, operations::Operation, problem::Problem};
-use crate::kernel::{access::Principal, clock::Timestamp, events::Intent, id::RequestId, secrets::digest};
+use crate::kernel::{
+    access::Principal,
+    clock::Timestamp,
+    clocks::Reading,
+    events::Intent,
+    id::{RequestId, TenantId},
+    secrets::digest,
+};
 
 /// Where a request came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +86,9 @@ pub struct RequestContext {
     pub client: Client,
     /// Whether the connection is TLS.
     pub secure: bool,
+    /// All clocks when the request came.
+    pub clocks: Reading,
+    /// The time of the caller's tenant; without a caller the installation's.
     pub now: Timestamp,
     pub method: Method,
     pub uri: Uri,
@@ -120,6 +130,19 @@ impl RequestContext {
     /// What the caller is about to do.
     pub fn intent(&self, principal: &Principal) -> Intent {
         Intent::of(principal, self.now)
+    }
+
+    /// What the caller is about to do in a tenant that need not be the caller's own.
+    pub fn intent_in(&self, principal: &Principal, tenant_id: TenantId) -> Intent {
+        let mut intent = Intent::of(principal, self.clocks.of(tenant_id));
+        intent.tenant_id = tenant_id;
+        intent
+    }
+
+    /// What the caller is about to do with what guards people, which follows the installation's clock and no tenant's: nobody's session
+    /// or token ends or lasts because a tenant's clock was moved.
+    pub fn guarding_intent(&self, principal: &Principal) -> Intent {
+        Intent::of(principal, self.clocks.installation())
     }
 
     /// Tells this request from others with the same idempotency key.

@@ -8,7 +8,7 @@ use super::{
     context::{Client, header},
     problem::{Code, Problem},
 };
-use crate::kernel::{access::Principal, clock::Timestamp, id::TenantId, secrets::Secret, store::StoreError};
+use crate::kernel::{access::Principal, clock::Timestamp, clocks::Reading, id::TenantId, secrets::Secret, store::StoreError};
 
 /// The session cookie's name on a TLS listener: `__Host-` makes browsers insist on `Secure`, `Path=/` and no domain.
 pub const SECURE_COOKIE: &str = "__Host-tenantd_session";
@@ -65,7 +65,7 @@ pub enum AuthError {
 /// Turns a credential into an identity. Called on every request, on the async threads: it answers from memory or by point reads.
 pub trait Authenticator: Send + Sync + 'static {
     fn session(&self, token: &Secret, now: Timestamp) -> Result<Arc<Principal>, AuthError>;
-    fn api_key(&self, key: &Secret, client: Option<IpAddr>, now: Timestamp) -> Result<Arc<Principal>, AuthError>;
+    fn api_key(&self, key: &Secret, client: Option<IpAddr>, clocks: &Reading) -> Result<Arc<Principal>, AuthError>;
 
     /// Whether a tenant that evaluates has room for one more change.
     fn check_room(&self, tenant: TenantId) -> Result<(), AuthError>;

@@ -33,7 +33,7 @@ use super::{
 };
 use crate::kernel::{
     access::{Principal, TenantKind},
-    clock::{Clock, Timestamp},
+    clocks::{Clocks, Reading},
     config::{AccessLog, Config, Limits},
     entropy,
     id::RequestId,
@@ -83,7 +83,7 @@ pub struct EdgeParts {
     pub usage: Arc<Usage>,
     pub idempotency: Arc<Idempotency>,
     pub store: Store,
-    pub clock: Clock,
+    pub clocks: Clocks,
     pub settings: EdgeSettings,
 }
 
@@ -120,15 +120,16 @@ impl Edge {
     #[allow(clippy::disallowed_methods, reason = "request durations are measured in monotonic time")]
     pub async fn answer(&self, request: Request, peer: Peer) -> Response {
         let started = Instant::now();
-        let now = self.parts.clock.now();
-        let request_id = RequestId::from_random(now, entropy::quick_bytes());
+        let clocks = self.parts.clocks.read();
+        let request_id = RequestId::from_random(clocks.installation(), entropy::quick_bytes());
         let settings = self.settings.load_full();
         let client = credentials::client_address(peer.client, request.headers(), &settings.trusted_proxies);
         let base_url = BaseUrl::new(&request, peer.secure, settings.public_url.clone());
         let (method, uri) = (request.method().clone(), request.uri().clone());
         let reads_html = header_text(request.headers(), header::ACCEPT).is_some_and(|accept| accept.contains("text/html"));
         let mut told = Told::default();
-        let arrival = Arrival { request_id, client, secure: peer.secure, now, base_url: &base_url, settings: &settings };
+        let arrival =
+            Arrival { request_id, client, secure: peer.secure, clocks: &clocks, base_url: &base_url, settings: &settings };
         let outcome = AssertUnwindSafe(self.dispatch(request, arrival, &mut told)).catch_unwind().await;
         let outcome = outcome.unwrap_or_else(|cause| {
             let text = crate::kernel::telemetry::panic_text(cause.as_ref());
@@ -171,13 +172,15 @@ impl Edge {
         let (body, body_digest, _budget) = self.body(&mut request, &operation, principal.is_some(), arrival).await?;
         let stream = if operation.streams { Some(incoming(&mut request, arrival)?) } else { None };
         let changes = operation.method != Method::GET;
+        let now = principal.as_ref().map_or(arrival.clocks.installation(), |caller| arrival.clocks.of(caller.tenant_id));
         let context = RequestContext {
             request_id: arrival.request_id,
             operation,
             principal,
             client: arrival.client,
             secure: arrival.secure,
-            now: arrival.now,
+            clocks: arrival.clocks.clone(),
+            now,
             method: request.method().clone(),
             uri: request.uri().clone(),
             query,
@@ -230,9 +233,11 @@ impl Edge {
     fn authenticate(&self, request: &Request, only_reads: bool, arrival: Arrival<'_>) -> Result<Arc<Principal>, Problem> {
         match credentials::find(request.headers(), arrival.secure)? {
             None => Err(credentials::missing()),
-            Some(Credential::ApiKey(key)) => Ok(self.parts.authenticator.api_key(&key, arrival.client.address(), arrival.now)?),
+            Some(Credential::ApiKey(key)) => {
+                Ok(self.parts.authenticator.api_key(&key, arrival.client.address(), arrival.clocks)?)
+            }
             Some(Credential::Session(token)) => {
-                let principal = self.parts.authenticator.session(&token, arrival.now)?;
+                let principal = self.parts.authenticator.session(&token, arrival.clocks.installation())?;
                 if !only_reads {
                     credentials::check_same_origin(request.headers(), &arrival.base_url.to_string())?;
                 }
@@ -298,7 +303,7 @@ struct Arrival<'a> {
     request_id: RequestId,
     client: Client,
     secure: bool,
-    now: Timestamp,
+    clocks: &'a Reading,
     base_url: &'a BaseUrl,
     settings: &'a EdgeSettings,
 }

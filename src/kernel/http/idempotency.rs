@@ -164,7 +164,7 @@ impl Idempotency {
         let text = |value: &HeaderValue| value.to_str().unwrap_or_default().to_owned();
         let record = AnswerRecord {
             fingerprint: claim.fingerprint,
-            expires_at: act.now + KEEP,
+            expires_at: claim.claimed_at + KEEP,
             status: reply.status.as_u16(),
             headers: reply.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect(),
             body,
@@ -181,6 +181,8 @@ struct Claim {
     idempotency: Arc<Idempotency>,
     key: AnswerKey,
     fingerprint: [u8; 32],
+    /// By the installation's clock: how long an answer is kept is no tenant's matter.
+    claimed_at: Timestamp,
 }
 
 impl Drop for Claim {
@@ -253,8 +255,9 @@ fn claim(request: &Request) -> poem::Result<IdempotencyKey> {
     if !idempotency.running().insert(answer_key) {
         return Err(Problem::plain(Code::IdempotencyInProgress).into());
     }
-    let claim = Claim { idempotency: idempotency.clone(), key: answer_key, fingerprint: context.fingerprint() };
-    let kept = idempotency.store.read(|tx| find(tx, &answer_key, context.now)).map_err(Problem::from)?;
+    let claimed_at = context.clocks.installation();
+    let claim = Claim { idempotency: idempotency.clone(), key: answer_key, fingerprint: context.fingerprint(), claimed_at };
+    let kept = idempotency.store.read(|tx| find(tx, &answer_key, claimed_at)).map_err(Problem::from)?;
     match kept {
         Some(record) if record.fingerprint == claim.fingerprint => {
             let replay = idempotency.replay(&answer_key, record)?;

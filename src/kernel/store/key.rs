@@ -4,6 +4,7 @@
 
 use crate::kernel::{
     clock::Timestamp,
+    clocks::Timeline,
     id::{Id, Kind},
 };
 
@@ -98,6 +99,27 @@ impl Key for Timestamp {
 
     fn read(input: &mut &[u8]) -> Option<Self> {
         take(input).map(|bytes| Self::from_millis(i64::from_be_bytes(bytes) ^ i64::MIN))
+    }
+}
+
+/// The shared timeline comes first.
+impl Key for Timeline {
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Shared => out.push(0),
+            Self::Own(tenant) => {
+                out.push(1);
+                tenant.write(out);
+            }
+        }
+    }
+
+    fn read(input: &mut &[u8]) -> Option<Self> {
+        match take::<1>(input)? {
+            [0] => Some(Self::Shared),
+            [1] => Key::read(input).map(Self::Own),
+            _ => None,
+        }
     }
 }
 

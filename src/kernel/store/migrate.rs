@@ -1,10 +1,13 @@
 //! The format of the store has a number. A newer release brings an older file forward in bounded steps, each its own durable
 //! transaction that also records how far it is, so a crash in between resumes; an older release refuses a newer file.
 
-use super::{Installation, Store, StoreError, WriteTx, installation};
+use super::{Installation, Store, StoreError, WriteTx, due, installation};
 
 /// The format that this release writes.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
+
+/// What leads to it from those before.
+pub const STEPS: &[Step] = &[Step { from: 1, advance: due::regroup }];
 
 /// Takes a store from one format to the next.
 #[derive(Clone, Copy, Debug)]

@@ -9,6 +9,7 @@ pub mod catalog;
 mod changes;
 mod check;
 pub mod codec;
+mod due;
 pub mod engine;
 mod erasure;
 mod error;
@@ -34,13 +35,14 @@ use std::{
 
 pub use cache::VersionedCache;
 pub use check::{CheckReport, Checked};
+pub use due::{Due, due_key};
 pub use engine::{Direction, Flow, KeyRange};
 pub use erasure::{RowsByIndex, RowsOfSegments, TenantRow, TenantRows};
 pub use error::StoreError;
 pub use installation::{DataDirectory, Installation, InstallationId, KeyFingerprint, write_private_file};
 pub use journal::JournalId;
 pub use key::{FixedKey, Key};
-pub use migrate::{FORMAT, Progress, Step};
+pub use migrate::{FORMAT, Progress, STEPS, Step};
 pub use redb_engine::RedbEngine;
 pub use redb_file::RepairProgress;
 pub use segments::{SegmentedTable, end_of_segment, segment_of};

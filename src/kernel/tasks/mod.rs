@@ -3,9 +3,11 @@
 //!
 //! A task that fails is tried again after a growing delay, a task that panics too; `/readyz` and `/status/` tell which.
 
+mod alarm;
 mod metrics;
 mod scrub;
 
+pub use alarm::Alarm;
 pub use metrics::MetricsUpkeep;
 pub use scrub::Scrub;
 

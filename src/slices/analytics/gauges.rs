@@ -14,7 +14,7 @@ use super::{
     repo,
 };
 use crate::kernel::{
-    clock::{Clock, Timestamp},
+    clocks::{Clocks, Reading},
     id::TenantId,
     store::{ReadTx, Store, StoreError},
     tasks::{Done, Task, TaskError},
@@ -78,9 +78,9 @@ impl PlatformGauge {
 }
 
 /// The moment of a sample.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Moment {
-    pub now: Timestamp,
+    pub clocks: Reading,
     /// Whether it is the first sample of the day, for what costs much to look at.
     pub first_of_day: bool,
 }
@@ -104,10 +104,10 @@ impl Sample {
         self.values.insert((INSTALLATION, gauge.series(), group.to_owned()), value);
     }
 
-    fn changes(&self, now: Timestamp) -> Changes {
+    fn changes(&self, clocks: &Reading) -> Changes {
         let mut changes = Changes::default();
         for ((tenant, series, group), value) in &self.values {
-            changes.add_to(*tenant, *series, group, now, &Measure::gauge(*value));
+            changes.add_to(*tenant, *series, group, clocks.of(*tenant), &Measure::gauge(*value));
         }
         changes
     }
@@ -116,7 +116,7 @@ impl Sample {
 /// Looks at what a slice has. Runs on a thread that may block, on one snapshot.
 pub trait GaugeSource: Send + Sync + 'static {
     /// The tenants are all there are.
-    fn sample(&self, tx: &ReadTx, moment: Moment, tenants: &[TenantId], sample: &mut Sample) -> Result<(), StoreError>;
+    fn sample(&self, tx: &ReadTx, moment: &Moment, tenants: &[TenantId], sample: &mut Sample) -> Result<(), StoreError>;
 }
 
 pub(super) type Tenants = Arc<dyn Fn(&ReadTx) -> Result<Vec<TenantId>, StoreError> + Send + Sync>;
@@ -144,7 +144,7 @@ impl Gauges {
         self
     }
 
-    fn sample(&self, tx: &ReadTx, moment: Moment) -> Result<Changes, StoreError> {
+    fn sample(&self, tx: &ReadTx, moment: &Moment) -> Result<Changes, StoreError> {
         let tenants = (self.tenants)(tx)?;
         let mut sample = Sample::default();
         for source in &self.sources {
@@ -152,13 +152,13 @@ impl Gauges {
         }
         let known: BTreeSet<TenantId> = tenants.into_iter().chain([INSTALLATION]).collect();
         sample.values.retain(|(tenant, ..), _| known.contains(tenant));
-        Ok(sample.changes(moment.now))
+        Ok(sample.changes(&moment.clocks))
     }
 }
 
 pub(super) struct Sampler {
     pub(super) store: Store,
-    pub(super) clock: Clock,
+    pub(super) clocks: Clocks,
     pub(super) gauges: Gauges,
     /// The hour and the day of the last sample of this life.
     pub(super) last: Mutex<Option<(i64, i64)>>,
@@ -178,15 +178,16 @@ impl Task for Sampler {
     }
 
     async fn activate(&self) -> Result<Done, TaskError> {
-        let now = self.clock.now();
+        let clocks = self.clocks.read();
+        let now = clocks.installation();
         let (hour, day) = (now.as_seconds().div_euclid(HOUR_SECONDS), now.as_seconds().div_euclid(DAY_SECONDS));
         let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.is_some_and(|(sampled, _)| sampled == hour) {
             return Ok(Done::All);
         }
-        let moment = Moment { now, first_of_day: last.is_none_or(|(_, sampled)| sampled != day) };
+        let moment = Moment { clocks, first_of_day: last.is_none_or(|(_, sampled)| sampled != day) };
         let gauges = self.gauges.clone();
-        let changes = Arc::new(self.store.scan(move |tx| gauges.sample(tx, moment)).await?);
+        let changes = Arc::new(self.store.scan(move |tx| gauges.sample(tx, &moment)).await?);
         self.store.write(move |tx| repo::add(tx, &changes, 0)).await?;
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((hour, day));
         Ok(Done::All)

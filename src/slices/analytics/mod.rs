@@ -26,7 +26,8 @@ use std::sync::{Arc, Mutex};
 use poem_openapi::OpenApi;
 
 use crate::kernel::{
-    clock::{Clock, Timestamp},
+    clock::Timestamp,
+    clocks::Clocks,
     config,
     events::ConsumerTask,
     http::{
@@ -46,7 +47,7 @@ pub use sample::Backfill;
 #[derive(Clone, Debug)]
 pub struct Analytics {
     store: Store,
-    clock: Clock,
+    clocks: Clocks,
     usage: Arc<Usage>,
     exports: Streams,
     started_at: Timestamp,
@@ -56,9 +57,9 @@ impl Analytics {
     /// The readers of the log that retention waits for.
     pub const CONSUMERS: &'static [&'static str] = &[rollup::NAME];
 
-    pub fn new(store: Store, clock: Clock, usage: Arc<Usage>, limits: &config::Limits) -> Self {
-        let started_at = clock.now();
-        Self { store, clock, usage, exports: Streams::new("analytics", limits), started_at }
+    pub fn new(store: Store, clocks: Clocks, usage: Arc<Usage>, limits: &config::Limits) -> Self {
+        let started_at = clocks.installation().now();
+        Self { store, clocks, usage, exports: Streams::new("analytics", limits), started_at }
     }
 
     pub fn api(&self) -> impl OpenApi + use<> {
@@ -67,21 +68,22 @@ impl Analytics {
 
     /// The figures of the page for people.
     pub fn charts(&self) -> Arc<dyn ChartSource> {
-        Arc::new(api::Charts { store: self.store.clone(), clock: self.clock.clone() })
+        Arc::new(api::Charts { store: self.store.clone(), clocks: self.clocks.clone() })
     }
 
     pub fn spawn(&self, tasks: &mut Tasks, gauges: Gauges, health: &HealthMonitor) {
-        let (store, clock) = (|| self.store.clone(), || self.clock.clone());
+        let (store, clocks) = (|| self.store.clone(), || self.clocks.clone());
+        let clock = || self.clocks.installation().clone();
         tasks.spawn(ConsumerTask::new(store(), rollup::RollUps { clock: clock() }));
-        tasks.spawn(usage::UsageFlush { store: store(), clock: clock(), usage: self.usage.clone() });
-        tasks.spawn(gauges::Sampler { store: store(), clock: clock(), gauges, last: Mutex::default() });
+        tasks.spawn(usage::UsageFlush { store: store(), clocks: clocks(), usage: self.usage.clone() });
+        tasks.spawn(gauges::Sampler { store: store(), clocks: clocks(), gauges, last: Mutex::default() });
         tasks.spawn(upkeep::RollUpUpkeep { store: store(), clock: clock() });
         tasks.spawn(health::HealthWatch::new(health.0.clone()));
     }
 
     /// Stores what was counted so far, without waiting for the next time.
     pub async fn flush(&self) -> Result<(), StoreError> {
-        usage::UsageFlush { store: self.store.clone(), clock: self.clock.clone(), usage: self.usage.clone() }.flush().await
+        usage::UsageFlush { store: self.store.clone(), clocks: self.clocks.clone(), usage: self.usage.clone() }.flush().await
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {

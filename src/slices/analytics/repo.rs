@@ -59,7 +59,7 @@ impl RollUpRecord {
 /// Adds figures to the rows of their hours; those of hours before `recent` to the rows of their days.
 pub(super) fn add(tx: &mut WriteTx, changes: &Changes, recent: u32) -> Result<(), StoreError> {
     let mut days: BTreeMap<(TenantId, Series, u32), Vec<&Groups>> = BTreeMap::new();
-    for ((tenant, series, hour), added) in &changes.0 {
+    for ((tenant, series, hour), added) in &changes.rows {
         if *hour < recent {
             days.entry((*tenant, *series, hour / 24)).or_default().push(added);
         } else {

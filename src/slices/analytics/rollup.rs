@@ -193,10 +193,11 @@ impl Consumer for RollUps {
     }
 
     fn handle(&self, tx: &mut WriteTx, events: &[Event]) -> Result<(), StoreError> {
-        let mut changes = Changes::default();
+        let now = self.clock.now();
+        let mut changes = Changes::at(now);
         for event in events {
             count(&mut changes, event);
         }
-        repo::add(tx, &changes, upkeep::first_hour(self.clock.now()))
+        repo::add(tx, &changes, upkeep::first_hour(now))
     }
 }

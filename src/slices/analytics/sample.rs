@@ -57,11 +57,11 @@ impl Backfill {
 
     /// Writes it, as days that are over, in transactions that others need not wait for.
     pub async fn write(self, store: &Store) -> Result<(), StoreError> {
-        let mut rest = self.changes.0;
+        let mut rest = self.changes.rows;
         while !rest.is_empty() {
             let next = rest.keys().nth(HOURS_AT_ONCE).copied();
             let later = next.map(|key| rest.split_off(&key)).unwrap_or_default();
-            let part = std::sync::Arc::new(Changes(std::mem::replace(&mut rest, later)));
+            let part = std::sync::Arc::new(Changes::of_rows(std::mem::replace(&mut rest, later)));
             store.write(move |tx| repo::add(tx, &part, u32::MAX)).await?;
         }
         Ok(())

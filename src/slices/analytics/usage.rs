@@ -8,7 +8,7 @@ use super::{
     repo,
 };
 use crate::kernel::{
-    clock::{Clock, Timestamp},
+    clocks::{Clocks, Reading},
     id::TenantId,
     store::{Store, StoreError},
     tasks::{Done, Task, TaskError},
@@ -21,7 +21,7 @@ pub(super) const INTERVAL: Duration = Duration::from_mins(1);
 #[derive(Debug)]
 pub(super) struct UsageFlush {
     pub(super) store: Store,
-    pub(super) clock: Clock,
+    pub(super) clocks: Clocks,
     pub(super) usage: Arc<Usage>,
 }
 
@@ -31,7 +31,7 @@ impl UsageFlush {
         if taken.is_empty() {
             return Ok(());
         }
-        let changes = Arc::new(changes(&taken, self.clock.now()));
+        let changes = Arc::new(changes(&taken, &self.clocks.read()));
         let written = self.store.write(move |tx| repo::add(tx, &changes, 0)).await;
         // After a commit whose outcome nobody knows they could count twice; the store then takes no more writes in this life.
         if written.is_err() && self.store.failure().is_none() {
@@ -45,15 +45,16 @@ fn measure(counted: &Counted, spread: bool) -> Measure {
     if spread { Measure { count: counted.count, total: 0, sketch: counted.took.clone() } } else { Measure::counted(counted.count) }
 }
 
-fn changes(taken: &UsageTaken, now: Timestamp) -> Changes {
-    let mut changes = Changes::default();
+fn changes(taken: &UsageTaken, reading: &Reading) -> Changes {
+    let now = reading.installation();
+    let mut changes = Changes::at(now);
     let mut by_tenant: BTreeMap<TenantId, u64> = BTreeMap::new();
     for (key, counted) in &taken.requests {
         let route = key.route.and_then(|route| taken.routes.get(usize::from(route))).map_or(OTHER, String::as_str);
         // Requests without a credential are the installation's alone.
         let tenant = key.tenant.unwrap_or(INSTALLATION);
         let mut add = |series: Series, group: &str, spread: bool| match key.tenant {
-            Some(tenant) => changes.add(tenant, series, group, now, &measure(counted, spread)),
+            Some(tenant) => changes.add(tenant, series, group, reading.of(tenant), &measure(counted, spread)),
             None => changes.add_to(INSTALLATION, series, group, now, &measure(counted, spread)),
         };
         add(Series::Requests, key.class.name(), false);
@@ -66,7 +67,7 @@ fn changes(taken: &UsageTaken, now: Timestamp) -> Changes {
                 Caller::ApiKey(id) => id.to_string(),
                 Caller::Other => OTHER.to_owned(),
             };
-            changes.add(tenant, Series::RequestsByCaller, &caller, now, &measure(counted, false));
+            changes.add(tenant, Series::RequestsByCaller, &caller, reading.of(tenant), &measure(counted, false));
         }
     }
     for (tenant, count) in by_tenant {
@@ -74,6 +75,7 @@ fn changes(taken: &UsageTaken, now: Timestamp) -> Changes {
     }
     for ((tenant, delivered), counted) in &taken.deliveries {
         let outcome = if *delivered { "delivered" } else { "failed" };
+        let now = reading.of(*tenant);
         changes.add(*tenant, Series::Deliveries, outcome, now, &measure(counted, false));
         if *delivered {
             changes.add(*tenant, Series::DeliveryLag, "", now, &measure(counted, true));

@@ -17,6 +17,7 @@ use super::{
 use crate::kernel::{
     access::{Identity, Principal, TenantKind},
     clock::Timestamp,
+    clocks::Reading,
     http::credentials::AuthError,
     id::TenantId,
     secrets::Secret,
@@ -86,7 +87,7 @@ impl ApiKeys {
     }
 
     /// Checks a presented key.
-    pub fn admit(&self, presented: &Secret, client: Option<IpAddr>, now: Timestamp) -> Result<Admitted, AuthError> {
+    pub fn admit(&self, presented: &Secret, client: Option<IpAddr>, reading: &Reading) -> Result<Admitted, AuthError> {
         let digest = recognize(presented).map_err(AuthError::Invalid)?;
         let known = self.known.get(&self.store, digest, || self.load(&digest))?;
         let known = known.as_ref().clone().ok_or(AuthError::Invalid("There is no such API key."))?;
@@ -94,6 +95,7 @@ impl ApiKeys {
         if key.revoked_at.is_some() {
             return Err(AuthError::KeyRevoked);
         }
+        let now = reading.of(key.tenant_id);
         let previous_end = key.previous.filter(|_| *is_previous).map(|previous| previous.expires_at);
         if now >= previous_end.unwrap_or(key.expires_at) {
             return Err(AuthError::KeyExpired);

@@ -17,11 +17,11 @@ use poem_openapi::OpenApi;
 use crate::{
     kernel::{
         access::{Grants, TenantKind},
-        clock::Clock,
+        clocks::Clocks,
         config,
         events::{Act, EventKind},
-        store::{Checked, Store, WriteTx},
-        tasks::Tasks,
+        store::{Checked, Store, WriteTx, catalog},
+        tasks::{Alarm, Tasks},
     },
     slices::platform::Tenants,
 };
@@ -38,13 +38,13 @@ pub struct ApiKeySlice {
     pub keys: ApiKeys,
     service: service::Service,
     store: Store,
-    clock: Clock,
+    clocks: Clocks,
 }
 
 impl ApiKeySlice {
-    pub fn new(store: Store, clock: Clock, settings: &config::ApiKeys) -> Self {
+    pub fn new(store: Store, clocks: Clocks, settings: &config::ApiKeys) -> Self {
         let service = service::Service { rules: KeyRules::new(settings), describe: api::describe };
-        Self { keys: ApiKeys::new(store.clone()), service, store, clock }
+        Self { keys: ApiKeys::new(store.clone()), service, store, clocks }
     }
 
     pub fn api(&self) -> impl OpenApi + use<> {
@@ -86,7 +86,8 @@ impl ApiKeySlice {
 
     pub fn spawn(&self, tasks: &mut Tasks) {
         tasks.spawn(upkeep::UsageWriter { store: self.store.clone(), keys: self.keys.clone() });
-        tasks.spawn(upkeep::KeyCalendar { store: self.store.clone(), clock: self.clock.clone(), service: self.service });
+        let alarm = Alarm::new(self.store.clone(), self.clocks.clone(), &[catalog::API_KEYS_BY_DUE]);
+        tasks.spawn(upkeep::KeyCalendar { store: self.store.clone(), alarm, service: self.service });
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {

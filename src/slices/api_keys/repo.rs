@@ -8,11 +8,13 @@ use serde::{Deserialize, Serialize};
 use super::model::{ApiKey, PreviousSecret};
 use crate::kernel::{
     clock::Timestamp,
+    clocks::Reading,
     events::Actor,
     id::{ApiKeyId, OrganizationId, TenantId},
     store::{
-        Direction, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
+        Direction, Due, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
         codec::{Record, decode_fields, encode_fields},
+        due_key,
     },
 };
 
@@ -77,7 +79,7 @@ static BY_DIGEST: Index<KeyKey, KeyRecord> = Index {
 pub(super) static BY_NAME: Index<KeyKey, KeyRecord> =
     Index { table: catalog::API_KEYS_BY_NAME, unique: false, keys: |id, key| vec![(id.0, folded(&key.name)).to_bytes()] };
 static BY_DUE: Index<KeyKey, KeyRecord> =
-    Index { table: catalog::API_KEYS_BY_DUE, unique: false, keys: |_, key| vec![key.due_at.to_bytes()] };
+    Index { table: catalog::API_KEYS_BY_DUE, unique: false, keys: |id, key| vec![due_key(id.0, key.due_at)] };
 
 pub(super) static KEYS: Table<KeyKey, KeyRecord> = Table::new(catalog::API_KEYS, &[&BY_DIGEST, &BY_NAME, &BY_DUE]);
 
@@ -213,15 +215,14 @@ pub(super) fn live_count(tx: &impl Read, tenant: TenantId) -> Result<u64, StoreE
     Ok(COUNTS.get(tx, &tenant)?.map_or(0, |count| count.live))
 }
 
-/// Keys of any tenant whose time has come, the longest overdue first.
-pub(super) fn due(tx: &impl Read, now: Timestamp, limit: usize) -> Result<Vec<ApiKey>, StoreError> {
-    let due_by_now = KeyRange { start: std::ops::Bound::Unbounded, end: KeyRange::prefix(&now.to_bytes()).end };
-    let found = BY_DUE.list(tx, &due_by_now, limit)?;
+/// Keys of any tenant whose time has come, the longest overdue first, and when the next does.
+pub(super) fn due(tx: &impl Read, reading: &Reading, limit: usize) -> Result<Due<ApiKey>, StoreError> {
+    let Due { found, next } = BY_DUE.due(tx, reading, limit, |_| true)?;
     let mut keys = Vec::with_capacity(found.len());
     for (tenant, id) in found {
         keys.extend(get(tx, tenant, id)?);
     }
-    Ok(keys)
+    Ok(Due { found: keys, next })
 }
 
 #[cfg(test)]

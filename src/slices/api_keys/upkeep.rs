@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use super::{admission::ApiKeys, error::ApiKeyError, repo, service::Service};
 use crate::kernel::{
-    clock::Clock,
     events::{Actor, Intent},
-    store::{Store, StoreError},
-    tasks::{Done, Task, TaskError},
+    store::{Due, Store, StoreError},
+    tasks::{Alarm, Done, Task, TaskError},
 };
 
 /// How many keys one transaction touches.
@@ -65,7 +64,7 @@ impl Task for UsageWriter {
 #[derive(Debug)]
 pub(super) struct KeyCalendar {
     pub(super) store: Store,
-    pub(super) clock: Clock,
+    pub(super) alarm: Alarm,
     pub(super) service: Service,
 }
 
@@ -78,16 +77,23 @@ impl Task for KeyCalendar {
         Duration::from_mins(1)
     }
 
+    async fn wake(&self) {
+        self.alarm.ring().await;
+    }
+
     async fn activate(&self) -> Result<Done, TaskError> {
-        let now = self.clock.now();
-        let due = self.store.read(|tx| repo::due(tx, now, BATCH))?;
+        let reading = self.alarm.look();
+        let Due { found: due, next } = self.store.read(|tx| repo::due(tx, &reading, BATCH))?;
+        self.alarm.set(next);
         let found = due.len();
         if found == 0 {
             return Ok(Done::All);
         }
         let service = self.service;
-        let intents: Vec<Intent> =
-            due.iter().map(|key| Intent::new(key.tenant_id, now, Actor::system("API key calendar"))).collect();
+        let intents: Vec<Intent> = due
+            .iter()
+            .map(|key| Intent::new(key.tenant_id, reading.of(key.tenant_id), Actor::system("API key calendar")))
+            .collect();
         self.store
             .write(move |tx| {
                 for (seen, intent) in due.iter().zip(&intents) {

@@ -18,6 +18,7 @@ use crate::{
     kernel::{
         access::{Identity, Principal, Reach},
         clock::Timestamp,
+        clocks::Reading,
         http::credentials::{AuthError, Authenticator},
         id::TenantId,
         secrets::{Secret, digest},
@@ -146,9 +147,9 @@ impl Authenticator for SliceAuthenticator {
         Ok(known.principal.clone())
     }
 
-    fn api_key(&self, key: &Secret, client: Option<IpAddr>, now: Timestamp) -> Result<Arc<Principal>, AuthError> {
-        let admitted = self.keys.admit(key, client, now)?;
-        let tenant = self.active_tenant(admitted.tenant_id(), now)?;
+    fn api_key(&self, key: &Secret, client: Option<IpAddr>, clocks: &Reading) -> Result<Arc<Principal>, AuthError> {
+        let admitted = self.keys.admit(key, client, clocks)?;
+        let tenant = self.active_tenant(admitted.tenant_id(), clocks.installation())?;
         let Some(tenant) = tenant.as_ref() else { return Err(AuthError::Invalid("The credential's tenant no longer exists.")) };
         Ok(admitted.principal(&tenant.name, tenant.kind))
     }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::{error::BackupError, repo::sweeps, service::Service};
 use crate::kernel::{
-    clock::Clock,
+    clocks::Clocks,
     events::{self, Actor, Consumer, Event, Intent},
     store::{StoreError, WriteTx},
 };
@@ -15,7 +15,7 @@ pub(super) const NAME: &str = "backup_follower";
 
 #[derive(Debug)]
 pub(super) struct Follower {
-    pub(super) clock: Clock,
+    pub(super) clocks: Clocks,
     pub(super) service: Arc<Service>,
 }
 
@@ -40,7 +40,8 @@ impl Follower {
         if !matches!(area, "device" | "organization") {
             return Ok(());
         }
-        let mut act = Intent::new(event.record.tenant_id, self.clock.now(), Actor::system("Backup")).begin();
+        let tenant = event.record.tenant_id;
+        let mut act = Intent::new(tenant, self.clocks.now(tenant), Actor::system("Backup")).begin();
         match (area, id_of(event), id_of(event)) {
             ("device", Some(id), _) => self.service.follow_device(tx, &mut act, id),
             ("organization", _, Some(id)) => Service::follow_organization(tx, &act, id),

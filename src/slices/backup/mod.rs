@@ -23,7 +23,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     kernel::{
-        clock::Clock,
+        clocks::Clocks,
         config,
         events::{Act, ConsumerTask, EventKind, Intent},
         http::outgoing::Streams,
@@ -58,7 +58,7 @@ const PURPOSE: &str = "backup-evidence";
 pub struct Backups {
     service: Arc<service::Service>,
     store: Store,
-    clock: Clock,
+    clocks: Clocks,
     exports: Streams,
     signer: Arc<Signer>,
 }
@@ -85,7 +85,7 @@ impl Backups {
 
     pub fn new(
         store: Store,
-        clock: Clock,
+        clocks: Clocks,
         settings: config::Backup,
         limits: &config::Limits,
         key: &InstallationKey,
@@ -93,7 +93,7 @@ impl Backups {
     ) -> Result<Self, String> {
         let signer = Signer::of(key, PURPOSE).map_err(|error| error.to_string())?;
         let service = service::Service { describe: api::DESCRIBE, tickets, job_retention_days: settings.job_retention_days };
-        Ok(Self { service: Arc::new(service), store, clock, exports: Streams::new("reports", limits), signer: Arc::new(signer) })
+        Ok(Self { service: Arc::new(service), store, clocks, exports: Streams::new("reports", limits), signer: Arc::new(signer) })
     }
 
     pub fn api(&self) -> impl OpenApi + use<> {
@@ -105,9 +105,9 @@ impl Backups {
     }
 
     pub fn spawn(&self, tasks: &mut Tasks) {
-        let (clock, service) = (self.clock.clone(), self.service.clone());
-        tasks.spawn(ConsumerTask::new(self.store.clone(), follower::Follower { clock, service }));
-        tasks.spawn(upkeep::BackupTimers::new(self.store.clone(), self.clock.clone(), self.service.clone()));
+        let (clocks, service) = (self.clocks.clone(), self.service.clone());
+        tasks.spawn(ConsumerTask::new(self.store.clone(), follower::Follower { clocks, service }));
+        tasks.spawn(upkeep::BackupTimers::new(self.store.clone(), self.clocks.clone(), self.service.clone()));
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {

@@ -109,7 +109,7 @@ impl RemoteStep for ReadPosture {
     fn call(&self, call: Call) -> CallFuture {
         let backups = self.0.clone();
         Box::pin(async move {
-            let now = backups.clock.now();
+            let now = backups.clocks.now(call.tenant_id);
             let read = backups.store.scan(move |tx| forms::posture(tx, call.tenant_id, now, &call.with)).await;
             match read.map_err(LocalError::from) {
                 Ok(output) => Ok(StepDone { output, effects: Vec::new() }),

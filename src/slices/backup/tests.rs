@@ -17,6 +17,7 @@ use crate::{
     kernel::{
         access::Reach,
         clock::{Clock, Timestamp},
+        clocks::Clocks,
         config,
         entropy::Entropy,
         events::{Actor, Intent},
@@ -99,9 +100,10 @@ impl World {
         let folder = tempfile::tempdir().unwrap();
         let engine = RedbEngine::create(&folder.path().join("store"), 1 << 20).unwrap();
         let store = Store::new(engine, WriterSettings { batch_size: 8, queue_length: 8 }).unwrap();
-        let tickets = Tickets::new(store.clone(), Clock::System, &config.tickets, &config.limits);
+        let tickets = Tickets::new(store.clone(), Clocks::new(Clock::System), &config.tickets, &config.limits);
         let key = InstallationKey::generate(&mut Entropy::from_seed(1));
-        let backups = Backups::new(store.clone(), Clock::System, config.backup, &config.limits, &key, tickets).unwrap();
+        let backups =
+            Backups::new(store.clone(), Clocks::new(Clock::System), config.backup, &config.limits, &key, tickets).unwrap();
         let directory = Directory::new(&config.directory);
         let tenant = TenantId::from_bytes([7; 16]);
         let (intent, made) = (Intent::new(tenant, at(START), Actor::system("test")), backups.clone());

@@ -1,13 +1,7 @@
 //! Does what time does to backups, and what a change of settings leaves to do. It is driven by the index of timers and by the walks that are
 //! under way, both in the store: a restart and normal running are one path, and what fell due meanwhile is done at the start.
 
-use std::{
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use super::{
     error::BackupError,
@@ -19,11 +13,12 @@ use super::{
 };
 use crate::{
     kernel::{
-        clock::{Clock, Timestamp},
+        clock::Timestamp,
+        clocks::{Clocks, Reading},
         events::{Act, Actor, Intent},
         id::TenantId,
-        store::{Flow, Store, StoreError, WriteTx, catalog},
-        tasks::{Done, Task, TaskError},
+        store::{Due, Flow, Store, StoreError, WriteTx, catalog},
+        tasks::{Alarm, Done, Task, TaskError},
     },
     slices::directory,
 };
@@ -42,7 +37,7 @@ fn failed(error: impl std::fmt::Display) -> TaskError {
 /// Does what fell due in the tenant until now. For a story that is told after the event; a server that runs has [`BackupTimers`].
 pub(super) fn tend(service: &Service, tx: &mut WriteTx, act: &mut Act) -> Result<(), BackupError> {
     let (now, teller) = (act.now, std::mem::replace(&mut act.actor, actor()));
-    while let Some(key) = postures::due_of(tx, act.tenant_id, now)? {
+    while let Some(key) = postures::first_due(tx, act.tenant_id, now)? {
         let Some(posture) = postures::get(tx, key)? else { break };
         act.now = posture.timer_at.unwrap_or(now).min(now);
         service.review(tx, act, posture)?;
@@ -54,19 +49,24 @@ pub(super) fn tend(service: &Service, tx: &mut WriteTx, act: &mut Act) -> Result
 /// Carries out the walk that a change of an organization's settings has begun, to its end. For a story that is told after the event: an
 /// organization of it has no more devices than one step judges.
 pub(super) fn judge(service: &Service, tx: &mut WriteTx, intent: &Intent, key: SweepKey) -> Result<(), BackupError> {
-    while sweeps::get(tx, key)?.is_some() {
-        walk(service, tx, intent, key)?;
+    while let Some(sweep) = sweeps::get(tx, key)? {
+        walk_devices(service, tx, intent, key, sweep)?;
     }
     Ok(())
 }
 
 /// Judges the next devices of a walk. What was left to do is stored with what was done.
-fn walk(service: &Service, tx: &mut WriteTx, intent: &Intent, key: SweepKey) -> Result<(), BackupError> {
+fn walk(service: &Service, tx: &mut WriteTx, intent: &Intent, reading: &Reading, key: SweepKey) -> Result<(), BackupError> {
     // It may have begun anew in the meantime, or be over.
-    let Some(mut sweep) = sweeps::get(tx, key)? else { return Ok(()) };
+    let Some(sweep) = sweeps::get(tx, key)? else { return Ok(()) };
     if key == sweeps::DIRECTORY {
-        return walk_directory(service, tx, intent, sweep);
+        return walk_directory(service, tx, intent, reading, sweep);
     }
+    walk_devices(service, tx, intent, key, sweep)
+}
+
+/// The same within a tenant.
+fn walk_devices(service: &Service, tx: &mut WriteTx, intent: &Intent, key: SweepKey, mut sweep: Sweep) -> Result<(), BackupError> {
     let (tenant, organization) = key;
     let mut found = Vec::new();
     let after = sweep.after.map(|(organization, device)| (tenant, organization, device));
@@ -89,10 +89,16 @@ fn walk(service: &Service, tx: &mut WriteTx, intent: &Intent, key: SweepKey) -> 
 }
 
 /// Takes up the next organizations and devices of the directory: what was there before backups were looked after.
-fn walk_directory(service: &Service, tx: &mut WriteTx, intent: &Intent, mut sweep: Sweep) -> Result<(), BackupError> {
+fn walk_directory(
+    service: &Service,
+    tx: &mut WriteTx,
+    intent: &Intent,
+    reading: &Reading,
+    mut sweep: Sweep,
+) -> Result<(), BackupError> {
     let act_in = |tenant: TenantId| {
         let mut act = intent.begin();
-        act.tenant_id = tenant;
+        (act.tenant_id, act.now) = (tenant, reading.of(tenant));
         act
     };
     if sweep.organizations_done {
@@ -120,22 +126,14 @@ fn walk_directory(service: &Service, tx: &mut WriteTx, intent: &Intent, mut swee
 #[derive(Debug)]
 pub(super) struct BackupTimers {
     store: Store,
-    clock: Clock,
+    alarm: Alarm,
     service: Arc<Service>,
-    /// The versions of timers and walks when this task last looked, and the first timer that it saw.
-    seen: [AtomicU64; 2],
-    next: Mutex<Option<Timestamp>>,
 }
 
-const WATCHED: [catalog::TableName; 2] = [catalog::BACKUP_POSTURES_BY_TIMER, catalog::BACKUP_SWEEPS];
-
 impl BackupTimers {
-    pub(super) fn new(store: Store, clock: Clock, service: Arc<Service>) -> Self {
-        Self { store, clock, service, seen: [AtomicU64::new(0), AtomicU64::new(0)], next: Mutex::new(None) }
-    }
-
-    fn next(&self) -> std::sync::MutexGuard<'_, Option<Timestamp>> {
-        self.next.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn new(store: Store, clocks: Clocks, service: Arc<Service>) -> Self {
+        let alarm = Alarm::new(store.clone(), clocks, &[catalog::BACKUP_POSTURES_BY_TIMER, catalog::BACKUP_SWEEPS]);
+        Self { store, alarm, service }
     }
 
     /// Drops the days of jobs that are over.
@@ -167,40 +165,24 @@ impl Task for BackupTimers {
     }
 
     async fn wake(&self) {
-        let next = *self.next();
-        let timer = async {
-            match next {
-                Some(at) => self.clock.sleep_until(at).await,
-                None => std::future::pending().await,
-            }
-        };
-        let [timers, walks] = WATCHED;
-        let [seen_timers, seen_walks] = &self.seen;
-        tokio::select! {
-            () = self.store.changed(timers, seen_timers.load(Ordering::SeqCst)) => {}
-            () = self.store.changed(walks, seen_walks.load(Ordering::SeqCst)) => {}
-            () = timer => {}
-        }
+        self.alarm.ring().await;
     }
 
     async fn activate(&self) -> Result<Done, TaskError> {
-        for (seen, table) in self.seen.iter().zip(WATCHED) {
-            seen.store(self.store.version(table), Ordering::SeqCst);
-        }
-        let now = self.clock.now();
-        self.forget_jobs(now).await?;
-        let (due, next, under_way) = self
-            .store
-            .read(|tx| Ok::<_, StoreError>((postures::due(tx, now, BATCH)?, postures::next_timer(tx)?, sweeps::first(tx)?)))?;
-        *self.next() = next;
+        let reading = self.alarm.look();
+        self.forget_jobs(reading.installation()).await?;
+        let (Due { found: due, next }, under_way) =
+            self.store.read(|tx| Ok::<_, StoreError>((postures::due(tx, &reading, BATCH)?, sweeps::first(tx)?)))?;
+        self.alarm.set(next);
+        let intent = |tenant: TenantId| Intent::new(tenant, reading.of(tenant), actor());
         let is_idle = due.is_empty() && under_way.is_none();
         if let Some((key, _)) = under_way {
-            let (service, intent) = (self.service.clone(), Intent::new(key.0, now, actor()));
-            self.store.write(move |tx| walk(&service, tx, &intent, key)).await.map_err(failed)?;
+            let (service, intent, reading) = (self.service.clone(), intent(key.0), reading.clone());
+            self.store.write(move |tx| walk(&service, tx, &intent, &reading, key)).await.map_err(failed)?;
         }
         if !due.is_empty() {
             let service = self.service.clone();
-            let intents: Vec<_> = due.into_iter().map(|key| (Intent::new(key.0, now, actor()), key)).collect();
+            let intents: Vec<_> = due.into_iter().map(|key| (intent(key.0), key)).collect();
             let judge = move |tx: &mut WriteTx| {
                 for (intent, key) in &intents {
                     // Judged as it is now: whatever was done in the meantime is no longer due.

@@ -24,7 +24,7 @@ use poem_openapi::OpenApi;
 use crate::{
     kernel::{
         access::TenantKind,
-        clock::Clock,
+        clocks::Clocks,
         config,
         egress::{Audience, Egress},
         events::EventKind,
@@ -64,7 +64,7 @@ pub const EVENTS: &[&EventKind] = &[
 #[derive(Debug)]
 struct Core {
     store: Store,
-    clock: Clock,
+    clocks: Clocks,
     service: Service,
     egress: Egress,
     tenants: Tenants,
@@ -91,7 +91,7 @@ impl Core {
         let adapter = self.adapters.get(kind);
         let parts = ClientParts {
             egress: self.egress.clone(),
-            clock: self.clock.clone(),
+            clock: self.clocks.installation().clone(),
             audience: self.audience(tenant_id),
             ca_pem: config.ca_certificate_pem.as_deref().map(Arc::from),
             pinned_certificate: config.tls_fingerprint,
@@ -106,15 +106,15 @@ pub struct Clouds {
 }
 
 impl Clouds {
-    pub fn new(store: Store, clock: Clock, settings: &config::Cloud, sealer: Sealer, egress: Egress, tenants: Tenants) -> Self {
+    pub fn new(store: Store, clocks: Clocks, settings: &config::Cloud, sealer: Sealer, egress: Egress, tenants: Tenants) -> Self {
         let service = Service { sealer, max_providers: settings.max_providers, describe: api::DESCRIBE };
         Self {
             core: Arc::new(Core {
-                adapters: Adapters::new(store.clone(), clock.clone()),
+                adapters: Adapters::new(store.clone(), clocks.clone()),
                 fleets: Fleets::new(),
                 default_interval_seconds: settings.sync_interval_seconds,
                 store,
-                clock,
+                clocks,
                 service,
                 egress,
                 tenants,
@@ -133,9 +133,9 @@ impl Clouds {
     }
 
     pub fn spawn(&self, tasks: &mut Tasks) {
-        let (core, store, clock) = (&self.core, &self.core.store, &self.core.clock);
-        tasks.spawn(Worker::new(sync::Syncs(core.clone()), store.clone(), clock.clone()));
-        tasks.spawn(Worker::new(provision::Provisions(core.clone()), store.clone(), clock.clone()));
+        let (core, store, clocks) = (&self.core, &self.core.store, &self.core.clocks);
+        tasks.spawn(Worker::new(sync::Syncs(core.clone()), store.clone(), clocks.clone()));
+        tasks.spawn(Worker::new(provision::Provisions(core.clone()), store.clone(), clocks.clone()));
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {

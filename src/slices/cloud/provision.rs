@@ -17,9 +17,10 @@ use super::{
 };
 use crate::kernel::{
     clock::Timestamp,
+    clocks::Reading,
     events::{Act, Intent},
     store::{
-        StoreError, WriteTx,
+        Due, StoreError, WriteTx,
         catalog::{self, TableName},
     },
 };
@@ -64,17 +65,17 @@ impl Work for Provisions {
 
     fn due(
         &self,
-        now: Timestamp,
+        reading: &Reading,
         limit: usize,
         wanted: impl FnMut(&OperationKey) -> bool,
-    ) -> Result<(Vec<OperationKey>, Option<Timestamp>), StoreError> {
-        self.0.store.read(|tx| operations::due(tx, now, limit, wanted))
+    ) -> Result<Due<OperationKey>, StoreError> {
+        self.0.store.read(|tx| operations::due(tx, reading, limit, wanted))
     }
 
     async fn run(&self, key: OperationKey) -> Result<(), StoreError> {
         loop {
             let found = self.0.store.read::<_, StoreError>(|tx| operations::get(tx, key))?;
-            let now = self.0.clock.now();
+            let now = self.0.clocks.now(key.0);
             let Some(operation) = found.filter(|operation| operation.due_at.is_some_and(|due| due <= now)) else {
                 return Ok(());
             };
@@ -175,7 +176,7 @@ impl Provisions {
         operation: &Operation,
         mut work: impl FnMut(&Core, &mut WriteTx, &mut Act, &Operation) -> Result<Option<Operation>, CloudError> + Send + 'static,
     ) -> Result<Option<Operation>, StoreError> {
-        let intent = Intent::new(operation.tenant_id, self.0.clock.now(), operation.actor.clone());
+        let intent = Intent::new(operation.tenant_id, self.0.clocks.now(operation.tenant_id), operation.actor.clone());
         let (core, operation) = (self.0.clone(), operation.clone());
         let written = self.0.store.write(move |tx| work(&core, tx, &mut intent.begin(), &operation)).await;
         written.map_err(|error: CloudError| match error {

@@ -19,7 +19,7 @@ use crate::kernel::{
     access::Reach,
     clock::Timestamp,
     events::{Act, Intent},
-    id::{CloudProviderId, OrganizationId, VmId},
+    id::{CloudProviderId, OrganizationId, TenantId, VmId},
     store::{ReadTx, WriteTx},
 };
 
@@ -68,8 +68,8 @@ pub struct ShownOrder {
 }
 
 impl Clouds {
-    pub fn now(&self) -> Timestamp {
-        self.core.clock.now()
+    pub fn now(&self, tenant: TenantId) -> Timestamp {
+        self.core.clocks.now(tenant)
     }
 
     /// Creates a provider whose cloud is simulated, with all of its VMs, for evaluation.
@@ -189,7 +189,8 @@ impl Clouds {
             VmPlace { provider_vm_id: facts.provider_vm_id.clone(), region: facts.region.clone(), zone: facts.zone.clone() };
         let looked = tokio::time::timeout(LOOK_LIMIT, adapter.get(&access, &place)).await;
         let Ok(Ok(Some(facts))) = looked else { return Ok(()) };
-        let (inner, intent) = (core.clone(), Intent::new(intent.tenant_id, core.clock.now(), intent.actor.clone()));
+        let (inner, intent) =
+            (core.clone(), Intent::new(intent.tenant_id, core.clocks.now(intent.tenant_id), intent.actor.clone()));
         let change = [SyncChange::Seen(Box::new(facts))];
         let written = core.store.write(move |tx| inner.service.apply_sync(tx, &mut intent.begin(), &provider, &change)).await;
         Ok(written?)

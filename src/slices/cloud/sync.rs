@@ -21,9 +21,10 @@ use super::{
 };
 use crate::kernel::{
     clock::Timestamp,
+    clocks::Reading,
     events::{Act, Actor, Intent},
     store::{
-        Key, KeyRange, StoreError, WriteTx,
+        Due, Key, KeyRange, StoreError, WriteTx,
         catalog::{self, TableName},
     },
 };
@@ -49,18 +50,18 @@ impl Work for Syncs {
 
     fn due(
         &self,
-        now: Timestamp,
+        reading: &Reading,
         limit: usize,
         wanted: impl FnMut(&ProviderKey) -> bool,
-    ) -> Result<(Vec<ProviderKey>, Option<Timestamp>), StoreError> {
-        self.0.store.read(|tx| providers::due(tx, now, limit, wanted))
+    ) -> Result<Due<ProviderKey>, StoreError> {
+        self.0.store.read(|tx| providers::due(tx, reading, limit, wanted))
     }
 
     async fn run(&self, key: ProviderKey) -> Result<(), StoreError> {
         let Some(provider) = self.0.store.read::<_, StoreError>(|tx| providers::get(tx, key))? else {
             return self.forget(key).await;
         };
-        let started_at = self.0.clock.now();
+        let started_at = self.0.clocks.now(key.0);
         let looked = tokio::time::timeout(TIME_LIMIT, self.look(&provider)).await;
         let looked = looked
             .unwrap_or_else(|_| Err(Failure::new(FailureClass::Timeout, "timeout", "the provider did not tell its fleet in time")));
@@ -88,7 +89,7 @@ impl Syncs {
     }
 
     async fn take_up(&self, provider: &Provider, fleet: &[CloudVm]) -> Result<(), StoreError> {
-        let (key, now) = ((provider.tenant_id, provider.id), self.0.clock.now());
+        let (key, now) = ((provider.tenant_id, provider.id), self.0.clocks.now(provider.tenant_id));
         let known = self.0.store.scan(move |tx| vms::of_provider(tx, key, usize::MAX)).await?;
         let changes = differences(&known, fleet, now);
         for batch in changes.chunks(BATCH) {
@@ -104,7 +105,7 @@ impl Syncs {
         provider: &Provider,
         mut work: impl FnMut(&Core, &mut WriteTx, &mut Act, &Provider) -> Result<(), CloudError> + Send + 'static,
     ) -> Result<(), StoreError> {
-        let intent = Intent::new(provider.tenant_id, self.0.clock.now(), Actor::system("Cloud sync"));
+        let intent = Intent::new(provider.tenant_id, self.0.clocks.now(provider.tenant_id), Actor::system("Cloud sync"));
         let (core, provider) = (self.0.clone(), provider.clone());
         let written = self.0.store.write(move |tx| work(&core, tx, &mut intent.begin(), &provider)).await;
         written.map_err(|error: CloudError| match error {

@@ -7,7 +7,7 @@ use std::{
     hash::Hash,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
@@ -15,10 +15,11 @@ use std::{
 use tokio::sync::Notify;
 
 use crate::kernel::{
-    clock::{Clock, Timestamp},
+    clock::Timestamp,
+    clocks::{Clocks, Reading},
     id::TenantId,
-    store::{Store, StoreError, catalog::TableName},
-    tasks::{Done, Task, TaskError},
+    store::{Due, Store, StoreError, catalog::TableName},
+    tasks::{Alarm, Done, Task, TaskError},
 };
 
 /// How long a piece of work rests after the store has failed it.
@@ -37,17 +38,12 @@ pub(super) trait Work: Send + Sync + 'static {
     /// Pieces under way at one time.
     const IN_FLIGHT: usize;
 
-    /// What is due at `now`, and when the next is that is not.
-    fn due(
-        &self,
-        now: Timestamp,
-        limit: usize,
-        wanted: impl FnMut(&Self::Key) -> bool,
-    ) -> Result<(Vec<Self::Key>, Option<Timestamp>), StoreError>;
+    /// What is due, and when the next is that is not.
+    fn due(&self, reading: &Reading, limit: usize, wanted: impl FnMut(&Self::Key) -> bool) -> Result<Due<Self::Key>, StoreError>;
 
     fn run(&self, key: Self::Key) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// What is to be done now and then.
+    /// What is to be done now and then, by the installation's clock.
     fn tidy(&self, _now: Timestamp) -> impl Future<Output = Result<(), StoreError>> + Send {
         std::future::ready(Ok(()))
     }
@@ -66,12 +62,8 @@ impl<T: Copy + Eq + Hash + Debug + Send + Sync + 'static> WorkKey for (TenantId,
 #[derive(Debug)]
 struct Shared<W: Work> {
     work: W,
-    store: Store,
-    clock: Clock,
-    /// The version of the table when what is due was last looked at.
-    seen: AtomicU64,
+    alarm: Alarm,
     in_flight: Mutex<HashSet<W::Key>>,
-    next: Mutex<Option<Timestamp>>,
     /// A piece of work has ended.
     signal: Notify,
     stopping: AtomicBool,
@@ -88,14 +80,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<W: Work> Worker<W> {
-    pub(super) fn new(work: W, store: Store, clock: Clock) -> Self {
+    pub(super) fn new(work: W, store: Store, clocks: Clocks) -> Self {
         Self(Arc::new(Shared {
             work,
-            store,
-            clock,
-            seen: AtomicU64::new(0),
+            alarm: Alarm::new(store, clocks, &[W::TABLE]),
             in_flight: Mutex::default(),
-            next: Mutex::new(None),
             signal: Notify::new(),
             stopping: AtomicBool::new(false),
             stop: Notify::new(),
@@ -152,30 +141,21 @@ impl<W: Work> Task for Worker<W> {
     }
 
     async fn wake(&self) {
-        let next = *lock(&self.0.next);
-        let timer = async {
-            match next {
-                Some(at) => self.0.clock.sleep_until(at).await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             () = self.0.signal.notified() => {}
-            () = self.0.store.changed(W::TABLE, self.0.seen.load(Ordering::SeqCst)) => {}
-            () = timer => {}
+            () = self.0.alarm.ring() => {}
         }
     }
 
     async fn activate(&self) -> Result<Done, TaskError> {
-        let now = self.0.clock.now();
-        self.0.seen.store(self.0.store.version(W::TABLE), Ordering::SeqCst);
-        self.0.work.tidy(now).await?;
+        let reading = self.0.alarm.look();
+        self.0.work.tidy(reading.installation()).await?;
         let found = {
             let mut in_flight = lock(&self.0.in_flight);
             let free = W::IN_FLIGHT.saturating_sub(in_flight.len());
             if free == 0 {
                 // Whatever ends wakes this task.
-                *lock(&self.0.next) = None;
+                self.0.alarm.set(None);
                 return Ok(Done::All);
             }
             // No tenant takes more than half of the places while another may want one.
@@ -189,8 +169,8 @@ impl<W: Work> Task for Worker<W> {
                 *theirs += usize::from(wanted);
                 wanted
             };
-            let (found, next) = self.0.work.due(now, free, wanted)?;
-            *lock(&self.0.next) = next;
+            let Due { found, next } = self.0.work.due(&reading, free, wanted)?;
+            self.0.alarm.set(next);
             in_flight.extend(found.iter().copied());
             found
         };

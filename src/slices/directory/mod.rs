@@ -17,7 +17,8 @@ use serde_json::{Map, Value};
 
 use crate::{
     kernel::{
-        clock::{Clock, Timestamp},
+        clock::Timestamp,
+        clocks::Clocks,
         config,
         events::EventKind,
         http::outgoing::Streams,
@@ -88,8 +89,8 @@ pub struct DirectoryIngest(api::Ingest);
 
 impl DirectoryIngest {
     /// Lines that tell of backup jobs go to `jobs`.
-    pub fn new(directory: Directory, store: Store, clock: Clock, limits: &config::Limits, jobs: Arc<dyn JobTaker>) -> Self {
-        Self(api::Ingest { directory, store, clock, imports: Streams::new("imports", limits), jobs })
+    pub fn new(directory: Directory, store: Store, clocks: Clocks, limits: &config::Limits, jobs: Arc<dyn JobTaker>) -> Self {
+        Self(api::Ingest { directory, store, clocks, imports: Streams::new("imports", limits), jobs })
     }
 
     /// What the listener serves beside the public API, with a document of its own.

@@ -18,7 +18,8 @@ use serde_json::Value;
 use crate::{
     kernel::{
         access::Reach,
-        clock::{Clock, Timestamp},
+        clock::Timestamp,
+        clocks::Clocks,
         config,
         http::outgoing::Streams,
         id::TenantId,
@@ -33,13 +34,13 @@ pub use error::{Fault, InventoryError};
 pub struct Inventory {
     directory: Directory,
     store: Store,
-    clock: Clock,
+    clocks: Clocks,
     exports: Streams,
 }
 
 impl Inventory {
-    pub fn new(directory: Directory, store: Store, clock: Clock, limits: &config::Limits) -> Self {
-        Self { directory, store, clock, exports: Streams::new("reports", limits) }
+    pub fn new(directory: Directory, store: Store, clocks: Clocks, limits: &config::Limits) -> Self {
+        Self { directory, store, clocks, exports: Streams::new("reports", limits) }
     }
 
     pub fn api(&self) -> impl OpenApi + use<> {
@@ -56,7 +57,7 @@ impl Inventory {
 
     /// The report as of now, on a thread that may block.
     pub async fn report(&self, tenant_id: TenantId, form: Value) -> Result<Value, InventoryError> {
-        let (inventory, now) = (self.clone(), self.clock.now());
+        let (inventory, now) = (self.clone(), self.clocks.now(tenant_id));
         self.store.scan(move |tx| inventory.report_on(tx, tenant_id, now, &form)).await
     }
 

@@ -1,5 +1,7 @@
 //! What can go wrong with tenants.
 
+use std::time::Duration;
+
 use super::model::TenantStatus;
 use crate::kernel::{http::precondition::Stale, store::StoreError};
 
@@ -30,6 +32,10 @@ pub enum TenantError {
     NotConfirmed { slug: String },
     #[error(transparent)]
     Stale(#[from] Stale),
+    #[error("the tenant's clock cannot be advanced: {0}")]
+    SharedClock(&'static str),
+    #[error("a clock is at most {} days ahead", .0.as_secs() / 86_400)]
+    ClockLimit(Duration),
     #[error("an event could not be written: {0}")]
     Event(#[from] serde_json::Error),
     #[error(transparent)]

@@ -97,6 +97,7 @@ impl Lifecycle {
             // It is being removed instead, or was filled already.
             return Ok(());
         };
+        self.tenants.follow_clocks()?;
         storyteller.tell(&found, &evaluation).await?;
         let (tenants, end) = (self.tenants.clone(), intent(self.clock.now()));
         self.store.write(move |tx| tenants.finish_filling(tx, &mut end.begin(), tenant)).await?;

@@ -4,6 +4,7 @@
 
 mod activity;
 mod api;
+mod clock_keeper;
 mod error;
 mod evaluation;
 mod lifecycle;
@@ -18,7 +19,8 @@ use poem_openapi::OpenApi;
 use serde_json::{Map, Value};
 
 use crate::kernel::{
-    clock::{Clock, Timestamp},
+    clock::Timestamp,
+    clocks::Clocks,
     config,
     events::{ConsumerTask, EventKind, Kinds},
     store::{
@@ -39,6 +41,7 @@ pub const EVENTS: &[&EventKind] = &[
     &service::CREATED,
     &service::SUSPENDED,
     &service::RESUMED,
+    &service::CLOCK_ADVANCED,
     &service::EMPTIED,
     &service::READY,
     &service::EXPIRED,
@@ -51,16 +54,16 @@ pub const EVENTS: &[&EventKind] = &[
 pub struct Platform {
     pub tenants: Tenants,
     store: Store,
-    clock: Clock,
+    clocks: Clocks,
     document: Arc<OnceLock<Arc<Value>>>,
     storyteller: Arc<OnceLock<Arc<dyn Storyteller>>>,
     reload: Reload,
 }
 
 impl Platform {
-    pub fn new(store: Store, clock: Clock, reload: Reload, limits: &config::Limits) -> Self {
-        let tenants = Tenants::new(store.clone(), api::describe, limits.evaluation_events);
-        Self { tenants, store, clock, document: Arc::default(), storyteller: Arc::default(), reload }
+    pub fn new(store: Store, clocks: Clocks, reload: Reload, limits: &config::Limits) -> Self {
+        let tenants = Tenants::new(store.clone(), clocks.clone(), api::describe, limits.evaluation_events);
+        Self { tenants, store, clocks, document: Arc::default(), storyteller: Arc::default(), reload }
     }
 
     /// Hands in whoever fills evaluation tenants, once all that they can hold is there.
@@ -83,7 +86,7 @@ impl Platform {
     pub fn api(&self, kinds: &Kinds) -> impl OpenApi + use<> {
         let events = api::EventsApi {
             store: self.store.clone(),
-            clock: self.clock.clone(),
+            clock: self.clocks.installation().clone(),
             kinds: Arc::new(kinds.clone()),
             document: self.document.clone(),
         };
@@ -106,9 +109,10 @@ impl Platform {
     /// `rows` is everything that tenants have anywhere, but for what [`Self::own_tables`] names.
     pub fn spawn(&self, tasks: &mut Tasks, rows: Vec<&'static dyn TenantRows>) {
         tasks.spawn(ConsumerTask::new(self.store.clone(), activity::ActivityCounter));
+        tasks.spawn(clock_keeper::ClockKeeper::new(self.store.clone(), self.tenants.clone()));
         tasks.spawn(lifecycle::Lifecycle {
             store: self.store.clone(),
-            clock: self.clock.clone(),
+            clock: self.clocks.installation().clone(),
             tenants: self.tenants.clone(),
             rows: rows.into(),
             storyteller: self.storyteller.clone(),

@@ -1,5 +1,7 @@
 //! A tenant and its rules.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::error::TenantError;
@@ -60,13 +62,33 @@ pub struct Tenant {
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub expires_at: Option<Timestamp>,
+    /// How far the tenant's own clock is ahead of the installation's.
+    pub clock_ahead: Duration,
     pub version: u64,
 }
+
+/// How far a clock can be advanced at one time, and how far ahead it can come to be: more than anything here is planned for, and far
+/// from the end of what a time can be.
+pub const MAX_ADVANCE: Duration = Duration::from_hours(24 * 366);
+const MAX_AHEAD: Duration = Duration::from_hours(24 * 3_660);
 
 impl Tenant {
     /// Whether its time has ended.
     pub fn is_over(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|end| end <= now)
+    }
+
+    /// How far ahead the tenant's clock is when it is advanced by `span`.
+    pub fn ahead_after(&self, span: Duration) -> Result<Duration, TenantError> {
+        if self.kind != TenantKind::Evaluation {
+            return Err(TenantError::SharedClock("only an evaluation tenant has a clock of its own"));
+        }
+        if !self.id.has_own_clock() {
+            let reason = "it was created by a release without clocks of tenants; create another evaluation tenant";
+            return Err(TenantError::SharedClock(reason));
+        }
+        let ahead = self.clock_ahead + span.min(MAX_ADVANCE);
+        if ahead > MAX_AHEAD { Err(TenantError::ClockLimit(MAX_AHEAD)) } else { Ok(ahead) }
     }
 }
 

@@ -14,7 +14,10 @@ use crate::kernel::{
     events::Actor,
     id::TenantId,
     secrets::PasswordHash,
-    store::{Direction, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+    store::{
+        Direction, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
+        codec::{Record, decode_fields},
+    },
 };
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -27,10 +30,33 @@ pub(super) struct TenantRecord {
     updated_at: Timestamp,
     expires_at: Option<Timestamp>,
     version: u64,
+    clock_ahead_seconds: u64,
 }
 
 impl Record for TenantRecord {
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
+
+    fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
+        if version != 1 {
+            return Err(format!("format version {version} is not known to this release"));
+        }
+        let first: FirstTenantRecord = decode_fields(fields)?;
+        let FirstTenantRecord { name, slug, kind, status, created_at, updated_at, expires_at, version } = first;
+        Ok(Self { name, slug, kind, status, created_at, updated_at, expires_at, version, clock_ahead_seconds: 0 })
+    }
+}
+
+/// Before tenants had clocks.
+#[derive(Deserialize)]
+struct FirstTenantRecord {
+    name: String,
+    slug: String,
+    kind: TenantKind,
+    status: TenantStatus,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    expires_at: Option<Timestamp>,
+    version: u64,
 }
 
 pub(super) static BY_SLUG: Index<TenantId, TenantRecord> =
@@ -150,8 +176,9 @@ pub(super) fn evaluation(tx: &impl Read, tenant: TenantId) -> Result<Option<Eval
 }
 
 pub(super) fn to_model(id: TenantId, record: TenantRecord) -> Tenant {
-    let TenantRecord { name, slug, kind, status, created_at, updated_at, expires_at, version } = record;
-    Tenant { id, name, slug, kind, status, created_at, updated_at, expires_at, version }
+    let TenantRecord { name, slug, kind, status, created_at, updated_at, expires_at, version, clock_ahead_seconds } = record;
+    let clock_ahead = Duration::from_secs(clock_ahead_seconds);
+    Tenant { id, name, slug, kind, status, created_at, updated_at, expires_at, clock_ahead, version }
 }
 
 pub(super) fn get(tx: &impl Read, id: TenantId) -> Result<Option<Tenant>, StoreError> {
@@ -168,6 +195,7 @@ pub(super) fn put(tx: &mut WriteTx, tenant: &Tenant) -> Result<(), StoreError> {
         updated_at: tenant.updated_at,
         expires_at: tenant.expires_at,
         version: tenant.version,
+        clock_ahead_seconds: tenant.clock_ahead.as_secs(),
     };
     TENANTS.put(tx, &tenant.id, &record)
 }
@@ -196,6 +224,7 @@ mod tests {
             updated_at: at,
             expires_at: Some(at.plus_days(14)),
             version: 3,
+            clock_ahead_seconds: 259_200,
         };
         assert_golden("tenant", &tenant);
         let hash = "$argon2id$v=19$m=19456,t=2,p=1$c2FsdA$aGFzaA";

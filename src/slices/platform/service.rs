@@ -1,6 +1,9 @@
 //! What the operator does with tenants.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use serde_json::value::RawValue;
 
@@ -13,6 +16,7 @@ use super::{
 };
 use crate::kernel::{
     access::TenantKind,
+    clocks::Clocks,
     events::{self, Act, Draft, EventKind},
     http::precondition::IfMatch,
     id::TenantId,
@@ -56,6 +60,11 @@ pub(super) static DELETED: EventKind = EventKind {
     summary: "Everything of a tenant is gone; its slug and its sign-ins are free. In the platform tenant's feed.",
     ..CREATED
 };
+pub(super) static CLOCK_ADVANCED: EventKind = EventKind {
+    name: "tenant.clock_advanced",
+    summary: "The operator advanced the clock of an evaluation tenant. In the platform tenant's feed.",
+    ..CREATED
+};
 
 /// How a tenant is shown in an event.
 pub(super) type Describe = fn(&Tenant) -> Result<Box<RawValue>, serde_json::Error>;
@@ -69,14 +78,17 @@ const CACHED_TENANTS: u64 = 10_000;
 #[derive(Clone, Debug)]
 pub struct Tenants {
     store: Store,
+    clocks: Clocks,
     describe: Describe,
     evaluation_events: u64,
+    following: Arc<Mutex<()>>,
     cache: Arc<VersionedCache<TenantId, Option<Tenant>, 1>>,
 }
 
 impl Tenants {
-    pub(super) fn new(store: Store, describe: Describe, evaluation_events: u64) -> Self {
-        Self { store, describe, evaluation_events, cache: Arc::new(VersionedCache::new([catalog::TENANTS], CACHED_TENANTS)) }
+    pub(super) fn new(store: Store, clocks: Clocks, describe: Describe, evaluation_events: u64) -> Self {
+        let cache = Arc::new(VersionedCache::new([catalog::TENANTS], CACHED_TENANTS));
+        Self { store, clocks, describe, evaluation_events, following: Arc::default(), cache }
     }
 
     /// From memory, unless a tenant has changed: for the check on every request.
@@ -140,7 +152,7 @@ impl Tenants {
             TenantStatus::Preparing => return Ok(tenant),
             busy => return Err(TenantError::Busy(busy)),
         }
-        // A clock that runs ahead is a row of the tenant's as any other, and goes back with the rest.
+        tenant.clock_ahead = Duration::ZERO;
         self.turn(tx, act, &mut tenant, TenantStatus::Preparing)?;
         repo::put_errand(tx, id, &Errand { work: Work::Prepare, due_at: act.now, actor: act.actor.clone() })?;
         Ok(tenant)
@@ -172,8 +184,12 @@ impl Tenants {
         if repo::find_slug(tx, &slug)?.is_some() {
             return Err(TenantError::SlugTaken(slug));
         }
+        let id = match new.kind {
+            TenantKind::Evaluation => TenantId::with_own_clock(act.now, &mut act.entropy),
+            TenantKind::Standard | TenantKind::Platform => TenantId::with_shared_clock(act.now, &mut act.entropy),
+        };
         let tenant = Tenant {
-            id: TenantId::new(act.now, &mut act.entropy),
+            id,
             name: new.name.clone(),
             slug,
             kind: new.kind,
@@ -181,6 +197,7 @@ impl Tenants {
             created_at: act.now,
             updated_at: act.now,
             expires_at: new.expires_days.map(|days| act.now.plus_days(days)),
+            clock_ahead: Duration::ZERO,
             version: 1,
         };
         if tenant.kind == TenantKind::Platform {
@@ -259,6 +276,32 @@ impl Tenants {
         repo::remove(tx, id)?;
         repo::put_errand(tx, id, &Errand { work: Work::Sweep, due_at: act.now + LINGERS, actor: act.actor.clone() })?;
         self.announce(tx, act, &DELETED, &tenant)
+    }
+
+    /// Advances the clock of an evaluation tenant. What follows from it begins once [`Tenants::follow_clocks`] has seen it.
+    pub fn advance_clock(&self, tx: &mut WriteTx, act: &mut Act, id: TenantId, span: Duration) -> Result<Tenant, TenantError> {
+        let mut tenant = self.get(tx, id)?;
+        tenant.clock_ahead = tenant.ahead_after(span)?;
+        tenant.updated_at = act.now;
+        tenant.version += 1;
+        repo::put(tx, &tenant)?;
+        self.announce(tx, act, &CLOCK_ADVANCED, &tenant)?;
+        Ok(tenant)
+    }
+
+    /// Sets the clocks of all tenants that have one to what is stored.
+    pub fn follow_clocks(&self) -> Result<(), StoreError> {
+        // One after the other: nobody sets what another has read before.
+        let _turn = self.following.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ahead = Vec::new();
+        self.store.read(|tx| {
+            repo::TENANTS.scan(tx, &KeyRange::ALL, Direction::Forward, |id, record| {
+                ahead.push((id, repo::to_model(id, record).clock_ahead));
+                Ok(Flow::Continue)
+            })
+        })?;
+        self.clocks.set(ahead);
+        Ok(())
     }
 
     fn announce(&self, tx: &mut WriteTx, act: &mut Act, kind: &'static EventKind, tenant: &Tenant) -> Result<(), TenantError> {

@@ -20,7 +20,8 @@ use poem_openapi::OpenApi;
 use serde_json::Value;
 
 use crate::kernel::{
-    clock::{Clock, Timestamp},
+    clock::Timestamp,
+    clocks::Clocks,
     config,
     events::{Act, EventKind},
     http::outgoing::Streams,
@@ -49,14 +50,14 @@ pub const EVENTS: &[&EventKind] = &[
 pub struct Tickets {
     service: Arc<service::Service>,
     store: Store,
-    clock: Clock,
+    clocks: Clocks,
     exports: Streams,
 }
 
 impl Tickets {
-    pub fn new(store: Store, clock: Clock, settings: &config::Tickets, limits: &config::Limits) -> Self {
+    pub fn new(store: Store, clocks: Clocks, settings: &config::Tickets, limits: &config::Limits) -> Self {
         let service = Arc::new(service::Service::new(settings, api::DESCRIBE));
-        Self { service, store, clock, exports: Streams::new("exports", limits) }
+        Self { service, store, clocks, exports: Streams::new("exports", limits) }
     }
 
     pub fn api(&self) -> impl OpenApi + use<> {
@@ -71,7 +72,7 @@ impl Tickets {
     }
 
     pub fn spawn(&self, tasks: &mut Tasks) {
-        tasks.spawn(upkeep::TicketTimers::new(self.store.clone(), self.clock.clone(), self.service.clone()));
+        tasks.spawn(upkeep::TicketTimers::new(self.store.clone(), self.clocks.clone(), self.service.clone()));
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {

@@ -25,8 +25,9 @@ use self::{
 use super::model::{Status, Ticket, TicketRef};
 use crate::kernel::{
     clock::Timestamp,
+    clocks::{Reading, Timeline},
     id::{OrganizationId, TenantId},
-    store::{Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+    store::{Direction, Due, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
 };
 
 pub(super) type TicketKey = (TenantId, u64);
@@ -114,31 +115,14 @@ pub(super) fn backlog(tx: &impl Read, tenant: TenantId) -> Result<Vec<(Status, u
     Ok(found)
 }
 
-/// Tickets of any tenant whose time has come, the longest overdue first.
-pub(super) fn due(tx: &impl Read, now: Timestamp, limit: usize) -> Result<Vec<TicketKey>, StoreError> {
-    let by_now = KeyRange { start: std::ops::Bound::Unbounded, end: KeyRange::prefix(&now.to_bytes()).end };
-    BY_TIMER.list(tx, &by_now, limit)
+/// Tickets of any tenant whose time has come, the longest overdue first, and when the next does.
+pub(super) fn due(tx: &impl Read, reading: &Reading, limit: usize) -> Result<Due<TicketKey>, StoreError> {
+    BY_TIMER.due(tx, reading, limit, |_| true)
 }
 
-/// The first of a tenant's tickets whose timer is due by now, whoever else's is.
-pub(super) fn due_of(tx: &impl Read, tenant: TenantId, now: Timestamp) -> Result<Option<TicketKey>, StoreError> {
-    let by_now = KeyRange { start: std::ops::Bound::Unbounded, end: KeyRange::prefix(&now.to_bytes()).end };
-    let mut first = None;
-    BY_TIMER.scan(tx, &by_now, Direction::Forward, |key, _| {
-        first = Some(key).filter(|key| key.0 == tenant);
-        Ok(if first.is_some() { Flow::Stop } else { Flow::Continue })
-    })?;
-    Ok(first)
-}
-
-/// When the first timer of the installation is due.
-pub(super) fn next_timer(tx: &impl Read) -> Result<Option<Timestamp>, StoreError> {
-    let mut next = None;
-    BY_TIMER.scan(tx, &KeyRange::ALL, Direction::Forward, |_, entry| {
-        next = entry.get(..8).and_then(Timestamp::from_bytes);
-        Ok(Flow::Stop)
-    })?;
-    Ok(next)
+/// The ticket of this tenant whose time came first, if it has come by `now`.
+pub(super) fn first_due(tx: &impl Read, tenant: TenantId, now: Timestamp) -> Result<Option<TicketKey>, StoreError> {
+    Ok(BY_TIMER.due_on(tx, Timeline::of(tenant), now, 1, |key| key.0 == tenant)?.found.pop())
 }
 
 /// The first number whose ticket was created at `time` or later.

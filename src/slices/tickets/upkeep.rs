@@ -1,20 +1,15 @@
 //! Does what time does to tickets. It is driven by the index of timers alone, so a restart and normal running are one path, and what
 //! fell due while the server was down is done at the start.
 
-use std::{
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use super::{error::TicketError, model::Ticket, repo, service::Service};
 use crate::kernel::{
-    clock::{Clock, Timestamp},
+    clocks::Clocks,
     events::{Act, Actor, Intent},
-    store::{Store, StoreError, WriteTx, catalog},
-    tasks::{Done, Task, TaskError},
+    id::TenantId,
+    store::{Due, Store, WriteTx, catalog},
+    tasks::{Alarm, Done, Task, TaskError},
 };
 
 /// How many tickets one transaction touches.
@@ -40,7 +35,7 @@ fn age(service: &Service, tx: &mut WriteTx, act: &mut Act, ticket: Ticket) -> Re
 /// server that runs has [`TicketTimers`].
 pub(super) fn tend(service: &Service, tx: &mut WriteTx, act: &mut Act) -> Result<(), TicketError> {
     let (now, teller) = (act.now, std::mem::replace(&mut act.actor, actor()));
-    while let Some((tenant, number)) = repo::due_of(tx, act.tenant_id, now)? {
+    while let Some((tenant, number)) = repo::first_due(tx, act.tenant_id, now)? {
         let Some(ticket) = repo::get(tx, tenant, number)? else { break };
         act.now = service.timer(&ticket).unwrap_or(now).min(now);
         age(service, tx, act, ticket)?;
@@ -52,20 +47,14 @@ pub(super) fn tend(service: &Service, tx: &mut WriteTx, act: &mut Act) -> Result
 #[derive(Debug)]
 pub(super) struct TicketTimers {
     store: Store,
-    clock: Clock,
+    alarm: Alarm,
     service: Arc<Service>,
-    /// The index's version when this task last looked, and the first timer that it saw.
-    seen: AtomicU64,
-    next: Mutex<Option<Timestamp>>,
 }
 
 impl TicketTimers {
-    pub(super) fn new(store: Store, clock: Clock, service: Arc<Service>) -> Self {
-        Self { store, clock, service, seen: AtomicU64::new(0), next: Mutex::new(None) }
-    }
-
-    fn next(&self) -> std::sync::MutexGuard<'_, Option<Timestamp>> {
-        self.next.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn new(store: Store, clocks: Clocks, service: Arc<Service>) -> Self {
+        let alarm = Alarm::new(store.clone(), clocks, &[catalog::TICKETS_BY_TIMER]);
+        Self { store, alarm, service }
     }
 }
 
@@ -83,29 +72,19 @@ impl Task for TicketTimers {
     }
 
     async fn wake(&self) {
-        let next = *self.next();
-        let timer = async {
-            match next {
-                Some(at) => self.clock.sleep_until(at).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = self.store.changed(catalog::TICKETS_BY_TIMER, self.seen.load(Ordering::SeqCst)) => {}
-            () = timer => {}
-        }
+        self.alarm.ring().await;
     }
 
     async fn activate(&self) -> Result<Done, TaskError> {
-        self.seen.store(self.store.version(catalog::TICKETS_BY_TIMER), Ordering::SeqCst);
-        let now = self.clock.now();
-        let (due, next) = self.store.read(|tx| Ok::<_, StoreError>((repo::due(tx, now, BATCH)?, repo::next_timer(tx)?)))?;
-        *self.next() = next;
+        let reading = self.alarm.look();
+        let Due { found: due, next } = self.store.read(|tx| repo::due(tx, &reading, BATCH))?;
+        self.alarm.set(next);
         if due.is_empty() {
             return Ok(Done::All);
         }
         let service = self.service.clone();
-        let intents: Vec<_> = due.into_iter().map(|(tenant, number)| (Intent::new(tenant, now, actor()), number)).collect();
+        let intent = |tenant: TenantId| Intent::new(tenant, reading.of(tenant), actor());
+        let intents: Vec<_> = due.into_iter().map(|(tenant, number)| (intent(tenant), number)).collect();
         self.store
             .write(move |tx| {
                 for (intent, number) in &intents {

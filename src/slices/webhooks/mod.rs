@@ -28,7 +28,7 @@ use poem_openapi::OpenApi;
 use crate::{
     kernel::{
         access::TenantKind,
-        clock::Clock,
+        clocks::Clocks,
         config::Config,
         egress::{Egress, TargetUrl},
         events::{EventKind, EventPattern, Kinds},
@@ -102,7 +102,7 @@ impl Webhooks {
     /// The readers of the log that retention waits for.
     pub const CONSUMERS: &'static [&'static str] = &[dispatch::CURSOR];
 
-    pub fn new(store: Store, clock: Clock, config: &Config, around: Surroundings) -> Self {
+    pub fn new(store: Store, clocks: Clocks, config: &Config, around: Surroundings) -> Self {
         let Surroundings { sealer, egress, tenants, kinds, usage } = around;
         let kinds = Arc::new(kinds);
         let service = Service {
@@ -112,10 +112,10 @@ impl Webhooks {
             describe: api::describe,
         };
         let subscriptions = Subscriptions::new(store.clone(), sealer, kinds, tenants);
-        let sender = Sender { egress: egress.clone(), clock: clock.clone() };
+        let sender = Sender { egress: egress.clone(), clocks: clocks.clone() };
         let dispatch = Dispatch::new(Parts {
             store: store.clone(),
-            clock,
+            clocks,
             service: service.clone(),
             subscriptions: subscriptions.clone(),
             sender: sender.clone(),

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::kernel::{
     clock::Timestamp,
+    clocks::Reading,
     events::{self, Act, FeedQuery},
     id::{OperationId, TenantId, WebhookId},
     store::{Direction, Flow, Key, KeyRange, Read, Store, StoreError, Table, WriteTx, catalog, codec::Record},
@@ -166,10 +167,10 @@ fn first_open(tx: &impl Read) -> Result<Option<(ReplayKey, Replay)>, StoreError>
 pub(super) async fn step(
     store: &Store,
     subscriptions: &Subscriptions,
-    now: Timestamp,
+    clocks: &Reading,
 ) -> Result<Option<EndpointKey>, WebhookError> {
     let Some((key, replay)) = store.read(first_open)? else { return Ok(None) };
-    let endpoint = (key.0, key.1);
+    let (endpoint, now) = ((key.0, key.1), clocks.of(key.0));
     let Some(target) = subscriptions.target(endpoint)? else {
         let ended = Replay { status: ReplayStatus::Cancelled, updated_at: now, ..replay };
         store.write(move |tx| REPLAYS.put(tx, &key, &ended)).await?;

@@ -10,7 +10,7 @@ use super::{
     subscriptions::Target,
 };
 use crate::kernel::{
-    clock::Clock,
+    clocks::Clocks,
     egress::{Egress, EgressError, MAX_BODY_BYTES, Request, Timings},
     id::EventId,
 };
@@ -26,14 +26,16 @@ const SHORTEST_SECRET: usize = 4;
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
     pub(super) egress: Egress,
-    pub(super) clock: Clock,
+    pub(super) clocks: Clocks,
 }
 
 impl Sender {
     pub(super) async fn send(&self, target: &Target, event: EventId, body: Bytes, timeout: std::time::Duration) -> Sent {
-        let started_at = self.clock.now();
+        let clocks = self.clocks.read();
+        let started_at = clocks.of(target.key.0);
         let id = event.to_string();
-        let timestamp = started_at.as_seconds().to_string();
+        // The receiver judges its age by the clock on its own wall.
+        let timestamp = clocks.installation().as_seconds().to_string();
         let signature = sign_all(&target.signing_keys, &id, &timestamp, &body, started_at);
         let mut headers = target.headers.clone();
         for (name, value) in [(WEBHOOK_ID, &id), (WEBHOOK_TIMESTAMP, &timestamp), (WEBHOOK_SIGNATURE, &signature)] {

@@ -1,13 +1,7 @@
 //! Schedules start runs when their times come. Times that passed while nobody looked are left out or made up for once, as the trigger
 //! says.
 
-use std::{
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use serde_json::{Map, Value};
 
@@ -20,10 +14,10 @@ use super::{
     service::{NewRun, Service},
 };
 use crate::kernel::{
-    clock::{Clock, Timestamp},
+    clock::Timestamp,
     events::{Act, Actor, Intent},
-    store::{Store, WriteTx, catalog},
-    tasks::{Done, Task, TaskError},
+    store::{Due, Store, WriteTx},
+    tasks::{Alarm, Done, Task, TaskError},
 };
 
 /// How many workflows one transaction touches.
@@ -32,11 +26,9 @@ const BATCH: usize = 100;
 #[derive(Debug)]
 pub(super) struct Calendar {
     pub(super) store: Store,
-    pub(super) clock: Clock,
+    pub(super) alarm: Alarm,
     pub(super) service: Arc<Service>,
     pub(super) engine: Engine,
-    pub(super) seen: AtomicU64,
-    pub(super) next: Mutex<Option<Timestamp>>,
 }
 
 /// Starts what is due of a workflow, and sets its next time.
@@ -87,31 +79,23 @@ impl Task for Calendar {
     }
 
     async fn wake(&self) {
-        let next = *self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        let timer = async {
-            match next {
-                Some(at) => self.clock.sleep_until(at).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = self.store.changed(catalog::WORKFLOWS_BY_SCHEDULE, self.seen.load(Ordering::SeqCst)) => {}
-            () = timer => {}
-        }
+        self.alarm.ring().await;
     }
 
     async fn activate(&self) -> Result<Done, TaskError> {
-        self.seen.store(self.store.version(catalog::WORKFLOWS_BY_SCHEDULE), Ordering::SeqCst);
-        let now = self.clock.now();
-        let (due, next) = self.store.read(|tx| repo::workflows::scheduled(tx, now, BATCH))?;
-        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = next;
+        let reading = self.alarm.look();
+        let Due { found: due, next } = self.store.read(|tx| repo::workflows::scheduled(tx, &reading, BATCH))?;
+        self.alarm.set(next);
         if due.is_empty() {
             return Ok(Done::All);
         }
         let service = self.service.clone();
         let intents: Vec<(Intent, Workflow)> = due
             .into_iter()
-            .map(|workflow| (Intent::new(workflow.tenant_id, now, Actor::system("Workflow calendar")), workflow))
+            .map(|workflow| {
+                let tenant = workflow.tenant_id;
+                (Intent::new(tenant, reading.of(tenant), Actor::system("Workflow calendar")), workflow)
+            })
             .collect();
         self.store
             .write(move |tx| {

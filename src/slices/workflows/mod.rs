@@ -19,18 +19,18 @@ mod starters;
 pub mod steps;
 mod triggers;
 
-use std::sync::{Arc, Mutex, atomic::AtomicU64};
+use std::sync::Arc;
 
 use poem_openapi::OpenApi;
 use serde_json::Value;
 
 use crate::kernel::{
-    clock::Clock,
+    clocks::Clocks,
     config,
     events::{Act, EventKind, Kinds},
     id::{RunId, TenantId, WorkflowId},
-    store::{Checked, Read, Store, StoreError, WriteTx},
-    tasks::Tasks,
+    store::{Checked, Read, Store, StoreError, WriteTx, catalog},
+    tasks::{Alarm, Tasks},
 };
 
 pub use error::WorkflowError;
@@ -56,7 +56,7 @@ pub const EVENTS: &[&EventKind] = &[
 #[derive(Debug)]
 struct Core {
     store: Store,
-    clock: Clock,
+    clocks: Clocks,
     service: Arc<Service>,
     engine: Engine,
 }
@@ -70,11 +70,11 @@ impl Workflows {
     /// The readers of the log that retention waits for.
     pub const CONSUMERS: &'static [&'static str] = &[triggers::CURSOR];
 
-    pub fn new(store: Store, clock: Clock, settings: config::Workflows, catalogue: StepCatalogue, kinds: Kinds) -> Self {
+    pub fn new(store: Store, clocks: Clocks, settings: config::Workflows, catalogue: StepCatalogue, kinds: Kinds) -> Self {
         let StepCatalogue { planners, appliers } = catalogue;
         let service = Arc::new(Service::new(planners, Arc::new(kinds), settings, api::DESCRIBE));
-        let engine = Engine::new(store.clone(), clock.clone(), service.clone(), appliers);
-        Self { core: Arc::new(Core { store, clock, service, engine }) }
+        let engine = Engine::new(store.clone(), clocks.clone(), service.clone(), appliers);
+        Self { core: Arc::new(Core { store, clocks, service, engine }) }
     }
 
     pub fn api(&self) -> impl OpenApi + use<> {
@@ -83,16 +83,14 @@ impl Workflows {
     }
 
     pub fn spawn(&self, tasks: &mut Tasks) {
-        let Core { store, clock, service, engine } = self.core.as_ref();
+        let Core { store, clocks, service, engine } = self.core.as_ref();
         tasks.spawn(engine.task());
-        tasks.spawn(triggers::EventReader::new(store.clone(), clock.clone(), service.clone(), engine.clone()));
+        tasks.spawn(triggers::EventReader::new(store.clone(), clocks.clone(), service.clone(), engine.clone()));
         tasks.spawn(calendar::Calendar {
             store: store.clone(),
-            clock: clock.clone(),
+            alarm: Alarm::new(store.clone(), clocks.clone(), &[catalog::WORKFLOWS_BY_SCHEDULE]),
             service: service.clone(),
             engine: engine.clone(),
-            seen: AtomicU64::new(0),
-            next: Mutex::new(None),
         });
     }
 

@@ -24,7 +24,8 @@ use super::{
     service::{MAX_DEPTH, NewRun, Service, Stage, depth_below},
 };
 use crate::kernel::{
-    clock::Clock,
+    clock::Timestamp,
+    clocks::Clocks,
     events::{self, Actor, Event, Intent},
     id::RunId,
     store::{Read, Store, StoreError, WriteTx, catalog},
@@ -41,7 +42,7 @@ const WOKEN_AT_ONCE: usize = 100;
 #[derive(Debug)]
 pub(super) struct EventReader {
     store: Store,
-    clock: Clock,
+    clocks: Clocks,
     service: Arc<Service>,
     engine: Engine,
     seen: AtomicU64,
@@ -60,8 +61,8 @@ struct Consequences {
 }
 
 impl EventReader {
-    pub(super) fn new(store: Store, clock: Clock, service: Arc<Service>, engine: Engine) -> Self {
-        Self { store, clock, service, engine, seen: AtomicU64::new(0), position: Mutex::new(None) }
+    pub(super) fn new(store: Store, clocks: Clocks, service: Arc<Service>, engine: Engine) -> Self {
+        Self { store, clocks, service, engine, seen: AtomicU64::new(0), position: Mutex::new(None) }
     }
 
     fn position(&self) -> std::sync::MutexGuard<'_, Option<(u64, u64)>> {
@@ -175,12 +176,7 @@ fn awaits(service: &Service, tx: &impl Read, run: &Run, token: u32, seq: u64, bo
 }
 
 /// What the event leads to, if anything.
-fn consequences(
-    service: &Service,
-    tx: &impl Read,
-    event: &Event,
-    now: crate::kernel::clock::Timestamp,
-) -> Result<Option<Consequences>, WorkflowError> {
+fn consequences(service: &Service, tx: &impl Read, event: &Event, now: Timestamp) -> Result<Option<Consequences>, WorkflowError> {
     let tenant = event.record.tenant_id;
     let mut workflows = repo::workflows::by_event(tx, tenant, &event.record.kind)?;
     workflows.retain(|workflow| workflow.armed_seq < event.seq);
@@ -274,7 +270,7 @@ impl Task for EventReader {
             Some(position) => position,
             None => self.store.read(|tx| events::cursor(tx, CURSOR).map(|seq| (seq, seq)))?,
         };
-        let (now, service) = (self.clock.now(), &self.service);
+        let (reading, service) = (self.clocks.read(), &self.service);
         let (last, found) = self
             .store
             .read(|tx| {
@@ -285,7 +281,7 @@ impl Task for EventReader {
                 let events = events::read_batch(tx, looked, BATCH)?;
                 let mut found = Vec::new();
                 for event in &events {
-                    found.extend(consequences(service, tx, event, now)?);
+                    found.extend(consequences(service, tx, event, reading.of(event.record.tenant_id))?);
                 }
                 Ok::<_, WorkflowError>((events.last().map(|event| event.seq), found))
             })

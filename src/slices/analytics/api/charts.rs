@@ -8,7 +8,7 @@ use super::super::{
 };
 use crate::kernel::{
     access::Principal,
-    clock::Clock,
+    clocks::Clocks,
     http::pages::{Chart, ChartSource, Figures, Mark},
     store::{Store, StoreError},
 };
@@ -32,7 +32,7 @@ const SHOWN: [(&str, &str); 12] = [
 #[derive(Debug)]
 pub(in super::super) struct Charts {
     pub(in super::super) store: Store,
-    pub(in super::super) clock: Clock,
+    pub(in super::super) clocks: Clocks,
 }
 
 const fn unit(unit: Unit) -> &'static str {
@@ -54,7 +54,7 @@ impl ChartSource for Charts {
             ..Asked::default()
         };
         let subject = Subject::Tenant(reader.tenant_id);
-        let question = service::understand(&asked, subject, self.clock.now()).map_err(|error| match error {
+        let question = service::understand(&asked, subject, self.clocks.now(reader.tenant_id)).map_err(|error| match error {
             AnalyticsError::Store(error) => error,
             AnalyticsError::Invalid(_) => StoreError::Engine("the page asks for figures that there are not".to_owned()),
         })?;

@@ -32,14 +32,27 @@ pub(in super::super) type Groups = BTreeMap<String, Cells>;
 
 /// By tenant, series and hour.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in super::super) struct Changes(pub(in super::super) BTreeMap<(TenantId, Series, u32), Groups>);
+pub(in super::super) struct Changes {
+    pub(in super::super) rows: BTreeMap<(TenantId, Series, u32), Groups>,
+    /// The installation's figures are in its own time: what a tenant does whose clock is ahead counts for it at this time at the latest.
+    latest: Option<Timestamp>,
+}
 
 impl Changes {
+    /// None so far, at this time of the installation.
+    pub(in super::super) fn at(now: Timestamp) -> Self {
+        Self { latest: Some(now), ..Self::default() }
+    }
+
+    pub(in super::super) fn of_rows(rows: BTreeMap<(TenantId, Series, u32), Groups>) -> Self {
+        Self { rows, latest: None }
+    }
+
     /// Adds to one tenant's figures, or to the installation's.
     pub(in super::super) fn add_to(&mut self, tenant: TenantId, series: Series, group: &str, at: Timestamp, measure: &Measure) {
         let quarter = quarter_of(at);
         let of_day = u8::try_from(quarter % QUARTERS_PER_DAY).unwrap_or_default();
-        let groups = self.0.entry((tenant, series, hour_of(quarter))).or_default();
+        let groups = self.rows.entry((tenant, series, hour_of(quarter))).or_default();
         if !groups.contains_key(group) {
             groups.insert(group.to_owned(), Cells::new());
         }
@@ -52,7 +65,8 @@ impl Changes {
     pub(in super::super) fn add(&mut self, tenant: TenantId, series: Series, group: &str, at: Timestamp, measure: &Measure) {
         self.add_to(tenant, series, group, at, measure);
         if series.is_shared() {
-            self.add_to(INSTALLATION, series, group, at, measure);
+            let latest = self.latest.filter(|_| tenant.has_own_clock());
+            self.add_to(INSTALLATION, series, group, latest.map_or(at, |latest| at.min(latest)), measure);
         }
     }
 

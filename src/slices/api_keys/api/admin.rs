@@ -65,8 +65,7 @@ impl AdminKeysApi {
         let tenant = self.store.read(|tx| self.tenants.get(tx, id.0))?;
         let giver = Giver { grants: Grants::all(), tenant_kind: tenant.kind };
         let service = self.service;
-        let mut intent = auth.context.intent(&auth.principal);
-        intent.tenant_id = tenant.id;
+        let intent = auth.context.intent_in(&auth.principal, tenant.id);
         idempotency_key
             .run(intent, move |tx, act| {
                 let (key, plaintext) = service.create(tx, act, giver, &new)?;
@@ -84,7 +83,7 @@ impl AdminKeysApi {
     #[oai(path = "/:id/api-keys", method = "get", operation_id = "list_tenant_api_keys")]
     async fn list_tenant_api_keys(&self, auth: Allowed<LocalOperator>, id: Path<TenantId>) -> Result<Answer<ApiKeyList>, Problem> {
         self.store.read(|tx| self.tenants.get(tx, id.0).map(drop))?;
-        let (now, rules) = (auth.context.now, self.service.rules);
+        let (now, rules) = (auth.context.clocks.of(id.0), self.service.rules);
         let query = KeyQuery {
             tenant_id: id.0,
             now,
@@ -113,9 +112,8 @@ impl AdminKeysApi {
         key_id: Path<ApiKeyId>,
         if_match: IfMatch,
     ) -> Result<Changed<ApiKey>, Problem> {
-        let mut intent = auth.context.intent(&auth.principal);
-        intent.tenant_id = id.0;
-        let (service, now) = (self.service, auth.context.now);
+        let intent = auth.context.intent_in(&auth.principal, id.0);
+        let (service, now) = (self.service, intent.now);
         let key = self.store.write(move |tx| service.revoke(tx, &mut intent.begin(), key_id.0, &if_match)).await?;
         let version = key.version;
         Ok(Changed::new(&ApiKey::new(key, now, &service.rules), version))

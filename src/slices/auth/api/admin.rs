@@ -80,7 +80,7 @@ impl AdminUsersApi {
     ) -> Result<Created<UserView>, Problem> {
         let CreateStaff { email, name, role, password } = body.0;
         let tenant = self.store.read(|tx| self.tenants.get(tx, id.0))?;
-        let intent = auth.context.intent(&auth.principal);
+        let intent = auth.context.guarding_intent(&auth.principal);
         let password = self.users.hash_password(Secret::new(password), &intent).await?;
         let new = NewUser { tenant_id: tenant.id, email, name, role: role.into() };
         let is_platform = tenant.kind == TenantKind::Platform;
@@ -117,7 +117,7 @@ impl AdminUsersApi {
         body: Body<ResetPassword>,
     ) -> Result<Changed<UserView>, Problem> {
         let ResetPassword { email, password } = body.0;
-        let intent = auth.context.intent(&auth.principal);
+        let intent = auth.context.guarding_intent(&auth.principal);
         let password = self.users.hash_password(Secret::new(password), &intent).await?;
         let users = self.users.clone();
         idempotency_key

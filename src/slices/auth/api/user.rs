@@ -101,7 +101,7 @@ impl UserApi {
         let (users, manager) = (self.users.clone(), Manager::of(&auth.principal));
         let base_url = auth.context.base_url.to_string();
         idempotency_key
-            .run(auth.context.intent(&auth.principal), move |tx, act| {
+            .run(auth.context.guarding_intent(&auth.principal), move |tx, act| {
                 let (user, token) = users.issue_password_token(tx, act, manager, id.0)?;
                 let version = user.version;
                 Ok::<_, AuthError>(Changed::new(&UserWithToken::new(show(tx, user)?, Some(&token), &base_url), version).secret())
@@ -119,7 +119,7 @@ pub(super) async fn update(
     body: UpdateUser,
 ) -> Result<Changed<UserView>, Problem> {
     let (users, manager, change) = (users.clone(), Manager::of(&auth.principal), UserChange::from(body));
-    let intent = auth.context.intent(&auth.principal);
+    let intent = auth.context.guarding_intent(&auth.principal);
     let shown = store.write(move |tx| {
         let user = users.update_account(tx, &mut intent.begin(), manager, id, &if_match, &change)?;
         Ok::<_, AuthError>(show(tx, user)?)
@@ -136,7 +136,7 @@ pub(super) async fn remove(
     if_match: IfMatch,
 ) -> Result<Empty, Problem> {
     let (users, manager) = (users.clone(), Manager::of(&auth.principal));
-    let intent = auth.context.intent(&auth.principal);
+    let intent = auth.context.guarding_intent(&auth.principal);
     store.write(move |tx| users.remove_account(tx, &mut intent.begin(), manager, id, &if_match)).await?;
     Ok(Empty::new())
 }

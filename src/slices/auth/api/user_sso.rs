@@ -34,7 +34,7 @@ impl UserSsoApi {
     #[oai(path = "/:id/sso", method = "delete", operation_id = "unlink_user")]
     async fn unlink_user(&self, auth: Allowed<UsersWrite>, id: Path<UserId>) -> Result<Changed<UserView>, Problem> {
         let (users, manager) = (self.users.clone(), Manager::of(&auth.principal));
-        let intent = auth.context.intent(&auth.principal);
+        let intent = auth.context.guarding_intent(&auth.principal);
         let shown = self.store.write(move |tx| {
             let user = users.unlink_account(tx, &mut intent.begin(), manager, id.0)?;
             Ok::<_, AuthError>(show(tx, user)?)

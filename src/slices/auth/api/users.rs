@@ -110,7 +110,7 @@ impl UsersApi {
         let (users, manager) = (self.users.clone(), Manager::of(&auth.principal));
         let base_url = auth.context.base_url.to_string();
         idempotency_key
-            .run(auth.context.intent(&auth.principal), move |tx, act| {
+            .run(auth.context.guarding_intent(&auth.principal), move |tx, act| {
                 let (user, token) = users.create_account(tx, act, manager, &new)?;
                 let (version, path) = (user.version, user::path(user.id));
                 let shown = UserWithToken::new(show(tx, user)?, token.as_ref(), &base_url);

@@ -1,14 +1,13 @@
 //! How well each device is backed up, under its organization; found by the device, by what is wrong, and by its timer.
 
-use std::ops::Bound;
-
 use serde::{Deserialize, Serialize};
 
 use super::super::model::{Posture, Standing, Trouble, Workload};
 use crate::kernel::{
     clock::Timestamp,
+    clocks::{Reading, Timeline},
     id::{DeviceId, OrganizationId, TenantId, TicketId},
-    store::{Direction, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+    store::{Direction, Due, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record, due_key},
 };
 
 pub(in super::super) type PostureKey = (TenantId, OrganizationId, DeviceId);
@@ -51,7 +50,7 @@ static BY_TROUBLE: Index<PostureKey, PostureRecord> = Index {
 static BY_TIMER: Index<PostureKey, PostureRecord> = Index {
     table: catalog::BACKUP_POSTURES_BY_TIMER,
     unique: false,
-    keys: |_, record| record.timer_at.iter().map(Key::to_bytes).collect(),
+    keys: |key, record| record.timer_at.iter().map(|at| due_key(key.0, *at)).collect(),
 };
 pub(in super::super) static POSTURES: Table<PostureKey, PostureRecord> =
     Table::new(catalog::BACKUP_POSTURES, &[&BY_DEVICE, &BY_TROUBLE, &BY_TIMER]);
@@ -148,29 +147,12 @@ pub(in super::super) fn troubled(
     Ok(found.into_iter().flatten().collect())
 }
 
-/// Postures of any tenant whose time has come, the longest overdue first.
-pub(in super::super) fn due(tx: &impl Read, now: Timestamp, limit: usize) -> Result<Vec<PostureKey>, StoreError> {
-    let by_now = KeyRange { start: Bound::Unbounded, end: KeyRange::prefix(&now.to_bytes()).end };
-    BY_TIMER.list(tx, &by_now, limit)
+/// Postures of any tenant whose time has come, the longest overdue first, and when the next does.
+pub(in super::super) fn due(tx: &impl Read, reading: &Reading, limit: usize) -> Result<Due<PostureKey>, StoreError> {
+    BY_TIMER.due(tx, reading, limit, |_| true)
 }
 
-/// The first of a tenant's postures whose timer is due by now, whoever else's is.
-pub(in super::super) fn due_of(tx: &impl Read, tenant: TenantId, now: Timestamp) -> Result<Option<PostureKey>, StoreError> {
-    let by_now = KeyRange { start: Bound::Unbounded, end: KeyRange::prefix(&now.to_bytes()).end };
-    let mut first = None;
-    BY_TIMER.scan(tx, &by_now, Direction::Forward, |key, _| {
-        first = Some(key).filter(|key| key.0 == tenant);
-        Ok(if first.is_some() { Flow::Stop } else { Flow::Continue })
-    })?;
-    Ok(first)
-}
-
-/// When the first timer of the installation is due.
-pub(in super::super) fn next_timer(tx: &impl Read) -> Result<Option<Timestamp>, StoreError> {
-    let mut next = None;
-    BY_TIMER.scan(tx, &KeyRange::ALL, Direction::Forward, |_, entry| {
-        next = entry.get(..8).and_then(Timestamp::from_bytes);
-        Ok(Flow::Stop)
-    })?;
-    Ok(next)
+/// The posture of this tenant whose time came first, if it has come by `now`.
+pub(in super::super) fn first_due(tx: &impl Read, tenant: TenantId, now: Timestamp) -> Result<Option<PostureKey>, StoreError> {
+    Ok(BY_TIMER.due_on(tx, Timeline::of(tenant), now, 1, |key| key.0 == tenant)?.found.pop())
 }

@@ -43,7 +43,7 @@ use std::{fmt, future::Future, pin::Pin};
 
 use super::model::{CloudVm, Credential, Failure, Order, ProviderConfig, ProviderKind};
 use crate::kernel::{
-    clock::Clock,
+    clocks::Clocks,
     id::{CloudProviderId, TenantId},
     store::Store,
 };
@@ -139,7 +139,7 @@ pub(super) struct Adapters {
 }
 
 impl Adapters {
-    pub(super) fn new(store: Store, clock: Clock) -> Self {
+    pub(super) fn new(store: Store, clocks: Clocks) -> Self {
         Self {
             aws: aws::Aws::new(),
             azure: azure::Azure::new(),
@@ -148,7 +148,7 @@ impl Adapters {
             hetzner: hetzner::Hetzner,
             openstack: openstack::OpenStack::new(),
             proxmox: proxmox::Proxmox,
-            simulated: simulated::Simulated::new(store, clock),
+            simulated: simulated::Simulated::new(store, clocks),
         }
     }
 

@@ -17,7 +17,8 @@ use super::{
     Access, Adapter, Answer, FleetPage, Identity, Rehearsal, VmPlace,
 };
 use crate::kernel::{
-    clock::{Clock, Timestamp},
+    clock::Timestamp,
+    clocks::Clocks,
     entropy::Entropy,
     id::{CloudProviderId, OperationId, TenantId},
     secrets::digest,
@@ -66,12 +67,12 @@ pub(in super::super) static SIMULATED_VMS: Table<SimulatedKey, SimulatedVm> = Ta
 #[derive(Clone, Debug)]
 pub(super) struct Simulated {
     store: Store,
-    clock: Clock,
+    clocks: Clocks,
 }
 
 impl Simulated {
-    pub(super) fn new(store: Store, clock: Clock) -> Self {
-        Self { store, clock }
+    pub(super) fn new(store: Store, clocks: Clocks) -> Self {
+        Self { store, clocks }
     }
 
     /// Takes the time that the cloud is told to take, and fails as it is told to.
@@ -90,7 +91,7 @@ impl Simulated {
 
     fn ordered(&self, access: &Access) -> Result<Vec<CloudVm>, Failure> {
         let Some(provider) = access.provider_id else { return Ok(Vec::new()) };
-        let (now, prefix) = (self.clock.now(), (access.tenant_id, provider).to_bytes());
+        let (now, prefix) = (self.clocks.now(access.tenant_id), (access.tenant_id, provider).to_bytes());
         let mut found = Vec::new();
         let scanned = self.store.read(|tx| {
             SIMULATED_VMS.scan(tx, &KeyRange::prefix(&prefix), Direction::Forward, |key, vm| {
@@ -103,7 +104,7 @@ impl Simulated {
     }
 
     fn fleet(&self, access: &Access) -> Result<Vec<CloudVm>, Failure> {
-        let now = self.clock.now();
+        let now = self.clocks.now(access.tenant_id);
         let standing = (0..access.config.vm_count.unwrap_or(DEFAULT_VMS)).map(|place| standing_vm(access, place, now));
         Ok(standing.chain(self.ordered(access)?).collect())
     }
@@ -142,7 +143,7 @@ impl Simulated {
         let Some(provider) = access.provider_id else { return Err(simulated_failure(SimulatedFailure::ReadOnly)) };
         let key: SimulatedKey = (access.tenant_id, provider, order.token.operation, order.token.index);
         let known = self.store.read(|tx| SIMULATED_VMS.get(tx, &key)).map_err(|error: StoreError| broken(&error))?;
-        let now = self.clock.now();
+        let now = self.clocks.now(access.tenant_id);
         if let Some(vm) = known {
             return Ok(ordered_vm(access, key, vm, now));
         }

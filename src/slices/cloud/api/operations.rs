@@ -55,16 +55,16 @@ impl OperationsApi {
         query: Filter<WaitForOperation>,
     ) -> Result<Answer<Operation>, Problem> {
         let core = &self.core;
-        let deadline = core.clock.now() + Duration::from_secs(query.0.wait_seconds.unwrap_or(0).into());
+        let deadline = core.clocks.installation().now() + Duration::from_secs(query.0.wait_seconds.unwrap_or(0).into());
         loop {
             let seen = core.store.version(catalog::OPERATIONS);
             let operation = core.store.read(|tx| find(tx, &auth.principal, id.0))?;
-            if operation.status.has_ended() || core.clock.now() >= deadline {
+            if operation.status.has_ended() || core.clocks.installation().now() >= deadline {
                 return Ok(Answer::new(&Operation::from(&operation)));
             }
             tokio::select! {
                 () = core.store.changed(catalog::OPERATIONS, seen) => {}
-                () = core.clock.sleep_until(deadline) => {}
+                () = core.clocks.installation().sleep_until(deadline) => {}
             }
         }
     }

@@ -2,15 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    super::model::{Operation, OperationWork},
-    Due,
-};
+use super::super::model::{Operation, OperationWork};
 use crate::kernel::{
     clock::Timestamp,
+    clocks::Reading,
     id::{CloudProviderId, OperationId, TenantId},
     secrets::SealedPlace,
-    store::{Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+    store::{Due, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record, due_key},
 };
 
 pub(in super::super) type OperationKey = (TenantId, OperationId);
@@ -25,7 +23,7 @@ impl Record for OperationRecord {
 static BY_DUE: Index<OperationKey, OperationRecord> = Index {
     table: catalog::OPERATIONS_BY_DUE,
     unique: false,
-    keys: |_, OperationRecord(operation)| operation.due_at.iter().map(Key::to_bytes).collect(),
+    keys: |key, OperationRecord(operation)| operation.due_at.iter().map(|at| due_key(key.0, *at)).collect(),
 };
 static BY_PROVIDER: Index<OperationKey, OperationRecord> = Index {
     table: catalog::OPERATIONS_BY_PROVIDER,
@@ -70,14 +68,14 @@ pub(in super::super) fn open(tx: &impl Read, provider: (TenantId, CloudProviderI
     keys.into_iter().filter_map(|key| get(tx, key).transpose()).collect()
 }
 
-/// Operations that are due at `now` and wanted, at most `limit`, and when the first is due that is not.
+/// Operations that are due and wanted, at most `limit`, and when the first is due that is not.
 pub(in super::super) fn due(
     tx: &impl Read,
-    now: Timestamp,
+    reading: &Reading,
     limit: usize,
     wanted: impl FnMut(&OperationKey) -> bool,
 ) -> Result<Due<OperationKey>, StoreError> {
-    super::due(&BY_DUE, tx, now, limit, wanted)
+    BY_DUE.due(tx, reading, limit, wanted)
 }
 
 /// Operations that ended before `time`, at most `limit`.

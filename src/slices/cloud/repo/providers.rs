@@ -2,15 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    super::model::{Provider, SyncState},
-    Due,
-};
+use super::super::model::{Provider, SyncState};
 use crate::kernel::{
-    clock::Timestamp,
+    clocks::Reading,
     id::{CloudProviderId, TenantId},
     secrets::SealedPlace,
-    store::{Direction, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+    store::{Direction, Due, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record, due_key},
 };
 
 pub(in super::super) type ProviderKey = (TenantId, CloudProviderId);
@@ -40,7 +37,7 @@ impl Record for SyncRecord {
 static BY_DUE: Index<ProviderKey, SyncRecord> = Index {
     table: catalog::CLOUD_SYNCS_BY_DUE,
     unique: false,
-    keys: |_, SyncRecord(sync)| sync.due_at.iter().map(Key::to_bytes).collect(),
+    keys: |key, SyncRecord(sync)| sync.due_at.iter().map(|at| due_key(key.0, *at)).collect(),
 };
 
 pub(in super::super) static SYNCS: Table<ProviderKey, SyncRecord> = Table::new(catalog::CLOUD_SYNCS, &[&BY_DUE]);
@@ -93,12 +90,12 @@ pub(in super::super) fn put_sync(tx: &mut WriteTx, key: ProviderKey, sync: &Sync
     SYNCS.put(tx, &key, &SyncRecord(sync.clone()))
 }
 
-/// Providers that are due at `now` and wanted, at most `limit`, and when the first is due that is not.
+/// Providers that are due and wanted, at most `limit`, and when the first is due that is not.
 pub(in super::super) fn due(
     tx: &impl Read,
-    now: Timestamp,
+    reading: &Reading,
     limit: usize,
     wanted: impl FnMut(&ProviderKey) -> bool,
 ) -> Result<Due<ProviderKey>, StoreError> {
-    super::due(&BY_DUE, tx, now, limit, wanted)
+    BY_DUE.due(tx, reading, limit, wanted)
 }

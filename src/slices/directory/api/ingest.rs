@@ -22,7 +22,7 @@ use super::{
 use crate::{
     kernel::{
         access::Principal,
-        clock::Clock,
+        clocks::Clocks,
         events::{Act, Intent},
         http::{
             incoming::{Incoming, Streamed},
@@ -122,7 +122,7 @@ impl From<LineStatus> for AnswerStatus {
 pub(in super::super) struct Ingest {
     pub(in super::super) directory: Directory,
     pub(in super::super) store: Store,
-    pub(in super::super) clock: Clock,
+    pub(in super::super) clocks: Clocks,
     pub(in super::super) imports: Streams,
     pub(in super::super) jobs: Arc<dyn JobTaker>,
 }
@@ -293,7 +293,7 @@ impl Run {
 
     /// Hands a batch to the writer. The write goes on also when nobody waits for it any more.
     fn commit(&self, batch: Batch) -> JoinHandle<Result<Answers, DirectoryError>> {
-        let mut intent = Intent::of(&self.principal, self.ingest.clock.now());
+        let mut intent = Intent::of(&self.principal, self.ingest.clocks.now(self.tenant_id));
         intent.tenant_id = self.tenant_id;
         let (directory, store, jobs) = (self.ingest.directory, self.ingest.store.clone(), self.ingest.jobs.clone());
         tokio::spawn(async move {

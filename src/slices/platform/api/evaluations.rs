@@ -128,7 +128,7 @@ impl EvaluationsApi {
                 let tenant = tenants.create_evaluation(tx, act, &new, &evaluation)?;
                 let location = format!("/api/platform/tenants/{}", tenant.id);
                 let shown = EvaluationTenant {
-                    tenant: Tenant::new(&tenant, None),
+                    tenant: Tenant::new(&tenant, None, act.now),
                     email: access.email.clone(),
                     password: access.password.expose().to_owned(),
                     api_key: access.api_key.expose().to_owned(),
@@ -154,7 +154,7 @@ impl EvaluationsApi {
             .run(auth.context.intent(&auth.principal), move |tx, act| {
                 let tenant = tenants.begin_reset(tx, act, id.0)?;
                 let location = format!("/api/platform/tenants/{}", tenant.id);
-                Ok::<_, TenantError>(Accepted::new(&Tenant::new(&tenant, None), &location))
+                Ok::<_, TenantError>(Accepted::new(&Tenant::new(&tenant, None, act.now), &location))
             })
             .await
     }

@@ -40,6 +40,13 @@ impl From<TenantError> for Problem {
                 Self::invalid(vec![FieldError::new(Place::Parameter("confirm".to_owned()), "wrong_value", message)])
             }
             TenantError::Stale(stale) => stale.into(),
+            TenantError::SharedClock(reason) => {
+                Self::new(Code::InvalidTransition, format!("The tenant's clock cannot be advanced: {reason}."))
+            }
+            TenantError::ClockLimit(most) => {
+                let days = most.as_secs() / 86_400;
+                Self::new(Code::LimitReached, format!("The tenant's clock would be more than {days} days ahead."))
+            }
             TenantError::Event(error) => Self::internal(error),
             TenantError::Store(error) => error.into(),
         }

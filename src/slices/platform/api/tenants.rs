@@ -1,5 +1,7 @@
 //! `/api/platform/tenants`: for the operator, over a session of the platform tenant or the admin socket.
 
+use std::time::Duration;
+
 use poem_openapi::{Enum, Object, OpenApi, Tags, param::Path};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -87,11 +89,23 @@ pub(super) struct Tenant {
     /// When an evaluation tenant ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<Timestamp>,
+    /// Only of an evaluation tenant, whose clock is its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clock: Option<TenantClock>,
     /// What the tenant does, without any of its content.
     #[serde(skip_serializing_if = "Option::is_none")]
     activity: Option<Activity>,
     /// Counts the changes of this record.
     version: u64,
+}
+
+/// The clock of an evaluation tenant. Its data is in this time: what is due, what expires, when its events happened.
+#[derive(Debug, Object, Serialize)]
+struct TenantClock {
+    now: Timestamp,
+    /// By how much it is ahead of the installation's.
+    #[oai(validator(minimum(value = "0")))]
+    ahead_seconds: u64,
 }
 
 /// How alive a tenant is.
@@ -103,7 +117,9 @@ struct Activity {
 }
 
 impl Tenant {
-    pub(super) fn new(tenant: &model::Tenant, activity: Option<activity::TenantActivity>) -> Self {
+    /// As it is shown at `now` of the installation.
+    pub(super) fn new(tenant: &model::Tenant, activity: Option<activity::TenantActivity>, now: Timestamp) -> Self {
+        let clock = || TenantClock { now: now + tenant.clock_ahead, ahead_seconds: tenant.clock_ahead.as_secs() };
         Self {
             id: tenant.id,
             name: tenant.name.clone(),
@@ -118,6 +134,7 @@ impl Tenant {
             created_at: tenant.created_at,
             updated_at: tenant.updated_at,
             expires_at: tenant.expires_at,
+            clock: tenant.id.has_own_clock().then(clock),
             activity: activity.map(|activity| Activity { events: activity.events, last_event_at: activity.last_event_at }),
             version: tenant.version,
         }
@@ -125,7 +142,7 @@ impl Tenant {
 }
 
 pub(in super::super) fn describe(tenant: &model::Tenant) -> Result<Box<RawValue>, serde_json::Error> {
-    to_raw_value(&Tenant::new(tenant, None))
+    to_raw_value(&Tenant::new(tenant, None, tenant.updated_at))
 }
 
 /// A tenant to create.
@@ -143,6 +160,14 @@ struct CreateTenant {
     /// Days until an evaluation tenant ends; only for that kind.
     #[oai(validator(minimum(value = "1"), maximum(value = "365")))]
     expires_days: Option<u32>,
+}
+
+/// By how much a clock is advanced.
+#[derive(Debug, Object)]
+struct AdvanceClock {
+    /// At most 366 days at one time.
+    #[oai(validator(minimum(value = "1"), maximum(value = "31622400")))]
+    advance_seconds: u32,
 }
 
 #[derive(Debug, Object)]
@@ -176,7 +201,7 @@ impl TenantsApi {
         let request = PageRequest::new(&auth.context, &query.0.page)?;
         let after = request.after.as_deref().and_then(<TenantId as Key>::from_bytes);
         let (tenants, slug) = (self.tenants.clone(), query.0.slug);
-        let (limit, count) = (request.limit, request.include_total);
+        let (limit, count, now) = (request.limit, request.include_total, auth.context.now);
         let (data, more, total) = self
             .store
             .scan(move |tx| {
@@ -190,7 +215,7 @@ impl TenantsApi {
                 };
                 let mut data = Vec::with_capacity(found.len());
                 for tenant in &found {
-                    data.push(Tenant::new(tenant, activity::get(tx, tenant.id)?));
+                    data.push(Tenant::new(tenant, activity::get(tx, tenant.id)?, now));
                 }
                 Ok::<_, StoreError>((data, more, total))
             })
@@ -225,7 +250,7 @@ impl TenantsApi {
             .run(auth.context.intent(&auth.principal), move |tx, act| {
                 let tenant = tenants.create(tx, act, &new)?;
                 let location = format!("/api/platform/tenants/{}", tenant.id);
-                Ok::<_, TenantError>(Created::new(&Tenant::new(&tenant, None), tenant.version, &location))
+                Ok::<_, TenantError>(Created::new(&Tenant::new(&tenant, None, act.now), tenant.version, &location))
             })
             .await
     }
@@ -236,7 +261,7 @@ impl TenantsApi {
     #[oai(path = "/:id", method = "get", operation_id = "read_tenant")]
     async fn read_tenant(
         &self,
-        _auth: Allowed<Operator>,
+        auth: Allowed<Operator>,
         id: Path<TenantId>,
         if_none_match: IfNoneMatch,
     ) -> Result<Found<Tenant>, Problem> {
@@ -247,7 +272,7 @@ impl TenantsApi {
         if if_none_match.knows(tenant.version) {
             return Ok(Found::not_modified(tenant.version));
         }
-        Ok(Found::new(&Tenant::new(&tenant, activity), tenant.version))
+        Ok(Found::new(&Tenant::new(&tenant, activity, auth.context.now), tenant.version))
     }
 
     /// Suspend a tenant
@@ -291,7 +316,33 @@ impl TenantsApi {
     ) -> Result<Accepted<Tenant>, Problem> {
         let (tenants, intent, confirm) = (self.tenants.clone(), auth.context.intent(&auth.principal), query.0.confirm);
         let tenant = self.store.write(move |tx| tenants.begin_deletion(tx, &mut intent.begin(), id.0, &if_match, &confirm)).await?;
-        Ok(Accepted::new(&Tenant::new(&tenant, None), &format!("/api/platform/tenants/{}", tenant.id)))
+        let shown = Tenant::new(&tenant, None, auth.context.now);
+        Ok(Accepted::new(&shown, &format!("/api/platform/tenants/{}", tenant.id)))
+    }
+
+    /// Advance the clock of an evaluation tenant
+    ///
+    /// What falls due in the tenant by then happens at once: service levels are missed, keys expire, backups are late, schedules and
+    /// timers of workflows come, deliveries are tried again. Nobody else's time changes, and neither does what guards people: sessions,
+    /// tokens and rate limits follow the installation's clock. A clock cannot be set back.
+    #[oai(path = "/:id/clock", method = "post", operation_id = "advance_tenant_clock")]
+    async fn advance_tenant_clock(
+        &self,
+        auth: Allowed<Operator>,
+        id: Path<TenantId>,
+        idempotency_key: IdempotencyKey,
+        body: Body<AdvanceClock>,
+    ) -> Result<Changed<Tenant>, Problem> {
+        let (tenants, span) = (self.tenants.clone(), Duration::from_secs(body.0.advance_seconds.into()));
+        let changed = idempotency_key
+            .run(auth.context.intent(&auth.principal), move |tx, act| {
+                let tenant = tenants.advance_clock(tx, act, id.0, span)?;
+                Ok::<_, TenantError>(Changed::new(&Tenant::new(&tenant, None, act.now), tenant.version))
+            })
+            .await?;
+        // The keeper of the clocks does so too, a moment later; whoever has the answer can count on it.
+        self.tenants.follow_clocks()?;
+        Ok(changed)
     }
 }
 
@@ -307,7 +358,7 @@ impl TenantsApi {
         idempotency_key
             .run(auth.context.intent(&auth.principal), move |tx, act| {
                 let tenant = tenants.set_status(tx, act, id, status)?;
-                Ok::<_, TenantError>(Changed::new(&Tenant::new(&tenant, None), tenant.version))
+                Ok::<_, TenantError>(Changed::new(&Tenant::new(&tenant, None, act.now), tenant.version))
             })
             .await
     }

@@ -84,7 +84,7 @@ impl ProvidersApi {
         self.0.vet(&new.issuer, auth.principal.tenant_kind).await?;
         let (service, manager) = (self.0.service.clone(), Manager::of(&auth.principal));
         idempotency_key
-            .run(auth.context.intent(&auth.principal), move |tx, act| {
+            .run(auth.context.guarding_intent(&auth.principal), move |tx, act| {
                 let provider = service.create(tx, act, manager, &new)?;
                 let (version, path) = (provider.version, record::path(provider.id));
                 Ok::<_, SsoError>(Created::new(&IdentityProvider::from(provider), version, &path))

@@ -112,7 +112,7 @@ impl Desk {
         if let Some(issuer) = &change.issuer {
             self.vet(issuer, auth.principal.tenant_kind).await?;
         }
-        let (intent, service) = (auth.context.intent(&auth.principal), self.service.clone());
+        let (intent, service) = (auth.context.guarding_intent(&auth.principal), self.service.clone());
         let manager = Manager::of(&auth.principal);
         let work = self.store.write(move |tx| service.update(tx, &mut intent.begin(), manager, id, &if_match, &change));
         let provider = work.await?;
@@ -126,7 +126,7 @@ impl Desk {
         id: IdentityProviderId,
         if_match: IfMatch,
     ) -> Result<Empty, Problem> {
-        let (intent, service) = (auth.context.intent(&auth.principal), self.service.clone());
+        let (intent, service) = (auth.context.guarding_intent(&auth.principal), self.service.clone());
         let manager = Manager::of(&auth.principal);
         self.store.write(move |tx| service.delete(tx, &mut intent.begin(), manager, id, &if_match)).await?;
         Ok(Empty::new())

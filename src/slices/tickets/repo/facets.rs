@@ -6,7 +6,7 @@ use crate::{
     kernel::{
         clock::Timestamp,
         id::{DeviceId, OrganizationId, TenantId, UserId},
-        store::{Index, Key, catalog},
+        store::{Index, Key, catalog, due_key},
     },
     slices::tickets::model::{self, Priority, SlaState, Source, Status, TicketType},
 };
@@ -189,5 +189,5 @@ pub(in super::super) static BY_WORD: TicketIndex = Index {
 pub(super) static BY_TIMER: TicketIndex = Index {
     table: catalog::TICKETS_BY_TIMER,
     unique: false,
-    keys: |_, ticket| ticket.timer_at.iter().map(Key::to_bytes).collect(),
+    keys: |key, ticket| ticket.timer_at.iter().map(|at| due_key(key.0, *at)).collect(),
 };

@@ -51,8 +51,7 @@ impl AdminWebhooksApi {
         let tenant = self.core.store.read(|tx| self.tenants.get(tx, id.0))?;
         self.core.vet(&new.url, tenant.kind).await?;
         let service = self.core.service.clone();
-        let mut intent = auth.context.intent(&auth.principal);
-        intent.tenant_id = tenant.id;
+        let intent = auth.context.intent_in(&auth.principal, tenant.id);
         idempotency_key
             .run(intent, move |tx, act| {
                 let (endpoint, secret) = service.create(tx, act, &new)?;
@@ -75,8 +74,7 @@ impl AdminWebhooksApi {
         webhook_id: Path<WebhookId>,
         if_match: IfMatch,
     ) -> Result<Empty, Problem> {
-        let mut intent = auth.context.intent(&auth.principal);
-        intent.tenant_id = id.0;
+        let intent = auth.context.intent_in(&auth.principal, id.0);
         let service = self.core.service.clone();
         self.core.store.write(move |tx| service.delete(tx, &mut intent.begin(), webhook_id.0, &if_match)).await?;
         Ok(Empty::new())

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::kernel::{
     clock::Timestamp,
+    clocks::Reading,
     events,
     store::StoreError,
     tasks::{Done, TaskError},
@@ -38,9 +39,10 @@ pub(super) struct Chores {
 }
 
 impl Dispatcher {
-    pub(super) async fn do_chores(&self, now: Timestamp) -> Result<Done, TaskError> {
-        let swept = self.sweep(now).await?;
-        let replayed = self.replay(now).await?;
+    pub(super) async fn do_chores(&self, clocks: &Reading) -> Result<Done, TaskError> {
+        let swept = self.sweep(clocks).await?;
+        let replayed = self.replay(clocks).await?;
+        let now = clocks.installation();
         let due = {
             let mut chores = lock(&self.chores);
             let due = chores.last_round.is_none_or(|last| now.since(last) >= ROUND);
@@ -50,17 +52,18 @@ impl Dispatcher {
             due
         };
         if due {
-            self.find_waiting(now)?;
-            self.shed(now).await?;
-            self.purge(now).await?;
+            self.find_waiting(clocks)?;
+            self.shed(clocks).await?;
+            self.purge(clocks).await?;
             self.shared.with_engine(super::engine::Engine::tidy);
         }
         Ok(if swept || replayed { Done::Some } else { Done::All })
     }
 
     /// Gives up what waits for endpoints that are disabled or gone. Whether there is more.
-    async fn sweep(&self, now: Timestamp) -> Result<bool, WebhookError> {
+    async fn sweep(&self, clocks: &Reading) -> Result<bool, WebhookError> {
         let Some(key) = lock(&self.chores).sweep.pop_first() else { return Ok(false) };
+        let now = clocks.of(key.0);
         let finished = self
             .shared
             .store
@@ -79,12 +82,12 @@ impl Dispatcher {
         Ok(!chores.sweep.is_empty())
     }
 
-    async fn replay(&self, now: Timestamp) -> Result<bool, WebhookError> {
+    async fn replay(&self, clocks: &Reading) -> Result<bool, WebhookError> {
         let shared = &self.shared;
         if !shared.replays.swap(false, Ordering::SeqCst) {
             return Ok(false);
         }
-        let stepped = replay::step(&shared.store, &shared.subscriptions, now).await;
+        let stepped = replay::step(&shared.store, &shared.subscriptions, clocks).await;
         // A step that failed is tried again with the next activation.
         let more = stepped.as_ref().map_or(true, Option::is_some);
         if more {
@@ -97,12 +100,12 @@ impl Dispatcher {
     }
 
     /// A tenant for which too much waits loses the oldest.
-    async fn shed(&self, now: Timestamp) -> Result<(), WebhookError> {
+    async fn shed(&self, clocks: &Reading) -> Result<(), WebhookError> {
         let most = self.shared.settings.max_pending_per_tenant;
         let waiting = self.shared.store.read(repo::waiting)?;
         let tenants: BTreeSet<_> = waiting.iter().map(|((tenant, _), _)| *tenant).collect();
         for tenant in tenants {
-            let mut shed = 0;
+            let (mut shed, now) = (0, clocks.of(tenant));
             loop {
                 let found = self
                     .shared
@@ -130,13 +133,13 @@ impl Dispatcher {
     }
 
     /// Removes deliveries whose events are gone, and figures that are too old.
-    async fn purge(&self, now: Timestamp) -> Result<(), StoreError> {
+    async fn purge(&self, clocks: &Reading) -> Result<(), StoreError> {
         let (first_kept, outlived) = self.shared.store.read(|tx| {
             let first_kept = events::first_kept(tx)?;
             Ok::<_, StoreError>((first_kept, ledger::outlived_segments(tx, first_kept)?))
         })?;
         if !outlived.is_empty() {
-            self.expire_outlived(first_kept, now).await?;
+            self.expire_outlived(first_kept, clocks).await?;
         }
         for segment in outlived {
             self.shared
@@ -147,7 +150,7 @@ impl Dispatcher {
                 })
                 .await?;
         }
-        let (keep, mut after) = (self.shared.keep, None);
+        let (keep, now, mut after) = (self.shared.keep, clocks.installation(), None);
         loop {
             let from: Option<Vec<u8>> = after.take();
             after = self.shared.store.write(move |tx| stats::purge(tx, now, keep, from.as_deref(), STEP)).await?;
@@ -158,9 +161,10 @@ impl Dispatcher {
     }
 
     /// Gives up what waits though its event is gone, so that nothing stands in the queues without its record.
-    async fn expire_outlived(&self, first_kept: u64, now: Timestamp) -> Result<(), StoreError> {
+    async fn expire_outlived(&self, first_kept: u64, clocks: &Reading) -> Result<(), StoreError> {
         let store = &self.shared.store;
         for (key, _) in store.read(repo::waiting)? {
+            let now = clocks.of(key.0);
             loop {
                 let rows = store.scan(move |tx| ledger::outlived(tx, key, first_kept, STEP)).await?;
                 if rows.is_empty() {
@@ -175,15 +179,16 @@ impl Dispatcher {
     }
 
     /// Sets the timer and the figures for the operator.
-    pub(super) fn observe(&self, now: Timestamp) -> Result<(), StoreError> {
-        *lock(&self.next_at) = self.shared.with_engine(super::engine::Engine::arm_timer).flatten();
+    pub(super) fn observe(&self, clocks: &Reading) -> Result<(), StoreError> {
+        *lock(&self.next_at) = self.shared.with_engine(|engine| engine.arm_timer(clocks)).flatten();
+        let now = clocks.installation();
         let fresh = lock(&self.chores).observed.is_some_and(|last| now.since(last) < Duration::from_secs(1));
         if fresh {
             return Ok(());
         }
         lock(&self.chores).observed = Some(now);
         let figures = self.shared.with_engine(|engine| {
-            let age = engine.oldest_due(now).map_or(Duration::ZERO, |at| now.since(at));
+            let age = engine.oldest_due(clocks).unwrap_or_default();
             (engine.depth(), age, engine.in_flight)
         });
         let (depth, age, in_flight) = figures.unwrap_or_default();

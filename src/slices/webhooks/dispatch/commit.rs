@@ -17,6 +17,7 @@ use super::super::{
 };
 use crate::kernel::{
     clock::Timestamp,
+    clocks::Reading,
     events::{self, Actor, Intent},
     store::WriteTx,
     telemetry::Usage,
@@ -54,17 +55,24 @@ pub(super) enum SettlementKind {
 pub(super) struct Batch {
     pub(super) settlements: Vec<Settlement>,
     pub(super) cursor: Option<u64>,
-    pub(super) now: Option<Timestamp>,
+    /// When it was put together.
+    pub(super) clocks: Option<Reading>,
 }
 
 impl Batch {
+    /// The time of the endpoint's tenant.
+    fn now(&self, endpoint: EndpointKey) -> Option<Timestamp> {
+        self.clocks.as_ref().map(|clocks| clocks.of(endpoint.0))
+    }
+
     /// Counts the attempts for their tenants, once they are written down.
     pub(super) fn count(&self, usage: &Usage) {
-        let Some(now) = self.now else { return };
+        let Some(clocks) = &self.clocks else { return };
         for settlement in &self.settlements {
             if matches!(settlement.kind, SettlementKind::First | SettlementKind::Late { .. }) {
                 let delivered = settlement.delivery.status == DeliveryStatus::Delivered;
-                usage.delivery(settlement.endpoint.0, delivered, now.since(settlement.delivery.event_at));
+                let (tenant, _) = settlement.endpoint;
+                usage.delivery(tenant, delivered, clocks.of(tenant).since(settlement.delivery.event_at));
             }
         }
     }
@@ -101,7 +109,7 @@ pub(super) fn write(tx: &mut WriteTx, batch: &Batch, service: &Service) -> Resul
         };
         let Some(status) = change.status else { continue };
         let attempted = matches!(settlement.kind, SettlementKind::First | SettlementKind::Late { .. });
-        let skipped = skip_at_disabled(settlement, status, batch.now);
+        let skipped = skip_at_disabled(settlement, status, batch.now(endpoint));
         let as_it_is = (&settlement.delivery, settlement.kind);
         let (delivery, kind) = skipped.as_ref().map_or(as_it_is, |(delivery, kind)| (delivery, *kind));
         store_delivery(tx, (endpoint, settlement.seq), delivery, kind, &mut change.counted)?;
@@ -123,7 +131,7 @@ pub(super) fn write(tx: &mut WriteTx, batch: &Batch, service: &Service) -> Resul
                 state.health = health;
             }
         })?;
-        if let (Some(now), true) = (batch.now, change.figures != Figures::default()) {
+        if let (Some(now), true) = (batch.now(endpoint), change.figures != Figures::default()) {
             stats::add(tx, endpoint, now, &change.figures)?;
         }
         committed.push(Committed { endpoint, state: Some(state) });

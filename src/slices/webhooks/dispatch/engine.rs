@@ -22,7 +22,11 @@ use super::{
     lane::{Class, Job, Lane, QueuedEvent, Start},
     rotation::Rotation,
 };
-use crate::kernel::{clock::Timestamp, entropy::Entropy};
+use crate::kernel::{
+    clock::Timestamp,
+    clocks::{Reading, Timeline},
+    entropy::Entropy,
+};
 
 /// Events of the log that may be under way at one time, and settlements that may wait for a commit.
 pub(super) const WINDOW: usize = 4096;
@@ -45,8 +49,8 @@ pub(super) struct Engine {
     pub(super) lanes: HashMap<EndpointKey, Lane>,
     first_turns: Rotation,
     late_turns: Rotation,
-    /// When lanes want to be looked at again: something is due, the breaker lets a probe through, the rate limit has room.
-    calendar: BTreeSet<(Timestamp, EndpointKey)>,
+    /// When lanes want to be looked at again, by whose clock: something is due, the breaker lets a probe through, the rate limit has room.
+    calendar: BTreeMap<Timeline, BTreeSet<(Timestamp, EndpointKey)>>,
     /// Events with deliveries that are neither settled nor stored, and how many of them.
     window: BTreeMap<u64, usize>,
     /// The last event that was read, and the last that the stored cursor has passed.
@@ -74,7 +78,7 @@ impl Engine {
             lanes: HashMap::new(),
             first_turns: Rotation::default(),
             late_turns: Rotation::default(),
-            calendar: BTreeSet::new(),
+            calendar: BTreeMap::new(),
             window: BTreeMap::new(),
             read_to: cursor,
             saved_cursor: cursor,
@@ -90,10 +94,10 @@ impl Engine {
     }
 
     /// How many events can be read now. Without any, the next commit tells the reader to look again.
-    pub(super) fn room(&mut self, now: Timestamp) -> usize {
+    pub(super) fn room(&mut self, clocks: &Reading) -> usize {
         let room = |engine: &Self| WINDOW.saturating_sub(engine.window.len().max(engine.outbox.len()));
         if room(self) == 0 {
-            self.relieve(now);
+            self.relieve(clocks);
         }
         let room = room(self);
         self.starved = room == 0;
@@ -186,10 +190,10 @@ impl Engine {
     }
 
     /// The window is full: what waits longest here goes into the store, so that the others go on.
-    fn relieve(&mut self, now: Timestamp) {
+    fn relieve(&mut self, clocks: &Reading) {
         let longest = self.lanes.iter().max_by_key(|(_, lane)| lane.first.len()).map(|(key, _)| *key);
         if let Some(key) = longest {
-            self.unload(key, now);
+            self.unload(key, clocks.of(key.0));
         }
     }
 
@@ -210,14 +214,14 @@ impl Engine {
     }
 
     /// The next attempt to make, if one can be made now.
-    pub(super) fn next(&mut self, now: Timestamp) -> Option<Job> {
+    pub(super) fn next(&mut self, clocks: &Reading) -> Option<Job> {
         if self.closing || self.in_flight >= self.limits.in_flight {
             return None;
         }
-        self.next_of(Class::First, now).or_else(|| self.next_of(Class::Late, now))
+        self.next_of(Class::First, clocks).or_else(|| self.next_of(Class::Late, clocks))
     }
 
-    fn next_of(&mut self, class: Class, now: Timestamp) -> Option<Job> {
+    fn next_of(&mut self, class: Class, clocks: &Reading) -> Option<Job> {
         loop {
             let (turns, place) = match class {
                 Class::First => (&mut self.first_turns, 0),
@@ -228,7 +232,7 @@ impl Engine {
             if let Some(slot) = lane.listed.get_mut(place) {
                 *slot = false;
             }
-            match lane.start(class, now, self.limits.per_endpoint) {
+            match lane.start(class, clocks.of(key.0), self.limits.per_endpoint) {
                 Start::Job(job) => {
                     self.in_flight += 1;
                     self.claimed = self.claimed.saturating_sub(usize::from(class == Class::Late));
@@ -247,25 +251,35 @@ impl Engine {
         if lane.next_due.is_some_and(|known| known <= at) {
             return;
         }
+        let times = self.calendar.entry(Timeline::of(key.0)).or_default();
         if let Some(known) = lane.next_due.replace(at) {
-            self.calendar.remove(&(known, key));
+            times.remove(&(known, key));
         }
-        self.calendar.insert((at, key));
+        times.insert((at, key));
     }
 
     /// The endpoints whose time has come; they leave the calendar.
-    pub(super) fn due_lanes(&mut self, now: Timestamp) -> Vec<EndpointKey> {
+    pub(super) fn due_lanes(&mut self, clocks: &Reading) -> Vec<EndpointKey> {
         let mut due = Vec::new();
-        while let Some((at, key)) = self.calendar.first().copied()
-            && at <= now
-        {
-            self.calendar.remove(&(at, key));
-            if let Some(lane) = self.lanes.get_mut(&key) {
-                lane.next_due = None;
+        for (timeline, times) in &mut self.calendar {
+            let now = clocks.on(*timeline);
+            while let Some((at, key)) = times.first().copied().filter(|(at, _)| *at <= now) {
+                times.remove(&(at, key));
+                if let Some(lane) = self.lanes.get_mut(&key) {
+                    lane.next_due = None;
+                }
+                due.push(key);
             }
-            due.push(key);
         }
+        self.calendar.retain(|_, times| !times.is_empty());
         due
+    }
+
+    /// Takes in that clocks were moved: what is due by that has not waited for it.
+    pub(super) fn clocks_moved(&mut self, clocks: &Reading) {
+        for (key, lane) in self.lanes.iter_mut().filter(|(key, _)| key.0.has_own_clock()) {
+            lane.open_since = clocks.of(key.0);
+        }
     }
 
     /// Whether deliveries of an endpoint whose time has come are to be taken from the store: those that are here already, and where to.
@@ -293,8 +307,9 @@ impl Engine {
         }
     }
 
-    pub(super) fn next_reminder(&self) -> Option<Timestamp> {
-        self.calendar.first().map(|(at, _)| *at)
+    /// When the installation's clock shows the next reminder.
+    fn next_reminder(&self, clocks: &Reading) -> Option<Timestamp> {
+        self.calendar.iter().filter_map(|(timeline, times)| Some(clocks.reached(*timeline, times.first()?.0))).min()
     }
 
     /// Deliveries that wait, here and in the store.
@@ -302,21 +317,25 @@ impl Engine {
         self.lanes.values().map(|lane| lane.state.pending + lane.first.len() as u64).sum()
     }
 
-    /// Since when the attempt has been due that waits longest here, of endpoints that take one now.
-    pub(super) fn oldest_due(&self, now: Timestamp) -> Option<Timestamp> {
-        let open = |lane: &&Lane| lane.is_served() && lane.state.health.gate(now) == Gate::Open;
-        self.lanes.values().filter(open).filter_map(Lane::oldest_due).min()
+    /// For how long the attempt has been due that waits longest here, of endpoints that take one now.
+    pub(super) fn oldest_due(&self, clocks: &Reading) -> Option<Duration> {
+        let age = |(key, lane): (&EndpointKey, &Lane)| {
+            let now = clocks.of(key.0);
+            let is_open = lane.is_served() && lane.state.health.gate(now) == Gate::Open;
+            lane.oldest_due().filter(|_| is_open).map(|due| now.since(due))
+        };
+        self.lanes.iter().filter_map(age).max()
     }
 
     /// Sets the timer to the next reminder.
-    pub(super) fn arm_timer(&mut self) -> Option<Timestamp> {
-        self.timer = self.next_reminder();
+    pub(super) fn arm_timer(&mut self, clocks: &Reading) -> Option<Timestamp> {
+        self.timer = self.next_reminder(clocks);
         self.timer
     }
 
     /// Whether a reminder has come up that is earlier than the timer is set to.
-    pub(super) fn wants_earlier_timer(&self) -> bool {
-        self.next_reminder().is_some_and(|next| self.timer.is_none_or(|timer| next < timer))
+    pub(super) fn wants_earlier_timer(&self, clocks: &Reading) -> bool {
+        self.next_reminder(clocks).is_some_and(|next| self.timer.is_none_or(|timer| next < timer))
     }
 
     /// Takes in what came of an attempt.
@@ -403,7 +422,7 @@ impl Engine {
     }
 
     /// What is to be committed, if there is anything and nobody is at it.
-    pub(super) fn take_batch(&mut self, now: Timestamp) -> Option<Batch> {
+    pub(super) fn take_batch(&mut self, clocks: &Reading) -> Option<Batch> {
         let low_water = self.low_water();
         let far = low_water >= self.saved_cursor + CURSOR_STRIDE || (self.closing && low_water > self.saved_cursor);
         if self.outbox.is_empty() && !far {
@@ -411,11 +430,11 @@ impl Engine {
         }
         let cursor = (low_water > self.saved_cursor).then_some(low_water);
         self.saved_cursor = low_water;
-        Some(Batch { settlements: std::mem::take(&mut self.outbox), cursor, now: Some(now) })
+        Some(Batch { settlements: std::mem::take(&mut self.outbox), cursor, clocks: Some(clocks.clone()) })
     }
 
     /// Takes in that a batch is stored. Whether endpoints have more to do because of it.
-    pub(super) fn committed(&mut self, batch: &Batch, report: &[Committed], now: Timestamp) -> bool {
+    pub(super) fn committed(&mut self, batch: &Batch, report: &[Committed], clocks: &Reading) -> bool {
         let mut more = false;
         for settlement in &batch.settlements {
             if let Some(lane) = self.lanes.get_mut(&settlement.endpoint) {
@@ -439,7 +458,7 @@ impl Engine {
             lane.state = EndpointState { health: lane.state.health, ..*state };
             let unclaimed = lane.state.pending > lane.claimed.len() as u64;
             if unclaimed && lane.late.len() < self.limits.per_endpoint && lane.is_served() {
-                self.remind(*endpoint, now);
+                self.remind(*endpoint, clocks.of(endpoint.0));
                 more = true;
             }
         }
@@ -456,8 +475,8 @@ impl Engine {
 
     pub(super) fn drop_lane(&mut self, key: EndpointKey) {
         if let Some(lane) = self.lanes.remove(&key) {
-            if let Some(at) = lane.next_due {
-                self.calendar.remove(&(at, key));
+            if let (Some(at), Some(times)) = (lane.next_due, self.calendar.get_mut(&Timeline::of(key.0))) {
+                times.remove(&(at, key));
             }
             self.claimed = self.claimed.saturating_sub(lane.late.len());
             for job in lane.first {

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::kernel::{
     clock::Timestamp,
+    clocks::Reading,
     entropy::Entropy,
     events::{self, Event},
     store::{ReadTx, StoreError, catalog},
@@ -30,7 +31,7 @@ const CLAIM: usize = 32;
 
 impl Dispatcher {
     /// Fills the memory from the store: at the start, and when it had to be given up.
-    pub(super) fn load(&self, now: Timestamp) -> Result<(), StoreError> {
+    pub(super) fn load(&self, clocks: &Reading) -> Result<(), StoreError> {
         let shared = &self.shared;
         let failed = shared.failed.swap(false, Atomic::SeqCst);
         if lock(&shared.engine).is_some() && !failed {
@@ -43,20 +44,20 @@ impl Dispatcher {
         let mut chores = lock(&self.chores);
         chores.recover_to = head;
         drop(chores);
-        self.find_waiting(now)
+        self.find_waiting(clocks)
     }
 
     /// Makes a lane for every endpoint for which something waits in the store.
-    pub(super) fn find_waiting(&self, now: Timestamp) -> Result<(), StoreError> {
+    pub(super) fn find_waiting(&self, clocks: &Reading) -> Result<(), StoreError> {
         let waiting = self.shared.store.read(repo::waiting)?;
         for (key, _) in waiting {
-            self.look_at(key, now)?;
+            self.look_at(key, clocks)?;
         }
         Ok(())
     }
 
     /// Looks what waits for an endpoint, and when it is due.
-    fn look_at(&self, key: EndpointKey, now: Timestamp) -> Result<(), StoreError> {
+    fn look_at(&self, key: EndpointKey, clocks: &Reading) -> Result<(), StoreError> {
         let shared = &self.shared;
         let Some(target) = shared.subscriptions.target(key)? else {
             lock(&self.chores).sweep.insert(key);
@@ -66,6 +67,7 @@ impl Dispatcher {
             lock(&self.chores).sweep.insert(key);
         }
         let (state, due) = shared.store.read(|tx| Ok::<_, StoreError>((repo::state(tx, key)?, ledger::next_due(tx, key)?)))?;
+        let now = clocks.of(key.0);
         shared.with_engine(|engine| {
             let lane = engine.lanes.entry(key).or_insert_with(|| Lane::new(target, state, now));
             (lane.state.pending, lane.state.parked) = (state.pending, state.parked);
@@ -78,13 +80,13 @@ impl Dispatcher {
         Ok(())
     }
 
-    pub(super) fn take_nudges(&self, now: Timestamp) -> Result<(), StoreError> {
+    pub(super) fn take_nudges(&self, clocks: &Reading) -> Result<(), StoreError> {
         let nudged = std::mem::take(&mut *lock(&self.shared.nudged));
-        nudged.into_iter().try_for_each(|key| self.look_at(key, now))
+        nudged.into_iter().try_for_each(|key| self.look_at(key, clocks))
     }
 
     /// Takes up what has changed in the endpoints that the memory knows.
-    pub(super) fn refresh_endpoints(&self, now: Timestamp) -> Result<(), StoreError> {
+    pub(super) fn refresh_endpoints(&self, clocks: &Reading) -> Result<(), StoreError> {
         let shared = &self.shared;
         let version = shared.store.version(catalog::WEBHOOKS);
         if self.seen_endpoints.swap(version, Atomic::SeqCst) == version {
@@ -94,7 +96,7 @@ impl Dispatcher {
         for key in known {
             let target = shared.subscriptions.target(key)?;
             let state = shared.store.read(|tx| repo::state(tx, key))?;
-            shared.with_engine(|engine| self.refresh(engine, key, target, state, now));
+            shared.with_engine(|engine| self.refresh(engine, key, target, state, clocks.of(key.0)));
         }
         Ok(())
     }
@@ -133,10 +135,10 @@ impl Dispatcher {
     }
 
     /// Reads the log as far as there is room, and gives each event to the endpoints that want it.
-    pub(super) fn read_log(&self, now: Timestamp) -> Result<(), StoreError> {
+    pub(super) fn read_log(&self, clocks: &Reading) -> Result<(), StoreError> {
         let shared = &self.shared;
         loop {
-            let place = shared.with_engine(|engine| (engine.read_to, engine.room(now).min(READ_BATCH), engine.closing));
+            let place = shared.with_engine(|engine| (engine.read_to, engine.room(clocks).min(READ_BATCH), engine.closing));
             let Some((read_to, room, false)) = place else { return Ok(()) };
             if room == 0 {
                 return Ok(());
@@ -149,7 +151,7 @@ impl Dispatcher {
                 let events = events::read_batch(tx, read_to, room)?;
                 let last = events.last().map(|event| event.seq);
                 for event in events {
-                    self.hand_out(tx, event, now)?;
+                    self.hand_out(tx, event, clocks)?;
                 }
                 Ok::<_, StoreError>(last)
             })?;
@@ -159,7 +161,7 @@ impl Dispatcher {
         }
     }
 
-    fn hand_out(&self, tx: &ReadTx, event: Event, now: Timestamp) -> Result<(), StoreError> {
+    fn hand_out(&self, tx: &ReadTx, event: Event, clocks: &Reading) -> Result<(), StoreError> {
         let shared = &self.shared;
         let targets = shared.subscriptions.of_tenant(event.record.tenant_id)?;
         if !targets.iter().any(|target| target.wants(&event)) {
@@ -167,7 +169,7 @@ impl Dispatcher {
         }
         let recovering = event.seq <= lock(&self.chores).recover_to;
         let wanting: Vec<Arc<Target>> = targets.iter().filter(|target| target.wants(&event)).cloned().collect();
-        let seq = event.seq;
+        let (seq, now) = (event.seq, clocks.of(event.record.tenant_id));
         let events::EventRecord { id, kind, at, body, .. } = event.record;
         let queued = Arc::new(QueuedEvent { seq, id, kind, at, body: Bytes::from(body) });
         for target in wanting {
@@ -195,10 +197,11 @@ impl Dispatcher {
     }
 
     /// Takes what is due from the store into memory, a few for each endpoint.
-    pub(super) fn claim_due(&self, now: Timestamp) -> Result<(), StoreError> {
+    pub(super) fn claim_due(&self, clocks: &Reading) -> Result<(), StoreError> {
         let shared = &self.shared;
-        let due = shared.with_engine(|engine| engine.due_lanes(now)).unwrap_or_default();
+        let due = shared.with_engine(|engine| engine.due_lanes(clocks)).unwrap_or_default();
         for key in due {
+            let now = clocks.of(key.0);
             let plan = shared.with_engine(|engine| engine.plan_claim(key, now)).flatten();
             if let Some((claimed, target)) = plan {
                 shared.store.read(|tx| self.claim(tx, &target, &claimed, now))?;

@@ -32,7 +32,8 @@ use super::{
     subscriptions::Subscriptions,
 };
 use crate::kernel::{
-    clock::{Clock, Timestamp},
+    clock::Timestamp,
+    clocks::Clocks,
     config,
     store::{Store, catalog},
     tasks::{Done, Task, TaskError},
@@ -48,7 +49,7 @@ pub use commit::CURSOR;
 #[derive(Debug)]
 pub(super) struct Shared {
     store: Store,
-    clock: Clock,
+    clocks: Clocks,
     service: Service,
     subscriptions: Subscriptions,
     sender: Sender,
@@ -77,6 +78,7 @@ pub(super) struct Dispatcher {
     shared: Arc<Shared>,
     seen_log: AtomicU64,
     seen_endpoints: AtomicU64,
+    seen_clocks: AtomicU64,
     next_at: Mutex<Option<Timestamp>>,
     concern: Mutex<Option<String>>,
     chores: Mutex<chores::Chores>,
@@ -88,7 +90,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 pub(super) struct Parts {
     pub(super) store: Store,
-    pub(super) clock: Clock,
+    pub(super) clocks: Clocks,
     pub(super) service: Service,
     pub(super) subscriptions: Subscriptions,
     pub(super) sender: Sender,
@@ -101,10 +103,10 @@ pub(super) struct Parts {
 
 impl Dispatch {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { store, clock, service, subscriptions, sender, settings, keep, usage } = parts;
+        let Parts { store, clocks, service, subscriptions, sender, settings, keep, usage } = parts;
         Self(Arc::new(Shared {
             store,
-            clock,
+            clocks,
             service,
             subscriptions,
             sender,
@@ -126,6 +128,7 @@ impl Dispatch {
             shared: self.0.clone(),
             seen_log: AtomicU64::new(u64::MAX),
             seen_endpoints: AtomicU64::new(u64::MAX),
+            seen_clocks: AtomicU64::new(u64::MAX),
             next_at: Mutex::new(None),
             concern: Mutex::new(None),
             chores: Mutex::default(),
@@ -152,8 +155,8 @@ impl Dispatch {
 impl Dispatch {
     /// How many deliveries wait, and since when the oldest that is due does.
     pub(super) fn queue(&self) -> (u64, Option<Duration>) {
-        let now = self.0.clock.now();
-        self.0.with_engine(|engine| (engine.depth(), engine.oldest_due(now).map(|at| now.since(at)))).unwrap_or_default()
+        let clocks = self.0.clocks.read();
+        self.0.with_engine(|engine| (engine.depth(), engine.oldest_due(&clocks))).unwrap_or_default()
     }
 }
 
@@ -168,20 +171,20 @@ impl Shared {
 
     /// Starts as many attempts as may be made now.
     fn start_workers(self: &Arc<Self>) {
-        let now = self.clock.now();
-        while let Some((job, epoch)) = self.with_engine(|engine| engine.next(now).map(|job| (job, engine.epoch))).flatten() {
+        let clocks = self.clocks.read();
+        while let Some((job, epoch)) = self.with_engine(|engine| engine.next(&clocks).map(|job| (job, engine.epoch))).flatten() {
             tokio::spawn(work(self.clone(), job, epoch));
         }
     }
 
     /// Starts a commit, unless one is under way: that one goes on with what there is when it ends.
     fn start_commit(self: &Arc<Self>) {
-        let now = self.clock.now();
+        let clocks = self.clocks.read();
         let batch = self.with_engine(|engine| {
             if engine.committing {
                 return None;
             }
-            let batch = engine.take_batch(now)?;
+            let batch = engine.take_batch(&clocks)?;
             engine.committing = true;
             Some((batch, engine.epoch))
         });
@@ -202,13 +205,14 @@ impl UnderWay {
     /// Hands in what came of it and takes the next attempt, under one lock.
     fn settle(&mut self, sent: Sent) -> Option<Job> {
         let job = self.job.take()?;
-        let now = self.shared.clock.now();
+        let clocks = self.shared.clocks.read();
         let next = self.shared.with_engine(|engine| {
             if engine.epoch != self.epoch {
                 return None;
             }
+            let now = clocks.of(job.target.key.0);
             engine.complete(job, sent, now);
-            Some((engine.next(now), engine.wants_earlier_timer()))
+            Some((engine.next(&clocks), engine.wants_earlier_timer(&clocks)))
         });
         self.shared.start_commit();
         self.shared.settled.notify_waiters();
@@ -222,8 +226,9 @@ impl UnderWay {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        if self.job.is_some() {
-            let sent = Sent::failed(self.shared.clock.now(), AttemptError::Interrupted);
+        if let Some(job) = &self.job {
+            let now = self.shared.clocks.now(job.target.key.0);
+            let sent = Sent::failed(now, AttemptError::Interrupted);
             if let Some(job) = self.settle(sent) {
                 tokio::spawn(work(self.shared.clone(), job, self.epoch));
             }
@@ -245,7 +250,7 @@ async fn commit(shared: Arc<Shared>, batch: commit::Batch, epoch: u64) {
     while let Some(current) = batch.take() {
         let (writing, service) = (current.clone(), shared.service.clone());
         let written = shared.store.write(move |tx| commit::write(tx, &writing, &service)).await;
-        let now = shared.clock.now();
+        let clocks = shared.clocks.read();
         let next = match written {
             Err(error) => {
                 tracing::error!(%error, "deliveries could not be written down; they are read from the log again");
@@ -259,8 +264,8 @@ async fn commit(shared: Arc<Shared>, batch: commit::Batch, epoch: u64) {
                     if engine.epoch != epoch {
                         return (false, None);
                     }
-                    let more = engine.committed(&current, &report, now);
-                    let next = engine.take_batch(now);
+                    let more = engine.committed(&current, &report, &clocks);
+                    let next = engine.take_batch(&clocks);
                     engine.committing = next.is_some();
                     (more, next)
                 })
@@ -295,7 +300,7 @@ impl Task for Dispatcher {
         let next_at = *lock(&self.next_at);
         let timer = async {
             match next_at {
-                Some(at) => shared.clock.sleep_until(at).await,
+                Some(at) => shared.clocks.installation().sleep_until(at).await,
                 None => std::future::pending().await,
             }
         };
@@ -303,22 +308,26 @@ impl Task for Dispatcher {
             () = shared.store.changed(catalog::EVENT_HEAD, self.seen_log.load(Ordering::SeqCst)) => {}
             () = shared.store.changed(catalog::WEBHOOKS, self.seen_endpoints.load(Ordering::SeqCst)) => {}
             () = shared.signal.notified() => {}
+            () = shared.clocks.moved_since(self.seen_clocks.load(Ordering::SeqCst)) => {}
             () = timer => {}
         }
     }
 
     async fn activate(&self) -> Result<Done, TaskError> {
         self.seen_log.store(self.shared.store.version(catalog::EVENT_HEAD), Ordering::SeqCst);
-        let now = self.shared.clock.now();
-        self.load(now)?;
-        self.refresh_endpoints(now)?;
-        self.take_nudges(now)?;
-        self.read_log(now)?;
-        self.claim_due(now)?;
+        let clocks = self.shared.clocks.read();
+        if self.seen_clocks.swap(clocks.edition(), Ordering::SeqCst) != clocks.edition() {
+            self.shared.with_engine(|engine| engine.clocks_moved(&clocks));
+        }
+        self.load(&clocks)?;
+        self.refresh_endpoints(&clocks)?;
+        self.take_nudges(&clocks)?;
+        self.read_log(&clocks)?;
+        self.claim_due(&clocks)?;
         self.shared.start_workers();
         self.shared.start_commit();
-        let done = self.do_chores(now).await?;
-        self.observe(now)?;
+        let done = self.do_chores(&clocks).await?;
+        self.observe(&clocks)?;
         Ok(done)
     }
 

@@ -233,16 +233,16 @@ pub(super) fn show_all(tx: &impl Read, run: &Run) -> Result<WorkflowRun, Workflo
 
 pub(super) async fn read_run(core: &Core, caller: &Caller, id: RunId, wait_seconds: Option<u32>) -> Result<WorkflowRun, Problem> {
     let key = (caller.tenant(), id);
-    let deadline = core.clock.now() + Duration::from_secs(u64::from(wait_seconds.unwrap_or(0)));
+    let deadline = core.clocks.installation().now() + Duration::from_secs(u64::from(wait_seconds.unwrap_or(0)));
     loop {
         let seen = core.store.version(catalog::WORKFLOW_RUNS);
         let run = core.store.read(|tx| repo::runs::get(tx, key)?.ok_or(WorkflowError::RunNotFound))?;
-        if run.status.has_ended() || core.clock.now() >= deadline {
+        if run.status.has_ended() || core.clocks.installation().now() >= deadline {
             return Ok(core.store.scan(move |tx| show_all(tx, &run)).await?);
         }
         tokio::select! {
             () = core.store.changed(catalog::WORKFLOW_RUNS, seen) => {}
-            () = core.clock.sleep_until(deadline) => {}
+            () = core.clocks.installation().sleep_until(deadline) => {}
         }
     }
 }

@@ -57,8 +57,8 @@ pub(super) async fn drive(shared: Arc<Shared>, key: RunKey) -> Result<(), Workfl
                 shared.store.write(move |tx| repo::runs::remove(tx, key, REMOVED_AT_ONCE)).await?;
             }
             Sight::Broken(message) => {
-                let (service, intent) =
-                    (shared.service.clone(), Intent::new(key.0, shared.clock.now(), Actor::system("Workflow engine")));
+                let intent = Intent::new(key.0, shared.clocks.now(key.0), Actor::system("Workflow engine"));
+                let service = shared.service.clone();
                 shared.store.write(move |tx| service.break_off(tx, &mut intent.begin(), key, &message)).await?;
             }
             Sight::Next { version, run, next } => {
@@ -71,7 +71,7 @@ pub(super) async fn drive(shared: Arc<Shared>, key: RunKey) -> Result<(), Workfl
             Sight::Idle { until } => {
                 let timer = async {
                     match until {
-                        Some(until) => shared.clock.sleep_until(until).await,
+                        Some(until) => shared.clocks.sleep_until(key.0, until).await,
                         None => std::future::pending().await,
                     }
                 };
@@ -93,7 +93,7 @@ pub(super) async fn drive(shared: Arc<Shared>, key: RunKey) -> Result<(), Workfl
 }
 
 fn look(shared: &Shared, key: RunKey, calling: &BTreeSet<u32>) -> Result<Sight, WorkflowError> {
-    let now = shared.clock.now();
+    let now = shared.clocks.now(key.0);
     let (service, appliers) = (&shared.service, &shared.appliers);
     shared.store.read(|tx| {
         let Some(run) = repo::runs::get(tx, key)? else { return Ok(Sight::Gone) };
@@ -130,7 +130,7 @@ async fn step(
     run: &Run,
     next: Move,
 ) -> Result<Option<(u32, Answering)>, WorkflowError> {
-    let intent = intent(run, shared.clock.now());
+    let intent = intent(run, shared.clocks.now(key.0));
     let token = next.token;
     if !matches!(next.action, Action::Call { begin: false, .. }) {
         let written = write(shared, key, Expected::Version(version), intent.clone(), next.clone()).await;
@@ -185,7 +185,7 @@ async fn settle(shared: &Arc<Shared>, key: RunKey, token: u32, result: Result<St
             Action::Fail { input: None, error, status }
         }
     };
-    let intent = intent(&run, shared.clock.now());
+    let intent = intent(&run, shared.clocks.now(key.0));
     write(shared, key, Expected::Calling, intent, Move { token, action }).await.map(drop)
 }
 

@@ -24,10 +24,10 @@ use super::{
     steps::Appliers,
 };
 use crate::kernel::{
-    clock::{Clock, Timestamp},
+    clocks::Clocks,
     id::TenantId,
-    store::{Store, StoreError},
-    tasks::{Done, Task, TaskError},
+    store::{Due, Store, StoreError},
+    tasks::{Alarm, Done, Task, TaskError},
 };
 
 pub(super) use context::build as build_context;
@@ -64,7 +64,7 @@ impl InFlight {
 #[derive(Debug)]
 struct Shared {
     store: Store,
-    clock: Clock,
+    clocks: Clocks,
     service: Arc<Service>,
     appliers: Appliers,
     in_flight: Mutex<InFlight>,
@@ -99,10 +99,10 @@ impl Shared {
 pub(super) struct Engine(Arc<Shared>);
 
 impl Engine {
-    pub(super) fn new(store: Store, clock: Clock, service: Arc<Service>, appliers: Appliers) -> Self {
+    pub(super) fn new(store: Store, clocks: Clocks, service: Arc<Service>, appliers: Appliers) -> Self {
         Self(Arc::new(Shared {
             store,
-            clock,
+            clocks,
             service,
             appliers,
             in_flight: Mutex::default(),
@@ -121,7 +121,9 @@ impl Engine {
     }
 
     pub(super) fn task(&self) -> Scheduler {
-        Scheduler { shared: self.0.clone(), next: Mutex::new(None) }
+        // What makes a run due signals so: no table needs to be watched.
+        let alarm = Alarm::new(self.0.store.clone(), self.0.clocks.clone(), &[]);
+        Scheduler { shared: self.0.clone(), alarm }
     }
 }
 
@@ -143,7 +145,7 @@ impl Drop for Driven {
 #[derive(Debug)]
 pub(super) struct Scheduler {
     shared: Arc<Shared>,
-    next: Mutex<Option<Timestamp>>,
+    alarm: Alarm,
 }
 
 impl Scheduler {
@@ -172,28 +174,21 @@ impl Task for Scheduler {
     }
 
     async fn wake(&self) {
-        let next = *lock(&self.next);
-        let timer = async {
-            match next {
-                Some(at) => self.shared.clock.sleep_until(at).await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             () = self.shared.signal.notified() => {}
-            () = timer => {}
+            () = self.alarm.ring() => {}
         }
     }
 
     async fn activate(&self) -> Result<Done, TaskError> {
         let shared = &self.shared;
-        let (now, most) = (shared.clock.now(), shared.service.settings.in_flight);
+        let (reading, most) = (self.alarm.look(), shared.service.settings.in_flight);
         let found = {
             let mut in_flight = lock(&shared.in_flight);
             let free = most.saturating_sub(in_flight.runs.len());
             if free == 0 {
                 // A driver that ends wakes this task.
-                *lock(&self.next) = None;
+                self.alarm.set(None);
                 return Ok(Done::All);
             }
             // No tenant takes more than half of the drivers while another may want one.
@@ -204,8 +199,8 @@ impl Task for Scheduler {
                 *theirs += usize::from(wanted);
                 wanted
             };
-            let (found, next) = shared.store.read::<_, StoreError>(|tx| repo::runs::due(tx, now, free, wanted))?;
-            *lock(&self.next) = next;
+            let Due { found, next } = shared.store.read::<_, StoreError>(|tx| repo::runs::due(tx, &reading, free, wanted))?;
+            self.alarm.set(next);
             for key in &found {
                 in_flight.add(*key);
             }

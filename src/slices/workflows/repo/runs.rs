@@ -8,9 +8,9 @@ use super::{
     count,
 };
 use crate::kernel::{
-    clock::Timestamp,
+    clocks::Reading,
     id::{EventId, RunId, TenantId, WorkflowId},
-    store::{Direction, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+    store::{Direction, Due, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record, due_key},
 };
 
 pub(in super::super) type RunKey = (TenantId, RunId);
@@ -41,7 +41,7 @@ pub(in super::super) static BY_SUBJECT: Index<RunKey, RunRecord> = Index {
 static BY_DUE: Index<RunKey, RunRecord> = Index {
     table: catalog::WORKFLOW_RUNS_BY_DUE,
     unique: false,
-    keys: |_, RunRecord(run)| run.due_at.iter().map(Key::to_bytes).collect(),
+    keys: |key, RunRecord(run)| run.due_at.iter().map(|at| due_key(key.0, *at)).collect(),
 };
 static BY_WAIT: Index<RunKey, RunRecord> = Index {
     table: catalog::WORKFLOW_RUNS_BY_WAIT,
@@ -146,29 +146,15 @@ pub(in super::super) fn steps(tx: &impl Read, key: RunKey, limit: usize) -> Resu
     Ok((found, more))
 }
 
-/// Runs that there is something to do with by `now`, the longest overdue first, and when the next is due. `wanted` says which are
-/// taken; the walk ends when it has `limit` of them or has seen many that it does not want.
+/// Runs that there is something to do with now, the longest overdue first, and when the next is due. `wanted` says which are taken; the
+/// walk ends when it has `limit` of them or has seen many that it does not want.
 pub(in super::super) fn due(
     tx: &impl Read,
-    now: Timestamp,
+    reading: &Reading,
     limit: usize,
     mut wanted: impl FnMut(RunKey) -> bool,
-) -> Result<(Vec<RunKey>, Option<Timestamp>), StoreError> {
-    const MOST_SEEN: usize = 20_000;
-    let (mut found, mut next, mut seen) = (Vec::new(), None, 0);
-    BY_DUE.scan(tx, &KeyRange::ALL, Direction::Forward, |key, entry| {
-        let at = Timestamp::read(&mut &*entry);
-        if at.is_none_or(|at| at > now) {
-            next = at;
-            return Ok(Flow::Stop);
-        }
-        seen += 1;
-        if wanted(key) {
-            found.push(key);
-        }
-        Ok(if found.len() < limit && seen < MOST_SEEN { Flow::Continue } else { Flow::Stop })
-    })?;
-    Ok((found, next))
+) -> Result<Due<RunKey>, StoreError> {
+    BY_DUE.due(tx, reading, limit, |key| wanted(*key))
 }
 
 /// Whether a run of any tenant waits for an event.

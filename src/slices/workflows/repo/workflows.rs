@@ -8,9 +8,10 @@ use super::{
 };
 use crate::kernel::{
     clock::Timestamp,
+    clocks::Reading,
     events::Actor,
     id::{TenantId, WorkflowId},
-    store::{Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+    store::{Due, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record, due_key},
 };
 
 pub(in super::super) type WorkflowKey = (TenantId, WorkflowId);
@@ -57,7 +58,7 @@ static BY_EVENT: Index<WorkflowKey, WorkflowRecord> = Index {
 static BY_SCHEDULE: Index<WorkflowKey, WorkflowRecord> = Index {
     table: catalog::WORKFLOWS_BY_SCHEDULE,
     unique: false,
-    keys: |_, workflow| workflow.next_fire_at.filter(|_| workflow.is_live()).map(|at| at.to_bytes()).into_iter().collect(),
+    keys: |key, workflow| workflow.next_fire_at.filter(|_| workflow.is_live()).map(|at| due_key(key.0, at)).into_iter().collect(),
 };
 
 pub(in super::super) static WORKFLOWS: Table<WorkflowKey, WorkflowRecord> =
@@ -187,18 +188,11 @@ pub(in super::super) fn by_event(tx: &impl Read, tenant: TenantId, kind: &str) -
 }
 
 /// Workflows of any tenant whose schedule has come, the longest overdue first; and when the next comes.
-pub(in super::super) fn scheduled(
-    tx: &impl Read,
-    now: Timestamp,
-    limit: usize,
-) -> Result<(Vec<Workflow>, Option<Timestamp>), StoreError> {
-    let mut due = Vec::new();
-    for (tenant, id) in BY_SCHEDULE.list(tx, &KeyRange::ALL, limit)? {
-        let Some(workflow) = get(tx, tenant, id)? else { continue };
-        match workflow.next_fire_at {
-            Some(at) if at <= now => due.push(workflow),
-            next => return Ok((due, next)),
-        }
+pub(in super::super) fn scheduled(tx: &impl Read, reading: &Reading, limit: usize) -> Result<Due<Workflow>, StoreError> {
+    let Due { found: keys, next } = BY_SCHEDULE.due(tx, reading, limit, |_| true)?;
+    let mut found = Vec::with_capacity(keys.len());
+    for (tenant, id) in keys {
+        found.extend(get(tx, tenant, id)?);
     }
-    Ok((due, None))
+    Ok(Due { found, next })
 }

@@ -124,7 +124,7 @@ impl RemoteStep for VerifyProvider {
         let clouds = self.0.clone();
         Box::pin(async move {
             let provider: CloudProviderId = id(&call.with, "provider_id")?;
-            let now = clouds.now();
+            let now = clouds.now(call.tenant_id);
             let output = clouds.verify(intent(&call, now), provider).await?;
             Ok(StepDone { output, effects: vec![Effect { kind: "provider", id: provider.to_string() }] })
         })
@@ -179,7 +179,7 @@ impl RemoteStep for WaitForVm {
         Box::pin(async move {
             let vm: VmId = id(&call.with, "vm_id")?;
             let states = wanted_states(&call.with);
-            let now = clouds.now();
+            let now = clouds.now(call.tenant_id);
             let output = clouds.wait_for_state(intent(&call, now), vm, &states, call.timeout).await?;
             Ok(StepDone { output, effects: Vec::new() })
         })

@@ -1,0 +1,277 @@
+//! Indexes of due times: keyed by whose clock counts, then by the time, then by the record. Each timeline is walked up to its own now.
+//!
+//! **Invariant:** an entry stands on the timeline of its record's tenant. Stores of format 1 have no timelines; [`regroup`] brings
+//! them in.
+
+use super::{
+    catalog::{self, TableName},
+    engine::{Direction, Flow, KeyRange},
+    error::StoreError,
+    installation::Installation,
+    key::{FixedKey, Key},
+    migrate::Progress,
+    table::Index,
+    transaction::{Read, ReadTx, WriteTx},
+};
+use crate::kernel::{
+    clock::Timestamp,
+    clocks::{Reading, Timeline},
+    id::TenantId,
+};
+
+/// How many entries one walk looks at: those in front may all be unwanted.
+const MOST_SEEN: usize = 20_000;
+
+/// The key of an index of due times.
+pub fn due_key(tenant: TenantId, at: Timestamp) -> Vec<u8> {
+    (Timeline::of(tenant), at).to_bytes()
+}
+
+/// What is due.
+#[derive(Debug)]
+pub struct Due<K> {
+    pub found: Vec<K>,
+    /// When the first comes that is not due yet. None behind a walk that was ended early: it has not come that far.
+    pub next: Option<Timestamp>,
+}
+
+impl<K: FixedKey, V> Index<K, V> {
+    /// What is due on one timeline at its `now` and wanted, the longest overdue first, at most `limit`.
+    pub fn due_on(
+        &self,
+        tx: &impl Read,
+        timeline: Timeline,
+        now: Timestamp,
+        limit: usize,
+        mut wanted: impl FnMut(&K) -> bool,
+    ) -> Result<Due<K>, StoreError> {
+        let prefix = timeline.to_bytes();
+        let (mut due, mut seen) = (Due { found: Vec::new(), next: None }, 0);
+        if limit == 0 {
+            return Ok(due);
+        }
+        self.scan(tx, &KeyRange::prefix(&prefix), Direction::Forward, |key, entry| {
+            let at = entry.get(prefix.len()..).and_then(|mut rest| Timestamp::read(&mut rest));
+            let at = at.ok_or_else(|| StoreError::damaged(self.table.name(), entry, "the entry has no time"))?;
+            if at > now {
+                due.next = Some(at);
+                return Ok(Flow::Stop);
+            }
+            seen += 1;
+            if wanted(&key) {
+                due.found.push(key);
+            }
+            Ok(if due.found.len() < limit && seen < MOST_SEEN { Flow::Continue } else { Flow::Stop })
+        })?;
+        Ok(due)
+    }
+
+    /// The same over all timelines. The next time is the installation's.
+    pub fn due(
+        &self,
+        tx: &impl Read,
+        reading: &Reading,
+        limit: usize,
+        mut wanted: impl FnMut(&K) -> bool,
+    ) -> Result<Due<K>, StoreError> {
+        let mut all = Due { found: Vec::new(), next: None };
+        for timeline in reading.timelines() {
+            let left = limit.saturating_sub(all.found.len());
+            let due = self.due_on(tx, timeline, reading.on(timeline), left, &mut wanted)?;
+            all.found.extend(due.found);
+            let next = due.next.map(|at| reading.reached(timeline, at));
+            all.next = all.next.into_iter().chain(next).min();
+        }
+        Ok(all)
+    }
+}
+
+/// The indexes that had the time first in format 1. The record behind it begins with its tenant.
+const REGROUPED: &[TableName] = &[
+    catalog::API_KEYS_BY_DUE,
+    catalog::TICKETS_BY_TIMER,
+    catalog::WORKFLOWS_BY_SCHEDULE,
+    catalog::WORKFLOW_RUNS_BY_DUE,
+    catalog::CLOUD_SYNCS_BY_DUE,
+    catalog::OPERATIONS_BY_DUE,
+    catalog::BACKUP_POSTURES_BY_TIMER,
+];
+const GROUPED_SINCE: u32 = 2;
+/// Entries that one transaction moves.
+const PART: usize = 2_000;
+/// What entries of format 1 begin with at the least. A time has its sign bit flipped, which makes the first byte of every time of our
+/// calendar 0x7f or 0x80; a timeline begins with 0 or 1. So what is still to be moved is told by itself.
+const FIRST_OF_OLD: u8 = 2;
+
+/// Whether an entry stands without its timeline in a store of format 1: one that no server of this release has taken up yet is not
+/// damaged by that.
+pub(super) fn stands_in_old_form(tx: &ReadTx, table: TableName, entry: &[u8]) -> Result<bool, StoreError> {
+    let mut former = entry;
+    if !REGROUPED.contains(&table) || Timeline::read(&mut former).is_none() || tx.raw_get(table.into(), former)?.is_none() {
+        return Ok(false);
+    }
+    Ok(Installation::read(tx)?.format < GROUPED_SINCE)
+}
+
+/// Moves entries of format 1 to their timelines, a part at a time.
+pub(super) fn regroup(tx: &mut WriteTx) -> Result<Progress, StoreError> {
+    let old = KeyRange { start: std::ops::Bound::Included(vec![FIRST_OF_OLD]), end: std::ops::Bound::Unbounded };
+    for table in REGROUPED.iter().copied() {
+        let mut entries = Vec::new();
+        tx.raw_scan(table.into(), &old, Direction::Forward, &mut |entry, value| {
+            entries.push((entry.to_vec(), value.to_vec()));
+            Ok(if entries.len() < PART { Flow::Continue } else { Flow::Stop })
+        })?;
+        if entries.is_empty() {
+            continue;
+        }
+        for (entry, value) in entries {
+            let mut rest = entry.as_slice();
+            let time = Timestamp::read(&mut rest);
+            let moved = time.zip(TenantId::read(&mut { rest })).map(|(at, tenant)| [&due_key(tenant, at), rest].concat());
+            let moved = moved.ok_or_else(|| StoreError::damaged(table.name(), &entry, "the entry has no time or no tenant"))?;
+            tx.raw_remove(table.into(), entry);
+            tx.raw_put(table.into(), moved, value);
+        }
+        return Ok(Progress::More);
+    }
+    Ok(Progress::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde::{Deserialize, Serialize};
+
+    use super::*;
+    use crate::kernel::{
+        clock::Clock,
+        clocks::Clocks,
+        entropy::Entropy,
+        store::{DataDirectory, FORMAT, STEPS, Store, StoreSettings, Table, WriterSettings, codec::Record},
+    };
+
+    #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+    struct Timer {
+        at: Timestamp,
+    }
+
+    impl Record for Timer {
+        const VERSION: u8 = 1;
+    }
+
+    type TimerKey = (TenantId, u64);
+
+    static BY_TIMER: Index<TimerKey, Timer> =
+        Index { table: catalog::TICKETS_BY_TIMER, unique: false, keys: |key, timer| vec![due_key(key.0, timer.at)] };
+    static TIMERS: Table<TimerKey, Timer> = Table::new(catalog::TICKETS, &[&BY_TIMER]);
+
+    const SETTINGS: StoreSettings =
+        StoreSettings { cache_bytes: 1 << 20, journal_bytes: 1 << 20, writer: WriterSettings { batch_size: 8, queue_length: 8 } };
+    const START: i64 = 1_767_225_600_000;
+
+    fn at(second: u64) -> Timestamp {
+        Timestamp::from_millis(START) + std::time::Duration::from_secs(second)
+    }
+
+    /// Two tenants with clocks of their own and one without.
+    fn tenants() -> [TenantId; 3] {
+        let mut entropy = Entropy::from_seed(9);
+        [
+            TenantId::with_own_clock(at(0), &mut entropy),
+            TenantId::with_own_clock(at(0), &mut entropy),
+            TenantId::with_shared_clock(at(0), &mut entropy),
+        ]
+    }
+
+    fn store(directory: &tempfile::TempDir) -> Store {
+        let data = DataDirectory::lock(directory.path()).unwrap();
+        data.initialize([7; 16], || Ok([1; 8])).unwrap();
+        data.open_store(SETTINGS, None).unwrap().0
+    }
+
+    fn due_numbers(store: &Store, reading: &Reading) -> (Vec<TimerKey>, Option<Timestamp>) {
+        let Due { mut found, next } = store.read(|tx| BY_TIMER.due(tx, reading, usize::MAX, |_| true)).unwrap();
+        found.sort_unstable();
+        (found, next)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(12))]
+        #[test]
+        fn each_timeline_is_walked_up_to_its_own_now(
+            timers in proptest::collection::vec((0_usize..3, 0_u64..200), 0..40),
+            ahead in [0_u64..150, 0..150],
+            now in 0_u64..100,
+        ) {
+            let (directory, tenants) = (tempfile::tempdir().unwrap(), tenants());
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let store = store(&directory);
+            let rows: Vec<(TimerKey, Timer)> =
+                timers.iter().zip(0..).map(|((owner, second), number)| ((tenants[*owner], number), Timer { at: at(*second) })).collect();
+            let stored = rows.clone();
+            let write = store.write(move |tx| stored.iter().try_for_each(|(key, timer)| TIMERS.put(tx, key, timer)));
+            runtime.block_on(write).unwrap();
+            let clocks = Clocks::new(Clock::movable(at(now)));
+            clocks.set(tenants.iter().copied().zip(ahead.into_iter().map(std::time::Duration::from_secs)));
+            let reading = clocks.read();
+            let is_due = |(key, timer): &&(TimerKey, Timer)| timer.at <= reading.of(key.0);
+            let mut expected: Vec<TimerKey> = rows.iter().filter(is_due).map(|(key, _)| *key).collect();
+            expected.sort_unstable();
+            let waits = |(key, timer): &(TimerKey, Timer)| {
+                (timer.at > reading.of(key.0)).then(|| reading.reached(Timeline::of(key.0), timer.at))
+            };
+            prop_assert_eq!(due_numbers(&store, &reading), (expected, rows.iter().filter_map(waits).min()));
+            for (key, timer) in &rows {
+                let found = store.read(|tx| BY_TIMER.due_on(tx, Timeline::of(key.0), timer.at, usize::MAX, |_| true)).unwrap();
+                prop_assert!(found.found.contains(key));
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn entries_of_format_1_are_moved_to_their_timelines_in_parts_that_go_on_after_a_crash() {
+        let (directory, tenants) = (tempfile::tempdir().unwrap(), tenants());
+        let store = store(&directory);
+        let rows: Vec<(TimerKey, Timer)> = (0..3 * PART as u64 / 2)
+            .map(|number| ((tenants[usize::try_from(number % 3).unwrap()], number), Timer { at: at(number) }))
+            .collect();
+        let written = rows.clone();
+        let first = Installation { format: 1, ..store.read(Installation::read).unwrap() };
+        store
+            .write(move |tx| {
+                for (key, timer) in &written {
+                    TIMERS.put(tx, key, timer)?;
+                    let primary = key.to_bytes();
+                    tx.raw_remove(catalog::TICKETS_BY_TIMER.into(), [due_key(key.0, timer.at), primary.clone()].concat());
+                    tx.raw_put(catalog::TICKETS_BY_TIMER.into(), [timer.at.to_bytes(), primary].concat(), Vec::new());
+                }
+                first.write(tx)
+            })
+            .await
+            .unwrap();
+        let checked = store.check(vec![&TIMERS]).await.unwrap();
+        assert!(checked.is_clean(), "an older store is no damaged one: {checked:?}");
+        // The first part is done, and then the process dies.
+        assert_eq!(store.write(regroup).await.unwrap(), Progress::More);
+        assert!(store.check(vec![&TIMERS]).await.unwrap().is_clean());
+        store.migrate(STEPS).await.unwrap();
+        assert_eq!(store.read(Installation::read).unwrap().format, FORMAT);
+        assert!(store.check(vec![&TIMERS]).await.unwrap().is_clean());
+        let clocks = Clocks::new(Clock::movable(at(1_000_000)));
+        clocks.set(tenants.into_iter().map(|tenant| (tenant, std::time::Duration::ZERO)));
+        assert_eq!(due_numbers(&store, &clocks.read()).0.len(), rows.len());
+        // What is left in the old form is damage from now on.
+        let (key, timer) = rows[0];
+        store
+            .write(move |tx| {
+                let primary = key.to_bytes();
+                tx.raw_remove(catalog::TICKETS_BY_TIMER.into(), [due_key(key.0, timer.at), primary.clone()].concat());
+                tx.raw_put(catalog::TICKETS_BY_TIMER.into(), [timer.at.to_bytes(), primary].concat(), Vec::new());
+                Ok::<_, StoreError>(())
+            })
+            .await
+            .unwrap();
+        assert!(!store.check(vec![&TIMERS]).await.unwrap().is_clean());
+    }
+}

@@ -1,0 +1,45 @@
+//! Keeps the clocks of evaluation tenants at what the store says of them: whoever creates a tenant or advances its clock only writes it.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use super::service::Tenants;
+use crate::kernel::{
+    store::{Store, catalog},
+    tasks::{Done, Task, TaskError},
+};
+
+#[derive(Debug)]
+pub(super) struct ClockKeeper {
+    store: Store,
+    tenants: Tenants,
+    seen: AtomicU64,
+}
+
+impl ClockKeeper {
+    pub(super) fn new(store: Store, tenants: Tenants) -> Self {
+        Self { store, tenants, seen: AtomicU64::new(0) }
+    }
+}
+
+impl Task for ClockKeeper {
+    fn name(&self) -> &'static str {
+        "tenant_clocks"
+    }
+
+    fn period(&self) -> Duration {
+        Duration::from_hours(1)
+    }
+
+    async fn wake(&self) {
+        self.store.changed(catalog::TENANTS, self.seen.load(Ordering::SeqCst)).await;
+    }
+
+    async fn activate(&self) -> Result<Done, TaskError> {
+        self.seen.store(self.store.version(catalog::TENANTS), Ordering::SeqCst);
+        self.tenants.follow_clocks()?;
+        Ok(Done::All)
+    }
+}
