@@ -1,7 +1,7 @@
 //! The load generator: raw HTTP/1.1 over kept-alive connections, one request at a time on each.
 //!
-//! Not a general client: it knows only answers with a `Content-Length`. It runs on one thread and does as little as it can,
-//! because it shares the machine with the server that it measures. **Invariant:** an answer other than the expected one ends the
+//! Not a general client: it knows answers with a `Content-Length` and answers in chunks. It runs on one thread and does as little as it
+//! can, because it shares the machine with the server that it measures. **Invariant:** an answer other than the expected one ends the
 //! bench with an error; nothing is counted that did not succeed.
 
 use std::{
@@ -74,6 +74,11 @@ impl Request {
     pub fn delivery(signature: &str, body: &str) -> Self {
         let kind = format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len());
         Self::new(format!("POST /bare HTTP/1.1\r\nHost: localhost\r\nwebhook-signature: v1,{signature}\r\n{kind}\r\n{body}"), 204)
+    }
+
+    /// Any request, as it goes over the wire, with [`UNIQUE`] where a text of its own belongs.
+    pub fn raw(text: String, status: u16) -> Self {
+        Self::new(text, status)
     }
 
     /// The same request, which is answered with another status.
@@ -224,10 +229,10 @@ fn to_the_end(address: SocketAddr, request: &Request) -> Vec<u8> {
     connection.write_all(&request.bytes).unwrap();
     let mut answer = Vec::new();
     connection.read_to_end(&mut answer).unwrap();
-    let (status, body) = parse_head(&answer).expect("the answer has a head");
-    assert_eq!(status, request.status, "{}", String::from_utf8_lossy(&answer));
-    let chunked = answer[..body.start].to_ascii_lowercase().windows(7).any(|window| window == b"chunked");
-    if chunked { unchunk(&answer[body.start..]) } else { answer[body.start..].to_vec() }
+    let head = Head::parse(&answer).expect("the answer has a head");
+    assert_eq!(head.status, request.status, "{}", String::from_utf8_lossy(&answer));
+    let body = &answer[head.length..];
+    if matches!(head.framing, Framing::Chunks) { unchunk(body) } else { body.to_vec() }
 }
 
 fn unchunk(mut framed: &[u8]) -> Vec<u8> {
@@ -272,38 +277,75 @@ impl Connection {
         Self { stream, buffer: vec![0; ANSWER_BYTES] }
     }
 
-    /// Sends the request and reads its answer: where in the buffer the body is.
+    /// Sends the request and reads its answer: where in the buffer the body is, as it came over the wire.
     pub async fn exchange(&mut self, request: &mut Request) -> std::ops::Range<usize> {
         let expected = request.status;
         self.stream.write_all(request.next()).await.unwrap();
         let mut filled = 0;
-        let mut whole = None;
+        let mut head = None;
         loop {
             let read = self.stream.read(&mut self.buffer[filled..]).await.unwrap();
             assert!(read > 0, "the server closed the connection");
             filled += read;
-            if whole.is_none() {
-                whole = parse_head(&self.buffer[..filled]);
+            if head.is_none() {
+                head = Head::parse(&self.buffer[..filled]);
             }
-            if let Some((status, body)) = &whole
-                && filled >= body.end
+            if let Some(head) = &head
+                && let Some(end) = head.end_of_answer(&self.buffer[..filled])
             {
                 let text = || String::from_utf8_lossy(&self.buffer[..filled]);
-                assert!(*status == expected, "expected {expected}: {}", text());
-                return body.clone();
+                assert!(head.status == expected, "expected {expected}: {}", text());
+                return head.length..end;
             }
         }
     }
 }
 
-/// The status, and where the body is; `None` while the head is incomplete.
-fn parse_head(bytes: &[u8]) -> Option<(u16, std::ops::Range<usize>)> {
-    const LENGTH: &[u8] = b"content-length:";
-    let number = |digits: &[u8]| -> usize { std::str::from_utf8(digits).unwrap().trim().parse().unwrap() };
-    let head_end = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
-    let status = number(&bytes[9..12]);
-    let is_length = |line: &&[u8]| line.len() > LENGTH.len() && line[..LENGTH.len()].eq_ignore_ascii_case(LENGTH);
-    let length = bytes[..head_end].split(|byte| *byte == b'\n').find(is_length).map_or(0, |line| number(&line[LENGTH.len()..]));
-    let body = head_end + 4;
-    Some((u16::try_from(status).unwrap(), body..body + length))
+/// How an answer says where it ends.
+enum Framing {
+    Length(usize),
+    Chunks,
+}
+
+struct Head {
+    status: u16,
+    /// Of the head itself, with the empty line.
+    length: usize,
+    framing: Framing,
+}
+
+impl Head {
+    /// `None` while the head is incomplete.
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let number = |digits: &[u8]| -> usize { std::str::from_utf8(digits).unwrap().trim().parse().unwrap() };
+        let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
+        let value = |name: &[u8]| {
+            let mut lines = bytes[..end].split(|byte| *byte == b'\n');
+            lines
+                .find(|line| line.len() > name.len() && line[..name.len()].eq_ignore_ascii_case(name))
+                .map(|line| &line[name.len()..])
+        };
+        let framing = match value(b"content-length:") {
+            Some(length) => Framing::Length(number(length)),
+            None if value(b"transfer-encoding:").is_some() => Framing::Chunks,
+            None => Framing::Length(0),
+        };
+        Some(Self { status: u16::try_from(number(&bytes[9..12])).unwrap(), length: end + 4, framing })
+    }
+
+    /// Where the answer ends; `None` while it has not all come.
+    fn end_of_answer(&self, bytes: &[u8]) -> Option<usize> {
+        let mut place = self.length;
+        if let Framing::Length(length) = self.framing {
+            return (bytes.len() >= place + length).then_some(place + length);
+        }
+        loop {
+            let line = bytes.get(place..)?.windows(2).position(|window| window == b"\r\n")?;
+            let length = usize::from_str_radix(std::str::from_utf8(&bytes[place..place + line]).unwrap(), 16).unwrap();
+            place += line + 2 + length + 2;
+            if length == 0 {
+                return (bytes.len() >= place).then_some(place);
+            }
+        }
+    }
 }

@@ -22,6 +22,7 @@ mod backup;
 mod bare;
 mod bare_deliveries;
 mod cloud;
+mod drive;
 mod ingest;
 mod inventory;
 mod keys;
@@ -92,6 +93,7 @@ fn main() {
             let span = Duration::from_millis(millis.parse().unwrap());
             bare_deliveries::deliver(receiver.parse().unwrap(), Path::new(directory), span);
         }
+        [drive::DRIVE, receiver] => drive::obey(receiver),
         // Cargo says so when it is to measure; without it the target is only built and tried, as `cargo test` does.
         options if options.contains(&"--bench") => {
             let plan = Plan::new(options.contains(&"--quick"));

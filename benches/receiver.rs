@@ -17,7 +17,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-use crate::load::{UNIQUE, age_of};
+use crate::load::{Measured, UNIQUE, age_of};
 
 /// Deliveries to this path are read and never answered.
 pub const BLACK_HOLE: &str = "/black-hole";
@@ -51,7 +51,12 @@ pub struct Receiver {
 impl Receiver {
     /// Listens on a port of its own until the program ends.
     pub fn start() -> Self {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::start_at("127.0.0.1:0")
+    }
+
+    /// The same on an address that a sender already knows.
+    pub fn start_at(address: &str) -> Self {
+        let listener = std::net::TcpListener::bind(address).unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let book = Arc::new(Mutex::new(Book::default()));
@@ -83,13 +88,29 @@ impl Receiver {
         std::mem::take(&mut self.book.lock().unwrap().arrivals)
     }
 
-    pub fn count(&self) -> usize {
+    /// Everything that has come, once nothing more comes.
+    pub fn settled(&self) -> Vec<Arrival> {
+        let mut before = usize::MAX;
+        while self.count() != before {
+            before = self.count();
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        self.take()
+    }
+
+    fn count(&self) -> usize {
         self.book.lock().unwrap().arrivals.len()
     }
 
     pub fn verified(&self) -> usize {
         self.book.lock().unwrap().verified
     }
+}
+
+/// What came within a time, by how old it was.
+pub fn within(arrivals: &[Arrival], (begin, end): (Instant, Instant)) -> Measured {
+    let within = arrivals.iter().filter(|arrival| (begin..end).contains(&arrival.at));
+    Measured::new(within.map(|arrival| arrival.age).collect(), end - begin, Duration::ZERO)
 }
 
 async fn serve(mut stream: TcpStream, book: Arc<Mutex<Book>>) {

@@ -12,7 +12,7 @@ use crate::{
     Plan, bare_deliveries,
     load::{self, Measured, Request, UNIQUE},
     process::{Server, run_role},
-    receiver::{Arrival, BLACK_HOLE, MARK, Receiver},
+    receiver::{self, BLACK_HOLE, MARK, Receiver},
     report::{Pair, Report, Target},
 };
 
@@ -53,9 +53,8 @@ fn throughput(plan: Plan, receiver: &Receiver, report: &mut Report) {
         receiver.take();
         let begin = Instant::now() + plan.span.warm_up;
         let creations = load::run(sender.server.address, sender.server.process_id(), 32, &sender.creation(), plan.span);
-        let arrivals = sender.settled();
-        let within = (begin, begin + plan.span.measure);
-        let delivered = of_arrivals(&arrivals, within);
+        let arrivals = receiver.settled();
+        let delivered = receiver::within(&arrivals, (begin, begin + plan.span.measure));
         rates.push((delivered.per_second, bare));
         middle.push(delivered.p50.as_secs_f64() * 1000.0);
         created += creations.count;
@@ -97,7 +96,7 @@ fn beside_a_black_hole(plan: Plan, receiver: &Receiver, report: &mut Report) {
     beside.subscribe("/beside");
     beside.subscribe(BLACK_HOLE);
     beside.fill(BLACK_HOLE_PENDING);
-    beside.settled();
+    receiver.settled();
     let rounds: Vec<Pair> = (0..plan.rounds)
         .map(|_| {
             let [hindered, free] = [&beside, &alone].map(|sender| sender.at_pace(BESIDE_PER_SECOND, plan.span.measure));
@@ -135,11 +134,6 @@ fn many_pending(plan: Plan, receiver: &Receiver, report: &mut Report) {
     std::thread::sleep(Duration::from_secs(5));
     report.figure(&format!("memory with {wanted} pending, the most"), "MiB", &[server.peak_mebibytes()], Target::AtMost(150.0));
     server.stop();
-}
-
-fn of_arrivals(arrivals: &[Arrival], (begin, end): (Instant, Instant)) -> Measured {
-    let within = arrivals.iter().filter(|arrival| (begin..end).contains(&arrival.at));
-    Measured::new(within.map(|arrival| arrival.age).collect(), end - begin, Duration::ZERO)
 }
 
 impl<'a> Sender<'a> {
@@ -186,21 +180,11 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Everything that has come, once nothing more comes.
-    fn settled(&self) -> Vec<Arrival> {
-        let mut before = usize::MAX;
-        while self.receiver.count() != before {
-            before = self.receiver.count();
-            std::thread::sleep(Duration::from_millis(500));
-        }
-        self.receiver.take()
-    }
-
     fn at_pace(&self, per_second: u32, span: Duration) -> Measured {
         self.receiver.take();
         let begin = Instant::now();
         load::run_at_pace(self.server.address, &self.creation(), per_second, span);
-        of_arrivals(&self.settled(), (begin, begin + span))
+        receiver::within(&self.receiver.settled(), (begin, begin + span))
     }
 
     fn pending(&self) -> u64 {
