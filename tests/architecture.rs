@@ -20,6 +20,7 @@ const KERNEL_ORDER: &[&str] = &[
     "store",
     "tasks",
     "events",
+    "portable",
     "egress",
     "http",
 ];

@@ -26,10 +26,27 @@ pub struct EventRecord {
     pub at: Timestamp,
     #[serde(with = "codec::bytes")]
     pub body: Vec<u8>,
+    /// When the event came from another installation, where it has had its effects already.
+    pub imported_at: Option<Timestamp>,
 }
 
 impl Record for EventRecord {
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
+
+    /// Version 1 ended before the time of the import, which there was none of.
+    fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
+        if version != 1 {
+            return Err(format!("format version {version} is not known to this release"));
+        }
+        codec::decode_fields(&[fields, &codec::encode_fields(&None::<Timestamp>)?].concat())
+    }
+}
+
+impl EventRecord {
+    /// Since when this log has it.
+    pub(super) fn arrived_at(&self) -> Timestamp {
+        self.imported_at.unwrap_or(self.at)
+    }
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -44,6 +61,13 @@ impl Record for Position {
 pub struct Event {
     pub seq: u64,
     pub record: EventRecord,
+}
+
+impl Event {
+    /// Whether it is history from elsewhere: it is shown, and nothing follows from it.
+    pub const fn is_imported(&self) -> bool {
+        self.record.imported_at.is_some()
+    }
 }
 
 pub(super) static HEAD: Table<u8, Position> = Table::new(catalog::EVENT_HEAD, &[]);
@@ -87,11 +111,59 @@ pub fn append(tx: &mut WriteTx, act: &mut Act, draft: &Draft) -> Result<u64, Sto
     let seq = head(tx)? + 1;
     let id = EventId::new(act.now, &mut act.entropy);
     let body = envelope::render(act, id, seq, draft).map_err(StoreError::engine)?;
-    let record = EventRecord { id, tenant_id: act.tenant_id, kind: draft.kind.name.to_owned(), at: act.now, body };
-    EVENTS.put(tx, segment_of(seq), &(EVENT_ROW, seq), &record)?;
-    EVENTS.put(tx, segment_of(seq), &(TENANT_ROW, act.tenant_id, seq), &TenantEntry)?;
-    HEAD.put(tx, &LAST, &Position(seq))?;
+    let record =
+        EventRecord { id, tenant_id: act.tenant_id, kind: draft.kind.name.to_owned(), at: act.now, body, imported_at: None };
+    put_last(tx, seq, &record)?;
     Ok(seq)
+}
+
+fn put_last(tx: &mut WriteTx, seq: u64, record: &EventRecord) -> Result<(), StoreError> {
+    EVENTS.put(tx, segment_of(seq), &(EVENT_ROW, seq), record)?;
+    EVENTS.put(tx, segment_of(seq), &(TENANT_ROW, record.tenant_id, seq), &TenantEntry)?;
+    HEAD.put(tx, &LAST, &Position(seq))
+}
+
+/// Appends an event of another installation, whose body says that it is at place `from`. Its sequence number here.
+pub fn bring_in(tx: &mut WriteTx, mut record: EventRecord, from: u64, now: Timestamp) -> Result<u64, StoreError> {
+    let seq = head(tx)? + 1;
+    let misplaced = || StoreError::damaged(catalog::EVENTS.name(), &from.to_be_bytes(), "the body is not that of this event");
+    record.body = envelope::moved(&record, from, seq).ok_or_else(misplaced)?;
+    record.imported_at = Some(now);
+    put_last(tx, seq, &record)?;
+    Ok(seq)
+}
+
+/// The body of an event as it reads at another place.
+pub fn moved_body(event: &Event, to: u64) -> Option<Vec<u8>> {
+    envelope::moved(&event.record, event.seq, to)
+}
+
+/// Walks the places of a tenant's events behind `after`, in order.
+pub fn scan_tenant(
+    tx: &impl Read,
+    tenant: TenantId,
+    after: u64,
+    mut visit: impl FnMut(u64) -> Result<Flow, StoreError>,
+) -> Result<(), StoreError> {
+    let (next, head) = ((after + 1).max(first_kept(tx)?), head(tx)?);
+    let prefix = KeyRange::prefix(&(TENANT_ROW, tenant).to_bytes());
+    let range = prefix.after(&(TENANT_ROW, tenant, next - 1).to_bytes(), Direction::Forward);
+    let mut flow = Flow::Continue;
+    for segment in segment_of(next)..=segment_of(head) {
+        EVENTS.scan(tx, segment, &range, |(_, _, seq): TenantKey, _: TenantEntry| {
+            flow = visit(seq)?;
+            Ok(flow)
+        })?;
+        if flow == Flow::Stop {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Takes an event out of its tenant's feed. The event itself stays until its segment goes: the log has no gaps.
+pub fn leave_feed(tx: &mut WriteTx, tenant: TenantId, seq: u64) {
+    EVENTS.remove(tx, segment_of(seq), &(TENANT_ROW, tenant, seq));
 }
 
 /// The events after `after`, in order: at most `limit`, all of one segment.
@@ -198,6 +270,7 @@ mod tests {
             kind: "api_key.created".to_owned(),
             at: Timestamp::from_millis(1_767_225_600_000),
             body: b"{}".to_vec(),
+            imported_at: Some(Timestamp::from_millis(1_767_312_000_000)),
         };
         assert_golden("event", &event);
     }

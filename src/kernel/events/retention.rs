@@ -42,7 +42,7 @@ impl Task for Retention {
             .store
             .write(move |tx| {
                 let segment = segment_of(first_kept(tx)?);
-                let expired = last_of_segment(tx, segment)?.is_some_and(|event| event.at < oldest_kept);
+                let expired = last_of_segment(tx, segment)?.is_some_and(|event| event.arrived_at() < oldest_kept);
                 let read = consumer::slowest(tx, &consumers)?.is_none_or(|seq| seq + 1 >= end_of_segment(segment));
                 if !(expired && read) {
                     return Ok(false);

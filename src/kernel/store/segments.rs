@@ -51,6 +51,15 @@ impl SegmentedTable {
         stored.map(|stored| self.decode(&key, &stored)).transpose()
     }
 
+    pub const fn name(&self) -> TableName {
+        self.name
+    }
+
+    /// Removes one row: for what cannot wait until its segment is dropped.
+    pub fn remove(&self, tx: &mut WriteTx, segment: u64, key: &impl Key) {
+        tx.raw_remove(self.raw(segment), key.to_bytes());
+    }
+
     fn decode<V: Record>(&self, key: &[u8], stored: &[u8]) -> Result<V, StoreError> {
         let table = self.name.name();
         codec::decode(table, key, stored).map_err(|reason| StoreError::damaged(table, key, reason))
