@@ -5,6 +5,7 @@ mod bootstrap;
 mod documents;
 mod edges;
 mod gauges;
+mod portable;
 mod sample;
 mod slices;
 
@@ -49,6 +50,7 @@ use crate::{
         platform::{self, Platform, Reload, ReloadRequests, Reloaded, Tenant},
         sso::{self, SingleSignOn},
         tickets::{self, Tickets},
+        transfer::Transfer,
         webhooks::{self, Webhooks},
         workflows::{self, Workflows},
     },
@@ -57,6 +59,7 @@ use crate::{
 pub use bootstrap::{Operator, prepare_installation, random_password};
 pub use documents::{ingest_document, internal_document, public_document};
 use edges::Parts;
+pub use portable::STAYING;
 pub use sample::fill as fill_with_sample;
 use slices::Ground;
 pub use slices::Slices;
@@ -89,6 +92,7 @@ pub fn checked_tables() -> Vec<&'static dyn Checked> {
         Analytics::tables(),
         Backups::tables(),
         Audit::tables(),
+        Transfer::tables(),
     ]
     .into_iter()
     .flatten()

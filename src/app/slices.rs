@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use super::event_kinds;
+use super::{event_kinds, portable};
 use crate::{
     kernel::{
         clock::Clock,
@@ -25,6 +25,7 @@ use crate::{
         search::{Search, SearchQuery},
         sso::SingleSignOn,
         tickets::Tickets,
+        transfer::{Others, Transfer},
         webhooks::{Surroundings, Webhooks},
         workflows::{
             StepCatalogue, Workflows,
@@ -65,6 +66,7 @@ pub struct Slices {
     pub analytics: Analytics,
     pub backups: Backups,
     pub audit: Audit,
+    pub transfer: Transfer,
 }
 
 impl Slices {
@@ -108,6 +110,15 @@ impl Slices {
         let webhooks = Webhooks::new(store(), clock(), config, around);
         let analytics = Analytics::new(store(), clock(), usage.clone(), limits);
         let audit = Audit::new(store(), clock(), &config.audit, limits, key).map_err(|error| error.to_string())?;
+        let rebuild = search.clone();
+        let others = Others {
+            tenants: tenants(),
+            sealer: sealer(),
+            portables: portable::all(&audit),
+            consumers: portable::consumers(),
+            arrived: Arc::new(move || rebuild.rebuild()),
+        };
+        let transfer = Transfer::new(store(), clock(), limits, others);
         Ok(Self {
             platform,
             directory,
@@ -124,6 +135,7 @@ impl Slices {
             analytics,
             backups,
             audit,
+            transfer,
         })
     }
 }

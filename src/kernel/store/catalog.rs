@@ -219,6 +219,8 @@ tables! {
     BACKUP_ROLLUPS 136 "backup_rollups";
     /// Devices that have still to be judged anew, by the part of the installation that they are in.
     BACKUP_SWEEPS 137 "backup_sweeps";
+    /// Tenants that are being imported, since when.
+    TENANT_IMPORTS 122 "tenant_imports";
     /// When the way to the disk was last tried.
     PROBE 124 "probe";
     /// Tenant and place in the log to a link of the tenant's chain.

@@ -20,6 +20,7 @@ use crate::{
         clock::Clock,
         config,
         events::{Act, EventKind},
+        portable::{Carrier, Portable},
         store::{Checked, Store, WriteTx},
         tasks::Tasks,
     },
@@ -73,6 +74,11 @@ impl ApiKeySlice {
     pub fn spawn(&self, tasks: &mut Tasks) {
         tasks.spawn(upkeep::UsageWriter { store: self.store.clone(), keys: self.keys.clone() });
         tasks.spawn(upkeep::KeyCalendar { store: self.store.clone(), clock: self.clock.clone(), service: self.service });
+    }
+
+    /// What of a tenant's keys goes along to another installation. Digests are all that there is of a key, so it works there too.
+    pub fn portable() -> Vec<Box<dyn Portable>> {
+        vec![Carrier::plain("api_key", &repo::KEYS), Carrier::plain("api_key_count", &repo::COUNTS)]
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {

@@ -18,6 +18,7 @@ use serde_json::{Map, Value};
 use crate::kernel::{
     clock::Clock,
     events::{ConsumerTask, EventKind, Kinds},
+    portable::{Carrier, Portable},
     store::{Checked, Store},
     tasks::Tasks,
 };
@@ -75,6 +76,11 @@ impl Platform {
 
     pub fn spawn(&self, tasks: &mut Tasks) {
         tasks.spawn(ConsumerTask::new(self.store.clone(), activity::ActivityCounter));
+    }
+
+    /// A tenant's own record, which goes along to another installation behind all that it has.
+    pub fn portable() -> Vec<Box<dyn Portable>> {
+        vec![Carrier::plain("tenant_activity", &activity::ACTIVITY), repo::portable::tenant()]
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {

@@ -1,5 +1,7 @@
 //! Tenants as they are stored.
 
+pub(super) mod portable;
+
 use serde::{Deserialize, Serialize};
 
 use super::model::{Tenant, TenantStatus};

@@ -29,6 +29,7 @@ use crate::kernel::{
     config,
     events::{Act, EventKind, Kinds},
     id::{RunId, TenantId, WorkflowId},
+    portable::Portable,
     store::{Checked, Read, Store, StoreError, WriteTx},
     tasks::Tasks,
 };
@@ -94,6 +95,11 @@ impl Workflows {
             seen: AtomicU64::new(0),
             next: Mutex::new(None),
         });
+    }
+
+    /// What of a tenant's workflows goes along to another installation. Runs that have not ended go on where they are.
+    pub fn portable() -> Vec<Box<dyn Portable>> {
+        repo::portable::portable()
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {
