@@ -6,6 +6,7 @@ mod documents;
 mod edges;
 mod erasure;
 mod gauges;
+mod portable;
 mod sample;
 mod slices;
 
@@ -51,6 +52,7 @@ use crate::{
         platform::{self, Platform, Reload, ReloadRequests, Reloaded, Tenant},
         sso::{self, SingleSignOn},
         tickets::{self, Tickets},
+        transfer::Transfer,
         webhooks::{self, Webhooks},
         workflows::{self, Workflows},
     },
@@ -59,6 +61,7 @@ use crate::{
 pub use bootstrap::{Operator, prepare_installation, random_password};
 pub use documents::{ingest_document, internal_document, public_document};
 use edges::Parts;
+pub use portable::STAYING;
 use sample::Sampler;
 use slices::Ground;
 pub use slices::Slices;
@@ -91,6 +94,7 @@ pub fn checked_tables() -> Vec<&'static dyn Checked> {
         Analytics::tables(),
         Backups::tables(),
         Audit::tables(),
+        Transfer::tables(),
     ]
     .into_iter()
     .flatten()

@@ -129,7 +129,7 @@ fn public_api(slices: &Slices) -> impl OpenApi + use<> {
 }
 
 fn admin_api(slices: &Slices) -> impl OpenApi + use<> {
-    let Slices { platform, ingest, auth, keys, search, webhooks, audit, .. } = slices;
+    let Slices { platform, ingest, auth, keys, search, webhooks, audit, transfer, .. } = slices;
     let tenants = || platform.tenants.clone();
     (
         auth.admin_api(tenants()),
@@ -137,7 +137,7 @@ fn admin_api(slices: &Slices) -> impl OpenApi + use<> {
         ingest.admin_api(tenants()),
         webhooks.admin_api(tenants()),
         search.admin_api(),
-        audit.admin_api(),
+        (audit.admin_api(), transfer.admin_api()),
         platform.admin_api(checked_tables()),
     )
 }

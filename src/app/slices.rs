@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use super::event_kinds;
+use super::{erasure, event_kinds, portable};
 use crate::{
     kernel::{
         clocks::Clocks,
@@ -25,6 +25,7 @@ use crate::{
         search::{Search, SearchQuery},
         sso::SingleSignOn,
         tickets::Tickets,
+        transfer::{Others, Transfer},
         webhooks::{Surroundings, Webhooks},
         workflows::{
             StepCatalogue, Workflows,
@@ -65,6 +66,7 @@ pub struct Slices {
     pub analytics: Analytics,
     pub backups: Backups,
     pub audit: Audit,
+    pub transfer: Transfer,
 }
 
 impl Slices {
@@ -109,6 +111,16 @@ impl Slices {
         let webhooks = Webhooks::new(store(), clocks(), config, around);
         let analytics = Analytics::new(store(), clocks(), usage.clone(), limits);
         let audit = Audit::new(store(), clock(), &config.audit, limits, key).map_err(|error| error.to_string())?;
+        let rebuild = search.clone();
+        let others = Others {
+            tenants: tenants(),
+            sealer: sealer(),
+            portables: portable::all(&audit),
+            rows: erasure::tenant_rows(),
+            consumers: portable::consumers(),
+            arrived: Arc::new(move || rebuild.rebuild()),
+        };
+        let transfer = Transfer::new(store(), clock(), limits, others);
         Ok(Self {
             platform,
             directory,
@@ -125,6 +137,7 @@ impl Slices {
             analytics,
             backups,
             audit,
+            transfer,
         })
     }
 }

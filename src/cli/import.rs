@@ -1,8 +1,10 @@
 //! `tenantd import`: sends a file of organizations, contacts or devices to a running server, as a stream: a file of any size takes
-//! the memory of a few pieces of it. Sending a file again is safe; what has not changed is left alone.
+//! the memory of a few pieces of it. Sending a file again is safe; what has not changed is left alone. A file that `tenantd export` has
+//! written is told by its first line, and becomes a tenant.
 
 mod connection;
 mod rows;
+mod tenant;
 
 use std::path::PathBuf;
 
@@ -31,7 +33,8 @@ enum Kind {
 
 #[derive(Debug, Args)]
 pub(super) struct Import {
-    /// A CSV file with dotted headers such as os.family, or a file with one JSON object a line; - for standard input.
+    /// A CSV file with dotted headers such as os.family, or a file with one JSON object a line; - for standard input. Or the export of a
+    /// whole tenant, which needs no other arguments.
     file: PathBuf,
     /// What the records are, where the file does not say so in a column or field named kind.
     #[arg(long, value_enum)]
@@ -40,7 +43,7 @@ pub(super) struct Import {
     #[arg(long, value_enum)]
     format: Option<Format>,
     /// The tenant's id or slug, to import over the admin socket of the server on this host.
-    #[arg(long, required_unless_present = "url", conflicts_with = "url")]
+    #[arg(long, conflicts_with = "url")]
     tenant: Option<String>,
     /// The address of a server, such as `https://ops.example.com`, to import with an API key that has the scope ingest:write.
     #[arg(long)]
@@ -51,10 +54,29 @@ pub(super) struct Import {
     /// A PEM file of the certificate authorities, or of the server's own certificate, to trust for https.
     #[arg(long, value_name = "FILE", requires = "url")]
     ca_file: Option<PathBuf>,
+    /// For the export of a tenant: a short name for it here, in place of the one that it had.
+    #[arg(long, conflicts_with_all = ["tenant", "url", "kind", "format"])]
+    slug: Option<String>,
+    /// For the export of a tenant: a file with the passphrase that its secrets are sealed under.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["tenant", "url", "kind", "format"])]
+    passphrase_file: Option<PathBuf>,
 }
 
 impl Import {
     pub(super) async fn run(self, common: &Common) -> Result<(), Failure> {
+        if let Some(header) = tenant::header(&self.file)? {
+            if self.tenant.is_some() || self.url.is_some() {
+                let text = "this is the export of a whole tenant, which becomes a tenant of its own: leave out --tenant and --url";
+                return Err(Failure::Usage(text.to_owned()));
+            }
+            let wanted = tenant::Wanted { slug: self.slug, passphrase_file: self.passphrase_file };
+            return tenant::run(common, &self.file, &header, wanted).await;
+        }
+        if self.slug.is_some() || self.passphrase_file.is_some() {
+            return Err(Failure::Usage(
+                "--slug and --passphrase-file are for the export of a tenant, which this is not".to_owned(),
+            ));
+        }
         let target = self.target(common).await?;
         let kind = self.kind.and_then(|kind| kind.to_possible_value()).map(|kind| kind.get_name().to_owned());
         let rows = Rows::open(&self.file, self.format, kind)?;
@@ -77,9 +99,11 @@ impl Import {
         if let Some(tenant) = &self.tenant {
             let id = Client::new(common)?.tenant_id(tenant).await?;
             let config = common.settings(&[])?;
-            return Ok(Target::Socket { path: admin_socket(&config.data.directory), tenant_id: id });
+            let target = format!("/internal/admin/tenants/{id}/ingest?answer=errors");
+            return Ok(Target::Socket { path: admin_socket(&config.data.directory), target });
         }
-        let url = self.url.clone().unwrap_or_default();
+        let missing = "name where to: --tenant for the server on this host, or --url for one elsewhere";
+        let url = self.url.clone().ok_or_else(|| Failure::Usage(missing.to_owned()))?;
         Ok(Target::Server { url, key: self.api_key()?, ca_file: self.ca_file.clone() })
     }
 
@@ -94,7 +118,7 @@ impl Import {
 }
 
 /// A bar on a terminal; nothing elsewhere.
-fn progress(length: Option<u64>) -> ProgressBar {
+pub(super) fn progress(length: Option<u64>) -> ProgressBar {
     let (bar, template) = match length {
         Some(length) => (ProgressBar::new(length), "{wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}"),
         None => (ProgressBar::new_spinner(), "{spinner} {bytes} {bytes_per_sec}"),

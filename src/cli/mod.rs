@@ -10,6 +10,7 @@ mod clock;
 mod completions;
 mod config;
 mod demo;
+mod export;
 mod import;
 mod init;
 mod key;
@@ -35,6 +36,8 @@ use crate::kernel::config::{Config, load};
 #[derive(Debug)]
 pub enum Failure {
     Failed(String),
+    /// Arguments that do not go together, or not with the file that they name.
+    Usage(String),
     NotRunning(String),
     Denied(String),
 }
@@ -43,6 +46,7 @@ impl Failure {
     fn code(&self) -> u8 {
         match self {
             Self::Failed(_) => 1,
+            Self::Usage(_) => 2,
             Self::NotRunning(_) => 3,
             Self::Denied(_) => 4,
         }
@@ -50,7 +54,7 @@ impl Failure {
 
     fn text(&self) -> &str {
         match self {
-            Self::Failed(text) | Self::NotRunning(text) | Self::Denied(text) => text,
+            Self::Failed(text) | Self::Usage(text) | Self::NotRunning(text) | Self::Denied(text) => text,
         }
     }
 }
@@ -120,8 +124,10 @@ enum Command {
     /// Manage API keys of a tenant.
     #[command(subcommand)]
     Key(key::Key),
-    /// Send a file of organizations, contacts or devices to a server.
+    /// Send a file of organizations, contacts or devices to a server, or take in a tenant that was exported.
     Import(import::Import),
+    /// Write all of a tenant to a file that another installation imports.
+    Export(export::Export),
     /// Show a tenant's events as a webhook receiver gets them.
     Listen(listen::Listen),
     /// Write a consistent snapshot of the running server's store.
@@ -170,7 +176,8 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Command::Clock(command) => command.run(&common).await,
         Command::User(command) => command.run(&common).await,
         Command::Key(command) => command.run(&common).await,
-        Command::Import(command) => command.run(&common).await,
+        Command::Import(command) => Box::pin(command.run(&common)).await,
+        Command::Export(command) => command.run(&common).await,
         Command::Listen(command) => command.run(&common).await,
         Command::Backup(command) => command.run(&common).await,
         Command::Restore(command) => command.run(&common),

@@ -25,5 +25,7 @@ pub mod tasks;
 
 pub mod events;
 
+pub mod portable;
+
 pub mod egress;
 pub mod http;

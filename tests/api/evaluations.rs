@@ -41,7 +41,7 @@ async fn until_ready(operator: &Actor, id: &str) {
 }
 
 /// A new evaluation tenant: what its creation told, and its visitor by the key.
-async fn evaluate(app: &TestApp, body: Value) -> (Value, Actor) {
+pub async fn evaluate(app: &TestApp, body: Value) -> (Value, Actor) {
     let local = app.local();
     let made = local.post(EVALUATIONS).json(body).send().await;
     let told = made.ok(201).clone();

@@ -48,6 +48,7 @@ mod tickets_notes;
 mod tickets_sla;
 mod tickets_states;
 mod tls;
+mod transfer;
 mod users;
 mod webhooks;
 mod webhooks_contract;

@@ -23,7 +23,7 @@ use super::{
 use crate::kernel::secrets::Secret;
 
 pub(super) enum Target {
-    Socket { path: PathBuf, tenant_id: String },
+    Socket { path: PathBuf, target: String },
     Server { url: String, key: Secret, ca_file: Option<PathBuf> },
 }
 
@@ -71,9 +71,8 @@ impl Target {
     async fn connect(self) -> Result<(Box<dyn Io>, http::request::Builder), Failure> {
         let post = Request::builder().method(Method::POST);
         match self {
-            Self::Socket { path, tenant_id } => {
+            Self::Socket { path, target } => {
                 let stream = UnixStream::connect(&path).await.map_err(|error| client::connect_failure(&path, &error))?;
-                let target = format!("/internal/admin/tenants/{tenant_id}/ingest?answer=errors");
                 Ok((Box::new(stream), post.uri(target).header("host", "localhost")))
             }
             Self::Server { url, key, ca_file } => {

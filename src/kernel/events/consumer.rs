@@ -38,6 +38,7 @@ pub trait Consumer: Send + Sync + 'static {
     }
 
     /// Applies the events, in order, within the transaction that moves the cursor. May run more than once before it commits.
+    /// Events that were imported are not among them.
     fn handle(&self, tx: &mut WriteTx, events: &[Event]) -> Result<(), StoreError>;
 }
 
@@ -110,7 +111,8 @@ impl<C: Consumer> ConsumerTask<C> {
         })?;
         metrics::gauge!("tenantd_consumer_lag_events", "consumer" => name).set(newest.saturating_sub(position) as f64);
         let Some(last) = events.last().map(|event| event.seq) else { return Ok(Done::All) };
-        events.retain(|event| !event.record.is_erased());
+        // What an imported event has led to has come with it.
+        events.retain(|event| !event.record.is_erased() && !event.is_imported());
         let consumer = self.consumer.clone();
         self.store
             .write(move |tx| -> Result<(), StoreError> {

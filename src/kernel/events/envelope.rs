@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use super::{
     act::{Act, Actor, Cause},
     kind::EventKind,
+    log::EventRecord,
 };
 use crate::kernel::{
     clock::Timestamp,
@@ -78,4 +79,29 @@ pub(super) fn render(act: &Act, id: EventId, seq: u64, draft: &Draft) -> Result<
         cause: &act.cause,
         data: &draft.data,
     })
+}
+
+/// The front of a body: what stands before the record that the event is about.
+#[derive(Serialize)]
+struct Front<'a> {
+    id: EventId,
+    #[serde(rename = "type")]
+    kind: &'a str,
+    timestamp: Timestamp,
+    tenant_id: TenantId,
+    seq: u64,
+}
+
+/// The body of an event at another place in a log: all of its bytes but the sequence number stay. `None` when the body is not that
+/// of this event at place `from`.
+pub(super) fn moved(record: &EventRecord, from: u64, to: u64) -> Option<Vec<u8>> {
+    let front = |seq| {
+        let (id, kind, timestamp, tenant_id) = (record.id, record.kind.as_str(), record.at, record.tenant_id);
+        let mut text = serde_json::to_vec(&Front { id, kind, timestamp, tenant_id, seq }).ok()?;
+        text.pop();
+        text.push(b',');
+        Some(text)
+    };
+    let rest = record.body.strip_prefix(front(from)?.as_slice())?;
+    Some([front(to)?.as_slice(), rest].concat())
 }

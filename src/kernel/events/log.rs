@@ -27,16 +27,40 @@ pub struct EventRecord {
     pub at: Timestamp,
     #[serde(with = "codec::bytes")]
     pub body: Vec<u8>,
+    /// When the event came from another installation, where it has had its effects already.
+    pub imported_at: Option<Timestamp>,
 }
 
 impl Record for EventRecord {
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
+
+    /// Version 1 ended before the time of the import, which there was none of.
+    fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
+        if version != 1 {
+            return Err(format!("format version {version} is not known to this release"));
+        }
+        codec::decode_fields(&[fields, &codec::encode_fields(&None::<Timestamp>)?].concat())
+    }
+}
+
+impl EventRecord {
+    /// Since when this log has it.
+    pub(super) fn arrived_at(&self) -> Timestamp {
+        self.imported_at.unwrap_or(self.at)
+    }
 }
 
 impl EventRecord {
     /// What stays of an event whose tenant is gone: its place, its id and its time. Numbers have no gaps, and retention goes by time.
     fn erased(self) -> Self {
-        Self { id: self.id, tenant_id: TenantId::from_bytes([0; 16]), kind: String::new(), at: self.at, body: Vec::new() }
+        Self {
+            id: self.id,
+            tenant_id: TenantId::from_bytes([0; 16]),
+            kind: String::new(),
+            at: self.at,
+            body: Vec::new(),
+            imported_at: self.imported_at,
+        }
     }
 
     /// Whether it was an event of a tenant that is gone. Readers pass over it.
@@ -57,6 +81,13 @@ impl Record for Position {
 pub struct Event {
     pub seq: u64,
     pub record: EventRecord,
+}
+
+impl Event {
+    /// Whether it is history from elsewhere: it is shown, and nothing follows from it.
+    pub const fn is_imported(&self) -> bool {
+        self.record.imported_at.is_some()
+    }
 }
 
 pub(super) static HEAD: Table<u8, Position> = Table::new(catalog::EVENT_HEAD, &[]);
@@ -100,11 +131,54 @@ pub fn append(tx: &mut WriteTx, act: &mut Act, draft: &Draft) -> Result<u64, Sto
     let seq = head(tx)? + 1;
     let id = EventId::new(act.now, &mut act.entropy);
     let body = envelope::render(act, id, seq, draft).map_err(StoreError::engine)?;
-    let record = EventRecord { id, tenant_id: act.tenant_id, kind: draft.kind.name.to_owned(), at: act.now, body };
-    EVENTS.put(tx, segment_of(seq), &(EVENT_ROW, seq), &record)?;
-    EVENTS.put(tx, segment_of(seq), &(TENANT_ROW, act.tenant_id, seq), &TenantEntry)?;
-    HEAD.put(tx, &LAST, &Position(seq))?;
+    let record =
+        EventRecord { id, tenant_id: act.tenant_id, kind: draft.kind.name.to_owned(), at: act.now, body, imported_at: None };
+    put_last(tx, seq, &record)?;
     Ok(seq)
+}
+
+fn put_last(tx: &mut WriteTx, seq: u64, record: &EventRecord) -> Result<(), StoreError> {
+    EVENTS.put(tx, segment_of(seq), &(EVENT_ROW, seq), record)?;
+    EVENTS.put(tx, segment_of(seq), &(TENANT_ROW, record.tenant_id, seq), &TenantEntry)?;
+    HEAD.put(tx, &LAST, &Position(seq))
+}
+
+/// Appends an event of another installation, whose body says that it is at place `from`. Its sequence number here.
+pub fn bring_in(tx: &mut WriteTx, mut record: EventRecord, from: u64, now: Timestamp) -> Result<u64, StoreError> {
+    let seq = head(tx)? + 1;
+    let misplaced = || StoreError::damaged(catalog::EVENTS.name(), &from.to_be_bytes(), "the body is not that of this event");
+    record.body = envelope::moved(&record, from, seq).ok_or_else(misplaced)?;
+    record.imported_at = Some(now);
+    put_last(tx, seq, &record)?;
+    Ok(seq)
+}
+
+/// The body of an event as it reads at another place.
+pub fn moved_body(event: &Event, to: u64) -> Option<Vec<u8>> {
+    envelope::moved(&event.record, event.seq, to)
+}
+
+/// Walks the places of a tenant's events behind `after`, in order.
+pub fn scan_tenant(
+    tx: &impl Read,
+    tenant: TenantId,
+    after: u64,
+    mut visit: impl FnMut(u64) -> Result<Flow, StoreError>,
+) -> Result<(), StoreError> {
+    let (next, head) = ((after + 1).max(first_kept(tx)?), head(tx)?);
+    let prefix = KeyRange::prefix(&(TENANT_ROW, tenant).to_bytes());
+    let range = prefix.after(&(TENANT_ROW, tenant, next - 1).to_bytes(), Direction::Forward);
+    let mut flow = Flow::Continue;
+    for segment in segment_of(next)..=segment_of(head) {
+        EVENTS.scan(tx, segment, &range, |(_, _, seq): TenantKey, _: TenantEntry| {
+            flow = visit(seq)?;
+            Ok(flow)
+        })?;
+        if flow == Flow::Stop {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// The events after `after`, in order: at most `limit`, all of one segment. Some may be [erased](EventRecord::is_erased).
@@ -149,7 +223,7 @@ impl TenantRows for TenantEvents {
             if let Some(event) = EVENTS.get::<EventRecord>(tx, segment, &(EVENT_ROW, seq))? {
                 EVENTS.put(tx, segment, &(EVENT_ROW, seq), &event.erased())?;
             }
-            EVENTS.remove(tx, segment, key.clone());
+            EVENTS.remove_row(tx, segment, key.clone());
         }
         Ok(())
     }
@@ -165,9 +239,10 @@ pub(super) fn is_older(tx: &impl Read, segment: u64, kept_from: Timestamp, now: 
     }
     let (mut old, mut young) = (false, false);
     EVENTS.scan(tx, segment, &KeyRange::prefix(&EVENT_ROW.to_bytes()), |_: EventKey, event: EventRecord| {
-        let is_ahead = event.tenant_id.has_own_clock() && event.at > now;
-        old |= event.at < kept_from;
-        young |= event.at >= kept_from && !is_ahead;
+        let at = event.arrived_at();
+        let is_ahead = event.tenant_id.has_own_clock() && at > now;
+        old |= at < kept_from;
+        young |= at >= kept_from && !is_ahead;
         Ok(if young { Flow::Stop } else { Flow::Continue })
     })?;
     Ok(old && !young)
@@ -251,6 +326,7 @@ mod tests {
             kind: "api_key.created".to_owned(),
             at: Timestamp::from_millis(1_767_225_600_000),
             body: b"{}".to_vec(),
+            imported_at: Some(Timestamp::from_millis(1_767_312_000_000)),
         };
         assert_golden("event", &event);
     }

@@ -15,7 +15,10 @@ pub use act::{Act, Actor, ActorKind, Cause, Intent};
 pub use consumer::{Consumer, ConsumerTask, cursor, set_cursor};
 pub use envelope::{Draft, Resource};
 pub use kind::{EventKind, EventPattern, Kinds};
-pub use log::{Event, EventRecord, FeedPage, FeedQuery, TenantEvents, append, first_kept, head, read_batch, read_feed, read_one};
+pub use log::{
+    Event, EventRecord, FeedPage, FeedQuery, TenantEvents, append, bring_in, first_kept, head, moved_body, read_batch, read_feed,
+    read_one, scan_tenant,
+};
 pub use retention::Retention;
 
 use crate::kernel::store::Checked;

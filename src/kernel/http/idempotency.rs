@@ -107,9 +107,9 @@ impl TenantRows for TenantAnswers {
             let unreadable = || StoreError::damaged(ANSWERS.name().name(), key, "the key cannot be read");
             let pointer @ (_, tenant, digest) = <(u8, TenantId, [u8; 32])>::from_bytes(key).ok_or_else(unreadable)?;
             if let Some(PointerRecord { expires_at }) = ANSWERS.get(tx, segment, &pointer)? {
-                ANSWERS.remove(tx, segment, (ANSWER_ROW, expires_at, tenant, digest).to_bytes());
+                ANSWERS.remove_row(tx, segment, (ANSWER_ROW, expires_at, tenant, digest).to_bytes());
             }
-            ANSWERS.remove(tx, segment, key.clone());
+            ANSWERS.remove_row(tx, segment, key.clone());
         }
         Ok(())
     }

@@ -3,13 +3,16 @@
 
 use std::path::{Path, PathBuf};
 
+use argon2::{Algorithm, Argon2, Params, Version};
 use data_encoding::HEXLOWER;
 use zeroize::Zeroizing;
 
-use super::digest;
+use super::{Secret, digest};
 use crate::kernel::entropy::Entropy;
 
 const KEY_FILE: &str = "installation.key";
+const PASSPHRASE_MEMORY_KIB: u32 = 65_536;
+const PASSPHRASE_PASSES: u32 = 3;
 const CREDENTIAL_NAME: &str = "installation-key";
 
 #[derive(Clone)]
@@ -47,9 +50,24 @@ impl InstallationKey {
     pub fn load(path: &Path) -> Result<Self, String> {
         let shown = path.display();
         let text = Zeroizing::new(std::fs::read_to_string(path).map_err(|error| format!("installation key {shown}: {error}"))?);
-        let bytes = HEXLOWER.decode(text.trim().to_lowercase().as_bytes()).map(Zeroizing::new);
-        let key = bytes.ok().and_then(|bytes| <[u8; 32]>::try_from(bytes.as_slice()).ok());
-        key.map(|key| Self(Zeroizing::new(key))).ok_or_else(|| format!("installation key {shown}: expected 64 hexadecimal digits"))
+        Self::parse(&text).ok_or_else(|| format!("installation key {shown}: expected 64 hexadecimal digits"))
+    }
+
+    /// A key for what leaves the installation, from words that both ends know: Argon2id, slow enough that the words cannot be
+    /// tried out by the million. Takes a core and 64 MiB for some tenths of a second.
+    pub fn from_passphrase(passphrase: &Secret, salt: &[u8; 16]) -> Result<Self, String> {
+        let params = Params::new(PASSPHRASE_MEMORY_KIB, PASSPHRASE_PASSES, 1, None).map_err(|error| error.to_string())?;
+        let mut key = Zeroizing::new([0; 32]);
+        Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
+            .hash_password_into(passphrase.expose().as_bytes(), salt, key.as_mut_slice())
+            .map_err(|error| error.to_string())?;
+        Ok(Self(key))
+    }
+
+    /// From 64 hexadecimal digits.
+    pub fn parse(text: &str) -> Option<Self> {
+        let bytes = HEXLOWER.decode(text.trim().to_lowercase().as_bytes()).map(Zeroizing::new).ok()?;
+        <[u8; 32]>::try_from(bytes.as_slice()).ok().map(|key| Self(Zeroizing::new(key)))
     }
 
     /// The file's content.

@@ -5,7 +5,8 @@ use chacha20poly1305::{
     Key, KeyInit, XChaCha20Poly1305, XNonce,
     aead::{Aead, Payload},
 };
-use serde::{Deserialize, Serialize};
+use data_encoding::BASE64;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use super::{InstallationKey, Secret};
 use crate::kernel::entropy::Entropy;
@@ -28,13 +29,64 @@ impl SealedPlace<'_> {
     }
 }
 
-/// An encrypted secret as it is stored.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// An encrypted secret as it is stored. Where people may read it, it is one text: base64 of the three parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sealed {
-    /// Which installation key sealed it.
+    /// Which key sealed it.
     key_fingerprint: [u8; 8],
     nonce: [u8; 24],
     ciphertext: Vec<u8>,
+}
+
+/// What stands for a secret that does not go along with its record.
+const LEFT_OUT: &str = "left_out";
+
+impl Sealed {
+    /// No secret: opens under no key, and cannot be mistaken for one that does.
+    pub const fn left_out() -> Self {
+        Self { key_fingerprint: [0; 8], nonce: [0; 24], ciphertext: Vec::new() }
+    }
+
+    pub const fn is_left_out(&self) -> bool {
+        self.ciphertext.is_empty()
+    }
+
+    fn to_text(&self) -> String {
+        if self.is_left_out() {
+            return LEFT_OUT.to_owned();
+        }
+        BASE64.encode(&[self.key_fingerprint.as_slice(), &self.nonce, &self.ciphertext].concat())
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        if text == LEFT_OUT {
+            return Some(Self::left_out());
+        }
+        let bytes = BASE64.decode(text.as_bytes()).ok()?;
+        let (key_fingerprint, rest) = bytes.split_first_chunk()?;
+        let (nonce, ciphertext) = rest.split_first_chunk()?;
+        Some(Self { key_fingerprint: *key_fingerprint, nonce: *nonce, ciphertext: ciphertext.to_vec() })
+    }
+}
+
+impl Serialize for Sealed {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            return serializer.serialize_str(&self.to_text());
+        }
+        (self.key_fingerprint, self.nonce, &self.ciphertext).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Sealed {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if deserializer.is_human_readable() {
+            let text = String::deserialize(deserializer)?;
+            return Self::from_text(&text).ok_or_else(|| D::Error::custom("this is no sealed secret"));
+        }
+        let (key_fingerprint, nonce, ciphertext) = Deserialize::deserialize(deserializer)?;
+        Ok(Self { key_fingerprint, nonce, ciphertext })
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -225,6 +225,8 @@ tables! {
     TENANTS_BY_EXPIRY 118 "tenants_by_expiry";
     /// Tenant to what its invented story is made from.
     EVALUATIONS 119 "evaluations";
+    /// Tenants that are being imported, since when.
+    TENANT_IMPORTS 122 "tenant_imports";
     /// When the way to the disk was last tried.
     PROBE 124 "probe";
     /// Tenant and place in the log to a link of the tenant's chain.

@@ -33,17 +33,23 @@ pub fn encode_fields<T: Serialize>(value: &T) -> Result<Vec<u8>, String> {
     bincode::serde::encode_to_vec(value, CONFIG).map_err(|error| error.to_string())
 }
 
-/// A field of bytes as one piece: by itself serde would take it apart byte by byte. The stored form is the same.
+/// A field of bytes as one piece: by itself serde would take it apart byte by byte. The stored form is the same; where people
+/// may read it, it is base64.
 pub mod bytes {
     use std::fmt;
 
+    use data_encoding::BASE64;
     use serde::{
-        Deserializer, Serializer,
+        Deserialize, Deserializer, Serializer,
         de::{Error, Visitor},
     };
 
     pub fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_bytes(bytes)
+        if serializer.is_human_readable() {
+            serializer.serialize_str(&BASE64.encode(bytes))
+        } else {
+            serializer.serialize_bytes(bytes)
+        }
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
@@ -65,6 +71,9 @@ pub mod bytes {
             }
         }
 
+        if deserializer.is_human_readable() {
+            return BASE64.decode(String::deserialize(deserializer)?.as_bytes()).map_err(D::Error::custom);
+        }
         deserializer.deserialize_byte_buf(Bytes)
     }
 }

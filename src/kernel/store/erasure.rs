@@ -5,6 +5,7 @@
 //! go with it.
 
 use super::{
+    Store,
     catalog::TableName,
     codec::Record,
     engine::{Direction, Flow, KeyRange},
@@ -33,6 +34,30 @@ pub trait TenantRows: Sync {
 
     /// Removes rows that were found. One that is gone meanwhile is no error.
     fn remove(&self, tx: &mut WriteTx, tenant: TenantId, rows: &[TenantRow]) -> Result<(), StoreError>;
+}
+
+/// How many rows one transaction removes: others wait for the writer meanwhile.
+const ROWS: usize = 250;
+
+/// Removes what a tenant has in the tables, in at most so many transactions. Whether there was anything.
+pub async fn erase(
+    store: &Store,
+    tables: &[&'static dyn TenantRows],
+    tenant: TenantId,
+    most_transactions: usize,
+) -> Result<bool, StoreError> {
+    let mut transactions = 0;
+    for rows in tables.iter().copied() {
+        while transactions < most_transactions {
+            let found = store.scan(move |tx| rows.find(tx, tenant, ROWS)).await?;
+            if found.is_empty() {
+                break;
+            }
+            transactions += 1;
+            store.write(move |tx| rows.remove(tx, tenant, &found)).await?;
+        }
+    }
+    Ok(transactions > 0)
 }
 
 impl<K: Key, V: Record> Table<K, V> {
@@ -118,7 +143,7 @@ impl TenantRows for RowsOfSegments {
 
     fn remove(&self, tx: &mut WriteTx, _tenant: TenantId, rows: &[TenantRow]) -> Result<(), StoreError> {
         for row in rows {
-            self.0.remove(tx, row.segment.unwrap_or_default(), row.key.clone());
+            self.0.remove_row(tx, row.segment.unwrap_or_default(), row.key.clone());
         }
         Ok(())
     }

@@ -37,7 +37,7 @@ pub use cache::VersionedCache;
 pub use check::{CheckReport, Checked};
 pub use due::{Due, due_key};
 pub use engine::{Direction, Flow, KeyRange};
-pub use erasure::{RowsByIndex, RowsOfSegments, TenantRow, TenantRows};
+pub use erasure::{RowsByIndex, RowsOfSegments, TenantRow, TenantRows, erase};
 pub use error::StoreError;
 pub use installation::{DataDirectory, Installation, InstallationId, KeyFingerprint, write_private_file};
 pub use journal::JournalId;

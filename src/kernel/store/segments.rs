@@ -52,6 +52,10 @@ impl SegmentedTable {
         stored.map(|stored| self.decode(&key, &stored)).transpose()
     }
 
+    pub const fn name(&self) -> TableName {
+        self.name
+    }
+
     fn decode<V: Record>(&self, key: &[u8], stored: &[u8]) -> Result<V, StoreError> {
         let table = self.name.name();
         codec::decode(table, key, stored).map_err(|reason| StoreError::damaged(table, key, reason))
@@ -85,7 +89,8 @@ impl SegmentedTable {
         })
     }
 
-    pub fn remove(&self, tx: &mut WriteTx, segment: u64, key: Vec<u8>) {
+    /// Removes one row by the bytes of its key: for what cannot wait until its segment is dropped.
+    pub fn remove_row(&self, tx: &mut WriteTx, segment: u64, key: Vec<u8>) {
         tx.raw_remove(self.raw(segment), key);
     }
 
@@ -102,10 +107,6 @@ impl SegmentedTable {
             }
         }
         Ok(rows)
-    }
-
-    pub const fn name(&self) -> TableName {
-        self.name
     }
 
     /// The segments that hold something.

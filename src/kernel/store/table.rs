@@ -122,6 +122,25 @@ impl<K: Key, V: Record> Table<K, V> {
         self.indexes
     }
 
+    /// The tables of its indexes, which follow from its records.
+    pub fn index_names(&self) -> Vec<TableName> {
+        self.indexes.iter().map(|index| index.table).collect()
+    }
+
+    /// The unique indexes in which another record already has a key of this one: a record that was made elsewhere may not fit in.
+    pub fn claimed(&self, tx: &impl Read, key: &K, record: &V) -> Result<Vec<TableName>, StoreError> {
+        let primary = key.to_bytes();
+        let mut claimed = Vec::new();
+        for index in self.indexes.iter().filter(|index| index.unique) {
+            for (entry, _) in index.entries(key, &primary, record) {
+                if tx.raw_get(index.table.into(), &entry)?.is_some_and(|holder| holder != primary) {
+                    claimed.push(index.table);
+                }
+            }
+        }
+        Ok(claimed)
+    }
+
     pub fn get(&self, tx: &impl Read, key: &K) -> Result<Option<V>, StoreError> {
         self.get_bytes(tx, &key.to_bytes())
     }

@@ -34,6 +34,7 @@ use crate::kernel::{
         outgoing::Streams,
         pages::{ChartSource, HealthSource},
     },
+    portable::{Carrier, Portable},
     store::{Checked, Store, StoreError, TenantRows},
     tasks::Tasks,
     telemetry::Usage,
@@ -84,6 +85,11 @@ impl Analytics {
     /// Stores what was counted so far, without waiting for the next time.
     pub async fn flush(&self) -> Result<(), StoreError> {
         usage::UsageFlush { store: self.store.clone(), clocks: self.clocks.clone(), usage: self.usage.clone() }.flush().await
+    }
+
+    /// A tenant's figures, which go along to another installation.
+    pub fn portable() -> Vec<Box<dyn Portable>> {
+        vec![Carrier::plain("analytics_hour", &repo::HOURS), Carrier::plain("analytics_day", &repo::DAYS)]
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {

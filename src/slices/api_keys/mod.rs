@@ -20,6 +20,7 @@ use crate::{
         clocks::Clocks,
         config,
         events::{Act, EventKind},
+        portable::{Carrier, Portable},
         store::{Checked, Store, WriteTx, catalog},
         tasks::{Alarm, Tasks},
     },
@@ -88,6 +89,11 @@ impl ApiKeySlice {
         tasks.spawn(upkeep::UsageWriter { store: self.store.clone(), keys: self.keys.clone() });
         let alarm = Alarm::new(self.store.clone(), self.clocks.clone(), &[catalog::API_KEYS_BY_DUE]);
         tasks.spawn(upkeep::KeyCalendar { store: self.store.clone(), alarm, service: self.service });
+    }
+
+    /// What of a tenant's keys goes along to another installation. Digests are all that there is of a key, so it works there too.
+    pub fn portable() -> Vec<Box<dyn Portable>> {
+        vec![Carrier::plain("api_key", &repo::KEYS), Carrier::plain("api_key_count", &repo::COUNTS)]
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {

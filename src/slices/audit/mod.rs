@@ -23,6 +23,7 @@ use crate::kernel::{
     config::{self, Limits},
     events::{ConsumerTask, Kinds},
     http::outgoing::Streams,
+    portable::Portable,
     secrets::{InstallationKey, PublicKey, SignatureError, Signer},
     store::{Checked, Read, Store, StoreError},
     tasks::Tasks,
@@ -116,6 +117,11 @@ impl Audit {
             keep: self.keep,
             signer: self.signer.clone(),
         });
+    }
+
+    /// A tenant's chain, which goes along to another installation and is signed anew there.
+    pub fn portable(&self) -> Vec<Box<dyn Portable>> {
+        repo::portable::portable(&self.signer)
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {

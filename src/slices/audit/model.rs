@@ -223,7 +223,10 @@ mod tests {
         );
         let at = Timestamp::from_millis(1_767_225_600_000);
         let (id, tenant_id) = (EventId::from_bytes([1; 16]), TenantId::from_bytes([2; 16]));
-        Event { seq: 9, record: EventRecord { id, tenant_id, kind: kind.to_owned(), at, body: body.into_bytes() } }
+        Event {
+            seq: 9,
+            record: EventRecord { id, tenant_id, kind: kind.to_owned(), at, body: body.into_bytes(), imported_at: None },
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
     model::{CHECKPOINT_RECORDS, Entry, Statement, link, origin},
-    repo::{self, AuditRecord, Head, Placed},
+    repo::{self, AuditRecord, Head, Imported, Placed},
 };
 use crate::kernel::{
     clock::Timestamp,
@@ -31,24 +31,27 @@ struct Growing {
     seq: u64,
     /// When a checkpoint was last kept; before the first record there is none.
     kept_at: Option<Timestamp>,
+    imported: Option<Imported>,
 }
 
 impl Growing {
     fn open(tx: &WriteTx, tenant: TenantId, now: Timestamp) -> Result<Self, StoreError> {
         let empty = Statement { tenant_id: tenant, first: 1, number: 0, hash: origin(tenant), at: now };
-        Ok(repo::head(tx, tenant)?.map_or(Self { statement: empty, seq: 0, kept_at: None }, |head| Self {
+        Ok(repo::head(tx, tenant)?.map_or(Self { statement: empty, seq: 0, kept_at: None, imported: None }, |head| Self {
             statement: head.end.checkpoint.statement,
             seq: head.end.seq,
             kept_at: Some(head.kept_at),
+            imported: head.imported,
         }))
     }
 
     fn append(&mut self, tx: &mut WriteTx, entry: &Entry) -> Result<(), StoreError> {
         let body = serde_json::to_vec(entry).map_err(StoreError::engine)?;
         let hash = link(&self.statement.hash, &body);
-        repo::RECORDS.insert(tx, &(entry.tenant_id, entry.seq), &AuditRecord { number: entry.number, body, hash })?;
+        let place = entry.seq + self.imported.map_or(0, |imported| imported.offset);
+        repo::RECORDS.insert(tx, &(entry.tenant_id, place), &AuditRecord { number: entry.number, body, hash })?;
         self.statement = Statement { number: entry.number, hash, at: entry.at, ..self.statement };
-        self.seq = entry.seq;
+        self.seq = place;
         Ok(())
     }
 
@@ -69,7 +72,7 @@ impl Growing {
         if at.since(kept_at) >= CHECKPOINT_SPAN {
             self.keep(tx, signer)?;
         }
-        repo::put_head(tx, &Head { end: self.sign(signer)?, kept_at: self.kept_at.unwrap_or(at) })
+        repo::put_head(tx, &Head { end: self.sign(signer)?, kept_at: self.kept_at.unwrap_or(at), imported: self.imported })
     }
 }
 

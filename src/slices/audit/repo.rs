@@ -1,6 +1,8 @@
 //! Chains as they are stored: records in the order of the log, the checkpoints that are kept, and for each tenant the end of its chain,
 //! which is always signed.
 
+pub(super) mod portable;
+
 use serde::{Deserialize, Serialize};
 
 use super::model::{Checkpoint, Hash, Statement};
@@ -48,13 +50,31 @@ impl Record for CheckpointRecord {
 pub(super) struct HeadRecord {
     end: CheckpointRecord,
     kept_at: Timestamp,
+    imported: Option<Imported>,
 }
 
 impl Record for HeadRecord {
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
+
+    /// Version 1 ended before what was imported, which was nothing.
+    fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
+        if version != 1 {
+            return Err(format!("format version {version} is not known to this release"));
+        }
+        codec::decode_fields(&[fields, &codec::encode_fields(&None::<Imported>)?].concat())
+    }
 }
 
-/// Tenant and place in the log.
+/// The part of a chain that was written by another installation, whose log had other places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Imported {
+    /// The last record of that part.
+    pub(super) number: u64,
+    /// How much higher the keys of the records behind it are than their places in this log, so that they come behind it.
+    pub(super) offset: u64,
+}
+
+/// Tenant and place in the log; behind records that were imported, with an offset.
 pub(super) static RECORDS: Table<(TenantId, u64), AuditRecord> = Table::new(catalog::AUDIT_RECORDS, &[]);
 /// Tenant and number of the last record that it is over.
 pub(super) static CHECKPOINTS: Table<(TenantId, u64), CheckpointRecord> = Table::new(catalog::AUDIT_CHECKPOINTS, &[]);
@@ -88,10 +108,22 @@ pub(super) struct Head {
     pub(super) end: Placed,
     /// The time of the last checkpoint that is kept.
     pub(super) kept_at: Timestamp,
+    pub(super) imported: Option<Imported>,
+}
+
+impl Head {
+    /// What the key of the record of an event has beyond the event's place in the log.
+    pub(super) fn offset(&self) -> u64 {
+        self.imported.map_or(0, |imported| imported.offset)
+    }
 }
 
 fn head_of(tenant: TenantId, record: &HeadRecord) -> Result<Head, StoreError> {
-    Ok(Head { end: Placed::of(tenant, &record.end, catalog::AUDIT_HEADS.name())?, kept_at: record.kept_at })
+    Ok(Head {
+        end: Placed::of(tenant, &record.end, catalog::AUDIT_HEADS.name())?,
+        kept_at: record.kept_at,
+        imported: record.imported,
+    })
 }
 
 pub(super) fn head(tx: &impl Read, tenant: TenantId) -> Result<Option<Head>, StoreError> {
@@ -99,7 +131,7 @@ pub(super) fn head(tx: &impl Read, tenant: TenantId) -> Result<Option<Head>, Sto
 }
 
 pub(super) fn put_head(tx: &mut WriteTx, head: &Head) -> Result<(), StoreError> {
-    let record = HeadRecord { end: head.end.record(), kept_at: head.kept_at };
+    let record = HeadRecord { end: head.end.record(), kept_at: head.kept_at, imported: head.imported };
     HEADS.put(tx, &head.end.checkpoint.statement.tenant_id, &record)
 }
 
@@ -177,6 +209,9 @@ mod tests {
         let checkpoint = || CheckpointRecord { first: 1, number: 64, hash: [7; 32], at, signature: vec![9; 64], seq: 300 };
         assert_golden("audit_record", &AuditRecord { number: 1, body: b"{}".to_vec(), hash: [7; 32] });
         assert_golden("audit_checkpoint", &checkpoint());
-        assert_golden("audit_head", &HeadRecord { end: checkpoint(), kept_at: at });
+        assert_golden(
+            "audit_head",
+            &HeadRecord { end: checkpoint(), kept_at: at, imported: Some(Imported { number: 64, offset: 300 }) },
+        );
     }
 }

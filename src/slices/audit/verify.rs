@@ -7,14 +7,15 @@
 //!
 //! What is not found from the file alone: a chain that was set back together with the log, such as by an older copy of the whole store.
 //! A checkpoint that is kept elsewhere tells it. Whoever has the installation key can write any history that agrees with no such
-//! checkpoint.
+//! checkpoint. The part of a chain that came from another installation is held together by its hashes and signed by this one since it
+//! came: that it is what the other has written is told by a checkpoint of the other alone.
 
 use std::collections::BTreeSet;
 
 use super::{
     model::{Checkpoint, Entry, Hash, Statement, hex, link, origin},
     recorder,
-    repo::{self, AuditRecord},
+    repo::{self, AuditRecord, Imported},
 };
 use crate::kernel::{
     events,
@@ -202,7 +203,8 @@ fn verify_chain(
     known: &[Checkpoint],
     verified: &mut Verified,
 ) -> Result<Result<(), Break>, StoreError> {
-    let end = repo::head(tx, tenant)?.map(|head| head.end.checkpoint);
+    let head = repo::head(tx, tenant)?;
+    let (end, imported) = (head.map(|head| head.end.checkpoint), head.and_then(|head| head.imported));
     let first = end.map_or(1, |end| end.statement.first);
     let (previous, mut seq) = match repo::checkpoint(tx, tenant, first.saturating_sub(1))? {
         Some(anchor) => (anchor.checkpoint.statement.hash, anchor.seq),
@@ -215,13 +217,13 @@ fn verify_chain(
             Err(StoreError::Damaged { .. }) => match readable(tx, tenant, seq)? {
                 Ok(slice) => slice,
                 Err((slice, reason)) => {
-                    let walked = walk_slice(tx, &mut walk, &slice, verified)?;
+                    let walked = walk_slice(tx, &mut walk, &slice, imported, verified)?;
                     return Ok(walked.and_then(|()| Err(walk.broken(walk.number + 1, reason))));
                 }
             },
             Err(error) => return Err(error),
         };
-        if let Err(found) = walk_slice(tx, &mut walk, &slice, verified)? {
+        if let Err(found) = walk_slice(tx, &mut walk, &slice, imported, verified)? {
             return Ok(Err(found));
         }
         match slice.last() {
@@ -254,10 +256,17 @@ fn walk_slice(
     tx: &impl Read,
     walk: &mut Walk<'_>,
     slice: &[(u64, AuditRecord)],
+    imported: Option<Imported>,
     verified: &mut Verified,
 ) -> Result<Result<(), Break>, StoreError> {
-    for (seq, record) in slice {
-        let passed = walk.record(&record.body, &record.hash, Some(*seq));
+    for (key, record) in slice {
+        // Where the other installation's log had its events is not known here.
+        let seq = match imported {
+            Some(imported) if record.number <= imported.number => None,
+            Some(imported) => Some(key.saturating_sub(imported.offset)),
+            None => Some(*key),
+        };
+        let passed = walk.record(&record.body, &record.hash, seq);
         verified.records += 1;
         if passed.is_err() {
             return Ok(passed);
@@ -280,9 +289,12 @@ pub fn verify_log(tx: &impl Read, verified: &mut Verified) -> Result<(), StoreEr
     while position < end {
         let batch = events::read_batch(tx, position, SLICE)?;
         let Some(last) = batch.last().map(|event| event.seq) else { break };
-        for event in batch.iter().filter(|event| event.seq <= end && !event.record.is_erased()) {
+        // The records of imported events tell of them as they were in the log that they came from.
+        let is_told = |event: &&events::Event| event.seq <= end && !event.record.is_erased() && !event.is_imported();
+        for event in batch.iter().filter(is_told) {
             let tenant = event.record.tenant_id;
-            let found = repo::RECORDS.get(tx, &(tenant, event.seq));
+            let offset = repo::head(tx, tenant)?.map_or(0, |head| head.offset());
+            let found = repo::RECORDS.get(tx, &(tenant, event.seq + offset));
             let reason = match found {
                 // Damage was found on the walk along the chain.
                 Err(StoreError::Damaged { .. }) => continue,
@@ -311,9 +323,10 @@ fn is_due(tx: &impl Read, event: &events::Event) -> Result<bool, StoreError> {
         return Ok(false);
     }
     let tenant = event.record.tenant_id;
-    let first = repo::head(tx, tenant)?.map_or(1, |head| head.end.checkpoint.statement.first);
+    let head = repo::head(tx, tenant)?;
+    let (first, offset) = head.map_or((1, 0), |head| (head.end.checkpoint.statement.first, head.offset()));
     let anchor = repo::checkpoint(tx, tenant, first.saturating_sub(1))?;
-    Ok(anchor.is_none_or(|anchor| event.seq > anchor.seq))
+    Ok(anchor.is_none_or(|anchor| event.seq + offset > anchor.seq))
 }
 
 /// What `tenantd check` compares of the chains: everything but the signatures, for which it has no key.

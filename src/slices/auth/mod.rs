@@ -23,6 +23,7 @@ use crate::{
         config,
         events::EventKind,
         http::openapi,
+        portable::{Carrier, Portable},
         secrets::Passwords,
         store::{Checked, Store, TenantRows},
         tasks::Tasks,
@@ -87,6 +88,11 @@ impl Auth {
             clock: self.clock.clone(),
             authenticator: self.authenticator.clone(),
         });
+    }
+
+    /// Password hashes go along to another installation, so that people can sign in there; sessions and one-time tokens do not.
+    pub fn portable() -> Vec<Box<dyn Portable>> {
+        vec![Carrier::plain("credential", &repo::CREDENTIALS)]
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {

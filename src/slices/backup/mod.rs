@@ -28,6 +28,7 @@ use crate::{
         events::{Act, ConsumerTask, EventKind, Intent},
         http::outgoing::Streams,
         id::{DeviceId, OrganizationId, TenantId},
+        portable::{Carrier, Portable},
         secrets::{InstallationKey, PublicKey, SignatureError, Signer},
         store::{Checked, Read, Store, StoreError, TenantRows, WriteTx},
         tasks::Tasks,
@@ -108,6 +109,17 @@ impl Backups {
         let (clocks, service) = (self.clocks.clone(), self.service.clone());
         tasks.spawn(ConsumerTask::new(self.store.clone(), follower::Follower { clocks, service }));
         tasks.spawn(upkeep::BackupTimers::new(self.store.clone(), self.clocks.clone(), self.service.clone()));
+    }
+
+    /// What of a tenant's backups goes along to another installation. Postures come last, behind what their timers look at.
+    pub fn portable() -> Vec<Box<dyn Portable>> {
+        vec![
+            Carrier::plain("backup_config", &repo::configs::CONFIGS),
+            repo::jobs::portable(),
+            Carrier::plain("backup_rollup", &repo::rollups::ROLLUPS),
+            Carrier::plain("backup_posture", &repo::postures::POSTURES),
+            Carrier::plain("backup_sweep", &repo::sweeps::SWEEPS),
+        ]
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {

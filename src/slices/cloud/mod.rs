@@ -29,6 +29,7 @@ use crate::{
         egress::{Audience, Egress},
         events::EventKind,
         id::{CloudProviderId, TenantId},
+        portable::Portable,
         secrets::Sealer,
         store::{Checked, Store},
         tasks::Tasks,
@@ -136,6 +137,11 @@ impl Clouds {
         let (core, store, clocks) = (&self.core, &self.core.store, &self.core.clocks);
         tasks.spawn(Worker::new(sync::Syncs(core.clone()), store.clone(), clocks.clone()));
         tasks.spawn(Worker::new(provision::Provisions(core.clone()), store.clone(), clocks.clone()));
+    }
+
+    /// What of a tenant's clouds goes along to another installation. Operations that have not ended go on where they are.
+    pub fn portable() -> Vec<Box<dyn Portable>> {
+        repo::portable::portable()
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {

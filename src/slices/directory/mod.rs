@@ -23,6 +23,7 @@ use crate::{
         events::EventKind,
         http::outgoing::Streams,
         id::{DeviceId, OrganizationId, TenantId, UserId},
+        portable::Portable,
         store::{Checked, Flow, Read, Store, StoreError},
     },
     slices::platform::Tenants,
@@ -76,6 +77,11 @@ impl Directory {
     /// The schemas of the records that events carry.
     pub fn record_schemas() -> Map<String, Value> {
         api::record_schemas()
+    }
+
+    /// What of a tenant's directory goes along to another installation.
+    pub fn portable() -> Vec<Box<dyn Portable>> {
+        repo::portable::portable()
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {

@@ -24,12 +24,10 @@ use crate::kernel::{
     clock::{Clock, Timestamp},
     events::{Actor, Intent},
     id::TenantId,
-    store::{Store, StoreError, TenantRows, catalog},
+    store::{Store, TenantRows, catalog, erase},
     tasks::{Done, Task, TaskError},
 };
 
-/// How many rows one transaction removes: others wait for the writer meanwhile.
-const ROWS: usize = 250;
 /// How many transactions an errand gets before the next has its turn.
 const STEPS: usize = 40;
 const EXPIRED_AT_ONCE: usize = 100;
@@ -52,25 +50,9 @@ impl From<TenantError> for TaskError {
 }
 
 impl Lifecycle {
-    /// Removes rows of the tenant, a bounded number. Whether there were any.
-    async fn erase(&self, tenant: TenantId) -> Result<bool, StoreError> {
-        let mut steps = 0;
-        for rows in self.rows.iter().copied() {
-            while steps < STEPS {
-                let found = self.store.scan(move |tx| rows.find(tx, tenant, ROWS)).await?;
-                if found.is_empty() {
-                    break;
-                }
-                steps += 1;
-                self.store.write(move |tx| rows.remove(tx, tenant, &found)).await?;
-            }
-        }
-        Ok(steps > 0)
-    }
-
     /// Goes on with an errand; whether there is more of it to do at once.
     async fn go_on(&self, tenant: TenantId, errand: &Errand) -> Result<Done, TaskError> {
-        if self.erase(tenant).await? {
+        if erase(&self.store, &self.rows, tenant, STEPS).await? {
             return Ok(Done::Some);
         }
         let (tenants, now) = (self.tenants.clone(), self.clock.now());

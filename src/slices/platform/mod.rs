@@ -23,6 +23,7 @@ use crate::kernel::{
     clocks::Clocks,
     config,
     events::{ConsumerTask, EventKind, Kinds},
+    portable::{Carrier, Portable},
     store::{
         Checked, Store, TenantRows,
         catalog::{self, TableName},
@@ -118,6 +119,11 @@ impl Platform {
             storyteller: self.storyteller.clone(),
             seen: AtomicU64::default(),
         });
+    }
+
+    /// A tenant's own record, which goes along to another installation behind all that it has.
+    pub fn portable() -> Vec<Box<dyn Portable>> {
+        vec![Carrier::plain("tenant_activity", &activity::ACTIVITY), repo::portable::tenant()]
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {

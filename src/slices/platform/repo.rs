@@ -1,5 +1,7 @@
 //! Tenants as they are stored.
 
+pub(super) mod portable;
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};

@@ -304,6 +304,12 @@ impl Tenants {
         Ok(())
     }
 
+    /// Tells of a tenant that came from another installation: it is a new one here.
+    pub fn arrived(&self, tx: &mut WriteTx, act: &mut Act, id: TenantId) -> Result<(), TenantError> {
+        let tenant = self.get(tx, id)?;
+        self.announce(tx, act, &CREATED, &tenant)
+    }
+
     fn announce(&self, tx: &mut WriteTx, act: &mut Act, kind: &'static EventKind, tenant: &Tenant) -> Result<(), TenantError> {
         let shown = (self.describe)(tenant)?;
         let draft = Draft::new(kind, tenant.id.to_string(), tenant.version, &shown, None)?;

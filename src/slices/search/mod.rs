@@ -62,6 +62,11 @@ impl Search {
         self.service.index.build_offline(progress)
     }
 
+    /// Has the running server build the index anew, such as after many records came at once.
+    pub fn rebuild(&self) {
+        self.service.index.rebuild();
+    }
+
     pub fn status(&self) -> IndexStatus {
         self.service.index.status()
     }

@@ -22,6 +22,7 @@ use crate::{
         clock::Clock,
         egress::Egress,
         events::EventKind,
+        portable::Portable,
         secrets::Sealer,
         store::{Checked, Store},
         tasks::Tasks,
@@ -81,6 +82,11 @@ impl SingleSignOn {
 
     pub fn spawn(&self, tasks: &mut Tasks) {
         tasks.spawn(upkeep::SignOnUpkeep { store: self.store.clone(), clock: self.clock.clone() });
+    }
+
+    /// What of a tenant's identity providers goes along to another installation.
+    pub fn portable() -> Vec<Box<dyn Portable>> {
+        vec![repo::portable::providers()]
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {

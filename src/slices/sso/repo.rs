@@ -1,6 +1,8 @@
 //! Identity providers as they are stored, found by id and by domain; and the states that sign-ons have come back with, until they would have
 //! ended anyway.
 
+pub(super) mod portable;
+
 use serde::{Deserialize, Serialize};
 
 use super::model::{Domain, IdentityProvider};

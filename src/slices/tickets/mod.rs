@@ -26,6 +26,7 @@ use crate::kernel::{
     events::{Act, EventKind},
     http::outgoing::Streams,
     id::{TenantId, TicketId},
+    portable::Portable,
     store::{Checked, Read, Store, StoreError, WriteTx},
     tasks::Tasks,
 };
@@ -73,6 +74,11 @@ impl Tickets {
 
     pub fn spawn(&self, tasks: &mut Tasks) {
         tasks.spawn(upkeep::TicketTimers::new(self.store.clone(), self.clocks.clone(), self.service.clone()));
+    }
+
+    /// What of a tenant's tickets goes along to another installation.
+    pub fn portable() -> Vec<Box<dyn Portable>> {
+        repo::portable()
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {

@@ -7,6 +7,7 @@ mod counts;
 mod facets;
 mod notes;
 mod policies;
+mod portable;
 mod record;
 
 pub(super) use counts::{COUNTS, count, counted, values};
@@ -18,6 +19,7 @@ pub(super) use policies::{POLICIES, policy, put_policy};
 
 use serde::{Deserialize, Serialize};
 
+pub(super) use self::portable::portable;
 use self::{
     facets::{BY_ID, BY_TIMER},
     record::{TicketRecord, to_model, to_record},

@@ -32,6 +32,7 @@ use crate::{
         config::Config,
         egress::{Egress, TargetUrl},
         events::{EventKind, EventPattern, Kinds},
+        portable::{Carrier, Portable},
         secrets::Sealer,
         store::{Checked, Store, TenantRows},
         tasks::Tasks,
@@ -148,6 +149,11 @@ impl Webhooks {
     /// How many deliveries wait, and for how long the oldest that is due has.
     pub fn queue(&self) -> (u64, Option<Duration>) {
         self.core.dispatch.queue()
+    }
+
+    /// What of a tenant's endpoints goes along to another installation. What waits to be sent is sent where the event was.
+    pub fn portable() -> Vec<Box<dyn Portable>> {
+        vec![Carrier::plain("webhook_figures", &stats::FIGURES), repo::portable::endpoints()]
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {

@@ -1,5 +1,7 @@
 //! Endpoints and what is known of their state, as they are stored. Deliveries are in `ledger.rs`.
 
+pub(super) mod portable;
+
 use serde::{Deserialize, Serialize};
 
 use super::{

@@ -29,6 +29,7 @@ use crate::kernel::{
     config,
     events::{Act, EventKind, Kinds},
     id::{RunId, TenantId, WorkflowId},
+    portable::Portable,
     store::{Checked, Read, Store, StoreError, WriteTx, catalog},
     tasks::{Alarm, Tasks},
 };
@@ -92,6 +93,11 @@ impl Workflows {
             service: service.clone(),
             engine: engine.clone(),
         });
+    }
+
+    /// What of a tenant's workflows goes along to another installation. Runs that have not ended go on where they are.
+    pub fn portable() -> Vec<Box<dyn Portable>> {
+        repo::portable::portable()
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {

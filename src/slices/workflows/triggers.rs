@@ -280,7 +280,7 @@ impl Task for EventReader {
                 }
                 let events = events::read_batch(tx, looked, BATCH)?;
                 let mut found = Vec::new();
-                for event in &events {
+                for event in events.iter().filter(|event| !event.is_imported()) {
                     found.extend(consequences(service, tx, event, reading.of(event.record.tenant_id))?);
                 }
                 Ok::<_, WorkflowError>((events.last().map(|event| event.seq), found))

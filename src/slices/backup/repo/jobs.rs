@@ -7,6 +7,7 @@ use crate::{
     kernel::{
         clock::Timestamp,
         id::{BackupJobId, DeviceId, TenantId},
+        portable::{Portable, SegmentCarrier},
         store::{Read, ReadTx, RowsOfSegments, SegmentedTable, StoreError, WriteTx, catalog, codec::Record},
     },
     slices::directory::JobStatus,
@@ -30,6 +31,11 @@ impl Record for JobRecord {
 
 static JOBS: SegmentedTable = SegmentedTable::new(catalog::BACKUP_JOBS);
 pub(in super::super) static JOBS_OF_TENANTS: RowsOfSegments = RowsOfSegments(&JOBS);
+
+/// Jobs as they go along to another installation.
+pub(in super::super) fn portable() -> Box<dyn Portable> {
+    SegmentCarrier::<(TenantId, DeviceId, String), JobRecord>::plain("backup_job", &JOBS)
+}
 
 fn segment(started_at: Timestamp) -> u64 {
     u64::try_from(day_of(started_at)).unwrap_or(0)

@@ -19,22 +19,22 @@ pub(in super::super) type DeviceKey = (TenantId, DeviceId);
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(in super::super) struct DeviceRecord {
-    name: String,
-    external_id: Option<String>,
-    class: DeviceClass,
-    lifecycle: Lifecycle,
-    organization_id: OrganizationId,
-    site: Option<String>,
-    owner_id: Option<UserId>,
-    agent_version: Option<String>,
-    last_seen_at: Option<Timestamp>,
-    health: Health,
-    collected_at: Timestamp,
-    created_at: Timestamp,
-    updated_at: Timestamp,
-    version: u64,
+    pub(super) name: String,
+    pub(super) external_id: Option<String>,
+    pub(super) class: DeviceClass,
+    pub(super) lifecycle: Lifecycle,
+    pub(super) organization_id: OrganizationId,
+    pub(super) site: Option<String>,
+    pub(super) owner_id: Option<UserId>,
+    pub(super) agent_version: Option<String>,
+    pub(super) last_seen_at: Option<Timestamp>,
+    pub(super) health: Health,
+    pub(super) collected_at: Timestamp,
+    pub(super) created_at: Timestamp,
+    pub(super) updated_at: Timestamp,
+    pub(super) version: u64,
     #[serde(with = "codec::bytes")]
-    details: Vec<u8>,
+    pub(super) details: Vec<u8>,
 }
 
 impl Record for DeviceRecord {

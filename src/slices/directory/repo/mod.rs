@@ -2,4 +2,5 @@
 
 pub(super) mod devices;
 pub(super) mod organizations;
+pub(super) mod portable;
 pub(super) mod users;

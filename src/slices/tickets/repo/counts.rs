@@ -9,6 +9,7 @@ use super::{
 };
 use crate::kernel::{
     id::TenantId,
+    portable::TenantKey,
     store::{Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
 };
 
@@ -29,6 +30,22 @@ impl Key for CountKey {
     fn read(input: &mut &[u8]) -> Option<Self> {
         let (tenant, field) = Key::read(input)?;
         Some(Self { tenant, field, value: std::mem::take(input).to_vec() })
+    }
+}
+
+impl TenantKey for CountKey {
+    type Rest = (u8, Vec<u8>);
+
+    fn tenant(&self) -> TenantId {
+        self.tenant
+    }
+
+    fn rest(self) -> Self::Rest {
+        (self.field, self.value)
+    }
+
+    fn of(tenant: TenantId, (field, value): Self::Rest) -> Self {
+        Self { tenant, field, value }
     }
 }
 

@@ -150,7 +150,7 @@ impl Dispatcher {
                 }
                 let events = events::read_batch(tx, read_to, room)?;
                 let last = events.last().map(|event| event.seq);
-                for event in events {
+                for event in events.into_iter().filter(|event| !event.is_imported()) {
                     self.hand_out(tx, event, clocks)?;
                 }
                 Ok::<_, StoreError>(last)

@@ -24,7 +24,7 @@ pub(in super::super) struct WorkflowRecord {
     archived_at: Option<Timestamp>,
     version: u64,
     events: Vec<String>,
-    armed_seq: u64,
+    pub(super) armed_seq: u64,
     scheduled_until: Timestamp,
     next_fire_at: Option<Timestamp>,
     created_at: Timestamp,

@@ -1,0 +1,71 @@
+//! What goes along when a tenant leaves for another installation, and what does not. **Invariant:** every table of the catalogue is in one
+//! of the two lists; a test compares them with it.
+
+use crate::{
+    kernel::{
+        portable::{History, Portable},
+        store::catalog::{self, TableName},
+    },
+    slices::{
+        analytics::Analytics, api_keys::ApiKeySlice, audit::Audit, auth::Auth, backup::Backups, cloud::Clouds,
+        directory::Directory, platform::Platform, sso::SingleSignOn, tickets::Tickets, webhooks::Webhooks, workflows::Workflows,
+    },
+};
+
+/// The tables of all slices. What is referred to comes first, so events are at the beginning; what acts by itself when its time has
+/// come, such as webhooks and workflows, comes behind what it acts on; the tenant's own record is the last.
+pub(super) fn all(audit: &Audit) -> Vec<Box<dyn Portable>> {
+    let history: Box<dyn Portable> = Box::new(History);
+    [
+        vec![history],
+        Directory::portable(),
+        Auth::portable(),
+        SingleSignOn::portable(),
+        ApiKeySlice::portable(),
+        Tickets::portable(),
+        Backups::portable(),
+        Clouds::portable(),
+        Workflows::portable(),
+        Webhooks::portable(),
+        Analytics::portable(),
+        audit.portable(),
+        Platform::portable(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Readers of the log whose work goes along.
+pub(super) fn consumers() -> Vec<&'static str> {
+    [Platform::CONSUMERS, Analytics::CONSUMERS, Backups::CONSUMERS, Audit::CONSUMERS].concat()
+}
+
+/// Tables that stay, and why.
+pub const STAYING: &[(TableName, &str)] = &[
+    (catalog::META, "about the installation"),
+    (catalog::EVENT_HEAD, "about the installation's log"),
+    (catalog::EVENT_CURSORS, "about the installation's log"),
+    (catalog::IDEMPOTENCY, "answers to requests of one installation, kept for a day"),
+    (catalog::SESSIONS, "people sign in anew"),
+    (catalog::SESSIONS_BY_USER, "index of sessions"),
+    (catalog::SESSIONS_BY_EXPIRY, "index of sessions"),
+    (catalog::LOGIN_FAILURES, "about attempts to sign in to one installation"),
+    (catalog::LOGIN_FAILURES_BY_TIME, "index of failures"),
+    (catalog::PASSWORD_TOKENS, "links to one installation that work once"),
+    (catalog::PASSWORD_TOKENS_BY_USER, "index of tokens"),
+    (catalog::PASSWORD_TOKENS_BY_EXPIRY, "index of tokens"),
+    (catalog::WEBHOOK_STATES, "how receivers do, as seen from one installation, and what waits there"),
+    (catalog::WEBHOOK_DELIVERIES, "what one installation has sent and still sends"),
+    (catalog::WEBHOOK_DUE, "what one installation still sends"),
+    (catalog::WEBHOOK_HELD, "what one installation still sends"),
+    (catalog::WEBHOOK_REPLAYS, "what one installation still sends"),
+    (catalog::SPENT_SIGN_ONS, "sign-ons to one installation that work once"),
+    (catalog::SPENT_SIGN_ONS_BY_EXPIRY, "index of sign-ons"),
+    (catalog::STATUS_DAYS, "about the installation"),
+    (catalog::STATUS_INCIDENTS, "about the installation"),
+    (catalog::PROBE, "about the installation's disk"),
+    (catalog::TENANT_IMPORTS, "about what arrives at the installation"),
+    (catalog::TENANT_ERRANDS, "what one installation still does with a tenant"),
+    (catalog::EVALUATIONS, "how one installation tells a story again"),
+];

@@ -1,0 +1,125 @@
+//! The import of a whole tenant, which is told by the first line of its file. The file is sent twice: to be checked, and to be taken in.
+
+use std::{
+    fs::File,
+    io::{BufRead, BufReader, Read, Seek},
+    path::{Path, PathBuf},
+};
+
+use bytes::Bytes;
+use indicatif::ProgressBar;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::{
+    super::{
+        Common, Failure,
+        export::{key_of, passphrase},
+        output,
+    },
+    PIECES,
+    connection::Target,
+    progress,
+};
+use crate::{app::admin_socket, slices::transfer};
+
+const PIECE: usize = 64 << 10;
+/// A first line that is longer is not that of an export.
+const MAX_HEADER: u64 = 64 << 10;
+
+/// The first line of a file that is the export of a tenant.
+pub(super) fn header(path: &Path) -> Result<Option<Value>, Failure> {
+    if path == Path::new("-") {
+        return Ok(None);
+    }
+    let fail = |error: std::io::Error| Failure::Failed(format!("{}: {error}", path.display()));
+    let mut line = Vec::new();
+    BufReader::new(File::open(path).map_err(fail)?).take(MAX_HEADER).read_until(b'\n', &mut line).map_err(fail)?;
+    let header: Option<Value> = serde_json::from_slice(&line).ok();
+    Ok(header.filter(|header| header["format"] == transfer::FORMAT))
+}
+
+/// How the tenant is to be taken in.
+pub(super) struct Wanted {
+    pub(super) slug: Option<String>,
+    pub(super) passphrase_file: Option<PathBuf>,
+}
+
+pub(super) async fn run(common: &Common, path: &Path, header: &Value, wanted: Wanted) -> Result<(), Failure> {
+    let key = match (&wanted.passphrase_file, header["salt"].as_str()) {
+        (Some(file), Some(salt)) => Some(key_of(&passphrase(file)?, salt)?),
+        (Some(_), None) => return Err(Failure::Failed("secrets were left out of this export: it needs no passphrase".to_owned())),
+        (None, _) => None,
+    };
+    let mut order = json!({"mode": "check", "slug": wanted.slug, "key": key.as_ref().map(|key| key.expose())});
+    let checked = send(common, path, &order).await?;
+    refuse(&checked)?;
+    order["mode"] = json!("import");
+    let imported = send(common, path, &order).await?;
+    refuse(&imported)?;
+    if common.json {
+        return output::json(&imported);
+    }
+    let counts = imported["counts"].as_object().into_iter().flatten();
+    let records: u64 = counts.filter_map(|(_, count)| count.as_u64()).sum();
+    let name = output::text(header, "/tenant/name");
+    output::line(&format!("{name} ({}) is here, with {records} records.", output::text(&imported, "/tenant_id")))?;
+    for note in imported["notes"].as_array().into_iter().flatten() {
+        output::line(&output::text(note, ""))?;
+    }
+    Ok(())
+}
+
+/// What the server has against it.
+fn refuse(answer: &Value) -> Result<(), Failure> {
+    if answer["done"] == true {
+        return Ok(());
+    }
+    if let Some(error) = answer["error"].as_str() {
+        return Err(Failure::Failed(format!("{error}. Nothing was imported")));
+    }
+    let mut text = "the tenant does not fit into this installation, and nothing was imported".to_owned();
+    for conflict in answer["conflicts"].as_array().into_iter().flatten() {
+        text.push_str(&format!("\n  line {}: {}", conflict["line"], output::text(conflict, "/message")));
+    }
+    if answer["more_conflicts"].as_u64().unwrap_or(0) > 0 {
+        text.push_str("\n  …");
+    }
+    Err(Failure::Failed(text))
+}
+
+/// Sends an order and the file behind it; the one line of the answer.
+async fn send(common: &Common, path: &Path, order: &Value) -> Result<Value, Failure> {
+    let fail = |path: &Path, error: std::io::Error| Failure::Failed(format!("{}: {error}", path.display()));
+    let mut file = File::open(path).map_err(|error| fail(path, error))?;
+    file.rewind().map_err(|error| fail(path, error))?;
+    let bar = progress(file.metadata().ok().map(|metadata| metadata.len()));
+    let (sender, pieces) = mpsc::channel::<Bytes>(PIECES);
+    let first = Bytes::from(format!("{order}\n"));
+    let reading = tokio::task::spawn_blocking({
+        let (bar, path) = (bar.clone(), path.to_owned());
+        move || pass_on(file, first, &sender, &bar).map_err(|error| fail(&path, error))
+    });
+    let socket = admin_socket(&common.settings(&[])?.data.directory);
+    let answer = Target::Socket { path: socket, target: "/internal/admin/import".to_owned() }.send(pieces).await;
+    bar.finish_and_clear();
+    // A server that has stopped reading is the reason, and a reader that could not go on is its consequence.
+    let answer = answer?;
+    reading.await.map_err(|error| Failure::Failed(error.to_string()))??;
+    answer.failures.into_iter().next().ok_or_else(|| Failure::Failed("the server's answer was cut off".to_owned()))
+}
+
+/// Hands on the pieces of the file. Ends early when nobody takes them any more.
+fn pass_on(mut file: File, first: Bytes, sender: &mpsc::Sender<Bytes>, bar: &ProgressBar) -> std::io::Result<()> {
+    if sender.blocking_send(first).is_err() {
+        return Ok(());
+    }
+    loop {
+        let mut piece = Vec::with_capacity(PIECE);
+        let length = file.by_ref().take(PIECE as u64).read_to_end(&mut piece)?;
+        if length == 0 || sender.blocking_send(Bytes::from(piece)).is_err() {
+            return Ok(());
+        }
+        bar.inc(length as u64);
+    }
+}

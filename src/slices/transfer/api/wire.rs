@@ -1,0 +1,123 @@
+//! What is said around the lines of an export, and how they look.
+
+use std::collections::BTreeMap;
+
+use poem_openapi::{Enum, Object, types::Any};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::super::import::Report;
+use crate::kernel::{http::problem::Problem, id::TenantId};
+
+/// How a tenant is exported.
+#[derive(Debug, Object)]
+pub(super) struct ExportTenant {
+    /// A key of 64 hexadecimal digits that secrets are sealed under. Without it they are left out.
+    #[oai(validator(min_length = 64, max_length = 64))]
+    pub(super) key: Option<String>,
+    /// The salt that the key was made with from a passphrase: 32 hexadecimal digits. It is told in the first line.
+    #[oai(validator(min_length = 32, max_length = 32))]
+    pub(super) salt: Option<String>,
+}
+
+/// A line of an export. The first has `format` and tells of the whole; the last has the type `end`.
+#[derive(Debug, Object)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct ExportLine {
+    /// What the record is, such as `ticket`.
+    #[oai(rename = "type")]
+    kind: Option<String>,
+    /// The parts of the record's key.
+    key: Option<Vec<Any<Value>>>,
+    /// The record.
+    record: Option<Any<Value>>,
+    /// The beginning of a SHA-256 over all lines of records up to this one.
+    check: Option<String>,
+}
+
+/// The order in the first line, or a line of an export.
+#[derive(Debug, Object)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct ImportLine {
+    /// On the first line: `check` or `import`.
+    mode: Option<Mode>,
+    /// On the first line: a slug for the tenant in place of the one that it had.
+    slug: Option<String>,
+    /// On the first line: the key that secrets are sealed under.
+    key: Option<Any<Value>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize, Deserialize)]
+#[oai(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Mode {
+    /// Nothing is written; everything that is in the way is told.
+    Check,
+    Import,
+}
+
+/// The first line of an import.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ImportOrder {
+    pub(super) mode: Mode,
+    pub(super) slug: Option<String>,
+    pub(super) key: Option<String>,
+}
+
+/// A record that is in the way.
+#[derive(Debug, Object, Serialize)]
+pub(super) struct ImportConflict {
+    /// The line of the export.
+    #[oai(validator(minimum(value = "0")))]
+    line: u64,
+    message: String,
+}
+
+/// What came of an import.
+#[derive(Debug, Default, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct ImportAnswer {
+    /// Whether the tenant is there; of a check, whether nothing is in its way.
+    done: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mode: Option<Mode>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant_id: Option<TenantId>,
+    /// How many records there are of each type.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    counts: Option<BTreeMap<String, u64>>,
+    /// What somebody has to see to: what came without its secrets is paused or disabled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notes: Option<Vec<String>>,
+    /// Records of this installation that are in the way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    conflicts: Option<Vec<ImportConflict>>,
+    /// Conflicts beyond those listed.
+    #[oai(validator(minimum(value = "0")))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    more_conflicts: Option<u64>,
+    /// Why the export was refused. Nothing of it is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+impl ImportAnswer {
+    pub(super) fn of(mode: Mode, report: Report) -> Self {
+        let conflict = |(line, message): (u64, String)| ImportConflict { line, message };
+        Self {
+            done: report.conflicts.is_empty(),
+            mode: Some(mode),
+            tenant_id: Some(report.header.tenant.id),
+            counts: Some(report.counts),
+            notes: Some(report.notes),
+            conflicts: Some(report.conflicts.into_iter().map(conflict).collect()),
+            more_conflicts: Some(report.more_conflicts),
+            error: None,
+        }
+    }
+
+    pub(super) fn refused(problem: &Problem) -> Self {
+        Self { error: Some(problem.detail.clone()), ..Self::default() }
+    }
+}

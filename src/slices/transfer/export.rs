@@ -1,0 +1,89 @@
+//! All of a tenant, out of one snapshot.
+
+use super::{
+    Core,
+    error::TransferError,
+    model::{Exported, Header, Writer},
+};
+use crate::{
+    kernel::{
+        access::TenantKind,
+        clock::Timestamp,
+        entropy::Entropy,
+        events::{self, FeedQuery},
+        id::TenantId,
+        portable::{Departure, Places, PortError},
+        secrets::Sealer,
+        store::{ReadTx, StoreError},
+    },
+    slices::platform::Tenant,
+};
+
+/// How many bytes of lines are put together before they go out.
+const PIECE: usize = 64 << 10;
+
+/// What secrets are sealed under for the way, and the salt that its key was made with.
+#[derive(Clone, Debug)]
+pub(super) struct Travel {
+    pub(super) sealer: Sealer,
+    pub(super) salt: String,
+}
+
+/// An export that was asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    pub(super) tenant: TenantId,
+    pub(super) travel: Option<Travel>,
+}
+
+impl Core {
+    /// The tenant, if it can leave.
+    pub(super) fn leaving(&self, tx: &ReadTx, id: TenantId) -> Result<Tenant, TransferError> {
+        let tenant = self.others.tenants.get(tx, id)?;
+        if tenant.kind == TenantKind::Platform { Err(TransferError::PlatformTenant) } else { Ok(tenant) }
+    }
+
+    /// Whether everybody whose work leaves with the tenant has dealt with all of its events. Imported events have no effect, so what
+    /// is not done in this snapshot would never be done.
+    pub(super) fn is_settled(&self, tx: &ReadTx, tenant: TenantId) -> Result<bool, StoreError> {
+        for consumer in &self.others.consumers {
+            let after = events::cursor(tx, consumer)?;
+            let behind = events::read_feed(tx, &FeedQuery { tenant_id: tenant, after, patterns: Vec::new(), limit: 1 })?;
+            if !behind.events.is_empty() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Writes the whole export. `send` takes pieces of it.
+    pub(super) fn write_all(
+        &self,
+        tx: &ReadTx,
+        wanted: &Wanted,
+        now: Timestamp,
+        send: &mut dyn FnMut(Vec<u8>) -> Result<(), PortError>,
+    ) -> Result<(), TransferError> {
+        let Tenant { id, name, slug, .. } = self.leaving(tx, wanted.tenant)?;
+        let salt = wanted.travel.as_ref().map(|travel| travel.salt.clone());
+        let header = Header::new(Exported { id, name, slug }, now, salt);
+        let mut out = serde_json::to_vec(&header).map_err(StoreError::engine)?;
+        out.push(b'\n');
+        let places = Places::new(tx, id)?;
+        let travel = wanted.travel.as_ref().map(|travel| &travel.sealer);
+        let (home, entropy) = (&self.others.sealer, Entropy::from_os());
+        let mut departure = Departure { tx, tenant: id, places: &places, home, travel, entropy };
+        let mut writer = Writer::default();
+        for portable in &self.others.portables {
+            portable.leave(&mut departure, &mut |key, record| {
+                writer.line(portable.kind(), key, record, &mut out);
+                if out.len() >= PIECE {
+                    send(std::mem::take(&mut out))?;
+                }
+                Ok(())
+            })?;
+        }
+        out.extend(writer.end().map_err(StoreError::engine)?);
+        Ok(send(out)?)
+    }
+}

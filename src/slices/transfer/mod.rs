@@ -1,0 +1,91 @@
+//! Tenants on their way between installations: all of one as lines of JSON, and a tenant from such lines.
+//!
+//! What the lines are about is told by the slices, each of its own tables (`kernel/portable`); here is how they are put in order, held
+//! together, and taken in. **Invariant:** an export is one snapshot in which nothing is left to be done with the tenant's events. **Invariant:**
+//! a tenant that arrives is there when all of it is: its own record comes with the last transaction.
+
+mod api;
+mod error;
+mod export;
+mod import;
+mod model;
+mod repo;
+
+use std::sync::Arc;
+
+use poem_openapi::OpenApi;
+
+use crate::{
+    kernel::{
+        clock::Clock,
+        config,
+        http::outgoing::Streams,
+        portable::Portable,
+        secrets::Sealer,
+        store::{Checked, Store, TenantRows},
+    },
+    slices::platform::Tenants,
+};
+
+pub use error::TransferError;
+pub use model::{FORMAT, Header};
+
+/// What the slice is given of the others.
+pub struct Others {
+    pub tenants: Tenants,
+    pub sealer: Sealer,
+    /// The tables of all slices, in an order in which what is referred to comes first and the tenant's own record last.
+    pub portables: Vec<Box<dyn Portable>>,
+    /// Everything that tenants have anywhere: what an import has left behind is removed by it.
+    pub rows: Vec<&'static dyn TenantRows>,
+    /// Readers of the log whose work leaves with the tenant.
+    pub consumers: Vec<&'static str>,
+    /// Called when a tenant has arrived: for what is derived from records.
+    pub arrived: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl std::fmt::Debug for Others {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Others").field("consumers", &self.consumers).finish_non_exhaustive()
+    }
+}
+
+/// What exports and imports share.
+#[derive(Clone, Debug)]
+struct Core {
+    store: Store,
+    clock: Clock,
+    others: Arc<Others>,
+    /// Held by the import that is under way.
+    importing: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// The slice, ready to be put together with the others.
+#[derive(Clone, Debug)]
+pub struct Transfer {
+    core: Core,
+    exports: Streams,
+    imports: Streams,
+}
+
+impl Transfer {
+    pub fn new(store: Store, clock: Clock, limits: &config::Limits, others: Others) -> Self {
+        let core = Core { store, clock, others: Arc::new(others), importing: Arc::default() };
+        let (exports, imports) = (Streams::new("exports of tenants", limits), Streams::new("imports of tenants", limits));
+        Self { core, exports, imports }
+    }
+
+    /// What only the admin socket serves.
+    pub fn admin_api(&self) -> impl OpenApi + use<> {
+        api::TransferApi { core: self.core.clone(), exports: self.exports.clone(), imports: self.imports.clone() }
+    }
+
+    /// What leaves with a tenant.
+    pub fn portables(&self) -> &[Box<dyn Portable>] {
+        &self.core.others.portables
+    }
+
+    pub fn tables() -> Vec<&'static dyn Checked> {
+        vec![&repo::IMPORTS]
+    }
+}

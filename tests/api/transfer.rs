@@ -1,0 +1,315 @@
+//! Tenants that leave an installation and arrive in another: all of it comes, it comes as it was, and nothing happens because of it.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tenantd::{app, kernel::store::catalog};
+
+use crate::{
+    evaluations::evaluate,
+    harness::{Actor, Endpoint, Receiver, TestApp, with_app},
+};
+
+const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+const SALT: &str = "00112233445566778899aabbccddeeff";
+const HEADER_CANARY: &str = "canary-header-5c1f";
+const CLIENT_CANARY: &str = "canary-client-9ab2";
+const CLOUD_CANARY: &str = "canary-cloud-77de";
+
+async fn export(app: &TestApp, tenant: &str, order: Value) -> String {
+    let reply = app.local().post(&format!("/internal/admin/tenants/{tenant}/export")).json(order).send().await;
+    assert_eq!(reply.status, 200, "{}", reply.text);
+    reply.text
+}
+
+/// An export of a tenant in which nothing goes on any more.
+async fn quiet_export(app: &TestApp, tenant: &str) -> String {
+    let mut before = String::new();
+    for _ in 0..100 {
+        let now = export(app, tenant, json!({})).await;
+        if records(&now) == records(&before) {
+            return now;
+        }
+        before = now;
+    }
+    panic!("the tenant does not come to rest");
+}
+
+async fn import(app: &TestApp, order: Value, file: &str) -> Value {
+    let reply = app.local().post("/internal/admin/import").text("application/x-ndjson", format!("{order}\n{file}")).send().await;
+    assert_eq!(reply.status, 200, "{}", reply.text);
+    reply.body
+}
+
+/// The lines behind the first, which alone tells when the export was made.
+fn records(file: &str) -> Vec<&str> {
+    file.lines().skip(1).collect()
+}
+
+fn parsed(file: &str) -> Vec<Value> {
+    file.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn of_type<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    lines.iter().filter(|line| line["type"] == kind).map(|line| &line["record"]).collect()
+}
+
+/// The lines without what holds them together, and without secrets.
+fn bare(file: &str) -> Vec<Value> {
+    let mut lines = parsed(file);
+    lines.retain(|line| line["type"] != "end" && line["format"].is_null());
+    for line in &mut lines {
+        let line = line.as_object_mut().unwrap();
+        line.remove("check");
+        for pointer in ["/secret", "/headers", "/client_secret", "/credential/sealed"] {
+            if let Some(secret) = line["record"].pointer_mut(pointer) {
+                *secret = json!("…");
+            }
+        }
+    }
+    lines
+}
+
+fn difference(left: &[&str], right: &[&str]) -> Option<String> {
+    let first = left.iter().zip(right).find(|(left, right)| left != right).map(|(left, right)| format!("{left}\n{right}"));
+    first.or_else(|| (left.len() != right.len()).then(|| format!("{} lines and {}", left.len(), right.len())))
+}
+
+#[tokio::test]
+async fn a_tenant_with_everything_arrives_as_it_was_and_leaves_the_same_again() {
+    with_app(async |old| {
+        let sample = json!({"seed": 7, "organizations": 4, "devices": 30, "tickets": 40});
+        let (told, key) = evaluate(old, json!({"name": "Acme", "slug": "acme", "sample": sample})).await;
+        let (tenant, plaintext) = (told["tenant"]["id"].as_str().unwrap(), told["api_key"].as_str().unwrap());
+        let sign_in = json!({"email": told["email"], "password": told["password"]});
+        let workflow = key.get("/api/psa/workflows?limit=1").send().await;
+        assert_eq!(workflow.status, 200, "{}", workflow.text);
+        let file = quiet_export(old, tenant).await;
+        let lines = parsed(&file);
+        for kind in [
+            "event",
+            "organization",
+            "user",
+            "device",
+            "credential",
+            "api_key",
+            "ticket",
+            "ticket_comment",
+            "ticket_time_entry",
+            "ticket_history",
+            "workflow",
+            "workflow_version",
+            "cloud_provider",
+            "vm",
+            "backup_posture",
+            "backup_job",
+            "analytics_day",
+            "audit_record",
+            "audit_head",
+            "tenant",
+        ] {
+            assert!(lines.iter().any(|line| line["type"] == kind), "there is no {kind}");
+        }
+        assert!(of_type(&lines, "device")[0]["details"].is_object(), "a device can be read");
+        with_app(async |new| {
+            // Places in the log are others here.
+            new.tenant("somebody-else").await;
+            let checked = import(new, json!({"mode": "check"}), &file).await;
+            assert_eq!((&checked["done"], &checked["conflicts"]), (&json!(true), &json!([])), "{checked}");
+            assert_eq!(new.local().get(&format!("/api/platform/tenants/{tenant}")).send().await.status, 404);
+            let done = import(new, json!({"mode": "import"}), &file).await;
+            assert_eq!(done["done"], true, "{done}");
+            let again = export(new, tenant, json!({})).await;
+            assert_eq!(difference(&records(&file), &records(&again)), None);
+            as_before(old, new, plaintext).await;
+            assert_eq!(new.anonymous().post("/api/auth/login").json(sign_in).send().await.status, 200);
+            let second = import(new, json!({"mode": "check"}), &file).await;
+            assert!(second["error"].as_str().unwrap().ends_with("is in this installation already"), "{second}");
+            works_on(new, plaintext).await;
+        })
+        .await;
+    })
+    .await;
+}
+
+/// A key of the old installation gets the same answers from the new one.
+async fn as_before(old: &TestApp, new: &TestApp, key: &str) {
+    for path in [
+        "/api/psa/tickets?limit=200&sort=created_at",
+        "/api/psa/tickets/1",
+        "/api/psa/tickets/1/comments",
+        "/api/psa/workflows?limit=200",
+        "/api/cloud/providers?limit=200",
+        "/api/cloud/vms?limit=200",
+        "/api/backup/customer-aggregate?limit=200",
+        "/api/admin/users?limit=200",
+    ] {
+        let [before, after] = [old, new].map(|app| app.anonymous().bearer(key).get(path));
+        let (before, after) = (before.send().await, after.send().await);
+        assert_eq!((before.status, &before.body), (after.status, &after.body), "{path}");
+    }
+    let events = async |app: &TestApp| {
+        let page = app.anonymous().bearer(key).get("/api/events?limit=200").send().await;
+        page.ok(200)["data"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|event| (event["id"].clone(), event["data"].clone()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(events(old).await, events(new).await);
+}
+
+/// Life goes on: new tickets get the next number, their events come behind, the audit grows and is proven.
+async fn works_on(app: &TestApp, key: &str) {
+    let actor = app.anonymous().bearer(key);
+    let total = actor.get("/api/psa/tickets?limit=1&include_total=true").send().await.ok(200)["page"]["total"].as_u64().unwrap();
+    let organization = actor.get("/api/psa/tickets/1").send().await.ok(200)["organization"]["id"].clone();
+    let body = json!({"subject": "After the move", "organization_id": organization});
+    let made = actor.post("/api/psa/tickets").json(body).send().await;
+    assert_eq!(made.ok(201)["number"], total + 1);
+    let found = actor.get("/api/search?q=%22After%20the%20move%22").send().await;
+    assert_eq!(found.status, 200, "{}", found.text);
+    actor.post("/api/admin/api-keys").json(json!({"name": "After", "scopes": ["*"], "expires_days": 3})).send().await.ok(201);
+    let trail = actor.get("/api/admin/audit?limit=200").send().await;
+    assert!(trail.ok(200)["data"].as_array().unwrap().iter().any(|entry| entry["action"] == "api_key.created"), "{}", trail.text);
+    let verified = app.local().post("/internal/admin/audit/verify").json(json!({})).send().await;
+    assert_eq!(verified.ok(200)["sound"], true, "{}", verified.text);
+}
+
+/// A tenant with a secret of each kind.
+async fn with_secrets(app: &TestApp, url: &str) -> (String, Actor, Endpoint, String) {
+    let tenant = app.evaluation_tenant("acme").await;
+    let (key, shown) = tenant.new_key("automation", &["*"]).await;
+    let endpoint = Endpoint::of(key.clone(), url, json!({"headers": {"x-token": HEADER_CANARY}})).await;
+    let provider = json!({"name": "Acme", "issuer": "https://id.acme.example", "client_id": "tenantd", "client_secret": CLIENT_CANARY, "domains": ["acme.example"]});
+    let admin = tenant.admin().await;
+    let made = admin.post("/api/admin/identity-providers").json(provider).send().await;
+    assert_eq!(made.status, 201, "{}", made.text);
+    let cloud = json!({"name": "East", "kind": "hetzner", "enabled": false, "credential": {"api_token": CLOUD_CANARY}});
+    let made = key.post("/api/cloud/providers").json(cloud).send().await;
+    assert_eq!(made.status, 201, "{}", made.text);
+    (tenant.id.clone(), key, endpoint, shown["key"].as_str().unwrap().to_owned())
+}
+
+#[tokio::test]
+async fn secrets_travel_under_a_passphrase_or_not_at_all_and_nothing_is_sent_again() {
+    with_app(async |old| {
+        let receiver = Receiver::always(200).await;
+        let (tenant, key, endpoint, plaintext) = with_secrets(old, &receiver.url()).await;
+        key.post("/api/admin/api-keys").json(json!({"name": "k", "scopes": ["*"], "expires_days": 3})).send().await.ok(201);
+        let sent = receiver.next().await;
+        assert_eq!(sent.header("x-token"), HEADER_CANARY);
+        endpoint.until_all(1, "delivered").await;
+        let (left_out, sealed) =
+            (export(old, &tenant, json!({})).await, export(old, &tenant, json!({"key": KEY, "salt": SALT})).await);
+        for secret in [HEADER_CANARY, CLIENT_CANARY, CLOUD_CANARY, plaintext.as_str(), "whsec_"] {
+            let holds = |file: &str| file.lines().any(|line| line.contains(secret) && !line.contains("secret_hint"));
+            assert!(!holds(&left_out) && !holds(&sealed), "{secret} is in an export");
+        }
+        with_app(async |new| {
+            let needed = import(new, json!({"mode": "import"}), &sealed).await;
+            assert!(needed["error"].as_str().unwrap().contains("--passphrase-file"), "{needed}");
+            let wrong = import(new, json!({"mode": "check", "key": KEY.replace("00", "11")}), &sealed).await;
+            assert!(wrong["error"].as_str().unwrap().contains("another passphrase"), "{wrong}");
+            let done = import(new, json!({"mode": "import", "key": KEY, "slug": "acme-2"}), &sealed).await;
+            assert_eq!((&done["done"], &done["notes"]), (&json!(true), &json!([])), "{done}");
+            let mut arrived = bare(&export(new, &tenant, json!({"key": KEY, "salt": SALT})).await);
+            arrived.last_mut().unwrap()["record"]["slug"] = json!("acme");
+            assert_eq!(bare(&sealed), arrived);
+            let moved = Endpoint { admin: new.anonymous().bearer(&plaintext), path: endpoint.path.clone() };
+            assert_eq!(moved.read().await["status"], "active");
+            assert!(receiver.is_quiet().await, "nothing is sent because of an import");
+            assert_eq!(moved.deliveries().await, Vec::<Value>::new());
+            moved.ask("test").await;
+            assert_eq!(receiver.next().await.header("x-token"), HEADER_CANARY);
+        })
+        .await;
+        with_app(async |new| {
+            let done = import(new, json!({"mode": "import"}), &left_out).await;
+            assert_eq!(done["notes"].as_array().unwrap().len(), 3, "{done}");
+            let moved = Endpoint { admin: new.anonymous().bearer(&plaintext), path: endpoint.path.clone() };
+            let shown = moved.read().await;
+            assert_eq!(shown["status"], "paused", "{shown}");
+        })
+        .await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_in_the_way_is_told_at_once_and_nothing_is_written() {
+    with_app(async |old| {
+        let tenant = old.tenant("acme").await;
+        tenant.admin().await;
+        let file = export(old, &tenant.id, json!({})).await;
+        with_app(async |new| {
+            let other = new.tenant("acme").await;
+            other.admin().await;
+            let checked = import(new, json!({"mode": "check"}), &file).await;
+            let told: Vec<&str> =
+                checked["conflicts"].as_array().unwrap().iter().map(|conflict| conflict["message"].as_str().unwrap()).collect();
+            assert_eq!(checked["done"], false);
+            assert_eq!(
+                told,
+                [
+                    "the address to sign in with of this user is taken by another record",
+                    "the slug of this tenant is taken by another record"
+                ]
+            );
+            let refused = import(new, json!({"mode": "import", "slug": "acme-2"}), &file).await;
+            assert!(refused["error"].as_str().unwrap().contains("address to sign in with"), "{refused}");
+            let gone = new.local().get(&format!("/api/platform/tenants/{}", tenant.id)).send().await;
+            assert_eq!(gone.status, 404);
+        })
+        .await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_file_that_was_cut_or_changed_is_refused_with_its_line_and_leaves_nothing_behind() {
+    with_app(async |old| {
+        let tenant = old.tenant("acme").await;
+        let (_, shown) = tenant.new_key("automation", &["*"]).await;
+        let file = export(old, &tenant.id, json!({})).await;
+        with_app(async |new| {
+            let lines: Vec<&str> = file.lines().collect();
+            let cut = format!("{}\n", lines[..lines.len() - 1].join("\n"));
+            let changed = file.replace("\"name\":\"automation\"", "\"name\":\"automaton\"");
+            let place = lines.iter().position(|line| line.contains("\"name\":\"automation\"")).unwrap() + 1;
+            for mode in ["check", "import"] {
+                let told = async |file: &str| import(new, json!({"mode": mode}), file).await["error"].as_str().unwrap().to_owned();
+                assert_eq!(told(&cut).await, format!("the file is cut off after line {}", lines.len() - 1));
+                assert!(told(&changed).await.starts_with(&format!("line {place}: ")), "{}", told(&changed).await);
+                assert!(told("{\"kind\":\"device\"}\n").await.starts_with("this is no export of a tenant"));
+            }
+            let denied = new.anonymous().bearer(shown["key"].as_str().unwrap()).get("/api/auth/session").send().await;
+            assert_eq!(denied.status, 401, "{}", denied.text);
+            let done = import(new, json!({"mode": "import"}), &file).await;
+            assert_eq!(done["done"], true, "what failed is not in the way: {done}");
+            let again = export(new, &tenant.id, json!({})).await;
+            assert_eq!(difference(&records(&file), &records(&again)), None);
+        })
+        .await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn every_table_leaves_with_its_tenant_or_stays_for_a_reason() {
+    with_app(async |app| {
+        let leaving: Vec<_> = app.running().app.slices.transfer.portables().iter().flat_map(|portable| portable.tables()).collect();
+        let staying: Vec<_> = app::STAYING.iter().map(|(table, _)| *table).collect();
+        for table in catalog::ALL {
+            let times = leaving.iter().chain(&staying).filter(|listed| *listed == table).count();
+            assert_eq!(times, 1, "{} is listed {times} times", table.name());
+        }
+        let reply = app.local().get("/api/platform/tenants?slug=platform").send().await;
+        let platform = reply.ok(200)["data"][0]["id"].as_str().unwrap().to_owned();
+        let refused = app.local().post(&format!("/internal/admin/tenants/{platform}/export")).json(json!({})).send().await;
+        assert_eq!(refused.problem(409), "invalid_transition");
+        app.advance(Duration::from_secs(1));
+    })
+    .await;
+}
