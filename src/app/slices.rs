@@ -8,8 +8,8 @@ use crate::{
         clock::Clock,
         config::Config,
         egress::Egress,
-        secrets::{InstallationKey, Passwords, Sealer},
-        store::Store,
+        secrets::{InstallationKey, Passwords},
+        store::{Rotation, Store},
         telemetry::Usage,
     },
     slices::{
@@ -40,7 +40,9 @@ pub(super) struct Ground<'a> {
     pub(super) store: &'a Store,
     pub(super) clock: &'a Clock,
     pub(super) config: &'a Config,
+    /// What signatures are derived from.
     pub(super) key: &'a InstallationKey,
+    pub(super) rotation: &'a Rotation,
     pub(super) passwords: Passwords,
     pub(super) reload: Reload,
     pub(super) egress: &'a Egress,
@@ -71,8 +73,8 @@ impl Slices {
     pub(super) fn new(ground: Ground<'_>) -> Result<Self, String> {
         let Ground { config, key, passwords, reload, egress, usage, search_directory, .. } = ground;
         let (store, clock) = (|| ground.store.clone(), || ground.clock.clone());
-        let (sealer, limits) = (|| Sealer::new(key), &config.limits);
-        let platform = Platform::new(store(), clock(), reload);
+        let (sealer, limits) = (|| ground.rotation.sealer.clone(), &config.limits);
+        let platform = Platform::new(store(), clock(), reload, ground.rotation.clone());
         let tenants = || platform.tenants.clone();
         let keys = ApiKeySlice::new(store(), clock(), &config.api_keys);
         let directory = Directory::new(&config.directory);

@@ -11,13 +11,17 @@ use clap_mangen::{
 
 use super::{Arguments, Failure, output};
 
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 8] = [
     ("/etc/tenantd/tenantd.toml", "The configuration, unless --config names another. Every key has a default."),
     ("/var/lib/tenantd", "The data directory, unless data.directory or --data-dir names another."),
     ("<data directory>/tenantd.redb, tenantd.journal, installation.id", "The store: all three belong together."),
     (
         "<data directory>/installation.key",
         "What secrets are sealed with and checkpoints signed with, unless it is configured or a credential of systemd. It is in no snapshot: keep a copy apart.",
+    ),
+    (
+        "<data directory>/installation.key.next",
+        "The key that takes the place of that one, while tenantd rotate-key is under way; where the key comes from outside, until it was put in place there.",
     ),
     (
         "<data directory>/initial-operator-password",

@@ -19,6 +19,7 @@ mod openapi;
 mod output;
 mod reindex;
 mod reload;
+mod rotate_key;
 mod serve;
 mod tenant;
 mod user;
@@ -131,6 +132,8 @@ enum Command {
     Audit(audit::AuditCommand),
     /// Build the search index anew from the store.
     Reindex(reindex::Reindex),
+    /// Let a new installation key take the place of the old one.
+    RotateKey(rotate_key::RotateKey),
     /// Print the OpenAPI document.
     Openapi(openapi::Openapi),
     /// Look at the configuration.
@@ -172,6 +175,7 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Command::Check(command) => command.run(&common).await,
         Command::Audit(command) => command.run(&common).await,
         Command::Reindex(command) => command.run(&common).await,
+        Command::RotateKey(command) => command.run(&common).await,
         Command::Openapi(command) => command.run(&common),
         Command::Config(command) => command.run(&common),
         Command::Completions(command) => command.run(),

@@ -8,6 +8,7 @@ mod manual;
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod process;
 mod reindex;
+mod rotate_key;
 mod service;
 
 use std::{

@@ -22,8 +22,11 @@ use crate::kernel::{
     clock::{Clock, Timestamp},
     events::{Act, Intent},
     id::TenantId,
-    secrets::{Sealed, SealedPlace, Sealer, Secret, digest},
-    store::{ReadTx, SegmentedTable, Store, StoreError, WriteTx, catalog, codec::Record},
+    secrets::{SealError, Sealed, SealedPlace, Sealer, Secret, digest},
+    store::{
+        ReadTx, SealedRecord, SealedSegments, SealedTable, SealedVisitor, SegmentedTable, Store, StoreError, WriteTx, catalog,
+        codec::Record,
+    },
     tasks::{Done, Task, TaskError},
 };
 
@@ -68,6 +71,20 @@ static ANSWERS: SegmentedTable = SegmentedTable::new(catalog::IDEMPOTENCY);
 const POINTER_ROW: u8 = 0;
 const ANSWER_ROW: u8 = 1;
 
+/// Where an answer lies: behind its time.
+type AnswerRow = (u8, Timestamp, TenantId, [u8; 32]);
+
+impl SealedRecord<AnswerRow> for AnswerRecord {
+    fn each_sealed(&mut self, (_, _, tenant, digest): &AnswerRow, visit: SealedVisitor<'_>) -> Result<(), SealError> {
+        match &mut self.body {
+            KeptBody::Sealed(sealed) => visit(Idempotency::place(&(*tenant, *digest)), sealed),
+            KeptBody::Plain(_) => Ok(()),
+        }
+    }
+}
+
+static SEALED_ANSWERS: SealedSegments<AnswerRow, AnswerRecord> = SealedSegments::new(&ANSWERS, catalog::IDEMPOTENCY, ANSWER_ROW);
+
 /// The segment of answers that expire on the day of `at`.
 fn day(at: Timestamp) -> u64 {
     u64::try_from(at.as_millis()).unwrap_or_default() / 86_400_000
@@ -95,6 +112,11 @@ pub struct Idempotency {
 impl Idempotency {
     pub fn new(store: Store, sealer: Sealer) -> Self {
         Self { store, sealer, running: Mutex::new(HashSet::new()) }
+    }
+
+    /// Answers with secrets under the installation key.
+    pub fn sealed_tables() -> Vec<&'static dyn SealedTable> {
+        vec![&SEALED_ANSWERS]
     }
 
     fn running(&self) -> std::sync::MutexGuard<'_, HashSet<AnswerKey>> {

@@ -219,6 +219,8 @@ tables! {
     BACKUP_ROLLUPS 136 "backup_rollups";
     /// Devices that have still to be judged anew, by the part of the installation that they are in.
     BACKUP_SWEEPS 137 "backup_sweeps";
+    /// A change of the installation key that is under way.
+    KEY_ROTATION 138 "key_rotation";
     /// When the way to the disk was last tried.
     PROBE 124 "probe";
     /// Tenant and place in the log to a link of the tenant's chain.

@@ -19,6 +19,7 @@ mod probe;
 mod recent;
 mod redb_engine;
 mod redb_file;
+mod rotation;
 mod segments;
 mod shared;
 mod snapshot;
@@ -41,6 +42,9 @@ pub use key::{FixedKey, Key};
 pub use migrate::{FORMAT, Progress, Step};
 pub use redb_engine::RedbEngine;
 pub use redb_file::RepairProgress;
+pub use rotation::{
+    KeyFiles, Rotation, RotationProgress, RotationStatus, SealedRecord, SealedSegments, SealedTable, SealedVisitor, keys_in_force,
+};
 pub use segments::{SegmentedTable, end_of_segment, segment_of};
 pub use snapshot::SnapshotReport;
 pub use table::{Index, Table, bytes_under};

@@ -30,7 +30,7 @@ use crate::{
         events::EventKind,
         id::{CloudProviderId, TenantId},
         secrets::Sealer,
-        store::{Checked, Store},
+        store::{Checked, SealedTable, Store},
         tasks::Tasks,
     },
     slices::platform::Tenants,
@@ -146,5 +146,10 @@ impl Clouds {
             &repo::operations::OPERATIONS,
             &adapters::SIMULATED_VMS,
         ]
+    }
+
+    /// Those with secrets under the installation key.
+    pub fn sealed_tables() -> Vec<&'static dyn SealedTable> {
+        vec![&repo::providers::PROVIDERS, &repo::operations::OPERATIONS]
     }
 }

@@ -8,6 +8,7 @@ mod error;
 mod model;
 mod reload;
 mod repo;
+mod rotation;
 mod service;
 
 use std::sync::{Arc, OnceLock};
@@ -18,7 +19,7 @@ use serde_json::{Map, Value};
 use crate::kernel::{
     clock::Clock,
     events::{ConsumerTask, EventKind, Kinds},
-    store::{Checked, Store},
+    store::{Checked, Rotation, Store},
     tasks::Tasks,
 };
 
@@ -27,6 +28,8 @@ pub use error::TenantError;
 pub use model::{NewTenant, Tenant, TenantStatus};
 pub use reload::{Reload, ReloadRequests, Reloaded};
 pub use service::Tenants;
+
+use rotation::KeyRotation;
 
 pub const EVENTS: &[&EventKind] = &[&service::CREATED, &service::SUSPENDED, &service::RESUMED];
 
@@ -38,11 +41,13 @@ pub struct Platform {
     clock: Clock,
     document: Arc<OnceLock<Arc<Value>>>,
     reload: Reload,
+    keys: KeyRotation,
 }
 
 impl Platform {
-    pub fn new(store: Store, clock: Clock, reload: Reload) -> Self {
-        Self { tenants: Tenants::new(store.clone(), api::describe), store, clock, document: Arc::default(), reload }
+    pub fn new(store: Store, clock: Clock, reload: Reload, rotation: Rotation) -> Self {
+        let (tenants, keys) = (Tenants::new(store.clone(), api::describe), KeyRotation::new(rotation));
+        Self { tenants, store, clock, document: Arc::default(), reload, keys }
     }
 
     /// Hands in the published document once it is made.
@@ -68,13 +73,15 @@ impl Platform {
 
     /// What only the admin socket serves. `checked` are the tables of all slices.
     pub fn admin_api(&self, checked: Vec<&'static dyn Checked>) -> impl OpenApi + use<> {
-        api::MaintenanceApi { store: self.store.clone(), checked, reload: self.reload.clone() }
+        let (store, reload, keys) = (self.store.clone(), self.reload.clone(), self.keys.clone());
+        (api::MaintenanceApi { store, checked, reload, keys }, api::KeyRotationApi { keys: self.keys.clone() })
     }
 
     pub const CONSUMERS: &'static [&'static str] = &[activity::NAME];
 
     pub fn spawn(&self, tasks: &mut Tasks) {
         tasks.spawn(ConsumerTask::new(self.store.clone(), activity::ActivityCounter));
+        tasks.spawn(self.keys.clone());
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {

@@ -23,7 +23,7 @@ use crate::{
         egress::Egress,
         events::EventKind,
         secrets::Sealer,
-        store::{Checked, Store},
+        store::{Checked, SealedTable, Store},
         tasks::Tasks,
     },
     slices::{auth::Auth, directory::Directory, platform::Tenants},
@@ -85,5 +85,10 @@ impl SingleSignOn {
 
     pub fn tables() -> Vec<&'static dyn Checked> {
         vec![&repo::PROVIDERS, &repo::SPENT]
+    }
+
+    /// Those with secrets under the installation key.
+    pub fn sealed_tables() -> Vec<&'static dyn SealedTable> {
+        vec![&repo::PROVIDERS]
     }
 }

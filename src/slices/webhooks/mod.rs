@@ -33,7 +33,7 @@ use crate::{
         egress::{Egress, TargetUrl},
         events::{EventKind, EventPattern, Kinds},
         secrets::Sealer,
-        store::{Checked, Store},
+        store::{Checked, SealedTable, Store},
         tasks::Tasks,
         telemetry::Usage,
     },
@@ -152,5 +152,10 @@ impl Webhooks {
 
     pub fn tables() -> Vec<&'static dyn Checked> {
         vec![&repo::ENDPOINTS, &repo::STATES, &ledger::DUE, &ledger::HELD, &stats::FIGURES, &replay::REPLAYS]
+    }
+
+    /// Those with secrets under the installation key.
+    pub fn sealed_tables() -> Vec<&'static dyn SealedTable> {
+        vec![&repo::ENDPOINTS]
     }
 }

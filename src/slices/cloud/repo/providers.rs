@@ -9,8 +9,11 @@ use super::{
 use crate::kernel::{
     clock::Timestamp,
     id::{CloudProviderId, TenantId},
-    secrets::SealedPlace,
-    store::{Direction, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+    secrets::{SealError, SealedPlace},
+    store::{
+        Direction, Flow, Index, Key, KeyRange, Read, SealedRecord, SealedVisitor, StoreError, Table, WriteTx, catalog,
+        codec::Record,
+    },
 };
 
 pub(in super::super) type ProviderKey = (TenantId, CloudProviderId);
@@ -48,6 +51,12 @@ pub(in super::super) static SYNCS: Table<ProviderKey, SyncRecord> = Table::new(c
 /// Where the credential of a provider is sealed.
 pub(in super::super) fn credential_place<'a>(tenant: &'a TenantId, id: &'a CloudProviderId) -> SealedPlace<'a> {
     SealedPlace { tenant: tenant.as_bytes(), table: catalog::CLOUD_PROVIDERS.name(), key: id.as_bytes() }
+}
+
+impl SealedRecord<ProviderKey> for ProviderRecord {
+    fn each_sealed(&mut self, (tenant, id): &ProviderKey, visit: SealedVisitor<'_>) -> Result<(), SealError> {
+        visit(credential_place(tenant, id), &mut self.0.credential.sealed)
+    }
 }
 
 pub(in super::super) fn get(tx: &impl Read, key: ProviderKey) -> Result<Option<Provider>, StoreError> {

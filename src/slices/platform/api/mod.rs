@@ -1,10 +1,12 @@
 //! Tenants and the event feed on the wire.
 
 mod events;
+mod key_rotation;
 mod maintenance;
 mod tenants;
 
 pub(super) use events::{EventsApi, event_schemas};
+pub(super) use key_rotation::KeyRotationApi;
 pub(super) use maintenance::MaintenanceApi;
 pub(super) use tenants::{TenantsApi, describe};
 
