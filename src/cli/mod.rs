@@ -6,6 +6,7 @@ mod audit;
 mod backup;
 mod check;
 mod client;
+mod compact;
 mod completions;
 mod config;
 mod demo;
@@ -132,6 +133,8 @@ enum Command {
     Audit(audit::AuditCommand),
     /// Build the search index anew from the store.
     Reindex(reindex::Reindex),
+    /// Give the free space of the store's file back. The server must be stopped.
+    Compact(compact::Compact),
     /// Let a new installation key take the place of the old one.
     RotateKey(rotate_key::RotateKey),
     /// Print the OpenAPI document.
@@ -175,6 +178,7 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Command::Check(command) => command.run(&common).await,
         Command::Audit(command) => command.run(&common).await,
         Command::Reindex(command) => command.run(&common).await,
+        Command::Compact(command) => command.run(&common).await,
         Command::RotateKey(command) => command.run(&common).await,
         Command::Openapi(command) => command.run(&common),
         Command::Config(command) => command.run(&common),

@@ -9,6 +9,7 @@ pub mod catalog;
 mod changes;
 mod check;
 pub mod codec;
+mod compaction;
 pub mod engine;
 mod error;
 mod installation;
@@ -34,6 +35,7 @@ use std::{
 
 pub use cache::VersionedCache;
 pub use check::{CheckReport, Checked};
+pub use compaction::Compaction;
 pub use engine::{Direction, Flow, KeyRange};
 pub use error::StoreError;
 pub use installation::{DataDirectory, Installation, InstallationId, KeyFingerprint, write_private_file};
