@@ -22,6 +22,7 @@ mod reindex;
 mod reload;
 mod rotate_key;
 mod serve;
+mod support_bundle;
 mod tenant;
 mod user;
 mod watchdog;
@@ -137,6 +138,8 @@ enum Command {
     Compact(compact::Compact),
     /// Let a new installation key take the place of the old one.
     RotateKey(rotate_key::RotateKey),
+    /// Write a file for whoever helps with a trouble: sizes, counts, settings; no secret, and nothing that a tenant wrote.
+    SupportBundle(support_bundle::SupportBundle),
     /// Print the OpenAPI document.
     Openapi(openapi::Openapi),
     /// Look at the configuration.
@@ -180,6 +183,7 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Command::Reindex(command) => command.run(&common).await,
         Command::Compact(command) => command.run(&common).await,
         Command::RotateKey(command) => command.run(&common).await,
+        Command::SupportBundle(command) => command.run(&common).await,
         Command::Openapi(command) => command.run(&common),
         Command::Config(command) => command.run(&common),
         Command::Completions(command) => command.run(),

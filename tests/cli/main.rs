@@ -11,6 +11,7 @@ mod process;
 mod reindex;
 mod rotate_key;
 mod service;
+mod support_bundle;
 
 use std::{
     collections::BTreeSet,

@@ -49,7 +49,7 @@ pub use rotation::{
 };
 pub use segments::{SegmentedTable, end_of_segment, segment_of};
 pub use snapshot::SnapshotReport;
-pub use table::{Index, Table, bytes_under};
+pub use table::{Index, Table, TableSize, bytes_under, rows_under, table_sizes};
 pub use transaction::{Read, ReadTx, WriteTx};
 
 use crate::kernel::telemetry::panic_text;

@@ -3,11 +3,13 @@
 mod events;
 mod key_rotation;
 mod maintenance;
+mod support;
 mod tenants;
 
 pub(super) use events::{EventsApi, event_schemas};
 pub(super) use key_rotation::KeyRotationApi;
 pub(super) use maintenance::MaintenanceApi;
+pub(super) use support::SupportApi;
 pub(super) use tenants::{TenantsApi, describe};
 
 use super::error::TenantError;
