@@ -4,6 +4,7 @@
 mod audit;
 mod canary;
 mod compact;
+mod json;
 mod manual;
 #[path = "../process/mod.rs"]
 #[allow(dead_code, reason = "each test program uses a part of it")]
