@@ -92,8 +92,16 @@ impl KeyFiles {
         self.next.parent().map_or(Ok(()), sync_directory)
     }
 
+    /// Whether the key in force is where it is read from, as far as that is ours to do.
+    pub(super) fn is_settled(&self, in_force: KeyFingerprint) -> bool {
+        !self.source.may_create || Self::load(&self.source.path).is_ok_and(|key| key.fingerprint() == in_force)
+    }
+
     /// What is left for the operator to do, when the key in force is not where it is read from.
     pub fn errand(&self, in_force: KeyFingerprint) -> Result<Option<String>, StoreError> {
+        if self.source.may_create {
+            return Ok(None);
+        }
         let waits = self.load_next()?.is_some_and(|next| next.fingerprint() == in_force);
         let in_place = Self::load(&self.source.path).is_ok_and(|key| key.fingerprint() == in_force);
         Ok((waits && !in_place).then(|| {

@@ -52,6 +52,8 @@ pub struct RotationStatus {
     /// Of the key that is named by the store.
     pub fingerprint: KeyFingerprint,
     pub under_way: Option<RotationProgress>,
+    /// Whether nothing is under way, and the file of the key is in its place too.
+    pub settled: bool,
     /// What is left for the operator to do.
     pub errand: Option<String>,
 }
@@ -106,8 +108,10 @@ impl Rotation {
         let (installation, rotation) = self.store.read(state)?;
         let under_way =
             rotation.map(|record| RotationProgress { to: record.to, started_at: record.started_at, resealed: record.resealed });
-        let errand = self.files.errand(installation.key_fingerprint)?;
-        Ok(RotationStatus { fingerprint: installation.key_fingerprint, under_way, errand })
+        let fingerprint = installation.key_fingerprint;
+        let settled = under_way.is_none() && self.files.is_settled(fingerprint);
+        let errand = self.files.errand(fingerprint)?;
+        Ok(RotationStatus { fingerprint, under_way, settled, errand })
     }
 
     /// Begins a change of the key, unless one is under way. Nothing is sealed anew before [`Self::advance`].

@@ -48,7 +48,7 @@ impl From<RotationStatus> for KeyRotationStatus {
         let under_way = status.under_way;
         Self {
             fingerprint: show_fingerprint(status.fingerprint),
-            under_way: under_way.is_some(),
+            under_way: !status.settled,
             next_fingerprint: under_way.as_ref().map(|progress| show_fingerprint(progress.to)),
             started_at: under_way.as_ref().map(|progress| progress.started_at),
             resealed: under_way.as_ref().map_or(0, |progress| progress.resealed),
