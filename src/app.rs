@@ -36,8 +36,11 @@ use crate::{
             rate::{RateClass, RateLimitSweep, RateLimits},
             tls::{Certificate, CertificateFiles, CertificateWatch},
         },
-        secrets::{InstallationKey, KeySource, Passwords, Sealer},
-        store::{Checked, DataDirectory, RepairProgress, STEPS, Store, StoreSettings, WriterSettings},
+        secrets::{KeySource, Passwords},
+        store::{
+            Checked, DataDirectory, KeyFiles, RepairProgress, Rotation, STEPS, SealedTable, Store, StoreSettings, WriterSettings,
+            keys_in_force,
+        },
         tasks::{MetricsUpkeep, Scrub, Tasks},
         telemetry::Usage,
     },
@@ -99,6 +102,11 @@ pub fn checked_tables() -> Vec<&'static dyn Checked> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// The tables of all slices with secrets under the installation key.
+pub fn sealed_tables() -> Vec<&'static dyn SealedTable> {
+    [Webhooks::sealed_tables(), Clouds::sealed_tables(), SingleSignOn::sealed_tables(), Idempotency::sealed_tables()].concat()
 }
 
 /// Every kind of event that a slice can emit.
@@ -229,16 +237,18 @@ impl App {
         progress: Option<RepairProgress>,
     ) -> Result<Self, String> {
         let mut entropy = Entropy::from_os();
-        let key_source = key_source(&config, data.path());
-        let key = InstallationKey::load(&key_source.path)?;
+        let files = KeyFiles::new(key_source(&config, data.path()), data.path());
         let settings = StoreSettings {
             cache_bytes: config.storage.cache_bytes,
             journal_bytes: config.storage.journal_bytes,
             writer: WriterSettings { batch_size: config.storage.batch_size, queue_length: config.storage.queue_length },
         };
-        let (store, installation) = data.open_store(settings, progress).map_err(|error| error.to_string())?;
-        if installation.key_fingerprint != key.fingerprint() {
-            return Err(format!("{} is not the key that this store was made with", key_source.path.display()));
+        let (store, _) = data.open_store(settings, progress).map_err(|error| error.to_string())?;
+        let (key, sealer) = keys_in_force(&store, &files).map_err(|error| error.to_string())?;
+        let rotation =
+            Rotation { store: store.clone(), clock: clock.clone(), sealer: sealer.clone(), files, tables: sealed_tables() };
+        if let Some(errand) = rotation.status().map_err(|error| error.to_string())?.errand {
+            tracing::warn!(errand, "the installation key is not where it is read from");
         }
         store.migrate(STEPS).await.map_err(|error| error.to_string())?;
         let passwords = Passwords::new(config.secrets.password_hashes, config.secrets.password_queue, &mut entropy);
@@ -251,6 +261,7 @@ impl App {
             clocks: &clocks,
             config: &config,
             key: &key,
+            rotation: &rotation,
             passwords,
             reload,
             egress: &egress,
@@ -269,7 +280,7 @@ impl App {
             store: &store,
             clocks: &clocks,
             rates: &rates,
-            idempotency: Arc::new(Idempotency::new(store.clone(), Sealer::new(&key))),
+            idempotency: Arc::new(Idempotency::new(store.clone(), sealer)),
             usage: &usage,
             slices: &slices,
             health: &health,

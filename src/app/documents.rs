@@ -18,8 +18,8 @@ use crate::{
             acts,
             openapi::{self, About},
         },
-        secrets::{InstallationKey, Passwords},
-        store::{RedbEngine, Store, WriterSettings},
+        secrets::{InstallationKey, KeySource, Passwords, Sealer},
+        store::{KeyFiles, RedbEngine, Rotation, Store, WriterSettings},
     },
     slices::{
         auth::Auth,
@@ -149,11 +149,19 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Slices) -> T) -> Result<T, St
     drop(std::fs::remove_file(&path));
     let store = Store::new(engine, WriterSettings { batch_size: 1, queue_length: 1 }).map_err(|error| error.to_string())?;
     let mut entropy = Entropy::from_os();
+    let key = InstallationKey::generate(&mut entropy);
     let slices = Slices::new(Ground {
         store: &store,
         clocks: &Clocks::new(Clock::System),
         config,
-        key: &InstallationKey::generate(&mut entropy),
+        key: &key,
+        rotation: &Rotation {
+            store: store.clone(),
+            clock: Clock::System,
+            sealer: Sealer::new(&key),
+            files: KeyFiles::new(KeySource { path: path.clone(), may_create: false }, &path),
+            tables: Vec::new(),
+        },
         passwords: Passwords::new(1, 1, &mut entropy),
         reload: Reload::channel().0,
         egress: &Egress::new(&config.egress, &[])?,

@@ -21,7 +21,7 @@ use crate::{
 
 /// Tables that hold nothing of a tenant, and why.
 #[cfg_attr(not(test), allow(dead_code, reason = "what is never looked for needs no code, only its reason"))]
-const WITHOUT_TENANTS: [(TableName, &str); 10] = [
+const WITHOUT_TENANTS: &[(TableName, &str)] = &[
     (catalog::META, "the installation itself"),
     (catalog::EVENT_HEAD, "places in the log"),
     (catalog::EVENT_CURSORS, "places in the log"),
@@ -32,6 +32,7 @@ const WITHOUT_TENANTS: [(TableName, &str); 10] = [
     (catalog::STATUS_DAYS, "the parts of the server"),
     (catalog::STATUS_INCIDENTS, "the parts of the server"),
     (catalog::PROBE, "a time"),
+    (catalog::KEY_ROTATION, "fingerprints of keys"),
 ];
 
 /// Everything that tenants have, but for their own records. What acts by itself comes first, so that it stops at once.

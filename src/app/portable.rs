@@ -66,6 +66,7 @@ pub const STAYING: &[(TableName, &str)] = &[
     (catalog::STATUS_INCIDENTS, "about the installation"),
     (catalog::PROBE, "about the installation's disk"),
     (catalog::TENANT_IMPORTS, "about what arrives at the installation"),
+    (catalog::KEY_ROTATION, "about the installation's key"),
     (catalog::TENANT_ERRANDS, "what one installation still does with a tenant"),
     (catalog::EVALUATIONS, "how one installation tells a story again"),
 ];

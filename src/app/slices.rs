@@ -8,8 +8,8 @@ use crate::{
         clocks::Clocks,
         config::Config,
         egress::Egress,
-        secrets::{InstallationKey, Passwords, Sealer},
-        store::Store,
+        secrets::{InstallationKey, Passwords},
+        store::{Rotation, Store},
         telemetry::Usage,
     },
     slices::{
@@ -41,7 +41,9 @@ pub(super) struct Ground<'a> {
     pub(super) store: &'a Store,
     pub(super) clocks: &'a Clocks,
     pub(super) config: &'a Config,
+    /// What signatures are derived from.
     pub(super) key: &'a InstallationKey,
+    pub(super) rotation: &'a Rotation,
     pub(super) passwords: Passwords,
     pub(super) reload: Reload,
     pub(super) egress: &'a Egress,
@@ -74,8 +76,8 @@ impl Slices {
         let Ground { config, key, passwords, reload, egress, usage, search_directory, .. } = ground;
         let (store, clocks) = (|| ground.store.clone(), || ground.clocks.clone());
         let clock = || ground.clocks.installation().clone();
-        let (sealer, limits) = (|| Sealer::new(key), &config.limits);
-        let platform = Platform::new(store(), clocks(), reload, limits);
+        let (sealer, limits) = (|| ground.rotation.sealer.clone(), &config.limits);
+        let platform = Platform::new(store(), clocks(), reload, limits, ground.rotation.clone());
         let tenants = || platform.tenants.clone();
         let keys = ApiKeySlice::new(store(), clocks(), &config.api_keys);
         let directory = Directory::new(&config.directory);

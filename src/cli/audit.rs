@@ -79,7 +79,7 @@ async fn checkpoint(common: &Common) -> Result<(), Failure> {
         let shown: Result<Vec<Value>, _> = found.iter().map(|checkpoint| show_checkpoint(checkpoint, &key)).collect();
         shown.map_err(|error| Failure::Failed(error.to_string()))?
     };
-    shown.iter().try_for_each(output::json)
+    if common.json { output::json(&json!({"data": shown})) } else { shown.iter().try_for_each(output::json) }
 }
 
 impl Verify {

@@ -10,7 +10,7 @@ use crate::{
     app::key_source,
     kernel::{
         clock::Clock,
-        secrets::InstallationKey,
+        secrets::{InstallationKey, show_fingerprint},
         store::{DataDirectory, StoreError, write_private_file},
     },
 };
@@ -97,7 +97,12 @@ impl Restore {
             if fingerprint == key.fingerprint() {
                 return Ok(());
             }
-            Err(StoreError::Installation(format!("{} is not the key that this snapshot was made with", key_path.display())))
+            Err(StoreError::Installation(format!(
+                "{} is not the key that this snapshot was made with: it has the fingerprint {}, and the snapshot wants {}",
+                key_path.display(),
+                show_fingerprint(key.fingerprint()),
+                show_fingerprint(fingerprint)
+            )))
         });
         restored.map_err(|error| error.to_string())?;
         if source.may_create && *key_path != source.path {

@@ -42,7 +42,7 @@ impl Check {
     }
 }
 
-async fn check_store(store: &Store) -> Result<Value, Failure> {
+pub(super) async fn check_store(store: &Store) -> Result<Value, Failure> {
     let report = store.check(checked_tables()).await.map_err(|error| Failure::Failed(error.to_string()))?;
     Ok(json!({
         "clean": report.is_clean(),

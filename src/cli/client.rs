@@ -49,18 +49,32 @@ impl Client {
         }
     }
 
+    /// What the server answers to a GET, as it came.
+    pub(super) async fn text(&self, path: &str) -> Result<String, Failure> {
+        let (status, bytes) = self.exchange(Method::GET, path, None).await?;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        if status.is_success() { Ok(text) } else { Err(Failure::Failed(format!("{path} was answered with {status}"))) }
+    }
+
     async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
         let (status, answer) = self.ask(method, path, body).await?;
         if status.is_success() { Ok(answer) } else { Err(problem_failure(status, &answer)) }
     }
 
     async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<(StatusCode, Value), Failure> {
+        let (status, bytes) = self.exchange(method, path, body).await?;
+        let answer: Value =
+            if bytes.is_empty() { Value::Null } else { serde_json::from_slice(&bytes).map_err(|error| broken(&error))? };
+        Ok((status, answer))
+    }
+
+    async fn exchange(&self, method: Method, path: &str, body: Option<&Value>) -> Result<(StatusCode, Bytes), Failure> {
         let stream = UnixStream::connect(&self.socket).await.map_err(|error| connect_failure(&self.socket, &error))?;
-        let broken = |error: &dyn std::fmt::Display| Failure::Failed(format!("the server does not answer: {error}"));
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
         let driver = tokio::spawn(connection);
-        let request = Request::builder().method(method).uri(path).header("host", "localhost");
+        let request =
+            Request::builder().method(method).uri(path).header("host", "localhost").header("accept", "application/json, */*;q=0.1");
         let request = match body {
             Some(body) => request.header("content-type", "application/json").body(Full::new(Bytes::from(body.to_string()))),
             None => request.body(Full::new(Bytes::new())),
@@ -70,9 +84,7 @@ impl Client {
         let status = response.status();
         let bytes = response.into_body().collect().await.map_err(|error| broken(&error))?.to_bytes();
         driver.abort();
-        let answer: Value =
-            if bytes.is_empty() { Value::Null } else { serde_json::from_slice(&bytes).map_err(|error| broken(&error))? };
-        Ok((status, answer))
+        Ok((status, bytes))
     }
 
     /// The id of a tenant that is named by its id or its slug.
@@ -85,6 +97,10 @@ impl Client {
         let id = found.pointer("/data/0/id").and_then(Value::as_str).map(str::to_owned);
         id.ok_or_else(|| Failure::Failed(format!("there is no tenant {name}; `tenantd tenant list` shows them")))
     }
+}
+
+fn broken(error: &dyn std::fmt::Display) -> Failure {
+    Failure::Failed(format!("the server does not answer: {error}"))
 }
 
 pub(super) fn connect_failure(socket: &Path, error: &std::io::Error) -> Failure {

@@ -2,7 +2,7 @@
 
 use clap::{Args, CommandFactory, ValueEnum};
 
-use super::{Arguments, Failure, output};
+use super::{Arguments, Common, Failure, output};
 
 /// A shell that completions can be made for.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -18,7 +18,7 @@ pub(super) struct Completions {
 }
 
 impl Completions {
-    pub(super) fn run(self) -> Result<(), Failure> {
+    pub(super) fn run(self, common: &Common) -> Result<(), Failure> {
         let shell = match self.shell {
             Shell::Bash => clap_complete::Shell::Bash,
             Shell::Fish => clap_complete::Shell::Fish,
@@ -26,6 +26,10 @@ impl Completions {
         };
         let mut script = Vec::new();
         clap_complete::generate(shell, &mut Arguments::command(), "tenantd", &mut script);
-        output::line(String::from_utf8_lossy(&script).trim_end())
+        let script = String::from_utf8_lossy(&script);
+        if common.json {
+            return output::json(&serde_json::json!({"shell": shell.to_string(), "script": script}));
+        }
+        output::line(script.trim_end())
     }
 }

@@ -8,16 +8,21 @@ use clap_mangen::{
     Man,
     roff::{Roff, bold, roman},
 };
+use serde_json::json;
 
-use super::{Arguments, Failure, output};
+use super::{Arguments, Common, Failure, output};
 
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 8] = [
     ("/etc/tenantd/tenantd.toml", "The configuration, unless --config names another. Every key has a default."),
     ("/var/lib/tenantd", "The data directory, unless data.directory or --data-dir names another."),
     ("<data directory>/tenantd.redb, tenantd.journal, installation.id", "The store: all three belong together."),
     (
         "<data directory>/installation.key",
         "What secrets are sealed with and checkpoints signed with, unless it is configured or a credential of systemd. It is in no snapshot: keep a copy apart.",
+    ),
+    (
+        "<data directory>/installation.key.next",
+        "The key that takes the place of that one, while tenantd rotate-key is under way; where the key comes from outside, until it was put in place there.",
     ),
     (
         "<data directory>/initial-operator-password",
@@ -45,14 +50,18 @@ pub(super) struct ManPages {
 }
 
 impl ManPages {
-    pub(super) fn run(self) -> Result<(), Failure> {
+    pub(super) fn run(self, common: &Common) -> Result<(), Failure> {
         let mut command = without_help(Arguments::command());
         // Gives the commands below their full names, and the flags that all of them have.
         command.build();
-        match self.out {
-            Some(directory) => write_pages(&command, &directory),
-            None => output::line(String::from_utf8_lossy(&page(&command)?).trim_end()),
-        }
+        let Some(directory) = self.out else {
+            let page = page(&command)?;
+            let page = String::from_utf8_lossy(&page);
+            return if common.json { output::json(&json!({"page": page})) } else { output::line(page.trim_end()) };
+        };
+        let mut written = Vec::new();
+        write_pages(&command, &directory, &mut written)?;
+        if common.json { output::json(&json!({"files": written})) } else { Ok(()) }
     }
 }
 
@@ -62,13 +71,14 @@ fn without_help(command: Command) -> Command {
 }
 
 /// A page for the command and for each below it: `tenantd-key-create.1`.
-fn write_pages(command: &Command, directory: &Path) -> Result<(), Failure> {
+fn write_pages(command: &Command, directory: &Path, files: &mut Vec<String>) -> Result<(), Failure> {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name());
     let path = directory.join(format!("{name}.1"));
     let page = page(command)?;
     let written = std::fs::create_dir_all(directory).and_then(|()| std::fs::write(&path, page));
     written.map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
-    command.get_subcommands().try_for_each(|below| write_pages(below, directory))
+    files.push(path.display().to_string());
+    command.get_subcommands().try_for_each(|below| write_pages(below, directory, files))
 }
 
 fn page(command: &Command) -> Result<Vec<u8>, Failure> {

@@ -1,4 +1,5 @@
-//! The command line, one file a command. Output is for people, or JSON with `--json`; errors go to standard error with what to do next.
+//! The command line, one file a command. Output is for people, or JSON with `--json`; errors go to standard error with what to do next,
+//! with `--json` as `{"error": {"code", "exit_code", "message"}}`.
 //!
 //! Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the server is not running, 4 denied.
 
@@ -7,6 +8,7 @@ mod backup;
 mod check;
 mod client;
 mod clock;
+mod compact;
 mod completions;
 mod config;
 mod demo;
@@ -21,7 +23,9 @@ mod openapi;
 mod output;
 mod reindex;
 mod reload;
+mod rotate_key;
 mod serve;
+mod support_bundle;
 mod tenant;
 mod user;
 mod watchdog;
@@ -31,6 +35,9 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::{Args, Parser, Subcommand};
 
 use crate::kernel::config::{Config, load};
+
+/// The exit code for arguments that cannot be used.
+const USAGE: u8 = 2;
 
 /// Why a command ends with another code than 0.
 #[derive(Debug)]
@@ -49,6 +56,16 @@ impl Failure {
             Self::Usage(_) => 2,
             Self::NotRunning(_) => 3,
             Self::Denied(_) => 4,
+        }
+    }
+
+    /// The same for scripts.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Failed(_) => "failed",
+            Self::Usage(_) => "usage",
+            Self::NotRunning(_) => "not_running",
+            Self::Denied(_) => "denied",
         }
     }
 
@@ -141,6 +158,12 @@ enum Command {
     Audit(audit::AuditCommand),
     /// Build the search index anew from the store.
     Reindex(reindex::Reindex),
+    /// Give the free space of the store's file back. The server must be stopped.
+    Compact(compact::Compact),
+    /// Let a new installation key take the place of the old one.
+    RotateKey(rotate_key::RotateKey),
+    /// Write a file for whoever helps with a trouble: sizes, counts, settings; no secret, and nothing that a tenant wrote.
+    SupportBundle(support_bundle::SupportBundle),
     /// Print the OpenAPI document.
     Openapi(openapi::Openapi),
     /// Look at the configuration.
@@ -154,15 +177,30 @@ enum Command {
 
 /// Runs the command that the process was started with.
 pub fn run() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return refuse(&error),
+    };
+    let json = arguments.common.json;
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return report(&Failure::Failed(format!("the runtime does not start: {error}"))),
+        Err(error) => return report(&Failure::Failed(format!("the runtime does not start: {error}")), json),
     };
     match runtime.block_on(dispatch(arguments)) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => report(&failure),
+        Err(failure) => report(&failure, json),
     }
+}
+
+/// Prints help and the version where they were asked for, and what is wrong with the arguments otherwise.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let asked_for = !error.use_stderr();
+    if !asked_for && std::env::args_os().any(|argument| argument == "--json") {
+        return tell_error("usage", USAGE, error.render().to_string().trim());
+    }
+    // A reader that has gone away is no failure of ours.
+    drop(error.print());
+    if asked_for { ExitCode::SUCCESS } else { ExitCode::from(USAGE) }
 }
 
 async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
@@ -184,15 +222,31 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Command::Check(command) => command.run(&common).await,
         Command::Audit(command) => command.run(&common).await,
         Command::Reindex(command) => command.run(&common).await,
+        Command::Compact(command) => command.run(&common).await,
+        Command::RotateKey(command) => command.run(&common).await,
+        Command::SupportBundle(command) => command.run(&common).await,
         Command::Openapi(command) => command.run(&common),
         Command::Config(command) => command.run(&common),
-        Command::Completions(command) => command.run(),
-        Command::Man(command) => command.run(),
+        Command::Completions(command) => command.run(&common),
+        Command::Man(command) => command.run(&common),
     }
 }
 
-#[allow(clippy::print_stderr, reason = "this is where errors of the command line go")]
-fn report(failure: &Failure) -> ExitCode {
-    eprintln!("tenantd: {}", failure.text());
+fn report(failure: &Failure, json: bool) -> ExitCode {
+    if json {
+        return tell_error(failure.name(), failure.code(), failure.text());
+    }
+    print_error(&format!("tenantd: {}", failure.text()));
     ExitCode::from(failure.code())
+}
+
+/// An error for scripts: one line of JSON.
+fn tell_error(name: &str, code: u8, message: &str) -> ExitCode {
+    print_error(&serde_json::json!({"error": {"code": name, "exit_code": code, "message": message}}).to_string());
+    ExitCode::from(code)
+}
+
+#[allow(clippy::print_stderr, reason = "this is where errors of the command line go")]
+fn print_error(text: &str) {
+    eprintln!("{text}");
 }

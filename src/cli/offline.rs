@@ -6,15 +6,21 @@ use super::{Common, Failure};
 use crate::kernel::store::{DataDirectory, RedbEngine, Store, StoreError, StoreSettings, WriterSettings};
 
 /// Little or nothing is written here.
-const SETTINGS: StoreSettings =
+pub(super) const SETTINGS: StoreSettings =
     StoreSettings { cache_bytes: 64 << 20, journal_bytes: 1 << 20, writer: WriterSettings { batch_size: 1, queue_length: 1 } };
 
-/// Takes hold of the configured data directory and opens its store. Fails while a server runs.
-pub(super) fn open(common: &Common) -> Result<(DataDirectory, Store), Failure> {
+/// Takes hold of the configured data directory, which must hold an installation. Fails while a server runs.
+pub(super) fn hold(common: &Common) -> Result<DataDirectory, Failure> {
     let data = DataDirectory::lock(&common.settings(&[])?.data.directory).map_err(|error| error.to_string())?;
     if !data.is_initialized().map_err(|error| error.to_string())? {
         return Err(Failure::Failed(format!("{} holds no installation", data.path().display())));
     }
+    Ok(data)
+}
+
+/// The same, and opens the store in it.
+pub(super) fn open(common: &Common) -> Result<(DataDirectory, Store), Failure> {
+    let data = hold(common)?;
     let (store, _) = data.open_store(SETTINGS, None).map_err(|error| error.to_string())?;
     Ok((data, store))
 }

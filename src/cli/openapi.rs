@@ -23,6 +23,9 @@ impl Openapi {
             (_, true) => ingest_document(&config),
             _ => public_document(&config),
         }?;
+        if common.json {
+            return output::json(&document);
+        }
         let text = serde_json::to_string_pretty(&document).map_err(|error| Failure::Failed(error.to_string()))?;
         output::line(&text)
     }

@@ -26,6 +26,7 @@ mod idempotency;
 mod ingest;
 mod inventory;
 mod inventory_export;
+mod key_rotation;
 mod pages;
 mod rate_limits;
 mod reach;

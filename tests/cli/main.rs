@@ -4,13 +4,17 @@
 mod audit;
 mod canary;
 mod clock;
+mod compact;
 mod evaluation;
+mod json;
 mod manual;
 #[path = "../process/mod.rs"]
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod process;
 mod reindex;
+mod rotate_key;
 mod service;
+mod support_bundle;
 
 use std::{
     collections::BTreeSet,

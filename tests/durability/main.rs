@@ -7,6 +7,7 @@
 //! `search` does it to a server that indexes what it is sent.
 //! `provision` does it to one that orders VMs, of a cloud that counts them.
 //! `analytics` does it to one that counts what happens, and counts anew.
+//! `compaction` loses power while the file is made shorter.
 //! `io_errors` lets the system calls of the real binary fail.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "all of this is test code")]
@@ -14,6 +15,7 @@
 mod analytics;
 mod books;
 mod clients;
+mod compaction;
 mod crash;
 mod deliveries;
 mod disk;

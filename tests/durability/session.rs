@@ -21,7 +21,7 @@ use crate::{
 const NAME_IS_TAKEN: &str = "two records claim one unique key";
 
 /// What the callers of the store were told, over all crashes of a run.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct History {
     /// By ordinal. Also what was of unknown outcome and then seen: it must not vanish any more.
     acknowledged: BTreeMap<u64, u64>,

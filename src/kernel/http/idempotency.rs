@@ -22,9 +22,10 @@ use crate::kernel::{
     clock::{Clock, Timestamp},
     events::{Act, Intent},
     id::TenantId,
-    secrets::{Sealed, SealedPlace, Sealer, Secret, digest},
+    secrets::{SealError, Sealed, SealedPlace, Sealer, Secret, digest},
     store::{
-        Key, ReadTx, SegmentedTable, Store, StoreError, TenantRow, TenantRows, WriteTx,
+        Key, ReadTx, SealedRecord, SealedSegments, SealedTable, SealedVisitor, SegmentedTable, Store, StoreError, TenantRow,
+        TenantRows, WriteTx,
         catalog::{self, TableName},
         codec::Record,
     },
@@ -71,6 +72,20 @@ impl Record for PointerRecord {
 static ANSWERS: SegmentedTable = SegmentedTable::new(catalog::IDEMPOTENCY);
 const POINTER_ROW: u8 = 0;
 const ANSWER_ROW: u8 = 1;
+
+/// Where an answer lies: behind its time.
+type AnswerRow = (u8, Timestamp, TenantId, [u8; 32]);
+
+impl SealedRecord<AnswerRow> for AnswerRecord {
+    fn each_sealed(&mut self, (_, _, tenant, digest): &AnswerRow, visit: SealedVisitor<'_>) -> Result<(), SealError> {
+        match &mut self.body {
+            KeptBody::Sealed(sealed) => visit(Idempotency::place(&(*tenant, *digest)), sealed),
+            KeptBody::Plain(_) => Ok(()),
+        }
+    }
+}
+
+static SEALED_ANSWERS: SealedSegments<AnswerRow, AnswerRecord> = SealedSegments::new(&ANSWERS, catalog::IDEMPOTENCY, ANSWER_ROW);
 
 /// The segment of answers that expire on the day of `at`.
 fn day(at: Timestamp) -> u64 {
@@ -126,6 +141,11 @@ pub struct Idempotency {
 impl Idempotency {
     pub fn new(store: Store, sealer: Sealer) -> Self {
         Self { store, sealer, running: Mutex::new(HashSet::new()) }
+    }
+
+    /// Answers with secrets under the installation key.
+    pub fn sealed_tables() -> Vec<&'static dyn SealedTable> {
+        vec![&SEALED_ANSWERS]
     }
 
     fn running(&self) -> std::sync::MutexGuard<'_, HashSet<AnswerKey>> {

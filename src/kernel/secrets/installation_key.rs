@@ -1,5 +1,8 @@
 //! The installation key: 256 random bits in a file of its own, never in the store and never in a snapshot. Whoever has the store
 //! but not this file cannot read the sealed secrets in it.
+//!
+//! What signatures are made with is derived from the first key that an installation had. A key that takes its place carries that one
+//! along, as a second line of the file: what was signed and handed out must be provable after every change of the key.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +19,11 @@ const PASSPHRASE_PASSES: u32 = 3;
 const CREDENTIAL_NAME: &str = "installation-key";
 
 #[derive(Clone)]
-pub struct InstallationKey(Zeroizing<[u8; 32]>);
+pub struct InstallationKey {
+    sealing: Zeroizing<[u8; 32]>,
+    /// That of the first key, when this is not the first.
+    signing: Option<Zeroizing<[u8; 32]>>,
+}
 
 impl std::fmt::Debug for InstallationKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -44,13 +51,27 @@ impl KeySource {
 
 impl InstallationKey {
     pub fn generate(entropy: &mut Entropy) -> Self {
-        Self(Zeroizing::new(entropy.bytes()))
+        Self { sealing: Zeroizing::new(entropy.bytes()), signing: None }
+    }
+
+    /// A key to take the place of this one: it seals otherwise, and signs the same.
+    pub fn successor(&self, entropy: &mut Entropy) -> Self {
+        Self { sealing: Zeroizing::new(entropy.bytes()), signing: Some(Zeroizing::new(*self.signing_root())) }
+    }
+
+    /// Whether signatures stay what they are when this key takes the other's place.
+    pub fn signs_as(&self, other: &Self) -> bool {
+        self.signing_root() == other.signing_root()
     }
 
     pub fn load(path: &Path) -> Result<Self, String> {
         let shown = path.display();
         let text = Zeroizing::new(std::fs::read_to_string(path).map_err(|error| format!("installation key {shown}: {error}"))?);
-        Self::parse(&text).ok_or_else(|| format!("installation key {shown}: expected 64 hexadecimal digits"))
+        let wrong = || format!("installation key {shown}: expected 64 hexadecimal digits, and 64 more in a second line or none");
+        let mut lines = text.trim().lines();
+        let sealing = lines.next().and_then(parse).ok_or_else(wrong)?;
+        let signing = lines.next().map(|line| parse(line).ok_or_else(wrong)).transpose()?;
+        if lines.next().is_some() { Err(wrong()) } else { Ok(Self { sealing, signing }) }
     }
 
     /// A key for what leaves the installation, from words that both ends know: Argon2id, slow enough that the words cannot be
@@ -61,31 +82,50 @@ impl InstallationKey {
         Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
             .hash_password_into(passphrase.expose().as_bytes(), salt, key.as_mut_slice())
             .map_err(|error| error.to_string())?;
-        Ok(Self(key))
+        Ok(Self { sealing: key, signing: None })
     }
 
     /// From 64 hexadecimal digits.
     pub fn parse(text: &str) -> Option<Self> {
-        let bytes = HEXLOWER.decode(text.trim().to_lowercase().as_bytes()).map(Zeroizing::new).ok()?;
-        <[u8; 32]>::try_from(bytes.as_slice()).ok().map(|key| Self(Zeroizing::new(key)))
+        parse(text).map(|sealing| Self { sealing, signing: None })
     }
 
     /// The file's content.
     pub fn to_file(&self) -> Zeroizing<String> {
-        Zeroizing::new(format!("{}\n", HEXLOWER.encode(self.0.as_slice())))
+        let line = |key: &Zeroizing<[u8; 32]>| Zeroizing::new(format!("{}\n", HEXLOWER.encode(key.as_slice())));
+        let mut text = line(&self.sealing);
+        if let Some(signing) = &self.signing {
+            text.push_str(&line(signing));
+        }
+        text
     }
 
     /// Tells one key from another; says nothing about the key.
     pub fn fingerprint(&self) -> [u8; 8] {
         let mut input = Zeroizing::new(b"tenantd installation key fingerprint".to_vec());
-        input.extend_from_slice(self.0.as_slice());
+        input.extend_from_slice(self.sealing.as_slice());
         let hash = digest(&input);
         hash.first_chunk().copied().unwrap_or_default()
     }
 
     pub(super) fn bytes(&self) -> &[u8; 32] {
-        &self.0
+        &self.sealing
     }
+
+    /// What the keys of signatures are derived from.
+    pub(super) fn signing_root(&self) -> &[u8; 32] {
+        self.signing.as_ref().unwrap_or(&self.sealing)
+    }
+}
+
+fn parse(line: &str) -> Option<Zeroizing<[u8; 32]>> {
+    let bytes = Zeroizing::new(HEXLOWER.decode(line.trim().to_lowercase().as_bytes()).ok()?);
+    <[u8; 32]>::try_from(bytes.as_slice()).ok().map(Zeroizing::new)
+}
+
+/// How a fingerprint is shown to people.
+pub fn show_fingerprint(fingerprint: [u8; 8]) -> String {
+    HEXLOWER.encode(&fingerprint)
 }
 
 #[cfg(test)]
@@ -98,8 +138,23 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), key.to_file().as_bytes()).unwrap();
         assert_eq!(InstallationKey::load(file.path()).unwrap().fingerprint(), key.fingerprint());
-        std::fs::write(file.path(), "00ff").unwrap();
-        assert!(InstallationKey::load(file.path()).unwrap_err().ends_with("expected 64 hexadecimal digits"));
+        for wrong in ["00ff", "", &"00".repeat(31), &format!("{}00ff", *key.to_file()), &key.to_file().repeat(3)] {
+            std::fs::write(file.path(), wrong).unwrap();
+            assert!(InstallationKey::load(file.path()).unwrap_err().contains("expected 64 hexadecimal digits"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_successor_has_another_fingerprint_and_signs_the_same_also_from_its_file() {
+        let mut entropy = Entropy::from_seed(1);
+        let first = InstallationKey::generate(&mut entropy);
+        let third = first.successor(&mut entropy).successor(&mut entropy);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), third.to_file().as_bytes()).unwrap();
+        let loaded = InstallationKey::load(file.path()).unwrap();
+        assert_eq!(loaded.fingerprint(), third.fingerprint());
+        assert_ne!(third.fingerprint(), first.fingerprint());
+        assert!(loaded.signs_as(&first) && !loaded.signs_as(&InstallationKey::generate(&mut entropy)));
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod password;
 mod seal;
 mod signer;
 
-pub use installation_key::{InstallationKey, KeySource};
+pub use installation_key::{InstallationKey, KeySource, show_fingerprint};
 pub use password::{PasswordError, PasswordHash, Passwords};
 pub use seal::{SealError, Sealed, SealedPlace, Sealer};
 pub use signer::{PublicKey, Signature, SignatureError, Signer};

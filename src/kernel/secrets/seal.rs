@@ -1,6 +1,12 @@
 //! Sealing: XChaCha20-Poly1305 under the installation key, bound to the place where the secret is stored. A sealed value
 //! that is moved to another tenant, table or record no longer opens.
+//!
+//! **Invariant:** a sealed value names the key that sealed it, so values under two keys can stand side by side while one takes the
+//! place of the other.
 
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
 use chacha20poly1305::{
     Key, KeyInit, XChaCha20Poly1305, XNonce,
     aead::{Aead, Payload},
@@ -97,11 +103,27 @@ pub enum SealError {
     Damaged,
 }
 
-/// Seals and opens under one installation key.
 #[derive(Clone)]
-pub struct Sealer {
+struct SealingKey {
     fingerprint: [u8; 8],
     cipher: XChaCha20Poly1305,
+}
+
+impl SealingKey {
+    fn new(key: &InstallationKey) -> Self {
+        Self { fingerprint: key.fingerprint(), cipher: XChaCha20Poly1305::new(&Key::from(*key.bytes())) }
+    }
+}
+
+struct Ring {
+    current: SealingKey,
+    previous: Option<SealingKey>,
+}
+
+/// Seals under the installation key, and opens what it or the one before it has sealed. Clones share their keys.
+#[derive(Clone)]
+pub struct Sealer {
+    ring: Arc<ArcSwap<Ring>>,
 }
 
 impl std::fmt::Debug for Sealer {
@@ -112,23 +134,55 @@ impl std::fmt::Debug for Sealer {
 
 impl Sealer {
     pub fn new(key: &InstallationKey) -> Self {
-        Self { fingerprint: key.fingerprint(), cipher: XChaCha20Poly1305::new(&Key::from(*key.bytes())) }
+        Self::between(key, None)
+    }
+
+    /// Seals under the one key, and opens what either has sealed.
+    pub fn between(current: &InstallationKey, previous: Option<&InstallationKey>) -> Self {
+        let ring = Ring { current: SealingKey::new(current), previous: previous.map(SealingKey::new) };
+        Self { ring: Arc::new(ArcSwap::from_pointee(ring)) }
+    }
+
+    /// Seals under this key from now on. What the key before it has sealed still opens, for as long as the process lives: somebody
+    /// may have read a value just before it was sealed anew.
+    pub fn turn_to(&self, key: &InstallationKey) {
+        let ring = self.ring.load();
+        if ring.current.fingerprint != key.fingerprint() {
+            let next = Ring { current: SealingKey::new(key), previous: Some(ring.current.clone()) };
+            self.ring.store(Arc::new(next));
+        }
+    }
+
+    /// The fingerprint of the key that it seals under.
+    pub fn fingerprint(&self) -> [u8; 8] {
+        self.ring.load().current.fingerprint
     }
 
     pub fn seal(&self, place: SealedPlace<'_>, secret: &Secret, entropy: &mut Entropy) -> Result<Sealed, SealError> {
+        let ring = self.ring.load();
+        let SealingKey { fingerprint, cipher } = &ring.current;
         let nonce: [u8; 24] = entropy.bytes();
         let payload = Payload { msg: secret.expose().as_bytes(), aad: &place.associated_data() };
-        let ciphertext = self.cipher.encrypt(&XNonce::from(nonce), payload).map_err(|_| SealError::Damaged)?;
-        Ok(Sealed { key_fingerprint: self.fingerprint, nonce, ciphertext })
+        let ciphertext = cipher.encrypt(&XNonce::from(nonce), payload).map_err(|_| SealError::Damaged)?;
+        Ok(Sealed { key_fingerprint: *fingerprint, nonce, ciphertext })
     }
 
     pub fn open(&self, place: SealedPlace<'_>, sealed: &Sealed) -> Result<Secret, SealError> {
-        if sealed.key_fingerprint != self.fingerprint {
-            return Err(SealError::OtherKey);
-        }
+        let ring = self.ring.load();
+        let mut keys = [Some(&ring.current), ring.previous.as_ref()].into_iter().flatten();
+        let key = keys.find(|key| key.fingerprint == sealed.key_fingerprint).ok_or(SealError::OtherKey)?;
         let payload = Payload { msg: &sealed.ciphertext, aad: &place.associated_data() };
-        let plaintext = self.cipher.decrypt(&XNonce::from(sealed.nonce), payload).map_err(|_| SealError::Damaged)?;
+        let plaintext = key.cipher.decrypt(&XNonce::from(sealed.nonce), payload).map_err(|_| SealError::Damaged)?;
         String::from_utf8(plaintext).map(Secret::new).map_err(|_| SealError::Damaged)
+    }
+
+    /// Seals a value anew unless the current key has sealed it. Whether it was sealed anew.
+    pub fn reseal(&self, place: SealedPlace<'_>, sealed: &mut Sealed, entropy: &mut Entropy) -> Result<bool, SealError> {
+        if sealed.key_fingerprint == self.fingerprint() {
+            return Ok(false);
+        }
+        *sealed = self.seal(place, &self.open(place, sealed)?, entropy)?;
+        Ok(true)
     }
 }
 
@@ -153,5 +207,27 @@ mod tests {
         let other = Sealer::new(&InstallationKey::generate(&mut entropy));
         assert_eq!(other.open(place, &sealed), Err(SealError::OtherKey));
         assert!(!format!("{sealed:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn clones_turn_to_a_new_key_together_and_still_open_what_the_old_one_sealed() {
+        let mut entropy = Entropy::from_seed(1);
+        let old = InstallationKey::generate(&mut entropy);
+        let new = old.successor(&mut entropy);
+        let sealer = Sealer::new(&old);
+        let clone = sealer.clone();
+        let place = SealedPlace { tenant: &[1; 16], table: "t", key: b"k" };
+        let mut sealed = clone.seal(place, &Secret::new("s3cret"), &mut entropy).unwrap();
+        sealer.turn_to(&new);
+        sealer.turn_to(&new);
+        assert_eq!(clone.fingerprint(), new.fingerprint());
+        assert_eq!(clone.open(place, &sealed), Ok(Secret::new("s3cret")));
+        assert_eq!(Sealer::new(&new).open(place, &sealed), Err(SealError::OtherKey));
+        assert_eq!(clone.reseal(place, &mut sealed, &mut entropy), Ok(true));
+        assert_eq!(clone.reseal(place, &mut sealed, &mut entropy), Ok(false));
+        assert_eq!(Sealer::new(&new).open(place, &sealed), Ok(Secret::new("s3cret")));
+        assert_eq!(Sealer::new(&old).open(place, &sealed), Err(SealError::OtherKey));
+        let between = Sealer::between(&new, Some(&old));
+        assert_eq!(between.open(place, &sealed), Ok(Secret::new("s3cret")));
     }
 }

@@ -40,7 +40,7 @@ impl Signer {
     pub fn of(key: &InstallationKey, purpose: &str) -> Result<Self, SignatureError> {
         let mut seed = Zeroizing::new([0; 32]);
         hkdf::Salt::new(hkdf::HKDF_SHA256, SALT)
-            .extract(key.bytes())
+            .extract(key.signing_root())
             .expand(&[purpose.as_bytes()], hkdf::HKDF_SHA256)
             .and_then(|derived| derived.fill(seed.as_mut_slice()))
             .map_err(|_| SignatureError::Derivation)?;

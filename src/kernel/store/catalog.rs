@@ -227,6 +227,8 @@ tables! {
     EVALUATIONS 119 "evaluations";
     /// Tenants that are being imported, since when.
     TENANT_IMPORTS 122 "tenant_imports";
+    /// A change of the installation key that is under way.
+    KEY_ROTATION 138 "key_rotation";
     /// When the way to the disk was last tried.
     PROBE 124 "probe";
     /// Tenant and place in the log to a link of the tenant's chain.

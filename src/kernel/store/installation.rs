@@ -67,7 +67,7 @@ pub struct DataDirectory {
     _lock: File,
 }
 
-fn io_error(path: &Path, error: &std::io::Error) -> StoreError {
+pub(super) fn io_error(path: &Path, error: &std::io::Error) -> StoreError {
     StoreError::Installation(format!("{}: {error}", path.display()))
 }
 
@@ -235,7 +235,7 @@ fn set_private(path: &Path) -> Result<(), StoreError> {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(|error| io_error(path, &error))
 }
 
-fn sync_directory(path: &Path) -> Result<(), StoreError> {
+pub(super) fn sync_directory(path: &Path) -> Result<(), StoreError> {
     File::open(path).and_then(|directory| directory.sync_all()).map_err(|error| io_error(path, &error))
 }
 

@@ -9,6 +9,7 @@ pub mod catalog;
 mod changes;
 mod check;
 pub mod codec;
+mod compaction;
 mod due;
 pub mod engine;
 mod erasure;
@@ -21,6 +22,7 @@ mod probe;
 mod recent;
 mod redb_engine;
 mod redb_file;
+mod rotation;
 mod segments;
 mod shared;
 mod snapshot;
@@ -35,6 +37,7 @@ use std::{
 
 pub use cache::VersionedCache;
 pub use check::{CheckReport, Checked};
+pub use compaction::Compaction;
 pub use due::{Due, due_key};
 pub use engine::{Direction, Flow, KeyRange};
 pub use erasure::{RowsByIndex, RowsOfSegments, TenantRow, TenantRows, erase};
@@ -45,9 +48,12 @@ pub use key::{FixedKey, Key};
 pub use migrate::{FORMAT, Progress, STEPS, Step};
 pub use redb_engine::RedbEngine;
 pub use redb_file::RepairProgress;
+pub use rotation::{
+    KeyFiles, Rotation, RotationProgress, RotationStatus, SealedRecord, SealedSegments, SealedTable, SealedVisitor, keys_in_force,
+};
 pub use segments::{SegmentedTable, end_of_segment, segment_of};
 pub use snapshot::SnapshotReport;
-pub use table::{Index, Table, bytes_under};
+pub use table::{Index, Table, TableSize, bytes_under, rows_under, table_sizes};
 pub use transaction::{Read, ReadTx, WriteTx};
 
 use crate::kernel::telemetry::panic_text;

@@ -115,6 +115,19 @@ impl RedbFile {
         transaction.commit().map_err(StoreError::engine)
     }
 
+    /// Moves pages to the front and cuts the file behind the last. Takes a file that nobody reads or writes.
+    pub(super) fn compact(mut self) -> Result<(), StoreError> {
+        self.database.compact().map(drop).map_err(StoreError::engine)
+    }
+
+    /// How many bytes of a file of this length are in no page that is in use. Looks at every page.
+    pub(super) fn free_bytes(&self, length: u64) -> Result<u64, StoreError> {
+        let transaction = self.database.begin_write().map_err(StoreError::engine)?;
+        let stats = transaction.stats().map_err(StoreError::engine)?;
+        transaction.abort().map_err(StoreError::engine)?;
+        Ok(length.saturating_sub(stats.allocated_pages() * stats.page_size() as u64))
+    }
+
     /// The state after the last commit.
     pub(super) fn snapshot(&self) -> Result<FileSnapshot, StoreError> {
         let transaction = self.database.begin_read().map_err(StoreError::engine)?;

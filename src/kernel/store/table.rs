@@ -3,15 +3,15 @@
 //! A slice declares its tables as statics in its `repo.rs`. **Invariant:** every write goes through [`Table`], which changes the
 //! record and its index entries together; `tenantd check` proves that they agree.
 
-use std::marker::PhantomData;
+use std::{collections::BTreeMap, marker::PhantomData};
 
 use super::{
     catalog::{self, TableName},
     codec::{self, Record},
-    engine::{Direction, Flow, KeyRange},
+    engine::{Direction, Flow, KeyRange, RawTable},
     error::StoreError,
     key::{FixedKey, Key},
-    transaction::{Read, WriteTx},
+    transaction::{Read, ReadTx, WriteTx},
 };
 
 /// A secondary index: for a record, the keys it is found under. Each key starts with the tenant where the data is a tenant's.
@@ -101,6 +101,41 @@ pub fn bytes_under(tx: &impl Read, prefix: &[u8]) -> Result<u64, StoreError> {
         })?;
     }
     Ok(bytes)
+}
+
+/// How many entries of a table have keys that begin so.
+pub fn rows_under(tx: &impl Read, table: TableName, prefix: &[u8]) -> Result<u64, StoreError> {
+    let mut rows = 0;
+    tx.raw_scan(table.into(), &KeyRange::prefix(prefix), Direction::Forward, &mut |_, _| {
+        rows += 1;
+        Ok(Flow::Continue)
+    })?;
+    Ok(rows)
+}
+
+/// How large a table is, with all of its segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableSize {
+    pub name: &'static str,
+    pub segments: u64,
+    pub rows: u64,
+    pub bytes: u64,
+}
+
+/// The sizes of all tables that hold something, in the order of their names.
+pub fn table_sizes(tx: &ReadTx) -> Result<Vec<TableSize>, StoreError> {
+    let mut sizes: BTreeMap<&'static str, TableSize> = BTreeMap::new();
+    for raw in tx.tables()?.iter().filter_map(|name| RawTable::parse(name)) {
+        let name = raw.table.name();
+        let size = sizes.entry(name).or_insert(TableSize { name, segments: 0, rows: 0, bytes: 0 });
+        size.segments += u64::from(raw.segment.is_some());
+        tx.raw_scan(raw, &KeyRange::ALL, Direction::Forward, &mut |key, value| {
+            size.rows += 1;
+            size.bytes += (key.len() + value.len()) as u64;
+            Ok(Flow::Continue)
+        })?;
+    }
+    Ok(sizes.into_values().collect())
 }
 
 impl<K, V> std::fmt::Debug for Table<K, V> {

@@ -1,9 +1,11 @@
 //! Logs and metrics. Logs are structured lines on standard output; metrics are rendered for Prometheus on request.
 //! No secret reaches either: secrets are in types that do not print. `usage` counts what each tenant asks for, until it is stored.
 
+mod recent;
 mod sketch;
 mod usage;
 
+pub use recent::recent_lines;
 pub use sketch::{RANGES, RELATIVE_ERROR, Sketch};
 pub use usage::{Caller, Counted, RequestKey, StatusClass, Usage, UsageTaken};
 
@@ -37,7 +39,7 @@ impl LogControl {
 pub fn install_logs(settings: &Telemetry) -> Result<LogControl, String> {
     let filter = EnvFilter::try_new(&settings.log_level).map_err(|error| format!("telemetry.log_level: {error}"))?;
     let (filter, handle) = reload::Layer::new(filter);
-    let registry = tracing_subscriber::registry().with(filter);
+    let registry = tracing_subscriber::registry().with(filter).with(recent::KeepRecent);
     let installed = match settings.log_format {
         LogFormat::Text => registry.with(tracing_subscriber::fmt::layer().with_ansi(false)).try_init(),
         LogFormat::Json => registry.with(tracing_subscriber::fmt::layer().json().flatten_event(true)).try_init(),

@@ -31,7 +31,7 @@ use crate::{
         id::{CloudProviderId, TenantId},
         portable::Portable,
         secrets::Sealer,
-        store::{Checked, Store},
+        store::{Checked, SealedTable, Store},
         tasks::Tasks,
     },
     slices::platform::Tenants,
@@ -152,5 +152,10 @@ impl Clouds {
             &repo::operations::OPERATIONS,
             &adapters::SIMULATED_VMS,
         ]
+    }
+
+    /// Those with secrets under the installation key.
+    pub fn sealed_tables() -> Vec<&'static dyn SealedTable> {
+        vec![&repo::providers::PROVIDERS, &repo::operations::OPERATIONS]
     }
 }

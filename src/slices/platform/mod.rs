@@ -11,6 +11,7 @@ mod lifecycle;
 mod model;
 mod reload;
 mod repo;
+mod rotation;
 mod service;
 
 use std::sync::{Arc, OnceLock, atomic::AtomicU64};
@@ -25,7 +26,7 @@ use crate::kernel::{
     events::{ConsumerTask, EventKind, Kinds},
     portable::{Carrier, Portable},
     store::{
-        Checked, Store, TenantRows,
+        Checked, Rotation, Store, TenantRows,
         catalog::{self, TableName},
     },
     tasks::Tasks,
@@ -37,6 +38,8 @@ pub use evaluation::{Access, Admission, Evaluation, Story, Storyteller, Telling}
 pub use model::{NewTenant, Tenant, TenantStatus};
 pub use reload::{Reload, ReloadRequests, Reloaded};
 pub use service::Tenants;
+
+use rotation::KeyRotation;
 
 pub const EVENTS: &[&EventKind] = &[
     &service::CREATED,
@@ -59,12 +62,14 @@ pub struct Platform {
     document: Arc<OnceLock<Arc<Value>>>,
     storyteller: Arc<OnceLock<Arc<dyn Storyteller>>>,
     reload: Reload,
+    keys: KeyRotation,
 }
 
 impl Platform {
-    pub fn new(store: Store, clocks: Clocks, reload: Reload, limits: &config::Limits) -> Self {
+    pub fn new(store: Store, clocks: Clocks, reload: Reload, limits: &config::Limits, rotation: Rotation) -> Self {
         let tenants = Tenants::new(store.clone(), clocks.clone(), api::describe, limits.evaluation_events);
-        Self { tenants, store, clocks, document: Arc::default(), storyteller: Arc::default(), reload }
+        let keys = KeyRotation::new(rotation);
+        Self { tenants, store, clocks, document: Arc::default(), storyteller: Arc::default(), reload, keys }
     }
 
     /// Hands in whoever fills evaluation tenants, once all that they can hold is there.
@@ -102,7 +107,9 @@ impl Platform {
 
     /// What only the admin socket serves. `checked` are the tables of all slices.
     pub fn admin_api(&self, checked: Vec<&'static dyn Checked>) -> impl OpenApi + use<> {
-        api::MaintenanceApi { store: self.store.clone(), checked, reload: self.reload.clone() }
+        let (store, reload, keys) = (self.store.clone(), self.reload.clone(), self.keys.clone());
+        let support = api::SupportApi { store: store.clone() };
+        (api::MaintenanceApi { store, checked, reload, keys }, api::KeyRotationApi { keys: self.keys.clone() }, support)
     }
 
     pub const CONSUMERS: &'static [&'static str] = &[activity::NAME];
@@ -110,6 +117,7 @@ impl Platform {
     /// `rows` is everything that tenants have anywhere, but for what [`Self::own_tables`] names.
     pub fn spawn(&self, tasks: &mut Tasks, rows: Vec<&'static dyn TenantRows>) {
         tasks.spawn(ConsumerTask::new(self.store.clone(), activity::ActivityCounter));
+        tasks.spawn(self.keys.clone());
         tasks.spawn(clock_keeper::ClockKeeper::new(self.store.clone(), self.tenants.clone()));
         tasks.spawn(lifecycle::Lifecycle {
             store: self.store.clone(),

@@ -24,7 +24,7 @@ use crate::{
         events::EventKind,
         portable::Portable,
         secrets::Sealer,
-        store::{Checked, Store},
+        store::{Checked, SealedTable, Store},
         tasks::Tasks,
     },
     slices::{auth::Auth, directory::Directory, platform::Tenants},
@@ -91,5 +91,10 @@ impl SingleSignOn {
 
     pub fn tables() -> Vec<&'static dyn Checked> {
         vec![&repo::PROVIDERS, &repo::SPENT]
+    }
+
+    /// Those with secrets under the installation key.
+    pub fn sealed_tables() -> Vec<&'static dyn SealedTable> {
+        vec![&repo::PROVIDERS]
     }
 }

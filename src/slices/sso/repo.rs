@@ -10,8 +10,11 @@ use crate::kernel::{
     access::Role,
     clock::Timestamp,
     id::{IdentityProviderId, TenantId},
-    secrets::{Sealed, SealedPlace},
-    store::{Direction, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+    secrets::{SealError, Sealed, SealedPlace},
+    store::{
+        Direction, Flow, Index, Key, KeyRange, Read, SealedRecord, SealedVisitor, StoreError, Table, WriteTx, catalog,
+        codec::Record,
+    },
 };
 
 /// Names a provider over all tenants.
@@ -97,6 +100,12 @@ fn to_record(provider: &IdentityProvider) -> ProviderRecord {
 /// Where the client secret of a provider is sealed to.
 pub(super) fn sealed_place<'a>(tenant: &'a TenantId, id: &'a IdentityProviderId) -> SealedPlace<'a> {
     SealedPlace { tenant: tenant.as_bytes(), table: catalog::IDENTITY_PROVIDERS.name(), key: id.as_bytes() }
+}
+
+impl SealedRecord<ProviderKey> for ProviderRecord {
+    fn each_sealed(&mut self, (tenant, id): &ProviderKey, visit: SealedVisitor<'_>) -> Result<(), SealError> {
+        visit(sealed_place(tenant, id), &mut self.client_secret)
+    }
 }
 
 pub(super) fn get(tx: &impl Read, key: ProviderKey) -> Result<Option<IdentityProvider>, StoreError> {

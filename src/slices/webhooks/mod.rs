@@ -34,7 +34,7 @@ use crate::{
         events::{EventKind, EventPattern, Kinds},
         portable::{Carrier, Portable},
         secrets::Sealer,
-        store::{Checked, Store, TenantRows},
+        store::{Checked, SealedTable, Store, TenantRows},
         tasks::Tasks,
         telemetry::Usage,
     },
@@ -163,5 +163,10 @@ impl Webhooks {
     /// What tenants have in segments.
     pub fn tenant_rows() -> Vec<&'static dyn TenantRows> {
         vec![&ledger::DELIVERIES_OF_TENANTS]
+    }
+
+    /// Those with secrets under the installation key.
+    pub fn sealed_tables() -> Vec<&'static dyn SealedTable> {
+        vec![&repo::ENDPOINTS]
     }
 }

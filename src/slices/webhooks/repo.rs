@@ -12,8 +12,10 @@ use super::{
 use crate::kernel::{
     clock::Timestamp,
     id::{TenantId, WebhookId},
-    secrets::{Sealed, SealedPlace},
-    store::{Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+    secrets::{SealError, Sealed, SealedPlace},
+    store::{
+        Direction, Flow, Key, KeyRange, Read, SealedRecord, SealedVisitor, StoreError, Table, WriteTx, catalog, codec::Record,
+    },
 };
 
 /// Names an endpoint over all tenants.
@@ -87,6 +89,17 @@ pub(super) fn sealed_key(id: WebhookId, part: SealedPart) -> Vec<u8> {
 
 pub(super) fn sealed_place<'a>(tenant: &'a TenantId, key: &'a [u8]) -> SealedPlace<'a> {
     SealedPlace { tenant: tenant.as_bytes(), table: catalog::WEBHOOKS.name(), key }
+}
+
+impl SealedRecord<EndpointKey> for EndpointRecord {
+    fn each_sealed(&mut self, (tenant, id): &EndpointKey, visit: SealedVisitor<'_>) -> Result<(), SealError> {
+        let (secret, headers) = (sealed_key(*id, SealedPart::Secret), sealed_key(*id, SealedPart::Headers));
+        visit(sealed_place(tenant, &secret), &mut self.secret)?;
+        if let Some((previous, _)) = &mut self.previous {
+            visit(sealed_place(tenant, &secret), previous)?;
+        }
+        self.headers.as_mut().map_or(Ok(()), |sealed| visit(sealed_place(tenant, &headers), sealed))
+    }
 }
 
 fn to_model((tenant_id, id): EndpointKey, record: EndpointRecord) -> Endpoint {

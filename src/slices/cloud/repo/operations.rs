@@ -7,8 +7,10 @@ use crate::kernel::{
     clock::Timestamp,
     clocks::Reading,
     id::{CloudProviderId, OperationId, TenantId},
-    secrets::SealedPlace,
-    store::{Due, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record, due_key},
+    secrets::{SealError, SealedPlace},
+    store::{
+        Due, Index, Key, KeyRange, Read, SealedRecord, SealedVisitor, StoreError, Table, WriteTx, catalog, codec::Record, due_key,
+    },
 };
 
 pub(in super::super) type OperationKey = (TenantId, OperationId);
@@ -52,6 +54,17 @@ pub(in super::super) static OPERATIONS: Table<OperationKey, OperationRecord> =
 /// Where the user data of an order is sealed.
 pub(in super::super) fn user_data_place<'a>(tenant: &'a TenantId, id: &'a OperationId) -> SealedPlace<'a> {
     SealedPlace { tenant: tenant.as_bytes(), table: catalog::OPERATIONS.name(), key: id.as_bytes() }
+}
+
+impl SealedRecord<OperationKey> for OperationRecord {
+    fn each_sealed(&mut self, (tenant, id): &OperationKey, visit: SealedVisitor<'_>) -> Result<(), SealError> {
+        match &mut self.0.work {
+            OperationWork::Provision { spec, .. } => {
+                spec.user_data.as_mut().map_or(Ok(()), |sealed| visit(user_data_place(tenant, id), sealed))
+            }
+            OperationWork::Refresh { .. } => Ok(()),
+        }
+    }
 }
 
 pub(in super::super) fn get(tx: &impl Read, key: OperationKey) -> Result<Option<Operation>, StoreError> {

@@ -6,8 +6,11 @@ use super::super::model::{Provider, SyncState};
 use crate::kernel::{
     clocks::Reading,
     id::{CloudProviderId, TenantId},
-    secrets::SealedPlace,
-    store::{Direction, Due, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record, due_key},
+    secrets::{SealError, SealedPlace},
+    store::{
+        Direction, Due, Flow, Index, Key, KeyRange, Read, SealedRecord, SealedVisitor, StoreError, Table, WriteTx, catalog,
+        codec::Record, due_key,
+    },
 };
 
 pub(in super::super) type ProviderKey = (TenantId, CloudProviderId);
@@ -45,6 +48,12 @@ pub(in super::super) static SYNCS: Table<ProviderKey, SyncRecord> = Table::new(c
 /// Where the credential of a provider is sealed.
 pub(in super::super) fn credential_place<'a>(tenant: &'a TenantId, id: &'a CloudProviderId) -> SealedPlace<'a> {
     SealedPlace { tenant: tenant.as_bytes(), table: catalog::CLOUD_PROVIDERS.name(), key: id.as_bytes() }
+}
+
+impl SealedRecord<ProviderKey> for ProviderRecord {
+    fn each_sealed(&mut self, (tenant, id): &ProviderKey, visit: SealedVisitor<'_>) -> Result<(), SealError> {
+        visit(credential_place(tenant, id), &mut self.0.credential.sealed)
+    }
 }
 
 pub(in super::super) fn get(tx: &impl Read, key: ProviderKey) -> Result<Option<Provider>, StoreError> {

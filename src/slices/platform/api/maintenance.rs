@@ -3,7 +3,7 @@
 use poem_openapi::{Object, OpenApi, Tags};
 use serde::Serialize;
 
-use super::super::reload::Reload;
+use super::super::{reload::Reload, rotation::KeyRotation};
 use crate::kernel::{
     http::{
         input::Body,
@@ -54,6 +54,7 @@ pub(in super::super) struct MaintenanceApi {
     pub(in super::super) store: Store,
     pub(in super::super) checked: Vec<&'static dyn Checked>,
     pub(in super::super) reload: Reload,
+    pub(in super::super) keys: KeyRotation,
 }
 
 /// What holds after the settings were read.
@@ -75,6 +76,13 @@ impl MaintenanceApi {
             return Err(Problem::new(
                 Code::ValidationFailed,
                 "The path must be absolute: the server does not know your directory.",
+            ));
+        }
+        if self.keys.rotation.status()?.under_way.is_some() {
+            // Neither of the two keys alone would open all that is in it.
+            return Err(Problem::new(
+                Code::InvalidTransition,
+                "A change of the installation key is under way. Write the snapshot when it has ended.",
             ));
         }
         let report = self.store.snapshot(path).await.map_err(|error| match error {

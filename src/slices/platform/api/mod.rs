@@ -2,12 +2,16 @@
 
 mod evaluations;
 mod events;
+mod key_rotation;
 mod maintenance;
+mod support;
 mod tenants;
 
 pub(super) use evaluations::EvaluationsApi;
 pub(super) use events::{EventsApi, event_schemas};
+pub(super) use key_rotation::KeyRotationApi;
 pub(super) use maintenance::MaintenanceApi;
+pub(super) use support::SupportApi;
 pub(super) use tenants::{TenantsApi, describe};
 
 use super::error::TenantError;

@@ -1,0 +1,92 @@
+//! `tenantd rotate-key`: another installation key takes the place of the one in force, in the running server or, when none runs, in the
+//! data directory. Cut off at any point it goes on with the next start, or when it is asked for again.
+
+use std::time::Duration;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+
+use super::{Common, Failure, client::Client, offline, output};
+use crate::{
+    app::{key_source, sealed_tables},
+    kernel::{
+        clock::Clock,
+        secrets::show_fingerprint,
+        store::{KeyFiles, Progress, Rotation, StoreError, keys_in_force},
+    },
+};
+
+/// How often a running server is asked how far it is.
+const ASKS: Duration = Duration::from_millis(250);
+const PATH: &str = "/internal/admin/key-rotation";
+
+#[derive(Debug, Args)]
+pub(super) struct RotateKey {}
+
+/// A counter on a terminal; nothing elsewhere.
+fn progress() -> ProgressBar {
+    let style = ProgressStyle::with_template("{spinner} {human_pos} records sealed anew {elapsed}");
+    ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
+}
+
+impl RotateKey {
+    pub(super) async fn run(self, common: &Common) -> Result<(), Failure> {
+        let client = Client::new(common)?;
+        let bar = progress();
+        let done = if client.is_running() { online(&client, &bar).await } else { offline(common, &bar).await };
+        bar.finish_and_clear();
+        let done = done?;
+        if common.json {
+            return output::json(&done);
+        }
+        let text = |pointer: &str| output::text(&done, pointer);
+        output::line(&format!("The installation key {} is now {}.", text("/previous_fingerprint"), text("/fingerprint")))?;
+        if let Some(errand) = done.get("errand").and_then(Value::as_str) {
+            output::line(errand)?;
+        }
+        output::line(&format!(
+            "Keep a copy of the new key, and write a new snapshot. Snapshots from before need the key {}: keep its copy with them.",
+            text("/previous_fingerprint")
+        ))
+    }
+}
+
+fn told(previous: &str, fingerprint: &str, errand: Option<&str>) -> Value {
+    let mut told = json!({"previous_fingerprint": previous, "fingerprint": fingerprint});
+    if let (Some(errand), Some(told)) = (errand, told.as_object_mut()) {
+        told.insert("errand".to_owned(), json!(errand));
+    }
+    told
+}
+
+async fn online(client: &Client, bar: &ProgressBar) -> Result<Value, Failure> {
+    let text = |status: &Value, name: &str| status.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let before = text(&client.get(PATH).await?, "fingerprint");
+    client.post(PATH, None).await?;
+    loop {
+        let status = client.get(PATH).await?;
+        if status.get("under_way") == Some(&Value::Bool(false)) {
+            return Ok(told(&before, &text(&status, "fingerprint"), status.get("errand").and_then(Value::as_str)));
+        }
+        bar.set_position(status.get("resealed").and_then(Value::as_u64).unwrap_or_default());
+        tokio::time::sleep(ASKS).await;
+    }
+}
+
+async fn offline(common: &Common, bar: &ProgressBar) -> Result<Value, Failure> {
+    let fail = |error: StoreError| Failure::Failed(error.to_string());
+    let config = common.settings(&[])?;
+    let (data, store) = offline::open(common)?;
+    let files = KeyFiles::new(key_source(&config, data.path()), data.path());
+    let (_, sealer) = keys_in_force(&store, &files).map_err(fail)?;
+    let rotation = Rotation { store, clock: Clock::System, sealer, files, tables: sealed_tables() };
+    let before = rotation.status().map_err(fail)?.fingerprint;
+    rotation.begin().await.map_err(fail)?;
+    while rotation.advance().await.map_err(fail)? == Progress::More {
+        let resealed = rotation.status().map_err(fail)?.under_way.map_or(0, |progress| progress.resealed);
+        bar.set_position(resealed);
+    }
+    let after = rotation.status().map_err(fail)?;
+    Ok(told(&show_fingerprint(before), &show_fingerprint(after.fingerprint), after.errand.as_deref()))
+}

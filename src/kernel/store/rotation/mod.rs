@@ -1,0 +1,211 @@
+//! Another installation key takes the place of the one in force, with or without a server at work.
+//!
+//! The next key is written to the disk; then the store says that the change is under way; from there on everything is sealed under the
+//! next key, and what is under the old one is sealed anew, some records a transaction, until a walk over all tables finds none; then
+//! the store names the next key as its own, and the file of the old one is written over.
+//! **Invariant:** after a crash between any two of these steps both keys are at hand that anything is sealed under, and the change goes on
+//! from where it was.
+
+mod key_files;
+mod sealed;
+#[cfg(test)]
+mod tests;
+
+pub use key_files::KeyFiles;
+pub use sealed::{SealedRecord, SealedSegments, SealedTable, SealedVisitor};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Installation, KeyFingerprint, Progress, Read, Store, StoreError, Table, WriteTx, catalog, codec::Record, engine::RawTable,
+};
+use crate::kernel::{
+    clock::{Clock, Timestamp},
+    entropy::{Entropy, Seed},
+    secrets::{InstallationKey, Sealer},
+};
+
+/// A change of the key that is under way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct RotationRecord {
+    from: KeyFingerprint,
+    to: KeyFingerprint,
+    started_at: Timestamp,
+    /// Records that were sealed anew.
+    resealed: u64,
+    /// Those of them in the walk that goes on now.
+    in_this_walk: u64,
+    /// The table that the walk is in, and the last key that it has looked at.
+    position: (String, Vec<u8>),
+}
+
+impl Record for RotationRecord {
+    const VERSION: u8 = 1;
+}
+
+static ROTATION: Table<u8, RotationRecord> = Table::new(catalog::KEY_ROTATION, &[]);
+const ROTATION_KEY: u8 = 0;
+
+/// How far a change of the key is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RotationStatus {
+    /// Of the key that is named by the store.
+    pub fingerprint: KeyFingerprint,
+    pub under_way: Option<RotationProgress>,
+    /// Whether nothing is under way, and the file of the key is in its place too.
+    pub settled: bool,
+    /// What is left for the operator to do.
+    pub errand: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RotationProgress {
+    pub to: KeyFingerprint,
+    pub started_at: Timestamp,
+    pub resealed: u64,
+}
+
+/// The means to change the key. Clones share them.
+#[derive(Clone)]
+pub struct Rotation {
+    pub store: Store,
+    pub clock: Clock,
+    pub sealer: Sealer,
+    pub files: KeyFiles,
+    /// Every table with sealed values.
+    pub tables: Vec<&'static dyn SealedTable>,
+}
+
+impl std::fmt::Debug for Rotation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rotation").field("files", &self.files).finish_non_exhaustive()
+    }
+}
+
+fn state(tx: &super::ReadTx) -> Result<(Installation, Option<RotationRecord>), StoreError> {
+    Ok((Installation::read(tx)?, ROTATION.get(tx, &ROTATION_KEY)?))
+}
+
+/// The key to seal under, and a sealer that also opens what the key before it has sealed when a change is under way.
+pub fn keys_in_force(store: &Store, files: &KeyFiles) -> Result<(InstallationKey, Sealer), StoreError> {
+    let (installation, rotation) = store.read(state)?;
+    let Some(rotation) = rotation else {
+        let key = files.find(installation.key_fingerprint)?;
+        files.settle(installation.key_fingerprint)?;
+        let sealer = Sealer::new(&key);
+        return Ok((key, sealer));
+    };
+    let under_way = |error: StoreError| {
+        StoreError::Installation(format!("a change of the installation key was under way, and needs both of its keys: {error}"))
+    };
+    let (from, to) = (files.find(rotation.from).map_err(under_way)?, files.find(rotation.to).map_err(under_way)?);
+    let sealer = Sealer::between(&to, Some(&from));
+    Ok((to, sealer))
+}
+
+impl Rotation {
+    pub fn status(&self) -> Result<RotationStatus, StoreError> {
+        let (installation, rotation) = self.store.read(state)?;
+        let under_way =
+            rotation.map(|record| RotationProgress { to: record.to, started_at: record.started_at, resealed: record.resealed });
+        let fingerprint = installation.key_fingerprint;
+        let settled = under_way.is_none() && self.files.is_settled(fingerprint);
+        let errand = self.files.errand(fingerprint)?;
+        Ok(RotationStatus { fingerprint, under_way, settled, errand })
+    }
+
+    /// Begins a change of the key, unless one is under way. Nothing is sealed anew before [`Self::advance`].
+    pub async fn begin(&self) -> Result<(), StoreError> {
+        let (installation, rotation) = self.store.read(state)?;
+        if rotation.is_some() {
+            return Ok(());
+        }
+        let current = self.files.find(installation.key_fingerprint)?;
+        let next = self.files.stage(&current, &mut Entropy::from_os())?;
+        let record = RotationRecord {
+            from: current.fingerprint(),
+            to: next.fingerprint(),
+            started_at: self.clock.now(),
+            resealed: 0,
+            in_this_walk: 0,
+            position: (String::new(), Vec::new()),
+        };
+        let begin = move |tx: &mut WriteTx| {
+            let begun = ROTATION.get(tx, &ROTATION_KEY)?.is_some();
+            if begun { Ok(()) } else { ROTATION.put(tx, &ROTATION_KEY, &record) }
+        };
+        self.store.write(begin).await
+    }
+
+    /// Does a bounded part of the change that is under way, if there is one.
+    pub async fn advance(&self) -> Result<Progress, StoreError> {
+        let (installation, rotation) = self.store.read(state)?;
+        let Some(rotation) = rotation else {
+            self.files.settle(installation.key_fingerprint)?;
+            return Ok(Progress::Done);
+        };
+        let next = self.files.find(rotation.to)?;
+        self.sealer.turn_to(&next);
+        let (from, position) = (rotation.from, rotation.position.clone());
+        let found = self.store.scan(move |tx| sealed::find(tx, from, &position)).await?;
+        // Whoever has read a record under the old key may have written it back behind the walk: only a whole walk without a find is proof.
+        if found.places.is_empty() && found.next.is_none() && rotation.in_this_walk == 0 {
+            self.finish(rotation, &next).await?;
+            return Ok(Progress::Done);
+        }
+        let in_this_walk = if found.next.is_some() { rotation.in_this_walk + found.places.len() as u64 } else { 0 };
+        let record = RotationRecord {
+            resealed: rotation.resealed + found.places.len() as u64,
+            in_this_walk,
+            position: found.next.unwrap_or_default(),
+            ..rotation
+        };
+        let (places, seed, this) = (found.places, Seed::from_os(), self.clone());
+        let reseal = move |tx: &mut WriteTx| {
+            let mut entropy = seed.stream();
+            places.iter().try_for_each(|(table, key)| this.reseal(tx, *table, key, from, &mut entropy))?;
+            ROTATION.put(tx, &ROTATION_KEY, &record)
+        };
+        self.store.write(reseal).await?;
+        Ok(Progress::More)
+    }
+
+    fn reseal(
+        &self,
+        tx: &mut WriteTx,
+        table: RawTable,
+        key: &[u8],
+        from: KeyFingerprint,
+        entropy: &mut Entropy,
+    ) -> Result<(), StoreError> {
+        let wrong = |reason: &str| Err(StoreError::damaged(&table.to_string(), key, reason));
+        let Some(sealed) = self.tables.iter().find(|sealed| sealed.name() == table.table) else {
+            return wrong("it holds a secret that nobody knows how to seal anew");
+        };
+        sealed.reseal(tx, table.segment, key, &self.sealer, entropy)?;
+        match tx.raw_get(table, key)? {
+            Some(stored) if sealed::names_key(&stored, from) => {
+                wrong("it names the old installation key after all of its secrets were sealed anew")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets go of the old key, once everything was opened without it.
+    async fn finish(&self, rotation: RotationRecord, next: &InstallationKey) -> Result<(), StoreError> {
+        let (tables, without_the_old) = (self.tables.clone(), Sealer::new(next));
+        let opened = self.store.scan(move |tx| {
+            tables.iter().try_fold(0, |count, table| Ok::<_, StoreError>(count + table.open_all(tx, &without_the_old)?))
+        });
+        let secrets = opened.await?;
+        let installation = self.store.read(Installation::read)?;
+        let to = rotation.to;
+        let finish = move |tx: &mut WriteTx| {
+            Installation { key_fingerprint: to, ..installation.clone() }.write(tx)?;
+            ROTATION.remove(tx, &ROTATION_KEY).map(drop)
+        };
+        self.store.write(finish).await?;
+        tracing::info!(resealed = rotation.resealed, secrets, "another installation key has taken the place of the old one");
+        self.files.settle(to)
+    }
+}

@@ -1,0 +1,216 @@
+//! Records with sealed values: how to find those that are under a key, and how a slice lets them be sealed anew.
+//!
+//! A sealed value has the fingerprint of its key in it, byte for byte. So what is still under the old key is found in the bytes of all
+//! tables, whoever they belong to. **Invariant:** a table that nobody has declared cannot be forgotten: what is found in it stops the
+//! change of the key, and the old key stays.
+
+use std::marker::PhantomData;
+
+use super::super::{
+    KeyFingerprint, SegmentedTable, StoreError,
+    catalog::{self, TableName},
+    codec::Record,
+    engine::{Direction, Flow, KeyRange, RawTable},
+    key::Key,
+    table::Table,
+    transaction::{Read, ReadTx, WriteTx},
+};
+use crate::kernel::{
+    entropy::Entropy,
+    secrets::{SealError, Sealed, SealedPlace, Sealer},
+};
+
+/// What is done with a sealed value in its place.
+pub type SealedVisitor<'a> = &'a mut dyn FnMut(SealedPlace<'_>, &mut Sealed) -> Result<(), SealError>;
+
+/// A record with sealed values.
+pub trait SealedRecord<K>: Record {
+    /// Hands over each of them with the place that it is bound to.
+    fn each_sealed(&mut self, key: &K, visit: SealedVisitor<'_>) -> Result<(), SealError>;
+}
+
+/// A table of such records, without its types.
+pub trait SealedTable: Sync {
+    fn name(&self) -> TableName;
+
+    /// Seals what a record holds anew, where the current key has not sealed it. A record that is gone is none.
+    fn reseal(
+        &self,
+        tx: &mut WriteTx,
+        segment: Option<u64>,
+        key: &[u8],
+        sealer: &Sealer,
+        entropy: &mut Entropy,
+    ) -> Result<(), StoreError>;
+
+    /// Opens everything sealed in the table. How many values that were.
+    fn open_all(&self, tx: &ReadTx, sealer: &Sealer) -> Result<u64, StoreError>;
+}
+
+/// The key and the record, with every sealed value under the current key; `None` when all of them were.
+fn resealed<K: Key, V: SealedRecord<K>>(
+    table: TableName,
+    key_bytes: &[u8],
+    found: Option<V>,
+    sealer: &Sealer,
+    entropy: &mut Entropy,
+) -> Result<Option<(K, V)>, StoreError> {
+    let Some(mut record) = found else { return Ok(None) };
+    let key = parse_key::<K>(table, key_bytes)?;
+    let mut changed = false;
+    let visited = record.each_sealed(&key, &mut |place, sealed| {
+        changed |= sealer.reseal(place, sealed, entropy)?;
+        Ok(())
+    });
+    visited.map_err(|error| StoreError::damaged(table.name(), key_bytes, error.to_string()))?;
+    Ok(changed.then_some((key, record)))
+}
+
+fn opened<K: Key, V: SealedRecord<K>>(table: TableName, key: &K, mut record: V, sealer: &Sealer) -> Result<u64, StoreError> {
+    let mut count = 0;
+    let visited = record.each_sealed(key, &mut |place, sealed| {
+        count += 1;
+        sealer.open(place, sealed).map(drop)
+    });
+    visited.map_err(|error| StoreError::damaged(table.name(), &key.to_bytes(), error.to_string()))?;
+    Ok(count)
+}
+
+fn parse_key<K: Key>(table: TableName, bytes: &[u8]) -> Result<K, StoreError> {
+    K::from_bytes(bytes).ok_or_else(|| StoreError::damaged(table.name(), bytes, "the key cannot be read"))
+}
+
+impl<K: Key, V: SealedRecord<K>> SealedTable for Table<K, V> {
+    fn name(&self) -> TableName {
+        Table::name(self)
+    }
+
+    fn reseal(
+        &self,
+        tx: &mut WriteTx,
+        _segment: Option<u64>,
+        key: &[u8],
+        sealer: &Sealer,
+        entropy: &mut Entropy,
+    ) -> Result<(), StoreError> {
+        let found = self.get(tx, &parse_key(Table::name(self), key)?)?;
+        match resealed::<K, V>(Table::name(self), key, found, sealer, entropy)? {
+            Some((key, record)) => self.put(tx, &key, &record),
+            None => Ok(()),
+        }
+    }
+
+    fn open_all(&self, tx: &ReadTx, sealer: &Sealer) -> Result<u64, StoreError> {
+        let mut count = 0;
+        self.scan(tx, &KeyRange::ALL, Direction::Forward, |key, record| {
+            count += opened(Table::name(self), &key, record, sealer)?;
+            Ok(Flow::Continue)
+        })?;
+        Ok(count)
+    }
+}
+
+/// The rows of a segmented table whose keys begin so.
+pub struct SealedSegments<K, V> {
+    table: &'static SegmentedTable,
+    name: TableName,
+    prefix: u8,
+    types: PhantomData<fn() -> (K, V)>,
+}
+
+impl<K, V> std::fmt::Debug for SealedSegments<K, V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SealedSegments").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl<K, V> SealedSegments<K, V> {
+    pub const fn new(table: &'static SegmentedTable, name: TableName, prefix: u8) -> Self {
+        Self { table, name, prefix, types: PhantomData }
+    }
+}
+
+impl<K: Key, V: SealedRecord<K>> SealedTable for SealedSegments<K, V> {
+    fn name(&self) -> TableName {
+        self.name
+    }
+
+    fn reseal(
+        &self,
+        tx: &mut WriteTx,
+        segment: Option<u64>,
+        key: &[u8],
+        sealer: &Sealer,
+        entropy: &mut Entropy,
+    ) -> Result<(), StoreError> {
+        let segment = segment.ok_or_else(|| StoreError::damaged(self.name.name(), key, "the row is in no segment"))?;
+        let found = self.table.get::<V>(tx, segment, &parse_key::<K>(self.name, key)?)?;
+        match resealed::<K, V>(self.name, key, found, sealer, entropy)? {
+            Some((key, record)) => self.table.put(tx, segment, &key, &record),
+            None => Ok(()),
+        }
+    }
+
+    fn open_all(&self, tx: &ReadTx, sealer: &Sealer) -> Result<u64, StoreError> {
+        let mut count = 0;
+        for segment in self.table.segments(tx)? {
+            self.table.scan(tx, segment, &KeyRange::prefix(&[self.prefix]), |key: K, record: V| {
+                count += opened(self.name, &key, record, sealer)?;
+                Ok(Flow::Continue)
+            })?;
+        }
+        Ok(count)
+    }
+}
+
+/// How far a walk over all tables has come: the name of a table, and the last key that was looked at in it.
+pub(super) type Position = (String, Vec<u8>);
+
+/// A part of a walk.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) places: Vec<(RawTable, Vec<u8>)>,
+    /// Where to go on; `None` at the end.
+    pub(super) next: Option<Position>,
+}
+
+/// So much goes into one transaction.
+const MOST_PLACES: usize = 100;
+/// So much is read before others may have a turn.
+const MOST_BYTES: usize = 32 << 20;
+
+/// Tables that name keys without holding anything that they sealed.
+const BOOKS: [TableName; 2] = [catalog::META, catalog::KEY_ROTATION];
+
+pub(super) fn names_key(stored: &[u8], key: KeyFingerprint) -> bool {
+    stored.windows(key.len()).any(|window| window == key)
+}
+
+/// Looks for records that name the key, behind a position.
+pub(super) fn find(tx: &ReadTx, key: KeyFingerprint, after: &Position) -> Result<Found, StoreError> {
+    let mut names = tx.tables()?;
+    names.retain(|name| *name >= after.0 && !BOOKS.iter().any(|table| table.name() == name));
+    names.sort_unstable();
+    let (mut found, mut read) = (Found::default(), 0);
+    for name in names {
+        let table = RawTable::parse(&name).ok_or_else(|| StoreError::Engine(format!("table {name} is not in the catalogue")))?;
+        let range = if name == after.0 { KeyRange::ALL.after(&after.1, Direction::Forward) } else { KeyRange::ALL };
+        let mut last = None;
+        tx.raw_scan(table, &range, Direction::Forward, &mut |place, stored| {
+            read += place.len() + stored.len();
+            if names_key(stored, key) {
+                found.places.push((table, place.to_vec()));
+            }
+            if read < MOST_BYTES && found.places.len() < MOST_PLACES {
+                return Ok(Flow::Continue);
+            }
+            last = Some(place.to_vec());
+            Ok(Flow::Stop)
+        })?;
+        if let Some(last) = last {
+            found.next = Some((name, last));
+            break;
+        }
+    }
+    Ok(found)
+}

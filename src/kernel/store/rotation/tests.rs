@@ -1,0 +1,253 @@
+//! Changes of the key that are cut off between any two of their steps, on real files: what a process leaves that is killed is what it had
+//! written, so a copy of the directory of one that is still open is what the next one finds.
+
+use std::path::Path;
+
+use super::*;
+use crate::kernel::{
+    secrets::{KeySource, SealError, Sealed, SealedPlace, Secret},
+    store::{DataDirectory, StoreSettings, WriterSettings, codec::assert_golden, write_private_file},
+};
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Holder {
+    note: String,
+    secret: Sealed,
+}
+
+impl Record for Holder {
+    const VERSION: u8 = 1;
+}
+
+fn place(key: &[u8]) -> SealedPlace<'_> {
+    SealedPlace { tenant: &[1; 16], table: "holders", key }
+}
+
+impl SealedRecord<u32> for Holder {
+    fn each_sealed(&mut self, key: &u32, visit: SealedVisitor<'_>) -> Result<(), SealError> {
+        visit(place(&key.to_be_bytes()), &mut self.secret)
+    }
+}
+
+/// Two tables, the first of which needs several transactions.
+static MANY: Table<u32, Holder> = Table::new(catalog::WEBHOOKS, &[]);
+static FEW: Table<u32, Holder> = Table::new(catalog::CLOUD_PROVIDERS, &[]);
+const COUNT: u32 = 250;
+
+const SETTINGS: StoreSettings =
+    StoreSettings { cache_bytes: 1 << 20, journal_bytes: 1 << 20, writer: WriterSettings { batch_size: 64, queue_length: 64 } };
+
+struct Fixture {
+    directory: tempfile::TempDir,
+    _data: DataDirectory,
+    rotation: Rotation,
+}
+
+fn key_file(directory: &Path) -> std::path::PathBuf {
+    directory.join("installation.key")
+}
+
+fn holder(sealer: &Sealer, key: u32, entropy: &mut Entropy) -> Holder {
+    let secret = Secret::new(format!("secret {key}"));
+    Holder { note: "n".repeat(40), secret: sealer.seal(place(&key.to_be_bytes()), &secret, entropy).unwrap() }
+}
+
+async fn put(store: &Store, table: &'static Table<u32, Holder>, sealer: &Sealer, key: u32) {
+    let sealer = sealer.clone();
+    store.write(move |tx| table.put(tx, &key, &holder(&sealer, key, &mut Entropy::from_seed(key.into())))).await.unwrap();
+}
+
+/// Opens an installation as a start does.
+fn open(directory: tempfile::TempDir, source: Option<KeySource>) -> Fixture {
+    let data = DataDirectory::lock(directory.path()).unwrap();
+    let source = source.unwrap_or(KeySource { path: key_file(directory.path()), may_create: true });
+    if !data.is_initialized().unwrap() {
+        let key = InstallationKey::generate(&mut Entropy::from_seed(1));
+        data.initialize([7; 16], || {
+            write_private_file(&source.path, key.to_file().as_bytes())?;
+            Ok(key.fingerprint())
+        })
+        .unwrap();
+    }
+    let (store, _) = data.open_store(SETTINGS, None).unwrap();
+    let files = KeyFiles::new(source, directory.path());
+    let (_, sealer) = keys_in_force(&store, &files).unwrap();
+    let rotation = Rotation { store, clock: Clock::System, sealer, files, tables: vec![&MANY, &FEW] };
+    Fixture { directory, _data: data, rotation }
+}
+
+async fn filled() -> Fixture {
+    let fixture = open(tempfile::tempdir().unwrap(), None);
+    let Rotation { store, sealer, .. } = &fixture.rotation;
+    let sealing = sealer.clone();
+    let fill = move |tx: &mut WriteTx| {
+        let mut entropy = Entropy::from_seed(9);
+        (0..COUNT).try_for_each(|key| MANY.put(tx, &key, &holder(&sealing, key, &mut entropy)))
+    };
+    store.write(fill).await.unwrap();
+    put(store, &FEW, sealer, 1).await;
+    fixture
+}
+
+impl Fixture {
+    /// What another process would find if this one were killed now.
+    fn killed(&self) -> tempfile::TempDir {
+        let copy = tempfile::tempdir().unwrap();
+        for entry in std::fs::read_dir(self.directory.path()).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_name() != "tenantd.lock" {
+                std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+            }
+        }
+        copy
+    }
+
+    fn opens_all(&self, sealer: &Sealer) -> Result<u64, StoreError> {
+        self.rotation.store.read(|tx| Ok(MANY.open_all(tx, sealer)? + FEW.open_all(tx, sealer)?))
+    }
+
+    async fn finish(&self) -> u32 {
+        let mut steps = 1;
+        while self.rotation.advance().await.unwrap() == Progress::More {
+            steps += 1;
+        }
+        steps
+    }
+
+    fn fingerprint(&self) -> KeyFingerprint {
+        self.rotation.status().unwrap().fingerprint
+    }
+
+    /// Asserts that nothing of the old key is left, and everything is readable.
+    fn is_under_another_key_than(&self, old: &InstallationKey) {
+        let key = InstallationKey::load(&key_file(self.directory.path())).unwrap();
+        assert_ne!(key.fingerprint(), old.fingerprint());
+        assert_eq!(self.fingerprint(), key.fingerprint());
+        assert_eq!(self.opens_all(&Sealer::new(&key)).unwrap(), u64::from(COUNT) + 1);
+        assert!(self.rotation.status().unwrap().under_way.is_none());
+        let old = old.to_file();
+        for entry in std::fs::read_dir(self.directory.path()).unwrap() {
+            let path = entry.unwrap().path();
+            let held = std::fs::read(&path).unwrap();
+            // The next key carries what signatures are derived from, in its second line.
+            let held = if path == key_file(self.directory.path()) { held[..64].to_vec() } else { held };
+            assert!(!held.windows(64).any(|window| window == old.trim().as_bytes()), "{}", path.display());
+        }
+    }
+}
+
+fn first_key() -> InstallationKey {
+    InstallationKey::generate(&mut Entropy::from_seed(1))
+}
+
+#[tokio::test]
+async fn a_change_that_is_cut_off_after_any_step_goes_on_and_loses_no_secret() {
+    let all = u64::from(COUNT) + 1;
+    let fixture = filled().await;
+    let mut cuts = vec![("nothing done", fixture.killed())];
+    fixture.rotation.files.stage(&first_key(), &mut Entropy::from_seed(2)).unwrap();
+    cuts.push(("the next key written", fixture.killed()));
+    fixture.rotation.begin().await.unwrap();
+    cuts.push(("begun", fixture.killed()));
+    while fixture.rotation.advance().await.unwrap() == Progress::More {
+        cuts.push(("some sealed anew", fixture.killed()));
+    }
+    fixture.is_under_another_key_than(&first_key());
+    // As if it were killed after the store names the next key and before the file has its name.
+    let cut = fixture.killed();
+    std::fs::rename(key_file(cut.path()), cut.path().join("installation.key.next")).unwrap();
+    std::fs::write(key_file(cut.path()), first_key().to_file().as_bytes()).unwrap();
+    cuts.push(("the store done", cut));
+    assert!(cuts.len() >= 7, "too few steps to cut between: {}", cuts.len());
+    for (place, (when, cut)) in cuts.into_iter().enumerate() {
+        let again = open(cut, None);
+        assert_eq!(again.opens_all(&again.rotation.sealer).unwrap(), all, "cut {place}: {when}");
+        let ended = when == "the store done";
+        assert_eq!(again.fingerprint() == first_key().fingerprint(), !ended, "cut {place}: {when}");
+        if !ended {
+            again.rotation.begin().await.unwrap();
+        }
+        again.finish().await;
+        again.is_under_another_key_than(&first_key());
+    }
+}
+
+#[tokio::test]
+async fn what_was_written_back_under_the_old_key_behind_the_walk_is_found() {
+    let fixture = filled().await;
+    fixture.rotation.begin().await.unwrap();
+    assert_eq!(fixture.rotation.advance().await.unwrap(), Progress::More);
+    put(&fixture.rotation.store, &FEW, &Sealer::new(&first_key()), 1).await;
+    put(&fixture.rotation.store, &MANY, &Sealer::new(&first_key()), 0).await;
+    fixture.finish().await;
+    fixture.is_under_another_key_than(&first_key());
+}
+
+#[tokio::test]
+async fn a_table_that_nobody_has_declared_stops_the_change_and_the_old_key_stays() {
+    let mut fixture = filled().await;
+    fixture.rotation.tables = vec![&MANY];
+    fixture.rotation.begin().await.unwrap();
+    let mut outcome = fixture.rotation.advance().await;
+    while let Ok(progress) = outcome {
+        assert_eq!(progress, Progress::More);
+        outcome = fixture.rotation.advance().await;
+    }
+    assert!(outcome.unwrap_err().to_string().contains("cloud_providers"));
+    assert_eq!(InstallationKey::load(&key_file(fixture.directory.path())).unwrap().fingerprint(), first_key().fingerprint());
+    let again = open(fixture.killed(), None);
+    assert_eq!(again.opens_all(&again.rotation.sealer).unwrap(), u64::from(COUNT) + 1);
+    again.finish().await;
+    again.is_under_another_key_than(&first_key());
+}
+
+#[tokio::test]
+async fn a_key_from_outside_is_left_alone_and_the_operator_told_where_the_next_one_is() {
+    let outside = tempfile::tempdir().unwrap();
+    let source = KeySource { path: outside.path().join("credential"), may_create: false };
+    let fixture = open(tempfile::tempdir().unwrap(), Some(source.clone()));
+    put(&fixture.rotation.store, &FEW, &fixture.rotation.sealer, 1).await;
+    fixture.rotation.begin().await.unwrap();
+    fixture.finish().await;
+    let errand = fixture.rotation.status().unwrap().errand.unwrap();
+    assert!(errand.contains("installation.key.next") && errand.contains("credential"), "{errand}");
+    assert_eq!(InstallationKey::load(&source.path).unwrap().fingerprint(), first_key().fingerprint());
+    assert!(fixture.rotation.begin().await.unwrap_err().to_string().contains("holds the key in force"));
+    let next = fixture.directory.path().join("installation.key.next");
+    // Before the operator has done it, a start finds the key beside the store; afterwards it is removed there.
+    let again = open(fixture.killed(), Some(source.clone()));
+    assert_eq!(again.opens_all(&again.rotation.sealer).unwrap(), 1);
+    std::fs::copy(&next, &source.path).unwrap();
+    let again = open(fixture.killed(), Some(source));
+    assert_eq!(again.opens_all(&again.rotation.sealer).unwrap(), 1);
+    assert!(!again.directory.path().join("installation.key.next").exists());
+    assert_eq!(again.rotation.status().unwrap().errand, None);
+}
+
+#[tokio::test]
+async fn without_one_of_its_keys_a_change_under_way_says_which_it_wants() {
+    let fixture = filled().await;
+    fixture.rotation.begin().await.unwrap();
+    fixture.rotation.advance().await.unwrap();
+    let next = fixture.rotation.status().unwrap().under_way.unwrap().to;
+    let cut = fixture.killed();
+    std::fs::remove_file(cut.path().join("installation.key.next")).unwrap();
+    let data = DataDirectory::lock(cut.path()).unwrap();
+    let (store, _) = data.open_store(SETTINGS, None).unwrap();
+    let files = KeyFiles::new(KeySource { path: key_file(cut.path()), may_create: true }, cut.path());
+    let refused = keys_in_force(&store, &files).unwrap_err().to_string();
+    assert!(refused.contains(&crate::kernel::secrets::show_fingerprint(next)), "{refused}");
+}
+
+#[test]
+fn the_stored_form_is_the_one_that_was_written_down() {
+    let record = RotationRecord {
+        from: [1; 8],
+        to: [2; 8],
+        started_at: Timestamp::from_millis(1_767_225_600_000),
+        resealed: 300,
+        in_this_walk: 100,
+        position: ("webhooks".to_owned(), vec![1, 2]),
+    };
+    assert_golden("key_rotation", &record);
+}
