@@ -7,6 +7,7 @@ mod edges;
 mod gauges;
 mod sample;
 mod slices;
+mod upgrade;
 
 use std::{
     net::{SocketAddr, TcpListener},
@@ -24,7 +25,7 @@ use crate::{
         config::Config,
         egress::Egress,
         entropy::Entropy,
-        events::{self, Kinds, Retention},
+        events::{self, Actor, Intent, Kinds, Retention},
         http::{
             acts,
             edge::{Edge, EdgeSettings},
@@ -49,6 +50,7 @@ use crate::{
         platform::{self, Platform, Reload, ReloadRequests, Reloaded, Tenant},
         sso::{self, SingleSignOn},
         tickets::{self, Tickets},
+        upkeep::{self, Places, Upkeep},
         webhooks::{self, Webhooks},
         workflows::{self, Workflows},
     },
@@ -60,6 +62,7 @@ use edges::Parts;
 pub use sample::fill as fill_with_sample;
 use slices::Ground;
 pub use slices::Slices;
+pub use upgrade::STEPS as UPGRADE_STEPS;
 
 const ADMIN_SOCKET: &str = "admin.sock";
 const SEARCH_DIRECTORY: &str = "search";
@@ -89,6 +92,7 @@ pub fn checked_tables() -> Vec<&'static dyn Checked> {
         Analytics::tables(),
         Backups::tables(),
         Audit::tables(),
+        Upkeep::tables(),
     ]
     .into_iter()
     .flatten()
@@ -109,6 +113,7 @@ pub fn event_kinds() -> Kinds {
             workflows::EVENTS,
             cloud::EVENTS,
             backup::EVENTS,
+            upkeep::EVENTS,
             acts::EVENTS,
         ]
         .into_iter()
@@ -233,7 +238,7 @@ impl App {
         if installation.key_fingerprint != key.fingerprint() {
             return Err(format!("{} is not the key that this store was made with", key_source.path.display()));
         }
-        store.migrate(&[]).await.map_err(|error| error.to_string())?;
+        let before_upgrade = upgrade::bring_forward(&store, &data, &config, &clock, upgrade::STEPS).await?;
         let passwords = Passwords::new(config.secrets.password_hashes, config.secrets.password_queue, &mut entropy);
         let (reload, reloads) = Reload::channel();
         let egress = Egress::new(&config.egress, &[config.listen.address])?;
@@ -248,9 +253,15 @@ impl App {
             egress: &egress,
             usage: &usage,
             search_directory: search_directory(data.path()),
+            places: Places { data: data.path().to_owned(), store_file: data.store_file() },
         })?);
         let operator = bootstrap::ensure_operator(&store, &clock, &slices.platform, &slices.auth, data.path(), operator);
-        let local_operator = Arc::new(local_operator(operator.await?));
+        let platform = operator.await?;
+        if let Some(run) = before_upgrade {
+            let intent = Intent::new(platform.id, clock.now(), Actor::system("upgrade"));
+            slices.upkeep.snapshots.note(intent, run).await.map_err(|error| error.to_string())?;
+        }
+        let local_operator = Arc::new(local_operator(platform));
         let rates = Arc::new(RateLimits::new(&config.rate_limits, clock.clone()));
         let tasks = Tasks::new(clock.clone());
         let health = health_monitor(&store, &clock, &tasks, &slices.webhooks);
@@ -284,6 +295,7 @@ impl App {
         slices.analytics.spawn(tasks, gauges, &self.health);
         slices.backups.spawn(tasks);
         slices.audit.spawn(tasks);
+        slices.upkeep.spawn(tasks);
         tasks.spawn(self.egress.upkeep());
         tasks.spawn(IdempotencyPurge { store: store.clone(), clock: clock.clone() });
         tasks.spawn(Retention::new(store.clone(), clock.clone(), self.config.events.retention_days, consumers()));
@@ -300,7 +312,18 @@ impl App {
     }
 
     /// The same, on sockets that are open already where there are any.
-    pub fn listen_on(mut self, sockets: Sockets) -> Result<Running, String> {
+    pub fn listen_on(self, sockets: Sockets) -> Result<Running, String> {
+        let mut running = self.answer_on(sockets)?;
+        running.app.spawn_tasks();
+        Ok(running)
+    }
+
+    /// Answers requests and does nothing by itself: nothing is sent, collected or tidied up in the background.
+    pub fn listen_quietly(self) -> Result<Running, String> {
+        self.answer_on(Sockets::default())
+    }
+
+    fn answer_on(mut self, sockets: Sockets) -> Result<Running, String> {
         let listen = self.config.listen.clone();
         let certificate = if listen.tls { Some(self.certificate()?) } else { None };
         let tls = certificate
@@ -330,7 +353,6 @@ impl App {
             let period = Duration::from_secs(self.config.tls.reload_seconds);
             self.tasks.spawn(CertificateWatch { certificate: certificate.clone(), period });
         }
-        self.spawn_tasks();
         Ok(Running { app: self, addresses: Addresses { api, redirect }, public, admin, certificate })
     }
 
@@ -349,11 +371,12 @@ impl App {
 }
 
 impl Running {
-    /// Takes up settings that can change while serving: certificates, rate limits, limits of requests, trusted proxies.
+    /// Takes up settings that can change while serving: certificates, rate limits, limits of requests, trusted proxies, marks of the disk.
     pub fn reload(&self, config: &Config) -> Result<(), String> {
         if let Some(certificate) = &self.certificate {
             certificate.reload()?;
         }
+        self.app.slices.upkeep.reload(config);
         self.app.rates.reload(&config.rate_limits);
         self.app.public.reload(EdgeSettings::new(config));
         self.app.admin.reload(EdgeSettings::new(config));
@@ -368,6 +391,7 @@ impl Running {
     /// Stops in order: no new connections, requests finished, tasks finished, store closed.
     pub async fn shutdown(self) {
         let Self { app, public, admin, .. } = self;
+        app.store.let_all_write();
         let patience = Duration::from_secs(app.config.limits.shutdown_seconds);
         tokio::join!(public.shutdown(patience), admin.shutdown(patience));
         app.tasks.shutdown().await;

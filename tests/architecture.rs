@@ -44,6 +44,7 @@ const SLICE_EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("sso", "directory", "finds and creates the people who sign in, and links them to who they are at their provider"),
     ("sso", "platform", "a provider counts only while its tenant may act; one of an evaluation may be on the same machine"),
     ("tickets", "directory", "tickets refer to organizations, people and devices, and show their names"),
+    ("upkeep", "platform", "tells the operator, in the feed of the platform tenant"),
     ("webhooks", "platform", "an evaluation tenant may have its receiver on the same machine"),
     ("workflows", "cloud", "steps verify providers, order VMs and wait for them"),
     ("workflows", "platform", "an evaluation tenant may have the server that a step calls on the same machine"),

@@ -25,6 +25,7 @@ use crate::{
         search::{Search, SearchQuery},
         sso::SingleSignOn,
         tickets::Tickets,
+        upkeep::{Places, Upkeep},
         webhooks::{Surroundings, Webhooks},
         workflows::{
             StepCatalogue, Workflows,
@@ -46,6 +47,7 @@ pub(super) struct Ground<'a> {
     pub(super) egress: &'a Egress,
     pub(super) usage: &'a Arc<Usage>,
     pub(super) search_directory: PathBuf,
+    pub(super) places: Places,
 }
 
 #[derive(Debug)]
@@ -65,11 +67,12 @@ pub struct Slices {
     pub analytics: Analytics,
     pub backups: Backups,
     pub audit: Audit,
+    pub upkeep: Upkeep,
 }
 
 impl Slices {
     pub(super) fn new(ground: Ground<'_>) -> Result<Self, String> {
-        let Ground { config, key, passwords, reload, egress, usage, search_directory, .. } = ground;
+        let Ground { config, key, passwords, reload, egress, usage, search_directory, places, .. } = ground;
         let (store, clock) = (|| ground.store.clone(), || ground.clock.clone());
         let (sealer, limits) = (|| Sealer::new(key), &config.limits);
         let platform = Platform::new(store(), clock(), reload);
@@ -108,6 +111,7 @@ impl Slices {
         let webhooks = Webhooks::new(store(), clock(), config, around);
         let analytics = Analytics::new(store(), clock(), usage.clone(), limits);
         let audit = Audit::new(store(), clock(), &config.audit, limits, key).map_err(|error| error.to_string())?;
+        let upkeep = Upkeep::new(store(), clock(), config, places, tenants());
         Ok(Self {
             platform,
             directory,
@@ -124,6 +128,7 @@ impl Slices {
             analytics,
             backups,
             audit,
+            upkeep,
         })
     }
 }

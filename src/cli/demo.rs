@@ -67,6 +67,8 @@ impl Demo {
             ("listen.address", self.listen.clone()),
             ("listen.tls", self.tls.to_string()),
             ("telemetry.log_level", "warn".to_owned()),
+            // Nobody takes snapshots of an evaluation.
+            ("snapshots.max_age_hours", "0".to_owned()),
         ];
         let config = common.settings(&flags)?;
         // Standard output belongs to what the visitor is told; a log there only says what went wrong.

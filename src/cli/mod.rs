@@ -9,6 +9,7 @@ mod client;
 mod completions;
 mod config;
 mod demo;
+mod drill;
 mod import;
 mod init;
 mod key;
@@ -21,6 +22,7 @@ mod reindex;
 mod reload;
 mod serve;
 mod tenant;
+mod upgrade;
 mod user;
 mod watchdog;
 
@@ -124,8 +126,13 @@ enum Command {
     Backup(backup::Backup),
     /// Make an installation from a snapshot, in an empty data directory.
     Restore(backup::Restore),
+    /// Restore a snapshot for a trial: checked, opened, timed, and removed again.
+    Drill(drill::Drill),
     /// Check every record and index of the store, or of a snapshot.
     Check(check::Check),
+    /// Look at what an upgrade will do.
+    #[command(subcommand)]
+    Upgrade(upgrade::Upgrade),
     /// Prove that the audit is what was written.
     #[command(subcommand)]
     Audit(audit::AuditCommand),
@@ -169,7 +176,9 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Command::Listen(command) => command.run(&common).await,
         Command::Backup(command) => command.run(&common).await,
         Command::Restore(command) => command.run(&common),
+        Command::Drill(command) => Box::pin(command.run(&common)).await,
         Command::Check(command) => command.run(&common).await,
+        Command::Upgrade(command) => command.run(&common).await,
         Command::Audit(command) => command.run(&common).await,
         Command::Reindex(command) => command.run(&common).await,
         Command::Openapi(command) => command.run(&common),

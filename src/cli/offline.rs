@@ -1,12 +1,12 @@
 //! The store without a server: for commands that look at a data directory which nobody serves, or at a snapshot.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{Common, Failure};
 use crate::kernel::store::{DataDirectory, RedbEngine, Store, StoreError, StoreSettings, WriterSettings};
 
 /// Little or nothing is written here.
-const SETTINGS: StoreSettings =
+pub(super) const SETTINGS: StoreSettings =
     StoreSettings { cache_bytes: 64 << 20, journal_bytes: 1 << 20, writer: WriterSettings { batch_size: 1, queue_length: 1 } };
 
 /// Takes hold of the configured data directory and opens its store. Fails while a server runs.
@@ -17,6 +17,11 @@ pub(super) fn open(common: &Common) -> Result<(DataDirectory, Store), Failure> {
     }
     let (store, _) = data.open_store(SETTINGS, None).map_err(|error| error.to_string())?;
     Ok((data, store))
+}
+
+/// Where the store of a data directory is, without taking hold of it.
+pub(super) fn store_file(data_directory: &Path) -> PathBuf {
+    DataDirectory::store_file_in(data_directory)
 }
 
 /// Opens a snapshot.

@@ -13,5 +13,6 @@ pub mod platform;
 pub mod search;
 pub mod sso;
 pub mod tickets;
+pub mod upkeep;
 pub mod webhooks;
 pub mod workflows;

@@ -45,6 +45,7 @@ mod tickets_notes;
 mod tickets_sla;
 mod tickets_states;
 mod tls;
+mod upkeep;
 mod users;
 mod webhooks;
 mod webhooks_contract;

@@ -3,12 +3,14 @@
 
 mod audit;
 mod canary;
+mod drill;
 mod manual;
 #[path = "../process/mod.rs"]
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod process;
 mod reindex;
 mod service;
+mod upgrade;
 
 use std::{
     collections::BTreeSet,
@@ -182,6 +184,7 @@ fn a_directory_keeps_the_newest_snapshots() {
     let snapshots = directory.path().join("snapshots");
     std::fs::create_dir(&snapshots).unwrap();
     std::fs::write(snapshots.join("notes.txt"), "not a snapshot").unwrap();
+    std::fs::write(snapshots.join(".tenantd-2026-01-01.snapshot.partial"), "half of one").unwrap();
     let path = snapshots.display().to_string();
     let mut written: Vec<String> = (0..4)
         .map(|_| server.json(&["backup", "--directory", &path, "--keep", "2"])["path"].as_str().unwrap().to_owned())

@@ -219,6 +219,14 @@ tables! {
     BACKUP_ROLLUPS 136 "backup_rollups";
     /// Devices that have still to be judged anew, by the part of the installation that they are in.
     BACKUP_SWEEPS 137 "backup_sweeps";
+    /// When a snapshot was written, or tried to be restored, to what came of it.
+    SNAPSHOT_RUNS 142 "snapshot_runs";
+    /// Hour to the space of the disk.
+    DISK_SAMPLES 143 "disk_samples";
+    /// Since when somebody looks whether there are snapshots.
+    SNAPSHOT_WATCH 144 "snapshot_watch";
+    /// The release that last opened the store.
+    RELEASE 145 "release";
     /// When the way to the disk was last tried.
     PROBE 124 "probe";
     /// Tenant and place in the log to a link of the tenant's chain.

@@ -19,7 +19,7 @@ use tokio::{sync::watch, task::JoinSet};
 
 use super::{
     clock::{Clock, Timestamp},
-    store::StoreError,
+    store::{StoreError, within_reserve},
 };
 
 /// What an activation left to do.
@@ -52,6 +52,11 @@ pub trait Task: Send + Sync + 'static {
     /// Returns when there may be something to do before the period is over.
     fn wake(&self) -> impl Future<Output = ()> + Send {
         std::future::pending()
+    }
+
+    /// Whether it goes on while the disk is nearly full: because it makes room, or watches over the server. What others write waits then.
+    fn goes_on_when_full(&self) -> bool {
+        false
     }
 
     /// What is wrong though nothing failed, such as work that waits for too long: shown on `/status/`.
@@ -131,7 +136,7 @@ async fn supervise<T: Task>(task: Arc<T>, clock: Clock, mut stop: watch::Receive
         // A task of its own, so that a panic ends the activation and not the loop.
         let activation = tokio::spawn({
             let task = task.clone();
-            async move { task.activate().await }
+            async move { if task.goes_on_when_full() { within_reserve(task.activate()).await } else { task.activate().await } }
         });
         let outcome = activation.await.unwrap_or_else(|error| Err(TaskError(error.to_string())));
         failures = if outcome.is_ok() { 0 } else { failures.saturating_add(1) };
