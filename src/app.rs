@@ -9,6 +9,7 @@ mod gauges;
 mod portable;
 mod sample;
 mod slices;
+mod upgrade;
 
 use std::{
     net::{SocketAddr, TcpListener},
@@ -27,7 +28,7 @@ use crate::{
         config::Config,
         egress::Egress,
         entropy::Entropy,
-        events::{self, Kinds, Retention},
+        events::{self, Actor, Intent, Kinds, Retention},
         http::{
             acts,
             edge::{Edge, EdgeSettings},
@@ -56,6 +57,7 @@ use crate::{
         sso::{self, SingleSignOn},
         tickets::{self, Tickets},
         transfer::Transfer,
+        upkeep::{self, Places, Upkeep},
         webhooks::{self, Webhooks},
         workflows::{self, Workflows},
     },
@@ -98,6 +100,7 @@ pub fn checked_tables() -> Vec<&'static dyn Checked> {
         Backups::tables(),
         Audit::tables(),
         Transfer::tables(),
+        Upkeep::tables(),
     ]
     .into_iter()
     .flatten()
@@ -123,6 +126,7 @@ pub fn event_kinds() -> Kinds {
             workflows::EVENTS,
             cloud::EVENTS,
             backup::EVENTS,
+            upkeep::EVENTS,
             acts::EVENTS,
         ]
         .into_iter()
@@ -250,7 +254,7 @@ impl App {
         if let Some(errand) = rotation.status().map_err(|error| error.to_string())?.errand {
             tracing::warn!(errand, "the installation key is not where it is read from");
         }
-        store.migrate(STEPS).await.map_err(|error| error.to_string())?;
+        let before_upgrade = upgrade::bring_forward(&store, &data, &config, &clock, STEPS).await?;
         let passwords = Passwords::new(config.secrets.password_hashes, config.secrets.password_queue, &mut entropy);
         let (reload, reloads) = Reload::channel();
         let egress = Egress::new(&config.egress, &[config.listen.address])?;
@@ -267,10 +271,16 @@ impl App {
             egress: &egress,
             usage: &usage,
             search_directory: search_directory(data.path()),
+            places: Places { data: data.path().to_owned(), store_file: data.store_file() },
         })?);
         slices.platform.tenants.follow_clocks().map_err(|error| error.to_string())?;
         let operator = bootstrap::ensure_operator(&store, &clock, &slices.platform, &slices.auth, data.path(), operator);
-        let local_operator = Arc::new(local_operator(operator.await?));
+        let platform = operator.await?;
+        if let Some(run) = before_upgrade {
+            let intent = Intent::new(platform.id, clock.now(), Actor::system("upgrade"));
+            slices.upkeep.snapshots.note(intent, run).await.map_err(|error| error.to_string())?;
+        }
+        let local_operator = Arc::new(local_operator(platform));
         let rates = Arc::new(RateLimits::new(&config.rate_limits, clock.clone()));
         let tasks = Tasks::new(clock.clone());
         slices.platform.set_storyteller(Arc::new(Sampler::new(store.clone(), &slices, tasks.quiet())));
@@ -305,6 +315,7 @@ impl App {
         slices.analytics.spawn(tasks, gauges, &self.health);
         slices.backups.spawn(tasks);
         slices.audit.spawn(tasks);
+        slices.upkeep.spawn(tasks);
         tasks.spawn(self.egress.upkeep());
         tasks.spawn(IdempotencyPurge { store: store.clone(), clock: clock.clone() });
         tasks.spawn(Retention::new(store.clone(), clock.clone(), self.config.events.retention_days, consumers()));
@@ -321,7 +332,18 @@ impl App {
     }
 
     /// The same, on sockets that are open already where there are any.
-    pub fn listen_on(mut self, sockets: Sockets) -> Result<Running, String> {
+    pub fn listen_on(self, sockets: Sockets) -> Result<Running, String> {
+        let mut running = self.answer_on(sockets)?;
+        running.app.spawn_tasks();
+        Ok(running)
+    }
+
+    /// Answers requests and does nothing by itself: nothing is sent, collected or tidied up in the background.
+    pub fn listen_quietly(self) -> Result<Running, String> {
+        self.answer_on(Sockets::default())
+    }
+
+    fn answer_on(mut self, sockets: Sockets) -> Result<Running, String> {
         let listen = self.config.listen.clone();
         let certificate = if listen.tls { Some(self.certificate()?) } else { None };
         let tls = certificate
@@ -351,7 +373,6 @@ impl App {
             let period = Duration::from_secs(self.config.tls.reload_seconds);
             self.tasks.spawn(CertificateWatch { certificate: certificate.clone(), period });
         }
-        self.spawn_tasks();
         Ok(Running { app: self, addresses: Addresses { api, redirect }, public, admin, certificate })
     }
 
@@ -370,11 +391,12 @@ impl App {
 }
 
 impl Running {
-    /// Takes up settings that can change while serving: certificates, rate limits, limits of requests, trusted proxies.
+    /// Takes up settings that can change while serving: certificates, rate limits, limits of requests, trusted proxies, marks of the disk.
     pub fn reload(&self, config: &Config) -> Result<(), String> {
         if let Some(certificate) = &self.certificate {
             certificate.reload()?;
         }
+        self.app.slices.upkeep.reload(config);
         self.app.rates.reload(&config.rate_limits);
         self.app.public.reload(EdgeSettings::new(config));
         self.app.admin.reload(EdgeSettings::new(config));
@@ -389,6 +411,7 @@ impl Running {
     /// Stops in order: no new connections, requests finished, tasks finished, store closed.
     pub async fn shutdown(self) {
         let Self { app, public, admin, .. } = self;
+        app.store.let_all_write();
         let patience = Duration::from_secs(app.config.limits.shutdown_seconds);
         tokio::join!(public.shutdown(patience), admin.shutdown(patience));
         app.tasks.shutdown().await;

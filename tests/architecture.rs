@@ -47,6 +47,7 @@ const SLICE_EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("sso", "platform", "a provider counts only while its tenant may act; one of an evaluation may be on the same machine"),
     ("tickets", "directory", "tickets refer to organizations, people and devices, and show their names"),
     ("transfer", "platform", "a tenant that leaves or arrives is one of the platform's"),
+    ("upkeep", "platform", "tells the operator, in the feed of the platform tenant"),
     ("webhooks", "platform", "an evaluation tenant may have its receiver on the same machine"),
     ("workflows", "cloud", "steps verify providers, order VMs and wait for them"),
     ("workflows", "platform", "an evaluation tenant may have the server that a step calls on the same machine"),

@@ -26,6 +26,7 @@ use crate::{
         backup::Backups,
         directory::Directory,
         platform::{Platform, Reload},
+        upkeep::{Places, Upkeep},
     },
 };
 
@@ -82,6 +83,7 @@ fn document_with_events(api: impl OpenApi + 'static, about: About) -> Result<Val
     let mut schemas = Directory::record_schemas();
     schemas.extend(Auth::record_schemas());
     schemas.extend(Backups::record_schemas());
+    schemas.extend(Upkeep::record_schemas());
     schemas.extend(acts::schemas());
     schemas.extend(Platform::event_schemas(&event_kinds()));
     openapi::publish(&draft, about, schemas)
@@ -129,7 +131,7 @@ fn public_api(slices: &Slices) -> impl OpenApi + use<> {
 }
 
 fn admin_api(slices: &Slices) -> impl OpenApi + use<> {
-    let Slices { platform, ingest, auth, keys, search, webhooks, audit, transfer, .. } = slices;
+    let Slices { platform, ingest, auth, keys, search, webhooks, audit, transfer, upkeep, .. } = slices;
     let tenants = || platform.tenants.clone();
     (
         auth.admin_api(tenants()),
@@ -137,7 +139,7 @@ fn admin_api(slices: &Slices) -> impl OpenApi + use<> {
         ingest.admin_api(tenants()),
         webhooks.admin_api(tenants()),
         search.admin_api(),
-        (audit.admin_api(), transfer.admin_api()),
+        (audit.admin_api(), transfer.admin_api(), upkeep.admin_api()),
         platform.admin_api(checked_tables()),
     )
 }
@@ -167,7 +169,8 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Slices) -> T) -> Result<T, St
         egress: &Egress::new(&config.egress, &[])?,
         usage: &Arc::default(),
         // Nothing is written there: an index is opened by its task only.
-        search_directory: path,
+        search_directory: path.clone(),
+        places: Places { data: path.clone(), store_file: path },
     })?;
     Ok(with(&slices))
 }

@@ -32,6 +32,10 @@ const WITHOUT_TENANTS: &[(TableName, &str)] = &[
     (catalog::STATUS_DAYS, "the parts of the server"),
     (catalog::STATUS_INCIDENTS, "the parts of the server"),
     (catalog::PROBE, "a time"),
+    (catalog::SNAPSHOT_RUNS, "snapshots of the installation"),
+    (catalog::SNAPSHOT_WATCH, "a time"),
+    (catalog::DISK_SAMPLES, "the space of the disk"),
+    (catalog::RELEASE, "the installation itself"),
     (catalog::KEY_ROTATION, "fingerprints of keys"),
 ];
 

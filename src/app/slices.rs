@@ -26,6 +26,7 @@ use crate::{
         sso::SingleSignOn,
         tickets::Tickets,
         transfer::{Others, Transfer},
+        upkeep::{Places, Upkeep},
         webhooks::{Surroundings, Webhooks},
         workflows::{
             StepCatalogue, Workflows,
@@ -49,6 +50,7 @@ pub(super) struct Ground<'a> {
     pub(super) egress: &'a Egress,
     pub(super) usage: &'a Arc<Usage>,
     pub(super) search_directory: PathBuf,
+    pub(super) places: Places,
 }
 
 #[derive(Debug)]
@@ -69,11 +71,12 @@ pub struct Slices {
     pub backups: Backups,
     pub audit: Audit,
     pub transfer: Transfer,
+    pub upkeep: Upkeep,
 }
 
 impl Slices {
     pub(super) fn new(ground: Ground<'_>) -> Result<Self, String> {
-        let Ground { config, key, passwords, reload, egress, usage, search_directory, .. } = ground;
+        let Ground { config, key, passwords, reload, egress, usage, search_directory, places, .. } = ground;
         let (store, clocks) = (|| ground.store.clone(), || ground.clocks.clone());
         let clock = || ground.clocks.installation().clone();
         let (sealer, limits) = (|| ground.rotation.sealer.clone(), &config.limits);
@@ -123,6 +126,7 @@ impl Slices {
             arrived: Arc::new(move || rebuild.rebuild()),
         };
         let transfer = Transfer::new(store(), clock(), limits, others);
+        let upkeep = Upkeep::new(store(), clock(), config, places, tenants(), ground.rotation.clone());
         Ok(Self {
             platform,
             directory,
@@ -140,6 +144,7 @@ impl Slices {
             backups,
             audit,
             transfer,
+            upkeep,
         })
     }
 }

@@ -28,6 +28,8 @@ pub(super) struct Backup {
     keep: Option<u16>,
 }
 
+/// How long the server may take for a snapshot.
+const LONGEST_SECONDS: u32 = 86_400;
 const PREFIX: &str = "tenantd-";
 const SUFFIX: &str = ".snapshot";
 
@@ -43,7 +45,12 @@ impl Backup {
         };
         let path = std::path::absolute(file).map_err(failed)?;
         let client = Client::new(common)?;
-        let report = client.post("/internal/admin/backup", Some(&json!({"path": path.display().to_string()}))).await?;
+        let report = client
+            .post(
+                &format!("/internal/admin/backup?wait_seconds={LONGEST_SECONDS}"),
+                Some(&json!({"path": path.display().to_string()})),
+            )
+            .await?;
         if let (Some(directory), Some(keep)) = (&self.directory, self.keep) {
             rotate(directory, keep.into()).map_err(failed)?;
         }
@@ -52,22 +59,26 @@ impl Backup {
         }
         let count = |name: &str| output::text(&report, name);
         output::line(&format!(
-            "{} records, {} bytes written to {}, read back and compared.",
+            "{} records, {} bytes written to {} in {} seconds, read back from there and compared.",
             count("/records"),
-            count("/bytes"),
-            path.display()
+            count("/file_bytes"),
+            path.display(),
+            count("/duration_seconds"),
         ))?;
         output::line("The installation key is not in it: keep a copy of the key apart from the snapshot.")
     }
 }
 
-/// Removes the oldest snapshots of a directory. Their names tell their age; what is named otherwise is not ours.
+/// Removes the oldest snapshots of a directory, and what was never finished. Their names tell their age; what is named otherwise is not ours.
 fn rotate(directory: &Path, keep: usize) -> std::io::Result<()> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(directory)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         if name.starts_with(PREFIX) && name.ends_with(SUFFIX) {
             names.push(name);
+        } else if name.starts_with(&format!(".{PREFIX}")) && name.ends_with(&format!("{SUFFIX}.partial")) {
+            // One is written at a time, so this was left behind by a server that was cut off in the middle of it.
+            std::fs::remove_file(directory.join(name))?;
         }
     }
     names.sort_unstable();

@@ -23,6 +23,11 @@ impl Client {
         Ok(Self { socket: admin_socket(&config.data.directory) })
     }
 
+    /// To the server of another data directory than the configured one.
+    pub(super) fn at(data_directory: &Path) -> Self {
+        Self { socket: admin_socket(data_directory) }
+    }
+
     pub(super) fn is_running(&self) -> bool {
         std::os::unix::net::UnixStream::connect(&self.socket).is_ok()
     }

@@ -73,6 +73,8 @@ impl Demo {
             // There is nobody whom this visitor could slow down.
             ("limits.evaluation_events", i64::MAX.to_string()),
             ("rate_limits.evaluation_percent", "100".to_owned()),
+            // Nobody takes snapshots of an evaluation.
+            ("snapshots.max_age_hours", "0".to_owned()),
         ];
         let config = common.settings(&flags)?;
         // Standard output belongs to what the visitor is told; a log there only says what went wrong.

@@ -12,6 +12,7 @@ mod compact;
 mod completions;
 mod config;
 mod demo;
+mod drill;
 mod export;
 mod import;
 mod init;
@@ -27,6 +28,7 @@ mod rotate_key;
 mod serve;
 mod support_bundle;
 mod tenant;
+mod upgrade;
 mod user;
 mod watchdog;
 
@@ -151,8 +153,13 @@ enum Command {
     Backup(backup::Backup),
     /// Make an installation from a snapshot, in an empty data directory.
     Restore(backup::Restore),
+    /// Restore a snapshot for a trial: checked, opened, timed, and removed again.
+    Drill(drill::Drill),
     /// Check every record and index of the store, or of a snapshot.
     Check(check::Check),
+    /// Look at what an upgrade will do.
+    #[command(subcommand)]
+    Upgrade(upgrade::Upgrade),
     /// Prove that the audit is what was written.
     #[command(subcommand)]
     Audit(audit::AuditCommand),
@@ -219,7 +226,9 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Command::Listen(command) => command.run(&common).await,
         Command::Backup(command) => command.run(&common).await,
         Command::Restore(command) => command.run(&common),
+        Command::Drill(command) => Box::pin(command.run(&common)).await,
         Command::Check(command) => command.run(&common).await,
+        Command::Upgrade(command) => command.run(&common).await,
         Command::Audit(command) => command.run(&common).await,
         Command::Reindex(command) => command.run(&common).await,
         Command::Compact(command) => command.run(&common).await,

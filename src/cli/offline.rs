@@ -1,6 +1,6 @@
 //! The store without a server: for commands that look at a data directory which nobody serves, or at a snapshot.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{Common, Failure};
 use crate::kernel::store::{DataDirectory, RedbEngine, Store, StoreError, StoreSettings, WriterSettings};
@@ -23,6 +23,11 @@ pub(super) fn open(common: &Common) -> Result<(DataDirectory, Store), Failure> {
     let data = hold(common)?;
     let (store, _) = data.open_store(SETTINGS, None).map_err(|error| error.to_string())?;
     Ok((data, store))
+}
+
+/// Where the store of a data directory is, without taking hold of it.
+pub(super) fn store_file(data_directory: &Path) -> PathBuf {
+    DataDirectory::store_file_in(data_directory)
 }
 
 /// Opens a snapshot.

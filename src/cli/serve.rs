@@ -15,11 +15,17 @@ pub(super) struct Serve {
     /// The address of the API, in place of the configured one.
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<String>,
+    /// Upgrade the store of an older release without the snapshot that is written before.
+    #[arg(long)]
+    without_snapshot: bool,
 }
 
 impl Serve {
     fn settings(&self, common: &Common) -> Result<Config, Failure> {
-        let flags: Vec<(&str, String)> = self.listen.iter().map(|address| ("listen.address", address.clone())).collect();
+        let mut flags: Vec<(&str, String)> = self.listen.iter().map(|address| ("listen.address", address.clone())).collect();
+        if self.without_snapshot {
+            flags.push(("snapshots.before_upgrade", false.to_string()));
+        }
         common.settings(&flags)
     }
 

@@ -14,5 +14,6 @@ pub mod search;
 pub mod sso;
 pub mod tickets;
 pub mod transfer;
+pub mod upkeep;
 pub mod webhooks;
 pub mod workflows;

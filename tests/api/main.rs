@@ -50,6 +50,7 @@ mod tickets_sla;
 mod tickets_states;
 mod tls;
 mod transfer;
+mod upkeep;
 mod users;
 mod webhooks;
 mod webhooks_contract;

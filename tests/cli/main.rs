@@ -5,6 +5,7 @@ mod audit;
 mod canary;
 mod clock;
 mod compact;
+mod drill;
 mod evaluation;
 mod json;
 mod manual;
@@ -15,6 +16,7 @@ mod reindex;
 mod rotate_key;
 mod service;
 mod support_bundle;
+mod upgrade;
 
 use std::{
     collections::BTreeSet,
@@ -193,6 +195,7 @@ fn a_directory_keeps_the_newest_snapshots() {
     let snapshots = directory.path().join("snapshots");
     std::fs::create_dir(&snapshots).unwrap();
     std::fs::write(snapshots.join("notes.txt"), "not a snapshot").unwrap();
+    std::fs::write(snapshots.join(".tenantd-2026-01-01.snapshot.partial"), "half of one").unwrap();
     let path = snapshots.display().to_string();
     let mut written: Vec<String> = (0..4)
         .map(|_| server.json(&["backup", "--directory", &path, "--keep", "2"])["path"].as_str().unwrap().to_owned())

@@ -268,6 +268,12 @@ fn check_ranges(config: &Config) -> Result<(), ConfigError> {
             return Err(ConfigError::new("settings", format!("{key} must allow at least one request a minute")));
         }
     }
+    let disk = &config.disk;
+    for (key, percent) in [("disk.low_percent", disk.low_percent), ("disk.full_percent", disk.full_percent)] {
+        if percent > 100 {
+            return Err(ConfigError::new("settings", format!("{key} is {percent}, but a disk has only 100")));
+        }
+    }
     if config.api_keys.default_expires_days > config.api_keys.max_expires_days {
         let problem = "api_keys.default_expires_days is longer than api_keys.max_expires_days";
         return Err(ConfigError::new("settings", problem));

@@ -24,6 +24,8 @@ pub struct Config {
     pub limits: Limits,
     pub rate_limits: RateLimits,
     pub storage: Storage,
+    pub snapshots: Snapshots,
+    pub disk: Disk,
     pub secrets: Secrets,
     pub sessions: Sessions,
     pub api_keys: ApiKeys,
@@ -129,6 +131,24 @@ pub struct Storage {
     pub batch_size: usize,
     pub queue_length: usize,
     pub scrub_days: u32,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Snapshots {
+    #[serde(with = "empty_is_none")]
+    pub directory: Option<PathBuf>,
+    pub max_age_hours: u32,
+    pub before_upgrade: bool,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Disk {
+    pub low_percent: u32,
+    pub low_bytes: u64,
+    pub full_percent: u32,
+    pub full_bytes: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

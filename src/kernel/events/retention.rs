@@ -35,6 +35,10 @@ impl Task for Retention {
         Duration::from_hours(1)
     }
 
+    fn goes_on_when_full(&self) -> bool {
+        true
+    }
+
     async fn activate(&self) -> Result<Done, TaskError> {
         let now = self.clock.now();
         let kept_from = now - self.keep;

@@ -24,6 +24,7 @@ use super::{
     idempotency::Idempotency,
     incoming::{Form, Incoming},
     json,
+    need::Need,
     operations::{Audience, BodyMedia, Measures, Operation, Operations, Route},
     outgoing::UnderWay,
     pages::{self, Pages},
@@ -38,9 +39,12 @@ use crate::kernel::{
     entropy,
     id::RequestId,
     secrets::digest,
-    store::Store,
+    store::{Store, within_reserve},
     telemetry::Usage,
 };
+
+/// The operation that ends a session: it removes one.
+const LOGOUT: &str = "logout";
 
 /// Settings that a reload changes.
 #[derive(Clone, Debug)]
@@ -163,6 +167,9 @@ impl Edge {
         };
         told.operation = Some(operation.clone());
         let principal = self.admit(&request, &operation, arrival, told)?;
+        if !goes_on_when_full(&operation, arrival.client) {
+            self.parts.store.ensure_room().map_err(Problem::from)?;
+        }
         check_accept(&request, &operation)?;
         let query = operation.query.check(&query_pairs(&request)).map_err(query_problem)?;
         let wait = query.get("wait_seconds").and_then(Value::as_u64).filter(|_| operation.waits).unwrap_or(0);
@@ -191,9 +198,13 @@ impl Edge {
             stream: Mutex::new(stream),
             body_digest,
         };
-        acts::operator_acts(&self.parts.store, &context).await?;
-        request.extensions_mut().insert(Arc::new(context));
-        tokio::time::timeout_at(end, self.parts.api.call(request)).await.map_err(|_| late(changes))?
+        let work = async {
+            acts::operator_acts(&self.parts.store, &context).await?;
+            request.extensions_mut().insert(Arc::new(context));
+            tokio::time::timeout_at(end, self.parts.api.call(request)).await.map_err(|_| late(changes))?
+        };
+        // Whoever was let in may finish, also when the disk has filled up since.
+        within_reserve(work).await
     }
 
     /// Who asks, whether they may, and whether not too often.
@@ -246,6 +257,15 @@ impl Edge {
         }
     }
 
+    /// The operator, if it is one who asks; everybody else is nobody here.
+    fn operator(&self, request: &Request, arrival: Arrival<'_>) -> Option<Arc<Principal>> {
+        let reader = match arrival.client {
+            Client::Local => self.parts.local_operator.clone(),
+            Client::Address(_) => self.authenticate(request, true, arrival).ok(),
+        };
+        reader.filter(|reader| Need::Operator.check(reader).is_ok())
+    }
+
     async fn body(
         &self,
         request: &mut Request,
@@ -287,6 +307,7 @@ impl Edge {
         let reader = match pages::need(request.uri().path()) {
             Some(_) if arrival.client == Client::Local => self.parts.local_operator.clone(),
             Some(_) => Some(self.authenticate(request, true, arrival)?),
+            None if pages::tells_operators_more(request.uri().path()) => self.operator(request, arrival),
             None => None,
         };
         if let (Some(need), Some(reader)) = (pages::need(request.uri().path()), &reader) {
@@ -350,6 +371,16 @@ fn incoming(request: &mut Request, arrival: Arrival<'_>) -> Result<Incoming, Pro
         return Err(Problem::invalid(vec![FieldError::new(place, "not_allowed", message)]));
     }
     Ok(Incoming::new(request.take_body(), form, &arrival.settings.limits))
+}
+
+/// Whether an operation is answered while the disk is nearly full: what reads, what removes, signing in, which those who remove must do
+/// first, and what the operator does here. A stream of records is none of that, wherever it comes from.
+fn goes_on_when_full(operation: &Operation, client: Client) -> bool {
+    let adds_little = matches!(operation.method, Method::GET | Method::DELETE)
+        || operation.class == RateClass::SignIn
+        || operation.id == LOGOUT
+        || client == Client::Local;
+    adds_little && !operation.streams
 }
 
 /// A patch may also name its form (RFC 7396).

@@ -304,6 +304,10 @@ impl Task for IdempotencyPurge {
         Duration::from_mins(10)
     }
 
+    fn goes_on_when_full(&self) -> bool {
+        true
+    }
+
     async fn activate(&self) -> Result<Done, TaskError> {
         let today = day(self.clock.now());
         let mut segments = self.store.read(|tx| ANSWERS.segments(tx))?;

@@ -180,6 +180,13 @@ impl Problem {
         Self::new(Code::Unavailable, detail).retry_after(retry_after_seconds)
     }
 
+    /// What changes are answered with while the disk is nearly full.
+    pub fn no_room() -> Self {
+        let detail = "The disk of this installation is nearly full: records can be read, exported and deleted, but not created or \
+                      changed. The operator has been told.";
+        Self::unavailable(detail, 60).with("reason", "disk_full")
+    }
+
     pub fn retry_after(self, seconds: u64) -> Self {
         self.with("retry_after_seconds", seconds).header(http::header::RETRY_AFTER, &seconds.to_string())
     }
@@ -256,6 +263,7 @@ impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::OutcomeUnknown(cause) => Self::plain(Code::OutcomeUnknown).retry_after(5).because(cause),
+            StoreError::NoRoom => Self::no_room(),
             StoreError::Unavailable(cause) => Self::unavailable("The store takes no changes at the moment.", 5).because(cause),
             // A disk that fails is met by readers too, and before the writer has told that the store has failed.
             StoreError::Engine(cause) => Self::unavailable("The store does not answer at the moment.", 5).because(cause),

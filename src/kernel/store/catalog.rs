@@ -229,6 +229,14 @@ tables! {
     TENANT_IMPORTS 122 "tenant_imports";
     /// A change of the installation key that is under way.
     KEY_ROTATION 138 "key_rotation";
+    /// When a snapshot was written, or tried to be restored, to what came of it.
+    SNAPSHOT_RUNS 142 "snapshot_runs";
+    /// Hour to the space of the disk.
+    DISK_SAMPLES 143 "disk_samples";
+    /// Since when somebody looks whether there are snapshots.
+    SNAPSHOT_WATCH 144 "snapshot_watch";
+    /// The release that last opened the store.
+    RELEASE 145 "release";
     /// When the way to the disk was last tried.
     PROBE 124 "probe";
     /// Tenant and place in the log to a link of the tenant's chain.

@@ -5,6 +5,9 @@ pub enum StoreError {
     /// The store no longer takes writes: it failed earlier, or it is being closed.
     #[error("the store takes no writes: {0}")]
     Unavailable(String),
+    /// The disk is nearly full; what is left of it is kept for what must go on.
+    #[error("the disk is nearly full, so the store takes no changes until there is room")]
+    NoRoom,
     /// The commit failed: whether the change is stored shows after the restart.
     #[error("the commit failed, so its outcome is unknown: {0}")]
     OutcomeUnknown(String),

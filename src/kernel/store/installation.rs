@@ -17,7 +17,8 @@ use super::{
     engine::Engine,
     migrate::FORMAT,
     redb_engine::JournalFile,
-    transaction::{ReadTx, WriteTx},
+    reserve::within_reserve,
+    transaction::{Read, ReadTx, WriteTx},
 };
 
 const STORE_FILE: &str = "tenantd.redb";
@@ -44,6 +45,33 @@ pub struct Installation {
 
 impl Record for Installation {
     const VERSION: u8 = 1;
+}
+
+/// The release that last opened the store: what an older one can say is wanted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct ReleaseRecord {
+    version: String,
+}
+
+impl Record for ReleaseRecord {
+    const VERSION: u8 = 1;
+}
+
+static RELEASE: Table<u8, ReleaseRecord> = Table::new(catalog::RELEASE, &[]);
+const THIS_RELEASE: &str = env!("CARGO_PKG_VERSION");
+
+/// The release that last opened the store, if it is one that says so.
+pub fn last_release(tx: &impl Read) -> Option<String> {
+    // A newer release may write it in a form that is not known here.
+    RELEASE.get(tx, &0).ok().flatten().map(|record| record.version)
+}
+
+/// Writes down that this release has opened the store.
+pub(super) async fn note_release(store: &Store) -> Result<(), StoreError> {
+    if store.read(|tx| Ok::<_, StoreError>(last_release(tx)))?.as_deref() == Some(THIS_RELEASE) {
+        return Ok(());
+    }
+    within_reserve(store.write(|tx| RELEASE.put(tx, &0, &ReleaseRecord { version: THIS_RELEASE.to_owned() }))).await
 }
 
 static META: Table<u8, Installation> = Table::new(catalog::META, &[]);
@@ -109,8 +137,13 @@ impl DataDirectory {
         &self.path
     }
 
+    /// Where the store of a data directory is.
+    pub fn store_file_in(path: &Path) -> PathBuf {
+        path.join(STORE_FILE)
+    }
+
     pub fn store_file(&self) -> PathBuf {
-        self.path.join(STORE_FILE)
+        Self::store_file_in(&self.path)
     }
 
     /// Whether the directory holds an installation. Half of one is an error that says what is missing.
@@ -161,12 +194,13 @@ impl DataDirectory {
         self.begin_initialization()?;
         std::fs::copy(snapshot, &new).map_err(|error| io_error(snapshot, &error))?;
         set_private(&new)?;
-        let installation = {
+        let (installation, release) = {
             let engine = RedbEngine::open(&new, 1 << 20, None)?;
-            Installation::read(&ReadTx::new(engine.begin_read()?))?
+            let tx = ReadTx::new(engine.begin_read()?);
+            (Installation::read(&tx)?, last_release(&tx))
         };
         if installation.format > FORMAT {
-            return Err(newer_format(installation.format));
+            return Err(newer_format(installation.format, release.as_deref()));
         }
         check_key(installation.key_fingerprint)?;
         self.finish_initialization(&new, installation.id)?;
@@ -207,7 +241,9 @@ impl DataDirectory {
         let path = self.store_file();
         let journal = JournalFile { path: self.path.join(JOURNAL_FILE), bytes: settings.journal_bytes };
         let engine = RedbEngine::open_with_journal(&path, &journal, settings.cache_bytes, progress)?;
-        let installation = Installation::read(&ReadTx::new(engine.begin_read()?))?;
+        let tx = ReadTx::new(engine.begin_read()?);
+        let (installation, release) = (Installation::read(&tx)?, last_release(&tx));
+        drop(tx);
         let id_path = self.path.join(ID_FILE);
         let stored = std::fs::read_to_string(&id_path).map_err(|error| io_error(&id_path, &error))?;
         if stored.trim() != data_encoding::HEXLOWER.encode(&installation.id) {
@@ -218,15 +254,17 @@ impl DataDirectory {
             )));
         }
         if installation.format > FORMAT {
-            return Err(newer_format(installation.format));
+            return Err(newer_format(installation.format, release.as_deref()));
         }
         Ok((Store::new(engine, settings.writer)?, installation))
     }
 }
 
-pub(super) fn newer_format(format: u32) -> StoreError {
+pub(super) fn newer_format(format: u32, release: Option<&str>) -> StoreError {
+    let writer = release.map(|release| format!(" and was last opened by tenantd {release}")).unwrap_or_default();
+    let wanted = release.map_or_else(|| "the newer release".to_owned(), |release| format!("tenantd {release} or newer"));
     StoreError::Installation(format!(
-        "the store has format {format}, and this release knows only up to {FORMAT}: install the newer release again, or restore a backup made before the upgrade"
+        "the store has format {format}{writer}, and this release, {THIS_RELEASE}, knows only up to {FORMAT}: install {wanted} again, or restore a snapshot made before the upgrade"
     ))
 }
 
@@ -261,5 +299,6 @@ mod tests {
     #[test]
     fn the_stored_form_is_the_one_that_was_written_down() {
         assert_golden("installation", &Installation { format: 1, id: [7; 16], key_fingerprint: [9; 8] });
+        assert_golden("release", &ReleaseRecord { version: "0.1.0".to_owned() });
     }
 }

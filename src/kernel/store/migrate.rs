@@ -23,19 +23,27 @@ pub enum Progress {
     Done,
 }
 
+/// The formats that a store of format `found` goes through to become what this release writes. Empty when it is that already.
+pub fn way(found: u32, steps: &[Step]) -> Result<Vec<u32>, StoreError> {
+    let target = FORMAT.max(steps.iter().map(|step| step.from + 1).max().unwrap_or(FORMAT));
+    if found > target {
+        return Err(installation::newer_format(found, None));
+    }
+    match (found..target).find(|format| !steps.iter().any(|step| step.from == *format)) {
+        None => Ok((found + 1..=target).collect()),
+        Some(gap) => {
+            let problem = format!("no step leads on from format {gap}; upgrade through the releases in between");
+            Err(StoreError::Installation(problem))
+        }
+    }
+}
+
 pub(super) async fn run(store: &Store, steps: &'static [Step]) -> Result<(), StoreError> {
     loop {
         let current: Installation = store.read(Installation::read)?;
-        let target = FORMAT.max(steps.iter().map(|step| step.from + 1).max().unwrap_or(FORMAT));
-        if current.format > target {
-            return Err(installation::newer_format(current.format));
-        }
-        if current.format == target {
-            return Ok(());
-        }
+        way(current.format, steps)?;
         let Some(step) = steps.iter().find(|step| step.from == current.format) else {
-            let problem = format!("no step leads on from format {}; upgrade through the releases in between", current.format);
-            return Err(StoreError::Installation(problem));
+            return installation::note_release(store).await;
         };
         tracing::info!(from = step.from, "migrating the store");
         store
@@ -46,5 +54,29 @@ pub(super) async fn run(store: &Store, steps: &'static [Step]) -> Result<(), Sto
                 Ok(())
             })
             .await?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nothing(_: &mut WriteTx) -> Result<Progress, StoreError> {
+        Ok(Progress::Done)
+    }
+
+    const fn step(from: u32) -> Step {
+        Step { from, advance: nothing }
+    }
+
+    #[test]
+    fn the_way_goes_through_every_format_and_is_told_when_there_is_none() {
+        let steps = [step(FORMAT), step(FORMAT + 1), step(FORMAT + 2)];
+        assert_eq!(way(FORMAT, &steps).unwrap(), [FORMAT + 1, FORMAT + 2, FORMAT + 3]);
+        assert_eq!(way(FORMAT + 2, &steps).unwrap(), [FORMAT + 3]);
+        assert!(way(FORMAT + 3, &steps).unwrap().is_empty());
+        assert!(way(FORMAT + 4, &steps).is_err_and(|error| error.to_string().contains("install")));
+        let gap = [step(FORMAT), step(FORMAT + 2)];
+        assert!(way(FORMAT, &gap).is_err_and(|error| error.to_string().contains("releases in between")));
     }
 }

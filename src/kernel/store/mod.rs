@@ -22,6 +22,7 @@ mod probe;
 mod recent;
 mod redb_engine;
 mod redb_file;
+mod reserve;
 mod rotation;
 mod segments;
 mod shared;
@@ -42,23 +43,24 @@ pub use due::{Due, due_key};
 pub use engine::{Direction, Flow, KeyRange};
 pub use erasure::{RowsByIndex, RowsOfSegments, TenantRow, TenantRows, erase};
 pub use error::StoreError;
-pub use installation::{DataDirectory, Installation, InstallationId, KeyFingerprint, write_private_file};
+pub use installation::{DataDirectory, Installation, InstallationId, KeyFingerprint, last_release, write_private_file};
 pub use journal::JournalId;
 pub use key::{FixedKey, Key};
-pub use migrate::{FORMAT, Progress, STEPS, Step};
+pub use migrate::{FORMAT, Progress, STEPS, Step, way};
 pub use redb_engine::RedbEngine;
 pub use redb_file::RepairProgress;
+pub use reserve::within_reserve;
 pub use rotation::{
     KeyFiles, Rotation, RotationProgress, RotationStatus, SealedRecord, SealedSegments, SealedTable, SealedVisitor, keys_in_force,
 };
 pub use segments::{SegmentedTable, end_of_segment, segment_of};
-pub use snapshot::SnapshotReport;
+pub use snapshot::{SnapshotReport, TableTally};
 pub use table::{Index, Table, TableSize, bytes_under, rows_under, table_sizes};
 pub use transaction::{Read, ReadTx, WriteTx};
 
 use crate::kernel::telemetry::panic_text;
 
-use self::{catalog::TableName, engine::Engine, shared::Shared, writer::Queue};
+use self::{catalog::TableName, engine::Engine, reserve::Gate, shared::Shared, writer::Queue};
 
 /// How the writer is set up.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +86,7 @@ pub struct Store {
 struct Inner {
     engine: Arc<dyn Engine>,
     shared: Arc<Shared>,
+    gate: Gate,
     queue: Option<Queue>,
     writer: Option<std::thread::JoinHandle<()>>,
 }
@@ -111,7 +114,7 @@ impl Store {
         let engine: Arc<dyn Engine> = Arc::new(engine);
         let shared = Arc::new(Shared::new());
         let (queue, thread) = writer::spawn(engine.clone(), shared.clone(), settings.batch_size, settings.queue_length)?;
-        Ok(Self { inner: Arc::new(Inner { engine, shared, queue: Some(queue), writer: Some(thread) }) })
+        Ok(Self { inner: Arc::new(Inner { engine, shared, gate: Gate::new(), queue: Some(queue), writer: Some(thread) }) })
     }
 
     /// Runs `work` on one consistent snapshot, on this thread. For what takes microseconds; a scan belongs in [`Store::scan`].
@@ -136,16 +139,33 @@ impl Store {
     }
 
     /// Runs `work` in the next transaction and returns once it is durable. `work` **may run more than once**: it takes time, ids
-    /// and randomness from outside, does no I/O, and checks before it writes.
+    /// and randomness from outside, does no I/O, and checks before it writes. While writes are held back it waits, unless it is made
+    /// [`within_reserve`].
     pub async fn write<T, E>(&self, work: impl FnMut(&mut WriteTx) -> Result<T, E> + Send + 'static) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
+        self.inner.gate.pass().await?;
         match &self.inner.queue {
             Some(queue) => queue.submit(work).await,
             None => Err(E::from(StoreError::Unavailable("it is being closed".to_owned()))),
         }
+    }
+
+    /// Holds writes back, but for those that are made [`within_reserve`], or lets them go on.
+    pub fn hold_back(&self, held: bool) {
+        self.inner.gate.hold(held);
+    }
+
+    /// Lets everything go on that waits, and holds nothing back from now on: for the end of a server.
+    pub fn let_all_write(&self) {
+        self.inner.gate.waive();
+    }
+
+    /// Whether there is room for whatever anyone wants to write.
+    pub fn ensure_room(&self) -> Result<(), StoreError> {
+        if self.inner.gate.is_held() { Err(StoreError::NoRoom) } else { Ok(()) }
     }
 
     /// A number that grows with every commit that changes the table: for caches of what it holds.
@@ -175,6 +195,11 @@ impl Store {
     /// Writes a consistent copy of the whole store to a new file while the store is in use.
     pub async fn snapshot(&self, path: std::path::PathBuf) -> Result<SnapshotReport, StoreError> {
         self.scan(move |tx| snapshot::write(tx, &path)).await
+    }
+
+    /// Counts and digests what every table holds.
+    pub async fn tally(&self) -> Result<SnapshotReport, StoreError> {
+        self.scan(snapshot::tally).await
     }
 
     /// Compares every record with its checksum and every index with its records.

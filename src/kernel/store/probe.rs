@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Store, catalog, codec::Record, error::StoreError, table::Table};
+use super::{Store, catalog, codec::Record, error::StoreError, reserve::within_reserve, table::Table};
 use crate::kernel::clock::Timestamp;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -19,7 +19,7 @@ static PROBE: Table<u8, ProbeRecord> = Table::new(catalog::PROBE, &[]);
 impl Store {
     /// Returns when the writer has answered, whatever the answer: one that hangs never does.
     pub async fn probe(&self, now: Timestamp) -> Result<(), StoreError> {
-        self.write(move |tx| PROBE.put(tx, &0, &ProbeRecord { at: now })).await
+        within_reserve(self.write(move |tx| PROBE.put(tx, &0, &ProbeRecord { at: now }))).await
     }
 }
 

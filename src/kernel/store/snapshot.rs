@@ -1,7 +1,12 @@
-//! A consistent copy of the live store in a new file: one read snapshot, copied table by table in key order. The copy appears
-//! under its name only when it is complete, on the disk, and was read back to be the same, record by record.
+//! A consistent copy of the live store in a new file: one read snapshot, copied table by table in key order.
+//!
+//! **Invariant:** the copy appears under its name only when it is complete, on the disk, and what was read back from there has the same
+//! tables with the same number of records and the same digests. A copy that is damaged on its way is removed.
 
-use std::path::Path;
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+};
 
 use sha2::{Digest, Sha256};
 
@@ -12,60 +17,129 @@ use super::{
     error::StoreError,
     transaction::{Read, ReadTx},
 };
+use crate::kernel::telemetry::panic_text;
 
 /// How many bytes go into one transaction of the copy.
 const CHUNK_BYTES: usize = 8 << 20;
 const COPY_CACHE_BYTES: usize = 16 << 20;
 
-/// What was copied.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SnapshotReport {
-    pub tables: usize,
+/// What a table of a copy holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableTally {
+    pub name: String,
     pub records: u64,
     pub bytes: u64,
-    /// Over every record with its table and its key, in their order.
+    /// Over every record with its key, in their order.
     pub digest: [u8; 32],
 }
 
+/// What was copied.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SnapshotReport {
+    /// In the order of their names.
+    pub tables: Vec<TableTally>,
+}
+
+impl SnapshotReport {
+    pub fn records(&self) -> u64 {
+        self.tables.iter().map(|table| table.records).sum()
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.tables.iter().map(|table| table.bytes).sum()
+    }
+
+    /// Over every table with its name.
+    pub fn digest(&self) -> [u8; 32] {
+        let mut digest = Sha256::new();
+        for table in &self.tables {
+            digest.update((table.name.len() as u64).to_le_bytes());
+            digest.update(table.name.as_bytes());
+            digest.update(table.digest);
+        }
+        digest.finalize().into()
+    }
+
+    /// The first table that is not the same in another copy, and what is other about it.
+    pub fn difference(&self, other: &Self) -> Option<String> {
+        let found = |table: &TableTally| other.tables.iter().find(|known| known.name == table.name);
+        let other_than = |table: &TableTally| match found(table) {
+            Some(known) if known == table => None,
+            Some(known) if known.records == table.records => Some(format!("table {} has other content", table.name)),
+            Some(known) => Some(format!("table {} has {} records and not {}", table.name, known.records, table.records)),
+            None => Some(format!("table {} is missing", table.name)),
+        };
+        let surplus = || other.tables.iter().find(|table| !self.tables.iter().any(|known| known.name == table.name));
+        self.tables.iter().find_map(other_than).or_else(|| surplus().map(|table| format!("table {} is too many", table.name)))
+    }
+}
+
 pub(super) fn write(tx: &ReadTx, path: &Path) -> Result<SnapshotReport, StoreError> {
+    write_through(tx, path, |_| Ok(()))
+}
+
+/// Writes the copy. `medium` stands for what may happen to the bytes between the writing and the reading.
+fn write_through(
+    tx: &ReadTx,
+    path: &Path,
+    medium: impl FnOnce(&Path) -> std::io::Result<()>,
+) -> Result<SnapshotReport, StoreError> {
     if path.exists() {
         return Err(StoreError::Installation(format!("{} exists already: choose another name", path.display())));
     }
+    let failed = |error: std::io::Error| StoreError::Installation(format!("{}: {error}", path.display()));
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let temporary = parent.join(format!(".{name}.partial"));
-    let copied = copy(tx, &temporary).and_then(|report| {
+    if temporary.exists() {
+        // Left behind by a process that ended in the middle of it.
+        std::fs::remove_file(&temporary).map_err(failed)?;
+    }
+    let proven = copy(tx, &temporary).and_then(|report| {
+        medium(&temporary).and_then(|()| forget_cached(&temporary)).map_err(failed)?;
         compare(&report, &temporary)?;
-        publish(&temporary, path, parent).map(|()| report)
+        publish(&temporary, path, parent).map_err(failed).map(|()| report)
     });
-    if copied.is_err() && temporary.exists() {
+    if proven.is_err() && temporary.exists() {
         drop(std::fs::remove_file(&temporary));
     }
-    copied
+    proven
 }
 
 /// Reads the copy from its file.
 fn compare(written: &SnapshotReport, path: &Path) -> Result<(), StoreError> {
-    let found = tally(&ReadTx::new(RedbEngine::open(path, COPY_CACHE_BYTES, None)?.begin_read()?))?;
-    if found == *written {
-        return Ok(());
+    let read = || -> Result<SnapshotReport, StoreError> {
+        tally(&ReadTx::new(RedbEngine::open(path, COPY_CACHE_BYTES, None)?.begin_read()?))
+    };
+    // A damaged page makes redb panic.
+    let found = catch_unwind(AssertUnwindSafe(read))
+        .unwrap_or_else(|cause| Err(StoreError::Panicked(panic_text(cause.as_ref()))))
+        .map_err(|error| StoreError::Engine(format!("the snapshot cannot be read back: {error}")))?;
+    match written.difference(&found) {
+        None => Ok(()),
+        Some(difference) => Err(StoreError::Engine(format!("the snapshot is not what was written: {difference}"))),
     }
-    let (wrote, read) = (written.records, found.records);
-    Err(StoreError::Engine(format!("the snapshot is not what was written: {wrote} records went in and {read} came out, or others")))
+}
+
+/// Puts everything on the disk and out of memory, so that what is read next comes from there.
+fn forget_cached(path: &Path) -> std::io::Result<()> {
+    let file = std::fs::File::open(path)?;
+    file.sync_all()?;
+    Ok(rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?)
 }
 
 /// Counts and digests everything that a snapshot holds.
-fn tally(tx: &ReadTx) -> Result<SnapshotReport, StoreError> {
-    let mut tally = Tally::default();
+pub(super) fn tally(tx: &ReadTx) -> Result<SnapshotReport, StoreError> {
+    let mut report = SnapshotReport::default();
     for name in tx.tables()? {
-        let table = parse(&name)?;
+        let (table, mut tally) = (parse(&name)?, Tally::default());
         tx.raw_scan(table, &KeyRange::ALL, Direction::Forward, &mut |key, value| {
-            tally.add(&name, key, value);
+            tally.add(key, value);
             Ok(Flow::Continue)
         })?;
-        tally.report.tables += 1;
+        report.tables.push(tally.finish(name));
     }
-    Ok(tally.finish())
+    Ok(report)
 }
 
 fn parse(name: &str) -> Result<RawTable, StoreError> {
@@ -74,39 +148,36 @@ fn parse(name: &str) -> Result<RawTable, StoreError> {
 
 #[derive(Default)]
 struct Tally {
-    report: SnapshotReport,
+    records: u64,
+    bytes: u64,
     digest: Sha256,
 }
 
 impl Tally {
-    fn add(&mut self, table: &str, key: &[u8], value: &[u8]) {
-        for part in [table.as_bytes(), key, value] {
+    fn add(&mut self, key: &[u8], value: &[u8]) {
+        for part in [key, value] {
             self.digest.update((part.len() as u64).to_le_bytes());
             self.digest.update(part);
         }
-        self.report.records += 1;
-        self.report.bytes += (key.len() + value.len()) as u64;
+        self.records += 1;
+        self.bytes += (key.len() + value.len()) as u64;
     }
 
-    fn finish(self) -> SnapshotReport {
-        SnapshotReport { digest: self.digest.finalize().into(), ..self.report }
+    fn finish(self, name: String) -> TableTally {
+        TableTally { name, records: self.records, bytes: self.bytes, digest: self.digest.finalize().into() }
     }
 }
 
-fn publish(temporary: &Path, path: &Path, parent: &Path) -> Result<(), StoreError> {
-    let publish = || -> std::io::Result<()> {
-        std::fs::File::open(temporary)?.sync_all()?;
-        std::fs::rename(temporary, path)?;
-        std::fs::File::open(parent)?.sync_all()
-    };
-    publish().map_err(|error| StoreError::Installation(format!("{}: {error}", path.display())))
+fn publish(temporary: &Path, path: &Path, parent: &Path) -> std::io::Result<()> {
+    std::fs::rename(temporary, path)?;
+    std::fs::File::open(parent)?.sync_all()
 }
 
 fn copy(tx: &ReadTx, path: &Path) -> Result<SnapshotReport, StoreError> {
     let target = RedbEngine::create(path, COPY_CACHE_BYTES)?;
-    let mut tally = Tally::default();
+    let mut report = SnapshotReport::default();
     for name in tx.tables()? {
-        let mut position: Option<Vec<u8>> = None;
+        let (mut position, mut tally): (Option<Vec<u8>>, _) = (None, Tally::default());
         loop {
             let mut chunk = Changes::default();
             let next = copy_chunk(tx, &name, position.as_deref(), &mut chunk, &mut tally)?;
@@ -116,9 +187,9 @@ fn copy(tx: &ReadTx, path: &Path) -> Result<SnapshotReport, StoreError> {
             }
             position = next;
         }
-        tally.report.tables += 1;
+        report.tables.push(tally.finish(name));
     }
-    Ok(tally.finish())
+    Ok(report)
 }
 
 /// The last key copied when there is more of the table.
@@ -135,7 +206,7 @@ fn copy_chunk(
     let mut last = None;
     tx.raw_scan(table, &range, Direction::Forward, &mut |key, value| {
         target.put(table, key.to_vec(), value.to_vec());
-        tally.add(name, key, value);
+        tally.add(key, value);
         bytes += key.len() + value.len();
         if bytes < CHUNK_BYTES {
             return Ok(Flow::Continue);
@@ -144,4 +215,95 @@ fn copy_chunk(
         Ok(Flow::Stop)
     })?;
     Ok(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+    use crate::kernel::store::{WriteTx, catalog};
+
+    /// A store with some pages of records in two tables.
+    fn source(directory: &Path) -> RedbEngine {
+        let engine = RedbEngine::create(&directory.join("source"), 1 << 20).unwrap();
+        let mut tx = WriteTx::new(engine.begin_read().unwrap());
+        for number in 0..400_u32 {
+            tx.raw_put(catalog::USERS.into(), number.to_be_bytes().to_vec(), number.to_le_bytes().repeat(40));
+            tx.raw_put(catalog::TENANTS.into(), number.to_be_bytes().to_vec(), b"tenant".to_vec());
+        }
+        engine.commit(tx.into_changes()).unwrap();
+        engine
+    }
+
+    #[test]
+    fn a_copy_that_is_damaged_on_its_way_is_never_called_good() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = source(directory.path());
+        let tx = ReadTx::new(engine.begin_read().unwrap());
+        let truth = tally(&tx).unwrap();
+        assert_eq!(truth.records(), 800);
+        let (mut refused, mut harmless) = (0, 0);
+        for place in 0..120_u64 {
+            let path = directory.path().join(format!("copy-{place}"));
+            let outcome = write_through(&tx, &path, |temporary| {
+                let file = std::fs::OpenOptions::new().read(true).write(true).open(temporary)?;
+                let at = (file.metadata()?.len() - 1) * place / 119;
+                let mut byte = [0];
+                file.read_exact_at(&mut byte, at)?;
+                file.write_all_at(&[byte[0] ^ 0x55], at)
+            });
+            match outcome {
+                // Not every byte of a file of redb is in use.
+                Ok(report) => {
+                    assert_eq!(report, truth);
+                    let copy = RedbEngine::open(&path, 1 << 20, None).unwrap();
+                    assert_eq!(tally(&ReadTx::new(copy.begin_read().unwrap())).unwrap(), truth);
+                    harmless += 1;
+                }
+                Err(_) => {
+                    assert!(!path.exists());
+                    refused += 1;
+                }
+            }
+        }
+        assert!(refused > 0, "{harmless} of 120 did no harm");
+        let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert!(!left.iter().any(|name| name.to_string_lossy().ends_with(".partial")), "{left:?}");
+    }
+
+    #[test]
+    fn a_copy_of_which_the_end_is_missing_or_that_cannot_be_written_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = source(directory.path());
+        let tx = ReadTx::new(engine.begin_read().unwrap());
+        let path = directory.path().join("copy");
+        let cut = write_through(&tx, &path, |temporary| {
+            let file = std::fs::OpenOptions::new().write(true).open(temporary)?;
+            file.set_len(file.metadata()?.len() / 2)
+        });
+        assert!(cut.is_err());
+        let broken = write_through(&tx, &path, |_| Err(std::io::Error::other("the disk is gone")));
+        assert!(broken.is_err_and(|error| error.to_string().contains("the disk is gone")));
+        assert!(!path.exists());
+        // What a process that was killed has left behind is no obstacle.
+        std::fs::write(directory.path().join(".copy.partial"), b"half").unwrap();
+        write(&tx, &path).unwrap();
+    }
+
+    #[test]
+    fn the_table_that_differs_is_named() {
+        let table =
+            |name: &str, records: u64, digest: u8| TableTally { name: name.to_owned(), records, bytes: 1, digest: [digest; 32] };
+        let one = SnapshotReport { tables: vec![table("a", 1, 1), table("b", 2, 2)] };
+        assert_eq!(one.difference(&one.clone()), None);
+        for (other, told) in [
+            (vec![table("a", 1, 1)], "table b is missing"),
+            (vec![table("a", 1, 1), table("b", 3, 2)], "table b has 3 records and not 2"),
+            (vec![table("a", 1, 9), table("b", 2, 2)], "table a has other content"),
+            (vec![table("a", 1, 1), table("b", 2, 2), table("c", 1, 1)], "table c is too many"),
+        ] {
+            assert_eq!(one.difference(&SnapshotReport { tables: other }).as_deref(), Some(told));
+        }
+    }
 }

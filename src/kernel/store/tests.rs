@@ -177,13 +177,33 @@ async fn a_snapshot_of_the_live_store_opens_and_holds_the_same() {
     }
     let path = directory.path().join("copy");
     let report = store.snapshot(path.clone()).await.unwrap();
-    assert_eq!(report.records, 900);
+    assert_eq!(report.records(), 900);
     put(&store, (1, 999), person("later", &[])).await.unwrap();
     let copy = Store::new(RedbEngine::open(&path, 1 << 20, None).unwrap(), WRITER).unwrap();
     assert!(copy.check(vec![&PEOPLE]).await.unwrap().is_clean());
     assert_eq!(tagged(&copy, 1, "t").len(), 300);
     assert!(copy.read(|tx| PEOPLE.get(tx, &(1, 999))).unwrap().is_none());
     assert!(store.snapshot(path).await.is_err());
+}
+
+#[tokio::test]
+async fn without_room_a_write_waits_unless_it_is_made_within_the_reserve() {
+    let Fixture { store, .. } = fixture();
+    store.hold_back(true);
+    assert!(matches!(store.ensure_room(), Err(StoreError::NoRoom)));
+    let waiting = tokio::spawn({
+        let store = store.clone();
+        async move { put(&store, (1, 1), person("waits", &[])).await }
+    });
+    within_reserve(put(&store, (1, 2), person("goes on", &[]))).await.unwrap();
+    assert!(!waiting.is_finished());
+    assert_eq!(store.read(|tx| PEOPLE.list(tx, &KeyRange::ALL, 10)).unwrap().len(), 1);
+    store.hold_back(false);
+    waiting.await.unwrap().unwrap();
+    assert_eq!(store.read(|tx| PEOPLE.list(tx, &KeyRange::ALL, 10)).unwrap().len(), 2);
+    store.let_all_write();
+    store.hold_back(true);
+    put(&store, (1, 3), person("the last", &[])).await.unwrap();
 }
 
 #[tokio::test]
@@ -296,7 +316,7 @@ async fn a_migration_runs_in_steps_until_it_is_done_and_then_not_again() {
     assert_eq!(format, FORMAT + 1);
     drop(store);
     let refused = data.open_store(SETTINGS, None);
-    assert!(matches!(refused, Err(StoreError::Installation(text)) if text.contains("install the newer release")));
+    assert!(matches!(refused, Err(StoreError::Installation(text)) if text.contains("install tenantd")));
 }
 
 #[test]

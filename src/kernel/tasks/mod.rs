@@ -24,7 +24,7 @@ use tokio::{
 
 use super::{
     clock::{Clock, Timestamp},
-    store::StoreError,
+    store::{StoreError, within_reserve},
 };
 
 /// What an activation left to do.
@@ -57,6 +57,11 @@ pub trait Task: Send + Sync + 'static {
     /// Returns when there may be something to do before the period is over.
     fn wake(&self) -> impl Future<Output = ()> + Send {
         std::future::pending()
+    }
+
+    /// Whether it goes on while the disk is nearly full: because it makes room, or watches over the server. What others write waits then.
+    fn goes_on_when_full(&self) -> bool {
+        false
     }
 
     /// What is wrong though nothing failed, such as work that waits for too long: shown on `/status/`.
@@ -165,7 +170,7 @@ async fn supervise<T: Task>(task: Arc<T>, clock: Clock, mut stop: watch::Receive
             let (task, quiet) = (task.clone(), quiet.clone());
             async move {
                 let _turn = if task.waits_for_quiet() { Some(quiet.0.read().await) } else { None };
-                task.activate().await
+                if task.goes_on_when_full() { within_reserve(task.activate()).await } else { task.activate().await }
             }
         });
         let outcome = activation.await.unwrap_or_else(|error| Err(TaskError(error.to_string())));

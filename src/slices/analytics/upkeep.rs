@@ -73,6 +73,10 @@ impl Task for RollUpUpkeep {
         Duration::from_hours(6)
     }
 
+    fn goes_on_when_full(&self) -> bool {
+        true
+    }
+
     async fn activate(&self) -> Result<Done, TaskError> {
         let now = self.clock.now();
         let today = day_of(now);

@@ -34,6 +34,10 @@ impl Task for Retention {
         Duration::from_hours(1)
     }
 
+    fn goes_on_when_full(&self) -> bool {
+        true
+    }
+
     async fn activate(&self) -> Result<Done, TaskError> {
         let oldest_kept = self.clock.now() - self.keep;
         let mut after = None;

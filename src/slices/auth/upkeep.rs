@@ -57,6 +57,10 @@ impl Task for SessionUpkeep {
         Duration::from_mins(1)
     }
 
+    fn goes_on_when_full(&self) -> bool {
+        true
+    }
+
     async fn activate(&self) -> Result<Done, TaskError> {
         self.write_seen().await?;
         let now = self.clock.now();

@@ -107,9 +107,9 @@ impl Platform {
 
     /// What only the admin socket serves. `checked` are the tables of all slices.
     pub fn admin_api(&self, checked: Vec<&'static dyn Checked>) -> impl OpenApi + use<> {
-        let (store, reload, keys) = (self.store.clone(), self.reload.clone(), self.keys.clone());
+        let (store, reload) = (self.store.clone(), self.reload.clone());
         let support = api::SupportApi { store: store.clone() };
-        (api::MaintenanceApi { store, checked, reload, keys }, api::KeyRotationApi { keys: self.keys.clone() }, support)
+        (api::MaintenanceApi { store, checked, reload }, api::KeyRotationApi { keys: self.keys.clone() }, support)
     }
 
     pub const CONSUMERS: &'static [&'static str] = &[activity::NAME];

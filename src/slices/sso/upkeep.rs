@@ -27,6 +27,10 @@ impl Task for SignOnUpkeep {
         Duration::from_mins(1)
     }
 
+    fn goes_on_when_full(&self) -> bool {
+        true
+    }
+
     async fn activate(&self) -> Result<Done, TaskError> {
         let now = self.clock.now();
         let forgotten = self.store.write(move |tx| repo::forget_ended(tx, now, BATCH)).await?;

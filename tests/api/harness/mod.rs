@@ -75,6 +75,10 @@ fn settings(directory: &Path, setup: &Setup) -> Config {
         ("listen.address", "127.0.0.1:0".to_owned()),
         ("listen.tls", "false".to_owned()),
         ("storage.cache_bytes", (4 << 20).to_string()),
+        ("snapshots.max_age_hours", "0".to_owned()),
+        // How full the disk of this machine is does not matter.
+        ("disk.low_percent", "0".to_owned()),
+        ("disk.full_percent", "0".to_owned()),
     ];
     flags.extend(setup.flags.iter().cloned());
     config::load(None, [], &flags).unwrap()
@@ -128,6 +132,11 @@ impl TestApp {
 
     pub fn running(&self) -> &Running {
         &self.running
+    }
+
+    /// Lets the server take up other settings.
+    pub fn reload(&self, setup: &Setup) {
+        self.running.reload(&settings(self.directory.path(), setup)).unwrap();
     }
 
     pub fn advance(&self, span: Duration) {

@@ -35,7 +35,9 @@ pub use layout::{Html, escape};
 
 pub use analytics::{ChartSource, Figures};
 pub use chart::{Chart, Mark};
-pub use status::{Component, ComponentState, DayOfHealth, Health, HealthSource, Incident};
+pub use status::{
+    Component, ComponentState, DayOfHealth, Health, HealthSource, Incident, InstallationFacts, InstallationSource, RunFacts,
+};
 
 const CHANGELOG: &str = include_str!("../../../../CHANGELOG.md");
 
@@ -50,6 +52,8 @@ pub struct PageSources {
     pub store: Store,
     /// How the parts of the server are doing.
     pub health: Arc<dyn HealthSource>,
+    /// What operators are told beyond that.
+    pub installation: Arc<dyn InstallationSource>,
     /// The figures that a tenant is shown.
     pub charts: Arc<dyn ChartSource>,
     /// What `/metrics` wants from clients that are not on this host.
@@ -72,10 +76,16 @@ impl std::fmt::Debug for Pages {
 }
 
 const ANALYTICS_PATH: &str = "/documentation/analytics/";
+const STATUS_PATH: &str = "/status/";
 
 /// What the reader of a page must be; `None` for the pages that are everybody's.
 pub fn need(path: &str) -> Option<Need> {
     (path == ANALYTICS_PATH).then_some(Need::Scope(Scope::AnalyticsRead))
+}
+
+/// Whether a page that is everybody's tells operators more.
+pub fn tells_operators_more(path: &str) -> bool {
+    path == STATUS_PATH
 }
 
 /// A document as it is sent.
@@ -118,7 +128,7 @@ const PATHS: [&str; 12] = [
     "/documentation/keys/",
     "/documentation/changelog/",
     ANALYTICS_PATH,
-    "/status/",
+    STATUS_PATH,
     DOCUMENT_PATH,
     INTERNAL_DOCUMENT_PATH,
 ];
@@ -137,7 +147,7 @@ impl Pages {
         !PROBES.contains(&path)
     }
 
-    /// `reader` is who asks, for a page that [`need`]s one.
+    /// `reader` is who asks, for a page that [`need`]s one, and the operator, for one that [`tells_operators_more`].
     pub fn answer(
         &self,
         request: &Request,
@@ -166,7 +176,10 @@ impl Pages {
             "/documentation/keys/" => Ok(keys::page(&self.sources.signing_keys, as_json)),
             "/documentation/changelog/" => Ok(changelog(as_json)),
             ANALYTICS_PATH => analytics::page(self.sources.charts.as_ref(), reader, as_json),
-            "/status/" => status::page(self.sources.health.as_ref(), as_json),
+            STATUS_PATH => {
+                let facts = reader.map(|_| self.sources.installation.facts()).transpose()?;
+                status::page(self.sources.health.as_ref(), facts.as_ref(), as_json)
+            }
             "/healthz" => Ok(json_response(StatusCode::OK, &json!({"status": "alive"}))),
             "/readyz" => Ok(status::ready(self.sources.health.as_ref())),
             "/metrics" => self.metrics(request, client),

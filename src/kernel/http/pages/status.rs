@@ -82,9 +82,48 @@ impl Health {
     }
 }
 
+/// What came of a snapshot, or of the trial of restoring one.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunFacts {
+    pub at: Timestamp,
+    pub path: String,
+    pub seconds: f64,
+    pub records: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+}
+
+/// What operators are told of the installation. What is not known yet is left out.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub struct InstallationFacts {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_state: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_free_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_total_bytes: Option<u64>,
+    /// Until changes are refused, if it goes on as in the last weeks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub days_to_full: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_verified_snapshot: Option<RunFacts>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_snapshot_failure: Option<RunFacts>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_drill: Option<RunFacts>,
+}
+
+pub trait InstallationSource: Send + Sync {
+    fn facts(&self) -> Result<InstallationFacts, StoreError>;
+}
+
 pub trait HealthSource: Send + Sync {
     /// How the parts are doing now. Answers also when the store does not: that is then what it tells.
     fn components(&self) -> Vec<Component>;
+
+    /// Whether only reads, exports and deletions are answered.
+    fn is_read_only(&self) -> bool;
 
     fn health(&self) -> Result<Health, StoreError>;
 }
@@ -93,13 +132,17 @@ pub(super) fn ready(source: &dyn HealthSource) -> Response {
     let components = source.components();
     let failing: Vec<&str> =
         components.iter().filter(|component| component.state == ComponentState::Down).map(|component| component.name).collect();
+    // Whoever routes requests must not take the reads away too.
+    if failing.is_empty() && source.is_read_only() {
+        return json_response(StatusCode::OK, &json!({"status": "read_only", "reason": "disk_full"}));
+    }
     if failing.is_empty() {
         return json_response(StatusCode::OK, &json!({"status": "ready"}));
     }
     json_response(StatusCode::SERVICE_UNAVAILABLE, &json!({"status": "not_ready", "failing": failing}))
 }
 
-pub(super) fn page(source: &dyn HealthSource, as_json: bool) -> Result<Response, Problem> {
+pub(super) fn page(source: &dyn HealthSource, facts: Option<&InstallationFacts>, as_json: bool) -> Result<Response, Problem> {
     let health = source.health()?;
     if as_json {
         let mut body = json!({
@@ -114,6 +157,9 @@ pub(super) fn page(source: &dyn HealthSource, as_json: bool) -> Result<Response,
         });
         if let (Some(seconds), Some(body)) = (health.oldest_undelivered_seconds, body.as_object_mut()) {
             body.insert("oldest_undelivered_seconds".to_owned(), seconds.into());
+        }
+        if let (Some(facts), Some(body)) = (facts, body.as_object_mut()) {
+            body.insert("installation".to_owned(), serde_json::to_value(facts).map_err(Problem::internal)?);
         }
         return Ok(json_response(StatusCode::OK, &body));
     }
@@ -137,6 +183,9 @@ pub(super) fn page(source: &dyn HealthSource, as_json: bool) -> Result<Response,
     for component in &health.components {
         uptime(&health, component.name).render(&mut page);
     }
+    if let Some(facts) = facts {
+        installation(facts, &mut page);
+    }
     page.raw("<h2>Incidents</h2>");
     if health.incidents.is_empty() {
         page.paragraph("None is known.");
@@ -150,6 +199,29 @@ pub(super) fn page(source: &dyn HealthSource, as_json: bool) -> Result<Response,
         }),
     );
     Ok(html(page.finish()))
+}
+
+/// What only operators see.
+fn installation(facts: &InstallationFacts, page: &mut Html) {
+    let run = |run: &RunFacts| {
+        let outcome = run.failure.clone().unwrap_or_else(|| format!("good, {} records", run.records));
+        format!("{} in {:.1} s: {outcome} ({})", run.at, run.seconds, run.path)
+    };
+    let number = |number: Option<u64>| number.map(|number| number.to_string());
+    let rows = [
+        ("disk", facts.disk_state.map(str::to_owned)),
+        ("free bytes", number(facts.disk_free_bytes)),
+        ("bytes in all", number(facts.disk_total_bytes)),
+        ("days until it is full", facts.days_to_full.map(|days| format!("{days:.1}"))),
+        ("newest snapshot that was verified", facts.last_verified_snapshot.as_ref().map(run)),
+        ("last failure of one", facts.last_snapshot_failure.as_ref().map(run)),
+        ("last trial of restoring one", facts.last_drill.as_ref().map(run)),
+    ];
+    page.raw("<h2>Installation</h2>");
+    page.table(
+        &["what", "how"],
+        rows.into_iter().map(|(what, how)| vec![what.to_owned(), how.unwrap_or_else(|| "not known".to_owned())]),
+    );
 }
 
 fn uptime(health: &Health, component: &str) -> Chart {

@@ -35,7 +35,7 @@ const SHOWN_INCIDENTS: usize = 50;
 vocabulary! {
     /// The parts that are told of. Their places are stored.
     PartName:
-    Api "api", Storage "storage", Webhooks "webhooks", Search "search", Workflows "workflows", Cloud "cloud", Backup "backup",
+    Api "api", Storage "storage", Webhooks "webhooks", Search "search", Workflows "workflows", Cloud "cloud", Backup "backup", Snapshots "snapshots",
 }
 
 impl PartName {
@@ -47,6 +47,8 @@ impl PartName {
             ("workflow", Self::Workflows),
             ("cloud", Self::Cloud),
             ("backup", Self::Backup),
+            ("snapshot", Self::Snapshots),
+            ("disk", Self::Storage),
             ("store", Self::Storage),
             ("event", Self::Storage),
             ("idempotency", Self::Storage),
@@ -157,6 +159,10 @@ impl HealthSource for HealthBoard {
             });
         }
         found
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.store.ensure_room().is_err()
     }
 
     fn health(&self) -> Result<Health, StoreError> {

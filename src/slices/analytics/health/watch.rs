@@ -69,6 +69,10 @@ impl Task for HealthWatch {
         PERIOD
     }
 
+    fn goes_on_when_full(&self) -> bool {
+        true
+    }
+
     async fn activate(&self) -> Result<Done, TaskError> {
         let now = self.board.clock.now();
         self.probe(now).await;

@@ -297,6 +297,8 @@ impl Run {
         intent.tenant_id = self.tenant_id;
         let (directory, store, jobs) = (self.ingest.directory, self.ingest.store.clone(), self.ingest.jobs.clone());
         tokio::spawn(async move {
+            // The sender is to hear of a full disk, and not to wait for the end of it.
+            store.ensure_room()?;
             let write = store.write(move |tx| {
                 let (mut act, mut seen) = (intent.begin(), Seen::default());
                 let mut answers = Vec::with_capacity(batch.lines.len());

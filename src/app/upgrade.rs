@@ -1,0 +1,170 @@
+//! Brings the store of an older release forward. What is about to be changed is first written to a snapshot that proves itself, and nothing is
+//! changed when that cannot be.
+//!
+//! **Invariant:** the snapshot is of the store before the first step. A start that was cut off between two steps goes on from there, and
+//! takes no snapshot of what is half done.
+
+use std::{os::unix::fs::DirBuilderExt, path::Path};
+
+use crate::{
+    kernel::{
+        clock::Clock,
+        config::Config,
+        store::{DataDirectory, Installation, Step, Store, way, write_private_file},
+    },
+    slices::upkeep::{self, Places, Run},
+};
+
+/// Names the snapshot of before the upgrade that is under way.
+const MARKER_FILE: &str = "upgrading";
+
+/// Runs the steps that the store lacks. What came of the snapshot, when one was needed.
+pub(super) async fn bring_forward(
+    store: &Store,
+    data: &DataDirectory,
+    config: &Config,
+    clock: &Clock,
+    steps: &'static [Step],
+) -> Result<Option<Run>, String> {
+    let found = store.read(Installation::read).map_err(|error| error.to_string())?.format;
+    let way = way(found, steps).map_err(|error| error.to_string())?;
+    let (Some(target), marker) = (way.last(), data.path().join(MARKER_FILE)) else {
+        return store.migrate(steps).await.map(|()| None).map_err(|error| error.to_string());
+    };
+    tracing::info!(from = found, to = target, "the store is brought forward");
+    let run = if !config.snapshots.before_upgrade || is_under_way(&marker) {
+        None
+    } else {
+        let run = snapshot(store, data, config, clock, (found, *target)).await?;
+        write_private_file(&marker, run.path.as_bytes()).map_err(|error| error.to_string())?;
+        Some(run)
+    };
+    store.migrate(steps).await.map_err(|error| error.to_string())?;
+    match std::fs::remove_file(&marker) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(format!("{}: {error}", marker.display())),
+        _ => Ok(run),
+    }
+}
+
+/// Whether the snapshot of before is there already.
+fn is_under_way(marker: &Path) -> bool {
+    std::fs::read_to_string(marker).is_ok_and(|path| Path::new(&path).exists())
+}
+
+async fn snapshot(
+    store: &Store,
+    data: &DataDirectory,
+    config: &Config,
+    clock: &Clock,
+    (from, to): (u32, u32),
+) -> Result<Run, String> {
+    let directory = upkeep::snapshot_directory(&config.snapshots, data.path());
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory);
+    made.map_err(|error| format!("{}: {error}", directory.display()))?;
+    let now = clock.now();
+    let path = directory.join(format!("pre-upgrade-{from}-{}.snapshot", now.to_string().replace(':', "")));
+    let places = Places { data: data.path().to_owned(), store_file: data.store_file() };
+    let taken = upkeep::take_before_upgrade(config, &places, store, path, now).await;
+    match taken.run.failure {
+        None => Ok(taken.run),
+        Some(failure) => Err(format!(
+            "the store is to be brought from format {from} to {to}, but the snapshot that comes first is not there: {failure}. \
+             Nothing was changed. Make room, name another place as snapshots.directory, or go without it by `tenantd serve --without-snapshot`"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{
+        config,
+        store::{FORMAT, Progress, RedbEngine, StoreError, StoreSettings, WriteTx, WriterSettings},
+    };
+
+    const SETTINGS: StoreSettings =
+        StoreSettings { cache_bytes: 1 << 20, journal_bytes: 1 << 20, writer: WriterSettings { batch_size: 8, queue_length: 8 } };
+
+    fn done(_: &mut WriteTx) -> Result<Progress, StoreError> {
+        Ok(Progress::Done)
+    }
+
+    fn broken(_: &mut WriteTx) -> Result<Progress, StoreError> {
+        Err(StoreError::Engine("the power is gone".to_owned()))
+    }
+
+    static TWO: [Step; 2] = [Step { from: FORMAT, advance: done }, Step { from: FORMAT + 1, advance: done }];
+    static CUT_OFF: [Step; 2] = [Step { from: FORMAT, advance: done }, Step { from: FORMAT + 1, advance: broken }];
+
+    struct Fixture {
+        directory: tempfile::TempDir,
+        data: DataDirectory,
+        store: Store,
+        config: Config,
+    }
+
+    fn fixture(flags: &[(&str, String)]) -> Fixture {
+        let directory = tempfile::tempdir().unwrap();
+        let data = DataDirectory::lock(&directory.path().join("data")).unwrap();
+        data.initialize([7; 16], || Ok([1; 8])).unwrap();
+        let store = data.open_store(SETTINGS, None).unwrap().0;
+        Fixture { config: config::load(None, [], flags).unwrap(), directory, data, store }
+    }
+
+    impl Fixture {
+        async fn upgrade(&self, steps: &'static [Step]) -> Result<Option<Run>, String> {
+            bring_forward(&self.store, &self.data, &self.config, &Clock::System, steps).await
+        }
+
+        fn format(&self) -> u32 {
+            self.store.read(Installation::read).unwrap().format
+        }
+
+        fn snapshots(&self) -> Vec<std::path::PathBuf> {
+            let found = std::fs::read_dir(self.data.path().join("snapshots")).into_iter().flatten();
+            found.map(|entry| entry.unwrap().path()).collect()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_snapshot_of_before_is_written_first_and_only_then() {
+        let fixture = fixture(&[]);
+        assert_eq!(fixture.upgrade(&[]).await.unwrap(), None);
+        assert!(fixture.snapshots().is_empty());
+        let run = fixture.upgrade(&TWO).await.unwrap().unwrap();
+        assert!(run.is_snapshot() && run.path.contains(&format!("pre-upgrade-{FORMAT}-")), "{run:?}");
+        assert_eq!(fixture.format(), FORMAT + 2);
+        let [path] = fixture.snapshots().try_into().unwrap();
+        let copy = Store::new(RedbEngine::open(&path, 1 << 20, None).unwrap(), SETTINGS.writer).unwrap();
+        assert_eq!(copy.read(Installation::read).unwrap().format, FORMAT);
+        assert_eq!(fixture.upgrade(&TWO).await.unwrap(), None);
+        assert!(!fixture.data.path().join(MARKER_FILE).exists());
+    }
+
+    #[tokio::test]
+    async fn a_migration_that_was_cut_off_goes_on_without_a_snapshot_of_what_is_half_done() {
+        let fixture = fixture(&[]);
+        assert!(fixture.upgrade(&CUT_OFF).await.unwrap_err().contains("the power is gone"));
+        assert_eq!((fixture.format(), fixture.snapshots().len()), (FORMAT + 1, 1));
+        assert_eq!(fixture.upgrade(&TWO).await.unwrap(), None);
+        assert_eq!((fixture.format(), fixture.snapshots().len()), (FORMAT + 2, 1));
+    }
+
+    #[tokio::test]
+    async fn without_the_snapshot_nothing_is_changed_unless_that_is_wanted() {
+        let blocked = tempfile::NamedTempFile::new().unwrap();
+        let place = || ("snapshots.directory", blocked.path().display().to_string());
+        let refused = fixture(&[place()]);
+        assert!(refused.upgrade(&TWO).await.is_err());
+        // There is never room on a disk that has to stay empty.
+        let all = [("disk.full_percent", "100".to_owned()), ("disk.full_bytes", i64::MAX.to_string())];
+        let full = fixture(&all);
+        let told = full.upgrade(&TWO).await.unwrap_err();
+        assert!(told.contains("no room") && told.contains("--without-snapshot"), "{told}");
+        assert_eq!((refused.format(), full.format()), (FORMAT, FORMAT));
+        let without = fixture(&[place(), ("snapshots.before_upgrade", "false".to_owned())]);
+        assert_eq!(without.upgrade(&TWO).await.unwrap(), None);
+        assert_eq!(without.format(), FORMAT + 2);
+        assert!(without.directory.path().exists());
+    }
+}

@@ -1,0 +1,124 @@
+//! `tenantd upgrade check`: what the first start of this release will do with the store, without doing any of it.
+
+use std::path::Path;
+
+use clap::Subcommand;
+use serde_json::{Value, json};
+
+use super::{Common, Failure, client::Client, offline, output};
+use crate::{
+    kernel::{
+        config::Config,
+        store::{FORMAT, Installation, STEPS, StoreError, way},
+    },
+    slices::upkeep::{self, Places, Room},
+};
+
+/// What is read, written and read again in a second, at least.
+const BYTES_PER_SECOND: u64 = 16 << 20;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Upgrade {
+    /// Say which format the store has, what an upgrade to this release does with it, and whether there is room.
+    Check,
+}
+
+impl Upgrade {
+    pub(super) async fn run(self, common: &Common) -> Result<(), Failure> {
+        let Self::Check = self;
+        let (config, client) = (common.settings(&[])?, Client::new(common)?);
+        let failed = |error: StoreError| Failure::Failed(error.to_string());
+        let (found, store_file) = if client.is_running() {
+            let store = client.get("/internal/admin/store").await?;
+            let format = store.get("format").and_then(Value::as_u64).and_then(|format| u32::try_from(format).ok());
+            let format = format.ok_or_else(|| Failure::Failed("the server does not tell the format of its store".to_owned()))?;
+            (format, offline::store_file(&config.data.directory))
+        } else {
+            let (data, store) = offline::open(common)?;
+            (store.read(Installation::read).map_err(failed)?.format, data.store_file())
+        };
+        let plan = plan(&config, found, &store_file);
+        let possible = plan.get("problem").is_none();
+        if common.json {
+            output::json(&plan)?;
+        } else {
+            tell(&plan)?;
+        }
+        match plan.get("problem").and_then(Value::as_str) {
+            Some(problem) if !possible => Err(Failure::Failed(problem.to_owned())),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn plan(config: &Config, found: u32, store_file: &Path) -> Value {
+    let mut plan = json!({"found_format": found, "writes_format": FORMAT, "version": env!("CARGO_PKG_VERSION")});
+    let mut add = |name: &str, value: Value| plan.as_object_mut().map(|plan| plan.insert(name.to_owned(), value));
+    let way = match way(found, STEPS) {
+        Ok(way) => way,
+        Err(error) => {
+            add("problem", error.to_string().into());
+            return plan;
+        }
+    };
+    add("through_formats", way.clone().into());
+    if way.is_empty() {
+        return plan;
+    }
+    let directory = upkeep::snapshot_directory(&config.snapshots, &config.data.directory);
+    let bytes = std::fs::metadata(store_file).map_or(0, |data| data.len());
+    add("about_seconds", (1 + bytes / BYTES_PER_SECOND * (way.len() as u64 + 1)).into());
+    if !config.snapshots.before_upgrade {
+        return plan;
+    }
+    add("snapshot_directory", directory.display().to_string().into());
+    // The directory is made with the first snapshot; what counts until then is the one that it will be in.
+    let place = directory.ancestors().find(|place| place.exists()).unwrap_or(&config.data.directory);
+    let places = Places { data: config.data.directory.clone(), store_file: store_file.to_owned() };
+    match upkeep::room(config, &places, &place.join("snapshot")) {
+        Ok(Room { needed, free }) => {
+            add("snapshot_bytes", needed.into());
+            add("free_bytes", free.into());
+            if free < needed {
+                let problem =
+                    format!("there is no room for the snapshot of before: it takes up to {needed} bytes, and {free} are free");
+                add("problem", problem.into());
+            }
+        }
+        Err(error) => {
+            add("problem", format!("{}: {error}", place.display()).into());
+        }
+    }
+    plan
+}
+
+fn tell(plan: &Value) -> Result<(), Failure> {
+    let text = |name: &str| output::text(plan, name);
+    output::line(&format!(
+        "The store has format {}; this release, {}, writes format {}.",
+        text("/found_format"),
+        text("/version"),
+        text("/writes_format")
+    ))?;
+    let through = plan.get("through_formats").and_then(Value::as_array).map_or(0, Vec::len);
+    if plan.get("through_formats").is_some() && through == 0 {
+        return output::line("There is nothing to do.");
+    }
+    if through > 0 {
+        output::line(&format!(
+            "The first start brings it forward through: {}. It takes about {} seconds.",
+            text("/through_formats"),
+            text("/about_seconds")
+        ))?;
+    }
+    match plan.get("snapshot_directory") {
+        Some(_) => output::line(&format!(
+            "Before that it writes a snapshot to {}: up to {} bytes, of {} that are free.",
+            text("/snapshot_directory"),
+            text("/snapshot_bytes"),
+            text("/free_bytes")
+        )),
+        None if through > 0 => output::line("No snapshot is written before that: snapshots.before_upgrade is off."),
+        None => Ok(()),
+    }
+}

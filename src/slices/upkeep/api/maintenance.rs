@@ -1,0 +1,159 @@
+//! `/internal/admin`: snapshots of the live store and what came of trials of restoring them, for whoever may open the admin socket.
+
+use std::{path::PathBuf, time::Duration};
+
+use poem_openapi::{Object, OpenApi, Tags};
+use serde::Serialize;
+
+use super::{
+    super::{
+        model::{Run, RunKind},
+        snapshots::Snapshots,
+    },
+    wire::SnapshotRun,
+};
+use crate::kernel::{
+    clock::Timestamp,
+    http::{
+        input::{Body, Filter},
+        need::{Allowed, LocalOperator},
+        problem::{Code, Problem},
+        reply::Answer,
+    },
+    store::within_reserve,
+};
+
+#[derive(Tags)]
+enum Area {
+    /// What only the admin socket serves.
+    Administration,
+}
+
+/// Where to write a snapshot.
+#[derive(Debug, Object)]
+struct CreateBackup {
+    /// An absolute path on the server's host, where nothing is yet.
+    #[oai(validator(min_length = 2, max_length = 4096))]
+    path: String,
+}
+
+#[derive(Debug, Object)]
+struct BackupQuery {
+    /// How long the request may take beyond the usual. The snapshot is finished in any case.
+    #[oai(validator(minimum(value = "0"), maximum(value = "86400")))]
+    #[allow(dead_code, reason = "the edge waits for as long as it says")]
+    wait_seconds: Option<u32>,
+}
+
+/// A snapshot that was written, read back from the disk, and found to be the same.
+#[derive(Debug, Object, Serialize)]
+struct Backup {
+    path: String,
+    #[oai(validator(minimum(value = "0")))]
+    tables: u64,
+    #[oai(validator(minimum(value = "0")))]
+    records: u64,
+    /// Of all records.
+    #[oai(validator(minimum(value = "0")))]
+    bytes: u64,
+    /// Of the file.
+    #[oai(validator(minimum(value = "0")))]
+    file_bytes: u64,
+    duration_seconds: f64,
+    /// A SHA-256 over every table and record, in hexadecimal. The file was read back and found to have the same.
+    digest: String,
+}
+
+/// The trial of restoring a snapshot, which somebody has made on this host.
+#[derive(Debug, Object)]
+struct RecordDrill {
+    /// The snapshot.
+    #[oai(validator(min_length = 2, max_length = 4096))]
+    path: String,
+    /// When it began.
+    at: Timestamp,
+    #[oai(validator(minimum(value = "0")))]
+    duration_milliseconds: u64,
+    #[oai(validator(minimum(value = "0")))]
+    file_bytes: u64,
+    #[oai(validator(minimum(value = "0")))]
+    tables: u64,
+    #[oai(validator(minimum(value = "0")))]
+    records: u64,
+    /// Why the snapshot could not be restored, if it could not.
+    #[oai(validator(min_length = 1, max_length = 4096))]
+    failure: Option<String>,
+}
+
+/// The store as it is on the disk.
+#[derive(Debug, Object, Serialize)]
+struct StoreFormat {
+    /// The number of its format.
+    #[oai(validator(minimum(value = "1")))]
+    format: u32,
+    /// The size of its file.
+    #[oai(validator(minimum(value = "0")))]
+    file_bytes: u64,
+}
+
+pub(in super::super) struct UpkeepApi {
+    pub(in super::super) snapshots: Snapshots,
+}
+
+#[OpenApi(prefix_path = "/internal/admin", tag = "Area::Administration")]
+impl UpkeepApi {
+    /// Write a consistent snapshot of the live store
+    ///
+    /// The server goes on working meanwhile. The snapshot is read back from the disk and compared, table by table, before it gets its name; one
+    /// that is not the same is removed. What came of it is kept either way. It can be checked, tried and restored with the tenantd command.
+    #[oai(path = "/backup", method = "post", operation_id = "create_backup")]
+    async fn create_backup(
+        &self,
+        auth: Allowed<LocalOperator>,
+        _query: Filter<BackupQuery>,
+        body: Body<CreateBackup>,
+    ) -> Result<Answer<Backup>, Problem> {
+        let path = PathBuf::from(&body.0.path);
+        if !path.is_absolute() {
+            return Err(Problem::new(
+                Code::ValidationFailed,
+                "The path must be absolute: the server does not know your directory.",
+            ));
+        }
+        // Of its own, so that it is finished and noted also when nobody waits for it any more.
+        let (snapshots, intent) = (self.snapshots.clone(), auth.context.intent(&auth.principal));
+        let taken = tokio::spawn(within_reserve(async move { snapshots.take(intent, path).await }));
+        let taken = taken.await.map_err(Problem::internal)??;
+        let (run, report) = (taken.run, taken.report?);
+        Ok(Answer::new(&Backup {
+            path: run.path,
+            tables: run.tables,
+            records: run.records,
+            bytes: report.bytes(),
+            file_bytes: run.file_bytes,
+            duration_seconds: run.took.as_secs_f64(),
+            digest: data_encoding::HEXLOWER.encode(&report.digest()),
+        }))
+    }
+
+    /// Show the format of the store
+    ///
+    /// What an upgrade starts from: `tenantd upgrade check` of another release asks for it.
+    #[oai(path = "/store", method = "get", operation_id = "get_store_format")]
+    async fn get_store_format(&self, _auth: Allowed<LocalOperator>) -> Result<Answer<StoreFormat>, Problem> {
+        let (format, file_bytes) = self.snapshots.store_format()?;
+        Ok(Answer::new(&StoreFormat { format, file_bytes }))
+    }
+
+    /// Keep what came of the trial of restoring a snapshot
+    ///
+    /// The trial itself is made by the tenantd command, in a directory of its own.
+    #[oai(path = "/drills", method = "post", operation_id = "record_drill")]
+    async fn record_drill(&self, auth: Allowed<LocalOperator>, body: Body<RecordDrill>) -> Result<Answer<SnapshotRun>, Problem> {
+        let RecordDrill { path, at, duration_milliseconds, file_bytes, tables, records, failure } = body.0;
+        let took = Duration::from_millis(duration_milliseconds);
+        let run = Run { kind: RunKind::Drill, at, path, took, file_bytes, tables, records, failure };
+        self.snapshots.note(auth.context.intent(&auth.principal), run.clone()).await?;
+        Ok(Answer::new(&SnapshotRun::new(&run)))
+    }
+}

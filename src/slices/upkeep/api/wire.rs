@@ -1,0 +1,108 @@
+//! What came of a snapshot, and how full the disk is, as events and the operator see it.
+
+use poem_openapi::{Enum, Object};
+use serde::Serialize;
+use serde_json::{
+    Map, Value,
+    value::{RawValue, to_raw_value},
+};
+
+use super::super::model;
+use crate::kernel::{clock::Timestamp, http::openapi};
+
+#[derive(Clone, Copy, Debug, Enum, Serialize)]
+#[oai(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+pub(super) enum SnapshotRunKind {
+    Snapshot,
+    BeforeUpgrade,
+    Drill,
+}
+
+impl From<model::RunKind> for SnapshotRunKind {
+    fn from(kind: model::RunKind) -> Self {
+        match kind {
+            model::RunKind::Snapshot => Self::Snapshot,
+            model::RunKind::BeforeUpgrade => Self::BeforeUpgrade,
+            model::RunKind::Drill => Self::Drill,
+        }
+    }
+}
+
+/// What came of a snapshot of the store, or of the trial of restoring one.
+#[derive(Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct SnapshotRun {
+    kind: SnapshotRunKind,
+    at: Timestamp,
+    /// Where the snapshot is, or would have been.
+    path: String,
+    duration_seconds: f64,
+    /// The size of the file.
+    #[oai(validator(minimum(value = "0")))]
+    file_bytes: u64,
+    #[oai(validator(minimum(value = "0")))]
+    tables: u64,
+    #[oai(validator(minimum(value = "0")))]
+    records: u64,
+    /// Whether everything was read back and found to be what was written.
+    verified: bool,
+    /// Why it does not count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure: Option<String>,
+}
+
+impl SnapshotRun {
+    pub(super) fn new(run: &model::Run) -> Self {
+        Self {
+            kind: run.kind.into(),
+            at: run.at,
+            path: run.path.clone(),
+            duration_seconds: run.took.as_secs_f64(),
+            file_bytes: run.file_bytes,
+            tables: run.tables,
+            records: run.records,
+            verified: run.is_good(),
+            failure: run.failure.clone(),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Enum, Serialize)]
+#[oai(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+enum DiskState {
+    /// There is room.
+    Ample,
+    /// It is filling up.
+    Low,
+    /// No changes are taken.
+    Full,
+}
+
+/// The space of the disk that the data is on.
+#[derive(Debug, Object, Serialize)]
+struct DiskSpace {
+    state: DiskState,
+    #[oai(validator(minimum(value = "0")))]
+    free_bytes: u64,
+    #[oai(validator(minimum(value = "0")))]
+    total_bytes: u64,
+}
+
+pub(in super::super) fn describe_run(run: &model::Run) -> Result<Box<RawValue>, serde_json::Error> {
+    to_raw_value(&SnapshotRun::new(run))
+}
+
+pub(in super::super) fn describe_disk(sample: &model::Sample) -> Result<Box<RawValue>, serde_json::Error> {
+    let state = match sample.fill {
+        model::Fill::Ample => DiskState::Ample,
+        model::Fill::Low => DiskState::Low,
+        model::Fill::Full => DiskState::Full,
+    };
+    to_raw_value(&DiskSpace { state, free_bytes: sample.space.free, total_bytes: sample.space.total })
+}
+
+pub(in super::super) fn record_schemas() -> Map<String, Value> {
+    openapi::schemas::<SnapshotRun>().into_iter().chain(openapi::schemas::<DiskSpace>()).collect()
+}

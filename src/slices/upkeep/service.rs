@@ -1,0 +1,91 @@
+//! What is written down of snapshots and of the disk, each with what the operator is told.
+
+use serde_json::value::RawValue;
+
+use super::{
+    error::UpkeepError,
+    model::{Fill, Run, RunKind, Sample},
+    repo,
+};
+use crate::kernel::{
+    events::{self, Act, Draft, EventKind},
+    store::WriteTx,
+};
+
+pub(super) static SNAPSHOT_VERIFIED: EventKind = EventKind {
+    name: "snapshot.verified",
+    summary: "A snapshot of the store was written, read back and found to be the same. In the platform tenant's feed.",
+    subject: "run",
+    schema: "SnapshotRun",
+    has_changes: false,
+};
+pub(super) static SNAPSHOT_FAILED: EventKind = EventKind {
+    name: "snapshot.failed",
+    summary: "A snapshot of the store could not be written, or was not what was to be written. In the platform tenant's feed.",
+    ..SNAPSHOT_VERIFIED
+};
+pub(super) static DRILL_PASSED: EventKind = EventKind {
+    name: "drill.passed",
+    summary: "A snapshot was restored for a trial, checked and opened. In the platform tenant's feed.",
+    ..SNAPSHOT_VERIFIED
+};
+pub(super) static DRILL_FAILED: EventKind = EventKind {
+    name: "drill.failed",
+    summary: "The trial of restoring a snapshot went wrong. In the platform tenant's feed.",
+    ..SNAPSHOT_VERIFIED
+};
+pub(super) static DISK_LOW: EventKind = EventKind {
+    name: "disk.low",
+    summary: "The disk of the installation is filling up. In the platform tenant's feed.",
+    subject: "disk",
+    schema: "DiskSpace",
+    has_changes: false,
+};
+pub(super) static DISK_FULL: EventKind = EventKind {
+    name: "disk.full",
+    summary: "The disk is so full that the installation takes no changes until there is room. In the platform tenant's feed.",
+    ..DISK_LOW
+};
+pub(super) static DISK_RECOVERED: EventKind =
+    EventKind { name: "disk.recovered", summary: "The disk has room again. In the platform tenant's feed.", ..DISK_LOW };
+
+/// How events show what they are about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Describe {
+    pub(super) run: fn(&Run) -> Result<Box<RawValue>, serde_json::Error>,
+    pub(super) disk: fn(&Sample) -> Result<Box<RawValue>, serde_json::Error>,
+}
+
+/// Keeps what came of a run. `act` is in the platform tenant.
+pub(super) fn note_run(tx: &mut WriteTx, act: &mut Act, run: &Run, describe: Describe) -> Result<(), UpkeepError> {
+    repo::put_run(tx, run)?;
+    let kind = match (run.kind, run.is_good()) {
+        (RunKind::Drill, true) => &DRILL_PASSED,
+        (RunKind::Drill, false) => &DRILL_FAILED,
+        (_, true) => &SNAPSHOT_VERIFIED,
+        (_, false) => &SNAPSHOT_FAILED,
+    };
+    let draft = Draft::new(kind, run.at.to_string(), 1, &(describe.run)(run)?, None)?;
+    events::append(tx, act, &draft)?;
+    Ok(())
+}
+
+/// Keeps a look at the disk, and tells when it is another than before. `act` is in the platform tenant.
+pub(super) fn note_disk(
+    tx: &mut WriteTx,
+    act: &mut Act,
+    before: Fill,
+    sample: &Sample,
+    describe: Describe,
+) -> Result<(), UpkeepError> {
+    repo::put_sample(tx, sample)?;
+    let kind = match (before, sample.fill) {
+        (before, now) if before == now => return Ok(()),
+        (_, Fill::Ample) => &DISK_RECOVERED,
+        (_, Fill::Low) => &DISK_LOW,
+        (_, Fill::Full) => &DISK_FULL,
+    };
+    let draft = Draft::new(kind, "data".to_owned(), 1, &(describe.disk)(sample)?, None)?;
+    events::append(tx, act, &draft)?;
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! Upgrades through the real binary: stores of every format open, a newer one is refused, and what an upgrade does is told beforehand.
+
+use std::path::{Path, PathBuf};
+
+use tenantd::kernel::store::{DataDirectory, FORMAT, Installation, StoreSettings, Table, WriterSettings, catalog};
+
+use crate::{Server, refused, tenantd, text};
+
+const SETTINGS: StoreSettings =
+    StoreSettings { cache_bytes: 1 << 20, journal_bytes: 1 << 20, writer: WriterSettings { batch_size: 1, queue_length: 1 } };
+
+/// An installation from a kept snapshot of a format.
+fn installation_of(format: u32, directory: &Path) -> PathBuf {
+    let kept = |name: &str| format!("{}/tests/formats/{format}.{name}", env!("CARGO_MANIFEST_DIR"));
+    let (snapshot, data) = (directory.join("snapshot"), directory.join("data"));
+    let unpacked = std::process::Command::new("gzip").args(["-dc", &kept("snapshot.gz")]).output().unwrap();
+    assert!(unpacked.status.success(), "{}", text(&unpacked.stderr));
+    std::fs::write(&snapshot, unpacked.stdout).unwrap();
+    let (snapshot, target, key) = (snapshot.display().to_string(), data.display().to_string(), kept("installation.key"));
+    let restored = tenantd(&["restore", &snapshot, "--data-dir", &target, "--installation-key", &key]).output().unwrap();
+    assert!(restored.status.success(), "{}", text(&restored.stderr));
+    data
+}
+
+#[test]
+fn a_store_of_every_format_is_brought_forward_and_is_sound() {
+    for format in 1..=FORMAT {
+        if !Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/formats/{format}.snapshot.gz")).exists() {
+            assert_eq!(format, FORMAT, "the store of format {format} is missing");
+            continue;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let data = installation_of(format, directory.path());
+        let path = data.display().to_string();
+        let plan = tenantd(&["upgrade", "check", "--json", "--data-dir", &path]).output().unwrap();
+        assert!(plan.status.success(), "{}", text(&plan.stderr));
+        let plan: serde_json::Value = serde_json::from_slice(&plan.stdout).unwrap();
+        assert_eq!((&plan["found_format"], &plan["writes_format"]), (&format.into(), &FORMAT.into()), "{plan}");
+        assert_eq!(plan["through_formats"].as_array().unwrap().len(), (FORMAT - format) as usize, "{plan}");
+
+        let server = Server::start(&data);
+        assert_eq!(server.json(&["tenant", "show", "kept"])["name"], "Kept");
+        // What the time since then has led to may have opened more.
+        let tickets = server.get("/api/psa/tickets?limit=200")["data"].as_array().unwrap().clone();
+        let kept = (1..=5).filter(|number| tickets.iter().any(|ticket| ticket["subject"] == format!("Ticket {number}")));
+        assert_eq!(kept.count(), 5, "{tickets:?}");
+        assert!(text(&server.run(&["check"]).stdout).contains("The store is sound."));
+        assert_eq!(server.stop(), Some(0));
+
+        let before: Vec<PathBuf> = std::fs::read_dir(data.join("snapshots"))
+            .map(|found| found.map(|entry| entry.unwrap().path()).collect())
+            .unwrap_or_default();
+        assert_eq!(before.len(), usize::from(format < FORMAT), "{before:?}");
+        for snapshot in before {
+            assert!(snapshot.display().to_string().contains(&format!("pre-upgrade-{format}-")), "{}", snapshot.display());
+        }
+        let after = tenantd(&["upgrade", "check", "--data-dir", &path]).output().unwrap();
+        assert!(after.status.success() && text(&after.stdout).contains("There is nothing to do."), "{}", text(&after.stdout));
+    }
+}
+
+/// As a release to come will leave the store behind.
+fn raise_format(data: &Path) {
+    let data = DataDirectory::lock(data).unwrap();
+    let (store, installation) = data.open_store(SETTINGS, None).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let written = runtime.block_on(store.write(move |tx| {
+        let meta: Table<u8, Installation> = Table::new(catalog::META, &[]);
+        meta.put(tx, &0, &Installation { format: FORMAT + 7, ..installation.clone() })
+    }));
+    written.unwrap();
+}
+
+#[test]
+fn the_store_of_a_newer_release_is_refused_with_what_is_wanted() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let path = data.display().to_string();
+    // A start writes down which release it was.
+    assert_eq!(Server::start(&data).stop(), Some(0));
+    raise_format(&data);
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--data-dir", &path];
+    for arguments in [&serve[..], &["upgrade", "check", "--data-dir", &path], &["check", "--data-dir", &path]] {
+        let told = refused(&tenantd(arguments).output().unwrap(), 1);
+        let expected = format!("has format {} and was last opened by tenantd {}", FORMAT + 7, env!("CARGO_PKG_VERSION"));
+        assert!(told.contains(&expected), "{arguments:?}: {told}");
+        assert!(told.contains("or newer again, or restore a snapshot made before the upgrade"), "{arguments:?}: {told}");
+    }
+}
+
+#[test]
+fn an_upgrade_is_looked_at_beside_a_running_server_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(&directory.path().join("data"));
+    let plan = server.json(&["upgrade", "check"]);
+    assert_eq!((&plan["found_format"], &plan["through_formats"]), (&FORMAT.into(), &serde_json::json!([])), "{plan}");
+    assert!(text(&server.run(&["upgrade", "check"]).stdout).contains("There is nothing to do."));
+}
