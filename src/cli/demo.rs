@@ -110,7 +110,7 @@ impl Demo {
             // A start that was cut off before it could tell the credentials left a tenant behind: it gets new ones.
             Some(tenant) => {
                 until_ready(app, tenant.id).await?;
-                admit_again(app, intent, tenant).await?
+                admit_again(app, intent, &tenant).await?
             }
             None => self.create(app, intent).await?,
         };
@@ -159,10 +159,11 @@ async fn until_ready(app: &App, tenant: TenantId) -> Result<(), Failure> {
 }
 
 /// Gives the visitor a new password and another key.
-async fn admit_again(app: &App, intent: Intent, tenant: Tenant) -> Result<Credentials, Failure> {
+async fn admit_again(app: &App, intent: Intent, tenant: &Tenant) -> Result<Credentials, Failure> {
     let password = random_password(&mut Entropy::from_os());
     let hash = app.slices.auth.users.hash_password(password.clone(), &intent).await.map_err(|error| error.to_string())?;
-    let (users, keys, tenant_id) = (app.slices.auth.users.clone(), app.slices.keys.clone(), tenant.id);
+    let (users, keys) = (app.slices.auth.users.clone(), app.slices.keys.clone());
+    let (tenant_id, kind) = (tenant.id, tenant.kind);
     let made = app.store.write(move |tx| {
         let mut act = intent.begin();
         users.reset_password(tx, &mut act, EMAIL, &hash)?;
@@ -174,8 +175,8 @@ async fn admit_again(app: &App, intent: Intent, tenant: Tenant) -> Result<Creden
             allowed_ips: Vec::new(),
             expires_days: Some(KEY_DAYS),
         };
-        act.tenant_id = tenant.id;
-        let (_, plaintext) = keys.create(tx, &mut act, Grants::all(), tenant.kind, &new)?;
+        act.tenant_id = tenant_id;
+        let (_, plaintext) = keys.create(tx, &mut act, Grants::all(), kind, &new)?;
         Ok::<_, DemoError>(plaintext)
     });
     let plaintext = made.await.map_err(|error| error.to_string())?;

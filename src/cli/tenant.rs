@@ -118,7 +118,7 @@ impl Tenant {
         let tenant = match self {
             Self::List => return list(&client, common.json).await,
             Self::Create { name, slug, sample } if sample.evaluation => {
-                return evaluate(&client, common.json, &name, slug, sample).await;
+                return evaluate(&client, common.json, &name, slug.as_deref(), &sample).await;
             }
             Self::Create { name, slug, .. } => {
                 client.post("/api/platform/tenants", Some(&present([("name", json!(name)), ("slug", json!(slug))]))).await?
@@ -149,7 +149,7 @@ fn present<const N: usize>(fields: [(&str, Value); N]) -> Value {
 }
 
 /// Creates an evaluation tenant, waits until it is filled, and tells what its visitor gets in with.
-async fn evaluate(client: &Client, as_json: bool, name: &str, slug: Option<String>, sample: Sample) -> Result<(), Failure> {
+async fn evaluate(client: &Client, as_json: bool, name: &str, slug: Option<&str>, sample: &Sample) -> Result<(), Failure> {
     let story = present([
         ("seed", json!(sample.seed)),
         ("organizations", json!(sample.organizations)),

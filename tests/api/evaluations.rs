@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Actor, Setup, TestApp, with_app, with_setup};
+use crate::harness::{Actor, Setup, Tenant, TestApp, with_app, with_setup};
 
 const EVALUATIONS: &str = "/api/platform/evaluations";
 const TENANTS: &str = "/api/platform/tenants";
+const KEYS: &str = "/api/admin/api-keys";
 /// Whatever a tenant holds that can be listed.
 const LISTS: [&str; 8] = [
     "/api/psa/tickets?sort=number",
@@ -119,10 +120,11 @@ async fn a_reset_makes_a_tenant_what_it_was_and_lets_the_same_visitor_in() {
         let (told, visitor) = evaluate(app, small("trial", 3)).await;
         let id = told["tenant"]["id"].as_str().unwrap();
         let before = everything(&visitor).await;
-        let made = visitor.post("/api/psa/tickets").json(json!({"subject": "Made by a visitor xylophone"})).send().await;
-        made.ok(201);
+        let organization = Tenant::known(app, "trial", id).organization("Visitor Ltd").await;
+        let ticket = json!({"subject": "Made by a visitor xylophone", "organization_id": organization});
+        visitor.post("/api/psa/tickets").json(ticket).send().await.ok(201);
         assert_eq!(visitor.get("/api/search?q=xylophone").send().await.ok(200)["data"].as_array().unwrap().len(), 1);
-        let key = visitor.post("/api/admin/api-keys").json(json!({"name": "mine", "scopes": ["*"]})).send().await;
+        let key = visitor.post(KEYS).json(json!({"name": "mine", "scopes": ["*"]})).send().await;
         let mine = app.anonymous().bearer(key.ok(201)["key"].as_str().unwrap());
         app.advance(Duration::from_mins(1));
 
@@ -187,7 +189,7 @@ async fn an_evaluation_tenant_without_room_can_be_read_and_is_free_again_after_a
         let events = format!("{TENANTS}/{}", told["tenant"]["id"].as_str().unwrap());
         let mut refused = None;
         for number in 0..200 {
-            let made = visitor.post("/api/psa/tickets").json(json!({"subject": format!("Ticket {number}")})).send().await;
+            let made = visitor.post(KEYS).json(json!({"name": format!("key {number}"), "scopes": ["*"]})).send().await;
             if made.status != 201 {
                 refused = Some(made);
                 break;
@@ -201,15 +203,15 @@ async fn an_evaluation_tenant_without_room_can_be_read_and_is_free_again_after_a
         let refused = refused.expect("there is always room");
         assert_eq!(refused.problem(422), "limit_reached");
         assert!(refused.body["detail"].as_str().unwrap().contains("room for 6 events"), "{}", refused.text);
-        visitor.get("/api/psa/tickets").send().await.ok(200);
+        visitor.get(KEYS).send().await.ok(200);
         let standard = app.tenant("acme").await.key(&["*"]).await;
         for number in 0..9 {
-            standard.post("/api/psa/tickets").json(json!({"subject": format!("Ticket {number}")})).send().await.ok(201);
+            standard.post(KEYS).json(json!({"name": format!("key {number}"), "scopes": ["*"]})).send().await.ok(201);
         }
         let id = told["tenant"]["id"].as_str().unwrap();
         local.post(&format!("{TENANTS}/{id}/reset")).send().await.ok(202);
         until_ready(&local, id).await;
-        visitor.post("/api/psa/tickets").json(json!({"subject": "Room again"})).send().await.ok(201);
+        visitor.post(KEYS).json(json!({"name": "room again", "scopes": ["*"]})).send().await.ok(201);
     })
     .await;
 }

@@ -153,7 +153,7 @@ impl Tenants {
             busy => return Err(TenantError::Busy(busy)),
         }
         tenant.clock_ahead = Duration::ZERO;
-        self.turn(tx, act, &mut tenant, TenantStatus::Preparing)?;
+        turn(tx, act, &mut tenant, TenantStatus::Preparing)?;
         repo::put_errand(tx, id, &Errand { work: Work::Prepare, due_at: act.now, actor: act.actor.clone() })?;
         Ok(tenant)
     }
@@ -174,7 +174,7 @@ impl Tenants {
     pub(super) fn finish_filling(&self, tx: &mut WriteTx, act: &mut Act, id: TenantId) -> Result<(), TenantError> {
         let preparing = repo::get(tx, id)?.filter(|tenant| tenant.status == TenantStatus::Preparing);
         let Some(mut tenant) = preparing else { return Ok(()) };
-        self.turn(tx, act, &mut tenant, TenantStatus::Active)?;
+        turn(tx, act, &mut tenant, TenantStatus::Active)?;
         repo::end_errand(tx, id)?;
         self.announce(tx, act, &READY, &tenant)
     }
@@ -223,16 +223,9 @@ impl Tenants {
             (TenantStatus::Active, TenantStatus::Suspended) => &SUSPENDED,
             (now, _) => return Err(TenantError::Busy(now)),
         };
-        self.turn(tx, act, &mut tenant, status)?;
+        turn(tx, act, &mut tenant, status)?;
         self.announce(tx, act, kind, &tenant)?;
         Ok(tenant)
-    }
-
-    pub(super) fn turn(&self, tx: &mut WriteTx, act: &Act, tenant: &mut Tenant, status: TenantStatus) -> Result<(), StoreError> {
-        tenant.status = status;
-        tenant.updated_at = act.now;
-        tenant.version += 1;
-        repo::put(tx, tenant)
     }
 
     /// Begins to remove a tenant with everything in it: from now on nothing of it works. `confirmed` is its slug once more.
@@ -255,7 +248,7 @@ impl Tenants {
             return Ok(tenant);
         }
         if_match.check(tenant.version)?;
-        self.turn(tx, act, &mut tenant, TenantStatus::Deleting)?;
+        turn(tx, act, &mut tenant, TenantStatus::Deleting)?;
         repo::put_errand(tx, id, &Errand { work: Work::Delete, due_at: act.now, actor: act.actor.clone() })?;
         self.announce(tx, act, &DELETION_STARTED, &tenant)?;
         Ok(tenant)
@@ -341,4 +334,12 @@ impl Tenants {
         })?;
         Ok(count)
     }
+}
+
+/// Puts a tenant into another status.
+fn turn(tx: &mut WriteTx, act: &Act, tenant: &mut Tenant, status: TenantStatus) -> Result<(), StoreError> {
+    tenant.status = status;
+    tenant.updated_at = act.now;
+    tenant.version += 1;
+    repo::put(tx, tenant)
 }
