@@ -252,7 +252,7 @@ impl App {
             usage: &usage,
             search_directory: search_directory(data.path()),
         })?);
-        slices.platform.tenants.follow_clocks().map_err(|error| error.to_string())?;
+        slices.platform.tenants.follow_clocks().await.map_err(|error| error.to_string())?;
         let operator = bootstrap::ensure_operator(&store, &clock, &slices.platform, &slices.auth, data.path(), operator);
         let local_operator = Arc::new(local_operator(operator.await?));
         let rates = Arc::new(RateLimits::new(&config.rate_limits, clock.clone()));

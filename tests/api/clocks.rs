@@ -6,7 +6,7 @@ use tenantd::kernel::clock::Timestamp;
 
 use crate::{
     backup::{self, REPORT, device, job, organization, until},
-    harness::{Actor, Endpoint, Receiver, Script, Setup, Tenant, TestApp, with_app},
+    harness::{Actor, Endpoint, PASSWORD, Receiver, Script, Setup, Tenant, TestApp, with_app},
     inventory::ingest,
     workflows::{PATH, set},
 };
@@ -48,7 +48,7 @@ impl Scene {
         let daily = json!([{"type": "schedule", "cron": "0 6 * * *", "timezone": "UTC", "catch_up": "run_once"}]);
         create(json!({"key": "daily", "name": "D", "triggers": daily, "steps": [set("a", json!(1))]})).await;
         let wait = json!([{"id": "w", "type": "wait.duration", "with": {"seconds": 2 * DAY}}]);
-        create(json!({"key": "wait", "name": "W", "steps": wait})).await;
+        create(json!({"key": "wait", "name": "W", "timeout_seconds": 5 * DAY, "steps": wait})).await;
         let run = key.post(PATH).json(json!({"workflow_key": "wait"})).send().await.ok(202)["id"].as_str().unwrap().to_owned();
         let waiting = format!("{PATH}?run_id={run}");
         until(&key, &waiting, |run| run["status"] == "waiting").await;
@@ -192,6 +192,10 @@ async fn what_guards_people_and_requests_does_not_follow_a_tenant_s_clock() {
             (&late["created_at"], &late["expires_at"]),
             (&json!("2026-01-31T00:00:00.000Z"), &json!("2026-02-01T00:00:00.000Z"))
         );
+        app.advance(std::time::Duration::from_hours(73));
+        let spent = json!({"token": invited["password_token"], "password": PASSWORD});
+        let refused = app.anonymous().post("/api/auth/password").json(spent).send().await;
+        assert_eq!(refused.problem(401), "invalid_credentials", "a token ends after three days of everybody's time");
     })
     .await;
 }

@@ -39,7 +39,7 @@ impl Task for ClockKeeper {
 
     async fn activate(&self) -> Result<Done, TaskError> {
         self.seen.store(self.store.version(catalog::TENANTS), Ordering::SeqCst);
-        self.tenants.follow_clocks()?;
+        self.tenants.follow_clocks().await?;
         Ok(Done::All)
     }
 }

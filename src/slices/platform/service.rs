@@ -14,7 +14,7 @@ use crate::kernel::{
     clocks::Clocks,
     events::{self, Act, Draft, EventKind},
     id::TenantId,
-    store::{Direction, Flow, KeyRange, Read, Store, StoreError, VersionedCache, WriteTx, catalog},
+    store::{Direction, Flow, KeyRange, Read, ReadTx, Store, StoreError, VersionedCache, WriteTx, catalog},
 };
 
 pub(super) static CREATED: EventKind = EventKind {
@@ -126,7 +126,7 @@ impl Tenants {
         Ok(tenant)
     }
 
-    /// Advances the clock of an evaluation tenant. What follows from it begins once [`Tenants::follow_clocks`] has seen it.
+    /// Advances the clock of an evaluation tenant. What follows from it begins once [`Tenants::follow_clock`] has seen it.
     pub fn advance_clock(&self, tx: &mut WriteTx, act: &mut Act, id: TenantId, span: Duration) -> Result<Tenant, TenantError> {
         let mut tenant = self.get(tx, id)?;
         tenant.clock_ahead = tenant.ahead_after(span)?;
@@ -137,14 +137,23 @@ impl Tenants {
         Ok(tenant)
     }
 
-    /// Sets the clocks of all tenants that have one to what is stored. They never go back, so it can be done at any time.
-    pub fn follow_clocks(&self) -> Result<(), StoreError> {
-        self.store.read(|tx| {
+    /// Sets the clock of a tenant to what is stored. It never goes back, so that can be done at any time.
+    pub fn follow_clock(&self, id: TenantId) -> Result<(), StoreError> {
+        let tenant = self.store.read(|tx| repo::get(tx, id))?;
+        self.clocks.set_ahead(id, tenant.map(|tenant| tenant.clock_ahead).unwrap_or_default());
+        Ok(())
+    }
+
+    /// The same for all tenants.
+    pub async fn follow_clocks(&self) -> Result<(), StoreError> {
+        let clocks = self.clocks.clone();
+        let set = move |tx: &ReadTx| {
             repo::TENANTS.scan(tx, &KeyRange::ALL, Direction::Forward, |id, record| {
-                self.clocks.set_ahead(id, repo::to_model(id, record).clock_ahead);
+                clocks.set_ahead(id, repo::to_model(id, record).clock_ahead);
                 Ok(Flow::Continue)
             })
-        })
+        };
+        self.store.scan(set).await
     }
 
     fn announce(&self, tx: &mut WriteTx, act: &mut Act, kind: &'static EventKind, tenant: &Tenant) -> Result<(), TenantError> {

@@ -309,7 +309,7 @@ impl TenantsApi {
             })
             .await?;
         // The keeper of the clocks does so too, a moment later; whoever has the answer can count on it.
-        self.tenants.follow_clocks()?;
+        self.tenants.follow_clock(id.0)?;
         Ok(changed)
     }
 }
