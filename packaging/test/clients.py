@@ -33,9 +33,10 @@ def connect():
 
 
 class Steady:
-    """A few clients that keep their connection for good, and one that opens a new one for each request."""
+    """A few clients that keep their connection for good, if any are to, and one that opens a new one for each request."""
 
-    def __init__(self, key, stop):
+    def __init__(self, key, stop, keeps):
+        self.keeps = keeps
         self.headers = {"Authorization": f"Bearer {key}"}
         self.stop = pathlib.Path(stop)
         self.begun = queue.Queue()
@@ -51,10 +52,19 @@ class Steady:
             raise ConnectionError(f"status {answer.status}")
         next(self.requests)
 
+    def attempt(self, act):
+        """As clients of HTTP do, a request on a new connection that was closed before its answer is sent once more."""
+        try:
+            act()
+        except (ConnectionError, ssl.SSLEOFError):
+            if self.keeps:
+                raise
+            act()
+
     def until_stopped(self, act):
         while not self.stop.exists():
             try:
-                act()
+                self.attempt(act)
             except (OSError, http.client.HTTPException) as error:
                 self.failures.append(f"{act.__name__}: {error!r}")
                 break
@@ -84,8 +94,8 @@ class Steady:
 
         self.until_stopped(new)
 
-    def run(self, kept):
-        threads = [threading.Thread(target=self.keep) for _ in range(kept)] + [threading.Thread(target=self.renew)]
+    def run(self):
+        threads = [threading.Thread(target=self.keep) for _ in range(4 if self.keeps else 0)] + [threading.Thread(target=self.renew)]
         for thread in threads:
             thread.start()
         begun = set()
@@ -177,7 +187,7 @@ class Tour:
 def main(command, *arguments):
     if command == "steady":
         key, stop, *flags = arguments
-        return Steady(key, stop).run(4 if flags == ["--keep"] else 0)
+        return Steady(key, stop, flags == ["--keep"]).run()
     return Tour(json.loads(pathlib.Path(arguments[0]).read_text())).run()
 
 
