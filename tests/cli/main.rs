@@ -9,6 +9,7 @@ mod manual;
 mod process;
 mod reindex;
 mod service;
+mod transfer;
 
 use std::{
     collections::BTreeSet,
