@@ -16,6 +16,7 @@ mod reindex;
 mod rotate_key;
 mod service;
 mod support_bundle;
+mod transfer;
 mod upgrade;
 
 use std::{

@@ -1,0 +1,42 @@
+//! `tenantd export`, and `tenantd import` of what it wrote.
+
+use std::{fs, os::unix::fs::PermissionsExt};
+
+use serde_json::Value;
+
+use crate::{Server, refused, text};
+
+fn lines(path: &str) -> Vec<String> {
+    fs::read_to_string(path).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_tenant_moves_from_one_server_to_another_by_a_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let (old, new) = (Server::start(&directory.path().join("old")), Server::start(&directory.path().join("new")));
+    let tenant = old.json(&["tenant", "create", "Acme"]);
+    old.json(&["key", "create", "--tenant", "acme", "--scope", "*", "Automation"]);
+    let (first, second, words) = (path("first"), path("second"), path("words"));
+    fs::write(&words, "correct horse battery staple\n").unwrap();
+    let told = old.json(&["export", "--tenant", "acme", "--output", &first, "--passphrase-file", &words]);
+    assert_eq!((&told["tenant_id"], &told["secrets"]), (&tenant["id"], &Value::from("sealed")));
+    assert_eq!(fs::metadata(&first).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(told["lines"].as_u64().unwrap(), lines(&first).len() as u64);
+    assert!(refused(&old.run(&["export", "--tenant", "acme", "--output", &first]), 1).contains("exists"));
+    assert!(refused(&new.run(&["import", &first]), 1).contains("--passphrase-file"));
+    assert!(refused(&new.run(&["import", &first, "--tenant", "demo"]), 2).contains("leave out --tenant"));
+    let imported = new.json(&["import", &first, "--passphrase-file", &words]);
+    assert_eq!((&imported["done"], &imported["tenant_id"]), (&Value::from(true), &tenant["id"]));
+    assert_eq!(new.json(&["tenant", "show", "acme"])["name"], "Acme");
+    assert_eq!(new.json(&["key", "list", "--tenant", "acme"])["data"][0]["name"], "Automation");
+    new.json(&["export", "--tenant", "acme", "--output", &second, "--passphrase-file", &words]);
+    assert_eq!(lines(&first)[1..], lines(&second)[1..]);
+    let again = refused(&new.run(&["import", &first, "--passphrase-file", &words]), 1);
+    assert!(again.contains("is in this installation already") && again.contains("Nothing was imported"), "{again}");
+    let cut = path("cut");
+    fs::write(&cut, format!("{}\n", lines(&first)[..3].join("\n"))).unwrap();
+    assert!(refused(&old.run(&["import", &cut, "--passphrase-file", &words]), 1).contains("already"));
+    let streamed = old.run(&["export", "--tenant", "acme"]);
+    assert_eq!(text(&streamed.stdout).lines().count(), lines(&first).len());
+}
