@@ -56,7 +56,7 @@ async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(120), waiting).await.unwrap_or_else(|_| panic!("{what} did not come about"));
+    tokio::time::timeout(Duration::from_mins(10), waiting).await.unwrap_or_else(|_| panic!("{what} did not come about"));
 }
 
 async fn is_gone(operator: &Actor, tenant: TenantId) -> bool {
@@ -69,8 +69,7 @@ async fn full<'a>(app: &'a TestApp, slug: &str) -> (Tenant<'a>, Actor) {
     let local = app.local();
     let made = local.post("/api/platform/evaluations").json(json!({"name": slug, "slug": slug, "sample": sample})).send().await;
     let id = made.ok(201)["tenant"]["id"].as_str().unwrap().to_owned();
-    let path = format!("{TENANTS}/{id}");
-    until("the filling", async || local.get(&path).send().await.ok(200)["status"] == "active").await;
+    app.until_tenant(&id, Some("active")).await;
     let tenant = Tenant::known(app, slug, &id);
     let key = tenant.key(&["*"]).await;
     let admin = key.clone();
@@ -114,7 +113,7 @@ async fn nothing_is_left_of_a_tenant_that_was_removed_and_another_is_untouched()
         assert_eq!(key.get("/api/auth/session").send().await.status, 401, "nothing of it works from then on");
         let resumed = operator.post(&format!("{path}/resume")).send().await.status;
         assert!(resumed == 409 || resumed == 404, "{resumed}");
-        until("the removal", async || is_gone(&operator, gone).await).await;
+        app.until_tenant(&gone.to_string(), None).await;
 
         // What was under way when it was removed has an hour to come in, and is swept then.
         app.advance(Duration::from_secs(70));
@@ -157,7 +156,7 @@ async fn another_tenant_has_the_very_same_rows_after_one_was_removed() {
         })
         .await;
         operator.delete(&format!("{TENANTS}/{gone}?confirm=gone")).send().await.ok(202);
-        until("the removal", async || is_gone(&operator, gone).await).await;
+        app.until_tenant(&gone.to_string(), None).await;
         let after = rows_of(app, other);
         assert_eq!(before.len(), after.len());
         for (before, after) in before.iter().zip(&after) {
@@ -175,7 +174,7 @@ async fn the_slug_and_the_sign_ins_of_a_removed_tenant_are_free() {
         let session = first.admin().await;
         let gone = id_of(&first);
         operator.delete(&format!("{TENANTS}/{gone}?confirm=acme")).send().await.ok(202);
-        until("the removal", async || is_gone(&operator, gone).await).await;
+        app.until_tenant(&gone.to_string(), None).await;
         assert_eq!(session.get("/api/auth/session").send().await.status, 401);
         let second = app.tenant("acme").await;
         assert_ne!(second.id, gone.to_string());
@@ -226,9 +225,8 @@ async fn an_evaluation_tenant_that_is_over_is_refused_and_removes_itself() {
         app.advance(Duration::from_hours(1));
         let refused = visitor.get("/api/auth/session").send().await.status;
         assert!(refused == 403 || refused == 401, "{refused}");
-        let id = id.parse().unwrap();
         let local = app.local();
-        until("the removal", async || is_gone(&local, id).await).await;
+        app.until_tenant(&id, None).await;
         let events = local.get("/api/events?types=tenant.*").send().await.ok(200)["data"].as_array().unwrap().clone();
         let kinds: Vec<&str> = events.iter().filter_map(|event| event["type"].as_str()).collect();
         assert!(kinds.ends_with(&["tenant.expired", "tenant.deletion_started", "tenant.deleted"]), "{kinds:?}");

@@ -26,21 +26,6 @@ fn small(slug: &str, seed: u64) -> Value {
     json!({"name": slug, "slug": slug, "expires_days": 5, "sample": sample})
 }
 
-/// Waits until the tenant is filled.
-async fn until_ready(operator: &Actor, id: &str) {
-    let path = format!("{TENANTS}/{id}");
-    let filling = async {
-        loop {
-            let status = operator.get(&path).send().await.ok(200)["status"].as_str().unwrap().to_owned();
-            if status != "preparing" {
-                assert_eq!(status, "active");
-                return;
-            }
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(120), filling).await.expect("the tenant was not filled");
-}
-
 /// A new evaluation tenant: what its creation told, and its visitor by the key.
 pub async fn evaluate(app: &TestApp, body: Value) -> (Value, Actor) {
     let local = app.local();
@@ -49,7 +34,7 @@ pub async fn evaluate(app: &TestApp, body: Value) -> (Value, Actor) {
     assert_eq!(told["tenant"]["kind"], "evaluation");
     assert!(told["api_key"].as_str().unwrap().starts_with("tck_eval_"));
     let visitor = app.anonymous().bearer(told["api_key"].as_str().unwrap());
-    until_ready(&local, told["tenant"]["id"].as_str().unwrap()).await;
+    app.until_tenant(told["tenant"]["id"].as_str().unwrap(), Some("active")).await;
     (told, visitor)
 }
 
@@ -129,7 +114,7 @@ async fn a_reset_makes_a_tenant_what_it_was_and_lets_the_same_visitor_in() {
         app.advance(Duration::from_mins(1));
 
         assert_eq!(local.post(&format!("{TENANTS}/{id}/reset")).send().await.ok(202)["status"], "preparing");
-        until_ready(&local, id).await;
+        app.until_tenant(id, Some("active")).await;
         assert_eq!(mine.get("/api/auth/session").send().await.status, 401, "what a visitor made is gone");
         let after = everything(&visitor).await;
         // Time goes on: timers of tickets and of backups may have come due since.
@@ -210,7 +195,7 @@ async fn an_evaluation_tenant_without_room_can_be_read_and_is_free_again_after_a
         }
         let id = told["tenant"]["id"].as_str().unwrap();
         local.post(&format!("{TENANTS}/{id}/reset")).send().await.ok(202);
-        until_ready(&local, id).await;
+        app.until_tenant(id, Some("active")).await;
         visitor.post(KEYS).json(json!({"name": "room again", "scopes": ["*"]})).send().await.ok(201);
     })
     .await;

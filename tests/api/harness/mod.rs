@@ -25,7 +25,7 @@ use tenantd::{
         clock::{Clock, Timestamp},
         config::{self, Config},
         secrets::Secret,
-        store::DataDirectory,
+        store::{DataDirectory, catalog},
     },
 };
 
@@ -166,6 +166,24 @@ impl TestApp {
 
     pub fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    /// Waits until a tenant has this status; `None`: until it is gone. Woken by commits, so that whoever works on it is not held up.
+    pub async fn until_tenant(&self, id: &str, wanted: Option<&str>) {
+        let (store, local) = (&self.running.app.store, self.local());
+        let waiting = async {
+            loop {
+                let seen = store.version(catalog::TENANTS);
+                let reply = local.get(&format!("/api/platform/tenants/{id}")).send().await;
+                let status = (reply.status == 200).then(|| reply.body["status"].as_str().unwrap().to_owned());
+                if status.as_deref() == wanted {
+                    return;
+                }
+                store.changed(catalog::TENANTS, seen).await;
+            }
+        };
+        let waited = tokio::time::timeout(Duration::from_mins(10), waiting).await;
+        waited.unwrap_or_else(|_| panic!("the tenant did not become {wanted:?}"));
     }
 
     /// A new tenant.
