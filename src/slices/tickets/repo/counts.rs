@@ -22,6 +22,8 @@ pub(in super::super) struct CountKey {
 }
 
 impl Key for CountKey {
+    const OF_TENANT: bool = true;
+
     fn write(&self, out: &mut Vec<u8>) {
         (self.tenant, self.field).write(out);
         out.extend_from_slice(&self.value);
