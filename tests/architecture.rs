@@ -2,6 +2,9 @@
 //! exceptions may only shrink.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+#[path = "security/asvs.rs"]
+mod asvs;
+
 use std::{
     fs,
     path::{Path, PathBuf},

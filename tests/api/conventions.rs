@@ -129,7 +129,12 @@ async fn every_answer_names_its_request_and_guards_its_reader() {
         let (first, second) = (key.get(KEYS).send().await, key.get(KEYS).send().await);
         assert!(first.header("x-request-id").starts_with("req_"));
         assert_ne!(first.header("x-request-id"), second.header("x-request-id"));
-        assert_eq!(first.header("x-content-type-options"), "nosniff");
+        let refused = app.anonymous().get(KEYS).send().await;
+        for reply in [&first, &refused] {
+            assert_eq!(reply.header("x-content-type-options"), "nosniff");
+            assert_eq!(reply.header("content-security-policy"), "default-src 'none'; base-uri 'none'; frame-ancestors 'none'");
+            assert_eq!(reply.header("referrer-policy"), "no-referrer");
+        }
         assert_eq!(first.header("content-type"), "application/json");
     })
     .await;

@@ -329,6 +329,9 @@ struct Arrival<'a> {
     settings: &'a EdgeSettings,
 }
 
+/// The content policy of what is no page.
+const NO_CONTENT: &str = "default-src 'none'; base-uri 'none'; frame-ancestors 'none'";
+
 fn finish(response: &mut Response, request_id: RequestId, peer: Peer, told: &Told) {
     const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
     /// Only on answers to those who evaluate.
@@ -344,9 +347,12 @@ fn finish(response: &mut Response, request_id: RequestId, peer: Peer, told: &Tol
         headers.insert(TENANT_KIND, HeaderValue::from_static(TenantKind::Evaluation.name()));
     }
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    // An answer that a browser is led to directly must not become a page, nor tell the next site where it came from.
+    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(NO_CONTENT));
+    headers.entry(header::REFERRER_POLICY).or_insert(HeaderValue::from_static("no-referrer"));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache"));
     if peer.secure {
-        headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000; includeSubDomains"));
     }
 }
 

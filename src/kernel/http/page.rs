@@ -132,7 +132,18 @@ fn with_cursor(target: &str, cursor: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_cursor_of_the_query_or_refused(text in "\\PC{0,120}|[A-Za-z0-9_-]{0,120}", fingerprint in any::<[u8; 8]>()) {
+            if let Err(problem) = open_cursor(&text, fingerprint) {
+                prop_assert_eq!(problem.code, Code::CursorMismatch);
+            }
+        }
+    }
 
     #[test]
     fn a_cursor_opens_only_under_its_own_query() {

@@ -139,6 +139,7 @@ pub fn assert_golden<R: Record>(name: &str, record: &R) {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde::Deserialize;
 
     use super::*;
@@ -188,5 +189,34 @@ mod tests {
             assert!(decode::<Sample>("t", b"k", &flipped).is_err(), "bit {bit}");
         }
         assert!(decode::<Sample>("t", b"k", &vec![0; bytes.len()]).is_err());
+    }
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Nested {
+        names: Vec<String>,
+        by_name: std::collections::BTreeMap<String, Option<Vec<u64>>>,
+    }
+
+    impl Record for Nested {
+        const VERSION: u8 = 1;
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_record_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(decode::<Nested>("t", b"k", &bytes).is_err(), "a checksum was met by chance");
+            // Behind the checksum, where only a mistake of ours can lead: lengths that promise more than there is are no reason to allocate.
+            if let Ok(nested) = decode_fields::<Nested>(&bytes) {
+                prop_assert!(nested.names.len() + nested.by_name.len() <= bytes.len());
+            }
+        }
+
+        #[test]
+        fn what_was_stored_is_read(names in proptest::collection::vec(".{0,20}", 0..8), numbers in proptest::collection::vec(any::<u64>(), 0..8)) {
+            let by_name = names.iter().map(|name| (name.clone(), Some(numbers.clone()))).collect();
+            let record = Nested { names, by_name };
+            let bytes = encode("t", b"k", &record).unwrap_or_default();
+            prop_assert_eq!(decode::<Nested>("t", b"k", &bytes), Ok(record));
+        }
     }
 }

@@ -279,7 +279,19 @@ pub fn parse_network(text: &str) -> Result<IpNet, ApiKeyError> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        /// Also where letters of several bytes stand across the places at which a key is cut into its parts.
+        #[test]
+        fn any_text_is_a_key_or_told_why_not(text in "\\PC{0,80}|tck_(live|eval)_\\PC{0,60}|tck_(live|eval)_[0-9A-Za-z]{49}") {
+            if let Err(reason) = recognize(&Secret::new(text.clone())) {
+                prop_assert!(!reason.is_empty() && !reason.contains(&text) || text.len() < 4);
+            }
+        }
+    }
 
     #[test]
     fn a_plaintext_has_its_form_and_a_typing_error_is_told() {

@@ -97,6 +97,14 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn any_text_is_a_pattern_or_refused(cron in "[-*/,#LW0-9A-Z? ]{0,40}|\\PC{0,60}", zone in "UTC|Europe/Berlin|\\PC{0,20}") {
+            if let Ok(schedule) = Schedule::new(&cron, &zone, false) {
+                let start = Timestamp::from_millis(1_790_000_000_000);
+                prop_assert!(schedule.next(start).is_none_or(|next| next > start));
+            }
+        }
+
         /// Every minute is every minute, whatever the clocks on the walls do; and no time comes twice or goes back.
         #[test]
         fn times_go_forward(start in 1_735_689_600_i64..1_830_297_600, pick in 0_usize..5, cron in 0_usize..4) {

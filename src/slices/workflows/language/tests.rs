@@ -1,5 +1,6 @@
 //! What the language says, and what it refuses.
 
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
@@ -83,3 +84,53 @@ fn a_failure_is_told_with_its_place() {
     let (at, error) = render(&json!({"a": ["x", {"b/c": "{{ nobody }}"}]}), &given()).unwrap_err();
     assert_eq!((at.as_str(), error.code()), ("/a/1/b~1c", "expression_failed"));
 }
+
+proptest! {
+    #[test]
+    fn any_text_is_rendered_or_told_what_is_wrong_with_it(text in "\\PC{0,120}") {
+        drop(check_template(&text));
+        drop(render_text(&text, &given()));
+    }
+
+    #[test]
+    fn any_mix_of_words_and_signs_is_too(parts in proptest::collection::vec(0_usize..WORDS.len(), 0..24)) {
+        let text = format!("{{{{ {} }}}}", parts.iter().map(|part| WORDS[*part]).collect::<Vec<_>>().join(" "));
+        drop(check_template(&text));
+        drop(render_text(&text, &given()));
+    }
+}
+
+const WORDS: [&str; 32] = [
+    "inputs",
+    ".name",
+    ".count",
+    ".tags",
+    "[0]",
+    "[",
+    "]",
+    "(",
+    ")",
+    "{",
+    "}",
+    ":",
+    ",",
+    "|",
+    "join",
+    "upper",
+    "times",
+    "9999999999",
+    "-1",
+    "1.5",
+    "'",
+    "'a'",
+    "~",
+    "+",
+    "*",
+    "//",
+    "**",
+    "if",
+    "else",
+    "not in",
+    "is defined",
+    "range(9)",
+];
