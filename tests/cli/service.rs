@@ -88,6 +88,28 @@ fn the_service_serves_on_a_socket_that_it_got_and_tells_that_it_lives() {
 }
 
 #[test]
+fn whoever_was_let_in_is_answered_although_the_service_stops() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut service = Service::start(directory.path());
+    service.told("READY=1");
+    let mut silent = TcpStream::connect(service.address).unwrap();
+    // Connections are let in one after the other: when this one is answered, the silent one is in.
+    let mut kept = TcpStream::connect(service.address).unwrap();
+    kept.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    let mut first = [0; 12];
+    kept.read_exact(&mut first).unwrap();
+    assert_eq!(text(&first), "HTTP/1.1 200");
+    kill_process(Pid::from_child(&service.child), Signal::TERM).unwrap();
+    // The idle connection ends with the stop, which has therefore begun.
+    kept.read_to_end(&mut Vec::new()).unwrap();
+    silent.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    silent.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert!(service.child.wait().unwrap().success());
+}
+
+#[test]
 fn settings_are_taken_up_anew_or_stay_with_a_reason() {
     let directory = tempfile::tempdir().unwrap();
     let service = Service::start(directory.path());

@@ -37,6 +37,10 @@ use crate::kernel::{
 const LAST_WORDS: Duration = Duration::from_secs(5);
 /// The same for one that takes a place from others and is owed nothing: its time is the attacker's gain.
 const FAREWELL: Duration = Duration::from_millis(10);
+/// How long a stop waits for a request that is on its way, from its first byte on, or from the beginning of a new connection.
+const FIRST_WORDS: Duration = Duration::from_secs(2);
+/// How often it looks whether the request has come.
+const LISTENING: Duration = Duration::from_millis(10);
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ConnectionSettings {
@@ -149,6 +153,17 @@ where
     }
 }
 
+fn over(millis: Option<u64>, limit: Duration) -> bool {
+    millis.is_some_and(|millis| u128::from(millis) > limit.as_millis())
+}
+
+/// Returns when no request is coming in, or when it takes too long to.
+async fn heard_out(activity: &Activity) {
+    while activity.head_millis().is_some() && !over(activity.head_millis(), FIRST_WORDS) {
+        tokio::time::sleep(LISTENING).await;
+    }
+}
+
 async fn watch<C: Ending>(
     mut connection: Pin<&mut C>,
     activity: &Activity,
@@ -162,7 +177,6 @@ async fn watch<C: Ending>(
             () = activity.evicted.notified() => break FAREWELL,
             _ = phase.wait_for(|phase| *phase >= Phase::Draining) => break LAST_WORDS,
             () = tokio::time::sleep(interval) => {
-                let over = |millis: Option<u64>, limit: Duration| millis.is_some_and(|millis| u128::from(millis) > limit.as_millis());
                 if over(activity.head_millis(), settings.header) {
                     break FAREWELL;
                 }
@@ -172,6 +186,14 @@ async fn watch<C: Ending>(
             }
         }
     };
+    let draining = *phase.borrow() >= Phase::Draining;
+    if draining && patience == LAST_WORDS {
+        // hyper would drop a new connection that has not asked yet, and its client, whom the listener let in, could not tell why.
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            () = heard_out(activity) => {}
+        }
+    }
     connection.as_mut().end();
     loop {
         tokio::select! {
