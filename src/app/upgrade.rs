@@ -85,6 +85,7 @@ mod tests {
     const SETTINGS: StoreSettings =
         StoreSettings { cache_bytes: 1 << 20, journal_bytes: 1 << 20, writer: WriterSettings { batch_size: 8, queue_length: 8 } };
 
+    #[allow(clippy::unnecessary_wraps, reason = "the form of a step")]
     fn done(_: &mut WriteTx) -> Result<Progress, StoreError> {
         Ok(Progress::Done)
     }

@@ -94,8 +94,8 @@ impl Export {
         let taken = taken.inspect_err(|_| remove(path))?;
         if common.json {
             return output::json(&json!({
-                "tenant_id": id, "file": path, "bytes": taken.bytes, "lines": taken.lines, "counts": taken.end["counts"],
-                "sha256": taken.end["sha256"], "secrets": if self.passphrase_file.is_some() { "sealed" } else { "left_out" },
+                "tenant_id": id, "file": path, "bytes": taken.bytes, "lines": taken.lines, "counts": taken.end.get("counts"),
+                "sha256": taken.end.get("sha256"), "secrets": if self.passphrase_file.is_some() { "sealed" } else { "left_out" },
             }));
         }
         output::line(&format!("{} lines, {} bytes written to {}.", taken.lines, taken.bytes, path.display()))?;
@@ -155,7 +155,7 @@ async fn take(mut body: Incoming, out: &mut impl Write, bar: &ProgressBar) -> Re
     }
     out.flush().map_err(|error| error.to_string())?;
     let end: Value = serde_json::from_slice(&last).unwrap_or_default();
-    if end["type"] != "end" || !line.is_empty() {
+    if end.get("type").is_none_or(|kind| kind != "end") || !line.is_empty() {
         return Err(Failure::Failed("the export was cut off: export it again".to_owned()));
     }
     Ok(Taken { bytes, lines, end })

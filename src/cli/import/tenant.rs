@@ -46,25 +46,24 @@ pub(super) struct Wanted {
 }
 
 pub(super) async fn run(common: &Common, path: &Path, header: &Value, wanted: Wanted) -> Result<(), Failure> {
-    let key = match (&wanted.passphrase_file, header["salt"].as_str()) {
+    let key = match (&wanted.passphrase_file, header.get("salt").and_then(Value::as_str)) {
         (Some(file), Some(salt)) => Some(key_of(&passphrase(file)?, salt)?),
         (Some(_), None) => return Err(Failure::Failed("secrets were left out of this export: it needs no passphrase".to_owned())),
         (None, _) => None,
     };
-    let mut order = json!({"mode": "check", "slug": wanted.slug, "key": key.as_ref().map(|key| key.expose())});
-    let checked = send(common, path, &order).await?;
+    let order = |mode: &str| json!({"mode": mode, "slug": wanted.slug, "key": key.as_ref().map(Secret::expose)});
+    let checked = send(common, path, &order("check")).await?;
     refuse(&checked)?;
-    order["mode"] = json!("import");
-    let imported = send(common, path, &order).await?;
+    let imported = send(common, path, &order("import")).await?;
     refuse(&imported)?;
     if common.json {
         return output::json(&imported);
     }
-    let counts = imported["counts"].as_object().into_iter().flatten();
+    let counts = imported.get("counts").and_then(Value::as_object).into_iter().flatten();
     let records: u64 = counts.filter_map(|(_, count)| count.as_u64()).sum();
     let name = output::text(header, "/tenant/name");
     output::line(&format!("{name} ({}) is here, with {records} records.", output::text(&imported, "/tenant_id")))?;
-    for note in imported["notes"].as_array().into_iter().flatten() {
+    for note in imported.get("notes").and_then(Value::as_array).into_iter().flatten() {
         output::line(&output::text(note, ""))?;
     }
     Ok(())
@@ -72,7 +71,7 @@ pub(super) async fn run(common: &Common, path: &Path, header: &Value, wanted: Wa
 
 /// What the server has against it.
 fn refuse(answer: &Value) -> Result<(), Failure> {
-    if answer["done"] == true {
+    if answer.get("done").is_some_and(|done| done == true) {
         return Ok(());
     }
     if let Some(error) = answer["error"].as_str() {

@@ -157,7 +157,7 @@ impl<K: TenantKey + 'static, V: Record, F: Serialize + DeserializeOwned + 'stati
         let (tx, mut failed) = (departure.tx, None);
         let mut one = |key: K, record: V| {
             let Some((key, form)) = (self.leave)(departure, key, record)? else { return Ok(()) };
-            emit(&*render(&key.rest())?, &*render(&form)?)
+            emit(&render(&key.rest())?, &render(&form)?)
         };
         self.table.scan(tx, &range, Direction::Forward, |key, record| {
             failed = one(key, record).err();

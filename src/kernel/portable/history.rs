@@ -65,7 +65,7 @@ impl Portable for History {
             let body = events::moved_body(&event, ordinal).ok_or_else(|| damaged("the body is not that of this event"))?;
             let body: Box<serde_json::value::RawValue> =
                 serde_json::from_slice(&body).map_err(|error| damaged(&error.to_string()))?;
-            emit(&*render(&[ordinal])?, &body)
+            emit(&render(&[ordinal])?, &body)
         };
         events::scan_tenant(tx, departure.tenant, 0, |seq| {
             failed = one(seq).err();

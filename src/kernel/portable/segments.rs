@@ -65,7 +65,7 @@ where
 
     fn leave(&self, departure: &mut Departure<'_>, emit: Emit<'_>) -> Result<(), PortError> {
         let mut failed = None;
-        let mut one = |segment: u64, key: K, record: V| emit(&*render(&(segment, key.rest()))?, &*render(&record)?);
+        let mut one = |segment: u64, key: K, record: V| emit(&render(&(segment, key.rest()))?, &render(&record)?);
         self.scan(departure.tx, departure.tenant, |segment, key, record| {
             failed = one(segment, key, record).err();
             Ok(if failed.is_some() { Flow::Stop } else { Flow::Continue })

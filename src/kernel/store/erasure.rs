@@ -47,7 +47,8 @@ pub async fn erase(
     most_transactions: usize,
 ) -> Result<bool, StoreError> {
     let mut transactions = 0;
-    for rows in tables.iter().copied() {
+    for rows in tables {
+        let rows = *rows;
         while transactions < most_transactions {
             let found = store.scan(move |tx| rows.find(tx, tenant, ROWS)).await?;
             if found.is_empty() {

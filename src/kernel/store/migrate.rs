@@ -61,6 +61,7 @@ pub(super) async fn run(store: &Store, steps: &'static [Step]) -> Result<(), Sto
 mod tests {
     use super::*;
 
+    #[allow(clippy::unnecessary_wraps, reason = "the form of a step")]
     fn nothing(_: &mut WriteTx) -> Result<Progress, StoreError> {
         Ok(Progress::Done)
     }

@@ -185,9 +185,13 @@ fn short_pages_hold_what_one_long_page_holds_and_counts_are_those_of_the_documen
     let one = tenant(1);
     let documents: Vec<Document> = (0..7000).map(|number| mixed(one, number)).collect();
     for half in documents.chunks(3500) {
-        half.iter().for_each(|document| put(&mut overlay, document));
+        for document in half {
+            put(&mut overlay, document);
+        }
         let (forgotten, written, seq) = overlay.snapshot();
-        written.iter().for_each(|(key, fresh)| disk.write(key, fresh).unwrap());
+        for (key, fresh) in &written {
+            disk.write(key, fresh).unwrap();
+        }
         disk.commit(disk::Position::new(seq, None)).unwrap();
         overlay.settle(disk.part().unwrap(), seq, &forgotten, &written);
     }
