@@ -115,7 +115,7 @@ async fn time_passes_in_one_tenant_and_stands_still_in_all_others() {
     admin.get("/api/auth/session").send().await.ok(200);
     let id = moved.id.clone();
     let (directory, now) = app.stop().await;
-    let app = TestApp::start(directory, &setup, now + std::time::Duration::from_secs(60)).await;
+    let app = TestApp::start(directory, &setup, now + std::time::Duration::from_mins(1)).await;
     let shown = app.local().get(&format!("{TENANTS}/{id}")).send().await.ok(200).clone();
     assert_eq!(shown["clock"], json!({"now": "2026-01-04T00:01:00.000Z", "ahead_seconds": 3 * DAY}));
     let key = scene.key.clone().moved(app.base_url());

@@ -34,7 +34,7 @@ async fn quiet_export(app: &TestApp, tenant: &str) -> String {
             before = now;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), asking).await.expect("the tenant does not come to rest");
+    tokio::time::timeout(Duration::from_mins(1), asking).await.expect("the tenant does not come to rest");
     before
 }
 

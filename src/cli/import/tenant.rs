@@ -21,7 +21,7 @@ use super::{
     connection::Target,
     progress,
 };
-use crate::{app::admin_socket, slices::transfer};
+use crate::{app::admin_socket, kernel::secrets::Secret, slices::transfer};
 
 const PIECE: usize = 64 << 10;
 /// A first line that is longer is not that of an export.
@@ -36,7 +36,7 @@ pub(super) fn header(path: &Path) -> Result<Option<Value>, Failure> {
     let mut line = Vec::new();
     BufReader::new(File::open(path).map_err(fail)?).take(MAX_HEADER).read_until(b'\n', &mut line).map_err(fail)?;
     let header: Option<Value> = serde_json::from_slice(&line).ok();
-    Ok(header.filter(|header| header["format"] == transfer::FORMAT))
+    Ok(header.filter(|header| header.get("format").is_some_and(|format| format == transfer::FORMAT)))
 }
 
 /// How the tenant is to be taken in.
@@ -74,14 +74,14 @@ fn refuse(answer: &Value) -> Result<(), Failure> {
     if answer.get("done").is_some_and(|done| done == true) {
         return Ok(());
     }
-    if let Some(error) = answer["error"].as_str() {
+    if let Some(error) = answer.get("error").and_then(Value::as_str) {
         return Err(Failure::Failed(format!("{error}. Nothing was imported")));
     }
     let mut text = "the tenant does not fit into this installation, and nothing was imported".to_owned();
-    for conflict in answer["conflicts"].as_array().into_iter().flatten() {
-        text.push_str(&format!("\n  line {}: {}", conflict["line"], output::text(conflict, "/message")));
+    for conflict in answer.get("conflicts").and_then(Value::as_array).into_iter().flatten() {
+        text.push_str(&format!("\n  line {}: {}", output::text(conflict, "/line"), output::text(conflict, "/message")));
     }
-    if answer["more_conflicts"].as_u64().unwrap_or(0) > 0 {
+    if answer.get("more_conflicts").and_then(Value::as_u64).unwrap_or(0) > 0 {
         text.push_str("\n  …");
     }
     Err(Failure::Failed(text))

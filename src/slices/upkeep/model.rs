@@ -148,6 +148,7 @@ mod tests {
 
     #[test]
     fn a_state_is_left_above_the_mark_at_which_it_was_entered() {
+        use Fill::{Ample, Full, Low};
         let marks = Marks { low: 1000, full: 100 };
         let mut fill = Fill::Ample;
         let seen: Vec<Fill> = [1200, 999, 1001, 1249, 1250, 500, 99, 100, 124, 125, 1249, 1250, 10]
@@ -157,7 +158,6 @@ mod tests {
                 fill
             })
             .collect();
-        use Fill::{Ample, Full, Low};
         assert_eq!(seen, [Ample, Low, Low, Low, Ample, Low, Full, Full, Full, Low, Low, Ample, Full]);
         assert_eq!(Ample.next(0, Marks { low: 0, full: 0 }), Ample);
     }
