@@ -298,7 +298,7 @@ async fn the_page_of_figures_is_for_those_who_are_signed_in_and_has_charts_witho
         assert_eq!(data.ok(200)["charts"][0]["points"].as_array().unwrap().len(), 90);
         let status = app.anonymous().get("/status/").header("accept", "application/json").send().await;
         let names: Vec<_> = status.ok(200)["components"].as_array().unwrap().iter().map(|part| part["name"].clone()).collect();
-        assert_eq!(names, ["api", "storage", "webhooks", "search", "workflows", "cloud", "backup"]);
+        assert_eq!(names, ["api", "storage", "webhooks", "search", "workflows", "cloud", "backup", "snapshots"]);
     })
     .await;
 }

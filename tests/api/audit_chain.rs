@@ -44,6 +44,8 @@ struct StoredCheckpoint {
 struct StoredHead {
     end: StoredCheckpoint,
     kept_at: Timestamp,
+    /// The last imported record and how far the keys behind it are moved.
+    imported: Option<(u64, u64)>,
 }
 
 impl Record for StoredRecord {
@@ -55,7 +57,7 @@ impl Record for StoredCheckpoint {
 }
 
 impl Record for StoredHead {
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
 }
 
 static RECORDS: Table<(TenantId, u64), StoredRecord> = Table::new(catalog::AUDIT_RECORDS, &[]);

@@ -116,11 +116,6 @@ async fn nothing_is_left_of_a_tenant_that_was_removed_and_another_is_untouched()
         app.until_tenant(&gone.to_string(), None).await;
 
         // What was under way when it was removed has an hour to come in, and is swept then.
-        app.advance(Duration::from_secs(70));
-        until("what was counted of it", async || {
-            rows(app).iter().any(|row| row.0.starts_with("analytics") && has(row, gone.as_bytes()))
-        })
-        .await;
         app.advance(Duration::from_mins(61));
         until("the last sweep", async || !rows(app).iter().any(|row| has(row, gone.as_bytes()))).await;
         for row in rows(app) {

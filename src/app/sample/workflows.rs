@@ -1,5 +1,4 @@
-//! Workflows of the story: a few that come with the binary, and runs of them if wanted. The engine carries the runs out at its
-//! own time, as it does with those that were left behind by a stop.
+//! Workflows of the story: a few that come with the binary, and runs of them if wanted, which the engine carries out.
 
 use serde_json::json;
 
@@ -37,7 +36,9 @@ pub(super) async fn install(stage: &Stage, runs: bool, cast: &Cast, now: Timesta
                 let workflow = if place < ONBOARDED { &onboard } else { &offboard };
                 workflows.start(tx, &mut act, workflow, json!({"name": name, "organization_id": organization}))?;
             }
-            Ok(())
+            Ok::<_, SampleError>(())
         })
-        .await
+        .await?;
+    stage.parts.workflows.wake();
+    Ok(())
 }

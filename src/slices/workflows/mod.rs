@@ -131,11 +131,16 @@ impl Workflows {
         self.core.service.create(tx, act, &definition)
     }
 
-    /// Starts a run. The engine carries it out once it runs.
+    /// Starts a run. The engine looks for it within a minute, or at once when it is [woken](Self::wake) after the commit.
     pub fn start(&self, tx: &mut WriteTx, act: &mut Act, workflow: &Workflow, inputs: Value) -> Result<RunId, WorkflowError> {
         let new = service::NewRun::manual(inputs, None);
         match self.core.service.start(tx, act, workflow, workflow.version, &new)? {
             service::Started::New(run) | service::Started::Existing(run) => Ok(run.id),
         }
+    }
+
+    /// Lets the engine look for runs that were started.
+    pub fn wake(&self) {
+        self.core.engine.wake();
     }
 }
