@@ -136,6 +136,15 @@ async fn a_tenant_with_everything_arrives_as_it_was_and_leaves_the_same_again() 
     .await;
 }
 
+/// An answer without the places of its events in the log, which are others elsewhere, and without runs that had not ended and stayed.
+fn without_places(mut answer: Value) -> Value {
+    for event in answer["data"].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+        event.remove("seq");
+        event.remove("last_run");
+    }
+    answer
+}
+
 /// A key of the old installation gets the same answers from the new one.
 async fn as_before(old: &TestApp, new: &TestApp, key: &str) {
     for path in [
@@ -152,8 +161,8 @@ async fn as_before(old: &TestApp, new: &TestApp, key: &str) {
         "/api/admin/users?limit=200",
     ] {
         let [before, after] = [old, new].map(|app| app.anonymous().bearer(key).get(path));
-        let (before, after) = (before.send().await, after.send().await);
-        assert_eq!(before.ok(200), after.ok(200), "{path}");
+        let (before, after) = (before.send().await.ok(200).clone(), after.send().await.ok(200).clone());
+        assert_eq!(without_places(before), without_places(after), "{path}");
     }
     let events = async |app: &TestApp| {
         let page = app.anonymous().bearer(key).get("/api/events?limit=200").send().await;
