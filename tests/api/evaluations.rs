@@ -53,7 +53,7 @@ async fn everything(visitor: &Actor) -> Vec<(&'static str, Vec<Value>)> {
         }
         for row in &mut rows {
             if let Some(fields) = row.as_object_mut() {
-                for name in ["last_used_at", "last_used_ip", "use_count", "prefix", "last_four"] {
+                for name in ["last_used_at", "last_used_ip", "use_count", "prefix", "last_four", "verification"] {
                     fields.remove(name);
                 }
             }

@@ -8,9 +8,6 @@
 
 mod key_files;
 mod sealed;
-#[cfg(test)]
-mod tests;
-
 pub use key_files::KeyFiles;
 pub use sealed::{SealedRecord, SealedSegments, SealedTable, SealedVisitor};
 
@@ -209,3 +206,6 @@ impl Rotation {
         self.files.settle(to)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -41,7 +41,7 @@ struct CreateBackup {
 struct BackupQuery {
     /// How long the request may take beyond the usual. The snapshot is finished in any case.
     #[oai(validator(minimum(value = "0"), maximum(value = "86400")))]
-    #[allow(dead_code, reason = "the edge waits for as long as it says")]
+    #[allow(dead_code, reason = "read by the edge")]
     wait_seconds: Option<u32>,
 }
 
@@ -110,9 +110,11 @@ impl UpkeepApi {
     async fn create_backup(
         &self,
         auth: Allowed<LocalOperator>,
-        _query: Filter<BackupQuery>,
+        query: Filter<BackupQuery>,
         body: Body<CreateBackup>,
     ) -> Result<Answer<Backup>, Problem> {
+        // The edge waits for as long as it says.
+        drop(query);
         let path = PathBuf::from(&body.0.path);
         if !path.is_absolute() {
             return Err(Problem::new(
