@@ -208,6 +208,12 @@ ABOUT_STATE = {"cursor_mismatch", "id_mismatch", "idempotency_key_reused", "inva
 # where, with `*` for a number or a name of the client's own. Anything else that is refused although the document allows it is a
 # failure.
 RULES_IN_WORDS = {
+    # A tenant is deleted by whoever repeats its slug; the story of an evaluation ends now, or at most 30 days ago, and has so many devices
+    # for each organization.
+    ("wrong_value", "confirm"),
+    ("out_of_range", "/sample/at"),
+    ("out_of_range", "/sample/devices"),
+    ("out_of_range", "/sample/tickets"),
     # Scopes and kinds of events grow with every release; the error lists them.
     ("unknown_scope", "/scopes"),
     ("unknown_scope", "scope"),

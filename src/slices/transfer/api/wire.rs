@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use poem_openapi::{Enum, Object, types::Any};
+use poem_openapi::{
+    Enum, Object,
+    types::{Any, Example},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -11,6 +14,7 @@ use crate::kernel::{http::problem::Problem, id::TenantId};
 
 /// How a tenant is exported.
 #[derive(Debug, Object)]
+#[oai(example, skip_serializing_if_is_none)]
 pub(super) struct ExportTenant {
     /// A key of 64 hexadecimal digits that secrets are sealed under. Without it they are left out.
     #[oai(validator(min_length = 64, max_length = 64))]
@@ -18,6 +22,12 @@ pub(super) struct ExportTenant {
     /// The salt that the key was made with from a passphrase: 32 hexadecimal digits. It is told in the first line.
     #[oai(validator(min_length = 32, max_length = 32))]
     pub(super) salt: Option<String>,
+}
+
+impl Example for ExportTenant {
+    fn example() -> Self {
+        Self { key: Some("5e".repeat(32)), salt: Some("a1".repeat(16)) }
+    }
 }
 
 /// A line of an export. The first has `format` and tells of the whole; the last has the type `end`.
