@@ -114,7 +114,7 @@ impl UpkeepApi {
         body: Body<CreateBackup>,
     ) -> Result<Answer<Backup>, Problem> {
         // The edge waits for as long as it says.
-        drop(query);
+        let Filter(BackupQuery { wait_seconds: _ }) = query;
         let path = PathBuf::from(&body.0.path);
         if !path.is_absolute() {
             return Err(Problem::new(
