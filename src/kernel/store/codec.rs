@@ -7,6 +7,8 @@
 use serde::{Serialize, de::DeserializeOwned};
 
 const CONFIG: bincode::config::Configuration = bincode::config::standard();
+/// More than any record has. A length that promises more is damage, and no reason to ask for the memory.
+const MOST_BYTES: usize = 64 << 20;
 const CHECKSUM_LENGTH: usize = 4;
 
 /// A stored form. A change of fields is a new version; `upgrade` reads the older ones.
@@ -21,7 +23,7 @@ pub trait Record: Serialize + DeserializeOwned + Send + 'static {
 
 /// Reads fields in the form of `T`: what `Record::upgrade` needs.
 pub fn decode_fields<T: DeserializeOwned>(fields: &[u8]) -> Result<T, String> {
-    match bincode::serde::decode_from_slice(fields, CONFIG) {
+    match bincode::serde::decode_from_slice(fields, CONFIG.with_limit::<MOST_BYTES>()) {
         Ok((value, length)) if length == fields.len() => Ok(value),
         Ok(_) => Err("bytes are left over behind the fields".to_owned()),
         Err(error) => Err(error.to_string()),
