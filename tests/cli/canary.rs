@@ -46,7 +46,7 @@ async fn echo(mut stream: TcpStream, heard: Arc<Mutex<String>>) {
 /// A server that logs all that it can.
 struct Talkative {
     child: Child,
-    log: JoinHandle<String>,
+    log: Option<JoinHandle<String>>,
     url: String,
 }
 
@@ -73,14 +73,22 @@ impl Talkative {
             log
         });
         let address = told.recv().unwrap();
-        Self { child, log, url: format!("http://{address}") }
+        Self { child, log: Some(log), url: format!("http://{address}") }
     }
 
     /// Stops it in order. All that it has logged.
     fn stop(mut self) -> String {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
         assert!(self.child.wait().unwrap().success());
-        self.log.join().unwrap()
+        self.log.take().unwrap().join().unwrap()
+    }
+}
+
+impl Drop for Talkative {
+    fn drop(&mut self) {
+        // After `stop` there is nothing left to end, and that is no error.
+        drop(self.child.kill());
+        drop(self.child.wait());
     }
 }
 
