@@ -9,7 +9,7 @@ mod gauges;
 mod portable;
 mod sample;
 mod slices;
-mod upgrade;
+pub mod upgrade;
 
 use std::{
     net::{SocketAddr, TcpListener},
@@ -39,7 +39,7 @@ use crate::{
         },
         secrets::{KeySource, Passwords},
         store::{
-            Checked, DataDirectory, KeyFiles, RepairProgress, Rotation, STEPS, SealedTable, Store, StoreSettings, WriterSettings,
+            Checked, DataDirectory, KeyFiles, RepairProgress, Rotation, SealedTable, Store, StoreSettings, WriterSettings,
             keys_in_force,
         },
         tasks::{MetricsUpkeep, Scrub, Tasks},
@@ -254,7 +254,7 @@ impl App {
         if let Some(errand) = rotation.status().map_err(|error| error.to_string())?.errand {
             tracing::warn!(errand, "the installation key is not where it is read from");
         }
-        let before_upgrade = upgrade::bring_forward(&store, &data, &config, &clock, STEPS).await?;
+        let before_upgrade = upgrade::bring_forward(&store, &data, &config, &clock, upgrade::STEPS).await?;
         let passwords = Passwords::new(config.secrets.password_hashes, config.secrets.password_queue, &mut entropy);
         let (reload, reloads) = Reload::channel();
         let egress = Egress::new(&config.egress, &[config.listen.address])?;

@@ -10,10 +10,16 @@ use crate::{
     kernel::{
         clock::Clock,
         config::Config,
-        store::{DataDirectory, Installation, Step, Store, way, write_private_file},
+        store::{DataDirectory, Installation, Step, Store, regroup, way, write_private_file},
     },
-    slices::upkeep::{self, Places, Run},
+    slices::{
+        platform,
+        upkeep::{self, Places, Run},
+    },
 };
+
+/// What leads to the format of this release from those before.
+pub const STEPS: &[Step] = &[Step { from: 1, advance: regroup }, Step { from: 2, advance: platform::index_expiries }];
 
 /// Names the snapshot of before the upgrade that is under way.
 const MARKER_FILE: &str = "upgrading";

@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 
 use super::{Common, Failure, client::Client, offline, output};
 use crate::{
+    app::upgrade::STEPS,
     kernel::{
         config::Config,
-        store::{FORMAT, Installation, STEPS, StoreError, way},
+        store::{FORMAT, Installation, StoreError, way},
     },
     slices::upkeep::{self, Places, Room},
 };

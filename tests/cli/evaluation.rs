@@ -10,7 +10,7 @@ use crate::{Server, refused, tenantd as command, text};
 const SAMPLE: [&str; 6] = ["--organizations", "3", "--devices", "9", "--tickets", "60"];
 
 /// Asks until a tenant is as wanted. `None` stands for one that is not there.
-fn until(server: &Server, tenant: &str, wanted: impl Fn(Option<&str>) -> bool) {
+pub(crate) fn until(server: &Server, tenant: &str, wanted: impl Fn(Option<&str>) -> bool) {
     loop {
         let shown = server.run(&["tenant", "show", tenant, "--json"]);
         let record: Option<Value> = serde_json::from_slice(&shown.stdout).ok();

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tenantd::kernel::store::{DataDirectory, FORMAT, Installation, StoreSettings, Table, WriterSettings, catalog};
 
-use crate::{Server, refused, tenantd, text};
+use crate::{Server, evaluation::until, refused, tenantd, text};
 
 const SETTINGS: StoreSettings =
     StoreSettings { cache_bytes: 1 << 20, journal_bytes: 1 << 20, writer: WriterSettings { batch_size: 1, queue_length: 1 } };
@@ -44,6 +44,8 @@ fn a_store_of_every_format_is_brought_forward_and_is_sound() {
         let tickets = server.get("/api/psa/tickets?limit=200")["data"].as_array().unwrap().clone();
         let kept = (1..=5).filter(|number| tickets.iter().any(|ticket| ticket["subject"] == format!("Ticket {number}")));
         assert_eq!(kept.count(), 5, "{tickets:?}");
+        // The store of format 2 has a tenant in it whose time was over before it had a way to end.
+        until(&server, "trial", |status| status.is_none());
         assert!(text(&server.run(&["check"]).stdout).contains("The store is sound."));
         assert_eq!(server.stop(), Some(0));
 

@@ -1,13 +1,17 @@
 //! The format of the store has a number. A newer release brings an older file forward in bounded steps, each its own durable
 //! transaction that also records how far it is, so a crash in between resumes; an older release refuses a newer file.
 
-use super::{Installation, Store, StoreError, WriteTx, due, installation};
+use super::{
+    Installation, ReadTx, Store, StoreError, WriteTx,
+    catalog::{self, TableName},
+    installation,
+};
 
 /// The format that this release writes.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 
-/// What leads to it from those before.
-pub const STEPS: &[Step] = &[Step { from: 1, advance: due::regroup }];
+/// Indexes of records that were there before them, and the format since which they have their entries.
+const LATER_INDEXES: &[(TableName, u32)] = &[(catalog::TENANTS_BY_EXPIRY, 3)];
 
 /// Takes a store from one format to the next.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +39,15 @@ pub fn way(found: u32, steps: &[Step]) -> Result<Vec<u32>, StoreError> {
             let problem = format!("no step leads on from format {gap}; upgrade through the releases in between");
             Err(StoreError::Installation(problem))
         }
+    }
+}
+
+/// Whether the entries of an index are still to be made: a store that no server of this release has taken up yet is not damaged by
+/// their absence.
+pub(super) fn is_to_be_filled(tx: &ReadTx, index: TableName) -> Result<bool, StoreError> {
+    match LATER_INDEXES.iter().find(|(later, _)| *later == index) {
+        Some((_, since)) => Ok(Installation::read(tx)?.format < *since),
+        None => Ok(false),
     }
 }
 

@@ -39,14 +39,14 @@ use std::{
 pub use cache::VersionedCache;
 pub use check::{CheckReport, Checked};
 pub use compaction::Compaction;
-pub use due::{Due, due_key};
+pub use due::{Due, due_key, regroup};
 pub use engine::{Direction, Flow, KeyRange};
 pub use erasure::{RowsByIndex, RowsOfSegments, TenantRow, TenantRows, erase};
 pub use error::StoreError;
 pub use installation::{DataDirectory, Installation, InstallationId, KeyFingerprint, last_release, write_private_file};
 pub use journal::JournalId;
 pub use key::{FixedKey, Key};
-pub use migrate::{FORMAT, Progress, STEPS, Step, way};
+pub use migrate::{FORMAT, Progress, Step, way};
 pub use redb_engine::RedbEngine;
 pub use redb_file::RepairProgress;
 pub use reserve::within_reserve;

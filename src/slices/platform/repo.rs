@@ -17,7 +17,7 @@ use crate::kernel::{
     id::TenantId,
     secrets::PasswordHash,
     store::{
-        Direction, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
+        Direction, Flow, Index, Key, KeyRange, Progress, Read, StoreError, Table, WriteTx, catalog,
         codec::{Record, decode_fields},
     },
 };
@@ -105,6 +105,12 @@ pub(super) fn due_errands(tx: &impl Read, now: Timestamp) -> Result<Vec<(TenantI
         Ok(Flow::Continue)
     })?;
     Ok(due)
+}
+
+/// Brings the ends of tenants into their index that were stored before there was one.
+pub fn index_expiries(tx: &mut WriteTx) -> Result<Progress, StoreError> {
+    TENANTS.fill(tx, &BY_EXPIRY)?;
+    Ok(Progress::Done)
 }
 
 /// Tenants whose end has come, at most `limit`.
