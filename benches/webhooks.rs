@@ -71,7 +71,7 @@ fn throughput(plan: Plan, receiver: &Receiver, report: &mut Report) {
         "ticket to delivery, 32 clients",
         "/s",
         &rates.iter().map(|pair| pair.0).collect::<Vec<_>>(),
-        Target::AtLeast(5000.0),
+        Target::AtLeast(7000.0),
     );
     report.ratio("ticket to delivery, 32 clients, against a bare loop", "/s", &rates, Target::None);
     report.figure("ticket to delivery, 32 clients, p50", "ms", &middle, Target::AtMost(10.0));

@@ -10,7 +10,7 @@ use crate::{
     session::{History, Session, Setup, WAVE_AT_MOST},
 };
 
-const SETUP: Setup = Setup { cache_bytes: 1 << 20, journal_bytes: 64 << 10, batch_size: 8 };
+const SETUP: Setup = Setup { cache_bytes: 1 << 20, journal_bytes: 64 << 10, batch_size: 8, journal_id: [7; 16] };
 const WAVES: u64 = 60;
 /// Long enough that every change of an account frees pages.
 const NOTE_LENGTH: u64 = 150_000;

@@ -77,6 +77,7 @@ struct Tally {
     acknowledged: u64,
     unknown_but_stored: u64,
     unknown_and_gone: u64,
+    taken_back: u64,
 }
 
 impl Tally {
@@ -97,6 +98,7 @@ impl Tally {
         self.acknowledged += other.acknowledged;
         self.unknown_but_stored += other.unknown_but_stored;
         self.unknown_and_gone += other.unknown_and_gone;
+        self.taken_back += other.taken_back;
     }
 }
 
@@ -122,7 +124,7 @@ impl<'a> Run<'a> {
         let batch_size = choose(&mut random, &[1, 2, 4, WAVE_AT_MOST]);
         let note_length = choose(&mut random, &NOTE_LENGTHS);
         let (history, tally) = (History::default(), Tally::default());
-        let (disk, setup) = (Disk::new(image.clone()), Setup { cache_bytes, journal_bytes, batch_size });
+        let (disk, setup) = (Disk::new(image.clone()), Setup { cache_bytes, journal_bytes, batch_size, journal_id: [0; 16] });
         Self { runtime, disk, random, setup, note_length, history, tally, next_write: 1 }
     }
 
@@ -134,6 +136,7 @@ impl<'a> Run<'a> {
 
     fn live(&mut self, plan: Plan) -> Result<Moment, String> {
         self.disk.plan(plan.fault);
+        self.setup.journal_id = std::array::from_fn(|_| u8::try_from(self.random.below(256)).unwrap());
         let moment = match Session::open(self.runtime, &self.disk, self.setup) {
             Ok(session) => self.work(session, plan)?,
             Err(_) if self.disk.struck().is_some() => Moment::Opening,
@@ -147,6 +150,9 @@ impl<'a> Run<'a> {
         self.tally.failed_syncs += u64::from(matches!(self.disk.struck(), Some(Fault::SyncFailsOnce { .. })));
         self.tally.operations += self.disk.operations();
         self.tally.resizes += self.disk.resizes();
+        if plan.aftermath == Aftermath::Reboot || self.disk.has_failed_to_sync() {
+            self.history.may_lose_derived();
+        }
         match plan.aftermath {
             Aftermath::Reboot => self.disk.reboot(&mut self.random),
             Aftermath::Restart => self.disk.restart(&mut self.random),
@@ -196,6 +202,7 @@ impl<'a> Run<'a> {
         }
         self.tally.acknowledged = self.history.acknowledged() as u64;
         (self.tally.unknown_but_stored, self.tally.unknown_and_gone) = self.history.settled();
+        self.tally.taken_back = self.history.taken_back();
         Ok(self.tally)
     }
 
@@ -227,7 +234,8 @@ fn runtime() -> Runtime {
 /// The image of a store that was set up and closed. A crash before that is the business of the installation, which starts over.
 fn origin() -> Image {
     let (runtime, disk) = (runtime(), Disk::new(Image::default()));
-    let session = Session::open(&runtime, &disk, Setup { cache_bytes: 1 << 20, journal_bytes: 64 << 10, batch_size: 1 }).unwrap();
+    let setup = Setup { cache_bytes: 1 << 20, journal_bytes: 64 << 10, batch_size: 1, journal_id: [7; 16] };
+    let session = Session::open(&runtime, &disk, setup).unwrap();
     session.set_up().unwrap();
     drop(session);
     disk.durable()
@@ -283,7 +291,8 @@ fn thousands_of_crashes_lose_nothing_that_was_acknowledged() {
             assert!(count >= 50, "{aftermath:?} after {moment:?} happened only {count} times");
         }
     }
-    let others = [tally.failed_operations, tally.failed_syncs, tally.resizes, tally.unknown_but_stored, tally.unknown_and_gone];
+    let unknown = [tally.unknown_but_stored, tally.unknown_and_gone];
+    let others = [tally.failed_operations, tally.failed_syncs, tally.resizes, unknown[0], unknown[1], tally.taken_back];
     assert!(others.iter().all(|count| *count >= 50), "something hardly ever happened: {tally:?}");
 }
 

@@ -162,6 +162,11 @@ impl Disk {
         *self.lock() = State { files: image.map(File::new), ..State::default() };
     }
 
+    /// Whether the kernel may have forgotten something that was written.
+    pub fn has_failed_to_sync(&self) -> bool {
+        self.lock().files.iter().any(|file| file.sync_failed)
+    }
+
     /// Only the process ended: the next one reads what this one wrote, and its syncs cover it too. But what a failed sync could
     /// not write is forgotten by the kernel: it can be read until the machine reboots, and nothing brings it to the platter.
     pub fn restart(&self, random: &mut Entropy) {

@@ -74,7 +74,7 @@ static BY_GROUP: Index<u32, Account> =
     Index { table: catalog::SESSIONS_BY_USER, unique: false, keys: |_, account| vec![account.group.to_bytes()] };
 pub static ACCOUNTS: Table<u32, Account> = Table::new(catalog::USERS, &[&BY_GROUP, &BY_NAME]);
 pub static JOURNAL: Table<u64, Entry> = Table::new(catalog::EVENT_CURSORS, &[]);
-pub static COUNTER: Table<u8, Counter> = Table::new(catalog::EVENT_HEAD, &[]);
+pub static COUNTER: Table<u8, Counter> = Table::new(catalog::TENANT_ACTIVITY, &[]);
 
 #[derive(Clone, Debug)]
 pub enum WriteError {
@@ -96,6 +96,8 @@ pub struct Write {
     pub action: Action,
     /// Refused by its own code after all of it was written: it must leave no trace.
     pub fails_after_writing: bool,
+    /// Made as a derived write: a loss of power may take it back, unless something durable was acknowledged after it.
+    pub is_derived: bool,
 }
 
 /// How long the notes of a run are at most: short ones share a page, long ones make the file grow and shrink.
@@ -114,7 +116,7 @@ impl Write {
             6 => Action::Close { account },
             _ => Action::Transfer { from: account, to: pick(1 + ACCOUNTS_AT_MOST), amount: u64::from(pick(300)) },
         };
-        Self { id, action, fails_after_writing: pick(8) == 0 }
+        Self { id, action, fails_after_writing: pick(8) == 0, is_derived: pick(3) == 0 }
     }
 
     /// Runs in a transaction and gives the ordinal that the write got.

@@ -10,7 +10,7 @@ use std::{
     task::Poll,
 };
 
-use tenantd::kernel::store::{RedbEngine, Store, StoreError, WriterSettings};
+use tenantd::kernel::store::{JournalId, RedbEngine, Store, StoreError, WriterSettings};
 
 use crate::{
     disk::Disk,
@@ -25,9 +25,13 @@ const NAME_IS_TAKEN: &str = "two records claim one unique key";
 pub struct History {
     /// By ordinal. Also what was of unknown outcome and then seen: it must not vanish any more.
     acknowledged: BTreeMap<u64, u64>,
+    /// Acknowledged to whoever would make them again, by ordinal: the last of them may be lost with the power.
+    derived: BTreeMap<u64, u64>,
     /// Of one batch at most, as the store takes no writes after a commit that failed.
     unknown: BTreeSet<u64>,
     settled: (u64, u64),
+    taken_back: u64,
+    may_lose_derived: bool,
 }
 
 impl History {
@@ -40,13 +44,26 @@ impl History {
         self.settled
     }
 
+    /// How many derived writes a loss of power has taken back.
+    pub fn taken_back(&self) -> u64 {
+        self.taken_back
+    }
+
     /// A healthy disk gives the store no reason for any answer but its own refusals.
     fn note(&mut self, write: &Write, answer: Result<u64, WriteError>, healthy: bool) -> Result<(), String> {
         let id = write.id;
         match answer {
             Ok(ordinal) => {
-                if let Some(other) = self.acknowledged.insert(ordinal, id) {
+                if let Some(other) = self.acknowledged.get(&ordinal).or(self.derived.get(&ordinal)) {
                     return Err(format!("writes {other} and {id} both got ordinal {ordinal}"));
+                }
+                if write.is_derived {
+                    self.derived.insert(ordinal, id);
+                } else {
+                    self.acknowledged.insert(ordinal, id);
+                    // It took along all that came before it.
+                    let later = self.derived.split_off(&ordinal);
+                    self.acknowledged.append(&mut std::mem::replace(&mut self.derived, later));
                 }
             }
             Err(WriteError::Store(StoreError::OutcomeUnknown(_))) if !healthy => {
@@ -62,6 +79,11 @@ impl History {
         Ok(())
     }
 
+    /// What was not synced may be gone, which the end of a process alone does not bring about.
+    pub fn may_lose_derived(&mut self) {
+        self.may_lose_derived = true;
+    }
+
     /// Compares with what the store holds, and settles what was unknown.
     fn compare(&mut self, books: &Books) -> Result<(), String> {
         for (ordinal, write) in &self.acknowledged {
@@ -70,19 +92,33 @@ impl History {
                 found => return Err(format!("acknowledged write {write} is lost: ordinal {ordinal} holds {found:?}")),
             }
         }
-        // All acknowledged ordinals are there and distinct, so the rest came after them and is of the unknown batch.
+        // All acknowledged ordinals are there and distinct, so the rest came after them: first derived writes, of which the last may be
+        // missing, and behind them all the unknown batch.
         let rest = books.journal.iter().filter(|(ordinal, _)| !self.acknowledged.contains_key(ordinal));
         let rest: BTreeMap<u64, u64> = rest.map(|(ordinal, entry)| (*ordinal, entry.write)).collect();
         let last = self.acknowledged.keys().last().copied().unwrap_or_default();
-        if let Some((ordinal, write)) = rest.iter().find(|(ordinal, write)| **ordinal < last || !self.unknown.contains(write)) {
-            return Err(format!("write {write} at ordinal {ordinal} should not be there"));
+        let mut unknown = 0;
+        for (place, (ordinal, write)) in rest.iter().enumerate() {
+            let is_derived = self.derived.iter().nth(place) == Some((ordinal, write));
+            let is_unknown = place >= self.derived.len() && self.unknown.contains(write);
+            if *ordinal < last || !(is_derived || is_unknown) {
+                return Err(format!("write {write} at ordinal {ordinal} should not be there: {:?} may be", self.derived));
+            }
+            unknown += usize::from(is_unknown);
         }
-        if !rest.is_empty() && rest.len() != self.unknown.len() {
+        if unknown > 0 && unknown != self.unknown.len() {
             return Err(format!("of the batch {:?} only {rest:?} is there", self.unknown));
         }
-        self.settled.0 += u64::from(!rest.is_empty());
-        self.settled.1 += u64::from(rest.is_empty() && !self.unknown.is_empty());
+        self.settled.0 += u64::from(unknown > 0);
+        self.settled.1 += u64::from(unknown == 0 && !self.unknown.is_empty());
+        let taken_back = self.derived.len().saturating_sub(rest.len()) as u64;
+        if taken_back > 0 && !self.may_lose_derived {
+            return Err(format!("of {:?} only {rest:?} is there, and the power stayed", self.derived));
+        }
+        self.taken_back += taken_back;
+        self.may_lose_derived = false;
         self.unknown.clear();
+        self.derived.clear();
         self.acknowledged.extend(rest);
         Ok(())
     }
@@ -93,6 +129,8 @@ pub struct Setup {
     pub cache_bytes: usize,
     pub journal_bytes: u64,
     pub batch_size: usize,
+    /// Another one for each life.
+    pub journal_id: JournalId,
 }
 
 /// Waves are shorter than the queue, so that none of their writes has to wait to get in.
@@ -106,7 +144,8 @@ pub struct Session<'a> {
 
 impl<'a> Session<'a> {
     pub fn open(runtime: &'a tokio::runtime::Runtime, disk: &Disk, setup: Setup) -> Result<Self, StoreError> {
-        let engine = RedbEngine::on_backends(disk.clone(), disk.journal(), setup.journal_bytes, [7; 16], setup.cache_bytes)?;
+        let engine =
+            RedbEngine::on_backends(disk.clone(), disk.journal(), setup.journal_bytes, setup.journal_id, setup.cache_bytes)?;
         let settings = WriterSettings { batch_size: setup.batch_size, queue_length: 2 * WAVE_AT_MOST };
         Ok(Self { runtime, store: Store::new(engine, settings)?, disk: disk.clone() })
     }
@@ -147,10 +186,12 @@ impl<'a> Session<'a> {
     }
 }
 
+type Answer<'a> = Pin<Box<dyn Future<Output = Result<u64, WriteError>> + 'a>>;
+
 async fn wave(store: &Store, writes: &[Write]) -> Vec<Result<u64, WriteError>> {
     let (entered, held) = mpsc::channel::<()>();
     let (release, released) = mpsc::channel::<()>();
-    let mut gate = pin!(store.write(move |_| {
+    let mut gate = pin!(store.write_derived(move |_| {
         // Both ends hang up when they no longer care.
         let _ = entered.send(());
         let _ = released.recv();
@@ -164,7 +205,11 @@ async fn wave(store: &Store, writes: &[Write]) -> Vec<Result<u64, WriteError>> {
     let mut waiting = Vec::new();
     for write in writes {
         let write = write.clone();
-        let mut future = Box::pin(store.write(move |tx| write.run(tx)));
+        let mut future: Answer<'_> = if write.is_derived {
+            Box::pin(store.write_derived(move |tx| write.run(tx)))
+        } else {
+            Box::pin(store.write(move |tx| write.run(tx)))
+        };
         answers.push(poll_once(future.as_mut()).await);
         waiting.push(future);
     }
@@ -180,6 +225,6 @@ async fn wave(store: &Store, writes: &[Write]) -> Vec<Result<u64, WriteError>> {
 }
 
 /// Starts the future: a write that was polled once is in the queue.
-async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
+async fn poll_once<F: Future + ?Sized>(mut future: Pin<&mut F>) -> Poll<F::Output> {
     std::future::poll_fn(move |context| Poll::Ready(future.as_mut().poll(context))).await
 }

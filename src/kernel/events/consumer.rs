@@ -115,7 +115,7 @@ impl<C: Consumer> ConsumerTask<C> {
         events.retain(|event| !event.record.is_erased() && !event.is_imported());
         let consumer = self.consumer.clone();
         self.store
-            .write(move |tx| -> Result<(), StoreError> {
+            .write_derived(move |tx| -> Result<(), StoreError> {
                 // Another run of this consumer may have been faster.
                 if cursor(tx, name)? != position {
                     return Ok(());
@@ -139,6 +139,11 @@ impl<C: Consumer> Task for ConsumerTask<C> {
 
     fn waits_for_quiet(&self) -> bool {
         self.consumer.waits_for_quiet()
+    }
+
+    /// What is in the log is finished, and little: a log that nobody writes to does not grow. An export waits for it.
+    fn goes_on_when_full(&self) -> bool {
+        true
     }
 
     async fn wake(&self) {

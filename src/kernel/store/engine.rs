@@ -3,7 +3,7 @@
 //! The seam at which another database could take redb's place. No type of any database is in these signatures. An engine
 //! that resolves conflicts by retrying fits too: whoever writes through the store is prepared to be run again.
 
-use std::ops::Bound;
+use std::{ops::Bound, time::Duration};
 
 use super::{
     catalog::{self, TableName},
@@ -115,12 +115,28 @@ pub enum Flow {
 
 pub type Visitor<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<Flow, StoreError>;
 
+/// When changes must be on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Before the commit returns, with all that were made before them.
+    Now,
+    /// With the next that must, or when the engine is told to settle. A loss of power before that takes them back, the last ones
+    /// first; the end of the process alone does not.
+    Later,
+}
+
 pub trait Engine: Send + Sync + 'static {
     fn begin_read(&self) -> Result<Box<dyn EngineRead>, StoreError>;
 
-    /// Makes all of the changes, or none. Returns once they are on the disk and snapshots show them; after an error they may or
-    /// may not be there. One caller at a time.
-    fn commit(&self, changes: Changes) -> Result<(), StoreError>;
+    /// Makes all of the changes, or none. Returns once they are as durable as was asked for and snapshots show them; after an error
+    /// they may or may not be there. One caller at a time.
+    fn commit(&self, changes: Changes, durability: Durability) -> Result<(), StoreError>;
+
+    /// Returns once everything is on the disk that was committed so far. The same caller's.
+    fn settle(&self) -> Result<(), StoreError>;
+
+    /// How long changes may wait for the disk while nothing else is written. None: until something is.
+    fn settles_after(&self) -> Option<Duration>;
 }
 
 pub trait EngineRead {

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     RedbEngine, RepairProgress, Store, StoreError, StoreSettings, Table, catalog,
     codec::Record,
-    engine::Engine,
+    engine::{Durability, Engine},
     migrate::FORMAT,
     redb_engine::JournalFile,
     reserve::within_reserve,
@@ -179,7 +179,7 @@ impl DataDirectory {
         let engine = RedbEngine::create(&new, 1 << 20)?;
         let mut tx = WriteTx::new(engine.begin_read()?);
         Installation { format: FORMAT, id, key_fingerprint }.write(&mut tx)?;
-        engine.commit(tx.into_changes())?;
+        engine.commit(tx.into_changes(), Durability::Now)?;
         drop(engine);
         self.finish_initialization(&new, id)
     }

@@ -5,7 +5,8 @@
 //! then. A frame carries the journal's id, its number and a digest over all of it, and starts on a sector of its own, so that
 //! writing the next one never touches a sector that was acknowledged. **Invariant:** frames are numbered without gaps; what
 //! lies behind the last valid one of a half, or has a number that does not follow, was never acknowledged or is older than the
-//! database.
+//! database. A journal serves one opening of the store: of frames that were never synced some may have reached the disk behind one that
+//! did not, and the next opening must not take them for its own.
 
 use std::io;
 
@@ -37,6 +38,8 @@ pub(super) struct Journal {
     end: u64,
     /// How long the file is.
     length: u64,
+    /// Whether there are frames that no sync has covered.
+    unsynced: bool,
 }
 
 impl std::fmt::Debug for Journal {
@@ -49,7 +52,7 @@ impl Journal {
     /// Makes the file a new, empty journal.
     pub(super) fn create(file: Box<dyn StorageBackend>, id: JournalId, capacity: u64) -> io::Result<Self> {
         let length = file.len()?;
-        let mut journal = Self { file, id, half: half_of(capacity), current: 0, end: HEAD as u64, length };
+        let mut journal = Self { file, id, half: half_of(capacity), current: 0, end: HEAD as u64, length, unsynced: false };
         journal.write_head()?;
         Ok(journal)
     }
@@ -76,18 +79,12 @@ impl Journal {
             return Ok(Err(file));
         }
         let half = half.first_chunk().map_or(0, |half| u64::from_le_bytes(*half));
-        Ok(Ok(Self { file, id, half, current: 0, end: HEAD as u64, length }))
+        Ok(Ok(Self { file, id, half, current: 0, end: HEAD as u64, length, unsynced: false }))
     }
 
-    /// Begins with the first half, at this capacity: every frame so far is in the database.
-    pub(super) fn start_over(&mut self, capacity: u64) -> io::Result<()> {
-        if self.half != half_of(capacity) {
-            self.half = half_of(capacity);
-            self.write_head()?;
-        }
-        self.current = 0;
-        self.end = self.start_of(0);
-        Ok(())
+    /// Lets go of the file: every frame is in the database.
+    pub(super) fn into_file(self) -> Box<dyn StorageBackend> {
+        self.file
     }
 
     /// Goes on in the other half: every frame in it is in the database.
@@ -179,7 +176,16 @@ impl Journal {
         u32::try_from(bytes).is_ok() && frame_length(bytes) <= self.half
     }
 
-    /// Writes the next frame. It is on the disk when this returns; after an error it may or may not be.
+    /// Brings everything onto the disk that was appended.
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        if self.unsynced {
+            self.file.sync_data()?;
+            self.unsynced = false;
+        }
+        Ok(())
+    }
+
+    /// Writes the next frame, which is on the disk after the next sync; after an error it may or may not be there.
     pub(super) fn append(&mut self, number: u64, changes: &[u8]) -> io::Result<()> {
         let length = u32::try_from(changes.len()).map_err(io::Error::other)?;
         let mut frame = Vec::with_capacity(FRAME_HEAD + changes.len() + SECTOR);
@@ -196,7 +202,7 @@ impl Journal {
         let filled = if end > self.length { end.next_multiple_of(GROWTH) } else { end };
         frame.resize(usize::try_from(filled - self.end).map_err(io::Error::other)?, 0);
         self.file.write(self.end, &frame)?;
-        self.file.sync_data()?;
+        self.unsynced = true;
         self.end = end;
         self.length = self.length.max(filled);
         Ok(())
@@ -285,20 +291,15 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_that_starts_over_with_another_capacity_forgets_the_old_frames() {
-        let mut journal = new();
-        for number in 1..=5_u8 {
-            journal.append(number.into(), &[number; 600]).unwrap();
+    fn frames_of_the_opening_before_do_not_count() {
+        let mut before = new();
+        for number in 1..=3_u8 {
+            before.append(number.into(), &[number; 600]).unwrap();
         }
-        journal.turn_over();
-        journal.append(6, &[6; 600]).unwrap();
-        journal.start_over(CAPACITY / 2).unwrap();
-        assert!(replayed(&copy(&journal), 6).unwrap().is_empty());
-        journal.append(7, &[7; 600]).unwrap();
-        assert_eq!(replayed(&copy(&journal), 6).unwrap(), [vec![7; 600]]);
-        journal.turn_over();
-        journal.append(8, &[8; 600]).unwrap();
-        assert_eq!(replayed(&copy(&journal), 6).unwrap(), [vec![7; 600], vec![8; 600]]);
+        let mut journal = Journal::create(before.into_file(), [8; 16], CAPACITY).unwrap();
+        // It lies right before the second frame of before.
+        journal.append(1, &[9; 600]).unwrap();
+        assert_eq!(replayed(&journal, 0).unwrap(), [vec![9; 600]]);
     }
 
     #[test]

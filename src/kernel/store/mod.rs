@@ -60,7 +60,13 @@ pub use transaction::{Read, ReadTx, WriteTx};
 
 use crate::kernel::telemetry::panic_text;
 
-use self::{catalog::TableName, engine::Engine, reserve::Gate, shared::Shared, writer::Queue};
+use self::{
+    catalog::TableName,
+    engine::{Durability, Engine},
+    reserve::Gate,
+    shared::Shared,
+    writer::Queue,
+};
 
 /// How the writer is set up.
 #[derive(Clone, Copy, Debug)]
@@ -146,9 +152,29 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
+        self.submit(Durability::Now, work).await
+    }
+
+    /// The same for what a start after a loss of power makes again from what is durable: what a reader of the log derives from events,
+    /// together with its cursor. Returns once readers see it; it is on the disk with the next [`Store::write`], or a moment later, and
+    /// never without all that was written before it. What also appends events is durable at once.
+    pub async fn write_derived<T, E>(&self, work: impl FnMut(&mut WriteTx) -> Result<T, E> + Send + 'static) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.submit(Durability::Later, work).await
+    }
+
+    async fn submit<T, E, F>(&self, durability: Durability, work: F) -> Result<T, E>
+    where
+        F: FnMut(&mut WriteTx) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
         self.inner.gate.pass().await?;
         match &self.inner.queue {
-            Some(queue) => queue.submit(work).await,
+            Some(queue) => queue.submit(durability, work).await,
             None => Err(E::from(StoreError::Unavailable("it is being closed".to_owned()))),
         }
     }

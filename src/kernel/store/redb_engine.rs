@@ -10,19 +10,23 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     thread::JoinHandle,
+    time::Duration,
 };
 
 use redb::{StorageBackend, backends::FileBackend};
 
 use super::{
     changes::Changes,
-    engine::{Direction, Engine, EngineRead, KeyRange, RawTable, Visitor},
+    engine::{Direction, Durability, Engine, EngineRead, KeyRange, RawTable, Visitor},
     error::StoreError,
     journal::{Journal, JournalId},
     recent::Recent,
     redb_file::{FileSnapshot, Mark, RedbFile, RepairProgress, private_options},
 };
 use crate::kernel::{entropy::quick_bytes, telemetry::panic_text};
+
+/// How long the last changes may wait for the disk at the most.
+const SETTLES_AFTER: Duration = Duration::from_millis(50);
 
 /// Where the journal is, and how much it holds.
 pub(super) struct JournalFile {
@@ -122,7 +126,7 @@ impl RedbEngine {
         Ok(Self { core: Arc::new(Core::new(file)?), journal: None })
     }
 
-    /// `new_id` is for a journal that has to be made.
+    /// `new_id` is for the journal of this opening: no other has had it.
     fn with_journal(
         file: RedbFile,
         beside: Box<dyn StorageBackend>,
@@ -130,36 +134,37 @@ impl RedbEngine {
         new_id: JournalId,
         mode: Flushing,
     ) -> Result<Self, StoreError> {
-        let found = file.mark()?;
-        let id = found.map_or(new_id, |mark| mark.id);
-        let mut missed = Recent::default();
-        let (mut journal, mark) = match Journal::open(beside, id).map_err(StoreError::engine)? {
-            Ok(journal) => {
-                let number = journal.replay(found.map_or(0, |mark| mark.number), |changes| {
-                    let changes = Changes::decode(changes)
-                        .ok_or_else(|| StoreError::Installation("the journal was written by a newer release".to_owned()))?;
-                    missed.take_in(changes);
-                    Ok(())
-                })?;
-                (journal, Mark { id, number, closed: false })
-            }
-            Err(_) if found.is_some_and(|mark| !mark.closed) => {
-                return Err(StoreError::Installation(
-                    "the store was not closed in order, and the journal with its last changes is missing or another one's: \
-                     put it back beside the store, or restore a backup into an empty directory"
-                        .to_owned(),
-                ));
-            }
-            Err(beside) => {
-                let mark = Mark { id: new_id, number: 0, closed: false };
-                (Journal::create(beside, mark.id, capacity).map_err(StoreError::engine)?, mark)
-            }
+        let beside = match file.mark()?.filter(|mark| !mark.closed) {
+            None => beside,
+            Some(mark) => take_up(&file, beside, mark)?,
         };
-        file.apply(&missed, Some(mark))?;
-        journal.start_over(capacity).map_err(StoreError::engine)?;
+        // Nothing needs the journal of before any more, and a start that ends here finds a store that was closed in order.
+        let journal = Journal::create(beside, new_id, capacity).map_err(StoreError::engine)?;
+        let mark = Mark { id: new_id, number: 0, closed: false };
+        file.apply(&Recent::default(), Some(mark))?;
         let journaling = Journaling { journal, mark, mode, flush: None, failed: false };
         Ok(Self { core: Arc::new(Core::new(file)?), journal: Some(Mutex::new(journaling)) })
     }
+}
+
+/// Brings into the file what only the journal of the last opening has, and gives the journal's file back.
+fn take_up(file: &RedbFile, beside: Box<dyn StorageBackend>, mark: Mark) -> Result<Box<dyn StorageBackend>, StoreError> {
+    let Ok(journal) = Journal::open(beside, mark.id).map_err(StoreError::engine)? else {
+        return Err(StoreError::Installation(
+            "the store was not closed in order, and the journal with its last changes is missing or another one's: \
+             put it back beside the store, or restore a backup into an empty directory"
+                .to_owned(),
+        ));
+    };
+    let mut missed = Recent::default();
+    let number = journal.replay(mark.number, |changes| {
+        let changes = Changes::decode(changes)
+            .ok_or_else(|| StoreError::Installation("the journal was written by a newer release".to_owned()))?;
+        missed.take_in(changes);
+        Ok(())
+    })?;
+    file.apply(&missed, Some(Mark { number, closed: true, ..mark }))?;
+    Ok(journal.into_file())
 }
 
 impl Core {
@@ -216,7 +221,7 @@ impl Core {
 }
 
 impl Journaling {
-    fn commit(&mut self, core: &Arc<Core>, changes: Changes) -> Result<(), StoreError> {
+    fn commit(&mut self, core: &Arc<Core>, changes: Changes, durability: Durability) -> Result<(), StoreError> {
         let bytes = changes.encode();
         let mark = Mark { number: self.mark.number + 1, ..self.mark };
         if !self.journal.fits(bytes.len()) {
@@ -230,8 +235,19 @@ impl Journaling {
             self.begin_flush(core)?;
         }
         self.journal.append(mark.number, &bytes).map_err(StoreError::engine)?;
+        if durability == Durability::Now {
+            self.journal.sync().map_err(StoreError::engine)?;
+        }
         core.publish(changes);
         self.mark = mark;
+        Ok(())
+    }
+
+    /// Remembers a failure. Until the end is reached, a panic in redb counts as one too.
+    fn guarded(&mut self, work: impl FnOnce(&mut Self) -> Result<(), StoreError>) -> Result<(), StoreError> {
+        self.failed = true;
+        work(self)?;
+        self.failed = false;
         Ok(())
     }
 
@@ -271,15 +287,23 @@ impl Engine for RedbEngine {
         Ok(Box::new(Snapshot(self.core.view())))
     }
 
-    fn commit(&self, changes: Changes) -> Result<(), StoreError> {
+    fn commit(&self, changes: Changes, durability: Durability) -> Result<(), StoreError> {
         let Some(journal) = &self.journal else { return self.core.flush_with(changes, None) };
-        let mut journaling = journal.lock().unwrap_or_else(PoisonError::into_inner);
-        // Until the end is reached, a panic in redb counts as a failure too.
-        journaling.failed = true;
-        journaling.check_flush()?;
-        journaling.commit(&self.core, changes)?;
-        journaling.failed = false;
-        Ok(())
+        journal.lock().unwrap_or_else(PoisonError::into_inner).guarded(|journaling| {
+            journaling.check_flush()?;
+            journaling.commit(&self.core, changes, durability)
+        })
+    }
+
+    fn settle(&self) -> Result<(), StoreError> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        let sync = |journaling: &mut Journaling| journaling.journal.sync().map_err(StoreError::engine);
+        journal.lock().unwrap_or_else(PoisonError::into_inner).guarded(sync)
+    }
+
+    fn settles_after(&self) -> Option<Duration> {
+        let journal = self.journal.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        (journal.mode == Flushing::Beside).then_some(SETTLES_AFTER)
     }
 }
 

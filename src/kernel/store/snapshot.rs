@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use super::{
     RedbEngine,
     changes::Changes,
-    engine::{Direction, Engine, Flow, KeyRange, RawTable},
+    engine::{Direction, Durability, Engine, Flow, KeyRange, RawTable},
     error::StoreError,
     transaction::{Read, ReadTx},
 };
@@ -181,7 +181,7 @@ fn copy(tx: &ReadTx, path: &Path) -> Result<SnapshotReport, StoreError> {
         loop {
             let mut chunk = Changes::default();
             let next = copy_chunk(tx, &name, position.as_deref(), &mut chunk, &mut tally)?;
-            target.commit(chunk)?;
+            target.commit(chunk, Durability::Now)?;
             if next.is_none() {
                 break;
             }
@@ -232,7 +232,7 @@ mod tests {
             tx.raw_put(catalog::USERS.into(), number.to_be_bytes().to_vec(), number.to_le_bytes().repeat(40));
             tx.raw_put(catalog::TENANTS.into(), number.to_be_bytes().to_vec(), b"tenant".to_vec());
         }
-        engine.commit(tx.into_changes()).unwrap();
+        engine.commit(tx.into_changes(), Durability::Now).unwrap();
         engine
     }
 

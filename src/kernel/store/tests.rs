@@ -232,8 +232,16 @@ impl engine::Engine for FailingEngine {
         self.0.begin_read()
     }
 
-    fn commit(&self, _changes: changes::Changes) -> Result<(), StoreError> {
+    fn commit(&self, _changes: changes::Changes, _durability: engine::Durability) -> Result<(), StoreError> {
         Err(StoreError::Engine("fdatasync: input/output error".to_owned()))
+    }
+
+    fn settle(&self) -> Result<(), StoreError> {
+        self.0.settle()
+    }
+
+    fn settles_after(&self) -> Option<std::time::Duration> {
+        self.0.settles_after()
     }
 }
 

@@ -3,21 +3,36 @@
 //! The members of a batch run one after the other on one set of changes; one that fails takes its own changes back and the others
 //! stand. **Invariant:** nobody is told of success before the commit has returned; after a commit that failed nobody is told that
 //! nothing was stored.
+//!
+//! A batch of derived writes alone is not synced: the next one that is takes it along, or the writer does when nothing else comes. What
+//! appends to the log is never left so, since others act on it.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
+    time::Duration,
 };
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    runtime::Runtime,
+    sync::{mpsc, oneshot},
+};
 
-use super::{engine::Engine, error::StoreError, shared::Shared, transaction::WriteTx};
+use super::{
+    catalog,
+    engine::{Durability, Engine},
+    error::StoreError,
+    shared::Shared,
+    transaction::WriteTx,
+};
 use crate::kernel::telemetry::panic_text;
 
 /// One write that waits for its turn.
 pub(super) trait Job: Send {
     /// Runs the caller's code, once more if need be, and keeps its result.
     fn run(&mut self, tx: &mut WriteTx) -> Ran;
+
+    fn durability(&self) -> Durability;
 
     /// Answers the caller: with the kept result, or with the failure of the commit.
     fn finish(self: Box<Self>, committed: Result<(), StoreError>);
@@ -31,6 +46,7 @@ pub(super) enum Ran {
 
 struct CallerJob<F, T, E> {
     work: F,
+    durability: Durability,
     result: Option<Result<T, E>>,
     answer: oneshot::Sender<Result<T, E>>,
 }
@@ -49,8 +65,12 @@ where
         ran
     }
 
+    fn durability(&self) -> Durability {
+        self.durability
+    }
+
     fn finish(self: Box<Self>, committed: Result<(), StoreError>) {
-        let Self { work, result, answer: waiting } = *self;
+        let Self { work, durability: _, result, answer: waiting } = *self;
         // What the work holds is let go before its caller hears of the end, and may come again.
         drop(work);
         let answer = match (result, committed) {
@@ -73,14 +93,14 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) async fn submit<T, E, F>(&self, work: F) -> Result<T, E>
+    pub(super) async fn submit<T, E, F>(&self, durability: Durability, work: F) -> Result<T, E>
     where
         F: FnMut(&mut WriteTx) -> Result<T, E> + Send + 'static,
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
         let (answer, waiting) = oneshot::channel();
-        let job = Box::new(CallerJob { work, result: None, answer });
+        let job = Box::new(CallerJob { work, durability, result: None, answer });
         let closed = || E::from(StoreError::Unavailable("it is being closed".to_owned()));
         self.jobs.send(job).await.map_err(|_| closed())?;
         // A writer that hangs up has died with the write in its hands.
@@ -95,33 +115,89 @@ pub(super) fn spawn(
     batch_size: usize,
     queue_length: usize,
 ) -> Result<(Queue, std::thread::JoinHandle<()>), StoreError> {
-    let (jobs, mut waiting) = mpsc::channel::<Box<dyn Job>>(queue_length);
+    let (jobs, waiting) = mpsc::channel::<Box<dyn Job>>(queue_length);
+    let timer = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(StoreError::engine)?;
+    let mut inbox = Inbox { waiting, batch_size, timer };
     let thread = std::thread::Builder::new()
         .name("store-writer".to_owned())
         .spawn(move || {
-            let mut batch = Vec::with_capacity(batch_size);
-            while waiting.blocking_recv_many(&mut batch, batch_size) > 0 {
-                let jobs = std::mem::take(&mut batch);
+            let mut unsettled = None;
+            loop {
+                let jobs = match inbox.next(unsettled) {
+                    Next::Batch(jobs) => jobs,
+                    Next::Nothing => Vec::new(),
+                    Next::End => return,
+                };
                 // The engine itself may panic, on a damaged page for instance: then nothing more is written.
-                if let Err(cause) = catch_unwind(AssertUnwindSafe(|| run_batch(engine.as_ref(), &shared, jobs))) {
+                let ran = catch_unwind(AssertUnwindSafe(|| run(engine.as_ref(), &shared, jobs)));
+                let left = ran.unwrap_or_else(|cause| {
                     shared.fail(&StoreError::Panicked(panic_text(cause.as_ref())));
-                }
+                    Durability::Now
+                });
+                unsettled = (left == Durability::Later).then(|| engine.settles_after()).flatten();
             }
         })
         .map_err(StoreError::engine)?;
     Ok((Queue { jobs }, thread))
 }
 
-fn run_batch(engine: &dyn Engine, shared: &Shared, mut jobs: Vec<Box<dyn Job>>) {
+/// Where the writer gets its work from.
+struct Inbox {
+    waiting: mpsc::Receiver<Box<dyn Job>>,
+    batch_size: usize,
+    timer: Runtime,
+}
+
+enum Next {
+    Batch(Vec<Box<dyn Job>>),
+    /// In the time that was given.
+    Nothing,
+    End,
+}
+
+impl Inbox {
+    fn next(&mut self, within: Option<Duration>) -> Next {
+        let mut batch = Vec::with_capacity(self.batch_size);
+        let received = match within {
+            None => self.waiting.blocking_recv_many(&mut batch, self.batch_size),
+            Some(within) => {
+                let receiving = async { tokio::time::timeout(within, self.waiting.recv_many(&mut batch, self.batch_size)).await };
+                match self.timer.block_on(receiving) {
+                    Ok(received) => received,
+                    Err(_) => return Next::Nothing,
+                }
+            }
+        };
+        if received == 0 { Next::End } else { Next::Batch(batch) }
+    }
+}
+
+/// Runs a batch, or has what was left unsettled settled when there is none. What it leaves itself.
+fn run(engine: &dyn Engine, shared: &Shared, jobs: Vec<Box<dyn Job>>) -> Durability {
+    if !jobs.is_empty() {
+        return run_batch(engine, shared, jobs);
+    }
+    if shared.failure().is_none()
+        && let Err(error) = engine.settle()
+    {
+        shared.fail(&error);
+    }
+    Durability::Now
+}
+
+/// How durable everything is that was written so far.
+fn run_batch(engine: &dyn Engine, shared: &Shared, mut jobs: Vec<Box<dyn Job>>) -> Durability {
     metrics::histogram!("tenantd_store_batch_size").record(u32::try_from(jobs.len()).unwrap_or(u32::MAX));
     if let Some(reason) = shared.failure() {
-        return finish_all(jobs, &Err(StoreError::Unavailable(reason)));
+        finish_all(jobs, &Err(StoreError::Unavailable(reason)));
+        return Durability::Now;
     }
     let mut tx = match engine.begin_read() {
         Ok(snapshot) => WriteTx::new(snapshot),
         Err(error) => {
             shared.fail(&error);
-            return finish_all(jobs, &Err(StoreError::Unavailable(error.to_string())));
+            finish_all(jobs, &Err(StoreError::Unavailable(error.to_string())));
+            return Durability::Now;
         }
     };
     for job in &mut jobs {
@@ -131,11 +207,17 @@ fn run_batch(engine: &dyn Engine, shared: &Shared, mut jobs: Vec<Box<dyn Job>>) 
         }
     }
     let changes = tx.into_changes();
-    if changes.is_empty() {
-        return finish_all(jobs, &Ok(()));
-    }
     let changed: Vec<usize> = changes.tables().map(|(table, _)| table.table.index()).collect();
-    match engine.commit(changes) {
+    let is_needed_now =
+        jobs.iter().any(|job| job.durability() == Durability::Now) || changed.contains(&catalog::EVENT_HEAD.index());
+    let durability = if is_needed_now { Durability::Now } else { Durability::Later };
+    // Whoever changes nothing may still rest on what is not on the disk yet.
+    let committed = match (changes.is_empty(), durability) {
+        (true, Durability::Now) => engine.settle(),
+        (true, Durability::Later) => Ok(()),
+        (false, durability) => engine.commit(changes, durability),
+    };
+    match committed {
         Ok(()) => {
             shared.committed(changed.into_iter());
             finish_all(jobs, &Ok(()));
@@ -145,10 +227,101 @@ fn run_batch(engine: &dyn Engine, shared: &Shared, mut jobs: Vec<Box<dyn Job>>) 
             finish_all(jobs, &Err(StoreError::OutcomeUnknown(error.to_string())));
         }
     }
+    durability
 }
 
 fn finish_all(jobs: Vec<Box<dyn Job>>, committed: &Result<(), StoreError>) {
     for job in jobs {
         job.finish(committed.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::kernel::store::{RedbEngine, Store, WriterSettings, changes::Changes, engine::EngineRead};
+
+    const SETTINGS: WriterSettings = WriterSettings { batch_size: 4, queue_length: 4 };
+
+    /// An engine that notes what is asked of its disk.
+    struct Watched {
+        engine: RedbEngine,
+        asked: Arc<Mutex<Vec<&'static str>>>,
+        settled: mpsc::UnboundedSender<()>,
+        settles_after: Option<Duration>,
+    }
+
+    impl Engine for Watched {
+        fn begin_read(&self) -> Result<Box<dyn EngineRead>, StoreError> {
+            self.engine.begin_read()
+        }
+
+        fn commit(&self, changes: Changes, durability: Durability) -> Result<(), StoreError> {
+            self.asked.lock().unwrap().push(if durability == Durability::Now { "now" } else { "later" });
+            self.engine.commit(changes, durability)
+        }
+
+        fn settle(&self) -> Result<(), StoreError> {
+            self.asked.lock().unwrap().push("settle");
+            let _ = self.settled.send(());
+            self.engine.settle()
+        }
+
+        fn settles_after(&self) -> Option<Duration> {
+            self.settles_after
+        }
+    }
+
+    struct Fixture {
+        _directory: tempfile::TempDir,
+        store: Store,
+        asked: Arc<Mutex<Vec<&'static str>>>,
+        settled: mpsc::UnboundedReceiver<()>,
+    }
+
+    fn fixture(settles_after: Option<Duration>) -> Fixture {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = RedbEngine::create(&directory.path().join("store"), 1 << 20).unwrap();
+        let asked = Arc::new(Mutex::default());
+        let (told, settled) = mpsc::unbounded_channel();
+        let watched = Watched { engine, asked: Arc::clone(&asked), settled: told, settles_after };
+        Fixture { _directory: directory, store: Store::new(watched, SETTINGS).unwrap(), asked, settled }
+    }
+
+    impl Fixture {
+        async fn derive(&self, table: catalog::TableName) {
+            let put = move |tx: &mut WriteTx| {
+                tx.raw_put(table.into(), vec![1], vec![2]);
+                Ok::<_, StoreError>(())
+            };
+            self.store.write_derived(put).await.unwrap();
+        }
+
+        fn asked(&self) -> Vec<&'static str> {
+            std::mem::take(&mut self.asked.lock().unwrap())
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_derived_waits_for_the_disk_unless_others_act_on_it() {
+        let fixture = fixture(None);
+        fixture.derive(catalog::EVENT_CURSORS).await;
+        assert_eq!(fixture.asked(), ["later"]);
+        fixture.derive(catalog::EVENT_HEAD).await;
+        assert_eq!(fixture.asked(), ["now"]);
+        // It has found what it wanted, and is told of success only when that cannot be lost any more.
+        fixture.derive(catalog::EVENT_CURSORS).await;
+        fixture.store.write(|_| Ok::<_, StoreError>(())).await.unwrap();
+        assert_eq!(fixture.asked(), ["later", "settle"]);
+    }
+
+    #[tokio::test]
+    async fn what_waits_is_brought_to_the_disk_when_nothing_else_comes() {
+        let mut fixture = fixture(Some(Duration::from_millis(1)));
+        fixture.derive(catalog::EVENT_CURSORS).await;
+        fixture.settled.recv().await.unwrap();
+        assert_eq!(fixture.asked(), ["later", "settle"]);
     }
 }

@@ -59,7 +59,8 @@ pub trait Task: Send + Sync + 'static {
         std::future::pending()
     }
 
-    /// Whether it goes on while the disk is nearly full: because it makes room, or watches over the server. What others write waits then.
+    /// Whether it goes on while the disk is nearly full: because it makes room, watches over the server, or others wait for it that go
+    /// on. What the rest writes waits then.
     fn goes_on_when_full(&self) -> bool {
         false
     }

@@ -72,7 +72,7 @@ impl EventReader {
     async fn write_position(&self) -> Result<(), StoreError> {
         let Some((looked, stored)) = *self.position() else { return Ok(()) };
         if looked > stored {
-            self.store.write(move |tx| events::set_cursor(tx, CURSOR, looked)).await?;
+            self.store.write_derived(move |tx| events::set_cursor(tx, CURSOR, looked)).await?;
             *self.position() = Some((looked, looked));
         }
         Ok(())

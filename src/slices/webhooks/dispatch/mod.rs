@@ -249,7 +249,7 @@ async fn commit(shared: Arc<Shared>, batch: commit::Batch, epoch: u64) {
     let mut batch = Some(Arc::new(batch));
     while let Some(current) = batch.take() {
         let (writing, service) = (current.clone(), shared.service.clone());
-        let written = shared.store.write(move |tx| commit::write(tx, &writing, &service)).await;
+        let written = shared.store.write_derived(move |tx| commit::write(tx, &writing, &service)).await;
         let clocks = shared.clocks.read();
         let next = match written {
             Err(error) => {
