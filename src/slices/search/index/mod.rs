@@ -189,16 +189,24 @@ impl SearchIndex {
     fn catch_up(&self, seq: u64) -> Result<Option<Caught>, IndexError> {
         let mut guard = lock(&self.inner.overlay);
         let Some(overlay) = guard.as_mut() else { return Ok(None) };
-        let before = overlay.applied;
-        while overlay.applied < seq && !overlay.is_full() {
-            self.inner.store.read(|tx| take_up(tx, overlay))?;
-        }
-        let caught = if overlay.applied < seq { Caught::Full } else { Caught::Up };
-        if overlay.applied > before {
+        let caught = self.take_up(overlay, seq)?;
+        if !overlay.is_published() {
             let view = overlay.publish()?;
             self.inner.view.send_replace(Some(view));
         }
         Ok(Some(caught))
+    }
+
+    /// The same without showing it: for what goes to the disk right away, where it is made searchable once more.
+    fn gather(&self, seq: u64) -> Result<Option<Caught>, IndexError> {
+        lock(&self.inner.overlay).as_mut().map(|overlay| self.take_up(overlay, seq)).transpose()
+    }
+
+    fn take_up(&self, overlay: &mut Overlay, seq: u64) -> Result<Caught, IndexError> {
+        while overlay.applied < seq && !overlay.is_full() {
+            self.inner.store.read(|tx| take_up(tx, overlay))?;
+        }
+        Ok(if overlay.applied < seq { Caught::Full } else { Caught::Up })
     }
 }
 

@@ -44,6 +44,8 @@ pub struct Overlay {
     pub durable: u64,
     /// The newest event that is here or on the disk.
     pub applied: u64,
+    /// The newest event that the last view has.
+    published: u64,
     fresh: HashMap<DocumentKey, Fresh>,
     /// Tenants of which the disk has to forget everything before it takes up what is fresh.
     forgotten: Vec<TenantId>,
@@ -66,6 +68,7 @@ impl Overlay {
             disk,
             durable,
             applied: durable,
+            published: durable,
             fresh: HashMap::new(),
             forgotten: Vec::new(),
             changes: 0,
@@ -124,8 +127,14 @@ impl Overlay {
         self.pending = self.fresh.keys().copied().collect();
     }
 
+    /// Whether there is a view of all that is here.
+    pub fn is_published(&self) -> bool {
+        self.published == self.applied
+    }
+
     /// The view of all that is here and below.
     pub fn publish(&mut self) -> Result<Arc<View>, IndexError> {
+        self.published = self.applied;
         if !self.pending.is_empty() {
             self.add_layer()?;
         }

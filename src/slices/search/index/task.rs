@@ -97,7 +97,7 @@ impl SearchIndex {
         }
         let building = self.build_on()?;
         let head = inner.store.read(events::head)?;
-        let caught = match self.catch_up(head) {
+        let caught = match self.gather(head) {
             Ok(caught) => caught,
             Err(IndexError::Engine(reason)) => {
                 if !building {
@@ -110,6 +110,9 @@ impl SearchIndex {
         };
         let full = caught == Some(Caught::Full);
         let wrote = if full || may_write || !building { self.write()? } else { false };
+        if !wrote {
+            self.catch_up(head)?;
+        }
         Ok((if building || full || inner.rebuild.load(Ordering::SeqCst) { Done::Some } else { Done::All }, wrote))
     }
 
