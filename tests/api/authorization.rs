@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Actor, Reply, Setup, TestApp, with_app, with_setup};
+use crate::harness::{Actor, Log, Reply, Setup, TestApp, with_app, with_setup};
 
 struct Operation {
     method: String,
@@ -267,6 +267,31 @@ async fn what_the_admin_socket_serves_is_nowhere_else() {
             assert!(path.starts_with("/internal/admin"), "{path}");
             assert_eq!(operator.get(&fill(path)).send().await.problem(404), "not_found", "{path}");
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_access_log_says_who_asked_and_who_was_refused() {
+    let log = Log::listen();
+    with_app(async |app| {
+        let acme = app.tenant("acme").await;
+        let (key, record) = acme.new_key("Narrow", &["tickets:read"]).await;
+        assert_eq!(key.get("/api/events").send().await.problem(403), "insufficient_scope");
+        let admin = acme.admin().await;
+        let me = admin.get("/api/auth/session").send().await.ok(200)["id"].clone();
+        assert_eq!(admin.post("/api/auth/logout").send().await.status, 204);
+        assert_eq!(app.anonymous().get("/api/events").send().await.problem(401), "missing_credentials");
+        let requests = log.lines("request");
+        let told = |operation: &str| -> Vec<(Value, Value, Value)> {
+            let lines = requests.iter().filter(|line| line["operation"] == operation);
+            lines.map(|line| (line["caller"].clone(), line["tenant"].clone(), line["status"].clone())).collect()
+        };
+        let refused = (record["id"].clone(), json!(acme.id), json!(403));
+        assert_eq!(told("read_events"), [refused, (json!(""), json!(""), json!(401))]);
+        assert_eq!(told("logout"), [(me, json!(acme.id), json!(204))]);
+        assert_eq!(told("create_tenant")[0].0, "local_operator");
+        assert!(!log.text().contains(record["key"].as_str().unwrap()), "the key itself is in no line");
     })
     .await;
 }

@@ -53,6 +53,16 @@ fn count_kind(kind: TenantKind) {
     }
 }
 
+/// Who asked, by an id that is no secret; empty for whoever has shown nothing.
+fn caller(principal: Option<&Principal>) -> String {
+    match principal.map(|principal| &principal.identity) {
+        Some(Identity::User { id, .. }) => id.to_string(),
+        Some(Identity::ApiKey { id, .. }) => id.to_string(),
+        Some(Identity::LocalOperator) => "local_operator".to_owned(),
+        None => String::new(),
+    }
+}
+
 impl Visit {
     /// Counts the request for its tenant. Pages and probes are nobody's.
     fn count_usage(&self, took: Duration) {
@@ -92,10 +102,12 @@ impl Drop for Visit {
         };
         if logged {
             let Self { request_id, client, method, .. } = self;
-            let tenant = self.told.principal.as_ref().map(|principal| principal.tenant_id.to_string()).unwrap_or_default();
+            let principal = self.told.principal.as_deref();
+            let tenant = principal.map(|principal| principal.tenant_id.to_string()).unwrap_or_default();
+            let caller = caller(principal);
             let millis = took.as_micros() as f64 / 1000.0;
             let (path, status) = (self.uri.path(), status.as_u16());
-            tracing::info!(%request_id, %client, tenant, %method, path, operation, status, millis, "request");
+            tracing::info!(%request_id, %client, tenant, caller, %method, path, operation, status, millis, "request");
         }
     }
 }

@@ -12,6 +12,7 @@ pub mod dns;
 #[allow(dead_code, reason = "each program of tests uses a part of it")]
 pub mod ec2;
 mod endpoint;
+mod log;
 pub mod oidc;
 mod receiver;
 pub mod stream;
@@ -31,6 +32,7 @@ use tenantd::{
 
 pub use actor::{Actor, Reply};
 pub use endpoint::{Endpoint, WEBHOOKS};
+pub use log::Log;
 pub use receiver::{Received, Receiver, Script};
 
 const OPERATOR_EMAIL: &str = "operator@example.com";
