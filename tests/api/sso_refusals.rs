@@ -34,6 +34,8 @@ async fn a_token_that_is_not_right_in_every_respect_lets_nobody_in() {
             ("wrong_audience", Twist::claims(json!({"aud": [crate::harness::oidc::CLIENT_ID, "somebody else"]}))),
             ("wrong_issuer", Twist::claims(json!({"iss": "https://evil.example"}))),
             ("token_expired", Twist::claims(json!({"exp": now - 61}))),
+            ("bad_token", Twist::claims(json!({"nbf": now + 61}))),
+            ("bad_token", Twist::claims(json!({"nbf": "soon"}))),
             ("bad_signature", Twist::signature(Signature::Forged)),
             ("bad_signature", Twist::signature(Signature::None)),
             ("bad_signature", Twist::signature(Signature::HmacOfPublicKey)),
@@ -54,8 +56,10 @@ async fn a_token_that_is_not_right_in_every_respect_lets_nobody_in() {
             assert_eq!(scene.reasons().await, expected, "{case}");
         }
         assert!(scene.user("ada").await.is_none(), "nobody was created");
-        scene.provider.twist(Twist::claims(json!({"exp": now - 59})));
+        scene.provider.twist(Twist::claims(json!({"exp": now - 59, "nbf": now - 120})));
         assert_eq!(scene.sign_on(ada()).await.status, 303, "a clock may be a minute off");
+        scene.provider.twist(Twist::claims(json!({"nbf": now + 59})));
+        assert_eq!(scene.sign_on(ada()).await.status, 303, "in either direction");
     })
     .await;
 }

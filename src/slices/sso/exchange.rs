@@ -6,6 +6,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use data_encoding::BASE64URL_NOPAD;
 use openidconnect::{
     AccessTokenHash, AuthType, AuthorizationCode, ClaimsVerificationError, ClientId, ClientSecret, CsrfToken,
     EmptyAdditionalClaims, EndpointMaybeSet, EndpointNotSet, EndpointSet, LoginHint, Nonce, OAuth2TokenResponse, PkceCodeChallenge,
@@ -15,6 +16,7 @@ use openidconnect::{
         CoreIdTokenVerifier, CoreJwsSigningAlgorithm, CoreProviderMetadata, CoreRequestTokenError, CoreTokenResponse,
     },
 };
+use serde::Deserialize;
 
 use super::{
     discovery::{Discovery, unreachable_provider},
@@ -56,6 +58,12 @@ pub(super) struct Claims {
     pub(super) email: Option<String>,
     pub(super) email_verified: bool,
     pub(super) name: Option<String>,
+}
+
+/// When a token begins to count, in seconds.
+#[derive(Deserialize)]
+struct Begin {
+    nbf: Option<f64>,
 }
 
 /// A provider with what it takes to talk to it.
@@ -155,6 +163,7 @@ impl Relation<'_> {
             .set_allowed_algs(ALGORITHMS)
             .set_time_fn(move || (UNIX_EPOCH + now).into());
         let claims = id_token.claims(&verifier, nonce)?;
+        self.check_begin(id_token)?;
         if let Some(expected) = claims.access_token_hash() {
             let signature = ClaimsVerificationError::SignatureVerification;
             let algorithm = id_token.signing_alg().map_err(signature)?;
@@ -165,6 +174,19 @@ impl Relation<'_> {
             }
         }
         Ok(claims.clone())
+    }
+
+    /// Refuses a verified token whose time has not come. The crate knows no `nbf`, which is not of OpenID Connect but of every JWT.
+    fn check_begin(&self, id_token: &CoreIdToken) -> Result<(), ClaimsVerificationError> {
+        let token = id_token.to_string();
+        let payload = token.split('.').nth(1).and_then(|part| BASE64URL_NOPAD.decode(part.as_bytes()).ok());
+        let begin = payload.and_then(|payload| serde_json::from_slice::<Begin>(&payload).ok());
+        let latest = (self.now + LEEWAY).as_millis() as f64 / 1000.0;
+        match begin {
+            Some(Begin { nbf }) if nbf.is_none_or(|nbf| nbf <= latest) => Ok(()),
+            Some(_) => Err(ClaimsVerificationError::Other("the token is not valid yet".to_owned())),
+            None => Err(ClaimsVerificationError::Other("the beginning of the token is no time".to_owned())),
+        }
     }
 
     /// Some providers keep the address out of the ID token. The crate checks that the answer is about the same subject.
