@@ -33,6 +33,25 @@ async fn a_session_begins_tells_who_it_is_and_ends() {
 }
 
 #[tokio::test]
+async fn signing_in_ends_the_session_that_the_browser_had_and_no_other() {
+    with_app(async |app| {
+        let acme = app.tenant("acme").await;
+        let (elsewhere, first) = (acme.admin().await, app.sign_in("admin@acme.example").await);
+        let again = |password: &str| {
+            first.post("/api/auth/login").json(json!({"email": "admin@acme.example", "password": password})).send()
+        };
+        assert_eq!(again("wrong wrong wrong").await.problem(401), "invalid_credentials");
+        first.get("/api/auth/session").send().await.ok(200);
+        let reply = again(PASSWORD).await;
+        let second = app.anonymous().with("cookie", reply.header("set-cookie").split(';').next().unwrap());
+        assert_eq!(first.get("/api/auth/session").send().await.problem(401), "session_expired");
+        second.get("/api/auth/session").send().await.ok(200);
+        elsewhere.get("/api/auth/session").send().await.ok(200);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_session_ends_when_idle_and_in_any_case_after_a_day() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;

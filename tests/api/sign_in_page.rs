@@ -69,8 +69,11 @@ async fn an_address_without_a_provider_leads_to_the_password() {
         assert_eq!(me.ok(200)["email"], "admin@acme.example");
         let elsewhere = [("email", "admin@acme.example"), ("password", PASSWORD), ("return_to", "//evil.example")];
         assert_eq!(submit(&browser(app), "/sign-in", &elsewhere).await.status, 422);
-        let home = submit(&browser(app), "/sign-in", &elsewhere[..2]).await;
+        let before = session(&right).unwrap();
+        let home = submit(&browser(app).with("cookie", &before), "/sign-in", &elsewhere[..2]).await;
         assert_eq!(home.header("location"), "/documentation/");
+        let before = app.anonymous().with("cookie", &before).get("/api/auth/session").send().await;
+        assert_eq!(before.problem(401), "session_expired", "one browser has one session");
         let nonsense = submit(&browser(app), "/sign-in", &[("email", "<b>nobody\"")]).await;
         assert_eq!(nonsense.status, 422);
         assert!(

@@ -111,7 +111,11 @@ async fn somebody_new_signs_in_becomes_a_user_and_is_known_by_their_subject_from
         assert!(user["last_login_at"].is_string());
         // The same subject with another address is the same person.
         let moved = json!({"sub": "ada-1", "email": "ada.king@acme.example", "email_verified": true});
-        let again = scene.sign_on(moved).await;
+        let begun = scene.begin(json!({})).await;
+        let cookies = format!("{}; {}", begun.cookie, session(&reply).unwrap());
+        let again = scene.come_back(&Begun { cookie: cookies, ..begun }, moved).await;
+        let before = browser.get("/api/auth/session").send().await;
+        assert_eq!(before.problem(401), "session_expired", "the browser has a new session instead of its former one");
         let browser = app.anonymous().with("cookie", &session(&again).unwrap());
         assert_eq!(browser.get("/api/auth/session").send().await.ok(200)["id"], me["id"]);
         assert_eq!(again.header("location"), "/documentation/");

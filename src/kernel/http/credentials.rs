@@ -15,7 +15,7 @@ pub const SECURE_COOKIE: &str = "__Host-tenantd_session";
 pub const PLAIN_COOKIE: &str = "tenantd_session";
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
-pub fn cookie_name(secure: bool) -> &'static str {
+fn cookie_name(secure: bool) -> &'static str {
     if secure { SECURE_COOKIE } else { PLAIN_COOKIE }
 }
 
@@ -124,7 +124,12 @@ pub fn find(headers: &HeaderMap, secure: bool) -> Result<Option<Credential>, Pro
     if let Some(key) = key {
         return Ok(Some(Credential::ApiKey(Secret::new(key))));
     }
-    Ok(cookie(headers, cookie_name(secure)).map(|token| Credential::Session(Secret::new(token))))
+    Ok(session_token(headers, secure).map(Credential::Session))
+}
+
+/// The token of the session that a browser has, whether it counts or not.
+pub fn session_token(headers: &HeaderMap, secure: bool) -> Option<Secret> {
+    cookie(headers, cookie_name(secure)).map(Secret::new)
 }
 
 /// The value of a cookie.

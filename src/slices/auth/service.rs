@@ -133,8 +133,9 @@ impl Users {
         Ok(directory::staff(tx, tenant, limit)?)
     }
 
-    /// Signs in. An unknown address and a wrong password take the same steps: one hash, one durable write.
-    pub async fn login(&self, email: &str, password: Secret, now: Timestamp) -> Result<Login, AuthError> {
+    /// Signs in, and ends the session that the browser had before. An unknown address and a wrong password take the same steps: one hash,
+    /// one durable write.
+    pub async fn login(&self, email: &str, password: Secret, former: Option<Secret>, now: Timestamp) -> Result<Login, AuthError> {
         let email = normalize_email(email).map_err(|_| AuthError::Refused)?;
         let failure_key = repo::failure_key(&email);
         let (account, failures) = self.store.read(|tx| {
@@ -153,7 +154,7 @@ impl Users {
         let hash = account.as_ref().map(|(_, credential)| credential.password.clone());
         let matches = self.passwords.verify(password, hash).await?;
         match account {
-            Some((user, credential)) if matches => self.begin_session(user, credential, failure_key, now).await,
+            Some((user, credential)) if matches => self.begin_session(user, credential, failure_key, former, now).await,
             known => self.note_failure(known.map(|(user, _)| user), failure_key, now).await,
         }
     }
@@ -163,6 +164,7 @@ impl Users {
         user: User,
         checked: CredentialRecord,
         failure_key: [u8; 16],
+        former: Option<Secret>,
         now: Timestamp,
     ) -> Result<Login, AuthError> {
         let intent = Intent::new(user.tenant_id, now, actor_of(&user));
@@ -178,13 +180,17 @@ impl Users {
                 return Err(AuthError::Refused);
             }
             repo::LOGIN_FAILURES.remove(tx, &failure_key)?;
-            users.sign_in_proven(tx, &mut act, user)
+            users.sign_in_proven(tx, &mut act, user, former.as_ref())
         };
         self.store.write(work).await
     }
 
-    /// Begins a session for somebody who has proven who they are, by whatever means, and who may sign in.
-    pub fn sign_in_proven(&self, tx: &mut WriteTx, act: &mut Act, user: User) -> Result<Login, AuthError> {
+    /// Begins a session for somebody who has proven who they are, by whatever means, and who may sign in. The `former` one of their browser
+    /// ends with that, whoever's it was: its cookie is overwritten, so nobody could end it by signing out.
+    pub fn sign_in_proven(&self, tx: &mut WriteTx, act: &mut Act, user: User, former: Option<&Secret>) -> Result<Login, AuthError> {
+        if let Some(former) = former {
+            repo::remove_session(tx, &digest(former.expose().as_bytes()))?;
+        }
         act.actor = actor_of(&user);
         let token = new_token(act);
         let session = Session {

@@ -19,7 +19,7 @@ use crate::{
         egress::{Audience, Egress},
         events::{Act, Actor, Intent},
         id::{IdentityProviderId, TenantId},
-        secrets::Sealer,
+        secrets::{Sealer, Secret},
         store::{Store, WriteTx},
     },
     slices::{
@@ -70,6 +70,8 @@ pub(super) struct Answer {
     pub(super) issuer: Option<String>,
     pub(super) error: Option<String>,
     pub(super) cookie: Option<String>,
+    /// The session that it had before.
+    pub(super) former: Option<Secret>,
 }
 
 impl SignOn {
@@ -149,11 +151,17 @@ impl SignOn {
             return refused(RefusalReason::ProviderRefused);
         };
         let claims = self.relation(&provider, now)?.claims(code, &ticket).await?;
-        let login = self.sign_in(&provider, claims, now).await?;
+        let login = self.sign_in(&provider, claims, answer.former.clone(), now).await?;
         Ok((login, ticket.return_to))
     }
 
-    async fn sign_in(&self, provider: &IdentityProvider, claims: Claims, now: Timestamp) -> Result<Login, SsoError> {
+    async fn sign_in(
+        &self,
+        provider: &IdentityProvider,
+        claims: Claims,
+        former: Option<Secret>,
+        now: Timestamp,
+    ) -> Result<Login, SsoError> {
         let email = trusted_email(provider, &claims)?;
         let intent = Intent::new(provider.tenant_id, now, Actor::system("single sign-on"));
         let (this, key, issuer) = (self.clone(), (provider.tenant_id, provider.id), provider.issuer.clone());
@@ -163,7 +171,7 @@ impl SignOn {
             let provider = repo::get(tx, key)?.filter(|provider| provider.enabled && provider.issuer == issuer);
             let provider = provider.ok_or(SsoError::Refused(RefusalReason::ProviderGone))?;
             let user = this.match_user(tx, &mut act, &provider, &claims, &email)?;
-            Ok(this.users.sign_in_proven(tx, &mut act, user)?)
+            Ok(this.users.sign_in_proven(tx, &mut act, user, former.as_ref())?)
         };
         self.store.write(work).await
     }

@@ -11,7 +11,7 @@ use crate::{
         clock::{Clock, Timestamp},
         http::{
             context::RequestContext,
-            credentials::{check_same_origin, cookie, cookie_name, session_cookie},
+            credentials::{check_same_origin, session_cookie, session_token},
             input::Body,
             need::{Allowed, SignedIn},
             problem::Problem,
@@ -100,13 +100,15 @@ pub(in super::super) struct AuthApi {
 impl AuthApi {
     /// Sign in with a password
     ///
-    /// Sets the session cookie. After five wrong passwords for an account no further one is looked at for a while.
+    /// Sets the session cookie, and ends the session of a cookie that came along. After five wrong passwords for an account no further one
+    /// is looked at for a while.
     #[oai(path = "/login", method = "post", operation_id = "login")]
     async fn login(&self, request: &Request, body: Body<Login>) -> Result<Answer<LoggedIn>, Problem> {
         let context = RequestContext::of(request)?;
         // Another site must not be able to sign a browser in as somebody else.
         check_same_origin(request.headers(), &context.base_url.to_string())?;
-        let login = self.users.login(&body.0.email, Secret::new(body.0.password), self.clock.now()).await?;
+        let former = session_token(request.headers(), context.secure);
+        let login = self.users.login(&body.0.email, Secret::new(body.0.password), former, self.clock.now()).await?;
         let age = login.session.expires_at.since(context.now).as_secs();
         let answer = Answer::new(&LoggedIn { user: UserView::new(login.user, None), expires_at: login.session.expires_at });
         Ok(answer
@@ -131,8 +133,8 @@ impl AuthApi {
     #[oai(path = "/logout", method = "post", operation_id = "logout")]
     async fn logout(&self, auth: Allowed<SignedIn>, request: &Request) -> Result<Empty, Problem> {
         let secure = auth.context.secure;
-        if let Some(token) = cookie(request.headers(), cookie_name(secure)) {
-            self.users.logout(&Secret::new(token)).await?;
+        if let Some(token) = session_token(request.headers(), secure) {
+            self.users.logout(&token).await?;
         }
         Ok(Empty::new().with_header(http::header::SET_COOKIE, &session_cookie(secure, "", 0)))
     }

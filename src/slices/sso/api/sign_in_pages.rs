@@ -23,7 +23,7 @@ use crate::{
         clock::Clock,
         http::{
             context::RequestContext,
-            credentials::{self, Authenticator, check_same_origin, cookie, cookie_name, session_cookie},
+            credentials::{self, Authenticator, check_same_origin, session_cookie, session_token},
             input::{Filter, Form},
             pages::{Html, PageAnswer, escape},
             problem::{FieldError, Place, Problem},
@@ -89,7 +89,10 @@ impl SignInPages {
         let SignInForm { email, password, return_to } = body.0;
         let return_to = return_path(return_to.as_deref(), Place::Pointer("/return_to".to_owned()))?;
         match password {
-            Some(password) => self.with_password(&context, &email, Secret::new(password), return_to).await,
+            Some(password) => {
+                let former = session_token(request.headers(), context.secure);
+                self.with_password(&context, &email, Secret::new(password), former, return_to).await
+            }
             None => self.with_provider(&context, &email, return_to).await,
         }
     }
@@ -101,8 +104,8 @@ impl SignInPages {
     async fn submit_sign_out(&self, request: &Request) -> Result<PageAnswer, Problem> {
         let context = RequestContext::of(request)?;
         check_same_origin(request.headers(), &context.base_url.to_string())?;
-        if let Some(token) = cookie(request.headers(), cookie_name(context.secure)) {
-            self.users.logout(&Secret::new(token)).await?;
+        if let Some(token) = session_token(request.headers(), context.secure) {
+            self.users.logout(&token).await?;
         }
         Ok(PageAnswer::see_other("/sign-in").with_header(header::SET_COOKIE, &session_cookie(context.secure, "", 0)))
     }
@@ -110,8 +113,8 @@ impl SignInPages {
 
 impl SignInPages {
     fn signed_in(&self, request: &Request, context: &RequestContext) -> Result<Option<Arc<Principal>>, Problem> {
-        let Some(token) = cookie(request.headers(), cookie_name(context.secure)) else { return Ok(None) };
-        match self.authenticator.session(&Secret::new(token), context.now) {
+        let Some(token) = session_token(request.headers(), context.secure) else { return Ok(None) };
+        match self.authenticator.session(&token, context.now) {
             Ok(principal) => Ok(Some(principal)),
             Err(credentials::AuthError::Store(error)) => Err(error.into()),
             // Whatever is wrong with the session, signing in is the way out of it.
@@ -151,10 +154,11 @@ impl SignInPages {
         context: &RequestContext,
         email: &str,
         password: Secret,
+        former: Option<Secret>,
         return_to: Option<ReturnPath>,
     ) -> Result<PageAnswer, Problem> {
         let page = |alert| SignInPage { email, with_password: true, return_to: return_to.as_ref(), alert: Some(alert) };
-        match self.users.login(email, password, self.clock.now()).await {
+        match self.users.login(email, password, former, self.clock.now()).await {
             Ok(login) => {
                 let age = login.session.expires_at.since(context.now).as_secs();
                 let way = return_to.clone().unwrap_or_else(ReturnPath::home);

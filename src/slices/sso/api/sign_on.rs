@@ -20,7 +20,7 @@ use crate::kernel::{
     clock::{Clock, Timestamp},
     http::{
         context::RequestContext,
-        credentials::{check_same_origin, cookie, session_cookie, set_cookie},
+        credentials::{check_same_origin, cookie, session_cookie, session_token, set_cookie},
         input::{Body, Filter},
         pages::{PageAnswer, WayOn},
         problem::Problem,
@@ -169,7 +169,8 @@ impl SignOnApi {
         let ProviderAnswer { state, code, iss, error } = open_query.0;
         let ticket = cookie(request.headers(), ticket_cookie(secure)).map(str::to_owned);
         let forget = set_cookie(secure, ticket_cookie(secure), "", 0);
-        let answer = flow::Answer { state, code, issuer: iss, error, cookie: ticket };
+        let former = session_token(request.headers(), secure);
+        let answer = flow::Answer { state, code, issuer: iss, error, cookie: ticket, former };
         let finished = self.sign_on.finish(answer, self.clock.now()).await;
         let (login, return_to) = finished.map_err(|error| Problem::from(error).header(http::header::SET_COOKIE, &forget))?;
         let age = login.session.expires_at.since(context.now).as_secs();
