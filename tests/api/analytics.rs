@@ -186,7 +186,7 @@ async fn a_time_is_compared_with_the_one_before_and_rows_have_the_same_points() 
         let total = &report["totals"]["api_requests"];
         assert_eq!((&total["value"], &total["previous"], &total["change_percent"]), (&json!(6.0), &json!(4.0), &json!(50.0)));
         let csv = key.get(&format!("{TENANT}?range=24h&bucket=hour&metrics=api_requests&format=csv")).send().await;
-        assert_eq!((csv.status, csv.header("content-type")), (200, "text/csv"));
+        assert_eq!((csv.status, csv.header("content-type")), (200, "text/csv; charset=utf-8"));
         let lines: Vec<&str> = csv.text.lines().collect();
         assert_eq!((lines.len(), lines[0]), (25, "t,metric,group,v,partial"));
         let last = report["series"][0]["points"][23].clone();

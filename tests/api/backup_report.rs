@@ -133,7 +133,7 @@ async fn streams_have_all_rows_and_no_formulas() {
         assert_eq!(lines[..3], rows[..]);
         assert_eq!(lines[3], json!({"_end": true, "count": 3}));
         let table = key.get(REPORT).header("accept", "text/csv").send().await;
-        assert_eq!((table.status, table.header("content-type")), (200, "text/csv"));
+        assert_eq!((table.status, table.header("content-type")), (200, "text/csv; charset=utf-8"));
         let mut reader = csv::Reader::from_reader(table.text.as_bytes());
         let head = reader.headers().unwrap().clone();
         let records: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();

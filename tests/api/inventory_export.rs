@@ -67,7 +67,7 @@ async fn a_table_holds_what_the_json_holds() {
         for query in [ALL.to_owned(), "sections=os".to_owned(), format!("{ALL}&rows=software"), "rows=software".to_owned()] {
             let json = key.get(&format!("{REPORT}?{query}")).send().await.ok(200)["data"].as_array().unwrap().clone();
             let reply = key.get(&format!("{REPORT}?{query}&format=csv")).send().await;
-            assert_eq!((reply.status, reply.header("content-type")), (200, "text/csv"));
+            assert_eq!((reply.status, reply.header("content-type")), (200, "text/csv; charset=utf-8"));
             assert_eq!(reply.header("content-disposition"), "attachment; filename=\"asset-inventory.csv\"");
             let mut reader = csv::Reader::from_reader(reply.text.as_bytes());
             let columns: Vec<String> = reader.headers().unwrap().iter().map(str::to_owned).collect();

@@ -92,7 +92,8 @@ async fn probes_tell_life_and_readiness_and_metrics_stay_at_home() {
         assert_eq!(anonymous.get("/healthz").send().await.ok(200), &json!({"status": "alive"}));
         assert_eq!(anonymous.get("/readyz").send().await.ok(200), &json!({"status": "ready"}));
         let metrics = anonymous.get("/metrics").send().await;
-        assert_eq!(metrics.status, 200);
+        let content_type = metrics.header("content-type");
+        assert_eq!((metrics.status, content_type), (200, "text/plain; version=0.0.4; charset=utf-8"));
         assert!(metrics.text.contains("tenantd_connections_open"), "{}", metrics.text);
         let status = anonymous.get("/status/").header("accept", "application/json").send().await;
         assert_eq!(status.ok(200)["state"], "operational");

@@ -24,7 +24,7 @@ async fn a_table_has_dotted_columns_and_no_formulas() {
             key.post(TICKETS).json(json!({"subject": subject, "organization_id": organization})).send().await.ok(201);
         }
         let reply = key.get(&format!("{TICKETS}?format=csv")).send().await;
-        assert_eq!((reply.status, reply.header("content-type")), (200, "text/csv"));
+        assert_eq!((reply.status, reply.header("content-type")), (200, "text/csv; charset=utf-8"));
         assert_eq!(reply.header("content-disposition"), "attachment; filename=\"tickets.csv\"");
         let mut reader = csv::Reader::from_reader(reply.text.as_bytes());
         let header: Vec<String> = reader.headers().unwrap().iter().map(str::to_owned).collect();

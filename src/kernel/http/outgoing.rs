@@ -282,7 +282,10 @@ impl Streamed {
 
 impl IntoResponse for Streamed {
     fn into_response(self) -> Response {
-        let mut response = Response::builder().content_type(self.media_type).body(self.pieces.into_body());
+        // A browser that is not told would guess; JSON is UTF-8 by its own definition.
+        let charset = if self.media_type.starts_with("text/") { "; charset=utf-8" } else { "" };
+        let content_type = format!("{}{charset}", self.media_type);
+        let mut response = Response::builder().content_type(&content_type).body(self.pieces.into_body());
         if let Some(value) = self.file_name.and_then(|name| HeaderValue::try_from(format!("attachment; filename=\"{name}\"")).ok())
         {
             response.headers_mut().insert(header::CONTENT_DISPOSITION, value);

@@ -254,7 +254,7 @@ impl Pages {
         }
         metrics::gauge!("tenantd_store_oldest_read_seconds").set(self.sources.store.oldest_read_millis() as f64 / 1000.0);
         let rendered = telemetry::metrics().map(metrics_exporter_prometheus::PrometheusHandle::render).unwrap_or_default();
-        Ok(Response::builder().content_type("text/plain; version=0.0.4").body(rendered))
+        Ok(Response::builder().content_type("text/plain; version=0.0.4; charset=utf-8").body(rendered))
     }
 }
 
