@@ -1,6 +1,8 @@
 //! TLS: our own certificate on the first start, HTTP/1.1 and HTTP/2, a new certificate without a restart.
 
-use crate::harness::{Setup, with_setup};
+use serde_json::json;
+
+use crate::harness::{Actor, Reply, Setup, with_setup};
 
 fn tls() -> Setup {
     Setup::default().with("listen.tls", true).with("rate_limits.enabled", false)
@@ -27,7 +29,7 @@ async fn the_session_cookie_is_bound_to_the_host_and_to_tls() {
         let admin = acme.admin().await;
         let session = admin.get("/api/auth/session").send().await;
         session.ok(200);
-        let body = serde_json::json!({"email": "admin@acme.example", "password": crate::harness::PASSWORD});
+        let body = json!({"email": "admin@acme.example", "password": crate::harness::PASSWORD});
         let login = app.anonymous().post("/api/auth/login").json(body).send().await;
         let cookie = login.header("set-cookie");
         assert!(cookie.starts_with("__Host-tenantd_session=") && cookie.contains("; Secure"), "{cookie}");
@@ -66,18 +68,34 @@ async fn a_renewed_certificate_is_taken_up_and_a_broken_one_is_not() {
 }
 
 #[tokio::test]
-async fn plain_http_is_redirected_when_asked_for() {
+async fn plain_http_leads_people_to_https_when_asked_for_and_refuses_programs() {
     with_setup(tls().with("listen.redirect_address", "127.0.0.1:0"), async |app| {
         let addresses = app.running().addresses;
         let client =
             reqwest::Client::builder().no_proxy().tls_certs_only([]).redirect(reqwest::redirect::Policy::none()).build().unwrap();
-        let url = format!("http://{}/api/events?after=5", addresses.redirect.unwrap());
-        let reply = client.get(url).send().await.unwrap();
-        assert_eq!(reply.status(), 308);
-        assert_eq!(
-            reply.headers()["location"].to_str().unwrap(),
-            format!("https://127.0.0.1:{}/api/events?after=5", addresses.api.port())
-        );
+        let actor = Actor::new(client, format!("http://{}", addresses.redirect.unwrap()));
+        let guarded = |reply: &Reply| {
+            assert_eq!(reply.header("x-content-type-options"), "nosniff");
+            assert!(reply.header("content-security-policy").contains("frame-ancestors 'none'"));
+            assert_eq!((reply.header("referrer-policy"), reply.header("strict-transport-security")), ("no-referrer", ""));
+            assert!(reply.header("x-request-id").starts_with("req_"));
+        };
+        let page = actor.get("/sign-in?return_to=/status/").send().await;
+        let target = format!("https://127.0.0.1:{}/sign-in?return_to=/status/", addresses.api.port());
+        assert_eq!((page.status, page.header("location")), (308, target.as_str()));
+        guarded(&page);
+        let acme = app.tenant("acme").await;
+        let (_, record) = acme.new_key("k", &["*"]).await;
+        let program = actor.bearer(record["key"].as_str().unwrap());
+        let paths = ["/api/events?after=5", "/api/auth/sso/callback", "/internal/ingest", "/metrics", "/healthz", "/readyz"];
+        for path in paths {
+            for call in [program.get(path), program.post(path).json(json!({}))] {
+                let refused = call.header("accept", "text/html").send().await;
+                assert_eq!(refused.problem(403), "https_required", "{path}");
+                assert_eq!(refused.header("location"), "", "{path}");
+                guarded(&refused);
+            }
+        }
     })
     .await;
 }

@@ -28,6 +28,7 @@ use super::{
     operations::{Audience, BodyMedia, Measures, Operation, Operations, Route},
     outgoing::UnderWay,
     pages::{self, Pages},
+    plain,
     problem::{Code, FieldError, Place, Problem},
     rate::{RateClass, RateLimits},
     visit::{Told, Visit},
@@ -71,6 +72,8 @@ impl EdgeSettings {
 pub struct Peer {
     pub client: Client,
     pub secure: bool,
+    /// Where HTTPS is, on a listener that only leads there.
+    pub https_port: Option<u16>,
 }
 
 /// What the edge is made of.
@@ -132,8 +135,7 @@ impl Edge {
         let (method, uri) = (request.method().clone(), request.uri().clone());
         let reads_html = header_text(request.headers(), header::ACCEPT).is_some_and(|accept| accept.contains("text/html"));
         let mut told = Told::default();
-        let arrival =
-            Arrival { request_id, client, secure: peer.secure, clocks: &clocks, base_url: &base_url, settings: &settings };
+        let arrival = Arrival { request_id, client, peer, clocks: &clocks, base_url: &base_url, settings: &settings };
         let outcome = AssertUnwindSafe(self.dispatch(request, arrival, &mut told)).catch_unwind().await;
         let outcome = outcome.unwrap_or_else(|cause| {
             let text = crate::kernel::telemetry::panic_text(cause.as_ref());
@@ -160,6 +162,9 @@ impl Edge {
     }
 
     async fn dispatch(&self, mut request: Request, arrival: Arrival<'_>, told: &mut Told) -> poem::Result<Response> {
+        if let Some(port) = arrival.peer.https_port {
+            return plain::answer(&request, port).map_err(Into::into);
+        }
         let operation = match self.parts.operations.find(request.method(), request.uri().path()) {
             Route::Operation(operation) => operation.clone(),
             Route::OtherMethods(methods) => return Err(other_method(&methods).into()),
@@ -185,7 +190,7 @@ impl Edge {
             operation,
             principal,
             client: arrival.client,
-            secure: arrival.secure,
+            secure: arrival.peer.secure,
             clocks: arrival.clocks.clone(),
             now,
             method: request.method().clone(),
@@ -242,7 +247,7 @@ impl Edge {
     }
 
     fn authenticate(&self, request: &Request, only_reads: bool, arrival: Arrival<'_>) -> Result<Arc<Principal>, Problem> {
-        match credentials::find(request.headers(), arrival.secure)? {
+        match credentials::find(request.headers(), arrival.peer.secure)? {
             None => Err(credentials::missing()),
             Some(Credential::ApiKey(key)) => {
                 Ok(self.parts.authenticator.api_key(&key, arrival.client.address(), arrival.clocks)?)
@@ -301,7 +306,7 @@ impl Edge {
     }
 
     fn page(&self, request: &Request, arrival: Arrival<'_>, told: &mut Told) -> Result<Response, Problem> {
-        if self.parts.pages.is_limited(request.uri().path()) {
+        if !pages::is_probe(request.uri().path()) {
             told.standing = self.parts.rates.take(RateClass::Public, None, arrival.client)?;
         }
         let reader = match pages::need(request.uri().path()) {
@@ -322,8 +327,9 @@ impl Edge {
 #[derive(Clone, Copy)]
 struct Arrival<'a> {
     request_id: RequestId,
+    /// The client behind the peer, if that is a proxy.
     client: Client,
-    secure: bool,
+    peer: Peer,
     clocks: &'a Reading,
     base_url: &'a BaseUrl,
     settings: &'a EdgeSettings,

@@ -23,6 +23,7 @@ pub mod operations;
 pub mod outgoing;
 pub mod page;
 pub mod pages;
+mod plain;
 pub mod precondition;
 pub mod problem;
 pub mod rate;

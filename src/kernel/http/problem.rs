@@ -54,6 +54,7 @@ codes! {
     AdminRequired "admin_required" FORBIDDEN "An administrator is required" "Ask an administrator of the tenant.";
     OperatorRequired "operator_required" FORBIDDEN "The operator is required" "Only the operator of the installation may do this.";
     IpNotAllowed "ip_not_allowed" FORBIDDEN "The address is not allowed" "Call from an address in the key's `allowed_ips`.";
+    HttpsRequired "https_required" FORBIDDEN "HTTPS is required" "Use the address with `https://`. A credential that came along was sent in the clear: replace it.";
     CsrfFailed "csrf_failed" FORBIDDEN "The request came from another site" "Send requests that change something from this site itself, or use an API key.";
     TenantSuspended "tenant_suspended" FORBIDDEN "The tenant is suspended" "Ask the operator of the installation.";
     NotFound "not_found" NOT_FOUND "There is no such thing" "Check the path and the id; another tenant's records are not found either.";

@@ -3,8 +3,7 @@
 
 use std::{convert::Infallible, pin::Pin, sync::Arc, time::Duration};
 
-use http::{HeaderValue, StatusCode, Version, header};
-use http_body_util::Full;
+use http::Version;
 use hyper::{
     body::{Body, Incoming},
     service::service_fn,
@@ -16,13 +15,12 @@ use hyper_util::{
 use poem::web::{LocalAddr, RemoteAddr};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::TcpListener,
     sync::watch,
 };
 
 use super::{
     Phase,
-    gate::{Activity, Gate, Pass},
+    gate::{Activity, Pass},
     watched::Watched,
 };
 use crate::kernel::{
@@ -207,55 +205,4 @@ async fn watch<C: Ending>(
             }
         }
     }
-}
-
-/// Answers with a redirect to HTTPS and nothing else.
-pub(super) async fn accept_redirect(
-    listener: TcpListener,
-    https_port: u16,
-    settings: ConnectionSettings,
-    gate: Arc<Gate>,
-    mut phase: watch::Receiver<Phase>,
-) {
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            _ = phase.wait_for(|phase| *phase >= Phase::Draining) => return,
-        };
-        let Ok((stream, remote)) = accepted else {
-            tokio::time::sleep(super::ACCEPT_PAUSE).await;
-            continue;
-        };
-        let Some(pass) = gate.enter(Some(remote.ip())) else { continue };
-        let phase = phase.clone();
-        tokio::spawn(async move {
-            let activity = pass.activity.clone();
-            let service = service_fn(|request: hyper::Request<Incoming>| {
-                let _in_flight = activity.request_started();
-                let response = redirect(&request, https_port);
-                async move { Ok::<_, Infallible>(response) }
-            });
-            let watched = Watched::new(stream, pass.activity.clone());
-            let builder = settings.builder();
-            let connection = std::pin::pin!(builder.serve_connection(TokioIo::new(watched), service));
-            watch(connection, &activity, settings, phase).await;
-        });
-    }
-}
-
-fn redirect(request: &hyper::Request<Incoming>, https_port: u16) -> hyper::Response<Full<bytes::Bytes>> {
-    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("localhost");
-    let host = match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
-    };
-    let port = if https_port == 443 { String::new() } else { format!(":{https_port}") };
-    let target = request.uri().path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
-    let mut response = hyper::Response::new(Full::new(bytes::Bytes::new()));
-    *response.status_mut() = StatusCode::PERMANENT_REDIRECT;
-    match HeaderValue::from_str(&format!("https://{host}{port}{target}")) {
-        Ok(location) => drop(response.headers_mut().insert(header::LOCATION, location)),
-        Err(_) => *response.status_mut() = StatusCode::BAD_REQUEST,
-    }
-    response
 }

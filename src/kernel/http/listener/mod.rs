@@ -57,7 +57,7 @@ impl Listeners {
         let bound = listener.local_addr()?;
         let acceptor = tls.map(|config| TlsAcceptor::from(Arc::new(config)));
         let (edge, gate, phase) = (self.edge.clone(), self.gate.clone(), self.phase.subscribe());
-        self.loops.push(tokio::spawn(accept_tcp(listener, acceptor, edge, gate, phase)));
+        self.loops.push(tokio::spawn(accept_tcp(listener, acceptor, None, edge, gate, phase)));
         Ok(bound)
     }
 
@@ -76,13 +76,12 @@ impl Listeners {
         Ok(())
     }
 
-    /// Answers everything with a redirect to the same path over HTTPS.
+    /// Leads people to the same path over HTTPS, and refuses programs.
     pub fn serve_redirect(&mut self, listener: std::net::TcpListener, https_port: u16) -> io::Result<SocketAddr> {
         let listener = accepting(listener)?;
         let bound = listener.local_addr()?;
-        let (gate, phase) = (self.gate.clone(), self.phase.subscribe());
-        let settings = ConnectionSettings::new(&self.edge.settings().limits);
-        self.loops.push(tokio::spawn(connection::accept_redirect(listener, https_port, settings, gate, phase)));
+        let (edge, gate, phase) = (self.edge.clone(), self.gate.clone(), self.phase.subscribe());
+        self.loops.push(tokio::spawn(accept_tcp(listener, None, Some(https_port), edge, gate, phase)));
         Ok(bound)
     }
 
@@ -116,6 +115,7 @@ fn accepting(listener: std::net::TcpListener) -> io::Result<TcpListener> {
 async fn accept_tcp(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
+    https_port: Option<u16>,
     edge: Arc<Edge>,
     gate: Arc<Gate>,
     mut phase: watch::Receiver<Phase>,
@@ -139,7 +139,7 @@ async fn accept_tcp(
         };
         // Answers are small and written at once; waiting to fill a packet only delays them.
         drop(stream.set_nodelay(true));
-        let peer = Peer { client: Client::Address(remote.ip().to_canonical()), secure: tls.is_some() };
+        let peer = Peer { client: Client::Address(remote.ip().to_canonical()), secure: tls.is_some(), https_port };
         let settings = ConnectionSettings::new(&edge.settings().limits);
         let (edge, tls, phase) = (edge.clone(), tls.clone(), phase.clone());
         match tls {
@@ -164,7 +164,7 @@ async fn accept_unix(listener: UnixListener, edge: Arc<Edge>, gate: Arc<Gate>, m
         match accepted {
             Ok((stream, _)) => {
                 let Some(pass) = gate.enter(None) else { continue };
-                let peer = Peer { client: Client::Local, secure: false };
+                let peer = Peer { client: Client::Local, secure: false, https_port: None };
                 let settings = ConnectionSettings::new(&edge.settings().limits);
                 tokio::spawn(connection::serve(stream, edge.clone(), peer, settings, pass, phase.clone()));
             }

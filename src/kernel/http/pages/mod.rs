@@ -88,6 +88,11 @@ pub fn tells_operators_more(path: &str) -> bool {
     path == STATUS_PATH
 }
 
+/// Whether a path is asked by monitors. They are not counted against a rate limit: a monitor must not lock itself out.
+pub fn is_probe(path: &str) -> bool {
+    PROBES.contains(&path)
+}
+
 /// A document as it is sent.
 #[derive(Debug)]
 struct PublishedDocument {
@@ -142,11 +147,6 @@ impl Pages {
         Self { sources, document, internal_document, reference }
     }
 
-    /// Probes are not counted against a rate limit: a monitor must not lock itself out.
-    pub fn is_limited(&self, path: &str) -> bool {
-        !PROBES.contains(&path)
-    }
-
     /// `reader` is who asks, for a page that [`need`]s one, and the operator, for one that [`tells_operators_more`].
     pub fn answer(
         &self,
@@ -156,7 +156,7 @@ impl Pages {
         reader: Option<&Principal>,
     ) -> Result<Response, Problem> {
         let path = request.uri().path();
-        let known = PATHS.contains(&path) || PROBES.contains(&path);
+        let known = PATHS.contains(&path) || is_probe(path);
         if !known {
             return redirect_or_missing(path);
         }
