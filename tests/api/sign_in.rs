@@ -26,7 +26,8 @@ async fn a_session_begins_tells_who_it_is_and_ends() {
         assert!(me["scopes"].as_array().unwrap().contains(&json!("api_keys:write")));
         let out = session.post("/api/auth/logout").send().await;
         assert_eq!(out.status, 204);
-        assert!(out.header("set-cookie").contains("Max-Age=0"));
+        assert!(out.header("set-cookie").starts_with("tenantd_session=; ") && out.header("set-cookie").contains("Max-Age=0"));
+        assert_eq!(out.header("clear-site-data"), "\"cache\", \"storage\"");
         assert_eq!(session.get("/api/auth/session").send().await.problem(401), "session_expired");
     })
     .await;

@@ -46,6 +46,7 @@ async fn an_address_leads_to_the_provider_of_its_domain() {
         assert_eq!((evil.status, evil.text.contains("evil")), (422, false), "{}", evil.text);
         let out = submit(&signed_in, "/sign-out", &[]).await;
         assert_eq!((out.status, out.header("location")), (303, "/sign-in"), "{}", out.text);
+        assert_eq!(out.header("clear-site-data"), "\"cache\", \"storage\"");
         assert_eq!(signed_in.get("/api/auth/session").send().await.problem(401), "session_expired");
     })
     .await;

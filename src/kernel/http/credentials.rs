@@ -2,7 +2,10 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use http::{HeaderMap, HeaderName, header::AUTHORIZATION};
+use http::{
+    HeaderMap, HeaderName,
+    header::{AUTHORIZATION, SET_COOKIE},
+};
 
 use super::{
     context::{Client, header},
@@ -19,9 +22,17 @@ fn cookie_name(secure: bool) -> &'static str {
     if secure { SECURE_COOKIE } else { PLAIN_COOKIE }
 }
 
-/// The header that gives a browser its session, or with an age of zero takes it away.
+/// The header that gives a browser its session.
 pub fn session_cookie(secure: bool, token: &str, max_age_seconds: u64) -> String {
     set_cookie(secure, cookie_name(secure), token, max_age_seconds)
+}
+
+/// The headers that make a browser forget a session, and what it kept of its answers. The cookie is taken away by its name: the word
+/// `"cookies"` would take those of all sites under the same domain.
+pub fn forget_session(secure: bool) -> [(HeaderName, String); 2] {
+    const CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-site-data");
+    let cookie = session_cookie(secure, "", 0);
+    [(SET_COOKIE, cookie), (CLEAR_SITE_DATA, "\"cache\", \"storage\"".to_owned())]
 }
 
 /// A cookie of ours: for this host alone, out of reach of scripts, and not sent along with what another site embeds or posts.

@@ -11,7 +11,7 @@ use crate::{
         clock::{Clock, Timestamp},
         http::{
             context::RequestContext,
-            credentials::{check_same_origin, session_cookie, session_token},
+            credentials::{check_same_origin, forget_session, session_cookie, session_token},
             input::Body,
             need::{Allowed, SignedIn},
             problem::Problem,
@@ -136,7 +136,8 @@ impl AuthApi {
         if let Some(token) = session_token(request.headers(), secure) {
             self.users.logout(&token).await?;
         }
-        Ok(Empty::new().with_header(http::header::SET_COOKIE, &session_cookie(secure, "", 0)))
+        let forget = forget_session(secure).into_iter();
+        Ok(forget.fold(Empty::new(), |answer, (name, value)| answer.with_header(name, &value)))
     }
 
     /// Tell who I am

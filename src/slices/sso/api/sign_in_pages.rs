@@ -23,7 +23,7 @@ use crate::{
         clock::Clock,
         http::{
             context::RequestContext,
-            credentials::{self, Authenticator, check_same_origin, session_cookie, session_token},
+            credentials::{self, Authenticator, check_same_origin, forget_session, session_cookie, session_token},
             input::{Filter, Form},
             pages::{Html, PageAnswer, escape},
             problem::{FieldError, Place, Problem},
@@ -107,7 +107,8 @@ impl SignInPages {
         if let Some(token) = session_token(request.headers(), context.secure) {
             self.users.logout(&token).await?;
         }
-        Ok(PageAnswer::see_other("/sign-in").with_header(header::SET_COOKIE, &session_cookie(context.secure, "", 0)))
+        let forget = forget_session(context.secure).into_iter();
+        Ok(forget.fold(PageAnswer::see_other("/sign-in"), |answer, (name, value)| answer.with_header(name, &value)))
     }
 }
 
