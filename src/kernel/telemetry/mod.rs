@@ -3,6 +3,7 @@
 
 mod recent;
 mod sketch;
+mod text;
 mod usage;
 
 pub use recent::recent_lines;
@@ -41,7 +42,7 @@ pub fn install_logs(settings: &Telemetry) -> Result<LogControl, String> {
     let (filter, handle) = reload::Layer::new(filter);
     let registry = tracing_subscriber::registry().with(filter).with(recent::KeepRecent);
     let installed = match settings.log_format {
-        LogFormat::Text => registry.with(tracing_subscriber::fmt::layer().with_ansi(false)).try_init(),
+        LogFormat::Text => registry.with(text::layer(std::io::stdout)).try_init(),
         LogFormat::Json => registry.with(tracing_subscriber::fmt::layer().json().flatten_event(true)).try_init(),
     };
     installed.map_err(|error| error.to_string())?;
