@@ -55,6 +55,26 @@ async fn the_reference_has_every_operation_and_the_error_page_every_code() {
 }
 
 #[tokio::test]
+async fn the_page_of_scopes_tells_what_each_role_may() {
+    with_app(async |app| {
+        let acme = app.tenant("acme").await;
+        let page = app.anonymous().get("/documentation/scopes/").send().await.text;
+        let told = app.anonymous().get("/documentation/scopes/").header("accept", "application/json").send().await;
+        let roles = told.ok(200)["roles"].as_array().unwrap();
+        assert_eq!(roles.len(), 4);
+        for told in roles {
+            let role = told["role"].as_str().unwrap();
+            let actor = if role == "operator" { app.operator().await } else { acme.user(role).await };
+            let me = actor.get("/api/auth/session").send().await.ok(200).clone();
+            assert_eq!((&me["role"], &me["scopes"]), (&told["role"], &told["scopes"]), "what is told is what is held");
+            let scopes: Vec<&str> = told["scopes"].as_array().unwrap().iter().map(|scope| scope.as_str().unwrap()).collect();
+            assert!(page.contains(&format!("<td>{role}</td><td>{}</td>", scopes.join(", "))), "{role}: {page}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn the_document_is_public_cacheable_and_complete() {
     with_app(async |app| {
         let reply = app.anonymous().get("/api/openapi.json").send().await;

@@ -22,7 +22,7 @@ use super::{
     rate::{RateClass, RateLimits},
 };
 use crate::kernel::{
-    access::{Principal, Scope},
+    access::{Principal, Role, Scope},
     events::Kinds,
     secrets::{PublicKey, Secret, digest},
     store::Store,
@@ -319,14 +319,19 @@ fn errors(as_json: bool) -> Response {
 }
 
 fn scopes(as_json: bool) -> Response {
+    let held = |role: Role| -> Vec<&str> { role.grants().iter().map(Scope::name).collect() };
     if as_json {
         let scopes: Vec<Value> =
             Scope::ALL.iter().map(|scope| json!({"scope": scope.name(), "description": scope.description()})).collect();
-        return json_response(StatusCode::OK, &json!({"data": scopes}));
+        let roles: Vec<Value> = Role::ALL.iter().map(|role| json!({"role": role.name(), "scopes": held(*role)})).collect();
+        return json_response(StatusCode::OK, &json!({"data": scopes, "roles": roles}));
     }
     let mut page = Html::new("Scopes");
     page.paragraph("An API key holds scopes. Wildcards stand for several: tickets:* for an area, *:read for an action, * for all. Nobody can give a key a scope that they lack themselves.");
     page.table(&["scope", "allows"], Scope::ALL.iter().map(|scope| vec![scope.name().to_owned(), scope.description().to_owned()]));
+    page.raw("<h2>Roles</h2>");
+    page.paragraph("Who signs in has the scopes of their role, within their tenant. An operator runs the installation, belongs to a tenant of its own, and sees no other tenant's content.");
+    page.table(&["role", "scopes"], Role::ALL.iter().map(|role| vec![role.name().to_owned(), held(*role).join(", ")]));
     html(page.finish())
 }
 
