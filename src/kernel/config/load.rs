@@ -8,7 +8,7 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::{Config, DEFAULTS};
+use super::{Config, DEFAULTS, log_filter};
 
 /// Why the settings cannot be used. The text is for the operator: where, what, and what would be right.
 #[derive(Debug, thiserror::Error)]
@@ -285,6 +285,7 @@ fn check_ranges(config: &Config) -> Result<(), ConfigError> {
         let problem = format!("tickets.time_zone: {} is no IANA time zone such as Europe/Berlin", config.tickets.time_zone);
         return Err(ConfigError::new("settings", problem));
     }
+    log_filter(&config.telemetry.log_level).map_err(|problem| ConfigError::new("settings", problem))?;
     if let Some(problem) = config.egress.problem() {
         return Err(ConfigError::new("settings", problem));
     }
@@ -344,6 +345,22 @@ mod tests {
         }
         let wrong_address = load_text("[listen]\naddress = \"here\"\n");
         assert!(wrong_address.is_err_and(|error| error.starts_with("FILE:2: listen.address = \"here\"")));
+    }
+
+    #[test]
+    fn a_log_level_is_a_level_or_a_module_with_one() {
+        for level in ["warn", "INFO", "off", "info,tenantd::kernel::store=debug", "tenantd=trace, warn"] {
+            assert!(load_text(&format!("[telemetry]\nlog_level = \"{level}\"\n")).is_ok(), "{level}");
+        }
+        for (level, problem) in [
+            ("lowd", "\"lowd\" is no level; use error,"),
+            ("info,tenantd", "\"tenantd\" is no level"),
+            ("tenantd::kernel=verbose", "error parsing level filter"),
+        ] {
+            let refused = load_text(&format!("[telemetry]\nlog_level = \"{level}\"\n")).map(|_| ());
+            let expected = format!("FILE:2: telemetry.log_level: {problem}");
+            assert!(refused.as_ref().is_err_and(|error| error.starts_with(&expected)), "{refused:?}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod egress;
 mod load;
+mod log_level;
 
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 pub use egress::{Egress, PRIVATE_NETWORKS};
 pub use load::{ConfigError, load};
+pub use log_level::log_filter;
 
 /// The file with every key and its default.
 pub const DEFAULTS: &str = include_str!("../../../config/tenantd.toml");

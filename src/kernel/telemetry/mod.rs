@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tracing_subscriber::{EnvFilter, Registry, layer::SubscriberExt, reload, util::SubscriberInitExt};
 
-use super::config::{LogFormat, Telemetry};
+use super::config::{LogFormat, Telemetry, log_filter};
 
 type FilterHandle = reload::Handle<EnvFilter, Registry>;
 
@@ -31,14 +31,14 @@ impl std::fmt::Debug for LogControl {
 
 impl LogControl {
     pub fn set_level(&self, level: &str) -> Result<(), String> {
-        let filter = EnvFilter::try_new(level).map_err(|error| format!("telemetry.log_level: {error}"))?;
+        let filter = log_filter(level)?;
         self.0.reload(filter).map_err(|error| error.to_string())
     }
 }
 
 /// Installs the process's log output. Once a process; later calls are an error.
 pub fn install_logs(settings: &Telemetry) -> Result<LogControl, String> {
-    let filter = EnvFilter::try_new(&settings.log_level).map_err(|error| format!("telemetry.log_level: {error}"))?;
+    let filter = log_filter(&settings.log_level)?;
     let (filter, handle) = reload::Layer::new(filter);
     let registry = tracing_subscriber::registry().with(filter).with(recent::KeepRecent);
     let installed = match settings.log_format {
