@@ -113,6 +113,31 @@ async fn a_move_needs_what_belongs_to_it() {
 }
 
 #[tokio::test]
+async fn parts_are_at_most_32_deep_however_they_come_to_be_there() {
+    with_app(async |app| {
+        let acme = app.tenant("acme").await;
+        let key = acme.key(&["tickets:*"]).await;
+        let organization = acme.organization("Acme").await;
+        let part_of = |above: u32| {
+            let body = json!({"subject": "A part", "organization_id": organization, "parent": format!("T-{above}")});
+            key.post(TICKETS).json(body).send()
+        };
+        ticket(&key, &organization).await;
+        for above in 1..=32 {
+            part_of(above).await.ok(201);
+        }
+        let created = part_of(33).await;
+        let moved = ticket(&key, &organization).await;
+        let moved = key.patch(&format!("{TICKETS}/{moved}")).json(json!({"parent": "T-33"})).send().await;
+        for refused in [created, moved] {
+            assert_eq!(refused.problem(422), "validation_failed");
+            assert_eq!(refused.field_errors(), [("/parent".to_owned(), "too_deep".to_owned())]);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn reopening_counts_and_clears_the_resolution() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;

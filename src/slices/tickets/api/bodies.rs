@@ -63,7 +63,7 @@ pub(super) struct CreateTicket {
     pub(super) dedup_key: Option<String>,
     /// `comment` when absent.
     pub(super) on_duplicate: Option<OnDuplicate>,
-    /// The ticket that this one is a part of.
+    /// The ticket that this one is a part of. Parts may be 32 deep.
     pub(super) parent: Option<TicketRef>,
     pub(super) due_at: Option<Timestamp>,
 }

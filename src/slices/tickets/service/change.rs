@@ -17,12 +17,8 @@ use crate::{
             ExternalRef, FieldValue, Level, Priority, Resolution, ResolutionCode, Source, Status, Ticket, TicketLink, TicketRef,
             TicketType,
         },
-        repo,
     },
 };
-
-/// How deep tickets may be below one another.
-const MAX_ANCESTORS: usize = 32;
 
 /// What changes in a ticket.
 #[derive(Clone, Debug, Default)]
@@ -202,39 +198,9 @@ fn apply_references(
     ticket.parent = match change.parent {
         Change::Keep => ticket.parent,
         Change::Clear => None,
-        Change::Set(parent) => find_parent(tx, act, ticket, parent, faults)?,
+        Change::Set(parent) => create::find_parent(tx, act, parent, Some(ticket.number), faults)?,
     };
     Ok(())
-}
-
-/// A ticket must not be above itself.
-fn find_parent(
-    tx: &impl Read,
-    act: &Act,
-    ticket: &Ticket,
-    parent: TicketRef,
-    faults: &mut Vec<Fault>,
-) -> Result<Option<TicketLink>, TicketError> {
-    let Some(parent) = create::expect(find(tx, act.tenant_id, &act.reach, parent)?, "/parent", "ticket", faults) else {
-        return Ok(None);
-    };
-    let link = parent.link();
-    let mut ancestor = Some(parent);
-    for _ in 0..MAX_ANCESTORS {
-        let Some(current) = ancestor else { return Ok(Some(link)) };
-        if current.number == ticket.number {
-            faults.push(Fault::new("/parent", "cycle", "the ticket would be above itself"));
-            return Ok(None);
-        }
-        ancestor = match current.parent {
-            Some(next) => repo::get(tx, ticket.tenant_id, next.number)?,
-            None => None,
-        };
-    }
-    if ancestor.is_some() {
-        faults.push(Fault::new("/parent", "too_deep", format!("tickets may be {MAX_ANCESTORS} deep below one another")));
-    }
-    Ok(Some(link))
 }
 
 fn apply_status(

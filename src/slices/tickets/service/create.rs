@@ -22,6 +22,9 @@ use crate::{
     },
 };
 
+/// How deep tickets may be below one another.
+const MAX_ANCESTORS: usize = 32;
+
 /// A ticket as it is asked for.
 #[derive(Clone, Debug)]
 pub struct NewTicket {
@@ -199,7 +202,7 @@ fn find_references(tx: &impl Read, act: &Act, new: &NewTicket) -> Result<Found, 
     }
     check_assignee(tx, tenant, new.assignee_id, &mut faults)?;
     let parent = match new.parent {
-        Some(parent) => expect(find(tx, tenant, &act.reach, parent)?, "/parent", "ticket", &mut faults).map(|ticket| ticket.link()),
+        Some(parent) => find_parent(tx, act, parent, None, &mut faults)?,
         None => None,
     };
     let organization_id = match new.organization_id {
@@ -216,6 +219,36 @@ fn find_references(tx: &impl Read, act: &Act, new: &NewTicket) -> Result<Found, 
         }
         _ => Err(TicketError::Invalid(faults)),
     }
+}
+
+/// The ticket that one is to be a part of. What exists already must not come to be above itself.
+pub(super) fn find_parent(
+    tx: &impl Read,
+    act: &Act,
+    parent: TicketRef,
+    child: Option<u64>,
+    faults: &mut Vec<Fault>,
+) -> Result<Option<TicketLink>, TicketError> {
+    let Some(parent) = expect(find(tx, act.tenant_id, &act.reach, parent)?, "/parent", "ticket", faults) else {
+        return Ok(None);
+    };
+    let link = parent.link();
+    let mut ancestor = Some(parent);
+    for _ in 0..MAX_ANCESTORS {
+        let Some(current) = ancestor else { return Ok(Some(link)) };
+        if child == Some(current.number) {
+            faults.push(Fault::new("/parent", "cycle", "the ticket would be above itself"));
+            return Ok(None);
+        }
+        ancestor = match current.parent {
+            Some(next) => repo::get(tx, act.tenant_id, next.number)?,
+            None => None,
+        };
+    }
+    if ancestor.is_some() {
+        faults.push(Fault::new("/parent", "too_deep", format!("tickets may be {MAX_ANCESTORS} deep below one another")));
+    }
+    Ok(Some(link))
 }
 
 pub(super) fn organization(tx: &impl Read, act: &Act, id: OrganizationId) -> Result<Option<OrganizationLabel>, StoreError> {
