@@ -91,7 +91,7 @@ async fn fill_log(app: &TestApp, tenant: &Tenant<'_>, count: usize) {
             let mut act = intent.begin();
             let record = RawValue::from_string("{}".to_owned()).unwrap();
             for _ in 0..step {
-                events::append(tx, &mut act, &Draft::new(&KIND, "org_x".to_owned(), 1, &record, None).unwrap())?;
+                events::append(tx, &mut act, &Draft::new(&KIND, "org_x".to_owned(), 1, &record))?;
             }
             Ok::<_, StoreError>(())
         };

@@ -1,6 +1,6 @@
 //! What an event says around its data. The field order here is the order on the wire.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::{
@@ -21,34 +21,36 @@ pub struct Resource {
     pub version: u64,
 }
 
-/// An event before it has its place in the log.
+/// An event before it has its place in the log. Its data is `{"<subject>": record}`, and what stands beside that.
 #[derive(Debug)]
-pub struct Draft {
+pub struct Draft<'a> {
     pub kind: &'static EventKind,
     pub resource: Resource,
-    pub data: Box<RawValue>,
+    record: &'a RawValue,
+    beside: Option<(&'static str, &'a RawValue)>,
 }
 
-impl Draft {
-    /// An event whose data is `{"<subject>": record}`, with `changes` beside it where the kind has them.
-    pub fn new(
-        kind: &'static EventKind,
-        id: String,
-        version: u64,
-        record: &RawValue,
-        changes: Option<&RawValue>,
-    ) -> Result<Self, serde_json::Error> {
-        let mut data = String::with_capacity(record.get().len() + 64);
-        data.push_str("{\"");
-        data.push_str(kind.subject);
-        data.push_str("\":");
-        data.push_str(record.get());
-        if let Some(changes) = changes {
-            data.push_str(",\"changes\":");
-            data.push_str(changes.get());
-        }
-        data.push('}');
-        Ok(Self { kind, resource: Resource { kind: kind.subject, id, version }, data: RawValue::from_string(data)? })
+impl<'a> Draft<'a> {
+    pub fn new(kind: &'static EventKind, id: String, version: u64, record: &'a RawValue) -> Self {
+        Self { kind, resource: Resource { kind: kind.subject, id, version }, record, beside: None }
+    }
+
+    /// With the fields that changed, where the kind has them.
+    #[must_use]
+    pub fn with_changes(self, changes: Option<&'a RawValue>) -> Self {
+        Self { beside: changes.map(|changes| ("changes", changes)), ..self }
+    }
+
+    /// With another record, under its name.
+    #[must_use]
+    pub fn with(self, name: &'static str, other: &'a RawValue) -> Self {
+        Self { beside: Some((name, other)), ..self }
+    }
+}
+
+impl Serialize for Draft<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map([(self.kind.subject, self.record)].into_iter().chain(self.beside))
     }
 }
 
@@ -64,10 +66,10 @@ struct Envelope<'a> {
     actor: &'a Actor,
     #[serde(skip_serializing_if = "Cause::is_empty")]
     cause: &'a Cause,
-    data: &'a RawValue,
+    data: &'a Draft<'a>,
 }
 
-pub(super) fn render(act: &Act, id: EventId, seq: u64, draft: &Draft) -> Result<Vec<u8>, serde_json::Error> {
+pub(super) fn render(act: &Act, id: EventId, seq: u64, draft: &Draft<'_>) -> Result<Vec<u8>, serde_json::Error> {
     serde_json::to_vec(&Envelope {
         id,
         kind: draft.kind.name,
@@ -77,7 +79,7 @@ pub(super) fn render(act: &Act, id: EventId, seq: u64, draft: &Draft) -> Result<
         resource: &draft.resource,
         actor: &act.actor,
         cause: &act.cause,
-        data: &draft.data,
+        data: draft,
     })
 }
 

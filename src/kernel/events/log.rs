@@ -127,7 +127,7 @@ pub(super) fn drop_segment(tx: &mut WriteTx, segment: u64) -> Result<(), StoreEr
 }
 
 /// Appends the event to the log, in the transaction of the change that it tells of. Its sequence number.
-pub fn append(tx: &mut WriteTx, act: &mut Act, draft: &Draft) -> Result<u64, StoreError> {
+pub fn append(tx: &mut WriteTx, act: &mut Act, draft: &Draft<'_>) -> Result<u64, StoreError> {
     let seq = head(tx)? + 1;
     let id = EventId::new(act.now, &mut act.entropy);
     let body = envelope::render(act, id, seq, draft).map_err(StoreError::engine)?;

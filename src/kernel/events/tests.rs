@@ -32,7 +32,7 @@ async fn record_many(store: &Store, tenant: u8, kind: &'static EventKind, count:
     store
         .write(move |tx| {
             let data = RawValue::from_string("{\"a\":1}".to_owned()).unwrap();
-            let draft = Draft::new(kind, "thing_1".to_owned(), 1, &data, None).unwrap();
+            let draft = Draft::new(kind, "thing_1".to_owned(), 1, &data);
             let mut act = intent.begin();
             (0..count).try_fold(0, |_, _| append(tx, &mut act, &draft))
         })
@@ -95,7 +95,7 @@ async fn a_write_that_is_refused_leaves_no_gap() {
     let refused: Result<(), StoreError> = store
         .write(move |tx| {
             let data = RawValue::from_string("{}".to_owned()).unwrap();
-            append(tx, &mut intent.begin(), &Draft::new(&CREATED, "x".to_owned(), 1, &data, None).unwrap())?;
+            append(tx, &mut intent.begin(), &Draft::new(&CREATED, "x".to_owned(), 1, &data))?;
             Err(StoreError::Engine("refused".to_owned()))
         })
         .await;
@@ -161,7 +161,7 @@ async fn fill_a_segment(store: &Store, at: fn(u32) -> Timestamp) {
             .write(move |tx| {
                 let mut act = intent.begin();
                 let data = RawValue::from_string("{}".to_owned()).unwrap();
-                let draft = Draft::new(&CREATED, "x".to_owned(), 1, &data, None).unwrap();
+                let draft = Draft::new(&CREATED, "x".to_owned(), 1, &data);
                 for _ in 0..4096 {
                     append(tx, &mut act, &draft)?;
                 }
@@ -244,7 +244,7 @@ async fn a_tenant_whose_clock_is_ahead_keeps_nobody_s_events_for_longer() {
         store
             .write(move |tx| {
                 let data = RawValue::from_string("{}".to_owned()).unwrap();
-                let draft = Draft::new(&CREATED, "x".to_owned(), 1, &data, None).unwrap();
+                let draft = Draft::new(&CREATED, "x".to_owned(), 1, &data);
                 let mut intents = [(shared, Timestamp::EPOCH), (own, ahead)]
                     .map(|(tenant, at)| Intent::new(tenant, at, Actor::system("test")).begin());
                 for number in 0..4096 {

@@ -14,7 +14,7 @@ use crate::kernel::{
     access::{Identity, Principal},
     events::{self, Draft, EventKind},
     id::RequestId,
-    store::Store,
+    store::{Store, WriteTx},
 };
 
 pub const EVENTS: &[&EventKind] = &[&EXPORT_STARTED, &OPERATOR_ACTED];
@@ -98,7 +98,7 @@ async fn tell(
     told: &impl Serialize,
 ) -> Result<(), Problem> {
     let told = to_raw_value(told).map_err(Problem::internal)?;
-    let draft = Draft::new(kind, context.request_id.to_string(), 1, &told, None).map_err(Problem::internal)?;
-    let intent = context.intent(principal);
-    Ok(store.write(move |tx| events::append(tx, &mut intent.begin(), &draft).map(drop)).await?)
+    let (intent, id) = (context.intent(principal), context.request_id.to_string());
+    let append = move |tx: &mut WriteTx| events::append(tx, &mut intent.begin(), &Draft::new(kind, id.clone(), 1, &told)).map(drop);
+    Ok(store.write(append).await?)
 }

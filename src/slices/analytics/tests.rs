@@ -54,7 +54,7 @@ async fn append(store: &Store, number: u8, at: Timestamp, kind: &'static EventKi
     let intent = Intent::new(tenant(number), at, Actor::system("test"));
     let written = store.write(move |tx| {
         let shown = RawValue::from_string(record.to_string()).unwrap();
-        let draft = Draft::new(kind, "x".to_owned(), 1, &shown, None).unwrap();
+        let draft = Draft::new(kind, "x".to_owned(), 1, &shown);
         events::append(tx, &mut intent.begin(), &draft)
     });
     written.await.unwrap();

@@ -258,7 +258,7 @@ impl Service {
     ) -> Result<(), ApiKeyError> {
         let shown = (self.describe)(key, act.now, &self.rules)?;
         let changes = changes.map(|changes| to_raw_value(&changes)).transpose()?;
-        let draft = Draft::new(kind, key.id.to_string(), key.version, &shown, changes.as_deref())?;
+        let draft = Draft::new(kind, key.id.to_string(), key.version, &shown).with_changes(changes.as_deref());
         events::append(tx, act, &draft)?;
         Ok(())
     }

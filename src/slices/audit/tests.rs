@@ -45,7 +45,7 @@ async fn happen(store: &Store, number: u8, kind: &'static EventKind, at: Timesta
         let mut act = intent.begin();
         for _ in 0..times {
             let data = RawValue::from_string("{}".to_owned()).unwrap();
-            append(tx, &mut act, &Draft::new(kind, "setting_1".to_owned(), 1, &data, None).unwrap())?;
+            append(tx, &mut act, &Draft::new(kind, "setting_1".to_owned(), 1, &data))?;
         }
         Ok::<_, StoreError>(())
     };

@@ -71,7 +71,7 @@ impl Users {
         manager.check_role(user.role())?;
         repo::remove_sessions_of(tx, (user.tenant_id, user.id))?;
         let shown = self.directory.show_user(tx, &user)?;
-        events::append(tx, act, &Draft::new(&SESSIONS_ENDED, user.id.to_string(), user.version, &shown, None)?)?;
+        events::append(tx, act, &Draft::new(&SESSIONS_ENDED, user.id.to_string(), user.version, &shown))?;
         Ok(())
     }
 

@@ -204,7 +204,7 @@ impl Users {
         let user = self.directory.note_login(tx, user, act.now)?;
         repo::put_session(tx, &digest(token.expose().as_bytes()), &session)?;
         let shown = self.directory.show_user(tx, &user)?;
-        let draft = Draft::new(&LOGGED_IN, user.id.to_string(), user.version, &shown, None)?;
+        let draft = Draft::new(&LOGGED_IN, user.id.to_string(), user.version, &shown);
         events::append(tx, act, &draft)?;
         Ok(Login { user, token, session })
     }
@@ -217,7 +217,8 @@ impl Users {
             (None, Some((id, _))) => ("identity_provider", id.to_string()),
             (None, None) => ("tenant", act.tenant_id.to_string()),
         };
-        let mut draft = Draft::new(&LOGIN_FAILED, id, 0, &(self.describe)(refused)?, None)?;
+        let shown = (self.describe)(refused)?;
+        let mut draft = Draft::new(&LOGIN_FAILED, id, 0, &shown);
         draft.resource.kind = kind;
         events::append(tx, act, &draft)?;
         Ok(())

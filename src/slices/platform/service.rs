@@ -305,7 +305,7 @@ impl Tenants {
 
     fn announce(&self, tx: &mut WriteTx, act: &mut Act, kind: &'static EventKind, tenant: &Tenant) -> Result<(), TenantError> {
         let shown = (self.describe)(tenant)?;
-        let draft = Draft::new(kind, tenant.id.to_string(), tenant.version, &shown, None)?;
+        let draft = Draft::new(kind, tenant.id.to_string(), tenant.version, &shown);
         events::append(tx, act, &draft)?;
         Ok(())
     }

@@ -174,7 +174,7 @@ impl Service {
     ) -> Result<(), SsoError> {
         let shown = (self.describe)(provider)?;
         let changes = changes.map(|changes| to_raw_value(&changes)).transpose()?;
-        let draft = Draft::new(kind, provider.id.to_string(), provider.version, &shown, changes.as_deref())?;
+        let draft = Draft::new(kind, provider.id.to_string(), provider.version, &shown).with_changes(changes.as_deref());
         events::append(tx, act, &draft)?;
         Ok(())
     }

@@ -111,25 +111,25 @@ pub fn comment_texts(tx: &impl Read, ticket: &Ticket, limit: usize) -> Result<Ve
 impl Tickets {
     pub fn create(&self, tx: &mut WriteTx, act: &mut Act, new: &NewTicket) -> Result<Ticket, TicketError> {
         let plan = self.service.plan_create(tx, act, new)?;
-        self.service.commit(tx, act, plan)
+        Ok(self.service.commit(tx, act, plan)?.ticket)
     }
 
     pub fn change(&self, tx: &mut WriteTx, act: &mut Act, ticket: TicketRef, change: &TicketChange) -> Result<Ticket, TicketError> {
         let before = service::target(tx, act, ticket, None)?;
         let plan = self.service.plan_change(tx, act, before, change)?;
-        self.service.commit(tx, act, plan)
+        Ok(self.service.commit(tx, act, plan)?.ticket)
     }
 
     pub fn comment(&self, tx: &mut WriteTx, act: &mut Act, ticket: TicketRef, new: &NewComment) -> Result<Ticket, TicketError> {
         let before = service::target(tx, act, ticket, None)?;
         let plan = self.service.plan_comment(tx, act, before, new)?;
-        self.service.commit(tx, act, plan)
+        Ok(self.service.commit(tx, act, plan)?.ticket)
     }
 
     pub fn log_time(&self, tx: &mut WriteTx, act: &mut Act, ticket: TicketRef, new: &NewTimeEntry) -> Result<Ticket, TicketError> {
         let before = service::target(tx, act, ticket, None)?;
         let plan = service::plan_time_entry(act, before, new);
-        self.service.commit(tx, act, plan)
+        Ok(self.service.commit(tx, act, plan)?.ticket)
     }
 
     /// Does what time alone has done to tickets until now, each at its own time, the earliest first.

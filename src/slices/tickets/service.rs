@@ -32,7 +32,7 @@ use crate::kernel::{
     access::Reach,
     clock::Timestamp,
     config,
-    events::{self, Act, Draft, EventKind, Resource},
+    events::{self, Act, Draft, EventKind},
     id::TenantId,
     store::{Read, StoreError, WriteTx},
 };
@@ -77,6 +77,14 @@ pub(super) struct Service {
     pub(super) describe: Describe,
     auto_close: Duration,
     time_zone: Arc<str>,
+}
+
+/// What a use case has written.
+#[derive(Debug)]
+pub(super) struct Committed {
+    pub(super) ticket: Ticket,
+    /// As events show it, and so do answers.
+    pub(super) shown: Box<RawValue>,
 }
 
 /// What a use case will write.
@@ -131,15 +139,15 @@ impl Service {
     }
 
     /// Writes a plan and its events, in the transaction that it was planned in.
-    pub(super) fn commit(&self, tx: &mut WriteTx, act: &mut Act, plan: Plan) -> Result<Ticket, TicketError> {
-        let Plan { before, mut after, comment, time_entry, events, .. } = plan;
+    pub(super) fn commit(&self, tx: &mut WriteTx, act: &mut Act, plan: Plan) -> Result<Committed, TicketError> {
+        let Plan { before, after: mut ticket, comment, time_entry, events, .. } = plan;
+        let labels = Labels::of_tickets(tx, ticket.tenant_id, [&ticket])?;
+        let shown = (self.describe.ticket)(&ticket, &labels, act.now)?;
         if events.is_empty() {
             // A change that changes nothing has no event, and is not written.
-            return Ok(after);
+            return Ok(Committed { ticket, shown });
         }
-        let key = (after.tenant_id, after.number);
-        let labels = Labels::of_tickets(tx, after.tenant_id, [&after])?;
-        let shown = (self.describe.ticket)(&after, &labels, act.now)?;
+        let key = (ticket.tenant_id, ticket.number);
         let comment_shown = comment
             .as_ref()
             .map(|comment| {
@@ -149,10 +157,12 @@ impl Service {
             .transpose()?;
         for (kind, changes) in events {
             let changes = changes.map(|changes| to_raw_value(&changes)).transpose()?;
-            let beside = comment_shown.as_deref().filter(|_| *kind == COMMENTED);
-            let draft = draft(kind, &after, &shown, changes.as_deref(), beside)?;
-            after.last_seq = events::append(tx, act, &draft)?;
-            repo::note_event(tx, key, after.last_seq)?;
+            let mut draft = Draft::new(kind, ticket.id.to_string(), ticket.version, &shown).with_changes(changes.as_deref());
+            if let Some(comment) = comment_shown.as_deref().filter(|_| *kind == COMMENTED) {
+                draft = draft.with("comment", comment);
+            }
+            ticket.last_seq = events::append(tx, act, &draft)?;
+            repo::note_event(tx, key, ticket.last_seq)?;
         }
         if let Some(comment) = &comment {
             repo::put_comment(tx, key, comment)?;
@@ -160,26 +170,13 @@ impl Service {
         if let Some(entry) = &time_entry {
             repo::put_time_entry(tx, key, entry)?;
         }
-        let timer_at = self.timer(&after);
+        let timer_at = self.timer(&ticket);
         match &before {
-            Some(before) => repo::update(tx, before, &after, timer_at)?,
-            None => repo::insert(tx, &after, timer_at)?,
+            Some(before) => repo::update(tx, before, &ticket, timer_at)?,
+            None => repo::insert(tx, &ticket, timer_at)?,
         }
-        Ok(after)
+        Ok(Committed { ticket, shown })
     }
-}
-
-fn draft(
-    kind: &'static EventKind,
-    ticket: &Ticket,
-    shown: &RawValue,
-    changes: Option<&RawValue>,
-    comment: Option<&RawValue>,
-) -> Result<Draft, serde_json::Error> {
-    let Some(comment) = comment else { return Draft::new(kind, ticket.id.to_string(), ticket.version, shown, changes) };
-    let data = format!("{{\"ticket\":{},\"comment\":{}}}", shown.get(), comment.get());
-    let resource = Resource { kind: kind.subject, id: ticket.id.to_string(), version: ticket.version };
-    Ok(Draft { kind, resource, data: RawValue::from_string(data)? })
 }
 
 /// The events of thresholds that were crossed.

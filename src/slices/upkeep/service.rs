@@ -65,7 +65,8 @@ pub(super) fn note_run(tx: &mut WriteTx, act: &mut Act, run: &Run, describe: Des
         (_, true) => &SNAPSHOT_VERIFIED,
         (_, false) => &SNAPSHOT_FAILED,
     };
-    let draft = Draft::new(kind, run.at.to_string(), 1, &(describe.run)(run)?, None)?;
+    let shown = (describe.run)(run)?;
+    let draft = Draft::new(kind, run.at.to_string(), 1, &shown);
     events::append(tx, act, &draft)?;
     Ok(())
 }
@@ -85,7 +86,8 @@ pub(super) fn note_disk(
         (_, Fill::Low) => &DISK_LOW,
         (_, Fill::Full) => &DISK_FULL,
     };
-    let draft = Draft::new(kind, "data".to_owned(), 1, &(describe.disk)(sample)?, None)?;
+    let shown = (describe.disk)(sample)?;
+    let draft = Draft::new(kind, "data".to_owned(), 1, &shown);
     events::append(tx, act, &draft)?;
     Ok(())
 }

@@ -330,7 +330,7 @@ impl Service {
         let state = repo::state(tx, (endpoint.tenant_id, endpoint.id))?;
         let shown = (self.describe)(endpoint, &state, act.now)?;
         let changes = changes.map(|changes| to_raw_value(&changes)).transpose()?;
-        let draft = Draft::new(kind, endpoint.id.to_string(), endpoint.version, &shown, changes.as_deref())?;
+        let draft = Draft::new(kind, endpoint.id.to_string(), endpoint.version, &shown).with_changes(changes.as_deref());
         Ok(events::append(tx, act, &draft)?)
     }
 }

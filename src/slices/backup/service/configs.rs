@@ -129,7 +129,7 @@ impl Service {
         let before = (self.describe.config)(&name, &before, act.now, version)?;
         let changes = to_raw_value(&changes(before.get(), shown_config.get())?)?;
         let id = if scope == Scope::Tenant { act.tenant_id.to_string() } else { name };
-        let draft = Draft::new(&CONFIG_UPDATED, id, version, &shown_config, Some(&changes))?;
+        let draft = Draft::new(&CONFIG_UPDATED, id, version, &shown_config).with_changes(Some(&changes));
         events::append(tx, act, &draft)?;
         match scope {
             Scope::Tenant => sweeps::begin(tx, (act.tenant_id, None))?,

@@ -193,7 +193,7 @@ impl Service {
             JobStatus::Running | JobStatus::Cancelled => return Ok(()),
         };
         let shown = (self.describe.job)(job, &whose(tx, posture)?)?;
-        let draft = Draft::new(kind, job.id.to_string(), job.version, &shown, None)?;
+        let draft = Draft::new(kind, job.id.to_string(), job.version, &shown);
         events::append(tx, act, &draft)?;
         Ok(())
     }

@@ -101,7 +101,7 @@ impl Service {
     ) -> Result<(), BackupError> {
         let objective = posture.workload.map_or(0, |workload| policy.objectives.rpo_minutes.of(workload));
         let shown = (self.describe.posture)(posture, &whose(tx, posture)?, objective)?;
-        let draft = Draft::new(kind, posture.device_id.to_string(), posture.version + 1, &shown, None)?;
+        let draft = Draft::new(kind, posture.device_id.to_string(), posture.version + 1, &shown);
         events::append(tx, act, &draft)?;
         Ok(())
     }

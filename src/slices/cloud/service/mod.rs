@@ -103,6 +103,6 @@ fn append(
     changes: Option<serde_json::Value>,
 ) -> Result<(), CloudError> {
     let changes = changes.map(|changes| to_raw_value(&changes)).transpose()?;
-    let draft = Draft::new(kind, id, version, shown, changes.as_deref())?;
+    let draft = Draft::new(kind, id, version, shown).with_changes(changes.as_deref());
     events::append(tx, act, &draft).map(drop).map_err(|error: StoreError| error.into())
 }

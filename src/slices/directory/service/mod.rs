@@ -54,7 +54,7 @@ fn announce(
     changes: Option<Value>,
 ) -> Result<(), DirectoryError> {
     let changes = changes.map(|changes| to_raw_value(&changes)).transpose()?;
-    let draft = Draft::new(kind, id, version, shown, changes.as_deref())?;
+    let draft = Draft::new(kind, id, version, shown).with_changes(changes.as_deref());
     events::append(tx, act, &draft)?;
     Ok(())
 }

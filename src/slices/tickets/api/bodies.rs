@@ -10,7 +10,7 @@ use super::{
         service::{NewComment, NewTicket, NewTimeEntry, TicketChange},
     },
     vocabulary::Fields,
-    wire::{ExternalRef, Ticket},
+    wire::{ExternalRef, TicketJson},
 };
 use crate::kernel::{
     clock::Timestamp,
@@ -241,7 +241,7 @@ pub(super) struct TicketResult {
     /// The status that a request for this ticket alone would have had.
     pub(super) status: u16,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) ticket: Option<Ticket>,
+    pub(super) ticket: Option<TicketJson>,
     /// Why it failed: `code`, `detail` and, for input, `errors`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<Any<Value>>,

@@ -22,7 +22,6 @@ use super::{
     wire::{Ticket, TicketCount, TicketCounts, TicketList},
 };
 use crate::kernel::{
-    clock::Timestamp,
     events::Act,
     http::{
         acts,
@@ -173,7 +172,7 @@ impl TicketsApi {
             OneOrMany::One(one) => {
                 let (named, also) = record::name(query.0.id, one.id)?;
                 let shown = record::update(&self.service, &self.store, &auth, (named, also), if_match, one.patch, dry_run).await?;
-                Ok(Changed::shaped(&shown, Some(shown.version)))
+                Ok(Changed::shaped(&shown.json, Some(shown.version)))
             }
             OneOrMany::Many(many) => {
                 record::refuse_for_many(query.0.id, &if_match)?;
@@ -212,8 +211,8 @@ impl Creation {
         let mut create = |new: &NewTicket| {
             let plan = service.plan_create(tx, act, new)?;
             let deduplicated = plan.deduplicated;
-            let ticket = service.commit(tx, act, plan)?;
-            Shown::new(tx, ticket, act.now, deduplicated)
+            let committed = service.commit(tx, act, plan)?;
+            if deduplicated { Shown::new(tx, committed.ticket, act.now, true) } else { Ok(committed.into()) }
         };
         self.each(&mut create)
     }
@@ -253,10 +252,10 @@ impl Creation {
 impl Creations {
     fn answer(self, dry_run: bool) -> Settled<TicketAnswer> {
         match self {
-            Self::One(shown) if dry_run || shown.deduplicated => Settled::kept(&shown.ticket, Some(shown.ticket.version)),
+            Self::One(shown) if dry_run || shown.deduplicated => Settled::kept(&shown.json, Some(shown.version)),
             Self::One(shown) => {
-                let location = record::path(&shown.ticket.id.to_string());
-                Settled::created(&shown.ticket, Some((shown.ticket.version, &location)))
+                let location = record::path(&shown.id.to_string());
+                Settled::created(&shown.json, Some((shown.version, &location)))
             }
             Self::Many(outcomes) => {
                 let created = outcomes.iter().any(|outcome| outcome.as_ref().is_ok_and(|shown| !shown.deduplicated));
@@ -271,7 +270,7 @@ fn results(outcomes: Vec<Result<Shown, TicketError>>) -> TicketResults {
     let result = |(index, outcome): (usize, Result<Shown, TicketError>)| match outcome {
         Ok(shown) => {
             let status = if shown.deduplicated { 200 } else { 201 };
-            TicketResult { index, status, ticket: Some(shown.ticket), error: None }
+            TicketResult { index, status, ticket: Some(shown.json), error: None }
         }
         Err(error) => record::failed_result(index, error),
     };
@@ -321,13 +320,4 @@ fn counted_value(tx: &impl Read, tenant: TenantId, by: CountsBy, value: &[u8]) -
             None => word(None),
         },
     })
-}
-
-impl Shown {
-    pub(super) fn new(tx: &impl Read, ticket: model::Ticket, now: Timestamp, deduplicated: bool) -> Result<Self, TicketError> {
-        let labels = Labels::of_tickets(tx, ticket.tenant_id, [&ticket])?;
-        let mut ticket = Ticket::new(ticket, &labels, now);
-        ticket.deduplicated = deduplicated.then_some(true);
-        Ok(Self { ticket, deduplicated })
-    }
 }

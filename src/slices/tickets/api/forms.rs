@@ -11,7 +11,7 @@ use super::{
         service::{NewComment, NewTicket, TicketChange},
     },
     bodies::{CreateComment, CreateTicket, UpdateTicket},
-    record::Shown,
+    wire::Ticket,
 };
 use crate::kernel::{clock::Timestamp, http::openapi, store::Read};
 
@@ -71,5 +71,5 @@ pub(in super::super) fn read_comment(form: &Value) -> Result<(TicketRef, NewComm
 }
 
 pub(in super::super) fn show(tx: &impl Read, ticket: model::Ticket, now: Timestamp) -> Result<Value, TicketError> {
-    Ok(serde_json::to_value(Shown::new(tx, ticket, now, false)?.ticket)?)
+    Ok(serde_json::to_value(Ticket::look_up(tx, ticket, now)?)?)
 }

@@ -81,7 +81,7 @@ impl NotesApi {
                 if_match.check(ticket.version)?;
                 let plan = service.plan_comment(tx, act, ticket, &new)?;
                 let comment = plan.comment.clone().into_iter().collect::<Vec<_>>();
-                let ticket = service.commit(tx, act, plan)?;
+                let ticket = service.commit(tx, act, plan)?.ticket;
                 let labels = Labels::of_comments(tx, act.tenant_id, &comment)?;
                 let shown = comment.into_iter().map(|comment| TicketComment::new(comment, &labels)).next();
                 let location = format!("{}/comments", record::path(&ticket.id.to_string()));
@@ -133,7 +133,7 @@ impl NotesApi {
                 if_match.check(ticket.version)?;
                 let plan = plan_time_entry(act, ticket, &new);
                 let entry = plan.time_entry.clone().map(TicketTimeEntry::from);
-                let ticket = service.commit(tx, act, plan)?;
+                let ticket = service.commit(tx, act, plan)?.ticket;
                 let location = format!("{}/time-entries", record::path(&ticket.id.to_string()));
                 Ok::<_, TicketError>(Created::shaped(&entry, ticket.version, &location))
             })

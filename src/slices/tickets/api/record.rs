@@ -3,22 +3,23 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use poem_openapi::{Object, OpenApi, param::Path, types::Any};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, value::to_raw_value};
 
 use super::{
     super::{
         error::{Fault, TicketError},
         model::{self, TicketRef, reference},
-        service::{self, Service, TicketChange},
+        service::{self, Committed, Service, TicketChange},
     },
     Area,
     bodies::{TicketPatch, TicketResult, TicketResults, UpdateTicket, UpdateTickets},
     collection::SHOWN_FROM,
     filters::ListTickets,
-    wire::Ticket,
+    wire::{Ticket, TicketJson},
 };
 use crate::kernel::{
     access::Principal,
+    clock::Timestamp,
     events::Act,
     http::{
         answer_cache::AnswerCache,
@@ -28,7 +29,8 @@ use crate::kernel::{
         problem::{FieldError, Place, Problem},
         reply::{Changed, Found},
     },
-    store::Store,
+    id::TicketId,
+    store::{Read, Store},
 };
 
 pub(super) fn path(id: &str) -> String {
@@ -37,8 +39,24 @@ pub(super) fn path(id: &str) -> String {
 
 /// A ticket as it is shown, and whether it was there already.
 pub(super) struct Shown {
-    pub(super) ticket: Ticket,
+    pub(super) id: TicketId,
+    pub(super) version: u64,
     pub(super) deduplicated: bool,
+    pub(super) json: TicketJson,
+}
+
+impl Shown {
+    pub(super) fn new(tx: &impl Read, ticket: model::Ticket, now: Timestamp, deduplicated: bool) -> Result<Self, TicketError> {
+        let ticket = Ticket { deduplicated: deduplicated.then_some(true), ..Ticket::look_up(tx, ticket, now)? };
+        Ok(Self { id: ticket.id, version: ticket.version, deduplicated, json: TicketJson(to_raw_value(&ticket)?) })
+    }
+}
+
+/// What an event shows need not be made anew for the answer.
+impl From<Committed> for Shown {
+    fn from(Committed { ticket, shown }: Committed) -> Self {
+        Self { id: ticket.id, version: ticket.version, deduplicated: false, json: TicketJson(shown) }
+    }
 }
 
 #[derive(Debug, Object)]
@@ -73,12 +91,11 @@ impl TicketApi {
         if_none_match: IfNoneMatch,
     ) -> Result<Found<Ticket>, Problem> {
         let render = async {
-            let shown = self.store.read(|tx| {
+            let ticket = self.store.read(|tx| {
                 let ticket = find(tx, &auth.principal, id.0)?;
-                Shown::new(tx, ticket, auth.context.now, false)
+                Ok::<_, TicketError>(Ticket::look_up(tx, ticket, auth.context.now)?)
             })?;
-            let version = shown.ticket.version;
-            Ok((version, Found::new(&shown.ticket, version)))
+            Ok((ticket.version, Found::new(&ticket, ticket.version)))
         };
         let (version, found) = self.records.get_for(&self.store, &auth.principal, &auth.context, render).await?;
         Ok(if if_none_match.knows(version) { Found::not_modified(version) } else { found })
@@ -99,7 +116,7 @@ impl TicketApi {
         let dry_run = query.0.dry_run.unwrap_or(false);
         let target = (id.0, body.0.id);
         let shown = update(&self.service, &self.store, &auth, target, if_match, body.0.patch, dry_run).await?;
-        Ok(Changed::new(&shown, shown.version))
+        Ok(Changed::shaped(&shown.json, Some(shown.version)))
     }
 }
 
@@ -123,7 +140,7 @@ pub(super) async fn update(
     if_match: IfMatch,
     patch: TicketPatch,
     dry_run: bool,
-) -> Result<Ticket, Problem> {
+) -> Result<Shown, Problem> {
     let (service, change) = (service.clone(), TicketChange::from(patch));
     let intent = auth.context.intent(&auth.principal);
     let shown = if dry_run {
@@ -140,12 +157,11 @@ pub(super) async fn update(
             let before = service::target(tx, &act, named, also)?;
             if_match.check(before.version)?;
             let plan = service.plan_change(tx, &act, before, &change)?;
-            let ticket = service.commit(tx, &mut act, plan)?;
-            Shown::new(tx, ticket, act.now, false)
+            Ok(service.commit(tx, &mut act, plan)?.into())
         };
         store.write(perform).await
     };
-    Ok(shown.map_err(|error: TicketError| Problem::from(error))?.ticket)
+    shown.map_err(|error: TicketError| Problem::from(error))
 }
 
 /// Several tickets have no one name and no one version.
@@ -202,24 +218,18 @@ pub(super) async fn update_many(
             each(&ids, |id| {
                 let before = find_once(tx, &act, id, &mut named)?;
                 let plan = service.plan_change(tx, &act, before, &change)?;
-                let ticket = service.commit(tx, &mut act, plan)?;
-                Shown::new(tx, ticket, act.now, false)
+                Ok(service.commit(tx, &mut act, plan)?.into())
             })
         };
         store.write(perform).await
     };
     let tickets = tickets.map_err(|error: TicketError| Problem::from(error))?;
-    let result = |(index, shown): (usize, Shown)| TicketResult { index, status: 200, ticket: Some(shown.ticket), error: None };
+    let result = |(index, shown): (usize, Shown)| TicketResult { index, status: 200, ticket: Some(shown.json), error: None };
     Ok(summed(tickets.into_iter().enumerate().map(result).collect()))
 }
 
 /// A ticket that is not among those `named` so far. It has several names, so that only those found can be compared.
-fn find_once(
-    tx: &impl crate::kernel::store::Read,
-    act: &Act,
-    id: TicketRef,
-    named: &mut BTreeSet<u64>,
-) -> Result<model::Ticket, TicketError> {
+fn find_once(tx: &impl Read, act: &Act, id: TicketRef, named: &mut BTreeSet<u64>) -> Result<model::Ticket, TicketError> {
     let ticket = service::target(tx, act, id, None)?;
     if named.insert(ticket.number) {
         Ok(ticket)
@@ -260,10 +270,6 @@ pub(super) fn summed(results: Vec<TicketResult>) -> TicketResults {
 }
 
 /// The ticket that a path names, for what hangs on it.
-pub(super) fn find(
-    tx: &impl crate::kernel::store::Read,
-    principal: &Principal,
-    id: TicketRef,
-) -> Result<model::Ticket, TicketError> {
+pub(super) fn find(tx: &impl Read, principal: &Principal, id: TicketRef) -> Result<model::Ticket, TicketError> {
     service::find(tx, principal.tenant_id, &principal.reach, id)?.ok_or(TicketError::NotFound)
 }

@@ -1,8 +1,14 @@
 //! Tickets as clients see them.
 
-use poem_openapi::Object;
+use poem_openapi::{
+    Object,
+    types::{ParseError, ParseFromJSON, ParseResult, ToJSON},
+};
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{
+    Value,
+    value::{RawValue, to_raw_value},
+};
 
 use super::{
     super::{
@@ -19,8 +25,9 @@ use super::{
 use crate::{
     kernel::{
         clock::Timestamp,
-        http::{author::Author, page::Page},
+        http::{author::Author, page::Page, wire::document_type},
         id::{CommentId, DeviceId, TicketId, TimeEntryId, UserId},
+        store::{Read, StoreError},
     },
     slices::directory::{OrganizationReference, PersonReference},
 };
@@ -207,6 +214,11 @@ pub(super) struct Ticket {
 }
 
 impl Ticket {
+    pub(super) fn look_up(tx: &impl Read, ticket: model::Ticket, now: Timestamp) -> Result<Self, StoreError> {
+        let labels = Labels::of_tickets(tx, ticket.tenant_id, [&ticket])?;
+        Ok(Self::new(ticket, &labels, now))
+    }
+
     pub(super) fn new(ticket: model::Ticket, labels: &Labels, now: Timestamp) -> Self {
         let resolution = ticket.resolution.map(|resolution| TicketResolution {
             code: resolution.code,
@@ -261,6 +273,25 @@ impl Ticket {
             allowed_transitions: ticket.status.transitions(),
             deduplicated: None,
         }
+    }
+}
+
+/// A ticket in its bytes.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub(super) struct TicketJson(pub(super) Box<RawValue>);
+
+document_type!([] TicketJson, Ticket::name(), Ticket::schema_ref(), |registry| Ticket::register(registry));
+
+impl ParseFromJSON for TicketJson {
+    fn parse_from_json(value: Option<Value>) -> ParseResult<Self> {
+        to_raw_value(&value).map(Self).map_err(ParseError::custom)
+    }
+}
+
+impl ToJSON for TicketJson {
+    fn to_json(&self) -> Option<Value> {
+        serde_json::from_str(self.0.get()).ok()
     }
 }
 

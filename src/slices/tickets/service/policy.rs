@@ -39,7 +39,7 @@ impl Service {
         policy.updated_at = Some(act.now);
         repo::put_policy(tx, act.tenant_id, &policy, act.now)?;
         let shown = (self.describe.policy)(&policy)?;
-        let draft = Draft::new(&SLA_UPDATED, act.tenant_id.to_string(), policy.version, &shown, None)?;
+        let draft = Draft::new(&SLA_UPDATED, act.tenant_id.to_string(), policy.version, &shown);
         events::append(tx, act, &draft)?;
         Ok(policy)
     }

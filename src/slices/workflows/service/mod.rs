@@ -133,7 +133,7 @@ impl Service {
     ) -> Result<(), WorkflowError> {
         let shown = (self.describe.workflow)(workflow, &self.without_secrets(definition))?;
         let changes = changes.map(|changes| to_raw_value(&changes)).transpose()?;
-        let draft = Draft::new(kind, workflow.id.to_string(), workflow.version, &shown, changes.as_deref())?;
+        let draft = Draft::new(kind, workflow.id.to_string(), workflow.version, &shown).with_changes(changes.as_deref());
         events::append(tx, act, &draft)?;
         Ok(())
     }
@@ -148,7 +148,7 @@ impl Service {
     ) -> Result<(), WorkflowError> {
         let inputs = repo::runs::inputs(tx, (run.tenant_id, run.id))?;
         let shown = (self.describe.run)(run, &inputs.inputs.0)?;
-        let draft = Draft::new(kind, run.id.to_string(), run.version, &shown, None)?;
+        let draft = Draft::new(kind, run.id.to_string(), run.version, &shown);
         let before = act.cause.run_id.replace(run.id);
         let appended = events::append(tx, act, &draft);
         act.cause.run_id = before;
