@@ -24,7 +24,7 @@ impl Operation {
 }
 
 /// A valid id of each kind that a path can name, none of which exists.
-fn fill(path: &str) -> String {
+pub fn fill(path: &str) -> String {
     let prefix = match path {
         path if path.contains("/api-keys/") => "key",
         path if path.contains("/users/") => "usr",

@@ -11,6 +11,7 @@ mod authorization;
 mod backup;
 mod backup_jobs;
 mod backup_report;
+mod bodies;
 mod clocks;
 mod cloud;
 mod cloud_aws;

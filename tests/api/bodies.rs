@@ -1,0 +1,196 @@
+//! Bodies of every operation, spoilt at random: whatever comes, the answer is a success or a problem that is the sender's.
+
+use proptest::{
+    prelude::*,
+    sample::Index,
+    strategy::ValueTree,
+    test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    authorization::fill,
+    harness::{Actor, Setup, dns::DnsServer, with_setup},
+};
+
+/// How often each operation's body is spoilt.
+const TIMES: usize = 48;
+
+struct Operation {
+    method: String,
+    path: String,
+    example: Value,
+    /// The members that its forms know.
+    members: Vec<String>,
+}
+
+fn members(document: &Value, schema: &Value) -> Vec<String> {
+    if let Some(name) = schema["$ref"].as_str() {
+        return members(document, document.pointer(name.trim_start_matches('#')).unwrap());
+    }
+    let forms = ["anyOf", "oneOf", "allOf"].iter().filter_map(|word| schema[*word].as_array()).flatten();
+    let own = schema["properties"].as_object().into_iter().flat_map(|properties| properties.keys().cloned());
+    own.chain(forms.flat_map(|form| members(document, form))).collect()
+}
+
+async fn operations(actor: &Actor) -> Vec<Operation> {
+    let mut found = Vec::new();
+    for place in ["/api/openapi.json", "/internal/openapi.json"] {
+        let document = actor.get(place).send().await.ok(200).clone();
+        for (path, methods) in document["paths"].as_object().unwrap() {
+            for (method, operation) in methods.as_object().unwrap() {
+                let Some(body) = operation.pointer("/requestBody/content/application~1json") else { continue };
+                found.push(Operation {
+                    method: method.to_uppercase(),
+                    path: fill(path),
+                    example: body["example"].clone(),
+                    members: members(&document, &body["schema"]),
+                });
+            }
+        }
+    }
+    found
+}
+
+/// A value that is seldom what a form expects, and sometimes just within or beyond its bounds.
+fn wild() -> impl Strategy<Value = Value> {
+    let text = prop_oneof![
+        Just(String::new()),
+        "\\PC{1,12}",
+        "[\\x00-\\x1f\u{202e}\u{feff}\u{1f469}\u{200d}\u{1f52c}]{1,8}",
+        "(tkt|org|dev|usr|key|prv|tnt)_[0-9a-z]{26}",
+        "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z",
+        "\\{\\{ ?[a-z.|()]{0,12} ?\\}?\\}?",
+        (1_usize..70_000).prop_map(|length| "x".repeat(length)),
+    ];
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        (-2_i64..200).prop_map(Value::from),
+        text.prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 40, 8, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..8).prop_map(Value::from),
+            proptest::collection::btree_map("[a-z_$./~]{0,8}", inner, 0..5).prop_map(|members| json!(members)),
+            (1_usize..150).prop_map(|depth| (0..depth).fold(json!([]), |value, _| json!([value]))),
+            (100_usize..1_100).prop_map(|length| Value::from(vec![1; length])),
+        ]
+    })
+}
+
+/// What is done to a body.
+#[derive(Clone, Debug)]
+enum Harm {
+    /// Another value somewhere in it.
+    Replace(Index, Value),
+    /// A member that the form knows gets any value.
+    Set(Index, Value),
+    Remove(Index),
+    /// Its text ends early, or has a strange byte.
+    Cut(Index),
+    Flip(Index, u8),
+    /// A member is given twice.
+    Twice(Index),
+}
+
+fn harm() -> impl Strategy<Value = Harm> {
+    prop_oneof![
+        4 => (any::<Index>(), wild()).prop_map(|(place, value)| Harm::Replace(place, value)),
+        4 => (any::<Index>(), wild()).prop_map(|(place, value)| Harm::Set(place, value)),
+        2 => any::<Index>().prop_map(Harm::Remove),
+        1 => any::<Index>().prop_map(Harm::Cut),
+        1 => (any::<Index>(), any::<u8>()).prop_map(|(place, byte)| Harm::Flip(place, byte)),
+        1 => any::<Index>().prop_map(Harm::Twice),
+    ]
+}
+
+/// The places of all values within.
+fn places(value: &Value, at: &str, found: &mut Vec<String>) {
+    found.push(at.to_owned());
+    match value {
+        Value::Object(members) => {
+            for (name, inner) in members {
+                places(inner, &format!("{at}/{}", name.replace('~', "~0").replace('/', "~1")), found);
+            }
+        }
+        Value::Array(items) => items.iter().enumerate().for_each(|(place, inner)| places(inner, &format!("{at}/{place}"), found)),
+        _ => {}
+    }
+}
+
+fn spoil(operation: &Operation, harm: Harm) -> Vec<u8> {
+    let mut body = operation.example.clone();
+    let mut found = Vec::new();
+    places(&body, "", &mut found);
+    match harm {
+        Harm::Replace(place, value) => *body.pointer_mut(place.get::<String>(&found)).unwrap() = value,
+        Harm::Set(place, value) if !operation.members.is_empty() && body.is_object() => {
+            body[place.get::<String>(&operation.members)] = value;
+        }
+        Harm::Remove(place) if found.len() > 1 => {
+            let (parent, name) = place.get::<String>(&found[1..]).rsplit_once('/').unwrap();
+            if let Some(parent) = body.pointer_mut(parent).and_then(Value::as_object_mut) {
+                parent.remove(name);
+            }
+        }
+        Harm::Cut(place) => {
+            let text = body.to_string().into_bytes();
+            return text[..place.index(text.len())].to_vec();
+        }
+        Harm::Flip(place, byte) => {
+            let mut text = body.to_string().into_bytes();
+            let place = place.index(text.len());
+            text[place] = byte;
+            return text;
+        }
+        Harm::Twice(place) if body.as_object().is_some_and(|members| !members.is_empty()) => {
+            let names: Vec<&String> = body.as_object().unwrap().keys().collect();
+            return body.to_string().replacen('{', &format!("{{{}:1,", json!(place.get(&names))), 1).into_bytes();
+        }
+        Harm::Set(..) | Harm::Remove(_) | Harm::Twice(_) => {}
+    }
+    body.to_string().into_bytes()
+}
+
+#[tokio::test]
+async fn no_body_of_any_operation_is_more_than_the_server_can_take() {
+    // Whatever name comes to stand in a body, nobody outside is asked for it.
+    let dns = DnsServer::answering(&["127.0.0.1"]).await;
+    let setup = Setup::default().with("rate_limits.enabled", false).with("egress.dns_servers", format!("[\"{}\"]", dns.address));
+    with_setup(setup, async |app| {
+        let acme = app.tenant("acme").await;
+        let (key, operator) = (acme.key(&["*"]).await, app.operator().await);
+        let random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+        let mut runner = TestRunner::new_with_rng(Config::default(), random);
+        let operations = operations(&app.anonymous()).await;
+        assert!(operations.len() > 40, "{}", operations.len());
+        let mut taken = 0;
+        for operation in &operations {
+            assert!(operation.example.is_object() || operation.example.is_array(), "{} has no example", operation.path);
+            let actor = if operation.path.starts_with("/api/platform/") { &operator } else { &key };
+            for _ in 0..TIMES {
+                let harm = harm().new_tree(&mut runner).unwrap().current();
+                let body = spoil(operation, harm.clone());
+                let call = actor.call(&operation.method, &operation.path).text("application/json", body.clone());
+                let reply = call.send().await;
+                let told = || format!("{} {} {:.300}", operation.method, operation.path, String::from_utf8_lossy(&body));
+                let is_of_others = reply.status == 502 && reply.body["code"] == "provider_error";
+                assert!(reply.status < 500 || is_of_others, "{}: {}", told(), reply.text);
+                assert_ne!(reply.status, 403, "{}", told());
+                if reply.status >= 400 {
+                    reply.problem(reply.status);
+                } else {
+                    taken += 1;
+                }
+            }
+        }
+        // Harm that does none shows that bodies are read to their end and not refused for something else.
+        assert!(taken > operations.len(), "{taken}");
+        assert_eq!(app.anonymous().get("/readyz").send().await.status, 200);
+    })
+    .await;
+}
