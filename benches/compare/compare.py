@@ -241,7 +241,7 @@ def main():
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--report", action="store_true")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     quick = {"rounds": 2, "warm_up_ms": 200, "measure_ms": 1500, "records": 200}
     plan = quick if arguments.quick else {"rounds": 5, "warm_up_ms": 500, "measure_ms": 3000, "records": 2000}
     before = machine()
