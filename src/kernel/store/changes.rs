@@ -180,8 +180,8 @@ impl Changes {
 }
 
 /// Walks a range of what lies below with changes on top of it. `changed` is in the order of the walk; `None` below: nothing counts.
-pub(super) fn walk_through<'a>(
-    mut changed: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+pub(super) fn walk_through<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    mut changed: impl Iterator<Item = (K, Option<V>)>,
     below: Option<&dyn EngineRead>,
     table: RawTable,
     range: &KeyRange,
@@ -193,17 +193,17 @@ pub(super) fn walk_through<'a>(
     if let Some(below) = below {
         below.scan(table, range, direction, &mut |key, value| {
             while let Some((changed_key, change)) = pending.take_if(|(changed_key, _)| match direction {
-                Direction::Forward => *changed_key <= key,
-                Direction::Backward => *changed_key >= key,
+                Direction::Forward => changed_key.as_ref() <= key,
+                Direction::Backward => changed_key.as_ref() >= key,
             }) {
                 pending = changed.next();
                 if let Some(value) = change
-                    && visit(changed_key, value)? == Flow::Stop
+                    && visit(changed_key.as_ref(), value.as_ref())? == Flow::Stop
                 {
                     stopped = true;
                     return Ok(Flow::Stop);
                 }
-                if changed_key == key {
+                if changed_key.as_ref() == key {
                     return Ok(Flow::Continue);
                 }
             }
@@ -215,7 +215,7 @@ pub(super) fn walk_through<'a>(
     while let Some((key, change)) = pending.take_if(|_| !stopped) {
         pending = changed.next();
         if let Some(value) = change {
-            stopped = visit(key, value)? == Flow::Stop;
+            stopped = visit(key.as_ref(), value.as_ref())? == Flow::Stop;
         }
     }
     Ok(())

@@ -1,60 +1,186 @@
-//! Changes that are durable in the journal and not yet in the database's file, as a layer over it. Copies share what is the same, so
-//! that every snapshot holds a copy of its own.
+//! Changes that are durable in the journal and not yet in the database's file, as a layer over it.
+//!
+//! Every copy shows what was there when it was made: all of them share one memory, in which each change stands under the number of its
+//! batch, and a copy looks past those that came later. What was replaced stays for older copies until the whole memory goes, which is
+//! when the journal's half is full. **Invariant:** only the newest copy takes batches in.
 
-use std::{ops::Bound, sync::Arc};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    ops::Bound,
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+};
 
-use imbl::OrdMap;
+use bytes::Bytes;
 
 use super::{
-    changes::{Changes, walk_through},
+    changes::{Changes, TableChanges, walk_through},
     engine::{Direction, EngineRead, KeyRange, RawTable, Visitor},
     error::StoreError,
 };
 
 /// The new value of a key; `None` removes it.
-type Change = Option<Arc<[u8]>>;
+type Change = Option<Bytes>;
 
-#[derive(Clone, Debug, Default)]
-pub(super) struct RecentTable {
-    /// Nothing of what lies below counts.
-    pub(super) dropped: bool,
-    entries: OrdMap<Arc<[u8]>, Change>,
+/// How many entries a walk takes at first, and how many at the most: whoever writes waits meanwhile. Most walks are short.
+const FIRST_STRIDE: usize = 4;
+const LONGEST_STRIDE: usize = 256;
+
+/// The changes of one key, each with the number of its batch.
+#[derive(Debug)]
+struct Versions {
+    newest: (u64, Change),
+    /// In order.
+    older: Vec<(u64, Change)>,
 }
 
-impl RecentTable {
-    pub(super) fn entries(&self) -> impl DoubleEndedIterator<Item = (&[u8], Option<&[u8]>)> {
-        self.entries.iter().map(|(key, change)| (&**key, change.as_deref()))
+impl Versions {
+    fn add(&mut self, number: u64, change: Change) {
+        self.older.push(std::mem::replace(&mut self.newest, (number, change)));
+    }
+
+    /// The change that counts for whoever has seen the batches up to `seen`.
+    fn at(&self, seen: u64) -> Option<&(u64, Change)> {
+        if self.newest.0 <= seen {
+            return Some(&self.newest);
+        }
+        let older = self.older.partition_point(|(number, _)| *number <= seen);
+        self.older.get(older.checked_sub(1)?)
     }
 }
 
+#[derive(Debug, Default)]
+struct Rows {
+    /// The batches that dropped the table. What they put into it comes after that.
+    drops: Vec<u64>,
+    entries: BTreeMap<Bytes, Versions>,
+}
+
+impl Rows {
+    fn take_in(&mut self, number: u64, changed: TableChanges) {
+        if changed.dropped {
+            self.drops.push(number);
+        }
+        for (key, change) in changed.entries {
+            let change = change.map(Bytes::from);
+            match self.entries.entry(Bytes::from(key)) {
+                Entry::Vacant(place) => drop(place.insert(Versions { newest: (number, change), older: Vec::new() })),
+                Entry::Occupied(mut place) => place.get_mut().add(number, change),
+            }
+        }
+    }
+
+    /// The last batch that dropped the table, of those up to `seen`.
+    fn dropped_at(&self, seen: u64) -> Option<u64> {
+        self.drops.iter().rev().find(|number| **number <= seen).copied()
+    }
+
+    /// What counts for whoever has seen the batches up to `seen`.
+    fn visible<'a>(
+        &'a self,
+        range: (Bound<&[u8]>, Bound<&[u8]>),
+        seen: u64,
+    ) -> impl DoubleEndedIterator<Item = (&'a Bytes, &'a Change)> {
+        let dropped = self.dropped_at(seen).unwrap_or_default();
+        self.entries.range::<[u8], _>(range).filter_map(move |(key, versions)| {
+            let (_, change) = versions.at(seen).filter(|(number, _)| *number >= dropped)?;
+            Some((key, change))
+        })
+    }
+}
+
+type SharedRows = Arc<RwLock<Rows>>;
+
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recent {
-    tables: OrdMap<RawTable, RecentTable>,
+    tables: Arc<RwLock<BTreeMap<RawTable, SharedRows>>>,
+    /// The number of the last batch that this copy shows.
+    seen: u64,
+}
+
+/// The changes of one table, as a copy shows them.
+pub(super) struct RecentTable {
+    rows: SharedRows,
+    seen: u64,
 }
 
 impl Recent {
     /// The changed tables in the order of their codes, then of their segments.
-    pub(super) fn tables(&self) -> impl Iterator<Item = (RawTable, &RecentTable)> {
-        self.tables.iter().map(|(table, changes)| (*table, changes))
+    pub(super) fn tables(&self) -> Vec<(RawTable, RecentTable)> {
+        read(&self.tables).iter().map(|(table, rows)| (*table, RecentTable { rows: rows.clone(), seen: self.seen })).collect()
     }
 
-    /// Puts a batch on top.
+    fn table(&self, table: RawTable) -> Option<RecentTable> {
+        let rows = read(&self.tables).get(&table)?.clone();
+        Some(RecentTable { rows, seen: self.seen })
+    }
+
+    /// Puts a batch on top. Copies that were made before do not show it.
     pub(super) fn take_in(&mut self, changes: Changes) {
+        let number = self.seen + 1;
         for (table, changed) in changes.into_tables() {
-            let recent = self.tables.entry(table).or_default();
-            if changed.dropped {
-                *recent = RecentTable { dropped: true, entries: OrdMap::new() };
-            }
-            for (key, change) in changed.entries {
-                recent.entries.insert(Arc::from(key), change.map(Arc::from));
-            }
+            let known = read(&self.tables).get(&table).cloned();
+            let rows = known.unwrap_or_else(|| write(&self.tables).entry(table).or_default().clone());
+            write(&rows).take_in(number, changed);
         }
+        self.seen = number;
     }
 
     /// The database with these changes on top of it.
     pub(super) fn over<'a>(&'a self, below: &'a dyn EngineRead) -> Layer<'a> {
         Layer { recent: self, below }
     }
+}
+
+impl RecentTable {
+    /// Whether nothing of what lies below counts.
+    pub(super) fn is_dropped(&self) -> bool {
+        read(&self.rows).dropped_at(self.seen).is_some()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        read(&self.rows).visible(KeyRange::ALL.bounds(), self.seen).next().is_none()
+    }
+
+    /// Calls `visit` for each change in key order. Whoever writes to the table waits for the end.
+    pub(super) fn each(&self, mut visit: impl FnMut(&[u8], Option<&[u8]>) -> Result<(), StoreError>) -> Result<(), StoreError> {
+        read(&self.rows).visible(KeyRange::ALL.bounds(), self.seen).try_for_each(|(key, change)| visit(key, change.as_deref()))
+    }
+
+    /// The changes of a range. Nobody waits for the end of it: entries are taken a few at a time.
+    fn walk(self, range: KeyRange, direction: Direction) -> impl Iterator<Item = (Bytes, Change)> {
+        let mut rest = Some((range, FIRST_STRIDE));
+        let strides = std::iter::from_fn(move || {
+            let (range, stride) = rest.take()?;
+            let taken = self.stride(&range, direction, stride);
+            if taken.len() == stride {
+                rest = taken.last().map(|(last, _)| (range.after(last, direction), LONGEST_STRIDE.min(stride * 4)));
+            }
+            Some(taken)
+        });
+        strides.flatten()
+    }
+
+    fn stride(&self, range: &KeyRange, direction: Direction, length: usize) -> Vec<(Bytes, Change)> {
+        // An end that came to lie before the start ends the walk, and a tree of the standard library would panic.
+        if range.is_empty() {
+            return Vec::new();
+        }
+        let rows = read(&self.rows);
+        let visible = rows.visible(range.bounds(), self.seen);
+        let copy = |(key, change): (&Bytes, &Change)| (key.clone(), change.clone());
+        match direction {
+            Direction::Forward => visible.map(copy).take(length).collect(),
+            Direction::Backward => visible.rev().map(copy).take(length).collect(),
+        }
+    }
+}
+
+fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(super) struct Layer<'a> {
@@ -64,31 +190,29 @@ pub(super) struct Layer<'a> {
 
 impl EngineRead for Layer<'_> {
     fn get(&self, table: RawTable, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        let Some(recent) = self.recent.tables.get(&table) else { return self.below.get(table, key) };
-        match recent.entries.get(key) {
-            Some(change) => Ok(change.as_deref().map(<[u8]>::to_vec)),
-            None if recent.dropped => Ok(None),
-            None => self.below.get(table, key),
+        let Some(RecentTable { rows, seen }) = self.recent.table(table) else { return self.below.get(table, key) };
+        let rows = read(&rows);
+        let dropped = rows.dropped_at(seen);
+        let found = rows.entries.get(key).and_then(|versions| versions.at(seen));
+        match found.filter(|(number, _)| *number >= dropped.unwrap_or_default()) {
+            Some((_, change)) => Ok(change.as_deref().map(<[u8]>::to_vec)),
+            None if dropped.is_some() => Ok(None),
+            None => {
+                drop(rows);
+                self.below.get(table, key)
+            }
         }
     }
 
     fn scan(&self, table: RawTable, range: &KeyRange, direction: Direction, visit: Visitor<'_>) -> Result<(), StoreError> {
-        let Some(recent) = self.recent.tables.get(&table) else { return self.below.scan(table, range, direction, visit) };
-        if range.is_empty() {
-            return Ok(());
-        }
-        let changed = recent.entries.range::<(Bound<&[u8]>, Bound<&[u8]>), [u8]>(range.bounds());
-        let changed = changed.map(|(key, change)| (&**key, change.as_deref()));
-        let below = (!recent.dropped).then_some(self.below);
-        match direction {
-            Direction::Forward => walk_through(changed, below, table, range, direction, visit),
-            Direction::Backward => walk_through(changed.rev(), below, table, range, direction, visit),
-        }
+        let Some(recent) = self.recent.table(table) else { return self.below.scan(table, range, direction, visit) };
+        let below = (!recent.is_dropped()).then_some(self.below);
+        walk_through(recent.walk(range.clone(), direction), below, table, range, direction, visit)
     }
 
     fn tables(&self) -> Result<Vec<String>, StoreError> {
         let mut tables = self.below.tables()?;
-        tables.extend(self.recent.tables.keys().map(RawTable::to_string));
+        tables.extend(read(&self.recent.tables).keys().map(RawTable::to_string));
         tables.sort_unstable();
         tables.dedup();
         Ok(tables)
@@ -102,6 +226,8 @@ mod tests {
     use super::*;
     use crate::kernel::store::{catalog, engine::Flow};
 
+    /// So many that a walk takes several strides.
+    const KEYS: u8 = 40;
     const TABLE: RawTable = RawTable { table: catalog::EVENTS, segment: Some(1) };
 
     /// Nothing at all, below everything.
@@ -121,33 +247,38 @@ mod tests {
         }
     }
 
-    fn rows(layer: &dyn EngineRead, direction: Direction) -> Vec<(u8, u8)> {
+    fn rows(layer: &dyn EngineRead, range: &KeyRange, direction: Direction) -> Vec<(u8, u8)> {
         let mut rows = Vec::new();
         let collect = &mut |key: &[u8], value: &[u8]| {
             rows.push((key[0], value[0]));
             Ok(Flow::Continue)
         };
-        layer.scan(TABLE, &KeyRange::ALL, direction, collect).unwrap();
+        layer.scan(TABLE, range, direction, collect).unwrap();
         rows
+    }
+
+    fn all(layer: &dyn EngineRead) -> Vec<(u8, u8)> {
+        rows(layer, &KeyRange::ALL, Direction::Forward)
     }
 
     /// Puts a value, removes the key, or drops the table.
     fn batch() -> impl Strategy<Value = Vec<(u8, Option<u8>, bool)>> {
-        proptest::collection::vec((0..12_u8, any::<Option<u8>>(), proptest::bool::weighted(0.05)), 0..8)
+        proptest::collection::vec((0..KEYS, any::<Option<u8>>(), proptest::bool::weighted(0.02)), 0..24)
     }
 
     proptest! {
         #[test]
         fn layers_show_what_one_table_would_and_older_copies_stay_as_they_were(
-            batches in proptest::collection::vec(batch(), 1..8), turn in 0..8_usize,
+            batches in proptest::collection::vec(batch(), 1..12), turn in 0..12_usize, between in (0..KEYS, 0..=KEYS),
         ) {
-            let mut model = std::collections::BTreeMap::new();
+            let mut model = BTreeMap::new();
+            let mut copies = Vec::new();
             let (mut flushing, mut recent) = (Recent::default(), Recent::default());
             for (number, batch) in batches.into_iter().enumerate() {
                 if number == turn {
                     flushing = std::mem::take(&mut recent);
                 }
-                let (before, copy) = (rows(&recent.over(&flushing.over(&Nothing)), Direction::Forward), recent.clone());
+                copies.push((flushing.clone(), recent.clone(), model.clone()));
                 let mut changes = Changes::default();
                 for (key, value, drops) in batch {
                     match value {
@@ -166,15 +297,20 @@ mod tests {
                     }
                 }
                 recent.take_in(changes);
-                prop_assert_eq!(rows(&copy.over(&flushing.over(&Nothing)), Direction::Forward), before);
                 let below = flushing.over(&Nothing);
                 let layers = recent.over(&below);
-                let expected: Vec<(u8, u8)> = model.iter().map(|(key, value)| (*key, *value)).collect();
-                prop_assert_eq!(rows(&layers, Direction::Forward), expected.clone());
-                prop_assert_eq!(rows(&layers, Direction::Backward), expected.into_iter().rev().collect::<Vec<_>>());
-                for key in 0..12_u8 {
+                let (first, last) = between;
+                let range = KeyRange { start: Bound::Included(vec![first]), end: Bound::Excluded(vec![last]) };
+                let within = model.iter().filter(|(key, _)| (first..last).contains(*key));
+                let expected: Vec<(u8, u8)> = within.map(|(key, value)| (*key, *value)).collect();
+                prop_assert_eq!(rows(&layers, &range, Direction::Forward), expected.clone());
+                prop_assert_eq!(rows(&layers, &range, Direction::Backward), expected.into_iter().rev().collect::<Vec<_>>());
+                for key in 0..KEYS {
                     prop_assert_eq!(layers.get(TABLE, &[key]).unwrap(), model.get(&key).map(|value| vec![*value]));
                 }
+            }
+            for (flushing, recent, model) in copies {
+                prop_assert_eq!(all(&recent.over(&flushing.over(&Nothing))), model.into_iter().collect::<Vec<_>>());
             }
         }
     }

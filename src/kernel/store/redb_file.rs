@@ -185,24 +185,24 @@ impl Place {
 
 /// Writes in key order, which spares redb half of its work.
 fn write_changes(transaction: &WriteTransaction, changes: &Recent) -> Result<(), StoreError> {
-    let mut shared = changes.tables().filter(|(table, _)| table.segment.is_none()).peekable();
-    if shared.peek().is_some() {
+    let (shared, segments): (Vec<_>, Vec<_>) = changes.tables().into_iter().partition(|(table, _)| table.segment.is_none());
+    if !shared.is_empty() {
         let mut open = transaction.open_table(Definition::new(SHARED)).map_err(StoreError::engine)?;
         for (table, changes) in shared {
-            if changes.dropped {
+            if changes.is_dropped() {
                 return Err(StoreError::Engine(format!("{table} shares its redb table with others and cannot be dropped")));
             }
-            write_entries(&mut open, Place::of(table), changes)?;
+            write_entries(&mut open, Place::of(table), &changes)?;
         }
     }
-    for (table, changes) in changes.tables().filter(|(table, _)| table.segment.is_some()) {
+    for (table, changes) in segments {
         let name = table.to_string();
-        if changes.dropped {
+        if changes.is_dropped() {
             transaction.delete_table(Definition::new(&name)).map_err(StoreError::engine)?;
         }
-        if changes.entries().next().is_some() {
+        if !changes.is_empty() {
             let mut open = transaction.open_table(Definition::new(&name)).map_err(StoreError::engine)?;
-            write_entries(&mut open, Place::of(table), changes)?;
+            write_entries(&mut open, Place::of(table), &changes)?;
         }
     }
     Ok(())
@@ -213,14 +213,14 @@ fn write_entries(
     place: Place,
     changes: &RecentTable,
 ) -> Result<(), StoreError> {
-    for (key, change) in changes.entries() {
+    changes.each(|key, change| {
         let key = place.key(key);
         match change {
             Some(value) => drop(open.insert(key.as_slice(), value).map_err(StoreError::engine)?),
             None => drop(open.remove(key.as_slice()).map_err(StoreError::engine)?),
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 fn open_table(transaction: &ReadTransaction, name: &str) -> Result<Option<OpenTable>, StoreError> {
