@@ -6,7 +6,12 @@ use std::{
     time::Duration,
 };
 
-use super::{Build, Caught, Disk, SearchIndex, continues, disk::Position, lock, overlay::Overlay};
+use super::{
+    Build, Caught, Disk, SearchIndex, continues,
+    disk::Position,
+    lock,
+    overlay::{MOST_FRESH, Overlay},
+};
 use crate::{
     kernel::{
         clock::Timestamp,
@@ -17,8 +22,11 @@ use crate::{
     slices::search::error::IndexError,
 };
 
-/// How long changes gather before they are written together: a commit costs much more than a document.
-const GATHERS: Duration = Duration::from_secs(1);
+/// How long changes gather before they are written together, unless they are many: a commit costs much more than a document, and its
+/// syncs hold up whoever writes to the same disk. No search waits for it.
+const GATHERS: Duration = Duration::from_secs(5);
+/// How often it is looked meanwhile whether they are many.
+const LOOKS: u32 = 5;
 /// How far the durable place may be behind while no event concerns the index.
 const UNWRITTEN: u64 = 10_000;
 /// From how many documents on a build is told of: a small one is done at once.
@@ -61,7 +69,12 @@ impl Task for IndexTask {
             () = inner.woken.notified() => {}
             () = async {
                 inner.store.changed(catalog::EVENT_HEAD, self.seen.load(Ordering::SeqCst)).await;
-                tokio::time::sleep(GATHERS).await;
+                for _ in 0..LOOKS {
+                    tokio::time::sleep(GATHERS / LOOKS).await;
+                    if self.index.has_many_to_take_up() {
+                        break;
+                    }
+                }
             } => {}
         }
     }
@@ -89,6 +102,13 @@ impl Task for IndexTask {
 }
 
 impl SearchIndex {
+    /// Whether the next search would wait for many events to be taken up.
+    fn has_many_to_take_up(&self) -> bool {
+        let covered = self.status().seq;
+        // What cannot be read is told by the work that comes next.
+        self.inner.store.read(events::head).map_or(true, |head| head.saturating_sub(covered) >= MOST_FRESH as u64)
+    }
+
     /// A bounded piece of work; whether there is more, and whether the disk was written.
     fn work(&self, may_write: bool) -> Result<(Done, bool), IndexError> {
         let inner = &self.inner;
