@@ -1,6 +1,6 @@
 //! What an event says around its data. The field order here is the order on the wire.
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::{
@@ -83,6 +83,21 @@ pub(super) fn render(act: &Act, id: EventId, seq: u64, draft: &Draft<'_>) -> Res
     })
 }
 
+/// What an event is about, as its body names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct About<'a> {
+    pub kind: &'a str,
+    pub id: &'a str,
+}
+
+/// Reads of a body what the event is about, and nothing that stands behind it. Before it come only texts, in which every quote is escaped:
+/// what looks like the field is the field.
+pub fn about(body: &[u8]) -> Option<About<'_>> {
+    const FIELD: &[u8] = b",\"resource\":";
+    let at = body.windows(FIELD.len()).position(|bytes| bytes == FIELD)?;
+    serde_json::Deserializer::from_slice(body.get(at + FIELD.len()..)?).into_iter().next()?.ok()
+}
+
 /// The front of a body: what stands before the record that the event is about.
 #[derive(Serialize)]
 struct Front<'a> {
@@ -106,4 +121,20 @@ pub(super) fn moved(record: &EventRecord, from: u64, to: u64) -> Option<Vec<u8>>
     };
     let rest = record.body.strip_prefix(front(from)?.as_slice())?;
     Some([front(to)?.as_slice(), rest].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_event_is_about_is_read_without_what_stands_behind_it() {
+        let read = |body: &'static str| about(body.as_bytes());
+        let ticket = Some(About { kind: "ticket", id: "tkt_1" });
+        let body = r#"{"id":"evt_1","type":",\"resource\":{\"kind\":\"a\",\"id\":\"b\"}","seq":1,"resource":{"kind":"ticket","id":"tkt_1","version":2},"data":{"#;
+        assert_eq!(read(body), ticket);
+        assert_eq!(read(r#"{"seq":1,"resource":{"kind":"ticket","#), None);
+        assert_eq!(read(r#"{"seq":1,"data":{}}"#), None);
+        assert_eq!(read(""), None);
+    }
 }

@@ -8,9 +8,8 @@ use super::{
     delivery::{Delivery, DeliveryStatus, Trigger},
     error::WebhookError,
     ledger::{self, Counted},
-    model::Ordering,
     repo::EndpointKey,
-    subscriptions::{Subscriptions, resource_of},
+    subscriptions::Subscriptions,
 };
 use crate::kernel::{
     clock::Timestamp,
@@ -184,7 +183,7 @@ pub(super) async fn step(
         .iter()
         .filter(|event| event.seq <= replay.to_seq && replay.covers(event.record.at) && target.wants_replayed(event))
         .map(|event| {
-            let resource = if target.ordering == Ordering::PerResource { resource_of(&event.record.body) } else { None };
+            let resource = target.ordered_by(&event.record.body);
             (event.seq, Delivery::new(event.record.id, &event.record.kind, event.record.at, resource))
         })
         .collect();

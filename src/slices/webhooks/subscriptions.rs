@@ -19,7 +19,7 @@ use crate::{
     kernel::{
         access::TenantKind,
         egress::{Audience, TargetUrl},
-        events::{Event, EventPattern, Kinds},
+        events::{self, Event, EventPattern, Kinds},
         id::TenantId,
         secrets::Sealer,
         store::{Store, StoreError, VersionedCache, catalog},
@@ -66,6 +66,12 @@ impl Target {
         kind != TEST.name && self.patterns.iter().any(|pattern| pattern.matches(kind))
     }
 
+    /// What deliveries to the endpoint keep their order by: the id of what the event is about, or nothing.
+    pub(super) fn ordered_by(&self, body: &[u8]) -> Option<String> {
+        let about = if self.ordering == Ordering::PerResource { events::about(body) } else { None };
+        about.map(|about| about.id.to_owned())
+    }
+
     fn passes(&self, body: &[u8]) -> bool {
         self.filter.is_empty() || serde_json::from_slice::<View<'_>>(body).is_ok_and(|view| view.passes(&self.filter))
     }
@@ -106,15 +112,6 @@ fn organization_of(record: &Value) -> Option<&str> {
     let named = record.pointer("/organization/id").or_else(|| record.get("organization_id"));
     let own = record.get("id").filter(|id| id.as_str().is_some_and(|id| id.starts_with("org_")));
     named.or(own)?.as_str()
-}
-
-/// The id of what the event is about.
-pub(super) fn resource_of(body: &[u8]) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Part {
-        resource: Named,
-    }
-    serde_json::from_slice::<Part>(body).ok().map(|part| part.resource.id)
 }
 
 #[derive(Clone, Debug)]
@@ -219,7 +216,6 @@ mod tests {
     fn passes(filter: &EventFilter) -> bool {
         let body = br#"{"id":"evt_1","resource":{"kind":"ticket","id":"tkt_1","version":1},"actor":{"kind":"user","id":"usr_1","name":"A"},
             "data":{"ticket":{"priority":"high","organization":{"id":"org_1","name":"Acme"}},"changes":{"priority":{"from":"low","to":"high"}}}}"#;
-        assert_eq!(resource_of(body), Some("tkt_1".to_owned()));
         serde_json::from_slice::<View<'_>>(body).unwrap().passes(filter)
     }
 

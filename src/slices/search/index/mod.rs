@@ -30,7 +30,6 @@ use std::{
     time::Duration,
 };
 
-use serde::Deserialize;
 use tokio::sync::{Notify, watch};
 
 use self::{build::Build, disk::Disk, overlay::Overlay};
@@ -214,17 +213,6 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-#[derive(Deserialize)]
-struct About {
-    resource: Named,
-}
-
-#[derive(Deserialize)]
-struct Named {
-    kind: String,
-    id: String,
-}
-
 /// The document that an event is about, if it is about one.
 fn subject(event: &Event) -> Option<(&'static dyn Source, DocumentKey)> {
     // Most events of other kinds are told apart without reading them.
@@ -232,9 +220,9 @@ fn subject(event: &Event) -> Option<(&'static dyn Source, DocumentKey)> {
     if !parts.any(|part| part == "auth" || sources::of_subject(part).is_some()) {
         return None;
     }
-    let about: About = serde_json::from_slice(&event.record.body).ok()?;
-    let source = sources::of_subject(&about.resource.kind)?;
-    let id = source.read_id(&about.resource.id)?;
+    let about = events::about(&event.record.body)?;
+    let source = sources::of_subject(about.kind)?;
+    let id = source.read_id(about.id)?;
     Some((source, DocumentKey { tenant_id: event.record.tenant_id, kind: source.kind(), id }))
 }
 
@@ -243,7 +231,7 @@ fn vanished(event: &Event) -> Option<TenantId> {
     if !GONE_WITH_ALL.contains(&event.record.kind.as_str()) {
         return None;
     }
-    serde_json::from_slice::<About>(&event.record.body).ok()?.resource.id.parse().ok()
+    events::about(&event.record.body)?.id.parse().ok()
 }
 
 /// Reads the next events and, once for each, the records that they are about.

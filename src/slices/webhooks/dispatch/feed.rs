@@ -7,9 +7,9 @@ use bytes::Bytes;
 use super::{
     super::{
         ledger,
-        model::{EndpointStatus, Ordering},
+        model::EndpointStatus,
         repo::{self, EndpointKey},
-        subscriptions::{Target, resource_of},
+        subscriptions::Target,
     },
     Dispatcher,
     commit::CURSOR,
@@ -138,13 +138,15 @@ impl Dispatcher {
     pub(super) fn read_log(&self, clocks: &Reading) -> Result<(), StoreError> {
         let shared = &self.shared;
         loop {
-            let place = shared.with_engine(|engine| (engine.read_to, engine.room(clocks).min(READ_BATCH), engine.closing));
-            let Some((read_to, room, false)) = place else { return Ok(()) };
+            let place = shared.with_engine(|engine| {
+                (engine.read_to, engine.room(clocks).min(READ_BATCH), engine.lanes.is_empty(), engine.closing)
+            });
+            let Some((read_to, room, nobody_known, false)) = place else { return Ok(()) };
             if room == 0 {
                 return Ok(());
             }
             let last = shared.store.read(|tx| {
-                if repo::is_empty(tx)? {
+                if nobody_known && repo::is_empty(tx)? {
                     // In this very snapshot nobody wants anything, and whoever comes later wants later events only.
                     return Ok(Some(events::head(tx)?).filter(|head| *head > read_to));
                 }
@@ -178,7 +180,7 @@ impl Dispatcher {
             if recovering && ledger::get(tx, key, seq)?.is_some() {
                 continue;
             }
-            let resource = if target.ordering == Ordering::PerResource { resource_of(&queued.body) } else { None };
+            let resource = target.ordered_by(&queued.body);
             let known = shared.with_engine(|engine| engine.lanes.get(&key).map(|lane| lane.state.pending)).flatten();
             let pending = if let Some(pending) = known {
                 pending
