@@ -64,7 +64,13 @@ pub fn words(text: &str) -> Vec<Word> {
     let mut close = |start: &mut Option<usize>, end: usize| {
         let Some(from) = start.take() else { return };
         let Some(raw) = text.get(from..end) else { return };
-        let word: String = fold(raw).chars().filter(|letter| letter.is_alphanumeric()).take(LONGEST_WORD).collect();
+        let mut word = fold(raw);
+        if raw.is_ascii() {
+            word.truncate(LONGEST_WORD);
+        } else {
+            // What a letter is made of need not be letters.
+            word = word.chars().filter(|letter| letter.is_alphanumeric()).take(LONGEST_WORD).collect();
+        }
         if !word.is_empty() {
             found.push(Word { start: from, end, text: word });
         }

@@ -299,7 +299,11 @@ pub fn words(text: &str) -> Vec<String> {
     use unicode_normalization::{UnicodeNormalization, char::is_combining_mark};
     const LONGEST: usize = 40;
     const MOST: usize = 40;
-    let folded: String = text.nfkd().filter(|letter| !is_combining_mark(*letter)).flat_map(char::to_lowercase).collect();
+    let folded: String = if text.is_ascii() {
+        text.to_ascii_lowercase()
+    } else {
+        text.nfkd().filter(|letter| !is_combining_mark(*letter)).flat_map(char::to_lowercase).collect()
+    };
     let mut words: Vec<String> = folded
         .split(|letter: char| !letter.is_alphanumeric())
         .filter(|word| !word.is_empty())
