@@ -7,7 +7,7 @@
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     ops::Bound,
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
 };
 
 use bytes::Bytes;
@@ -92,37 +92,39 @@ type SharedRows = Arc<RwLock<Rows>>;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recent {
-    tables: Arc<RwLock<BTreeMap<RawTable, SharedRows>>>,
+    /// Those that a batch has changed so far: copied when one more comes, which is soon no longer the case.
+    tables: Arc<BTreeMap<RawTable, SharedRows>>,
     /// The number of the last batch that this copy shows.
     seen: u64,
 }
 
 /// The changes of one table, as a copy shows them.
-pub(super) struct RecentTable {
-    rows: SharedRows,
+pub(super) struct RecentTable<'a> {
+    rows: &'a RwLock<Rows>,
     seen: u64,
 }
 
 impl Recent {
     /// The changed tables in the order of their codes, then of their segments.
-    pub(super) fn tables(&self) -> Vec<(RawTable, RecentTable)> {
-        read(&self.tables).iter().map(|(table, rows)| (*table, RecentTable { rows: rows.clone(), seen: self.seen })).collect()
+    pub(super) fn tables(&self) -> impl Iterator<Item = (RawTable, RecentTable<'_>)> {
+        self.tables.iter().map(|(table, rows)| (*table, RecentTable { rows, seen: self.seen }))
     }
 
-    fn table(&self, table: RawTable) -> Option<RecentTable> {
-        let rows = read(&self.tables).get(&table)?.clone();
-        Some(RecentTable { rows, seen: self.seen })
+    fn table(&self, table: RawTable) -> Option<RecentTable<'_>> {
+        self.tables.get(&table).map(|rows| RecentTable { rows, seen: self.seen })
     }
 
     /// Puts a batch on top. Copies that were made before do not show it.
     pub(super) fn take_in(&mut self, changes: Changes) {
-        let number = self.seen + 1;
+        self.seen += 1;
         for (table, changed) in changes.into_tables() {
-            let known = read(&self.tables).get(&table).cloned();
-            let rows = known.unwrap_or_else(|| write(&self.tables).entry(table).or_default().clone());
-            write(&rows).take_in(number, changed);
+            if !self.tables.contains_key(&table) {
+                Arc::make_mut(&mut self.tables).insert(table, SharedRows::default());
+            }
+            if let Some(rows) = self.tables.get(&table) {
+                rows.write().unwrap_or_else(PoisonError::into_inner).take_in(self.seen, changed);
+            }
         }
-        self.seen = number;
     }
 
     /// The database with these changes on top of it.
@@ -131,19 +133,23 @@ impl Recent {
     }
 }
 
-impl RecentTable {
+impl RecentTable<'_> {
+    fn rows(&self) -> RwLockReadGuard<'_, Rows> {
+        self.rows.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Whether nothing of what lies below counts.
     pub(super) fn is_dropped(&self) -> bool {
-        read(&self.rows).dropped_at(self.seen).is_some()
+        self.rows().dropped_at(self.seen).is_some()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        read(&self.rows).visible(KeyRange::ALL.bounds(), self.seen).next().is_none()
+        self.rows().visible(KeyRange::ALL.bounds(), self.seen).next().is_none()
     }
 
     /// Calls `visit` for each change in key order. Whoever writes to the table waits for the end.
     pub(super) fn each(&self, mut visit: impl FnMut(&[u8], Option<&[u8]>) -> Result<(), StoreError>) -> Result<(), StoreError> {
-        read(&self.rows).visible(KeyRange::ALL.bounds(), self.seen).try_for_each(|(key, change)| visit(key, change.as_deref()))
+        self.rows().visible(KeyRange::ALL.bounds(), self.seen).try_for_each(|(key, change)| visit(key, change.as_deref()))
     }
 
     /// The changes of a range. Nobody waits for the end of it: entries are taken a few at a time.
@@ -165,7 +171,7 @@ impl RecentTable {
         if range.is_empty() {
             return Vec::new();
         }
-        let rows = read(&self.rows);
+        let rows = self.rows();
         let visible = rows.visible(range.bounds(), self.seen);
         let copy = |(key, change): (&Bytes, &Change)| (key.clone(), change.clone());
         match direction {
@@ -175,14 +181,6 @@ impl RecentTable {
     }
 }
 
-fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
-    lock.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
-    lock.write().unwrap_or_else(PoisonError::into_inner)
-}
-
 pub(super) struct Layer<'a> {
     recent: &'a Recent,
     below: &'a dyn EngineRead,
@@ -190,8 +188,8 @@ pub(super) struct Layer<'a> {
 
 impl EngineRead for Layer<'_> {
     fn get(&self, table: RawTable, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        let Some(RecentTable { rows, seen }) = self.recent.table(table) else { return self.below.get(table, key) };
-        let rows = read(&rows);
+        let Some(recent) = self.recent.table(table) else { return self.below.get(table, key) };
+        let (rows, seen) = (recent.rows(), recent.seen);
         let dropped = rows.dropped_at(seen);
         let found = rows.entries.get(key).and_then(|versions| versions.at(seen));
         match found.filter(|(number, _)| *number >= dropped.unwrap_or_default()) {
@@ -212,7 +210,7 @@ impl EngineRead for Layer<'_> {
 
     fn tables(&self) -> Result<Vec<String>, StoreError> {
         let mut tables = self.below.tables()?;
-        tables.extend(read(&self.recent.tables).keys().map(RawTable::to_string));
+        tables.extend(self.recent.tables.keys().map(RawTable::to_string));
         tables.sort_unstable();
         tables.dedup();
         Ok(tables)

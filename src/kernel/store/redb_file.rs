@@ -185,7 +185,7 @@ impl Place {
 
 /// Writes in key order, which spares redb half of its work.
 fn write_changes(transaction: &WriteTransaction, changes: &Recent) -> Result<(), StoreError> {
-    let (shared, segments): (Vec<_>, Vec<_>) = changes.tables().into_iter().partition(|(table, _)| table.segment.is_none());
+    let (shared, segments): (Vec<_>, Vec<_>) = changes.tables().partition(|(table, _)| table.segment.is_none());
     if !shared.is_empty() {
         let mut open = transaction.open_table(Definition::new(SHARED)).map_err(StoreError::engine)?;
         for (table, changes) in shared {
@@ -211,7 +211,7 @@ fn write_changes(transaction: &WriteTransaction, changes: &Recent) -> Result<(),
 fn write_entries(
     open: &mut redb::Table<'_, &'static [u8], &'static [u8]>,
     place: Place,
-    changes: &RecentTable,
+    changes: &RecentTable<'_>,
 ) -> Result<(), StoreError> {
     changes.each(|key, change| {
         let key = place.key(key);
