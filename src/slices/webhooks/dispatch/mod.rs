@@ -323,6 +323,8 @@ impl Task for Dispatcher {
         self.refresh_endpoints(&clocks)?;
         self.take_nudges(&clocks)?;
         self.read_log(&clocks)?;
+        // What has just happened goes out before anything else is looked at.
+        tokio::task::yield_now().await;
         self.claim_due(&clocks)?;
         self.shared.start_workers();
         self.shared.start_commit();
