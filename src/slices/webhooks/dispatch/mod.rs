@@ -323,8 +323,9 @@ impl Task for Dispatcher {
         self.refresh_endpoints(&clocks)?;
         self.take_nudges(&clocks)?;
         self.read_log(&clocks)?;
-        // What has just happened goes out before anything else is looked at.
+        // What has just happened goes out before anything else is looked at, and that may take its time.
         tokio::task::yield_now().await;
+        let clocks = self.shared.clocks.read();
         self.claim_due(&clocks)?;
         self.shared.start_workers();
         self.shared.start_commit();
