@@ -77,7 +77,7 @@ impl Target {
     }
 }
 
-/// What filters and the order look at in an event's body.
+/// What filters look at in an event's body.
 #[derive(Deserialize)]
 struct View<'a> {
     actor: Named,
