@@ -135,8 +135,8 @@ pub fn event_kinds() -> Kinds {
     )
 }
 
-/// The readers of the log with a cursor in the store.
-fn consumers() -> Vec<&'static str> {
+/// The readers of the log with a cursor in the store: an event stays until all of them have read it.
+pub fn consumers() -> Vec<&'static str> {
     [Platform::CONSUMERS, Webhooks::CONSUMERS, Workflows::CONSUMERS, Analytics::CONSUMERS, Backups::CONSUMERS, Audit::CONSUMERS]
         .concat()
 }

@@ -10,13 +10,10 @@ use std::{
 };
 
 use serde_json::{Value, json, value::RawValue};
-use tenantd::{
-    kernel::{
-        clock::Timestamp,
-        events::{self, Actor, Draft, EventKind, Intent},
-        store::{StoreError, WriteTx},
-    },
-    slices::{analytics::Analytics, platform::Platform, webhooks::Webhooks},
+use tenantd::kernel::{
+    clock::Timestamp,
+    events::{self, Actor, Draft, EventKind, Intent},
+    store::{StoreError, WriteTx},
 };
 use tokio::{net::TcpStream, sync::Semaphore};
 
@@ -119,7 +116,7 @@ async fn with_their_events_deliveries_go_and_what_still_waited_stands_in_nobody_
         // Events leave the log by the segment, once everybody has read it. Cursors are saved now and then.
         fill_log(app, &tenant, (1 << 16) + (1 << 13)).await;
         let store = &app.running().app.store;
-        let consumers = [Platform::CONSUMERS, Webhooks::CONSUMERS, Analytics::CONSUMERS].concat();
+        let consumers = tenantd::app::consumers();
         let behind =
             || store.read(|tx| Ok::<_, StoreError>(consumers.iter().any(|name| events::cursor(tx, name).unwrap() < 1 << 16)));
         let read = async {
