@@ -157,6 +157,36 @@ async fn software_is_found_while_a_device_within_sight_has_it() {
     .await;
 }
 
+#[tokio::test]
+async fn an_id_finds_its_record_for_those_who_may_see_it() {
+    with_app(async |app| {
+        let (ours, theirs) = (app.tenant("acme").await, app.tenant("globex").await);
+        let (key, stranger) = (ours.key(&["*"]).await, theirs.key(&["*"]).await);
+        theirs.device(&theirs.organization("Globex").await, "gateway").await;
+        let (acme, other) = (ours.organization("Acme").await, ours.organization("Initech").await);
+        let (device, contact) = (ours.device(&acme, "gateway").await, ours.contact(&acme, "ada@acme.example").await);
+        let body = json!({"subject": "Gateway is slow", "organization_id": acme});
+        let ticket = key.post("/api/psa/tickets").json(body).send().await.ok(201)["id"].as_str().unwrap().to_owned();
+        let blind = ours.key(&["search:read"]).await;
+        for id in [&device, &contact, &ticket] {
+            for asked in [id.clone(), id.to_uppercase(), format!("{id} -type:vm")] {
+                let answer = search(&key, &asked, "").await;
+                assert_eq!((&answer["page"]["total"], &answer["data"][0]["id"]), (&json!(1), &json!(id)), "{asked}: {answer}");
+                assert_eq!(answer["data"][0]["matched_on"][0]["field"], "id", "{answer}");
+                for nobody in [&stranger, &blind] {
+                    assert_eq!(search(nobody, &asked, "").await["page"]["total"], 0, "{asked}");
+                }
+            }
+            assert_eq!(search(&key, id, "&mode=suggest").await["data"][0]["id"], **id);
+            assert_eq!(search(&key, &format!("-{id}"), "").await["page"]["total"], 4);
+            assert_eq!(within(app, &ours, &[&acme], id).await.hits.len(), 1);
+            assert_eq!(within(app, &ours, &[&other], id).await.hits.len(), 0);
+        }
+        assert_eq!(search(&key, &format!("org:{acme} type:device"), "").await["data"][0]["id"], device);
+    })
+    .await;
+}
+
 /// Words of which some are shared by all tenants, and some are of one.
 fn vocabulary() -> impl Strategy<Value = Vec<String>> {
     prop::collection::vec("(shared|common|alpha|bravo|[a-d]{3,6})", 1..4)

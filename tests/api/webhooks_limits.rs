@@ -124,14 +124,14 @@ async fn with_their_events_deliveries_go_and_what_still_waited_stands_in_nobody_
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(Duration::from_mins(1), read).await.expect("the log is not read");
+        tokio::time::timeout(Duration::from_mins(3), read).await.expect("the log is not read");
         app.advance(3 * DAY);
         let gone = async {
             while store.read(events::first_kept).unwrap() == 1 {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(Duration::from_mins(1), gone).await.expect("the first segment stays");
+        tokio::time::timeout(Duration::from_mins(3), gone).await.expect("the first segment stays");
         // The dispatcher looks once a minute, and may have begun to just before the segment went.
         let swept = async {
             while !endpoint.deliveries().await.is_empty() {

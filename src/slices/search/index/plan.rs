@@ -14,13 +14,13 @@ use tantivy::{
 use super::{
     super::{
         error::IndexError,
-        model::{Attribute, Kind, MatchKind, Mode, Options, Order, Sight},
+        model::{Attribute, DocumentKey, Kind, MatchKind, Mode, Options, Order, RecordId, Sight},
         query::{Condition, Group, Query, Term},
-        text,
+        sources, text,
     },
     clause::{Asked, Clause},
     rank,
-    schema::{LONGEST_GRAM, LONGEST_START, Mark, Terms, cut, fields},
+    schema::{LONGEST_GRAM, LONGEST_START, Mark, Terms, cut, fields, key_term},
     view::View,
     words::{self, Meant},
 };
@@ -127,7 +127,17 @@ impl<'a> Planner<'a> {
     }
 
     fn identified(&self, identifier: &str) -> Result<Clause, IndexError> {
-        self.token(Mark::Identifier, identifier)
+        match sources::named_by(identifier) {
+            Some((kind, id)) => Ok(Clause::any([self.token(Mark::Identifier, identifier)?, self.record(kind, id)?])),
+            None => self.token(Mark::Identifier, identifier),
+        }
+    }
+
+    /// The tenant's record with this id.
+    fn record(&self, kind: Kind, id: RecordId) -> Result<Clause, IndexError> {
+        let named = self.term(key_term(&DocumentKey { tenant_id: self.sight.tenant_id, kind, id }))?.alike(0.0);
+        // Keys are the terms that do not tell the tenant.
+        Ok(Clause::all([named, self.token(Mark::All, "")?]))
     }
 
     fn one_of(&self, organizations: impl IntoIterator<Item = OrganizationId>) -> Result<Clause, IndexError> {

@@ -1,7 +1,7 @@
 //! How a document lies in the index.
 //!
-//! **Invariant:** every term begins with its tenant, so that no walk over terms leaves the tenant and a tenant's lists are as short as
-//! if it were alone. Texts are not kept: a hit is shown from its record.
+//! **Invariant:** every term but a document's key begins with its tenant, so that no walk over terms leaves the tenant and a tenant's
+//! lists are as short as if it were alone. Texts are not kept: a hit is shown from its record.
 
 use std::sync::LazyLock;
 
@@ -18,7 +18,7 @@ use super::super::{
 use crate::kernel::id::TenantId;
 
 /// Raised with every change of what is in the index: an index of another format is built anew.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 const TOKENIZER: &str = "tenant";
 /// Between the tenant and each term of a text that is handed to the tokenizer.
@@ -38,6 +38,7 @@ pub enum Mark {
     Kind,
     Organization,
     State,
+    /// What it is named by exactly, but for its id: that is in its [key](Fields::key).
     Identifier,
     /// The whole name.
     Name,
@@ -254,7 +255,6 @@ pub fn render(document: &Document) -> TantivyDocument {
     // Where words begin alike, a document has a term more than once, which is the same as having it.
     words.iter().flat_map(|word| beginnings(word, LONGEST_GRAM)).for_each(|gram| tokens.mark(Mark::Gram, gram));
     beginnings(&whole, LONGEST_START).for_each(|start| tokens.mark(Mark::Start, start));
-    tokens.mark(Mark::Identifier, &document.shown_id);
     document.identifiers.iter().for_each(|(_, value)| tokens.mark(Mark::Identifier, &text::identifier(value)));
     document.attributes.iter().for_each(|(attribute, value)| tokens.mark(Mark::Attribute(*attribute), value));
     document.software.iter().for_each(|name| tokens.mark(Mark::Software, &text::whole(name)));

@@ -62,6 +62,11 @@ pub fn of_subject(subject: &str) -> Option<&'static dyn Source> {
     SOURCES.iter().copied().find(|source| source.subject() == subject)
 }
 
+/// The record that an id names, whoever's it is and whether or not there is one.
+pub fn named_by(id: &str) -> Option<(Kind, RecordId)> {
+    SOURCES.iter().find_map(|source| Some((source.kind(), source.read_id(id)?)))
+}
+
 /// Makes a scan of records: `key` is what the scan goes on behind.
 fn scanned<T>(
     records: Vec<T>,
