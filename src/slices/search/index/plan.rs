@@ -127,10 +127,9 @@ impl<'a> Planner<'a> {
     }
 
     fn identified(&self, identifier: &str) -> Result<Clause, IndexError> {
-        match sources::named_by(identifier) {
-            Some((kind, id)) => Ok(Clause::any([self.token(Mark::Identifier, identifier)?, self.record(kind, id)?])),
-            None => self.token(Mark::Identifier, identifier),
-        }
+        let known_by = self.token(Mark::Identifier, identifier)?;
+        let Some((kind, id)) = sources::named_by(identifier) else { return Ok(known_by) };
+        Ok(Clause::any([known_by, self.record(kind, id)?]))
     }
 
     /// The tenant's record with this id.
