@@ -21,6 +21,7 @@ const KERNEL_ORDER: &[&str] = &[
     "config",
     "telemetry",
     "secrets",
+    "programs",
     "store",
     "tasks",
     "events",

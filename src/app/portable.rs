@@ -60,6 +60,7 @@ pub const STAYING: &[(TableName, &str)] = &[
     (catalog::WEBHOOK_DUE, "what one installation still sends"),
     (catalog::WEBHOOK_HELD, "what one installation still sends"),
     (catalog::WEBHOOK_REPLAYS, "what one installation still sends"),
+    (catalog::WORKFLOW_TRIGGER_QUEUE, "what one installation has still to start"),
     (catalog::SPENT_SIGN_ONS, "sign-ons to one installation that work once"),
     (catalog::SPENT_SIGN_ONS_BY_EXPIRY, "index of sign-ons"),
     (catalog::STATUS_DAYS, "about the installation"),

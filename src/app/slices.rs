@@ -1,6 +1,6 @@
 //! All slices over one store. What a slice is given of another is decided here and nowhere else.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use super::{erasure, event_kinds, portable};
 use crate::{
@@ -8,6 +8,7 @@ use crate::{
         clocks::Clocks,
         config::Config,
         egress::Egress,
+        programs::Programs,
         secrets::{InstallationKey, Passwords},
         store::{Rotation, Store},
         telemetry::Usage,
@@ -29,13 +30,17 @@ use crate::{
         upkeep::{Places, Upkeep},
         webhooks::{Surroundings, Webhooks},
         workflows::{
-            StepCatalogue, Workflows,
+            StepCatalogue, Workers, Workflows,
             steps::{
                 CommentOnTicket, CreateTicket, HttpRequest, ProvisionVm, ReportInventory, UpdateTicket, VerifyProvider, WaitForVm,
             },
         },
     },
 };
+
+/// How long a program of a tenant may take before its worker counts as stalled, and a dry run.
+const PROGRAM: Duration = Duration::from_secs(1);
+const REHEARSAL: Duration = Duration::from_secs(30);
 
 /// What slices stand on.
 pub(super) struct Ground<'a> {
@@ -105,7 +110,9 @@ impl Slices {
             .remote(ReportInventory(inventory.clone()))?
             .remote(SearchQuery(search.clone()))?
             .remote(HttpRequest { egress: egress.clone(), tenants: tenants() })?;
-        let workflows = Workflows::new(store(), clocks(), config.workflows, steps, event_kinds());
+        let pool = |patience| Programs::new(patience).map_err(|error| format!("cannot start a worker: {error}"));
+        let workers = Workers { programs: pool(PROGRAM)?, rehearsals: pool(REHEARSAL)? };
+        let workflows = Workflows::new(store(), clocks(), config.workflows, steps, event_kinds(), workers);
         let around = Surroundings {
             sealer: sealer(),
             egress: egress.clone(),

@@ -20,6 +20,8 @@ pub mod telemetry;
 
 pub mod secrets;
 
+pub mod programs;
+
 pub mod store;
 pub mod tasks;
 

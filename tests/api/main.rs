@@ -23,6 +23,7 @@ mod evaluations;
 mod events;
 mod golden;
 mod harness;
+mod hostile_programs;
 mod idempotency;
 mod ingest;
 mod inventory;

@@ -15,30 +15,23 @@ const ONBOARDED: usize = 5;
 const LEAVING: usize = 2;
 
 pub(super) async fn install(stage: &Stage, runs: bool, cast: &Cast, now: Timestamp) -> Result<(), SampleError> {
-    let intent = stage.intent("workflows", 0, now, cast.actor(Player::Staff(1)));
     let workflows = stage.parts.workflows.clone();
+    let intent = |act: &str, number: u64| stage.intent(act, number, now, cast.actor(Player::Staff(1)));
     let people: Vec<(String, String)> = cast
         .customers
         .iter()
         .filter_map(|customer| Some((customer.contacts.first()?.name.clone(), customer.id.to_string())))
         .collect();
-    stage
-        .parts
-        .store
-        .write(move |tx| {
-            let mut act = intent.begin();
-            for starter in WATCHING {
-                workflows.install(tx, &mut act, starter, &json!({}))?;
-            }
-            let onboard = workflows.install(tx, &mut act, "onboard-user", &json!({}))?;
-            let offboard = workflows.install(tx, &mut act, "offboard-user", &json!({}))?;
-            for (place, (name, organization)) in people.iter().take(if runs { ONBOARDED + LEAVING } else { 0 }).enumerate() {
-                let workflow = if place < ONBOARDED { &onboard } else { &offboard };
-                workflows.start(tx, &mut act, workflow, json!({"name": name, "organization_id": organization}))?;
-            }
-            Ok::<_, SampleError>(())
-        })
-        .await?;
+    for (number, starter) in (0..).zip(WATCHING) {
+        workflows.install(intent("watch", number), starter, &json!({})).await?;
+    }
+    let onboard = workflows.install(intent("onboard", 0), "onboard-user", &json!({})).await?;
+    let offboard = workflows.install(intent("offboard", 0), "offboard-user", &json!({})).await?;
+    for (number, (name, organization)) in (0..).zip(people.iter().take(if runs { ONBOARDED + LEAVING } else { 0 })) {
+        let workflow = if number < ONBOARDED as u64 { &onboard } else { &offboard };
+        let inputs = json!({"name": name, "organization_id": organization});
+        workflows.start(intent("run", number), workflow.clone(), inputs).await?;
+    }
     stage.parts.workflows.wake();
     Ok(())
 }

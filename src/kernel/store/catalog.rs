@@ -167,6 +167,8 @@ tables! {
     WORKFLOW_STEPS 94 "workflow_steps";
     /// Tenant to the number of its workflows and of its runs that have not ended.
     WORKFLOW_COUNTS 95 "workflow_counts";
+    /// Tenant and place in the log of each event that the tenant's workflows have still to be asked about.
+    WORKFLOW_TRIGGER_QUEUE 96 "workflow_trigger_queue";
     CLOUD_PROVIDERS 100 "cloud_providers";
     CLOUD_PROVIDERS_BY_NAME 101 "cloud_providers_by_name";
     /// Provider to what its syncs came to.

@@ -3,6 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::future::join_all;
 use serde_json::{Map, Value};
 
 use super::{
@@ -11,12 +12,14 @@ use super::{
     error::WorkflowError,
     model::{RunTrigger, Workflow},
     repo,
-    service::{NewRun, Service},
+    service::{NewRun, ReadyRun, Service},
 };
 use crate::kernel::{
     clock::Timestamp,
-    events::{Act, Actor, Intent},
-    store::{Due, Store, WriteTx},
+    events::{Actor, Intent},
+    id::RunId,
+    programs::{Budget, Programs},
+    store::{Due, Read, Store, WriteTx},
     tasks::{Alarm, Done, Task, TaskError},
 };
 
@@ -29,23 +32,32 @@ pub(super) struct Calendar {
     pub(super) alarm: Alarm,
     pub(super) service: Arc<Service>,
     pub(super) engine: Engine,
+    pub(super) programs: Programs,
 }
 
-/// Starts what is due of a workflow, and sets its next time.
-fn fire(service: &Service, tx: &mut WriteTx, act: &mut Act, seen: &Workflow) -> Result<(), WorkflowError> {
-    let Some(before) = repo::workflows::get(tx, seen.tenant_id, seen.id)?.filter(|workflow| workflow == seen) else {
-        return Ok(());
-    };
-    let definition = service.definition(tx, before.tenant_id, before.id, before.version);
-    let schedules: Vec<Schedule> = match &definition {
-        Ok(definition) => definition.schedules().cloned().collect(),
+/// A workflow whose time has come: the runs that it starts, and its next time.
+#[derive(Debug)]
+struct Firing {
+    seen: Workflow,
+    intent: Intent,
+    runs: Vec<ReadyRun>,
+    next_fire_at: Option<Timestamp>,
+}
+
+/// Works out, on a worker, what a workflow starts now.
+fn firing(service: &Service, tx: &impl Read, intent: Intent, seen: Workflow, budget: &Budget) -> Result<Firing, WorkflowError> {
+    let program = match service.program(tx, budget, (seen.tenant_id, seen.id, seen.version)) {
+        Ok(program) => program,
         // What this release cannot read has no times.
-        Err(WorkflowError::Invalid(_)) => Vec::new(),
-        Err(_) => return definition.map(drop),
+        Err(WorkflowError::Invalid(_)) => return Ok(Firing { seen, intent, runs: Vec::new(), next_fire_at: None }),
+        Err(error) => return Err(error),
     };
-    let now = act.now;
-    for at in schedules.iter().filter_map(|schedule| due(schedule, before.scheduled_until, now)) {
+    let now = intent.now;
+    let mut ids = Intent::new(seen.tenant_id, now, intent.actor.clone()).begin().entropy;
+    let mut runs = Vec::new();
+    for at in program.schedules.iter().filter_map(|schedule| due(schedule, seen.scheduled_until, now)) {
         let new = NewRun {
+            id: RunId::new(now, &mut ids),
             inputs: Value::Object(Map::new()),
             event: None,
             trigger: RunTrigger::Schedule { at },
@@ -53,11 +65,24 @@ fn fire(service: &Service, tx: &mut WriteTx, act: &mut Act, seen: &Workflow) -> 
             depth: 0,
             retry_of: None,
         };
-        service.start_unasked(tx, act, &before, &new)?;
+        runs.push(service.ready(tx, &seen, seen.version, new, budget)?);
+    }
+    Ok(Firing { seen, intent, runs, next_fire_at: program.next_fire(now) })
+}
+
+/// Starts the runs and sets the next time, if the workflow is still as it was seen.
+fn fire(service: &Service, tx: &mut WriteTx, firing: &Firing) -> Result<(), WorkflowError> {
+    let Firing { seen, intent, runs, next_fire_at } = firing;
+    let mut act = intent.begin();
+    let Some(before) = repo::workflows::get(tx, seen.tenant_id, seen.id)?.filter(|workflow| workflow == seen) else {
+        return Ok(());
+    };
+    for ready in runs {
+        service.start_unasked(tx, &mut act, &before, ready)?;
     }
     let mut workflow = before.clone();
     workflow.scheduled_until = act.now;
-    workflow.next_fire_at = schedules.iter().filter_map(|schedule| schedule.next(act.now)).min();
+    workflow.next_fire_at = *next_fire_at;
     Ok(repo::workflows::put(tx, &workflow, Some(&before))?)
 }
 
@@ -89,23 +114,28 @@ impl Task for Calendar {
         if due.is_empty() {
             return Ok(Done::All);
         }
+        // Each in the turn of its tenant: one with much to evaluate does not hold up the others.
+        let found = join_all(due.into_iter().map(|workflow| {
+            let tenant = workflow.tenant_id;
+            let intent = Intent::new(tenant, reading.of(tenant), Actor::system("Workflow calendar"));
+            let (service, store) = (self.service.clone(), self.store.clone());
+            self.programs.run(tenant, move |budget| store.read(|tx| firing(&service, tx, intent, workflow, budget)))
+        }));
+        let (mut firings, mut failed) = (Vec::new(), None);
+        for firing in found.await {
+            match firing.map_err(WorkflowError::from).and_then(|firing| firing) {
+                Ok(firing) => firings.push(firing),
+                Err(error) => failed = Some(TaskError(error.to_string())),
+            }
+        }
+        if let (true, Some(error)) = (firings.is_empty(), failed) {
+            return Err(error);
+        }
         let service = self.service.clone();
-        let intents: Vec<(Intent, Workflow)> = due
-            .into_iter()
-            .map(|workflow| {
-                let tenant = workflow.tenant_id;
-                (Intent::new(tenant, reading.of(tenant), Actor::system("Workflow calendar")), workflow)
-            })
-            .collect();
         self.store
-            .write(move |tx| {
-                for (intent, workflow) in &intents {
-                    fire(&service, tx, &mut intent.begin(), workflow)?;
-                }
-                Ok::<_, WorkflowError>(())
-            })
+            .write(move |tx| firings.iter().try_for_each(|firing| fire(&service, tx, firing)))
             .await
-            .map_err(|error| TaskError(error.to_string()))?;
+            .map_err(|error: WorkflowError| TaskError(error.to_string()))?;
         self.engine.wake();
         Ok(Done::Some)
     }

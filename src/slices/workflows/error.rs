@@ -1,7 +1,7 @@
 //! What can go wrong with workflows and their runs.
 
 use super::model::RunStatus;
-use crate::kernel::{http::precondition::Stale, id::RunId, store::StoreError};
+use crate::kernel::{http::precondition::Stale, id::RunId, programs::ProgramError, store::StoreError};
 
 /// One thing that is wrong with a definition or with inputs, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +38,11 @@ pub enum WorkflowError {
     KeyTaken(String),
     #[error("the tenant has {most} {what} already")]
     LimitReached { what: &'static str, most: u64 },
+    /// Between the check of a change and its transaction somebody else has made one.
+    #[error("the workflow was changed at the same time")]
+    ChangedMeanwhile,
+    #[error(transparent)]
+    Program(#[from] ProgramError),
     #[error("the workflow is archived")]
     Archived,
     #[error("the workflow is disabled")]

@@ -27,10 +27,11 @@ use serde_json::Value;
 use crate::kernel::{
     clocks::Clocks,
     config,
-    events::{Act, EventKind, Kinds},
+    events::{EventKind, Intent, Kinds},
     id::{RunId, TenantId, WorkflowId},
     portable::Portable,
-    store::{Checked, Read, Store, StoreError, WriteTx, catalog},
+    programs::{Budget, Programs},
+    store::{Checked, Read, ReadTx, Store, StoreError, WriteTx, catalog},
     tasks::{Alarm, Tasks},
 };
 
@@ -39,7 +40,7 @@ pub use model::{RunStatus, Workflow};
 pub use steps::StepCatalogue;
 
 use engine::Engine;
-use service::Service;
+use service::{NewRun, Service, Started};
 
 pub const EVENTS: &[&EventKind] = &[
     &service::CREATED,
@@ -60,6 +61,28 @@ struct Core {
     clocks: Clocks,
     service: Arc<Service>,
     engine: Engine,
+    programs: Programs,
+    rehearsals: Programs,
+}
+
+impl Core {
+    /// Works on a snapshot in the turn of the tenant.
+    async fn on_worker<T: Send + 'static>(
+        &self,
+        tenant: TenantId,
+        work: impl FnOnce(&Service, &ReadTx, &Budget) -> Result<T, WorkflowError> + Send + 'static,
+    ) -> Result<T, WorkflowError> {
+        let (service, store) = (self.service.clone(), self.store.clone());
+        self.programs.run(tenant, move |budget| store.read(|tx| work(&service, tx, budget))).await?
+    }
+}
+
+/// What evaluates the programs of tenants.
+#[derive(Clone, Debug)]
+pub struct Workers {
+    pub programs: Programs,
+    /// For dry runs, which look at records as much as they evaluate.
+    pub rehearsals: Programs,
 }
 
 #[derive(Clone, Debug)]
@@ -71,11 +94,19 @@ impl Workflows {
     /// The readers of the log that retention waits for.
     pub const CONSUMERS: &'static [&'static str] = &[triggers::CURSOR];
 
-    pub fn new(store: Store, clocks: Clocks, settings: config::Workflows, catalogue: StepCatalogue, kinds: Kinds) -> Self {
+    pub fn new(
+        store: Store,
+        clocks: Clocks,
+        settings: config::Workflows,
+        catalogue: StepCatalogue,
+        kinds: Kinds,
+        workers: Workers,
+    ) -> Self {
+        let Workers { programs, rehearsals } = workers;
         let StepCatalogue { planners, appliers } = catalogue;
         let service = Arc::new(Service::new(planners, Arc::new(kinds), settings, api::DESCRIBE));
-        let engine = Engine::new(store.clone(), clocks.clone(), service.clone(), appliers);
-        Self { core: Arc::new(Core { store, clocks, service, engine }) }
+        let engine = Engine::new(store.clone(), clocks.clone(), service.clone(), appliers, programs.clone());
+        Self { core: Arc::new(Core { store, clocks, service, engine, programs, rehearsals }) }
     }
 
     pub fn api(&self) -> impl OpenApi + use<> {
@@ -84,14 +115,22 @@ impl Workflows {
     }
 
     pub fn spawn(&self, tasks: &mut Tasks) {
-        let Core { store, clocks, service, engine } = self.core.as_ref();
+        let Core { store, clocks, service, engine, programs, .. } = self.core.as_ref();
         tasks.spawn(engine.task());
-        tasks.spawn(triggers::EventReader::new(store.clone(), clocks.clone(), service.clone(), engine.clone()));
+        tasks.spawn(triggers::EventReader::new(store.clone()));
+        tasks.spawn(triggers::TriggerWorkers::new(
+            store.clone(),
+            clocks.clone(),
+            service.clone(),
+            engine.clone(),
+            programs.clone(),
+        ));
         tasks.spawn(calendar::Calendar {
             store: store.clone(),
             alarm: Alarm::new(store.clone(), clocks.clone(), &[catalog::WORKFLOWS_BY_SCHEDULE]),
             service: service.clone(),
             engine: engine.clone(),
+            programs: programs.clone(),
         });
     }
 
@@ -108,6 +147,7 @@ impl Workflows {
             &repo::runs::INPUTS,
             &repo::runs::STEPS,
             &repo::COUNTS,
+            &repo::queue::QUEUE,
         ]
     }
 }
@@ -122,20 +162,35 @@ pub fn workflows_after(tx: &impl Read, after: Option<(TenantId, WorkflowId)>, li
     repo::workflows::list_after(tx, after, limit)
 }
 
-/// The use cases, for those who compose them with their own.
+/// The use cases, for those who compose the past of an evaluation tenant.
 impl Workflows {
     /// Installs a definition that comes with the binary, with what differs as a merge patch.
-    pub fn install(&self, tx: &mut WriteTx, act: &mut Act, starter: &str, patch: &Value) -> Result<Workflow, WorkflowError> {
+    pub async fn install(&self, intent: Intent, starter: &str, patch: &Value) -> Result<Workflow, WorkflowError> {
         let mut definition = starters::find(starter).cloned().ok_or(WorkflowError::NotFound)?;
         service::merge(&mut definition, patch);
-        self.core.service.create(tx, act, &definition)
+        let (tenant, now) = (intent.tenant_id, intent.now);
+        let accept = move |service: &Service, tx: &ReadTx, budget: &Budget| service.accept(tx, tenant, definition, now, budget);
+        let accepted = self.core.on_worker(tenant, accept).await?;
+        let service = self.core.service.clone();
+        self.core.store.write(move |tx| service.create(tx, &mut intent.begin(), &accepted)).await
     }
 
-    /// Starts a run. The engine looks for it within a minute, or at once when it is [woken](Self::wake) after the commit.
-    pub fn start(&self, tx: &mut WriteTx, act: &mut Act, workflow: &Workflow, inputs: Value) -> Result<RunId, WorkflowError> {
-        let new = service::NewRun::manual(inputs, None);
-        match self.core.service.start(tx, act, workflow, workflow.version, &new)? {
-            service::Started::New(run) | service::Started::Existing(run) => Ok(run.id),
+    /// Starts a run. The engine looks for it within a minute, or at once when it is [woken](Self::wake).
+    pub async fn start(&self, intent: Intent, workflow: Workflow, inputs: Value) -> Result<RunId, WorkflowError> {
+        let mut act = intent.begin();
+        let new = NewRun::manual(RunId::new(act.now, &mut act.entropy), inputs, None);
+        let seen = workflow.clone();
+        let ready = move |service: &Service, tx: &ReadTx, budget: &Budget| service.ready(tx, &seen, seen.version, new, budget);
+        let ready = self.core.on_worker(workflow.tenant_id, ready).await?;
+        let service = self.core.service.clone();
+        let start = move |tx: &mut WriteTx| {
+            let mut act = intent.begin();
+            // The id of the run was the first that was drawn.
+            RunId::new(act.now, &mut act.entropy);
+            service.start(tx, &mut act, &workflow, &ready)
+        };
+        match self.core.store.write(start).await? {
+            Started::New(run) | Started::Existing(run) => Ok(run.id),
         }
     }
 

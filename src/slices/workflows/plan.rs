@@ -8,16 +8,21 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::{
-    definition::{BlockNumber, Definition, Step, StepKind},
+    definition::{BlockNumber, Program, Step, StepKind},
     language::{self, Context, ExpressionError},
     model::RunError,
     steps::{LocalError, Planners, Planning},
 };
-use crate::kernel::store::{ReadTx, StoreError};
+use crate::kernel::{
+    programs::Budget,
+    store::{ReadTx, StoreError},
+};
 
 /// Steps that are planned one by one, and items of one loop.
 const MAX_STEPS: usize = 500;
 const MAX_ITEMS: usize = 20;
+/// What planning a step that does something is charged: a dry run plans at most about sixty of them.
+const PLANNED_ACTION: u64 = 1_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Prospect {
@@ -62,7 +67,8 @@ pub(super) struct Planner<'a> {
     pub(super) planners: &'a Planners,
     pub(super) tx: &'a ReadTx,
     pub(super) planning: &'a Planning,
-    pub(super) definition: &'a Definition,
+    pub(super) program: &'a Program,
+    pub(super) budget: &'a Budget,
 }
 
 struct Walk<'a> {
@@ -84,10 +90,10 @@ enum Ready {
 impl Planner<'_> {
     pub(super) fn plan(&self, names: Map<String, Value>) -> Result<Forecast, StoreError> {
         let mut walk = Walk { planner: self, names, steps: Map::new(), unknown: BTreeSet::new(), forecast: Forecast::default() };
-        let going = walk.block(self.definition.main, "")?;
+        let going = walk.block(self.program.definition.main, "")?;
         if walk.forecast.error.is_some()
             && going == Going::Ended
-            && let Some(block) = self.definition.on_failure
+            && let Some(block) = self.program.definition.on_failure
         {
             let error = walk.forecast.error.take();
             let told = error.as_ref().map(|error| json!({"code": error.code, "message": error.message, "step": error.step}));
@@ -105,11 +111,11 @@ impl Walk<'_> {
     fn context(&self) -> Context {
         let mut names = self.names.clone();
         names.insert("steps".to_owned(), Value::Object(self.steps.clone()));
-        Context(names)
+        Context::new(&names)
     }
 
     fn block(&mut self, block: BlockNumber, scope: &str) -> Result<Going, StoreError> {
-        let definition = self.planner.definition;
+        let definition = self.planner.program.definition.as_ref();
         for number in definition.block(block) {
             let Some(step) = definition.step(*number) else { continue };
             if self.forecast.steps.len() >= MAX_STEPS {
@@ -170,22 +176,23 @@ impl Walk<'_> {
 
     /// What a step that cannot be planned depends on.
     fn depends(&self, step: &Step) -> Option<String> {
-        let definition = self.planner.definition;
-        let ids = step.reads.iter().filter_map(|number| definition.step(*number)).map(|other| other.id.as_str());
+        let definition = self.planner.program.definition.as_ref();
+        let ids =
+            self.planner.program.reads(step).iter().filter_map(|number| definition.step(*number)).map(|other| other.id.as_str());
         let unknown: Vec<&str> = ids.filter(|id| self.unknown.contains(*id)).collect();
         (!unknown.is_empty()).then(|| format!("depends on what {} comes to", unknown.join(", ")))
     }
 
     fn ready(&self, step: &Step, context: &Context) -> Ready {
         if let Some(condition) = &step.when {
-            match (language::holds(condition, context), self.depends(step)) {
+            match (language::holds(condition, context, self.planner.budget), self.depends(step)) {
                 (_, Some(why)) => return Ready::Unknown(why),
                 (Ok(false), None) => return Ready::Skip,
                 (Ok(true), None) => {}
                 (Err(error), None) => return Ready::Failed("if".to_owned(), error),
             }
         }
-        match (language::render(&step.with, context), self.depends(step)) {
+        match (language::render(&step.with, context, self.planner.budget), self.depends(step)) {
             (Ok(with), _) => Ready::With(with),
             (Err(_), Some(why)) => Ready::Unknown(why),
             (Err((at, error)), None) => Ready::Failed(at, error),
@@ -233,15 +240,17 @@ impl Walk<'_> {
             StepKind::WaitEvent { kind, .. } => planned(self, &format!("would wait for {kind}"), with, None),
             StepKind::Approval(_) => planned(self, "would ask for an approval", with, Some(json!({"approved": true, "by": []}))),
             StepKind::Set => planned(self, "would compute values", json!({}), Some(with)),
-            StepKind::Assert { condition } => match (language::holds(condition, context), self.depends(step)) {
-                (_, Some(why)) => {
-                    self.show(step, scope, Prospect::Unknown, Some(why), None, None);
-                    Ok(Going::On)
+            StepKind::Assert { condition } => {
+                match (language::holds(condition, context, self.planner.budget), self.depends(step)) {
+                    (_, Some(why)) => {
+                        self.show(step, scope, Prospect::Unknown, Some(why), None, None);
+                        Ok(Going::On)
+                    }
+                    (Ok(true), None) => planned(self, "holds", json!({"condition": condition}), Some(json!({}))),
+                    (Ok(false), None) => Ok(self.fail(step, scope, None, "assertion_failed", format!("{condition} does not hold"))),
+                    (Err(error), None) => Ok(self.fail(step, scope, None, error.code(), error.to_string())),
                 }
-                (Ok(true), None) => planned(self, "holds", json!({"condition": condition}), Some(json!({}))),
-                (Ok(false), None) => Ok(self.fail(step, scope, None, "assertion_failed", format!("{condition} does not hold"))),
-                (Err(error), None) => Ok(self.fail(step, scope, None, error.code(), error.to_string())),
-            },
+            }
             StepKind::Fail => {
                 let text = |name: &str| with.get(name).and_then(Value::as_str).map(str::to_owned);
                 let (code, message) = (text("code").unwrap_or_else(|| "failed".to_owned()), text("message").unwrap_or_default());
@@ -261,7 +270,12 @@ impl Walk<'_> {
     }
 
     fn action(&mut self, step: &Step, scope: &str, with: Value) -> Result<Going, StoreError> {
-        let Planner { planners, tx, planning, .. } = self.planner;
+        let Planner { planners, tx, planning, budget, .. } = self.planner;
+        // A step may look at many records to say what it would do.
+        if budget.charge(PLANNED_ACTION).is_err() {
+            self.forecast.truncated = true;
+            return Ok(Going::Ended);
+        }
         let faults = planners.check(&step.type_name, &with);
         if !faults.is_empty() {
             let told: Vec<String> = faults.iter().map(|fault| format!("{}: {}", fault.pointer, fault.message)).collect();
@@ -291,9 +305,9 @@ impl Walk<'_> {
 
     /// Whether the step reads what a step before it would have made.
     fn is_about_a_plan(&self, step: &Step) -> bool {
-        let definition = self.planner.definition;
+        let definition = self.planner.program.definition.as_ref();
         let made = |number: &u32| definition.step(*number).is_some_and(|other| matches!(other.kind, StepKind::Action));
-        step.reads.iter().any(made)
+        self.planner.program.reads(step).iter().any(made)
     }
 
     fn branch(
@@ -314,7 +328,7 @@ impl Walk<'_> {
             self.forecast.error = None;
             return Ok(Going::On);
         }
-        match language::holds(condition, context) {
+        match language::holds(condition, context, self.planner.budget) {
             Err(error) => Ok(self.fail(step, scope, None, error.code(), error.to_string())),
             Ok(holds) => {
                 let input = json!({"condition": holds});

@@ -17,7 +17,7 @@ use super::{
         model::Workflow as WorkflowModel,
         plan::Planner,
         repo,
-        service::{NewRun, Started, complete_inputs, merge},
+        service::{Accepted, NewRun, Service, Started, complete_inputs, merge},
         starters,
         steps::Planning,
     },
@@ -43,7 +43,8 @@ use crate::kernel::{
         wire::document_type,
     },
     id::{RunId, TenantId, WorkflowId},
-    store::Read,
+    programs::Budget,
+    store::{Read, ReadTx},
 };
 
 #[derive(Debug, Object)]
@@ -157,7 +158,7 @@ impl TriggerApi {
             }
             WorkflowAction::Validate => {
                 caller.needs(Scope::WorkflowsWrite)?;
-                self.validate(&caller, &body)
+                self.validate(&caller, &body).await
             }
         }
     }
@@ -323,20 +324,26 @@ impl TriggerApi {
         idempotency_key: IdempotencyKey,
         body: TriggerWorkflow,
     ) -> Result<Triggered<WorkflowOutcome>, Problem> {
-        let service = self.core.service.clone();
         let inputs = body.inputs.map_or_else(|| json!({}), |inputs| inputs.0);
-        let new = NewRun::manual(inputs, body.subject_id);
+        let tenant = caller.principal.tenant_id;
+        let new = NewRun::manual(caller.run_id(), inputs, body.subject_id);
         let (id, key) = (body.workflow_id, body.workflow_key);
+        let ready = move |service: &Service, tx: &ReadTx, budget: &Budget| {
+            let workflow = find(tx, tenant, id, key.as_deref())?;
+            if !service.outline(tx, (tenant, workflow.id, workflow.version))?.is_manual() {
+                return Err(WorkflowError::NotManual);
+            }
+            service.ready(tx, &workflow, workflow.version, new, budget)
+        };
+        let ready = self.core.on_worker(tenant, ready).await?;
+        let service = self.core.service.clone();
         let started = idempotency_key
             .run(caller.context.intent(&caller.principal), move |tx, act| {
-                let workflow = find(tx, act.tenant_id, id, key.as_deref())?;
+                let workflow = find(tx, act.tenant_id, Some(ready.workflow_id), None)?;
                 if !workflow.enabled {
                     return Err(WorkflowError::Disabled);
                 }
-                if !service.definition(tx, workflow.tenant_id, workflow.id, workflow.version)?.is_manual() {
-                    return Err(WorkflowError::NotManual);
-                }
-                match service.start(tx, act, &workflow, workflow.version, &new)? {
+                match service.start(tx, act, &workflow, &ready)? {
                     Started::New(run) => Ok(Triggered::accepted(&record::show(tx, &run)?, &record::run_path(run.id))),
                     Started::Existing(run) => Ok(Triggered::told(&record::show(tx, &run)?)),
                 }
@@ -347,19 +354,20 @@ impl TriggerApi {
     }
 
     async fn rehearse(&self, caller: &Caller, body: TriggerWorkflow) -> Result<Triggered<WorkflowOutcome>, Problem> {
-        let service = self.core.service.clone();
-        let caller = caller.clone();
-        let planned = self.core.store.scan(move |tx| {
-            let tenant = caller.principal.tenant_id;
+        let (service, store) = (self.core.service.clone(), self.core.store.clone());
+        let (tenant, caller) = (caller.principal.tenant_id, caller.clone());
+        let plan = move |tx: &ReadTx, budget: &Budget| {
             let workflow = find(tx, tenant, body.workflow_id, body.workflow_key.as_deref())?;
-            let definition = service.definition(tx, tenant, workflow.id, workflow.version)?;
-            let inputs = complete_inputs(&definition, &body.inputs.map_or_else(|| json!({}), |inputs| inputs.0))?;
+            let program = service.program(tx, budget, (tenant, workflow.id, workflow.version))?;
+            let inputs = body.inputs.map_or_else(|| json!({}), |inputs| inputs.0);
+            let inputs = complete_inputs(&program, &inputs, budget).map_err(WorkflowError::Invalid)?;
             let names = record::rehearsal(&workflow.key, &workflow.name, &caller, inputs, body.event.map(|event| event.0));
             let planning = Planning { intent: caller.context.intent(&caller.principal) };
-            let planner = Planner { planners: &service.planners, tx, planning: &planning, definition: &definition };
+            let planner = Planner { planners: &service.planners, tx, planning: &planning, program: &program, budget };
             Ok::<_, WorkflowError>(WorkflowPlan::from(planner.plan(names)?))
-        });
-        Ok(Triggered::told(&planned.await?))
+        };
+        let planned = self.core.rehearsals.run(tenant, move |budget| store.read(|tx| plan(tx, budget))).await;
+        Ok(Triggered::told(&planned.map_err(WorkflowError::from)??))
     }
 
     async fn create(
@@ -368,24 +376,29 @@ impl TriggerApi {
         idempotency_key: IdempotencyKey,
         body: &TriggerWorkflow,
     ) -> Result<Triggered<WorkflowOutcome>, Problem> {
-        let value = definition(body)?;
-        // Before the transaction: reading a large definition takes its time.
-        self.core.service.read(&value).map_err(|faults| placed(WorkflowError::Invalid(faults)))?;
+        let accepted = self.accept(caller, definition(body)?).await.map_err(placed)?;
         let service = self.core.service.clone();
         idempotency_key
             .run(caller.context.intent(&caller.principal), move |tx, act| {
-                let workflow = service.create(tx, act, &value).map_err(placed)?;
-                let shown = Workflow::new(&workflow, &value, None);
+                let workflow = service.create(tx, act, &accepted).map_err(placed)?;
+                let shown = Workflow::new(&workflow, &accepted.value, None);
                 Ok::<_, WorkflowError>(Triggered::created(&shown, workflow.version, &record::workflow_path(workflow.id)))
             })
             .await
     }
 
-    fn validate(&self, caller: &Caller, body: &TriggerWorkflow) -> Result<Triggered<WorkflowOutcome>, Problem> {
-        let value = definition(body)?;
-        let act = caller.context.intent(&caller.principal).begin();
-        let faults = self.core.store.read(|tx| self.core.service.validate(tx, &act, &value))?;
+    async fn validate(&self, caller: &Caller, body: &TriggerWorkflow) -> Result<Triggered<WorkflowOutcome>, Problem> {
+        let faults = match self.accept(caller, definition(body)?).await {
+            Ok(_) => Vec::new(),
+            Err(WorkflowError::Invalid(faults)) => faults,
+            Err(error) => return Err(error.into()),
+        };
         let faults: Vec<Fault> = faults.into_iter().map(|fault| fault.below("/definition")).collect();
         Ok(Triggered::told(&WorkflowValidation::from(faults)))
+    }
+
+    async fn accept(&self, caller: &Caller, value: Value) -> Result<Accepted, WorkflowError> {
+        let (tenant, now) = (caller.principal.tenant_id, caller.context.intent(&caller.principal).now);
+        self.core.on_worker(tenant, move |service, tx, budget| service.accept(tx, tenant, value, now, budget)).await
     }
 }

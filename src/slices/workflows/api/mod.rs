@@ -19,7 +19,10 @@ use super::{
     error::{Fault, WorkflowError},
     service::Describe,
 };
-use crate::kernel::http::problem::{Code, FieldError, Problem};
+use crate::kernel::{
+    http::problem::{Code, FieldError, Problem},
+    programs::ProgramError,
+};
 
 #[derive(Tags)]
 enum Area {
@@ -45,6 +48,11 @@ impl From<WorkflowError> for Problem {
             WorkflowError::LimitReached { what, most } => {
                 Self::new(Code::LimitReached, format!("The tenant has {most} {what}, which is the most."))
             }
+            WorkflowError::ChangedMeanwhile => Self::unavailable("Others keep changing this workflow. Send the request again.", 1),
+            WorkflowError::Program(ProgramError::Busy) => {
+                Self::unavailable("Too many workflow definitions and expressions of this tenant are being evaluated.", 2)
+            }
+            WorkflowError::Program(error @ ProgramError::Failed) => Self::internal(error),
             WorkflowError::Archived => Self::new(Code::InvalidTransition, "The workflow is archived; create a new one."),
             WorkflowError::Disabled => Self::new(Code::InvalidTransition, "The workflow is disabled; enable it first."),
             WorkflowError::NotManual => {

@@ -33,6 +33,8 @@ use crate::kernel::{
     store::{Read, catalog},
 };
 
+/// How often a patch is applied to the newest version while others change it.
+const CHANGE_TRIES: usize = 8;
 /// How many steps are shown with a run.
 const MAX_STEPS_SHOWN: usize = 2_000;
 
@@ -60,6 +62,12 @@ impl<R> From<&Allowed<R>> for Caller {
 impl Caller {
     pub(super) fn needs(&self, scope: Scope) -> Result<(), Problem> {
         Need::Scope(scope).check(&self.principal)
+    }
+
+    /// The id of a run that the caller is about to start.
+    pub(super) fn run_id(&self) -> RunId {
+        let mut act = self.context.intent(&self.principal).begin();
+        RunId::new(act.now, &mut act.entropy)
     }
 
     fn tenant(&self) -> TenantId {
@@ -255,13 +263,24 @@ pub(super) async fn change(
     patch: Value,
 ) -> Result<Workflow, Problem> {
     let intent = caller.context.intent(&caller.principal);
-    let service = core.service.clone();
-    let written = core.store.write(move |tx| {
-        let (workflow, definition) = service.change(tx, &mut intent.begin(), id, &if_match, &patch)?;
-        let last = repo::runs::last_of(tx, workflow.tenant_id, id)?;
-        Ok::<_, WorkflowError>(Workflow::new(&workflow, &definition, last.as_ref()))
-    });
-    Ok(written.await?)
+    let (key, patch) = ((caller.tenant(), id), Arc::new(patch));
+    let mut tries = 0;
+    loop {
+        let (seen, now) = (patch.clone(), intent.now);
+        let change = core.on_worker(key.0, move |service, tx, budget| service.accept_change(tx, key, &seen, now, budget)).await?;
+        let (service, intent, if_match) = (core.service.clone(), intent.clone(), if_match.clone());
+        let written = core.store.write(move |tx| {
+            let (workflow, definition) = service.change(tx, &mut intent.begin(), id, &if_match, &change)?;
+            let last = repo::runs::last_of(tx, workflow.tenant_id, id)?;
+            Ok::<_, WorkflowError>(Workflow::new(&workflow, &definition, last.as_ref()))
+        });
+        tries += 1;
+        match written.await {
+            // The patch is for whatever version is the newest.
+            Err(WorkflowError::ChangedMeanwhile) if tries < CHANGE_TRIES => {}
+            other => return Ok(other?),
+        }
+    }
 }
 
 pub(super) async fn archive(
@@ -307,13 +326,20 @@ pub(super) async fn steer(
     let approved = steering == Steering::Approve;
     let verdict = Verdict { approver: Approver::of(&caller.principal), step, approved, comment };
     let intent = caller.context.intent(&caller.principal);
+    let run_id = caller.run_id();
+    let ready = match steering {
+        Steering::Retry => {
+            Some(core.on_worker(key.0, move |service, tx, budget| service.ready_again(tx, key, run_id, budget)).await?)
+        }
+        _ => None,
+    };
     let service = core.service.clone();
     let written = core.store.write(move |tx| {
         let mut act = intent.begin();
-        let run = match steering {
-            Steering::Cancel | Steering::Pause | Steering::Resume => service.steer(tx, &mut act, key, &if_match, steering)?,
-            Steering::Retry => service.retry(tx, &mut act, key, &if_match)?,
-            Steering::Approve | Steering::Reject => service.decide(tx, &mut act, key, &if_match, &verdict)?,
+        let run = match (steering, &ready) {
+            (Steering::Retry, Some(ready)) => service.retry(tx, &mut act, key, &if_match, ready)?,
+            (Steering::Approve | Steering::Reject, _) => service.decide(tx, &mut act, key, &if_match, &verdict)?,
+            _ => service.steer(tx, &mut act, key, &if_match, steering)?,
         };
         show_all(tx, &run)
     });

@@ -1,49 +1,67 @@
-//! What a run is started with: checked against the JSON Schema that the definition brings, which is bounded and stays within itself.
+//! What a run is started with: checked against the JSON Schema that the definition brings, whose cost is bounded (`schema.rs`).
 
 use std::sync::Arc;
 
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 
-use super::super::{error::Fault, language::escape};
+use super::{
+    super::{error::Fault, language::size_of},
+    schema::{self, Cost},
+};
+use crate::kernel::programs::Budget;
 
-/// The largest schema.
-const MAX_SCHEMA_BYTES: usize = 32_768;
-/// How many problems are told one by one.
+/// How many problems are reported one by one.
 const MAX_FAULTS: usize = 50;
+/// Values that the inputs of one run may hold.
+const MAX_VALUES: u64 = 5_000;
+/// What a compiled pattern may take, and what it may keep while it is applied.
+const MAX_PATTERN_SIZE: usize = 65_536;
+const MAX_PATTERN_CACHE: usize = 262_144;
+/// The work of one part of a schema for one value, and of one pattern for one byte.
+const PART: u64 = 16;
+const PATTERN_BYTE: u64 = 128;
 
 #[derive(Clone, Debug)]
 pub(in super::super) struct InputSchema {
     validator: Arc<Validator>,
     defaults: Vec<(String, Value)>,
+    cost: Cost,
 }
 
 impl InputSchema {
-    pub(super) fn new(schema: &Value) -> Result<Self, Fault> {
-        if schema.to_string().len() > MAX_SCHEMA_BYTES {
-            return Err(Fault::new("", "too_long", format!("a schema has at most {MAX_SCHEMA_BYTES} bytes")));
-        }
-        if let Some(at) = foreign_reference(schema, String::new()) {
-            return Err(Fault::new(at, "reference_not_allowed", "a reference must stay within the schema, such as #/$defs/name"));
-        }
+    /// Compiling counts as running: a pattern of a few bytes can stand for a large automaton.
+    pub(super) fn new(schema: &Value, _budget: &Budget) -> Result<Self, Fault> {
+        let cost = schema::judge(schema)?;
+        let patterns = PatternOptions::regex().size_limit(MAX_PATTERN_SIZE).dfa_size_limit(MAX_PATTERN_CACHE);
         let validator = jsonschema::options()
             .with_draft(jsonschema::Draft::Draft202012)
             .should_validate_formats(true)
-            .with_pattern_options(PatternOptions::regex())
+            .with_pattern_options(patterns)
             .build(schema)
             .map_err(|error| Fault::new(error.instance_path().to_string(), "schema_invalid", error.to_string()))?;
         let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
         let default = |(name, property): (&String, &Value)| Some((name.clone(), property.get("default")?.clone()));
-        Ok(Self { validator: Arc::new(validator), defaults: properties.filter_map(default).collect() })
+        Ok(Self { validator: Arc::new(validator), defaults: properties.filter_map(default).collect(), cost })
     }
 
     /// The inputs with the defaults of the schema; or all that is wrong with them.
-    pub(in super::super) fn complete(&self, mut inputs: Value) -> Result<Value, Vec<Fault>> {
+    pub(in super::super) fn complete(&self, mut inputs: Value, budget: &Budget) -> Result<Value, Vec<Fault>> {
         if let Value::Object(given) = &mut inputs {
             for (name, value) in &self.defaults {
                 given.entry(name).or_insert_with(|| value.clone());
             }
         }
+        let values = count(&inputs);
+        if values > MAX_VALUES {
+            return Err(vec![Fault::new("", "too_many", format!("Inputs have at most {MAX_VALUES} values."))]);
+        }
+        let work = self.cost.parts.saturating_mul(values).saturating_mul(PART);
+        let patterns = self.cost.patterns.saturating_mul(size_of(&inputs)).saturating_mul(PATTERN_BYTE);
+        budget.charge(work.saturating_add(patterns)).map_err(|_| {
+            let message = "Checking these inputs takes too much work. Send fewer values, or simplify the input schema.";
+            vec![Fault::new("", "too_much_work", message)]
+        })?;
         let fault = |error: jsonschema::ValidationError<'_>| {
             let pointer = error.instance_path().to_string();
             // A value may be long, and may be a secret that was put in the wrong place.
@@ -52,21 +70,19 @@ impl InputSchema {
         let faults: Vec<Fault> = self.validator.iter_errors(&inputs).take(MAX_FAULTS).map(fault).collect();
         if faults.is_empty() { Ok(inputs) } else { Err(faults) }
     }
+
+    /// About what the compiled schema holds in memory.
+    pub(super) fn weight(&self) -> u32 {
+        let bytes = self.cost.parts * 1_024 + self.cost.patterns * (MAX_PATTERN_SIZE + MAX_PATTERN_CACHE) as u64;
+        u32::try_from(bytes).unwrap_or(u32::MAX)
+    }
 }
 
-/// Where a schema refers to something outside of itself.
-fn foreign_reference(schema: &Value, at: String) -> Option<String> {
-    match schema {
-        Value::Object(members) => members.iter().find_map(|(name, member)| {
-            let place = format!("{at}/{}", escape(name));
-            let refers = matches!(name.as_str(), "$ref" | "$dynamicRef" | "$recursiveRef" | "$schema" | "$id");
-            match member.as_str().filter(|_| refers) {
-                Some(text) if name == "$schema" => (!text.contains("json-schema.org")).then_some(place),
-                Some(text) => (!text.starts_with('#')).then_some(place),
-                None => foreign_reference(member, place),
-            }
-        }),
-        Value::Array(items) => items.iter().enumerate().find_map(|(place, item)| foreign_reference(item, format!("{at}/{place}"))),
-        _ => None,
+/// How many values there are in a value, itself included.
+fn count(value: &Value) -> u64 {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(count).sum::<u64>(),
+        Value::Object(members) => 1 + members.values().map(count).sum::<u64>(),
+        _ => 1,
     }
 }

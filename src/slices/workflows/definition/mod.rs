@@ -1,6 +1,9 @@
 //! A definition, read once into a form that runs can be driven by: a flat list of steps, and blocks of them that branches and
 //! loops enter. No store, no clock.
 //!
+//! There are two readings. [`outline`] takes the structure alone, in one pass over the JSON; the writer uses it. [`compile`] also checks
+//! and compiles the programs that the tenant wrote (schema, expressions, times) and gives a [`Program`]; only a worker can do that.
+//!
 //! **Invariant:** the same definition gives the same numbers of steps and blocks, because runs that have begun hold them.
 
 mod control;
@@ -8,14 +11,17 @@ mod inputs;
 mod read;
 mod references;
 mod schedule;
+mod schema;
 
 use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
 
+use crate::kernel::clock::Timestamp;
+
 pub(super) use control::{CONTROL, DEFINITION};
 pub(super) use inputs::InputSchema;
-pub(super) use read::read;
+pub(super) use read::{compile, outline};
 pub(super) use schedule::{GRACE, Schedule};
 
 /// The place of a step among all steps of the definition.
@@ -27,12 +33,13 @@ pub(super) const DEFAULT_TIMEOUT_SECONDS: u64 = 86_400;
 pub(super) const MAX_DEFINITION_BYTES: usize = 131_072;
 const MAX_STEPS: usize = 200;
 const MAX_NESTING: usize = 6;
+const MAX_SCHEDULES: usize = 10;
 
 #[derive(Clone, Debug)]
 pub(super) enum Trigger {
     Manual,
     Event { kind: String, condition: Option<String> },
-    Schedule(Box<Schedule>),
+    Schedule { cron: String, timezone: String, run_missed: bool },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,8 +138,7 @@ pub(super) struct Step {
     pub(super) continues: bool,
     /// The loops that it is in, the outermost first.
     pub(super) loops: Vec<StepNumber>,
-    /// Steps whose results its expressions read.
-    pub(super) reads: Vec<StepNumber>,
+    pub(super) number: StepNumber,
     /// Where it is in the definition.
     pub(super) pointer: String,
 }
@@ -143,13 +149,14 @@ pub(super) struct Definition {
     pub(super) name: String,
     pub(super) enabled: bool,
     pub(super) triggers: Vec<Trigger>,
-    pub(super) inputs: Option<InputSchema>,
     pub(super) timeout: Duration,
     pub(super) concurrency: Option<Concurrency>,
     pub(super) steps: Vec<Arc<Step>>,
     pub(super) blocks: Vec<Vec<StepNumber>>,
     pub(super) main: BlockNumber,
     pub(super) on_failure: Option<BlockNumber>,
+    /// About what it holds in memory.
+    pub(super) weight: u32,
 }
 
 impl Definition {
@@ -177,19 +184,35 @@ impl Definition {
         kinds
     }
 
-    pub(super) fn schedules(&self) -> impl Iterator<Item = &Schedule> {
-        self.triggers.iter().filter_map(|trigger| match trigger {
-            Trigger::Schedule(schedule) => Some(schedule.as_ref()),
-            _ => None,
-        })
-    }
-
     /// The keys of the workflows that it calls, as far as they are written down, and where.
     pub(super) fn calls(&self) -> impl Iterator<Item = (&str, &str)> {
         self.steps.iter().filter(|step| matches!(step.kind, StepKind::Call { .. })).filter_map(|step| {
             let key = step.with.get("workflow_key").and_then(Value::as_str)?;
             (!super::language::is_template(key)).then_some((key, step.pointer.as_str()))
         })
+    }
+}
+
+/// A definition with its programs, checked and compiled.
+#[derive(Clone, Debug)]
+pub(super) struct Program {
+    pub(super) definition: Arc<Definition>,
+    pub(super) inputs: Option<InputSchema>,
+    pub(super) schedules: Vec<Schedule>,
+    /// For each step, the steps whose results its expressions read.
+    reads: Vec<Vec<StepNumber>>,
+    /// About what it holds in memory.
+    pub(super) weight: u32,
+}
+
+impl Program {
+    pub(super) fn reads(&self, step: &Step) -> &[StepNumber] {
+        self.reads.get(step.number as usize).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The next time that a schedule starts a run.
+    pub(super) fn next_fire(&self, after: Timestamp) -> Option<Timestamp> {
+        self.schedules.iter().filter_map(|schedule| schedule.next(after)).min()
     }
 }
 

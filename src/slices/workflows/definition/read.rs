@@ -1,5 +1,6 @@
-//! Reads a definition from JSON: its shape against the schemas, then what a schema cannot say. Every problem is told, with its
-//! place; what is broken in one place does not hide what is broken in another.
+//! Reads a definition from JSON: its structure alone ([`outline`]), or with all checks ([`compile`]): its shape against the schemas, then
+//! what a schema cannot say, then its programs. Every problem is reported with its place; a problem in one place does not hide one in
+//! another.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -12,52 +13,45 @@ use super::{
         steps::{self, Planners},
     },
     Approval, BlockNumber, CONTROL, Concurrency, DEFAULT_TIMEOUT_SECONDS, DEFINITION, Definition, InputSchema,
-    MAX_DEFINITION_BYTES, MAX_NESTING, MAX_STEPS, OnConflict, OnTimeout, Retry, Schedule, Step, StepKind, StepNumber, Trigger,
-    references,
+    MAX_DEFINITION_BYTES, MAX_NESTING, MAX_SCHEDULES, MAX_STEPS, OnConflict, OnTimeout, Program, Retry, Schedule, Step, StepKind,
+    StepNumber, Trigger, references,
 };
-use crate::kernel::{events::Kinds, http::problem::nearest};
+use crate::kernel::{events::Kinds, http::problem::nearest, programs::Budget};
 
-/// Reads a definition; or all that is wrong with it.
-pub(in super::super) fn read(value: &Value, planners: &Planners, kinds: &Kinds) -> Result<Definition, Vec<Fault>> {
+/// The structure of a definition that was checked when it was stored. Takes one pass and looks at no program in it.
+pub(in super::super) fn outline(value: &Value) -> Definition {
+    let mut reader = Reader::new(None);
+    reader.definition(value)
+}
+
+/// Reads a definition and compiles its programs; or all that is wrong with it.
+pub(in super::super) fn compile(value: &Value, planners: &Planners, kinds: &Kinds, budget: &Budget) -> Result<Program, Vec<Fault>> {
     if value.to_string().len() > MAX_DEFINITION_BYTES {
         return Err(vec![Fault::new("", "too_long", format!("a definition has at most {MAX_DEFINITION_BYTES} bytes"))]);
     }
-    let shape = DEFINITION.1.as_ref().map(|schema| steps::faults(schema, value)).unwrap_or_default();
-    let mut reader = Reader {
-        planners,
-        kinds,
-        steps: Vec::new(),
-        blocks: Vec::new(),
-        mentions: Vec::new(),
-        ids: BTreeMap::new(),
-        faults: shape,
-    };
-    let triggers = reader.triggers(value.get("triggers"));
+    let mut reader = Reader::new(Some(Checks { planners, kinds, budget }));
+    reader.faults = DEFINITION.1.as_ref().map(|schema| steps::faults(schema, value)).unwrap_or_default();
+    let definition = reader.definition(value);
+    let schedules = reader.schedules(&definition.triggers, value);
     let inputs = value.get("input_schema").filter(|schema| schema.is_object()).and_then(|schema| {
-        let read = InputSchema::new(schema).map_err(|fault| reader.faults.push(fault.below("/input_schema")));
+        let read = InputSchema::new(schema, budget).map_err(|fault| reader.faults.push(fault.below("/input_schema")));
         read.ok()
     });
-    let main = reader.block(value.get("steps"), "/steps", &[], 0);
-    let on_failure = value.get("on_failure").map(|list| reader.block(Some(list), "/on_failure", &[], 0));
-    let concurrency = reader.concurrency(value.get("concurrency"));
-    let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let timeout = value.get("timeout_seconds").and_then(Value::as_u64).unwrap_or(DEFAULT_TIMEOUT_SECONDS);
-    let Reader { steps, blocks, mentions, mut faults, .. } = reader;
-    let mut definition = Definition {
-        key: text("key"),
-        name: text("name"),
-        enabled: value.get("enabled").and_then(Value::as_bool).unwrap_or(true),
-        triggers,
-        inputs,
-        timeout: Duration::from_secs(timeout),
-        concurrency,
-        steps: steps.into_iter().map(Arc::new).collect(),
-        blocks,
-        main,
-        on_failure,
-    };
-    references::check(&mut definition, &mentions, &mut faults);
-    if faults.is_empty() { Ok(definition) } else { Err(faults) }
+    let Reader { mentions, mut faults, .. } = reader;
+    let reads = references::check(&definition, &mentions, &mut faults);
+    if !faults.is_empty() {
+        return Err(faults);
+    }
+    let weight = definition.weight.saturating_add(inputs.as_ref().map_or(0, InputSchema::weight));
+    Ok(Program { definition: Arc::new(definition), inputs, schedules, reads, weight })
+}
+
+/// What the checks of a definition need.
+#[derive(Clone, Copy)]
+struct Checks<'a> {
+    planners: &'a Planners,
+    kinds: &'a Kinds,
+    budget: &'a Budget,
 }
 
 /// An expression of a step: where it is, what it refers to, and whether it knows an event of its own.
@@ -70,8 +64,8 @@ pub(super) struct Mention {
 }
 
 struct Reader<'a> {
-    planners: &'a Planners,
-    kinds: &'a Kinds,
+    /// `None` when only the structure is wanted.
+    checks: Option<Checks<'a>>,
     steps: Vec<Step>,
     blocks: Vec<Vec<StepNumber>>,
     mentions: Vec<Mention>,
@@ -88,7 +82,52 @@ fn seconds_of(value: &Value, name: &str) -> Option<Duration> {
     value.get(name).and_then(Value::as_u64).map(Duration::from_secs)
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    fn new(checks: Option<Checks<'a>>) -> Self {
+        Self { checks, steps: Vec::new(), blocks: Vec::new(), mentions: Vec::new(), ids: BTreeMap::new(), faults: Vec::new() }
+    }
+
+    fn definition(&mut self, value: &Value) -> Definition {
+        let triggers = self.triggers(value.get("triggers"));
+        let main = self.block(value.get("steps"), "/steps", &[], 0);
+        let on_failure = value.get("on_failure").map(|list| self.block(Some(list), "/on_failure", &[], 0));
+        let concurrency = self.concurrency(value.get("concurrency"));
+        let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let timeout = value.get("timeout_seconds").and_then(Value::as_u64).unwrap_or(DEFAULT_TIMEOUT_SECONDS);
+        Definition {
+            key: text("key"),
+            name: text("name"),
+            enabled: value.get("enabled").and_then(Value::as_bool).unwrap_or(true),
+            triggers,
+            timeout: Duration::from_secs(timeout),
+            concurrency,
+            steps: std::mem::take(&mut self.steps).into_iter().map(Arc::new).collect(),
+            blocks: std::mem::take(&mut self.blocks),
+            main,
+            on_failure,
+            weight: u32::try_from(4 * value.to_string().len()).unwrap_or(u32::MAX),
+        }
+    }
+
+    fn schedules(&mut self, triggers: &[Trigger], value: &Value) -> Vec<Schedule> {
+        let mut schedules = Vec::new();
+        let places = value.get("triggers").and_then(Value::as_array).into_iter().flatten().enumerate();
+        let mut places = places.filter(|(_, trigger)| trigger.get("type").and_then(Value::as_str) == Some("schedule"));
+        for trigger in triggers {
+            let Trigger::Schedule { cron, timezone, run_missed } = trigger else { continue };
+            let place = places.next().map(|(place, _)| place).unwrap_or_default();
+            if schedules.len() == MAX_SCHEDULES {
+                self.fault(format!("/triggers/{place}"), "too_many", format!("a definition has at most {MAX_SCHEDULES} schedules"));
+                break;
+            }
+            match Schedule::new(cron, timezone, *run_missed) {
+                Ok(schedule) => schedules.push(schedule),
+                Err((field, problem)) => self.fault(format!("/triggers/{place}/{field}"), "wrong_form", problem),
+            }
+        }
+        schedules
+    }
+
     fn fault(&mut self, pointer: impl Into<String>, code: &str, message: impl Into<String>) {
         self.faults.push(Fault::new(pointer, code, message));
     }
@@ -109,12 +148,9 @@ impl Reader<'_> {
                 }
                 Some("schedule") => {
                     let cron = text_of(trigger, "cron").unwrap_or_default();
-                    let zone = text_of(trigger, "timezone").unwrap_or_else(|| "UTC".to_owned());
+                    let timezone = text_of(trigger, "timezone").unwrap_or_else(|| "UTC".to_owned());
                     let run_missed = trigger.get("catch_up").and_then(Value::as_str) == Some("run_once");
-                    match Schedule::new(&cron, &zone, run_missed) {
-                        Ok(schedule) => triggers.push(Trigger::Schedule(Box::new(schedule))),
-                        Err((field, problem)) => self.fault(format!("{at}/{field}"), "wrong_form", problem),
-                    }
+                    triggers.push(Trigger::Schedule { cron, timezone, run_missed });
                 }
                 _ => {}
             }
@@ -123,11 +159,12 @@ impl Reader<'_> {
     }
 
     fn event_kind(&mut self, kind: &str, pointer: String) {
-        if kind.is_empty() || self.kinds.iter().any(|known| known.name == kind) {
+        let Some(Checks { kinds, .. }) = self.checks else { return };
+        if kind.is_empty() || kinds.iter().any(|known| known.name == kind) {
             return;
         }
         let mut fault = Fault::new(pointer, "unknown_event", format!("{kind} is no kind of event"));
-        fault.suggestion = nearest(kind, self.kinds.iter().map(|known| known.name));
+        fault.suggestion = nearest(kind, kinds.iter().map(|known| known.name));
         self.faults.push(fault);
     }
 
@@ -184,16 +221,18 @@ impl Reader<'_> {
             timeout: seconds_of(value, "timeout_seconds"),
             continues: value.get("on_error").and_then(Value::as_str) == Some("continue"),
             loops: loops.to_vec(),
-            reads: Vec::new(),
+            number,
             pointer: at.to_owned(),
         });
         self.condition(Some(number), text_of(value, "if").as_deref(), format!("{at}/if"), false);
         let here = format!("{at}/with");
-        let checked = match CONTROL.get(type_name.as_str()) {
-            Some(control) => control.compiled.as_ref().map(|schema| steps::faults(schema, &with)).unwrap_or_default(),
-            None => self.planners.check(&type_name, &with),
-        };
-        self.faults.extend(checked.into_iter().map(|fault| fault.below(&here)));
+        if let Some(Checks { planners, .. }) = self.checks {
+            let checked = match CONTROL.get(type_name.as_str()) {
+                Some(control) => control.compiled.as_ref().map(|schema| steps::faults(schema, &with)).unwrap_or_default(),
+                None => planners.check(&type_name, &with),
+            };
+            self.faults.extend(checked.into_iter().map(|fault| fault.below(&here)));
+        }
         let (kind, rest) = self.kind(number, &type_name, with, at, loops, depth);
         self.template(Some(number), &rest, &here);
         if let Some(step) = self.steps.get_mut(number as usize) {
@@ -249,8 +288,11 @@ impl Reader<'_> {
             "return" => StepKind::Return,
             "workflow.call" => StepKind::Call { wait: with.get("wait").and_then(Value::as_bool).unwrap_or(true) },
             other => {
-                if !other.is_empty() && self.planners.get(other).is_none() {
-                    self.faults.push(unknown_type(other, self.planners, format!("{at}/type")));
+                if let Some(Checks { planners, .. }) = self.checks
+                    && !other.is_empty()
+                    && planners.get(other).is_none()
+                {
+                    self.faults.push(unknown_type(other, planners, format!("{at}/type")));
                 }
                 StepKind::Action
             }
@@ -266,8 +308,8 @@ impl Reader<'_> {
     }
 
     fn condition(&mut self, step: Option<StepNumber>, text: Option<&str>, pointer: String, knows_event: bool) {
-        let Some(text) = text else { return };
-        match language::check(language::condition(text)) {
+        let (Some(text), Some(Checks { budget, .. })) = (text, self.checks) else { return };
+        match language::check(language::condition(text), budget) {
             Ok(references) => self.mentions.push(Mention { step, pointer, references, knows_event }),
             Err(error) => self.fault(pointer, error.code(), error.to_string()),
         }
@@ -275,8 +317,9 @@ impl Reader<'_> {
 
     /// Reads the templates in all texts of a value.
     fn template(&mut self, step: Option<StepNumber>, value: &Value, at: &str) {
+        let Some(Checks { budget, .. }) = self.checks else { return };
         match value {
-            Value::String(text) => match language::check_template(text) {
+            Value::String(text) => match language::check_template(text, budget) {
                 Ok(references) if references.names.is_empty() => {}
                 Ok(references) => {
                     self.mentions.push(Mention { step, pointer: at.to_owned(), references, knows_event: false });

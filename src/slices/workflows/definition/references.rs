@@ -1,9 +1,6 @@
 //! What the expressions of a definition may refer to: a step knows what comes before it on every way to it, and nothing else.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{super::error::Fault, BlockNumber, Definition, StepKind, StepNumber, read::Mention};
 use crate::kernel::http::problem::nearest;
@@ -11,8 +8,8 @@ use crate::kernel::http::problem::nearest;
 const NAMES: [&str; 4] = ["inputs", "steps", "run", "event"];
 const LOOP_NAMES: [&str; 2] = ["item", "item_index"];
 
-/// Checks every mention, and notes for every step which results it reads.
-pub(super) fn check(definition: &mut Definition, mentions: &[Mention], faults: &mut Vec<Fault>) {
+/// Checks every mention. Returns for every step which results it reads.
+pub(super) fn check(definition: &Definition, mentions: &[Mention], faults: &mut Vec<Fault>) -> Vec<Vec<StepNumber>> {
     let mut before = BTreeMap::new();
     let mut visible = BTreeSet::new();
     walk(definition, definition.main, &mut visible, &mut before);
@@ -45,11 +42,8 @@ pub(super) fn check(definition: &mut Definition, mentions: &[Mention], faults: &
             }
         }
     }
-    for (step, read) in reads {
-        if let Some(step) = definition.steps.get_mut(step as usize) {
-            Arc::make_mut(step).reads = read.into_iter().collect();
-        }
-    }
+    let read = |step: &std::sync::Arc<super::Step>| reads.remove(&step.number).unwrap_or_default().into_iter().collect();
+    definition.steps.iter().map(read).collect()
 }
 
 fn check_names(mention: &Mention, looped: bool, has_event: bool, faults: &mut Vec<Fault>) {

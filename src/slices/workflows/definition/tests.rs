@@ -3,13 +3,16 @@
 use serde_json::{Value, json};
 
 use super::{super::steps::Planners, *};
-use crate::kernel::events::{EventKind, Kinds};
+use crate::kernel::{
+    events::{EventKind, Kinds},
+    programs::Budget,
+};
 
 static CREATED: EventKind =
     EventKind { name: "ticket.created", summary: "", subject: "ticket", schema: "Ticket", has_changes: false };
 
 fn faults(value: &Value) -> Vec<(String, String)> {
-    let found = read(value, &Planners::default(), &Kinds::new([&CREATED]));
+    let found = compile(value, &Planners::default(), &Kinds::new([&CREATED]), &Budget::for_tests());
     let mut found: Vec<_> = found.err().unwrap_or_default().into_iter().map(|fault| (fault.pointer, fault.code)).collect();
     found.sort();
     found
@@ -111,7 +114,7 @@ fn a_definition_is_bounded_in_size_and_depth() {
 #[test]
 fn the_numbers_of_steps_and_blocks_are_those_of_the_text() {
     let inner = json!([{"id": "x", "type": "if", "with": {"condition": "true", "then": [set("y", "1")], "else": [set("z", "1")]}}, set("w", "1")]);
-    let read = read(&definition(inner), &Planners::default(), &Kinds::default()).unwrap();
+    let read = outline(&definition(inner));
     let ids: Vec<&str> = read.steps.iter().map(|step| step.id.as_str()).collect();
     assert_eq!(ids, ["x", "y", "z", "w"]);
     assert_eq!(read.blocks, [vec![0, 3], vec![1], vec![2]]);
@@ -126,10 +129,52 @@ fn inputs_get_the_defaults_of_their_schema_and_are_held_to_it() {
         "properties": {"name": {"type": "string", "pattern": "^[a-z]+$"}, "count": {"type": "integer", "default": 3}},
         "additionalProperties": false,
     });
-    let schema = InputSchema::new(&schema).unwrap();
-    assert_eq!(schema.complete(json!({"name": "ada"})).unwrap(), json!({"name": "ada", "count": 3}));
-    let faults = schema.complete(json!({"name": "Ada", "count": "x", "more": 1})).unwrap_err();
+    let budget = Budget::for_tests();
+    let schema = InputSchema::new(&schema, &budget).unwrap();
+    assert_eq!(schema.complete(json!({"name": "ada"}), &budget).unwrap(), json!({"name": "ada", "count": 3}));
+    let faults = schema.complete(json!({"name": "Ada", "count": "x", "more": 1}), &budget).unwrap_err();
     assert_eq!(faults.len(), 3, "{faults:?}");
-    assert!(InputSchema::new(&json!({"type": "nonsense"})).is_err());
-    assert!(InputSchema::new(&json!({"$defs": {"a": {"type": "string"}}, "properties": {"x": {"$ref": "#/$defs/a"}}})).is_ok());
+    assert!(InputSchema::new(&json!({"type": "nonsense"}), &budget).is_err());
+    let referring = json!({"$defs": {"a": {"type": "string"}}, "properties": {"x": {"$ref": "#/$defs/a"}}});
+    assert!(InputSchema::new(&referring, &budget).is_ok());
+}
+
+#[test]
+fn inputs_that_cost_too_much_to_check_are_refused_before_they_are_checked() {
+    let budget = Budget::for_tests();
+    let codes = |schema: Value, inputs: Value| {
+        let schema = InputSchema::new(&schema, &budget).unwrap();
+        let faults = schema.complete(inputs, &Budget::for_tests()).unwrap_err();
+        faults.into_iter().map(|fault| fault.code).collect::<Vec<_>>()
+    };
+    let many = json!({"list": vec![1; 5_000]});
+    assert_eq!(codes(json!({}), many), ["too_many"]);
+    let parts: Vec<Value> = (0..900).map(|number| json!({"const": number})).collect();
+    assert_eq!(
+        codes(json!({"properties": {"list": {"items": {"anyOf": parts}}}}), json!({"list": vec![1_000; 4_900]})),
+        ["too_much_work"]
+    );
+    let patterns: Vec<Value> = (0..16).map(|number| json!({"pattern": format!("(a|b)*c{number}$")})).collect();
+    assert_eq!(codes(json!({"properties": {"text": {"allOf": patterns}}}), json!({"text": "a".repeat(60_000)})), ["too_much_work"]);
+}
+
+#[test]
+fn a_pattern_that_stands_for_a_large_automaton_is_refused() {
+    for pattern in ["\\pL{150}x", "(\\w{200}){200}", "[\\pL\\pN]{1,250}"] {
+        let refused = InputSchema::new(&json!({"pattern": pattern}), &Budget::for_tests());
+        assert_eq!(refused.unwrap_err().code, "schema_invalid", "{pattern}");
+    }
+}
+
+#[test]
+fn an_outline_has_the_numbers_of_the_program() {
+    let value = definition(json!([
+        {"id": "a", "type": "parallel", "with": {"branches": [[set("b", "1")], [set("c", "2")]]}},
+        {"id": "d", "type": "for_each", "with": {"items": "{{ inputs.list }}", "steps": [set("e", "{{ item }}")]}},
+    ]));
+    let program = compile(&value, &Planners::default(), &Kinds::new([&CREATED]), &Budget::for_tests()).unwrap();
+    let outline = outline(&value);
+    assert_eq!(outline.blocks, program.definition.blocks);
+    let ids = |definition: &Definition| definition.steps.iter().map(|step| (step.number, step.id.clone())).collect::<Vec<_>>();
+    assert_eq!(ids(&outline), ids(&program.definition));
 }

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::{
     super::{
         error::WorkflowError,
-        model::{Run, RunStatus, RunTrigger, TokenState, Wait},
+        model::{Run, RunStatus, TokenState, Wait, Workflow},
         repo::{self, runs::RunKey},
-        service::{NewRun, Service, Stage, Started},
+        service::{ReadyRun, Service, Stage, Started},
         steps::{Applier, Appliers, LocalError, StepError},
     },
     prepare::{Action, Move},
@@ -51,10 +51,10 @@ pub(super) fn commit(
         _ => None,
     };
     let started = match &next.action {
-        Action::StartRun { key, inputs, wait, .. } => {
-            let called = Called { key, inputs, waits: *wait };
-            Some(start_run(service, tx, act, &seen, token, &called)?)
-        }
+        Action::StartRun { key, wait, ready, .. } => match start_run(service, tx, act, &seen, key, *wait, ready)? {
+            Some(run) => Some(run),
+            None => return Ok(None),
+        },
         _ => None,
     };
     let Some(mut stage) = Stage::open(service, tx, act, key)? else { return Ok(None) };
@@ -114,47 +114,31 @@ fn apply(
     }
 }
 
-/// The run that a step calls.
-struct Called<'a> {
-    key: &'a str,
-    inputs: &'a Value,
-    waits: bool,
-}
-
+/// Starts the run that a step calls. `None` when the workflow is another version by now.
 fn start_run(
     service: &Service,
     tx: &mut WriteTx,
     act: &mut Act,
     caller: &Run,
-    token: u32,
-    called: &Called<'_>,
-) -> Result<Run, WorkflowError> {
-    let Called { key, inputs, waits } = *called;
-    let failed = |code: &str, message: String| WorkflowError::Step(StepError::new(code, message));
-    let workflow = repo::workflows::find_key(tx, caller.tenant_id, key)?
-        .filter(|workflow| workflow.enabled)
-        .ok_or_else(|| failed("workflow_not_found", format!("there is no enabled workflow {key}")))?;
-    let path = path_of(service, tx, caller, token)?;
-    let new = NewRun {
-        inputs: inputs.clone(),
-        event: None,
-        trigger: RunTrigger::Call { run: caller.id, path, waits },
-        subject_id: caller.subject_id.clone(),
-        depth: caller.depth.saturating_add(1),
-        retry_of: None,
-    };
-    match service.start_unasked(tx, act, &workflow, &new)? {
+    key: &str,
+    waits: bool,
+    ready: &ReadyRun,
+) -> Result<Option<Run>, WorkflowError> {
+    let workflow = repo::workflows::find_key(tx, caller.tenant_id, key)?;
+    let same = |workflow: &Workflow| workflow.enabled && (workflow.id, workflow.version) == (ready.workflow_id, ready.version);
+    let Some(workflow) = workflow.filter(same) else { return Ok(None) };
+    match service.start_unasked(tx, act, &workflow, ready)? {
         // The end of a run that others have started does not wake this one.
         Started::Existing(run) if waits => {
             let message = format!("{} has the concurrency key", run.id);
             Err(WorkflowError::Step(StepError::retryable("concurrency_conflict", message)))
         }
-        Started::New(run) | Started::Existing(run) => Ok(run),
+        Started::New(run) | Started::Existing(run) => Ok(Some(run)),
     }
 }
 
 pub(super) fn path_of(service: &Service, tx: &impl Read, run: &Run, token: u32) -> Result<String, WorkflowError> {
-    let definition = service.definition(tx, run.tenant_id, run.workflow_id, run.workflow_version)?;
+    let definition = service.outline(tx, (run.tenant_id, run.workflow_id, run.workflow_version))?;
     let found = run.token(token).and_then(|token| {
         let number = definition.block(token.block).get(token.at as usize)?;
         Some(token.path(&definition.step(*number)?.id))

@@ -3,8 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::super::{
-    definition::{Definition, Step},
-    language::Context,
+    definition::{Program, Step},
     model::{Run, Token},
     repo,
 };
@@ -26,13 +25,14 @@ fn describe_run(run: &Run) -> Value {
     shown
 }
 
-pub(in super::super) fn build(
+/// The names that the expressions of a step know, and their values.
+pub(in super::super) fn names(
     tx: &impl Read,
     run: &Run,
-    definition: &Definition,
+    program: &Program,
     token: &Token,
     step: &Step,
-) -> Result<Context, StoreError> {
+) -> Result<Map<String, Value>, StoreError> {
     let key = (run.tenant_id, run.id);
     let given = repo::runs::inputs(tx, key)?;
     let mut names = Map::new();
@@ -42,8 +42,8 @@ pub(in super::super) fn build(
     }
     names.insert("run".to_owned(), describe_run(run));
     let mut steps = Map::new();
-    for number in &step.reads {
-        let Some(other) = definition.step(*number) else { continue };
+    for number in program.reads(step) {
+        let Some(other) = program.definition.step(*number) else { continue };
         let path = format!("{}{}", scope_of(&token.scope, other.loops.len()), other.id);
         let mut shown = Map::new();
         if let Some(row) = repo::runs::step(tx, key, &path)? {
@@ -65,7 +65,7 @@ pub(in super::super) fn build(
         names.insert("item".to_owned(), value.unwrap_or_default());
         names.insert("item_index".to_owned(), item.into());
     }
-    Ok(Context(names))
+    Ok(names)
 }
 
 /// The part of a scope that has so many loops.

@@ -15,11 +15,12 @@ use super::{
     },
     Shared,
     commit::{self, Expected},
-    prepare::{Action, Move, next_move},
+    prepare::{Action, Deciding, Move, next_move},
 };
 use crate::kernel::{
     clock::Timestamp,
     events::{Actor, ActorKind, Intent},
+    programs::Budget,
 };
 
 type Answer = (u32, Result<StepDone, StepError>);
@@ -51,7 +52,7 @@ pub(super) async fn drive(shared: Arc<Shared>, key: RunKey) -> Result<(), Workfl
     while !shared.is_stopping() {
         // Before the look: what changes behind it must not be missed.
         let woken = shared.woken.notified();
-        match look(&shared, key, &calling)? {
+        match look(&shared, key, &calling).await? {
             Sight::Gone => return Ok(()),
             Sight::Expired => {
                 shared.store.write(move |tx| repo::runs::remove(tx, key, REMOVED_AT_ONCE)).await?;
@@ -92,16 +93,22 @@ pub(super) async fn drive(shared: Arc<Shared>, key: RunKey) -> Result<(), Workfl
     Ok(())
 }
 
-fn look(shared: &Shared, key: RunKey, calling: &BTreeSet<u32>) -> Result<Sight, WorkflowError> {
+/// Decides the next move on a worker, in the turn of the run's tenant.
+async fn look(shared: &Arc<Shared>, key: RunKey, calling: &BTreeSet<u32>) -> Result<Sight, WorkflowError> {
+    let (here, calling) = (shared.clone(), calling.clone());
+    shared.programs.run(key.0, move |budget| decide(&here, key, &calling, budget)).await?
+}
+
+fn decide(shared: &Shared, key: RunKey, calling: &BTreeSet<u32>, budget: &Budget) -> Result<Sight, WorkflowError> {
     let now = shared.clocks.now(key.0);
-    let (service, appliers) = (&shared.service, &shared.appliers);
+    let deciding = Deciding { service: &shared.service, appliers: &shared.appliers, budget, now };
     shared.store.read(|tx| {
         let Some(run) = repo::runs::get(tx, key)? else { return Ok(Sight::Gone) };
         if run.status.has_ended() {
             let expired = run.due_at.is_some_and(|at| at <= now);
             return Ok(if expired { Sight::Expired } else { Sight::Gone });
         }
-        match next_move(service, appliers, tx, &run, now, calling) {
+        match next_move(deciding, tx, &run, calling) {
             Ok(Some(next)) => Ok(Sight::Next { version: run.version, run: Box::new(run), next }),
             Ok(None) => Ok(Sight::Idle { until: run.tokens.iter().filter_map(Token::until).chain([run.timeout_at]).min() }),
             Err(WorkflowError::Invalid(faults)) => {

@@ -26,11 +26,12 @@ use super::{
 use crate::kernel::{
     clocks::Clocks,
     id::TenantId,
+    programs::Programs,
     store::{Due, Store, StoreError},
     tasks::{Alarm, Done, Task, TaskError},
 };
 
-pub(super) use context::build as build_context;
+pub(super) use context::names;
 
 /// How long a run rests after the store has failed it.
 const REST: Duration = Duration::from_secs(1);
@@ -67,6 +68,7 @@ struct Shared {
     clocks: Clocks,
     service: Arc<Service>,
     appliers: Appliers,
+    programs: Programs,
     in_flight: Mutex<InFlight>,
     /// Wakes the task.
     signal: Notify,
@@ -99,12 +101,13 @@ impl Shared {
 pub(super) struct Engine(Arc<Shared>);
 
 impl Engine {
-    pub(super) fn new(store: Store, clocks: Clocks, service: Arc<Service>, appliers: Appliers) -> Self {
+    pub(super) fn new(store: Store, clocks: Clocks, service: Arc<Service>, appliers: Appliers, programs: Programs) -> Self {
         Self(Arc::new(Shared {
             store,
             clocks,
             service,
             appliers,
+            programs,
             in_flight: Mutex::default(),
             signal: Notify::new(),
             woken: Notify::new(),

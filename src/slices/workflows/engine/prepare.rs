@@ -1,5 +1,5 @@
-//! What to do next with a run, decided on a snapshot: expressions are evaluated here, away from the writer. The decision is written
-//! only if the run is still as it was seen.
+//! What to do next with a run, decided on a snapshot and on a worker: expressions are evaluated here, away from the writer. The decision
+//! is written only if the run is still as it was seen.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -7,17 +7,23 @@ use serde_json::{Value, json};
 
 use super::{
     super::{
-        definition::{BlockNumber, Definition, OnTimeout, Step, StepKind},
+        definition::{BlockNumber, OnTimeout, Program, Step, StepKind},
         error::WorkflowError,
         language::{self, Context, ExpressionError},
-        model::{Run, RunStatus, StepStatus, Token, TokenState, Wait},
+        model::{Run, RunStatus, RunTrigger, StepStatus, Token, TokenState, Wait},
         repo,
-        service::Service,
-        steps::{Applier, Appliers, Planners, StepError},
+        service::{NewRun, ReadyRun, Service},
+        steps::{Applier, Appliers, StepError},
     },
     context,
 };
-use crate::kernel::{clock::Timestamp, store::Read};
+use crate::kernel::{
+    clock::Timestamp,
+    events::{Actor, Intent},
+    id::RunId,
+    programs::Budget,
+    store::Read,
+};
 
 const MAX_ITEMS: usize = 1_000;
 /// The longest that a call may take, whatever its step says.
@@ -79,36 +85,44 @@ pub(super) enum Action {
     StartRun {
         input: Value,
         key: String,
-        inputs: Value,
         wait: bool,
         until: Option<Timestamp>,
+        ready: Box<ReadyRun>,
     },
+}
+
+/// What a move is decided with.
+#[derive(Clone, Copy)]
+pub(super) struct Deciding<'a> {
+    pub(super) service: &'a Service,
+    pub(super) appliers: &'a Appliers,
+    pub(super) budget: &'a Budget,
+    pub(super) now: Timestamp,
 }
 
 /// The next move of a run, if there is one now. `calling` are the tokens whose calls are under way.
 pub(super) fn next_move(
-    service: &Service,
-    appliers: &Appliers,
+    deciding: Deciding<'_>,
     tx: &impl Read,
     run: &Run,
-    now: Timestamp,
     calling: &BTreeSet<u32>,
 ) -> Result<Option<Move>, WorkflowError> {
     if run.status.has_ended() || run.status == RunStatus::Paused {
         return Ok(None);
     }
-    if now >= run.timeout_at {
+    if deciding.now >= run.timeout_at {
         return Ok(Some(Move { token: 0, action: Action::TimeOut }));
     }
     if run.queues() {
         return Ok(None);
     }
-    let definition = service.definition(tx, run.tenant_id, run.workflow_id, run.workflow_version)?;
+    let version = (run.tenant_id, run.workflow_id, run.workflow_version);
+    let program = deciding.service.program(tx, deciding.budget, version)?;
     // Each commit is another version: tokens take turns.
     let first = usize::try_from(run.version).unwrap_or_default() % run.tokens.len().max(1);
     let (before, behind) = run.tokens.split_at_checked(first).unwrap_or((&run.tokens, &[]));
     for token in behind.iter().chain(before) {
-        let seen = Seen { tx, run, definition: &definition, token, now, appliers, planners: &service.planners };
+        let seen = Seen { deciding, tx, run, program: &program, token };
         let action = match &token.state {
             TokenState::Ready => Some(seen.at_step()?),
             TokenState::Calling if !calling.contains(&token.id) => seen.recall()?,
@@ -123,13 +137,11 @@ pub(super) fn next_move(
 }
 
 struct Seen<'a, R> {
+    deciding: Deciding<'a>,
     tx: &'a R,
     run: &'a Run,
-    definition: &'a Definition,
+    program: &'a Program,
     token: &'a Token,
-    now: Timestamp,
-    appliers: &'a Appliers,
-    planners: &'a Planners,
 }
 
 fn failed(error: &ExpressionError, at: &str) -> Action {
@@ -143,35 +155,37 @@ fn invalid(message: String) -> Action {
 
 impl<R: Read> Seen<'_, R> {
     fn step(&self) -> Option<&Step> {
-        let number = self.definition.block(self.token.block).get(self.token.at as usize)?;
-        self.definition.step(*number).map(AsRef::as_ref)
+        let definition = &self.program.definition;
+        let number = definition.block(self.token.block).get(self.token.at as usize)?;
+        definition.step(*number).map(AsRef::as_ref)
     }
 
     fn context(&self, step: &Step) -> Result<Context, WorkflowError> {
-        Ok(context::build(self.tx, self.run, self.definition, self.token, step)?)
+        Ok(Context::new(&context::names(self.tx, self.run, self.program, self.token, step)?))
     }
 
     fn at_step(&self) -> Result<Action, WorkflowError> {
         let Some(step) = self.step() else { return Ok(Action::Leave) };
         let context = self.context(step)?;
-        match step.when.as_deref().map(|condition| language::holds(condition, &context)) {
+        match step.when.as_deref().map(|condition| language::holds(condition, &context, self.deciding.budget)) {
             Some(Ok(false)) => return Ok(Action::Skip),
             Some(Err(error)) => return Ok(failed(&error, "if")),
             Some(Ok(true)) | None => {}
         }
-        let with = match language::render(&step.with, &context) {
+        let with = match language::render(&step.with, &context, self.deciding.budget) {
             Ok(with) => with,
             Err((at, error)) => return Ok(failed(&error, &at)),
         };
-        Ok(self.decide(step, &context, with))
+        self.decide(step, &context, with)
     }
 
-    fn decide(&self, step: &Step, context: &Context, with: Value) -> Action {
-        let until = |timeout: Option<Duration>| timeout.map(|timeout| self.now + timeout);
+    fn decide(&self, step: &Step, context: &Context, with: Value) -> Result<Action, WorkflowError> {
+        let now = self.deciding.now;
+        let until = |timeout: Option<Duration>| timeout.map(|timeout| now + timeout);
         let text = |name: &str| with.get(name).and_then(Value::as_str).map(str::to_owned);
-        match &step.kind {
+        Ok(match &step.kind {
             StepKind::Action => self.act(step, with, true),
-            StepKind::If { condition, then, otherwise } => match language::holds(condition, context) {
+            StepKind::If { condition, then, otherwise } => match language::holds(condition, context, self.deciding.budget) {
                 Err(error) => failed(&error, "/condition"),
                 Ok(holds) => {
                     let input = json!({"condition": holds});
@@ -191,7 +205,7 @@ impl<R: Read> Seen<'_, R> {
             },
             StepKind::WaitDuration => match with.get("seconds").and_then(Value::as_u64) {
                 Some(seconds @ 1..=2_592_000) => {
-                    let until = Some(self.now + Duration::from_secs(seconds));
+                    let until = Some(now + Duration::from_secs(seconds));
                     Action::Wait { input: with, wait: Wait::Time, until, approval: false }
                 }
                 _ => invalid("seconds must be 1 to 2592000".to_owned()),
@@ -205,7 +219,7 @@ impl<R: Read> Seen<'_, R> {
                 Action::Wait { input: with, wait: Wait::Approval, until, approval: true }
             }
             StepKind::Set => Action::Finish { input: Some(json!({})), output: with },
-            StepKind::Assert { condition } => match language::holds(condition, context) {
+            StepKind::Assert { condition } => match language::holds(condition, context, self.deciding.budget) {
                 Err(error) => failed(&error, "/condition"),
                 Ok(true) => Action::Finish { input: Some(json!({"condition": condition})), output: json!({}) },
                 Ok(false) => {
@@ -225,20 +239,43 @@ impl<R: Read> Seen<'_, R> {
             }
             StepKind::Call { wait } => {
                 let key = text("workflow_key").unwrap_or_default();
-                let inputs = with.get("inputs").cloned().unwrap_or_else(|| json!({}));
-                Action::StartRun { input: with, key, inputs, wait: *wait, until: until(step.timeout) }
+                if let Some(ready) = self.called(step, &key, &with, *wait)? {
+                    let ready = Box::new(ready);
+                    Action::StartRun { input: with, key, wait: *wait, until: until(step.timeout), ready }
+                } else {
+                    let error = StepError::new("workflow_not_found", format!("there is no enabled workflow {key}"));
+                    Action::Fail { input: Some(with), error, status: StepStatus::Failed }
+                }
             }
-        }
+        })
+    }
+
+    /// The run that the step starts.
+    fn called(&self, step: &Step, key: &str, with: &Value, waits: bool) -> Result<Option<ReadyRun>, WorkflowError> {
+        let Deciding { service, budget, now, .. } = self.deciding;
+        let workflow = repo::workflows::find_key(self.tx, self.run.tenant_id, key)?.filter(|workflow| workflow.enabled);
+        let Some(workflow) = workflow else { return Ok(None) };
+        let mut act = Intent::new(workflow.tenant_id, now, Actor::system("Workflow engine")).begin();
+        let new = NewRun {
+            id: RunId::new(now, &mut act.entropy),
+            inputs: with.get("inputs").cloned().unwrap_or_else(|| json!({})),
+            event: None,
+            trigger: RunTrigger::Call { run: self.run.id, path: self.token.path(&step.id), waits },
+            subject_id: self.run.subject_id.clone(),
+            depth: self.run.depth.saturating_add(1),
+            retry_of: None,
+        };
+        service.ready(self.tx, &workflow, workflow.version, new, budget).map(Some)
     }
 
     fn act(&self, step: &Step, with: Value, begin: bool) -> Action {
         let name = step.type_name.clone();
-        let faults = self.planners.check(&name, &with);
+        let faults = self.deciding.service.planners.check(&name, &with);
         if !faults.is_empty() {
             let told: Vec<String> = faults.iter().map(|fault| format!("{}: {}", fault.pointer, fault.message)).collect();
             return invalid(told.join("; "));
         }
-        match self.appliers.get(&name) {
+        match self.deciding.appliers.get(&name) {
             Some(Applier::Local(_)) => Action::Apply { name, with },
             Some(Applier::Remote(_)) => {
                 let timeout = step.timeout.unwrap_or(USUAL_CALL).min(LONGEST_CALL);
@@ -256,14 +293,14 @@ impl<R: Read> Seen<'_, R> {
     fn recall(&self) -> Result<Option<Action>, WorkflowError> {
         let Some(step) = self.step() else { return Ok(Some(Action::Leave)) };
         let context = self.context(step)?;
-        Ok(Some(match language::render(&step.with, &context) {
+        Ok(Some(match language::render(&step.with, &context, self.deciding.budget) {
             Ok(with) => self.act(step, with, false),
             Err((at, error)) => failed(&error, &at),
         }))
     }
 
     fn waiting(&self, wait: &Wait, until: Option<Timestamp>) -> Result<Option<Action>, WorkflowError> {
-        let over = until.is_some_and(|until| self.now >= until);
+        let over = until.is_some_and(|until| self.deciding.now >= until);
         if let Wait::Run { id } = wait {
             let called = repo::runs::get(self.tx, (self.run.tenant_id, *id))?;
             if let Some(action) = called.map_or_else(|| Some(gone()), |called| ended(&called)) {

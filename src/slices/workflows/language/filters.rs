@@ -4,39 +4,57 @@ use std::io;
 
 use minijinja::{Environment, Error, ErrorKind, Value, filters, tests};
 
-use super::MAX_VALUE_BYTES;
+use super::{
+    MAX_VALUE_BYTES,
+    meter::{self, Cost},
+};
 
 pub(super) const TOO_LARGE: &str = "the value is too large";
 
-pub(super) const FILTERS: &[&str] = &[
-    "abs",
-    "capitalize",
-    "default",
-    "first",
-    "float",
-    "int",
-    "items",
-    "join",
-    "last",
-    "length",
-    "list",
-    "lower",
-    "max",
-    "min",
-    "replace",
-    "reverse",
-    "round",
-    "sort",
-    "split",
-    "string",
-    "sum",
-    "times",
-    "title",
-    "tojson",
-    "trim",
-    "unique",
-    "upper",
-];
+macro_rules! filters {
+    ($($name:literal $cost:ident $function:expr,)*) => {
+        pub(super) const FILTERS: &[&str] = &[$($name),*];
+
+        /// Each filter is known twice: as it is, under a name that no expression can write, and within its bounds.
+        fn add_filters(environment: &mut Environment<'static>) {
+            $(
+                environment.add_filter(concat!("plain ", $name), $function);
+                environment.add_filter($name, meter::bounded(concat!("plain ", $name), Cost::$cost));
+            )*
+        }
+    };
+}
+
+filters! {
+    "abs" Linear filters::abs,
+    "capitalize" Linear filters::capitalize,
+    "default" Constant filters::default,
+    "first" Constant filters::first,
+    "float" Linear filters::float,
+    "int" Linear filters::int,
+    "items" Linear filters::items,
+    "join" Linear join,
+    "last" Constant filters::last,
+    "length" Constant filters::length,
+    "list" Linear filters::list,
+    "lower" Linear filters::lower,
+    "max" Sorting filters::max,
+    "min" Sorting filters::min,
+    "replace" Linear replace,
+    "reverse" Linear filters::reverse,
+    "round" Linear filters::round,
+    "sort" Sorting filters::sort,
+    "split" Linear filters::split,
+    "string" Linear filters::string,
+    "sum" Linear filters::sum,
+    "times" Linear times,
+    "title" Linear filters::title,
+    "tojson" Linear to_json,
+    "trim" Linear filters::trim,
+    "unique" Sorting filters::unique,
+    "upper" Linear filters::upper,
+}
+
 pub(super) const TESTS: &[&str] = &[
     "defined",
     "undefined",
@@ -53,33 +71,7 @@ pub(super) const TESTS: &[&str] = &[
 ];
 
 pub(super) fn add(environment: &mut Environment<'static>) {
-    environment.add_filter("abs", filters::abs);
-    environment.add_filter("capitalize", filters::capitalize);
-    environment.add_filter("default", filters::default);
-    environment.add_filter("first", filters::first);
-    environment.add_filter("float", filters::float);
-    environment.add_filter("int", filters::int);
-    environment.add_filter("items", filters::items);
-    environment.add_filter("join", join);
-    environment.add_filter("last", filters::last);
-    environment.add_filter("length", filters::length);
-    environment.add_filter("list", filters::list);
-    environment.add_filter("lower", filters::lower);
-    environment.add_filter("max", filters::max);
-    environment.add_filter("min", filters::min);
-    environment.add_filter("replace", replace);
-    environment.add_filter("reverse", filters::reverse);
-    environment.add_filter("round", filters::round);
-    environment.add_filter("sort", filters::sort);
-    environment.add_filter("split", filters::split);
-    environment.add_filter("string", filters::string);
-    environment.add_filter("sum", filters::sum);
-    environment.add_filter("times", times);
-    environment.add_filter("title", filters::title);
-    environment.add_filter("tojson", to_json);
-    environment.add_filter("trim", filters::trim);
-    environment.add_filter("unique", filters::unique);
-    environment.add_filter("upper", filters::upper);
+    add_filters(environment);
     environment.add_test("defined", tests::is_defined);
     environment.add_test("undefined", tests::is_undefined);
     environment.add_test("none", tests::is_none);
@@ -94,7 +86,7 @@ pub(super) fn add(environment: &mut Environment<'static>) {
     environment.add_test("in", tests::is_in);
 }
 
-fn too_large() -> Error {
+pub(super) fn too_large() -> Error {
     Error::new(ErrorKind::InvalidOperation, TOO_LARGE)
 }
 

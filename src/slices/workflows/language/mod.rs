@@ -1,16 +1,20 @@
 //! The one language of conditions and `{{ … }}` templates: expressions over values, and nothing else. No statements, no loops, no
 //! functions of its own, no way to anything outside of the values that are handed in.
 //!
-//! **Invariant:** an expression ends: its text, the steps that it may take, and what it may make are bounded. Multiplication is
-//! refused as an operator, because it would repeat texts; `times` multiplies numbers.
+//! **Invariant:** an expression ends, and soon: its text, the instructions that it may run, the work of its operators and filters, and
+//! every value that it makes are bounded. Multiplication is refused as an operator, because it would repeat texts; `times` multiplies
+//! numbers. Everything that evaluates takes the [`Budget`] of a worker.
 
 mod filters;
+mod meter;
 mod scan;
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
 use minijinja::{Environment, ErrorKind, UndefinedBehavior};
 use serde_json::{Map, Value};
+
+use crate::kernel::programs::{Budget, Exhausted};
 
 pub(super) use scan::{Piece, is_template, pieces};
 
@@ -21,6 +25,8 @@ pub(super) const MAX_TEMPLATE_BYTES: usize = 65_536;
 const MAX_EXPRESSIONS: usize = 50;
 /// How much one value that an expression makes may hold, as JSON.
 pub(super) const MAX_VALUE_BYTES: usize = 65_536;
+/// How many values one expression may join to a longer one.
+const MAX_JOINS: usize = 16;
 const FUEL: u64 = 10_000;
 const MAX_DEPTH: usize = 32;
 
@@ -38,7 +44,7 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
 pub(super) enum ExpressionError {
     #[error("{0}")]
     Syntax(String),
-    #[error("the expression takes too long")]
+    #[error("the expression takes too much work")]
     OutOfFuel,
     #[error("the value is larger than 64 KiB")]
     TooLarge,
@@ -57,9 +63,36 @@ impl ExpressionError {
     }
 }
 
-/// The values that names stand for.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Context(pub(super) Map<String, Value>);
+impl From<Exhausted> for ExpressionError {
+    fn from(_: Exhausted) -> Self {
+        Self::OutOfFuel
+    }
+}
+
+/// The values that names stand for, converted once for all expressions of a step.
+#[derive(Clone, Debug)]
+pub(super) struct Context {
+    values: minijinja::Value,
+    /// About how much there is to look at.
+    bytes: u64,
+}
+
+impl Context {
+    pub(super) fn new(names: &Map<String, Value>) -> Self {
+        let bytes = names.iter().map(|(name, value)| name.len() as u64 + size_of(value)).sum();
+        Self { values: minijinja::Value::from(minijinja::value::Serde(names)), bytes }
+    }
+}
+
+/// About how many bytes a value has as JSON.
+pub(super) fn size_of(value: &Value) -> u64 {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len() as u64 + 2,
+        Value::Array(items) => items.iter().map(|item| size_of(item) + 1).sum::<u64>() + 2,
+        Value::Object(members) => members.iter().map(|(name, member)| name.len() as u64 + size_of(member) + 4).sum::<u64>() + 2,
+    }
+}
 
 /// What an expression refers to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,11 +120,15 @@ pub(super) fn condition(text: &str) -> &str {
 }
 
 /// Reads an expression without evaluating it.
-pub(super) fn check(expression: &str) -> Result<References, ExpressionError> {
+pub(super) fn check(expression: &str, budget: &Budget) -> Result<References, ExpressionError> {
     if expression.len() > MAX_EXPRESSION_BYTES {
         return Err(ExpressionError::Syntax(format!("an expression has at most {MAX_EXPRESSION_BYTES} bytes")));
     }
     scan::check_words(expression).map_err(ExpressionError::Syntax)?;
+    if scan::joins(expression) > MAX_JOINS {
+        return Err(ExpressionError::Syntax(format!("an expression joins values with ~ or + at most {MAX_JOINS} times")));
+    }
+    budget.charge(expression.len() as u64 * 64)?;
     let compiled = ENVIRONMENT.compile_expression(expression).map_err(explained)?;
     let mut references = References::default();
     for path in compiled.undeclared_variables(true) {
@@ -109,7 +146,7 @@ pub(super) fn check(expression: &str) -> Result<References, ExpressionError> {
 }
 
 /// Reads all expressions of a text.
-pub(super) fn check_template(text: &str) -> Result<References, ExpressionError> {
+pub(super) fn check_template(text: &str, budget: &Budget) -> Result<References, ExpressionError> {
     let mut references = References::default();
     if !is_template(text) {
         return Ok(references);
@@ -121,7 +158,7 @@ pub(super) fn check_template(text: &str) -> Result<References, ExpressionError> 
     for piece in pieces(text).map_err(ExpressionError::Syntax)? {
         if let Piece::Expression(expression) = piece {
             count += 1;
-            references.merge(check(expression)?);
+            references.merge(check(expression, budget)?);
         }
     }
     if count > MAX_EXPRESSIONS {
@@ -130,41 +167,50 @@ pub(super) fn check_template(text: &str) -> Result<References, ExpressionError> 
     Ok(references)
 }
 
-pub(super) fn evaluate(expression: &str, context: &Context) -> Result<Value, ExpressionError> {
+/// The value of an expression, as the language has it.
+fn value_of(expression: &str, context: &Context, budget: &Budget) -> Result<minijinja::Value, ExpressionError> {
     scan::check_words(expression).map_err(ExpressionError::Syntax)?;
+    // Versions from before this bound are stored too.
+    if scan::joins(expression) > MAX_JOINS {
+        return Err(ExpressionError::TooLarge);
+    }
+    // An operator may look at all of its operands, which is not counted by the instructions that it takes.
+    budget.charge(expression.len() as u64 * 64 + scan::signs(expression) * context.bytes)?;
     let compiled = ENVIRONMENT.compile_expression(expression).map_err(explained)?;
-    let value = compiled.eval(minijinja::value::Serde(&context.0)).map_err(explained)?;
+    meter::metered(budget, || compiled.eval(context.values.clone())).map_err(explained)
+}
+
+pub(super) fn evaluate(expression: &str, context: &Context, budget: &Budget) -> Result<Value, ExpressionError> {
+    let value = value_of(expression, context, budget)?;
     if value.is_undefined() {
         return Err(ExpressionError::Failed(format!("{expression} is not defined; `default` gives it a value")));
     }
     let mut out = filters::Bounded::new(MAX_VALUE_BYTES);
     serde_json::to_writer(&mut out, &value)
         .map_err(|error| if error.is_io() { ExpressionError::TooLarge } else { ExpressionError::Failed(error.to_string()) })?;
+    budget.charge(out.bytes().len() as u64)?;
     serde_json::from_slice(out.bytes()).map_err(|error| ExpressionError::Failed(error.to_string()))
 }
 
 /// Whether a condition holds. What is not defined, empty or zero counts as false.
-pub(super) fn holds(text: &str, context: &Context) -> Result<bool, ExpressionError> {
-    let expression = condition(text);
-    scan::check_words(expression).map_err(ExpressionError::Syntax)?;
-    let compiled = ENVIRONMENT.compile_expression(expression).map_err(explained)?;
-    Ok(compiled.eval(minijinja::value::Serde(&context.0)).map_err(explained)?.is_true())
+pub(super) fn holds(text: &str, context: &Context, budget: &Budget) -> Result<bool, ExpressionError> {
+    Ok(value_of(condition(text), context, budget)?.is_true())
 }
 
 /// A text with its templates filled in. One that is a template and nothing else keeps the type of the value.
-pub(super) fn render_text(text: &str, context: &Context) -> Result<Value, ExpressionError> {
+pub(super) fn render_text(text: &str, context: &Context, budget: &Budget) -> Result<Value, ExpressionError> {
     if !is_template(text) {
         return Ok(Value::String(text.to_owned()));
     }
     let pieces = pieces(text).map_err(ExpressionError::Syntax)?;
     if let [Piece::Expression(only)] = pieces.as_slice() {
-        return evaluate(only, context);
+        return evaluate(only, context, budget);
     }
     let mut out = String::new();
     for piece in pieces {
         match piece {
             Piece::Text(text) => out.push_str(text),
-            Piece::Expression(expression) => match evaluate(expression, context)? {
+            Piece::Expression(expression) => match evaluate(expression, context, budget)? {
                 Value::String(text) => out.push_str(&text),
                 Value::Null => {}
                 other => out.push_str(&other.to_string()),
@@ -178,17 +224,18 @@ pub(super) fn render_text(text: &str, context: &Context) -> Result<Value, Expres
 }
 
 /// A value with the templates of all its texts filled in. Where one fails: the pointer to it.
-pub(super) fn render(value: &Value, context: &Context) -> Result<Value, (String, ExpressionError)> {
+pub(super) fn render(value: &Value, context: &Context, budget: &Budget) -> Result<Value, (String, ExpressionError)> {
     match value {
-        Value::String(text) => render_text(text, context).map_err(|error| (String::new(), error)),
+        Value::String(text) => render_text(text, context, budget).map_err(|error| (String::new(), error)),
         Value::Array(items) => {
-            let item =
-                |(place, item): (usize, &Value)| render(item, context).map_err(|(at, error)| (format!("/{place}{at}"), error));
+            let item = |(place, item): (usize, &Value)| {
+                render(item, context, budget).map_err(|(at, error)| (format!("/{place}{at}"), error))
+            };
             items.iter().enumerate().map(item).collect::<Result<_, _>>().map(Value::Array)
         }
         Value::Object(members) => {
             let member = |(name, member): (&String, &Value)| {
-                let rendered = render(member, context).map_err(|(at, error)| (format!("/{}{at}", escape(name)), error))?;
+                let rendered = render(member, context, budget).map_err(|(at, error)| (format!("/{}{at}", escape(name)), error))?;
                 Ok((name.clone(), rendered))
             };
             members.iter().map(member).collect::<Result<_, _>>().map(Value::Object)
@@ -207,7 +254,8 @@ fn explained(error: minijinja::Error) -> ExpressionError {
     match error.kind() {
         ErrorKind::OutOfFuel => ExpressionError::OutOfFuel,
         ErrorKind::SyntaxError | ErrorKind::BadEscape => ExpressionError::Syntax(format!("{}{detail}", error.kind())),
-        _ if error.detail().is_some_and(|detail| detail == filters::TOO_LARGE) => ExpressionError::TooLarge,
+        _ if error.detail() == Some(filters::TOO_LARGE) => ExpressionError::TooLarge,
+        _ if error.detail() == Some(meter::TOO_MUCH_WORK) => ExpressionError::OutOfFuel,
         kind => ExpressionError::Failed(format!("{kind}{detail}")),
     }
 }

@@ -85,6 +85,19 @@ impl Iterator for Outside<'_> {
     }
 }
 
+/// How many operators, brackets and other signs an expression has, and words that work like one: each may look at whole values.
+pub(super) fn signs(expression: &str) -> u64 {
+    let plain: String = Outside::new(expression).map(|(_, letter)| letter).collect();
+    let signs = plain.chars().filter(|letter| !letter.is_alphanumeric() && !matches!(letter, ' ' | '_' | '.')).count();
+    let words = plain.split(' ').filter(|word| matches!(*word, "in" | "is" | "and" | "or" | "not" | "if" | "else")).count();
+    (signs + words) as u64
+}
+
+/// How often an expression joins values.
+pub(super) fn joins(expression: &str) -> usize {
+    Outside::new(expression).filter(|(_, letter)| matches!(letter, '~' | '+')).count()
+}
+
 /// Refuses operators, filters and tests that are not in the language.
 pub(super) fn check_words(expression: &str) -> Result<(), String> {
     let plain: String = Outside::new(expression).map(|(_, letter)| letter).collect();

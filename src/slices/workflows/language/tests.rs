@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 
 fn context(value: Value) -> Context {
-    Context(value.as_object().unwrap().clone())
+    Context::new(value.as_object().unwrap())
 }
 
 fn given() -> Context {
@@ -34,25 +34,28 @@ fn a_template_alone_keeps_the_type_and_one_in_a_text_is_text() {
         ("{{ inputs.count | times(7) }}", json!(21)),
         ("{{ 'x' if inputs.count > 2 else 'y' }}", json!("x")),
     ] {
-        assert_eq!(render_text(text, &given()), Ok(value), "{text}");
+        assert_eq!(render_text(text, &given(), &Budget::for_tests()), Ok(value), "{text}");
     }
 }
 
 #[test]
 fn what_is_not_defined_is_an_error_in_a_value_and_false_in_a_condition() {
-    assert_eq!(render_text("{{ inputs.missing }}", &given()).unwrap_err().code(), "expression_failed");
-    assert_eq!(render_text("a {{ inputs.missing.deeper }}", &given()).unwrap_err().code(), "expression_failed");
-    assert_eq!(holds("inputs.missing", &given()), Ok(false));
-    assert_eq!(holds("{{ inputs.count == 3 and inputs.name is startingwith('A') }}", &given()), Ok(true));
-    assert_eq!(holds("steps.first.output.id in ['tkt_1']", &given()), Ok(true));
+    assert_eq!(render_text("{{ inputs.missing }}", &given(), &Budget::for_tests()).unwrap_err().code(), "expression_failed");
+    assert_eq!(
+        render_text("a {{ inputs.missing.deeper }}", &given(), &Budget::for_tests()).unwrap_err().code(),
+        "expression_failed"
+    );
+    assert_eq!(holds("inputs.missing", &given(), &Budget::for_tests()), Ok(false));
+    assert_eq!(holds("{{ inputs.count == 3 and inputs.name is startingwith('A') }}", &given(), &Budget::for_tests()), Ok(true));
+    assert_eq!(holds("steps.first.output.id in ['tkt_1']", &given(), &Budget::for_tests()), Ok(true));
 }
 
 #[test]
 fn expressions_say_what_they_refer_to() {
-    let found = check("steps.first.output.id ~ inputs.name ~ item.x").unwrap();
+    let found = check("steps.first.output.id ~ inputs.name ~ item.x", &Budget::for_tests()).unwrap();
     assert_eq!(found.steps, BTreeSet::from(["first".to_owned()]));
     assert_eq!(found.names, BTreeSet::from(["steps", "inputs", "item"].map(str::to_owned)));
-    assert!(!found.any_step && check("steps['first'].output").unwrap().any_step);
+    assert!(!found.any_step && check("steps['first'].output", &Budget::for_tests()).unwrap().any_step);
 }
 
 #[test]
@@ -67,36 +70,84 @@ fn what_does_not_end_or_grows_is_refused_or_stopped() {
         "{{ }}",
         "{{ 1 +",
     ] {
-        assert_eq!(check_template(refused).unwrap_err().code(), "expression_invalid", "{refused}");
+        assert_eq!(check_template(refused, &Budget::for_tests()).unwrap_err().code(), "expression_invalid", "{refused}");
     }
     let growing = format!("{{{{ inputs.name{} }}}}", " | replace('a', 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa')".repeat(12));
-    assert_eq!(render_text(&growing, &given()).unwrap_err(), ExpressionError::TooLarge);
+    assert_eq!(render_text(&growing, &given(), &Budget::for_tests()).unwrap_err(), ExpressionError::TooLarge);
     let large = context(json!({"item": "x".repeat(60_000)}));
-    assert_eq!(render_text("{{ item ~ item }}", &large).unwrap_err(), ExpressionError::TooLarge);
-    assert_eq!(render_text("{{ item }}{{ item }}", &large).unwrap_err(), ExpressionError::TooLarge);
-    assert_eq!(check(&"1+".repeat(600)).unwrap_err().code(), "expression_invalid");
+    assert_eq!(render_text("{{ item ~ item }}", &large, &Budget::for_tests()).unwrap_err(), ExpressionError::TooLarge);
+    assert_eq!(render_text("{{ item }}{{ item }}", &large, &Budget::for_tests()).unwrap_err(), ExpressionError::TooLarge);
+    assert_eq!(check(&"1+".repeat(600), &Budget::for_tests()).unwrap_err().code(), "expression_invalid");
     let deep = format!("{}1{}", "(".repeat(400), ")".repeat(400));
-    assert!(check(&deep).is_err());
+    assert!(check(&deep, &Budget::for_tests()).is_err());
+}
+
+/// Work that instructions do not count: each expression is refused or stopped, and none makes a large value on the way.
+#[test]
+fn the_work_of_operators_and_filters_is_bounded() {
+    let text = "ab".repeat(30_000);
+    let words = vec!["word"; 9_000];
+    let hostile = context(json!({"inputs": {"x": text, "words": words, "map": {"k": vec![text.clone(); 2]}}}));
+    let concatenated = vec!["inputs.x"; 17].join("~");
+    let grown = format!("({concatenated})");
+    let long = |filter: &str, times: usize| format!("inputs.x{}", format!("|{filter}").repeat(times));
+    for expression in [
+        format!("({concatenated}~inputs.x)|length"),
+        format!("({})|split('a')|sort|list|length", vec!["inputs.x"; 16].join("~")),
+        format!("{grown}|upper|lower|length"),
+        "inputs.x|split('a')|length".to_owned(),
+        "inputs.x|list|length".to_owned(),
+        "(inputs.words + inputs.words)|sort|length".to_owned(),
+        "[inputs.map, inputs.map, inputs.map]|tojson".to_owned(),
+        "[inputs.words, inputs.words]|list|sort|length".to_owned(),
+        "inputs.x|replace('a', inputs.x)".to_owned(),
+        "inputs.words|join(inputs.x)".to_owned(),
+    ] {
+        let budget = Budget::for_tests();
+        let error = evaluate(&expression, &hostile, &budget).unwrap_err();
+        assert!(matches!(error, ExpressionError::TooLarge | ExpressionError::OutOfFuel), "{expression}: {error:?}");
+    }
+    // What one expression may do, many may not.
+    for expression in [long("upper", 100), "inputs.x == inputs.x ~ ''".to_owned(), "inputs.words|sort|unique|max".to_owned()] {
+        let budget = Budget::for_tests();
+        let last = (0..10_000).find_map(|_| evaluate(&expression, &hostile, &budget).err());
+        assert_eq!(last, Some(ExpressionError::OutOfFuel), "{expression}");
+    }
+}
+
+#[test]
+fn filters_of_constant_work_take_what_a_step_has_made() {
+    let large = context(json!({"inputs": {"rows": vec![json!({"id": 1}); 30_000]}}));
+    for (expression, value) in [("inputs.rows|length", json!(30_000)), ("(inputs.rows|first).id", json!(1))] {
+        assert_eq!(evaluate(expression, &large, &Budget::for_tests()), Ok(value), "{expression}");
+    }
+}
+
+#[test]
+fn a_plain_filter_cannot_be_named() {
+    for expression in ["inputs.name|plain upper", "inputs.name|'plain upper'", "inputs.name|plain\u{a0}upper"] {
+        assert!(check(expression, &Budget::for_tests()).is_err(), "{expression}");
+    }
 }
 
 #[test]
 fn a_failure_is_told_with_its_place() {
-    let (at, error) = render(&json!({"a": ["x", {"b/c": "{{ nobody }}"}]}), &given()).unwrap_err();
+    let (at, error) = render(&json!({"a": ["x", {"b/c": "{{ nobody }}"}]}), &given(), &Budget::for_tests()).unwrap_err();
     assert_eq!((at.as_str(), error.code()), ("/a/1/b~1c", "expression_failed"));
 }
 
 proptest! {
     #[test]
     fn any_text_is_rendered_or_told_what_is_wrong_with_it(text in "\\PC{0,120}") {
-        drop(check_template(&text));
-        drop(render_text(&text, &given()));
+        drop(check_template(&text, &Budget::for_tests()));
+        drop(render_text(&text, &given(), &Budget::for_tests()));
     }
 
     #[test]
     fn any_mix_of_words_and_signs_is_too(parts in proptest::collection::vec(0_usize..WORDS.len(), 0..24)) {
         let text = format!("{{{{ {} }}}}", parts.iter().map(|part| WORDS[*part]).collect::<Vec<_>>().join(" "));
-        drop(check_template(&text));
-        drop(render_text(&text, &given()));
+        drop(check_template(&text, &Budget::for_tests()));
+        drop(render_text(&text, &given(), &Budget::for_tests()));
     }
 }
 

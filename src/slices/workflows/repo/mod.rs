@@ -1,6 +1,7 @@
 //! Workflows and runs as they are stored, and the ways to find them.
 
 pub(super) mod portable;
+pub(super) mod queue;
 pub(super) mod runs;
 pub(super) mod workflows;
 

@@ -115,4 +115,5 @@ fn the_stored_forms_are_those_that_were_written_down() {
     };
     assert_golden("workflow_step", &StepRecord(step));
     assert_golden("workflow_counts", &Counts { workflows: 3, active_runs: 100_000 });
+    assert_golden("workflow_trigger", &super::queue::QueuedEvent);
 }

@@ -6,12 +6,12 @@ use serde_json::{Map, Value, json};
 
 use super::{
     super::{
-        definition::Definition,
-        error::{Fault, WorkflowError},
+        error::WorkflowError,
         model::{Json, Workflow},
         repo,
     },
     CREATED, DELETED, Service, UPDATED,
+    ready::{Accepted, AcceptedChange},
 };
 use crate::kernel::{
     events::{Act, head},
@@ -24,15 +24,14 @@ use crate::kernel::{
 pub(in super::super) const CANCELLED_AT_ONCE: usize = 500;
 
 impl Service {
-    pub(in super::super) fn create(&self, tx: &mut WriteTx, act: &mut Act, value: &Value) -> Result<Workflow, WorkflowError> {
-        let definition = self.read(value).map_err(WorkflowError::Invalid)?;
-        check_calls(self, tx, act, &definition)?;
+    pub(in super::super) fn create(&self, tx: &mut WriteTx, act: &mut Act, accepted: &Accepted) -> Result<Workflow, WorkflowError> {
+        let Accepted { value, definition, .. } = accepted;
         let most = self.settings.max_workflows;
         if repo::counts(tx, act.tenant_id)?.workflows >= most {
             return Err(WorkflowError::LimitReached { what: "workflows", most });
         }
         if repo::workflows::find_key(tx, act.tenant_id, &definition.key)?.is_some() {
-            return Err(WorkflowError::KeyTaken(definition.key));
+            return Err(WorkflowError::KeyTaken(definition.key.clone()));
         }
         let mut workflow = Workflow {
             tenant_id: act.tenant_id,
@@ -50,34 +49,21 @@ impl Service {
             created_by: act.actor.clone(),
             updated_at: act.now,
         };
-        arm(tx, act, &mut workflow, &definition)?;
+        arm(tx, act, &mut workflow, accepted)?;
         repo::workflows::put(tx, &workflow, None)?;
         repo::workflows::put_version(tx, &workflow, &Json(value.clone()), &act.actor)?;
         self.announce(tx, act, &CREATED, &workflow, value, None)?;
         Ok(workflow)
     }
 
-    /// All that is wrong with a definition, also with what it calls.
-    pub(in super::super) fn validate(&self, tx: &impl Read, act: &Act, value: &Value) -> Result<Vec<Fault>, WorkflowError> {
-        let definition = match self.read(value) {
-            Ok(definition) => definition,
-            Err(faults) => return Ok(faults),
-        };
-        match check_calls(self, tx, act, &definition) {
-            Ok(()) => Ok(Vec::new()),
-            Err(WorkflowError::Invalid(faults)) => Ok(faults),
-            Err(other) => Err(other),
-        }
-    }
-
-    /// A merge patch (RFC 7396) of the newest version makes the next one.
+    /// What a patch makes of the newest version becomes the next one.
     pub(in super::super) fn change(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
         id: WorkflowId,
         if_match: &IfMatch,
-        patch: &Value,
+        change: &AcceptedChange,
     ) -> Result<(Workflow, Value), WorkflowError> {
         let before = repo::workflows::get(tx, act.tenant_id, id)?.ok_or(WorkflowError::NotFound)?;
         if_match.check(before.version)?;
@@ -86,31 +72,22 @@ impl Service {
         }
         let stored = repo::workflows::version(tx, act.tenant_id, id, before.version)?.ok_or(WorkflowError::NotFound)?;
         let old = stored.definition.0;
-        let mut value = old.clone();
-        merge(&mut value, patch);
-        if value == old {
-            return Ok((before, old));
+        if before.version != change.base {
+            return Err(WorkflowError::ChangedMeanwhile);
         }
-        let definition = self.read(&value).map_err(WorkflowError::Invalid)?;
-        check_calls(self, tx, act, &definition)?;
+        let Some(accepted @ Accepted { value, definition, .. }) = &change.accepted else { return Ok((before, old)) };
         if definition.key != before.key && repo::workflows::find_key(tx, act.tenant_id, &definition.key)?.is_some() {
-            return Err(WorkflowError::KeyTaken(definition.key));
+            return Err(WorkflowError::KeyTaken(definition.key.clone()));
         }
         let mut workflow = before.clone();
         workflow.version += 1;
         workflow.updated_at = act.now;
-        arm(tx, act, &mut workflow, &definition)?;
+        arm(tx, act, &mut workflow, accepted)?;
         repo::workflows::put(tx, &workflow, Some(&before))?;
         repo::workflows::put_version(tx, &workflow, &Json(value.clone()), &act.actor)?;
-        self.announce(
-            tx,
-            act,
-            &UPDATED,
-            &workflow,
-            &value,
-            Some(changes(&self.without_secrets(&old), &self.without_secrets(&value))),
-        )?;
-        Ok((workflow, value))
+        let changed = changes(&self.without_secrets(&old), &self.without_secrets(value));
+        self.announce(tx, act, &UPDATED, &workflow, value, Some(changed))?;
+        Ok((workflow, value.clone()))
     }
 
     /// Cancels a bounded part of the workflow's runs, to be repeated before it is archived. How many.
@@ -165,45 +142,16 @@ impl Service {
 }
 
 /// Takes over from the definition what the record is found by. Events and times from before are none of its business.
-fn arm(tx: &impl Read, act: &Act, workflow: &mut Workflow, definition: &Definition) -> Result<(), WorkflowError> {
+fn arm(tx: &impl Read, act: &Act, workflow: &mut Workflow, accepted: &Accepted) -> Result<(), WorkflowError> {
+    let definition = &accepted.definition;
     workflow.key.clone_from(&definition.key);
     workflow.name.clone_from(&definition.name);
     workflow.enabled = definition.enabled;
     workflow.events = definition.events();
     workflow.armed_seq = head(tx)?;
     workflow.scheduled_until = act.now;
-    workflow.next_fire_at = definition.schedules().filter_map(|schedule| schedule.next(act.now)).min();
+    workflow.next_fire_at = accepted.next_fire_at;
     Ok(())
-}
-
-/// The workflows that are called must be there, and must not lead back here.
-fn check_calls(service: &Service, tx: &impl Read, act: &Act, definition: &Definition) -> Result<(), WorkflowError> {
-    let mut faults = Vec::new();
-    for (key, pointer) in definition.calls() {
-        let at = format!("{pointer}/with/workflow_key");
-        if key == definition.key {
-            faults.push(Fault::new(at, "cycle", "the workflow would call itself"));
-            continue;
-        }
-        let (mut seen, mut open, mut found) = (BTreeSet::new(), vec![key.to_owned()], false);
-        while let Some(next) = open.pop() {
-            if !seen.insert(next.clone()) {
-                continue;
-            }
-            let Some(called) = repo::workflows::find_key(tx, act.tenant_id, &next)? else { continue };
-            found = true;
-            let inner = service.definition(tx, act.tenant_id, called.id, called.version)?;
-            if inner.calls().any(|(key, _)| key == definition.key) {
-                faults.push(Fault::new(&at, "cycle", format!("{next} leads back to this workflow")));
-                break;
-            }
-            open.extend(inner.calls().map(|(key, _)| key.to_owned()));
-        }
-        if !found {
-            faults.push(Fault::new(&at, "unknown_workflow", format!("there is no workflow {key}")));
-        }
-    }
-    if faults.is_empty() { Ok(()) } else { Err(WorkflowError::Invalid(faults)) }
 }
 
 /// A merge patch: members replace members, `null` removes.

@@ -1,6 +1,7 @@
 //! What is done with workflows and runs. Every method is one use case in the caller's transaction: check, write, append the event.
 
 mod definitions;
+mod ready;
 mod stage;
 mod start;
 mod steer;
@@ -13,7 +14,7 @@ use serde_json::{
 };
 
 use super::{
-    definition::{self, Definition},
+    definition::{self, Definition, Program},
     error::{Fault, WorkflowError},
     model::{Run, Workflow},
     repo,
@@ -23,12 +24,14 @@ use crate::kernel::{
     config,
     events::{self, Act, Draft, EventKind, Kinds},
     id::{TenantId, WorkflowId},
+    programs::Budget,
     store::{Read, WriteTx},
 };
 
 pub(super) use definitions::{CANCELLED_AT_ONCE, merge};
+pub(super) use ready::{Accepted, ReadyRun, complete_inputs};
 pub(super) use stage::Stage;
-pub(super) use start::{MAX_DEPTH, NewRun, Started, complete_inputs, depth_below};
+pub(super) use start::{MAX_DEPTH, NewRun, Started, depth_below};
 pub(super) use steer::{Approver, Steering, Verdict};
 
 pub(super) static CREATED: EventKind = EventKind {
@@ -69,10 +72,12 @@ pub(super) struct Describe {
     pub(super) run: fn(&Run, &Value) -> Result<Box<RawValue>, serde_json::Error>,
 }
 
-/// Definitions that were read, by workflow and version. A version never changes, so neither does an entry.
-type Compiled = moka::sync::Cache<(TenantId, WorkflowId, u64), Arc<Definition>>;
+/// A version of a workflow. It never changes, so neither does what was read of it.
+pub(super) type VersionKey = (TenantId, WorkflowId, u64);
+type Kept<T> = moka::sync::Cache<VersionKey, Arc<T>>;
 
-const CACHED_DEFINITIONS: u64 = 2_000;
+/// What is kept of definitions that were read, in bytes.
+const KEPT_BYTES: u64 = 64 << 20;
 
 #[derive(Clone, Debug)]
 pub(super) struct Service {
@@ -80,39 +85,46 @@ pub(super) struct Service {
     pub(super) kinds: Arc<Kinds>,
     pub(super) settings: config::Workflows,
     describe: Describe,
-    compiled: Compiled,
+    outlines: Kept<Definition>,
+    compiled: Kept<Program>,
 }
 
 impl Service {
     pub(super) fn new(planners: Planners, kinds: Arc<Kinds>, settings: config::Workflows, describe: Describe) -> Self {
-        Self { planners, kinds, settings, describe, compiled: Compiled::new(CACHED_DEFINITIONS) }
+        let outlines = Kept::builder().weigher(|_, outline: &Arc<Definition>| outline.weight).max_capacity(KEPT_BYTES).build();
+        let compiled = Kept::builder().weigher(|_, program: &Arc<Program>| program.weight).max_capacity(KEPT_BYTES).build();
+        Self { planners, kinds, settings, describe, outlines, compiled }
     }
 
     pub(super) fn retention(&self) -> Duration {
         Duration::from_secs(u64::from(self.settings.retention_days) * 86_400)
     }
 
-    /// Reads a definition; or all that is wrong with it by itself.
-    pub(super) fn read(&self, value: &Value) -> Result<Definition, Vec<Fault>> {
-        definition::read(value, &self.planners, &self.kinds)
+    /// Reads a definition and compiles its programs; or all that is wrong with it by itself.
+    fn compile(&self, value: &Value, budget: &Budget) -> Result<Program, Vec<Fault>> {
+        definition::compile(value, &self.planners, &self.kinds, budget)
     }
 
-    /// A version of a workflow, ready to be run. One that an older release took and this one does not is an error with its faults.
-    pub(super) fn definition(
-        &self,
-        tx: &impl Read,
-        tenant: TenantId,
-        id: WorkflowId,
-        version: u64,
-    ) -> Result<Arc<Definition>, WorkflowError> {
-        let key = (tenant, id, version);
+    /// The structure of a version, for the writer too: no program in it is looked at.
+    pub(super) fn outline(&self, tx: &impl Read, key: VersionKey) -> Result<Arc<Definition>, WorkflowError> {
+        if let Some(found) = self.outlines.get(&key) {
+            return Ok(found);
+        }
+        let stored = repo::workflows::version(tx, key.0, key.1, key.2)?.ok_or(WorkflowError::NotFound)?;
+        let outline = Arc::new(definition::outline(&stored.definition.0));
+        self.outlines.insert(key, outline.clone());
+        Ok(outline)
+    }
+
+    /// A version with its programs. One that an older release accepted and this one does not is an error with its faults.
+    pub(super) fn program(&self, tx: &impl Read, budget: &Budget, key: VersionKey) -> Result<Arc<Program>, WorkflowError> {
         if let Some(found) = self.compiled.get(&key) {
             return Ok(found);
         }
-        let stored = repo::workflows::version(tx, tenant, id, version)?.ok_or(WorkflowError::NotFound)?;
-        let definition = Arc::new(self.read(&stored.definition.0).map_err(WorkflowError::Invalid)?);
-        self.compiled.insert(key, definition.clone());
-        Ok(definition)
+        let stored = repo::workflows::version(tx, key.0, key.1, key.2)?.ok_or(WorkflowError::NotFound)?;
+        let program = Arc::new(self.compile(&stored.definition.0, budget).map_err(WorkflowError::Invalid)?);
+        self.compiled.insert(key, program.clone());
+        Ok(program)
     }
 
     /// A definition without what only those may see who may change it, such as the credentials that its steps send.

@@ -51,7 +51,7 @@ impl<'a> Stage<'a> {
         key: RunKey,
     ) -> Result<Option<Self>, WorkflowError> {
         let Some(run) = repo::runs::get(tx, key)?.filter(|run| !run.status.has_ended()) else { return Ok(None) };
-        let definition = service.definition(tx, run.tenant_id, run.workflow_id, run.workflow_version)?;
+        let definition = service.outline(tx, (run.tenant_id, run.workflow_id, run.workflow_version))?;
         let before = run.status;
         Ok(Some(Self { service, tx, act, run, definition, look_again: false, asks: false, before }))
     }

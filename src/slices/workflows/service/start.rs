@@ -1,13 +1,12 @@
 //! Runs are started: by people, events, schedules, other runs, and again after a failure. The concurrency policy decides what becomes
 //! of one whose key another run has.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     super::{
         definition::{Definition, OnConflict},
-        error::{Fault, WorkflowError},
-        language::{self, Context},
+        error::WorkflowError,
         model::{Json, Run, RunError, RunStatus, RunTrigger, Token, TokenState, WaitingOn, Workflow},
         repo::{
             self,
@@ -15,6 +14,7 @@ use super::{
         },
     },
     RUN_FAILED, RUN_STARTED, Service,
+    ready::{Evaluated, ReadyRun},
 };
 use crate::kernel::{
     events::Act,
@@ -24,11 +24,11 @@ use crate::kernel::{
 
 /// How many runs may lead to one another by events and calls.
 pub(in super::super) const MAX_DEPTH: u8 = 8;
-const MAX_INPUT_BYTES: usize = 65_536;
 
 /// A run as it is asked for.
 #[derive(Clone, Debug)]
 pub(in super::super) struct NewRun {
+    pub(in super::super) id: RunId,
     pub(in super::super) inputs: Value,
     pub(in super::super) event: Option<Value>,
     pub(in super::super) trigger: RunTrigger,
@@ -38,8 +38,8 @@ pub(in super::super) struct NewRun {
 }
 
 impl NewRun {
-    pub(in super::super) fn manual(inputs: Value, subject_id: Option<String>) -> Self {
-        Self { inputs, event: None, trigger: RunTrigger::Manual, subject_id, depth: 0, retry_of: None }
+    pub(in super::super) fn manual(id: RunId, inputs: Value, subject_id: Option<String>) -> Self {
+        Self { id, inputs, event: None, trigger: RunTrigger::Manual, subject_id, depth: 0, retry_of: None }
     }
 }
 
@@ -52,22 +52,21 @@ pub(in super::super) enum Started {
 }
 
 impl Service {
-    /// Starts a run of a version of the workflow.
+    /// Starts a run of the version of the workflow that it was made ready for.
     pub(in super::super) fn start(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
         workflow: &Workflow,
-        version: u64,
-        new: &NewRun,
+        ready: &ReadyRun,
     ) -> Result<Started, WorkflowError> {
-        let definition = self.definition(tx, workflow.tenant_id, workflow.id, version)?;
+        let ReadyRun { new, definition, version, .. } = ready;
         let most = self.settings.max_active_runs;
         if repo::counts(tx, act.tenant_id)?.active_runs >= most {
             return Err(WorkflowError::LimitReached { what: "active runs", most });
         }
-        let inputs = complete_inputs(&definition, &new.inputs)?;
-        let mut run = fresh(act, workflow, version, new);
+        let Evaluated { inputs, concurrency_key } = ready.evaluated.clone().map_err(WorkflowError::Invalid)?;
+        let mut run = fresh(act, workflow, *version, new);
         run.timeout_at = act.now + definition.timeout;
         if new.depth > MAX_DEPTH {
             let error = RunError {
@@ -77,8 +76,8 @@ impl Service {
             };
             return self.fail_at_once(tx, act, run, new, error).map(Started::New);
         }
-        run.concurrency_key = concurrency_key(&definition, &run, &inputs, new.event.as_ref())?;
-        if let Some(existing) = self.meet(tx, act, &definition, &mut run)? {
+        run.concurrency_key = concurrency_key;
+        if let Some(existing) = self.meet(tx, act, definition, &mut run)? {
             return Ok(Started::Existing(existing));
         }
         let stored = RunInputs { inputs: Json(inputs), event: new.event.clone().map(Json) };
@@ -93,9 +92,9 @@ impl Service {
         tx: &mut WriteTx,
         act: &mut Act,
         workflow: &Workflow,
-        new: &NewRun,
+        ready: &ReadyRun,
     ) -> Result<Started, WorkflowError> {
-        let refused = match self.start(tx, act, workflow, workflow.version, new) {
+        let refused = match self.start(tx, act, workflow, ready) {
             Err(WorkflowError::Invalid(faults)) => {
                 let told: Vec<String> = faults.iter().map(|fault| format!("{}: {}", fault.pointer, fault.message)).collect();
                 ("inputs_invalid", told.join("; "))
@@ -105,8 +104,8 @@ impl Service {
             other => return other,
         };
         let error = RunError { code: refused.0.to_owned(), message: refused.1, step: None };
-        let run = fresh(act, workflow, workflow.version, new);
-        self.fail_at_once(tx, act, run, new, error).map(Started::New)
+        let run = fresh(act, workflow, ready.version, &ready.new);
+        self.fail_at_once(tx, act, run, &ready.new, error).map(Started::New)
     }
 
     fn fail_at_once(
@@ -154,11 +153,11 @@ pub(in super::super) fn depth_below(tx: &impl Read, cause: RunKey) -> Result<u8,
     Ok(repo::runs::get(tx, cause)?.map_or(0, |run| run.depth.saturating_add(1)))
 }
 
-fn fresh(act: &mut Act, workflow: &Workflow, version: u64, new: &NewRun) -> Run {
+fn fresh(act: &Act, workflow: &Workflow, version: u64, new: &NewRun) -> Run {
     let first = Token { id: 0, parent: None, block: 0, at: 0, scope: String::new(), item: None, state: TokenState::Ready };
     Run {
         tenant_id: workflow.tenant_id,
-        id: RunId::new(act.now, &mut act.entropy),
+        id: new.id,
         workflow_id: workflow.id,
         workflow_key: workflow.key.clone(),
         workflow_name: workflow.name.clone(),
@@ -185,44 +184,4 @@ fn fresh(act: &mut Act, workflow: &Workflow, version: u64, new: &NewRun) -> Run 
         due_at: Some(act.now),
         version: 1,
     }
-}
-
-/// The inputs with the defaults of the schema; or all that is wrong with them.
-pub(in super::super) fn complete_inputs(definition: &Definition, given: &Value) -> Result<Value, WorkflowError> {
-    if given.to_string().len() > MAX_INPUT_BYTES {
-        let fault = Fault::new("/inputs", "too_long", format!("inputs have at most {MAX_INPUT_BYTES} bytes"));
-        return Err(WorkflowError::Invalid(vec![fault]));
-    }
-    match &definition.inputs {
-        None => Ok(given.clone()),
-        Some(schema) => schema
-            .complete(given.clone())
-            .map_err(|faults| WorkflowError::Invalid(faults.into_iter().map(|fault| fault.below("/inputs")).collect())),
-    }
-}
-
-fn concurrency_key(
-    definition: &Definition,
-    run: &Run,
-    inputs: &Value,
-    event: Option<&Value>,
-) -> Result<Option<String>, WorkflowError> {
-    const LONGEST: usize = 200;
-    let Some(policy) = &definition.concurrency else { return Ok(None) };
-    let mut context = Context::default();
-    context.0.insert("inputs".to_owned(), inputs.clone());
-    context.0.insert("run".to_owned(), json!({"id": run.id, "workflow_key": run.workflow_key}));
-    if let Some(event) = event {
-        context.0.insert("event".to_owned(), event.clone());
-    }
-    let invalid = |code: &str, message: String| WorkflowError::Invalid(vec![Fault::new("/concurrency/key", code, message)]);
-    let key = match language::render_text(&policy.key, &context) {
-        Ok(Value::String(text)) => text,
-        Ok(other) => other.to_string(),
-        Err(error) => return Err(invalid(error.code(), error.to_string())),
-    };
-    if key.len() > LONGEST {
-        return Err(invalid("too_long", format!("the concurrency key has more than {LONGEST} bytes")));
-    }
-    Ok(Some(key))
 }

@@ -10,7 +10,7 @@ use super::{
         repo::{self, runs::RunKey},
         steps::StepError,
     },
-    NewRun, RUN_CANCELLED, RUN_FAILED, RUN_SUCCEEDED, RUN_TIMED_OUT, Service, Started,
+    RUN_CANCELLED, RUN_FAILED, RUN_SUCCEEDED, RUN_TIMED_OUT, ReadyRun, Service, Started,
     stage::Stage,
 };
 use crate::kernel::{
@@ -114,6 +114,7 @@ impl Service {
         act: &mut Act,
         key: RunKey,
         if_match: &IfMatch,
+        ready: &ReadyRun,
     ) -> Result<Run, WorkflowError> {
         let run = expect(tx, key, if_match)?;
         if !run.status.has_ended() || run.status == RunStatus::Succeeded {
@@ -123,21 +124,7 @@ impl Service {
         if workflow.archived_at.is_some() {
             return Err(WorkflowError::Archived);
         }
-        let given = repo::runs::inputs(tx, key)?;
-        // Nobody waits for the end of a run that is called again by hand.
-        let trigger = match run.trigger {
-            RunTrigger::Call { run, path, .. } => RunTrigger::Call { run, path, waits: false },
-            other => other,
-        };
-        let new = NewRun {
-            inputs: given.inputs.0,
-            event: given.event.map(|event| event.0),
-            trigger,
-            subject_id: run.subject_id,
-            depth: 0,
-            retry_of: Some(run.id),
-        };
-        match self.start(tx, act, &workflow, run.workflow_version, &new)? {
+        match self.start(tx, act, &workflow, ready)? {
             Started::New(run) | Started::Existing(run) => Ok(run),
         }
     }
@@ -221,10 +208,10 @@ impl Service {
         };
         self.announce_run(tx, act, kind, run)?;
         if let Some(key) = &run.concurrency_key {
-            let limit = match self.definition(tx, run.tenant_id, run.workflow_id, run.workflow_version) {
+            let limit = match self.outline(tx, (run.tenant_id, run.workflow_id, run.workflow_version)) {
                 Ok(definition) => definition.concurrency.as_ref().map_or(1, |policy| policy.limit),
-                // A definition that this release does not take any more still must not hold up its queue.
-                Err(WorkflowError::Invalid(_) | WorkflowError::NotFound) => 1,
+                // A version that is gone must not hold up its queue.
+                Err(WorkflowError::NotFound) => 1,
                 Err(error) => return Err(error),
             };
             let going = repo::runs::with_concurrency_key(tx, run.tenant_id, run.workflow_id, key, false, limit)?;

@@ -1,0 +1,54 @@
+//! Events that a tenant's workflows have still to be asked about, in the order of the log.
+
+use serde::{Deserialize, Serialize};
+
+use crate::kernel::{
+    id::TenantId,
+    store::{Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+};
+
+/// Tenant and place in the log.
+pub(in super::super) type QueueKey = (TenantId, u64);
+
+/// The key says everything.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in super::super) struct QueuedEvent;
+
+impl Record for QueuedEvent {
+    const VERSION: u8 = 1;
+}
+
+pub(in super::super) static QUEUE: Table<QueueKey, QueuedEvent> = Table::new(catalog::WORKFLOW_TRIGGER_QUEUE, &[]);
+
+pub(in super::super) fn put(tx: &mut WriteTx, key: QueueKey) -> Result<(), StoreError> {
+    QUEUE.put(tx, &key, &QueuedEvent)
+}
+
+pub(in super::super) fn remove(tx: &mut WriteTx, key: QueueKey) -> Result<(), StoreError> {
+    QUEUE.remove(tx, &key).map(drop)
+}
+
+/// The first events that wait for a tenant.
+pub(in super::super) fn first_of(tx: &impl Read, tenant: TenantId, most: usize) -> Result<Vec<u64>, StoreError> {
+    let rows = QUEUE.list(tx, &KeyRange::prefix(&tenant.to_bytes()), most)?;
+    Ok(rows.into_iter().map(|((_, seq), _)| seq).collect())
+}
+
+/// Tenants that events wait for, in the order of their ids. One look for each: the rows of a tenant are passed over.
+pub(in super::super) fn tenants(tx: &impl Read, most: usize) -> Result<Vec<TenantId>, StoreError> {
+    let mut found: Vec<TenantId> = Vec::new();
+    while found.len() < most {
+        let after = found.last().map(|tenant| (*tenant, u64::MAX));
+        let mut next = None;
+        let range = after.map_or(KeyRange::ALL, |key| KeyRange::ALL.after(&key.to_bytes(), Direction::Forward));
+        QUEUE.scan(tx, &range, Direction::Forward, |(tenant, _), _| {
+            next = Some(tenant);
+            Ok(Flow::Stop)
+        })?;
+        match next {
+            Some(tenant) => found.push(tenant),
+            None => break,
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,215 @@
+//! What needs a program of the tenant evaluated, done on a worker before the transaction: definitions are checked, inputs completed,
+//! concurrency keys computed. The use cases take the results, so nothing of it runs in the writer.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    super::{
+        definition::{Definition, Program},
+        error::{Fault, WorkflowError},
+        language::{self, Context},
+        model::{Run, RunTrigger, Workflow},
+        repo::{self, runs::RunKey},
+    },
+    NewRun, Service, merge,
+};
+use crate::kernel::{
+    clock::Timestamp,
+    id::{RunId, TenantId, WorkflowId},
+    programs::Budget,
+    store::Read,
+};
+
+const MAX_INPUT_BYTES: usize = 65_536;
+const MAX_KEY_BYTES: usize = 200;
+
+/// A definition that was checked and can be stored.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Accepted {
+    pub(in super::super) value: Value,
+    pub(in super::super) definition: Arc<Definition>,
+    pub(super) next_fire_at: Option<Timestamp>,
+}
+
+/// What a patch makes of the newest version of a workflow.
+#[derive(Clone, Debug)]
+pub(in super::super) struct AcceptedChange {
+    /// The version that the patch was applied to.
+    pub(super) base: u64,
+    /// `None` when nothing changes.
+    pub(super) accepted: Option<Accepted>,
+}
+
+/// A run that can be started: its inputs and its concurrency key are known, or what is wrong with them.
+#[derive(Clone, Debug)]
+pub(in super::super) struct ReadyRun {
+    pub(in super::super) workflow_id: WorkflowId,
+    pub(in super::super) version: u64,
+    pub(super) new: NewRun,
+    pub(super) definition: Arc<Definition>,
+    pub(super) evaluated: Result<Evaluated, Vec<Fault>>,
+}
+
+impl ReadyRun {
+    pub(in super::super) fn trigger(&self) -> &RunTrigger {
+        &self.new.trigger
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Evaluated {
+    pub(super) inputs: Value,
+    pub(super) concurrency_key: Option<String>,
+}
+
+impl Service {
+    /// Checks a definition by itself and with what it calls.
+    pub(in super::super) fn accept(
+        &self,
+        tx: &impl Read,
+        tenant: TenantId,
+        value: Value,
+        now: Timestamp,
+        budget: &Budget,
+    ) -> Result<Accepted, WorkflowError> {
+        let program = self.compile(&value, budget).map_err(WorkflowError::Invalid)?;
+        self.check_calls(tx, tenant, &program.definition)?;
+        Ok(Accepted { value, next_fire_at: program.next_fire(now), definition: program.definition })
+    }
+
+    /// Applies a merge patch (RFC 7396) to the newest version and checks what comes of it.
+    pub(in super::super) fn accept_change(
+        &self,
+        tx: &impl Read,
+        key: (TenantId, WorkflowId),
+        patch: &Value,
+        now: Timestamp,
+        budget: &Budget,
+    ) -> Result<AcceptedChange, WorkflowError> {
+        let workflow = repo::workflows::get(tx, key.0, key.1)?.ok_or(WorkflowError::NotFound)?;
+        let stored = repo::workflows::version(tx, key.0, key.1, workflow.version)?.ok_or(WorkflowError::NotFound)?;
+        let old = stored.definition.0;
+        let mut value = old.clone();
+        merge(&mut value, patch);
+        let accepted = if value == old { None } else { Some(self.accept(tx, key.0, value, now, budget)?) };
+        Ok(AcceptedChange { base: workflow.version, accepted })
+    }
+
+    /// Evaluates what the start of a run needs. A definition that this release does not accept is a fault of the run, too.
+    pub(in super::super) fn ready(
+        &self,
+        tx: &impl Read,
+        workflow: &Workflow,
+        version: u64,
+        new: NewRun,
+        budget: &Budget,
+    ) -> Result<ReadyRun, WorkflowError> {
+        let evaluated = match self.program(tx, budget, (workflow.tenant_id, workflow.id, version)) {
+            Ok(program) => evaluate(&program, workflow, &new, budget),
+            Err(WorkflowError::Invalid(faults)) => Err(faults),
+            Err(error) => return Err(error),
+        };
+        let definition = self.outline(tx, (workflow.tenant_id, workflow.id, version))?;
+        Ok(ReadyRun { workflow_id: workflow.id, version, new, definition, evaluated })
+    }
+
+    /// A new run with what an ended one was started with.
+    pub(in super::super) fn ready_again(
+        &self,
+        tx: &impl Read,
+        key: RunKey,
+        id: RunId,
+        budget: &Budget,
+    ) -> Result<ReadyRun, WorkflowError> {
+        let run = repo::runs::get(tx, key)?.ok_or(WorkflowError::RunNotFound)?;
+        let workflow = repo::workflows::get(tx, run.tenant_id, run.workflow_id)?.ok_or(WorkflowError::NotFound)?;
+        let given = repo::runs::inputs(tx, key)?;
+        let Run { trigger, subject_id, .. } = run;
+        // Nobody waits for the end of a run that is called again by hand.
+        let trigger = match trigger {
+            RunTrigger::Call { run, path, .. } => RunTrigger::Call { run, path, waits: false },
+            other => other,
+        };
+        let event = given.event.map(|event| event.0);
+        let new = NewRun { id, inputs: given.inputs.0, event, trigger, subject_id, depth: 0, retry_of: Some(key.1) };
+        self.ready(tx, &workflow, run.workflow_version, new, budget)
+    }
+
+    /// The workflows that are called must exist and must not lead back here. One that is changed at the same time can still close a
+    /// circle; the depth of runs bounds what comes of it.
+    fn check_calls(&self, tx: &impl Read, tenant: TenantId, definition: &Definition) -> Result<(), WorkflowError> {
+        let mut faults = Vec::new();
+        for (key, pointer) in definition.calls() {
+            let at = format!("{pointer}/with/workflow_key");
+            if key == definition.key {
+                faults.push(Fault::new(at, "cycle", "the workflow would call itself"));
+                continue;
+            }
+            let (mut seen, mut open, mut found) = (BTreeSet::new(), vec![key.to_owned()], false);
+            while let Some(next) = open.pop() {
+                if !seen.insert(next.clone()) {
+                    continue;
+                }
+                let Some(called) = repo::workflows::find_key(tx, tenant, &next)? else { continue };
+                found = true;
+                let inner = self.outline(tx, (tenant, called.id, called.version))?;
+                if inner.calls().any(|(key, _)| key == definition.key) {
+                    faults.push(Fault::new(&at, "cycle", format!("{next} leads back to this workflow")));
+                    break;
+                }
+                open.extend(inner.calls().map(|(key, _)| key.to_owned()));
+            }
+            if !found {
+                faults.push(Fault::new(&at, "unknown_workflow", format!("there is no workflow {key}")));
+            }
+        }
+        if faults.is_empty() { Ok(()) } else { Err(WorkflowError::Invalid(faults)) }
+    }
+}
+
+fn evaluate(program: &Program, workflow: &Workflow, new: &NewRun, budget: &Budget) -> Result<Evaluated, Vec<Fault>> {
+    let inputs = complete_inputs(program, &new.inputs, budget)?;
+    let concurrency_key = concurrency_key(&program.definition, workflow, new, &inputs, budget).map_err(|fault| vec![fault])?;
+    Ok(Evaluated { inputs, concurrency_key })
+}
+
+/// The inputs with the defaults of the schema; or all that is wrong with them.
+pub(in super::super) fn complete_inputs(program: &Program, given: &Value, budget: &Budget) -> Result<Value, Vec<Fault>> {
+    if given.to_string().len() > MAX_INPUT_BYTES {
+        return Err(vec![Fault::new("/inputs", "too_long", format!("inputs have at most {MAX_INPUT_BYTES} bytes"))]);
+    }
+    match &program.inputs {
+        None => Ok(given.clone()),
+        Some(schema) => schema
+            .complete(given.clone(), budget)
+            .map_err(|faults| faults.into_iter().map(|fault| fault.below("/inputs")).collect()),
+    }
+}
+
+fn concurrency_key(
+    definition: &Definition,
+    workflow: &Workflow,
+    new: &NewRun,
+    inputs: &Value,
+    budget: &Budget,
+) -> Result<Option<String>, Fault> {
+    let Some(policy) = &definition.concurrency else { return Ok(None) };
+    let mut names = Map::new();
+    names.insert("inputs".to_owned(), inputs.clone());
+    names.insert("run".to_owned(), json!({"id": new.id, "workflow_key": workflow.key}));
+    if let Some(event) = &new.event {
+        names.insert("event".to_owned(), event.clone());
+    }
+    let invalid = |code: &str, message: String| Fault::new("/concurrency/key", code, message);
+    let key = match language::render_text(&policy.key, &Context::new(&names), budget) {
+        Ok(Value::String(text)) => text,
+        Ok(other) => other.to_string(),
+        Err(error) => return Err(invalid(error.code(), error.to_string())),
+    };
+    if key.len() > MAX_KEY_BYTES {
+        return Err(invalid("too_long", format!("the concurrency key has more than {MAX_KEY_BYTES} bytes")));
+    }
+    Ok(Some(key))
+}

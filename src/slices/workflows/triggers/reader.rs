@@ -1,0 +1,119 @@
+//! Reads the log behind a cursor and puts events into the queues of tenants. Looks at indexes only, never at a program.
+//!
+//! While no event concerns anybody the cursor is kept in memory and written now and then: events that nobody wanted may be read again
+//! after a restart. They are none of the business of a workflow that was made or changed after them.
+
+use std::{
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use super::super::{
+    error::WorkflowError,
+    repo::{self, queue::QueueKey},
+};
+use crate::kernel::{
+    events::{self, Event},
+    store::{Read, Store, StoreError, catalog},
+    tasks::{Done, Task, TaskError},
+};
+
+pub(in super::super) const CURSOR: &str = "workflow_triggers";
+const BATCH: usize = 256;
+/// How far the cursor in memory may be ahead of the stored one.
+const UNWRITTEN: u64 = 2_000;
+
+#[derive(Debug)]
+pub(in super::super) struct EventReader {
+    store: Store,
+    seen: AtomicU64,
+    /// The last event that was looked at, and the last that the store knows of.
+    position: Mutex<Option<(u64, u64)>>,
+}
+
+impl EventReader {
+    pub(in super::super) fn new(store: Store) -> Self {
+        Self { store, seen: AtomicU64::new(0), position: Mutex::new(None) }
+    }
+
+    fn position(&self) -> std::sync::MutexGuard<'_, Option<(u64, u64)>> {
+        self.position.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn write_position(&self) -> Result<(), StoreError> {
+        let Some((looked, stored)) = *self.position() else { return Ok(()) };
+        if looked > stored {
+            self.store.write_derived(move |tx| events::set_cursor(tx, CURSOR, looked)).await?;
+            *self.position() = Some((looked, looked));
+        }
+        Ok(())
+    }
+}
+
+/// Whether a workflow may start by the event, or a run may go on with it.
+fn concerns(tx: &impl Read, event: &Event) -> Result<bool, StoreError> {
+    let (tenant, kind) = (event.record.tenant_id, &event.record.kind);
+    let armed = repo::workflows::by_event(tx, tenant, kind)?.iter().any(|workflow| workflow.armed_seq < event.seq);
+    Ok(armed || repo::runs::anybody_waits_for(tx, tenant, kind)?)
+}
+
+impl Task for EventReader {
+    fn name(&self) -> &'static str {
+        CURSOR
+    }
+
+    fn period(&self) -> Duration {
+        Duration::from_mins(1)
+    }
+
+    async fn wake(&self) {
+        self.store.changed(catalog::EVENT_HEAD, self.seen.load(Ordering::SeqCst)).await;
+    }
+
+    async fn activate(&self) -> Result<Done, TaskError> {
+        self.seen.store(self.store.version(catalog::EVENT_HEAD), Ordering::SeqCst);
+        let known = *self.position();
+        let (looked, stored) = match known {
+            Some(position) => position,
+            None => self.store.read(|tx| events::cursor(tx, CURSOR).map(|seq| (seq, seq)))?,
+        };
+        let (last, found) = self.store.read(|tx| {
+            if !repo::workflows::any_by_event(tx)? && !repo::runs::anybody_waits(tx)? {
+                // In this very snapshot nobody wants anything, and whoever comes later wants later events only.
+                return Ok((Some(events::head(tx)?).filter(|head| *head > looked), Vec::new()));
+            }
+            let events = events::read_batch(tx, looked, BATCH)?;
+            let mut found: Vec<QueueKey> = Vec::new();
+            for event in events.iter().filter(|event| !event.is_imported()) {
+                if concerns(tx, event)? {
+                    found.push((event.record.tenant_id, event.seq));
+                }
+            }
+            Ok::<_, StoreError>((events.last().map(|event| event.seq), found))
+        })?;
+        let Some(last) = last else { return Ok(Done::All) };
+        if found.is_empty() {
+            *self.position() = Some((last, stored));
+            if last - stored >= UNWRITTEN {
+                self.write_position().await?;
+            }
+        } else {
+            self.store
+                .write_derived(move |tx| {
+                    found.iter().try_for_each(|key| repo::queue::put(tx, *key))?;
+                    events::set_cursor(tx, CURSOR, last)
+                })
+                .await
+                .map_err(|error: StoreError| TaskError(WorkflowError::from(error).to_string()))?;
+            *self.position() = Some((last, last));
+        }
+        Ok(Done::Some)
+    }
+
+    async fn finish(&self) -> Result<(), TaskError> {
+        Ok(self.write_position().await?)
+    }
+}

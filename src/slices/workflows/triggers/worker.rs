@@ -1,0 +1,283 @@
+//! Takes the queues of tenants: many at the same time, and each in its order. Conditions are evaluated in the turn of their tenant.
+
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use super::{
+    super::{
+        engine::Engine,
+        error::WorkflowError,
+        model::{RunTrigger, Workflow},
+        repo,
+        service::{ReadyRun, Service, Stage},
+    },
+    matching::{self, Consequences, Woken},
+};
+use crate::kernel::{
+    clocks::Clocks,
+    events::{self, Act, Intent},
+    id::TenantId,
+    programs::{Budget, Programs},
+    store::{ReadTx, Store, WriteTx, catalog},
+    tasks::{Done, Task, TaskError},
+};
+
+/// Tenants whose queues are taken at the same time.
+const TENANTS: usize = 64;
+/// Events of a tenant that share a commit.
+const BATCH: usize = 32;
+/// Waiting runs that are asked, and let go on, at once.
+const RUNS_AT_ONCE: usize = 100;
+/// How long the queue of a tenant rests after a failure.
+const REST: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+struct Shared {
+    store: Store,
+    clocks: Clocks,
+    service: Arc<Service>,
+    engine: Engine,
+    programs: Programs,
+    /// Tenants whose queue is being taken.
+    taken: Mutex<HashSet<TenantId>>,
+    ended: Notify,
+    stopping: AtomicBool,
+    stop: Notify,
+}
+
+impl Shared {
+    fn taken(&self) -> MutexGuard<'_, HashSet<TenantId>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
+    }
+
+    /// Works on a snapshot in the turn of the tenant.
+    async fn on_worker<T: Send + 'static>(
+        &self,
+        tenant: TenantId,
+        work: impl FnOnce(&Service, &ReadTx, &Budget) -> Result<T, WorkflowError> + Send + 'static,
+    ) -> Result<T, WorkflowError> {
+        let (service, store) = (self.service.clone(), self.store.clone());
+        self.programs.run(tenant, move |budget| store.read(|tx| work(&service, tx, budget))).await?
+    }
+}
+
+/// The task that finds queues with something in them.
+#[derive(Debug)]
+pub(in super::super) struct TriggerWorkers {
+    shared: Arc<Shared>,
+    seen: AtomicU64,
+}
+
+impl TriggerWorkers {
+    pub(in super::super) fn new(store: Store, clocks: Clocks, service: Arc<Service>, engine: Engine, programs: Programs) -> Self {
+        let shared = Shared {
+            store,
+            clocks,
+            service,
+            engine,
+            programs,
+            taken: Mutex::default(),
+            ended: Notify::new(),
+            stopping: AtomicBool::new(false),
+            stop: Notify::new(),
+        };
+        Self { shared: Arc::new(shared), seen: AtomicU64::new(0) }
+    }
+}
+
+/// The queue of a tenant that is being taken. Dropped, it can be taken again.
+struct Taken {
+    shared: Arc<Shared>,
+    tenant: TenantId,
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.shared.taken().remove(&self.tenant);
+        self.shared.ended.notify_waiters();
+        self.shared.ended.notify_one();
+    }
+}
+
+/// Works off the queue of a tenant.
+async fn take(taken: Taken) {
+    let Taken { shared, tenant } = &taken;
+    while !shared.is_stopping() {
+        match take_some(shared, *tenant).await {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => {
+                tracing::warn!(tenant = %tenant, %error, "events could not be matched with workflows; tenantd retries");
+                tokio::select! {
+                    () = tokio::time::sleep(REST) => {}
+                    () = shared.stop.notified() => {}
+                }
+                return;
+            }
+        }
+    }
+}
+
+/// The next events of a tenant. Whether there were any.
+async fn take_some(shared: &Shared, tenant: TenantId) -> Result<bool, WorkflowError> {
+    let queued = shared.store.read(|tx| repo::queue::first_of(tx, tenant, BATCH))?;
+    if queued.is_empty() {
+        return Ok(false);
+    }
+    let now = shared.clocks.now(tenant);
+    let mut found = Vec::new();
+    for seq in &queued {
+        let seq = *seq;
+        let work = move |service: &Service, tx: &ReadTx, budget: &Budget| match events::read_one(tx, seq)? {
+            Some(event) => matching::consequences(service, tx, &event, now, budget),
+            // Retention was faster than this tenant's turn.
+            None => Ok(None),
+        };
+        found.extend(shared.on_worker(tenant, work).await?);
+    }
+    for consequences in &found {
+        wake_runs(shared, tenant, consequences).await?;
+    }
+    let service = shared.service.clone();
+    shared
+        .store
+        .write(move |tx| {
+            for Consequences { intent, starts, .. } in &found {
+                let mut act = intent.begin();
+                for (seen, ready) in starts {
+                    start(&service, tx, &mut act, seen, ready)?;
+                }
+            }
+            queued.iter().try_for_each(|seq| repo::queue::remove(tx, (tenant, *seq)))?;
+            Ok::<_, WorkflowError>(())
+        })
+        .await?;
+    shared.engine.wake();
+    Ok(true)
+}
+
+/// Lets the runs go on that wait for the event. Each goes on once, however often this is done.
+async fn wake_runs(shared: &Shared, tenant: TenantId, consequences: &Consequences) -> Result<(), WorkflowError> {
+    let seq = consequences.seq;
+    for keys in consequences.waiting.chunks(RUNS_AT_ONCE) {
+        let (keys, body) = (keys.to_vec(), consequences.body.clone());
+        let work = move |service: &Service, tx: &ReadTx, budget: &Budget| {
+            let mut found = Vec::new();
+            for key in keys {
+                found.extend(matching::woken(service, tx, key, seq, &body, budget)?);
+            }
+            Ok(found)
+        };
+        let woken = shared.on_worker(tenant, work).await?;
+        if woken.is_empty() {
+            continue;
+        }
+        let (service, intent, body) = (shared.service.clone(), consequences.intent.clone(), consequences.body.clone());
+        shared.store.write(move |tx| go_on(&service, tx, &intent, seq, &body, &woken)).await?;
+    }
+    Ok(())
+}
+
+/// Lets each run go on whose step still waits for the event, as it did when it was asked.
+fn go_on(
+    service: &Service,
+    tx: &mut WriteTx,
+    intent: &Intent,
+    seq: u64,
+    body: &Value,
+    woken: &[Woken],
+) -> Result<(), WorkflowError> {
+    let mut act = intent.begin();
+    for Woken { key, token } in woken {
+        let still = repo::runs::get(tx, *key)?.is_some_and(|run| run.token(token.id) == Some(token));
+        if !still || !matching::is_about(token, seq, body) {
+            continue;
+        }
+        let Some(mut stage) = Stage::open(service, tx, &mut act, *key)? else { continue };
+        stage.finish(token.id, None, body.clone(), &[])?;
+        stage.save()?;
+    }
+    Ok(())
+}
+
+/// Starts a run by an event, unless the event has started one already.
+fn start(service: &Service, tx: &mut WriteTx, act: &mut Act, seen: &Workflow, ready: &ReadyRun) -> Result<(), WorkflowError> {
+    let RunTrigger::Event { id, .. } = ready.trigger() else { return Ok(()) };
+    if repo::runs::started_by(tx, seen.tenant_id, seen.id, *id)?.is_some() {
+        return Ok(());
+    }
+    // It may have been changed since the event was matched.
+    match repo::workflows::get(tx, seen.tenant_id, seen.id)? {
+        Some(workflow) if workflow.is_live() && workflow.version == seen.version => {
+            service.start_unasked(tx, act, &workflow, ready).map(drop)
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Task for TriggerWorkers {
+    fn name(&self) -> &'static str {
+        "workflow_trigger_queues"
+    }
+
+    fn period(&self) -> Duration {
+        Duration::from_mins(1)
+    }
+
+    async fn wake(&self) {
+        tokio::select! {
+            () = self.shared.store.changed(catalog::WORKFLOW_TRIGGER_QUEUE, self.seen.load(Ordering::SeqCst)) => {}
+            () = self.shared.ended.notified() => {}
+        }
+    }
+
+    async fn activate(&self) -> Result<Done, TaskError> {
+        let shared = &self.shared;
+        self.seen.store(shared.store.version(catalog::WORKFLOW_TRIGGER_QUEUE), Ordering::SeqCst);
+        let busy = shared.taken().len();
+        // Those that are taken already may stand in front.
+        let waiting = shared.store.read(|tx| repo::queue::tenants(tx, 2 * TENANTS))?;
+        let mut free = TENANTS.saturating_sub(busy);
+        for tenant in waiting {
+            if free == 0 {
+                break;
+            }
+            if shared.taken().insert(tenant) {
+                free -= 1;
+                tokio::spawn(take(Taken { shared: shared.clone(), tenant }));
+            }
+        }
+        Ok(Done::All)
+    }
+
+    fn concern(&self) -> Option<String> {
+        let stalled = self.shared.programs.stalled();
+        (stalled > 0).then(|| format!("{stalled} workers have evaluated one program for longer than a second"))
+    }
+
+    async fn finish(&self) -> Result<(), TaskError> {
+        let shared = &self.shared;
+        shared.stopping.store(true, Ordering::SeqCst);
+        shared.stop.notify_waiters();
+        loop {
+            let ended = shared.ended.notified();
+            if shared.taken().is_empty() {
+                return Ok(());
+            }
+            ended.await;
+        }
+    }
+}
