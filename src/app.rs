@@ -164,6 +164,9 @@ fn local_operator(platform: Tenant) -> Principal {
         identity: Identity::LocalOperator,
         grants: Grants::all(),
         reach: Reach::Everything,
+        networks: None,
+        until: None,
+        superseded: false,
     }
 }
 

@@ -18,6 +18,7 @@ const KERNEL_ORDER: &[&str] = &[
     "id",
     "clocks",
     "access",
+    "authority",
     "config",
     "telemetry",
     "secrets",

@@ -3,9 +3,13 @@
 
 use std::sync::Arc;
 
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use super::id::{ApiKeyId, OrganizationId, SessionId, TenantId, UserId};
+use super::{
+    clock::Timestamp,
+    id::{ApiKeyId, OrganizationId, SessionId, TenantId, UserId},
+};
 
 macro_rules! scopes {
     ($($variant:ident $name:literal $what:literal;)*) => {
@@ -90,6 +94,9 @@ impl Grants {
         Scope::IngestWrite,
     ]);
 
+    /// Those that create and change credentials. A secret that a rotation has replaced does not have them.
+    pub const OVER_CREDENTIALS: Self = Self::of(&[Scope::ApiKeysWrite, Scope::UsersWrite]);
+
     pub fn all() -> Self {
         Scope::ALL.iter().copied().collect()
     }
@@ -118,6 +125,10 @@ impl Grants {
 
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
+    }
+
+    pub const fn intersection(self, other: Self) -> Self {
+        Self(self.0 & other.0)
     }
 
     pub const fn without(self, other: Self) -> Self {
@@ -237,6 +248,12 @@ pub struct Principal {
     pub identity: Identity,
     pub grants: Grants,
     pub reach: Reach,
+    /// The networks that it works from; `None` for any.
+    pub networks: Option<Arc<[IpNet]>>,
+    /// When it ends by itself; `None` for a session, whose end is not set.
+    pub until: Option<Timestamp>,
+    /// Whether a rotation has replaced its secret, which works only until the overlap is over.
+    pub superseded: bool,
 }
 
 /// Whose records a credential sees and changes, within its tenant.

@@ -14,6 +14,8 @@ pub mod clocks;
 
 pub mod access;
 
+pub mod authority;
+
 pub mod config;
 
 pub mod telemetry;

@@ -279,6 +279,10 @@ fn claim(request: &Request) -> poem::Result<IdempotencyKey> {
     let claim = Claim { idempotency: idempotency.clone(), key: answer_key, fingerprint: context.fingerprint(), claimed_at };
     let kept = idempotency.store.read(|tx| find(tx, &answer_key, claimed_at)).map_err(Problem::from)?;
     match kept {
+        // The answer to its own rotation is among them.
+        Some(record) if principal.superseded && matches!(record.body, KeptBody::Sealed(_)) => {
+            Err(Problem::plain(Code::SupersededSecret).into())
+        }
         Some(record) if record.fingerprint == claim.fingerprint => {
             let replay = idempotency.replay(&answer_key, record)?;
             Err(poem::Error::from_response(replay.into_response()))

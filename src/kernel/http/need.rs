@@ -71,6 +71,9 @@ impl Need {
 
 /// `lacking` is how the scopes go together where there are several.
 fn refusal(principal: &Principal, scopes: Grants, lacking: &str) -> Problem {
+    if principal.superseded && Grants::OVER_CREDENTIALS.overlaps(scopes) {
+        return Problem::plain(Code::SupersededSecret);
+    }
     let technician = Role::Technician.grants();
     let admin_only = Role::Admin.grants().overlaps(scopes) && !technician.overlaps(scopes);
     let names: Vec<&str> = scopes.iter().map(Scope::name).collect();

@@ -7,7 +7,10 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::kernel::store::StoreError;
+use crate::kernel::{
+    authority::{Lacking, Within},
+    store::StoreError,
+};
 
 macro_rules! codes {
     ($($variant:ident $name:literal $status:ident $title:literal $remedy:literal;)*) => {
@@ -51,6 +54,8 @@ codes! {
     KeyDisabled "key_disabled" UNAUTHORIZED "The API key is disabled" "Enable the key again, or create a new one.";
     SessionExpired "session_expired" UNAUTHORIZED "The session has ended" "Sign in again.";
     InsufficientScope "insufficient_scope" FORBIDDEN "A scope is missing" "Use a key, or sign in with a role, that has one of `required_scopes`.";
+    InsufficientAuthority "insufficient_authority" FORBIDDEN "Your credential does not cover this" "You can only create, change or act through what you have every right of: scopes, organizations, networks and lifetime. Use a credential that has what `detail` names, or ask for less.";
+    SupersededSecret "superseded_secret" FORBIDDEN "The secret was replaced by a rotation" "Use the new secret of the key. Until its overlap ends, the old one can do everything but create or change credentials.";
     AdminRequired "admin_required" FORBIDDEN "An administrator is required" "Ask an administrator of the tenant.";
     OperatorRequired "operator_required" FORBIDDEN "The operator is required" "Only the operator of the installation may do this.";
     IpNotAllowed "ip_not_allowed" FORBIDDEN "The address is not allowed" "Call from an address in the key's `allowed_ips`.";
@@ -269,6 +274,37 @@ impl From<StoreError> for Problem {
             // A disk that fails is met by readers too, and before the writer has told that the store has failed.
             StoreError::Engine(cause) => Self::unavailable("The store does not answer at the moment.", 5).because(cause),
             StoreError::Damaged { .. } | StoreError::Panicked(_) | StoreError::Installation(_) => Self::internal(error),
+        }
+    }
+}
+
+/// A caller whose rights do not cover what they want to create, change or act through.
+impl From<Lacking> for Problem {
+    fn from(lacking: Lacking) -> Self {
+        let code = if lacking.is_scopes_alone() { Code::InsufficientScope } else { Code::InsufficientAuthority };
+        let advice = "Use a credential that covers all of it, or ask for less.";
+        let mut problem = Self::new(code, format!("You lack {lacking}. {advice}"));
+        let scopes = lacking.scope_names();
+        if !scopes.is_empty() {
+            problem = problem.with("required_scopes", scopes);
+        }
+        problem = match &lacking.organizations {
+            Some(Within::All) => problem.with("requires_all_organizations", true),
+            Some(Within::Only(ids)) => {
+                problem.with("required_organization_ids", ids.iter().map(ToString::to_string).collect::<Vec<_>>())
+            }
+            None => problem,
+        };
+        problem = match &lacking.networks {
+            Some(Within::All) => problem.with("required_networks", vec!["0.0.0.0/0", "::/0"]),
+            Some(Within::Only(networks)) => {
+                problem.with("required_networks", networks.as_slice().iter().map(ToString::to_string).collect::<Vec<_>>())
+            }
+            None => problem,
+        };
+        match lacking.until {
+            Some(end) => problem.with("latest_expires_at", end.to_string()),
+            None => problem,
         }
     }
 }

@@ -15,7 +15,7 @@ use super::{
     repo::{self, KeyKey},
 };
 use crate::kernel::{
-    access::{Identity, Principal, TenantKind},
+    access::{Grants, Identity, Principal, TenantKind},
     clock::Timestamp,
     clocks::Reading,
     http::credentials::AuthError,
@@ -51,6 +51,14 @@ struct Known {
     uses: Arc<Use>,
     /// The identity, once the tenant's part of it is known.
     principal: OnceLock<Arc<Principal>>,
+}
+
+impl Known {
+    /// When the presented secret ends.
+    fn ends_at(&self) -> Timestamp {
+        let previous = self.key.previous.filter(|_| self.is_previous).map(|previous| previous.expires_at);
+        previous.map_or(self.key.expires_at, |end| end.min(self.key.expires_at))
+    }
 }
 
 /// The keys of the installation, as far as requests are concerned.
@@ -91,13 +99,12 @@ impl ApiKeys {
         let digest = recognize(presented).map_err(AuthError::Invalid)?;
         let known = self.known.get(&self.store, digest, || self.load(&digest))?;
         let known = known.as_ref().clone().ok_or(AuthError::Invalid("There is no such API key."))?;
-        let Known { key, is_previous, uses, .. } = known.as_ref();
+        let Known { key, uses, .. } = known.as_ref();
         if key.revoked_at.is_some() {
             return Err(AuthError::KeyRevoked);
         }
         let now = reading.of(key.tenant_id);
-        let previous_end = key.previous.filter(|_| *is_previous).map(|previous| previous.expires_at);
-        if now >= previous_end.unwrap_or(key.expires_at) {
+        if now >= known.ends_at() {
             return Err(AuthError::KeyExpired);
         }
         if !key.enabled {
@@ -145,13 +152,18 @@ impl Admitted {
     pub fn principal(&self, tenant_name: &str, tenant_kind: TenantKind) -> Arc<Principal> {
         let build = || {
             let key = &self.known.key;
+            let grants = within_tenant(key.grants(), tenant_kind);
+            let superseded = self.known.is_previous;
             Arc::new(Principal {
                 tenant_id: key.tenant_id,
                 tenant_name: tenant_name.to_owned(),
                 tenant_kind,
                 identity: Identity::ApiKey { id: key.id, name: key.name.clone() },
-                grants: within_tenant(key.grants(), tenant_kind),
+                grants: if superseded { grants.without(Grants::OVER_CREDENTIALS) } else { grants },
                 reach: key.reach(),
+                networks: (!key.allowed_ips.is_empty()).then(|| key.allowed_ips.as_slice().into()),
+                until: Some(self.known.ends_at()),
+                superseded,
             })
         };
         self.known.principal.get_or_init(build).clone()

@@ -100,6 +100,9 @@ impl SliceAuthenticator {
             identity,
             grants: role.grants(),
             reach: Reach::Everything,
+            networks: None,
+            until: None,
+            superseded: false,
         };
         let stored = session.last_seen_at.as_millis();
         let new = || Seen { at: Arc::new(AtomicI64::new(stored)), written: stored };

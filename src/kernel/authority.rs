@@ -1,0 +1,350 @@
+//! Authority as a value: what somebody may do, where, from where and until when. Plain data: no store, no clock, no HTTP.
+//!
+//! Every check of rights over rights uses this module: who may create, change or act through a credential, and who may read a record.
+//! **Invariant:** an authority over some organizations holds no tenant-wide scope. **Invariant:** `Only` of nothing reaches nothing.
+//! Stored and wire forms in which an empty list means "all" become [`Within::All`] where they are read, never here.
+
+use std::{collections::BTreeSet, fmt};
+
+use ipnet::IpNet;
+
+use super::{
+    access::{Grants, Principal, Reach, Scope},
+    clock::Timestamp,
+    id::{OrganizationId, TenantId},
+};
+
+/// Everything, or only these.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Within<T> {
+    All,
+    /// An empty one reaches nothing.
+    Only(T),
+}
+
+pub type Organizations = BTreeSet<OrganizationId>;
+
+/// A set of IP networks in canonical form: two of them are equal if they hold the same addresses.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Networks(Vec<IpNet>);
+
+impl Networks {
+    pub fn new(networks: Vec<IpNet>) -> Self {
+        Self(IpNet::aggregate(&networks))
+    }
+
+    pub fn as_slice(&self) -> &[IpNet] {
+        &self.0
+    }
+
+    fn holds(&self, network: &IpNet) -> bool {
+        // Canonical networks neither overlap nor touch, so no two of them can hold one network together.
+        self.0.iter().any(|own| own.contains(network))
+    }
+}
+
+impl FromIterator<IpNet> for Networks {
+    fn from_iter<I: IntoIterator<Item = IpNet>>(networks: I) -> Self {
+        Self::new(networks.into_iter().collect())
+    }
+}
+
+impl Within<Organizations> {
+    fn lacking(&self, other: &Self) -> Option<Self> {
+        match (self, other) {
+            (Self::All, _) => None,
+            (Self::Only(_), Self::All) => Some(Self::All),
+            (Self::Only(own), Self::Only(wanted)) => {
+                let missing: Organizations = wanted.difference(own).copied().collect();
+                (!missing.is_empty()).then_some(Self::Only(missing))
+            }
+        }
+    }
+
+    fn meet(&self, other: &Self) -> Self {
+        match (self, other) {
+            (Self::All, limit) | (limit, Self::All) => limit.clone(),
+            (Self::Only(own), Self::Only(others)) => Self::Only(own.intersection(others).copied().collect()),
+        }
+    }
+}
+
+impl From<&Reach> for Within<Organizations> {
+    fn from(reach: &Reach) -> Self {
+        match reach {
+            Reach::Everything => Self::All,
+            Reach::Organizations(ids) => Self::Only(ids.iter().copied().collect()),
+        }
+    }
+}
+
+impl Within<Networks> {
+    fn lacking(&self, other: &Self) -> Option<Self> {
+        match (self, other) {
+            (Self::All, _) => None,
+            (Self::Only(_), Self::All) => Some(Self::All),
+            (Self::Only(own), Self::Only(wanted)) => {
+                let missing: Networks = wanted.0.iter().filter(|network| !own.holds(network)).copied().collect();
+                (!missing.0.is_empty()).then_some(Self::Only(missing))
+            }
+        }
+    }
+
+    fn meet(&self, other: &Self) -> Self {
+        match (self, other) {
+            (Self::All, limit) | (limit, Self::All) => limit.clone(),
+            (Self::Only(own), Self::Only(others)) => {
+                // Two networks overlap only if one holds the other.
+                let within = |inner: &Networks, outer: &Networks| -> Vec<IpNet> {
+                    inner.0.iter().filter(|network| outer.holds(network)).copied().collect()
+                };
+                Self::Only(Networks::new([within(own, others), within(others, own)].concat()))
+            }
+        }
+    }
+}
+
+/// What a credential may do, in one tenant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Authority {
+    tenant_id: TenantId,
+    scopes: Grants,
+    organizations: Within<Organizations>,
+    networks: Within<Networks>,
+    until: Option<Timestamp>,
+}
+
+impl Authority {
+    /// These scopes over the whole tenant, from anywhere, without an end.
+    pub fn new(tenant_id: TenantId, scopes: Grants) -> Self {
+        Self { tenant_id, scopes, organizations: Within::All, networks: Within::All, until: None }
+    }
+
+    /// All that there is in a tenant.
+    pub fn everything(tenant_id: TenantId) -> Self {
+        Self::new(tenant_id, Grants::all())
+    }
+
+    /// Restricts it to organizations. Tenant-wide scopes are dropped, unless it is for all of them.
+    pub fn with_organizations(mut self, organizations: Within<Organizations>) -> Self {
+        if organizations != Within::All {
+            self.scopes = self.scopes.intersection(Grants::BY_ORGANIZATION);
+        }
+        self.organizations = organizations;
+        self
+    }
+
+    pub fn with_networks(mut self, networks: Within<Networks>) -> Self {
+        self.networks = networks;
+        self
+    }
+
+    /// `None`: without an end.
+    pub fn with_until(mut self, until: Option<Timestamp>) -> Self {
+        self.until = until;
+        self
+    }
+
+    pub fn tenant_id(&self) -> TenantId {
+        self.tenant_id
+    }
+
+    pub fn scopes(&self) -> Grants {
+        self.scopes
+    }
+
+    pub fn organizations(&self) -> &Within<Organizations> {
+        &self.organizations
+    }
+
+    pub fn networks(&self) -> &Within<Networks> {
+        &self.networks
+    }
+
+    /// `None`: without an end.
+    pub fn until(&self) -> Option<Timestamp> {
+        self.until
+    }
+
+    /// Whether it holds every right that the other has.
+    pub fn covers(&self, other: &Self) -> bool {
+        self.lacking(other).is_none()
+    }
+
+    /// What it would need in order to cover the other; `None` if it does.
+    pub fn lacking(&self, other: &Self) -> Option<Lacking> {
+        let lacking = Lacking {
+            tenant: self.tenant_id != other.tenant_id,
+            scopes: other.scopes.without(self.scopes),
+            organizations: self.organizations.lacking(&other.organizations),
+            networks: self.networks.lacking(&other.networks),
+            until: self.until.filter(|end| other.until.is_none_or(|wanted| wanted > *end)),
+        };
+        (!lacking.is_empty()).then_some(lacking)
+    }
+
+    /// What both allow. Of authorities in different tenants nothing is left.
+    #[must_use]
+    pub fn meet(&self, other: &Self) -> Self {
+        let scopes = if self.tenant_id == other.tenant_id { self.scopes.intersection(other.scopes) } else { Grants::NONE };
+        let until = match (self.until, other.until) {
+            (Some(own), Some(others)) => Some(own.min(others)),
+            (own, others) => own.or(others),
+        };
+        Self::new(self.tenant_id, scopes)
+            .with_organizations(self.organizations.meet(&other.organizations))
+            .with_networks(self.networks.meet(&other.networks))
+            .with_until(until)
+    }
+
+    /// Whether its holder may turn `before` into `after`: they must cover both. `None` stands for what does not exist: before a creation,
+    /// after a removal.
+    ///
+    /// A reduction is free, so that a weaker administrator can stop a stronger credential. It is none if `secret_leaves`: if the act hands
+    /// out a secret, or turns on what was turned off, whoever does it could act through the credential.
+    pub fn may_change(&self, before: Option<&Self>, after: Option<&Self>, secret_leaves: bool) -> Result<(), Lacking> {
+        let reduces = match (before, after) {
+            (_, None) => true,
+            (None, Some(_)) => false,
+            (Some(before), Some(after)) => before.covers(after),
+        };
+        if reduces && !secret_leaves {
+            return Ok(());
+        }
+        let lacking = before.into_iter().chain(after).filter_map(|authority| self.lacking(authority)).reduce(Lacking::and);
+        lacking.map_or(Ok(()), Err)
+    }
+
+    /// Whether its holder may read what carries the label.
+    pub fn may(&self, label: &Label) -> Result<(), Lacking> {
+        let lacking = Lacking {
+            scopes: label.scopes.without(self.scopes),
+            organizations: self.organizations.lacking(&label.organizations),
+            ..Lacking::default()
+        };
+        if lacking.is_empty() { Ok(()) } else { Err(lacking) }
+    }
+}
+
+impl Principal {
+    /// What the caller may do with the credential of this request.
+    pub fn authority(&self) -> Authority {
+        let networks = self.networks.as_ref().map_or(Within::All, |networks| Within::Only(networks.iter().copied().collect()));
+        Authority::new(self.tenant_id, self.grants)
+            .with_organizations((&self.reach).into())
+            .with_networks(networks)
+            .with_until(self.until)
+    }
+}
+
+/// What a reader must cover, completely.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    pub scopes: Grants,
+    /// Every one of them; `All` for what belongs to the tenant as a whole.
+    pub organizations: Within<Organizations>,
+}
+
+impl Label {
+    /// Of a record that belongs to these organizations, or to the whole tenant if there are none.
+    pub fn new(scopes: Grants, organizations: impl IntoIterator<Item = OrganizationId>) -> Self {
+        let organizations: Organizations = organizations.into_iter().collect();
+        let organizations = if organizations.is_empty() { Within::All } else { Within::Only(organizations) };
+        Self { scopes, organizations }
+    }
+
+    /// Of what belongs to the tenant as a whole.
+    pub fn tenant_wide(scopes: Grants) -> Self {
+        Self { scopes, organizations: Within::All }
+    }
+}
+
+/// What an authority is short of. At least one part is there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lacking {
+    /// It is about another tenant.
+    pub tenant: bool,
+    pub scopes: Grants,
+    /// Those out of reach; `All` if the whole tenant is needed.
+    pub organizations: Option<Within<Organizations>>,
+    /// Those that it does not work from; `All` if any address is needed.
+    pub networks: Option<Within<Networks>>,
+    /// When it ends, which is too early.
+    pub until: Option<Timestamp>,
+}
+
+impl Lacking {
+    /// Scopes alone.
+    pub fn scopes(scopes: Grants) -> Self {
+        Self { scopes, ..Self::default() }
+    }
+
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether nothing but scopes is missing.
+    pub fn is_scopes_alone(&self) -> bool {
+        *self == Self::scopes(self.scopes)
+    }
+
+    pub fn scope_names(&self) -> Vec<&'static str> {
+        self.scopes.iter().map(Scope::name).collect()
+    }
+
+    /// What is missing here or there.
+    fn and(self, other: Self) -> Self {
+        let organizations = match (self.organizations, other.organizations) {
+            (Some(Within::Only(own)), Some(Within::Only(others))) => Some(Within::Only(own.union(&others).copied().collect())),
+            (Some(Within::All), _) | (_, Some(Within::All)) => Some(Within::All),
+            (own, others) => own.or(others),
+        };
+        let networks = match (self.networks, other.networks) {
+            (Some(Within::Only(own)), Some(Within::Only(others))) => Some(Within::Only(Networks::new([own.0, others.0].concat()))),
+            (Some(Within::All), _) | (_, Some(Within::All)) => Some(Within::All),
+            (own, others) => own.or(others),
+        };
+        Self {
+            tenant: self.tenant || other.tenant,
+            scopes: self.scopes.union(other.scopes),
+            organizations,
+            networks,
+            until: self.until.or(other.until),
+        }
+    }
+}
+
+/// The parts of a sentence that begins with "You lack".
+impl fmt::Display for Lacking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let join = |items: Vec<String>| items.join(", ");
+        let mut parts = Vec::new();
+        if self.tenant {
+            parts.push("rights in this tenant".to_owned());
+        }
+        if self.scopes != Grants::NONE {
+            parts.push(format!("the scopes {}", self.scope_names().join(", ")));
+        }
+        match &self.organizations {
+            Some(Within::All) => parts.push("access to all organizations".to_owned()),
+            Some(Within::Only(ids)) => {
+                parts.push(format!("access to the organizations {}", join(ids.iter().map(ToString::to_string).collect())));
+            }
+            None => {}
+        }
+        match &self.networks {
+            Some(Within::All) => parts.push("access from every network".to_owned()),
+            Some(Within::Only(networks)) => {
+                parts.push(format!("access from the networks {}", join(networks.0.iter().map(ToString::to_string).collect())));
+            }
+            None => {}
+        }
+        if let Some(end) = self.until {
+            parts.push(format!("access after {end}, when your credential ends"));
+        }
+        f.write_str(&parts.join("; "))
+    }
+}
+
+#[cfg(test)]
+mod tests;
