@@ -34,6 +34,7 @@ use crate::{
             edge::{Edge, EdgeSettings},
             idempotency::{Idempotency, IdempotencyPurge},
             listener::{self, Listeners},
+            pages::SAFE_MODE,
             rate::{RateClass, RateLimitSweep, RateLimits},
             tls::{Certificate, CertificateFiles, CertificateWatch},
         },
@@ -42,7 +43,7 @@ use crate::{
             Checked, DataDirectory, KeyFiles, RepairProgress, Rotation, SealedTable, Store, StoreSettings, WriterSettings,
             keys_in_force,
         },
-        tasks::{MetricsUpkeep, Scrub, Tasks},
+        tasks::{MetricsUpkeep, Scrub, Tasks, WriterAlarm},
         telemetry::Usage,
     },
     slices::{
@@ -205,6 +206,7 @@ pub struct App {
     admin: Arc<Edge>,
     tasks: Tasks,
     reloads: ReloadRequests,
+    safe_mode: bool,
     /// Held until the store is closed.
     data: DataDirectory,
 }
@@ -222,6 +224,15 @@ pub struct Sockets {
 pub struct Addresses {
     pub api: SocketAddr,
     pub redirect: Option<SocketAddr>,
+}
+
+/// How long a stop may take.
+#[derive(Clone, Copy, Debug)]
+pub struct StopLimits {
+    /// While the writer is stalled: requests and tasks that wait for it do not end by themselves.
+    pub with_stalled_writer: Duration,
+    /// In any case.
+    pub longest: Duration,
 }
 
 /// A server that listens.
@@ -251,6 +262,7 @@ impl App {
             writer: WriterSettings { batch_size: config.storage.batch_size, queue_length: config.storage.queue_length },
         };
         let (store, _) = data.open_store(settings, progress).map_err(|error| error.to_string())?;
+        store.set_writer_patience(Duration::from_secs(config.storage.stall_seconds));
         let (key, sealer) = keys_in_force(&store, &files).map_err(|error| error.to_string())?;
         let rotation =
             Rotation { store: store.clone(), clock: clock.clone(), sealer: sealer.clone(), files, tables: sealed_tables() };
@@ -300,7 +312,17 @@ impl App {
         };
         let public = parts.edge(documents::public_service(&slices)?, None)?;
         let admin = parts.edge(documents::admin_service(&slices)?, Some(local_operator))?;
-        Ok(Self { store, clock, clocks, slices, health, egress, config, rates, public, admin, tasks, reloads, data })
+        let safe_mode = false;
+        Ok(Self { store, clock, clocks, slices, health, egress, config, rates, public, admin, tasks, reloads, safe_mode, data })
+    }
+
+    /// Leaves out what tenants have set in motion: triggers, schedules and runs of workflows, and webhook deliveries. So the operator gets
+    /// in when one of them keeps the server from working. They continue after a normal start.
+    pub fn in_safe_mode(mut self) -> Self {
+        tracing::warn!("{SAFE_MODE}");
+        self.health.enter_safe_mode();
+        self.safe_mode = true;
+        self
     }
 
     fn spawn_tasks(&mut self) {
@@ -312,8 +334,10 @@ impl App {
         slices.keys.spawn(tasks);
         slices.tickets.spawn(tasks);
         slices.search.spawn(tasks);
-        slices.webhooks.spawn(tasks);
-        slices.workflows.spawn(tasks);
+        if !self.safe_mode {
+            slices.webhooks.spawn(tasks);
+            slices.workflows.spawn(tasks);
+        }
         slices.clouds.spawn(tasks);
         slices.analytics.spawn(tasks, gauges, &self.health);
         slices.backups.spawn(tasks);
@@ -324,6 +348,7 @@ impl App {
         tasks.spawn(Retention::new(store.clone(), clock.clone(), self.config.events.retention_days, consumers()));
         tasks.spawn(RateLimitSweep(self.rates.clone()));
         tasks.spawn(MetricsUpkeep);
+        tasks.spawn(WriterAlarm::new(store.writer()));
         if self.config.storage.scrub_days > 0 {
             tasks.spawn(Scrub::new(store.clone(), clock.clone(), self.config.storage.scrub_days, checked_tables()));
         }
@@ -400,10 +425,19 @@ impl Running {
             certificate.reload()?;
         }
         self.app.slices.upkeep.reload(config);
+        self.app.store.set_writer_patience(Duration::from_secs(config.storage.stall_seconds));
         self.app.rates.reload(&config.rate_limits);
         self.app.public.reload(EdgeSettings::new(config));
         self.app.admin.reload(EdgeSettings::new(config));
         Ok(())
+    }
+
+    /// A little longer than an orderly stop takes: first for requests, then for tasks, then to close the store.
+    pub fn stop_limits(&self) -> StopLimits {
+        let Config { limits, webhooks, workflows, .. } = &self.app.config;
+        let requests = Duration::from_secs(limits.shutdown_seconds) + Duration::from_secs(2);
+        let tasks = Duration::from_secs(webhooks.shutdown_seconds.max(workflows.shutdown_seconds));
+        StopLimits { with_stalled_writer: requests, longest: requests + tasks + Duration::from_secs(10) }
     }
 
     /// The next time that the operator asks over the admin socket to take up the settings anew, with whom to tell what came of it.

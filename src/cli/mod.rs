@@ -17,6 +17,7 @@ mod export;
 mod import;
 mod init;
 mod key;
+mod last_resort;
 mod listen;
 mod man;
 mod offline;

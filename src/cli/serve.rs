@@ -4,7 +4,7 @@ use clap::Args;
 use listenfd::ListenFd;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Common, Failure, watchdog::Watchdog};
+use super::{Common, Failure, last_resort, watchdog::Watchdog};
 use crate::{
     app::{self, App, Operator, Running, Sockets},
     kernel::{clock::Clock, config::Config, store::DataDirectory, telemetry},
@@ -18,6 +18,10 @@ pub(super) struct Serve {
     /// Upgrade the store of an older release without the snapshot that is written before.
     #[arg(long)]
     without_snapshot: bool,
+    /// Start without workflow triggers, schedules and runs, and without webhook deliveries, to get in when one of them keeps the server
+    /// from working.
+    #[arg(long)]
+    safe_mode: bool,
 }
 
 impl Serve {
@@ -34,7 +38,9 @@ impl Serve {
         let logs = telemetry::install_logs(&config.telemetry)?;
         let signals = Signals::take()?;
         let sockets = inherited_sockets()?;
-        let running = open(config, Clock::System, Operator::default()).await?.listen_on(sockets)?;
+        let app = open(config, Clock::System, Operator::default()).await?;
+        let app = if self.safe_mode { app.in_safe_mode() } else { app };
+        let running = app.listen_on(sockets)?;
         tracing::info!(address = %running.addresses.api, version = env!("CARGO_PKG_VERSION"), "ready");
         serve_until_stopped(running, signals, || {
             let config = self.settings(common).map_err(|failure| failure.text().to_owned())?;
@@ -110,6 +116,7 @@ pub(super) async fn serve_until_stopped(
         }
     };
     notify(&[sd_notify::NotifyState::Stopping]);
+    last_resort::arm(store.writer(), running.stop_limits());
     drop(watchdog);
     drop(store);
     running.shutdown().await;

@@ -1,9 +1,12 @@
 //! Tells the service manager that the server lives. Only a write that came back from the writer is a sign of life: a server that
-//! answers reads and hangs on writes must be started anew.
+//! answers reads and hangs on writes must be restarted.
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
-use crate::kernel::{clock::Clock, store::Store};
+use crate::kernel::{
+    clock::Clock,
+    store::{Store, StoreError},
+};
 
 /// Feeds the watchdog, if the service manager has one, until it is dropped.
 #[derive(Debug)]
@@ -28,10 +31,28 @@ async fn feed(store: Store, period: Duration) {
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        if let Err(error) = store.probe(Clock::System.now()).await {
-            // A full disk is no reason to start anew: the writer has answered.
+        if let Err(error) = write(&store, period).await {
+            // A full disk is no reason to restart: the writer has answered.
             tracing::warn!(%error, "the write that feeds the watchdog failed");
         }
         super::serve::notify(&[sd_notify::NotifyState::Watchdog]);
+    }
+}
+
+/// Returns when the writer has answered. Meanwhile `systemctl status` shows what the watchdog waits for.
+async fn write(store: &Store, period: Duration) -> Result<(), StoreError> {
+    let mut writing = pin!(store.probe(Clock::System.now()));
+    let mut late = false;
+    loop {
+        if let Ok(answer) = tokio::time::timeout(period, writing.as_mut()).await {
+            if late {
+                super::serve::notify(&[sd_notify::NotifyState::Status("The writer has come back.")]);
+            }
+            return answer;
+        }
+        late = true;
+        let seconds = store.writer().busy().map_or(0, |busy| busy.elapsed.as_secs());
+        let status = format!("The writer has not come back for {seconds} seconds: no change is accepted.");
+        super::serve::notify(&[sd_notify::NotifyState::Status(&status)]);
     }
 }

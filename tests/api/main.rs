@@ -42,6 +42,7 @@ mod sign_in_page;
 mod sso;
 mod sso_providers;
 mod sso_refusals;
+mod stall;
 mod tenants;
 mod tickets;
 mod tickets_bulk;

@@ -18,7 +18,7 @@ use crate::{
 const FAILING_SYNCS: std::ops::Range<u64> = 21..27;
 
 /// Why system calls cannot be made to fail here.
-fn obstacle() -> Option<String> {
+pub fn obstacle() -> Option<String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     if !std::env::split_paths(&path).any(|directory| directory.join("strace").is_file()) {
         return Some("strace is not installed".to_owned());
@@ -29,10 +29,14 @@ fn obstacle() -> Option<String> {
 
 /// The server with a fault in its syncs, such as `error=EIO:when=20+`.
 fn start_with(fault: &str, directory: &Path) -> Server {
+    Server::start(with_fault(fault, directory))
+}
+
+pub fn with_fault(fault: &str, directory: &Path) -> Command {
     let mut command = bare(Command::new("strace"));
     command.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync", "-e"]).arg(format!("inject=fdatasync:{fault}"));
     command.arg(env!("CARGO_BIN_EXE_tenantd"));
-    Server::start(demo(command, directory))
+    demo(command, directory)
 }
 
 /// After a failure the server says that it is not ready, or says nothing any more.

@@ -8,7 +8,7 @@
 //! `provision` does it to one that orders VMs, of a cloud that counts them.
 //! `analytics` does it to one that counts what happens, and counts anew.
 //! `compaction` loses power while the file is made shorter.
-//! `io_errors` lets the system calls of the real binary fail.
+//! `io_errors` lets the system calls of the real binary fail, `stall` lets them never come back.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "all of this is test code")]
 
@@ -31,4 +31,5 @@ mod process;
 mod provision;
 mod search;
 mod session;
+mod stall;
 mod workflows;

@@ -222,6 +222,7 @@ fn check_ranges(config: &Config) -> Result<(), ConfigError> {
         ("storage.journal_bytes", config.storage.journal_bytes, 1 << 16),
         ("storage.batch_size", config.storage.batch_size as u64, 1),
         ("storage.queue_length", config.storage.queue_length as u64, 1),
+        ("storage.stall_seconds", config.storage.stall_seconds, 1),
         ("secrets.password_hashes", config.secrets.password_hashes as u64, 1),
         ("sessions.idle_seconds", config.sessions.idle_seconds, 60),
         ("sessions.absolute_seconds", config.sessions.absolute_seconds, 60),

@@ -132,6 +132,7 @@ pub struct Storage {
     pub journal_bytes: u64,
     pub batch_size: usize,
     pub queue_length: usize,
+    pub stall_seconds: u64,
     pub scrub_days: u32,
 }
 

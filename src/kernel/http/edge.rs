@@ -23,7 +23,7 @@ use super::{
     credentials::{self, Authenticator, Credential},
     idempotency::Idempotency,
     incoming::{Form, Incoming},
-    json,
+    json, media,
     need::Need,
     operations::{Audience, BodyMedia, Measures, Operation, Operations, Route},
     outgoing::UnderWay,
@@ -46,6 +46,10 @@ use crate::kernel::{
 
 /// The operation that ends a session: it removes one.
 const LOGOUT: &str = "logout";
+
+/// What the operator can do about a writer that does not come back.
+const LOCAL_WAY_OUT: &str = " The log names the code that holds it. Stop the server, then repeat this command with --offline, or start \
+                             `tenantd serve --safe-mode` and repeat it.";
 
 /// Settings that a reload changes.
 #[derive(Clone, Debug)]
@@ -175,7 +179,10 @@ impl Edge {
         if !goes_on_when_full(&operation, arrival.client) {
             self.parts.store.ensure_room().map_err(Problem::from)?;
         }
-        check_accept(&request, &operation)?;
+        if operation.method != Method::GET {
+            self.ensure_writer(arrival.client)?;
+        }
+        media::check_accept(&request, &operation)?;
         let query = operation.query.check(&query_pairs(&request)).map_err(query_problem)?;
         let wait = query.get("wait_seconds").and_then(Value::as_u64).filter(|_| operation.waits).unwrap_or(0);
         let limit = Duration::from_secs(arrival.settings.limits.request_seconds + wait);
@@ -210,6 +217,17 @@ impl Edge {
         };
         // Whoever was let in may finish, also when the disk has filled up since.
         within_reserve(work).await
+    }
+
+    /// Refuses a change at once while the writer is stalled. Handed in, it would wait, and its outcome would be unknown.
+    fn ensure_writer(&self, client: Client) -> Result<(), Problem> {
+        self.parts.store.ensure_writer().map_err(|error| {
+            let mut problem = Problem::from(error);
+            if client == Client::Local {
+                problem.detail.push_str(LOCAL_WAY_OUT);
+            }
+            problem
+        })
     }
 
     /// Who asks, whether they may, and whether not too often.
@@ -294,8 +312,8 @@ impl Edge {
         let patch = operation.method == Method::PATCH;
         let media_type = content_type.as_deref().and_then(|text| text.split(';').next()).unwrap_or_default().trim();
         let value = match operation.body_media {
-            BodyMedia::Form if media_type.eq_ignore_ascii_case(FORM) => form_value(&buffered.bytes)?,
-            BodyMedia::Json if is_json(media_type, patch) => json::parse(&buffered.bytes, limits.json_depth)
+            BodyMedia::Form if media_type.eq_ignore_ascii_case(FORM) => media::form_value(&buffered.bytes)?,
+            BodyMedia::Json if media::is_json(media_type, patch) => json::parse(&buffered.bytes, limits.json_depth)
                 .map_err(|error| Problem::new(Code::MalformedJson, format!("The body is not usable JSON: {error}.")))?,
             BodyMedia::Form | BodyMedia::Json => return Err(Problem::plain(Code::UnsupportedMediaType)),
         };
@@ -393,42 +411,6 @@ fn goes_on_when_full(operation: &Operation, client: Client) -> bool {
         || operation.id == LOGOUT
         || client == Client::Local;
     adds_little && !operation.streams
-}
-
-/// A patch may also name its form (RFC 7396).
-fn is_json(media_type: &str, patch: bool) -> bool {
-    media_type.eq_ignore_ascii_case("application/json")
-        || (patch && media_type.eq_ignore_ascii_case("application/merge-patch+json"))
-}
-
-/// The fields of an HTML form as an object of texts.
-fn form_value(bytes: &[u8]) -> Result<Value, Problem> {
-    let mut fields = serde_json::Map::new();
-    for (name, text) in form_urlencoded::parse(bytes).into_owned() {
-        if fields.insert(name.clone(), Value::String(text)).is_some() {
-            return Err(Problem::new(Code::MalformedRequest, format!("The field {name} is there twice.")));
-        }
-    }
-    Ok(Value::Object(fields))
-}
-
-fn check_accept(request: &Request, operation: &Operation) -> Result<(), Problem> {
-    let Some(accept) = header_text(request.headers(), header::ACCEPT) else { return Ok(()) };
-    if operation.produces.is_empty() || accept.trim().is_empty() {
-        return Ok(());
-    }
-    let matches = |range: &str| {
-        let mut parts = range.split(';').map(str::trim);
-        let range = parts.next().unwrap_or_default().to_ascii_lowercase();
-        let refused = parts.any(|part| matches!(part.replace(' ', "").as_str(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000"));
-        let offered = |media_type: &String| {
-            range == "*/*"
-                || *media_type == range
-                || range.strip_suffix("/*").is_some_and(|kind| media_type.split('/').next() == Some(kind))
-        };
-        !refused && operation.produces.iter().any(offered)
-    };
-    if accept.split(',').any(matches) { Ok(()) } else { Err(Problem::plain(Code::NotAcceptable)) }
 }
 
 fn other_method(methods: &[&Method]) -> Problem {

@@ -193,6 +193,15 @@ impl Problem {
         Self::unavailable(detail, 60).with("reason", "disk_full")
     }
 
+    /// What changes are answered with while one write holds up all others.
+    pub fn stalled(seconds: u64) -> Self {
+        let detail = format!(
+            "The store has worked on one change for {seconds} seconds and takes no other until it is done. Nothing of this request was \
+             changed. Records can be read."
+        );
+        Self::unavailable(detail, 10).with("reason", "writer_stalled")
+    }
+
     pub fn retry_after(self, seconds: u64) -> Self {
         self.with("retry_after_seconds", seconds).header(http::header::RETRY_AFTER, &seconds.to_string())
     }
@@ -270,6 +279,7 @@ impl From<StoreError> for Problem {
         match error {
             StoreError::OutcomeUnknown(cause) => Self::plain(Code::OutcomeUnknown).retry_after(5).because(cause),
             StoreError::NoRoom => Self::no_room(),
+            StoreError::Stalled { seconds } => Self::stalled(seconds),
             StoreError::Unavailable(cause) => Self::unavailable("The store takes no changes at the moment.", 5).because(cause),
             // A disk that fails is met by readers too, and before the writer has told that the store has failed.
             StoreError::Engine(cause) => Self::unavailable("The store does not answer at the moment.", 5).because(cause),

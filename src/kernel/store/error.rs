@@ -8,6 +8,9 @@ pub enum StoreError {
     /// The disk is nearly full; what is left of it is kept for what must go on.
     #[error("the disk is nearly full, so the store takes no changes until there is room")]
     NoRoom,
+    /// One write holds up all others.
+    #[error("the writer has not come back for {seconds} seconds, so the store takes no changes")]
+    Stalled { seconds: u64 },
     /// The commit failed: whether the change is stored shows after the restart.
     #[error("the commit failed, so its outcome is unknown: {0}")]
     OutcomeUnknown(String),

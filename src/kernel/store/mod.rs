@@ -29,11 +29,13 @@ mod shared;
 mod snapshot;
 mod table;
 mod transaction;
+mod watch;
 mod writer;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
+    time::Duration,
 };
 
 pub use cache::VersionedCache;
@@ -57,6 +59,7 @@ pub use segments::{SegmentedTable, end_of_segment, segment_of};
 pub use snapshot::{SnapshotReport, TableTally};
 pub use table::{Index, Table, TableSize, bytes_under, rows_under, table_sizes};
 pub use transaction::{Read, ReadTx, WriteTx};
+pub use watch::{Busy, WriterWatch};
 
 use crate::kernel::telemetry::panic_text;
 
@@ -212,6 +215,29 @@ impl Store {
     /// Returns when the store has failed.
     pub async fn failed(&self) -> String {
         self.inner.shared.failed().await
+    }
+
+    /// What the writer is doing.
+    pub fn writer(&self) -> WriterWatch {
+        WriterWatch(self.inner.shared.progress.clone())
+    }
+
+    /// Sets how long a batch of writes may take before the writer counts as stalled.
+    pub fn set_writer_patience(&self, patience: Duration) {
+        self.inner.shared.progress.set_patience(patience);
+    }
+
+    /// Fails while the writer is stalled: a change that is handed in now would wait, and nobody could say what became of it.
+    pub fn ensure_writer(&self) -> Result<(), StoreError> {
+        match self.writer().stalled() {
+            Some(busy) => Err(StoreError::Stalled { seconds: busy.elapsed.as_secs() }),
+            None => Ok(()),
+        }
+    }
+
+    /// How many writes wait for the writer.
+    pub fn waiting_writes(&self) -> usize {
+        self.inner.queue.as_ref().map_or(0, Queue::waiting)
     }
 
     pub fn oldest_read_millis(&self) -> u64 {

@@ -2,13 +2,16 @@
 //! oldest snapshot has been open. All of it can be rebuilt; none of it is data.
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Instant,
 };
 
 use tokio::sync::{Notify, watch};
 
-use super::{catalog, error::StoreError};
+use super::{catalog, error::StoreError, watch::Progress};
 
 /// Snapshots that are watched at one time; more than that are open but not measured.
 const READ_SLOTS: usize = 64;
@@ -20,6 +23,7 @@ pub(super) struct Shared {
     started: Instant,
     /// Start of each open snapshot in milliseconds since `started`, plus one; zero is free.
     reads: Vec<AtomicU64>,
+    pub(super) progress: Arc<Progress>,
 }
 
 #[derive(Debug, Default)]
@@ -36,6 +40,7 @@ impl Shared {
             failure: watch::Sender::new(None),
             started: Instant::now(),
             reads: (0..READ_SLOTS).map(|_| AtomicU64::new(0)).collect(),
+            progress: Arc::default(),
         }
     }
 

@@ -34,6 +34,9 @@ pub(super) trait Job: Send {
 
     fn durability(&self) -> Durability;
 
+    /// The caller's code, by its name in the source.
+    fn name(&self) -> &'static str;
+
     /// Answers the caller: with the kept result, or with the failure of the commit.
     fn finish(self: Box<Self>, committed: Result<(), StoreError>);
 }
@@ -67,6 +70,10 @@ where
 
     fn durability(&self) -> Durability {
         self.durability
+    }
+
+    fn name(&self) -> &'static str {
+        std::any::type_name::<F>()
     }
 
     fn finish(self: Box<Self>, committed: Result<(), StoreError>) {
@@ -106,6 +113,11 @@ impl Queue {
         // A writer that hangs up has died with the write in its hands.
         waiting.await.map_err(|_| E::from(StoreError::OutcomeUnknown("the writer has ended".to_owned())))?
     }
+
+    /// How many writes wait for their turn.
+    pub(super) fn waiting(&self) -> usize {
+        self.jobs.max_capacity() - self.jobs.capacity()
+    }
 }
 
 /// Starts the writer thread. It ends, and lets go of the engine, when the last queue handle is dropped.
@@ -128,12 +140,14 @@ pub(super) fn spawn(
                     Next::Nothing => Vec::new(),
                     Next::End => return,
                 };
+                shared.progress.begin();
                 // The engine itself may panic, on a damaged page for instance: then nothing more is written.
                 let ran = catch_unwind(AssertUnwindSafe(|| run(engine.as_ref(), &shared, jobs)));
                 let left = ran.unwrap_or_else(|cause| {
                     shared.fail(&StoreError::Panicked(panic_text(cause.as_ref())));
                     Durability::Now
                 });
+                shared.progress.end();
                 unsettled = (left == Durability::Later).then(|| engine.settles_after()).flatten();
             }
         })
@@ -201,6 +215,7 @@ fn run_batch(engine: &dyn Engine, shared: &Shared, mut jobs: Vec<Box<dyn Job>>) 
         }
     };
     for job in &mut jobs {
+        shared.progress.runs(job.name());
         tx.changes().begin_member();
         if job.run(&mut tx) == Ran::Refused {
             tx.changes().roll_back_member();
@@ -211,6 +226,7 @@ fn run_batch(engine: &dyn Engine, shared: &Shared, mut jobs: Vec<Box<dyn Job>>) 
     let is_needed_now =
         jobs.iter().any(|job| job.durability() == Durability::Now) || changed.contains(&catalog::EVENT_HEAD.index());
     let durability = if is_needed_now { Durability::Now } else { Durability::Later };
+    shared.progress.runs("commit");
     // Whoever changes nothing may still rest on what is not on the disk yet.
     let committed = match (changes.is_empty(), durability) {
         (true, Durability::Now) => engine.settle(),

@@ -6,10 +6,12 @@
 mod alarm;
 mod metrics;
 mod scrub;
+mod writer_alarm;
 
 pub use alarm::Alarm;
 pub use metrics::MetricsUpkeep;
 pub use scrub::Scrub;
+pub use writer_alarm::WriterAlarm;
 
 use std::{
     collections::BTreeMap,

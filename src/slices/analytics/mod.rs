@@ -115,6 +115,11 @@ impl HealthMonitor {
         self.0.clone()
     }
 
+    /// Says from now on that deliveries and workflows are off.
+    pub fn enter_safe_mode(&self) {
+        self.0.enter_safe_mode();
+    }
+
     pub fn queue(&self) -> Queue {
         self.0.queue()
     }

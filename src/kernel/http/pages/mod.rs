@@ -37,6 +37,7 @@ pub use analytics::{ChartSource, Figures};
 pub use chart::{Chart, Mark};
 pub use status::{
     Component, ComponentState, DayOfHealth, Health, HealthSource, Incident, InstallationFacts, InstallationSource, RunFacts,
+    SAFE_MODE,
 };
 
 const CHANGELOG: &str = include_str!("../../../../CHANGELOG.md");
@@ -252,7 +253,13 @@ impl Pages {
         if !(local || authorized) {
             return Err(super::credentials::missing());
         }
-        metrics::gauge!("tenantd_store_oldest_read_seconds").set(self.sources.store.oldest_read_millis() as f64 / 1000.0);
+        let store = &self.sources.store;
+        let busy = store.writer().busy().map_or(0.0, |busy| busy.elapsed.as_secs_f64());
+        metrics::gauge!("tenantd_store_oldest_read_seconds").set(store.oldest_read_millis() as f64 / 1000.0);
+        metrics::gauge!("tenantd_store_writer_busy_seconds").set(busy);
+        metrics::gauge!("tenantd_store_writer_stalled").set(f64::from(u8::from(store.writer().stalled().is_some())));
+        metrics::gauge!("tenantd_store_waiting_writes").set(store.waiting_writes() as f64);
+        metrics::gauge!("tenantd_safe_mode").set(f64::from(u8::from(self.sources.health.is_safe_mode())));
         let rendered = telemetry::metrics().map(metrics_exporter_prometheus::PrometheusHandle::render).unwrap_or_default();
         Ok(Response::builder().content_type("text/plain; version=0.0.4; charset=utf-8").body(rendered))
     }

@@ -4,7 +4,7 @@
 use http::StatusCode;
 use poem::Response;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::{
     Chart,
@@ -122,24 +122,41 @@ pub trait HealthSource: Send + Sync {
     /// How the parts are doing now. Answers also when the store does not: that is then what it tells.
     fn components(&self) -> Vec<Component>;
 
+    /// Whether the server was started in safe mode ([`SAFE_MODE`]).
+    fn is_safe_mode(&self) -> bool;
+
     /// Whether only reads, exports and deletions are answered.
     fn is_read_only(&self) -> bool;
 
     fn health(&self) -> Result<Health, StoreError>;
 }
 
+/// What safe mode means, for the operator.
+pub const SAFE_MODE: &str = "Safe mode: workflow triggers, schedules and runs, and webhook deliveries are off. They continue after a \
+                             normal start.";
+
 pub(super) fn ready(source: &dyn HealthSource) -> Response {
     let components = source.components();
-    let failing: Vec<&str> =
-        components.iter().filter(|component| component.state == ComponentState::Down).map(|component| component.name).collect();
-    // Whoever routes requests must not take the reads away too.
-    if failing.is_empty() && source.is_read_only() {
-        return json_response(StatusCode::OK, &json!({"status": "read_only", "reason": "disk_full"}));
+    let down = || components.iter().filter(|component| component.state == ComponentState::Down);
+    let failing: Vec<&str> = down().map(|component| component.name).collect();
+    let (status, mut body) = if !failing.is_empty() {
+        let reasons: Map<String, Value> = down().map(|part| (part.name.to_owned(), part.detail.clone().into())).collect();
+        (StatusCode::SERVICE_UNAVAILABLE, json!({"status": "not_ready", "failing": failing, "reasons": reasons}))
+    } else if source.is_read_only() {
+        // Ready: a load balancer that sent nothing here would take the reads away too.
+        (StatusCode::OK, json!({"status": "read_only", "reason": "disk_full"}))
+    } else {
+        (StatusCode::OK, json!({"status": "ready"}))
+    };
+    note_safe_mode(source, &mut body);
+    json_response(status, &body)
+}
+
+fn note_safe_mode(source: &dyn HealthSource, body: &mut Value) {
+    if let (true, Some(body)) = (source.is_safe_mode(), body.as_object_mut()) {
+        body.insert("mode".to_owned(), "safe".into());
+        body.insert("detail".to_owned(), SAFE_MODE.into());
     }
-    if failing.is_empty() {
-        return json_response(StatusCode::OK, &json!({"status": "ready"}));
-    }
-    json_response(StatusCode::SERVICE_UNAVAILABLE, &json!({"status": "not_ready", "failing": failing}))
 }
 
 pub(super) fn page(source: &dyn HealthSource, facts: Option<&InstallationFacts>, as_json: bool) -> Result<Response, Problem> {
@@ -155,6 +172,7 @@ pub(super) fn page(source: &dyn HealthSource, facts: Option<&InstallationFacts>,
             "history": health.days,
             "incidents": health.incidents,
         });
+        note_safe_mode(source, &mut body);
         if let (Some(seconds), Some(body)) = (health.oldest_undelivered_seconds, body.as_object_mut()) {
             body.insert("oldest_undelivered_seconds".to_owned(), seconds.into());
         }
@@ -165,6 +183,9 @@ pub(super) fn page(source: &dyn HealthSource, facts: Option<&InstallationFacts>,
     }
     let mut page = Html::new("Status");
     page.paragraph(&format!("tenantd {}, up since {}.", env!("CARGO_PKG_VERSION"), health.started_at));
+    if source.is_safe_mode() {
+        page.paragraph(SAFE_MODE);
+    }
     let oldest = health.oldest_undelivered_seconds.map(|seconds| format!(", the oldest for {seconds} seconds")).unwrap_or_default();
     page.paragraph(&format!("{} deliveries of events wait{oldest}.", health.queue_depth));
     page.raw(

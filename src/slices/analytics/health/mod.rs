@@ -11,7 +11,10 @@ pub(super) use repo::{DAYS, INCIDENTS};
 pub(super) use watch::HealthWatch;
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -89,6 +92,7 @@ pub(super) struct HealthBoard {
     started_at: Timestamp,
     /// Why the last trial of the way to the disk did not come back in time.
     probe: Mutex<Option<String>>,
+    safe_mode: AtomicBool,
 }
 
 impl std::fmt::Debug for HealthBoard {
@@ -101,7 +105,12 @@ impl HealthBoard {
     pub(super) fn new(parts: HealthParts) -> Self {
         let HealthParts { store, clock, tasks, queue, consumers } = parts;
         let started_at = clock.now();
-        Self { store, clock, tasks, queue, consumers, started_at, probe: Mutex::default() }
+        let safe_mode = AtomicBool::new(false);
+        Self { store, clock, tasks, queue, consumers, started_at, probe: Mutex::default(), safe_mode }
+    }
+
+    pub(super) fn enter_safe_mode(&self) {
+        self.safe_mode.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn queue(&self) -> Queue {
@@ -118,10 +127,14 @@ impl HealthBoard {
 
     fn storage(&self) -> Component {
         let late = self.probe.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (state, detail) = match (self.store.failure(), late) {
-            (Some(_), _) => (ComponentState::Down, "takes no changes; a restart is due".to_owned()),
-            (None, Some(late)) => (ComponentState::Degraded, late),
-            (None, None) => (ComponentState::Operational, "takes reads and changes".to_owned()),
+        let stalled = self.store.writer().stalled().map(|busy| busy.elapsed.as_secs());
+        let (state, detail) = match (self.store.failure(), stalled, late) {
+            (Some(_), ..) => (ComponentState::Down, "takes no changes; a restart is due".to_owned()),
+            (None, Some(seconds), _) => {
+                (ComponentState::Down, format!("takes no changes: one write has been under way for {seconds} seconds"))
+            }
+            (None, None, Some(late)) => (ComponentState::Degraded, late),
+            (None, None, None) => (ComponentState::Operational, "takes reads and changes".to_owned()),
         };
         Component { name: PartName::Storage.name(), state, detail }
     }
@@ -147,6 +160,10 @@ impl HealthSource for HealthBoard {
             let works = if *part == PartName::Api { "answers requests" } else { "works" };
             let base = match part {
                 PartName::Storage => self.storage(),
+                PartName::Webhooks | PartName::Workflows if self.is_safe_mode() => {
+                    let detail = "off: the server runs in safe mode".to_owned();
+                    Component { name: part.name(), state: ComponentState::Degraded, detail }
+                }
                 // A part that nothing works for is not in this server.
                 _ if tasks.is_empty() && *part != PartName::Api => continue,
                 part => Component { name: part.name(), state: ComponentState::Operational, detail: works.to_owned() },
@@ -159,6 +176,10 @@ impl HealthSource for HealthBoard {
             });
         }
         found
+    }
+
+    fn is_safe_mode(&self) -> bool {
+        self.safe_mode.load(Ordering::Relaxed)
     }
 
     fn is_read_only(&self) -> bool {

@@ -1,0 +1,47 @@
+//! The media types of a request: what its body is, and what its answer may be.
+
+use http::header;
+use poem::Request;
+use serde_json::Value;
+
+use super::{
+    context::header as header_text,
+    operations::Operation,
+    problem::{Code, Problem},
+};
+
+/// A patch may also name its form (RFC 7396).
+pub(super) fn is_json(media_type: &str, patch: bool) -> bool {
+    media_type.eq_ignore_ascii_case("application/json")
+        || (patch && media_type.eq_ignore_ascii_case("application/merge-patch+json"))
+}
+
+/// The fields of an HTML form as an object of texts.
+pub(super) fn form_value(bytes: &[u8]) -> Result<Value, Problem> {
+    let mut fields = serde_json::Map::new();
+    for (name, text) in form_urlencoded::parse(bytes).into_owned() {
+        if fields.insert(name.clone(), Value::String(text)).is_some() {
+            return Err(Problem::new(Code::MalformedRequest, format!("The field {name} is there twice.")));
+        }
+    }
+    Ok(Value::Object(fields))
+}
+
+pub(super) fn check_accept(request: &Request, operation: &Operation) -> Result<(), Problem> {
+    let Some(accept) = header_text(request.headers(), header::ACCEPT) else { return Ok(()) };
+    if operation.produces.is_empty() || accept.trim().is_empty() {
+        return Ok(());
+    }
+    let matches = |range: &str| {
+        let mut parts = range.split(';').map(str::trim);
+        let range = parts.next().unwrap_or_default().to_ascii_lowercase();
+        let refused = parts.any(|part| matches!(part.replace(' ', "").as_str(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000"));
+        let offered = |media_type: &String| {
+            range == "*/*"
+                || *media_type == range
+                || range.strip_suffix("/*").is_some_and(|kind| media_type.split('/').next() == Some(kind))
+        };
+        !refused && operation.produces.iter().any(offered)
+    };
+    if accept.split(',').any(matches) { Ok(()) } else { Err(Problem::plain(Code::NotAcceptable)) }
+}
