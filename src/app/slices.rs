@@ -30,7 +30,7 @@ use crate::{
         upkeep::{Places, Upkeep},
         webhooks::{Surroundings, Webhooks},
         workflows::{
-            StepCatalogue, Workers, Workflows,
+            self, StepCatalogue, Workflows,
             steps::{
                 CommentOnTicket, CreateTicket, HttpRequest, ProvisionVm, ReportInventory, UpdateTicket, VerifyProvider, WaitForVm,
             },
@@ -111,8 +111,8 @@ impl Slices {
             .remote(SearchQuery(search.clone()))?
             .remote(HttpRequest { egress: egress.clone(), tenants: tenants() })?;
         let pool = |patience| Programs::new(patience).map_err(|error| format!("cannot start a worker: {error}"));
-        let workers = Workers { programs: pool(PROGRAM)?, rehearsals: pool(REHEARSAL)? };
-        let workflows = Workflows::new(store(), clocks(), config.workflows, steps, event_kinds(), workers);
+        let around = workflows::Surroundings { programs: pool(PROGRAM)?, rehearsals: pool(REHEARSAL)?, tenants: tenants() };
+        let workflows = Workflows::new(store(), clocks(), config.workflows, steps, event_kinds(), around);
         let around = Surroundings {
             sealer: sealer(),
             egress: egress.clone(),

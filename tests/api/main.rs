@@ -43,6 +43,7 @@ mod sso;
 mod sso_providers;
 mod sso_refusals;
 mod stall;
+mod suspension;
 mod tenants;
 mod tickets;
 mod tickets_bulk;

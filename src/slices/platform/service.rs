@@ -96,6 +96,13 @@ impl Tenants {
         self.cache.get(&self.store, id, || self.store.read(|tx| repo::get(tx, id)))
     }
 
+    /// Whether the operator has suspended the tenant: then nothing of it acts by itself, until it is resumed. From memory, unless a
+    /// tenant has changed.
+    pub fn is_suspended(&self, id: TenantId) -> Result<bool, StoreError> {
+        let tenant = self.cached(id)?;
+        Ok(tenant.as_ref().as_ref().is_some_and(|tenant| tenant.status == TenantStatus::Suspended))
+    }
+
     /// How many events an evaluation tenant has room for. Every change is one, so this bounds whatever it holds.
     pub fn evaluation_events(&self) -> u64 {
         self.evaluation_events

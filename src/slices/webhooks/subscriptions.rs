@@ -120,12 +120,12 @@ pub(super) struct Subscriptions {
     sealer: Sealer,
     kinds: Arc<Kinds>,
     tenants: Tenants,
-    compiled: Arc<VersionedCache<TenantId, Vec<Arc<Target>>, 1>>,
+    compiled: Arc<VersionedCache<TenantId, Vec<Arc<Target>>, 2>>,
 }
 
 impl Subscriptions {
     pub(super) fn new(store: Store, sealer: Sealer, kinds: Arc<Kinds>, tenants: Tenants) -> Self {
-        let compiled = Arc::new(VersionedCache::new([catalog::WEBHOOKS], CACHED_TENANTS));
+        let compiled = Arc::new(VersionedCache::new([catalog::WEBHOOKS, catalog::TENANTS], CACHED_TENANTS));
         Self { store, sealer, kinds, tenants, compiled }
     }
 
@@ -135,8 +135,12 @@ impl Subscriptions {
             if endpoints.is_empty() {
                 return Ok(Vec::new());
             }
-            let audience = self.audience(tenant)?;
+            let (audience, suspended) = (self.audience(tenant)?, self.tenants.is_suspended(tenant)?);
             let compile = |endpoint: &Endpoint| match self.compile(endpoint, audience) {
+                // A suspended tenant's events wait, as those of a paused endpoint do.
+                Ok(target) if suspended && target.status == EndpointStatus::Active => {
+                    Some(Arc::new(Target { status: EndpointStatus::Paused, ..target }))
+                }
                 Ok(target) => Some(Arc::new(target)),
                 Err(error) => {
                     tracing::error!(%error, endpoint = %endpoint.id, "an endpoint cannot be used and gets no deliveries");

@@ -14,13 +14,16 @@ use super::{
     repo,
     service::{NewRun, ReadyRun, Service},
 };
-use crate::kernel::{
-    clock::Timestamp,
-    events::{Actor, Intent},
-    id::RunId,
-    programs::{Budget, Programs},
-    store::{Due, Read, Store, WriteTx},
-    tasks::{Alarm, Done, Task, TaskError},
+use crate::{
+    kernel::{
+        clock::Timestamp,
+        events::{Actor, Intent},
+        id::RunId,
+        programs::{Budget, Programs},
+        store::{Due, Read, Store, WriteTx},
+        tasks::{Alarm, Done, Task, TaskError},
+    },
+    slices::platform::Tenants,
 };
 
 /// How many workflows one transaction touches.
@@ -33,29 +36,40 @@ pub(super) struct Calendar {
     pub(super) service: Arc<Service>,
     pub(super) engine: Engine,
     pub(super) programs: Programs,
+    pub(super) tenants: Tenants,
 }
 
 /// A workflow whose time has come: the runs that it starts, and its next time.
 #[derive(Debug)]
 struct Firing {
     seen: Workflow,
+    /// While the tenant is suspended nothing is started, and the times count as missed.
+    suspended: bool,
     intent: Intent,
     runs: Vec<ReadyRun>,
     next_fire_at: Option<Timestamp>,
 }
 
 /// Works out, on a worker, what a workflow starts now.
-fn firing(service: &Service, tx: &impl Read, intent: Intent, seen: Workflow, budget: &Budget) -> Result<Firing, WorkflowError> {
+fn firing(
+    service: &Service,
+    tx: &impl Read,
+    intent: Intent,
+    seen: Workflow,
+    suspended: bool,
+    budget: &Budget,
+) -> Result<Firing, WorkflowError> {
     let program = match service.program(tx, budget, (seen.tenant_id, seen.id, seen.version)) {
         Ok(program) => program,
         // What this release cannot read has no times.
-        Err(WorkflowError::Invalid(_)) => return Ok(Firing { seen, intent, runs: Vec::new(), next_fire_at: None }),
+        Err(WorkflowError::Invalid(_)) => return Ok(Firing { seen, suspended, intent, runs: Vec::new(), next_fire_at: None }),
         Err(error) => return Err(error),
     };
     let now = intent.now;
     let mut ids = Intent::new(seen.tenant_id, now, intent.actor.clone()).begin().entropy;
     let mut runs = Vec::new();
-    for at in program.schedules.iter().filter_map(|schedule| due(schedule, seen.scheduled_until, now)) {
+    let schedules = program.schedules.iter().filter(|_| !suspended);
+    for at in schedules.filter_map(|schedule| due(schedule, seen.scheduled_until, now)) {
         let new = NewRun {
             id: RunId::new(now, &mut ids),
             inputs: Value::Object(Map::new()),
@@ -67,12 +81,12 @@ fn firing(service: &Service, tx: &impl Read, intent: Intent, seen: Workflow, bud
         };
         runs.push(service.ready(tx, &seen, seen.version, new, budget)?);
     }
-    Ok(Firing { seen, intent, runs, next_fire_at: program.next_fire(now) })
+    Ok(Firing { seen, suspended, intent, runs, next_fire_at: program.next_fire(now) })
 }
 
 /// Starts the runs and sets the next time, if the workflow is still as it was seen.
 fn fire(service: &Service, tx: &mut WriteTx, firing: &Firing) -> Result<(), WorkflowError> {
-    let Firing { seen, intent, runs, next_fire_at } = firing;
+    let Firing { seen, suspended, intent, runs, next_fire_at } = firing;
     let mut act = intent.begin();
     let Some(before) = repo::workflows::get(tx, seen.tenant_id, seen.id)?.filter(|workflow| workflow == seen) else {
         return Ok(());
@@ -81,7 +95,9 @@ fn fire(service: &Service, tx: &mut WriteTx, firing: &Firing) -> Result<(), Work
         service.start_unasked(tx, &mut act, &before, ready)?;
     }
     let mut workflow = before.clone();
-    workflow.scheduled_until = act.now;
+    if !suspended {
+        workflow.scheduled_until = act.now;
+    }
     workflow.next_fire_at = *next_fire_at;
     Ok(repo::workflows::put(tx, &workflow, Some(&before))?)
 }
@@ -115,11 +131,16 @@ impl Task for Calendar {
             return Ok(Done::All);
         }
         // Each in the turn of its tenant: one with much to evaluate does not hold up the others.
-        let found = join_all(due.into_iter().map(|workflow| {
+        let mut asked = Vec::with_capacity(due.len());
+        for workflow in due {
+            let suspended = self.tenants.is_suspended(workflow.tenant_id)?;
+            asked.push((workflow, suspended));
+        }
+        let found = join_all(asked.into_iter().map(|(workflow, suspended)| {
             let tenant = workflow.tenant_id;
             let intent = Intent::new(tenant, reading.of(tenant), Actor::system("Workflow calendar"));
             let (service, store) = (self.service.clone(), self.store.clone());
-            self.programs.run(tenant, move |budget| store.read(|tx| firing(&service, tx, intent, workflow, budget)))
+            self.programs.run(tenant, move |budget| store.read(|tx| firing(&service, tx, intent, workflow, suspended, budget)))
         }));
         let (mut firings, mut failed) = (Vec::new(), None);
         for firing in found.await {

@@ -24,15 +24,18 @@ use std::sync::Arc;
 use poem_openapi::OpenApi;
 use serde_json::Value;
 
-use crate::kernel::{
-    clocks::Clocks,
-    config,
-    events::{EventKind, Intent, Kinds},
-    id::{RunId, TenantId, WorkflowId},
-    portable::Portable,
-    programs::{Budget, Programs},
-    store::{Checked, Read, ReadTx, Store, StoreError, WriteTx, catalog},
-    tasks::{Alarm, Tasks},
+use crate::{
+    kernel::{
+        clocks::Clocks,
+        config,
+        events::{EventKind, Intent, Kinds},
+        id::{RunId, TenantId, WorkflowId},
+        portable::Portable,
+        programs::{Budget, Programs},
+        store::{Checked, Read, ReadTx, Store, StoreError, WriteTx, catalog},
+        tasks::{Alarm, Tasks},
+    },
+    slices::platform::Tenants,
 };
 
 pub use error::WorkflowError;
@@ -60,6 +63,7 @@ struct Core {
     store: Store,
     clocks: Clocks,
     service: Arc<Service>,
+    tenants: Tenants,
     engine: Engine,
     programs: Programs,
     rehearsals: Programs,
@@ -77,12 +81,14 @@ impl Core {
     }
 }
 
-/// What evaluates the programs of tenants.
+/// What the slice gets from elsewhere.
 #[derive(Clone, Debug)]
-pub struct Workers {
+pub struct Surroundings {
+    /// Evaluates the programs of tenants.
     pub programs: Programs,
     /// For dry runs, which look at records as much as they evaluate.
     pub rehearsals: Programs,
+    pub tenants: Tenants,
 }
 
 #[derive(Clone, Debug)]
@@ -100,13 +106,13 @@ impl Workflows {
         settings: config::Workflows,
         catalogue: StepCatalogue,
         kinds: Kinds,
-        workers: Workers,
+        around: Surroundings,
     ) -> Self {
-        let Workers { programs, rehearsals } = workers;
+        let Surroundings { programs, rehearsals, tenants } = around;
         let StepCatalogue { planners, appliers } = catalogue;
         let service = Arc::new(Service::new(planners, Arc::new(kinds), settings, api::DESCRIBE));
-        let engine = Engine::new(store.clone(), clocks.clone(), service.clone(), appliers, programs.clone());
-        Self { core: Arc::new(Core { store, clocks, service, engine, programs, rehearsals }) }
+        let engine = Engine::new(store.clone(), clocks.clone(), service.clone(), tenants.clone(), appliers, programs.clone());
+        Self { core: Arc::new(Core { store, clocks, service, tenants, engine, programs, rehearsals }) }
     }
 
     pub fn api(&self) -> impl OpenApi + use<> {
@@ -115,15 +121,16 @@ impl Workflows {
     }
 
     pub fn spawn(&self, tasks: &mut Tasks) {
-        let Core { store, clocks, service, engine, programs, .. } = self.core.as_ref();
+        let Core { store, clocks, service, tenants, engine, programs, .. } = self.core.as_ref();
         tasks.spawn(engine.task());
-        tasks.spawn(triggers::EventReader::new(store.clone()));
+        tasks.spawn(triggers::EventReader::new(store.clone(), tenants.clone()));
         tasks.spawn(triggers::TriggerWorkers::new(
             store.clone(),
             clocks.clone(),
             service.clone(),
             engine.clone(),
             programs.clone(),
+            tenants.clone(),
         ));
         tasks.spawn(calendar::Calendar {
             store: store.clone(),
@@ -131,6 +138,7 @@ impl Workflows {
             service: service.clone(),
             engine: engine.clone(),
             programs: programs.clone(),
+            tenants: tenants.clone(),
         });
     }
 

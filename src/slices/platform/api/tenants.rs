@@ -277,7 +277,8 @@ impl TenantsApi {
 
     /// Suspend a tenant
     ///
-    /// Every request of the tenant is refused with `tenant_suspended` until it is resumed. Nothing is removed.
+    /// Every request of the tenant is refused with `tenant_suspended` until it is resumed. Meanwhile its deliveries wait, its events and
+    /// schedules start no workflow, and its runs rest. Nothing is removed.
     #[oai(path = "/:id/suspend", method = "post", operation_id = "suspend_tenant")]
     async fn suspend_tenant(
         &self,
@@ -290,7 +291,8 @@ impl TenantsApi {
 
     /// Resume a suspended tenant
     ///
-    /// The tenant works again as before. Nothing happens to a tenant that is active.
+    /// The tenant works again as before: waiting deliveries are sent at once, and runs continue within 15 minutes. Nothing happens to a
+    /// tenant that is active.
     #[oai(path = "/:id/resume", method = "post", operation_id = "resume_tenant")]
     async fn resume_tenant(
         &self,

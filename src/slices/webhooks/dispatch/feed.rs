@@ -1,6 +1,9 @@
 //! Where the dispatcher's work comes from: the log, what is due in the store, and endpoints that have changed.
 
-use std::sync::{Arc, atomic::Ordering as Atomic};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering as Atomic},
+};
 
 use bytes::Bytes;
 
@@ -88,8 +91,13 @@ impl Dispatcher {
     /// Takes up what has changed in the endpoints that the memory knows.
     pub(super) fn refresh_endpoints(&self, clocks: &Reading) -> Result<(), StoreError> {
         let shared = &self.shared;
-        let version = shared.store.version(catalog::WEBHOOKS);
-        if self.seen_endpoints.swap(version, Atomic::SeqCst) == version {
+        let unchanged = |seen: &AtomicU64, table| {
+            let version = shared.store.version(table);
+            seen.swap(version, Atomic::SeqCst) == version
+        };
+        let endpoints = unchanged(&self.seen_endpoints, catalog::WEBHOOKS);
+        let tenants = unchanged(&self.seen_tenants, catalog::TENANTS);
+        if endpoints && tenants {
             return Ok(());
         }
         let known: Vec<EndpointKey> = shared.with_engine(|engine| engine.lanes.keys().copied().collect()).unwrap_or_default();

@@ -78,6 +78,7 @@ pub(super) struct Dispatcher {
     shared: Arc<Shared>,
     seen_log: AtomicU64,
     seen_endpoints: AtomicU64,
+    seen_tenants: AtomicU64,
     seen_clocks: AtomicU64,
     next_at: Mutex<Option<Timestamp>>,
     concern: Mutex<Option<String>>,
@@ -128,6 +129,7 @@ impl Dispatch {
             shared: self.0.clone(),
             seen_log: AtomicU64::new(u64::MAX),
             seen_endpoints: AtomicU64::new(u64::MAX),
+            seen_tenants: AtomicU64::new(u64::MAX),
             seen_clocks: AtomicU64::new(u64::MAX),
             next_at: Mutex::new(None),
             concern: Mutex::new(None),
@@ -307,6 +309,7 @@ impl Task for Dispatcher {
         tokio::select! {
             () = shared.store.changed(catalog::EVENT_HEAD, self.seen_log.load(Ordering::SeqCst)) => {}
             () = shared.store.changed(catalog::WEBHOOKS, self.seen_endpoints.load(Ordering::SeqCst)) => {}
+            () = shared.store.changed(catalog::TENANTS, self.seen_tenants.load(Ordering::SeqCst)) => {}
             () = shared.signal.notified() => {}
             () = shared.clocks.moved_since(self.seen_clocks.load(Ordering::SeqCst)) => {}
             () = timer => {}

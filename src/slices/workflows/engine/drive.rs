@@ -29,6 +29,9 @@ type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
 /// How many steps of a run that is past its retention one commit removes.
 const REMOVED_AT_ONCE: usize = 500;
 
+/// How long a run of a suspended tenant rests before the engine looks again whether the tenant was resumed.
+const SUSPENDED_REST: Duration = Duration::from_mins(15);
+
 /// What was seen of a run.
 enum Sight {
     Gone,
@@ -52,7 +55,9 @@ pub(super) async fn drive(shared: Arc<Shared>, key: RunKey) -> Result<(), Workfl
     while !shared.is_stopping() {
         // Before the look: what changes behind it must not be missed.
         let woken = shared.woken.notified();
-        match look(&shared, key, &calling).await? {
+        let suspended = shared.tenants.is_suspended(key.0)?;
+        let sight = if suspended { Sight::Idle { until: None } } else { look(&shared, key, &calling).await? };
+        match sight {
             Sight::Gone => return Ok(()),
             Sight::Expired => {
                 shared.store.write(move |tx| repo::runs::remove(tx, key, REMOVED_AT_ONCE)).await?;
@@ -67,6 +72,10 @@ pub(super) async fn drive(shared: Arc<Shared>, key: RunKey) -> Result<(), Workfl
                     calling.insert(call.0);
                     calls.push(call.1);
                 }
+            }
+            Sight::Idle { .. } if calls.is_empty() && suspended => {
+                let until = shared.clocks.now(key.0) + SUSPENDED_REST;
+                return Ok(shared.store.write(move |tx| repo::runs::rest(tx, key, until)).await?);
             }
             Sight::Idle { .. } if calls.is_empty() => return Ok(()),
             Sight::Idle { until } => {

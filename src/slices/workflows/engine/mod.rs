@@ -23,12 +23,15 @@ use super::{
     service::Service,
     steps::Appliers,
 };
-use crate::kernel::{
-    clocks::Clocks,
-    id::TenantId,
-    programs::Programs,
-    store::{Due, Store, StoreError},
-    tasks::{Alarm, Done, Task, TaskError},
+use crate::{
+    kernel::{
+        clocks::Clocks,
+        id::TenantId,
+        programs::Programs,
+        store::{Due, Store, StoreError},
+        tasks::{Alarm, Done, Task, TaskError},
+    },
+    slices::platform::Tenants,
 };
 
 pub(super) use context::names;
@@ -67,6 +70,7 @@ struct Shared {
     store: Store,
     clocks: Clocks,
     service: Arc<Service>,
+    tenants: Tenants,
     appliers: Appliers,
     programs: Programs,
     in_flight: Mutex<InFlight>,
@@ -101,11 +105,19 @@ impl Shared {
 pub(super) struct Engine(Arc<Shared>);
 
 impl Engine {
-    pub(super) fn new(store: Store, clocks: Clocks, service: Arc<Service>, appliers: Appliers, programs: Programs) -> Self {
+    pub(super) fn new(
+        store: Store,
+        clocks: Clocks,
+        service: Arc<Service>,
+        tenants: Tenants,
+        appliers: Appliers,
+        programs: Programs,
+    ) -> Self {
         Self(Arc::new(Shared {
             store,
             clocks,
             service,
+            tenants,
             appliers,
             programs,
             in_flight: Mutex::default(),

@@ -8,6 +8,7 @@ use super::{
     count,
 };
 use crate::kernel::{
+    clock::Timestamp,
     clocks::Reading,
     id::{EventId, RunId, TenantId, WorkflowId},
     store::{Direction, Due, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record, due_key},
@@ -119,6 +120,16 @@ pub(in super::super) fn update(tx: &mut WriteTx, run: Run, before: RunStatus) ->
     let active = |status: RunStatus| i64::from(!status.has_ended());
     count(tx, record.0.tenant_id, 0, active(record.0.status) - active(before))?;
     Ok(record.0)
+}
+
+/// Puts off a run that is due, without changing it otherwise.
+pub(in super::super) fn rest(tx: &mut WriteTx, key: RunKey, until: Timestamp) -> Result<(), StoreError> {
+    let Some(RunRecord(mut run)) = RUNS.get(tx, &key)? else { return Ok(()) };
+    if run.due_at.is_none_or(|at| at >= until) {
+        return Ok(());
+    }
+    run.due_at = Some(until);
+    RUNS.put(tx, &key, &RunRecord(run))
 }
 
 pub(in super::super) fn inputs(tx: &impl Read, key: RunKey) -> Result<RunInputs, StoreError> {

@@ -15,10 +15,13 @@ use super::super::{
     error::WorkflowError,
     repo::{self, queue::QueueKey},
 };
-use crate::kernel::{
-    events::{self, Event},
-    store::{Read, Store, StoreError, catalog},
-    tasks::{Done, Task, TaskError},
+use crate::{
+    kernel::{
+        events::{self, Event},
+        store::{Read, Store, StoreError, catalog},
+        tasks::{Done, Task, TaskError},
+    },
+    slices::platform::Tenants,
 };
 
 pub(in super::super) const CURSOR: &str = "workflow_triggers";
@@ -29,14 +32,15 @@ const UNWRITTEN: u64 = 2_000;
 #[derive(Debug)]
 pub(in super::super) struct EventReader {
     store: Store,
+    tenants: Tenants,
     seen: AtomicU64,
     /// The last event that was looked at, and the last that the store knows of.
     position: Mutex<Option<(u64, u64)>>,
 }
 
 impl EventReader {
-    pub(in super::super) fn new(store: Store) -> Self {
-        Self { store, seen: AtomicU64::new(0), position: Mutex::new(None) }
+    pub(in super::super) fn new(store: Store, tenants: Tenants) -> Self {
+        Self { store, tenants, seen: AtomicU64::new(0), position: Mutex::new(None) }
     }
 
     fn position(&self) -> std::sync::MutexGuard<'_, Option<(u64, u64)>> {
@@ -88,7 +92,8 @@ impl Task for EventReader {
             let events = events::read_batch(tx, looked, BATCH)?;
             let mut found: Vec<QueueKey> = Vec::new();
             for event in events.iter().filter(|event| !event.is_imported()) {
-                if concerns(tx, event)? {
+                // The events of a suspended tenant start nothing.
+                if !self.tenants.is_suspended(event.record.tenant_id)? && concerns(tx, event)? {
                     found.push((event.record.tenant_id, event.seq));
                 }
             }

@@ -22,13 +22,16 @@ use super::{
     },
     matching::{self, Consequences, Woken},
 };
-use crate::kernel::{
-    clocks::Clocks,
-    events::{self, Act, Intent},
-    id::TenantId,
-    programs::{Budget, Programs},
-    store::{ReadTx, Store, WriteTx, catalog},
-    tasks::{Done, Task, TaskError},
+use crate::{
+    kernel::{
+        clocks::Clocks,
+        events::{self, Act, Intent},
+        id::TenantId,
+        programs::{Budget, Programs},
+        store::{ReadTx, Store, WriteTx, catalog},
+        tasks::{Done, Task, TaskError},
+    },
+    slices::platform::Tenants,
 };
 
 /// Tenants whose queues are taken at the same time.
@@ -47,6 +50,7 @@ struct Shared {
     service: Arc<Service>,
     engine: Engine,
     programs: Programs,
+    tenants: Tenants,
     /// Tenants whose queue is being taken.
     taken: Mutex<HashSet<TenantId>>,
     ended: Notify,
@@ -82,13 +86,21 @@ pub(in super::super) struct TriggerWorkers {
 }
 
 impl TriggerWorkers {
-    pub(in super::super) fn new(store: Store, clocks: Clocks, service: Arc<Service>, engine: Engine, programs: Programs) -> Self {
+    pub(in super::super) fn new(
+        store: Store,
+        clocks: Clocks,
+        service: Arc<Service>,
+        engine: Engine,
+        programs: Programs,
+        tenants: Tenants,
+    ) -> Self {
         let shared = Shared {
             store,
             clocks,
             service,
             engine,
             programs,
+            tenants,
             taken: Mutex::default(),
             ended: Notify::new(),
             stopping: AtomicBool::new(false),
@@ -139,7 +151,9 @@ async fn take_some(shared: &Shared, tenant: TenantId) -> Result<bool, WorkflowEr
     }
     let now = shared.clocks.now(tenant);
     let mut found = Vec::new();
-    for seq in &queued {
+    // The events of a tenant that was suspended meanwhile start nothing.
+    let matched = if shared.tenants.is_suspended(tenant)? { &[] } else { queued.as_slice() };
+    for seq in matched {
         let seq = *seq;
         let work = move |service: &Service, tx: &ReadTx, budget: &Budget| match events::read_one(tx, seq)? {
             Some(event) => matching::consequences(service, tx, &event, now, budget),
