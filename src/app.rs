@@ -366,6 +366,11 @@ impl App {
         Ok(running)
     }
 
+    /// Answers a request of the local operator without listening: for commands while no server runs.
+    pub async fn answer_locally(&self, request: http::Request<bytes::Bytes>) -> Result<(http::StatusCode, bytes::Bytes), String> {
+        self.admin.answer_locally(request).await
+    }
+
     /// Answers requests and does nothing by itself: nothing is sent, collected or tidied up in the background.
     pub fn listen_quietly(self) -> Result<Running, String> {
         self.answer_on(Sockets::default())

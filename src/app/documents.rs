@@ -131,13 +131,13 @@ fn public_api(slices: &Slices) -> impl OpenApi + use<> {
 }
 
 fn admin_api(slices: &Slices) -> impl OpenApi + use<> {
-    let Slices { platform, ingest, auth, keys, search, webhooks, audit, transfer, upkeep, .. } = slices;
+    let Slices { platform, ingest, auth, keys, search, webhooks, workflows, audit, transfer, upkeep, .. } = slices;
     let tenants = || platform.tenants.clone();
     (
         auth.admin_api(tenants()),
         keys.admin_api(tenants()),
         ingest.admin_api(tenants()),
-        webhooks.admin_api(tenants()),
+        (webhooks.admin_api(tenants()), workflows.admin_api()),
         search.admin_api(),
         (audit.admin_api(), transfer.admin_api(), upkeep.admin_api()),
         platform.admin_api(checked_tables()),

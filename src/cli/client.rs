@@ -1,31 +1,56 @@
-//! Speaks to the running server over its admin socket: HTTP on a unix socket, where whoever may open the file is the operator.
+//! Speaks to the running server over its admin socket: HTTP on a unix socket, where whoever may open the file is the operator. With
+//! `--offline` the same requests are answered in this process, from the data directory of a server that is stopped.
 
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use clap::Args;
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::UnixStream;
 
-use super::{Common, Failure};
-use crate::app::admin_socket;
+use super::{Common, Failure, offline};
+use crate::app::{App, admin_socket};
+
+/// How a command reaches the installation.
+#[derive(Clone, Copy, Debug, Args)]
+pub(super) struct Reach {
+    /// Work on the data directory itself, while the server is stopped.
+    #[arg(long, global = true)]
+    pub(super) offline: bool,
+}
 
 #[derive(Debug)]
 pub(super) struct Client {
     socket: PathBuf,
+    /// Answers in this process, in place of a server.
+    stopped: Option<Box<App>>,
 }
 
 impl Client {
     pub(super) fn new(common: &Common) -> Result<Self, Failure> {
         let config = common.settings(&[])?;
-        Ok(Self { socket: admin_socket(&config.data.directory) })
+        Ok(Self::at(&config.data.directory))
+    }
+
+    pub(super) async fn reach(common: &Common, reach: Reach) -> Result<Self, Failure> {
+        let mut client = Self::new(common)?;
+        if reach.offline {
+            client.stopped = Some(Box::new(offline::open_app(common).await?));
+        }
+        Ok(client)
     }
 
     /// To the server of another data directory than the configured one.
     pub(super) fn at(data_directory: &Path) -> Self {
-        Self { socket: admin_socket(data_directory) }
+        Self { socket: admin_socket(data_directory), stopped: None }
+    }
+
+    /// Whether no server is there to do what goes on in the background.
+    pub(super) fn is_offline(&self) -> bool {
+        self.stopped.is_some()
     }
 
     pub(super) fn is_running(&self) -> bool {
@@ -74,18 +99,21 @@ impl Client {
     }
 
     async fn exchange(&self, method: Method, path: &str, body: Option<&Value>) -> Result<(StatusCode, Bytes), Failure> {
+        let request =
+            Request::builder().method(method).uri(path).header("host", "localhost").header("accept", "application/json, */*;q=0.1");
+        let request = match body {
+            Some(body) => request.header("content-type", "application/json").body(Bytes::from(body.to_string())),
+            None => request.body(Bytes::new()),
+        };
+        let request = request.map_err(|error| broken(&error))?;
+        if let Some(app) = &self.stopped {
+            return app.answer_locally(request).await.map_err(|error| broken(&error));
+        }
         let stream = UnixStream::connect(&self.socket).await.map_err(|error| connect_failure(&self.socket, &error))?;
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
         let driver = tokio::spawn(connection);
-        let request =
-            Request::builder().method(method).uri(path).header("host", "localhost").header("accept", "application/json, */*;q=0.1");
-        let request = match body {
-            Some(body) => request.header("content-type", "application/json").body(Full::new(Bytes::from(body.to_string()))),
-            None => request.body(Full::new(Bytes::new())),
-        };
-        let request = request.map_err(|error| broken(&error))?;
-        let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
+        let response = sender.send_request(request.map(Full::new)).await.map_err(|error| broken(&error))?;
         let status = response.status();
         let bytes = response.into_body().collect().await.map_err(|error| broken(&error))?.to_bytes();
         driver.abort();

@@ -1,12 +1,24 @@
-//! `tenantd key`: API keys of a tenant of the running server.
+//! `tenantd key`: API keys of a tenant of the running server, or of one that is stopped.
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::{Common, Failure, client::Client, output};
+use super::{
+    Common, Failure,
+    client::{Client, Reach},
+    output,
+};
+
+#[derive(Debug, Args)]
+pub(super) struct KeyCommand {
+    #[command(flatten)]
+    reach: Reach,
+    #[command(subcommand)]
+    command: Key,
+}
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Key {
+enum Key {
     /// Create an API key and print its plaintext, this once.
     Create {
         /// A label for people.
@@ -41,12 +53,12 @@ async fn path(client: &Client, tenant: &str) -> Result<String, Failure> {
     Ok(format!("/internal/admin/tenants/{}/api-keys", client.tenant_id(tenant).await?))
 }
 
-impl Key {
+impl KeyCommand {
     pub(super) async fn run(self, common: &Common) -> Result<(), Failure> {
-        let client = Client::new(common)?;
-        let (key, fields) = match self {
-            Self::List { tenant } => return list(&client, &tenant, common.json).await,
-            Self::Create { name, tenant, scopes, expires_days } => {
+        let client = Client::reach(common, self.reach).await?;
+        let (key, fields) = match self.command {
+            Key::List { tenant } => return list(&client, &tenant, common.json).await,
+            Key::Create { name, tenant, scopes, expires_days } => {
                 let mut body = json!({"name": name, "scopes": scopes});
                 if let (Some(days), Some(body)) = (expires_days, body.as_object_mut()) {
                     body.insert("expires_days".to_owned(), json!(days));
@@ -54,7 +66,7 @@ impl Key {
                 let key = client.post(&path(&client, &tenant).await?, Some(&body)).await?;
                 (key, vec![("id", "/id"), ("name", "/name"), ("scopes", "/scopes"), ("expires at", "/expires_at"), ("key", "/key")])
             }
-            Self::Revoke { id, tenant } => {
+            Key::Revoke { id, tenant } => {
                 let key = client.delete(&format!("{}/{id}", path(&client, &tenant).await?)).await?;
                 (key, vec![("id", "/id"), ("name", "/name"), ("status", "/status"), ("revoked at", "/revoked_at")])
             }

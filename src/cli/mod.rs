@@ -32,6 +32,7 @@ mod tenant;
 mod upgrade;
 mod user;
 mod watchdog;
+mod workflow;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -133,17 +134,16 @@ enum Command {
     /// Make the installation in the data directory without serving.
     Init(init::Init),
     /// Manage tenants.
-    #[command(subcommand)]
-    Tenant(tenant::Tenant),
+    Tenant(tenant::TenantCommand),
     /// Let time pass in an evaluation tenant.
     #[command(subcommand)]
     Clock(clock::ClockCommand),
     /// Manage users of a tenant.
-    #[command(subcommand)]
-    User(user::User),
+    User(user::UserCommand),
     /// Manage API keys of a tenant.
-    #[command(subcommand)]
-    Key(key::Key),
+    Key(key::KeyCommand),
+    /// Stop workflows of a tenant.
+    Workflow(workflow::WorkflowCommand),
     /// Send a file of organizations, contacts or devices to a server, or take in a tenant that was exported.
     Import(import::Import),
     /// Write all of a tenant to a file that another installation imports.
@@ -218,10 +218,11 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Command::Serve(command) => Box::pin(command.run(&common)).await,
         Command::Reload(command) => command.run(&common).await,
         Command::Init(command) => command.run(&common).await,
-        Command::Tenant(command) => command.run(&common).await,
+        Command::Tenant(command) => Box::pin(command.run(&common)).await,
         Command::Clock(command) => command.run(&common).await,
-        Command::User(command) => command.run(&common).await,
-        Command::Key(command) => command.run(&common).await,
+        Command::User(command) => Box::pin(command.run(&common)).await,
+        Command::Key(command) => Box::pin(command.run(&common)).await,
+        Command::Workflow(command) => Box::pin(command.run(&common)).await,
         Command::Import(command) => Box::pin(command.run(&common)).await,
         Command::Export(command) => command.run(&common).await,
         Command::Listen(command) => command.run(&common).await,

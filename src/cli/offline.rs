@@ -3,7 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use super::{Common, Failure};
-use crate::kernel::store::{DataDirectory, RedbEngine, Store, StoreError, StoreSettings, WriterSettings};
+use crate::{
+    app::{App, Operator},
+    kernel::{
+        clock::Clock,
+        store::{DataDirectory, RedbEngine, Store, StoreError, StoreSettings, WriterSettings},
+    },
+};
 
 /// Little or nothing is written here.
 pub(super) const SETTINGS: StoreSettings =
@@ -23,6 +29,28 @@ pub(super) fn open(common: &Common) -> Result<(DataDirectory, Store), Failure> {
     let data = hold(common)?;
     let (store, _) = data.open_store(SETTINGS, None).map_err(|error| error.to_string())?;
     Ok((data, store))
+}
+
+/// The whole installation, without tasks and listeners: answers requests of the local operator.
+pub(super) async fn open_app(common: &Common) -> Result<App, Failure> {
+    let config = common.settings(&[])?;
+    ensure_owner(&config.data.directory)?;
+    let data = hold(common)?;
+    Ok(Box::pin(App::open(config, data, Clock::System, Operator::default(), None)).await?)
+}
+
+/// Files that somebody else writes here could not be opened by the server afterwards.
+fn ensure_owner(directory: &Path) -> Result<(), Failure> {
+    use std::os::unix::fs::MetadataExt;
+    let (own, shown) = (rustix::process::geteuid().as_raw(), directory.display());
+    match std::fs::metadata(directory) {
+        Ok(found) if found.uid() != own => Err(Failure::Denied(format!(
+            "{shown} belongs to user {}, and this command runs as {own}: run it as the owner, such as with `sudo -u tenantd`",
+            found.uid()
+        ))),
+        // What else is wrong with the directory is told by whoever takes hold of it.
+        _ => Ok(()),
+    }
 }
 
 /// Where the store of a data directory is, without taking hold of it.

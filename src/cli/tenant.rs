@@ -1,4 +1,4 @@
-//! `tenantd tenant`: tenants of the running server.
+//! `tenantd tenant`: tenants of the running server, or of one that is stopped.
 
 use std::time::Duration;
 
@@ -6,11 +6,23 @@ use clap::{Args, Subcommand};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
-use super::{Common, Failure, client::Client, output};
+use super::{
+    Common, Failure,
+    client::{Client, Reach},
+    output,
+};
 use crate::kernel::clock::{Clock, Timestamp};
 
+#[derive(Debug, Args)]
+pub(super) struct TenantCommand {
+    #[command(flatten)]
+    reach: Reach,
+    #[command(subcommand)]
+    command: Tenant,
+}
+
 #[derive(Debug, Subcommand)]
-pub(super) enum Tenant {
+enum Tenant {
     /// Create a tenant.
     Create {
         /// The customer's name.
@@ -28,7 +40,7 @@ pub(super) enum Tenant {
         /// Its id or slug.
         tenant: String,
     },
-    /// Refuse every request of a tenant until it is resumed.
+    /// Refuse every request of a tenant, and stop its workflows and deliveries, until it is resumed.
     Suspend {
         /// Its id or slug.
         tenant: String,
@@ -53,7 +65,7 @@ pub(super) enum Tenant {
         /// Do not ask for the slug.
         #[arg(long, conflicts_with = "confirm")]
         yes: bool,
-        /// Do not wait until everything is gone.
+        /// Do not wait until everything is gone. A stopped server removes it after its next start.
         #[arg(long)]
         no_wait: bool,
     },
@@ -61,7 +73,7 @@ pub(super) enum Tenant {
 
 /// What an evaluation tenant is made from.
 #[derive(Debug, Args)]
-pub(super) struct Sample {
+struct Sample {
     /// An evaluation tenant, filled with an invented story.
     #[arg(long)]
     evaluation: bool,
@@ -112,27 +124,38 @@ const FIELDS: [(&str, &str); 11] = [
     ("last event", "/activity/last_event_at"),
 ];
 
-impl Tenant {
+impl TenantCommand {
     pub(super) async fn run(self, common: &Common) -> Result<(), Failure> {
-        let client = Client::new(common)?;
+        let needs_server = matches!(&self.command, Tenant::Reset { .. })
+            || matches!(&self.command, Tenant::Create { sample, .. } if sample.evaluation);
+        if self.reach.offline && needs_server {
+            return Err(Failure::Usage("an evaluation tenant is filled by the running server: leave --offline out".to_owned()));
+        }
+        let client = Client::reach(common, self.reach).await?;
+        self.command.run(&client, common).await
+    }
+}
+
+impl Tenant {
+    async fn run(self, client: &Client, common: &Common) -> Result<(), Failure> {
         let tenant = match self {
-            Self::List => return list(&client, common.json).await,
+            Self::List => return list(client, common.json).await,
             Self::Create { name, slug, sample } if sample.evaluation => {
-                return evaluate(&client, common.json, &name, slug.as_deref(), &sample).await;
+                return evaluate(client, common.json, &name, slug.as_deref(), &sample).await;
             }
             Self::Create { name, slug, .. } => {
                 client.post("/api/platform/tenants", Some(&present([("name", json!(name)), ("slug", json!(slug))]))).await?
             }
             Self::Reset { tenant } => {
-                let path = path(&client, &tenant, "").await?;
+                let path = path(client, &tenant, "").await?;
                 client.post(&format!("{path}/reset"), None).await?;
-                until_ready(&client, &path).await?
+                until_ready(client, &path).await?
             }
-            Self::Show { tenant } => with_days_left(client.get(&path(&client, &tenant, "").await?).await?),
-            Self::Suspend { tenant } => client.post(&path(&client, &tenant, "/suspend").await?, None).await?,
-            Self::Resume { tenant } => client.post(&path(&client, &tenant, "/resume").await?, None).await?,
+            Self::Show { tenant } => with_days_left(client.get(&path(client, &tenant, "").await?).await?),
+            Self::Suspend { tenant } => client.post(&path(client, &tenant, "/suspend").await?, None).await?,
+            Self::Resume { tenant } => client.post(&path(client, &tenant, "/resume").await?, None).await?,
             Self::Delete { tenant, confirm, no_wait, .. } => {
-                return delete(&client, common.json, &tenant, confirm, !no_wait).await;
+                return delete(client, common.json, &tenant, confirm, !no_wait && !client.is_offline()).await;
             }
         };
         if common.json { output::json(&tenant) } else { output::record(&tenant, &FIELDS) }

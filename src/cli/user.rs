@@ -1,21 +1,34 @@
-//! `tenantd user`: people who sign in to a tenant of the running server.
+//! `tenantd user`: people who sign in to a tenant of the running server, or of one that is stopped.
 
-use clap::{Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
-use super::{Common, Failure, client::Client, init::read_secret, output};
+use super::{
+    Common, Failure,
+    client::{Client, Reach},
+    init::read_secret,
+    output,
+};
 use crate::{app::random_password, kernel::entropy::Entropy};
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(super) enum Role {
+enum Role {
     Admin,
     Technician,
     Viewer,
     Operator,
 }
 
+#[derive(Debug, Args)]
+pub(super) struct UserCommand {
+    #[command(flatten)]
+    reach: Reach,
+    #[command(subcommand)]
+    command: User,
+}
+
 #[derive(Debug, Subcommand)]
-pub(super) enum User {
+enum User {
     /// Create a user. The password is made at random and printed, unless it comes from standard input.
     Create {
         /// The e-mail address that they sign in with.
@@ -51,12 +64,12 @@ fn password(from_stdin: bool) -> Result<crate::kernel::secrets::Secret, Failure>
     if from_stdin { read_secret() } else { Ok(random_password(&mut Entropy::from_os())) }
 }
 
-impl User {
+impl UserCommand {
     pub(super) async fn run(self, common: &Common) -> Result<(), Failure> {
-        let client = Client::new(common)?;
-        let (mut user, password, shown) = match self {
-            Self::List { tenant } => return list(&client, &tenant, common.json).await,
-            Self::Create { email, tenant, name, role, password_stdin } => {
+        let client = Client::reach(common, self.reach).await?;
+        let (mut user, password, shown) = match self.command {
+            User::List { tenant } => return list(&client, &tenant, common.json).await,
+            User::Create { email, tenant, name, role, password_stdin } => {
                 let password = password(password_stdin)?;
                 let role = role.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
                 let name = name.unwrap_or_else(|| email.clone());
@@ -64,7 +77,7 @@ impl User {
                 let path = format!("/internal/admin/tenants/{}/users", client.tenant_id(&tenant).await?);
                 (client.post(&path, Some(&body)).await?, password, !password_stdin)
             }
-            Self::ResetPassword { email, password_stdin } => {
+            User::ResetPassword { email, password_stdin } => {
                 let password = password(password_stdin)?;
                 let body = json!({"email": email, "password": password.expose()});
                 (client.post("/internal/admin/users/reset-password", Some(&body)).await?, password, !password_stdin)

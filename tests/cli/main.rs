@@ -18,6 +18,7 @@ mod service;
 mod support_bundle;
 mod transfer;
 mod upgrade;
+mod way_out;
 
 use std::{
     collections::BTreeSet,

@@ -17,6 +17,7 @@ pub mod incoming;
 pub mod input;
 pub mod json;
 pub mod listener;
+mod local;
 mod media;
 pub mod need;
 pub mod openapi;

@@ -120,6 +120,11 @@ impl Workflows {
         (api::TriggerApi { core: core() }, api::WorkflowApi { core: core() }, api::RunApi { core: core() })
     }
 
+    /// What only the admin socket serves.
+    pub fn admin_api(&self) -> impl OpenApi + use<> {
+        api::AdminWorkflowsApi { core: self.core.clone() }
+    }
+
     pub fn spawn(&self, tasks: &mut Tasks) {
         let Core { store, clocks, service, tenants, engine, programs, .. } = self.core.as_ref();
         tasks.spawn(engine.task());

@@ -1,5 +1,6 @@
 //! Workflows on the wire: one path with four methods, as the published interface has it, and a path for each record.
 
+mod admin;
 mod asked;
 mod bodies;
 mod catalog;
@@ -10,6 +11,7 @@ mod record;
 mod run_wire;
 mod wire;
 
+pub(super) use admin::AdminWorkflowsApi;
 pub(super) use collection::TriggerApi;
 pub(super) use record::{RunApi, WorkflowApi};
 

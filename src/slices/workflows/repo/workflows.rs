@@ -138,6 +138,11 @@ pub(in super::super) fn list_after(tx: &impl Read, after: Option<WorkflowKey>, l
     Ok(found.into_iter().map(|(key, record)| to_model(key, record)).collect())
 }
 
+pub(in super::super) fn of_tenant(tx: &impl Read, tenant: TenantId, limit: usize) -> Result<Vec<Workflow>, StoreError> {
+    let found = WORKFLOWS.list(tx, &KeyRange::prefix(&tenant.to_bytes()), limit)?;
+    Ok(found.into_iter().map(|(key, record)| to_model(key, record)).collect())
+}
+
 /// One that is not archived.
 pub(in super::super) fn find_key(tx: &impl Read, tenant: TenantId, key: &str) -> Result<Option<Workflow>, StoreError> {
     match BY_KEY.find(tx, &(tenant, key.to_owned()).to_bytes())? {

@@ -90,6 +90,27 @@ impl Service {
         Ok((workflow, value.clone()))
     }
 
+    /// Takes a workflow out of use without looking at its definition, whatever that holds: nothing starts it any more. Runs under way go
+    /// on. Nothing happens to one that is disabled or archived already.
+    pub(in super::super) fn disable(&self, tx: &mut WriteTx, act: &mut Act, id: WorkflowId) -> Result<Workflow, WorkflowError> {
+        let before = repo::workflows::get(tx, act.tenant_id, id)?.ok_or(WorkflowError::NotFound)?;
+        if !before.is_live() {
+            return Ok(before);
+        }
+        let stored = repo::workflows::version(tx, act.tenant_id, id, before.version)?.ok_or(WorkflowError::NotFound)?;
+        let mut value = stored.definition.0;
+        merge(&mut value, &json!({"enabled": false}));
+        let mut workflow = before.clone();
+        workflow.enabled = false;
+        workflow.version += 1;
+        workflow.updated_at = act.now;
+        repo::workflows::put(tx, &workflow, Some(&before))?;
+        repo::workflows::put_version(tx, &workflow, &Json(value.clone()), &act.actor)?;
+        let changes = json!({"enabled": {"from": true, "to": false}});
+        self.announce(tx, act, &UPDATED, &workflow, &value, Some(changes))?;
+        Ok(workflow)
+    }
+
     /// Cancels a bounded part of the workflow's runs, to be repeated before it is archived. How many.
     pub(in super::super) fn cancel_some(
         &self,
