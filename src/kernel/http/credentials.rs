@@ -1,6 +1,9 @@
 //! The credential that a request carries, and the seam to whoever checks it.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{
+    net::{IpAddr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+};
 
 use http::{
     HeaderMap, HeaderName,
@@ -167,21 +170,27 @@ pub fn client_address(peer: Client, headers: &HeaderMap, trusted: &[ipnet::IpNet
     if trusted.is_empty() {
         return peer;
     }
-    let forwarded: Vec<IpAddr> = headers
-        .get_all("x-forwarded-for")
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|list| list.split(','))
-        .filter_map(|entry| entry.trim().parse().ok())
-        .collect();
-    // From the nearest hop outwards: the first that is no proxy of ours is the client.
-    for hop in forwarded.into_iter().rev() {
+    // A header that is no text stands for one hop that cannot be read.
+    let values = headers.get_all("x-forwarded-for").iter().map(|value| value.to_str().unwrap_or_default());
+    let hops: Vec<&str> = values.flat_map(|list| list.split(',')).collect();
+    // From the nearest hop outwards: the first that is no proxy of ours is the client. What lies behind a hop that cannot be read is
+    // anybody's word.
+    for hop in hops.into_iter().rev() {
         if !trusted.iter().any(|network| network.contains(&address)) {
             break;
         }
-        address = hop;
+        let Some(next) = hop_address(hop) else { break };
+        address = next;
     }
     Client::Address(address)
+}
+
+/// The address of a hop, which may have a port: `192.0.2.1`, `192.0.2.1:443`, `2001:db8::1`, `[2001:db8::1]` or `[2001:db8::1]:443`.
+fn hop_address(hop: &str) -> Option<IpAddr> {
+    let hop = hop.trim();
+    let bracketed = || hop.strip_prefix('[')?.strip_suffix(']')?.parse::<Ipv6Addr>().ok().map(IpAddr::from);
+    let with_port = || hop.parse::<SocketAddr>().ok().map(|address| address.ip());
+    hop.parse().ok().or_else(with_port).or_else(bracketed).map(|address| address.to_canonical())
 }
 
 #[cfg(test)]
@@ -236,5 +245,41 @@ mod tests {
         let from = |peer: &str| client_address(Client::Address(peer.parse().unwrap()), &forwarded, &trusted).to_string();
         assert_eq!(from("10.0.0.1"), "203.0.113.7");
         assert_eq!(from("198.51.100.4"), "198.51.100.4");
+    }
+
+    #[test]
+    fn a_hop_may_have_a_port_and_one_that_cannot_be_read_ends_the_way() {
+        let trusted: Vec<ipnet::IpNet> = vec!["10.0.0.0/8".parse().unwrap(), "fd00::/8".parse().unwrap()];
+        let from = |values: &[&[u8]]| {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append("x-forwarded-for", http::HeaderValue::from_bytes(value).unwrap());
+            }
+            client_address(Client::Address("10.0.0.1".parse().unwrap()), &headers, &trusted).to_string()
+        };
+        for (hops, client) in [
+            ("203.0.113.7", "203.0.113.7"),
+            ("203.0.113.7:51234", "203.0.113.7"),
+            ("2001:db8::1", "2001:db8::1"),
+            ("[2001:db8::1]", "2001:db8::1"),
+            ("[2001:db8::1]:443", "2001:db8::1"),
+            ("203.0.113.7, [fd00::2]:443, 10.0.0.2:80", "203.0.113.7"),
+            ("::ffff:203.0.113.7", "203.0.113.7"),
+            ("203.0.113.7, ::ffff:10.0.0.2", "203.0.113.7"),
+            // What a client sends to be taken for somebody else stands before what a proxy says of it.
+            ("127.0.0.1, 203.0.113.7", "203.0.113.7"),
+            ("127.0.0.1, unknown", "10.0.0.1"),
+            ("127.0.0.1, _hidden, 10.0.0.2", "10.0.0.2"),
+            ("127.0.0.1, ", "10.0.0.1"),
+            ("127.0.0.1,,10.0.0.2", "10.0.0.2"),
+            ("127.0.0.1, 203.0.113.7:99999", "10.0.0.1"),
+            ("127.0.0.1, fe80::1%eth0", "10.0.0.1"),
+            ("127.0.0.1, [203.0.113.7]", "10.0.0.1"),
+            ("", "10.0.0.1"),
+        ] {
+            assert_eq!(from(&[hops.as_bytes()]), client, "{hops}");
+        }
+        assert_eq!(from(&[b"127.0.0.1", b"\xff"]), "10.0.0.1", "a header that is no text is a hop that cannot be read");
+        assert_eq!(from(&[b"127.0.0.1", b"203.0.113.7"]), "203.0.113.7");
     }
 }
