@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{
     authorization::fill,
-    harness::{Actor, Setup, dns::DnsServer, with_setup},
+    harness::{Actor, Reply, Setup, dns::DnsServer, with_setup},
 };
 
 /// How often each operation's body is spoilt.
@@ -191,6 +191,59 @@ async fn no_body_of_any_operation_is_more_than_the_server_can_take() {
         // Harm that does none shows that bodies are read to their end and not refused for something else.
         assert!(taken > operations.len(), "{taken}");
         assert_eq!(app.anonymous().get("/readyz").send().await.status, 200);
+    })
+    .await;
+}
+
+/// A body that is wrong in so many places, or in such a long one, that telling all of it would be more than it is worth.
+fn excesses() -> Vec<(&'static str, String)> {
+    let members = |count: usize| (0..count).map(|number| format!("\"f{number}\":1")).collect::<Vec<_>>().join(",");
+    let long = "\u{1}".repeat(20_000).replace('\u{1}', "\\u0001");
+    vec![
+        ("unknown members", format!("{{{}}}", members(5_000))),
+        ("wrong elements", format!("[{}]", vec!["1"; 20_000].join(","))),
+        ("a long name", format!("{{\"{}\":1}}", "x".repeat(60_000))),
+        ("a long name of control characters", format!("{{\"{long}\":1}}")),
+        ("a long name twice", format!("{{\"{0}\":1,\"{0}\":2}}", "x".repeat(60_000))),
+    ]
+}
+
+#[tokio::test]
+async fn no_problem_lists_more_than_50_errors_or_has_more_than_16_kib() {
+    with_setup(Setup::default().with("rate_limits.enabled", false), async |app| {
+        let acme = app.tenant("acme").await;
+        let (key, operator, anonymous) = (acme.key(&["*"]).await, app.operator().await, app.anonymous());
+        let bounded = |reply: &Reply, told: &str| {
+            if reply.status < 400 {
+                return;
+            }
+            assert!(reply.text.len() <= 16 << 10, "{told}: {} bytes", reply.text.len());
+            assert!(reply.body["errors"].as_array().is_none_or(|errors| errors.len() <= 50), "{told}");
+        };
+        let mut cut = 0;
+        for operation in operations(&anonymous).await {
+            let actor = if operation.path.starts_with("/api/platform/") { &operator } else { &key };
+            for (what, body) in excesses() {
+                for actor in [actor, &anonymous] {
+                    let call = actor.call(&operation.method, &operation.path).text("application/json", body.clone());
+                    let reply = call.send().await;
+                    bounded(&reply, &format!("{} {}: {what}", operation.method, operation.path));
+                    cut += usize::from(reply.body["more_errors"] == true);
+                }
+            }
+        }
+        assert!(cut > 40, "only {cut} problems had more errors than they list");
+        // As much as a caller can send, of an operation that anybody may call and of one that needs a key.
+        let fields = |count: usize| format!("{{{}}}", (0..count).map(|n| format!("\"f{n}\":1")).collect::<Vec<_>>().join(","));
+        let strange = anonymous.post("/api/auth/login").text("application/json", fields(1_600)).send().await;
+        assert_eq!((strange.problem(422), &strange.body["more_errors"]), ("validation_failed", &json!(true)));
+        bounded(&strange, "login");
+        let strange = key.post("/api/admin/api-keys").text("application/json", fields(80_000)).send().await;
+        assert_eq!((strange.problem(422), &strange.body["more_errors"]), ("validation_failed", &json!(true)));
+        bounded(&strange, "api-keys");
+        let query: String = (0..1_500).map(|number| format!("p{number}=&")).collect();
+        bounded(&key.get(&format!("/api/admin/api-keys?{query}")).send().await, "query");
+        bounded(&anonymous.get(&format!("/{}", "x".repeat(14_000))).send().await, "path");
     })
     .await;
 }

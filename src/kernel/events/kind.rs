@@ -28,6 +28,9 @@ pub struct UnknownKind {
     pub suggestion: Option<String>,
 }
 
+/// Bytes of a text that is compared with the names of kinds.
+const MAX_COMPARED: usize = 128;
+
 /// Which kinds are wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventPattern {
@@ -68,7 +71,9 @@ impl Kinds {
         if self.0.iter().any(|kind| pattern.matches(kind.name)) {
             return Ok(pattern);
         }
-        let nearest = self.0.iter().map(|kind| kind.name).min_by_key(|name| strsim::osa_distance(name, text));
+        // Comparing takes as long as the texts are, and a long one is nobody's typing error.
+        let known = self.0.iter().map(|kind| kind.name).filter(|_| text.len() <= MAX_COMPARED);
+        let nearest = known.min_by_key(|name| strsim::osa_distance(name, text));
         Err(UnknownKind { given: text.to_owned(), suggestion: nearest.map(str::to_owned) })
     }
 }

@@ -29,7 +29,7 @@ use super::{
     outgoing::UnderWay,
     pages::{self, Pages},
     plain,
-    problem::{Code, FieldError, Place, Problem},
+    problem::{Code, FieldError, Findings, Place, Problem},
     rate::{RateClass, RateLimits},
     visit::{Told, Visit},
 };
@@ -317,7 +317,7 @@ impl Edge {
                 .map_err(|error| Problem::new(Code::MalformedJson, format!("The body is not usable JSON: {error}.")))?,
             BodyMedia::Form | BodyMedia::Json => return Err(Problem::plain(Code::UnsupportedMediaType)),
         };
-        schema.check(&value).map_err(Problem::invalid)?;
+        schema.check(&value)?;
         let keyed = request.headers().contains_key("idempotency-key");
         let body_digest = keyed.then(|| digest(&buffered.bytes));
         Ok((Some(value), body_digest, Some(buffered)))
@@ -385,8 +385,8 @@ fn query_pairs(request: &Request) -> Vec<(String, String)> {
     form_urlencoded::parse(query.as_bytes()).into_owned().collect()
 }
 
-fn query_problem(errors: Vec<FieldError>) -> Problem {
-    let mut problem = Problem::invalid(errors);
+fn query_problem(found: Findings) -> Problem {
+    let mut problem = Problem::from(found);
     if problem.errors.iter().any(|error| error.code == "unknown_parameter") {
         problem.code = Code::UnknownParameter;
     }

@@ -124,6 +124,16 @@ impl FieldError {
         Self::new(Place::Parameter(name.into()), code, message)
     }
 
+    /// The same with the beginnings of texts that are too long to repeat.
+    fn clipped(&self) -> Self {
+        let place = match &self.place {
+            Place::Pointer(text) => Place::Pointer(clipped(text, MAX_PLACE)),
+            Place::Parameter(text) => Place::Parameter(clipped(text, MAX_PLACE)),
+            Place::Header(text) => Place::Header(clipped(text, MAX_PLACE)),
+        };
+        Self { place, message: clipped(&self.message, MAX_MESSAGE), ..self.clone() }
+    }
+
     pub fn with_allowed(mut self, allowed: Vec<String>) -> Self {
         self.allowed = allowed;
         self
@@ -135,6 +145,46 @@ impl FieldError {
     }
 }
 
+/// What was found to be wrong with an input.
+#[derive(Clone, Debug)]
+pub struct Findings {
+    pub errors: Vec<FieldError>,
+    /// Whether that is all. A search ends early when there is too much wrong, or too much to look at.
+    pub complete: bool,
+}
+
+impl From<Findings> for Problem {
+    fn from(found: Findings) -> Self {
+        let mut problem = Self::invalid(found.errors);
+        if !found.complete {
+            "The input is not valid, in more places than are listed".clone_into(&mut problem.detail);
+            problem.more_errors = true;
+        }
+        problem
+    }
+}
+
+/// Errors that a problem lists, and bytes that its body has.
+pub const MAX_ERRORS: usize = 50;
+const MAX_BYTES: usize = 16 << 10;
+/// Bytes of the texts in it that repeat what the caller has sent.
+const MAX_DETAIL: usize = 1024;
+pub const MAX_PLACE: usize = 256;
+pub const MAX_MESSAGE: usize = 512;
+/// A text that is longer than any name of ours is nobody's typing error.
+const MAX_NAME: usize = 128;
+/// Bytes of the members that say how many errors there are.
+const FRAME: usize = 128;
+
+/// The beginning of a text, if it is longer than `most` bytes.
+pub fn clipped(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let end = text.char_indices().map(|(place, _)| place).take_while(|place| *place <= most).last().unwrap_or(0);
+    format!("{}…", text.get(..end).unwrap_or_default())
+}
+
 /// An error on its way to the client. One pointer wide, because every handler's result carries it.
 #[derive(Clone, Debug)]
 pub struct Problem(Box<Fields>);
@@ -144,6 +194,8 @@ pub struct Fields {
     pub code: Code,
     pub detail: String,
     pub errors: Vec<FieldError>,
+    /// Whether more is wrong than `errors` says.
+    pub more_errors: bool,
     pub extra: Map<String, Value>,
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// Why, for the log and never for the client.
@@ -153,7 +205,8 @@ pub struct Fields {
 impl Problem {
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         let detail = detail.into();
-        Self(Box::new(Fields { code, detail, errors: Vec::new(), extra: Map::new(), headers: Vec::new(), cause: None }))
+        let (errors, more_errors) = (Vec::new(), false);
+        Self(Box::new(Fields { code, detail, errors, more_errors, extra: Map::new(), headers: Vec::new(), cause: None }))
     }
 
     /// Uses the remedy as the detail.
@@ -218,7 +271,27 @@ impl Problem {
         self
     }
 
-    /// The body, for the request that it answers.
+    /// The detail, or its beginning if it repeats too much of what the caller has sent.
+    pub fn shown_detail(&self) -> String {
+        clipped(&self.detail, MAX_DETAIL)
+    }
+
+    /// The errors that are listed: the first of them, as far as there is room for their bytes.
+    pub fn listed(&self, room: usize) -> Vec<FieldError> {
+        let mut left = room;
+        let mut listed = Vec::new();
+        for error in self.errors.iter().take(MAX_ERRORS).map(FieldError::clipped) {
+            let bytes = serde_json::to_vec(&error).map_or(usize::MAX, |bytes| bytes.len() + 1);
+            if bytes > left {
+                break;
+            }
+            left -= bytes;
+            listed.push(error);
+        }
+        listed
+    }
+
+    /// The body, for the request that it answers: at most [`MAX_ERRORS`] errors and 16 KiB, whatever the caller has sent.
     pub fn body(&self, base_url: &str, instance: &str, request_id: &str) -> Value {
         let anchor = self.code.name().replace('_', "-");
         let mut body = Map::new();
@@ -226,13 +299,21 @@ impl Problem {
         body.insert("title".to_owned(), self.code.title().into());
         body.insert("status".to_owned(), self.code.status().as_u16().into());
         body.insert("code".to_owned(), self.code.name().into());
-        body.insert("detail".to_owned(), self.detail.clone().into());
-        body.insert("instance".to_owned(), instance.into());
+        body.insert("detail".to_owned(), self.shown_detail().into());
+        body.insert("instance".to_owned(), clipped(instance, MAX_DETAIL).into());
         body.insert("request_id".to_owned(), request_id.into());
-        if !self.errors.is_empty() {
-            body.insert("errors".to_owned(), serde_json::to_value(&self.errors).unwrap_or_default());
-        }
         body.extend(self.extra.clone());
+        if !self.errors.is_empty() {
+            let used = serde_json::to_vec(&body).map_or(MAX_BYTES, |bytes| bytes.len());
+            let listed = self.listed(MAX_BYTES.saturating_sub(used + FRAME));
+            if self.more_errors || listed.len() < self.errors.len() {
+                body.insert("more_errors".to_owned(), true.into());
+            }
+            if !self.more_errors && listed.len() < self.errors.len() {
+                body.insert("total_errors".to_owned(), self.errors.len().into());
+            }
+            body.insert("errors".to_owned(), serde_json::to_value(&listed).unwrap_or_default());
+        }
         Value::Object(body)
     }
 }
@@ -321,6 +402,9 @@ impl From<Lacking> for Problem {
 
 /// The entry of `known` that was probably meant.
 pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    if given.len() > MAX_NAME {
+        return None;
+    }
     let closest = known.into_iter().map(|name| (strsim::osa_distance(name, given), name)).min()?;
     let (distance, name) = closest;
     (distance <= 1 + given.chars().count() / 4).then(|| name.to_owned())

@@ -9,11 +9,12 @@ use serde_json::{Map, Value, json};
 
 use super::{
     bounded::NO_CONTROL_CHARACTERS,
-    problem::{FieldError, Place, nearest},
+    problem::{FieldError, Findings, MAX_ERRORS, Place, nearest},
 };
 
-/// How many problems are told one by one.
-const MAX_ERRORS: usize = 50;
+/// Values of an input that are searched for what is wrong. All of its errors are made before the first can be read, so an input with more
+/// values is searched in part.
+const MAX_SEARCHED: usize = 10_000;
 
 /// Checks the body of one operation.
 #[derive(Debug)]
@@ -96,7 +97,7 @@ impl BodySchema {
         Ok(Self { validator: compile(schema.clone(), components)?, properties })
     }
 
-    pub fn check(&self, body: &Value) -> Result<(), Vec<FieldError>> {
+    pub fn check(&self, body: &Value) -> Result<(), Findings> {
         if self.validator.is_valid(body) {
             return Ok(());
         }
@@ -125,10 +126,13 @@ impl QuerySchema {
     }
 
     /// The query as a JSON object of the declared types; or all that is wrong with it.
-    pub fn check(&self, pairs: &[(String, String)]) -> Result<Value, Vec<FieldError>> {
+    pub fn check(&self, pairs: &[(String, String)]) -> Result<Value, Findings> {
         let mut query = Map::new();
         let mut errors = Vec::new();
         for (name, text) in pairs {
+            if errors.len() > MAX_ERRORS {
+                break;
+            }
             if let Some((parameter, key)) = self.entry_of_map(name) {
                 let entries = query.entry(parameter).or_insert_with(|| json!({}));
                 let given = entries.as_object_mut().and_then(|entries| entries.insert(key.to_owned(), Value::String(text.clone())));
@@ -157,9 +161,9 @@ impl QuerySchema {
                 let name = pointer.trim_start_matches('/').split('/').next().unwrap_or_default();
                 Place::Parameter(name.to_owned())
             };
-            errors.extend(collect(&self.validator, &query, &[], place));
+            errors.extend(collect(&self.validator, &query, &[], place).errors);
         }
-        if errors.is_empty() { Ok(query) } else { Err(errors) }
+        if errors.is_empty() { Ok(query) } else { Err(bounded(errors, false)) }
     }
 
     /// The parameter and the key that `tag.KEY` or `tag[KEY]` names.
@@ -199,15 +203,86 @@ fn to_json(text: &str, shape: Shape) -> Value {
     }
 }
 
-fn collect(validator: &Validator, value: &Value, outer: &[String], place: impl Fn(String) -> Place) -> Vec<FieldError> {
+/// What is wrong with the value, which is not valid.
+fn collect(validator: &Validator, value: &Value, outer: &[String], place: impl Fn(String) -> Place) -> Findings {
+    let mut left = MAX_SEARCHED;
+    let part = if exceeds(value, &mut left) { Some(first_values(value, &mut { MAX_SEARCHED })) } else { None };
     let mut errors = Vec::new();
-    for error in validator.iter_errors(value).take(MAX_ERRORS) {
-        describe(&error, outer, &place, &mut errors);
+    for error in validator.iter_errors(part.as_ref().unwrap_or(value)) {
+        describe(&error, outer, &place, part.is_some(), &mut errors);
+        if errors.len() > MAX_ERRORS {
+            break;
+        }
     }
-    errors
+    if errors.is_empty() {
+        let message = "the input is not valid, and too large to say where; send less in one request";
+        errors.push(FieldError::new(place(String::new()), "not_valid", message));
+    }
+    bounded(errors, part.is_some())
 }
 
-fn describe(error: &ValidationError<'_>, outer: &[String], place: &impl Fn(String) -> Place, out: &mut Vec<FieldError>) {
+/// `partial` says that not all of the input was looked at.
+fn bounded(mut errors: Vec<FieldError>, partial: bool) -> Findings {
+    let complete = !partial && errors.len() <= MAX_ERRORS;
+    errors.truncate(MAX_ERRORS);
+    Findings { errors, complete }
+}
+
+/// Whether the value holds more values than are left.
+fn exceeds(value: &Value, left: &mut usize) -> bool {
+    let Some(fewer) = left.checked_sub(1) else { return true };
+    *left = fewer;
+    match value {
+        Value::Array(items) => items.iter().any(|item| exceeds(item, left)),
+        Value::Object(members) => members.values().any(|member| exceeds(member, left)),
+        _ => false,
+    }
+}
+
+/// As many of the values as are left, from the beginning.
+fn first_values(value: &Value, left: &mut usize) -> Value {
+    *left = left.saturating_sub(1);
+    match value {
+        Value::Array(items) => {
+            let mut kept = Vec::new();
+            for item in items {
+                if *left == 0 {
+                    break;
+                }
+                kept.push(first_values(item, left));
+            }
+            Value::Array(kept)
+        }
+        Value::Object(members) => {
+            let mut kept = Map::new();
+            for (name, member) in members {
+                if *left == 0 {
+                    break;
+                }
+                kept.insert(name.clone(), first_values(member, left));
+            }
+            Value::Object(kept)
+        }
+        other => other.clone(),
+    }
+}
+
+/// Whether an error may be there only because a part of the input was left out.
+fn is_by_omission(kind: &ValidationErrorKind) -> bool {
+    use ValidationErrorKind::{Contains, MinItems, MinProperties, Required};
+    matches!(kind, Required { .. } | MinItems { .. } | MinProperties { .. } | Contains)
+}
+
+fn describe(
+    error: &ValidationError<'_>,
+    outer: &[String],
+    place: &impl Fn(String) -> Place,
+    partial: bool,
+    out: &mut Vec<FieldError>,
+) {
+    if out.len() > MAX_ERRORS || (partial && is_by_omission(error.kind())) {
+        return;
+    }
     let pointer = error.instance_path().to_string();
     let here = || place(pointer.clone());
     let member = |name: &str| place(format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1")));
@@ -219,7 +294,7 @@ fn describe(error: &ValidationError<'_>, outer: &[String], place: &impl Fn(Strin
             _ => 0,
         };
         let meant = context.iter().min_by_key(|errors| (errors.iter().map(strange).sum::<usize>(), errors.len()));
-        meant.into_iter().flatten().for_each(|error| describe(error, outer, place, out));
+        meant.into_iter().flatten().for_each(|error| describe(error, outer, place, partial, out));
         return;
     }
     let described = match error.kind() {
@@ -230,7 +305,8 @@ fn describe(error: &ValidationError<'_>, outer: &[String], place: &impl Fn(Strin
         ValidationErrorKind::AdditionalProperties { unexpected } => {
             let known = outer.iter().map(String::as_str).filter(|_| pointer.is_empty());
             let known: Vec<&str> = known.collect();
-            out.extend(unexpected.iter().filter(|_| matches!(here(), Place::Pointer(_))).map(|name| {
+            let room = (MAX_ERRORS + 1).saturating_sub(out.len());
+            out.extend(unexpected.iter().filter(|_| matches!(here(), Place::Pointer(_))).take(room).map(|name| {
                 FieldError::new(member(name), "unknown_field", format!("the field {name} does not exist here"))
                     .with_suggestion(nearest(name, known.iter().copied()))
             }));
@@ -320,11 +396,11 @@ mod tests {
         BodySchema::new(&json!({"$ref": "#/components/schemas/Key"}), &components).unwrap()
     }
 
-    fn codes(result: Result<(), Vec<FieldError>>) -> Vec<(String, String)> {
+    fn codes(result: Result<(), Findings>) -> Vec<(String, String)> {
         let place = |place: &Place| match place {
             Place::Pointer(text) | Place::Parameter(text) | Place::Header(text) => text.clone(),
         };
-        result.unwrap_err().iter().map(|error| (place(&error.place), error.code.clone())).collect()
+        result.unwrap_err().errors.iter().map(|error| (place(&error.place), error.code.clone())).collect()
     }
 
     #[test]
@@ -332,6 +408,8 @@ mod tests {
         let given = json!({"nam": "x", "scopes": ["a:reed"], "expires_days": 366});
         let errors = body().check(&given).unwrap_err();
         let found = codes(Err(errors.clone()));
+        assert!(errors.complete);
+        let errors = errors.errors;
         for expected in
             [("/name", "required"), ("/nam", "unknown_field"), ("/scopes/0", "not_allowed"), ("/expires_days", "too_large")]
         {
@@ -340,6 +418,31 @@ mod tests {
         assert!(errors.iter().any(|error| error.suggestion.as_deref() == Some("name")));
         assert!(errors.iter().any(|error| error.suggestion.as_deref() == Some("a:read")));
         assert!(errors.iter().any(|error| error.message == "must be at most 365"), "{errors:?}");
+    }
+
+    #[test]
+    fn the_search_for_errors_ends_early() {
+        let key = |name: &str, value: Value| {
+            let mut key = json!({"name": "x", "scopes": ["a:read"]});
+            key.as_object_mut().unwrap().insert(name.to_owned(), value);
+            key
+        };
+        let mut strange = json!({"name": "x", "scopes": ["a:read"]});
+        strange.as_object_mut().unwrap().extend((0..80_000).map(|number| (format!("f{number}"), json!(1))));
+        let few = key("scopes", (0..10).map(|_| json!(1)).collect());
+        let many = key("scopes", (0..500_000).map(|_| json!(1)).collect());
+        // What is wrong stands behind more than is searched.
+        let hidden = key("scopes", (0..20_000).map(|number| if number < 19_999 { json!("a:read") } else { json!(1) }).collect());
+        for (input, complete) in [(few, true), (strange, false), (many, false), (hidden, false)] {
+            let found = body().check(&input).unwrap_err();
+            assert!((1..=MAX_ERRORS).contains(&found.errors.len()), "{}", found.errors.len());
+            assert_eq!(found.complete, complete, "{:?}", found.errors.first());
+            assert!(found.errors.iter().all(|error| error.code != "required"), "what was left out is not missing");
+        }
+        let schema = QuerySchema::new(&[], &json!({}), false).unwrap();
+        let pairs: Vec<(String, String)> = (0..5_000).map(|number| (format!("p{number}"), String::new())).collect();
+        let found = schema.check(&pairs).unwrap_err();
+        assert_eq!((found.errors.len(), found.complete), (MAX_ERRORS, false));
     }
 
     #[test]

@@ -95,11 +95,14 @@ fn html_response(status: u16, description: &'static str) -> MetaResponse {
     MetaResponse { content, ..reply::response(status, description, None, &[]) }
 }
 
+/// Bytes of a problem's errors that a page shows.
+const MAX_LISTED_BYTES: usize = 8 << 10;
+
 /// A problem for somebody who looks at it in a browser.
 pub(in super::super) fn problem(problem: &Problem, request_id: &str) -> Response {
     let mut html = Html::new(problem.code.title());
-    html.raw(&format!("<p role=\"alert\">{}</p>", escape(&problem.detail)));
-    for error in &problem.errors {
+    html.raw(&format!("<p role=\"alert\">{}</p>", escape(&problem.shown_detail())));
+    for error in problem.listed(MAX_LISTED_BYTES) {
         html.paragraph(&error.message);
     }
     html.raw("<p><a href=\"/sign-in\">Sign in</a></p>");

@@ -20,7 +20,7 @@ use crate::kernel::{
     clock::Timestamp,
     http::{
         bounded::{List, Text},
-        problem::nearest,
+        problem::{MAX_MESSAGE, MAX_PLACE, clipped, nearest},
         wire::{Change, document_type},
     },
     id::{OrganizationId, UserId},
@@ -225,7 +225,8 @@ pub(super) struct LineError {
 
 impl LineError {
     pub(super) fn new(code: &str, message: impl Into<String>, pointer: Option<&str>) -> Self {
-        Self { code: code.to_owned(), message: message.into(), pointer: pointer.map(str::to_owned) }
+        let (message, pointer) = (clipped(&message.into(), MAX_MESSAGE), pointer.map(|text| clipped(text, MAX_PLACE)));
+        Self { code: code.to_owned(), message, pointer }
     }
 }
 

@@ -11,6 +11,7 @@ use super::{
     },
     run_wire::WorkflowRunError,
 };
+use crate::kernel::http::problem::MAX_ERRORS;
 
 /// `unknown`: it depends on what another step comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize)]
@@ -108,9 +109,14 @@ pub(super) struct WorkflowFault {
 
 /// What is wrong with a definition. Nothing was stored.
 #[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
 pub(super) struct WorkflowValidation {
     valid: bool,
+    /// At most 50.
     errors: Vec<WorkflowFault>,
+    /// How many there are in all, if more than are listed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total_errors: Option<u64>,
 }
 
 impl From<Vec<Fault>> for WorkflowValidation {
@@ -122,6 +128,7 @@ impl From<Vec<Fault>> for WorkflowValidation {
             allowed: (!fault.allowed.is_empty()).then_some(fault.allowed),
             suggestion: fault.suggestion,
         };
-        Self { valid: faults.is_empty(), errors: faults.into_iter().map(error).collect() }
+        let total_errors = (faults.len() > MAX_ERRORS).then_some(faults.len() as u64);
+        Self { valid: faults.is_empty(), errors: faults.into_iter().take(MAX_ERRORS).map(error).collect(), total_errors }
     }
 }

@@ -224,7 +224,7 @@ impl Appliers {
 
 /// All that is wrong with a value. What a template stands for is not known before it is filled in, and is not judged.
 pub(super) fn faults(schema: &BodySchema, value: &Value) -> Vec<Fault> {
-    let errors = schema.check(value).err().unwrap_or_default();
+    let errors = schema.check(value).err().map(|found| found.errors).unwrap_or_default();
     errors.into_iter().filter_map(|error| fault(error, value)).collect()
 }
 
