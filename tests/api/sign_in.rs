@@ -97,6 +97,26 @@ async fn five_wrong_passwords_block_the_account_for_a_while_known_or_not() {
 }
 
 #[tokio::test]
+async fn wrong_passwords_at_the_same_time_are_no_more_than_one_after_the_other() {
+    with_app(async |app| {
+        let acme = app.tenant("acme").await;
+        acme.admin().await;
+        for email in ["admin@acme.example", "nobody@acme.example"] {
+            let replies = futures_util::future::join_all((0..66).map(|_| login(app, email, "wrong wrong wrong"))).await;
+            let checked = replies.iter().filter(|reply| reply.status == 401).count();
+            assert!((1..=5).contains(&checked), "{checked} passwords of {email} were checked");
+            let refused = replies.iter().filter(|reply| reply.status != 401);
+            for reply in refused {
+                assert_eq!(reply.problem(429), "rate_limited");
+            }
+        }
+        let found = acme.key(&["events:read"]).await.get("/api/events?types=auth.login_failed").send().await;
+        assert!(found.ok(200)["data"].as_array().unwrap().len() <= 5, "{}", found.text);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_new_password_ends_all_sessions_and_the_block() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;

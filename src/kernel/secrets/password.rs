@@ -66,8 +66,13 @@ impl Passwords {
     }
 
     async fn limited<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, PasswordError> {
-        let _place = self.waiting.try_acquire().map_err(|_| PasswordError::Busy)?;
-        let _turn = self.running.acquire().await.map_err(|error| PasswordError::Failed(error.to_string()))?;
+        let place = self.waiting.clone().try_acquire_owned().map_err(|_| PasswordError::Busy)?;
+        let turn = self.running.clone().acquire_owned().await.map_err(|error| PasswordError::Failed(error.to_string()))?;
+        // The hash goes on when its caller has gone away, and keeps its place until it is done.
+        let work = move || {
+            let _held = (place, turn);
+            work()
+        };
         tokio::task::spawn_blocking(work).await.map_err(|error| PasswordError::Failed(error.to_string()))
     }
 }
@@ -102,6 +107,21 @@ mod tests {
         assert_eq!(passwords.verify(Secret::new("correct horse"), Some(hash.clone())).await, Ok(true));
         assert_eq!(passwords.verify(Secret::new("wrong horse"), Some(hash)).await, Ok(false));
         assert_eq!(passwords.verify(Secret::new("a password that nobody has"), None).await, Ok(false));
+    }
+
+    #[tokio::test]
+    async fn a_check_whose_caller_has_gone_away_keeps_its_place_until_it_is_done() {
+        let mut entropy = Entropy::from_seed(1);
+        let passwords = Passwords::new(1, 0, &mut entropy);
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let caller = tokio::time::timeout(std::time::Duration::from_millis(1), passwords.limited(move || held.recv()));
+        assert!(caller.await.is_err(), "the caller did not go away");
+        assert_eq!(passwords.verify(Secret::new("a"), None).await, Err(PasswordError::Busy));
+        release.send(()).unwrap();
+        while passwords.waiting.available_permits() == 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(passwords.verify(Secret::new("a"), None).await, Ok(false));
     }
 
     #[tokio::test]

@@ -6,6 +6,7 @@
 mod accounts;
 mod api;
 mod authenticator;
+mod checks;
 mod error;
 mod model;
 mod repo;

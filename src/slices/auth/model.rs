@@ -165,6 +165,12 @@ impl LoginFailures {
         Self { count, last_at: now, blocked_until }
     }
 
+    /// How many passwords may be checked at the same time: as many as are still free, and one behind those.
+    pub fn places(self, now: Timestamp) -> u32 {
+        let count = if now >= self.last_at + FORGET_FAILURES { 0 } else { self.count };
+        FREE_FAILURES.saturating_sub(count).max(1)
+    }
+
     /// How long no password is looked at.
     pub fn wait_seconds(self, now: Timestamp) -> Option<u64> {
         let wait = self.blocked_until.since(now);
@@ -188,6 +194,9 @@ mod tests {
         }
         assert_eq!(waits, [0, 0, 0, 0, 30, 60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]);
         assert_eq!(failures.one_more(now + FORGET_FAILURES).count, 1);
+        let places = |count: u32| LoginFailures { count, ..failures }.places(now);
+        assert_eq!((0..7).map(places).collect::<Vec<_>>(), [5, 4, 3, 2, 1, 1, 1]);
+        assert_eq!(failures.places(now + FORGET_FAILURES), 5);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use serde_json::value::RawValue;
 
 use super::{
+    checks::Checks,
     error::AuthError,
     model::{LoginFailures, NewUser, RefusalReason, RefusedSignIn, Session, SessionRules, check_password},
     repo::{self, CredentialRecord},
@@ -51,6 +52,7 @@ pub struct Users {
     pub(super) directory: Directory,
     tenants: Tenants,
     describe: Describe,
+    checks: Checks,
 }
 
 /// A session that has just begun, with its token: the only time it is seen.
@@ -70,7 +72,7 @@ impl Users {
         tenants: Tenants,
         describe: Describe,
     ) -> Self {
-        Self { store, passwords, sessions, directory, tenants, describe }
+        Self { store, passwords, sessions, directory, tenants, describe, checks: Checks::default() }
     }
 
     /// Checks and hashes a password, off the writer: the hash is then handed to the use case.
@@ -134,10 +136,12 @@ impl Users {
     }
 
     /// Signs in, and ends the session that the browser had before. An unknown address and a wrong password take the same steps: one hash,
-    /// one durable write.
+    /// one durable write. A password takes its place among those of the account before it is looked at, and keeps it until a wrong one is
+    /// written down: so no more are checked at the same time than are free.
     pub async fn login(&self, email: &str, password: Secret, former: Option<Secret>, now: Timestamp) -> Result<Login, AuthError> {
         let email = normalize_email(email).map_err(|_| AuthError::Refused)?;
         let failure_key = repo::failure_key(&email);
+        let check = self.checks.begin(failure_key);
         let (account, failures) = self.store.read(|tx| {
             let failures = repo::LOGIN_FAILURES.get(tx, &failure_key)?.unwrap_or_else(|| LoginFailures::none(now));
             let user = directory::staff_by_login(tx, &email)?.filter(|user| user.status == UserStatus::Active);
@@ -151,12 +155,17 @@ impl Users {
         if let Some(retry_after_seconds) = failures.wait_seconds(now) {
             return Err(AuthError::Throttled { retry_after_seconds });
         }
+        if check.count > failures.places(now) {
+            return Err(AuthError::Throttled { retry_after_seconds: 1 });
+        }
         let hash = account.as_ref().map(|(_, credential)| credential.password.clone());
         let matches = self.passwords.verify(password, hash).await?;
-        match account {
+        let outcome = match account {
             Some((user, credential)) if matches => self.begin_session(user, credential, failure_key, former, now).await,
             known => self.note_failure(known.map(|(user, _)| user), failure_key, now).await,
-        }
+        };
+        drop(check);
+        outcome
     }
 
     async fn begin_session(
