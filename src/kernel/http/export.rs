@@ -120,9 +120,37 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// A spreadsheet runs a text that begins like this as a formula; the quote makes it a text.
+/// What a spreadsheet may take for the beginning of a formula, also in the full and small widths that it folds together.
+const FORMULA_SIGNS: [char; 14] = [
+    '=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}', '\u{fe66}', '\u{fe62}', '\u{fe63}', '\u{fe6b}', '\u{2212}',
+    '\u{207c}',
+];
+/// What may separate cells where the table is not read as it was written: by line, or by another separator than the comma.
+const SEPARATORS: [char; 9] = ['\n', '\r', '\t', ';', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'];
+
+/// What is not seen at the beginning of a cell: blanks of every kind, and characters without a width.
+fn is_unseen(letter: char) -> bool {
+    let without_width = matches!(letter,
+        '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}');
+    letter.is_whitespace() || letter.is_control() || without_width
+}
+
+/// A spreadsheet runs a text that begins like a formula; the quote makes it a text. The same holds for each part of a text that a
+/// spreadsheet may read as a cell of its own.
 fn guarded(text: String) -> String {
-    if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{text}") } else { text }
+    let is_formula = |part: &str| part.trim_start_matches(is_unseen).starts_with(FORMULA_SIGNS);
+    let begins_like_control = text.starts_with(['\t', '\r', '\n']);
+    if !begins_like_control && !text.contains(FORMULA_SIGNS) {
+        return text;
+    }
+    let mut guarded = String::with_capacity(text.len() + 2);
+    for (place, part) in text.split_inclusive(SEPARATORS).enumerate() {
+        if is_formula(part) || (place == 0 && begins_like_control) {
+            guarded.push('\'');
+        }
+        guarded.push_str(part);
+    }
+    guarded
 }
 
 #[cfg(test)]
@@ -154,8 +182,28 @@ mod tests {
         ] {
             assert_eq!(cell(&record, path), text, "{path}");
         }
-        for risky in ["=a", "+a", "-a", "@a", "\ta", "\ra"] {
+        for risky in ["=a", "+a", "-a", "@a", "\ta", "\ra", "\na"] {
             assert_eq!(guarded(risky.to_owned()), format!("'{risky}"));
+        }
+    }
+
+    #[test]
+    fn no_part_that_a_spreadsheet_may_read_as_a_cell_begins_like_a_formula() {
+        let blanks = ["", " ", "   ", "\u{a0}", "\u{3000}", "\u{feff}", "\u{200b}", "\u{ad} ", "\u{1}", "\u{202e}"];
+        let before = ["", "a;", "a; ", "a\n", "a\r\n", "\n", "\r", "\t", "a\tb\n", "-5;"];
+        for sign in FORMULA_SIGNS {
+            for blank in blanks {
+                for text in before.map(|before| format!("{before}{blank}{sign}cmd|'/c calc'!A1")) {
+                    let shown = guarded(text.clone());
+                    for cell in shown.split(SEPARATORS) {
+                        assert!(!cell.trim_start_matches(is_unseen).starts_with(FORMULA_SIGNS), "{text:?} became {shown:?}");
+                    }
+                    assert_eq!(shown.replace('\'', ""), text.replace('\'', ""), "only quotes are added");
+                }
+            }
+        }
+        for harmless in ["a=b", "a - b", "x@y.example", "2026-01-31; 2026-02-01", "A; ; C", "1+1", "a\nb", ""] {
+            assert_eq!(guarded(harmless.to_owned()), harmless);
         }
     }
 
