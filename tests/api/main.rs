@@ -32,6 +32,7 @@ mod key_rotation;
 mod pages;
 mod rate_limits;
 mod reach;
+mod requests;
 mod search;
 mod search_index;
 mod search_input;

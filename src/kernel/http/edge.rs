@@ -183,6 +183,7 @@ impl Edge {
             self.ensure_writer(arrival.client)?;
         }
         media::check_accept(&request, &operation)?;
+        media::check_encoding(request.headers(), &operation)?;
         let query = operation.query.check(&query_pairs(&request)).map_err(query_problem)?;
         let wait = query.get("wait_seconds").and_then(Value::as_u64).filter(|_| operation.waits).unwrap_or(0);
         let limit = Duration::from_secs(arrival.settings.limits.request_seconds + wait);

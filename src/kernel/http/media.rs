@@ -1,6 +1,6 @@
 //! The media types of a request: what its body is, and what its answer may be.
 
-use http::header;
+use http::{HeaderMap, HeaderValue, header};
 use poem::Request;
 use serde_json::Value;
 
@@ -9,6 +9,22 @@ use super::{
     operations::Operation,
     problem::{Code, Problem},
 };
+
+/// Refuses a body that is encoded, such as with gzip: it would be read as if it were not.
+pub(super) fn check_encoding(headers: &HeaderMap, operation: &Operation) -> Result<(), Problem> {
+    if operation.body.is_none() && !operation.streams {
+        return Ok(());
+    }
+    let plain = |value: &HeaderValue| {
+        let codings = value.to_str().ok()?.split(',').map(str::trim);
+        codings.filter(|coding| !coding.is_empty()).all(|coding| coding.eq_ignore_ascii_case("identity")).then_some(())
+    };
+    if headers.get_all(header::CONTENT_ENCODING).iter().all(|value| plain(value).is_some()) {
+        return Ok(());
+    }
+    let detail = "The server does not decode bodies. Send the body as it is, without `Content-Encoding`.";
+    Err(Problem::new(Code::UnsupportedMediaType, detail).header(header::ACCEPT_ENCODING, "identity"))
+}
 
 /// A patch may also name its form (RFC 7396).
 pub(super) fn is_json(media_type: &str, patch: bool) -> bool {

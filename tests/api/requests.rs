@@ -1,0 +1,62 @@
+//! How requests may be sent, whatever they ask for: how their bodies are encoded.
+
+use serde_json::Value;
+
+use crate::{
+    authorization::fill,
+    harness::{Actor, with_app},
+};
+
+/// What a schema refers to, if it does.
+fn resolved<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
+    schema["$ref"].as_str().and_then(|name| document.pointer(name.trim_start_matches('#'))).unwrap_or(schema)
+}
+
+/// The operations of both documents: method, path, and what the document says of each, with the schemas of its parameters.
+async fn operations(actor: &Actor) -> Vec<(String, String, Value)> {
+    let mut found = Vec::new();
+    for place in ["/api/openapi.json", "/internal/openapi.json"] {
+        let document = actor.get(place).send().await.ok(200).clone();
+        for (path, methods) in document["paths"].as_object().unwrap() {
+            for (method, operation) in methods.as_object().unwrap() {
+                let mut operation = operation.clone();
+                for parameter in operation["parameters"].as_array_mut().into_iter().flatten() {
+                    parameter["schema"] = resolved(&document, &parameter["schema"]).clone();
+                }
+                found.push((method.to_uppercase(), fill(path), operation));
+            }
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn an_encoded_body_is_refused_by_every_operation_that_takes_one() {
+    with_app(async |app| {
+        let (key, operator) = (app.tenant("acme").await.key(&["*"]).await, app.operator().await);
+        let mut tried = 0;
+        let operations = operations(&app.anonymous()).await;
+        let bodies = operations.iter().filter_map(|(method, path, operation)| {
+            let media = operation.pointer("/requestBody/content")?.as_object()?;
+            Some(media.keys().map(move |media| (method.as_str(), path.as_str(), media.as_str())))
+        });
+        let pages = ["/sign-in", "/set-password"].map(|path| ("POST", path, "application/x-www-form-urlencoded"));
+        for (method, path, media) in bodies.flatten().chain(pages) {
+            let actor = if path.starts_with("/api/platform/") { &operator } else { &key };
+            let send =
+                |encoding: &'static str| actor.call(method, path).header("content-encoding", encoding).text(media, "{}").send();
+            for encoding in ["gzip", "br", "GZip", "identity, gzip", "x"] {
+                let refused = send(encoding).await;
+                assert_eq!(refused.problem(415), "unsupported_media_type", "{method} {path} {media} {encoding}");
+                assert!(refused.body["detail"].as_str().unwrap().contains("Content-Encoding"), "{}", refused.text);
+                assert_eq!(refused.header("accept-encoding"), "identity");
+            }
+            for encoding in ["identity", "Identity", ""] {
+                assert_ne!(send(encoding).await.status, 415, "{method} {path} {media} {encoding}");
+            }
+            tried += 1;
+        }
+        assert!(tried > 40, "{tried}");
+    })
+    .await;
+}
