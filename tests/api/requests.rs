@@ -1,10 +1,14 @@
-//! How requests may be sent, whatever they ask for: how their bodies are encoded.
+//! How requests may be sent, whatever they ask for: how their bodies are encoded, and which host they name.
 
 use serde_json::Value;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
 
 use crate::{
     authorization::fill,
-    harness::{Actor, with_app},
+    harness::{Actor, TestApp, with_app},
 };
 
 /// What a schema refers to, if it does.
@@ -57,6 +61,49 @@ async fn an_encoded_body_is_refused_by_every_operation_that_takes_one() {
             tried += 1;
         }
         assert!(tried > 40, "{tried}");
+    })
+    .await;
+}
+
+/// The first line of the answer to bytes on a connection.
+async fn answer(app: &TestApp, request: &str) -> String {
+    let mut connection = TcpStream::connect(app.base_url().trim_start_matches("http://")).await.unwrap();
+    connection.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    connection.read_to_end(&mut answer).await.unwrap();
+    String::from_utf8_lossy(&answer).lines().next().unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn a_request_names_its_host_once() {
+    with_app(async |app| {
+        let address = app.base_url().trim_start_matches("http://").to_owned();
+        for path in ["/healthz", "/api/auth/session", "/documentation/", "/nowhere"] {
+            let send = |version: &str, target: &str, hosts: &[&str]| {
+                let hosts: String = hosts.iter().map(|host| format!("Host: {host}\r\n")).collect();
+                let request = format!("GET {target}{path} HTTP/{version}\r\n{hosts}Connection: close\r\n\r\n");
+                async move { answer(app, &request).await }
+            };
+            let refused = "HTTP/1.1 400 Bad Request";
+            for (target, hosts) in [
+                ("", vec![]),
+                ("", vec!["a.example", "a.example"]),
+                ("", vec!["a.example", "b.example"]),
+                ("", vec![""]),
+                ("", vec!["a.example, b.example"]),
+                ("", vec!["somebody@a.example"]),
+                ("http://a.example", vec!["b.example"]),
+                ("http://a.example", vec!["a.example:81"]),
+            ] {
+                assert_eq!(send("1.1", target, &hosts).await, refused, "{target}{path} {hosts:?}");
+            }
+            for (version, target, hosts) in
+                [("1.1", "", vec![address.as_str()]), ("1.1", "http://a.example", vec!["A.example:80"]), ("1.0", "", vec![])]
+            {
+                let answer = send(version, target, &hosts).await;
+                assert!(answer.starts_with("HTTP/1.") && !answer.contains(" 400 "), "{target}{path} {hosts:?}: {answer}");
+            }
+        }
     })
     .await;
 }

@@ -7,8 +7,8 @@ use std::{
 };
 
 use http::{
-    HeaderMap, HeaderValue, Method, Uri,
-    header::{self, AsHeaderName},
+    HeaderMap, Method, Uri,
+    header::AsHeaderName,
     uri::{Authority, PathAndQuery},
 };
 use poem::Request;
@@ -55,15 +55,13 @@ impl std::fmt::Display for Client {
 pub struct BaseUrl {
     public_url: Option<Arc<str>>,
     secure: bool,
-    host: Option<HeaderValue>,
-    authority: Option<Authority>,
+    host: Option<Authority>,
 }
 
 impl BaseUrl {
     /// `public_url` comes before what the request says.
-    pub fn new(request: &Request, secure: bool, public_url: Option<Arc<str>>) -> Self {
-        let host = request.headers().get(header::HOST).cloned();
-        Self { public_url, secure, host, authority: request.uri().authority().cloned() }
+    pub fn new(host: Option<Authority>, secure: bool, public_url: Option<Arc<str>>) -> Self {
+        Self { public_url, secure, host }
     }
 }
 
@@ -72,9 +70,8 @@ impl std::fmt::Display for BaseUrl {
         if let Some(url) = &self.public_url {
             return f.write_str(url);
         }
-        let host = self.host.as_ref().and_then(|host| host.to_str().ok());
-        let host = host.or_else(|| self.authority.as_ref().map(Authority::as_str));
-        write!(f, "{}://{}", if self.secure { "https" } else { "http" }, host.unwrap_or("localhost"))
+        let host = self.host.as_ref().map_or("localhost", Authority::as_str);
+        write!(f, "{}://{host}", if self.secure { "https" } else { "http" })
     }
 }
 

@@ -21,6 +21,7 @@ use super::{
     body::{self, BodyBudget},
     context::{BaseUrl, Client, RequestContext, header as header_text},
     credentials::{self, Authenticator, Credential},
+    host,
     idempotency::Idempotency,
     incoming::{Form, Incoming},
     json, media,
@@ -135,12 +136,16 @@ impl Edge {
         let request_id = RequestId::from_random(clocks.installation(), entropy::quick_bytes());
         let settings = self.settings.load_full();
         let client = credentials::client_address(peer.client, request.headers(), &settings.trusted_proxies);
-        let base_url = BaseUrl::new(&request, peer.secure, settings.public_url.clone());
+        let host = host::find(&request);
+        let base_url = BaseUrl::new(host.as_ref().ok().cloned().flatten(), peer.secure, settings.public_url.clone());
         let (method, uri) = (request.method().clone(), request.uri().clone());
         let reads_html = header_text(request.headers(), header::ACCEPT).is_some_and(|accept| accept.contains("text/html"));
         let mut told = Told::default();
         let arrival = Arrival { request_id, client, peer, clocks: &clocks, base_url: &base_url, settings: &settings };
-        let outcome = AssertUnwindSafe(self.dispatch(request, arrival, &mut told)).catch_unwind().await;
+        let outcome = match host {
+            Ok(_) => AssertUnwindSafe(self.dispatch(request, arrival, &mut told)).catch_unwind().await,
+            Err(problem) => Ok(Err(problem.into())),
+        };
         let outcome = outcome.unwrap_or_else(|cause| {
             let text = crate::kernel::telemetry::panic_text(cause.as_ref());
             Err(Problem::internal(format!("the request panicked: {text}")).into())

@@ -12,6 +12,7 @@ pub mod context;
 pub mod credentials;
 pub mod edge;
 pub mod export;
+mod host;
 pub mod idempotency;
 pub mod incoming;
 pub mod input;
