@@ -1,6 +1,10 @@
-//! How requests may be sent, whatever they ask for: how their bodies are encoded, and which host they name.
+//! How requests may be sent, whatever they ask for: how their bodies are encoded, which host they name, and from which site they come.
 
 use serde_json::Value;
+use tenantd::kernel::{
+    events,
+    store::{StoreError, catalog},
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -103,6 +107,63 @@ async fn a_request_names_its_host_once() {
                 let answer = send(version, target, &hosts).await;
                 assert!(answer.starts_with("HTTP/1.") && !answer.contains(" 400 "), "{target}{path} {hosts:?}: {answer}");
             }
+        }
+    })
+    .await;
+}
+
+/// How far the log and the operations are: what a request with an effect moves.
+fn effects(app: &TestApp) -> (u64, u64) {
+    let store = &app.running().app.store;
+    let head = store.read::<_, StoreError>(events::head).unwrap();
+    (head, store.version(catalog::OPERATIONS))
+}
+
+#[tokio::test]
+async fn a_get_from_another_site_has_no_effect() {
+    with_app(async |app| {
+        let (admin, operator) = (app.tenant("acme").await.admin().await, app.operator().await);
+        let before = effects(app);
+        let mut refused = Vec::new();
+        for (method, path, operation) in operations(&app.anonymous()).await {
+            if method != "GET" {
+                continue;
+            }
+            let mut queries = vec![String::new()];
+            for parameter in operation["parameters"].as_array().into_iter().flatten().filter(|parameter| parameter["in"] == "query")
+            {
+                let name = parameter["name"].as_str().unwrap();
+                match parameter["schema"]["type"].as_str() {
+                    Some("boolean") => queries.push(format!("?{name}=true")),
+                    _ => {
+                        let words = parameter["schema"]["enum"].as_array().into_iter().flatten().filter_map(Value::as_str);
+                        queries.extend(words.map(|word| format!("?{name}={word}")));
+                    }
+                }
+            }
+            let actor = if path.starts_with("/api/platform/") { &operator } else { &admin };
+            for query in &queries {
+                for accept in ["*/*", "text/csv", "application/x-ndjson"] {
+                    let call = actor.get(&format!("{path}{query}")).header("sec-fetch-site", "cross-site").header("accept", accept);
+                    let reply = call.send().await;
+                    if reply.body["code"] == "csrf_failed" {
+                        refused.push(format!("{path}{query}"));
+                    }
+                }
+            }
+        }
+        assert_eq!(effects(app), before, "a GET from another site had an effect");
+        for expected in ["/api/cloud/vms?refresh=true", "/api/psa/tickets?format=csv", "/api/psa/tickets"] {
+            assert!(refused.iter().any(|path| path == expected), "{expected} was not refused: {refused:?}");
+        }
+        // The same from this site, and from a client that is no browser, does what it says.
+        for site in [Some("same-origin"), Some("none"), None] {
+            let before = effects(app);
+            let call = |path: &str| site.iter().fold(admin.get(path), |call, site| call.header("sec-fetch-site", site));
+            call("/api/cloud/vms?refresh=true").send().await.ok(202);
+            assert_eq!(call("/api/psa/tickets?format=csv").send().await.status, 200);
+            let after = effects(app);
+            assert!(after.0 > before.0 && after.1 > before.1, "{site:?}: {before:?} {after:?}");
         }
     })
     .await;

@@ -62,9 +62,10 @@ pub fn schemas() -> Map<String, Value> {
     openapi::schemas::<Export>().into_iter().chain(openapi::schemas::<OperatorAct>()).collect()
 }
 
-/// Tells that an export begins. `records` says of what.
+/// Tells that an export begins. `records` says of what. Another site cannot begin one with somebody's session.
 pub async fn export_started<R>(store: &Store, auth: &Allowed<R>, records: &str, media_type: &str) -> Result<(), Problem> {
     let context = &auth.context;
+    context.ensure_own_site()?;
     let export = Export {
         request_id: context.request_id,
         records: records.to_owned(),

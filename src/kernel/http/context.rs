@@ -14,7 +14,12 @@ use http::{
 use poem::Request;
 use serde_json::Value;
 
-use super::{idempotency::Idempotency, incoming::Incoming, operations::Operation, problem::Problem};
+use super::{
+    idempotency::Idempotency,
+    incoming::Incoming,
+    operations::Operation,
+    problem::{Code, Problem},
+};
 use crate::kernel::{
     access::Principal,
     clock::Timestamp,
@@ -93,6 +98,8 @@ pub struct RequestContext {
     /// Whether the client wants no answer that was rendered before (`Cache-Control: no-cache`).
     pub anew: bool,
     pub base_url: BaseUrl,
+    /// Whether a browser sent it with somebody's session from another site.
+    pub(super) foreign: bool,
     pub idempotency: Arc<Idempotency>,
     /// The checked body; the handler's extractor takes it.
     pub(super) body: Mutex<Option<Value>>,
@@ -114,6 +121,12 @@ impl RequestContext {
     /// The path and query as the client sent them.
     pub fn target(&self) -> &str {
         self.uri.path_and_query().map_or_else(|| self.uri.path(), PathAndQuery::as_str)
+    }
+
+    /// Refuses a request that a browser sent with somebody's session from another site. Unsafe methods never come this far then; a GET that
+    /// has an effect asks here before it has it.
+    pub fn ensure_own_site(&self) -> Result<(), Problem> {
+        if self.foreign { Err(Problem::plain(Code::CsrfFailed)) } else { Ok(()) }
     }
 
     pub(super) fn take_body(&self) -> Option<Value> {

@@ -35,7 +35,7 @@ use super::{
     visit::{Told, Visit},
 };
 use crate::kernel::{
-    access::{Principal, TenantKind},
+    access::{Identity, Principal, TenantKind},
     clocks::{Clocks, Reading},
     config::{AccessLog, Config, Limits},
     entropy,
@@ -197,6 +197,8 @@ impl Edge {
         let (body, body_digest, _budget) = self.body(&mut request, &operation, principal.is_some(), arrival).await?;
         let stream = if operation.streams { Some(incoming(&mut request, arrival)?) } else { None };
         let changes = operation.method != Method::GET;
+        let has_session = principal.as_ref().is_some_and(|caller| matches!(caller.identity, Identity::User { .. }));
+        let foreign = has_session && credentials::check_same_origin(request.headers(), &arrival.base_url.to_string()).is_err();
         let now = principal.as_ref().map_or(arrival.clocks.installation(), |caller| arrival.clocks.of(caller.tenant_id));
         let context = RequestContext {
             request_id: arrival.request_id,
@@ -211,6 +213,7 @@ impl Edge {
             query,
             anew: header_text(request.headers(), header::CACHE_CONTROL).is_some_and(|wish| wish.contains("no-cache")),
             base_url: arrival.base_url.clone(),
+            foreign,
             idempotency: self.parts.idempotency.clone(),
             body: Mutex::new(body),
             stream: Mutex::new(stream),

@@ -212,6 +212,7 @@ impl VmsApi {
 
 impl VmsApi {
     async fn refresh(&self, auth: &Allowed<VmsRead>, wanted: Option<Vec<CloudProviderId>>) -> Result<Operation, Problem> {
+        auth.context.ensure_own_site()?;
         let reach = auth.principal.reach.clone();
         let intent = auth.context.intent(&auth.principal);
         let written = self.core.store.write(move |tx| {
