@@ -190,6 +190,10 @@ pub fn run() -> ExitCode {
         Err(error) => return refuse(&error),
     };
     let json = arguments.common.json;
+    // What a command writes holds records and secrets; only manual pages are for everybody.
+    if !matches!(arguments.command, Command::Man(_)) {
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return report(&Failure::Failed(format!("the runtime does not start: {error}")), json),

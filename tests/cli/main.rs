@@ -9,6 +9,7 @@ mod drill;
 mod evaluation;
 mod json;
 mod manual;
+mod privacy;
 #[path = "../process/mod.rs"]
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod process;

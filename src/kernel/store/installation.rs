@@ -16,6 +16,7 @@ use super::{
     codec::Record,
     engine::{Durability, Engine},
     migrate::FORMAT,
+    privacy::make_private,
     redb_engine::JournalFile,
     reserve::within_reserve,
     transaction::{Read, ReadTx, WriteTx},
@@ -100,7 +101,8 @@ pub(super) fn io_error(path: &Path, error: &std::io::Error) -> StoreError {
 }
 
 impl DataDirectory {
-    /// Takes hold of the directory, making it if it is missing. When another process holds it, the error names its pid.
+    /// Takes hold of the directory, making it if it is missing, and closes it to others than its owner. When another process holds it, the
+    /// error names its pid.
     pub fn lock(path: &Path) -> Result<Self, StoreError> {
         use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
         let fail = |error: std::io::Error| io_error(path, &error);
@@ -130,6 +132,7 @@ impl DataDirectory {
             writeln!(lock, "{}", std::process::id())
         };
         write_pid(&mut lock).map_err(|error| io_error(&lock_path, &error))?;
+        make_private(path);
         Ok(Self { path: path.to_owned(), _lock: lock })
     }
 

@@ -18,6 +18,7 @@ mod installation;
 mod journal;
 mod key;
 mod migrate;
+mod privacy;
 mod probe;
 mod recent;
 mod redb_engine;
