@@ -270,6 +270,10 @@ impl App {
             tracing::warn!(errand, "the installation key is not where it is read from");
         }
         let before_upgrade = upgrade::bring_forward(&store, &data, &config, &clock, upgrade::STEPS).await?;
+        let bound = rotation.bind_targets().await.map_err(|error| error.to_string())?;
+        if bound > 0 {
+            tracing::info!(records = bound, "stored secrets are bound to their targets now");
+        }
         let passwords = Passwords::new(config.secrets.password_hashes, config.secrets.password_queue, &mut entropy);
         let (reload, reloads) = Reload::channel();
         let egress = Egress::new(&config.egress, &[config.listen.address])?;

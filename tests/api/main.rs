@@ -37,6 +37,7 @@ mod search;
 mod search_index;
 mod search_input;
 mod search_sight;
+mod secret_targets;
 mod secrets;
 mod sign_in;
 mod sign_in_page;

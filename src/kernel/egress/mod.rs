@@ -4,6 +4,7 @@
 //! **Invariant:** the addresses that are dialled are those that were judged, of one look-up. Redirects are not followed, proxies
 //! of the environment are not used, and everything that comes back is bounded in time and size.
 
+mod binding;
 mod client;
 mod connection;
 mod dial;
@@ -16,11 +17,12 @@ mod resolve;
 mod target;
 mod tls;
 
+pub use binding::SecretTarget;
 pub use client::{Egress, EgressUpkeep, Exchange, Request, Timings};
 pub use connection::{MAX_BODY_BYTES, MAX_HEAD_BYTES, Response};
 pub use error::{Blocked, EgressError};
 pub use policy::{Audience, Class, Policy, Reason, Refusal, classify};
-pub use target::{MAX_URL_BYTES, TargetUrl, UrlProblem};
+pub use target::{MAX_URL_BYTES, TargetUrl, UrlProblem, without_query};
 pub use tls::{MAX_CA_BYTES, check_ca_pem};
 
 #[cfg(test)]

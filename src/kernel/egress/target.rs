@@ -77,6 +77,12 @@ impl TargetUrl {
         self.url.scheme() == "https"
     }
 
+    /// Scheme, host and port, each in one form: the port is spelled out, and the host has no dot at its end.
+    pub(super) fn origin(&self) -> String {
+        let host = self.host.strip_suffix('.').unwrap_or(&self.host);
+        format!("{}://{host}:{}", self.url.scheme(), self.port)
+    }
+
     pub(super) fn shared_host(&self) -> Arc<str> {
         self.host.clone()
     }
@@ -105,6 +111,11 @@ impl fmt::Debug for TargetUrl {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "TargetUrl({}://{}:{}/…)", self.url.scheme(), self.host, self.port)
     }
+}
+
+/// The URL as far as its path. Queries often carry tokens, which readers of events have no business with.
+pub fn without_query(url: &str) -> &str {
+    url.split_once('?').map_or(url, |(place, _)| place)
 }
 
 /// What the parser would forgive.

@@ -153,7 +153,7 @@ impl Idempotency {
     }
 
     fn place(key: &AnswerKey) -> SealedPlace<'_> {
-        SealedPlace { tenant: key.0.as_bytes(), table: catalog::IDEMPOTENCY.name(), key: &key.1 }
+        SealedPlace { tenant: key.0.as_bytes(), table: catalog::IDEMPOTENCY.name(), key: &key.1, target: None }
     }
 
     fn replay(&self, key: &AnswerKey, record: AnswerRecord) -> Result<Rendered, Problem> {

@@ -157,7 +157,8 @@ impl Arrival {
         let travel = self.travel.as_ref().ok_or_else(|| {
             PortError::Wrong("its secret is sealed under a passphrase: name the file with it by --passphrase-file".to_owned())
         })?;
-        let secret = travel.open(place, sealed).map_err(|error| match error {
+        // Releases that did not bind secrets to targets sealed them without one. Here they get the target that the record names.
+        let secret = travel.open_unbound(place, sealed).map_err(|error| match error {
             SealError::OtherKey => PortError::Wrong("its secret was sealed under another passphrase".to_owned()),
             SealError::Damaged => PortError::Secret(error),
         })?;

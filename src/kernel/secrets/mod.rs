@@ -11,7 +11,7 @@ mod signer;
 
 pub use installation_key::{InstallationKey, KeySource, show_fingerprint};
 pub use password::{PasswordError, PasswordHash, Passwords};
-pub use seal::{SealError, Sealed, SealedPlace, Sealer};
+pub use seal::{SealError, Sealed, SealedPlace, Sealer, TargetDigest};
 pub use signer::{PublicKey, Signature, SignatureError, Signer};
 
 use sha2::{Digest, Sha256};

@@ -1,5 +1,6 @@
-//! Sealing: XChaCha20-Poly1305 under the installation key, bound to the place where the secret is stored. A sealed value
-//! that is moved to another tenant, table or record no longer opens.
+//! Sealing: XChaCha20-Poly1305 under the installation key, bound to the place where the secret is stored and to the target that it
+//! may be sent to. A sealed value that is moved to another tenant, table or record no longer opens, nor does one whose record names
+//! another target.
 //!
 //! **Invariant:** a sealed value names the key that sealed it, so values under two keys can stand side by side while one takes the
 //! place of the other.
@@ -17,21 +18,44 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use super::{InstallationKey, Secret};
 use crate::kernel::entropy::Entropy;
 
-/// Where a secret is stored.
+/// Stands for the target that a secret may be sent to. `kernel::egress` says what counts as the same target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TargetDigest(pub [u8; 32]);
+
+/// Where a secret is stored, and where it may be sent.
 #[derive(Clone, Copy, Debug)]
 pub struct SealedPlace<'a> {
     pub tenant: &'a [u8; 16],
     pub table: &'a str,
     pub key: &'a [u8],
+    /// `None` for a secret that is never sent, and for one that names its targets itself.
+    pub target: Option<TargetDigest>,
 }
+
+/// Marks associated data that has a target in it. No table has a name of this length.
+const HAS_TARGET: u64 = 1 << 63;
 
 impl SealedPlace<'_> {
     fn associated_data(&self) -> Vec<u8> {
+        let table_length = self.table.len() as u64;
         let mut data = self.tenant.to_vec();
-        data.extend_from_slice(&(self.table.len() as u64).to_be_bytes());
+        let Some(TargetDigest(target)) = self.target else {
+            data.extend_from_slice(&table_length.to_be_bytes());
+            data.extend_from_slice(self.table.as_bytes());
+            data.extend_from_slice(self.key);
+            return data;
+        };
+        data.extend_from_slice(&(table_length | HAS_TARGET).to_be_bytes());
         data.extend_from_slice(self.table.as_bytes());
+        data.extend_from_slice(&(self.key.len() as u64).to_be_bytes());
         data.extend_from_slice(self.key);
+        data.extend_from_slice(&target);
         data
+    }
+
+    /// The same place as releases sealed to it that did not bind secrets to targets.
+    const fn without_target(self) -> Self {
+        Self { target: None, ..self }
     }
 }
 
@@ -99,7 +123,7 @@ impl<'de> Deserialize<'de> for Sealed {
 pub enum SealError {
     #[error("the secret was sealed under another installation key")]
     OtherKey,
-    #[error("the sealed secret is damaged or was moved")]
+    #[error("the sealed secret is damaged, was moved, or is bound to another target")]
     Damaged,
 }
 
@@ -176,12 +200,25 @@ impl Sealer {
         String::from_utf8(plaintext).map(Secret::new).map_err(|_| SealError::Damaged)
     }
 
-    /// Seals a value anew unless the current key has sealed it. Whether it was sealed anew.
+    /// As [`Self::open`], and also opens what an earlier release sealed without a target. Never open a secret so to send it.
+    pub fn open_unbound(&self, place: SealedPlace<'_>, sealed: &Sealed) -> Result<Secret, SealError> {
+        self.open(place, sealed).or_else(|error| match place.target {
+            Some(_) => self.open(place.without_target(), sealed),
+            None => Err(error),
+        })
+    }
+
+    /// Whether an earlier release sealed the value without the target that it belongs to.
+    pub fn is_unbound(&self, place: SealedPlace<'_>, sealed: &Sealed) -> bool {
+        place.target.is_some() && self.open(place, sealed).is_err() && self.open(place.without_target(), sealed).is_ok()
+    }
+
+    /// Seals a value again unless the current key has sealed it with its target. Returns whether it did.
     pub fn reseal(&self, place: SealedPlace<'_>, sealed: &mut Sealed, entropy: &mut Entropy) -> Result<bool, SealError> {
-        if sealed.key_fingerprint == self.fingerprint() {
+        if sealed.key_fingerprint == self.fingerprint() && !self.is_unbound(place, sealed) {
             return Ok(false);
         }
-        *sealed = self.seal(place, &self.open(place, sealed)?, entropy)?;
+        *sealed = self.seal(place, &self.open_unbound(place, sealed)?, entropy)?;
         Ok(true)
     }
 }
@@ -194,7 +231,7 @@ mod tests {
     fn a_secret_opens_only_in_its_place_under_its_key() {
         let mut entropy = Entropy::from_seed(1);
         let sealer = Sealer::new(&InstallationKey::generate(&mut entropy));
-        let place = SealedPlace { tenant: &[1; 16], table: "t", key: b"k" };
+        let place = SealedPlace { tenant: &[1; 16], table: "t", key: b"k", target: None };
         let sealed = sealer.seal(place, &Secret::new("s3cret"), &mut entropy).unwrap();
         assert_eq!(sealer.open(place, &sealed), Ok(Secret::new("s3cret")));
         for elsewhere in [
@@ -216,7 +253,7 @@ mod tests {
         let new = old.successor(&mut entropy);
         let sealer = Sealer::new(&old);
         let clone = sealer.clone();
-        let place = SealedPlace { tenant: &[1; 16], table: "t", key: b"k" };
+        let place = SealedPlace { tenant: &[1; 16], table: "t", key: b"k", target: None };
         let mut sealed = clone.seal(place, &Secret::new("s3cret"), &mut entropy).unwrap();
         sealer.turn_to(&new);
         sealer.turn_to(&new);
@@ -229,5 +266,37 @@ mod tests {
         assert_eq!(Sealer::new(&old).open(place, &sealed), Err(SealError::OtherKey));
         let between = Sealer::between(&new, Some(&old));
         assert_eq!(between.open(place, &sealed), Ok(Secret::new("s3cret")));
+    }
+
+    #[test]
+    fn a_secret_opens_only_for_its_target() {
+        let mut entropy = Entropy::from_seed(1);
+        let sealer = Sealer::new(&InstallationKey::generate(&mut entropy));
+        let unbound = SealedPlace { tenant: &[1; 16], table: "t", key: b"k", target: None };
+        let place = SealedPlace { target: Some(TargetDigest([7; 32])), ..unbound };
+        let elsewhere = SealedPlace { target: Some(TargetDigest([8; 32])), ..unbound };
+        let sealed = sealer.seal(place, &Secret::new("s3cret"), &mut entropy).unwrap();
+        assert_eq!(sealer.open(place, &sealed), Ok(Secret::new("s3cret")));
+        for wrong in [elsewhere, unbound] {
+            assert_eq!(sealer.open(wrong, &sealed), Err(SealError::Damaged));
+            assert_eq!(sealer.open_unbound(wrong, &sealed), Err(SealError::Damaged));
+            assert!(!sealer.is_unbound(wrong, &sealed));
+        }
+    }
+
+    #[test]
+    fn a_secret_without_its_target_opens_for_resealing_only() {
+        let mut entropy = Entropy::from_seed(1);
+        let sealer = Sealer::new(&InstallationKey::generate(&mut entropy));
+        let unbound = SealedPlace { tenant: &[1; 16], table: "t", key: b"k", target: None };
+        let place = SealedPlace { target: Some(TargetDigest([7; 32])), ..unbound };
+        let mut sealed = sealer.seal(unbound, &Secret::new("s3cret"), &mut entropy).unwrap();
+        assert_eq!(sealer.open(place, &sealed), Err(SealError::Damaged));
+        assert!(sealer.is_unbound(place, &sealed));
+        assert_eq!(sealer.open_unbound(place, &sealed), Ok(Secret::new("s3cret")));
+        assert_eq!(sealer.reseal(place, &mut sealed, &mut entropy), Ok(true));
+        assert_eq!(sealer.reseal(place, &mut sealed, &mut entropy), Ok(false));
+        assert_eq!(sealer.open(place, &sealed), Ok(Secret::new("s3cret")));
+        assert_eq!(sealer.open(unbound, &sealed), Err(SealError::Damaged));
     }
 }

@@ -51,6 +51,8 @@ pub enum Fault {
     /// A domain, and its place in the list; `None` where there is only one.
     Domain(Option<usize>, DomainProblem),
     Issuer(IssuerProblem),
+    /// The issuer changes its server, and the client secret did not come along.
+    SecretNeeded,
     Scope(usize),
     NoOpenidScope,
     DefaultRole,

@@ -93,7 +93,8 @@ impl SignOn {
     }
 
     fn relation<'a>(&'a self, provider: &'a IdentityProvider, now: Timestamp) -> Result<Relation<'a>, SsoError> {
-        let secret = self.sealer.open(sealed_place(&provider.tenant_id, &provider.id), &provider.client_secret)?;
+        let key = (provider.tenant_id, provider.id);
+        let secret = self.sealer.open(sealed_place(&key, &provider.issuer), &provider.client_secret)?;
         let tenant = self.tenants.cached(provider.tenant_id)?;
         let kind = tenant.as_ref().as_ref().map_or(TenantKind::Standard, |tenant| tenant.kind);
         let transport = Transport { egress: self.egress.clone(), audience: audience_of(kind) };

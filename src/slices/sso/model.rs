@@ -7,7 +7,7 @@ use url::{Host, Url};
 use crate::kernel::{
     access::Role,
     clock::Timestamp,
-    egress::{TargetUrl, UrlProblem},
+    egress::{SecretTarget, TargetUrl, UrlProblem},
     id::{IdentityProviderId, TenantId},
     secrets::Sealed,
 };
@@ -38,6 +38,11 @@ pub(super) struct IdentityProvider {
     pub(super) created_at: Timestamp,
     pub(super) updated_at: Timestamp,
     pub(super) version: u64,
+}
+
+/// The target that a client secret belongs to. Whoever serves the issuer names the endpoint that the secret is sent to.
+pub(super) fn secret_target(issuer: &str) -> SecretTarget {
+    SecretTarget::default().url("issuer", Some(issuer))
 }
 
 /// A domain of e-mail addresses: ASCII in lower case, without a dot at its end.

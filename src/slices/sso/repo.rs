@@ -5,7 +5,7 @@ pub(super) mod portable;
 
 use serde::{Deserialize, Serialize};
 
-use super::model::{Domain, IdentityProvider};
+use super::model::{Domain, IdentityProvider, secret_target};
 use crate::kernel::{
     access::Role,
     clock::Timestamp,
@@ -97,14 +97,15 @@ fn to_record(provider: &IdentityProvider) -> ProviderRecord {
     }
 }
 
-/// Where the client secret of a provider is sealed to.
-pub(super) fn sealed_place<'a>(tenant: &'a TenantId, id: &'a IdentityProviderId) -> SealedPlace<'a> {
-    SealedPlace { tenant: tenant.as_bytes(), table: catalog::IDENTITY_PROVIDERS.name(), key: id.as_bytes() }
+/// Where the client secret of a provider is sealed, and the issuer that it may be used with.
+pub(super) fn sealed_place<'a>((tenant, id): &'a ProviderKey, issuer: &str) -> SealedPlace<'a> {
+    let target = Some(secret_target(issuer).digest());
+    SealedPlace { tenant: tenant.as_bytes(), table: catalog::IDENTITY_PROVIDERS.name(), key: id.as_bytes(), target }
 }
 
 impl SealedRecord<ProviderKey> for ProviderRecord {
-    fn each_sealed(&mut self, (tenant, id): &ProviderKey, visit: SealedVisitor<'_>) -> Result<(), SealError> {
-        visit(sealed_place(tenant, id), &mut self.client_secret)
+    fn each_sealed(&mut self, key: &ProviderKey, visit: SealedVisitor<'_>) -> Result<(), SealError> {
+        visit(sealed_place(key, &self.issuer), &mut self.client_secret)
     }
 }
 
@@ -190,13 +191,16 @@ mod tests {
         let (tenant_id, id) = (TenantId::from_bytes([2; 16]), IdentityProviderId::from_bytes([1; 16]));
         let mut entropy = Entropy::from_seed(1);
         let sealer = Sealer::new(&InstallationKey::generate(&mut entropy));
+        // As version 1 was first written: secrets were not bound to their issuers yet.
+        let key = (tenant_id, id);
+        let place = SealedPlace { target: None, ..sealed_place(&key, "") };
         let provider = IdentityProvider {
             id,
             tenant_id,
             name: "Acme".to_owned(),
             issuer: "https://id.acme.example".to_owned(),
             client_id: "tenantd".to_owned(),
-            client_secret: sealer.seal(sealed_place(&tenant_id, &id), &Secret::new("s3cret"), &mut entropy).unwrap(),
+            client_secret: sealer.seal(place, &Secret::new("s3cret"), &mut entropy).unwrap(),
             domains: vec![Domain::parse("acme.example").unwrap()],
             enabled: true,
             default_role: Role::Viewer,

@@ -9,7 +9,7 @@ use serde_json::{
 
 use super::{
     error::{Fault, SsoError},
-    model::{Domain, IdentityProvider, MAX_PROVIDERS},
+    model::{Domain, IdentityProvider, MAX_PROVIDERS, secret_target},
     repo::{self, sealed_place},
 };
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
         events::{self, Act, Draft, EventKind},
         http::precondition::IfMatch,
         id::IdentityProviderId,
-        secrets::{Sealer, Secret},
+        secrets::{Sealed, Sealer, Secret},
         store::WriteTx,
     },
     slices::auth::Manager,
@@ -94,7 +94,7 @@ impl Service {
             name: new.name.clone(),
             issuer: new.issuer.clone(),
             client_id: new.client_id.clone(),
-            client_secret: self.sealer.seal(sealed_place(&act.tenant_id, &id), &new.client_secret, &mut act.entropy)?,
+            client_secret: self.seal(act, id, &new.issuer, &new.client_secret)?,
             domains: new.domains.clone(),
             enabled: new.enabled,
             default_role: new.default_role,
@@ -107,6 +107,11 @@ impl Service {
         repo::put(tx, &provider)?;
         self.announce(tx, act, &CREATED, &provider, None)?;
         Ok(provider)
+    }
+
+    fn seal(&self, act: &mut Act, id: IdentityProviderId, issuer: &str, secret: &Secret) -> Result<Sealed, SsoError> {
+        let key = (act.tenant_id, id);
+        Ok(self.sealer.seal(sealed_place(&key, issuer), secret, &mut act.entropy)?)
     }
 
     pub(super) fn update(
@@ -136,8 +141,10 @@ impl Service {
             check_domains(tx, id, domains)?;
             after.domains.clone_from(domains);
         }
-        if let Some(secret) = &change.client_secret {
-            after.client_secret = self.sealer.seal(sealed_place(&act.tenant_id, &id), secret, &mut act.entropy)?;
+        match &change.client_secret {
+            Some(secret) => after.client_secret = self.seal(act, id, &after.issuer, secret)?,
+            None if secret_target(&after.issuer) == secret_target(&before.issuer) => {}
+            None => return Err(SsoError::Invalid(vec![Fault::SecretNeeded])),
         }
         if after == before {
             return Ok(before);

@@ -120,7 +120,7 @@ impl Tickets {
 
 /// No record is stored here: the place is one that no table has.
 fn place(kind: &[u8]) -> SealedPlace<'_> {
-    SealedPlace { tenant: &[0; 16], table: "sign-on", key: kind }
+    SealedPlace { tenant: &[0; 16], table: "sign-on", key: kind, target: None }
 }
 
 fn random_text(entropy: &mut Entropy) -> String {

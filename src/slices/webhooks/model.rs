@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{error::WebhookError, schedule::RetrySchedule};
 use crate::kernel::{
     clock::Timestamp,
+    egress::SecretTarget,
     entropy::Entropy,
     id::{TenantId, WebhookId},
     secrets::{Sealed, Secret},
@@ -115,6 +116,17 @@ pub struct Endpoint {
     /// It gets the events after this one.
     pub after_seq: u64,
     pub version: u64,
+}
+
+/// The target that the values of custom headers belong to.
+pub fn header_target(url: &str, ca_certificate_pem: Option<&str>) -> SecretTarget {
+    SecretTarget::default().url("url", Some(url)).authorities("ca_certificate_pem", ca_certificate_pem)
+}
+
+impl Endpoint {
+    pub fn header_target(&self) -> SecretTarget {
+        header_target(&self.url, self.ca_certificate_pem.as_deref())
+    }
 }
 
 /// An endpoint that is to be created.

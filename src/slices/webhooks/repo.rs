@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     health::Health,
-    model::{Endpoint, EndpointStatus, EventFilter, Ordering, PreviousSecret},
+    model::{Endpoint, EndpointStatus, EventFilter, Ordering, PreviousSecret, header_target},
     schedule::RetrySchedule,
 };
 use crate::kernel::{
     clock::Timestamp,
     id::{TenantId, WebhookId},
-    secrets::{SealError, Sealed, SealedPlace},
+    secrets::{SealError, Sealed, SealedPlace, TargetDigest},
     store::{
         Direction, Flow, Key, KeyRange, Read, SealedRecord, SealedVisitor, StoreError, Table, WriteTx, catalog, codec::Record,
     },
@@ -70,35 +70,49 @@ impl Record for EndpointState {
 
 pub(super) static STATES: Table<EndpointKey, EndpointState> = Table::new(catalog::WEBHOOK_STATES, &[]);
 
-/// What of an endpoint is sealed. Each has a place of its own, so that none can stand for another.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum SealedPart {
-    Secret,
-    Headers,
+/// What a sealed part is bound to: its key, and the target of what is sent. The signing secret is never sent.
+#[derive(Clone, Debug)]
+pub(super) struct Binding {
+    tenant: TenantId,
+    key: Vec<u8>,
+    target: Option<TargetDigest>,
 }
 
-/// The key that a sealed part is bound to.
-pub(super) fn sealed_key(id: WebhookId, part: SealedPart) -> Vec<u8> {
+impl Binding {
+    pub(super) fn secret((tenant, id): EndpointKey) -> Self {
+        Self { tenant, key: sealed_key(id, 0), target: None }
+    }
+
+    pub(super) fn headers((tenant, id): EndpointKey, target: TargetDigest) -> Self {
+        Self { tenant, key: sealed_key(id, 1), target: Some(target) }
+    }
+
+    pub(super) fn place(&self) -> SealedPlace<'_> {
+        SealedPlace { tenant: self.tenant.as_bytes(), table: catalog::WEBHOOKS.name(), key: &self.key, target: self.target }
+    }
+}
+
+/// Each part has a key of its own, so that none can stand for another.
+fn sealed_key(id: WebhookId, part: u8) -> Vec<u8> {
     let mut key = id.to_bytes();
-    key.push(match part {
-        SealedPart::Secret => 0,
-        SealedPart::Headers => 1,
-    });
+    key.push(part);
     key
 }
 
-pub(super) fn sealed_place<'a>(tenant: &'a TenantId, key: &'a [u8]) -> SealedPlace<'a> {
-    SealedPlace { tenant: tenant.as_bytes(), table: catalog::WEBHOOKS.name(), key }
+impl SealedRecord<EndpointKey> for EndpointRecord {
+    fn each_sealed(&mut self, key: &EndpointKey, visit: SealedVisitor<'_>) -> Result<(), SealError> {
+        let (secret, headers) = (Binding::secret(*key), self.headers_binding(*key));
+        visit(secret.place(), &mut self.secret)?;
+        if let Some((previous, _)) = &mut self.previous {
+            visit(secret.place(), previous)?;
+        }
+        self.headers.as_mut().map_or(Ok(()), |sealed| visit(headers.place(), sealed))
+    }
 }
 
-impl SealedRecord<EndpointKey> for EndpointRecord {
-    fn each_sealed(&mut self, (tenant, id): &EndpointKey, visit: SealedVisitor<'_>) -> Result<(), SealError> {
-        let (secret, headers) = (sealed_key(*id, SealedPart::Secret), sealed_key(*id, SealedPart::Headers));
-        visit(sealed_place(tenant, &secret), &mut self.secret)?;
-        if let Some((previous, _)) = &mut self.previous {
-            visit(sealed_place(tenant, &secret), previous)?;
-        }
-        self.headers.as_mut().map_or(Ok(()), |sealed| visit(sealed_place(tenant, &headers), sealed))
+impl EndpointRecord {
+    fn headers_binding(&self, key: EndpointKey) -> Binding {
+        Binding::headers(key, header_target(&self.url, self.ca_certificate_pem.as_deref()).digest())
     }
 }
 
@@ -231,8 +245,10 @@ mod tests {
         let sealer = Sealer::new(&InstallationKey::generate(&mut entropy));
         let at = Timestamp::from_millis(1_767_225_600_000);
         let key = (TenantId::from_bytes([2; 16]), WebhookId::from_bytes([1; 16]));
-        let mut seal = |part: SealedPart| {
-            sealer.seal(sealed_place(&key.0, &sealed_key(key.1, part)), &Secret::new("s"), &mut entropy).unwrap()
+        // As version 1 was first written: its headers were not bound to their target yet.
+        let mut seal = |part: u8| {
+            let binding = Binding { tenant: key.0, key: sealed_key(key.1, part), target: None };
+            sealer.seal(binding.place(), &Secret::new("s"), &mut entropy).unwrap()
         };
         let endpoint = Endpoint {
             id: key.1,
@@ -243,16 +259,16 @@ mod tests {
             events: vec!["ticket.*".to_owned()],
             filter: EventFilter { organization_ids: vec!["org_x".to_owned()], ..EventFilter::default() },
             header_names: vec!["x-token".to_owned()],
-            headers: Some(seal(SealedPart::Headers)),
+            headers: Some(seal(1)),
             status: EndpointStatus::Disabled(DisabledReason::Gone),
             ordering: Ordering::PerResource,
             timeout_seconds: 20,
             rate_limit_per_second: Some(10),
             retry: RetrySchedule::Long,
             ca_certificate_pem: None,
-            secret: seal(SealedPart::Secret),
+            secret: seal(0),
             secret_hint: "whsec_Ab3…".to_owned(),
-            previous: Some(PreviousSecret { sealed: seal(SealedPart::Secret), expires_at: at }),
+            previous: Some(PreviousSecret { sealed: seal(0), expires_at: at }),
             secret_rotated_at: Some(at),
             created_at: at,
             updated_at: at,

@@ -11,13 +11,14 @@ use super::{
     error::{UnknownEvent, WebhookError},
     model::{
         CustomHeaders, DisabledReason, Endpoint, EndpointStatus, EventFilter, NewEndpoint, Ordering, PreviousSecret,
-        generate_secret, secret_hint,
+        generate_secret, header_target, secret_hint,
     },
-    repo::{self, EndpointState, SealedPart, sealed_key, sealed_place},
+    repo::{self, Binding, EndpointState},
     schedule::RetrySchedule,
 };
 use crate::kernel::{
     clock::Timestamp,
+    egress::{SecretTarget, without_query},
     events::{self, Act, Draft, EventKind, Kinds},
     http::{precondition::IfMatch, wire::Change},
     id::WebhookId,
@@ -84,6 +85,7 @@ impl Service {
         }
         let id = WebhookId::new(act.now, &mut act.entropy);
         let secret = generate_secret(&mut act.entropy);
+        let target = header_target(&new.url, new.ca_certificate_pem.as_deref());
         let mut endpoint = Endpoint {
             id,
             tenant_id: act.tenant_id,
@@ -93,14 +95,14 @@ impl Service {
             events: new.events.clone(),
             filter: new.filter.clone(),
             header_names: new.headers.names(),
-            headers: self.seal_headers(act, id, &new.headers)?,
+            headers: self.seal_headers(act, id, &target, &new.headers)?,
             status: EndpointStatus::Active,
             ordering: new.ordering,
             timeout_seconds: new.timeout_seconds,
             rate_limit_per_second: new.rate_limit_per_second,
             retry: new.retry,
             ca_certificate_pem: new.ca_certificate_pem.clone(),
-            secret: self.seal(act, id, SealedPart::Secret, &secret)?,
+            secret: self.seal(act, &Binding::secret((act.tenant_id, id)), &secret)?,
             secret_hint: secret_hint(&secret),
             previous: None,
             secret_rotated_at: None,
@@ -114,16 +116,22 @@ impl Service {
         Ok((endpoint, secret))
     }
 
-    fn seal(&self, act: &mut Act, id: WebhookId, part: SealedPart, secret: &Secret) -> Result<Sealed, WebhookError> {
-        let key = sealed_key(id, part);
-        Ok(self.sealer.seal(sealed_place(&act.tenant_id, &key), secret, &mut act.entropy)?)
+    fn seal(&self, act: &mut Act, binding: &Binding, secret: &Secret) -> Result<Sealed, WebhookError> {
+        Ok(self.sealer.seal(binding.place(), secret, &mut act.entropy)?)
     }
 
-    fn seal_headers(&self, act: &mut Act, id: WebhookId, headers: &CustomHeaders) -> Result<Option<Sealed>, WebhookError> {
+    fn seal_headers(
+        &self,
+        act: &mut Act,
+        id: WebhookId,
+        target: &SecretTarget,
+        headers: &CustomHeaders,
+    ) -> Result<Option<Sealed>, WebhookError> {
         if headers.is_empty() {
             return Ok(None);
         }
-        self.seal(act, id, SealedPart::Headers, &headers.to_secret()?).map(Some)
+        let binding = Binding::headers((act.tenant_id, id), target.digest());
+        self.seal(act, &binding, &headers.to_secret()?).map(Some)
     }
 
     fn check_events(&self, given: &[String]) -> Result<(), WebhookError> {
@@ -148,25 +156,27 @@ impl Service {
         let mut after = before.clone();
         set(&mut after.name, change.name.as_ref());
         set(&mut after.url, change.url.as_ref());
+        after.ca_certificate_pem = change.ca_certificate_pem.clone().apply(after.ca_certificate_pem);
         after.description = change.description.clone().apply(after.description);
         if let Some(events) = &change.events {
             self.check_events(events)?;
             after.events.clone_from(events);
         }
         after.filter = change.filter.clone().apply(Some(after.filter)).unwrap_or_default();
+        let target = after.header_target();
         match &change.headers {
-            Change::Keep => {}
-            Change::Clear => (after.header_names, after.headers) = (Vec::new(), None),
+            Change::Keep if target == before.header_target() => {}
+            // Values that were given for one target are not sent to another.
+            Change::Keep | Change::Clear => (after.header_names, after.headers) = (Vec::new(), None),
             Change::Set(headers) => {
                 after.header_names = headers.names();
-                after.headers = self.seal_headers(act, id, headers)?;
+                after.headers = self.seal_headers(act, id, &target, headers)?;
             }
         }
         set(&mut after.ordering, change.ordering.as_ref());
         set(&mut after.timeout_seconds, change.timeout_seconds.as_ref());
         after.rate_limit_per_second = change.rate_limit_per_second.clone().apply(after.rate_limit_per_second);
         set(&mut after.retry, change.retry.as_ref());
-        after.ca_certificate_pem = change.ca_certificate_pem.clone().apply(after.ca_certificate_pem);
         match (change.status, after.status) {
             (None, _) | (Some(WantedStatus::Disabled), EndpointStatus::Disabled(_)) => {}
             (Some(WantedStatus::Active), EndpointStatus::Disabled(_)) => revive(tx, act, &mut after)?,
@@ -220,7 +230,7 @@ impl Service {
         let secret = generate_secret(&mut act.entropy);
         let mut after = before.clone();
         after.previous = (!grace.is_zero()).then(|| PreviousSecret { sealed: before.secret.clone(), expires_at: act.now + grace });
-        after.secret = self.seal(act, id, SealedPart::Secret, &secret)?;
+        after.secret = self.seal(act, &Binding::secret((act.tenant_id, id)), &secret)?;
         after.secret_hint = secret_hint(&secret);
         after.secret_rotated_at = Some(act.now);
         self.store_change(tx, act, &before, &mut after)?;
@@ -383,5 +393,11 @@ fn changes(before: &Endpoint, after: &Endpoint) -> Value {
     };
     let pairs = fields(before).into_iter().zip(fields(after));
     let changed = pairs.filter(|((_, from), (_, to))| from != to);
-    Value::Object(changed.map(|((name, from), (_, to))| (name.to_owned(), json!({"from": from, "to": to}))).collect::<Map<_, _>>())
+    let mut changes: Map<_, _> =
+        changed.map(|((name, from), (_, to))| (name.to_owned(), json!({"from": from, "to": to}))).collect();
+    if let Some(url) = changes.get_mut("url") {
+        // Two that look alike differ in their queries, which events do not show.
+        *url = json!({"from": without_query(&before.url), "to": without_query(&after.url)});
+    }
+    Value::Object(changes)
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, value::RawValue};
 use super::{
     error::WebhookError,
     model::{CustomHeaders, Endpoint, EndpointStatus, EventFilter, Ordering, secret_bytes},
-    repo::{self, EndpointKey, SealedPart, sealed_key, sealed_place},
+    repo::{self, Binding, EndpointKey},
     schedule::RetrySchedule,
     service::TEST,
     signature::SigningKey,
@@ -161,23 +161,25 @@ impl Subscriptions {
     }
 
     fn compile(&self, endpoint: &Endpoint, audience: Audience) -> Result<Target, WebhookError> {
-        let open = |sealed, part| {
-            let key = sealed_key(endpoint.id, part);
-            self.sealer.open(sealed_place(&endpoint.tenant_id, &key), sealed)
-        };
+        let key = (endpoint.tenant_id, endpoint.id);
+        let signing = Binding::secret(key);
         let mut signing_keys = Vec::new();
-        let current = open(&endpoint.secret, SealedPart::Secret)?;
+        let current = self.sealer.open(signing.place(), &endpoint.secret)?;
         signing_keys.extend(secret_bytes(&current).and_then(|bytes| SigningKey::new(&bytes, None)));
         if let Some(previous) = &endpoint.previous {
-            let secret = open(&previous.sealed, SealedPart::Secret)?;
+            let secret = self.sealer.open(signing.place(), &previous.sealed)?;
             signing_keys.extend(secret_bytes(&secret).and_then(|bytes| SigningKey::new(&bytes, Some(previous.expires_at))));
         }
         let custom = match &endpoint.headers {
-            Some(sealed) => CustomHeaders::from_secret(&open(sealed, SealedPart::Headers)?)?,
+            // They open only for the target that they were given for.
+            Some(sealed) => {
+                let binding = Binding::headers(key, endpoint.header_target().digest());
+                CustomHeaders::from_secret(&self.sealer.open(binding.place(), sealed)?)?
+            }
             None => CustomHeaders::default(),
         };
         Ok(Target {
-            key: (endpoint.tenant_id, endpoint.id),
+            key,
             status: endpoint.status,
             ordering: endpoint.ordering,
             retry: endpoint.retry,

@@ -42,6 +42,8 @@ impl Record for RotationRecord {
 
 static ROTATION: Table<u8, RotationRecord> = Table::new(catalog::KEY_ROTATION, &[]);
 const ROTATION_KEY: u8 = 0;
+/// Records of one transaction that binds secrets to their targets.
+const BOUND_AT_ONCE: usize = 100;
 
 /// How far a change of the key is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,6 +167,25 @@ impl Rotation {
         };
         self.store.write(reseal).await?;
         Ok(Progress::More)
+    }
+
+    /// Seals again, with their targets, the secrets that an earlier release sealed without. How many records have one.
+    pub async fn bind_targets(&self) -> Result<u64, StoreError> {
+        let mut bound = 0;
+        for &table in &self.tables {
+            let sealer = self.sealer.clone();
+            let unbound = self.store.scan(move |tx| table.unbound(tx, &sealer)).await?;
+            for keys in unbound.chunks(BOUND_AT_ONCE).map(<[Vec<u8>]>::to_vec) {
+                bound += keys.len() as u64;
+                let (seed, sealer) = (Seed::from_os(), self.sealer.clone());
+                let bind = move |tx: &mut WriteTx| {
+                    let mut entropy = seed.stream();
+                    keys.iter().try_for_each(|key| table.reseal(tx, None, key, &sealer, &mut entropy))
+                };
+                self.store.write(bind).await?;
+            }
+        }
+        Ok(bound)
     }
 
     fn reseal(

@@ -33,7 +33,7 @@ pub trait SealedRecord<K>: Record {
 pub trait SealedTable: Sync {
     fn name(&self) -> TableName;
 
-    /// Seals what a record holds anew, where the current key has not sealed it. A record that is gone is none.
+    /// Seals again what the current key has not sealed, or has sealed without its target. A record that is gone is none.
     fn reseal(
         &self,
         tx: &mut WriteTx,
@@ -45,6 +45,9 @@ pub trait SealedTable: Sync {
 
     /// Opens everything sealed in the table. How many values that were.
     fn open_all(&self, tx: &ReadTx, sealer: &Sealer) -> Result<u64, StoreError>;
+
+    /// The keys of records with a value that an earlier release sealed without its target.
+    fn unbound(&self, tx: &ReadTx, sealer: &Sealer) -> Result<Vec<Vec<u8>>, StoreError>;
 }
 
 /// The key and the record, with every sealed value under the current key; `None` when all of them were.
@@ -70,7 +73,7 @@ fn opened<K: Key, V: SealedRecord<K>>(table: TableName, key: &K, mut record: V, 
     let mut count = 0;
     let visited = record.each_sealed(key, &mut |place, sealed| {
         count += 1;
-        sealer.open(place, sealed).map(drop)
+        sealer.open_unbound(place, sealed).map(drop)
     });
     visited.map_err(|error| StoreError::damaged(table.name(), &key.to_bytes(), error.to_string()))?;
     Ok(count)
@@ -107,6 +110,23 @@ impl<K: Key, V: SealedRecord<K>> SealedTable for Table<K, V> {
             Ok(Flow::Continue)
         })?;
         Ok(count)
+    }
+
+    fn unbound(&self, tx: &ReadTx, sealer: &Sealer) -> Result<Vec<Vec<u8>>, StoreError> {
+        let mut keys = Vec::new();
+        self.scan(tx, &KeyRange::ALL, Direction::Forward, |key, mut record| {
+            let mut found = false;
+            let visited = record.each_sealed(&key, &mut |place, sealed| {
+                found |= sealer.is_unbound(place, sealed);
+                Ok(())
+            });
+            visited.map_err(|error| StoreError::damaged(Table::name(self).name(), &key.to_bytes(), error.to_string()))?;
+            if found {
+                keys.push(key.to_bytes());
+            }
+            Ok(Flow::Continue)
+        })?;
+        Ok(keys)
     }
 }
 
@@ -160,6 +180,11 @@ impl<K: Key, V: SealedRecord<K>> SealedTable for SealedSegments<K, V> {
             })?;
         }
         Ok(count)
+    }
+
+    /// Segments hold answers to requests, which go back to the caller and to no other target.
+    fn unbound(&self, _tx: &ReadTx, _sealer: &Sealer) -> Result<Vec<Vec<u8>>, StoreError> {
+        Ok(Vec::new())
     }
 }
 

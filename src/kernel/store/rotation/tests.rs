@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::*;
 use crate::kernel::{
-    secrets::{KeySource, SealError, Sealed, SealedPlace, Secret},
+    secrets::{KeySource, SealError, Sealed, SealedPlace, Secret, TargetDigest, digest},
     store::{DataDirectory, StoreSettings, WriterSettings, codec::assert_golden, write_private_file},
 };
 
@@ -20,7 +20,7 @@ impl Record for Holder {
 }
 
 fn place(key: &[u8]) -> SealedPlace<'_> {
-    SealedPlace { tenant: &[1; 16], table: "holders", key }
+    SealedPlace { tenant: &[1; 16], table: "holders", key, target: None }
 }
 
 impl SealedRecord<u32> for Holder {
@@ -237,6 +237,50 @@ async fn without_one_of_its_keys_a_change_under_way_says_which_it_wants() {
     let files = KeyFiles::new(KeySource { path: key_file(cut.path()), may_create: true }, cut.path());
     let refused = keys_in_force(&store, &files).unwrap_err().to_string();
     assert!(refused.contains(&crate::kernel::secrets::show_fingerprint(next)), "{refused}");
+}
+
+/// A record whose secret belongs to the target in its note.
+#[derive(Debug, Serialize, Deserialize)]
+struct Bound(Holder);
+
+impl Record for Bound {
+    const VERSION: u8 = 1;
+}
+
+fn bound_place<'a>(key: &'a [u8], note: &str) -> SealedPlace<'a> {
+    SealedPlace { target: Some(TargetDigest(digest(note.as_bytes()))), ..place(key) }
+}
+
+impl SealedRecord<u32> for Bound {
+    fn each_sealed(&mut self, key: &u32, visit: SealedVisitor<'_>) -> Result<(), SealError> {
+        visit(bound_place(&key.to_be_bytes(), &self.0.note), &mut self.0.secret)
+    }
+}
+
+static BOUND: Table<u32, Bound> = Table::new(catalog::IDENTITY_PROVIDERS, &[]);
+
+#[tokio::test]
+async fn secrets_of_earlier_releases_are_bound_to_their_targets_once() {
+    let mut fixture = open(tempfile::tempdir().unwrap(), None);
+    fixture.rotation.tables = vec![&BOUND];
+    let Rotation { store, sealer, .. } = &fixture.rotation;
+    let sealing = sealer.clone();
+    let fill = move |tx: &mut WriteTx| {
+        let mut entropy = Entropy::from_seed(9);
+        (0..COUNT).try_for_each(|key| BOUND.put(tx, &key, &Bound(holder(&sealing, key, &mut entropy))))
+    };
+    store.write(fill).await.unwrap();
+    let opens = |key: u32, note: &str| {
+        let record = store.read(|tx| BOUND.get(tx, &key)).unwrap().unwrap().0;
+        let note = if note.is_empty() { record.note.clone() } else { note.to_owned() };
+        sealer.open(bound_place(&key.to_be_bytes(), &note), &record.secret).is_ok()
+    };
+    assert!(!opens(3, ""));
+    assert_eq!(store.read(|tx| BOUND.open_all(tx, sealer)).unwrap(), u64::from(COUNT));
+    assert_eq!(fixture.rotation.bind_targets().await.unwrap(), u64::from(COUNT));
+    assert!((0..COUNT).all(|key| opens(key, "")));
+    assert!(!opens(3, "another target"));
+    assert_eq!(fixture.rotation.bind_targets().await.unwrap(), 0);
 }
 
 #[test]

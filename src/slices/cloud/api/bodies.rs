@@ -130,7 +130,9 @@ pub(super) struct UpdateCloudProvider {
     pub(super) enabled: Option<bool>,
     /// In place of the whole configuration.
     pub(super) config: Option<ProviderConfig>,
-    /// In place of the stored one, which is kept without.
+    /// Replaces the stored one, which is kept when this is absent. Required when you change the scheme, host or port of
+    /// `config.endpoint` or `config.auth_url`, `config.ca_certificate_pem` or `config.tls_fingerprint`: a stored credential is sent to
+    /// the target that it was given for, and to no other.
     pub(super) credential: Option<CredentialInput>,
     #[oai(validator(minimum(value = "60"), maximum(value = "86400")))]
     pub(super) sync_interval_seconds: Option<u32>,

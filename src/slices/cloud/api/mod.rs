@@ -25,6 +25,7 @@ use super::{
 };
 use crate::kernel::{
     clock::Timestamp,
+    egress::without_query,
     http::{
         openapi,
         problem::{Code, FieldError, Problem},
@@ -44,8 +45,11 @@ enum Area {
 /// How records are shown in events.
 pub(super) const DESCRIBE: Describe = Describe {
     provider: |tx, provider, _act| {
-        let sync = super::repo::providers::sync(tx, (provider.tenant_id, provider.id))?;
-        Ok(to_raw_value(&CloudProvider::new(tx, Known { provider: provider.clone(), sync })?)?)
+        let mut shown = show_provider(tx, provider.clone())?;
+        for url in [&mut shown.config.endpoint, &mut shown.config.auth_url].into_iter().flatten() {
+            *url = without_query(url).to_owned();
+        }
+        Ok(to_raw_value(&shown)?)
     },
     vm: |tx, vm, act| Ok(to_raw_value(&show_vm(tx, vm, act.now)?)?),
 };

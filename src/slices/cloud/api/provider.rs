@@ -64,7 +64,8 @@ impl ProviderApi {
 
     /// Change a cloud provider by its path
     ///
-    /// The same as the change with `?id=`. What the body does not name stays as it is.
+    /// The same as the change with `?id=`. What the body does not name stays as it is. A change of the target needs `credential` in the
+    /// same request.
     #[oai(path = "/:id", method = "put", operation_id = "update_cloud_provider_by_id")]
     async fn update_cloud_provider_by_id(
         &self,

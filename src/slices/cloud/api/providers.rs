@@ -164,7 +164,9 @@ impl ProvidersApi {
     /// Change a cloud provider
     ///
     /// The provider is named by `?id=` or by `id` in the body. What the body does not name stays as it is; without `credential` the stored
-    /// one is kept.
+    /// one is kept. It is bound to its target: a change of the scheme, host or port of `config.endpoint` or `config.auth_url`, of
+    /// `config.ca_certificate_pem` or of `config.tls_fingerprint` is a 422 unless you send `credential` again. Not while VMs are being
+    /// created there.
     #[oai(path = "/", method = "put", operation_id = "update_cloud_provider")]
     async fn update_cloud_provider(
         &self,

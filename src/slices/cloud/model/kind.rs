@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::kernel::egress::SecretTarget;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(in super::super) enum ProviderKind {
     Aws,
@@ -158,6 +160,16 @@ impl ProviderConfig {
         let strange = |field: &ConfigField| self.has(*field) && !kind.fields().contains(field);
         let missing = |field: &ConfigField| !self.has(*field);
         (ConfigField::ALL.into_iter().filter(strange).collect(), kind.required().iter().copied().filter(missing).collect())
+    }
+
+    /// The target that a credential belongs to: everything here that decides which servers get it, or what they give for it. Regions are
+    /// not among it. They choose between the servers of one provider, whose domain is the adapter's.
+    pub(in super::super) fn target(&self) -> SecretTarget {
+        SecretTarget::default()
+            .url(ConfigField::Endpoint.name(), self.endpoint.as_deref())
+            .url(ConfigField::AuthUrl.name(), self.auth_url.as_deref())
+            .authorities(ConfigField::CaCertificatePem.name(), self.ca_certificate_pem.as_deref())
+            .certificate(ConfigField::TlsFingerprint.name(), self.tls_fingerprint.as_ref())
     }
 
     /// The addresses that calls may go to, by the names of their fields.

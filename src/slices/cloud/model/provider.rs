@@ -11,6 +11,7 @@ use super::{
 };
 use crate::kernel::{
     clock::Timestamp,
+    egress::SecretTarget,
     id::{CloudProviderId, OrganizationId, TenantId},
     secrets::Sealed,
 };
@@ -89,6 +90,11 @@ pub(in super::super) struct SyncState {
 }
 
 impl Provider {
+    /// The target that the credential belongs to.
+    pub(in super::super) fn target(&self) -> SecretTarget {
+        self.config.target()
+    }
+
     pub(in super::super) fn interval(&self) -> Duration {
         Duration::from_secs(self.interval_seconds.into())
     }

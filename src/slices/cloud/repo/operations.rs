@@ -53,7 +53,7 @@ pub(in super::super) static OPERATIONS: Table<OperationKey, OperationRecord> =
 
 /// Where the user data of an order is sealed.
 pub(in super::super) fn user_data_place<'a>(tenant: &'a TenantId, id: &'a OperationId) -> SealedPlace<'a> {
-    SealedPlace { tenant: tenant.as_bytes(), table: catalog::OPERATIONS.name(), key: id.as_bytes() }
+    SealedPlace { tenant: tenant.as_bytes(), table: catalog::OPERATIONS.name(), key: id.as_bytes(), target: None }
 }
 
 impl SealedRecord<OperationKey> for OperationRecord {

@@ -26,7 +26,8 @@ pub(in super::super) fn portable() -> Vec<Box<dyn Portable>> {
             "cloud_provider",
             &PROVIDERS,
             |departure, key, mut provider: ProviderRecord| {
-                departure.secret(credential_place(&key.0, &key.1), &mut provider.0.credential.sealed)?;
+                let target = provider.0.target().digest();
+                departure.secret(credential_place(&key, target), &mut provider.0.credential.sealed)?;
                 Ok(Some((key, provider)))
             },
             arrive,
@@ -50,7 +51,8 @@ fn arrive(
     key: ProviderKey,
     mut provider: ProviderRecord,
 ) -> Result<(ProviderKey, ProviderRecord), PortError> {
-    let (place, open) = (credential_place(&key.0, &key.1), Credential::None {});
+    let target = provider.0.target().digest();
+    let (place, open) = (credential_place(&key, target), Credential::None {});
     let credential = &mut provider.0.credential;
     if arrival.secret(place, &mut credential.sealed)? {
         return Ok((key, provider));

@@ -6,7 +6,7 @@ use super::super::model::{Provider, SyncState};
 use crate::kernel::{
     clocks::Reading,
     id::{CloudProviderId, TenantId},
-    secrets::{SealError, SealedPlace},
+    secrets::{SealError, SealedPlace, TargetDigest},
     store::{
         Direction, Due, Flow, Index, Key, KeyRange, Read, SealedRecord, SealedVisitor, StoreError, Table, WriteTx, catalog,
         codec::Record, due_key,
@@ -45,14 +45,17 @@ static BY_DUE: Index<ProviderKey, SyncRecord> = Index {
 
 pub(in super::super) static SYNCS: Table<ProviderKey, SyncRecord> = Table::new(catalog::CLOUD_SYNCS, &[&BY_DUE]);
 
-/// Where the credential of a provider is sealed.
-pub(in super::super) fn credential_place<'a>(tenant: &'a TenantId, id: &'a CloudProviderId) -> SealedPlace<'a> {
-    SealedPlace { tenant: tenant.as_bytes(), table: catalog::CLOUD_PROVIDERS.name(), key: id.as_bytes() }
+/// Where the credential of a provider is sealed, and where it may be sent.
+pub(in super::super) fn credential_place(key: &ProviderKey, target: TargetDigest) -> SealedPlace<'_> {
+    let (tenant, id) = key;
+    let table = catalog::CLOUD_PROVIDERS.name();
+    SealedPlace { tenant: tenant.as_bytes(), table, key: id.as_bytes(), target: Some(target) }
 }
 
 impl SealedRecord<ProviderKey> for ProviderRecord {
-    fn each_sealed(&mut self, (tenant, id): &ProviderKey, visit: SealedVisitor<'_>) -> Result<(), SealError> {
-        visit(credential_place(tenant, id), &mut self.0.credential.sealed)
+    fn each_sealed(&mut self, key: &ProviderKey, visit: SealedVisitor<'_>) -> Result<(), SealError> {
+        let target = self.0.target().digest();
+        visit(credential_place(key, target), &mut self.0.credential.sealed)
     }
 }
 

@@ -17,7 +17,7 @@ use crate::kernel::{
     entropy::Entropy,
     events::Actor,
     id::{CloudProviderId, OperationId, OrganizationId, TenantId, VmId},
-    secrets::{InstallationKey, Sealed, Sealer},
+    secrets::{InstallationKey, Sealed, SealedPlace, Sealer, TargetDigest},
     store::codec::assert_golden,
 };
 
@@ -31,7 +31,10 @@ fn at() -> Timestamp {
 fn sealed() -> Sealed {
     let mut entropy = Entropy::from_seed(1);
     let sealer = Sealer::new(&InstallationKey::generate(&mut entropy));
-    sealer.seal(credential_place(&TENANT, &PROVIDER), &Credential::None {}.sealable().unwrap(), &mut entropy).unwrap()
+    // As version 1 was first written: credentials were not bound to their targets yet.
+    let key = (TENANT, PROVIDER);
+    let place = SealedPlace { target: None, ..credential_place(&key, TargetDigest([0; 32])) };
+    sealer.seal(place, &Credential::None {}.sealable().unwrap(), &mut entropy).unwrap()
 }
 
 #[test]

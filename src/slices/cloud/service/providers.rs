@@ -6,13 +6,17 @@ use super::{
     super::{
         error::{CloudError, Fault},
         model::{Credential, OperationWork, Provider, ProviderConfig, ProviderKind, StoredCredential, SyncState, Verification},
-        repo::{operations, providers},
+        repo::{
+            operations,
+            providers::{self, ProviderKey},
+        },
     },
     PROVIDER_CREATED, PROVIDER_DELETED, PROVIDER_NOT_VERIFIED, PROVIDER_UPDATED, PROVIDER_VERIFIED, Service,
 };
 use crate::{
     kernel::{
         access::Reach,
+        egress::without_query,
         events::Act,
         http::{precondition::IfMatch, wire::Change},
         id::{CloudProviderId, OrganizationId},
@@ -65,17 +69,20 @@ impl Service {
         &self,
         act: &mut Act,
         id: CloudProviderId,
+        config: &ProviderConfig,
         credential: &Credential,
     ) -> Result<StoredCredential, CloudError> {
-        let place = providers::credential_place(&act.tenant_id, &id);
+        let key = (act.tenant_id, id);
+        let place = providers::credential_place(&key, config.target().digest());
         let sealed = self.sealer.seal(place, &credential.sealable()?, &mut act.entropy)?;
         let type_name = credential.type_name().to_owned();
         Ok(StoredCredential { type_name, hint: credential.hint(), set_at: act.now, sealed })
     }
 
-    /// The credential of a provider, for a call to its cloud.
+    /// The credential of a provider, for a call to its cloud. It opens only for the target that it was given for.
     pub(in super::super) fn unseal(&self, provider: &Provider) -> Result<Credential, CloudError> {
-        let place = providers::credential_place(&provider.tenant_id, &provider.id);
+        let key = (provider.tenant_id, provider.id);
+        let place = providers::credential_place(&key, provider.target().digest());
         Ok(Credential::from_sealed(&self.sealer.open(place, &provider.credential.sealed)?)?)
     }
 
@@ -103,7 +110,7 @@ impl Service {
             organization_id: new.organization_id,
             enabled: new.enabled,
             config: new.config.clone(),
-            credential: self.seal(act, id, &new.credential)?,
+            credential: self.seal(act, id, &new.config, &new.credential)?,
             verification: None,
             interval_seconds: new.interval_seconds,
             created_at: act.now,
@@ -141,8 +148,15 @@ impl Service {
         if let Some(config) = &change.config {
             after.config.clone_from(config);
         }
-        if let Some(credential) = &change.credential {
-            after.credential = self.seal(act, id, credential)?;
+        let moved = after.target().differences(&before.target());
+        match &change.credential {
+            Some(credential) => after.credential = self.seal(act, id, &after.config, credential)?,
+            None if moved.is_empty() => {}
+            None => return Err(CloudError::Invalid(vec![credential_needed(&moved)])),
+        }
+        if !moved.is_empty() && provisions_at(tx, (act.tenant_id, id))? {
+            // Orders under way hold user data, which was given for the target of now.
+            return Err(CloudError::InUse);
         }
         if after == before {
             return Ok(before);
@@ -185,11 +199,10 @@ impl Service {
         let provider = find(tx, act, reach, id)?;
         if_match.check(provider.version)?;
         let key = (act.tenant_id, id);
-        let open = operations::open(tx, key)?;
-        if open.iter().any(|operation| matches!(operation.work, OperationWork::Provision { .. })) {
+        if provisions_at(tx, key)? {
             return Err(CloudError::InUse);
         }
-        for mut operation in open {
+        for mut operation in operations::open(tx, key)? {
             Self::end_refresh(tx, act, &mut operation, id, None)?;
         }
         self.announce_provider(tx, act, &PROVIDER_DELETED, &provider, None)?;
@@ -235,6 +248,20 @@ impl Service {
     }
 }
 
+/// Whether VMs are being created there.
+fn provisions_at(tx: &impl Read, key: ProviderKey) -> Result<bool, CloudError> {
+    let open = operations::open(tx, key)?;
+    Ok(open.iter().any(|operation| matches!(operation.work, OperationWork::Provision { .. })))
+}
+
+/// A change of these fields, without the credential in the same request.
+fn credential_needed(moved: &[&str]) -> Fault {
+    let fields: Vec<String> = moved.iter().map(|field| format!("config.{field}")).collect();
+    let message =
+        format!("the stored credential is bound to its target: to change {}, send the credential again", fields.join(", "));
+    Fault::new("/credential", "required", message)
+}
+
 /// A provider that the caller reaches.
 pub(in super::super) fn find(tx: &impl Read, act: &Act, reach: &Reach, id: CloudProviderId) -> Result<Provider, CloudError> {
     let found = providers::get(tx, (act.tenant_id, id))?;
@@ -248,9 +275,9 @@ fn changes(before: &Provider, after: &Provider) -> Value {
             ("name", json!(provider.name)),
             ("organization_id", json!(provider.organization_id)),
             ("enabled", json!(provider.enabled)),
-            ("endpoint", json!(provider.config.endpoint)),
+            ("endpoint", json!(provider.config.endpoint.as_deref().map(without_query))),
             ("regions", json!(provider.config.regions)),
-            ("auth_url", json!(provider.config.auth_url)),
+            ("auth_url", json!(provider.config.auth_url.as_deref().map(without_query))),
             ("credential_set_at", json!(provider.credential.set_at)),
             ("sync_interval_seconds", json!(provider.interval_seconds)),
         ]

@@ -95,6 +95,7 @@ impl ProvidersApi {
     /// Change an identity provider
     ///
     /// The provider is named by `?id=` or by `id` in the body. Needs all scopes that an administrator has. People who are signed in stay so.
+    /// The stored client secret is bound to the issuer: a change of its scheme, host or port is a 422 unless you send `client_secret` again.
     #[oai(path = "/", method = "put", operation_id = "update_identity_provider")]
     async fn update_identity_provider(
         &self,

@@ -110,6 +110,11 @@ fn field_error(fault: Fault) -> FieldError {
             }
         }
         Fault::Issuer(problem) => FieldError::pointer("/issuer", "wrong_form", format!("the issuer {problem}")),
+        Fault::SecretNeeded => {
+            let message =
+                "the stored client secret is bound to the scheme, host and port of the issuer: send it again to change these";
+            FieldError::pointer("/client_secret", "required", message)
+        }
         Fault::Scope(place) => FieldError::pointer(format!("/scopes/{place}"), "wrong_form", "this is not a scope of OAuth 2.0"),
         Fault::NoOpenidScope => FieldError::pointer("/scopes", "required", "the scope openid is needed"),
         Fault::DefaultRole => {

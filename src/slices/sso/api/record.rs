@@ -67,7 +67,7 @@ impl ProviderApi {
 
     /// Change an identity provider by its path
     ///
-    /// The same as the change with `?id=`.
+    /// The same as the change with `?id=`. Another scheme, host or port of the issuer needs `client_secret` in the same request.
     #[oai(path = "/:id", method = "put", operation_id = "update_identity_provider_by_id")]
     async fn update_identity_provider_by_id(
         &self,

@@ -123,7 +123,7 @@ pub(super) struct UpdateIdentityProvider {
     pub(super) issuer: Option<String>,
     #[oai(validator(min_length = 1, max_length = 255))]
     pub(super) client_id: Option<String>,
-    /// A new secret in place of the one before.
+    /// Replaces the stored secret, which is kept when this is absent. Required when you change the scheme, host or port of `issuer`.
     #[oai(validator(min_length = 1, max_length = 1000))]
     pub(super) client_secret: Option<String>,
     #[oai(validator(min_items = 1, max_items = 50))]

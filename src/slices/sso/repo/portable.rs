@@ -11,11 +11,11 @@ pub(in super::super) fn providers() -> Box<dyn Portable> {
         "identity_provider",
         &PROVIDERS,
         |departure, key, mut provider: ProviderRecord| {
-            departure.secret(sealed_place(&key.0, &key.1), &mut provider.client_secret)?;
+            departure.secret(sealed_place(&key, &provider.issuer), &mut provider.client_secret)?;
             Ok(Some((key, provider)))
         },
         |arrival, key, mut provider: ProviderRecord| {
-            let place = sealed_place(&key.0, &key.1);
+            let place = sealed_place(&key, &provider.issuer);
             if !arrival.secret(place, &mut provider.client_secret)? {
                 provider.client_secret = arrival.seal(place, &Secret::new(""))?;
                 provider.enabled = false;

@@ -99,7 +99,9 @@ impl WebhooksApi {
 
     /// Change a webhook endpoint
     ///
-    /// The endpoint is named by `?id=` or by `id` in the body. What the body does not name stays as it is.
+    /// The endpoint is named by `?id=` or by `id` in the body. What the body does not name stays as it is, but for the values of custom
+    /// headers: they are bound to the scheme, host and port of `url` and to `ca_certificate_pem`. If you change one of these without
+    /// sending `headers` again, tenantd removes them, and `header_names` of the answer is empty.
     #[oai(path = "/", method = "put", operation_id = "update_webhook")]
     async fn update_webhook(
         &self,

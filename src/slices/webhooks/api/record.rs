@@ -60,7 +60,8 @@ impl WebhookApi {
 
     /// Change a webhook endpoint by its path
     ///
-    /// The same as the change with `?id=`. What the body does not name stays as it is.
+    /// The same as the change with `?id=`. What the body does not name stays as it is. Another scheme, host, port or
+    /// `ca_certificate_pem` without `headers` in the same request removes the custom headers.
     #[oai(path = "/:id", method = "put", operation_id = "update_webhook_by_id")]
     async fn update_webhook_by_id(
         &self,

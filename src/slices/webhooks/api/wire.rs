@@ -16,7 +16,7 @@ use super::super::{
 };
 use crate::kernel::{
     clock::Timestamp,
-    egress::{TargetUrl, check_ca_pem},
+    egress::{TargetUrl, check_ca_pem, without_query},
     http::wire::Change,
     id::WebhookId,
     secrets::Secret,
@@ -144,7 +144,7 @@ fn show_filter(filter: EventFilter) -> Option<WebhookFilter> {
 pub(super) struct Webhook {
     pub(super) id: WebhookId,
     pub(super) name: String,
-    /// Where deliveries are sent to.
+    /// Where deliveries are sent to. Events show it without its query.
     pub(super) url: String,
     /// The kinds of events that it gets: exact ones, `ticket.*`, or `*`.
     pub(super) events: Vec<String>,
@@ -223,7 +223,10 @@ pub(in super::super) fn describe(
     state: &EndpointState,
     now: Timestamp,
 ) -> Result<Box<RawValue>, serde_json::Error> {
-    to_raw_value(&Webhook::new(endpoint.clone(), state, None, now))
+    let mut shown = Webhook::new(endpoint.clone(), state, None, now);
+    // Events have more readers than endpoints, and a query is often a token.
+    without_query(&endpoint.url).clone_into(&mut shown.url);
+    to_raw_value(&shown)
 }
 
 /// A webhook endpoint with its secret, shown this once.
@@ -259,7 +262,8 @@ pub(super) struct CreateWebhook {
     #[oai(validator(max_length = 1000))]
     pub(super) description: Option<String>,
     pub(super) filter: Option<WebhookFilter>,
-    /// Headers that every delivery carries, at most 16. The values cannot be read later.
+    /// Headers that every delivery carries, at most 16. The values cannot be read later, and are sent to the scheme, host and port of
+    /// `url` only.
     pub(super) headers: Option<BTreeMap<String, String>>,
     /// `none` when absent.
     pub(super) ordering: Option<WebhookOrdering>,
@@ -344,7 +348,8 @@ pub(super) struct UpdateWebhook {
     #[oai(validator(max_length = 1000))]
     pub(super) description: Change<String>,
     pub(super) filter: Change<WebhookFilter>,
-    /// Takes the place of all custom headers that are there.
+    /// Replaces all custom headers. Send them again whenever you change the scheme, host or port of `url`, or `ca_certificate_pem`:
+    /// tenantd removes stored values that were given for another target.
     pub(super) headers: Change<BTreeMap<String, String>>,
     pub(super) status: Option<WebhookStatus>,
     pub(super) ordering: Option<WebhookOrdering>,

@@ -271,7 +271,8 @@ async fn ask<T: DeserializeOwned>(
     let Credential::AccessKey { access_key_id, secret_access_key, session_token } = &access.credential else {
         return Err(Failure::new(FailureClass::InvalidCredentials, "wrong_type", "the credential is no access key"));
     };
-    let url = access.endpoint(&format!("https://{}.{region}.amazonaws.com", service.name()));
+    let usual = if access.config.endpoint.is_some() { String::new() } else { usual_endpoint(service, region)? };
+    let url = access.endpoint(&usual);
     let mut form = vec![("Action", action), ("Version", service.version())];
     form.extend(parameters.iter().map(|(name, value)| (name.as_str(), value.as_str())));
     let mut call = Call::post(format!("{url}/")).form(&form);
@@ -279,6 +280,17 @@ async fn ask<T: DeserializeOwned>(
     let signer = Signer { access_key_id, secret_access_key, region, service: service.name() };
     let reply = access.client.send(signed(access, call, &signer, session_token.as_ref())?).await?;
     if reply.is_success() { reply.xml() } else { Err(failure(&reply)) }
+}
+
+/// The API of a region. Names with dots below `amazonaws.com` can belong to customers of AWS, such as those of load balancers: a credential
+/// must not go there.
+fn usual_endpoint(service: Service, region: &str) -> Result<String, Failure> {
+    let is_label = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    if !is_label(region) {
+        let message = format!("{region} is not the name of an AWS region, such as eu-west-1");
+        return Err(Failure::new(FailureClass::InvalidRequest, "unknown_region", message));
+    }
+    Ok(format!("https://{}.{region}.amazonaws.com", service.name()))
 }
 
 fn signed(access: &Access, call: Call, signer: &Signer<'_>, token: Option<&Secret>) -> Result<Call, Failure> {
@@ -353,6 +365,14 @@ fn class_of(code: &str, message: &str) -> Option<FailureClass> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_region_leads_to_no_server_of_somebody_else() {
+        assert_eq!(usual_endpoint(Service::Ec2, "eu-west-1").unwrap(), "https://ec2.eu-west-1.amazonaws.com");
+        for region in ["balancer-1.eu-west-1.elb", "bucket.s3", "x_y", ""] {
+            assert_eq!(usual_endpoint(Service::Sts, region).unwrap_err().code, "unknown_region", "{region}");
+        }
+    }
 
     #[test]
     fn the_codes_of_aws_fall_into_our_classes() {
