@@ -12,7 +12,7 @@ use super::{
 use crate::{
     app::{App, Operator, random_password},
     kernel::{
-        access::{Grants, TenantKind},
+        access::TenantKind,
         clock::Clock,
         entropy::Entropy,
         events::{Actor, Intent},
@@ -176,7 +176,7 @@ async fn admit_again(app: &App, intent: Intent, tenant: &Tenant) -> Result<Crede
             expires_days: Some(KEY_DAYS),
         };
         act.tenant_id = tenant_id;
-        let (_, plaintext) = keys.create(tx, &mut act, Grants::all(), kind, &new)?;
+        let (_, plaintext) = keys.create(tx, &mut act, kind, &new)?;
         Ok::<_, DemoError>(plaintext)
     });
     let plaintext = made.await.map_err(|error| error.to_string())?;

@@ -1,6 +1,6 @@
 //! What can go wrong with API keys.
 
-use crate::kernel::{http::precondition::Stale, id::OrganizationId, store::StoreError};
+use crate::kernel::{authority::Lacking, http::precondition::Stale, id::OrganizationId, store::StoreError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ApiKeyError {
@@ -12,9 +12,9 @@ pub enum ApiKeyError {
     LimitReached { most: u64 },
     #[error("unknown scopes: {0:?}")]
     UnknownScopes(Vec<String>),
-    /// Scopes that the caller does not have and so cannot give.
-    #[error("the caller lacks scopes: {0:?}")]
-    ScopesNotHeld(Vec<&'static str>),
+    /// The caller does not cover the key, before or after the change.
+    #[error("the caller lacks {0}")]
+    Lacking(Lacking),
     /// Scopes that mean nothing to a key for some organizations.
     #[error("scopes over the whole tenant: {0:?}")]
     ScopesOverTenant(Vec<&'static str>),
@@ -33,4 +33,10 @@ pub enum ApiKeyError {
     Event(#[from] serde_json::Error),
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl From<Lacking> for ApiKeyError {
+    fn from(lacking: Lacking) -> Self {
+        Self::Lacking(lacking)
+    }
 }

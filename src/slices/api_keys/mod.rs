@@ -16,12 +16,15 @@ use poem_openapi::OpenApi;
 
 use crate::{
     kernel::{
-        access::{Grants, TenantKind},
+        access::TenantKind,
+        authority::Authority,
+        clock::Timestamp,
         clocks::Clocks,
         config,
         events::{Act, EventKind},
+        id::{ApiKeyId, TenantId},
         portable::{Carrier, Portable},
-        store::{Checked, Store, WriteTx, catalog},
+        store::{Checked, Read, Store, StoreError, WriteTx, catalog},
         tasks::{Alarm, Tasks},
     },
     slices::platform::Tenants,
@@ -33,6 +36,18 @@ pub use model::{ApiKey, KeptSecret, KeyRules, NewApiKey, Plaintext};
 
 pub const EVENTS: &[&EventKind] =
     &[&service::CREATED, &service::UPDATED, &service::ROTATED, &service::REVOKED, &service::EXPIRING, &service::EXPIRED];
+
+/// What a key may do now; `None` once it is gone, has ended or is disabled.
+pub fn authority_of(
+    tx: &impl Read,
+    tenant: TenantId,
+    id: ApiKeyId,
+    tenant_kind: TenantKind,
+    now: Timestamp,
+) -> Result<Option<Authority>, StoreError> {
+    let works = |key: &ApiKey| key.is_live() && key.enabled && now < key.expires_at;
+    Ok(repo::get(tx, tenant, id)?.filter(works).map(|key| key.authority(tenant_kind)))
+}
 
 #[derive(Clone, Debug)]
 pub struct ApiKeySlice {
@@ -59,16 +74,15 @@ impl ApiKeySlice {
         api::AdminKeysApi { service: self.service, store: self.store.clone(), tenants }
     }
 
-    /// Creates a key in the caller's transaction, for `act.tenant_id`. `held` is what the giver may give.
+    /// Creates a key in the caller's transaction, for `act.tenant_id`, with whatever it asks for.
     pub fn create(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
-        held: Grants,
         tenant_kind: TenantKind,
         new: &NewApiKey,
     ) -> Result<(ApiKey, Plaintext), ApiKeyError> {
-        self.service.create(tx, act, service::Giver { grants: held, tenant_kind }, new)
+        self.service.create(tx, act, &service::Giver { authority: Authority::everything(act.tenant_id), tenant_kind }, new)
     }
 
     /// Creates the key that a visitor of an evaluation tenant has been handed, with everything that a tenant can give, for as long as the
@@ -80,9 +94,9 @@ impl ApiKeySlice {
         new: &NewApiKey,
         secret: KeptSecret,
     ) -> Result<ApiKey, ApiKeyError> {
-        let giver = service::Giver { grants: Grants::all(), tenant_kind: TenantKind::Evaluation };
+        let giver = service::Giver { authority: Authority::everything(act.tenant_id), tenant_kind: TenantKind::Evaluation };
         let new = NewApiKey { expires_days: Some(self.service.rules.max_days), ..new.clone() };
-        self.service.create_with(tx, act, giver, &new, secret)
+        self.service.create_with(tx, act, &giver, &new, secret)
     }
 
     pub fn spawn(&self, tasks: &mut Tasks) {

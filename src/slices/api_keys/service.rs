@@ -1,4 +1,7 @@
 //! What is done with API keys. Every method is one use case in the caller's transaction: check, write, append the event.
+//!
+//! **Invariant:** whoever creates, changes or rotates a key covers it, before and after, in scopes, organizations, networks and lifetime.
+//! Reducing or ending a key is free.
 
 use serde_json::{
     Map, Value, json,
@@ -12,7 +15,8 @@ use super::{
 };
 use crate::{
     kernel::{
-        access::{Grants, TenantKind},
+        access::{Principal, TenantKind},
+        authority::Authority,
         clock::Timestamp,
         events::{self, Act, Draft, EventKind},
         http::{precondition::IfMatch, wire::Change},
@@ -45,11 +49,23 @@ pub(super) struct Service {
     pub(super) describe: Describe,
 }
 
-/// Who creates or changes a key: they cannot give what they do not have.
-#[derive(Clone, Copy, Debug)]
+/// Who creates or changes a key.
+#[derive(Clone, Debug)]
 pub(super) struct Giver {
-    pub(super) grants: Grants,
+    pub(super) authority: Authority,
     pub(super) tenant_kind: TenantKind,
+}
+
+impl Giver {
+    pub(super) fn of(principal: &Principal) -> Self {
+        Self { authority: principal.authority(), tenant_kind: principal.tenant_kind }
+    }
+
+    /// Whether they may make `after` of `before`. `acts_through`: they get the secret, or turn on a key that was off.
+    fn check(&self, before: Option<&ApiKey>, after: &ApiKey, acts_through: bool) -> Result<(), ApiKeyError> {
+        let before = before.map(|key| key.authority(self.tenant_kind));
+        Ok(self.authority.may_change(before.as_ref(), Some(&after.authority(self.tenant_kind)), acts_through)?)
+    }
 }
 
 /// What changes in a key.
@@ -69,7 +85,7 @@ impl Service {
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
-        giver: Giver,
+        giver: &Giver,
         new: &NewApiKey,
     ) -> Result<(ApiKey, Plaintext), ApiKeyError> {
         let plaintext = Plaintext::generate(giver.tenant_kind, &mut act.entropy);
@@ -82,14 +98,16 @@ impl Service {
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
-        giver: Giver,
+        giver: &Giver,
         new: &NewApiKey,
         secret: KeptSecret,
     ) -> Result<ApiKey, ApiKeyError> {
-        check_scopes(&new.scopes, giver.grants, giver.tenant_kind)?;
+        check_scopes(&new.scopes)?;
         check_organizations(tx, act, &new.scopes, &new.organization_ids)?;
-        let expires_at = self.rules.end(act.now, new.expires_days)?;
-        self.check_room(tx, act, &new.name, None)?;
+        let end = self.rules.end(act.now, new.expires_days)?;
+        // Who asks for no end gets one that their own credential allows; who asks for a later one is refused.
+        let latest = giver.authority.until().filter(|_| new.expires_days.is_none());
+        let expires_at = latest.map_or(end, |latest| end.min(latest));
         let KeptSecret { digest, prefix, last_four } = secret;
         let key = ApiKey {
             id: ApiKeyId::new(act.now, &mut act.entropy),
@@ -117,6 +135,8 @@ impl Service {
             expiry_announced: false,
             version: 1,
         };
+        giver.check(None, &key, true)?;
+        self.check_room(tx, act, &new.name, None)?;
         self.put(tx, &key, false)?;
         self.announce(tx, act, &CREATED, &key, None)?;
         Ok(key)
@@ -134,7 +154,7 @@ impl Service {
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
-        giver: Giver,
+        giver: &Giver,
         id: ApiKeyId,
         if_match: &IfMatch,
         change: &KeyChange,
@@ -150,7 +170,7 @@ impl Service {
         }
         key.description = change.description.clone().apply(key.description);
         if let Some(scopes) = &change.scopes {
-            check_scopes(scopes, giver.grants, giver.tenant_kind)?;
+            check_scopes(scopes)?;
             key.scopes.clone_from(scopes);
         }
         key.organization_ids = change.organization_ids.clone().apply(Some(key.organization_ids)).unwrap_or_default();
@@ -168,6 +188,7 @@ impl Service {
         if key == before {
             return Ok(before);
         }
+        giver.check(Some(&before), &key, key.enabled && !before.enabled)?;
         if key.is_live() && !before.is_live() {
             self.check_room(tx, act, &key.name, Some(id))?;
         } else if key.is_live() {
@@ -180,12 +201,12 @@ impl Service {
         Ok(key)
     }
 
-    /// Gives the key a new secret; the old one works until `overlap` is over.
+    /// Gives the key a new secret, which its caller could use: they must cover it. The old one works until `overlap` is over.
     pub(super) fn rotate(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
-        tenant_kind: TenantKind,
+        giver: &Giver,
         id: ApiKeyId,
         if_match: &IfMatch,
         overlap: std::time::Duration,
@@ -198,7 +219,8 @@ impl Service {
         if act.now >= key.expires_at {
             return Err(ApiKeyError::Ended("expired"));
         }
-        let plaintext = Plaintext::generate(tenant_kind, &mut act.entropy);
+        giver.check(Some(&key), &key, true)?;
+        let plaintext = Plaintext::generate(giver.tenant_kind, &mut act.entropy);
         key.previous = (!overlap.is_zero())
             .then(|| PreviousSecret { digest: key.digest, expires_at: (act.now + overlap).min(key.expires_at) });
         key.digest = plaintext.digest();
@@ -211,7 +233,7 @@ impl Service {
         Ok((key, plaintext))
     }
 
-    /// Ends the key at once. One that is revoked already stays as it is.
+    /// Ends the key at once, which needs no more than the scope. One that is revoked already stays as it is.
     pub(super) fn revoke(&self, tx: &mut WriteTx, act: &mut Act, id: ApiKeyId, if_match: &IfMatch) -> Result<ApiKey, ApiKeyError> {
         let mut key = find(tx, act, id)?;
         if_match.check(key.version)?;

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     kernel::{
-        access::Grants,
+        authority::Authority,
         http::{
             idempotency::IdempotencyKey,
             input::Body,
@@ -63,12 +63,12 @@ impl AdminKeysApi {
     ) -> Result<Created<ApiKeyWithSecret>, Problem> {
         let new = NewApiKey::try_from(body.0)?;
         let tenant = self.store.read(|tx| self.tenants.get(tx, id.0))?;
-        let giver = Giver { grants: Grants::all(), tenant_kind: tenant.kind };
+        let giver = Giver { authority: Authority::everything(tenant.id), tenant_kind: tenant.kind };
         let service = self.service;
         let intent = auth.context.intent_in(&auth.principal, tenant.id);
         idempotency_key
             .run(intent, move |tx, act| {
-                let (key, plaintext) = service.create(tx, act, giver, &new)?;
+                let (key, plaintext) = service.create(tx, act, &giver, &new)?;
                 let location = format!("/internal/admin/tenants/{}/api-keys", key.tenant_id);
                 let version = key.version;
                 let shown = ApiKeyWithSecret::new(key, &plaintext, act.now, &service.rules);

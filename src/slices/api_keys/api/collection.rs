@@ -160,7 +160,8 @@ impl KeysApi {
 
     /// Create an API key
     ///
-    /// The answer holds the plaintext in `key`, this once. Nobody can give a key a scope that they lack themselves.
+    /// Returns the plaintext in `key`, this once. You can only give a key what your own credential has: scopes, organizations, networks and
+    /// lifetime. If you ask for no end, the key ends no later than yours.
     #[oai(path = "/", method = "post", operation_id = "create_api_key")]
     async fn create_api_key(
         &self,
@@ -169,11 +170,11 @@ impl KeysApi {
         body: Body<CreateApiKey>,
     ) -> Result<Created<ApiKeyWithSecret>, Problem> {
         let new = NewApiKey::try_from(body.0)?;
-        let giver = Giver { grants: auth.principal.grants, tenant_kind: auth.principal.tenant_kind };
+        let giver = Giver::of(&auth.principal);
         let service = self.service;
         idempotency_key
             .run(auth.context.intent(&auth.principal), move |tx, act| {
-                let (key, plaintext) = service.create(tx, act, giver, &new)?;
+                let (key, plaintext) = service.create(tx, act, &giver, &new)?;
                 let (version, path) = (key.version, record::path(key.id));
                 let shown = ApiKeyWithSecret::new(key, &plaintext, act.now, &service.rules);
                 Ok::<_, ApiKeyError>(Created::new(&shown, version, &path).secret())
@@ -183,7 +184,8 @@ impl KeysApi {
 
     /// Change an API key
     ///
-    /// The key is named by `?id=` or by `id` in the body.
+    /// Name the key by `?id=` or by `id` in the body. Your credential must cover the key before and after the change: scopes, organizations,
+    /// networks and lifetime. Reducing it (fewer scopes, narrower networks, an earlier end, `enabled: false`) needs `api_keys:write` alone.
     #[oai(path = "/", method = "put", operation_id = "update_api_key")]
     async fn update_api_key(
         &self,

@@ -36,10 +36,7 @@ impl From<ApiKeyError> for Problem {
                 format!("The tenant has {most} live keys, which is the most; revoke one that is not needed."),
             ),
             ApiKeyError::UnknownScopes(unknown) => unknown_scopes(&unknown),
-            ApiKeyError::ScopesNotHeld(lacking) => {
-                let detail = format!("You cannot give scopes that you do not have: {}.", lacking.join(", "));
-                Self::new(Code::InsufficientScope, detail).with("required_scopes", lacking)
-            }
+            ApiKeyError::Lacking(lacking) => lacking.into(),
             ApiKeyError::ScopesOverTenant(beyond) => {
                 let message =
                     format!("a key with organization_ids cannot have what is over the whole tenant: {}", beyond.join(", "));

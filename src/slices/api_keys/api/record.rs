@@ -104,7 +104,10 @@ impl KeyApi {
 
     /// Give an API key a new secret
     ///
-    /// The answer holds the new plaintext in `key`, this once. The old one works for `overlap_seconds` more.
+    /// Returns the new plaintext in `key`, this once. Your credential must cover the key: scopes, organizations, networks and lifetime.
+    ///
+    /// The old secret works for `overlap_seconds` more. Meanwhile it cannot create or change API keys, users or identity providers, and an
+    /// `Idempotency-Key` does not return a secret to it.
     #[oai(path = "/:id/rotate", method = "post", operation_id = "rotate_api_key")]
     async fn rotate_api_key(
         &self,
@@ -115,10 +118,10 @@ impl KeyApi {
         body: OptionalBody<RotateApiKey>,
     ) -> Result<Changed<ApiKeyWithSecret>, Problem> {
         let overlap = Duration::from_secs(u64::from(body.0.overlap_seconds.unwrap_or(DEFAULT_OVERLAP_SECONDS)));
-        let (service, kind) = (self.service, auth.principal.tenant_kind);
+        let (service, giver) = (self.service, Giver::of(&auth.principal));
         idempotency_key
             .run(auth.context.intent(&auth.principal), move |tx, act| {
-                let (key, plaintext) = service.rotate(tx, act, kind, id.0, &if_match, overlap)?;
+                let (key, plaintext) = service.rotate(tx, act, &giver, id.0, &if_match, overlap)?;
                 let version = key.version;
                 let shown = ApiKeyWithSecret::new(key, &plaintext, act.now, &service.rules);
                 Ok::<_, ApiKeyError>(Changed::new(&shown, version).secret())
@@ -136,10 +139,10 @@ pub(super) async fn update(
     body: UpdateApiKey,
 ) -> Result<Changed<ApiKey>, Problem> {
     let change = KeyChange::try_from(body)?;
-    let giver = Giver { grants: auth.principal.grants, tenant_kind: auth.principal.tenant_kind };
+    let giver = Giver::of(&auth.principal);
     let intent = auth.context.intent(&auth.principal);
     let now = auth.context.now;
-    let key = store.write(move |tx| service.update(tx, &mut intent.begin(), giver, id, &if_match, &change)).await?;
+    let key = store.write(move |tx| service.update(tx, &mut intent.begin(), &giver, id, &if_match, &change)).await?;
     let version = key.version;
     Ok(Changed::new(&ApiKey::new(key, now, &service.rules), version))
 }
