@@ -7,6 +7,7 @@ mod api_keys;
 mod api_keys_listing;
 mod audit;
 mod audit_chain;
+mod authority_accounts;
 mod authority_changes;
 mod authorization;
 mod backup;

@@ -1,27 +1,31 @@
 //! Users as administrators manage them: the directory's use cases, together with what signing in has of each user.
 //!
 //! A password is never known to an administrator: they get a token that works once and for three days, and the person sets the password
-//! with it. **Invariant:** nobody makes, changes or gets into an account that may do more than they may themselves.
+//! with it. **Invariant:** whoever creates, changes or gets into an account covers it, before and after. Reducing or ending one is free.
 
 use std::time::Duration;
 
 use super::{
     error::AuthError,
     model::Session,
-    repo::{self, PasswordTokenRecord, TokenDigest},
+    repo::{self, Issued, PasswordTokenRecord, TokenDigest},
     service::{SESSIONS_ENDED, Users, new_token},
 };
 use crate::{
     kernel::{
-        access::{Grants, Principal, Role, Scope, TenantKind},
+        access::{Principal, Role, TenantKind},
+        authority::Authority,
         clock::Timestamp,
-        events::{self, Act, Actor, Draft, Intent},
-        http::precondition::IfMatch,
-        id::UserId,
+        events::{self, Act, Actor, ActorKind, Draft, Intent},
+        http::{precondition::IfMatch, wire::Change},
+        id::{TenantId, UserId},
         secrets::{PasswordHash, Secret, digest},
         store::{Read, WriteTx},
     },
-    slices::directory::{self, DirectoryError, NewUser, Standing, User, UserChange, UserStatus},
+    slices::{
+        api_keys,
+        directory::{self, DirectoryError, NewUser, Standing, User, UserChange, UserStatus, normalize_email},
+    },
 };
 
 const TOKEN_LIFE: Duration = Duration::from_hours(72);
@@ -33,42 +37,49 @@ pub(super) struct PasswordToken {
     pub(super) expires_at: Timestamp,
 }
 
-/// Who manages users: they cannot give what they do not have.
-#[derive(Clone, Copy, Debug)]
+/// Who manages users.
+#[derive(Clone, Debug)]
 pub struct Manager {
-    grants: Grants,
+    authority: Authority,
     is_platform: bool,
 }
 
 impl Manager {
+    /// An account has no end of its own, so it does not count when the manager's credential ends.
     pub fn of(principal: &Principal) -> Self {
-        Self { grants: principal.grants, is_platform: principal.tenant_kind == TenantKind::Platform }
+        Self { authority: principal.authority().with_until(None), is_platform: principal.tenant_kind == TenantKind::Platform }
     }
 
-    /// Whoever decides how people prove who they are gets into every account: they must have all that any of them can have.
-    pub fn check_every_account(self) -> Result<(), AuthError> {
-        self.check_role(Some(if self.is_platform { Role::Operator } else { Role::Admin }))
+    /// Whoever decides how people prove who they are gets into every account: they must cover the strongest.
+    pub fn check_every_account(&self) -> Result<(), AuthError> {
+        self.check_act_through(Some(if self.is_platform { Role::Operator } else { Role::Admin }))
     }
 
     /// Operators belong to the platform tenant, and everyone else to another.
-    pub fn check_place(self, role: Role) -> Result<(), AuthError> {
+    pub fn check_place(&self, role: Role) -> Result<(), AuthError> {
         if (role == Role::Operator) == self.is_platform { Ok(()) } else { Err(DirectoryError::RoleMismatch.into()) }
     }
 
-    fn check_role(self, role: Option<Role>) -> Result<(), AuthError> {
-        let lacking = role.map_or(Grants::NONE, Role::grants).without(self.grants);
-        if lacking == Grants::NONE {
-            return Ok(());
-        }
-        Err(AuthError::ScopesNotHeld(lacking.iter().map(Scope::name).collect()))
+    /// Whether they may do what could let them act through an account with this role. A contact has none, and cannot act.
+    fn check_act_through(&self, role: Option<Role>) -> Result<(), AuthError> {
+        self.check_change(role, role, true)
     }
+
+    fn check_change(&self, before: Option<Role>, after: Option<Role>, acts_through: bool) -> Result<(), AuthError> {
+        let account = |role: Option<Role>| role.map(|role| account_authority(self.authority.tenant_id(), role));
+        Ok(self.authority.may_change(account(before).as_ref(), account(after).as_ref(), acts_through)?)
+    }
+}
+
+/// What an account with this role may do: everything of its role, over the whole tenant, from anywhere.
+fn account_authority(tenant: TenantId, role: Role) -> Authority {
+    Authority::new(tenant, role.grants())
 }
 
 impl Users {
     /// Ends all sessions of a user.
-    pub(super) fn end_sessions(&self, tx: &mut WriteTx, act: &mut Act, manager: Manager, id: UserId) -> Result<(), AuthError> {
+    pub(super) fn end_sessions(&self, tx: &mut WriteTx, act: &mut Act, id: UserId) -> Result<(), AuthError> {
         let user = account(tx, act, id)?;
-        manager.check_role(user.role())?;
         repo::remove_sessions_of(tx, (user.tenant_id, user.id))?;
         let shown = self.directory.show_user(tx, &user)?;
         events::append(tx, act, &Draft::new(&SESSIONS_ENDED, user.id.to_string(), user.version, &shown))?;
@@ -80,11 +91,11 @@ impl Users {
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
-        manager: Manager,
+        manager: &Manager,
         new: &NewUser,
     ) -> Result<(User, Option<PasswordToken>), AuthError> {
         if let Standing::Staff { role } = new.standing {
-            manager.check_role(Some(role))?;
+            manager.check_change(None, Some(role), true)?;
             manager.check_place(role)?;
         }
         let user = self.directory.create_user(tx, act, new)?;
@@ -96,17 +107,20 @@ impl Users {
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
-        manager: Manager,
+        manager: &Manager,
         id: UserId,
         if_match: &IfMatch,
         change: &UserChange,
     ) -> Result<User, AuthError> {
         let before = account(tx, act, id)?;
-        manager.check_role(before.role())?;
-        manager.check_role(change.role)?;
+        manager.check_change(before.role(), change.role.or(before.role()), opens_account(&before, change))?;
         let user = self.directory.update_user(tx, act, id, if_match, change)?;
         if user.status == UserStatus::Disabled && before.status == UserStatus::Active {
             repo::remove_sessions_of(tx, (user.tenant_id, id))?;
+            repo::remove_password_tokens_of(tx, (user.tenant_id, id))?;
+        }
+        if user.role() != before.role() || user.email != before.email {
+            // A link that somebody has for the account as it was does not open it as it is.
             repo::remove_password_tokens_of(tx, (user.tenant_id, id))?;
         }
         Ok(user)
@@ -117,11 +131,10 @@ impl Users {
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
-        manager: Manager,
         id: UserId,
         if_match: &IfMatch,
     ) -> Result<User, AuthError> {
-        manager.check_role(account(tx, act, id)?.role())?;
+        account(tx, act, id)?;
         let user = self.directory.remove_user(tx, act, id, if_match)?;
         let key = (user.tenant_id, id);
         repo::remove_sessions_of(tx, key)?;
@@ -131,9 +144,9 @@ impl Users {
     }
 
     /// Forgets who a user is at their identity provider. The next sign-on from there is matched by its address again.
-    pub(super) fn unlink_account(&self, tx: &mut WriteTx, act: &mut Act, manager: Manager, id: UserId) -> Result<User, AuthError> {
+    pub(super) fn unlink_account(&self, tx: &mut WriteTx, act: &mut Act, manager: &Manager, id: UserId) -> Result<User, AuthError> {
         let user = account(tx, act, id)?;
-        manager.check_role(user.role())?;
+        manager.check_act_through(user.role())?;
         repo::remove_sessions_of(tx, (user.tenant_id, id))?;
         Ok(self.directory.link_user(tx, act, &user, None)?)
     }
@@ -143,12 +156,12 @@ impl Users {
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
-        manager: Manager,
+        manager: &Manager,
         id: UserId,
     ) -> Result<(User, PasswordToken), AuthError> {
         let user = account(tx, act, id)?;
         let role = user.role().ok_or(AuthError::NotStaff)?;
-        manager.check_role(Some(role))?;
+        manager.check_act_through(Some(role))?;
         let token = issue(tx, act, &user)?;
         Ok((self.directory.touch_user(tx, act, user)?, token))
     }
@@ -157,7 +170,7 @@ impl Users {
     pub async fn redeem_password_token(&self, token: &Secret, password: Secret, now: Timestamp) -> Result<(), AuthError> {
         let token = digest(token.expose().as_bytes());
         // Hashing is dear: nobody gets it done without a token.
-        let user = self.store.read(|tx| usable(tx, &token, now))?;
+        let user = self.store.read(|tx| self.usable(tx, &token, now))?;
         let intent = Intent::new(user.tenant_id, now, Actor::system("password token"));
         let password = self.hash_password(password, &intent).await?;
         let users = self.clone();
@@ -165,10 +178,55 @@ impl Users {
     }
 
     fn redeem(&self, tx: &mut WriteTx, act: &mut Act, token: &TokenDigest, password: &PasswordHash) -> Result<(), AuthError> {
-        let user = usable(tx, token, act.now)?;
+        let user = self.usable(tx, token, act.now)?;
         act.actor = super::service::actor_of(&user);
         self.set_password(tx, act, user, password).map(drop)
     }
+
+    /// Who may set their password with the token now. The account must be as it was when the token was issued, and whoever issued it must
+    /// still cover it.
+    fn usable(&self, tx: &impl Read, token: &TokenDigest, now: Timestamp) -> Result<User, AuthError> {
+        let record = repo::PASSWORD_TOKENS.get(tx, token)?.filter(|record| now < record.expires_at).ok_or(AuthError::BadToken)?;
+        let PasswordTokenRecord { tenant_id, user_id, issued, .. } = record;
+        let Issued { role, email, by } = issued.ok_or(AuthError::BadToken)?;
+        let unchanged = |user: &User| user.status == UserStatus::Active && user.role() == Some(role) && user.email == email;
+        let user = directory::user(tx, tenant_id, user_id)?.filter(unchanged).ok_or(AuthError::BadToken)?;
+        let issuer = self.authority_now(tx, tenant_id, &by, now)?.ok_or(AuthError::BadToken)?;
+        if issuer.with_until(None).covers(&account_authority(tenant_id, role)) { Ok(user) } else { Err(AuthError::BadToken) }
+    }
+
+    /// What somebody who did something in a tenant may do there now; `None` if they are gone or disabled.
+    fn authority_now(
+        &self,
+        tx: &impl Read,
+        tenant: TenantId,
+        actor: &Actor,
+        now: Timestamp,
+    ) -> Result<Option<Authority>, AuthError> {
+        match actor.kind {
+            ActorKind::System => Ok(Some(Authority::everything(tenant))),
+            ActorKind::Workflow | ActorKind::Agent => Ok(None),
+            ActorKind::User => {
+                let Ok(id) = actor.id.parse() else { return Ok(None) };
+                let user = directory::user(tx, tenant, id)?.filter(|user| user.status == UserStatus::Active);
+                Ok(user.and_then(|user| user.role()).map(|role| account_authority(tenant, role)))
+            }
+            ActorKind::ApiKey => {
+                let tenant_record = self.tenants.cached(tenant)?;
+                let (Ok(id), Some(known)) = (actor.id.parse(), tenant_record.as_ref()) else { return Ok(None) };
+                Ok(api_keys::authority_of(tx, tenant, id, known.kind, now)?)
+            }
+        }
+    }
+}
+
+/// Whether a change could let somebody else into the account: by another address, which sign-ons and links go to; by another external id,
+/// which imports know it by; or because it was disabled.
+fn opens_account(before: &User, change: &UserChange) -> bool {
+    let moves = change.email.as_ref().is_some_and(|email| normalize_email(email).ok() != before.email);
+    let renamed = change.external_id != Change::Keep && change.external_id.clone().apply(None) != before.external_id;
+    let opened = change.status == Some(UserStatus::Active) && before.status != UserStatus::Active;
+    moves || renamed || opened
 }
 
 fn account(tx: &impl Read, act: &Act, id: UserId) -> Result<User, AuthError> {
@@ -185,18 +243,13 @@ pub(super) fn sessions(
     Ok(repo::sessions_of(tx, (user.tenant_id, user.id), after, limit)?)
 }
 
-/// Who may set their password with the token now.
-fn usable(tx: &impl Read, token: &TokenDigest, now: Timestamp) -> Result<User, AuthError> {
-    let record = repo::PASSWORD_TOKENS.get(tx, token)?.filter(|record| now < record.expires_at).ok_or(AuthError::BadToken)?;
-    let user = directory::user(tx, record.tenant_id, record.user_id)?;
-    user.filter(|user| user.status == UserStatus::Active && user.role().is_some()).ok_or(AuthError::BadToken)
-}
-
 /// Makes a token in place of those before.
 fn issue(tx: &mut WriteTx, act: &mut Act, user: &User) -> Result<PasswordToken, AuthError> {
+    let role = user.role().ok_or(AuthError::NotStaff)?;
     repo::remove_password_tokens_of(tx, (user.tenant_id, user.id))?;
     let (token, expires_at) = (new_token(act), act.now + TOKEN_LIFE);
-    let record = PasswordTokenRecord { tenant_id: user.tenant_id, user_id: user.id, expires_at };
+    let issued = Issued { role, email: user.email.clone(), by: act.actor.clone() };
+    let record = PasswordTokenRecord { tenant_id: user.tenant_id, user_id: user.id, expires_at, issued: Some(issued) };
     repo::PASSWORD_TOKENS.put(tx, &digest(token.expose().as_bytes()), &record)?;
     Ok(PasswordToken { token, expires_at })
 }

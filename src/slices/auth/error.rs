@@ -1,7 +1,7 @@
 //! What can go wrong with users and signing in.
 
 use crate::{
-    kernel::{secrets::PasswordError, store::StoreError},
+    kernel::{authority::Lacking, secrets::PasswordError, store::StoreError},
     slices::directory::DirectoryError,
 };
 
@@ -18,9 +18,9 @@ pub enum AuthError {
     Required(&'static str, &'static str),
     #[error("{0} is not for {1}")]
     NotFor(&'static str, &'static str),
-    /// Scopes that the caller does not have and so cannot give.
-    #[error("the caller lacks scopes: {0:?}")]
-    ScopesNotHeld(Vec<&'static str>),
+    /// The caller does not cover the account, before or after the change.
+    #[error("the caller lacks {0}")]
+    Lacking(Lacking),
     #[error("{0}")]
     BadPassword(&'static str),
     /// Unknown account, wrong password, disabled account or suspended tenant: nobody is told which.
@@ -36,4 +36,10 @@ pub enum AuthError {
     Event(#[from] serde_json::Error),
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl From<Lacking> for AuthError {
+    fn from(lacking: Lacking) -> Self {
+        Self::Lacking(lacking)
+    }
 }

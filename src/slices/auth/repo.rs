@@ -5,10 +5,15 @@ use serde::{Deserialize, Serialize};
 
 use super::model::{LoginFailures, Session};
 use crate::kernel::{
+    access::Role,
     clock::Timestamp,
+    events::Actor,
     id::{SessionId, TenantId, UserId},
     secrets::{PasswordHash, digest},
-    store::{Direction, Index, Key, KeyRange, Read, RowsByIndex, StoreError, Table, WriteTx, catalog, codec::Record},
+    store::{
+        Direction, Index, Key, KeyRange, Read, RowsByIndex, StoreError, Table, WriteTx, catalog,
+        codec::{Record, decode_fields, encode_fields},
+    },
 };
 
 pub(super) type UserKey = (TenantId, UserId);
@@ -32,10 +37,28 @@ pub(super) struct PasswordTokenRecord {
     pub(super) tenant_id: TenantId,
     pub(super) user_id: UserId,
     pub(super) expires_at: Timestamp,
+    /// `None` for one of an older release, which did not write it down.
+    pub(super) issued: Option<Issued>,
+}
+
+/// What a token was issued for, and by whom.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Issued {
+    pub(super) role: Role,
+    pub(super) email: Option<String>,
+    pub(super) by: Actor,
 }
 
 impl Record for PasswordTokenRecord {
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
+
+    /// Version 1 ended before what the token was issued for.
+    fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
+        if version != 1 {
+            return Err(format!("format version {version} is not known to this release"));
+        }
+        decode_fields(&[fields, &encode_fields(&None::<Issued>)?].concat())
+    }
 }
 
 static PASSWORD_TOKENS_BY_USER: Index<TokenDigest, PasswordTokenRecord> = Index {
@@ -164,7 +187,7 @@ pub(super) fn old_failures(tx: &impl Read, before: Timestamp, limit: usize) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::store::codec::{assert_golden, decode_fields};
+    use crate::kernel::{events::ActorKind, store::codec::assert_golden};
 
     #[test]
     fn the_stored_forms_are_those_that_were_written_down() {
@@ -173,8 +196,13 @@ mod tests {
         // A hash is a text in its stored form: its length and its bytes.
         let password = decode_fields(&[&[u8::try_from(hash.len()).unwrap()], hash.as_bytes()].concat()).unwrap();
         assert_golden("credential", &CredentialRecord { password, set_at: at });
-        let token =
-            PasswordTokenRecord { tenant_id: TenantId::from_bytes([2; 16]), user_id: UserId::from_bytes([3; 16]), expires_at: at };
+        let by = Actor { kind: ActorKind::User, id: "usr_x".to_owned(), name: "Ada".to_owned() };
+        let token = PasswordTokenRecord {
+            tenant_id: TenantId::from_bytes([2; 16]),
+            user_id: UserId::from_bytes([3; 16]),
+            expires_at: at,
+            issued: Some(Issued { role: Role::Viewer, email: Some("bo@acme.example".to_owned()), by }),
+        };
         assert_golden("password_token", &token);
         let session = SessionRecord {
             id: SessionId::from_bytes([1; 16]),

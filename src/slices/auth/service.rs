@@ -50,7 +50,7 @@ pub struct Users {
     passwords: Passwords,
     sessions: SessionRules,
     pub(super) directory: Directory,
-    tenants: Tenants,
+    pub(super) tenants: Tenants,
     describe: Describe,
     checks: Checks,
 }

@@ -45,11 +45,7 @@ impl From<AuthError> for Problem {
                 invalid(&format!("/{field}"), "required", &format!("{field} is required for {whom}"))
             }
             AuthError::NotFor(field, whom) => invalid(&format!("/{field}"), "not_allowed", &format!("{field} is not for {whom}")),
-            AuthError::ScopesNotHeld(lacking) => {
-                let detail =
-                    format!("You cannot give, or act for, a role with scopes that you do not have: {}.", lacking.join(", "));
-                Self::new(Code::InsufficientScope, detail).with("required_scopes", lacking)
-            }
+            AuthError::Lacking(lacking) => lacking.into(),
             AuthError::BadPassword(message) => invalid("/password", "wrong_form", message),
             AuthError::Refused => Self::new(Code::InvalidCredentials, "E-mail address or password is wrong.")
                 .header(http::header::WWW_AUTHENTICATE, "Bearer realm=\"tenantd\""),

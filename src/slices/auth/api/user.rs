@@ -89,8 +89,9 @@ impl UserApi {
 
     /// Give a user a token for a new password
     ///
-    /// The answer holds the token this once; one that was given before no longer works. The old password works until the person
-    /// has set a new one.
+    /// Returns the token this once; one that was issued before no longer works. Your credential must cover the role of the user. The old
+    /// password works until the person has set a new one. The token ends when the role or the address of the user changes, and when you lose
+    /// the rights that you issued it with.
     #[oai(path = "/:id/reset-password", method = "post", operation_id = "issue_password_token")]
     async fn issue_password_token(
         &self,
@@ -102,7 +103,7 @@ impl UserApi {
         let base_url = auth.context.base_url.to_string();
         idempotency_key
             .run(auth.context.guarding_intent(&auth.principal), move |tx, act| {
-                let (user, token) = users.issue_password_token(tx, act, manager, id.0)?;
+                let (user, token) = users.issue_password_token(tx, act, &manager, id.0)?;
                 let version = user.version;
                 Ok::<_, AuthError>(Changed::new(&UserWithToken::new(show(tx, user)?, Some(&token), &base_url), version).secret())
             })
@@ -121,7 +122,7 @@ pub(super) async fn update(
     let (users, manager, change) = (users.clone(), Manager::of(&auth.principal), UserChange::from(body));
     let intent = auth.context.guarding_intent(&auth.principal);
     let shown = store.write(move |tx| {
-        let user = users.update_account(tx, &mut intent.begin(), manager, id, &if_match, &change)?;
+        let user = users.update_account(tx, &mut intent.begin(), &manager, id, &if_match, &change)?;
         Ok::<_, AuthError>(show(tx, user)?)
     });
     let shown = shown.await?;
@@ -135,8 +136,8 @@ pub(super) async fn remove(
     id: UserId,
     if_match: IfMatch,
 ) -> Result<Empty, Problem> {
-    let (users, manager) = (users.clone(), Manager::of(&auth.principal));
+    let users = users.clone();
     let intent = auth.context.guarding_intent(&auth.principal);
-    store.write(move |tx| users.remove_account(tx, &mut intent.begin(), manager, id, &if_match)).await?;
+    store.write(move |tx| users.remove_account(tx, &mut intent.begin(), id, &if_match)).await?;
     Ok(Empty::new())
 }

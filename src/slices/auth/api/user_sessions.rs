@@ -3,11 +3,7 @@
 use poem_openapi::{Object, OpenApi, param::Path};
 
 use super::{
-    super::{
-        accounts::{Manager, sessions},
-        error::AuthError,
-        service::Users,
-    },
+    super::{accounts::sessions, error::AuthError, service::Users},
     Area,
     wire::UserSession,
 };
@@ -78,9 +74,9 @@ impl UserSessionsApi {
     /// All of them, at once. The user can sign in again.
     #[oai(path = "/:id/sessions", method = "delete", operation_id = "delete_user_sessions")]
     async fn delete_user_sessions(&self, auth: Allowed<UsersWrite>, id: Path<UserId>) -> Result<Empty, Problem> {
-        let (manager, intent) = (Manager::of(&auth.principal), auth.context.guarding_intent(&auth.principal));
+        let intent = auth.context.guarding_intent(&auth.principal);
         let users = self.users.clone();
-        self.store.write(move |tx| users.end_sessions(tx, &mut intent.begin(), manager, id.0)).await?;
+        self.store.write(move |tx| users.end_sessions(tx, &mut intent.begin(), id.0)).await?;
         Ok(Empty::new())
     }
 }

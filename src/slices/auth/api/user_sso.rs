@@ -36,7 +36,7 @@ impl UserSsoApi {
         let (users, manager) = (self.users.clone(), Manager::of(&auth.principal));
         let intent = auth.context.guarding_intent(&auth.principal);
         let shown = self.store.write(move |tx| {
-            let user = users.unlink_account(tx, &mut intent.begin(), manager, id.0)?;
+            let user = users.unlink_account(tx, &mut intent.begin(), &manager, id.0)?;
             Ok::<_, AuthError>(show(tx, user)?)
         });
         let shown = shown.await?;

@@ -98,7 +98,7 @@ impl UsersApi {
     /// Create a user
     ///
     /// Staff get a link to set their password with, and the token in it for `POST /api/auth/password`: both are in the answer this once, and
-    /// work once, within 72 hours. Nobody can give a role that may do more than they may themselves.
+    /// work once, within 72 hours. You can only give a role that your own credential covers: its scopes, over the whole tenant, from any network.
     #[oai(path = "/", method = "post", operation_id = "create_user")]
     async fn create_user(
         &self,
@@ -111,7 +111,7 @@ impl UsersApi {
         let base_url = auth.context.base_url.to_string();
         idempotency_key
             .run(auth.context.guarding_intent(&auth.principal), move |tx, act| {
-                let (user, token) = users.create_account(tx, act, manager, &new)?;
+                let (user, token) = users.create_account(tx, act, &manager, &new)?;
                 let (version, path) = (user.version, user::path(user.id));
                 let shown = UserWithToken::new(show(tx, user)?, token.as_ref(), &base_url);
                 Ok::<_, AuthError>(Created::new(&shown, version, &path).secret())
@@ -121,7 +121,8 @@ impl UsersApi {
 
     /// Change a user
     ///
-    /// The user is named by `?id=` or by `id` in the body. The last active administrator stays one.
+    /// Name the user by `?id=` or by `id` in the body. Your credential must cover the role before and after the change. Lowering the role and
+    /// disabling the user need `users:write` alone; changing the address of a member of staff does not. The last active administrator stays one.
     #[oai(path = "/", method = "put", operation_id = "update_user")]
     async fn update_user(
         &self,
@@ -136,7 +137,7 @@ impl UsersApi {
 
     /// Remove a user
     ///
-    /// The user is named by `?id=` or by `id` in the body. Their sessions end. The last active administrator cannot be removed.
+    /// Name the user by `?id=` or by `id` in the body. Their sessions end. The last active administrator cannot be removed.
     #[oai(path = "/", method = "delete", operation_id = "delete_user")]
     async fn delete_user(
         &self,

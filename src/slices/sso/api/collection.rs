@@ -71,8 +71,8 @@ impl ProvidersApi {
     /// Create an identity provider
     ///
     /// From then on staff with an e-mail address of its domains can sign in through it. At the provider, register
-    /// `/api/auth/sso/callback` of this installation as the redirect URI. Whoever decides how people sign in gets into every account, so
-    /// besides `users:write` this needs all scopes that an administrator has. Nobody is told whose a domain is that is taken.
+    /// `/api/auth/sso/callback` of this installation as the redirect URI. A provider can sign anyone in, so besides `users:write` your
+    /// credential must have all scopes of an administrator, from any network. If a domain is taken, the error does not say by whom.
     #[oai(path = "/", method = "post", operation_id = "create_identity_provider")]
     async fn create_identity_provider(
         &self,
@@ -85,7 +85,7 @@ impl ProvidersApi {
         let (service, manager) = (self.0.service.clone(), Manager::of(&auth.principal));
         idempotency_key
             .run(auth.context.guarding_intent(&auth.principal), move |tx, act| {
-                let provider = service.create(tx, act, manager, &new)?;
+                let provider = service.create(tx, act, &manager, &new)?;
                 let (version, path) = (provider.version, record::path(provider.id));
                 Ok::<_, SsoError>(Created::new(&IdentityProvider::from(provider), version, &path))
             })
@@ -94,7 +94,8 @@ impl ProvidersApi {
 
     /// Change an identity provider
     ///
-    /// The provider is named by `?id=` or by `id` in the body. Needs all scopes that an administrator has. People who are signed in stay so.
+    /// Name the provider by `?id=` or by `id` in the body. Your credential must have all scopes of an administrator, from any network. Reducing the
+    /// provider (`enabled: false`, fewer domains, a lower role) needs `users:write` alone. People who are signed in stay so.
     /// The stored client secret is bound to the issuer: a change of its scheme, host or port is a 422 unless you send `client_secret` again.
     #[oai(path = "/", method = "put", operation_id = "update_identity_provider")]
     async fn update_identity_provider(
@@ -110,8 +111,7 @@ impl ProvidersApi {
 
     /// Delete an identity provider
     ///
-    /// The provider is named by `?id=` or by `id` in the body. Needs all scopes that an administrator has. Its domains are free again. People
-    /// who are signed in stay so.
+    /// Name the provider by `?id=` or by `id` in the body. Its domains are free again. People who are signed in stay so.
     #[oai(path = "/", method = "delete", operation_id = "delete_identity_provider")]
     async fn delete_identity_provider(
         &self,

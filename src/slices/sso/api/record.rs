@@ -114,7 +114,7 @@ impl Desk {
         }
         let (intent, service) = (auth.context.guarding_intent(&auth.principal), self.service.clone());
         let manager = Manager::of(&auth.principal);
-        let work = self.store.write(move |tx| service.update(tx, &mut intent.begin(), manager, id, &if_match, &change));
+        let work = self.store.write(move |tx| service.update(tx, &mut intent.begin(), &manager, id, &if_match, &change));
         let provider = work.await?;
         let version = provider.version;
         Ok(Changed::new(&provider.into(), version))
@@ -127,8 +127,7 @@ impl Desk {
         if_match: IfMatch,
     ) -> Result<Empty, Problem> {
         let (intent, service) = (auth.context.guarding_intent(&auth.principal), self.service.clone());
-        let manager = Manager::of(&auth.principal);
-        self.store.write(move |tx| service.delete(tx, &mut intent.begin(), manager, id, &if_match)).await?;
+        self.store.write(move |tx| service.delete(tx, &mut intent.begin(), id, &if_match)).await?;
         Ok(Empty::new())
     }
 }
