@@ -215,6 +215,7 @@ fn check_ranges(config: &Config) -> Result<(), ConfigError> {
         ("limits.buffered_body_bytes", limits.buffered_body_bytes as u64, limits.body_bytes as u64),
         ("limits.stream_idle_seconds", limits.stream_idle_seconds, 1),
         ("limits.streams", limits.streams as u64, 1),
+        ("limits.streams_per_tenant", limits.streams_per_tenant as u64, 1),
         ("limits.http2_streams", u64::from(limits.http2_streams), 1),
         ("limits.json_depth", limits.json_depth as u64, 8),
         ("tls.reload_seconds", config.tls.reload_seconds, 1),

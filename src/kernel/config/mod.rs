@@ -97,6 +97,7 @@ pub struct Limits {
     pub body_min_bytes_per_second: usize,
     pub stream_idle_seconds: u64,
     pub streams: usize,
+    pub streams_per_tenant: usize,
     pub http2_streams: u32,
     pub json_depth: usize,
     pub shutdown_seconds: u64,

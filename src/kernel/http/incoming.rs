@@ -1,8 +1,8 @@
 //! Streamed requests: the body is handled while it comes in. There is no limit to its size, so it is never held as a whole.
 //!
 //! An operation is one by having [`Streamed`] in its signature; the document then declares a body in lines, and the edge hands the
-//! body on unread. The limits here are on the client's time: it may not pause for long, nor send slower than the least rate. Time
-//! in which the server does not ask for more counts for nobody. **Invariant:** bytes are taken from the connection only when the
+//! body on unread. The limits here are on the client's time: it may not pause for long, nor send slower than the least rate, nor take
+//! long for one record. Time in which the server does not ask for more counts for nobody. **Invariant:** bytes are taken from the connection only when the
 //! handler asks for them, so a client is held back by whatever the handler waits for.
 
 use std::{io, marker::PhantomData, pin::Pin, time::Duration};
@@ -28,6 +28,8 @@ const JSON: &str = "application/json";
 
 /// A body may arrive at any rate for this long.
 const GRACE: Duration = Duration::from_secs(10);
+/// One record may take this long.
+const RECORD: Duration = Duration::from_mins(1);
 
 /// How the values of a streamed body are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +63,8 @@ pub struct Incoming {
     received: usize,
     /// How long the client was waited for, in all.
     waited: Duration,
+    /// How long the client was waited for since the last record was whole.
+    waited_for_record: Duration,
     waiting_since: Option<Instant>,
 }
 
@@ -79,8 +83,14 @@ impl Incoming {
             bytes_per_second: limits.body_min_bytes_per_second.max(1),
             received: 0,
             waited: Duration::ZERO,
+            waited_for_record: Duration::ZERO,
             waiting_since: None,
         }
+    }
+
+    /// Notes that a record was whole. Without that, bytes alone keep a place for [`RECORD`] at most.
+    pub fn took_record(&mut self) {
+        self.waited_for_record = Duration::ZERO;
     }
 
     /// The next bytes, or `None` at the end. May be given up and called again without loss.
@@ -89,9 +99,12 @@ impl Incoming {
         let since = *self.waiting_since.get_or_insert_with(Instant::now);
         let earned = Duration::from_millis((self.received * 1000 / self.bytes_per_second) as u64);
         let left = (GRACE + earned).saturating_sub(self.waited);
-        let next = tokio::time::timeout_at(since + left.min(self.idle), self.pieces.next()).await;
+        let record = RECORD.saturating_sub(self.waited_for_record);
+        let next = tokio::time::timeout_at(since + left.min(self.idle).min(record), self.pieces.next()).await;
         let piece = next.map_err(|_| Problem::plain(Code::RequestTimeout))?;
-        self.waited += since.elapsed();
+        let waited = since.elapsed();
+        self.waited += waited;
+        self.waited_for_record += waited;
         self.waiting_since = None;
         match piece {
             None => Ok(None),

@@ -6,6 +6,7 @@
 //! connection has taken its last piece, or nobody makes it any more.
 
 use std::{
+    collections::HashMap,
     io,
     marker::PhantomData,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -21,7 +22,7 @@ use poem_openapi::{
     types::Type,
 };
 use serde::Serialize;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::{
     CSV, LINES,
@@ -29,7 +30,7 @@ use super::{
     problem::Problem,
     reply::{LINK_HEADER, Rendered, response},
 };
-use crate::kernel::{config::Limits, store::StoreError};
+use crate::kernel::{config::Limits, id::TenantId, store::StoreError};
 
 /// Pieces of an answer that wait for the client to take them.
 const PIECES: usize = 4;
@@ -40,22 +41,64 @@ pub struct Streams {
     /// What they are called when there are too many.
     kind: &'static str,
     places: Arc<Semaphore>,
+    /// How many places each tenant has taken, and how many it may take.
+    taken: Arc<Mutex<HashMap<TenantId, usize>>>,
+    per_tenant: usize,
     idle: Duration,
+}
+
+/// A place that a tenant has taken.
+#[derive(Debug)]
+struct Place {
+    taken: Arc<Mutex<HashMap<TenantId, usize>>>,
+    tenant: TenantId,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = taken.get_mut(&self.tenant) {
+            *count -= 1;
+            if *count == 0 {
+                taken.remove(&self.tenant);
+            }
+        }
+    }
 }
 
 impl Streams {
     pub fn new(kind: &'static str, limits: &Limits) -> Self {
         let idle = Duration::from_secs(limits.stream_idle_seconds);
-        Self { kind, places: Arc::new(Semaphore::new(limits.streams)), idle }
+        let places = Arc::new(Semaphore::new(limits.streams));
+        Self { kind, places, taken: Arc::default(), per_tenant: limits.streams_per_tenant, idle }
     }
 
-    /// Starts `make`, whose pieces become the answer. Refused while all places are taken.
-    pub fn start<F>(&self, media_type: &'static str, make: impl FnOnce(Outgoing) -> F) -> Result<Streamed, Problem>
+    /// Takes a place for the tenant: one of all, and one of its share.
+    fn place(&self, tenant: TenantId) -> Result<Place, Problem> {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = taken.get(&tenant).copied().unwrap_or_default();
+        if own >= self.per_tenant {
+            let detail = format!("Your tenant has {own} {} under way, which is the most. Wait until one has ended.", self.kind);
+            return Err(Problem::unavailable(detail, 5));
+        }
+        let busy = |_| Problem::unavailable(format!("Too many {} are under way.", self.kind), 5);
+        let place = self.places.clone().try_acquire_owned().map_err(busy)?;
+        taken.insert(tenant, own + 1);
+        Ok(Place { taken: self.taken.clone(), tenant, _permit: place })
+    }
+
+    /// Starts `make`, whose pieces become the answer. Refused while all places, or those of the tenant, are taken.
+    pub fn start<F>(
+        &self,
+        tenant: TenantId,
+        media_type: &'static str,
+        make: impl FnOnce(Outgoing) -> F,
+    ) -> Result<Streamed, Problem>
     where
         F: Future<Output = Result<(), Broken>> + Send + 'static,
     {
-        let busy = |_| Problem::unavailable(format!("Too many {} are under way.", self.kind), 5);
-        let place = self.places.clone().try_acquire_owned().map_err(busy)?;
+        let place = self.place(tenant)?;
         let (sender, pieces) = mpsc::channel(PIECES);
         let (out, pieces) = (Outgoing { pieces: sender, idle: self.idle }, Pieces(Arc::new(Mutex::new(pieces))));
         let under_way = UnderWay::new();
@@ -300,11 +343,11 @@ impl IntoResponse for Streamed {
 pub struct StreamedLines<T>(Streamed, PhantomData<fn() -> T>);
 
 impl<T> StreamedLines<T> {
-    pub fn start<F>(streams: &Streams, make: impl FnOnce(Outgoing) -> F) -> Result<Self, Problem>
+    pub fn start<F>(streams: &Streams, tenant: TenantId, make: impl FnOnce(Outgoing) -> F) -> Result<Self, Problem>
     where
         F: Future<Output = Result<(), Broken>> + Send + 'static,
     {
-        Ok(Self(streams.start(LINES, make)?, PhantomData))
+        Ok(Self(streams.start(tenant, LINES, make)?, PhantomData))
     }
 }
 

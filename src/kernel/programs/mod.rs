@@ -9,6 +9,7 @@
 //! replaced a few times so that others go on.
 
 mod budget;
+mod gate;
 mod turns;
 
 use std::{
@@ -20,6 +21,7 @@ use std::{
 use tokio::sync::oneshot;
 
 pub use budget::{Budget, Exhausted};
+pub use gate::{FairGate, Pass};
 pub use turns::{Full, Turns};
 
 use crate::kernel::{id::TenantId, telemetry::panic_text};

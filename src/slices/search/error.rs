@@ -10,6 +10,8 @@ pub enum SearchError {
     /// There is no index yet, or it does not hold the newest changes yet.
     #[error("the index is being brought up to date")]
     NotReady,
+    #[error("too many searches of this tenant wait for their turn")]
+    Busy,
     #[error("the index cannot be read")]
     Index(#[source] IndexError),
     #[error("the store failed")]

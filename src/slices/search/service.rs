@@ -1,8 +1,6 @@
 //! Answers a search: reads the query, asks the index, and shows the hits from their records, as far as the caller may see them.
 
-use std::{collections::HashMap, sync::Arc};
-
-use tokio::sync::Semaphore;
+use std::collections::HashMap;
 
 use super::{
     error::{IndexError, SearchError},
@@ -16,6 +14,7 @@ use super::{
 use crate::{
     kernel::{
         id::{OrganizationId, TenantId},
+        programs::{FairGate, Full},
         store::{ReadTx, Store, StoreError},
         telemetry::panic_text,
     },
@@ -24,13 +23,15 @@ use crate::{
 
 /// How many values a facet shows, the most frequent first.
 const MOST_VALUES: usize = 100;
+/// How many searches of one tenant may wait for their turn.
+const MAX_WAITING: usize = 256;
 
 #[derive(Clone, Debug)]
 pub struct Service {
     pub index: SearchIndex,
     store: Store,
     /// Searches compute and do not wait: more at a time than there are processors would only slow each other down.
-    gate: Arc<Semaphore>,
+    gate: FairGate,
 }
 
 /// A match of either sort.
@@ -42,13 +43,13 @@ enum Matched {
 impl Service {
     pub fn new(index: SearchIndex, store: Store) -> Self {
         let processors = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-        Self { index, store, gate: Arc::new(Semaphore::new(processors.max(2))) }
+        Self { index, store, gate: FairGate::new(processors.max(2), MAX_WAITING) }
     }
 
     pub async fn search(&self, sight: Sight, q: String, options: Options) -> Result<Results, SearchError> {
         let query = Query::parse(&q).map_err(SearchError::Invalid)?;
         let view = self.index.current().await?;
-        let permit = self.gate.clone().acquire_owned().await.map_err(|_| SearchError::NotReady)?;
+        let permit = self.gate.enter(sight.tenant_id).await.map_err(|Full| SearchError::Busy)?;
         let store = self.store.clone();
         let answered = tokio::task::spawn_blocking(move || {
             let _permit = permit;

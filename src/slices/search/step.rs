@@ -79,7 +79,7 @@ fn failed(error: SearchError) -> StepError {
             let told: Vec<String> = faults.into_iter().map(|fault| format!("/q: {}", fault.message)).collect();
             StepError::new("invalid_input", told.join("; "))
         }
-        SearchError::NotReady | SearchError::Index(_) | SearchError::Store(_) => {
+        SearchError::NotReady | SearchError::Busy | SearchError::Index(_) | SearchError::Store(_) => {
             StepError::retryable("unavailable", error.to_string())
         }
     }

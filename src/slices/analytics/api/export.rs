@@ -3,10 +3,13 @@
 use serde_json::{Value, json};
 
 use super::wire::AnalyticsReport;
-use crate::kernel::http::{
-    export::{RowFormat, Rows},
-    outgoing::{Exported, Outgoing, Streamed, Streams},
-    problem::Problem,
+use crate::kernel::{
+    http::{
+        export::{RowFormat, Rows},
+        outgoing::{Exported, Outgoing, Streamed, Streams},
+        problem::Problem,
+    },
+    id::TenantId,
 };
 
 const COLUMNS: &[&str] = &["t", "metric", "group", "v", "partial"];
@@ -30,7 +33,7 @@ fn rows(report: &AnalyticsReport) -> Vec<Value> {
     lines.flat_map(|line| line.points.iter().map(|point| row(&line.metric, line.group.as_deref(), point))).collect()
 }
 
-pub(super) fn start(exports: &Streams, report: &AnalyticsReport, format: RowFormat) -> Result<Streamed, Problem> {
+pub(super) fn start(exports: &Streams, tenant: TenantId, report: &AnalyticsReport, format: RowFormat) -> Result<Streamed, Problem> {
     let file_name = match format {
         RowFormat::Csv => "analytics.csv",
         RowFormat::Ndjson => "analytics.ndjson",
@@ -42,5 +45,5 @@ pub(super) fn start(exports: &Streams, report: &AnalyticsReport, format: RowForm
         out.send(lines.piece(&rows)?).await?;
         out.send(lines.end()).await
     };
-    Ok(exports.start(format.media_type(), make)?.named(file_name))
+    Ok(exports.start(tenant, format.media_type(), make)?.named(file_name))
 }

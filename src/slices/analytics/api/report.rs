@@ -21,6 +21,7 @@ use crate::kernel::{
         outgoing::{ListOrStream, Streams},
         problem::Problem,
     },
+    id::TenantId,
     store::{Store, StoreError},
 };
 
@@ -60,7 +61,7 @@ impl AnalyticsApi {
         let format = format(&query.0, request);
         let subject = Subject::Tenant(auth.principal.tenant_id);
         let report = self.report(query.0.asked(), subject, auth.context.now).await?;
-        self.send(&report, format)
+        self.send(auth.principal.tenant_id, &report, format)
     }
 
     /// Report the figures of the installation
@@ -82,7 +83,7 @@ impl AnalyticsApi {
         let mut report = self.report(query.0.asked(), Subject::Platform, auth.context.now).await?;
         report.version = Some(env!("CARGO_PKG_VERSION").to_owned());
         report.started_at = Some(self.started_at);
-        self.send(&report, format)
+        self.send(auth.principal.tenant_id, &report, format)
     }
 }
 
@@ -105,9 +106,14 @@ impl AnalyticsApi {
         Ok(read.await?)
     }
 
-    fn send(&self, report: &AnalyticsReport, format: Option<RowFormat>) -> Result<ListOrStream<AnalyticsReport>, Problem> {
+    fn send(
+        &self,
+        tenant: TenantId,
+        report: &AnalyticsReport,
+        format: Option<RowFormat>,
+    ) -> Result<ListOrStream<AnalyticsReport>, Problem> {
         match format {
-            Some(format) => Ok(ListOrStream::Stream(export::start(&self.exports, report, format)?)),
+            Some(format) => Ok(ListOrStream::Stream(export::start(&self.exports, tenant, report, format)?)),
             None => Ok(ListOrStream::whole(report)),
         }
     }

@@ -39,7 +39,8 @@ pub(super) fn start(
         RowFormat::Csv => "audit.csv",
         RowFormat::Ndjson => "audit.ndjson",
     };
-    let stream = exports.start(format.media_type(), |out| send_all(store, query, key, format, out))?;
+    let tenant = query.tenant_id;
+    let stream = exports.start(tenant, format.media_type(), |out| send_all(store, query, key, format, out))?;
     Ok(stream.named(file_name))
 }
 

@@ -82,8 +82,9 @@ pub(super) fn start(
         RowFormat::Csv => "backup-customers.csv",
         RowFormat::Ndjson => "backup-customers.ndjson",
     };
+    let tenant = query.tenant_id;
     let make = async move |out: Outgoing| store.scan(move |tx| send_all(tx, &query, shape, format, &out)).await;
-    Ok(exports.start(format.media_type(), make)?.named(file_name))
+    Ok(exports.start(tenant, format.media_type(), make)?.named(file_name))
 }
 
 fn send_all(tx: &ReadTx, query: &AggregateQuery, shape: Shape, format: RowFormat, out: &Outgoing) -> Result<(), Broken> {

@@ -137,7 +137,7 @@ impl Ingest {
         body: Incoming,
     ) -> Result<StreamedLines<IngestAnswer>, Problem> {
         let (ingest, wanted) = (self.clone(), query.answer.unwrap_or_default());
-        StreamedLines::start(&self.imports, |out| {
+        StreamedLines::start(&self.imports, tenant_id, |out| {
             Run { ingest, tenant_id, principal, out, wanted, counts: Counts::default() }.run(body)
         })
     }
@@ -283,6 +283,9 @@ impl Run {
                     };
                     if let Err(broken) = read {
                         (splitter, stopped) = (None, Some(Problem::new(Code::MalformedJson, format!("The body ends here: {broken}."))));
+                    }
+                    if !pieces.is_empty() {
+                        body.took_record();
                     }
                     batch.take_up(&mut pieces);
                 }

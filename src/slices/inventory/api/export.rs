@@ -55,12 +55,13 @@ pub(super) fn start(
         RowFormat::Csv => "asset-inventory.csv",
         RowFormat::Ndjson => "asset-inventory.ndjson",
     };
+    let tenant = query.tenant_id;
     let make = async move |out: Outgoing| {
         let sent = store.scan(move |tx| send_all(tx, &query, &wanted, format, &out));
         // Without its future the thread finds that nobody takes what it sends, and ends.
         tokio::time::timeout(HELD, sent).await.unwrap_or(Err(Broken::Unwanted))
     };
-    Ok(exports.start(format.media_type(), make)?.named(file_name))
+    Ok(exports.start(tenant, format.media_type(), make)?.named(file_name))
 }
 
 fn send_all(tx: &ReadTx, query: &InventoryQuery, wanted: &Wanted, format: RowFormat, out: &Outgoing) -> Result<(), Broken> {

@@ -24,6 +24,7 @@ impl From<SearchError> for Problem {
     fn from(error: SearchError) -> Self {
         match error {
             SearchError::Invalid(faults) => Self::invalid(faults.into_iter().map(field_error).collect()),
+            SearchError::Busy => Self::unavailable("Too many searches of your tenant wait for their turn.", 1),
             SearchError::NotReady => Self::unavailable("The search index is being brought up to date.", 2),
             SearchError::Index(error) => {
                 tracing::error!(%error, "a search could not be answered");

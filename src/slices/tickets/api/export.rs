@@ -95,7 +95,8 @@ pub(super) fn start(
         RowFormat::Csv => "tickets.csv",
         RowFormat::Ndjson => "tickets.ndjson",
     };
-    let stream = exports.start(format.media_type(), |out| send_all(store, Arc::new(query), now, format, out))?;
+    let tenant = query.tenant_id;
+    let stream = exports.start(tenant, format.media_type(), |out| send_all(store, Arc::new(query), now, format, out))?;
     Ok(stream.named(file_name))
 }
 

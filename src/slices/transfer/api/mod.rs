@@ -124,7 +124,7 @@ impl TransferApi {
         core.store.read(|tx| core.leaving(tx, id.0).map(drop))?;
         core.settled(id.0).await?;
         acts::export_started(&core.store, &auth, "tenant", LINES).await?;
-        StreamedLines::start(&self.exports, |out| export(core, wanted, out))
+        StreamedLines::start(&self.exports, id.0, |out| export(core, wanted, out))
     }
 
     /// Import a tenant that was exported
@@ -140,7 +140,7 @@ impl TransferApi {
     ) -> Result<StreamedLines<ImportAnswer>, Problem> {
         let intent = auth.context.intent(&auth.principal);
         let core = self.core.clone();
-        StreamedLines::start(&self.imports, |out| async move {
+        StreamedLines::start(&self.imports, auth.principal.tenant_id, |out| async move {
             let answer = match take_in(core, body.body, intent).await {
                 Ok((mode, report)) => ImportAnswer::of(mode, report),
                 Err(problem) => {
@@ -214,6 +214,9 @@ impl BodyLines {
                 return Ok(Some(line));
             }
             let Some(piece) = self.body.next().await? else { return Ok(None) };
+            if piece.contains(&b'\n') {
+                self.body.took_record();
+            }
             for part in piece.split_inclusive(|byte| *byte == b'\n') {
                 self.rest.extend_from_slice(part);
                 if self.rest.pop_if(|last| *last == b'\n').is_some() {
