@@ -26,6 +26,7 @@ const KERNEL_ORDER: &[&str] = &[
     "store",
     "tasks",
     "events",
+    "holders",
     "portable",
     "egress",
     "http",

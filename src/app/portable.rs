@@ -61,6 +61,7 @@ pub const STAYING: &[(TableName, &str)] = &[
     (catalog::WEBHOOK_HELD, "what one installation still sends"),
     (catalog::WEBHOOK_REPLAYS, "what one installation still sends"),
     (catalog::WORKFLOW_TRIGGER_QUEUE, "what one installation has still to start"),
+    (catalog::WORKFLOW_CAUSES, "bounds what runs lead to in one installation"),
     (catalog::SPENT_SIGN_ONS, "sign-ons to one installation that work once"),
     (catalog::SPENT_SIGN_ONS_BY_EXPIRY, "index of sign-ons"),
     (catalog::STATUS_DAYS, "about the installation"),

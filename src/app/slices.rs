@@ -8,6 +8,7 @@ use crate::{
         clocks::Clocks,
         config::Config,
         egress::Egress,
+        holders::Holders,
         programs::Programs,
         secrets::{InstallationKey, Passwords},
         store::{Rotation, Store},
@@ -17,7 +18,7 @@ use crate::{
         analytics::Analytics,
         api_keys::ApiKeySlice,
         audit::Audit,
-        auth::Auth,
+        auth::{Auth, CredentialRights},
         backup::{Backups, ReadPosture, UpdateConfig},
         cloud::Clouds,
         directory::{Directory, DirectoryIngest},
@@ -111,7 +112,13 @@ impl Slices {
             .remote(SearchQuery(search.clone()))?
             .remote(HttpRequest { egress: egress.clone(), tenants: tenants() })?;
         let pool = |patience| Programs::new(patience).map_err(|error| format!("cannot start a worker: {error}"));
-        let around = workflows::Surroundings { programs: pool(PROGRAM)?, rehearsals: pool(REHEARSAL)?, tenants: tenants() };
+        let holders = Holders::new(CredentialRights { tenants: tenants() });
+        let around = workflows::Surroundings {
+            programs: pool(PROGRAM)?,
+            rehearsals: pool(REHEARSAL)?,
+            tenants: tenants(),
+            holders: holders.clone(),
+        };
         let workflows = Workflows::new(store(), clocks(), config.workflows, steps, event_kinds(), around);
         let around = Surroundings {
             sealer: sealer(),
@@ -119,6 +126,7 @@ impl Slices {
             tenants: tenants(),
             kinds: event_kinds(),
             usage: usage.clone(),
+            holders,
         };
         let webhooks = Webhooks::new(store(), clocks(), config, around);
         let analytics = Analytics::new(store(), clocks(), usage.clone(), limits);

@@ -68,6 +68,11 @@ impl Scope {
         self.name().split_once(':').map_or("", |(_, action)| action)
     }
 
+    /// Whether it only reads.
+    pub fn is_read(self) -> bool {
+        self.action() == "read"
+    }
+
     const fn bit(self) -> u64 {
         1 << (self as u64)
     }
@@ -150,6 +155,9 @@ impl FromIterator<Scope> for Grants {
         Self(scopes.into_iter().fold(0, |set, scope| set | scope.bit()))
     }
 }
+
+/// What reads everything that an administrator does is made of.
+pub const AUDIT_READ: Grants = Grants::of(&[Scope::ApiKeysRead, Scope::WebhooksRead, Scope::EventsRead, Scope::UsersRead]);
 
 /// The scopes that a pattern stands for: a scope's name, `area:*`, `*:action` or `*`. `None` for a pattern that matches nothing.
 pub fn expand(pattern: &str) -> Option<Grants> {

@@ -29,6 +29,8 @@ pub mod tasks;
 
 pub mod events;
 
+pub mod holders;
+
 pub mod portable;
 
 pub mod egress;

@@ -28,7 +28,7 @@ fn within<T: Ord + Clone>(outer: Option<&Vec<T>>, inner: Option<&Vec<T>>) -> boo
 }
 
 /// The blocks of addresses that the networks of this test are made of.
-fn blocks(networks: &Option<Vec<&'static str>>) -> Option<Vec<u8>> {
+fn blocks(networks: Option<&Vec<&'static str>>) -> Option<Vec<u8>> {
     let of = |network: &&str| match *network {
         "127.0.0.0/8" => vec![0],
         "10.0.0.0/25" => vec![1],
@@ -37,14 +37,14 @@ fn blocks(networks: &Option<Vec<&'static str>>) -> Option<Vec<u8>> {
         "192.0.2.0/24" => vec![3],
         other => panic!("{other} is not in the table"),
     };
-    networks.as_ref().map(|networks| networks.iter().flat_map(of).collect())
+    networks.map(|networks| networks.iter().flat_map(of).collect())
 }
 
 impl Rights {
     fn covers(&self, other: &Self) -> bool {
         within(Some(&self.scopes), Some(&other.scopes))
             && within(self.organizations.as_ref(), other.organizations.as_ref())
-            && within(blocks(&self.networks).as_ref(), blocks(&other.networks).as_ref())
+            && within(blocks(self.networks.as_ref()).as_ref(), blocks(other.networks.as_ref()).as_ref())
             && other.days <= self.days
     }
 

@@ -82,7 +82,7 @@ async fn a_hostile_expression_fails_its_step_and_leaves_the_rest_alone() {
         let desk = Desk::new(app, "acme").await;
         let other = Desk::new(app, "other").await;
         let text = "ab".repeat(30_000);
-        let joined = vec!["inputs.x"; 16].join("~");
+        let joined = ["inputs.x"; 16].join("~");
         for (number, expression) in [
             format!("({joined})|split('a')|sort|list|length"),
             format!("({joined})|upper|lower|title|trim|length"),
@@ -110,7 +110,7 @@ async fn a_hostile_expression_fails_its_step_and_leaves_the_rest_alone() {
 async fn a_hostile_concurrency_key_is_a_fault_of_the_start() {
     with_app(async |app| {
         let desk = Desk::new(app, "acme").await;
-        let joined = vec!["inputs.x"; 16].join("~");
+        let joined = ["inputs.x"; 16].join("~");
         let key = format!("{{{{ ({joined})|split('a')|sort|list|length }}}}");
         let definition = json!({"key": "x", "name": "X", "concurrency": {"key": key}, "steps": [set("a", json!(1))]});
         desk.create(definition).await;
@@ -126,7 +126,7 @@ async fn a_hostile_concurrency_key_is_a_fault_of_the_start() {
 async fn costly_conditions_of_one_tenant_leave_the_triggers_of_another_alone() {
     with_app(async |app| {
         let (noisy, quiet) = (Desk::new(app, "noisy").await, Desk::new(app, "quiet").await);
-        let costly = format!("'x' in (({})|upper|lower|title|capitalize|trim)", vec!["event.data.ticket.description"; 4].join("~"));
+        let costly = format!("'x' in (({})|upper|lower|title|capitalize|trim)", ["event.data.ticket.description"; 4].join("~"));
         for number in 0..10 {
             let trigger = json!({"type": "event", "event": "ticket.created", "condition": costly});
             let key = format!("costly-{number}");

@@ -133,12 +133,11 @@ async fn a_get_from_another_site_has_no_effect() {
             for parameter in operation["parameters"].as_array().into_iter().flatten().filter(|parameter| parameter["in"] == "query")
             {
                 let name = parameter["name"].as_str().unwrap();
-                match parameter["schema"]["type"].as_str() {
-                    Some("boolean") => queries.push(format!("?{name}=true")),
-                    _ => {
-                        let words = parameter["schema"]["enum"].as_array().into_iter().flatten().filter_map(Value::as_str);
-                        queries.extend(words.map(|word| format!("?{name}={word}")));
-                    }
+                if parameter["schema"]["type"] == "boolean" {
+                    queries.push(format!("?{name}=true"));
+                } else {
+                    let words = parameter["schema"]["enum"].as_array().into_iter().flatten().filter_map(Value::as_str);
+                    queries.extend(words.map(|word| format!("?{name}={word}")));
                 }
             }
             let actor = if path.starts_with("/api/platform/") { &operator } else { &admin };

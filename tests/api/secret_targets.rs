@@ -156,29 +156,29 @@ async fn a_redirect_does_not_take_the_headers_along() {
 
 /// A kind of cloud with the field of its configuration that leads to the receiver.
 struct Kind {
-    kind: &'static str,
+    name: &'static str,
     field: &'static str,
     config: fn(&Net) -> Value,
     credential: fn(&str) -> Value,
 }
 
 const KINDS: [Kind; 5] = [
-    Kind { kind: "hetzner", field: "endpoint", config: |_| json!({}), credential: |secret| json!({"api_token": secret}) },
-    Kind { kind: "digitalocean", field: "endpoint", config: |_| json!({}), credential: |secret| json!({"api_token": secret}) },
+    Kind { name: "hetzner", field: "endpoint", config: |_| json!({}), credential: |secret| json!({"api_token": secret}) },
+    Kind { name: "digitalocean", field: "endpoint", config: |_| json!({}), credential: |secret| json!({"api_token": secret}) },
     Kind {
-        kind: "proxmox",
+        name: "proxmox",
         field: "endpoint",
         config: |_| json!({}),
         credential: |secret| json!({"token_id": "a@pve!b", "token_secret": secret}),
     },
     Kind {
-        kind: "azure",
+        name: "azure",
         field: "auth_url",
         config: |_| json!({}),
         credential: |secret| json!({"tenant_id": "t", "client_id": "c", "client_secret": secret, "subscription_id": "s"}),
     },
     Kind {
-        kind: "openstack",
+        name: "openstack",
         field: "auth_url",
         config: |net| json!({"endpoint": format!("{}/nova", net.home())}),
         credential: |secret| json!({"username": "u", "password": secret, "project_name": "p"}),
@@ -189,7 +189,7 @@ const KINDS: [Kind; 5] = [
 async fn a_cloud_provider_changes_its_target_only_with_its_credential() {
     Net::with(async |app, net| {
         let admin = app.evaluation_tenant("acme").await.key(&["*"]).await;
-        for Kind { kind, field, config, credential } in KINDS {
+        for Kind { name: kind, field, config, credential } in KINDS {
             let mut home = config(net);
             home[field] = json!(format!("{}/hook", net.home()));
             home["ca_certificate_pem"] = json!(net.ours.pem());

@@ -90,7 +90,7 @@ async fn five_wrong_passwords_block_the_account_for_a_while_known_or_not() {
         app.advance(Duration::from_secs(31));
         login(app, "admin@acme.example", PASSWORD).await.ok(200);
         assert_eq!(login(app, "admin@acme.example", "wrong wrong wrong").await.problem(401), "invalid_credentials");
-        let events = acme.key(&["events:read"]).await.get("/api/events?types=auth.login_failed").send().await;
+        let events = acme.key(&["events:read", "users:read"]).await.get("/api/events?types=auth.login_failed").send().await;
         assert_eq!(events.ok(200)["data"].as_array().unwrap().len(), 6);
     })
     .await;
@@ -110,7 +110,7 @@ async fn wrong_passwords_at_the_same_time_are_no_more_than_one_after_the_other()
                 assert_eq!(reply.problem(429), "rate_limited");
             }
         }
-        let found = acme.key(&["events:read"]).await.get("/api/events?types=auth.login_failed").send().await;
+        let found = acme.key(&["events:read", "users:read"]).await.get("/api/events?types=auth.login_failed").send().await;
         assert!(found.ok(200)["data"].as_array().unwrap().len() <= 5, "{}", found.text);
     })
     .await;

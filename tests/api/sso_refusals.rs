@@ -170,7 +170,7 @@ async fn a_provider_that_is_down_is_a_page_that_says_so() {
         assert_eq!(asked.problem(502), "provider_error");
         assert_eq!(asked.body["detail"], "The identity provider does not answer as it should.", "what it said is not the caller's business");
         assert_eq!(scene.reasons().await, ["provider_unavailable", "state_mismatch"]);
-        let event = scene.tenant.key(&["events:read"]).await.get("/api/events?types=auth.login_failed").send().await.ok(200)["data"][0].clone();
+        let event = scene.tenant.key(&["events:read", "users:read"]).await.get("/api/events?types=auth.login_failed").send().await.ok(200)["data"][0].clone();
         assert_eq!((&event["resource"]["kind"], &event["resource"]["id"]), (&json!("identity_provider"), &scene.record["id"]));
         let sign_in = json!({"method": "sso", "reason": "provider_unavailable", "identity_provider": {"id": scene.record["id"], "name": "Acme"}});
         assert_eq!(event["data"], json!({"sign_in": sign_in}));

@@ -78,6 +78,7 @@ async fn fill_log(app: &TestApp, tenant: &Tenant<'_>, count: usize) {
         summary: "",
         subject: "organization",
         schema: "Organization",
+        reads: tenantd::kernel::access::Grants::NONE,
         has_changes: false,
     };
     let intent = Intent::new(tenant.id.parse().unwrap(), app.now(), Actor::system("test"));

@@ -240,6 +240,7 @@ fn check_ranges(config: &Config) -> Result<(), ConfigError> {
         ("webhooks.max_pending_per_tenant", config.webhooks.max_pending_per_tenant, 1),
         ("workflows.max_workflows", config.workflows.max_workflows, 1),
         ("workflows.max_active_runs", config.workflows.max_active_runs, 1),
+        ("workflows.max_descendants", config.workflows.max_descendants, 1),
         ("workflows.in_flight", config.workflows.in_flight as u64, 2),
         ("cloud.max_providers", config.cloud.max_providers as u64, 1),
         ("cloud.sync_interval_seconds", u64::from(config.cloud.sync_interval_seconds), 60),

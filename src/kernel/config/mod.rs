@@ -229,6 +229,7 @@ pub struct Webhooks {
 pub struct Workflows {
     pub max_workflows: u64,
     pub max_active_runs: u64,
+    pub max_descendants: u64,
     pub in_flight: usize,
     pub retention_days: u32,
     pub shutdown_seconds: u64,

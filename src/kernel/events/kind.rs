@@ -1,5 +1,13 @@
 //! The kinds of events. Each slice declares its own as constants and lists them in its face; the composition root collects them.
 //! Subscriptions and filters take an exact kind, `area.*` or `*`.
+//!
+//! **Invariant:** a kind names the scopes that read its subject. Whoever lacks one of them sees no event of that kind: in the feed, through
+//! a webhook, as a trigger or in a replay. Events are for credentials of the whole tenant only, because the scopes that lead to them are
+//! tenant-wide, so a kind needs no organization.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use crate::kernel::access::Grants;
 
 /// A kind of event, and what its `data` holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +20,8 @@ pub struct EventKind {
     pub subject: &'static str,
     /// The record's schema in the published document, such as `Ticket`.
     pub schema: &'static str,
+    /// What a reader must hold beside the scope of the feed: the scopes that read the record itself.
+    pub reads: Grants,
     /// Whether `data.changes` tells what was changed.
     pub has_changes: bool,
 }
@@ -26,6 +36,19 @@ pub struct Kinds(Vec<EventKind>);
 pub struct UnknownKind {
     pub given: String,
     pub suggestion: Option<String>,
+}
+
+/// The kinds that a reader may see.
+#[derive(Clone, Debug)]
+pub struct Readable {
+    names: Arc<BTreeSet<&'static str>>,
+    all: bool,
+}
+
+impl Readable {
+    pub fn has(&self, kind: &str) -> bool {
+        self.all || self.names.contains(kind)
+    }
 }
 
 /// Bytes of a text that is compared with the names of kinds.
@@ -59,6 +82,28 @@ impl Kinds {
 
     pub fn iter(&self) -> impl Iterator<Item = &EventKind> {
         self.0.iter()
+    }
+
+    /// What a reader of this kind must hold. A kind of another release is read by those only who may read everything.
+    pub fn reads(&self, kind: &str) -> Grants {
+        match self.0.binary_search_by_key(&kind, |known| known.name) {
+            Ok(place) => self.0.get(place).map_or(Grants::NONE, |known| known.reads),
+            Err(_) => self.0.iter().map(|known| known.reads).fold(Grants::NONE, Grants::union),
+        }
+    }
+
+    /// The kinds that these scopes can read.
+    pub fn readable(&self, held: Grants) -> Readable {
+        let names = self.0.iter().filter(|kind| held.covers(kind.reads)).map(|kind| kind.name).collect();
+        Readable { names: Arc::new(names), all: self.0.iter().all(|kind| held.covers(kind.reads)) }
+    }
+
+    /// What is missing to read anything that a pattern stands for; `None` if one of its kinds is readable.
+    pub fn lacking(&self, pattern: &EventPattern, held: Grants) -> Option<Grants> {
+        let mut matched = self.0.iter().filter(|kind| pattern.matches(kind.name)).map(|kind| kind.reads.without(held));
+        let first = matched.next()?;
+        let least = matched.fold(first, |least, other| if other.iter().count() < least.iter().count() { other } else { least });
+        (least != Grants::NONE).then_some(least)
     }
 
     /// Reads a kind or a pattern; one that no kind matches is refused with the nearest that one does.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     act::Act,
     envelope::{self, Draft},
-    kind::EventPattern,
+    kind::{EventPattern, Readable},
 };
 use crate::kernel::{
     clock::Timestamp,
@@ -259,6 +259,8 @@ pub struct FeedQuery {
     pub after: u64,
     /// Empty: every kind.
     pub patterns: Vec<EventPattern>,
+    /// What the reader may see; `None` for tenantd itself.
+    pub readable: Option<Readable>,
     pub limit: usize,
 }
 
@@ -302,7 +304,8 @@ pub fn read_feed(tx: &impl Read, query: &FeedQuery) -> Result<FeedPage, StoreErr
             examined += 1;
             page.next_after = seq;
             let Some(record) = EVENTS.get::<EventRecord>(tx, segment, &(EVENT_ROW, seq))? else { continue };
-            if query.patterns.is_empty() || query.patterns.iter().any(|pattern| pattern.matches(&record.kind)) {
+            let wanted = query.patterns.is_empty() || query.patterns.iter().any(|pattern| pattern.matches(&record.kind));
+            if wanted && query.readable.as_ref().is_none_or(|readable| readable.has(&record.kind)) {
                 page.events.push(Event { seq, record });
             }
         }

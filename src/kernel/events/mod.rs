@@ -14,7 +14,7 @@ mod retention;
 pub use act::{Act, Actor, ActorKind, Cause, Intent};
 pub use consumer::{Consumer, ConsumerTask, cursor, set_cursor};
 pub use envelope::{About, Draft, Resource, about};
-pub use kind::{EventKind, EventPattern, Kinds};
+pub use kind::{EventKind, EventPattern, Kinds, Readable};
 pub use log::{
     Event, EventRecord, FeedPage, FeedQuery, TenantEvents, append, bring_in, first_kept, head, moved_body, read_batch, read_feed,
     read_one, scan_tenant,

@@ -7,13 +7,15 @@ use tokio::sync::watch;
 
 use super::*;
 use crate::kernel::{
+    access::Grants,
     clock::{Clock, Timestamp},
     id::TenantId,
     store::{RedbEngine, Store, StoreError, TenantRows, WriteTx, WriterSettings},
     tasks::Tasks,
 };
 
-static CREATED: EventKind = EventKind { name: "thing.created", summary: "", subject: "thing", schema: "Thing", has_changes: false };
+static CREATED: EventKind =
+    EventKind { name: "thing.created", summary: "", subject: "thing", schema: "Thing", reads: Grants::NONE, has_changes: false };
 static UPDATED: EventKind = EventKind { name: "thing.updated", ..CREATED };
 
 fn store(directory: &tempfile::TempDir) -> Store {
@@ -41,7 +43,7 @@ async fn record_many(store: &Store, tenant: u8, kind: &'static EventKind, count:
 }
 
 fn query(tenant: u8, after: u64, patterns: Vec<EventPattern>, limit: usize) -> FeedQuery {
-    FeedQuery { tenant_id: TenantId::from_bytes([tenant; 16]), after, patterns, limit }
+    FeedQuery { tenant_id: TenantId::from_bytes([tenant; 16]), after, patterns, readable: None, limit }
 }
 
 fn seqs(page: &FeedPage) -> Vec<u64> {

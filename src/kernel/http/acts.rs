@@ -11,7 +11,7 @@ use serde_json::{Map, Value, value::to_raw_value};
 
 use super::{context::RequestContext, need::Allowed, openapi, problem::Problem};
 use crate::kernel::{
-    access::{Identity, Principal},
+    access::{AUDIT_READ, Identity, Principal},
     events::{self, Draft, EventKind},
     id::RequestId,
     store::{Store, WriteTx},
@@ -24,6 +24,7 @@ static EXPORT_STARTED: EventKind = EventKind {
     summary: "Someone began to export records of the tenant.",
     subject: "export",
     schema: "Export",
+    reads: AUDIT_READ,
     has_changes: false,
 };
 static OPERATOR_ACTED: EventKind = EventKind {
@@ -31,6 +32,7 @@ static OPERATOR_ACTED: EventKind = EventKind {
     summary: "The operator did something over the admin socket. In the platform tenant's feed.",
     subject: "act",
     schema: "OperatorAct",
+    reads: AUDIT_READ,
     has_changes: false,
 };
 

@@ -10,7 +10,7 @@ use super::{
     context::RequestContext,
     problem::{Code, Problem},
 };
-use crate::kernel::access::{Grants, Identity, Principal, Role, Scope, TenantKind};
+use crate::kernel::access::{AUDIT_READ, Grants, Identity, Principal, Role, Scope, TenantKind};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
@@ -118,7 +118,7 @@ requirements! {
     ApiKeysWrite Need::Scope(Scope::ApiKeysWrite), "scope:api_keys:write";
     EventsRead Need::Scope(Scope::EventsRead), "scope:events:read";
     AuditRead
-        Need::AllOf(Grants::of(&[Scope::ApiKeysRead, Scope::WebhooksRead, Scope::EventsRead, Scope::UsersRead])),
+        Need::AllOf(AUDIT_READ),
         "all_scopes:api_keys:read,webhooks:read,events:read,users:read";
     UsersRead Need::Scope(Scope::UsersRead), "scope:users:read";
     UsersWrite Need::Scope(Scope::UsersWrite), "scope:users:write";

@@ -169,6 +169,8 @@ tables! {
     WORKFLOW_COUNTS 95 "workflow_counts";
     /// Tenant and place in the log of each event that the tenant's workflows have still to be asked about.
     WORKFLOW_TRIGGER_QUEUE 96 "workflow_trigger_queue";
+    /// Run to the run that it comes of, and of that one the number of runs and records that have come of it.
+    WORKFLOW_CAUSES 97 "workflow_causes";
     CLOUD_PROVIDERS 100 "cloud_providers";
     CLOUD_PROVIDERS_BY_NAME 101 "cloud_providers_by_name";
     /// Provider to what its syncs came to.

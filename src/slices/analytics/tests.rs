@@ -20,6 +20,7 @@ use super::{
     upkeep::{FINE_DAYS, KEPT_DAYS, RollUpUpkeep},
 };
 use crate::kernel::{
+    access::Grants,
     clock::{Clock, Timestamp},
     entropy::Entropy,
     events::{self, Actor, ConsumerTask, Draft, EventKind, Intent},
@@ -31,7 +32,7 @@ use crate::kernel::{
 };
 
 static CREATED: EventKind =
-    EventKind { name: "ticket.created", summary: "", subject: "ticket", schema: "Ticket", has_changes: false };
+    EventKind { name: "ticket.created", summary: "", subject: "ticket", schema: "Ticket", reads: Grants::NONE, has_changes: false };
 static COMMENTED: EventKind = EventKind { name: "ticket.commented", ..CREATED };
 static RESOLVED: EventKind = EventKind { name: "ticket.resolved", ..CREATED };
 static REOPENED: EventKind = EventKind { name: "ticket.reopened", ..CREATED };

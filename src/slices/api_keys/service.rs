@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     kernel::{
-        access::{Principal, TenantKind},
+        access::{Grants, Principal, Scope, TenantKind},
         authority::Authority,
         clock::Timestamp,
         events::{self, Act, Draft, EventKind},
@@ -31,6 +31,7 @@ pub(super) static CREATED: EventKind = EventKind {
     summary: "An API key was created.",
     subject: "api_key",
     schema: "ApiKey",
+    reads: Grants::of(&[Scope::ApiKeysRead]),
     has_changes: false,
 };
 pub(super) static UPDATED: EventKind =

@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 
 use super::{model, recorder::Recorder, repo, upkeep::Retention, verify};
 use crate::kernel::{
+    access::Grants,
     clock::{Clock, Timestamp},
     entropy::Entropy,
     events::{Actor, ConsumerTask, Draft, EventKind, Intent, append},
@@ -15,8 +16,14 @@ use crate::kernel::{
     tasks::{Done, Task},
 };
 
-static CHANGED: EventKind =
-    EventKind { name: "setting.changed", summary: "", subject: "setting", schema: "Setting", has_changes: false };
+static CHANGED: EventKind = EventKind {
+    name: "setting.changed",
+    summary: "",
+    subject: "setting",
+    schema: "Setting",
+    reads: Grants::NONE,
+    has_changes: false,
+};
 static WORK: EventKind = EventKind { name: "ticket.created", ..CHANGED };
 const START: i64 = 1_767_225_600_000;
 

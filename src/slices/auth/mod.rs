@@ -8,6 +8,7 @@ mod api;
 mod authenticator;
 mod checks;
 mod error;
+mod holders;
 mod model;
 mod repo;
 mod service;
@@ -35,6 +36,7 @@ use crate::{
 pub use accounts::Manager;
 pub use authenticator::SliceAuthenticator;
 pub use error::AuthError;
+pub use holders::CredentialRights;
 pub use model::{NewUser, RefusalReason, RefusedSignIn};
 pub use service::{Login, Users};
 

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     kernel::{
-        access::Role,
+        access::{Grants, Role, Scope},
         clock::Timestamp,
         events::{self, Act, Actor, ActorKind, Draft, EventKind, Intent},
         id::{SessionId, TenantId},
@@ -23,13 +23,20 @@ use crate::{
     },
 };
 
-pub(super) static LOGGED_IN: EventKind =
-    EventKind { name: "auth.login", summary: "Someone signed in.", subject: "user", schema: "User", has_changes: false };
+pub(super) static LOGGED_IN: EventKind = EventKind {
+    name: "auth.login",
+    summary: "Someone signed in.",
+    subject: "user",
+    schema: "User",
+    reads: Grants::of(&[Scope::UsersRead]),
+    has_changes: false,
+};
 pub(super) static LOGIN_FAILED: EventKind = EventKind {
     name: "auth.login_failed",
     summary: "A sign-in was refused, with a password or through an identity provider.",
     subject: "sign_in",
     schema: "RefusedSignIn",
+    reads: Grants::of(&[Scope::UsersRead]),
     has_changes: false,
 };
 
@@ -38,6 +45,7 @@ pub(super) static SESSIONS_ENDED: EventKind = EventKind {
     summary: "All sessions of a user were ended by somebody who may.",
     subject: "user",
     schema: "User",
+    reads: Grants::of(&[Scope::UsersRead]),
     has_changes: false,
 };
 

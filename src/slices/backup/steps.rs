@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{Backups, api::forms, error::BackupError, service::Service};
 use crate::{
     kernel::{
+        access::{Grants, Scope},
         events::Act,
         http::precondition::IfMatch,
         store::{ReadTx, WriteTx},
@@ -47,6 +48,10 @@ impl StepType for UpdateConfig {
         "Replaces what is set for backups of the tenant, an organization or a device. Its output is what is set and what holds then."
     }
 
+    fn scopes(&self) -> Grants {
+        Grants::of(&[Scope::BackupRead, Scope::BackupWrite])
+    }
+
     fn schema(&self) -> Value {
         forms::config_schema()
     }
@@ -87,6 +92,10 @@ impl StepType for ReadPosture {
     fn summary(&self) -> &'static str {
         "Reports how well organizations are backed up, the worst first. Its output has `count`, up to `limit` rows in `data`, and `summary` \
          over all that match."
+    }
+
+    fn scopes(&self) -> Grants {
+        Grants::of(&[Scope::BackupRead])
     }
 
     fn schema(&self) -> Value {

@@ -15,7 +15,7 @@ use super::{
     repo,
 };
 use crate::kernel::{
-    access::TenantKind,
+    access::{Grants, TenantKind},
     clocks::Clocks,
     events::{self, Act, Draft, EventKind},
     http::precondition::IfMatch,
@@ -28,6 +28,7 @@ pub(super) static CREATED: EventKind = EventKind {
     summary: "The operator created a tenant. In the platform tenant's feed.",
     subject: "tenant",
     schema: "Tenant",
+    reads: Grants::NONE,
     has_changes: false,
 };
 pub(super) static SUSPENDED: EventKind =

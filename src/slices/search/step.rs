@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     kernel::{
-        access::{Grants, Reach},
+        access::{Grants, Reach, Scope},
         store::ReadTx,
     },
     slices::workflows::steps::{Call, CallFuture, LocalError, Planned, Planning, RemoteStep, StepDone, StepError, StepType},
@@ -27,7 +27,11 @@ impl StepType for SearchQuery {
     }
 
     fn summary(&self) -> &'static str {
-        "Searches everything that the tenant has. Its output is `hits` and `total`, as the search itself answers."
+        "Searches what the author of the workflow, and whoever started the run, may both read. Its output is `hits` and `total`, as the search itself answers."
+    }
+
+    fn scopes(&self) -> Grants {
+        Grants::of(&[Scope::SearchRead])
     }
 
     fn schema(&self) -> Value {
@@ -90,7 +94,7 @@ impl RemoteStep for SearchQuery {
         let search = self.0.clone();
         Box::pin(async move {
             let q = call.with.get("q").and_then(Value::as_str).unwrap_or_default().to_owned();
-            let sight = Sight::new(call.tenant_id, Grants::all(), Reach::Everything);
+            let sight = Sight::new(call.tenant_id, call.authority.scopes(), Reach::Everything);
             let found = search.search(sight, q, options(&call.with)?).await.map_err(failed)?;
             Ok(StepDone { output: json!({"hits": api::show(found.hits), "total": found.total}), effects: Vec::new() })
         })

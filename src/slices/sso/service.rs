@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     kernel::{
-        access::Role,
+        access::{Grants, Role, Scope},
         events::{self, Act, Draft, EventKind},
         http::precondition::IfMatch,
         id::IdentityProviderId,
@@ -30,6 +30,7 @@ pub(super) static CREATED: EventKind = EventKind {
     summary: "An identity provider was created.",
     subject: "identity_provider",
     schema: "IdentityProvider",
+    reads: Grants::of(&[Scope::UsersRead]),
     has_changes: false,
 };
 pub(super) static UPDATED: EventKind =

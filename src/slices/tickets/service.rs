@@ -29,7 +29,7 @@ use super::{
     sla::{Crossing, CrossingKind, Promise, SlaPolicy},
 };
 use crate::kernel::{
-    access::Reach,
+    access::{Grants, Reach, Scope},
     clock::Timestamp,
     config,
     events::{self, Act, Draft, EventKind},
@@ -37,8 +37,14 @@ use crate::kernel::{
     store::{Read, StoreError, WriteTx},
 };
 
-pub(super) static CREATED: EventKind =
-    EventKind { name: "ticket.created", summary: "A ticket was created.", subject: "ticket", schema: "Ticket", has_changes: false };
+pub(super) static CREATED: EventKind = EventKind {
+    name: "ticket.created",
+    summary: "A ticket was created.",
+    subject: "ticket",
+    schema: "Ticket",
+    reads: Grants::of(&[Scope::TicketsRead]),
+    has_changes: false,
+};
 pub(super) static UPDATED: EventKind =
     EventKind { name: "ticket.updated", summary: "A ticket was changed.", has_changes: true, ..CREATED };
 pub(super) static COMMENTED: EventKind =
@@ -61,6 +67,7 @@ pub(super) static SLA_UPDATED: EventKind = EventKind {
     summary: "The service levels or the working hours were changed.",
     subject: "sla",
     schema: "SlaPolicy",
+    reads: Grants::of(&[Scope::TicketsRead]),
     has_changes: false,
 };
 

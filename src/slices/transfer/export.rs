@@ -48,7 +48,8 @@ impl Core {
     pub(super) fn is_settled(&self, tx: &ReadTx, tenant: TenantId) -> Result<bool, StoreError> {
         for consumer in &self.others.consumers {
             let after = events::cursor(tx, consumer)?;
-            let behind = events::read_feed(tx, &FeedQuery { tenant_id: tenant, after, patterns: Vec::new(), limit: 1 })?;
+            let behind =
+                events::read_feed(tx, &FeedQuery { tenant_id: tenant, after, patterns: Vec::new(), readable: None, limit: 1 })?;
             if !behind.events.is_empty() {
                 return Ok(false);
             }

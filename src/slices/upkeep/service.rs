@@ -8,6 +8,7 @@ use super::{
     repo,
 };
 use crate::kernel::{
+    access::{Grants, Scope},
     events::{self, Act, Draft, EventKind},
     store::WriteTx,
 };
@@ -17,6 +18,7 @@ pub(super) static SNAPSHOT_VERIFIED: EventKind = EventKind {
     summary: "A snapshot of the store was written, read back and found to be the same. In the platform tenant's feed.",
     subject: "run",
     schema: "SnapshotRun",
+    reads: Grants::of(&[Scope::PlatformRead]),
     has_changes: false,
 };
 pub(super) static SNAPSHOT_FAILED: EventKind = EventKind {
@@ -39,6 +41,7 @@ pub(super) static DISK_LOW: EventKind = EventKind {
     summary: "The disk of the installation is filling up. In the platform tenant's feed.",
     subject: "disk",
     schema: "DiskSpace",
+    reads: Grants::of(&[Scope::PlatformRead]),
     has_changes: false,
 };
 pub(super) static DISK_FULL: EventKind = EventKind {

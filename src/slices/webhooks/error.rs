@@ -2,6 +2,7 @@
 
 use super::model::EndpointStatus;
 use crate::kernel::{
+    authority::Lacking,
     egress::{Blocked, UrlProblem},
     http::precondition::Stale,
     secrets::SealError,
@@ -19,6 +20,9 @@ pub struct UnknownEvent {
 
 #[derive(Debug, thiserror::Error)]
 pub enum WebhookError {
+    /// The caller may read nothing of what a subscription asks for.
+    #[error("the caller lacks {0}")]
+    NotReadable(Box<Lacking>),
     #[error("there is no such webhook endpoint")]
     NotFound,
     #[error("there is no such delivery")]

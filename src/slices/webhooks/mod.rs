@@ -32,6 +32,7 @@ use crate::{
         config::Config,
         egress::{Egress, TargetUrl},
         events::{EventKind, EventPattern, Kinds},
+        holders::Holders,
         portable::{Carrier, Portable},
         secrets::Sealer,
         store::{Checked, SealedTable, Store, TenantRows},
@@ -92,6 +93,8 @@ pub struct Surroundings {
     pub kinds: Kinds,
     /// Where attempts are counted.
     pub usage: Arc<Usage>,
+    /// Knows whom endpoints act for.
+    pub holders: Holders,
 }
 
 #[derive(Clone, Debug)]
@@ -104,7 +107,7 @@ impl Webhooks {
     pub const CONSUMERS: &'static [&'static str] = &[dispatch::CURSOR];
 
     pub fn new(store: Store, clocks: Clocks, config: &Config, around: Surroundings) -> Self {
-        let Surroundings { sealer, egress, tenants, kinds, usage } = around;
+        let Surroundings { sealer, egress, tenants, kinds, usage, holders } = around;
         let kinds = Arc::new(kinds);
         let service = Service {
             sealer: sealer.clone(),
@@ -112,7 +115,7 @@ impl Webhooks {
             max_endpoints: config.webhooks.max_endpoints,
             describe: api::describe,
         };
-        let subscriptions = Subscriptions::new(store.clone(), sealer, kinds, tenants);
+        let subscriptions = Subscriptions::new(store.clone(), sealer, kinds, tenants, holders, clocks.clone());
         let sender = Sender { egress: egress.clone(), clocks: clocks.clone() };
         let dispatch = Dispatch::new(Parts {
             store: store.clone(),

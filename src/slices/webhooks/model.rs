@@ -10,6 +10,7 @@ use crate::kernel::{
     clock::Timestamp,
     egress::SecretTarget,
     entropy::Entropy,
+    events::Actor,
     id::{TenantId, WebhookId},
     secrets::{Sealed, Secret},
 };
@@ -49,6 +50,8 @@ pub enum DisabledReason {
     Receiver,
     /// Somebody with the right to do so.
     Operator,
+    /// Of a delivery alone: whom the endpoint acts for may not read the event.
+    NotReadable,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,6 +119,8 @@ pub struct Endpoint {
     /// It gets the events after this one.
     pub after_seq: u64,
     pub version: u64,
+    /// Whom it acts for: it gets what they may read. `None` for one from before owners were kept, which gets everything.
+    pub owner: Option<Actor>,
 }
 
 /// The target that the values of custom headers belong to.

@@ -14,7 +14,7 @@ use super::{
 use crate::kernel::{
     clock::Timestamp,
     clocks::Reading,
-    events::{self, Act, FeedQuery},
+    events::{self, Act, Event, FeedQuery},
     id::{OperationId, TenantId, WebhookId},
     store::{Direction, Flow, Key, KeyRange, Read, Store, StoreError, Table, WriteTx, catalog, codec::Record},
 };
@@ -175,18 +175,17 @@ pub(super) async fn step(
         store.write(move |tx| REPLAYS.put(tx, &key, &ended)).await?;
         return Ok(Some(endpoint));
     };
-    let query = FeedQuery { tenant_id: endpoint.0, after: replay.position, patterns: Vec::new(), limit: STEP };
+    let query = FeedQuery { tenant_id: endpoint.0, after: replay.position, patterns: Vec::new(), readable: None, limit: STEP };
     let page = store.scan(move |tx| events::read_feed(tx, &query)).await.map_err(|error: StoreError| WebhookError::from(error))?;
     let ended = page.events.is_empty() && !page.more || page.next_after >= replay.to_seq;
-    let wanted: Vec<(u64, Delivery)> = page
-        .events
-        .iter()
-        .filter(|event| event.seq <= replay.to_seq && replay.covers(event.record.at) && target.wants_replayed(event))
-        .map(|event| {
+    let mut wanted: Vec<(u64, Delivery)> = Vec::new();
+    let covered = |event: &&Event| event.seq <= replay.to_seq && replay.covers(event.record.at) && target.wants_replayed(event);
+    for event in page.events.iter().filter(covered) {
+        if subscriptions.may_read(&target, &event.record.kind)? {
             let resource = target.ordered_by(&event.record.body);
-            (event.seq, Delivery::new(event.record.id, &event.record.kind, event.record.at, resource))
-        })
-        .collect();
+            wanted.push((event.seq, Delivery::new(event.record.id, &event.record.kind, event.record.at, resource)));
+        }
+    }
     store
         .write(move |tx| {
             let (mut counted, mut next) = (Counted::default(), replay);

@@ -11,10 +11,12 @@ use super::{
 };
 use crate::kernel::{
     clock::Timestamp,
+    events::Actor,
     id::{TenantId, WebhookId},
     secrets::{SealError, Sealed, SealedPlace, TargetDigest},
     store::{
-        Direction, Flow, Key, KeyRange, Read, SealedRecord, SealedVisitor, StoreError, Table, WriteTx, catalog, codec::Record,
+        Direction, Flow, Key, KeyRange, Read, SealedRecord, SealedVisitor, StoreError, Table, WriteTx, catalog,
+        codec::{self, Record},
     },
 };
 
@@ -44,10 +46,19 @@ pub(super) struct EndpointRecord {
     updated_at: Timestamp,
     after_seq: u64,
     version: u64,
+    owner: Option<Actor>,
 }
 
 impl Record for EndpointRecord {
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
+
+    /// Version 1 ended before the owner, whom nobody had noted.
+    fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
+        if version != 1 {
+            return Err(format!("format version {version} is not known to this release"));
+        }
+        codec::decode_fields(&[fields, &codec::encode_fields(&None::<Actor>)?].concat())
+    }
 }
 
 pub(super) static ENDPOINTS: Table<EndpointKey, EndpointRecord> = Table::new(catalog::WEBHOOKS, &[]);
@@ -141,6 +152,7 @@ fn to_model((tenant_id, id): EndpointKey, record: EndpointRecord) -> Endpoint {
         updated_at: record.updated_at,
         after_seq: record.after_seq,
         version: record.version,
+        owner: record.owner,
     }
 }
 
@@ -168,6 +180,7 @@ fn to_record(endpoint: &Endpoint) -> EndpointRecord {
         updated_at: endpoint.updated_at,
         after_seq: endpoint.after_seq,
         version: endpoint.version,
+        owner: endpoint.owner,
     }
 }
 
@@ -233,6 +246,7 @@ mod tests {
     use crate::{
         kernel::{
             entropy::Entropy,
+            events::ActorKind,
             secrets::{InstallationKey, Sealer, Secret},
             store::codec::assert_golden,
         },
@@ -274,6 +288,7 @@ mod tests {
             updated_at: at,
             after_seq: 7,
             version: 3,
+            owner: Some(Actor { kind: ActorKind::ApiKey, id: "key_x".to_owned(), name: "Robot".to_owned() }),
         };
         let record = to_record(&endpoint);
         assert_golden("webhook", &record);

@@ -17,6 +17,8 @@ use super::{
     schedule::RetrySchedule,
 };
 use crate::kernel::{
+    access::{Grants, Scope},
+    authority::Lacking,
     clock::Timestamp,
     egress::{SecretTarget, without_query},
     events::{self, Act, Draft, EventKind, Kinds},
@@ -31,6 +33,7 @@ pub(super) static CREATED: EventKind = EventKind {
     summary: "A webhook endpoint was created.",
     subject: "webhook",
     schema: "Webhook",
+    reads: Grants::of(&[Scope::WebhooksRead]),
     has_changes: false,
 };
 pub(super) static UPDATED: EventKind =
@@ -78,8 +81,15 @@ pub(super) enum WantedStatus {
 }
 
 impl Service {
-    pub(super) fn create(&self, tx: &mut WriteTx, act: &mut Act, new: &NewEndpoint) -> Result<(Endpoint, Secret), WebhookError> {
-        self.check_events(&new.events)?;
+    /// The endpoint acts for whoever creates it: it gets the events that they may read. `held` are their scopes.
+    pub(super) fn create(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        held: Grants,
+        new: &NewEndpoint,
+    ) -> Result<(Endpoint, Secret), WebhookError> {
+        self.check_events(&new.events, held)?;
         if repo::list(tx, act.tenant_id)?.len() >= self.max_endpoints {
             return Err(WebhookError::LimitReached { most: self.max_endpoints });
         }
@@ -110,6 +120,7 @@ impl Service {
             updated_at: act.now,
             after_seq: 0,
             version: 1,
+            owner: Some(act.actor.clone()),
         };
         endpoint.after_seq = self.announce(tx, act, &CREATED, &endpoint, None)?;
         repo::put(tx, &endpoint)?;
@@ -134,19 +145,28 @@ impl Service {
         self.seal(act, &binding, &headers.to_secret()?).map(Some)
     }
 
-    fn check_events(&self, given: &[String]) -> Result<(), WebhookError> {
+    /// Every kind must exist, and one of what each entry stands for must be readable.
+    fn check_events(&self, given: &[String], held: Grants) -> Result<(), WebhookError> {
         let unknown = |(place, text): (usize, &String)| {
             let suggestion = self.kinds.parse(text).err()?.suggestion;
             Some(UnknownEvent { place, given: text.clone(), suggestion })
         };
         let unknown: Vec<UnknownEvent> = given.iter().enumerate().filter_map(unknown).collect();
-        if unknown.is_empty() { Ok(()) } else { Err(WebhookError::UnknownEvents(unknown)) }
+        if !unknown.is_empty() {
+            return Err(WebhookError::UnknownEvents(unknown));
+        }
+        let patterns = given.iter().filter_map(|text| self.kinds.parse(text).ok());
+        let lacking = patterns.filter_map(|pattern| self.kinds.lacking(&pattern, held)).reduce(Grants::union);
+        lacking.map_or(Ok(()), |scopes| Err(WebhookError::NotReadable(Box::new(Lacking::scopes(scopes)))))
     }
 
+    /// Whoever changes what goes where becomes the one whom the endpoint acts for. Anything else leaves the owner as it is: it sends nothing
+    /// to anybody new.
     pub(super) fn update(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
+        held: Grants,
         id: WebhookId,
         if_match: &IfMatch,
         change: &EndpointChange,
@@ -159,7 +179,7 @@ impl Service {
         after.ca_certificate_pem = change.ca_certificate_pem.clone().apply(after.ca_certificate_pem);
         after.description = change.description.clone().apply(after.description);
         if let Some(events) = &change.events {
-            self.check_events(events)?;
+            self.check_events(events, held)?;
             after.events.clone_from(events);
         }
         after.filter = change.filter.clone().apply(Some(after.filter)).unwrap_or_default();
@@ -187,6 +207,13 @@ impl Service {
         }
         if after == before {
             return Ok(before);
+        }
+        let route = |endpoint: &Endpoint| {
+            let Endpoint { url, events, filter, headers, ca_certificate_pem, .. } = endpoint.clone();
+            (url, events, filter, headers, ca_certificate_pem)
+        };
+        if route(&before) != route(&after) {
+            after.owner = Some(act.actor.clone());
         }
         self.store_change(tx, act, &before, &mut after)?;
         if after.status != before.status && matches!(after.status, EndpointStatus::Disabled(_)) {

@@ -18,8 +18,10 @@ use super::{
 use crate::{
     kernel::{
         access::TenantKind,
+        clocks::Clocks,
         egress::{Audience, TargetUrl},
-        events::{self, Event, EventPattern, Kinds},
+        events::{self, Actor, Event, EventPattern, Kinds, Readable},
+        holders::Holders,
         id::TenantId,
         secrets::Sealer,
         store::{Store, StoreError, VersionedCache, catalog},
@@ -28,6 +30,7 @@ use crate::{
 };
 
 const CACHED_TENANTS: u64 = 10_000;
+const CACHED_OWNERS: u64 = 10_000;
 const USER_AGENT: &str = concat!("tenantd/", env!("CARGO_PKG_VERSION"));
 
 /// An endpoint, ready to be sent to.
@@ -48,6 +51,7 @@ pub(super) struct Target {
     after_seq: u64,
     patterns: Vec<EventPattern>,
     filter: EventFilter,
+    owner: Option<Actor>,
 }
 
 impl Target {
@@ -121,12 +125,29 @@ pub(super) struct Subscriptions {
     kinds: Arc<Kinds>,
     tenants: Tenants,
     compiled: Arc<VersionedCache<TenantId, Vec<Arc<Target>>, 2>>,
+    holders: Holders,
+    clocks: Clocks,
+    /// What owners may read, while nobody's rights have changed.
+    readable: Arc<VersionedCache<(TenantId, String), Readable, 2>>,
 }
 
 impl Subscriptions {
-    pub(super) fn new(store: Store, sealer: Sealer, kinds: Arc<Kinds>, tenants: Tenants) -> Self {
+    pub(super) fn new(store: Store, sealer: Sealer, kinds: Arc<Kinds>, tenants: Tenants, holders: Holders, clocks: Clocks) -> Self {
         let compiled = Arc::new(VersionedCache::new([catalog::WEBHOOKS, catalog::TENANTS], CACHED_TENANTS));
-        Self { store, sealer, kinds, tenants, compiled }
+        let readable = Arc::new(VersionedCache::new([catalog::USERS, catalog::API_KEYS], CACHED_OWNERS));
+        Self { store, sealer, kinds, tenants, compiled, holders, clocks, readable }
+    }
+
+    /// Whether whom the endpoint acts for may read events of this kind now.
+    pub(super) fn may_read(&self, target: &Target, kind: &str) -> Result<bool, StoreError> {
+        let Some(owner) = &target.owner else { return Ok(true) };
+        let tenant = target.key.0;
+        let readable = self.readable.get(&self.store, (tenant, owner.id.clone()), || {
+            let now = self.clocks.now(tenant);
+            let rights = self.store.read(|tx| self.holders.authority(tx, tenant, owner, now))?;
+            Ok(self.kinds.readable(rights.scopes()))
+        })?;
+        Ok(readable.has(kind))
     }
 
     pub(super) fn of_tenant(&self, tenant: TenantId) -> Result<Arc<Vec<Arc<Target>>>, StoreError> {
@@ -193,6 +214,7 @@ impl Subscriptions {
             after_seq: endpoint.after_seq,
             patterns: endpoint.events.iter().filter_map(|text| self.kinds.parse(text).ok()).collect(),
             filter: endpoint.filter.clone(),
+            owner: endpoint.owner.clone(),
         })
     }
 }

@@ -78,6 +78,7 @@ fn firing(
             subject_id: None,
             depth: 0,
             retry_of: None,
+            cause: None,
         };
         runs.push(service.ready(tx, &seen, seen.version, new, budget)?);
     }

@@ -1,7 +1,7 @@
 //! What can go wrong with workflows and their runs.
 
 use super::model::RunStatus;
-use crate::kernel::{http::precondition::Stale, id::RunId, programs::ProgramError, store::StoreError};
+use crate::kernel::{authority::Lacking, http::precondition::Stale, id::RunId, programs::ProgramError, store::StoreError};
 
 /// One thing that is wrong with a definition or with inputs, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +43,9 @@ pub enum WorkflowError {
     ChangedMeanwhile,
     #[error(transparent)]
     Program(#[from] ProgramError),
+    /// The caller lacks what the steps and triggers need.
+    #[error("the caller lacks {0}")]
+    NotHeld(Box<Lacking>),
     #[error("the workflow is archived")]
     Archived,
     #[error("the workflow is disabled")]

@@ -26,9 +26,11 @@ use serde_json::Value;
 
 use crate::{
     kernel::{
+        authority::Authority,
         clocks::Clocks,
         config,
         events::{EventKind, Intent, Kinds},
+        holders::Holders,
         id::{RunId, TenantId, WorkflowId},
         portable::Portable,
         programs::{Budget, Programs},
@@ -89,6 +91,8 @@ pub struct Surroundings {
     /// For dry runs, which look at records as much as they evaluate.
     pub rehearsals: Programs,
     pub tenants: Tenants,
+    /// Knows whom workflows act for.
+    pub holders: Holders,
 }
 
 #[derive(Clone, Debug)]
@@ -108,9 +112,9 @@ impl Workflows {
         kinds: Kinds,
         around: Surroundings,
     ) -> Self {
-        let Surroundings { programs, rehearsals, tenants } = around;
+        let Surroundings { programs, rehearsals, tenants, holders } = around;
         let StepCatalogue { planners, appliers } = catalogue;
-        let service = Arc::new(Service::new(planners, Arc::new(kinds), settings, api::DESCRIBE));
+        let service = Arc::new(Service::new(planners, Arc::new(kinds), settings, api::DESCRIBE, holders));
         let engine = Engine::new(store.clone(), clocks.clone(), service.clone(), tenants.clone(), appliers, programs.clone());
         Self { core: Arc::new(Core { store, clocks, service, tenants, engine, programs, rehearsals }) }
     }
@@ -161,6 +165,7 @@ impl Workflows {
             &repo::runs::STEPS,
             &repo::COUNTS,
             &repo::queue::QUEUE,
+            &repo::causes::CAUSES,
         ]
     }
 }
@@ -182,7 +187,8 @@ impl Workflows {
         let mut definition = starters::find(starter).cloned().ok_or(WorkflowError::NotFound)?;
         service::merge(&mut definition, patch);
         let (tenant, now) = (intent.tenant_id, intent.now);
-        let accept = move |service: &Service, tx: &ReadTx, budget: &Budget| service.accept(tx, tenant, definition, now, budget);
+        let author = Authority::everything(tenant);
+        let accept = move |service: &Service, tx: &ReadTx, budget: &Budget| service.accept(tx, &author, definition, now, budget);
         let accepted = self.core.on_worker(tenant, accept).await?;
         let service = self.core.service.clone();
         self.core.store.write(move |tx| service.create(tx, &mut intent.begin(), &accepted)).await

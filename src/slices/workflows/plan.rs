@@ -1,7 +1,7 @@
 //! A dry run: every step is planned, in the order in which it would be done, on one snapshot.
 //!
-//! **Invariant:** nothing here can reach an effect. There are [`Planners`], a snapshot to read and values; there is no writer, no way out,
-//! and no way from a planner to what applies it.
+//! **Invariant:** nothing here can reach an effect. There are the planners of steps, a snapshot to read and values; there is no writer, no
+//! way out, and no way from a planner to what applies it. A step is planned with the rights of the workflow's owner and of the caller.
 
 use std::collections::BTreeSet;
 
@@ -11,9 +11,11 @@ use super::{
     definition::{BlockNumber, Program, Step, StepKind},
     language::{self, Context, ExpressionError},
     model::RunError,
-    steps::{LocalError, Planners, Planning},
+    service::Service,
+    steps::{LocalError, Planning},
 };
 use crate::kernel::{
+    access::{Grants, Scope},
     programs::Budget,
     store::{ReadTx, StoreError},
 };
@@ -64,7 +66,7 @@ enum Going {
 }
 
 pub(super) struct Planner<'a> {
-    pub(super) planners: &'a Planners,
+    pub(super) service: &'a Service,
     pub(super) tx: &'a ReadTx,
     pub(super) planning: &'a Planning,
     pub(super) program: &'a Program,
@@ -139,7 +141,7 @@ impl Walk<'_> {
         output: Option<Value>,
     ) {
         let input = input.map(|mut input| {
-            if let Some(known) = self.planner.planners.get(&step.type_name) {
+            if let Some(known) = self.planner.service.planners.get(&step.type_name) {
                 known.redact(&mut input);
             }
             input
@@ -218,6 +220,12 @@ impl Walk<'_> {
     }
 
     fn decide(&mut self, step: &Step, scope: &str, context: &Context, with: Value) -> Result<Going, StoreError> {
+        let lacking = self.planner.service.needs_of(step).without(self.planner.planning.authority.scopes());
+        if lacking != Grants::NONE {
+            let names: Vec<&str> = lacking.iter().map(Scope::name).collect();
+            let message = format!("you and the workflow's owner must both have the scopes {}", names.join(", "));
+            return Ok(self.fail(step, scope, None, "insufficient_scope", message));
+        }
         let planned = |walk: &mut Self, summary: &str, with: Value, output: Option<Value>| {
             walk.show(step, scope, Prospect::Planned, Some(summary.to_owned()), Some(with), output.clone());
             walk.note(step, output);
@@ -270,7 +278,8 @@ impl Walk<'_> {
     }
 
     fn action(&mut self, step: &Step, scope: &str, with: Value) -> Result<Going, StoreError> {
-        let Planner { planners, tx, planning, budget, .. } = self.planner;
+        let Planner { service, tx, planning, budget, .. } = self.planner;
+        let planners = &service.planners;
         // A step may look at many records to say what it would do.
         if budget.charge(PLANNED_ACTION).is_err() {
             self.forecast.truncated = true;

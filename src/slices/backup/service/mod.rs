@@ -14,7 +14,11 @@ pub(super) use configs::{Impact, Read as ConfigRead, Replaced};
 
 use super::model::{Job, OwnConfig, Posture};
 use crate::{
-    kernel::{clock::Timestamp, events::EventKind},
+    kernel::{
+        access::{Grants, Scope as Permission},
+        clock::Timestamp,
+        events::EventKind,
+    },
     slices::{
         directory::{DeviceLabel, OrganizationLabel},
         tickets::Tickets,
@@ -26,6 +30,7 @@ pub(super) static CONFIG_UPDATED: EventKind = EventKind {
     summary: "What is set for backups was changed for a tenant, an organization or a device.",
     subject: "backup_config",
     schema: "BackupOwnConfig",
+    reads: Grants::of(&[Permission::BackupRead]),
     has_changes: true,
 };
 pub(super) static JOB_SUCCEEDED: EventKind = EventKind {
@@ -33,6 +38,7 @@ pub(super) static JOB_SUCCEEDED: EventKind = EventKind {
     summary: "A backup left a restore point; perhaps with a warning, which its status tells.",
     subject: "backup_job",
     schema: "BackupJob",
+    reads: Grants::of(&[Permission::BackupRead]),
     has_changes: false,
 };
 pub(super) static JOB_FAILED: EventKind = EventKind { name: "backup.job.failed", summary: "A backup failed.", ..JOB_SUCCEEDED };
@@ -41,6 +47,7 @@ pub(super) static JOB_MISSED: EventKind = EventKind {
     summary: "No backup succeeded within one and a half intervals. Told once, until one does.",
     subject: "backup_posture",
     schema: "BackupPosture",
+    reads: Grants::of(&[Permission::BackupRead]),
     has_changes: false,
 };
 pub(super) static RPO_BREACHED: EventKind = EventKind {

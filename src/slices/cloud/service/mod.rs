@@ -13,6 +13,7 @@ use super::{
     model::{Provider, Vm},
 };
 use crate::kernel::{
+    access::{Grants, Scope},
     events::{self, Act, Draft, EventKind},
     secrets::Sealer,
     store::{StoreError, WriteTx},
@@ -28,6 +29,7 @@ pub(super) static PROVIDER_CREATED: EventKind = EventKind {
     summary: "A cloud provider was created.",
     subject: "provider",
     schema: "CloudProvider",
+    reads: Grants::of(&[Scope::ProvidersRead]),
     has_changes: false,
 };
 pub(super) static PROVIDER_UPDATED: EventKind =
@@ -41,8 +43,14 @@ pub(super) static PROVIDER_NOT_VERIFIED: EventKind = EventKind {
     summary: "The credential of a cloud provider was tried and does not work.",
     ..PROVIDER_CREATED
 };
-pub(super) static VM_PROVISIONING: EventKind =
-    EventKind { name: "vm.provisioning", summary: "A VM was ordered.", subject: "vm", schema: "Vm", has_changes: false };
+pub(super) static VM_PROVISIONING: EventKind = EventKind {
+    name: "vm.provisioning",
+    summary: "A VM was ordered.",
+    subject: "vm",
+    schema: "Vm",
+    reads: Grants::of(&[Scope::VmsRead]),
+    has_changes: false,
+};
 pub(super) static VM_CREATED: EventKind =
     EventKind { name: "vm.created", summary: "A VM that was ordered is there, or one was found in a cloud.", ..VM_PROVISIONING };
 pub(super) static VM_PROVISION_FAILED: EventKind =

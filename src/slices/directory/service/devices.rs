@@ -12,6 +12,7 @@ use super::{
     Directory, announce,
 };
 use crate::kernel::{
+    access::{Grants, Scope},
     clock::Timestamp,
     events::{Act, EventKind},
     id::DeviceId,
@@ -23,6 +24,7 @@ pub(in super::super) static DEVICE_CREATED: EventKind = EventKind {
     summary: "A device was seen for the first time.",
     subject: "device",
     schema: "Device",
+    reads: Grants::of(&[Scope::InventoryRead]),
     has_changes: false,
 };
 pub(in super::super) static DEVICE_UPDATED: EventKind =

@@ -11,6 +11,7 @@ use super::{
     Directory, announce, differences,
 };
 use crate::kernel::{
+    access::{Grants, Scope},
     events::{Act, EventKind},
     id::OrganizationId,
     store::WriteTx,
@@ -21,6 +22,7 @@ pub(in super::super) static ORGANIZATION_CREATED: EventKind = EventKind {
     summary: "An organization was created.",
     subject: "organization",
     schema: "Organization",
+    reads: Grants::of(&[Scope::InventoryRead]),
     has_changes: false,
 };
 pub(in super::super) static ORGANIZATION_UPDATED: EventKind =

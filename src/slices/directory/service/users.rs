@@ -11,7 +11,7 @@ use super::{
     Directory, announce, differences,
 };
 use crate::kernel::{
-    access::Role,
+    access::{Grants, Role, Scope},
     clock::Timestamp,
     events::{Act, EventKind},
     http::{precondition::IfMatch, wire::Change},
@@ -19,8 +19,14 @@ use crate::kernel::{
     store::{Direction, Flow, Key, KeyRange, Read, StoreError, WriteTx},
 };
 
-pub(in super::super) static USER_CREATED: EventKind =
-    EventKind { name: "user.created", summary: "A user was created.", subject: "user", schema: "User", has_changes: false };
+pub(in super::super) static USER_CREATED: EventKind = EventKind {
+    name: "user.created",
+    summary: "A user was created.",
+    subject: "user",
+    schema: "User",
+    reads: Grants::of(&[Scope::UsersRead]),
+    has_changes: false,
+};
 pub(in super::super) static USER_UPDATED: EventKind =
     EventKind { name: "user.updated", summary: "A user or their password was changed.", has_changes: true, ..USER_CREATED };
 pub(in super::super) static USER_REMOVED: EventKind =

@@ -10,6 +10,8 @@ use serde::Serialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
 use crate::kernel::{
+    access::Grants,
+    authority::Lacking,
     clock::{Clock, Timestamp},
     events::{EventKind, EventPattern, FeedPage, FeedQuery, Kinds, read_feed},
     http::{
@@ -124,6 +126,8 @@ struct CatalogEntry {
     kind: String,
     /// When it happens.
     summary: String,
+    /// What you need beside `events:read` to see it.
+    required_scopes: Vec<String>,
     /// The JSON Schema of `data`, with references into this API's document.
     schema: Any<Value>,
     /// An example of `data`.
@@ -147,14 +151,16 @@ pub(in super::super) struct EventsApi {
 impl EventsApi {
     /// Read events
     ///
-    /// The tenant's events in order. With `wait_seconds` the call waits for the next event when there is none yet.
+    /// Returns the tenant's events in order, as far as you may read what they are about: an event of a ticket needs `tickets:read` too, and
+    /// the catalogue says what each kind needs. With `wait_seconds` the call waits for the next event when there is none yet.
     #[oai(path = "/", method = "get", operation_id = "read_events")]
     async fn read_events(&self, auth: Allowed<EventsRead>, query: Filter<ReadEvents>) -> Result<Answer<EventFeed>, Problem> {
         let ReadEvents { after, types, limit, wait_seconds } = query.0;
         let query = FeedQuery {
             tenant_id: auth.principal.tenant_id,
             after: after.unwrap_or(0),
-            patterns: self.patterns(types.unwrap_or_default())?,
+            patterns: self.patterns(types.unwrap_or_default(), auth.principal.grants)?,
+            readable: Some(self.kinds.readable(auth.principal.grants)),
             limit: limit.unwrap_or(50) as usize,
         };
         let deadline = self.clock.now() + Duration::from_secs(u64::from(wait_seconds.unwrap_or(0)));
@@ -182,6 +188,7 @@ impl EventsApi {
             CatalogEntry {
                 kind: kind.name.to_owned(),
                 summary: kind.summary.to_owned(),
+                required_scopes: kind.reads.iter().map(|scope| scope.name().to_owned()).collect(),
                 schema: Any(data_schema(kind, "/api/openapi.json")),
                 example: Any(json!({kind.subject: example})),
             }
@@ -191,7 +198,7 @@ impl EventsApi {
 }
 
 impl EventsApi {
-    fn patterns(&self, types: Vec<String>) -> Result<Vec<EventPattern>, Problem> {
+    fn patterns(&self, types: Vec<String>, held: Grants) -> Result<Vec<EventPattern>, Problem> {
         let mut errors = Vec::new();
         let mut patterns = Vec::new();
         for text in types {
@@ -204,7 +211,13 @@ impl EventsApi {
                 }
             }
         }
-        if errors.is_empty() { Ok(patterns) } else { Err(Problem::invalid(errors)) }
+        if !errors.is_empty() {
+            return Err(Problem::invalid(errors));
+        }
+        match patterns.iter().find_map(|pattern| self.kinds.lacking(pattern, held)) {
+            Some(lacking) => Err(Lacking::scopes(lacking).into()),
+            None => Ok(patterns),
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     kernel::{
+        access::Grants,
         http::{
             idempotency::IdempotencyKey,
             input::Body,
@@ -54,7 +55,7 @@ impl AdminWebhooksApi {
         let intent = auth.context.intent_in(&auth.principal, tenant.id);
         idempotency_key
             .run(intent, move |tx, act| {
-                let (endpoint, secret) = service.create(tx, act, &new)?;
+                let (endpoint, secret) = service.create(tx, act, Grants::all(), &new)?;
                 let location = format!("/internal/admin/tenants/{}/webhooks/{}", endpoint.tenant_id, endpoint.id);
                 let version = endpoint.version;
                 let shown = WebhookWithSecret::new(endpoint, &repo::EndpointState::default(), &secret, act.now);

@@ -76,7 +76,7 @@ impl WebhooksApi {
 
     /// Create a webhook endpoint
     ///
-    /// The answer holds the secret that signs its deliveries, this once. The endpoint gets the events that happen from now on.
+    /// It gets the events that you may read, now and later: an event of a ticket needs `tickets:read`.     /// The answer holds the secret that signs its deliveries, this once. The endpoint gets the events that happen from now on.
     #[oai(path = "/", method = "post", operation_id = "create_webhook")]
     async fn create_webhook(
         &self,
@@ -86,10 +86,10 @@ impl WebhooksApi {
     ) -> Result<Created<WebhookWithSecret>, Problem> {
         let new = NewEndpoint::try_from(body.0)?;
         self.core.vet(&new.url, auth.principal.tenant_kind).await?;
-        let service = self.core.service.clone();
+        let (service, held) = (self.core.service.clone(), auth.principal.grants);
         idempotency_key
             .run(auth.context.intent(&auth.principal), move |tx, act| {
-                let (endpoint, secret) = service.create(tx, act, &new)?;
+                let (endpoint, secret) = service.create(tx, act, held, &new)?;
                 let (version, path) = (endpoint.version, record::path(endpoint.id));
                 let shown = WebhookWithSecret::new(endpoint, &repo::EndpointState::default(), &secret, act.now);
                 Ok::<_, WebhookError>(Created::new(&shown, version, &path).secret())

@@ -42,6 +42,7 @@ impl From<WebhookError> for Problem {
     fn from(error: WebhookError) -> Self {
         match error {
             WebhookError::NotFound | WebhookError::NoDelivery | WebhookError::NoOperation => Self::plain(Code::NotFound),
+            WebhookError::NotReadable(lacking) => Self::from(*lacking),
             WebhookError::LimitReached { most } => Self::new(
                 Code::LimitReached,
                 format!("The tenant has {most} webhook endpoints, which is the most; delete one that is not needed."),

@@ -99,12 +99,12 @@ pub(super) async fn update(
     if let Some(url) = &change.url {
         core.vet(url, auth.principal.tenant_kind).await?;
     }
-    let (intent, inner) = (auth.context.intent(&auth.principal), core.clone());
+    let (intent, inner, held) = (auth.context.intent(&auth.principal), core.clone(), auth.principal.grants);
     let shown = core
         .store
         .write(move |tx| {
             let mut act = intent.begin();
-            let endpoint = inner.service.update(tx, &mut act, id, &if_match, &change)?;
+            let endpoint = inner.service.update(tx, &mut act, held, id, &if_match, &change)?;
             show(&inner, tx, endpoint, act.now)
         })
         .await?;

@@ -58,7 +58,8 @@ wire_enum! {
 }
 wire_enum! {
     /// `gone`: it answered 410. `failures`: nothing succeeded for days. `receiver`: its answer asked for it. `operator`: somebody here did.
-    WebhookDisabledReason for model::DisabledReason { Gone, Failures, Receiver, Operator }
+    /// `not_readable`, of a delivery: whom the endpoint acts for may not read the event.
+    WebhookDisabledReason for model::DisabledReason { Gone, Failures, Receiver, Operator, NotReadable }
 }
 wire_enum! {
     /// `active`: gets deliveries. `paused`: events wait. `disabled`: events are recorded as skipped.

@@ -409,10 +409,8 @@ impl Engine {
         }
     }
 
-    /// Takes in that a stored delivery cannot be sent any more.
-    pub(super) fn expire(&mut self, endpoint: EndpointKey, seq: u64, mut delivery: Delivery, now: Timestamp) {
-        let due_at = delivery.next_attempt_at;
-        delivery.give_up(DeliveryStatus::Expired, None, now);
+    /// Takes in that a stored delivery was given up.
+    pub(super) fn gave_up(&mut self, endpoint: EndpointKey, seq: u64, delivery: Delivery, due_at: Option<Timestamp>) {
         self.settle(endpoint, seq, delivery, SettlementKind::Late { due_at });
     }
 

@@ -9,8 +9,9 @@ use bytes::Bytes;
 
 use super::{
     super::{
+        delivery::{Delivery, DeliveryStatus},
         ledger,
-        model::EndpointStatus,
+        model::{DisabledReason, EndpointStatus},
         repo::{self, EndpointKey},
         subscriptions::Target,
     },
@@ -174,11 +175,16 @@ impl Dispatcher {
     fn hand_out(&self, tx: &ReadTx, event: Event, clocks: &Reading) -> Result<(), StoreError> {
         let shared = &self.shared;
         let targets = shared.subscriptions.of_tenant(event.record.tenant_id)?;
-        if !targets.iter().any(|target| target.wants(&event)) {
+        let mut wanting: Vec<Arc<Target>> = Vec::new();
+        for target in targets.iter().filter(|target| target.wants(&event)) {
+            if shared.subscriptions.may_read(target, &event.record.kind)? {
+                wanting.push(target.clone());
+            }
+        }
+        if wanting.is_empty() {
             return Ok(());
         }
         let recovering = event.seq <= lock(&self.chores).recover_to;
-        let wanting: Vec<Arc<Target>> = targets.iter().filter(|target| target.wants(&event)).cloned().collect();
         let (seq, now) = (event.seq, clocks.of(event.record.tenant_id));
         let events::EventRecord { id, kind, at, body, .. } = event.record;
         let queued = Arc::new(QueuedEvent { seq, id, kind, at, body: Bytes::from(body) });
@@ -233,9 +239,14 @@ impl Dispatcher {
         for (_, seq) in rows.into_iter().filter(|(_, seq)| !claimed.contains(seq)) {
             let Some(delivery) = ledger::get(tx, key, seq)? else { continue };
             let Some(Event { record, .. }) = events::read_one(tx, seq)? else {
-                shared.with_engine(|engine| engine.expire(key, seq, delivery, now));
+                self.give_up((key, seq), delivery, (DeliveryStatus::Expired, None), now);
                 continue;
             };
+            // The rights of whom the endpoint acts for are asked before every attempt.
+            if !shared.subscriptions.may_read(target, &record.kind)? {
+                self.give_up((key, seq), delivery, (DeliveryStatus::Skipped, Some(DisabledReason::NotReadable)), now);
+                continue;
+            }
             let event = QueuedEvent { seq, id: record.id, kind: record.kind, at: record.at, body: Bytes::from(record.body) };
             let (trigger, resource) = (delivery.trigger, delivery.resource.clone());
             let job = Job { target: target.clone(), event: Arc::new(event), stored: Some(delivery), trigger, resource };
@@ -250,6 +261,19 @@ impl Dispatcher {
             }
         });
         Ok(())
+    }
+
+    /// Gives up a stored delivery, which cannot or may not be sent any more.
+    fn give_up(
+        &self,
+        (key, seq): (EndpointKey, u64),
+        mut delivery: Delivery,
+        (status, reason): (DeliveryStatus, Option<DisabledReason>),
+        now: Timestamp,
+    ) {
+        let due_at = delivery.next_attempt_at;
+        delivery.give_up(status, reason, now);
+        self.shared.with_engine(|engine| engine.gave_up(key, seq, delivery, due_at));
     }
 
     /// How many events of the log were not read yet.

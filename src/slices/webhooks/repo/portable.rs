@@ -123,6 +123,7 @@ mod tests {
             updated_at: Timestamp::EPOCH,
             after_seq: 0,
             version: 1,
+            owner: None,
         };
         let binding = endpoint.headers_binding(KEY);
         endpoint.headers = Some(seal(&if bound { binding } else { Binding { target: None, ..binding } }));

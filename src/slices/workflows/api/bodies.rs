@@ -12,13 +12,15 @@ use crate::kernel::{
     id::{RunId, WorkflowId},
 };
 
-/// `run` starts a run, and is the default; `create` makes a workflow; `validate` says what is wrong with a definition.
+/// `run` starts a run, and is the default; `create` makes a workflow; `validate` says what is wrong with a definition; `take_over` makes you
+/// the owner of a workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[oai(rename_all = "snake_case")]
 pub(super) enum WorkflowAction {
     Run,
     Create,
     Validate,
+    TakeOver,
 }
 
 /// A run to start, or a workflow to create.
@@ -49,6 +51,13 @@ pub(super) struct TriggerWorkflow {
 }
 
 impl TriggerWorkflow {
+    /// The workflow must be named, in one of the two ways.
+    fn unnamed(named: &[(&str, bool)]) -> Option<FieldError> {
+        let message = "name the workflow once: by workflow_id or by workflow_key";
+        let ways = named.iter().filter(|(_, given)| *given).count();
+        (ways != 1).then(|| FieldError::pointer("/workflow_id", "required", message))
+    }
+
     /// Refuses members that the action has no use for.
     pub(super) fn check(&self) -> Result<WorkflowAction, Problem> {
         let action = self.action.unwrap_or(WorkflowAction::Run);
@@ -61,16 +70,19 @@ impl TriggerWorkflow {
             ("event", self.event.is_some()),
         ];
         let makes = [("definition", self.definition.is_some()), ("starter", self.starter.is_some())];
-        let unused: &[(&str, bool)] = if action == WorkflowAction::Run { &makes } else { &runs };
+        let (named, run_only) = runs.split_at(2);
+        let unused: Vec<(&str, bool)> = match action {
+            WorkflowAction::Run => makes.to_vec(),
+            WorkflowAction::Create | WorkflowAction::Validate => runs.to_vec(),
+            WorkflowAction::TakeOver => [&makes, run_only].concat(),
+        };
         let refuse =
             |name: &str| FieldError::pointer(format!("/{name}"), "not_applicable", format!("{name} does not go with this action"));
         let mut errors: Vec<FieldError> = unused.iter().filter(|(_, given)| *given).map(|(name, _)| refuse(name)).collect();
         match action {
+            WorkflowAction::TakeOver => errors.extend(Self::unnamed(named)),
             WorkflowAction::Run => {
-                if self.workflow_id.is_some() == self.workflow_key.is_some() {
-                    let message = "name the workflow once: by workflow_id or by workflow_key";
-                    errors.push(FieldError::pointer("/workflow_id", "required", message));
-                }
+                errors.extend(Self::unnamed(named));
                 if self.inputs.as_ref().is_some_and(|inputs| !inputs.0.is_object()) {
                     errors.push(FieldError::pointer("/inputs", "wrong_type", "must be an object"));
                 }

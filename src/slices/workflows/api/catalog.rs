@@ -17,6 +17,8 @@ pub(super) struct WorkflowType {
     #[serde(rename = "type")]
     kind: String,
     summary: String,
+    /// What a step takes of whoever saves the workflow and of whoever starts it.
+    required_scopes: Vec<String>,
     /// Of a step the JSON Schema of its `with`, of a trigger that of the whole trigger.
     schema: Any<Value>,
     example: Any<Value>,
@@ -43,12 +45,14 @@ pub(super) fn catalog(planners: &Planners) -> WorkflowCatalog {
     let actions = planners.iter().map(|step| WorkflowType {
         kind: step.name().to_owned(),
         summary: step.summary().to_owned(),
+        required_scopes: step.scopes().iter().map(|scope| scope.name().to_owned()).collect(),
         schema: Any(step.schema()),
         example: Any(step.example()),
     });
     let control = CONTROL.values().map(|step| WorkflowType {
         kind: step.name.to_owned(),
         summary: step.summary.to_owned(),
+        required_scopes: Vec::new(),
         schema: Any(step.schema.clone()),
         example: Any(step.example.clone()),
     });
@@ -58,6 +62,7 @@ pub(super) fn catalog(planners: &Planners) -> WorkflowCatalog {
     let trigger = |name: &str, summary: &str, part: &str, example: Value| WorkflowType {
         kind: name.to_owned(),
         summary: summary.to_owned(),
+        required_scopes: Vec::new(),
         schema: Any(schema.pointer(&format!("/components/schemas/{part}")).cloned().unwrap_or_default()),
         example: Any(example),
     };

@@ -130,6 +130,10 @@ impl TriggerApi {
     ///
     /// `run`, which is the default, answers 202 with the run, or 200 with the one that stands for it. `create` makes a workflow from a
     /// definition or from one that comes with the product. `validate` tells every problem of a definition and stores nothing.
+    /// `take_over` makes you the owner of a workflow: its next version is the same and acts for you.
+    ///
+    /// A workflow acts for whoever saved its newest version, and a run for whoever started it, too: you need every scope that its steps and
+    /// triggers need (`required_scopes` in the catalogue).
     #[oai(path = "/", method = "post", operation_id = "trigger_workflow")]
     async fn trigger_workflow(
         &self,
@@ -155,6 +159,10 @@ impl TriggerApi {
             WorkflowAction::Create => {
                 caller.needs(Scope::WorkflowsWrite)?;
                 self.create(&caller, idempotency_key, &body).await
+            }
+            WorkflowAction::TakeOver => {
+                caller.needs(Scope::WorkflowsWrite)?;
+                self.take_over(&caller, &body).await
             }
             WorkflowAction::Validate => {
                 caller.needs(Scope::WorkflowsWrite)?;
@@ -308,10 +316,12 @@ impl TriggerApi {
             started_after: query.started_after,
         };
         let (after, limit, include_total) = (request.after.clone(), request.limit, request.include_total);
+        let (service, grants) = (self.core.service.clone(), caller.principal.grants);
         let read = self.core.store.scan(move |tx| {
             let listed = listing::runs(tx, &wanted, after.as_deref(), limit)?;
             let total = if include_total { Some(listing::count_runs(tx, &wanted)?) } else { None };
-            let data: Result<Vec<WorkflowRun>, WorkflowError> = listed.found.iter().map(|run| record::show(tx, run)).collect();
+            let data: Result<Vec<WorkflowRun>, WorkflowError> =
+                listed.found.iter().map(|run| record::show_to(&service, tx, run, grants)).collect();
             Ok::<_, WorkflowError>((data?, listed.last, total))
         });
         let (data, last, total) = read.await?;
@@ -328,15 +338,18 @@ impl TriggerApi {
         let tenant = caller.principal.tenant_id;
         let new = NewRun::manual(caller.run_id(), inputs, body.subject_id);
         let (id, key) = (body.workflow_id, body.workflow_key);
+        let starter = caller.principal.authority();
         let ready = move |service: &Service, tx: &ReadTx, budget: &Budget| {
             let workflow = find(tx, tenant, id, key.as_deref())?;
-            if !service.outline(tx, (tenant, workflow.id, workflow.version))?.is_manual() {
+            let outline = service.outline(tx, (tenant, workflow.id, workflow.version))?;
+            if !outline.is_manual() {
                 return Err(WorkflowError::NotManual);
             }
+            service.check_needs(&outline, &starter)?;
             service.ready(tx, &workflow, workflow.version, new, budget)
         };
         let ready = self.core.on_worker(tenant, ready).await?;
-        let service = self.core.service.clone();
+        let (service, grants) = (self.core.service.clone(), caller.principal.grants);
         let started = idempotency_key
             .run(caller.context.intent(&caller.principal), move |tx, act| {
                 let workflow = find(tx, act.tenant_id, Some(ready.workflow_id), None)?;
@@ -344,8 +357,10 @@ impl TriggerApi {
                     return Err(WorkflowError::Disabled);
                 }
                 match service.start(tx, act, &workflow, &ready)? {
-                    Started::New(run) => Ok(Triggered::accepted(&record::show(tx, &run)?, &record::run_path(run.id))),
-                    Started::Existing(run) => Ok(Triggered::told(&record::show(tx, &run)?)),
+                    Started::New(run) => {
+                        Ok(Triggered::accepted(&record::show_to(&service, tx, &run, grants)?, &record::run_path(run.id)))
+                    }
+                    Started::Existing(run) => Ok(Triggered::told(&record::show_to(&service, tx, &run, grants)?)),
                 }
             })
             .await?;
@@ -362,8 +377,11 @@ impl TriggerApi {
             let inputs = body.inputs.map_or_else(|| json!({}), |inputs| inputs.0);
             let inputs = complete_inputs(&program, &inputs, budget).map_err(WorkflowError::Invalid)?;
             let names = record::rehearsal(&workflow.key, &workflow.name, &caller, inputs, body.event.map(|event| event.0));
-            let planning = Planning { intent: caller.context.intent(&caller.principal) };
-            let planner = Planner { planners: &service.planners, tx, planning: &planning, program: &program, budget };
+            let intent = caller.context.intent(&caller.principal);
+            let authority =
+                service.rights_with(tx, (tenant, workflow.id, workflow.version), &caller.principal.authority(), intent.now)?;
+            let planning = Planning { intent, authority };
+            let planner = Planner { service: &service, tx, planning: &planning, program: &program, budget };
             Ok::<_, WorkflowError>(WorkflowPlan::from(planner.plan(names)?))
         };
         let planned = self.core.rehearsals.run(tenant, move |budget| store.read(|tx| plan(tx, budget))).await;
@@ -397,8 +415,17 @@ impl TriggerApi {
         Ok(Triggered::told(&WorkflowValidation::from(faults)))
     }
 
+    async fn take_over(&self, caller: &Caller, body: &TriggerWorkflow) -> Result<Triggered<WorkflowOutcome>, Problem> {
+        let tenant = caller.principal.tenant_id;
+        let (id, key) = (body.workflow_id, body.workflow_key.as_deref());
+        let workflow = self.core.store.read(|tx| find(tx, tenant, id, key))?;
+        let taken = record::take_over(&self.core, caller, workflow.id).await?;
+        Ok(Triggered::told(&taken))
+    }
+
     async fn accept(&self, caller: &Caller, value: Value) -> Result<Accepted, WorkflowError> {
         let (tenant, now) = (caller.principal.tenant_id, caller.context.intent(&caller.principal).now);
-        self.core.on_worker(tenant, move |service, tx, budget| service.accept(tx, tenant, value, now, budget)).await
+        let author = caller.principal.authority();
+        self.core.on_worker(tenant, move |service, tx, budget| service.accept(tx, &author, value, now, budget)).await
     }
 }

@@ -87,7 +87,8 @@ impl Example for WorkflowRun {
             due_at: None,
             version: 1,
         };
-        Self::new(&run, json!({"name": "Grace Hopper", "organization_id": "org_01k9z7w3v5e8g9m2n4p6r8t0x1"}))
+        let inputs = json!({"name": "Grace Hopper", "organization_id": "org_01k9z7w3v5e8g9m2n4p6r8t0x1"});
+        Self::new(&run, Some(inputs))
     }
 }
 

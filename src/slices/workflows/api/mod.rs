@@ -55,6 +55,7 @@ impl From<WorkflowError> for Problem {
                 Self::unavailable("Too many workflow definitions and expressions of this tenant are being evaluated.", 2)
             }
             WorkflowError::Program(error @ ProgramError::Failed) => Self::internal(error),
+            WorkflowError::NotHeld(lacking) => Self::from(*lacking),
             WorkflowError::Archived => Self::new(Code::InvalidTransition, "The workflow is archived; create a new one."),
             WorkflowError::Disabled => Self::new(Code::InvalidTransition, "The workflow is disabled; enable it first."),
             WorkflowError::NotManual => {

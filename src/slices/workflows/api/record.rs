@@ -12,7 +12,7 @@ use super::{
         error::WorkflowError,
         model::Run,
         repo,
-        service::{Approver, CANCELLED_AT_ONCE, Steering, Verdict},
+        service::{Approver, CANCELLED_AT_ONCE, Service, Steering, Verdict},
     },
     Area,
     bodies::{SteerWorkflowRun, WorkflowPatch},
@@ -20,7 +20,7 @@ use super::{
     wire::Workflow,
 };
 use crate::kernel::{
-    access::{Principal, Scope},
+    access::{Grants, Principal, Role, Scope},
     http::{
         context::RequestContext,
         input::{Body, Filter},
@@ -30,7 +30,8 @@ use crate::kernel::{
         reply::{Changed, Found},
     },
     id::{RunId, TenantId, WorkflowId},
-    store::{Read, catalog},
+    programs::Budget,
+    store::{Read, ReadTx, catalog},
 };
 
 /// How often a patch is applied to the newest version while others change it.
@@ -225,17 +226,36 @@ pub(super) fn read_workflow(core: &Core, caller: &Caller, id: WorkflowId, versio
     Ok(found)
 }
 
-/// A run as it is listed.
-pub(super) fn show(tx: &impl Read, run: &Run) -> Result<WorkflowRun, WorkflowError> {
-    Ok(WorkflowRun::new(run, repo::runs::inputs(tx, (run.tenant_id, run.id))?.inputs.0))
+/// A run as it is listed, for a reader with these scopes.
+pub(super) fn show_to(service: &Service, tx: &impl Read, run: &Run, held: Grants) -> Result<WorkflowRun, WorkflowError> {
+    let inputs = repo::runs::inputs(tx, (run.tenant_id, run.id))?.inputs.0;
+    let mut shown = WorkflowRun::new(run, Some(inputs));
+    redact(service, tx, run, held, &mut shown)?;
+    Ok(shown)
 }
 
-/// A run with its steps.
-pub(super) fn show_all(tx: &impl Read, run: &Run) -> Result<WorkflowRun, WorkflowError> {
-    let mut shown = show(tx, run)?;
+/// Takes out what the reader could not read elsewhere.
+fn redact(service: &Service, tx: &impl Read, run: &Run, held: Grants, shown: &mut WorkflowRun) -> Result<(), WorkflowError> {
+    let reads = match service.outline(tx, (run.tenant_id, run.workflow_id, run.workflow_version)) {
+        Ok(definition) => service.reads(&definition),
+        // Nobody can say any more what its steps have read.
+        Err(WorkflowError::NotFound) => Role::Admin.grants(),
+        Err(error) => return Err(error),
+    };
+    let lacking = reads.without(held);
+    if lacking != Grants::NONE {
+        shown.redact(lacking);
+    }
+    Ok(())
+}
+
+/// A run with its steps, for a reader with these scopes.
+pub(super) fn show_all(service: &Service, tx: &impl Read, run: &Run, held: Grants) -> Result<WorkflowRun, WorkflowError> {
+    let mut shown = WorkflowRun::new(run, Some(repo::runs::inputs(tx, (run.tenant_id, run.id))?.inputs.0));
     let (steps, more) = repo::runs::steps(tx, (run.tenant_id, run.id), MAX_STEPS_SHOWN)?;
     shown.steps = Some(steps.into_iter().map(|(path, step)| WorkflowRunStep::new(path, step)).collect());
     shown.steps_truncated = more.then_some(true);
+    redact(service, tx, run, held, &mut shown)?;
     Ok(shown)
 }
 
@@ -246,7 +266,8 @@ pub(super) async fn read_run(core: &Core, caller: &Caller, id: RunId, wait_secon
         let seen = core.store.version(catalog::WORKFLOW_RUNS);
         let run = core.store.read(|tx| repo::runs::get(tx, key)?.ok_or(WorkflowError::RunNotFound))?;
         if run.status.has_ended() || core.clocks.installation().now() >= deadline {
-            return Ok(core.store.scan(move |tx| show_all(tx, &run)).await?);
+            let (service, held) = (core.service.clone(), caller.principal.grants);
+            return Ok(core.store.scan(move |tx| show_all(&service, tx, &run, held)).await?);
         }
         tokio::select! {
             () = core.store.changed(catalog::WORKFLOW_RUNS, seen) => {}
@@ -262,12 +283,31 @@ pub(super) async fn change(
     if_match: IfMatch,
     patch: Value,
 ) -> Result<Workflow, Problem> {
+    rewrite(core, caller, id, if_match, Rewrite::Patch(Arc::new(patch))).await
+}
+
+/// Makes the caller the owner of a workflow.
+pub(super) async fn take_over(core: &Core, caller: &Caller, id: WorkflowId) -> Result<Workflow, Problem> {
+    rewrite(core, caller, id, IfMatch::any(), Rewrite::TakeOver).await
+}
+
+/// What the next version of a workflow comes of.
+#[derive(Clone, Debug)]
+enum Rewrite {
+    Patch(Arc<Value>),
+    TakeOver,
+}
+
+async fn rewrite(core: &Core, caller: &Caller, id: WorkflowId, if_match: IfMatch, rewrite: Rewrite) -> Result<Workflow, Problem> {
     let intent = caller.context.intent(&caller.principal);
-    let (key, patch) = ((caller.tenant(), id), Arc::new(patch));
     let mut tries = 0;
     loop {
-        let (seen, now) = (patch.clone(), intent.now);
-        let change = core.on_worker(key.0, move |service, tx, budget| service.accept_change(tx, key, &seen, now, budget)).await?;
+        let (rewrite, author, now) = (rewrite.clone(), caller.principal.authority(), intent.now);
+        let accept = move |service: &Service, tx: &ReadTx, budget: &Budget| match &rewrite {
+            Rewrite::Patch(patch) => service.accept_change(tx, &author, id, patch, now, budget),
+            Rewrite::TakeOver => service.accept_takeover(tx, &author, id, now, budget),
+        };
+        let change = core.on_worker(caller.tenant(), accept).await?;
         let (service, intent, if_match) = (core.service.clone(), intent.clone(), if_match.clone());
         let written = core.store.write(move |tx| {
             let (workflow, definition) = service.change(tx, &mut intent.begin(), id, &if_match, &change)?;
@@ -333,7 +373,15 @@ pub(super) async fn steer(
         }
         _ => None,
     };
-    let service = core.service.clone();
+    if matches!(steering, Steering::Retry | Steering::Resume) {
+        // Whoever lets a run go on lets it act: they must hold what it takes.
+        let (service, held) = (core.service.clone(), caller.principal.authority());
+        core.store.read(|tx| {
+            let run = repo::runs::get(tx, key)?.ok_or(WorkflowError::RunNotFound)?;
+            service.check_needs(&*service.outline(tx, (key.0, run.workflow_id, run.workflow_version))?, &held)
+        })?;
+    }
+    let (service, held) = (core.service.clone(), caller.principal.grants);
     let written = core.store.write(move |tx| {
         let mut act = intent.begin();
         let run = match (steering, &ready) {
@@ -341,7 +389,7 @@ pub(super) async fn steer(
             (Steering::Approve | Steering::Reject, _) => service.decide(tx, &mut act, key, &if_match, &verdict)?,
             _ => service.steer(tx, &mut act, key, &if_match, steering)?,
         };
-        show_all(tx, &run)
+        show_all(&service, tx, &run, held)
     });
     let run = written.await?;
     core.engine.wake();

@@ -3,7 +3,7 @@
 use poem_openapi::{Enum, Object, types::Any};
 use serde::Serialize;
 use serde_json::{
-    Value,
+    Value, json,
     value::{RawValue, to_raw_value},
 };
 
@@ -12,6 +12,7 @@ use super::{
     wire::WorkflowTriggerType,
 };
 use crate::kernel::{
+    access::{Grants, Scope},
     clock::Timestamp,
     http::{author::Author, page::Page},
     id::{EventId, RunId, WorkflowId},
@@ -45,8 +46,8 @@ wire_words! {
 }
 
 wire_words! {
-    /// What a run waits for.
-    WorkflowWaitingOn model::WaitingOn: Approval, Event, Time, Retry, Concurrency, Provider
+    /// What a run waits for. `authority`: those whom it acts for lack a right that its next step needs.
+    WorkflowWaitingOn model::WaitingOn: Approval, Event, Time, Retry, Concurrency, Provider, Authority
 }
 
 wire_words! {
@@ -209,7 +210,10 @@ pub(super) struct WorkflowRun {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) waiting_on: Option<WorkflowWaitingOn>,
     pub(super) trigger: WorkflowRunTrigger,
-    pub(super) inputs: Any<Value>,
+    /// What it was started with. `{"redacted": true, "required_scopes": […]}` for readers who could not read what the steps of the workflow
+    /// read; so are the inputs and outputs of its steps. Absent in events.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) inputs: Option<Any<Value>>,
     /// The record that it is about: that of the event, or the one that was named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) subject_id: Option<String>,
@@ -242,7 +246,7 @@ pub(super) struct WorkflowRun {
 }
 
 impl WorkflowRun {
-    pub(super) fn new(run: &Run, inputs: Value) -> Self {
+    pub(super) fn new(run: &Run, inputs: Option<Value>) -> Self {
         Self {
             id: run.id,
             workflow: WorkflowReference {
@@ -254,7 +258,7 @@ impl WorkflowRun {
             status: run.status.into(),
             waiting_on: run.waiting_on.map(Into::into),
             trigger: (&run.trigger).into(),
-            inputs: Any(inputs),
+            inputs: inputs.map(Any),
             subject_id: run.subject_id.clone(),
             retry_of: run.retry_of,
             concurrency_key: run.concurrency_key.clone(),
@@ -272,8 +276,34 @@ impl WorkflowRun {
     }
 }
 
-pub(super) fn describe(run: &Run, inputs: &Value) -> Result<Box<RawValue>, serde_json::Error> {
-    to_raw_value(&WorkflowRun::new(run, inputs.clone()))
+/// A run as its events show it: without what went through it, which not all readers of events may see.
+pub(super) fn describe(run: &Run) -> Result<Box<RawValue>, serde_json::Error> {
+    let mut shown = WorkflowRun::new(run, None);
+    shown.output = None;
+    to_raw_value(&shown)
+}
+
+/// What stands in place of values that a reader may not see.
+pub(super) fn redacted(required: Grants) -> Value {
+    let scopes: Vec<&str> = required.iter().map(Scope::name).collect();
+    json!({"redacted": true, "required_scopes": scopes})
+}
+
+impl WorkflowRun {
+    /// Takes out what went through the run, for readers who lack these scopes.
+    pub(super) fn redact(&mut self, lacking: Grants) {
+        let hidden = || Some(Any(redacted(lacking)));
+        self.inputs = hidden();
+        self.output = self.output.take().and_then(|_| hidden());
+        self.concurrency_key = None;
+        let hide = |error: &mut WorkflowRunError| "The message is hidden.".clone_into(&mut error.message);
+        self.error.iter_mut().for_each(hide);
+        for step in self.steps.iter_mut().flatten() {
+            step.input = step.input.take().and_then(|_| hidden());
+            step.output = step.output.take().and_then(|_| hidden());
+            step.error.iter_mut().for_each(hide);
+        }
+    }
 }
 
 /// A page of runs.

@@ -4,12 +4,13 @@ use serde_json::{Value, json};
 
 use super::{super::steps::Planners, *};
 use crate::kernel::{
+    access::Grants,
     events::{EventKind, Kinds},
     programs::Budget,
 };
 
 static CREATED: EventKind =
-    EventKind { name: "ticket.created", summary: "", subject: "ticket", schema: "Ticket", has_changes: false };
+    EventKind { name: "ticket.created", summary: "", subject: "ticket", schema: "Ticket", reads: Grants::NONE, has_changes: false };
 
 fn faults(value: &Value) -> Vec<(String, String)> {
     let found = compile(value, &Planners::default(), &Kinds::new([&CREATED]), &Budget::for_tests());

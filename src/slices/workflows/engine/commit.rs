@@ -47,7 +47,11 @@ pub(super) fn commit(
     };
     // The effect comes first: what it appends to the log stands before what the run appends.
     let done = match &next.action {
-        Action::Apply { name, with } => Some(apply(appliers, tx, act, name, with)?),
+        Action::Apply { name, with } => {
+            let done = apply(appliers, tx, act, name, with)?;
+            service.count_effects(tx, key, done.effects.len())?;
+            Some(done)
+        }
         _ => None,
     };
     let started = match &next.action {
@@ -77,6 +81,7 @@ pub(super) fn commit(
             }
         }
         Action::Call { name, with, .. } => stage.calls(token, redacted(name, with))?,
+        Action::AwaitRights { input, until } => stage.awaits_rights(token, input.clone(), *until)?,
         Action::StartRun { input, wait, until, .. } => {
             if let Some(run) = started {
                 if *wait {

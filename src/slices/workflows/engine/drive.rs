@@ -166,9 +166,11 @@ async fn step(
             Err(error) => return Err(error),
         }
     }
-    let Action::Call { name, with, timeout, .. } = next.action else { return Ok(None) };
+    let Action::Call { name, with, timeout, authority, .. } = next.action else { return Ok(None) };
     let path = shared.store.read(|tx| commit::path_of(&shared.service, tx, run, token))?;
-    Ok(Some((token, call(shared, run, token, &path, &name, with, timeout))))
+    let idempotency_key = format!("{}/{path}", run.id);
+    let call = Call { tenant_id: run.tenant_id, authority, with, idempotency_key, timeout };
+    Ok(Some((token, answering(shared, token, &name, call))))
 }
 
 fn redacted(shared: &Shared, name: &str, with: &Value) -> Value {
@@ -179,12 +181,13 @@ fn redacted(shared: &Shared, name: &str, with: &Value) -> Value {
     shown
 }
 
-fn call(shared: &Shared, run: &Run, token: u32, path: &str, name: &str, with: Value, timeout: Duration) -> Answering {
+fn answering(shared: &Shared, token: u32, name: &str, call: Call) -> Answering {
     let Some(Applier::Remote(step)) = shared.appliers.get(name) else {
         let error = StepError::new("unknown_step_type", format!("this release has no type of step {name}"));
         return Box::pin(std::future::ready((token, Err(error))));
     };
-    let answering = step.call(Call { tenant_id: run.tenant_id, with, idempotency_key: format!("{}/{path}", run.id), timeout });
+    let timeout = call.timeout;
+    let answering = step.call(call);
     Box::pin(async move {
         let late = || StepError::retryable("timed_out", "there was no answer in time");
         (token, tokio::time::timeout(timeout, answering).await.unwrap_or_else(|_| Err(late())))

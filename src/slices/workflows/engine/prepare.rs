@@ -18,17 +18,22 @@ use super::{
     context,
 };
 use crate::kernel::{
+    access::{Grants, Scope},
+    authority::Authority,
     clock::Timestamp,
     events::{Actor, Intent},
     id::RunId,
     programs::Budget,
-    store::Read,
+    store::ReadTx,
 };
 
 const MAX_ITEMS: usize = 1_000;
 /// The longest that a call may take, whatever its step says.
 const LONGEST_CALL: Duration = Duration::from_mins(5);
 const USUAL_CALL: Duration = Duration::from_secs(30);
+
+/// How long a run waits before it asks again for rights that are missing.
+const RIGHTS_AGAIN: Duration = Duration::from_mins(5);
 
 /// What to do with a token of a run.
 #[derive(Clone, Debug)]
@@ -81,6 +86,12 @@ pub(super) enum Action {
         with: Value,
         timeout: Duration,
         begin: bool,
+        authority: Authority,
+    },
+    /// Those whom the run acts for lack a right. It is asked again later.
+    AwaitRights {
+        input: Value,
+        until: Timestamp,
     },
     StartRun {
         input: Value,
@@ -103,7 +114,7 @@ pub(super) struct Deciding<'a> {
 /// The next move of a run, if there is one now. `calling` are the tokens whose calls are under way.
 pub(super) fn next_move(
     deciding: Deciding<'_>,
-    tx: &impl Read,
+    tx: &ReadTx,
     run: &Run,
     calling: &BTreeSet<u32>,
 ) -> Result<Option<Move>, WorkflowError> {
@@ -136,9 +147,9 @@ pub(super) fn next_move(
     Ok(None)
 }
 
-struct Seen<'a, R> {
+struct Seen<'a> {
     deciding: Deciding<'a>,
-    tx: &'a R,
+    tx: &'a ReadTx,
     run: &'a Run,
     program: &'a Program,
     token: &'a Token,
@@ -153,7 +164,7 @@ fn invalid(message: String) -> Action {
     Action::Fail { input: None, error: StepError::new("invalid_input", message), status: StepStatus::Failed }
 }
 
-impl<R: Read> Seen<'_, R> {
+impl Seen<'_> {
     fn step(&self) -> Option<&Step> {
         let definition = &self.program.definition;
         let number = definition.block(self.token.block).get(self.token.at as usize)?;
@@ -162,6 +173,18 @@ impl<R: Read> Seen<'_, R> {
 
     fn context(&self, step: &Step) -> Result<Context, WorkflowError> {
         Ok(Context::new(&context::names(self.tx, self.run, self.program, self.token, step)?))
+    }
+
+    /// The rights that the step may use now; or that it waits for some.
+    fn rights(&self, step: &Step) -> Result<Result<Authority, Action>, WorkflowError> {
+        let Deciding { service, now, .. } = self.deciding;
+        let rights = service.rights_of(self.tx, self.run, now)?;
+        let lacking = service.needs_of(step).without(rights.scopes());
+        if lacking == Grants::NONE {
+            return Ok(Ok(rights));
+        }
+        let scopes: Vec<&str> = lacking.iter().map(Scope::name).collect();
+        Ok(Err(Action::AwaitRights { input: json!({"required_scopes": scopes}), until: now + RIGHTS_AGAIN }))
     }
 
     fn at_step(&self) -> Result<Action, WorkflowError> {
@@ -184,7 +207,7 @@ impl<R: Read> Seen<'_, R> {
         let until = |timeout: Option<Duration>| timeout.map(|timeout| now + timeout);
         let text = |name: &str| with.get(name).and_then(Value::as_str).map(str::to_owned);
         Ok(match &step.kind {
-            StepKind::Action => self.act(step, with, true),
+            StepKind::Action => self.act(step, with, true)?,
             StepKind::If { condition, then, otherwise } => match language::holds(condition, context, self.deciding.budget) {
                 Err(error) => failed(&error, "/condition"),
                 Ok(holds) => {
@@ -211,6 +234,9 @@ impl<R: Read> Seen<'_, R> {
                 _ => invalid("seconds must be 1 to 2592000".to_owned()),
             },
             StepKind::WaitEvent { kind, .. } => {
+                if let Err(waits) = self.rights(step)? {
+                    return Ok(waits);
+                }
                 let wait = Wait::Event { kind: kind.clone(), resource_id: text("resource_id"), after_seq: 0 };
                 Action::Wait { input: with, wait, until: until(step.timeout), approval: false }
             }
@@ -238,6 +264,9 @@ impl<R: Read> Seen<'_, R> {
                 Action::Return { input: json!({}), output }
             }
             StepKind::Call { wait } => {
+                if let Err(waits) = self.rights(step)? {
+                    return Ok(waits);
+                }
                 let key = text("workflow_key").unwrap_or_default();
                 if let Some(ready) = self.called(step, &key, &with, *wait)? {
                     let ready = Box::new(ready);
@@ -264,29 +293,34 @@ impl<R: Read> Seen<'_, R> {
             subject_id: self.run.subject_id.clone(),
             depth: self.run.depth.saturating_add(1),
             retry_of: None,
+            cause: Some(self.run.id),
         };
         service.ready(self.tx, &workflow, workflow.version, new, budget).map(Some)
     }
 
-    fn act(&self, step: &Step, with: Value, begin: bool) -> Action {
+    fn act(&self, step: &Step, with: Value, begin: bool) -> Result<Action, WorkflowError> {
+        let authority = match self.rights(step)? {
+            Ok(authority) => authority,
+            Err(waits) => return Ok(waits),
+        };
         let name = step.type_name.clone();
         let faults = self.deciding.service.planners.check(&name, &with);
         if !faults.is_empty() {
             let told: Vec<String> = faults.iter().map(|fault| format!("{}: {}", fault.pointer, fault.message)).collect();
-            return invalid(told.join("; "));
+            return Ok(invalid(told.join("; ")));
         }
-        match self.deciding.appliers.get(&name) {
+        Ok(match self.deciding.appliers.get(&name) {
             Some(Applier::Local(_)) => Action::Apply { name, with },
             Some(Applier::Remote(_)) => {
                 let timeout = step.timeout.unwrap_or(USUAL_CALL).min(LONGEST_CALL);
-                Action::Call { name, with, timeout, begin }
+                Action::Call { name, with, timeout, begin, authority }
             }
             None => Action::Fail {
                 input: None,
                 error: StepError::new("unknown_step_type", format!("this release has no type of step {name}")),
                 status: StepStatus::Failed,
             },
-        }
+        })
     }
 
     /// A call whose answer nobody waits for any more is made again, with what it was made with.
@@ -294,7 +328,7 @@ impl<R: Read> Seen<'_, R> {
         let Some(step) = self.step() else { return Ok(Some(Action::Leave)) };
         let context = self.context(step)?;
         Ok(Some(match language::render(&step.with, &context, self.deciding.budget) {
-            Ok(with) => self.act(step, with, false),
+            Ok(with) => self.act(step, with, false)?,
             Err((at, error)) => failed(&error, &at),
         }))
     }
@@ -317,7 +351,7 @@ impl<R: Read> Seen<'_, R> {
         };
         Ok(Some(match wait {
             Wait::Time => Action::Finish { input: None, output: json!({}) },
-            Wait::Retry => self.at_step()?,
+            Wait::Retry | Wait::Authority => self.at_step()?,
             Wait::Event { .. } => timed_out("timed_out", "the event did not come in time"),
             Wait::Run { .. } => timed_out("timed_out", "the run that was called did not end in time"),
             Wait::Approval => match self.step().map(|step| &step.kind) {

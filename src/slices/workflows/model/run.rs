@@ -41,6 +41,7 @@ pub enum WaitingOn {
     Retry,
     Concurrency,
     Provider,
+    Authority,
 }
 
 words! {

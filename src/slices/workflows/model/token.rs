@@ -23,6 +23,8 @@ pub(in super::super) enum Wait {
     Run {
         id: RunId,
     },
+    /// Rights that those lack whom the run acts for.
+    Authority,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,6 +73,7 @@ impl Token {
                 Wait::Retry => WaitingOn::Retry,
                 Wait::Event { .. } | Wait::Run { .. } => WaitingOn::Event,
                 Wait::Approval => WaitingOn::Approval,
+                Wait::Authority => WaitingOn::Authority,
             }),
             _ => None,
         }

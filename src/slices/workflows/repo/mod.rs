@@ -1,5 +1,6 @@
 //! Workflows and runs as they are stored, and the ways to find them.
 
+pub(super) mod causes;
 pub(super) mod portable;
 pub(super) mod queue;
 pub(super) mod runs;

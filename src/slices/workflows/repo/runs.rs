@@ -251,6 +251,7 @@ pub(in super::super) fn remove(tx: &mut WriteTx, key: RunKey, limit: usize) -> R
         return Ok(false);
     }
     INPUTS.remove(tx, &key)?;
+    super::causes::remove(tx, key)?;
     RUNS.remove(tx, &key)?;
     Ok(true)
 }

@@ -2,6 +2,7 @@
 
 mod definitions;
 mod ready;
+mod rights;
 mod stage;
 mod start;
 mod steer;
@@ -21,8 +22,10 @@ use super::{
     steps::Planners,
 };
 use crate::kernel::{
+    access::{Grants, Scope},
     config,
-    events::{self, Act, Draft, EventKind, Kinds},
+    events::{self, Act, Actor, Draft, EventKind, Kinds},
+    holders::Holders,
     id::{TenantId, WorkflowId},
     programs::Budget,
     store::{Read, WriteTx},
@@ -39,6 +42,7 @@ pub(super) static CREATED: EventKind = EventKind {
     summary: "A workflow was created.",
     subject: "workflow",
     schema: "Workflow",
+    reads: Grants::of(&[Scope::WorkflowsRead]),
     has_changes: false,
 };
 pub(super) static UPDATED: EventKind =
@@ -49,6 +53,7 @@ pub(super) static RUN_STARTED: EventKind = EventKind {
     summary: "A run of a workflow was started.",
     subject: "run",
     schema: "WorkflowRun",
+    reads: Grants::of(&[Scope::WorkflowsRead]),
     has_changes: false,
 };
 pub(super) static RUN_SUCCEEDED: EventKind =
@@ -69,7 +74,7 @@ pub(super) static RUN_WAITING: EventKind = EventKind {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Describe {
     pub(super) workflow: fn(&Workflow, &Value) -> Result<Box<RawValue>, serde_json::Error>,
-    pub(super) run: fn(&Run, &Value) -> Result<Box<RawValue>, serde_json::Error>,
+    pub(super) run: fn(&Run) -> Result<Box<RawValue>, serde_json::Error>,
 }
 
 /// A version of a workflow. It never changes, so neither does what was read of it.
@@ -78,6 +83,7 @@ type Kept<T> = moka::sync::Cache<VersionKey, Arc<T>>;
 
 /// What is kept of definitions that were read, in bytes.
 const KEPT_BYTES: u64 = 64 << 20;
+const KEPT_AUTHORS: u64 = 10_000;
 
 #[derive(Clone, Debug)]
 pub(super) struct Service {
@@ -85,15 +91,25 @@ pub(super) struct Service {
     pub(super) kinds: Arc<Kinds>,
     pub(super) settings: config::Workflows,
     describe: Describe,
+    /// Who may do what now.
+    holders: Holders,
     outlines: Kept<Definition>,
     compiled: Kept<Program>,
+    authors: Kept<Actor>,
 }
 
 impl Service {
-    pub(super) fn new(planners: Planners, kinds: Arc<Kinds>, settings: config::Workflows, describe: Describe) -> Self {
+    pub(super) fn new(
+        planners: Planners,
+        kinds: Arc<Kinds>,
+        settings: config::Workflows,
+        describe: Describe,
+        holders: Holders,
+    ) -> Self {
         let outlines = Kept::builder().weigher(|_, outline: &Arc<Definition>| outline.weight).max_capacity(KEPT_BYTES).build();
         let compiled = Kept::builder().weigher(|_, program: &Arc<Program>| program.weight).max_capacity(KEPT_BYTES).build();
-        Self { planners, kinds, settings, describe, outlines, compiled }
+        let authors = Kept::builder().max_capacity(KEPT_AUTHORS).build();
+        Self { planners, kinds, settings, describe, holders, outlines, compiled, authors }
     }
 
     pub(super) fn retention(&self) -> Duration {
@@ -114,6 +130,17 @@ impl Service {
         let outline = Arc::new(definition::outline(&stored.definition.0));
         self.outlines.insert(key, outline.clone());
         Ok(outline)
+    }
+
+    /// Who saved a version.
+    fn author(&self, tx: &impl Read, key: VersionKey) -> Result<Arc<Actor>, WorkflowError> {
+        if let Some(found) = self.authors.get(&key) {
+            return Ok(found);
+        }
+        let stored = repo::workflows::version(tx, key.0, key.1, key.2)?.ok_or(WorkflowError::NotFound)?;
+        let author = Arc::new(stored.changed_by);
+        self.authors.insert(key, author.clone());
+        Ok(author)
     }
 
     /// A version with its programs. One that an older release accepted and this one does not is an error with its faults.
@@ -158,8 +185,7 @@ impl Service {
         kind: &'static EventKind,
         run: &Run,
     ) -> Result<(), WorkflowError> {
-        let inputs = repo::runs::inputs(tx, (run.tenant_id, run.id))?;
-        let shown = (self.describe.run)(run, &inputs.inputs.0)?;
+        let shown = (self.describe.run)(run)?;
         let draft = Draft::new(kind, run.id.to_string(), run.version, &shown);
         let before = act.cause.run_id.replace(run.id);
         let appended = events::append(tx, act, &draft);

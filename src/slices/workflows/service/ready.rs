@@ -16,6 +16,7 @@ use super::{
     NewRun, Service, merge,
 };
 use crate::kernel::{
+    authority::Authority,
     clock::Timestamp,
     id::{RunId, TenantId, WorkflowId},
     programs::Budget,
@@ -65,35 +66,62 @@ pub(super) struct Evaluated {
 }
 
 impl Service {
-    /// Checks a definition by itself and with what it calls.
+    /// Checks a definition by itself, with what it calls, and with the rights of whoever saves it.
     pub(in super::super) fn accept(
         &self,
         tx: &impl Read,
-        tenant: TenantId,
+        author: &Authority,
         value: Value,
         now: Timestamp,
         budget: &Budget,
     ) -> Result<Accepted, WorkflowError> {
         let program = self.compile(&value, budget).map_err(WorkflowError::Invalid)?;
-        self.check_calls(tx, tenant, &program.definition)?;
+        self.check_calls(tx, author.tenant_id(), &program.definition)?;
+        self.check_needs(&program.definition, author)?;
         Ok(Accepted { value, next_fire_at: program.next_fire(now), definition: program.definition })
     }
 
-    /// Applies a merge patch (RFC 7396) to the newest version and checks what comes of it.
+    /// Applies a merge patch (RFC 7396) to the newest version and checks what comes of it. The new version acts for whoever makes it.
+    /// Turning a workflow off is free, so that a weaker administrator can stop a stronger workflow.
     pub(in super::super) fn accept_change(
         &self,
         tx: &impl Read,
-        key: (TenantId, WorkflowId),
+        author: &Authority,
+        id: WorkflowId,
         patch: &Value,
         now: Timestamp,
         budget: &Budget,
     ) -> Result<AcceptedChange, WorkflowError> {
-        let workflow = repo::workflows::get(tx, key.0, key.1)?.ok_or(WorkflowError::NotFound)?;
-        let stored = repo::workflows::version(tx, key.0, key.1, workflow.version)?.ok_or(WorkflowError::NotFound)?;
+        let tenant = author.tenant_id();
+        let workflow = repo::workflows::get(tx, tenant, id)?.ok_or(WorkflowError::NotFound)?;
+        let stored = repo::workflows::version(tx, tenant, id, workflow.version)?.ok_or(WorkflowError::NotFound)?;
         let old = stored.definition.0;
         let mut value = old.clone();
         merge(&mut value, patch);
-        let accepted = if value == old { None } else { Some(self.accept(tx, key.0, value, now, budget)?) };
+        let accepted = if value == old {
+            None
+        } else if *patch == json!({"enabled": false}) {
+            let program = self.compile(&value, budget).map_err(WorkflowError::Invalid)?;
+            Some(Accepted { value, next_fire_at: program.next_fire(now), definition: program.definition })
+        } else {
+            Some(self.accept(tx, author, value, now, budget)?)
+        };
+        Ok(AcceptedChange { base: workflow.version, accepted })
+    }
+
+    /// The newest version once more, as one that acts for whoever takes the workflow over.
+    pub(in super::super) fn accept_takeover(
+        &self,
+        tx: &impl Read,
+        author: &Authority,
+        id: WorkflowId,
+        now: Timestamp,
+        budget: &Budget,
+    ) -> Result<AcceptedChange, WorkflowError> {
+        let tenant = author.tenant_id();
+        let workflow = repo::workflows::get(tx, tenant, id)?.ok_or(WorkflowError::NotFound)?;
+        let stored = repo::workflows::version(tx, tenant, id, workflow.version)?.ok_or(WorkflowError::NotFound)?;
+        let accepted = Some(self.accept(tx, author, stored.definition.0, now, budget)?);
         Ok(AcceptedChange { base: workflow.version, accepted })
     }
 
@@ -133,7 +161,7 @@ impl Service {
             other => other,
         };
         let event = given.event.map(|event| event.0);
-        let new = NewRun { id, inputs: given.inputs.0, event, trigger, subject_id, depth: 0, retry_of: Some(key.1) };
+        let new = NewRun { id, inputs: given.inputs.0, event, trigger, subject_id, depth: 0, retry_of: Some(key.1), cause: None };
         self.ready(tx, &workflow, run.workflow_version, new, budget)
     }
 

@@ -134,6 +134,20 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
+    /// The step cannot begin: those whom the run acts for lack a right. That is no attempt.
+    pub(in super::super) fn awaits_rights(&mut self, token: u32, input: Value, until: Timestamp) -> Result<(), WorkflowError> {
+        let Some((step, path)) = self.at(token) else { return Ok(()) };
+        let mut row = match self.row(&path)? {
+            Some(row) => row,
+            None => StepResult { attempts: 0, ..self.begin(&step, &path, None)? },
+        };
+        row.status = StepStatus::Waiting;
+        row.input = Some(Json(input));
+        self.put_row(&path, row)?;
+        self.set(token, TokenState::Waiting { wait: Wait::Authority, until: Some(until) });
+        Ok(())
+    }
+
     pub(in super::super) fn waits(
         &mut self,
         token: u32,

@@ -12,6 +12,7 @@ use super::{
             self,
             runs::{RunInputs, RunKey},
         },
+        steps::StepError,
     },
     RUN_FAILED, RUN_STARTED, Service,
     ready::{Evaluated, ReadyRun},
@@ -35,11 +36,13 @@ pub(in super::super) struct NewRun {
     pub(in super::super) subject_id: Option<String>,
     pub(in super::super) depth: u8,
     pub(in super::super) retry_of: Option<RunId>,
+    /// The run that has led to this one, by a call or by an event.
+    pub(in super::super) cause: Option<RunId>,
 }
 
 impl NewRun {
     pub(in super::super) fn manual(id: RunId, inputs: Value, subject_id: Option<String>) -> Self {
-        Self { id, inputs, event: None, trigger: RunTrigger::Manual, subject_id, depth: 0, retry_of: None }
+        Self { id, inputs, event: None, trigger: RunTrigger::Manual, subject_id, depth: 0, retry_of: None, cause: None }
     }
 }
 
@@ -76,6 +79,9 @@ impl Service {
             };
             return self.fail_at_once(tx, act, run, new, error).map(Started::New);
         }
+        if let Some(error) = self.descend(tx, (act.tenant_id, run.id), new.cause)? {
+            return self.fail_at_once(tx, act, run, new, error).map(Started::New);
+        }
         run.concurrency_key = concurrency_key;
         if let Some(existing) = self.meet(tx, act, definition, &mut run)? {
             return Ok(Started::Existing(existing));
@@ -106,6 +112,36 @@ impl Service {
         let error = RunError { code: refused.0.to_owned(), message: refused.1, step: None };
         let run = fresh(act, workflow, ready.version, &ready.new);
         self.fail_at_once(tx, act, run, &ready.new, error).map(Started::New)
+    }
+
+    /// Counts a run among the descendants of what it comes of; or why it may not be one.
+    fn descend(&self, tx: &mut WriteTx, run: RunKey, cause: Option<RunId>) -> Result<Option<RunError>, WorkflowError> {
+        let Some(cause) = cause else { return Ok(None) };
+        let root = repo::causes::root_of(tx, (run.0, cause))?;
+        if repo::causes::add(tx, run.0, root, 1, self.settings.max_descendants)? {
+            repo::causes::adopt(tx, run, root)?;
+            return Ok(None);
+        }
+        let StepError { code, message, .. } = self.too_many_descendants(root, cause);
+        Ok(Some(RunError { code, message, step: None }))
+    }
+
+    /// Counts the records that a step of a run has made.
+    pub(in super::super) fn count_effects(&self, tx: &mut WriteTx, run: RunKey, effects: usize) -> Result<(), WorkflowError> {
+        if effects == 0 {
+            return Ok(());
+        }
+        let root = repo::causes::root_of(tx, run)?;
+        if repo::causes::add(tx, run.0, root, effects as u64, self.settings.max_descendants)? {
+            return Ok(());
+        }
+        Err(WorkflowError::Step(self.too_many_descendants(root, run.1)))
+    }
+
+    fn too_many_descendants(&self, root: RunId, cause: RunId) -> StepError {
+        let most = self.settings.max_descendants;
+        let by = if root == cause { String::new() } else { format!(", here by {cause}") };
+        StepError::new("too_many_descendants", format!("{root} has led to {most} runs and records{by}, which is the most"))
     }
 
     fn fail_at_once(

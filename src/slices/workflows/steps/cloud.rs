@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::{Call, CallFuture, Effect, LocalError, LocalStep, Planned, Planning, RemoteStep, StepDone, StepError, StepType};
 use crate::{
     kernel::{
+        access::{Grants, Scope},
         clock::Timestamp,
         events::{Act, Actor, ActorKind, Intent},
         id::{CloudProviderId, VmId},
@@ -55,6 +56,10 @@ impl StepType for ProvisionVm {
         "Orders VMs. Takes what the request to create VMs takes. Its output has `operation` and `vms`; `vm.wait_state` waits for them."
     }
 
+    fn scopes(&self) -> Grants {
+        Grants::of(&[Scope::VmsRead, Scope::VmsWrite])
+    }
+
     fn schema(&self) -> Value {
         Clouds::order_schema()
     }
@@ -97,6 +102,10 @@ impl StepType for VerifyProvider {
 
     fn summary(&self) -> &'static str {
         "Tries the credential of a cloud provider. Its output is the verification; look at its `outcome`."
+    }
+
+    fn scopes(&self) -> Grants {
+        Grants::of(&[Scope::ProvidersRead, Scope::ProvidersWrite])
     }
 
     fn schema(&self) -> Value {
@@ -143,6 +152,10 @@ impl StepType for WaitForVm {
     fn summary(&self) -> &'static str {
         "Waits until a VM has one of the `states`, `running` when absent. Its output is the VM. `timeout_seconds` of the step bounds the \
          wait; a VM that is not there by then is worth a retry."
+    }
+
+    fn scopes(&self) -> Grants {
+        Grants::of(&[Scope::VmsRead])
     }
 
     fn schema(&self) -> Value {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{Call, CallFuture, LocalError, Planned, Planning, RemoteStep, StepDone, StepError, StepType};
 use crate::{
     kernel::{
-        access::TenantKind,
+        access::{Grants, TenantKind},
         egress::{Audience, Egress, MAX_BODY_BYTES, Request, Response, TargetUrl},
         id::TenantId,
         store::ReadTx,
@@ -108,6 +108,10 @@ impl StepType for HttpRequest {
     fn summary(&self) -> &'static str {
         "Sends an HTTP request. Its output has `status` and `body`, at most 16 KiB of it. Statuses other than 2xx fail the step, unless \
          `accept_statuses` has them; 408, 429 and 5xx are worth a retry. Redirects are not followed."
+    }
+
+    fn scopes(&self) -> Grants {
+        Grants::NONE
     }
 
     fn schema(&self) -> Value {

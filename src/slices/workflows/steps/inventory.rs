@@ -5,7 +5,10 @@ use serde_json::{Value, json};
 
 use super::{Call, CallFuture, LocalError, Planned, Planning, RemoteStep, StepDone, StepError, StepType};
 use crate::{
-    kernel::store::ReadTx,
+    kernel::{
+        access::{Grants, Scope},
+        store::ReadTx,
+    },
     slices::inventory::{Inventory, InventoryError},
 };
 
@@ -34,6 +37,10 @@ impl StepType for ReportInventory {
         "Reports on devices, by the filters of the asset inventory. Its output has `count`, and up to `limit` rows in `data`, or with \
          `group_by` counts in `groups`, the 100 most frequent; with `summary` also `totals`. `truncated` tells that there are more \
          devices than rows."
+    }
+
+    fn scopes(&self) -> Grants {
+        Grants::of(&[Scope::InventoryRead])
     }
 
     fn schema(&self) -> Value {

@@ -14,6 +14,8 @@ use serde_json::{Value, json};
 
 use super::{error::Fault, language::is_template};
 use crate::kernel::{
+    access::Grants,
+    authority::Authority,
     events::{Act, Intent},
     http::{
         problem::{FieldError, Place},
@@ -86,6 +88,8 @@ pub struct Planned {
 #[derive(Debug)]
 pub struct Planning {
     pub intent: Intent,
+    /// What the step may do.
+    pub authority: Authority,
 }
 
 /// Describes a type of step and plans a step of it. It sees a snapshot and cannot change anything.
@@ -97,6 +101,9 @@ pub trait StepType: Send + Sync + 'static {
     fn schema(&self) -> Value;
     /// An example of `with`.
     fn example(&self) -> Value;
+
+    /// What a step of this type takes of whoever it acts for.
+    fn scopes(&self) -> Grants;
 
     /// Takes out of `with` what nobody may read in the record of the step.
     fn redact(&self, _with: &mut Value) {}
@@ -113,6 +120,8 @@ pub trait LocalStep: Send + Sync + 'static {
 #[derive(Clone, Debug)]
 pub struct Call {
     pub tenant_id: TenantId,
+    /// What the step may do.
+    pub authority: Authority,
     pub with: Value,
     /// The same for every attempt of the step, so that the other side can tell a repetition.
     pub idempotency_key: String,

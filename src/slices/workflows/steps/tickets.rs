@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{Effect, LocalError, LocalStep, Planned, Planning, StepDone, StepError, StepType};
 use crate::{
     kernel::{
+        access::{Grants, Scope},
         clock::Timestamp,
         events::Act,
         store::{Read, ReadTx, WriteTx},
@@ -66,6 +67,10 @@ impl StepType for CreateTicket {
         "Creates a ticket, which is its output. Takes what the request to create one takes."
     }
 
+    fn scopes(&self) -> Grants {
+        Grants::of(&[Scope::TicketsRead, Scope::TicketsWrite])
+    }
+
     fn schema(&self) -> Value {
         form(0)
     }
@@ -98,6 +103,10 @@ impl StepType for UpdateTicket {
 
     fn summary(&self) -> &'static str {
         "Changes a ticket by a merge patch. Its output is the ticket after it."
+    }
+
+    fn scopes(&self) -> Grants {
+        Grants::of(&[Scope::TicketsRead, Scope::TicketsWrite])
     }
 
     fn schema(&self) -> Value {
@@ -133,6 +142,10 @@ impl StepType for CommentOnTicket {
 
     fn summary(&self) -> &'static str {
         "Adds a comment to a ticket. Its output is the ticket after it."
+    }
+
+    fn scopes(&self) -> Grants {
+        Grants::of(&[Scope::TicketsRead, Scope::TicketsWrite])
     }
 
     fn schema(&self) -> Value {

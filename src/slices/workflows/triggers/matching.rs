@@ -79,6 +79,7 @@ pub(super) fn consequences(
             subject_id: body.pointer("/resource/id").and_then(Value::as_str).map(str::to_owned),
             depth,
             retry_of: None,
+            cause,
         };
         let ready = service.ready(tx, &workflow, workflow.version, new, budget)?;
         starts.push((workflow, ready));

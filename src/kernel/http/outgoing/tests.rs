@@ -1,0 +1,126 @@
+//! Streamed answers: their shares of the places, and how they end.
+
+use tokio::sync::oneshot;
+
+use super::*;
+
+fn streams(idle: Duration) -> Streams {
+    let limits = Limits { streams: 1, ..crate::kernel::config::load(None, [], &[]).unwrap().limits };
+    Streams { idle, ..Streams::new("tests", &limits) }
+}
+
+fn tenant(number: u8) -> TenantId {
+    TenantId::from_bytes([number; 16])
+}
+
+#[tokio::test]
+async fn a_tenant_takes_its_share_of_the_places_and_no_more() {
+    let limits = crate::kernel::config::load(None, [], &[]).unwrap().limits;
+    let streams = Streams::new("tests", &limits);
+    let mut open = Vec::new();
+    for _ in 0..limits.streams_per_tenant {
+        open.push(streams.start(tenant(1), LINES, async |out| out.send("1\n").await).unwrap());
+    }
+    let refused = streams.start(tenant(1), LINES, async |_| Ok(())).unwrap_err();
+    assert!(refused.detail.starts_with("Your tenant has 4 tests under way"), "{}", refused.detail);
+    let other = streams.start(tenant(2), LINES, async |out| out.send("2\n").await).unwrap();
+    assert_eq!(text(other).await.unwrap(), "2\n");
+    let taken = open.pop().unwrap();
+    let over = outcome(&taken.under_way);
+    assert_eq!(text(taken).await.unwrap(), "1\n");
+    assert_eq!(over.await.unwrap(), Outcome::Taken);
+    streams.start(tenant(1), LINES, async |_| Ok(())).unwrap();
+    drop(open);
+}
+
+/// How the answer went, once it is over.
+fn outcome(under_way: &UnderWay) -> oneshot::Receiver<Outcome> {
+    let (tell, told) = oneshot::channel();
+    under_way.at_end(|outcome| tell.send(outcome).unwrap());
+    told
+}
+
+async fn text(answer: Streamed) -> Result<String, String> {
+    answer.into_response().into_body().into_string().await.map_err(|error| error.to_string())
+}
+
+#[tokio::test]
+async fn a_client_that_takes_nothing_is_given_up_and_nothing_is_kept_for_it() {
+    let streams = streams(Duration::from_millis(1));
+    let (told, gave_up) = oneshot::channel();
+    let answer = streams.start(tenant(1), LINES, async |out| {
+        for _ in 0..PIECES {
+            out.send("1\n").await?;
+        }
+        let sent = out.send("1\n").await;
+        drop(told.send(sent.clone()));
+        sent
+    });
+    let answer = answer.unwrap();
+    let outcome = outcome(&answer.under_way);
+    assert_eq!(gave_up.await.unwrap(), Err(Broken::Unwanted));
+    assert_eq!(outcome.await.unwrap(), Outcome::Stuck);
+    assert!(answer.pieces.0.lock().is_empty(), "the pieces are let go although the answer is still there");
+    assert_eq!(streams.places.available_permits(), 1);
+    assert!(text(answer).await.is_err(), "a client that comes back does not take what is left for all");
+}
+
+#[tokio::test]
+async fn an_answer_is_under_way_until_its_last_piece_is_taken() {
+    let streams = streams(Duration::from_hours(1));
+    let answer = streams.start(tenant(1), LINES, async |out| out.send("1\n").await).unwrap();
+    let (other, mut outcome) = (streams.start(tenant(2), LINES, async |_| Ok(())), outcome(&answer.under_way));
+    assert_eq!(other.unwrap_err().detail, "Too many tests are under way.");
+    tokio::task::yield_now().await;
+    assert_eq!(outcome.try_recv(), Err(oneshot::error::TryRecvError::Empty), "it is made, but not taken");
+    assert_eq!(text(answer).await.unwrap(), "1\n");
+    assert_eq!(outcome.await.unwrap(), Outcome::Taken);
+    assert_eq!(streams.places.available_permits(), 1);
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_the_end_of_its_answer_is_given_up() {
+    let answer = streams(Duration::from_millis(1)).start(tenant(1), LINES, async |out| out.send("1\n").await).unwrap();
+    assert_eq!(outcome(&answer.under_way).await.unwrap(), Outcome::Stuck);
+    assert!(text(answer).await.is_err());
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_made_to_its_end_breaks_off() {
+    let streams = streams(Duration::from_hours(1));
+    let failed = streams.start(tenant(1), LINES, async |out| {
+        out.send("1\n").await?;
+        Err(Broken::failed("the disk is gone"))
+    });
+    let failed = text(failed.unwrap()).await.unwrap_err();
+    assert!(!failed.contains("disk"), "what failed is no business of the client's: {failed}");
+    let panicked = streams.start(tenant(1), LINES, async |out| {
+        out.send("1\n").await?;
+        panic!("a maker that panics on purpose")
+    });
+    assert!(text(panicked.unwrap()).await.is_err());
+    assert_eq!(streams.places.available_permits(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_dropped_is_over_as_soon_as_its_maker_asks() {
+    let (go, gone) = oneshot::channel::<()>();
+    let answer = streams(Duration::from_hours(1)).start(tenant(1), LINES, async |out| {
+        drop(gone.await);
+        out.send("").await
+    });
+    let answer = answer.unwrap();
+    let outcome = outcome(&answer.under_way);
+    drop((answer, go));
+    assert_eq!(outcome.await.unwrap(), Outcome::Taken);
+}
+
+#[tokio::test]
+async fn who_asks_late_learns_at_once_how_it_went() {
+    let answer = streams(Duration::from_hours(1)).start(tenant(1), LINES, async |_| Ok(())).unwrap();
+    let under_way = answer.under_way.clone();
+    assert_eq!(text(answer).await.unwrap(), "");
+    for _ in 0..2 {
+        assert_eq!(outcome(&under_way).await.unwrap(), Outcome::Taken);
+    }
+}

@@ -1,0 +1,288 @@
+//! Indirect ways obey the same rules as direct ones: whoever cannot read a record does not see it in an event or a run, and whoever cannot
+//! change it does not change it through a workflow. The matrices are made from the catalogues, so what is added later is in them.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::{
+    harness::{Actor, Endpoint, Receiver, Tenant, WEBHOOKS, with_app},
+    workflows::{PATH, set},
+};
+
+fn texts(value: &Value) -> Vec<String> {
+    value.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
+}
+
+/// Types of steps or kinds of events, each with what it needs.
+async fn needs(reader: &Actor, path: &str, list: &str) -> Vec<(String, Vec<String>)> {
+    let catalog = reader.get(path).send().await.ok(200).clone();
+    let entry = |entry: &Value| (entry["type"].as_str().unwrap().to_owned(), texts(&entry["required_scopes"]));
+    let found: Vec<_> = catalog[list].as_array().unwrap().iter().map(entry).collect();
+    assert!(found.iter().any(|(_, scopes)| !scopes.is_empty()));
+    found
+}
+
+/// Every scope but one. Keys are named after what they lack, so each is made once.
+struct Keys<'a> {
+    tenant: Tenant<'a>,
+    all: Vec<String>,
+    made: std::collections::BTreeMap<String, Actor>,
+}
+
+impl<'a> Keys<'a> {
+    async fn new(tenant: Tenant<'a>) -> Self {
+        let session = tenant.admin().await.get("/api/auth/session").send().await.ok(200).clone();
+        Self { tenant, all: texts(&session["scopes"]), made: std::collections::BTreeMap::new() }
+    }
+
+    async fn without(&mut self, scope: &str) -> Actor {
+        if let Some(key) = self.made.get(scope) {
+            return key.clone();
+        }
+        let scopes: Vec<&str> = self.all.iter().map(String::as_str).filter(|other| *other != scope).collect();
+        let (key, _) = self.tenant.new_key(&format!("without {scope}"), &scopes).await;
+        self.made.insert(scope.to_owned(), key.clone());
+        key
+    }
+}
+
+fn refused_for(reply: &crate::harness::Reply, scope: &str, what: &str) {
+    assert_eq!(reply.problem(403), "insufficient_scope", "{what}");
+    assert!(texts(&reply.body["required_scopes"]).contains(&scope.to_owned()), "{what}: {}", reply.body);
+}
+
+#[tokio::test]
+async fn no_event_kind_is_read_without_the_scope_of_its_record() {
+    with_app(async |app| {
+        let mut keys = Keys::new(app.tenant("acme").await).await;
+        let everything = keys.without("none").await;
+        let mut cases = 0;
+        for (kind, scopes) in needs(&everything, "/api/events/catalog", "data").await {
+            for scope in scopes.iter().filter(|scope| !scope.starts_with("platform:") && *scope != "events:read") {
+                let reply = keys.without(scope).await.get(&format!("/api/events?types={kind}")).send().await;
+                refused_for(&reply, scope, &kind);
+                let trigger = json!({"type": "event", "event": kind});
+                let definition = json!({"key": "x", "name": "X", "triggers": [trigger], "steps": [set("a", json!(1))]});
+                let body = json!({"action": "create", "definition": definition});
+                refused_for(&keys.without(scope).await.post(PATH).json(body).send().await, scope, &kind);
+                let wait = json!({"id": "w", "type": "wait.event", "with": {"event": kind}});
+                let body = json!({"action": "create", "definition": {"key": "x", "name": "X", "steps": [wait]}});
+                refused_for(&keys.without(scope).await.post(PATH).json(body).send().await, scope, &kind);
+                cases += 3;
+            }
+            if !scopes.iter().any(|scope| scope.starts_with("platform:")) {
+                everything.get(&format!("/api/events?types={kind}")).send().await.ok(200);
+            }
+        }
+        assert!(cases > 150, "{cases}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_feed_without_types_holds_what_the_caller_may_read_elsewhere() {
+    with_app(async |app| {
+        let tenant = app.tenant("acme").await;
+        let organization = tenant.organization("Acme").await;
+        let all = tenant.key(&["*"]).await;
+        all.post("/api/psa/tickets").json(json!({"subject": "secret", "organization_id": organization})).send().await.ok(201);
+        let kinds = async |reader: &Actor| -> BTreeSet<String> {
+            let feed = reader.get("/api/events?limit=200").send().await.ok(200).clone();
+            feed["data"].as_array().unwrap().iter().map(|event| event["type"].as_str().unwrap().to_owned()).collect()
+        };
+        let (alone, tickets) = (tenant.key(&["events:read"]).await, tenant.key(&["events:read", "tickets:read"]).await);
+        assert_eq!(kinds(&tickets).await, BTreeSet::from(["ticket.created".to_owned()]));
+        assert!(kinds(&alone).await.is_empty(), "{:?}", kinds(&alone).await);
+        let everything = kinds(&all).await;
+        assert!(everything.contains("api_key.created") && everything.contains("organization.created"), "{everything:?}");
+        let viewer = kinds(&tenant.user("viewer").await).await;
+        assert!(viewer.contains("ticket.created") && !viewer.contains("api_key.created"), "{viewer:?}");
+        // A page that holds nothing for the reader still moves on.
+        let page = alone.get("/api/events?limit=200").send().await.ok(200).clone();
+        assert!(page["next_after"].as_u64().unwrap() > 0);
+    })
+    .await;
+}
+
+/// The text with every template about the inputs: those of an example may name what a definition of one step does not have.
+fn with_known_names(text: &str) -> String {
+    let mut parts = text.split("{{");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |made, part| format!("{made}{{{{ inputs.x }}}}{}", part.split_once("}}").unwrap().1))
+}
+
+#[tokio::test]
+async fn no_type_of_step_acts_for_an_author_who_lacks_its_scope() {
+    with_app(async |app| {
+        let mut keys = Keys::new(app.tenant("acme").await).await;
+        let everything = keys.without("none").await;
+        let mut cases = 0;
+        let catalog = everything.get(&format!("{PATH}?view=catalog")).send().await.ok(200).clone();
+        for entry in catalog["step_types"].as_array().unwrap() {
+            let name = entry["type"].as_str().unwrap();
+            let step = json!({"id": "s", "type": name, "with": entry["example"]});
+            let step: Value = serde_json::from_str(&with_known_names(&step.to_string())).unwrap();
+            for scope in texts(&entry["required_scopes"]) {
+                let body = json!({"action": "create", "definition": {"key": "x", "name": "X", "steps": [step.clone()]}});
+                let reply = keys.without(&scope).await.post(PATH).json(body).send().await;
+                refused_for(&reply, &scope, name);
+                cases += 1;
+            }
+        }
+        assert!(cases >= 16, "{cases}");
+    })
+    .await;
+}
+
+/// A workflow that makes a ticket, saved by somebody who may.
+async fn ticketing(author: &Actor, organization: &str) -> Value {
+    let with = json!({"subject": "made", "organization_id": organization});
+    let definition = json!({"key": "t", "name": "T", "steps": [{"id": "make", "type": "ticket.create", "with": with}]});
+    author.post(PATH).json(json!({"action": "create", "definition": definition})).send().await.ok(201).clone()
+}
+
+#[tokio::test]
+async fn a_run_acts_with_what_its_author_and_its_starter_may_both_do() {
+    with_app(async |app| {
+        let tenant = app.tenant("acme").await;
+        let organization = tenant.organization("Acme").await;
+        let (author, record) = tenant.new_key("author", &["workflows:*", "tickets:*"]).await;
+        ticketing(&author, &organization).await;
+        let weak = tenant.key(&["workflows:*"]).await;
+        let start = json!({"workflow_key": "t", "inputs": {}});
+        refused_for(&weak.post(PATH).json(start.clone()).send().await, "tickets:write", "a start");
+        let dry = weak.post(PATH).json(json!({"workflow_key": "t", "inputs": {}, "dry_run": true})).send().await.ok(200).clone();
+        assert_eq!(dry["steps"][0]["error"]["code"], "insufficient_scope", "{dry}");
+        // The author's key is turned off: what it set up waits for somebody who may.
+        let admin = tenant.admin().await;
+        let path = format!("/api/admin/api-keys/{}", record["id"].as_str().unwrap());
+        admin.put(&path).json(json!({"enabled": false})).send().await.ok(200);
+        let run = admin.post(PATH).json(start.clone()).send().await.ok(202).clone();
+        let read = format!("{PATH}?run_id={}", run["id"].as_str().unwrap());
+        let waiting = async {
+            loop {
+                let run = admin.get(&read).send().await.ok(200).clone();
+                if run["waiting_on"] == "authority" {
+                    return run;
+                }
+                assert_ne!(run["status"], "succeeded", "{run}");
+            }
+        };
+        let run = tokio::time::timeout(std::time::Duration::from_secs(30), waiting).await.unwrap();
+        assert_eq!(run["steps"][0]["input"]["required_scopes"], json!(["tickets:read", "tickets:write"]));
+        assert_eq!(admin.get("/api/psa/tickets").send().await.ok(200)["data"], json!([]));
+        refused_for(
+            &weak.post(PATH).json(json!({"action": "take_over", "workflow_key": "t"})).send().await,
+            "tickets:write",
+            "a takeover",
+        );
+        let taken = admin.post(PATH).json(json!({"action": "take_over", "workflow_key": "t"})).send().await.ok(200).clone();
+        assert_eq!(taken["version"], 2);
+        let run = admin.post(PATH).json(start).send().await.ok(202).clone();
+        let read = format!("{PATH}?run_id={}&wait_seconds=30", run["id"].as_str().unwrap());
+        assert_eq!(admin.get(&read).send().await.ok(200)["status"], "succeeded");
+        // Anybody with the scope of workflows can stop it.
+        weak.patch(&format!("{PATH}?id={}", taken["id"].as_str().unwrap())).json(json!({"enabled": false})).send().await.ok(200);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_went_through_a_run_is_hidden_from_those_who_could_not_read_it() {
+    with_app(async |app| {
+        let tenant = app.tenant("acme").await;
+        let organization = tenant.organization("Acme").await;
+        let author = tenant.key(&["*"]).await;
+        ticketing(&author, &organization).await;
+        let run = author.post(PATH).json(json!({"workflow_key": "t", "inputs": {"x": 1}})).send().await.ok(202).clone();
+        let read = format!("{PATH}?run_id={}&wait_seconds=30", run["id"].as_str().unwrap());
+        assert_eq!(author.get(&read).send().await.ok(200)["steps"][0]["output"]["subject"], "made");
+        let stranger = tenant.key(&["workflows:read", "events:read"]).await;
+        let shown = stranger.get(&read).send().await.ok(200).clone();
+        let hidden = json!({"redacted": true, "required_scopes": ["tickets:read"]});
+        assert_eq!((&shown["inputs"], &shown["steps"][0]["output"], &shown["steps"][0]["input"]), (&hidden, &hidden, &hidden));
+        let listed = stranger.get(&format!("{PATH}?view=runs")).send().await.ok(200).clone();
+        assert_eq!(listed["data"][0]["inputs"], hidden);
+        let events = stranger.get("/api/events?types=workflow.run.*").send().await.ok(200).clone();
+        for event in events["data"].as_array().unwrap() {
+            assert!(event["data"]["run"].get("inputs").is_none() && event["data"]["run"].get("output").is_none(), "{event}");
+        }
+        assert!(!events["data"].as_array().unwrap().is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_search_step_finds_what_its_author_may_read() {
+    with_app(async |app| {
+        let tenant = app.tenant("acme").await;
+        let organization = tenant.organization("Acme").await;
+        let all = tenant.key(&["*"]).await;
+        all.post("/api/psa/tickets").json(json!({"subject": "zebra", "organization_id": organization})).send().await.ok(201);
+        for (name, scopes, total) in
+            [("blind", vec!["workflows:*", "search:read"], 0), ("seeing", vec!["workflows:*", "search:read", "tickets:read"], 1)]
+        {
+            let (key, _) = tenant.new_key(name, &scopes).await;
+            let step = json!({"id": "find", "type": "search.query", "with": {"q": "zebra"}});
+            let body = json!({"action": "create", "definition": {"key": name, "name": name, "steps": [step]}});
+            key.post(PATH).json(body).send().await.ok(201);
+            let run = key.post(PATH).json(json!({"workflow_key": name, "inputs": {}})).send().await.ok(202).clone();
+            let run =
+                key.get(&format!("{PATH}?run_id={}&wait_seconds=30", run["id"].as_str().unwrap())).send().await.ok(200).clone();
+            assert_eq!(run["steps"][0]["output"]["total"], total, "{name}: {run}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_endpoint_gets_what_its_owner_may_read_at_each_attempt() {
+    with_app(async |app| {
+        let tenant = app.evaluation_tenant("acme").await;
+        let organization = tenant.organization("Acme").await;
+        let receiver = Receiver::always(200).await;
+        let (owner, record) = tenant.new_key("owner", &["webhooks:*", "tickets:read"]).await;
+        let body = json!({"name": "X", "url": receiver.url(), "events": ["ticket.*", "api_key.*"]});
+        refused_for(&owner.post(WEBHOOKS).json(body).send().await, "api_keys:read", "a subscription");
+        let endpoint = Endpoint::of(owner, &receiver.url(), json!({"events": ["*"]})).await;
+        let all = tenant.key(&["*"]).await;
+        let ticket = async |subject: &str| {
+            all.post("/api/psa/tickets").json(json!({"subject": subject, "organization_id": organization})).send().await.ok(201);
+        };
+        tenant.key(&["tickets:write"]).await;
+        ticket("first").await;
+        // The key that was made before the ticket is not sent, so the ticket comes first.
+        let mut received = receiver.next().await.json();
+        while received["type"] == "webhook.created" {
+            received = receiver.next().await.json();
+        }
+        assert_eq!(received["type"], "ticket.created");
+        // What waits is judged again when its turn comes.
+        endpoint.ask("pause").await.ok(200);
+        ticket("second").await;
+        let path = format!("/api/admin/api-keys/{}", record["id"].as_str().unwrap());
+        all.put(&path).json(json!({"scopes": ["webhooks:read", "webhooks:write"]})).send().await.ok(200);
+        endpoint.ask("resume").await.ok(200);
+        let skipped = endpoint.until(|found| found.iter().any(|delivery| delivery["status"] == "skipped")).await;
+        let skipped: Vec<&Value> = skipped.iter().filter(|delivery| delivery["status"] == "skipped").collect();
+        assert!(
+            skipped.iter().all(|delivery| delivery["skipped_reason"] == "not_readable" && delivery["type"] == "ticket.created")
+        );
+        assert_eq!(endpoint.read().await["health"]["state"], "healthy");
+        // Whoever changes where events go gets no more than they may read themselves.
+        let weak = tenant.key(&["webhooks:*"]).await;
+        weak.put(&endpoint.path).json(json!({"url": format!("{}/other", receiver.url())})).send().await.ok(200);
+        all.put(&path).json(json!({"scopes": ["webhooks:*", "tickets:read"]})).send().await.ok(200);
+        ticket("third").await;
+        weak.put(&endpoint.path).json(json!({"description": "last"})).send().await.ok(200);
+        loop {
+            let received = receiver.next().await.json();
+            assert_ne!(received["type"], "ticket.created", "{received}");
+            if received["data"]["webhook"]["description"] == "last" {
+                break;
+            }
+        }
+    })
+    .await;
+}
