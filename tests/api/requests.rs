@@ -112,6 +112,18 @@ async fn a_request_names_its_host_once() {
     .await;
 }
 
+#[tokio::test]
+async fn trace_is_refused_everywhere_and_echoes_nothing() {
+    with_app(async |app| {
+        for path in ["/", "/healthz", "/api/auth/session", "/api/psa/tickets", "/nowhere"] {
+            let request = format!("TRACE {path} HTTP/1.1\r\nHost: a.example\r\nX-Canary: 7f3a\r\nConnection: close\r\n\r\n");
+            let first = answer(app, &request).await;
+            assert!(first.contains(" 404 ") || first.contains(" 405 "), "{path}: {first}");
+        }
+    })
+    .await;
+}
+
 /// How far the log and the operations are: what a request with an effect moves.
 fn effects(app: &TestApp) -> (u64, u64) {
     let store = &app.running().app.store;
