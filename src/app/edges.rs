@@ -38,7 +38,7 @@ impl Parts<'_> {
     pub(super) fn edge(&self, service: documents::Service, local_operator: Option<Arc<Principal>>) -> Result<Arc<Edge>, String> {
         let documents::Service { api, document, ingest, pages } = service;
         let document = Arc::new(document);
-        let Slices { platform, auth, analytics, backups, audit, upkeep, .. } = self.slices;
+        let Slices { platform, auth, analytics, backups, audit, transfer, upkeep, .. } = self.slices;
         platform.set_document(document.clone());
         let metrics_token = match &self.config.telemetry.metrics_token_file {
             Some(path) => {
@@ -59,7 +59,7 @@ impl Parts<'_> {
             health: self.health.source(),
             installation: Arc::new(upkeep.clone()),
             charts: analytics.charts(),
-            signing_keys: vec![backups.public_key().map_err(|error| error.to_string())?, audit.public_key()],
+            signing_keys: vec![backups.public_key().map_err(|error| error.to_string())?, audit.public_key(), transfer.public_key()],
             metrics_token,
         });
         Ok(Arc::new(Edge::new(EdgeParts {

@@ -12,28 +12,37 @@ use crate::{
     },
 };
 
+/// Slices whose records are checked by what is set for them.
+pub(super) struct Carried<'a> {
+    pub(super) sso: &'a SingleSignOn,
+    pub(super) keys: &'a ApiKeySlice,
+    pub(super) clouds: &'a Clouds,
+    pub(super) workflows: &'a Workflows,
+    pub(super) webhooks: &'a Webhooks,
+    pub(super) audit: &'a Audit,
+}
+
 /// The tables of all slices. What is referred to comes first, so events are at the beginning; what acts by itself when its time has
 /// come, such as webhooks and workflows, comes behind what it acts on; the tenant's own record is the last.
-pub(super) fn all(audit: &Audit) -> Vec<Box<dyn Portable>> {
+pub(super) fn all(carried: &Carried<'_>) -> Result<Vec<Box<dyn Portable>>, String> {
+    let Carried { sso, keys, clouds, workflows, webhooks, audit } = carried;
     let history: Box<dyn Portable> = Box::new(History);
-    [
+    let all = [
         vec![history],
-        Directory::portable(),
+        Directory::portable()?,
         Auth::portable(),
-        SingleSignOn::portable(),
-        ApiKeySlice::portable(),
-        Tickets::portable(),
-        Backups::portable(),
-        Clouds::portable(),
-        Workflows::portable(),
-        Webhooks::portable(),
+        sso.portable()?,
+        keys.portable()?,
+        Tickets::portable()?,
+        Backups::portable()?,
+        clouds.portable()?,
+        workflows.portable(),
+        webhooks.portable()?,
         Analytics::portable(),
         audit.portable(),
-        Platform::portable(),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+        Platform::portable()?,
+    ];
+    Ok(all.into_iter().flatten().collect())
 }
 
 /// Readers of the log whose work goes along.

@@ -132,15 +132,23 @@ impl Slices {
         let analytics = Analytics::new(store(), clocks(), usage.clone(), limits);
         let audit = Audit::new(store(), clock(), &config.audit, limits, key).map_err(|error| error.to_string())?;
         let rebuild = search.clone();
+        let carried = portable::Carried {
+            sso: &sso,
+            keys: &keys,
+            clouds: &clouds,
+            workflows: &workflows,
+            webhooks: &webhooks,
+            audit: &audit,
+        };
         let others = Others {
             tenants: tenants(),
             sealer: sealer(),
-            portables: portable::all(&audit),
+            portables: portable::all(&carried)?,
             rows: erasure::tenant_rows(),
             consumers: portable::consumers(),
             arrived: Arc::new(move || rebuild.rebuild()),
         };
-        let transfer = Transfer::new(store(), clock(), limits, others);
+        let transfer = Transfer::new(store(), clock(), limits, key, others).map_err(|error| error.to_string())?;
         let upkeep = Upkeep::new(store(), clock(), config, places, tenants(), ground.rotation.clone());
         Ok(Self {
             platform,

@@ -96,6 +96,7 @@ impl Export {
             return output::json(&json!({
                 "tenant_id": id, "file": path, "bytes": taken.bytes, "lines": taken.lines, "counts": taken.end.get("counts"),
                 "sha256": taken.end.get("sha256"), "secrets": if self.passphrase_file.is_some() { "sealed" } else { "left_out" },
+                "public_key": taken.signer,
             }));
         }
         output::line(&format!("{} lines, {} bytes written to {}.", taken.lines, taken.bytes, path.display()))?;
@@ -104,7 +105,11 @@ impl Export {
                 "Secrets were left out: what needs them arrives paused or disabled. --passphrase-file seals them into the file.",
             )?;
         }
-        output::line("Password hashes and digests of API keys are in it: keep it as you keep the installation.")
+        output::line("Password hashes and digests of API keys are in it: keep it as you keep the installation.")?;
+        output::line(&format!(
+            "It is signed by this installation. Another one imports it with --trusted-key {}",
+            taken.signer.as_deref().unwrap_or_default()
+        ))
     }
 }
 
@@ -132,13 +137,16 @@ async fn ask(socket: &Path, path: &str, order: &Value) -> Result<Incoming, Failu
 struct Taken {
     bytes: u64,
     lines: u64,
-    /// The last line.
+    /// The line behind the last record.
     end: Value,
+    /// The public key that the first line names.
+    signer: Option<String>,
 }
 
-/// Writes the stream as it comes. Only the last line is looked at, which says that all came.
+/// Writes the stream as it comes. Only the first line and the last two are looked at: the end and its signature say that all came.
 async fn take(mut body: Incoming, out: &mut impl Write, bar: &ProgressBar) -> Result<Taken, Failure> {
-    let (mut bytes, mut lines, mut last, mut line) = (0, 0, Vec::new(), Vec::new());
+    let (mut bytes, mut lines, mut signer) = (0, 0, None);
+    let (mut before, mut last, mut line) = (Vec::new(), Vec::new(), Vec::new());
     while let Some(frame) = body.frame().await {
         let cut = |error: hyper::Error| Failure::Failed(format!("the export was cut off: {error}"));
         let Ok(piece) = frame.map_err(cut)?.into_data() else { continue };
@@ -149,14 +157,22 @@ async fn take(mut body: Incoming, out: &mut impl Write, bar: &ProgressBar) -> Re
             line.extend_from_slice(part);
             if line.ends_with(b"\n") {
                 lines += 1;
-                last = std::mem::take(&mut line);
+                before = std::mem::replace(&mut last, std::mem::take(&mut line));
+                if lines == 1 {
+                    signer = parse(&last).get("signer").and_then(Value::as_str).map(str::to_owned);
+                }
             }
         }
     }
     out.flush().map_err(|error| error.to_string())?;
-    let end: Value = serde_json::from_slice(&last).unwrap_or_default();
-    if end.get("type").is_none_or(|kind| kind != "end") || !line.is_empty() {
+    let (end, signature) = (parse(&before), parse(&last));
+    let is = |line: &Value, wanted: &str| line.get("type").is_some_and(|kind| kind == wanted);
+    if !is(&end, "end") || !is(&signature, "signature") || !line.is_empty() {
         return Err(Failure::Failed("the export was cut off: export it again".to_owned()));
     }
-    Ok(Taken { bytes, lines, end })
+    Ok(Taken { bytes, lines, end, signer })
+}
+
+fn parse(line: &[u8]) -> Value {
+    serde_json::from_slice(line).unwrap_or_default()
 }

@@ -60,6 +60,8 @@ pub(super) struct Import {
     /// For the export of a tenant: a file with the passphrase that its secrets are sealed under.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["tenant", "url", "kind", "format"])]
     passphrase_file: Option<PathBuf>,
+    #[command(flatten)]
+    trust: tenant::TrustArgs,
 }
 
 impl Import {
@@ -69,13 +71,13 @@ impl Import {
                 let text = "this is the export of a whole tenant, which becomes a tenant of its own: leave out --tenant and --url";
                 return Err(Failure::Usage(text.to_owned()));
             }
-            let wanted = tenant::Wanted { slug: self.slug, passphrase_file: self.passphrase_file };
+            let wanted = tenant::Wanted { slug: self.slug, passphrase_file: self.passphrase_file, trust: self.trust };
             return tenant::run(common, &self.file, &header, wanted).await;
         }
-        if self.slug.is_some() || self.passphrase_file.is_some() {
-            return Err(Failure::Usage(
-                "--slug and --passphrase-file are for the export of a tenant, which this is not".to_owned(),
-            ));
+        if self.slug.is_some() || self.passphrase_file.is_some() || self.trust.is_given() {
+            let text = "--slug, --passphrase-file, --trusted-key, --accept-unverified and --allow-evaluation are for the export of a \
+                        tenant, which this is not";
+            return Err(Failure::Usage(text.to_owned()));
         }
         let target = self.target(common).await?;
         let kind = self.kind.and_then(|kind| kind.to_possible_value()).map(|kind| kind.get_name().to_owned());

@@ -23,6 +23,7 @@ mod man;
 mod offline;
 mod openapi;
 mod output;
+mod public_key;
 mod reindex;
 mod reload;
 mod rotate_key;
@@ -148,6 +149,8 @@ enum Command {
     Import(import::Import),
     /// Write all of a tenant to a file that another installation imports.
     Export(export::Export),
+    /// Print the key that others check the signatures of this installation with.
+    PublicKey(public_key::PublicKeyCommand),
     /// Show a tenant's events as a webhook receiver gets them.
     Listen(listen::Listen),
     /// Write a consistent snapshot of the running server's store.
@@ -229,6 +232,7 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Command::Workflow(command) => Box::pin(command.run(&common)).await,
         Command::Import(command) => Box::pin(command.run(&common)).await,
         Command::Export(command) => command.run(&common).await,
+        Command::PublicKey(command) => command.run(&common),
         Command::Listen(command) => command.run(&common).await,
         Command::Backup(command) => command.run(&common).await,
         Command::Restore(command) => command.run(&common),

@@ -212,6 +212,11 @@ impl Role {
         Self::ALL.into_iter().find(|role| role.name() == name)
     }
 
+    /// What the role is worth in a tenant of this kind: an operator's is worth something in the platform tenant alone.
+    pub fn grants_in(self, kind: TenantKind) -> Grants {
+        if self == Self::Operator && kind != TenantKind::Platform { Grants::NONE } else { self.grants() }
+    }
+
     pub fn grants(self) -> Grants {
         let reads = Grants::from_patterns(["*:read"]);
         let administration = Grants::from_patterns(["api_keys:*", "webhooks:*", "platform:*"]);
@@ -335,7 +340,7 @@ impl Principal {
     pub fn is_operator(&self) -> bool {
         match &self.identity {
             Identity::LocalOperator => true,
-            Identity::User { role, .. } => *role == Role::Operator,
+            Identity::User { role, .. } => *role == Role::Operator && self.tenant_kind == TenantKind::Platform,
             Identity::ApiKey { .. } => false,
         }
     }
@@ -364,6 +369,29 @@ mod tests {
             assert_eq!(expand(unknown), None, "{unknown}");
         }
         assert!(known_patterns().iter().all(|pattern| expand(pattern).is_some()));
+    }
+
+    #[test]
+    fn an_operator_is_one_in_the_platform_tenant_only() {
+        for kind in [TenantKind::Standard, TenantKind::Evaluation, TenantKind::Platform] {
+            let (id, session_id) = (UserId::from_bytes([1; 16]), SessionId::from_bytes([2; 16]));
+            let identity = Identity::User { id, session_id, email: String::new(), name: String::new(), role: Role::Operator };
+            let principal = Principal {
+                tenant_id: TenantId::from_bytes([3; 16]),
+                tenant_name: String::new(),
+                tenant_kind: kind,
+                identity,
+                grants: Role::Operator.grants_in(kind),
+                reach: Reach::Everything,
+                networks: None,
+                until: None,
+                superseded: false,
+            };
+            let is_platform = kind == TenantKind::Platform;
+            assert_eq!(principal.is_operator(), is_platform, "{kind:?}");
+            assert_eq!(principal.grants != Grants::NONE, is_platform, "{kind:?}");
+        }
+        assert_eq!(Role::Admin.grants_in(TenantKind::Evaluation), Role::Admin.grants());
     }
 
     #[test]

@@ -81,6 +81,12 @@ impl Id<Tenant> {
         self.rand_a() & 0xfff == OWN_CLOCK
     }
 
+    /// Whether a tenant can have this id: a UUIDv7, as all that are made here. Others stand for the installation as a whole.
+    pub fn is_of_tenant(&self) -> bool {
+        let id = uuid::Uuid::from_bytes(self.bytes);
+        id.get_version_num() == 7 && id.get_variant() == uuid::Variant::RFC4122
+    }
+
     fn rand_a(&self) -> u16 {
         let found = self.bytes.get(RAND_A..).and_then(|rest| rest.first_chunk::<2>());
         found.copied().map(u16::from_be_bytes).unwrap_or_default()
@@ -257,7 +263,14 @@ mod tests {
         for _ in 0..10_000 {
             let (own, shared) = (TenantId::with_own_clock(at, &mut entropy), TenantId::with_shared_clock(at, &mut entropy));
             assert!(own.has_own_clock() && !shared.has_own_clock());
-            assert_eq!(uuid::Uuid::from_bytes(*own.as_bytes()).get_version_num(), 7);
+            assert!(own.is_of_tenant() && shared.is_of_tenant());
+        }
+    }
+
+    #[test]
+    fn ids_that_stand_for_the_installation_are_no_tenant_s() {
+        for bytes in [[0; 16], [0xff; 16], [1; 16]] {
+            assert!(!TenantId::from_bytes(bytes).is_of_tenant());
         }
     }
 

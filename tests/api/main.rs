@@ -59,6 +59,8 @@ mod tickets_sla;
 mod tickets_states;
 mod tls;
 mod transfer;
+mod transfer_forged;
+mod transfer_trust;
 mod upkeep;
 mod users;
 mod webhooks;

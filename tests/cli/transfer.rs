@@ -10,6 +10,11 @@ fn lines(path: &str) -> Vec<String> {
     fs::read_to_string(path).unwrap().lines().map(str::to_owned).collect()
 }
 
+/// The lines of records, and the one behind them.
+fn records(path: &str) -> Vec<String> {
+    lines(path).into_iter().skip(1).filter(|line| !line.contains("\"type\":\"signature\"")).collect()
+}
+
 #[test]
 fn a_tenant_moves_from_one_server_to_another_by_a_file() {
     let directory = tempfile::tempdir().unwrap();
@@ -24,19 +29,41 @@ fn a_tenant_moves_from_one_server_to_another_by_a_file() {
     assert_eq!(fs::metadata(&first).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(told["lines"].as_u64().unwrap(), lines(&first).len() as u64);
     assert!(refused(&old.run(&["export", "--tenant", "acme", "--output", &first]), 1).contains("exists"));
-    assert!(refused(&new.run(&["import", &first]), 1).contains("--passphrase-file"));
+    let unknown = refused(&new.run(&["import", &first, "--passphrase-file", &words]), 1);
+    assert!(unknown.contains("--trusted-key") && unknown.contains("--accept-unverified"), "{unknown}");
+    let key = old.json(&["public-key"])["public_key"].as_str().unwrap().to_owned();
+    assert_eq!(told["public_key"], key.as_str());
+    let trusted = path("trusted");
+    fs::write(&trusted, format!("{key}\n")).unwrap();
+    assert!(refused(&new.run(&["import", &first, "--trusted-key", &trusted]), 1).contains("--passphrase-file"));
+    assert!(refused(&new.run(&["import", &first, "--trusted-key", "nothing"]), 2).contains("no public key"));
     assert!(refused(&new.run(&["import", &first, "--tenant", "demo"]), 2).contains("leave out --tenant"));
-    let imported = new.json(&["import", &first, "--passphrase-file", &words]);
+    let imported = new.json(&["import", &first, "--passphrase-file", &words, "--trusted-key", &trusted]);
     assert_eq!((&imported["done"], &imported["tenant_id"]), (&Value::from(true), &tenant["id"]));
     assert_eq!(new.json(&["tenant", "show", "acme"])["name"], "Acme");
     assert_eq!(new.json(&["key", "list", "--tenant", "acme"])["data"][0]["name"], "Automation");
     new.json(&["export", "--tenant", "acme", "--output", &second, "--passphrase-file", &words]);
-    assert_eq!(lines(&first)[1..], lines(&second)[1..]);
-    let again = refused(&new.run(&["import", &first, "--passphrase-file", &words]), 1);
+    assert_eq!(records(&first), records(&second));
+    let again = refused(&new.run(&["import", &first, "--passphrase-file", &words, "--trusted-key", &key]), 1);
     assert!(again.contains("is in this installation already") && again.contains("Nothing was imported"), "{again}");
     let cut = path("cut");
     fs::write(&cut, format!("{}\n", lines(&first)[..3].join("\n"))).unwrap();
     assert!(refused(&old.run(&["import", &cut, "--passphrase-file", &words]), 1).contains("already"));
     let streamed = old.run(&["export", "--tenant", "acme"]);
     assert_eq!(text(&streamed.stdout).lines().count(), lines(&first).len());
+}
+
+#[test]
+fn a_file_that_nobody_vouches_for_comes_without_anything_that_acts() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let (old, new) = (Server::start(&directory.path().join("old")), Server::start(&directory.path().join("new")));
+    old.json(&["tenant", "create", "Acme"]);
+    let key = old.json(&["key", "create", "--tenant", "acme", "--scope", "*", "Automation"]);
+    let file = path("file");
+    old.json(&["export", "--tenant", "acme", "--output", &file]);
+    let taken = new.run(&["import", &file, "--accept-unverified"]);
+    let told = text(&taken.stdout);
+    assert!(taken.status.success() && told.contains("1 API keys: Automation"), "{told}");
+    assert_eq!(new.json(&["key", "list", "--tenant", "acme"])["data"][0]["status"], "disabled", "{key}");
 }

@@ -7,6 +7,8 @@ use std::{
 };
 
 use bytes::Bytes;
+use clap::Args;
+use data_encoding::BASE64;
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -21,7 +23,11 @@ use super::{
     connection::Target,
     progress,
 };
-use crate::{app::admin_socket, kernel::secrets::Secret, slices::transfer};
+use crate::{
+    app::admin_socket,
+    kernel::secrets::{PublicKey, Secret},
+    slices::transfer,
+};
 
 const PIECE: usize = 64 << 10;
 /// A first line that is longer is not that of an export.
@@ -39,10 +45,51 @@ pub(super) fn header(path: &Path) -> Result<Option<Value>, Failure> {
     Ok(header.filter(|header| header.get("format").is_some_and(|format| format == transfer::FORMAT)))
 }
 
+/// Whose word counts for the export of a tenant.
+#[derive(Debug, Args)]
+pub(super) struct TrustArgs {
+    /// For the export of a tenant: the public key of the installation that it comes from, as `tenantd public-key` prints it there, or a
+    /// file with it. Can be given several times.
+    #[arg(long, value_name = "KEY|FILE", conflicts_with_all = ["tenant", "url", "kind", "format", "accept_unverified"])]
+    trusted_key: Vec<String>,
+    /// For the export of a tenant: import it without checking who it is from. Its API keys, passwords, identity providers, workflows,
+    /// webhooks and cloud providers arrive switched off.
+    #[arg(long, conflicts_with_all = ["tenant", "url", "kind", "format"])]
+    accept_unverified: bool,
+    /// For the export of a tenant: let another installation's file bring an evaluation tenant, which may connect to this machine.
+    #[arg(long, conflicts_with_all = ["tenant", "url", "kind", "format"])]
+    allow_evaluation: bool,
+}
+
+impl TrustArgs {
+    pub(super) fn is_given(&self) -> bool {
+        !self.trusted_key.is_empty() || self.accept_unverified || self.allow_evaluation
+    }
+
+    /// The keys in hexadecimal, as the server takes them.
+    fn keys(&self) -> Result<Vec<String>, Failure> {
+        let read = |given: &String| {
+            let in_file = || std::fs::read_to_string(given).ok().and_then(|text| parse_key(text.trim()));
+            let key = parse_key(given).or_else(in_file);
+            let missing = || {
+                format!("{given}: no public key, and no file with one: 64 hexadecimal digits, as `tenantd public-key` prints them")
+            };
+            key.map(|key| key.to_string()).ok_or_else(|| Failure::Usage(missing()))
+        };
+        self.trusted_key.iter().map(read).collect()
+    }
+}
+
+/// A key in hexadecimal, or in Base64 as other tools write it.
+fn parse_key(text: &str) -> Option<PublicKey> {
+    text.parse().ok().or_else(|| BASE64.decode(text.as_bytes()).ok().and_then(|bytes| PublicKey::from_bytes(&bytes).ok()))
+}
+
 /// How the tenant is to be taken in.
 pub(super) struct Wanted {
     pub(super) slug: Option<String>,
     pub(super) passphrase_file: Option<PathBuf>,
+    pub(super) trust: TrustArgs,
 }
 
 pub(super) async fn run(common: &Common, path: &Path, header: &Value, wanted: Wanted) -> Result<(), Failure> {
@@ -51,7 +98,17 @@ pub(super) async fn run(common: &Common, path: &Path, header: &Value, wanted: Wa
         (Some(_), None) => return Err(Failure::Failed("secrets were left out of this export: it needs no passphrase".to_owned())),
         (None, _) => None,
     };
-    let order = |mode: &str| json!({"mode": mode, "slug": wanted.slug, "key": key.as_ref().map(Secret::expose)});
+    let trusted = wanted.trust.keys()?;
+    let order = |mode: &str| {
+        json!({
+            "mode": mode,
+            "slug": wanted.slug,
+            "key": key.as_ref().map(Secret::expose),
+            "trusted_keys": trusted,
+            "accept_unverified": wanted.trust.accept_unverified,
+            "allow_evaluation": wanted.trust.allow_evaluation,
+        })
+    };
     let checked = send(common, path, &order("check")).await?;
     refuse(&checked)?;
     let imported = send(common, path, &order("import")).await?;
@@ -63,10 +120,24 @@ pub(super) async fn run(common: &Common, path: &Path, header: &Value, wanted: Wa
     let records: u64 = counts.filter_map(|(_, count)| count.as_u64()).sum();
     let name = output::text(header, "/tenant/name");
     output::line(&format!("{name} ({}) is here, with {records} records.", output::text(&imported, "/tenant_id")))?;
+    if imported.get("verified").is_some_and(|verified| verified == false) {
+        output::line("Nobody vouches for the file, so nothing of it acts. Switched off:")?;
+        for off in imported.get("switched_off").and_then(Value::as_array).into_iter().flatten() {
+            output::line(&format!("  {}", switched_off(off)))?;
+        }
+    }
     for note in imported.get("notes").and_then(Value::as_array).into_iter().flatten() {
         output::line(&output::text(note, ""))?;
     }
     Ok(())
+}
+
+/// Such as `2 API keys: Export, Import`.
+fn switched_off(off: &Value) -> String {
+    let (what, count) = (output::text(off, "/what"), off.get("count").and_then(Value::as_u64).unwrap_or_default());
+    let names: Vec<&str> = off.get("names").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+    let more = if (names.len() as u64) < count { ", …" } else { "" };
+    format!("{count} {what}: {}{more}", names.join(", "))
 }
 
 /// What the server has against it.

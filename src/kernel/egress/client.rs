@@ -146,6 +146,12 @@ impl Egress {
         }
     }
 
+    /// The same for a target whose host is an address, without a look-up. Names are judged when they are dialled.
+    pub fn vet_address(&self, url: &TargetUrl, audience: Audience) -> Result<(), Blocked> {
+        let Some(address) = url.literal() else { return Ok(()) };
+        self.0.policy.judge(address, audience).map_err(|refusal| refusal.report(url.host()))
+    }
+
     /// Sends and waits for the answer. Never takes longer than the request's time.
     pub async fn send(&self, request: Request) -> Exchange {
         let started = Instant::now();

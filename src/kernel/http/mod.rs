@@ -32,6 +32,7 @@ pub mod problem;
 pub mod rate;
 pub mod reply;
 pub mod schema;
+pub mod shape;
 pub mod tls;
 mod visit;
 pub mod wire;

@@ -1,7 +1,10 @@
 //! A table as something that can be carried: most need no more than their name, some turn what has a meaning only here.
 
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{
+    Value,
+    value::{RawValue, to_raw_value},
+};
 
 use super::{Arrival, Departure, Emit, Line, PortError, Portable};
 use crate::kernel::{
@@ -80,7 +83,11 @@ tuple_keys! {
 }
 
 type Leave<K, V, F> = Box<dyn Fn(&mut Departure<'_>, K, V) -> Result<Option<(K, F)>, PortError> + Send + Sync>;
-type Arrive<K, V, F> = Box<dyn Fn(&mut Arrival, K, F) -> Result<(K, V), PortError> + Send + Sync>;
+type Arrive<K, V, F> = Box<dyn Fn(&mut Arrival, K, F) -> Result<Option<(K, V)>, PortError> + Send + Sync>;
+type Examine<K, V> = Box<dyn Fn(&mut Arrival, &K, &V) -> Result<(), PortError> + Send + Sync>;
+type Bounds = Box<dyn Fn(&Value) -> Result<(), String> + Send + Sync>;
+type Keep<K, V> = Box<dyn Fn(&mut WriteTx, &K, &V) -> Result<(), PortError> + Send + Sync>;
+type Verify = Box<dyn Fn(&ReadTx, &Arrival) -> Result<(), PortError> + Send + Sync>;
 
 /// A table with its indexes. `F` is the form that its records have in a line.
 pub struct Carrier<K: 'static, V: 'static, F = V> {
@@ -88,6 +95,12 @@ pub struct Carrier<K: 'static, V: 'static, F = V> {
     table: &'static Table<K, V>,
     leave: Leave<K, V, F>,
     arrive: Arrive<K, V, F>,
+    examine: Option<Examine<K, V>>,
+    bounds: Option<Bounds>,
+    most: Option<u64>,
+    keep: Option<Keep<K, V>>,
+    derived: bool,
+    verify: Option<Verify>,
 }
 
 impl<K, V, F> std::fmt::Debug for Carrier<K, V, F> {
@@ -97,26 +110,133 @@ impl<K, V, F> std::fmt::Debug for Carrier<K, V, F> {
 }
 
 impl<K: TenantKey, V: Record> Carrier<K, V> {
-    /// A table whose records mean the same everywhere.
-    pub fn plain(kind: &'static str, table: &'static Table<K, V>) -> Box<dyn Portable> {
-        Self::turning(kind, table, |_, key, record| Ok(Some((key, record))), |_, key, record| Ok((key, record)))
+    /// A table whose records mean the same everywhere. `examine` checks a record as its use case would; see [`Self::examined`].
+    pub fn plain(
+        kind: &'static str,
+        table: &'static Table<K, V>,
+        examine: impl Fn(&mut Arrival, &K, &V) -> Result<(), PortError> + Send + Sync + 'static,
+    ) -> Self {
+        let carrier =
+            Self::turning(kind, table, |_, key, record| Ok(Some((key, record))), |_, key, record| Ok(Some((key, record))));
+        carrier.examined(examine)
+    }
+
+    /// A table of what follows from other records. Its lines leave like any other; when they arrive, `keep` makes the row from what is
+    /// stored, and what the file says does not count.
+    pub fn derived(
+        kind: &'static str,
+        table: &'static Table<K, V>,
+        keep: impl Fn(&mut WriteTx, &K, &V) -> Result<(), PortError> + Send + Sync + 'static,
+    ) -> Self {
+        Self { derived: true, ..Self::plain(kind, table, |_, _, _| Ok(())).kept_by(keep) }
     }
 }
 
 impl<K: TenantKey, V: Record, F: Serialize + DeserializeOwned + 'static> Carrier<K, V, F> {
-    /// A table whose records are turned into another form to leave, or stay here where that is none, and are turned back.
+    /// A table whose records are turned into another form to leave, or stay here where that is none, and are turned back. A record for
+    /// which `arrive` gives none is left out.
     pub fn turning(
         kind: &'static str,
         table: &'static Table<K, V>,
         leave: impl Fn(&mut Departure<'_>, K, V) -> Result<Option<(K, F)>, PortError> + Send + Sync + 'static,
-        arrive: impl Fn(&mut Arrival, K, F) -> Result<(K, V), PortError> + Send + Sync + 'static,
-    ) -> Box<dyn Portable> {
-        Box::new(Self { kind, table, leave: Box::new(leave), arrive: Box::new(arrive) })
+        arrive: impl Fn(&mut Arrival, K, F) -> Result<Option<(K, V)>, PortError> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            kind,
+            table,
+            leave: Box::new(leave),
+            arrive: Box::new(arrive),
+            examine: None,
+            bounds: None,
+            most: None,
+            keep: None,
+            derived: false,
+            verify: None,
+        }
     }
 
-    fn read(&self, arrival: &mut Arrival, line: &Line<'_>) -> Result<(K, V), PortError> {
+    /// Checks that may take their time: they run away from the writer. The record is as it would be stored.
+    #[must_use]
+    pub fn examined(mut self, examine: impl Fn(&mut Arrival, &K, &V) -> Result<(), PortError> + Send + Sync + 'static) -> Self {
+        self.examine = Some(Box::new(examine));
+        self
+    }
+
+    /// The bounds of the fields, checked on the record as it is in the line.
+    #[must_use]
+    pub fn within(mut self, bounds: impl Fn(&Value) -> Result<(), String> + Send + Sync + 'static) -> Self {
+        self.bounds = Some(Box::new(bounds));
+        self
+    }
+
+    /// How many of them a tenant has.
+    #[must_use]
+    pub fn at_most(mut self, most: u64) -> Self {
+        self.most = Some(most);
+        self
+    }
+
+    /// Stores a record with what follows from it, and checks what it refers to among the records that came before it.
+    #[must_use]
+    pub fn kept_by(mut self, keep: impl Fn(&mut WriteTx, &K, &V) -> Result<(), PortError> + Send + Sync + 'static) -> Self {
+        self.keep = Some(Box::new(keep));
+        self
+    }
+
+    /// See [`Portable::verify`].
+    #[must_use]
+    pub fn verified_by(mut self, verify: impl Fn(&ReadTx, &Arrival) -> Result<(), PortError> + Send + Sync + 'static) -> Self {
+        self.verify = Some(Box::new(verify));
+        self
+    }
+
+    pub fn boxed(self) -> Box<dyn Portable>
+    where
+        K: 'static,
+    {
+        Box::new(self)
+    }
+
+    fn read(&self, arrival: &mut Arrival, line: &Line<'_>) -> Result<Option<(K, V)>, PortError> {
         let key: K::Rest = parse(line.key)?;
-        (self.arrive)(arrival, K::of(arrival.tenant, key), parse(line.record)?)
+        let read = (self.arrive)(arrival, K::of(arrival.tenant, key), parse(line.record)?)?;
+        if let Some((key, _)) = &read {
+            arrival.follow(self.kind, key.to_bytes())?;
+        }
+        Ok(read)
+    }
+}
+
+impl<K, V, F> Carrier<K, V, F> {
+    fn taken(&self, index: TableName) -> String {
+        format!("the {} of this {} is taken by another record", claim(index), self.kind)
+    }
+}
+
+/// Refuses rows whose parent is not stored. Rows lie below their parents, so each parent is looked up once.
+pub fn refuse_orphans<K: TenantKey, V: Record, P: PartialEq>(
+    tx: &ReadTx,
+    tenant: TenantId,
+    (kind, table): (&str, &'static Table<K, V>),
+    parent_of: impl Fn(&K) -> P,
+    exists: impl Fn(&P) -> Result<bool, StoreError>,
+) -> Result<(), PortError> {
+    let (mut last, mut orphan) = (None, None);
+    table.scan(tx, &KeyRange::prefix(&tenant.to_bytes()), Direction::Forward, |key, _| {
+        let parent = parent_of(&key);
+        if last.as_ref() == Some(&parent) || exists(&parent)? {
+            last = Some(parent);
+            return Ok(Flow::Continue);
+        }
+        orphan = Some(key);
+        Ok(Flow::Stop)
+    })?;
+    match orphan {
+        Some(key) => {
+            let key = render(&key.rest())?;
+            Err(PortError::Wrong(format!("the {kind} {key} belongs to a record that is not in the file")))
+        }
+        None => Ok(()),
     }
 }
 
@@ -166,25 +286,40 @@ impl<K: TenantKey + 'static, V: Record, F: Serialize + DeserializeOwned + 'stati
         failed.map_or(Ok(()), Err)
     }
 
-    fn arrive(&self, tx: &mut WriteTx, arrival: &mut Arrival, line: &Line<'_>) -> Result<(), PortError> {
-        let (key, record) = self.read(arrival, line)?;
-        let claimed = self.table.claimed(tx, &key, &record)?;
-        if let Some(index) = claimed.first() {
-            return Err(PortError::Wrong(format!("its {} is taken by another record of this installation", claim(*index))));
+    fn examine(&self, tx: &ReadTx, arrival: &mut Arrival, line: &Line<'_>) -> Result<Vec<String>, PortError> {
+        if let Some(bounds) = &self.bounds {
+            bounds(&parse(line.record)?).map_err(PortError::Wrong)?;
         }
-        Ok(self.table.put(tx, &key, &record)?)
+        if let Some(most) = self.most {
+            arrival.count_within(self.kind, most)?;
+        }
+        let Some((key, record)) = self.read(arrival, line)? else { return Ok(Vec::new()) };
+        if let Some(examine) = &self.examine {
+            examine(arrival, &key, &record)?;
+        }
+        // Its key is free: it begins with the tenant, of which there is nothing.
+        if self.derived {
+            return Ok(Vec::new());
+        }
+        let claimed = self.table.claimed(tx, &key, &record)?;
+        Ok(claimed.into_iter().map(|index| self.taken(index)).collect())
     }
 
-    fn conflicts(&self, tx: &ReadTx, arrival: &mut Arrival, line: &Line<'_>) -> Result<Vec<String>, PortError> {
-        let (key, record) = self.read(arrival, line)?;
-        let mut conflicts = Vec::new();
-        if self.table.get(tx, &key)?.is_some() {
-            conflicts.push(format!("this {} is in this installation already", self.kind));
-        } else {
-            let claimed = self.table.claimed(tx, &key, &record)?;
-            let told = |index: &TableName| format!("the {} of this {} is taken by another record", claim(*index), self.kind);
-            conflicts.extend(claimed.iter().map(told));
+    fn arrive(&self, tx: &mut WriteTx, arrival: &mut Arrival, line: &Line<'_>) -> Result<(), PortError> {
+        let Some((key, record)) = self.read(arrival, line)? else { return Ok(()) };
+        // Since the line was examined, others may have come in before it, also from its own transaction.
+        if !self.derived
+            && let Some(index) = self.table.claimed(tx, &key, &record)?.into_iter().next()
+        {
+            return Err(PortError::Wrong(self.taken(index)));
         }
-        Ok(conflicts)
+        match &self.keep {
+            Some(keep) => keep(tx, &key, &record),
+            None => Ok(self.table.put(tx, &key, &record)?),
+        }
+    }
+
+    fn verify(&self, tx: &ReadTx, arrival: &Arrival) -> Result<(), PortError> {
+        self.verify.as_ref().map_or(Ok(()), |verify| verify(tx, arrival))
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The events of a file are numbered from 1. They come first, so that what refers to them finds out where they have come to be.
 
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
     Arrival, Departure, Emit, Line, PortError, Portable,
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::kernel::{
     clock::Timestamp,
-    events::{self, EventRecord},
+    events::{self, Actor, EventRecord},
     id::{EventId, TenantId},
     store::{
         Flow, ReadTx, StoreError, WriteTx,
@@ -21,30 +21,67 @@ use crate::kernel::{
 #[derive(Debug)]
 pub struct History;
 
-/// The front of an event's body.
+/// The longest name of a kind of event.
+const LONGEST_KIND: usize = 100;
+
+/// An event's body, as far as it is the same for all kinds.
 #[derive(Deserialize)]
-struct Front {
+#[serde(deny_unknown_fields)]
+struct Body {
     id: EventId,
     #[serde(rename = "type")]
     kind: String,
     timestamp: Timestamp,
     tenant_id: TenantId,
     seq: u64,
+    #[serde(rename = "resource")]
+    _resource: Resource,
+    #[serde(rename = "actor")]
+    _actor: Actor,
+    #[serde(default, rename = "cause")]
+    _cause: IgnoredAny,
+    #[serde(rename = "data")]
+    _data: IgnoredAny,
+}
+
+#[derive(Deserialize)]
+struct Resource {
+    #[serde(rename = "kind")]
+    _kind: String,
+    #[serde(rename = "id")]
+    _id: String,
+    #[serde(rename = "version")]
+    _version: u64,
+}
+
+/// Such as `ticket.created`.
+fn is_kind(text: &str) -> bool {
+    let word = |word: &str| {
+        !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+    };
+    text.len() <= LONGEST_KIND && text.contains('.') && text.split('.').all(word)
 }
 
 /// The event of a line, which must be the next one.
 fn read(arrival: &Arrival, line: &Line<'_>) -> Result<(u64, EventRecord), PortError> {
     let wrong = |reason: String| Err(PortError::Wrong(reason));
-    let ([ordinal], front): ([u64; 1], Front) = (parse(line.key)?, parse(line.record)?);
-    if front.tenant_id != arrival.tenant {
-        return wrong(format!("this event is of {}", front.tenant_id));
+    let ([ordinal], body): ([u64; 1], Body) = (parse(line.key)?, parse(line.record)?);
+    if body.tenant_id != arrival.tenant {
+        return wrong(format!("this event is of {}", body.tenant_id));
     }
-    if ordinal != arrival.landing.next() || front.seq != ordinal {
-        return wrong(format!("this event has the number {}, where {} is due", front.seq, arrival.landing.next()));
+    if ordinal != arrival.landing.next() || body.seq != ordinal {
+        return wrong(format!("this event has the number {}, where {} is due", body.seq, arrival.landing.next()));
     }
-    let (id, tenant_id, kind, at) = (front.id, front.tenant_id, front.kind, front.timestamp);
-    let body = line.record.get().as_bytes().to_vec();
-    Ok((ordinal, EventRecord { id, tenant_id, kind, at, body, imported_at: None }))
+    if !is_kind(&body.kind) {
+        return wrong("its type is no name of a kind of event".to_owned());
+    }
+    let (id, tenant_id, kind, at) = (body.id, body.tenant_id, body.kind, body.timestamp);
+    let record = EventRecord { id, tenant_id, kind, at, body: line.record.get().as_bytes().to_vec(), imported_at: None };
+    let event = events::Event { seq: ordinal, record };
+    if events::moved_body(&event, ordinal).is_none() {
+        return wrong("the event does not begin as events do".to_owned());
+    }
+    Ok((ordinal, event.record))
 }
 
 impl Portable for History {
@@ -74,20 +111,18 @@ impl Portable for History {
         failed.map_or(Ok(()), Err)
     }
 
+    fn examine(&self, _tx: &ReadTx, arrival: &mut Arrival, line: &Line<'_>) -> Result<Vec<String>, PortError> {
+        read(arrival, line)?;
+        // Behind the one before it, as it will be in the log.
+        let seq = arrival.landing.next_seq();
+        arrival.landing.landed(seq);
+        Ok(Vec::new())
+    }
+
     fn arrive(&self, tx: &mut WriteTx, arrival: &mut Arrival, line: &Line<'_>) -> Result<(), PortError> {
         let (ordinal, record) = read(arrival, line)?;
         let seq = events::bring_in(tx, record, ordinal, arrival.now)?;
         arrival.landing.landed(seq);
         Ok(())
-    }
-
-    fn conflicts(&self, _tx: &ReadTx, arrival: &mut Arrival, line: &Line<'_>) -> Result<Vec<String>, PortError> {
-        let (ordinal, record) = read(arrival, line)?;
-        let event = events::Event { seq: ordinal, record };
-        if events::moved_body(&event, ordinal).is_none() {
-            return Err(PortError::Wrong("the event does not begin as events do".to_owned()));
-        }
-        arrival.landing.landed(ordinal);
-        Ok(Vec::new())
     }
 }

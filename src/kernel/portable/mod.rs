@@ -4,25 +4,29 @@
 //! A slice lists its tables as [`Portable`]s, each with the word that its lines have as their type. A record leaves in its stored
 //! form, written as JSON, and arrives through the same form, so nothing of it is lost. What has a meaning only where it is (places in
 //! the log, seals) is turned into what has one everywhere, and back. **Invariant:** a record that left, arrived and leaves again is the
-//! same line. **Boundary:** nothing here knows of files or of requests.
+//! same line. **Invariant:** a line is input: it passes every check that the use case runs, and what follows from other records (counts)
+//! is computed again. **Boundary:** nothing here knows of files or of requests.
 
+mod arrival;
 mod carrier;
+mod form;
 mod history;
 mod places;
 mod segments;
 
 use serde_json::value::RawValue;
 
-pub use carrier::{Carrier, TenantKey};
+pub use arrival::{Arrival, SwitchedOff, Trust};
+pub use carrier::{Carrier, TenantKey, refuse_orphans};
+pub use form::check_form;
 pub use history::History;
 pub use places::{Landing, Places};
 pub use segments::SegmentCarrier;
 
 use super::{
-    clock::Timestamp,
-    entropy::{Entropy, Seed},
+    entropy::Entropy,
     id::TenantId,
-    secrets::{SealError, Sealed, SealedPlace, Sealer, Secret},
+    secrets::{SealError, Sealed, SealedPlace, Sealer},
     store::{ReadTx, StoreError, WriteTx, catalog::TableName},
 };
 
@@ -41,6 +45,12 @@ pub enum PortError {
     Store(#[from] StoreError),
 }
 
+impl PortError {
+    pub fn wrong(reason: impl std::fmt::Display) -> Self {
+        Self::Wrong(reason.to_string())
+    }
+}
+
 /// A line about one record, as it arrives.
 #[derive(Debug)]
 pub struct Line<'a> {
@@ -48,6 +58,9 @@ pub struct Line<'a> {
     pub key: &'a RawValue,
     pub record: &'a RawValue,
 }
+
+/// A check of something by rules that stand elsewhere, such as the bounds of the API.
+pub type Check<T> = Box<dyn Fn(&T) -> Result<(), String> + Send + Sync>;
 
 /// Where lines go.
 pub type Emit<'a> = &'a mut dyn FnMut(&RawValue, &RawValue) -> Result<(), PortError>;
@@ -63,11 +76,17 @@ pub trait Portable: Send + Sync {
     /// Hands out the tenant's records in the order of their keys.
     fn leave(&self, departure: &mut Departure<'_>, emit: Emit<'_>) -> Result<(), PortError>;
 
-    /// Stores the record of a line. May run more than once before it commits.
+    /// Checks the record of a line as the use case would, away from the writer, and says what of it another record of this installation
+    /// has already. Writes nothing.
+    fn examine(&self, tx: &ReadTx, arrival: &mut Arrival, line: &Line<'_>) -> Result<Vec<String>, PortError>;
+
+    /// Stores the record of a line that was examined. May run more than once before it commits.
     fn arrive(&self, tx: &mut WriteTx, arrival: &mut Arrival, line: &Line<'_>) -> Result<(), PortError>;
 
-    /// What of the record of a line is taken already by another of this installation, in words. Writes nothing.
-    fn conflicts(&self, tx: &ReadTx, arrival: &mut Arrival, line: &Line<'_>) -> Result<Vec<String>, PortError>;
+    /// Checks what only all records together show, once they are stored and before the tenant exists.
+    fn verify(&self, _tx: &ReadTx, _arrival: &Arrival) -> Result<(), PortError> {
+        Ok(())
+    }
 }
 
 /// What records need to know when they leave.
@@ -102,76 +121,5 @@ impl Departure<'_> {
             None => Sealed::left_out(),
         };
         Ok(())
-    }
-}
-
-/// What records need to know when they arrive.
-#[derive(Debug)]
-pub struct Arrival {
-    pub tenant: TenantId,
-    pub now: Timestamp,
-    /// Where the events of the file have come to be in the log.
-    pub landing: Landing,
-    /// The last place of the log when this transaction began.
-    pub head: u64,
-    pub home: Sealer,
-    pub travel: Option<Sealer>,
-    /// A short name for the tenant in place of the one that it had.
-    pub slug: Option<String>,
-    /// What somebody has to see to afterwards.
-    pub notes: Vec<String>,
-    /// Records whose secrets did not come along: others may hang on them.
-    pub bare: Vec<[u8; 16]>,
-    pub entropy: Entropy,
-}
-
-impl Arrival {
-    /// One run of a transaction. Each run begins with what was before, and draws the same.
-    pub fn begin(&self, seed: Seed, head: u64) -> Self {
-        Self {
-            tenant: self.tenant,
-            now: self.now,
-            landing: self.landing.clone(),
-            head,
-            home: self.home.clone(),
-            travel: self.travel.clone(),
-            slug: self.slug.clone(),
-            notes: self.notes.clone(),
-            bare: self.bare.clone(),
-            entropy: seed.stream(),
-        }
-    }
-
-    /// The place in the log of an event of the file, or of what stands before all of them.
-    pub fn place(&self, ordinal: u64) -> Result<u64, PortError> {
-        self.landing
-            .seq(ordinal)
-            .ok_or_else(|| PortError::Wrong(format!("it refers to event {ordinal}, which did not come before it")))
-    }
-
-    /// Seals a secret that came along under the key of this installation; `false` when it did not come along.
-    pub fn secret(&mut self, place: SealedPlace<'_>, sealed: &mut Sealed) -> Result<bool, PortError> {
-        if sealed.is_left_out() {
-            return Ok(false);
-        }
-        let travel = self.travel.as_ref().ok_or_else(|| {
-            PortError::Wrong("its secret is sealed under a passphrase: name the file with it by --passphrase-file".to_owned())
-        })?;
-        // Releases that did not bind secrets to targets sealed them without one. Here they get the target that the record names.
-        let secret = travel.open_unbound(place, sealed).map_err(|error| match error {
-            SealError::OtherKey => PortError::Wrong("its secret was sealed under another passphrase".to_owned()),
-            SealError::Damaged => PortError::Secret(error),
-        })?;
-        *sealed = self.seal(place, &secret)?;
-        Ok(true)
-    }
-
-    /// Seals a secret that was made here in place of one that did not come along.
-    pub fn seal(&mut self, place: SealedPlace<'_>, secret: &Secret) -> Result<Sealed, PortError> {
-        Ok(self.home.seal(place, secret, &mut self.entropy)?)
-    }
-
-    pub fn note(&mut self, note: String) {
-        self.notes.push(note);
     }
 }

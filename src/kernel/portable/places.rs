@@ -91,6 +91,11 @@ impl Landing {
         self.last.map_or(1, |last| last.ordinal + 1)
     }
 
+    /// A place behind the last of them.
+    pub fn next_seq(&self) -> u64 {
+        self.last.map_or(self.before, |last| last.seq) + 1
+    }
+
     /// Takes note of where the next event is.
     pub fn landed(&mut self, seq: u64) {
         let run = Run { ordinal: self.next(), seq };

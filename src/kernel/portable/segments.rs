@@ -11,11 +11,13 @@ use crate::kernel::{
     store::{Flow, Key, KeyRange, ReadTx, SegmentedTable, StoreError, WriteTx, catalog::TableName, codec::Record},
 };
 
+type Examine<K, V> = Box<dyn Fn(&mut Arrival, u64, &K, &V) -> Result<(), PortError> + Send + Sync>;
+
 /// A segmented table whose records mean the same everywhere. `K` is the key within a segment.
 pub struct SegmentCarrier<K, V> {
     kind: &'static str,
     table: &'static SegmentedTable,
-    types: std::marker::PhantomData<fn() -> (K, V)>,
+    examine: Examine<K, V>,
 }
 
 impl<K, V> std::fmt::Debug for SegmentCarrier<K, V> {
@@ -25,8 +27,25 @@ impl<K, V> std::fmt::Debug for SegmentCarrier<K, V> {
 }
 
 impl<K: TenantKey + 'static, V: Record> SegmentCarrier<K, V> {
-    pub fn plain(kind: &'static str, table: &'static SegmentedTable) -> Box<dyn Portable> {
-        Box::new(Self { kind, table, types: std::marker::PhantomData })
+    /// `examine` checks a record as its use case would. It must also say whether the record belongs into its segment: each is a table
+    /// of its own.
+    pub fn plain(
+        kind: &'static str,
+        table: &'static SegmentedTable,
+        examine: impl Fn(&mut Arrival, u64, &K, &V) -> Result<(), PortError> + Send + Sync + 'static,
+    ) -> Box<dyn Portable>
+    where
+        K::Rest: Serialize,
+        V: 'static,
+    {
+        Box::new(Self { kind, table, examine: Box::new(examine) })
+    }
+
+    fn read(&self, arrival: &mut Arrival, line: &Line<'_>) -> Result<(u64, K, V), PortError> {
+        let (segment, key): (u64, K::Rest) = parse(line.key)?;
+        let key = K::of(arrival.tenant, key);
+        arrival.follow(self.kind, [segment.to_bytes(), key.to_bytes()].concat())?;
+        Ok((segment, key, parse(line.record)?))
     }
 
     fn scan(
@@ -73,15 +92,14 @@ where
         failed.map_or(Ok(()), Err)
     }
 
-    fn arrive(&self, tx: &mut WriteTx, arrival: &mut Arrival, line: &Line<'_>) -> Result<(), PortError> {
-        let (segment, key): (u64, K::Rest) = parse(line.key)?;
-        Ok(self.table.put(tx, segment, &K::of(arrival.tenant, key), &parse::<V>(line.record)?)?)
+    fn examine(&self, _tx: &ReadTx, arrival: &mut Arrival, line: &Line<'_>) -> Result<Vec<String>, PortError> {
+        let (segment, key, record) = self.read(arrival, line)?;
+        (self.examine)(arrival, segment, &key, &record)?;
+        Ok(Vec::new())
     }
 
-    fn conflicts(&self, tx: &ReadTx, arrival: &mut Arrival, line: &Line<'_>) -> Result<Vec<String>, PortError> {
-        let (segment, key): (u64, K::Rest) = parse(line.key)?;
-        parse::<V>(line.record)?;
-        let taken = self.table.get::<V>(tx, segment, &K::of(arrival.tenant, key))?.is_some();
-        Ok(taken.then(|| format!("this {} is in this installation already", self.kind)).into_iter().collect())
+    fn arrive(&self, tx: &mut WriteTx, arrival: &mut Arrival, line: &Line<'_>) -> Result<(), PortError> {
+        let (segment, key, record) = self.read(arrival, line)?;
+        Ok(self.table.put(tx, segment, &key, &record)?)
     }
 }

@@ -14,7 +14,7 @@ mod turns;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc},
     time::{Duration, Instant},
 };
 
@@ -97,12 +97,27 @@ impl Programs {
         work: impl FnOnce(&Budget) -> T + Send + 'static,
     ) -> Result<T, ProgramError> {
         let (answer, answered) = oneshot::channel();
-        let job = move |budget: &Budget| {
+        self.push(tenant, move |budget| {
             // Nobody waits for it any more, such as after the time limit of a request.
             if !answer.is_closed() {
                 drop(answer.send(work(budget)));
             }
-        };
+        })?;
+        answered.await.map_err(|_| ProgramError::Failed)
+    }
+
+    /// The same on a thread that may block.
+    pub fn run_blocking<T: Send + 'static>(
+        &self,
+        tenant: TenantId,
+        work: impl FnOnce(&Budget) -> T + Send + 'static,
+    ) -> Result<T, ProgramError> {
+        let (answer, answered) = mpsc::channel();
+        self.push(tenant, move |budget| drop(answer.send(work(budget))))?;
+        answered.recv().map_err(|_| ProgramError::Failed)
+    }
+
+    fn push(&self, tenant: TenantId, job: impl FnOnce(&Budget) + Send + 'static) -> Result<(), ProgramError> {
         let shared = &self.0.0;
         {
             let mut state = lock(&shared.state);
@@ -115,7 +130,7 @@ impl Programs {
             state.waiting.push(tenant, Box::new(job), MAX_WAITING).map_err(|Full| ProgramError::Busy)?;
         }
         shared.ready.notify_one();
-        answered.await.map_err(|_| ProgramError::Failed)
+        Ok(())
     }
 
     /// Workers that have been busy with one job for longer than they should.

@@ -1,7 +1,10 @@
 //! Passwords: Argon2id with the parameters of the OWASP cheat sheet (19 MiB, two passes). Hashing takes memory and a core for some
 //! tens of milliseconds, so only a few run at one time, a bounded number waits, and the rest is turned away.
+//!
+//! A hash carries its own parameters. **Invariant:** no memory is taken for a hash whose parameters are outside of our bounds, wherever it
+//! comes from.
 
-use std::sync::Arc;
+use std::{ops::RangeInclusive, sync::Arc};
 
 use argon2::{
     Algorithm, Argon2, Params, Version,
@@ -17,6 +20,14 @@ use crate::kernel::entropy::Entropy;
 const MEMORY_KIB: u32 = 19_456;
 const PASSES: u32 = 2;
 const LANES: u32 = 1;
+/// What a hash from elsewhere may ask for: not less than ours, and little enough that checking it harms nobody.
+const MEMORY_BOUNDS: RangeInclusive<u32> = MEMORY_KIB..=65_536;
+const PASS_BOUNDS: RangeInclusive<u32> = PASSES..=4;
+const LANE_BOUNDS: RangeInclusive<u32> = LANES..=4;
+const SALT_BOUNDS: RangeInclusive<usize> = 8..=64;
+const OUTPUT_BOUNDS: RangeInclusive<usize> = 16..=64;
+/// The longest text of a hash within these bounds, with room to spare.
+const LONGEST_HASH: usize = 300;
 
 /// A PHC string such as `$argon2id$v=19$m=19456,t=2,p=1$…`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,10 +39,40 @@ impl std::fmt::Debug for PasswordHash {
     }
 }
 
+impl PasswordHash {
+    /// Refuses a hash that is not Argon2id within our bounds.
+    pub fn check(&self) -> Result<(), PasswordError> {
+        let refuse = |reason: String| Err(PasswordError::Unacceptable(reason));
+        if self.0.len() > LONGEST_HASH {
+            return refuse("it is too long".to_owned());
+        }
+        let Ok(parsed) = phc::PasswordHash::new(&self.0) else { return refuse("it cannot be read".to_owned()) };
+        if parsed.algorithm.as_str() != "argon2id" || parsed.version != Some(u32::from(Version::V0x13)) {
+            return refuse("it is not Argon2id, version 19".to_owned());
+        }
+        let given = |name: &str| parsed.params.get_decimal(name);
+        for (name, what, bounds) in
+            [("m", "memory in KiB", MEMORY_BOUNDS), ("t", "passes", PASS_BOUNDS), ("p", "lanes", LANE_BOUNDS)]
+        {
+            if !given(name).is_some_and(|value| bounds.contains(&value)) {
+                return refuse(format!("{name} ({what}) must be {} to {}", bounds.start(), bounds.end()));
+            }
+        }
+        let lengths = (parsed.salt.as_ref().map(|salt| salt.len()), parsed.hash.as_ref().map(phc::Output::len));
+        match lengths {
+            (Some(salt), Some(output)) if SALT_BOUNDS.contains(&salt) && OUTPUT_BOUNDS.contains(&output) => Ok(()),
+            _ => refuse("its salt or its output is missing, or has another length".to_owned()),
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PasswordError {
     #[error("too many password checks are waiting")]
     Busy,
+    /// A hash from elsewhere that is not checked.
+    #[error("the password hash is not accepted: {0}")]
+    Unacceptable(String),
     #[error("password hashing failed: {0}")]
     Failed(String),
 }
@@ -59,6 +100,13 @@ impl Passwords {
 
     /// Whether the password is the one that was hashed. Without a hash it takes as long and says no.
     pub async fn verify(&self, password: Secret, hash: Option<PasswordHash>) -> Result<bool, PasswordError> {
+        let hash = hash.filter(|hash| {
+            let accepted = hash.check();
+            if let Err(error) = &accepted {
+                tracing::warn!(%error, "a stored password hash is not checked");
+            }
+            accepted.is_ok()
+        });
         let known = hash.is_some();
         let hash = hash.unwrap_or_else(|| self.decoy.clone());
         let matches = self.limited(move || verify_now(&password, &hash)).await??;
@@ -107,6 +155,40 @@ mod tests {
         assert_eq!(passwords.verify(Secret::new("correct horse"), Some(hash.clone())).await, Ok(true));
         assert_eq!(passwords.verify(Secret::new("wrong horse"), Some(hash)).await, Ok(false));
         assert_eq!(passwords.verify(Secret::new("a password that nobody has"), None).await, Ok(false));
+    }
+
+    fn with(parameters: &str) -> PasswordHash {
+        let (salt, output) = (BASE64_NOPAD.encode(&[1; 16]), BASE64_NOPAD.encode(&[2; 32]));
+        PasswordHash(format!("$argon2id$v=19${parameters}${salt}${output}"))
+    }
+
+    #[test]
+    fn parameters_outside_of_our_bounds_are_refused() {
+        assert_eq!(with("m=19456,t=2,p=1").check(), Ok(()));
+        assert_eq!(with("m=65536,t=4,p=4").check(), Ok(()));
+        for (parameters, reason) in [
+            ("m=3145728,t=2,p=1", "m (memory in KiB) must be 19456 to 65536"),
+            ("m=8,t=2,p=1", "m (memory in KiB) must be 19456 to 65536"),
+            ("m=19456,t=4000000,p=1", "t (passes) must be 2 to 4"),
+            ("m=19456,t=1,p=1", "t (passes) must be 2 to 4"),
+            ("m=19456,t=2,p=255", "p (lanes) must be 1 to 4"),
+            ("t=2,p=1", "m (memory in KiB) must be 19456 to 65536"),
+        ] {
+            assert_eq!(with(parameters).check(), Err(PasswordError::Unacceptable(reason.to_owned())), "{parameters}");
+        }
+        for text in
+            ["", "$argon2d$v=19$m=19456,t=2,p=1$AQEBAQEBAQE$AgICAgICAgICAgICAgICAg", "$argon2id$v=19$m=19456,t=2,p=1$AQEBAQEBAQE"]
+        {
+            assert!(PasswordHash(text.to_owned()).check().is_err(), "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_hash_that_asks_for_too_much_is_never_checked() {
+        let mut entropy = Entropy::from_seed(1);
+        let passwords = Passwords::new(1, 8, &mut entropy);
+        // 4 TiB: an attempt to take it would end the process.
+        assert_eq!(passwords.verify(Secret::new("any password"), Some(with("m=4294967295,t=2,p=1"))).await, Ok(false));
     }
 
     #[tokio::test]

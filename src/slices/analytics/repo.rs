@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::model::{Changes, Figure, Groups, Measure, QUARTERS_PER_DAY, RowKey, Series, add_cells, pack, unpack};
 use crate::kernel::{
     id::TenantId,
+    portable::PortError,
     store::{
         Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
         codec::{self, Record},
@@ -35,6 +36,17 @@ impl Record for RollUpRecord {
 pub(super) static HOURS: Table<RowKey, RollUpRecord> = Table::new(catalog::ANALYTICS_HOURS, &[]);
 pub(super) static DAYS: Table<RowKey, RollUpRecord> = Table::new(catalog::ANALYTICS_DAYS, &[]);
 
+/// Groups of a row, and the longest name of one.
+const MOST_GROUPS: usize = 20_000;
+const LONGEST_GROUP: usize = 300;
+/// Of the year 9999, in hours since 1970; days are fewer.
+const LAST_HOUR: u32 = 70_389_528;
+
+/// Whether all quarters are of one day.
+fn in_day(cells: BTreeMap<u8, Measure>) -> bool {
+    cells.into_keys().all(|quarter| u64::from(quarter) < QUARTERS_PER_DAY)
+}
+
 fn damaged(key: &RowKey) -> StoreError {
     StoreError::damaged("analytics", &key.to_bytes(), "the figures cannot be read")
 }
@@ -48,6 +60,18 @@ impl RollUpRecord {
     pub(super) fn open(&self, key: &RowKey) -> Result<Groups, StoreError> {
         let open = |row: &GroupRecord| Ok((row.group.clone(), unpack(&row.cells).ok_or_else(|| damaged(key))?));
         self.groups.iter().map(open).collect()
+    }
+
+    /// Refuses figures from elsewhere that cannot be read, or that are of no series or time of ours: a reader of all tenants would come
+    /// by them.
+    pub(super) fn check(&self, key: &RowKey) -> Result<(), PortError> {
+        let is_known = Series::ALL.iter().any(|series| series.code() == key.1);
+        let is_short = |row: &GroupRecord| row.group.len() <= LONGEST_GROUP && unpack(&row.cells).is_some_and(in_day);
+        if is_known && key.2 <= LAST_HOUR && self.groups.len() <= MOST_GROUPS && self.groups.iter().all(is_short) {
+            Ok(())
+        } else {
+            Err(PortError::wrong("these are no figures of a series and a time"))
+        }
     }
 
     pub(super) fn close(groups: &Groups) -> Self {

@@ -23,7 +23,7 @@ use crate::{
         config,
         events::{Act, EventKind},
         id::{ApiKeyId, TenantId},
-        portable::{Carrier, Portable},
+        portable::Portable,
         store::{Checked, Read, Store, StoreError, WriteTx, catalog},
         tasks::{Alarm, Tasks},
     },
@@ -106,8 +106,9 @@ impl ApiKeySlice {
     }
 
     /// What of a tenant's keys goes along to another installation. Digests are all that there is of a key, so it works there too.
-    pub fn portable() -> Vec<Box<dyn Portable>> {
-        vec![Carrier::plain("api_key", &repo::KEYS), Carrier::plain("api_key_count", &repo::COUNTS)]
+    pub fn portable(&self) -> Result<Vec<Box<dyn Portable>>, String> {
+        let fields = api::key_fields()?;
+        Ok(repo::portable::portable(self.service.rules, move |record| fields.check(record)))
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {

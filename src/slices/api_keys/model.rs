@@ -16,8 +16,8 @@ use crate::kernel::{
     secrets::{Secret, digest},
 };
 
-const LIVE_PREFIX: &str = "tck_live_";
-const EVALUATION_PREFIX: &str = "tck_eval_";
+pub(super) const LIVE_PREFIX: &str = "tck_live_";
+pub(super) const EVALUATION_PREFIX: &str = "tck_eval_";
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 /// 256 bits in base 62.
 const RANDOM_LENGTH: usize = 43;

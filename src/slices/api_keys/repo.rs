@@ -1,5 +1,7 @@
 //! API keys as they are stored, and the ways to find them: by secret, by name, by what is due next.
 
+pub(super) mod portable;
+
 use std::{net::IpAddr, time::Duration};
 
 use ipnet::IpNet;

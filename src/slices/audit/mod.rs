@@ -121,7 +121,7 @@ impl Audit {
 
     /// A tenant's chain, which goes along to another installation and is signed anew there.
     pub fn portable(&self) -> Vec<Box<dyn Portable>> {
-        repo::portable::portable(&self.signer)
+        repo::portable::portable(&self.signer, verify::verify_one)
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {

@@ -177,6 +177,12 @@ pub fn verify_store(tx: &impl Read, key: Option<&PublicKey>, known: &[Checkpoint
     Ok(verified)
 }
 
+/// Checks the chain of one tenant, all but its signatures; or says where it breaks.
+pub(super) fn verify_one(tx: &ReadTx, tenant: TenantId) -> Result<Result<(), String>, StoreError> {
+    let checked = verify_chain(tx, tenant, None, &[], &mut Verified::default())?;
+    Ok(checked.map_err(|found| found.to_string()))
+}
+
 /// Whoever has a part of a chain, or of whom a checkpoint was kept.
 fn tenants(tx: &impl Read, known: &[Checkpoint]) -> Result<BTreeSet<TenantId>, StoreError> {
     let mut tenants: BTreeSet<TenantId> = known.iter().map(|checkpoint| checkpoint.statement.tenant_id).collect();

@@ -98,7 +98,7 @@ impl SliceAuthenticator {
             tenant_name: tenant.name.clone(),
             tenant_kind: tenant.kind,
             identity,
-            grants: role.grants(),
+            grants: role.grants_in(tenant.kind),
             reach: Reach::Everything,
             networks: None,
             until: None,

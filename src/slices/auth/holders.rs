@@ -26,19 +26,18 @@ pub struct CredentialRights {
 impl HolderRights for CredentialRights {
     fn authority(&self, tx: &ReadTx, tenant: TenantId, holder: &Actor, now: Timestamp) -> Result<Authority, StoreError> {
         let none = || Authority::new(tenant, Grants::NONE);
+        let known = self.tenants.cached(tenant)?;
+        let Some(known) = known.as_ref() else { return Ok(none()) };
         let found = match holder.kind {
             ActorKind::User => {
                 let user = holder.id.parse().ok().map(|id| directory::user(tx, tenant, id)).transpose()?.flatten();
                 let role = user.filter(|user| user.status == UserStatus::Active).and_then(|user| user.role());
-                role.map(|role| Authority::new(tenant, role.grants()))
+                role.map(|role| Authority::new(tenant, role.grants_in(known.kind)))
             }
-            ActorKind::ApiKey => {
-                let known = self.tenants.cached(tenant)?;
-                match (holder.id.parse(), known.as_ref()) {
-                    (Ok(id), Some(known)) => api_keys::authority_of(tx, tenant, id, known.kind, now)?,
-                    _ => None,
-                }
-            }
+            ActorKind::ApiKey => match holder.id.parse() {
+                Ok(id) => api_keys::authority_of(tx, tenant, id, known.kind, now)?,
+                Err(_) => None,
+            },
             // tenantd itself, and its operator on this machine.
             ActorKind::System => Some(Authority::everything(tenant)),
             ActorKind::Workflow | ActorKind::Agent => None,

@@ -25,12 +25,16 @@ use crate::{
         config,
         events::EventKind,
         http::openapi,
-        portable::{Carrier, Portable},
+        portable::{Arrival, Carrier, PortError, Portable},
         secrets::Passwords,
         store::{Checked, Store, TenantRows},
         tasks::Tasks,
     },
-    slices::{api_keys::ApiKeys, directory::Directory, platform::Tenants},
+    slices::{
+        api_keys::ApiKeys,
+        directory::{self, Directory},
+        platform::Tenants,
+    },
 };
 
 pub use accounts::Manager;
@@ -93,9 +97,24 @@ impl Auth {
         });
     }
 
-    /// Password hashes go along to another installation, so that people can sign in there; sessions and one-time tokens do not.
+    /// Password hashes go along to another installation, so that people can sign in there; sessions and one-time tokens do not. Of a file
+    /// that nobody vouches for they do not arrive: an administrator gives out new tokens.
     pub fn portable() -> Vec<Box<dyn Portable>> {
-        vec![Carrier::plain("credential", &repo::CREDENTIALS)]
+        let arrive = |arrival: &mut Arrival, key: repo::UserKey, credential: repo::CredentialRecord| {
+            credential.password.check().map_err(PortError::wrong)?;
+            if arrival.is_verified() {
+                return Ok(Some((key, credential)));
+            }
+            arrival.switch_off("passwords", &key.1.to_string());
+            Ok(None)
+        };
+        let credentials = Carrier::turning("credential", &repo::CREDENTIALS, |_, key, record| Ok(Some((key, record))), arrive);
+        let kept = credentials.kept_by(|tx, key, credential| {
+            let user = directory::user(tx, key.0, key.1)?;
+            user.ok_or_else(|| PortError::Wrong(format!("it is the password of {}, who is not in the file", key.1)))?;
+            Ok(repo::CREDENTIALS.put(tx, key, credential)?)
+        });
+        vec![kept.boxed()]
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {

@@ -28,7 +28,7 @@ use crate::{
         events::{Act, ConsumerTask, EventKind, Intent},
         http::outgoing::Streams,
         id::{DeviceId, OrganizationId, TenantId},
-        portable::{Carrier, Portable},
+        portable::Portable,
         secrets::{InstallationKey, PublicKey, SignatureError, Signer},
         store::{Checked, Read, Store, StoreError, TenantRows, WriteTx},
         tasks::Tasks,
@@ -112,14 +112,8 @@ impl Backups {
     }
 
     /// What of a tenant's backups goes along to another installation. Postures come last, behind what their timers look at.
-    pub fn portable() -> Vec<Box<dyn Portable>> {
-        vec![
-            Carrier::plain("backup_config", &repo::configs::CONFIGS),
-            repo::jobs::portable(),
-            Carrier::plain("backup_rollup", &repo::rollups::ROLLUPS),
-            Carrier::plain("backup_posture", &repo::postures::POSTURES),
-            Carrier::plain("backup_sweep", &repo::sweeps::SWEEPS),
-        ]
+    pub fn portable() -> Result<Vec<Box<dyn Portable>>, String> {
+        Ok(repo::portable::portable(api::settings_bounds()?))
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {

@@ -140,8 +140,9 @@ impl Clouds {
     }
 
     /// What of a tenant's clouds goes along to another installation. Operations that have not ended go on where they are.
-    pub fn portable() -> Vec<Box<dyn Portable>> {
-        repo::portable::portable()
+    pub fn portable(&self) -> Result<Vec<Box<dyn Portable>>, String> {
+        let core = &self.core;
+        Ok(repo::portable::portable(api::import_rules(core.service.max_providers as u64, core.egress.clone())?))
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {

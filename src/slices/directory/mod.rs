@@ -80,8 +80,8 @@ impl Directory {
     }
 
     /// What of a tenant's directory goes along to another installation.
-    pub fn portable() -> Vec<Box<dyn Portable>> {
-        repo::portable::portable()
+    pub fn portable() -> Result<Vec<Box<dyn Portable>>, String> {
+        Ok(repo::portable::portable(api::shapes()?))
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {

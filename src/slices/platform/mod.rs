@@ -24,7 +24,7 @@ use crate::kernel::{
     clocks::Clocks,
     config,
     events::{ConsumerTask, EventKind, Kinds},
-    portable::{Carrier, Portable},
+    portable::Portable,
     store::{
         Checked, Rotation, Store, TenantRows,
         catalog::{self, TableName},
@@ -131,8 +131,9 @@ impl Platform {
     }
 
     /// A tenant's own record, which goes along to another installation behind all that it has.
-    pub fn portable() -> Vec<Box<dyn Portable>> {
-        vec![Carrier::plain("tenant_activity", &activity::ACTIVITY), repo::portable::tenant()]
+    pub fn portable() -> Result<Vec<Box<dyn Portable>>, String> {
+        let fields = api::tenant_fields()?;
+        Ok(vec![repo::portable::activity(), repo::portable::tenant(move |record| fields.check(record))])
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {

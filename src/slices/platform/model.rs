@@ -70,7 +70,7 @@ pub struct Tenant {
 /// How far a clock can be advanced at one time, and how far ahead it can come to be: more than anything here is planned for, and far
 /// from the end of what a time can be.
 pub const MAX_ADVANCE: Duration = Duration::from_hours(24 * 366);
-const MAX_AHEAD: Duration = Duration::from_hours(24 * 3_660);
+pub(super) const MAX_AHEAD: Duration = Duration::from_hours(24 * 3_660);
 
 impl Tenant {
     /// Whether its time has ended.

@@ -194,7 +194,11 @@ pub(super) fn get(tx: &impl Read, id: TenantId) -> Result<Option<Tenant>, StoreE
 }
 
 pub(super) fn put(tx: &mut WriteTx, tenant: &Tenant) -> Result<(), StoreError> {
-    let record = TenantRecord {
+    TENANTS.put(tx, &tenant.id, &to_record(tenant))
+}
+
+fn to_record(tenant: &Tenant) -> TenantRecord {
+    TenantRecord {
         name: tenant.name.clone(),
         slug: tenant.slug.clone(),
         kind: tenant.kind,
@@ -204,8 +208,7 @@ pub(super) fn put(tx: &mut WriteTx, tenant: &Tenant) -> Result<(), StoreError> {
         expires_at: tenant.expires_at,
         version: tenant.version,
         clock_ahead_seconds: tenant.clock_ahead.as_secs(),
-    };
-    TENANTS.put(tx, &tenant.id, &record)
+    }
 }
 
 pub(super) fn find_slug(tx: &impl Read, slug: &str) -> Result<Option<TenantId>, StoreError> {

@@ -305,6 +305,11 @@ impl Tenants {
         Ok(())
     }
 
+    /// Forgets what was still to be done with a tenant that is gone: it would be done to one that comes in its place.
+    pub fn forget_errand(&self, tx: &mut WriteTx, id: TenantId) -> Result<(), StoreError> {
+        repo::end_errand(tx, id)
+    }
+
     /// Tells of a tenant that came from another installation: it is a new one here.
     pub fn arrived(&self, tx: &mut WriteTx, act: &mut Act, id: TenantId) -> Result<(), TenantError> {
         let tenant = self.get(tx, id)?;

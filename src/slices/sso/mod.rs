@@ -85,8 +85,9 @@ impl SingleSignOn {
     }
 
     /// What of a tenant's identity providers goes along to another installation.
-    pub fn portable() -> Vec<Box<dyn Portable>> {
-        vec![repo::portable::providers()]
+    pub fn portable(&self) -> Result<Vec<Box<dyn Portable>>, String> {
+        let fields = api::provider_fields()?;
+        Ok(vec![repo::portable::providers(self.sign_on.egress.clone(), move |record| fields.check(record))])
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {

@@ -77,8 +77,8 @@ impl Tickets {
     }
 
     /// What of a tenant's tickets goes along to another installation.
-    pub fn portable() -> Vec<Box<dyn Portable>> {
-        repo::portable()
+    pub fn portable() -> Result<Vec<Box<dyn Portable>>, String> {
+        Ok(repo::portable(api::shapes()?))
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {

@@ -19,7 +19,7 @@ pub(super) use policies::{POLICIES, policy, put_policy};
 
 use serde::{Deserialize, Serialize};
 
-pub(super) use self::portable::portable;
+pub(super) use self::portable::{Shapes, portable};
 use self::{
     facets::{BY_ID, BY_TIMER},
     record::{TicketRecord, to_model, to_record},

@@ -65,26 +65,25 @@ impl Core {
         now: Timestamp,
         send: &mut dyn FnMut(Vec<u8>) -> Result<(), PortError>,
     ) -> Result<(), TransferError> {
-        let Tenant { id, name, slug, .. } = self.leaving(tx, wanted.tenant)?;
+        let Tenant { id, name, slug, kind, .. } = self.leaving(tx, wanted.tenant)?;
         let salt = wanted.travel.as_ref().map(|travel| travel.salt.clone());
-        let header = Header::new(Exported { id, name, slug }, now, salt);
-        let mut out = serde_json::to_vec(&header).map_err(StoreError::engine)?;
-        out.push(b'\n');
+        let header = Header::new(Exported { id, name, slug, kind: Some(kind) }, now, salt, &self.public_key);
+        let mut out = Vec::new();
+        let mut writer = Writer::begin(&header, &self.signer, &mut out).map_err(StoreError::engine)?;
         let places = Places::new(tx, id)?;
         let travel = wanted.travel.as_ref().map(|travel| &travel.sealer);
         let (home, entropy) = (&self.others.sealer, Entropy::from_os());
         let mut departure = Departure { tx, tenant: id, places: &places, home, travel, entropy };
-        let mut writer = Writer::default();
         for portable in &self.others.portables {
             portable.leave(&mut departure, &mut |key, record| {
-                writer.line(portable.kind(), key, record, &mut out);
+                writer.line(portable.kind(), key, record, &mut out).map_err(StoreError::engine)?;
                 if out.len() >= PIECE {
                     send(std::mem::take(&mut out))?;
                 }
                 Ok(())
             })?;
         }
-        out.extend(writer.end().map_err(StoreError::engine)?);
+        writer.end(&mut out).map_err(StoreError::engine)?;
         Ok(send(out)?)
     }
 }

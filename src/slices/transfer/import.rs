@@ -3,8 +3,12 @@
 //!
 //! **Invariant:** the tenant's own record, which lets anybody in, is written with the last transaction, after the last line was found good.
 //! What an import has written that fails is removed; one that was cut off by a crash is known by its row, and removed by the next.
+//! **Invariant:** no line is stored before a signature covers it, unless the file counts as unverified: then nothing of it can act.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
 
 use tokio::sync::OwnedMutexGuard;
 
@@ -13,15 +17,16 @@ use super::{
     error::TransferError,
     model::{BadHeader, Content, Header, Reader, RecordLine, Secrets},
     repo::{IMPORTS, ImportRecord},
+    signature::Covered,
 };
 use crate::{
     kernel::{
         access::TenantKind,
-        entropy::{Entropy, Seed},
+        entropy::Seed,
         events::{self, Intent},
         id::TenantId,
-        portable::{Arrival, Landing, Line, PortError},
-        secrets::Sealer,
+        portable::{Arrival, Landing, Line, PortError, SwitchedOff, Trust, check_form},
+        secrets::{PublicKey, Sealer},
         store::{ReadTx, StoreError, WriteTx, erase},
     },
     slices::platform::{NewTenant, TenantError},
@@ -30,6 +35,9 @@ use crate::{
 /// The most lines of one transaction, and the most bytes of them.
 const BATCH_LINES: usize = 400;
 const BATCH_BYTES: usize = 1 << 20;
+/// Lines and bytes that may wait for their signature: more than any export of ours leaves without one.
+const UNSIGNED_LINES: usize = 1_000;
+const UNSIGNED_BYTES: usize = 32 << 20;
 /// Transactions after which the removal looks whether there is more.
 const REMOVED_AT_ONCE: usize = 40;
 /// How many conflicts are told one by one.
@@ -42,20 +50,29 @@ pub(super) struct Order {
     pub(super) check_only: bool,
     pub(super) slug: Option<String>,
     pub(super) travel: Option<Sealer>,
+    /// Installations whose signatures count beside this one's.
+    pub(super) trusted: Vec<PublicKey>,
+    /// Take the file whoever it is from, without anything that acts.
+    pub(super) accept_unverified: bool,
+    /// Whether another installation's file may bring an evaluation tenant.
+    pub(super) allow_evaluation: bool,
 }
 
 /// What came of it.
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) header: Header,
+    /// The key that has signed the file, if that was checked.
+    pub(super) signed_by: Option<PublicKey>,
     pub(super) counts: BTreeMap<String, u64>,
     pub(super) notes: Vec<String>,
+    pub(super) switched_off: BTreeMap<&'static str, SwitchedOff>,
     /// Line and reason of what is in the way.
     pub(super) conflicts: Vec<(u64, String)>,
     pub(super) more_conflicts: u64,
 }
 
-/// A line that waits for its transaction.
+/// A line that waits for its signature, or for its transaction.
 #[derive(Debug)]
 struct Held {
     number: u64,
@@ -70,7 +87,15 @@ pub(super) struct Import {
     check_only: bool,
     header: Header,
     reader: Reader,
-    arrival: Arc<Arrival>,
+    /// Who must have signed the lines; `None` for an unverified file.
+    signer: Option<PublicKey>,
+    covered: Covered,
+    /// Lines that no signature covers yet.
+    unsigned: VecDeque<Held>,
+    unsigned_bytes: usize,
+    /// What is known of the lines that were examined, and of those that were stored: the places of events differ between the two.
+    examined: Arc<Arrival>,
+    stored: Arc<Arrival>,
     batch: Vec<Held>,
     bytes: usize,
     /// The last line that was read.
@@ -97,42 +122,48 @@ impl Import {
             BadHeader::NotAnExport(reason) => TransferError::NotAnExport(reason),
             BadHeader::NewerFormat(version) => TransferError::NewerFormat(version),
         })?;
+        let (tenant, now) = (header.tenant.id, core.clock.now());
+        if !tenant.is_of_tenant() {
+            return Err(TransferError::NoTenantId(tenant));
+        }
+        let signer = core.signer_of(&header, &order)?;
+        // Before kinds were in the first line, ids alone told most evaluation tenants.
+        let by_id = if tenant.has_own_clock() { TenantKind::Evaluation } else { TenantKind::Standard };
+        let kind = header.tenant.kind.unwrap_or(by_id);
+        if kind == TenantKind::Platform {
+            return Err(TransferError::PlatformTenant);
+        }
+        if kind == TenantKind::Evaluation && signer != Some(core.public_key) && !order.allow_evaluation {
+            return Err(TransferError::EvaluationNotAllowed);
+        }
         if header.secrets == Secrets::Sealed && order.travel.is_none() {
             return Err(TransferError::PassphraseNeeded);
         }
-        let (tenant, now) = (header.tenant.id, core.clock.now());
         if let Some(slug) = &order.slug {
             let named = NewTenant { name: String::new(), slug: Some(slug.clone()), kind: TenantKind::Standard, expires_days: None };
             named.slug()?;
         }
-        let landing = if order.check_only {
-            core.check_absent(tenant)?;
-            Landing::new(0)
-        } else {
-            core.check_absent(tenant)?;
-            core.clear(tenant).await?;
-            let started = ImportRecord { started_at: now };
-            core.store.write(move |tx| IMPORTS.put(tx, &tenant, &started)).await?;
-            Landing::new(core.store.read(events::head)?)
+        core.check_absent(tenant)?;
+        let before = if order.check_only { 0 } else { core.prepare(tenant).await? };
+        let trust = if signer.is_some() { Trust::Verified } else { Trust::Unverified };
+        let arrival = |before: u64| {
+            let mut arrival = Arrival::new(tenant, kind, now, trust, Landing::new(before), core.others.sealer.clone());
+            (arrival.travel, arrival.slug) = (order.travel.clone(), order.slug.clone());
+            Arc::new(arrival)
         };
-        let arrival = Arrival {
-            tenant,
-            now,
-            landing,
-            head: 0,
-            home: core.others.sealer.clone(),
-            travel: order.travel,
-            slug: order.slug,
-            notes: Vec::new(),
-            bare: Vec::new(),
-            entropy: Entropy::from_os(),
-        };
+        let mut covered = Covered::default();
+        covered.take(first_line);
         Ok(Self {
             core: core.clone(),
             check_only: order.check_only,
             header,
             reader: Reader::default(),
-            arrival: Arc::new(arrival),
+            signer,
+            covered,
+            unsigned: VecDeque::new(),
+            unsigned_bytes: 0,
+            examined: arrival(0),
+            stored: arrival(before),
             batch: Vec::new(),
             bytes: 0,
             number: 1,
@@ -150,47 +181,90 @@ impl Import {
         let wrong = |reason: String| TransferError::Line { number, reason };
         let portables = &self.core.others.portables;
         let portable = match self.reader.read(&line).map_err(wrong)? {
-            Content::End => return Ok(()),
+            Content::Signature(signature) => {
+                if let Some(signer) = &self.signer {
+                    self.covered.verify(signer, &signature).map_err(|_| TransferError::BadSignature(number))?;
+                }
+                return self.release().await;
+            }
+            Content::End => {
+                self.covered.take(&line);
+                return Ok(());
+            }
             Content::Record(record) => {
                 let place = portables.iter().position(|portable| portable.kind() == record.kind);
-                place.ok_or_else(|| wrong(format!("this release knows no records of the type {}", record.kind)))?
+                let place = place.ok_or_else(|| wrong(format!("this release knows no records of the type {}", record.kind)))?;
+                check_form(record.key, record.record).map_err(wrong)?;
+                place
             }
         };
         if portable < self.portable {
             return Err(wrong("its type comes behind one that refers to it".to_owned()));
         }
         self.portable = portable;
-        // The last type is the tenant's own record, which waits for the last line.
-        if self.batch.len() >= BATCH_LINES || self.bytes >= BATCH_BYTES || portable + 1 == portables.len() {
-            self.settle().await?;
+        self.covered.take(&line);
+        let held = Held { number, portable, line };
+        if self.signer.is_none() {
+            return self.accept(held).await;
         }
-        self.bytes += line.len();
-        self.batch.push(Held { number, portable, line });
+        self.unsigned_bytes += held.line.len();
+        self.unsigned.push_back(held);
+        if self.unsigned.len() > UNSIGNED_LINES || self.unsigned_bytes > UNSIGNED_BYTES {
+            return Err(TransferError::SignatureMissing(number));
+        }
         Ok(())
     }
 
-    /// Checks the lines that wait, or stores them.
+    /// Lets the lines go on that a signature covers now.
+    async fn release(&mut self) -> Result<(), TransferError> {
+        self.unsigned_bytes = 0;
+        while let Some(held) = self.unsigned.pop_front() {
+            self.accept(held).await?;
+        }
+        Ok(())
+    }
+
+    async fn accept(&mut self, held: Held) -> Result<(), TransferError> {
+        // The last type is the tenant's own record, which waits for the last line.
+        let is_last = held.portable + 1 == self.core.others.portables.len();
+        if self.batch.len() >= BATCH_LINES || self.bytes >= BATCH_BYTES || is_last {
+            self.settle().await?;
+        }
+        self.bytes += held.line.len();
+        self.batch.push(held);
+        Ok(())
+    }
+
+    /// Examines the lines that wait, and stores them.
     async fn settle(&mut self) -> Result<(), TransferError> {
-        let batch = std::mem::take(&mut self.batch);
+        let batch = Arc::new(std::mem::take(&mut self.batch));
         self.bytes = 0;
         if batch.is_empty() {
             return Ok(());
         }
-        let (core, arrival, seed) = (self.core.clone(), self.arrival.clone(), Seed::from_os());
-        let arrived = if self.check_only {
-            let checked = self.core.store.scan(move |tx| core.check(tx, &arrival, seed, &batch)).await?;
-            for conflict in checked.1 {
-                if self.conflicts.len() < TOLD {
-                    self.conflicts.push(conflict);
-                } else {
-                    self.more_conflicts += 1;
-                }
+        self.examine(batch.clone()).await?;
+        if !self.check_only {
+            let (core, before, seed) = (self.core.clone(), self.stored.clone(), Seed::from_os());
+            self.stored = Arc::new(self.core.store.write(move |tx| core.store_batch(tx, &before, seed, &batch)).await?);
+        }
+        Ok(())
+    }
+
+    /// Checks lines on a thread that may take its time. What is in the way ends an import, and is gathered by a check.
+    async fn examine(&mut self, batch: Arc<Vec<Held>>) -> Result<(), TransferError> {
+        let (core, before, seed) = (self.core.clone(), self.examined.clone(), Seed::from_os());
+        let (examined, conflicts) = self.core.store.scan(move |tx| core.examine(tx, &before, seed, &batch)).await?;
+        self.examined = Arc::new(examined);
+        for (number, reason) in conflicts {
+            if !self.check_only {
+                return Err(TransferError::Line { number, reason });
             }
-            checked.0
-        } else {
-            self.core.store.write(move |tx| core.store_batch(tx, &arrival, seed, &batch)).await?
-        };
-        self.arrival = Arc::new(arrived);
+            if self.conflicts.len() < TOLD {
+                self.conflicts.push((number, reason));
+            } else {
+                self.more_conflicts += 1;
+            }
+        }
         Ok(())
     }
 
@@ -199,27 +273,35 @@ impl Import {
         if !self.reader.has_ended() {
             return Err(TransferError::CutOff(self.number));
         }
+        if self.signer.is_some() && !self.reader.is_closed() {
+            return Err(TransferError::SignatureMissing(self.number));
+        }
         if self.batch.last().is_none_or(|held| held.portable + 1 != self.core.others.portables.len()) {
             return Err(TransferError::Line { number: self.number, reason: "the tenant's own record is missing".to_owned() });
         }
-        if self.check_only {
-            self.settle().await?;
-        } else {
-            let (core, arrival, seed) = (self.core.clone(), self.arrival.clone(), Seed::from_os());
-            let (batch, tenant) = (std::mem::take(&mut self.batch), self.arrival.tenant);
+        let batch = Arc::new(std::mem::take(&mut self.batch));
+        self.examine(batch.clone()).await?;
+        if !self.check_only {
+            let (core, examined) = (self.core.clone(), self.examined.clone());
+            self.core.store.scan(move |tx| core.verify(tx, &examined)).await?;
+            let (core, before, seed) = (self.core.clone(), self.stored.clone(), Seed::from_os());
+            let tenant = self.stored.tenant;
             let last = move |tx: &mut WriteTx| {
-                let arrived = core.store_batch(tx, &arrival, seed, &batch)?;
+                let arrived = core.store_batch(tx, &before, seed, &batch)?;
                 core.others.tenants.arrived(tx, &mut intent.begin(), tenant)?;
                 IMPORTS.remove(tx, &tenant)?;
                 Ok::<_, TransferError>(arrived)
             };
-            self.arrival = Arc::new(self.core.store.write(last).await?);
+            self.stored = Arc::new(self.core.store.write(last).await?);
             (self.core.others.arrived)();
         }
+        let arrival = if self.check_only { &self.examined } else { &self.stored };
         Ok(Report {
             header: self.header.clone(),
+            signed_by: self.signer,
             counts: self.reader.counts().clone(),
-            notes: self.arrival.notes.clone(),
+            notes: arrival.notes.clone(),
+            switched_off: arrival.switched_off.clone(),
             conflicts: std::mem::take(&mut self.conflicts),
             more_conflicts: self.more_conflicts,
         })
@@ -230,17 +312,45 @@ impl Import {
         if self.check_only {
             return Ok(());
         }
-        self.core.clear(self.arrival.tenant).await
+        self.core.clear(self.stored.tenant).await
     }
 }
 
 impl Core {
+    /// Whose signatures the lines must have; `None` when the operator takes the file without.
+    fn signer_of(&self, header: &Header, order: &Order) -> Result<Option<PublicKey>, TransferError> {
+        if order.accept_unverified {
+            return Ok(None);
+        }
+        let named = header.signer.as_deref().filter(|_| header.is_signed()).ok_or(TransferError::Unsigned)?;
+        let key: PublicKey = named.parse().map_err(|_| TransferError::Unsigned)?;
+        if key == self.public_key || order.trusted.contains(&key) {
+            Ok(Some(key))
+        } else {
+            Err(TransferError::UnknownSigner(key.key_id()))
+        }
+    }
+
     fn check_absent(&self, tenant: TenantId) -> Result<(), TransferError> {
         match self.store.read(|tx| self.others.tenants.get(tx, tenant)) {
             Ok(_) => Err(TransferError::Exists(tenant)),
             Err(TenantError::NotFound) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Makes room for a tenant: nothing is left of it, and nothing that was still to be done with it is done to what comes now. The last
+    /// place of the log.
+    async fn prepare(&self, tenant: TenantId) -> Result<u64, TransferError> {
+        self.clear(tenant).await?;
+        let (tenants, started) = (self.others.tenants.clone(), ImportRecord { started_at: self.clock.now() });
+        self.store
+            .write(move |tx| {
+                tenants.forget_errand(tx, tenant)?;
+                IMPORTS.put(tx, &tenant, &started)
+            })
+            .await?;
+        Ok(self.store.read(events::head)?)
     }
 
     fn store_batch(&self, tx: &mut WriteTx, before: &Arrival, seed: Seed, batch: &[Held]) -> Result<Arrival, TransferError> {
@@ -255,7 +365,7 @@ impl Core {
     }
 
     /// What is in the way of the lines.
-    fn check(
+    fn examine(
         &self,
         tx: &ReadTx,
         before: &Arrival,
@@ -267,10 +377,20 @@ impl Core {
             let record = RecordLine::read(line).map_err(|reason| TransferError::Line { number: *number, reason })?;
             let Some(portable) = self.others.portables.get(*portable) else { continue };
             let line = Line { key: record.key, record: record.record };
-            let found = portable.conflicts(tx, &mut arrival, &line).map_err(|error| at_line(*number, error))?;
+            let found = portable.examine(tx, &mut arrival, &line).map_err(|error| at_line(*number, error))?;
             conflicts.extend(found.into_iter().map(|reason| (*number, reason)));
         }
         Ok((arrival, conflicts))
+    }
+
+    /// Checks what only all records together show.
+    fn verify(&self, tx: &ReadTx, arrival: &Arrival) -> Result<(), TransferError> {
+        self.others.portables.iter().try_for_each(|portable| {
+            portable.verify(tx, arrival).map_err(|error| match error {
+                PortError::Store(error) => error.into(),
+                other => TransferError::Inconsistent(other.to_string()),
+            })
+        })
     }
 
     /// Removes everything that there is of a tenant that is not there: what imports have left behind.

@@ -1,8 +1,9 @@
 //! Tenants on their way between installations: all of one as lines of JSON, and a tenant from such lines.
 //!
 //! What the lines are about is told by the slices, each of its own tables (`kernel/portable`); here is how they are put in order, held
-//! together, and taken in. **Invariant:** an export is one snapshot in which nothing is left to be done with the tenant's events. **Invariant:**
-//! a tenant that arrives is there when all of it is: its own record comes with the last transaction.
+//! together, signed, and taken in. **Invariant:** an export is one snapshot in which nothing is left to be done with the tenant's events.
+//! **Invariant:** a tenant that arrives is there when all of it is: its own record comes with the last transaction. **Invariant:** a file is
+//! input. No line is stored that was not checked as its use case would, and nothing of a file that nobody vouches for can act.
 
 mod api;
 mod error;
@@ -10,6 +11,7 @@ mod export;
 mod import;
 mod model;
 mod repo;
+mod signature;
 
 use std::sync::Arc;
 
@@ -21,7 +23,7 @@ use crate::{
         config,
         http::outgoing::Streams,
         portable::Portable,
-        secrets::Sealer,
+        secrets::{InstallationKey, PublicKey, Sealer, SignatureError, Signer},
         store::{Checked, Store, TenantRows},
     },
     slices::platform::Tenants,
@@ -29,6 +31,11 @@ use crate::{
 
 pub use error::TransferError;
 pub use model::{FORMAT, Header};
+
+/// What exports of an installation with this key are checked with, and what the key is for.
+pub fn public_key(key: &InstallationKey) -> Result<(&'static str, PublicKey), SignatureError> {
+    Ok((signature::PURPOSE, Signer::of(key, signature::PURPOSE)?.public_key()?))
+}
 
 /// What the slice is given of the others.
 pub struct Others {
@@ -56,6 +63,8 @@ struct Core {
     store: Store,
     clock: Clock,
     others: Arc<Others>,
+    signer: Arc<Signer>,
+    public_key: PublicKey,
     /// Held by the import that is under way.
     importing: Arc<tokio::sync::Mutex<()>>,
 }
@@ -69,10 +78,23 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    pub fn new(store: Store, clock: Clock, limits: &config::Limits, others: Others) -> Self {
-        let core = Core { store, clock, others: Arc::new(others), importing: Arc::default() };
+    pub fn new(
+        store: Store,
+        clock: Clock,
+        limits: &config::Limits,
+        key: &InstallationKey,
+        others: Others,
+    ) -> Result<Self, SignatureError> {
+        let signer = Arc::new(Signer::of(key, signature::PURPOSE)?);
+        let public_key = signer.public_key()?;
+        let core = Core { store, clock, others: Arc::new(others), signer, public_key, importing: Arc::default() };
         let (exports, imports) = (Streams::new("exports of tenants", limits), Streams::new("imports of tenants", limits));
-        Self { core, exports, imports }
+        Ok(Self { core, exports, imports })
+    }
+
+    /// What others check exports with, and what it is for.
+    pub fn public_key(&self) -> (&'static str, PublicKey) {
+        (signature::PURPOSE, self.core.public_key)
     }
 
     /// What only the admin socket serves.

@@ -1,8 +1,9 @@
 //! The form of an export: a first line about the whole, a line for each record, a last line that holds them together.
 //!
 //! Every line of a record ends with the beginning of a hash over all lines of records up to it, so a line that was changed, left out or moved
-//! is told by its number; the last line has the whole hash and the counts, so a file that was cut off is told too. The hash leaves out the
-//! first line, which alone tells when and where the export was made. **Invariant:** the same records make the same lines.
+//! is told by its number; the last of them has the whole hash and the counts, so a file that was cut off is told too. That hash leaves out
+//! the first line, which tells when and where the export was made. Signatures (`signature.rs`) stand between the lines and behind the last.
+//! **Invariant:** the same records make the same lines, but for the first and the signatures.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +12,21 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use crate::kernel::{clock::Timestamp, id::TenantId};
+use super::signature::{Covered, SIGNATURE, SignatureLine};
+use crate::kernel::{
+    access::TenantKind,
+    clock::Timestamp,
+    id::TenantId,
+    secrets::{PublicKey, SignatureError, Signer},
+};
 
 pub const FORMAT: &str = "tenantd-export";
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
+/// Before exports were signed, and before the first line had the tenant's kind.
+const UNSIGNED_VERSION: u64 = 1;
+/// Lines and bytes after which a signature is due.
+const SIGNED_LINES: usize = 200;
+const SIGNED_BYTES: usize = 512 << 10;
 /// The type of the last line.
 const END: &str = "end";
 /// How many bytes of the hash a line has.
@@ -39,6 +51,8 @@ pub struct Exported {
     pub id: TenantId,
     pub name: String,
     pub slug: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<TenantKind>,
 }
 
 /// The first line.
@@ -53,6 +67,9 @@ pub struct Header {
     pub secrets: Secrets,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub salt: Option<String>,
+    /// The public key of the installation that signs the lines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signer: Option<String>,
 }
 
 /// Why the first line is not one.
@@ -63,10 +80,15 @@ pub enum BadHeader {
 }
 
 impl Header {
-    pub fn new(tenant: Exported, exported_at: Timestamp, salt: Option<String>) -> Self {
+    pub fn new(tenant: Exported, exported_at: Timestamp, salt: Option<String>, signer: &PublicKey) -> Self {
         let secrets = if salt.is_some() { Secrets::Sealed } else { Secrets::LeftOut };
         let (format, release) = (FORMAT.to_owned(), env!("CARGO_PKG_VERSION").to_owned());
-        Self { format, version: VERSION, release, exported_at, tenant, secrets, salt }
+        Self { format, version: VERSION, release, exported_at, tenant, secrets, salt, signer: Some(signer.to_string()) }
+    }
+
+    /// Whether the lines are signed, by whomever.
+    pub fn is_signed(&self) -> bool {
+        self.version != UNSIGNED_VERSION && self.signer.is_some()
     }
 
     pub fn read(line: &[u8]) -> Result<Self, BadHeader> {
@@ -80,15 +102,20 @@ impl Header {
         if kind.format != FORMAT {
             return Err(BadHeader::NotAnExport(format!("its first line names the format {}", kind.format)));
         }
-        if kind.version != VERSION {
+        if ![UNSIGNED_VERSION, VERSION].contains(&kind.version) {
             return Err(BadHeader::NewerFormat(kind.version));
         }
-        serde_json::from_slice(line).map_err(told)
+        let header: Self = serde_json::from_slice(line).map_err(told)?;
+        if header.version == VERSION && header.tenant.kind.is_none() {
+            return Err(BadHeader::NotAnExport("its first line does not name the kind of the tenant".to_owned()));
+        }
+        Ok(header)
     }
 }
 
-/// The last line.
+/// The last line but for its signature.
 #[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct End {
     #[serde(rename = "type")]
     kind: String,
@@ -114,32 +141,68 @@ impl Running {
     }
 }
 
-/// Makes the lines behind the first.
-#[derive(Debug, Default)]
-pub struct Writer {
-    hash: Running,
-    counts: BTreeMap<String, u64>,
+/// Why an export cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error(transparent)]
+    Signature(#[from] SignatureError),
 }
 
-impl Writer {
-    /// Appends the line of a record to `out`.
-    pub fn line(&mut self, kind: &str, key: &RawValue, record: &RawValue, out: &mut Vec<u8>) {
+/// Makes the lines of an export.
+#[derive(Debug)]
+pub struct Writer<'a> {
+    signer: &'a Signer,
+    hash: Running,
+    counts: BTreeMap<String, u64>,
+    covered: Covered,
+    /// Lines and bytes since the last signature.
+    unsigned: (usize, usize),
+}
+
+impl<'a> Writer<'a> {
+    /// Begins with the first line.
+    pub fn begin(header: &Header, signer: &'a Signer, out: &mut Vec<u8>) -> Result<Self, WriteError> {
+        let (hash, counts, covered) = (Running::default(), BTreeMap::new(), Covered::default());
+        let mut writer = Self { signer, hash, counts, covered, unsigned: (0, 0) };
+        writer.put(&serde_json::to_vec(header)?, out);
+        Ok(writer)
+    }
+
+    fn put(&mut self, line: &[u8], out: &mut Vec<u8>) {
+        self.covered.take(line);
+        self.unsigned = (self.unsigned.0 + 1, self.unsigned.1 + line.len());
+        out.extend_from_slice(line);
+        out.push(b'\n');
+    }
+
+    /// Appends the line of a record to `out`, and a signature when one is due.
+    pub fn line(&mut self, kind: &str, key: &RawValue, record: &RawValue, out: &mut Vec<u8>) -> Result<(), WriteError> {
         let line = format!("{{\"type\":\"{kind}\",\"key\":{},\"record\":{}", key.get(), record.get());
         let check = self.hash.take(line.as_bytes());
-        for part in [&line, CHECK_FRONT, &check, CHECK_BACK, "\n"] {
-            out.extend_from_slice(part.as_bytes());
-        }
+        let line = [&line, CHECK_FRONT, &check, CHECK_BACK].concat();
+        self.put(line.as_bytes(), out);
         match self.counts.get_mut(kind) {
             Some(count) => *count += 1,
             None => drop(self.counts.insert(kind.to_owned(), 1)),
         }
+        if self.unsigned.0 >= SIGNED_LINES || self.unsigned.1 >= SIGNED_BYTES { self.sign(out) } else { Ok(()) }
     }
 
-    /// The last line.
-    pub fn end(self) -> Result<Vec<u8>, serde_json::Error> {
-        let mut line = serde_json::to_vec(&End { kind: END.to_owned(), counts: self.counts, sha256: self.hash.whole() })?;
-        line.push(b'\n');
-        Ok(line)
+    fn sign(&mut self, out: &mut Vec<u8>) -> Result<(), WriteError> {
+        let line = SignatureLine::new(&self.covered.sign(self.signer)?);
+        out.extend(serde_json::to_vec(&line)?);
+        out.push(b'\n');
+        self.unsigned = (0, 0);
+        Ok(())
+    }
+
+    /// Appends the last line, and its signature.
+    pub fn end(mut self, out: &mut Vec<u8>) -> Result<(), WriteError> {
+        let end = End { kind: END.to_owned(), counts: std::mem::take(&mut self.counts), sha256: self.hash.whole() };
+        self.put(&serde_json::to_vec(&end)?, out);
+        self.sign(out)
     }
 }
 
@@ -167,6 +230,7 @@ impl<'a> RecordLine<'a> {
 pub enum Content<'a> {
     Record(RecordLine<'a>),
     End,
+    Signature(SignatureLine),
 }
 
 /// Reads the lines behind the first, and tells those that are not what was written.
@@ -175,6 +239,8 @@ pub struct Reader {
     hash: Running,
     counts: BTreeMap<String, u64>,
     ended: bool,
+    /// Whether the signature behind the end has come.
+    closed: bool,
 }
 
 impl Reader {
@@ -186,7 +252,19 @@ impl Reader {
         self.ended
     }
 
+    /// Whether the last signature has come too.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
     pub fn read<'a>(&mut self, line: &'a [u8]) -> Result<Content<'a>, String> {
+        if let Some(signature) = signature(line) {
+            if self.closed {
+                return Err("there is more behind the last line".to_owned());
+            }
+            self.closed = self.ended;
+            return Ok(Content::Signature(signature));
+        }
         if self.ended {
             return Err("there is more behind the last line".to_owned());
         }
@@ -222,31 +300,49 @@ impl Reader {
     }
 }
 
+/// The signature of a line that has one.
+fn signature(line: &[u8]) -> Option<SignatureLine> {
+    serde_json::from_slice(line).ok().filter(|line: &SignatureLine| line.kind == SIGNATURE)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::value::to_raw_value;
 
     use super::*;
+    use crate::kernel::{entropy::Entropy, secrets::InstallationKey};
 
-    fn lines() -> Vec<Vec<u8>> {
-        let (mut writer, mut out) = (Writer::default(), Vec::new());
-        for number in 1..=3_u64 {
-            writer.line("ticket", &to_raw_value(&[number]).unwrap(), &to_raw_value("x").unwrap(), &mut out);
+    fn signer() -> Signer {
+        Signer::of(&InstallationKey::generate(&mut Entropy::from_seed(1)), super::super::signature::PURPOSE).unwrap()
+    }
+
+    fn header() -> Header {
+        let id = TenantId::from_bytes([1; 16]);
+        let tenant = Exported { id, name: "Acme".to_owned(), slug: "acme".to_owned(), kind: Some(TenantKind::Standard) };
+        Header::new(tenant, Timestamp::from_millis(0), None, &signer().public_key().unwrap())
+    }
+
+    /// The lines behind the first, of so many records.
+    fn lines(records: u64) -> Vec<Vec<u8>> {
+        let (signer, mut out) = (signer(), Vec::new());
+        let mut writer = Writer::begin(&header(), &signer, &mut out).unwrap();
+        for number in 1..=records {
+            writer.line("ticket", &to_raw_value(&[number]).unwrap(), &to_raw_value("x").unwrap(), &mut out).unwrap();
         }
-        out.extend(writer.end().unwrap());
-        out.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect()
+        writer.end(&mut out).unwrap();
+        out.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).skip(1).map(<[u8]>::to_vec).collect()
     }
 
     /// The first line that is refused, from 1; `None` when all are good and the last came.
     fn refused(lines: &[Vec<u8>]) -> Option<usize> {
         let mut reader = Reader::default();
         let bad = lines.iter().position(|line| reader.read(line).is_err()).map(|at| at + 1);
-        bad.or_else(|| (!reader.has_ended()).then_some(lines.len() + 1))
+        bad.or_else(|| (!reader.is_closed()).then_some(lines.len() + 1))
     }
 
     #[test]
     fn every_line_that_is_not_what_was_written_is_told_by_its_number() {
-        let whole = lines();
+        let whole = lines(3);
         assert_eq!(refused(&whole), None);
         let mut changed = whole.clone();
         changed[1] = String::from_utf8(changed[1].clone()).unwrap().replace("\"x\"", "\"y\"").into_bytes();
@@ -258,22 +354,32 @@ mod tests {
         moved.swap(0, 1);
         assert_eq!(refused(&moved), Some(1));
         assert_eq!(refused(&whole[..3]), Some(4), "cut off");
-        let mut more = whole.clone();
-        more.push(whole[0].clone());
-        assert_eq!(refused(&more), Some(5));
+        assert_eq!(refused(&whole[..4]), Some(5), "the last signature is missing");
+        for at in [0, 4] {
+            let mut more = whole.clone();
+            more.push(whole[at].clone());
+            assert_eq!(refused(&more), Some(6));
+        }
         let mut short = whole;
         short[2].truncate(20);
         assert_eq!(refused(&short), Some(3));
     }
 
     #[test]
+    fn no_more_than_some_hundred_lines_are_without_a_signature() {
+        let lines = lines(1_000);
+        let distances = lines.split(|line| signature(line).is_some()).map(<[Vec<u8>]>::len);
+        assert!(distances.clone().count() >= 6 && distances.max().unwrap() <= SIGNED_LINES, "{}", lines.len());
+    }
+
+    #[test]
     fn the_first_line_tells_an_export_from_other_files() {
-        let id = TenantId::from_bytes([1; 16]);
-        let tenant = Exported { id, name: "Acme".to_owned(), slug: "acme".to_owned() };
-        let header = Header::new(tenant, Timestamp::from_millis(0), None);
+        let header = header();
         let line = serde_json::to_string(&header).unwrap();
+        assert!(header.is_signed());
         assert_eq!(Header::read(line.as_bytes()), Ok(header));
-        assert_eq!(Header::read(line.replace("\"version\":1", "\"version\":2").as_bytes()), Err(BadHeader::NewerFormat(2)));
+        assert_eq!(Header::read(line.replace("\"version\":2", "\"version\":3").as_bytes()), Err(BadHeader::NewerFormat(3)));
+        assert!(!Header::read(line.replace("\"version\":2", "\"version\":1").as_bytes()).unwrap().is_signed());
         assert!(matches!(Header::read(b"{\"kind\":\"device\"}"), Err(BadHeader::NotAnExport(_))));
     }
 }

@@ -27,13 +27,13 @@ use poem_openapi::OpenApi;
 
 use crate::{
     kernel::{
-        access::TenantKind,
+        access::{Grants, TenantKind},
         clocks::Clocks,
         config::Config,
         egress::{Egress, TargetUrl},
         events::{EventKind, EventPattern, Kinds},
         holders::Holders,
-        portable::{Carrier, Portable},
+        portable::Portable,
         secrets::Sealer,
         store::{Checked, SealedTable, Store, TenantRows},
         tasks::Tasks,
@@ -155,8 +155,15 @@ impl Webhooks {
     }
 
     /// What of a tenant's endpoints goes along to another installation. What waits to be sent is sent where the event was.
-    pub fn portable() -> Vec<Box<dyn Portable>> {
-        vec![Carrier::plain("webhook_figures", &stats::FIGURES), repo::portable::endpoints()]
+    pub fn portable(&self) -> Result<Vec<Box<dyn Portable>>, String> {
+        let (fields, service) = (api::endpoint_fields()?, self.core.service.clone());
+        let endpoints = repo::portable::endpoints(repo::portable::Rules {
+            most: service.max_endpoints as u64,
+            egress: self.core.egress.clone(),
+            fields: Box::new(move |record| fields.check(record)),
+            events: Box::new(move |given| service.check_events(given, Grants::all()).map_err(|error| error.to_string())),
+        });
+        Ok(vec![stats::portable(), endpoints])
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {

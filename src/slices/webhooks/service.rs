@@ -21,7 +21,7 @@ use crate::kernel::{
     authority::Lacking,
     clock::Timestamp,
     egress::{SecretTarget, without_query},
-    events::{self, Act, Draft, EventKind, Kinds},
+    events::{self, Act, ActorKind, Draft, EventKind, Kinds},
     http::{precondition::IfMatch, wire::Change},
     id::WebhookId,
     secrets::{Sealed, Sealer, Secret},
@@ -146,7 +146,7 @@ impl Service {
     }
 
     /// Every kind must exist, and one of what each entry stands for must be readable.
-    fn check_events(&self, given: &[String], held: Grants) -> Result<(), WebhookError> {
+    pub(super) fn check_events(&self, given: &[String], held: Grants) -> Result<(), WebhookError> {
         let unknown = |(place, text): (usize, &String)| {
             let suggestion = self.kinds.parse(text).err()?.suggestion;
             Some(UnknownEvent { place, given: text.clone(), suggestion })
@@ -307,6 +307,7 @@ impl Service {
         }
         let mut after = before.clone();
         revive(tx, act, &mut after)?;
+        adopt(act, &mut after);
         self.store_change(tx, act, &before, &mut after)?;
         Ok(after)
     }
@@ -326,6 +327,9 @@ impl Service {
             return Ok(before);
         }
         let mut after = Endpoint { status, ..before.clone() };
+        if status == EndpointStatus::Active {
+            adopt(act, &mut after);
+        }
         self.store_change(tx, act, &before, &mut after)?;
         Ok(after)
     }
@@ -384,6 +388,13 @@ fn revive(tx: &mut WriteTx, act: &Act, endpoint: &mut Endpoint) -> Result<(), We
 fn set<T: Clone>(field: &mut T, value: Option<&T>) {
     if let Some(value) = value {
         field.clone_from(value);
+    }
+}
+
+/// An endpoint of an import that nobody vouches for has no owner here: whoever sets it going becomes it.
+fn adopt(act: &Act, endpoint: &mut Endpoint) {
+    if endpoint.owner.as_ref().is_some_and(|owner| owner.kind == ActorKind::Agent) {
+        endpoint.owner = Some(act.actor.clone());
     }
 }
 

@@ -11,6 +11,7 @@ use super::{
 use crate::kernel::{
     clock::Timestamp,
     id::{TenantId, WebhookId},
+    portable::{Carrier, PortError, Portable},
     store::{Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
 };
 
@@ -45,6 +46,20 @@ pub(super) fn hour_of(at: Timestamp) -> u32 {
 
 pub(super) fn start_of(hour: u32) -> Timestamp {
     Timestamp::from_millis(i64::from(hour) * HOUR_MILLIS)
+}
+
+/// More than an endpoint can have in an hour, and little enough for sums and percentages over all hours.
+const MOST_COUNTED: u64 = 1 << 40;
+
+/// Figures as they go along to another installation.
+pub(super) fn portable() -> Box<dyn Portable> {
+    let figures = Carrier::plain("webhook_figures", &FIGURES, |_, _, figures| {
+        let Figures { attempts, failed_attempts, delivered, exhausted, aborted, skipped, expired, latencies } = figures;
+        let counts = [attempts, failed_attempts, delivered, exhausted, aborted, skipped, expired];
+        let most = counts.into_iter().chain(latencies).max().copied().unwrap_or_default();
+        if most > MOST_COUNTED { Err(PortError::wrong("it counts more than there can be")) } else { Ok(()) }
+    });
+    figures.boxed()
 }
 
 impl Figures {

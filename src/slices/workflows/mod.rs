@@ -152,8 +152,21 @@ impl Workflows {
     }
 
     /// What of a tenant's workflows goes along to another installation. Runs that have not ended go on where they are.
-    pub fn portable() -> Vec<Box<dyn Portable>> {
-        repo::portable::portable()
+    pub fn portable(&self) -> Vec<Box<dyn Portable>> {
+        let (service, programs) = (self.core.service.clone(), self.core.programs.clone());
+        let read = move |tenant: TenantId, definition: &Value| {
+            let told = |faults: Vec<error::Fault>| {
+                let first = faults.into_iter().next().map(|fault| format!("{}: {}", fault.pointer, fault.message));
+                first.unwrap_or_else(|| "it cannot be read".to_owned())
+            };
+            let (service, definition) = (service.clone(), definition.clone());
+            let read = programs.run_blocking(tenant, move |budget| service.compile(&definition, budget));
+            let read = read.map_err(|error| error.to_string())?.map_err(told)?.definition;
+            let (key, name, events) = (read.key.clone(), read.name.clone(), read.events());
+            Ok(repo::portable::Arming { key, name, enabled: read.enabled, events })
+        };
+        let max_workflows = self.core.service.settings.max_workflows;
+        repo::portable::portable(repo::portable::Rules { max_workflows, read: Box::new(read) })
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {

@@ -2,11 +2,14 @@
 
 use tenantd::{
     kernel::{
+        access::Role,
         events::{Act, Actor as EventActor, Intent},
         id::{OrganizationId, TenantId},
         store::WriteTx,
     },
-    slices::directory::{Details, DeviceClass, Directory, DirectoryError, Health, Lifecycle, NewDevice, NewOrganization},
+    slices::directory::{
+        Details, DeviceClass, Directory, DirectoryError, Health, Lifecycle, NewDevice, NewOrganization, NewUser, Standing,
+    },
 };
 
 use super::Tenant;
@@ -35,6 +38,17 @@ impl Tenant<'_> {
         let (name, email) = (email.split('@').next().unwrap().to_owned(), email.to_owned());
         let user = self.put(move |directory, tx, act| directory.create_contact(tx, act, &name, Some(&email), Some(organization)));
         user.await.id.to_string()
+    }
+
+    /// A member of staff with a role that no use case gives in this tenant, such as an old import could have brought one.
+    pub async fn odd_staff(&self, email: &str, role: Role) {
+        let new = NewUser {
+            external_id: None,
+            email: Some(email.to_owned()),
+            name: email.to_owned(),
+            standing: Standing::Staff { role },
+        };
+        self.put(move |directory, tx, act| directory.create_user(tx, act, &new)).await;
     }
 
     /// The id of a new device of an organization.

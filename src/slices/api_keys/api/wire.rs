@@ -14,7 +14,7 @@ use super::super::{
 };
 use crate::kernel::{
     clock::Timestamp,
-    http::{author::Author, wire::Change},
+    http::{author::Author, shape::Shape, wire::Change},
     id::{ApiKeyId, OrganizationId},
 };
 
@@ -174,6 +174,11 @@ pub(super) struct CreateApiKey {
     /// Addresses and networks that it works from, such as `203.0.113.0/24`. Any when absent.
     #[oai(validator(min_items = 1, max_items = 64))]
     pub(super) allowed_ips: Option<Vec<String>>,
+}
+
+/// The bounds of a key's fields, for one that comes with a whole tenant.
+pub(in super::super) fn key_fields() -> Result<Shape, String> {
+    Shape::fields::<CreateApiKey>(&["name", "description", "scopes", "organization_ids", "allowed_ips"])
 }
 
 fn networks(texts: &[String]) -> Result<Vec<IpNet>, ApiKeyError> {

@@ -7,7 +7,7 @@ use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::model::{Hash, Statement},
+    super::model::{Entry, Hash, Statement},
     AuditRecord, CHECKPOINTS, CheckpointRecord, HEADS, HeadRecord, Imported, RECORDS,
 };
 use crate::kernel::{
@@ -15,7 +15,10 @@ use crate::kernel::{
     id::TenantId,
     portable::{Carrier, PortError, Portable},
     secrets::Signer,
+    store::{ReadTx, StoreError},
 };
+
+const LAST_PLACE: u64 = 1 << 53;
 
 /// A record as it is written in a line.
 #[derive(Debug, Serialize, Deserialize)]
@@ -49,6 +52,12 @@ fn parse_hash(text: &str) -> Result<Hash, PortError> {
 }
 
 impl CheckpointForm {
+    /// Numbers and places that can be: places are counted on, and end far above any log.
+    fn check(&self) -> Result<(), PortError> {
+        let is_sound = 1 <= self.first && self.first <= self.number && self.number <= LAST_PLACE && self.place <= LAST_PLACE;
+        if is_sound { Ok(()) } else { Err(PortError::wrong("its numbers cannot be")) }
+    }
+
     fn new(record: &CheckpointRecord) -> Self {
         let CheckpointRecord { first, number, hash, at, seq, .. } = record;
         Self { first: *first, number: *number, hash: HEXLOWER.encode(hash), at: *at, place: *seq }
@@ -58,39 +67,59 @@ impl CheckpointForm {
         let Self { first, number, at, place, .. } = *self;
         let hash = parse_hash(&self.hash)?;
         let checkpoint = Statement { tenant_id, first, number, hash, at }.sign(signer);
-        let signature = checkpoint.map_err(|error| PortError::Wrong(error.to_string()))?.signature.as_bytes().to_vec();
+        let signature = checkpoint.map_err(PortError::wrong)?.signature.as_bytes().to_vec();
         Ok(CheckpointRecord { first, number, hash, at, signature, seq: place })
     }
 }
 
-pub(in super::super) fn portable(signer: &Arc<Signer>) -> Vec<Box<dyn Portable>> {
+/// `verify` walks the tenant's chain once it is stored, and says where it breaks.
+pub(in super::super) fn portable(
+    signer: &Arc<Signer>,
+    verify: impl Fn(&ReadTx, TenantId) -> Result<Result<(), String>, StoreError> + Send + Sync + 'static,
+) -> Vec<Box<dyn Portable>> {
     let (of_checkpoints, of_heads) = (signer.clone(), signer.clone());
     vec![
         Carrier::turning(
             "audit_record",
             &RECORDS,
             |_, key, AuditRecord { number, body, hash }| {
-                let body = String::from_utf8(body).map_err(|error| PortError::Wrong(error.to_string()))?;
+                let body = String::from_utf8(body).map_err(PortError::wrong)?;
                 Ok(Some((key, RecordForm { number, body, hash: HEXLOWER.encode(&hash) })))
             },
             |_, key, RecordForm { number, body, hash }| {
-                Ok((key, AuditRecord { number, body: body.into_bytes(), hash: parse_hash(&hash)? }))
+                Ok(Some((key, AuditRecord { number, body: body.into_bytes(), hash: parse_hash(&hash)? })))
             },
-        ),
+        )
+        .examined(|_, (tenant, _), record| {
+            let entry: Entry = serde_json::from_slice(&record.body).map_err(PortError::wrong)?;
+            if (entry.tenant_id, entry.number) == (*tenant, record.number) {
+                return Ok(());
+            }
+            Err(PortError::Wrong(format!("this is record {} of {}", entry.number, entry.tenant_id)))
+        })
+        .boxed(),
         Carrier::turning(
             "audit_checkpoint",
             &CHECKPOINTS,
             |_, key, record| Ok(Some((key, CheckpointForm::new(&record)))),
-            move |_, key, form| Ok((key, form.sign(key.0, &of_checkpoints)?)),
-        ),
+            move |_, key, form: CheckpointForm| {
+                form.check()?;
+                Ok(Some((key, form.sign(key.0, &of_checkpoints)?)))
+            },
+        )
+        .boxed(),
         Carrier::turning(
             "audit_head",
             &HEADS,
             |_, tenant, record| Ok(Some((tenant, HeadForm { end: CheckpointForm::new(&record.end), kept_at: record.kept_at }))),
-            move |arrival, tenant, HeadForm { end, kept_at }| {
+            move |arrival, tenant, HeadForm { end, kept_at }: HeadForm| {
+                end.check()?;
                 let imported = Imported { number: end.number, offset: end.place.saturating_sub(arrival.head) };
-                Ok((tenant, HeadRecord { end: end.sign(tenant, &of_heads)?, kept_at, imported: Some(imported) }))
+                Ok(Some((tenant, HeadRecord { end: end.sign(tenant, &of_heads)?, kept_at, imported: Some(imported) })))
             },
-        ),
+        )
+        // A chain that breaks would make the audit of the whole installation unsound.
+        .verified_by(move |tx, arrival| verify(tx, arrival.tenant)?.map_err(PortError::Wrong))
+        .boxed(),
     ]
 }

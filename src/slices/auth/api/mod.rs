@@ -54,7 +54,7 @@ impl From<AuthError> for Problem {
             }
             AuthError::Directory(error) => error.into(),
             AuthError::Password(PasswordError::Busy) => Self::unavailable("Too many people are signing in.", 1),
-            AuthError::Password(error @ PasswordError::Failed(_)) => Self::internal(error),
+            AuthError::Password(error @ (PasswordError::Failed(_) | PasswordError::Unacceptable(_))) => Self::internal(error),
             AuthError::Event(error) => Self::internal(error),
             AuthError::Store(error) => error.into(),
         }

@@ -12,7 +12,7 @@ use super::super::{
     service::{ConfigRead, Impact, Replaced},
 };
 use crate::{
-    kernel::{clock::Timestamp, id::DeviceId},
+    kernel::{clock::Timestamp, http::shape::Shape, id::DeviceId},
     slices::tickets::Priority,
 };
 
@@ -312,6 +312,15 @@ impl BackupSettings {
         faults.extend(own.conflicts().into_iter().map(|found| Fault::new(found.pointer, "not_valid", found.message)));
         Err(faults)
     }
+}
+
+/// The bounds of what is sent here, for settings that come with a whole tenant.
+pub(in super::super) fn settings_bounds() -> Result<impl Fn(&OwnConfig) -> Result<(), String> + Send + Sync + 'static, String> {
+    let shape = Shape::of::<BackupSettings>()?;
+    Ok(move |own: &OwnConfig| {
+        let shown = serde_json::to_value(BackupSettings::from(own.clone())).map_err(|error| error.to_string())?;
+        shape.check(&shown)
+    })
 }
 
 /// What a change would do. Nothing of it has happened.

@@ -13,6 +13,7 @@ mod vocabulary;
 
 pub(super) use aggregate::AggregateApi;
 pub(super) use config::ConfigApi;
+pub(super) use config_wire::settings_bounds;
 
 use poem_openapi::Tags;
 use serde_json::{Map, Value};

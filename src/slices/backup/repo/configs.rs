@@ -36,6 +36,16 @@ fn key(tenant: TenantId, scope: Scope) -> ConfigKey {
     }
 }
 
+/// For whom the settings under a key are; `None` for a key that no scope has.
+pub(super) fn scope((_, kind, id): &ConfigKey) -> Option<Scope> {
+    match *kind {
+        TENANT if *id == [0; 16] => Some(Scope::Tenant),
+        ORGANIZATION => Some(Scope::Organization(OrganizationId::from_bytes(*id))),
+        DEVICE => Some(Scope::Device(DeviceId::from_bytes(*id))),
+        _ => None,
+    }
+}
+
 pub(in super::super) fn get(tx: &impl Read, tenant: TenantId, scope: Scope) -> Result<Option<ConfigRecord>, StoreError> {
     CONFIGS.get(tx, &key(tenant, scope))
 }

@@ -1,5 +1,7 @@
 //! Jobs, cut into segments by the day on which they began, so that retention drops whole days.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::super::model::{Job, day_of};
@@ -7,7 +9,7 @@ use crate::{
     kernel::{
         clock::Timestamp,
         id::{BackupJobId, DeviceId, TenantId},
-        portable::{Portable, SegmentCarrier},
+        portable::{PortError, Portable, SegmentCarrier},
         store::{Read, ReadTx, RowsOfSegments, SegmentedTable, StoreError, WriteTx, catalog, codec::Record},
     },
     slices::directory::JobStatus,
@@ -29,12 +31,31 @@ impl Record for JobRecord {
     const VERSION: u8 = 1;
 }
 
+/// How far from now the days of jobs can be: ten years back, and of a tenant whose clock is ahead as far forward.
+const LONGEST_AGO: Duration = Duration::from_hours(24 * 3_660);
+const TOMORROW: Duration = Duration::from_hours(24);
+/// In characters, as in the lines that agents send.
+const MAX_EXTERNAL_ID: usize = 200;
+const MAX_TARGET: usize = 100;
+
 static JOBS: SegmentedTable = SegmentedTable::new(catalog::BACKUP_JOBS);
 pub(in super::super) static JOBS_OF_TENANTS: RowsOfSegments = RowsOfSegments(&JOBS);
 
-/// Jobs as they go along to another installation.
-pub(in super::super) fn portable() -> Box<dyn Portable> {
-    SegmentCarrier::<(TenantId, DeviceId, String), JobRecord>::plain("backup_job", &JOBS)
+/// Jobs as they go along to another installation. Each day is a table of its own, so a job must be of the day that it is under, and of a
+/// day that jobs can be of.
+pub(super) fn portable() -> Box<dyn Portable> {
+    SegmentCarrier::<(TenantId, DeviceId, String), JobRecord>::plain("backup_job", &JOBS, |arrival, day, key, job| {
+        let ahead = if key.0.has_own_clock() { LONGEST_AGO } else { TOMORROW };
+        let (first, last) = (arrival.now - LONGEST_AGO, arrival.now + ahead);
+        if day != segment(job.started_at) || !(first..=last).contains(&job.started_at) {
+            return Err(PortError::wrong("it is not under the day on which it began, or that day is too far away"));
+        }
+        let is_long = |text: &str, most: usize| text.is_empty() || text.chars().count() > most;
+        if is_long(&key.2, MAX_EXTERNAL_ID) || job.target.as_deref().is_some_and(|target| is_long(target, MAX_TARGET)) {
+            return Err(PortError::wrong("its id or its target is empty or too long"));
+        }
+        Ok(())
+    })
 }
 
 fn segment(started_at: Timestamp) -> u64 {

@@ -2,6 +2,7 @@
 
 pub(super) mod configs;
 pub(super) mod jobs;
+pub(super) mod portable;
 pub(super) mod postures;
 pub(super) mod rollups;
 pub(super) mod sweeps;

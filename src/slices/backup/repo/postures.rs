@@ -34,6 +34,13 @@ impl Record for PostureRecord {
     const VERSION: u8 = 1;
 }
 
+impl PostureRecord {
+    /// How many restore points it knows of.
+    pub(super) fn points(&self) -> usize {
+        self.points.len()
+    }
+}
+
 static BY_DEVICE: Index<PostureKey, PostureRecord> = Index {
     table: catalog::BACKUP_POSTURES_BY_DEVICE,
     unique: true,

@@ -28,6 +28,13 @@ impl Record for RollupRecord {
     const VERSION: u8 = 1;
 }
 
+impl RollupRecord {
+    /// How many entries it has in all of its lists.
+    pub(super) fn entries(&self) -> usize {
+        self.targets.len() + self.hours.len() + self.days.len() + self.sizes.len()
+    }
+}
+
 pub(in super::super) static ROLLUPS: Table<RollupKey, RollupRecord> = Table::new(catalog::BACKUP_ROLLUPS, &[]);
 
 fn to_model((tenant_id, organization_id): RollupKey, record: RollupRecord) -> Rollup {

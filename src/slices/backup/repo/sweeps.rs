@@ -24,6 +24,13 @@ impl Record for Sweep {
     const VERSION: u8 = 1;
 }
 
+impl Sweep {
+    /// Whether it walks over devices of its tenant alone, and not over the directory.
+    pub(super) fn is_of_tenant(self) -> bool {
+        self.device.is_none() && self.organization.is_none() && !self.organizations_done
+    }
+}
+
 pub(in super::super) static SWEEPS: Table<SweepKey, Sweep> = Table::new(catalog::BACKUP_SWEEPS, &[]);
 
 pub(in super::super) const DIRECTORY: SweepKey = (TenantId::from_bytes([0; 16]), None);

@@ -15,24 +15,52 @@ pub(super) use providers::ProvidersApi;
 pub(super) use vms::VmsApi;
 
 use poem_openapi::{Tags, types::ParseFromJSON};
-use serde_json::{Value, value::to_raw_value};
+use serde_json::{Value, json, value::to_raw_value};
 
 use super::{
     error::{CloudError, Fault},
     fleet::Known,
     model,
+    repo::portable::Rules,
     service::{Describe, NewVms, Plan},
 };
 use crate::kernel::{
     clock::Timestamp,
-    egress::without_query,
+    egress::{Egress, without_query},
     http::{
         openapi,
         problem::{Code, FieldError, Problem},
+        shape::Shape,
     },
     store::{Read, StoreError},
 };
 use wire::{CloudProvider, ProviderVerification};
+
+/// The bounds of what is sent here, for records that come with a whole tenant.
+pub(super) fn import_rules(max_providers: u64, egress: Egress) -> Result<Rules, String> {
+    let provider = Shape::fields::<bodies::CreateCloudProvider>(&["name"])?;
+    let interval = Shape::fields::<bodies::CreateCloudProvider>(&["sync_interval_seconds"])?;
+    let config = Shape::of::<wire::ProviderConfig>()?;
+    let credential = Shape::of::<bodies::CredentialInput>()?;
+    Ok(Rules {
+        max_providers,
+        egress,
+        provider: Box::new(move |record| {
+            provider.check(record)?;
+            interval.check(&json!({"sync_interval_seconds": record.get("interval_seconds")}))
+        }),
+        config: Box::new(move |given| {
+            let shown = serde_json::to_value(wire::ProviderConfig::from(given.clone())).map_err(|error| error.to_string())?;
+            config.check(&shown)?;
+            if given.regions.iter().all(|region| bodies::is_region(region)) {
+                Ok(())
+            } else {
+                Err("regions: not a region".to_owned())
+            }
+        }),
+        credential: Box::new(move |given| credential.check(given)),
+    })
+}
 
 #[derive(Tags)]
 enum Area {

@@ -1,27 +1,70 @@
 //! Providers, their VMs and operations as they leave for another installation and arrive there. A provider without its credential
-//! arrives disabled, and is not synced. An operation that has not ended stays: in two places it would order twice.
+//! arrives disabled, and is not synced; so does one of a file that nobody vouches for. An operation that has not ended stays: in two places
+//! it would order twice.
+
+use serde_json::Value;
 
 use super::{
-    super::{adapters::SIMULATED_VMS, model::Credential},
+    super::{
+        adapters::SIMULATED_VMS,
+        model::{Credential, Operation, OperationWork, Provider, ProviderConfig, Vm, read_credential},
+    },
     operations::OPERATIONS,
     providers::{PROVIDERS, ProviderKey, ProviderRecord, SYNCS, credential_place},
     vms::VMS,
 };
 use crate::kernel::{
-    portable::{Arrival, Carrier, PortError, Portable},
+    access::TenantKind,
+    egress::{Audience, Egress, TargetUrl, check_ca_pem},
+    id::TenantId,
+    portable::{Arrival, Carrier, Check, PortError, Portable},
     secrets::Secret,
 };
 
-pub(in super::super) fn portable() -> Vec<Box<dyn Portable>> {
+/// What a provider tells of a VM: far more than any cloud has.
+const MAX_TEXT: usize = 4096;
+const MAX_TAGS: usize = 1000;
+const MAX_ADDRESSES: usize = 1000;
+
+/// The bounds of the API, for records that do not come through it.
+pub(in super::super) struct Rules {
+    pub(in super::super) max_providers: u64,
+    pub(in super::super) egress: Egress,
+    pub(in super::super) provider: Check<Value>,
+    pub(in super::super) config: Check<ProviderConfig>,
+    pub(in super::super) credential: Check<Value>,
+}
+
+/// A record that names its tenant and its id itself must be under them: it is stored again under what it names.
+fn check_key<K: PartialEq>(key: &K, named: &K) -> Result<(), PortError> {
+    if key == named { Ok(()) } else { Err(PortError::wrong("its key and the ids in it are not the same")) }
+}
+
+pub(in super::super) fn portable(rules: Rules) -> Vec<Box<dyn Portable>> {
+    let Rules { max_providers, egress, provider, config, credential } = rules;
     vec![
-        Carrier::plain("simulated_vm", &SIMULATED_VMS),
+        Carrier::plain("simulated_vm", &SIMULATED_VMS, |_, _, _| Ok(())).boxed(),
         Carrier::turning(
             "cloud_operation",
             &OPERATIONS,
             |_, key, operation| Ok(operation.0.status.has_ended().then_some((key, operation))),
-            |_, key, operation| Ok((key, operation)),
-        ),
-        Carrier::plain("vm", &VMS),
+            |_, key, operation| {
+                check_operation(key, &operation.0)?;
+                Ok(Some((key, operation)))
+            },
+        )
+        .boxed(),
+        Carrier::turning(
+            "vm",
+            &VMS,
+            |_, key, vm| Ok(Some((key, vm))),
+            |_, key, vm| {
+                check_key(&key, &(vm.0.tenant_id, vm.0.provider_id, vm.0.id))?;
+                Ok(Some((key, vm)))
+            },
+        )
+        .examined(|_, _, vm| check_vm(&vm.0))
+        .boxed(),
         Carrier::turning(
             "cloud_provider",
             &PROVIDERS,
@@ -30,8 +73,15 @@ pub(in super::super) fn portable() -> Vec<Box<dyn Portable>> {
                 departure.secret(credential_place(&key, target), &mut provider.0.credential.sealed)?;
                 Ok(Some((key, provider)))
             },
-            arrive,
-        ),
+            move |arrival, key, provider| arrive(arrival, key, provider, &credential),
+        )
+        .within(provider)
+        .at_most(max_providers)
+        .examined(move |arrival, _, provider| {
+            config(&provider.0.config).map_err(|reason| PortError::Wrong(format!("config: {reason}")))?;
+            check_config(&egress, arrival.tenant_kind, &provider.0)
+        })
+        .boxed(),
         Carrier::turning(
             "cloud_sync",
             &SYNCS,
@@ -40,32 +90,101 @@ pub(in super::super) fn portable() -> Vec<Box<dyn Portable>> {
                 if arrival.bare.contains(key.1.as_bytes()) {
                     sync.0.due_at = None;
                 }
-                Ok((key, sync))
+                Ok(Some((key, sync)))
             },
-        ),
+        )
+        .kept_by(|tx, key, sync| {
+            if PROVIDERS.get(tx, key)?.is_none() {
+                return Err(PortError::Wrong(format!("it belongs to {}, which is not in the file", key.1)));
+            }
+            Ok(SYNCS.put(tx, key, sync)?)
+        })
+        .boxed(),
     ]
+}
+
+/// An operation is over for good, and has nothing secret left.
+fn check_operation(key: (TenantId, crate::kernel::id::OperationId), operation: &Operation) -> Result<(), PortError> {
+    check_key(&key, &(operation.tenant_id, operation.id))?;
+    let has_user_data = match &operation.work {
+        OperationWork::Provision { spec, .. } => spec.user_data.is_some(),
+        OperationWork::Refresh { .. } => false,
+    };
+    if !operation.status.has_ended() || operation.due_at.is_some() || operation.ended_at.is_none() || has_user_data {
+        return Err(PortError::wrong("an operation that has not ended stays where it is"));
+    }
+    Ok(())
+}
+
+fn check_vm(vm: &Vm) -> Result<(), PortError> {
+    let facts = &vm.facts;
+    let texts = [&facts.provider_vm_id, &facts.name, &facts.provider_state, &facts.region, &facts.size.id];
+    let optional = [&facts.state_note, &facts.zone, &facts.image].into_iter().flatten();
+    let tags = facts.tags.iter().flat_map(|(name, value)| [name, value]);
+    let long = texts.into_iter().chain(optional).chain(tags).any(|text| text.len() > MAX_TEXT);
+    if long || facts.tags.len() > MAX_TAGS || facts.private_ips.len() + facts.public_ips.len() > MAX_ADDRESSES {
+        return Err(PortError::wrong("it has a text that is too long, or too many tags or addresses"));
+    }
+    Ok(())
+}
+
+/// What the use cases ask of how a provider is reached.
+fn check_config(egress: &Egress, kind: TenantKind, provider: &Provider) -> Result<(), PortError> {
+    let (strange, missing) = provider.config.misfits(provider.kind);
+    if let Some(field) = strange.first().or(missing.first()) {
+        let reason = format!("config: {} does not fit a provider of the kind {}", field.name(), provider.kind.name());
+        return Err(PortError::Wrong(reason));
+    }
+    for (field, url) in provider.config.targets() {
+        let url = TargetUrl::parse(url).map_err(|problem| PortError::Wrong(format!("config: {} {problem}", field.name())))?;
+        let audience = Audience { allow_loopback: kind == TenantKind::Evaluation };
+        let blocked = |_| PortError::Wrong(format!("config: the address of {} is not allowed as a target", field.name()));
+        egress.vet_address(&url, audience).map_err(blocked)?;
+    }
+    if let Some(Err(problem)) = provider.config.ca_certificate_pem.as_deref().map(check_ca_pem) {
+        return Err(PortError::Wrong(format!("config: the certificate {problem}")));
+    }
+    Ok(())
 }
 
 fn arrive(
     arrival: &mut Arrival,
     key: ProviderKey,
     mut provider: ProviderRecord,
-) -> Result<(ProviderKey, ProviderRecord), PortError> {
+    bounds: &impl Fn(&Value) -> Result<(), String>,
+) -> Result<Option<(ProviderKey, ProviderRecord)>, PortError> {
+    check_key(&key, &(provider.0.tenant_id, provider.0.id))?;
     let target = provider.0.target().digest();
     let (place, open) = (credential_place(&key, target), Credential::None {});
-    let credential = &mut provider.0.credential;
-    if arrival.secret(place, &mut credential.sealed)? {
-        return Ok((key, provider));
+    match arrival.secret(place, &mut provider.0.credential.sealed)? {
+        Some(secret) => check_credential(&provider.0, &secret, bounds)?,
+        None if provider.0.credential.type_name == open.type_name() => {
+            // There is no secret in it.
+            let sealable = open.sealable().map_err(PortError::wrong)?;
+            check_credential(&provider.0, &sealable, bounds)?;
+            provider.0.credential.sealed = arrival.seal(place, &sealable)?;
+        }
+        None => {
+            provider.0.credential.sealed = arrival.seal(place, &Secret::new(""))?;
+            provider.0.enabled = false;
+            arrival.bare.push(*key.1.as_bytes());
+            arrival.note(format!("The cloud provider {} is disabled until it gets its credential.", provider.0.name));
+        }
     }
-    if credential.type_name == open.type_name() {
-        // There is no secret in it.
-        let sealable = open.sealable().map_err(|error| PortError::Wrong(error.to_string()))?;
-        credential.sealed = arrival.seal(place, &sealable)?;
-        return Ok((key, provider));
+    if !arrival.is_verified() {
+        provider.0.enabled = false;
+        arrival.bare.push(*key.1.as_bytes());
+        arrival.switch_off("cloud providers", &provider.0.name);
     }
-    credential.sealed = arrival.seal(place, &Secret::new(""))?;
-    provider.0.enabled = false;
-    arrival.bare.push(*key.1.as_bytes());
-    arrival.note(format!("The cloud provider {} is disabled until it gets its credential.", provider.0.name));
-    Ok((key, provider))
+    Ok(Some((key, provider)))
+}
+
+/// The secret must be a credential of the provider's kind, within the bounds of the API.
+fn check_credential(provider: &Provider, secret: &Secret, bounds: &impl Fn(&Value) -> Result<(), String>) -> Result<(), PortError> {
+    let wrong = || PortError::Wrong(format!("its credential is none of the kind {}", provider.kind.name()));
+    let given: Value = serde_json::from_str(secret.expose()).map_err(|_| wrong())?;
+    bounds(&given).map_err(|_| wrong())?;
+    let Value::Object(fields) = given else { return Err(wrong()) };
+    let read = read_credential(provider.kind, fields).map_err(|_| wrong())?;
+    if read.type_name() == provider.credential.type_name { Ok(()) } else { Err(wrong()) }
 }

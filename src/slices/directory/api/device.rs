@@ -17,6 +17,11 @@ use crate::kernel::{
     id::DeviceId,
 };
 
+pub(super) const MAX_TAGS: usize = 64;
+pub(super) const MAX_SOFTWARE: usize = 2000;
+pub(super) const MAX_CUSTOM_FIELDS: usize = 64;
+pub(super) const MAX_FIELD_NAME: usize = 100;
+
 /// The same value in the form of the model, or back.
 pub(super) trait Mirror<T> {
     fn mirror(self) -> T;
@@ -273,6 +278,38 @@ section!(
         optional { last_success_at: Timestamp, }
     }
 );
+
+/// Holds a part of a device that does not come through the API to the bounds of the API: as it would be sent, it must be readable.
+fn check_section<T: Mirror<W>, W: Serialize + for<'a> Deserialize<'a>>(name: &str, section: Option<T>) -> Result<(), String> {
+    let Some(section) = section else { return Ok(()) };
+    let told = |error: serde_json::Error| format!("{name}: {error}");
+    serde_json::from_value::<W>(serde_json::to_value(section.mirror()).map_err(told)?).map(drop).map_err(told)
+}
+
+/// The same for all parts of a device.
+pub(super) fn check_details(details: &model::Details, agent_version: Option<&str>) -> Result<(), String> {
+    let details = details.clone();
+    check_section::<_, Text<100>>("agent_version", agent_version.map(str::to_owned))?;
+    check_section::<_, Hardware>("hardware", details.hardware)?;
+    check_section::<_, OperatingSystem>("os", details.os)?;
+    check_section::<_, Network>("network", details.network)?;
+    check_section::<_, Security>("security", details.security)?;
+    check_section::<_, Patch>("patch", details.patch)?;
+    check_section::<_, List<Software, MAX_SOFTWARE>>("software", Some(details.software))?;
+    check_section::<_, Warranty>("warranty", details.warranty)?;
+    check_section::<_, BackupState>("backup", details.backup)?;
+    check_section::<_, List<Text<50>, MAX_TAGS>>("tags", Some(details.tags))?;
+    if details.custom_fields.len() > MAX_CUSTOM_FIELDS {
+        return Err(format!("custom_fields: must have at most {MAX_CUSTOM_FIELDS} entries"));
+    }
+    for (name, value) in details.custom_fields {
+        if name.is_empty() || name.chars().count() > MAX_FIELD_NAME {
+            return Err(format!("custom_fields: a name must have 1 to {MAX_FIELD_NAME} characters"));
+        }
+        check_section::<_, Text<1000>>("custom_fields", Some(value))?;
+    }
+    Ok(())
+}
 
 impl From<model::Software> for Software {
     fn from(package: model::Software) -> Self {

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::{
     super::model::{self, RecordKind, Reference, SentLine},
     device::{
-        BackupState, DeviceClass, Hardware, Health, Lifecycle, Mirror, Network, OperatingSystem, Patch, Security, Software,
-        Warranty,
+        BackupState, DeviceClass, Hardware, Health, Lifecycle, MAX_CUSTOM_FIELDS, MAX_FIELD_NAME, MAX_SOFTWARE, MAX_TAGS, Mirror,
+        Network, OperatingSystem, Patch, Security, Software, Warranty,
     },
 };
 use crate::kernel::{
@@ -27,7 +27,6 @@ use crate::kernel::{
 };
 
 const KINDS: [&str; 4] = ["organization", "user", "device", "backup_job"];
-const MAX_CUSTOM_FIELDS: usize = 64;
 
 #[derive(Clone, Copy, Debug, Enum, Deserialize)]
 #[oai(rename_all = "snake_case")]
@@ -53,7 +52,7 @@ enum DeviceLineKind {
 /// An organization. What is absent stays as it is; `name` is required for a new one.
 #[derive(Debug, Object, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct OrganizationLine {
+pub(super) struct OrganizationLine {
     #[allow(dead_code, reason = "it has led here already")]
     kind: OrganizationLineKind,
     /// The id in the system that the organization comes from: lines with the same one are of the same organization.
@@ -68,7 +67,7 @@ struct OrganizationLine {
 /// A contact at an organization. What is absent stays as it is; `name` is required for a new one, and `null` clears.
 #[derive(Debug, Object, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct UserLine {
+pub(super) struct UserLine {
     #[allow(dead_code, reason = "it has led here already")]
     kind: UserLineKind,
     /// The id in the system that the contact comes from: lines with the same one are of the same contact.
@@ -98,7 +97,7 @@ struct AgentLine {
 /// and an organization are required for a new one.
 #[derive(Debug, Object, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct DeviceLine {
+pub(super) struct DeviceLine {
     #[allow(dead_code, reason = "it has led here already")]
     kind: DeviceLineKind,
     /// The id in the system that the device comes from: lines with the same one are of the same device.
@@ -118,7 +117,7 @@ struct DeviceLine {
     owner_id: Change<UserId>,
     #[serde(default)]
     owner_external_id: Change<Text<200>>,
-    tags: Option<List<Text<50>, 64>>,
+    tags: Option<List<Text<50>, MAX_TAGS>>,
     /// At most 64, with names of at most 100 characters and values of at most 1000.
     custom_fields: Option<BTreeMap<String, Text<1000>>>,
     #[serde(default)]
@@ -133,7 +132,7 @@ struct DeviceLine {
     security: Change<Security>,
     #[serde(default)]
     patch: Change<Patch>,
-    software: Option<List<Software, 2000>>,
+    software: Option<List<Software, MAX_SOFTWARE>>,
     #[serde(default)]
     warranty: Change<Warranty>,
     #[serde(default)]
@@ -407,7 +406,7 @@ fn custom_fields(fields: BTreeMap<String, Text<1000>>) -> Result<BTreeMap<String
     if fields.len() > MAX_CUSTOM_FIELDS {
         return refused("must have at most 64 entries");
     }
-    if fields.keys().any(|name| name.is_empty() || name.chars().count() > 100) {
+    if fields.keys().any(|name| name.is_empty() || name.chars().count() > MAX_FIELD_NAME) {
         return refused("names must have 1 to 100 characters");
     }
     Ok(fields.into_iter().map(|(name, value)| (name, value.into_string())).collect())

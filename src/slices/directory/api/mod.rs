@@ -16,14 +16,28 @@ pub use device::{
 pub(super) use ingest::{AdminIngestApi, Ingest, IngestApi};
 pub use wire::{OrganizationReference, PersonReference, Role, UserKind, UserStatus, UserView};
 
-use super::{error::DirectoryError, service::Describe};
+use super::{error::DirectoryError, repo::portable::Shapes, service::Describe};
 use crate::kernel::http::{
     openapi,
     problem::{Code, FieldError, Problem},
+    shape::Shape,
 };
 
 pub(super) const DESCRIBE: Describe =
     Describe { organization: wire::describe_organization, user: wire::describe_user, device: device::describe };
+
+/// The bounds of what is sent here, for records that come with a whole tenant.
+pub(super) fn shapes() -> Result<Shapes, String> {
+    let organization = Shape::fields::<ingest_lines::OrganizationLine>(&["name", "external_id"])?;
+    let user = Shape::fields::<ingest_lines::UserLine>(&["name", "email", "external_id"])?;
+    let device = Shape::fields::<ingest_lines::DeviceLine>(&["name", "external_id", "site"])?;
+    Ok(Shapes {
+        organization: Box::new(move |record| organization.check(record)),
+        user: Box::new(move |record| user.check(record)),
+        device: Box::new(move |record| device.check(record)),
+        details: device::check_details,
+    })
+}
 
 /// The schemas of the records that events carry.
 pub(super) fn record_schemas() -> Map<String, Value> {

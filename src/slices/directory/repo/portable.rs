@@ -1,19 +1,34 @@
 //! The directory's records as they leave for another installation and arrive there. A device is written with its details taken apart.
+//! How much belongs to an organization is counted again.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{
-    super::model::{Details, DeviceClass, Health, Lifecycle},
+    super::model::{Details, DeviceClass, Health, Lifecycle, Members, Standing, User, normalize_email},
     devices::{DEVICES, DeviceRecord},
-    organizations::{MEMBERS, ORGANIZATIONS},
-    users::USERS,
+    organizations::{self, MEMBERS, ORGANIZATIONS},
+    users::{self, USERS},
 };
 use crate::kernel::{
+    access::Role,
     clock::Timestamp,
-    id::{OrganizationId, UserId},
-    portable::{Carrier, PortError, Portable},
-    store::codec,
+    id::{OrganizationId, TenantId, UserId},
+    portable::{Carrier, Check, PortError, Portable},
+    store::{WriteTx, codec},
 };
+
+/// The longest name that an identity provider has for somebody, and for itself.
+const MAX_SUBJECT: usize = 255;
+const MAX_ISSUER: usize = 2048;
+
+/// The bounds of the API, for records that do not come through it.
+pub(in super::super) struct Shapes {
+    pub(in super::super) organization: Check<Value>,
+    pub(in super::super) user: Check<Value>,
+    pub(in super::super) device: Check<Value>,
+    pub(in super::super) details: fn(&Details, Option<&str>) -> Result<(), String>,
+}
 
 /// A device as it is written in a line.
 #[derive(Debug, Serialize, Deserialize)]
@@ -77,16 +92,79 @@ impl DeviceForm {
     }
 }
 
-pub(in super::super) fn portable() -> Vec<Box<dyn Portable>> {
+/// What the use cases ask of a user, as far as it can be told from the record alone.
+fn check_user(user: &User) -> Result<(), PortError> {
+    let wrong = |reason: &str| Err(PortError::wrong(reason));
+    if user.role() == Some(Role::Operator) {
+        return wrong("an operator belongs to the platform tenant, which is never imported");
+    }
+    if user.role().is_some() && user.email.is_none() {
+        return wrong("staff need an e-mail address to sign in with");
+    }
+    if let Some(email) = &user.email
+        && !normalize_email(email).is_ok_and(|normal| normal == *email)
+    {
+        return wrong("its email is not an e-mail address in the form in which they are stored");
+    }
+    match &user.sso {
+        Some(_) if user.role().is_none() => wrong("only staff sign in through an identity provider"),
+        Some(sso) if sso.subject.is_empty() || sso.subject.len() > MAX_SUBJECT || sso.issuer.len() > MAX_ISSUER => {
+            wrong("who it is at an identity provider is too long, or empty")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_organization(tx: &WriteTx, tenant: TenantId, id: OrganizationId) -> Result<(), PortError> {
+    let found = organizations::get(tx, tenant, id)?;
+    found.map(drop).ok_or_else(|| PortError::Wrong(format!("it refers to {id}, which is not in the file")))
+}
+
+pub(in super::super) fn portable(shapes: Shapes) -> Vec<Box<dyn Portable>> {
+    let Shapes { organization, user, device, details } = shapes;
     vec![
-        Carrier::plain("organization", &ORGANIZATIONS),
-        Carrier::plain("organization_members", &MEMBERS),
-        Carrier::plain("user", &USERS),
+        Carrier::plain("organization", &ORGANIZATIONS, |_, _, _| Ok(())).within(organization).boxed(),
+        // Users and devices are counted as they arrive.
+        Carrier::derived("organization_members", &MEMBERS, |tx, key, _| {
+            check_organization(tx, key.0, key.1)?;
+            Ok(MEMBERS.put(tx, key, &Members::default())?)
+        })
+        .boxed(),
+        Carrier::turning(
+            "user",
+            &USERS,
+            |_, key, record| Ok(Some((key, record))),
+            |_, key, record| {
+                let user = users::to_model(key, record);
+                check_user(&user)?;
+                Ok(Some((key, users::to_record(&user))))
+            },
+        )
+        .within(user)
+        .kept_by(|tx, key, record| {
+            if let Standing::Contact { organization_id: Some(id) } = record.standing {
+                check_organization(tx, key.0, id)?;
+                organizations::move_member(tx, key.0, None, Some(id), |members| &mut members.contacts)?;
+            }
+            Ok(USERS.put(tx, key, record)?)
+        })
+        .boxed(),
         Carrier::turning(
             "device",
             &DEVICES,
             |_, key, record| Ok(Some((key, DeviceForm::new(record)?))),
-            |_, key, form| Ok((key, form.record()?)),
-        ),
+            |_, key, form: DeviceForm| Ok(Some((key, form.record()?))),
+        )
+        .within(device)
+        .examined(move |_, _, record| {
+            let found: Details = codec::decode_fields(&record.details).map_err(PortError::Wrong)?;
+            details(&found, record.agent_version.as_deref()).map_err(PortError::Wrong)
+        })
+        .kept_by(|tx, key, record| {
+            check_organization(tx, key.0, record.organization_id)?;
+            organizations::move_member(tx, key.0, None, Some(record.organization_id), |members| &mut members.devices)?;
+            Ok(DEVICES.put(tx, key, record)?)
+        })
+        .boxed(),
     ]
 }

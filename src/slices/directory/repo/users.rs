@@ -19,7 +19,7 @@ pub(in super::super) struct UserRecord {
     name: String,
     email: Option<String>,
     external_id: Option<String>,
-    standing: Standing,
+    pub(super) standing: Standing,
     status: UserStatus,
     created_at: Timestamp,
     updated_at: Timestamp,
@@ -94,7 +94,7 @@ pub(in super::super) fn to_model((tenant_id, id): UserKey, record: UserRecord) -
     User { id, tenant_id, external_id, email, name, standing, status, created_at, updated_at, last_login_at, sso, version }
 }
 
-fn to_record(user: &User) -> UserRecord {
+pub(super) fn to_record(user: &User) -> UserRecord {
     UserRecord {
         name: user.name.clone(),
         email: user.email.clone(),

@@ -23,6 +23,7 @@ use crate::kernel::{
         precondition::{IfMatch, IfNoneMatch},
         problem::Problem,
         reply::{Accepted, Changed, Created, Found, Listed},
+        shape::Shape,
     },
     id::TenantId,
     store::{Key, Store, StoreError},
@@ -143,6 +144,11 @@ impl Tenant {
 
 pub(in super::super) fn describe(tenant: &model::Tenant) -> Result<Box<RawValue>, serde_json::Error> {
     to_raw_value(&Tenant::new(tenant, None, tenant.updated_at))
+}
+
+/// The bounds of a tenant's fields, for one that comes from another installation.
+pub(in super::super) fn tenant_fields() -> Result<Shape, String> {
+    Shape::fields::<CreateTenant>(&["name", "slug"])
 }
 
 /// A tenant to create.

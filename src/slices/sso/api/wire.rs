@@ -10,7 +10,7 @@ use super::super::{
     service::{NewProvider, ProviderChange},
 };
 use crate::{
-    kernel::{clock::Timestamp, id::IdentityProviderId, secrets::Secret},
+    kernel::{clock::Timestamp, http::shape::Shape, id::IdentityProviderId, secrets::Secret},
     slices::directory::RoleView,
 };
 
@@ -74,6 +74,11 @@ impl From<model::IdentityProvider> for IdentityProvider {
 
 pub(in super::super) fn describe(provider: &model::IdentityProvider) -> Result<Box<RawValue>, serde_json::Error> {
     to_raw_value(&IdentityProvider::from(provider.clone()))
+}
+
+/// The bounds of a provider's fields, for one that comes with a whole tenant.
+pub(in super::super) fn provider_fields() -> Result<Shape, String> {
+    Shape::fields::<CreateIdentityProvider>(&["name", "issuer", "client_id", "domains", "scopes"])
 }
 
 /// An identity provider to create.

@@ -1,27 +1,85 @@
-//! Identity providers as they leave for another installation and arrive there. One without its secret arrives disabled.
+//! Identity providers as they leave for another installation and arrive there. One without its secret arrives disabled, and so does one
+//! of a file that nobody vouches for.
 
-use super::{PROVIDERS, ProviderRecord, sealed_place};
+use serde_json::Value;
+
+use super::{
+    super::model::{Domain, MAX_PROVIDERS, check_issuer, is_scope},
+    PROVIDERS, ProviderKey, ProviderRecord, sealed_place,
+};
 use crate::kernel::{
-    portable::{Carrier, Portable},
+    access::{Role, TenantKind},
+    egress::{Audience, Egress},
+    portable::{Arrival, Carrier, PortError, Portable},
     secrets::Secret,
 };
 
-pub(in super::super) fn providers() -> Box<dyn Portable> {
+/// As long as the API takes one.
+const MAX_SECRET: usize = 1000;
+
+/// `fields` are the bounds of the API.
+pub(in super::super) fn providers(
+    egress: Egress,
+    fields: impl Fn(&Value) -> Result<(), String> + Send + Sync + 'static,
+) -> Box<dyn Portable> {
     Carrier::turning(
         "identity_provider",
         &PROVIDERS,
-        |departure, key, mut provider: ProviderRecord| {
+        |departure, key: ProviderKey, mut provider: ProviderRecord| {
             departure.secret(sealed_place(&key, &provider.issuer), &mut provider.client_secret)?;
             Ok(Some((key, provider)))
         },
-        |arrival, key, mut provider: ProviderRecord| {
-            let place = sealed_place(&key, &provider.issuer);
-            if !arrival.secret(place, &mut provider.client_secret)? {
-                provider.client_secret = arrival.seal(place, &Secret::new(""))?;
-                provider.enabled = false;
-                arrival.note(format!("The identity provider {} is disabled until it gets its client secret.", provider.name));
-            }
-            Ok((key, provider))
-        },
+        arrive,
     )
+    .within(fields)
+    .at_most(MAX_PROVIDERS as u64)
+    .examined(move |arrival, _, provider| {
+        let url = check_issuer(&provider.issuer).map_err(|problem| PortError::Wrong(format!("issuer: {problem}")))?;
+        let audience = Audience { allow_loopback: arrival.tenant_kind == TenantKind::Evaluation };
+        egress.vet_address(&url, audience).map_err(|_| PortError::wrong("issuer: the address is not allowed as a target"))
+    })
+    .boxed()
+}
+
+fn arrive(
+    arrival: &mut Arrival,
+    key: ProviderKey,
+    mut provider: ProviderRecord,
+) -> Result<Option<(ProviderKey, ProviderRecord)>, PortError> {
+    check(&provider)?;
+    let place = sealed_place(&key, &provider.issuer);
+    match arrival.secret(place, &mut provider.client_secret)? {
+        Some(secret) if secret.expose().len() > MAX_SECRET => return Err(PortError::wrong("its client secret is too long")),
+        Some(_) => {}
+        None => {
+            provider.client_secret = arrival.seal(place, &Secret::new(""))?;
+            provider.enabled = false;
+            arrival.note(format!("The identity provider {} is disabled until it gets its client secret.", provider.name));
+        }
+    }
+    if !arrival.is_verified() {
+        provider.enabled = false;
+        arrival.switch_off("identity providers", &provider.name);
+    }
+    Ok(Some((key, provider)))
+}
+
+/// What the use cases ask of a provider.
+fn check(provider: &ProviderRecord) -> Result<(), PortError> {
+    for (place, domain) in provider.domains.iter().enumerate() {
+        let is_known = provider.domains.iter().take(place).any(|other| other == domain);
+        if is_known || Domain::parse(domain.as_str()).as_ref() != Ok(domain) {
+            return Err(PortError::Wrong(format!(
+                "domains: {} is there twice, or is no domain in its stored form",
+                domain.as_str()
+            )));
+        }
+    }
+    if provider.default_role == Role::Operator {
+        return Err(PortError::wrong("default_role: operator is a role of the platform tenant"));
+    }
+    if !provider.scopes.iter().all(|scope| is_scope(scope)) || !provider.scopes.iter().any(|scope| scope == "openid") {
+        return Err(PortError::wrong("scopes: they must be scopes of OAuth 2.0, with openid among them"));
+    }
+    Ok(())
 }

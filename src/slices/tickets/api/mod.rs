@@ -24,14 +24,34 @@ use poem_openapi::Tags;
 use super::{
     error::{Fault, TicketError},
     model::reference,
+    repo::Shapes,
     service::Describe,
 };
-use crate::kernel::http::problem::{Code, FieldError, Place, Problem};
+use crate::kernel::http::{
+    problem::{Code, FieldError, Place, Problem},
+    shape::Shape,
+};
 
 #[derive(Tags)]
 enum Area {
     /// Tickets, their comments and times, and what is promised for them.
     Tickets,
+}
+
+/// The bounds of what is sent here, for records that come with a whole tenant.
+pub(super) fn shapes() -> Result<Shapes, String> {
+    let policy = Shape::fields::<sla::ReplaceSlaPolicy>(&["time_zone", "hours", "holidays", "targets"])?;
+    let ticket = ["subject", "description", "queue", "category", "device_ids", "tags", "external_refs", "dedup_key"];
+    let ticket = Shape::fields::<bodies::CreateTicket>(&ticket)?;
+    let time_entry = Shape::fields::<bodies::CreateTimeEntry>(&["minutes", "work_type", "note"])?;
+    Ok(Shapes {
+        policy: Box::new(move |given| {
+            let shown = sla::describe(given).and_then(|shown| serde_json::from_str(shown.get()));
+            policy.check(&shown.map_err(|error| error.to_string())?)
+        }),
+        ticket: Box::new(move |record| ticket.check(record)),
+        time_entry: Box::new(move |record| time_entry.check(record)),
+    })
 }
 
 pub(super) const DESCRIBE: Describe =

@@ -26,6 +26,12 @@ impl Record for CommentRecord {
     const VERSION: u8 = 1;
 }
 
+impl CommentRecord {
+    pub(super) fn body(&self) -> &str {
+        &self.body
+    }
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 pub(in super::super) struct TimeEntryRecord {
     minutes: u32,

@@ -32,10 +32,14 @@ pub(in super::super) static POLICIES: Table<TenantId, PolicyRecord> = Table::new
 
 /// The tenant's own policy, if it has set one.
 pub(in super::super) fn policy(tx: &impl Read, tenant: TenantId) -> Result<Option<SlaPolicy>, StoreError> {
-    Ok(POLICIES.get(tx, &tenant)?.map(|record| SlaPolicy {
-        time_zone: record.time_zone,
-        week: record.week,
-        holidays: record.holidays.into_iter().filter_map(|(year, month, day)| Date::new(year, month, day).ok()).collect(),
+    Ok(POLICIES.get(tx, &tenant)?.map(|record| to_model(&record)))
+}
+
+pub(super) fn to_model(record: &PolicyRecord) -> SlaPolicy {
+    SlaPolicy {
+        time_zone: record.time_zone.clone(),
+        week: record.week.clone(),
+        holidays: record.holidays.iter().filter_map(|(year, month, day)| Date::new(*year, *month, *day).ok()).collect(),
         targets: record.targets.map(|(first_response_minutes, resolution_minutes, round_the_clock)| Target {
             first_response_minutes,
             resolution_minutes,
@@ -43,7 +47,7 @@ pub(in super::super) fn policy(tx: &impl Read, tenant: TenantId) -> Result<Optio
         }),
         updated_at: Some(record.updated_at),
         version: record.version,
-    }))
+    }
 }
 
 pub(in super::super) fn put_policy(

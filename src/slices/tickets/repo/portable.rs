@@ -1,22 +1,64 @@
 //! Tickets and what hangs on them, as they leave for another installation and arrive there. Places in the log become numbers of the
-//! tenant's events, and back; entries of a history whose events are gone lead nowhere and stay behind.
+//! tenant's events, and back; entries of a history whose events are gone lead nowhere and stay behind. How many tickets have a value is
+//! counted again.
 
-use super::{COMMENTS, COUNTS, HISTORY, NUMBERS, POLICIES, TICKETS, TIME_ENTRIES};
-use crate::kernel::portable::{Carrier, Portable};
+use serde_json::Value;
+
+use super::{
+    super::{
+        model::{FieldValue, MAX_CUSTOM_FIELDS, MAX_TEXT_BYTES, is_field_name},
+        sla::SlaPolicy,
+    },
+    COMMENTS, COUNTS, HISTORY, NUMBERS, POLICIES, TICKETS, TIME_ENTRIES, counts, policies,
+    record::TicketRecord,
+};
+use crate::kernel::portable::{Arrival, Carrier, Check, PortError, Portable, refuse_orphans};
+
+/// A comment that tells of a ticket that was reported again quotes all of it.
+const MAX_COMMENT_BYTES: usize = MAX_TEXT_BYTES + 2048;
+const MAX_SUMMARY: usize = 10_000;
+
+/// The bounds of the API, for records that do not come through it.
+pub(in super::super) struct Shapes {
+    pub(in super::super) policy: Check<SlaPolicy>,
+    pub(in super::super) ticket: Check<Value>,
+    pub(in super::super) time_entry: Check<Value>,
+}
 
 /// Tickets come behind what hangs on them: a timer that is due finds all of its ticket.
-pub(in super::super) fn portable() -> Vec<Box<dyn Portable>> {
+pub(in super::super) fn portable(shapes: Shapes) -> Vec<Box<dyn Portable>> {
     vec![
-        Carrier::plain("sla_policy", &POLICIES),
-        Carrier::plain("ticket_comment", &COMMENTS),
-        Carrier::plain("ticket_time_entry", &TIME_ENTRIES),
+        Carrier::plain("sla_policy", &POLICIES, move |_, _, record| {
+            let policy = policies::to_model(record);
+            (shapes.policy)(&policy).map_err(PortError::Wrong)?;
+            match policy.faults().first() {
+                Some(fault) => Err(PortError::Wrong(format!("{}: {}", fault.pointer.trim_start_matches('/'), fault.message))),
+                None => Ok(()),
+            }
+        })
+        .boxed(),
+        Carrier::plain("ticket_comment", &COMMENTS, |_, _, comment| {
+            let length = comment.body().len();
+            if length == 0 || length > MAX_COMMENT_BYTES { Err(PortError::wrong("body: it is empty or too long")) } else { Ok(()) }
+        })
+        .verified_by(|tx, arrival| {
+            let tenant = arrival.tenant;
+            let exists = |number: &u64| Ok(TICKETS.get(tx, &(tenant, *number))?.is_some());
+            refuse_orphans(tx, tenant, ("ticket_comment", &COMMENTS), |key| key.1, exists)?;
+            refuse_orphans(tx, tenant, ("ticket_time_entry", &TIME_ENTRIES), |key| key.1, exists)?;
+            refuse_orphans(tx, tenant, ("ticket_history", &HISTORY), |key| key.1, exists)
+        })
+        .boxed(),
+        Carrier::plain("ticket_time_entry", &TIME_ENTRIES, |_, _, _| Ok(())).within(shapes.time_entry).boxed(),
         Carrier::turning(
             "ticket_history",
             &HISTORY,
             |departure, (tenant, number, seq), entry| Ok(departure.event(seq)?.map(|event| ((tenant, number, event), entry))),
-            |arrival, (tenant, number, event), entry| Ok(((tenant, number, arrival.place(event)?), entry)),
-        ),
-        Carrier::plain("ticket_count", &COUNTS),
+            |arrival, (tenant, number, event), entry| Ok(Some(((tenant, number, arrival.place(event)?), entry))),
+        )
+        .boxed(),
+        // Tickets are counted as they arrive.
+        Carrier::derived("ticket_count", &COUNTS, |_, _, _| Ok(())).boxed(),
         Carrier::turning(
             "ticket",
             &TICKETS,
@@ -26,9 +68,45 @@ pub(in super::super) fn portable() -> Vec<Box<dyn Portable>> {
             },
             |arrival, key, mut ticket| {
                 ticket.last_seq = arrival.place(ticket.last_seq)?;
-                Ok((key, ticket))
+                Ok(Some((key, ticket)))
             },
-        ),
-        Carrier::plain("ticket_number", &NUMBERS),
+        )
+        .within(shapes.ticket)
+        .examined(|arrival, key, ticket| check_ticket(arrival, key.1, ticket))
+        .kept_by(|tx, key, ticket| {
+            counts::moved(tx, key.0, None, Some(ticket))?;
+            Ok(TICKETS.put(tx, key, ticket)?)
+        })
+        .boxed(),
+        Carrier::plain("ticket_number", &NUMBERS, |arrival, _, last| {
+            let tickets = arrival.counted("tickets");
+            if last.number == tickets {
+                return Ok(());
+            }
+            Err(PortError::Wrong(format!("the last number is {}, and the file has {tickets} tickets", last.number)))
+        })
+        .boxed(),
     ]
+}
+
+/// What the use cases ask of a ticket. Numbers have no gaps.
+fn check_ticket(arrival: &mut Arrival, number: u64, ticket: &TicketRecord) -> Result<(), PortError> {
+    let due = arrival.count("tickets");
+    if number != due {
+        return Err(PortError::Wrong(format!("this ticket has the number {number}, where {due} is due")));
+    }
+    let (description, summary, fields) = ticket.texts();
+    if description.is_some_and(|text| text.len() > MAX_TEXT_BYTES) {
+        return Err(PortError::wrong("description: must have at most 64 KiB"));
+    }
+    if summary.is_some_and(|text| text.chars().count() > MAX_SUMMARY) {
+        return Err(PortError::Wrong(format!("resolution: its summary must have at most {MAX_SUMMARY} characters")));
+    }
+    if fields.len() > MAX_CUSTOM_FIELDS || !fields.keys().all(|name| is_field_name(name)) {
+        return Err(PortError::wrong("custom_fields: there are too many, or a name does not match [a-z0-9_]{1,64}"));
+    }
+    if fields.values().any(|value| matches!(value, FieldValue::Text(text) if text.len() > MAX_TEXT_BYTES)) {
+        return Err(PortError::wrong("custom_fields: a text is too long"));
+    }
+    Ok(())
 }

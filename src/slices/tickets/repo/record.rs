@@ -63,6 +63,14 @@ impl Record for TicketRecord {
     const VERSION: u8 = 1;
 }
 
+impl TicketRecord {
+    /// What people have written that no bound of a field alone holds.
+    pub(super) fn texts(&self) -> (Option<&str>, Option<&str>, &CustomFields) {
+        let summary = self.resolution.as_ref().map(|resolution| resolution.summary.as_str());
+        (self.description.as_deref(), summary, &self.custom_fields)
+    }
+}
+
 pub(super) fn to_model((tenant_id, number): TicketKey, record: TicketRecord) -> Ticket {
     Ticket {
         tenant_id,

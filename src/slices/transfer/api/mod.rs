@@ -59,6 +59,14 @@ impl From<TransferError> for Problem {
             | TransferError::NewerFormat(_)
             | TransferError::PassphraseNeeded
             | TransferError::BadKey
+            | TransferError::Unsigned
+            | TransferError::UnknownSigner(_)
+            | TransferError::BadSignature(_)
+            | TransferError::SignatureMissing(_)
+            | TransferError::BadTrustedKey
+            | TransferError::EvaluationNotAllowed
+            | TransferError::NoTenantId(_)
+            | TransferError::Inconsistent(_)
             | TransferError::Line { .. }
             | TransferError::CutOff(_) => Self::new(Code::ValidationFailed, error.to_string()),
         }
@@ -96,7 +104,15 @@ impl ImportOrder {
         let told = |error: serde_json::Error| TransferError::Line { number: 0, reason: format!("it is no order: {error}") };
         let order: Self = serde_json::from_slice(line).map_err(told)?;
         let travel = order.key.as_deref().map(sealer).transpose()?;
-        Ok(Order { check_only: order.mode == Mode::Check, slug: order.slug, travel })
+        let trusted = order.trusted_keys.iter().map(|key| key.parse().map_err(|_| TransferError::BadTrustedKey));
+        Ok(Order {
+            check_only: order.mode == Mode::Check,
+            slug: order.slug,
+            travel,
+            trusted: trusted.collect::<Result<_, _>>()?,
+            accept_unverified: order.accept_unverified,
+            allow_evaluation: order.allow_evaluation,
+        })
     }
 }
 
@@ -111,7 +127,8 @@ impl TransferApi {
     /// Export all of a tenant
     ///
     /// One snapshot of everything that the tenant has, as lines of JSON: a first line about the export, a line for each record, and a last
-    /// line with their counts and their hash. An answer without the last line was cut off. Secrets are sealed under the given key, or left out.
+    /// line with their counts and their hash. Lines with signatures of the installation stand between them and at the end; an answer
+    /// without the last of them was cut off. Secrets are sealed under the given key, or left out.
     #[oai(path = "/tenants/:id/export", method = "post", operation_id = "export_tenant")]
     async fn export_tenant(
         &self,
@@ -132,6 +149,9 @@ impl TransferApi {
     /// The first line of the body is the order, and behind it come the lines of the export as they are. With the mode `check` nothing is
     /// written, and everything that is in the way is told; with `import` the tenant is there when the answer says so, and nothing of it
     /// when the answer says otherwise. The answer is one line.
+    ///
+    /// The lines must be signed by this installation or by one of `trusted_keys`. With `accept_unverified` any file is taken, and whatever
+    /// could act arrives switched off; the answer names it in `switched_off`.
     #[oai(path = "/import", method = "post", operation_id = "import_tenant")]
     async fn import_tenant(
         &self,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::super::import::Report;
-use crate::kernel::{http::problem::Problem, id::TenantId};
+use crate::kernel::{http::problem::Problem, id::TenantId, portable::SwitchedOff};
 
 /// How a tenant is exported.
 #[derive(Debug, Object)]
@@ -30,7 +30,8 @@ impl Example for ExportTenant {
     }
 }
 
-/// A line of an export. The first has `format` and tells of the whole; the last has the type `end`.
+/// A line of an export. The first has `format` and tells of the whole; the last record is followed by a line of the type `end`. Lines of
+/// the type `signature` have the installation's signature over all lines before them.
 #[derive(Debug, Object)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct ExportLine {
@@ -43,6 +44,8 @@ pub(super) struct ExportLine {
     record: Option<Any<Value>>,
     /// The beginning of a SHA-256 over all lines of records up to this one.
     check: Option<String>,
+    /// Ed25519 in hexadecimal.
+    signature: Option<String>,
 }
 
 /// The order in the first line, or a line of an export.
@@ -55,6 +58,12 @@ pub(super) struct ImportLine {
     slug: Option<String>,
     /// On the first line: the key that secrets are sealed under.
     key: Option<Any<Value>>,
+    /// On the first line: public keys of other installations whose signatures count.
+    trusted_keys: Option<Vec<String>>,
+    /// On the first line: take the file whoever it is from, without anything that acts.
+    accept_unverified: Option<bool>,
+    /// On the first line: whether the file of another installation may bring an evaluation tenant, which may connect to this machine.
+    allow_evaluation: Option<bool>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize, Deserialize)]
@@ -73,6 +82,23 @@ pub(super) struct ImportOrder {
     pub(super) mode: Mode,
     pub(super) slug: Option<String>,
     pub(super) key: Option<String>,
+    #[serde(default)]
+    pub(super) trusted_keys: Vec<String>,
+    #[serde(default)]
+    pub(super) accept_unverified: bool,
+    #[serde(default)]
+    pub(super) allow_evaluation: bool,
+}
+
+/// What arrived switched off, of one kind.
+#[derive(Debug, Object, Serialize)]
+pub(super) struct SwitchedOffKind {
+    /// Such as `API keys`.
+    what: String,
+    #[oai(validator(minimum(value = "1")))]
+    count: u64,
+    /// The names of the first hundred.
+    names: Vec<String>,
 }
 
 /// A record that is in the way.
@@ -97,6 +123,15 @@ pub(super) struct ImportAnswer {
     /// How many records there are of each type.
     #[serde(skip_serializing_if = "Option::is_none")]
     counts: Option<BTreeMap<String, u64>>,
+    /// Whether the signatures of the file were checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verified: Option<bool>,
+    /// The id of the key that has signed it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signed_by: Option<String>,
+    /// What arrived without its authority, because nobody vouches for the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    switched_off: Option<Vec<SwitchedOffKind>>,
     /// What somebody has to see to: what came without its secrets is paused or disabled.
     #[serde(skip_serializing_if = "Option::is_none")]
     notes: Option<Vec<String>>,
@@ -115,11 +150,16 @@ pub(super) struct ImportAnswer {
 impl ImportAnswer {
     pub(super) fn of(mode: Mode, report: Report) -> Self {
         let conflict = |(line, message): (u64, String)| ImportConflict { line, message };
+        let switched =
+            |(what, off): (&str, SwitchedOff)| SwitchedOffKind { what: what.to_owned(), count: off.count, names: off.names };
         Self {
             done: report.conflicts.is_empty(),
             mode: Some(mode),
             tenant_id: Some(report.header.tenant.id),
             counts: Some(report.counts),
+            verified: Some(report.signed_by.is_some()),
+            signed_by: report.signed_by.map(|key| key.key_id()),
+            switched_off: Some(report.switched_off.into_iter().map(switched).collect()),
             notes: Some(report.notes),
             conflicts: Some(report.conflicts.into_iter().map(conflict).collect()),
             more_conflicts: Some(report.more_conflicts),

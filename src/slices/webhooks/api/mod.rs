@@ -14,7 +14,7 @@ pub(super) use collection::WebhooksApi;
 pub(super) use deliveries::DeliveriesApi;
 pub(super) use operations::OperationsApi;
 pub(super) use record::WebhookApi;
-pub(super) use wire::describe;
+pub(super) use wire::{describe, endpoint_fields};
 
 use poem_openapi::Tags;
 

@@ -17,7 +17,7 @@ use super::super::{
 use crate::kernel::{
     clock::Timestamp,
     egress::{TargetUrl, check_ca_pem, without_query},
-    http::wire::Change,
+    http::{shape::Shape, wire::Change},
     id::WebhookId,
     secrets::Secret,
 };
@@ -279,6 +279,12 @@ pub(super) struct CreateWebhook {
     /// PEM of the certificate authorities to believe for this endpoint, in place of the usual ones.
     #[oai(validator(min_length = 1, max_length = 65536))]
     pub(super) ca_certificate_pem: Option<String>,
+}
+
+/// The bounds of an endpoint's fields, for one that comes with a whole tenant.
+pub(in super::super) fn endpoint_fields() -> Result<Shape, String> {
+    let fields = ["name", "url", "events", "description", "timeout_seconds", "rate_limit_per_second", "ca_certificate_pem"];
+    Shape::fields::<CreateWebhook>(&fields)
 }
 
 /// Puts several checks together, so that everything that is wrong is told at once.

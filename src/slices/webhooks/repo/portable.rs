@@ -1,14 +1,58 @@
 //! Endpoints as they leave for another installation and arrive there. One without its secrets arrives paused, with a new signing
-//! secret and without custom headers.
+//! secret and without custom headers. One of a file that nobody vouches for arrives paused too.
+
+use serde_json::Value;
 
 use super::{
-    super::model::{EndpointStatus, generate_secret, secret_hint},
+    super::model::{CustomHeaders, EndpointStatus, EventFilter, generate_secret, secret_bytes, secret_hint},
     Binding, ENDPOINTS, EndpointKey, EndpointRecord,
 };
-use crate::kernel::portable::{Arrival, Carrier, Departure, PortError, Portable};
+use crate::kernel::{
+    access::TenantKind,
+    egress::{Audience, Egress, TargetUrl, check_ca_pem},
+    events::{Actor, ActorKind},
+    portable::{Arrival, Carrier, Check, Departure, PortError, Portable},
+    secrets::Secret,
+};
 
-pub(in super::super) fn endpoints() -> Box<dyn Portable> {
+/// Entries of each list of a filter, and the length of one.
+const MAX_FILTER: usize = 100;
+const MAX_FILTER_TEXT: usize = 100;
+/// The length of a signing secret.
+const SECRET_BYTES: usize = 32;
+
+/// What the use cases ask of an endpoint.
+pub(in super::super) struct Rules {
+    pub(in super::super) most: u64,
+    pub(in super::super) egress: Egress,
+    /// The bounds of the API.
+    pub(in super::super) fields: Check<Value>,
+    pub(in super::super) events: Check<Vec<String>>,
+}
+
+pub(in super::super) fn endpoints(rules: Rules) -> Box<dyn Portable> {
+    let Rules { most, egress, fields, events } = rules;
     Carrier::turning("webhook", &ENDPOINTS, leave, arrive)
+        .within(fields)
+        .at_most(most)
+        .examined(move |arrival, _, endpoint| {
+            events(&endpoint.events).map_err(PortError::Wrong)?;
+            let url = TargetUrl::parse(&endpoint.url).map_err(|problem| PortError::Wrong(format!("url: the URL {problem}")))?;
+            let audience = Audience { allow_loopback: arrival.tenant_kind == TenantKind::Evaluation };
+            let blocked = |_| PortError::wrong("url: the address is not allowed as a target");
+            egress.vet_address(&url, audience).map_err(blocked)?;
+            if let Some(Err(problem)) = endpoint.ca_certificate_pem.as_deref().map(check_ca_pem) {
+                return Err(PortError::Wrong(format!("ca_certificate_pem: the certificate {problem}")));
+            }
+            check_filter(&endpoint.filter)
+        })
+        .boxed()
+}
+
+fn check_filter(filter: &EventFilter) -> Result<(), PortError> {
+    let lists = [&filter.organization_ids, &filter.priorities, &filter.exclude_actor_ids];
+    let long = |list: &&Vec<String>| list.len() > MAX_FILTER || list.iter().any(|text| text.len() > MAX_FILTER_TEXT);
+    if lists.iter().any(long) { Err(PortError::wrong("filter: a list or an entry is too long")) } else { Ok(()) }
 }
 
 fn leave(
@@ -32,26 +76,66 @@ fn arrive(
     arrival: &mut Arrival,
     key: EndpointKey,
     mut endpoint: EndpointRecord,
-) -> Result<(EndpointKey, EndpointRecord), PortError> {
+) -> Result<Option<(EndpointKey, EndpointRecord)>, PortError> {
     endpoint.after_seq = arrival.place(endpoint.after_seq)?;
-    let (secret, headers) = (Binding::secret(key), endpoint.headers_binding(key));
-    if arrival.secret(secret.place(), &mut endpoint.secret)? {
-        if let Some((previous, _)) = &mut endpoint.previous {
-            arrival.secret(secret.place(), previous)?;
-        }
-        if let Some(sealed) = &mut endpoint.headers {
-            arrival.secret(headers.place(), sealed)?;
-        }
-        return Ok((key, endpoint));
+    if !open_secrets(arrival, key, &mut endpoint)? {
+        make_secret(arrival, key, &mut endpoint)?;
     }
-    let made = generate_secret(&mut arrival.entropy);
-    endpoint.secret = arrival.seal(secret.place(), &made)?;
-    endpoint.secret_hint = secret_hint(&made);
-    endpoint.previous = None;
-    endpoint.headers = None;
+    if !arrival.is_verified() {
+        pause(&mut endpoint);
+        // Whoever is named in the file has not asked for it here. Whoever resumes it becomes its owner.
+        endpoint.owner = Some(Actor { kind: ActorKind::Agent, id: "import".to_owned(), name: "Import".to_owned() });
+        arrival.switch_off("webhooks", &endpoint.name);
+    }
+    Ok(Some((key, endpoint)))
+}
+
+fn pause(endpoint: &mut EndpointRecord) {
     if endpoint.status == EndpointStatus::Active {
         endpoint.status = EndpointStatus::Paused;
     }
+}
+
+/// Seals the secrets that came along under the key of this installation, if they are secrets and headers as the API takes them; whether
+/// they came along.
+fn open_secrets(arrival: &mut Arrival, key: EndpointKey, endpoint: &mut EndpointRecord) -> Result<bool, PortError> {
+    let (secret, headers) = (Binding::secret(key), endpoint.headers_binding(key));
+    let Some(signing) = arrival.secret(secret.place(), &mut endpoint.secret)? else { return Ok(false) };
+    check_secret(&signing)?;
+    if let Some((previous, _)) = &mut endpoint.previous
+        && let Some(previous) = arrival.secret(secret.place(), previous)?
+    {
+        check_secret(&previous)?;
+    }
+    let mut names = Vec::new();
+    if let Some(sealed) = &mut endpoint.headers
+        && let Some(given) = arrival.secret(headers.place(), sealed)?
+    {
+        names = read_headers(&given)?.names();
+    }
+    if names == endpoint.header_names { Ok(true) } else { Err(PortError::wrong("its headers are not those that it names")) }
+}
+
+fn check_secret(secret: &Secret) -> Result<(), PortError> {
+    let is_one = secret_bytes(secret).is_some_and(|bytes| bytes.len() == SECRET_BYTES);
+    if is_one { Ok(()) } else { Err(PortError::wrong("its signing secret is none")) }
+}
+
+fn read_headers(secret: &Secret) -> Result<CustomHeaders, PortError> {
+    let wrong = || PortError::wrong("headers: they are not headers that an endpoint can have");
+    let given = CustomHeaders::from_secret(secret).map_err(|_| wrong())?;
+    let pairs = given.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
+    CustomHeaders::parse(pairs).map_err(|_| wrong())
+}
+
+/// Gives the endpoint a new signing secret in place of one that did not come along.
+fn make_secret(arrival: &mut Arrival, key: EndpointKey, endpoint: &mut EndpointRecord) -> Result<(), PortError> {
+    let made = generate_secret(&mut arrival.entropy);
+    endpoint.secret = arrival.seal(Binding::secret(key).place(), &made)?;
+    endpoint.secret_hint = secret_hint(&made);
+    endpoint.previous = None;
+    endpoint.headers = None;
+    pause(endpoint);
     let without = if endpoint.header_names.is_empty() {
         String::new()
     } else {
@@ -59,7 +143,7 @@ fn arrive(
     };
     endpoint.header_names.clear();
     arrival.note(format!("The webhook {} has a new signing secret{without}: rotate it, and resume it.", endpoint.name));
-    Ok((key, endpoint))
+    Ok(())
 }
 
 #[cfg(test)]
@@ -70,8 +154,8 @@ mod tests {
             clock::Timestamp,
             entropy::Entropy,
             id::{TenantId, WebhookId},
-            portable::Landing,
-            secrets::{InstallationKey, Sealer, Secret},
+            portable::{Landing, Trust},
+            secrets::{InstallationKey, Sealer},
         },
         slices::webhooks::{
             model::{EventFilter, Ordering},
@@ -83,24 +167,18 @@ mod tests {
 
     fn arrival(entropy: &mut Entropy) -> Arrival {
         let sealer = |entropy: &mut Entropy| Sealer::new(&InstallationKey::generate(entropy));
-        Arrival {
-            tenant: KEY.0,
-            now: Timestamp::EPOCH,
-            landing: Landing::new(0),
-            head: 0,
-            home: sealer(entropy),
-            travel: Some(sealer(entropy)),
-            slug: None,
-            notes: Vec::new(),
-            bare: Vec::new(),
-            entropy: Entropy::from_seed(9),
-        }
+        let (kind, now) = (TenantKind::Standard, Timestamp::EPOCH);
+        let mut made = Arrival::new(KEY.0, kind, now, Trust::Verified, Landing::new(0), sealer(entropy));
+        made.travel = Some(sealer(entropy));
+        made
     }
 
     /// An endpoint on its way; its headers are sealed to their target, or as earlier releases did.
     fn travelling(travel: &Sealer, bound: bool, entropy: &mut Entropy) -> EndpointRecord {
-        let mut seal = |binding: &Binding| travel.seal(binding.place(), &Secret::new("{}"), entropy).unwrap();
-        let secret = seal(&Binding::secret(KEY));
+        let signing = generate_secret(entropy);
+        let secret = travel.seal(Binding::secret(KEY).place(), &signing, entropy).unwrap();
+        let headers = CustomHeaders::parse([("authorization".to_owned(), "Bearer x".to_owned())]).unwrap().to_secret().unwrap();
+        let mut seal = |binding: &Binding| travel.seal(binding.place(), &headers, entropy).unwrap();
         let mut endpoint = EndpointRecord {
             name: "Chat".to_owned(),
             url: "https://hooks.example.com/a".to_owned(),
@@ -138,7 +216,7 @@ mod tests {
         let opens = |arrival: &Arrival, endpoint: &EndpointRecord| {
             arrival.home.open(endpoint.headers_binding(KEY).place(), endpoint.headers.as_ref().unwrap()).is_ok()
         };
-        let (_, arrived) = arrive(&mut arrival, KEY, travelling(&travel, true, &mut entropy)).unwrap();
+        let (_, arrived) = arrive(&mut arrival, KEY, travelling(&travel, true, &mut entropy)).unwrap().unwrap();
         assert!(opens(&arrival, &arrived));
         let mut path = travelling(&travel, true, &mut entropy);
         path.url = "https://hooks.example.com/b".to_owned();
@@ -158,7 +236,7 @@ mod tests {
         let mut entropy = Entropy::from_seed(1);
         let mut arrival = arrival(&mut entropy);
         let travel = arrival.travel.clone().unwrap();
-        let (_, arrived) = arrive(&mut arrival, KEY, travelling(&travel, false, &mut entropy)).unwrap();
+        let (_, arrived) = arrive(&mut arrival, KEY, travelling(&travel, false, &mut entropy)).unwrap().unwrap();
         let open = |binding: &Binding| arrival.home.open(binding.place(), arrived.headers.as_ref().unwrap()).is_ok();
         assert!(open(&arrived.headers_binding(KEY)));
         assert!(!open(&Binding { target: None, ..arrived.headers_binding(KEY) }));

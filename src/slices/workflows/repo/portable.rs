@@ -1,59 +1,199 @@
 //! Workflows and their runs as they leave for another installation and arrive there. A run that has not ended stays, with what it was
-//! started with and its steps: in two places its effects would come twice.
+//! started with and its steps: in two places its effects would come twice. Workflows of a file that nobody vouches for arrive disabled.
+//! How many there are is counted again.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::{
     COUNTS, Counts,
     runs::{INPUTS, RUNS, RunKey, STEPS},
-    workflows::{VERSIONS, WORKFLOWS},
+    workflows::{VERSIONS, WORKFLOWS, WorkflowKey, WorkflowRecord},
 };
 use crate::kernel::{
-    portable::{Carrier, Departure, Portable},
-    store::StoreError,
+    id::TenantId,
+    portable::{Arrival, Carrier, Departure, PortError, Portable, refuse_orphans},
+    store::{StoreError, WriteTx},
 };
+
+/// The longest definition, as JSON: more than the API takes.
+const MAX_DEFINITION: usize = 1 << 20;
+
+/// What the record of a workflow has of its newest definition.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(in super::super) struct Arming {
+    pub(in super::super) key: String,
+    pub(in super::super) name: String,
+    pub(in super::super) enabled: bool,
+    pub(in super::super) events: Vec<String>,
+}
+
+/// Reads a definition, or says what is wrong with it.
+type ReadDefinition = Box<dyn Fn(TenantId, &Value) -> Result<Arming, String> + Send + Sync>;
+
+/// What the use cases ask of a workflow.
+pub(in super::super) struct Rules {
+    pub(in super::super) max_workflows: u64,
+    pub(in super::super) read: ReadDefinition,
+}
 
 fn has_ended(departure: &Departure<'_>, run: RunKey) -> Result<bool, StoreError> {
     Ok(RUNS.get(departure.tx, &run)?.is_some_and(|run| run.0.status.has_ended()))
 }
 
 /// Workflows come last: one that is due finds all of its definition.
-pub(in super::super) fn portable() -> Vec<Box<dyn Portable>> {
-    vec![
-        Carrier::plain("workflow_version", &VERSIONS),
-        Carrier::turning(
-            "workflow_run_input",
-            &INPUTS,
-            |departure, key, inputs| Ok(has_ended(departure, key)?.then_some((key, inputs))),
-            |_, key, inputs| Ok((key, inputs)),
-        ),
-        Carrier::turning(
-            "workflow_step",
-            &STEPS,
-            |departure, key, step| Ok(has_ended(departure, (key.0, key.1))?.then_some((key, step))),
-            |_, key, step| Ok((key, step)),
-        ),
-        Carrier::turning(
-            "workflow_run",
-            &RUNS,
-            |_, key, run| Ok(run.0.status.has_ended().then_some((key, run))),
-            |_, key, run| Ok((key, run)),
-        ),
-        Carrier::turning(
-            "workflow_count",
-            &COUNTS,
-            |_, key, counts| Ok(Some((key, Counts { active_runs: 0, ..counts }))),
-            |_, key, counts| Ok((key, counts)),
-        ),
-        Carrier::turning(
-            "workflow",
-            &WORKFLOWS,
-            |departure, key, mut workflow| {
-                workflow.armed_seq = departure.place(workflow.armed_seq)?;
-                Ok(Some((key, workflow)))
-            },
-            |arrival, key, mut workflow| {
-                workflow.armed_seq = arrival.place(workflow.armed_seq)?;
-                Ok((key, workflow))
-            },
-        ),
-    ]
+pub(in super::super) fn portable(rules: Rules) -> Vec<Box<dyn Portable>> {
+    let Rules { max_workflows, read } = rules;
+    vec![versions(read), inputs(), steps(), runs(), counts(), workflows(max_workflows)]
+}
+
+fn versions(read: ReadDefinition) -> Box<dyn Portable> {
+    Carrier::turning(
+        "workflow_version",
+        &VERSIONS,
+        |_, key, version| Ok(Some((key, version))),
+        |arrival, key, mut version| {
+            if version.definition.0.to_string().len() > MAX_DEFINITION {
+                return Err(PortError::wrong("definition: it is too long"));
+            }
+            if !arrival.is_verified()
+                && let Some(definition) = version.definition.0.as_object_mut()
+            {
+                definition.insert("enabled".to_owned(), json!(false));
+            }
+            Ok(Some((key, version)))
+        },
+    )
+    // Versions come in order, so the last that is remembered is the newest. An older one that this release cannot read is not run.
+    .examined(move |arrival, (_, id, version), record| {
+        let read = read(arrival.tenant, &record.definition.0);
+        let remembered = serde_json::to_string(&(version, read)).map_err(PortError::wrong)?;
+        arrival.remember(*id.as_bytes(), remembered);
+        Ok(())
+    })
+    .verified_by(|tx, arrival| {
+        let tenant = arrival.tenant;
+        refuse_orphans(
+            tx,
+            tenant,
+            ("workflow_version", &VERSIONS),
+            |key| key.1,
+            |id| Ok(WORKFLOWS.get(tx, &(tenant, *id))?.is_some()),
+        )
+    })
+    .boxed()
+}
+
+fn inputs() -> Box<dyn Portable> {
+    Carrier::turning(
+        "workflow_run_input",
+        &INPUTS,
+        |departure, key, inputs| Ok(has_ended(departure, key)?.then_some((key, inputs))),
+        |_, key, inputs| Ok(Some((key, inputs))),
+    )
+    .verified_by(|tx, arrival| {
+        let (tenant, exists) = (arrival.tenant, |key: &RunKey| Ok(RUNS.get(tx, key)?.is_some()));
+        refuse_orphans(tx, tenant, ("workflow_run_input", &INPUTS), |key| *key, exists)?;
+        refuse_orphans(tx, tenant, ("workflow_step", &STEPS), |key| (key.0, key.1), exists)
+    })
+    .boxed()
+}
+
+fn steps() -> Box<dyn Portable> {
+    Carrier::turning(
+        "workflow_step",
+        &STEPS,
+        |departure, key, step| Ok(has_ended(departure, (key.0, key.1))?.then_some((key, step))),
+        |_, key, step| Ok(Some((key, step))),
+    )
+    .boxed()
+}
+
+fn runs() -> Box<dyn Portable> {
+    Carrier::turning(
+        "workflow_run",
+        &RUNS,
+        |_, key, run| Ok(run.0.status.has_ended().then_some((key, run))),
+        |_, key, run| {
+            // It is stored again under what it names itself.
+            if key != (run.0.tenant_id, run.0.id) {
+                return Err(PortError::wrong("its key and the ids in it are not the same"));
+            }
+            if !run.0.status.has_ended() || !run.0.tokens.is_empty() {
+                return Err(PortError::wrong("a run that has not ended stays where it is"));
+            }
+            Ok(Some((key, run)))
+        },
+    )
+    .kept_by(|tx, key, run| {
+        let version = (key.0, run.0.workflow_id, run.0.workflow_version);
+        if VERSIONS.get(tx, &version)?.is_none() {
+            return Err(PortError::Wrong(format!(
+                "it is a run of version {} of {}, which is not in the file",
+                version.2, version.1
+            )));
+        }
+        Ok(RUNS.put(tx, key, run)?)
+    })
+    .boxed()
+}
+
+fn counts() -> Box<dyn Portable> {
+    Carrier::turning(
+        "workflow_count",
+        &COUNTS,
+        |_, key, counts| Ok(Some((key, Counts { active_runs: 0, ..counts }))),
+        // Workflows are counted as they arrive, which is behind this one.
+        |_, key, _: Counts| Ok(Some((key, Counts::default()))),
+    )
+    .boxed()
+}
+
+fn workflows(most: u64) -> Box<dyn Portable> {
+    Carrier::turning(
+        "workflow",
+        &WORKFLOWS,
+        |departure, key, mut workflow| {
+            workflow.armed_seq = departure.place(workflow.armed_seq)?;
+            Ok(Some((key, workflow)))
+        },
+        |arrival, key, mut workflow| {
+            workflow.armed_seq = arrival.place(workflow.armed_seq)?;
+            if !arrival.is_verified() {
+                if workflow.is_live() {
+                    arrival.switch_off("workflows", workflow.name());
+                }
+                workflow.disable();
+            }
+            Ok(Some((key, workflow)))
+        },
+    )
+    .examined(move |arrival, key, workflow| {
+        if !workflow.is_archived() {
+            arrival.count_within("workflows", most)?;
+        }
+        check_definition(arrival, key, workflow)
+    })
+    .kept_by(|tx: &mut WriteTx, key, workflow| {
+        if VERSIONS.get(tx, &(key.0, key.1, workflow.version()))?.is_none() {
+            return Err(PortError::wrong("its newest definition is not in the file"));
+        }
+        super::count(tx, key.0, i64::from(!workflow.is_archived()), 0)?;
+        Ok(WORKFLOWS.put(tx, key, workflow)?)
+    })
+    .boxed()
+}
+
+/// The newest definition must be readable, unless the workflow is archived, and the record must say what it says.
+fn check_definition(arrival: &Arrival, (_, id): &WorkflowKey, workflow: &WorkflowRecord) -> Result<(), PortError> {
+    let newest: Option<(u64, Result<Arming, String>)> =
+        arrival.recall(id.as_bytes()).and_then(|text| serde_json::from_str(text).ok());
+    match newest {
+        Some((version, _)) if version != workflow.version() => Err(PortError::wrong("its newest definition is of another version")),
+        Some((_, Ok(arming))) if workflow.is_armed_as(&arming) => Ok(()),
+        Some((_, Ok(_))) => Err(PortError::wrong("its key, name, events or state are not those of its newest definition")),
+        Some((_, Err(_))) if workflow.is_archived() => Ok(()),
+        Some((_, Err(fault))) => Err(PortError::Wrong(format!("its definition cannot be used: {fault}"))),
+        None => Err(PortError::wrong("its newest definition is not in the file")),
+    }
 }

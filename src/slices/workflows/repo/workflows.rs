@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     super::model::{Json, Workflow},
     count,
+    portable::Arming,
 };
 use crate::kernel::{
     clock::Timestamp,
@@ -37,8 +38,30 @@ impl Record for WorkflowRecord {
 }
 
 impl WorkflowRecord {
-    fn is_live(&self) -> bool {
+    pub(super) fn is_live(&self) -> bool {
         self.enabled && self.archived_at.is_none()
+    }
+
+    pub(super) fn is_archived(&self) -> bool {
+        self.archived_at.is_some()
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub(super) fn disable(&mut self) {
+        self.enabled = false;
+    }
+
+    /// Whether it says what a definition says.
+    pub(super) fn is_armed_as(&self, definition: &Arming) -> bool {
+        let Arming { key, name, enabled, events } = definition;
+        (&self.key, &self.name, self.enabled, &self.events) == (key, name, *enabled, events)
     }
 }
 

@@ -117,7 +117,7 @@ impl Service {
     }
 
     /// Reads a definition and compiles its programs; or all that is wrong with it by itself.
-    fn compile(&self, value: &Value, budget: &Budget) -> Result<Program, Vec<Fault>> {
+    pub(super) fn compile(&self, value: &Value, budget: &Budget) -> Result<Program, Vec<Fault>> {
         definition::compile(value, &self.planners, &self.kinds, budget)
     }
 

@@ -1,0 +1,115 @@
+//! The bounds of the published document, for records that do not come in as a request: what a tenant brings along from another
+//! installation is held to the same lengths, counts and forms as what is sent to the API.
+
+use poem_openapi::types::Type;
+use serde_json::{Map, Value, json};
+
+use super::{bounded::NO_CONTROL_CHARACTERS, openapi, problem::Place, schema::BodySchema};
+
+/// What a record must look like, as far as a type of the API says it.
+#[derive(Debug)]
+pub struct Shape(BodySchema);
+
+impl Shape {
+    /// The whole type.
+    pub fn of<T: Type>() -> Result<Self, String> {
+        let schema = openapi::input_schema::<T>();
+        Self::compile(&schema, schema.get("components"))
+    }
+
+    /// These fields of the type; what else a record has is left alone.
+    pub fn fields<T: Type>(fields: &[&str]) -> Result<Self, String> {
+        let schema = openapi::input_schema::<T>();
+        let name = T::name();
+        let place = format!("/components/schemas/{name}/properties");
+        let known = schema.pointer(&place).and_then(Value::as_object).ok_or_else(|| format!("{name} has no fields"))?;
+        let field = |field: &&str| {
+            let found = known.get(*field).ok_or_else(|| format!("{name} has no field {field}"))?;
+            Ok(((*field).to_owned(), found.clone()))
+        };
+        let properties = fields.iter().map(field).collect::<Result<Map<_, _>, String>>()?;
+        Self::compile(&json!({"type": "object", "properties": properties}), schema.get("components"))
+    }
+
+    fn compile(schema: &Value, components: Option<&Value>) -> Result<Self, String> {
+        let (mut schema, mut components) = (schema.clone(), components.cloned().unwrap_or_default());
+        // Some ways in are stricter than others about characters that do no harm in a record.
+        without_pattern(&mut schema);
+        without_pattern(&mut components);
+        BodySchema::new(&schema, &components).map(Self)
+    }
+
+    /// The first thing that is wrong with the record, in words.
+    pub fn check(&self, record: &Value) -> Result<(), String> {
+        let mut given = record.clone();
+        // A stored record has nothing or an empty list where a request leaves a field out.
+        if let Value::Object(fields) = &mut given {
+            fields.retain(|_, field| !field.as_array().is_some_and(Vec::is_empty));
+        }
+        drop_nulls(&mut given);
+        self.0.check(&given).map_err(|found| {
+            let told = found.errors.first().map(|error| {
+                let place = match &error.place {
+                    Place::Pointer(text) | Place::Parameter(text) | Place::Header(text) => text.as_str(),
+                };
+                format!("{}: {}", place.trim_start_matches('/'), error.message)
+            });
+            told.unwrap_or_else(|| "it does not have the form of its type".to_owned())
+        })
+    }
+}
+
+fn without_pattern(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            members.retain(|name, value| name != "pattern" || value != NO_CONTROL_CHARACTERS);
+            members.values_mut().for_each(without_pattern);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_pattern),
+        _ => {}
+    }
+}
+
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|_, member| !member.is_null());
+            members.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use poem_openapi::Object;
+
+    use super::*;
+
+    #[derive(Debug, Object)]
+    struct Thing {
+        #[oai(validator(min_length = 1, max_length = 3))]
+        name: String,
+        #[oai(validator(max_items = 2))]
+        tags: Option<Vec<String>>,
+        other: u32,
+    }
+
+    #[test]
+    fn a_record_is_held_to_the_bounds_of_the_fields_that_are_named() {
+        let shape = Shape::fields::<Thing>(&["name", "tags"]).unwrap();
+        assert_eq!(shape.check(&json!({"name": "abc", "tags": null, "more": 1})), Ok(()));
+        assert_eq!(shape.check(&json!({"name": "abc", "tags": []})), Ok(()));
+        assert_eq!(shape.check(&json!({"name": "abcd"})), Err("name: must have at most 3 characters".to_owned()));
+        assert_eq!(
+            shape.check(&json!({"name": "a", "tags": ["a", "b", "c"]})),
+            Err("tags: must have at most 2 entries".to_owned())
+        );
+        let whole = Shape::of::<Thing>().unwrap();
+        assert_eq!(whole.check(&json!({"name": "a"})), Err("other: other is required".to_owned()));
+        assert!(Shape::fields::<Thing>(&["nothing"]).is_err());
+        let Thing { name, tags, other } = Thing { name: String::new(), tags: None, other: 0 };
+        assert_eq!((name, tags, other), (String::new(), None, 0));
+    }
+}

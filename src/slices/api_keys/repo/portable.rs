@@ -1,0 +1,119 @@
+//! Keys as they leave for another installation and arrive there. Digests are all that there is of a key, so it works there too; of a file
+//! that nobody vouches for it arrives disabled. How many are live is counted again.
+
+use serde_json::Value;
+
+use super::{
+    super::model::{ApiKey, EVALUATION_PREFIX, KeyRules, LIVE_PREFIX, check_reach, check_scopes},
+    COUNTS, KEYS, KeyCount, KeyKey, KeyRecord, live_count, name_taken, to_model, to_record,
+};
+use crate::kernel::{
+    access::{Grants, Role, Scope, TenantKind},
+    clock::Timestamp,
+    portable::{Arrival, Carrier, PortError, Portable},
+    store::{Direction, Flow, Key, KeyRange},
+};
+
+/// The characters of a key that its hints show.
+const HINT_LENGTH: usize = 4;
+
+/// `fields` are the bounds of the API.
+pub(in super::super) fn portable(
+    rules: KeyRules,
+    fields: impl Fn(&Value) -> Result<(), String> + Send + Sync + 'static,
+) -> Vec<Box<dyn Portable>> {
+    let keys = Carrier::turning(
+        "api_key",
+        &KEYS,
+        |_, key, record| Ok(Some((key, record))),
+        move |arrival, id, record| arrive(arrival, id, record, &rules),
+    );
+    let keys = keys.within(fields).examined(move |arrival, id, record| {
+        if record.is_live() {
+            arrival.count_within("live API keys", rules.max_live)?;
+        }
+        if id.0.has_own_clock() { Ok(()) } else { check_end(record.revoked_at, record.expires_at, arrival.now, &rules) }
+    });
+    let keys = keys.kept_by(|tx, key, record| {
+        if record.is_live() {
+            if name_taken(tx, key.0, &record.name, None)? {
+                return Err(PortError::Wrong(format!("another live key is called {} too", record.name)));
+            }
+            let live = live_count(tx, key.0)? + 1;
+            COUNTS.put(tx, &key.0, &KeyCount { live })?;
+        }
+        Ok(KEYS.put(tx, key, record)?)
+    });
+    // The clock of a tenant that has one of its own is known once its own record has come, which is the last.
+    let keys = keys.verified_by(move |tx, arrival| {
+        if !arrival.tenant.has_own_clock() {
+            return Ok(());
+        }
+        let mut checked = Ok(());
+        KEYS.scan(tx, &KeyRange::prefix(&arrival.tenant.to_bytes()), Direction::Forward, |_, key| {
+            checked = check_end(key.revoked_at, key.expires_at, arrival.tenant_now, &rules);
+            Ok(if checked.is_ok() { Flow::Continue } else { Flow::Stop })
+        })?;
+        checked
+    });
+    let counts = Carrier::derived("api_key_count", &COUNTS, |tx, tenant, _| {
+        let live = live_count(tx, *tenant)?;
+        Ok(COUNTS.put(tx, tenant, &KeyCount { live })?)
+    });
+    vec![keys.boxed(), counts.boxed()]
+}
+
+fn arrive(
+    arrival: &mut Arrival,
+    id: KeyKey,
+    record: KeyRecord,
+    rules: &KeyRules,
+) -> Result<Option<(KeyKey, KeyRecord)>, PortError> {
+    let mut key = to_model(id, record);
+    check(&key, arrival.tenant_kind)?;
+    if !arrival.is_verified() {
+        key.enabled = false;
+        key.previous = None;
+        if key.is_live() {
+            arrival.switch_off("API keys", &key.name);
+        }
+    }
+    // When time alone changes a key next follows from the rules here.
+    let due_at = key.due_at(rules.expiring, rules.retention);
+    Ok(Some((id, to_record(&key, due_at))))
+}
+
+/// What the use cases ask of a key. Whoever gives one has at most what an administrator has.
+fn check(key: &ApiKey, kind: TenantKind) -> Result<(), PortError> {
+    check_scopes(&key.scopes).map_err(PortError::wrong)?;
+    let beyond = key.authority(kind).scopes().without(Role::Admin.grants());
+    if beyond != Grants::NONE {
+        let names: Vec<&str> = beyond.iter().map(Scope::name).collect();
+        return Err(PortError::Wrong(format!("scopes: no administrator of a tenant has {}", names.join(", "))));
+    }
+    check_reach(&key.scopes, &key.organization_ids).map_err(PortError::wrong)?;
+    let hint = |text: &str| text.len() == HINT_LENGTH && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let head = key.prefix.strip_prefix(LIVE_PREFIX).or_else(|| key.prefix.strip_prefix(EVALUATION_PREFIX));
+    if !head.is_some_and(hint) || !hint(&key.last_four) {
+        return Err(PortError::wrong("its prefix or its last four characters are not those of a key"));
+    }
+    if key.allowed_ips.iter().any(|network| *network != network.trunc()) {
+        return Err(PortError::wrong("allowed_ips: a network has bits behind its prefix"));
+    }
+    if key.previous.is_some_and(|previous| previous.expires_at > key.expires_at || previous.digest == key.digest) {
+        return Err(PortError::wrong("its secret before the last rotation works longer than the key, or is the same"));
+    }
+    Ok(())
+}
+
+/// A key lives as long as the operator allows, counted from now: how long it was allowed to live elsewhere does not count.
+fn check_end(revoked_at: Option<Timestamp>, end: Timestamp, now: Timestamp, rules: &KeyRules) -> Result<(), PortError> {
+    let latest = now.plus_days(rules.max_days);
+    if revoked_at.is_some() || end <= latest {
+        return Ok(());
+    }
+    let most = rules.max_days;
+    Err(PortError::Wrong(format!(
+        "expires_at: a key ends within {most} days (api_keys.max_expires_days), which is {latest} at the latest, and this one ends {end}"
+    )))
+}

@@ -1,0 +1,53 @@
+//! What is set for backups, jobs, and how well devices are backed up, as they leave for another installation and arrive there.
+
+use super::{
+    super::model::OwnConfig,
+    configs::{self, CONFIGS},
+    jobs,
+    postures::POSTURES,
+    rollups::ROLLUPS,
+    sweeps::SWEEPS,
+};
+use crate::kernel::portable::{Carrier, PortError, Portable};
+
+/// What the sums of an organization and the restore points of a device have at the most, and more.
+const MOST_ENTRIES: usize = 1_000;
+const MOST_POINTS: usize = 10_000;
+
+/// `settings` are the bounds of the API.
+pub(in super::super) fn portable(
+    settings: impl Fn(&OwnConfig) -> Result<(), String> + Send + Sync + 'static,
+) -> Vec<Box<dyn Portable>> {
+    vec![
+        Carrier::plain("backup_config", &CONFIGS, move |_, key, record| {
+            if configs::scope(key).is_none() {
+                return Err(PortError::wrong("its key names no scope"));
+            }
+            settings(&record.own).map_err(PortError::Wrong)?;
+            match record.own.conflicts().first() {
+                Some(conflict) => {
+                    Err(PortError::Wrong(format!("{}: {}", conflict.pointer.trim_start_matches('/'), conflict.message)))
+                }
+                None => Ok(()),
+            }
+        })
+        .boxed(),
+        jobs::portable(),
+        Carrier::plain("backup_rollup", &ROLLUPS, |_, _, record| {
+            if record.entries() > MOST_ENTRIES {
+                Err(PortError::wrong("it has more entries than days and targets"))
+            } else {
+                Ok(())
+            }
+        })
+        .boxed(),
+        Carrier::plain("backup_posture", &POSTURES, |_, _, record| {
+            if record.points() > MOST_POINTS { Err(PortError::wrong("it has more restore points than are kept")) } else { Ok(()) }
+        })
+        .boxed(),
+        Carrier::plain("backup_sweep", &SWEEPS, |_, _, sweep| {
+            if sweep.is_of_tenant() { Ok(()) } else { Err(PortError::wrong("it walks over devices of more than one tenant")) }
+        })
+        .boxed(),
+    ]
+}
