@@ -55,6 +55,7 @@ use crate::{
         cloud::{self, Clouds},
         directory::{self, Directory},
         platform::{self, Platform, Reload, ReloadRequests, Reloaded, Tenant},
+        secrets::{self, NamedSecrets},
         sso::{self, SingleSignOn},
         tickets::{self, Tickets},
         transfer::Transfer,
@@ -95,6 +96,7 @@ pub fn checked_tables() -> Vec<&'static dyn Checked> {
         ApiKeySlice::tables(),
         Tickets::tables(),
         Webhooks::tables(),
+        NamedSecrets::tables(),
         Workflows::tables(),
         Clouds::tables(),
         Analytics::tables(),
@@ -110,7 +112,14 @@ pub fn checked_tables() -> Vec<&'static dyn Checked> {
 
 /// The tables of all slices with secrets under the installation key.
 pub fn sealed_tables() -> Vec<&'static dyn SealedTable> {
-    [Webhooks::sealed_tables(), Clouds::sealed_tables(), SingleSignOn::sealed_tables(), Idempotency::sealed_tables()].concat()
+    [
+        Webhooks::sealed_tables(),
+        Clouds::sealed_tables(),
+        SingleSignOn::sealed_tables(),
+        NamedSecrets::sealed_tables(),
+        Idempotency::sealed_tables(),
+    ]
+    .concat()
 }
 
 /// Every kind of event that a slice can emit.
@@ -124,6 +133,7 @@ pub fn event_kinds() -> Kinds {
             api_keys::EVENTS,
             tickets::EVENTS,
             webhooks::EVENTS,
+            secrets::EVENTS,
             workflows::EVENTS,
             cloud::EVENTS,
             backup::EVENTS,

@@ -58,6 +58,7 @@ const SLICE_EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("workflows", "cloud", "steps verify providers, order VMs and wait for them"),
     ("workflows", "platform", "an evaluation tenant may have the server that a step calls on the same machine"),
     ("workflows", "inventory", "a step makes a report"),
+    ("workflows", "secrets", "a step sends named secrets, and definitions must name those that are there"),
     ("workflows", "tickets", "steps create, change and comment on tickets"),
     ("api_keys", "directory", "the organizations that a key is restricted to must be there"),
     ("api_keys", "platform", "the admin socket names the tenant whose keys it manages"),

@@ -118,6 +118,7 @@ fn public_api(slices: &Slices) -> impl OpenApi + use<> {
         inventory,
         search,
         webhooks,
+        secrets,
         workflows,
         clouds,
         backups,
@@ -125,7 +126,7 @@ fn public_api(slices: &Slices) -> impl OpenApi + use<> {
         audit,
         ..
     } = slices;
-    let control = (auth.api(), sso.api(), keys.api(), audit.api(&event_kinds()));
+    let control = (auth.api(), sso.api(), keys.api(), secrets.api(), audit.api(&event_kinds()));
     let found = (inventory.api(), search.api(), backups.api(), analytics.api());
     (control, platform.api(&event_kinds()), tickets.api(), found, webhooks.api(), workflows.api(), clouds.api())
 }

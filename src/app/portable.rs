@@ -8,7 +8,8 @@ use crate::{
     },
     slices::{
         analytics::Analytics, api_keys::ApiKeySlice, audit::Audit, auth::Auth, backup::Backups, cloud::Clouds,
-        directory::Directory, platform::Platform, sso::SingleSignOn, tickets::Tickets, webhooks::Webhooks, workflows::Workflows,
+        directory::Directory, platform::Platform, secrets::NamedSecrets, sso::SingleSignOn, tickets::Tickets, webhooks::Webhooks,
+        workflows::Workflows,
     },
 };
 
@@ -36,6 +37,7 @@ pub(super) fn all(carried: &Carried<'_>) -> Result<Vec<Box<dyn Portable>>, Strin
         Tickets::portable()?,
         Backups::portable()?,
         clouds.portable()?,
+        NamedSecrets::portable()?,
         workflows.portable(),
         webhooks.portable()?,
         Analytics::portable(),

@@ -25,6 +25,7 @@ use crate::{
         inventory::Inventory,
         platform::{Platform, Reload},
         search::{Search, SearchQuery},
+        secrets::NamedSecrets,
         sso::SingleSignOn,
         tickets::Tickets,
         transfer::{Others, Transfer},
@@ -71,6 +72,7 @@ pub struct Slices {
     pub inventory: Inventory,
     pub search: Search,
     pub webhooks: Webhooks,
+    pub secrets: NamedSecrets,
     pub workflows: Workflows,
     pub clouds: Clouds,
     pub analytics: Analytics,
@@ -98,6 +100,9 @@ impl Slices {
         let inventory = Inventory::new(directory, store(), clocks(), limits);
         let search = Search::new(store(), clock(), search_directory);
         let clouds = Clouds::new(store(), clocks(), &config.cloud, sealer(), egress.clone(), tenants());
+        let secrets = NamedSecrets::new(store(), clocks(), sealer(), |tx, tenant, id| {
+            Ok(workflows::workflow(tx, tenant, id)?.is_some_and(|workflow| workflow.archived_at.is_none()))
+        });
         // Every type of step that a workflow can have: a slice brings its own along, and the engine knows none of them by name.
         let steps = StepCatalogue::default()
             .local(CreateTicket(tickets.clone()))?
@@ -110,7 +115,7 @@ impl Slices {
             .remote(WaitForVm(clouds.clone()))?
             .remote(ReportInventory(inventory.clone()))?
             .remote(SearchQuery(search.clone()))?
-            .remote(HttpRequest { egress: egress.clone(), tenants: tenants() })?;
+            .remote(HttpRequest { egress: egress.clone(), tenants: tenants(), vault: secrets.vault() })?;
         let pool = |patience| Programs::new(patience).map_err(|error| format!("cannot start a worker: {error}"));
         let holders = Holders::new(CredentialRights { tenants: tenants() });
         let around = workflows::Surroundings {
@@ -161,6 +166,7 @@ impl Slices {
             inventory,
             search,
             webhooks,
+            secrets,
             workflows,
             clouds,
             analytics,

@@ -57,6 +57,18 @@ scopes! {
     UsersRead "users:read" "Read users.";
     UsersWrite "users:write" "Create, change and disable users.";
     IngestWrite "ingest:write" "Send organizations, users, devices and backup jobs.";
+    SecretsWrite "secrets:write" "List, create, change, rotate and delete named secrets, never read their values.";
+    SecretsUse "secrets:use" "Save and start workflows that send named secrets.";
+}
+
+/// Which scopes a wildcard stands for. A credential that was given a wildcard keeps what it stood for then: scopes that a later release
+/// adds do not join it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Generation(pub u16);
+
+impl Generation {
+    /// That of the scopes of this release.
+    pub const CURRENT: Self = Self(1);
 }
 
 impl Scope {
@@ -75,6 +87,14 @@ impl Scope {
 
     const fn bit(self) -> u64 {
         1 << (self as u64)
+    }
+
+    /// The first generation of wildcards that has it.
+    const fn since(self) -> Generation {
+        match self {
+            Self::SecretsWrite | Self::SecretsUse => Generation(1),
+            _ => Generation(0),
+        }
     }
 }
 
@@ -146,6 +166,15 @@ impl Grants {
 
     /// What a list of scope patterns grants; patterns that are not known grant nothing.
     pub fn from_patterns<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Self {
+        Self::from_patterns_of(Generation::CURRENT, patterns)
+    }
+
+    /// As [`Self::from_patterns`], with wildcards as they were meant in a generation. A scope by its name is always meant.
+    pub fn from_patterns_of<'a>(generation: Generation, patterns: impl IntoIterator<Item = &'a str>) -> Self {
+        let expand = |pattern: &str| {
+            let known = |scope: &Scope| scope.since() <= generation || scope.name() == pattern;
+            Some(expand(pattern)?.iter().filter(known).collect())
+        };
         patterns.into_iter().filter_map(expand).fold(Self::NONE, Self::union)
     }
 }
@@ -395,6 +424,19 @@ mod tests {
     }
 
     #[test]
+    fn later_scopes_do_not_join_earlier_wildcards() {
+        let first = |pattern: &str| Grants::from_patterns_of(Generation(0), [pattern]);
+        for wildcard in ["*", "*:write", "secrets:*", "*:use"] {
+            let (then, now) = (first(wildcard), Grants::from_patterns([wildcard]));
+            assert!(!then.overlaps(Grants::from_patterns(["secrets:*"])), "{wildcard}");
+            assert_eq!(then, now.without(Grants::from_patterns(["secrets:*"])), "{wildcard}");
+        }
+        assert!(first("secrets:write").allows(Scope::SecretsWrite));
+        assert_eq!(first("tickets:*"), Grants::from_patterns(["tickets:*"]));
+        assert!(Scope::ALL.iter().all(|scope| scope.since() <= Generation::CURRENT));
+    }
+
+    #[test]
     fn roles_hold_what_the_documentation_says() {
         assert!(!Role::Admin.grants().allows(Scope::PlatformRead));
         assert!(Role::Operator.grants().allows(Scope::PlatformRead));
@@ -407,6 +449,8 @@ mod tests {
             (Scope::WebhooksRead, false, false),
             (Scope::VmsWrite, true, false),
             (Scope::UsersWrite, false, false),
+            (Scope::SecretsWrite, false, false),
+            (Scope::SecretsUse, false, false),
         ] {
             assert_eq!(Role::Technician.grants().allows(scope), technician, "{}", scope.name());
             assert_eq!(Role::Viewer.grants().allows(scope), viewer, "{}", scope.name());

@@ -241,6 +241,7 @@ registry! {
     Vm VmId "vm" "a VM";
     IdentityProvider IdentityProviderId "idp" "an identity provider";
     BackupJob BackupJobId "bkj" "a backup job";
+    NamedSecret SecretId "sec" "a secret";
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ pub mod directory;
 pub mod inventory;
 pub mod platform;
 pub mod search;
+pub mod secrets;
 pub mod sso;
 pub mod tickets;
 pub mod transfer;

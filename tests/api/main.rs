@@ -32,6 +32,7 @@ mod ingest;
 mod inventory;
 mod inventory_export;
 mod key_rotation;
+mod named_secrets;
 mod pages;
 mod rate_limits;
 mod reach;

@@ -42,6 +42,12 @@ async fn no_secret_is_on_the_disk_in_clear() {
     let simulated = admin.post("/api/cloud/providers").json(json!({"name": "Sim", "kind": "simulated"})).send().await;
     let order = json!({"provider_id": simulated.ok(201)["id"], "name": "web", "region": "sim-east", "size": "sim.small", "image": "debian-13", "user_data": "canary-user-data"});
     admin.post("/api/cloud/vms").header("idempotency-key", "canary").json(order).send().await.ok(202);
+    let named = json!({"name": "canary", "value": "canary-named-value", "hosts": ["api.example.com"]});
+    let named = admin.post("/api/admin/secrets").header("idempotency-key", "canary").json(named).send().await;
+    let path = format!("/api/admin/secrets/{}/rotate", named.ok(201)["id"].as_str().unwrap());
+    let rotate = admin.post(&path).header("idempotency-key", "canary").json(json!({"value": "canary-named-next"}));
+    rotate.send().await.ok(200);
+    let named_secrets = ["canary-named-value", "canary-named-next"];
     let cloud_secrets = ["canary-cloud-secret", "canary-cloud-token", "canary-user-data"];
     let login =
         app.anonymous().post("/api/auth/login").json(json!({"email": "admin@acme.example", "password": PASSWORD})).send().await;
@@ -56,7 +62,7 @@ async fn no_secret_is_on_the_disk_in_clear() {
     assert!(contains(&store.1, "Canary name"), "the search works: what is no secret is found");
     for (name, bytes) in &found {
         let secrets = [key.as_str(), rotated.as_str(), PASSWORD, token.as_str(), webhook_secret.as_str(), "canary-header-value"];
-        for secret in secrets.into_iter().chain(cloud_secrets) {
+        for secret in secrets.into_iter().chain(cloud_secrets).chain(named_secrets) {
             assert!(!contains(bytes, secret), "{name} holds a secret in clear");
         }
     }

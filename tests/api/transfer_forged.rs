@@ -278,7 +278,7 @@ fn places() -> Vec<Case> {
             forged.lines.insert(place, line);
         }),
         case("kind that nobody knows", "knows no records of the type", |forged| {
-            "secret".clone_into(&mut forged.line("organization").kind);
+            "spaceship".clone_into(&mut forged.line("organization").kind);
         }),
         case("no record of its own", "the tenant's own record is missing", |forged| drop(forged.lines.pop())),
     ]

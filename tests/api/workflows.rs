@@ -402,17 +402,17 @@ async fn scopes_decide_what_may_be_done_on_the_one_path() {
 }
 
 #[tokio::test]
-async fn credentials_in_a_definition_are_shown_to_those_who_may_change_it_and_to_nobody_else() {
+async fn what_a_credential_is_made_of_is_shown_to_those_who_may_change_the_workflow_and_to_nobody_else() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let (writer, reader) = (tenant.key(&["workflows:*"]).await, tenant.key(&["workflows:read", "events:read"]).await);
         let call = |token: &str| json!([{"id": "both", "type": "parallel", "with": {"branches": [[{"id": "call", "type": "http.request", "with": {"url": "https://example.com/", "headers": {"authorization": token, "accept": "text/plain"}}}]]}}]);
-        let body = json!({"action": "create", "definition": {"key": "call", "name": "Call", "steps": call("Bearer s3cret-1")}});
+        let body = json!({"action": "create", "definition": {"key": "call", "name": "Call", "steps": call("Bearer s3cret-1{{ inputs.x }}")}});
         let id = writer.post(PATH).json(body).send().await.ok(201)["id"].as_str().unwrap().to_owned();
-        writer.patch(&format!("{PATH}/{id}")).json(json!({"steps": call("Bearer s3cret-2")})).send().await.ok(200);
+        writer.patch(&format!("{PATH}/{id}")).json(json!({"steps": call("Bearer s3cret-2{{ inputs.x }}")})).send().await.ok(200);
         let at = "/steps/0/with/branches/0/0/with/headers/authorization";
         let one = format!("{PATH}?id={id}&version=1");
-        assert_eq!(writer.get(&one).send().await.ok(200).pointer(at).unwrap(), "Bearer s3cret-1");
+        assert_eq!(writer.get(&one).send().await.ok(200).pointer(at).unwrap(), "Bearer s3cret-1{{ inputs.x }}");
         assert_eq!(reader.get(&one).send().await.ok(200).pointer(at).unwrap(), "[hidden]");
         for path in [format!("{PATH}/{id}"), PATH.to_owned(), "/api/events".to_owned()] {
             let seen = reader.get(&path).send().await;

@@ -78,7 +78,7 @@ impl TargetUrl {
     }
 
     /// Scheme, host and port, each in one form: the port is spelled out, and the host has no dot at its end.
-    pub(super) fn origin(&self) -> String {
+    pub fn origin(&self) -> String {
         let host = self.host.strip_suffix('.').unwrap_or(&self.host);
         format!("{}://{host}:{}", self.url.scheme(), self.port)
     }

@@ -127,6 +127,7 @@ requirements! {
     InventoryRead Need::Scope(Scope::InventoryRead), "scope:inventory:read";
     TicketsRead Need::Scope(Scope::TicketsRead), "scope:tickets:read";
     TicketsWrite Need::Scope(Scope::TicketsWrite), "scope:tickets:write";
+    SecretsWrite Need::Scope(Scope::SecretsWrite), "scope:secrets:write";
     WebhooksRead Need::Scope(Scope::WebhooksRead), "scope:webhooks:read";
     WebhooksWrite Need::Scope(Scope::WebhooksWrite), "scope:webhooks:write";
     ProvidersRead Need::Scope(Scope::ProvidersRead), "scope:providers:read";
@@ -189,6 +190,7 @@ mod tests {
         assert!(marked::<AuditRead>());
         assert!(marked::<InventoryRead>() && marked::<SearchRead>());
         assert!(marked::<TicketsRead>() && marked::<TicketsWrite>());
+        assert!(marked::<SecretsWrite>());
         assert!(marked::<WebhooksRead>() && marked::<WebhooksWrite>());
         assert!(marked::<ProvidersRead>() && marked::<ProvidersWrite>());
         assert!(marked::<VmsRead>() && marked::<VmsWrite>());

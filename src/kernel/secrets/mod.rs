@@ -4,11 +4,13 @@
 //! **Invariant:** a plaintext secret lives in [`Secret`] from the moment it is made or parsed; the only ways out of it are
 //! `expose` at the edge and sealing.
 
+mod conceal;
 mod installation_key;
 mod password;
 mod seal;
 mod signer;
 
+pub use conceal::{Concealer, SHORTEST_SECRET};
 pub use installation_key::{InstallationKey, KeySource, show_fingerprint};
 pub use password::{PasswordError, PasswordHash, Passwords};
 pub use seal::{SealError, Sealed, SealedPlace, Sealer, TargetDigest};

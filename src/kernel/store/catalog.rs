@@ -249,6 +249,12 @@ tables! {
     AUDIT_CHECKPOINTS 181 "audit_checkpoints";
     /// Tenant to the signed end of its chain.
     AUDIT_HEADS 182 "audit_heads";
+    /// Named secrets of the tenants.
+    SECRETS 210 "secrets";
+    /// Tenant and name.
+    SECRETS_BY_NAME 211 "secrets_by_name";
+    /// Secret to when it was last sent.
+    SECRET_USES 212 "secret_uses";
 }
 
 /// The code that no table of ours has: the engine keeps its own entries under it.

@@ -6,7 +6,7 @@ use ipnet::IpNet;
 
 use super::error::ApiKeyError;
 use crate::kernel::{
-    access::{self, Grants, Reach, TenantKind},
+    access::{self, Generation, Grants, Reach, TenantKind},
     authority::{Authority, Within},
     clock::Timestamp,
     config,
@@ -165,8 +165,10 @@ pub struct ApiKey {
     pub last_four: String,
     pub digest: [u8; 32],
     pub previous: Option<PreviousSecret>,
-    /// As they were given, wildcards unexpanded: a later scope falls under an earlier wildcard.
+    /// As they were given, wildcards unexpanded.
     pub scopes: Vec<String>,
+    /// What the wildcards stand for: scopes of a later release do not join them.
+    pub generation: Generation,
     /// Empty: all of the tenant.
     pub organization_ids: Vec<OrganizationId>,
     /// Empty: any address.
@@ -209,7 +211,7 @@ impl ApiKey {
     }
 
     pub fn grants(&self) -> Grants {
-        self.reach().limit(Grants::from_patterns(self.scopes.iter().map(String::as_str)))
+        self.reach().limit(Grants::from_patterns_of(self.generation, self.scopes.iter().map(String::as_str)))
     }
 
     pub fn reach(&self) -> Reach {
@@ -219,7 +221,7 @@ impl ApiKey {
     /// What the key may do while it is enabled, in a tenant of this kind.
     pub fn authority(&self, tenant_kind: TenantKind) -> Authority {
         let networks = || Within::Only(self.allowed_ips.iter().copied().collect());
-        Authority::new(self.tenant_id, granted(&self.scopes, tenant_kind))
+        Authority::new(self.tenant_id, granted(&self.scopes, self.generation, tenant_kind))
             .with_organizations((&self.reach()).into())
             .with_networks(if self.allowed_ips.is_empty() { Within::All } else { networks() })
             .with_until(Some(self.expires_at))
@@ -258,9 +260,9 @@ pub fn within_tenant(grants: Grants, tenant_kind: TenantKind) -> Grants {
 
 /// What scopes ask for. A wildcard over all areas means all that there are in the tenant. A platform scope by name stays, so that nobody
 /// outside of the platform tenant covers it.
-fn granted(scopes: &[String], tenant_kind: TenantKind) -> Grants {
+fn granted(scopes: &[String], generation: Generation, tenant_kind: TenantKind) -> Grants {
     let wanted = |pattern: &String| {
-        let grants = access::expand(pattern).unwrap_or_default();
+        let grants = Grants::from_patterns_of(generation, [pattern.as_str()]);
         if pattern.starts_with('*') { within_tenant(grants, tenant_kind) } else { grants }
     };
     scopes.iter().map(wanted).fold(Grants::NONE, Grants::union)
@@ -327,10 +329,10 @@ mod tests {
     fn a_wildcard_means_what_there_is_in_the_tenant() {
         let scopes = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let admin = access::Role::Admin.grants();
-        assert_eq!(granted(&scopes(&["*"]), TenantKind::Standard), admin);
-        assert!(!admin.covers(granted(&scopes(&["*"]), TenantKind::Platform)));
-        assert!(!admin.covers(granted(&scopes(&["platform:read"]), TenantKind::Standard)));
-        assert!(access::Role::Operator.grants().covers(granted(&scopes(&["*"]), TenantKind::Platform)));
+        assert_eq!(granted(&scopes(&["*"]), Generation::CURRENT, TenantKind::Standard), admin);
+        assert!(!admin.covers(granted(&scopes(&["*"]), Generation::CURRENT, TenantKind::Platform)));
+        assert!(!admin.covers(granted(&scopes(&["platform:read"]), Generation::CURRENT, TenantKind::Standard)));
+        assert!(access::Role::Operator.grants().covers(granted(&scopes(&["*"]), Generation::CURRENT, TenantKind::Platform)));
         assert!(check_scopes(&scopes(&["tickets:read", "*:read"])).is_ok());
         let unknown = check_scopes(&scopes(&["ticket:read", "*"]));
         assert!(matches!(unknown, Err(ApiKeyError::UnknownScopes(unknown)) if unknown == ["ticket:read"]));

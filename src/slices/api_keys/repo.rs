@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::model::{ApiKey, PreviousSecret};
 use crate::kernel::{
+    access::Generation,
     clock::Timestamp,
     clocks::Reading,
     events::Actor,
@@ -30,6 +31,7 @@ pub(super) struct KeyRecord {
     last_four: String,
     digest: [u8; 32],
     previous: Option<([u8; 32], Timestamp)>,
+    /// Behind them, unless it is the first, the generation that wildcards among them are of.
     scopes: Vec<String>,
     allowed_ips: Vec<IpNet>,
     enabled: bool,
@@ -96,7 +98,28 @@ impl Record for KeyCount {
 
 pub(super) static COUNTS: Table<TenantId, KeyCount> = Table::new(catalog::API_KEY_COUNTS, &[]);
 
+/// What stands in front of the generation of wildcards, at the end of the scopes. It is no scope, so a release that does not know it passes
+/// over it.
+const GENERATION: &str = "generation:";
+
+fn split_generation(mut scopes: Vec<String>) -> (Vec<String>, Generation) {
+    let generation = scopes.last().and_then(|last| last.strip_prefix(GENERATION)).and_then(|number| number.parse().ok());
+    match generation {
+        Some(number) => {
+            scopes.pop();
+            (scopes, Generation(number))
+        }
+        None => (scopes, Generation::default()),
+    }
+}
+
+fn join_generation(scopes: &[String], generation: Generation) -> Vec<String> {
+    let last = (generation != Generation::default()).then(|| format!("{GENERATION}{}", generation.0));
+    scopes.iter().cloned().chain(last).collect()
+}
+
 pub(super) fn to_model((tenant_id, id): KeyKey, record: KeyRecord) -> ApiKey {
+    let (scopes, generation) = split_generation(record.scopes);
     ApiKey {
         id,
         tenant_id,
@@ -106,7 +129,8 @@ pub(super) fn to_model((tenant_id, id): KeyKey, record: KeyRecord) -> ApiKey {
         last_four: record.last_four,
         digest: record.digest,
         previous: record.previous.map(|(digest, expires_at)| PreviousSecret { digest, expires_at }),
-        scopes: record.scopes,
+        scopes,
+        generation,
         organization_ids: record.organization_ids,
         allowed_ips: record.allowed_ips,
         enabled: record.enabled,
@@ -133,7 +157,7 @@ fn to_record(key: &ApiKey, due_at: Timestamp) -> KeyRecord {
         last_four: key.last_four.clone(),
         digest: key.digest,
         previous: key.previous.map(|previous| (previous.digest, previous.expires_at)),
-        scopes: key.scopes.clone(),
+        scopes: join_generation(&key.scopes, key.generation),
         allowed_ips: key.allowed_ips.clone(),
         enabled: key.enabled,
         created_at: key.created_at,
@@ -230,7 +254,7 @@ pub(super) fn due(tx: &impl Read, reading: &Reading, limit: usize) -> Result<Due
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::{events::ActorKind, store::codec::assert_golden};
+    use crate::kernel::{access::Scope, events::ActorKind, store::codec::assert_golden};
 
     #[test]
     fn the_stored_forms_are_those_that_were_written_down() {
@@ -246,6 +270,7 @@ mod tests {
             digest: [5; 32],
             previous: Some(PreviousSecret { digest: [6; 32], expires_at: at }),
             scopes: vec!["*".to_owned()],
+            generation: Generation::default(),
             allowed_ips: vec!["203.0.113.0/24".parse().unwrap()],
             enabled: true,
             created_at: at,
@@ -263,7 +288,17 @@ mod tests {
         };
         let record = to_record(&key, at.plus_days(16));
         assert_golden("api_key", &record);
-        assert_eq!(to_model((key.tenant_id, key.id), record), key);
+        let read = to_model((key.tenant_id, key.id), record);
+        assert_eq!(read, key);
+        let all = ApiKey { organization_ids: Vec::new(), ..read };
+        assert!(
+            all.grants().allows(Scope::WebhooksWrite) && !all.grants().allows(Scope::SecretsWrite),
+            "a key of an earlier release"
+        );
+        let later = ApiKey { generation: Generation::CURRENT, ..key };
+        let record = to_record(&later, at.plus_days(16));
+        assert_eq!(record.scopes, ["*", "generation:1"]);
+        assert_eq!(to_model((later.tenant_id, later.id), record), later);
         assert_golden("api_key_count", &KeyCount { live: 12 });
     }
 }

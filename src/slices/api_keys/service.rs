@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     kernel::{
-        access::{Grants, Principal, Scope, TenantKind},
+        access::{Generation, Grants, Principal, Scope, TenantKind},
         authority::Authority,
         clock::Timestamp,
         events::{self, Act, Draft, EventKind},
@@ -120,6 +120,7 @@ impl Service {
             digest,
             previous: None,
             scopes: new.scopes.clone(),
+            generation: Generation::CURRENT,
             organization_ids: new.organization_ids.clone(),
             allowed_ips: new.allowed_ips.clone(),
             enabled: true,
@@ -173,6 +174,7 @@ impl Service {
         if let Some(scopes) = &change.scopes {
             check_scopes(scopes)?;
             key.scopes.clone_from(scopes);
+            key.generation = Generation::CURRENT;
         }
         key.organization_ids = change.organization_ids.clone().apply(Some(key.organization_ids)).unwrap_or_default();
         if change.scopes.is_some() || change.organization_ids != Change::Keep {

@@ -12,6 +12,7 @@ mod read;
 mod references;
 mod schedule;
 mod schema;
+mod secrets;
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,6 +24,8 @@ pub(super) use control::{CONTROL, DEFINITION};
 pub(super) use inputs::InputSchema;
 pub(super) use read::{compile, outline};
 pub(super) use schedule::{GRACE, Schedule};
+pub(super) use secrets::is_bare_reference;
+pub use secrets::{SecretPlace, SecretText};
 
 /// The place of a step among all steps of the definition.
 pub(super) type StepNumber = u32;
@@ -139,6 +142,8 @@ pub(super) struct Step {
     /// The loops that it is in, the outermost first.
     pub(super) loops: Vec<StepNumber>,
     pub(super) number: StepNumber,
+    /// Texts of `with` that name secrets. In `with` placeholders stand for them.
+    pub(super) secrets: Vec<SecretText>,
     /// Where it is in the definition.
     pub(super) pointer: String,
 }
@@ -182,6 +187,13 @@ impl Definition {
         kinds.sort_unstable();
         kinds.dedup();
         kinds
+    }
+
+    /// The names of the secrets that its steps send, and where.
+    pub(super) fn secrets(&self) -> impl Iterator<Item = (&str, String)> {
+        self.steps.iter().flat_map(|step| {
+            step.secrets.iter().flat_map(|text| text.names().map(|name| (name, format!("{}/with{}", step.pointer, text.pointer))))
+        })
     }
 
     /// The keys of the workflows that it calls, as far as they are written down, and where.

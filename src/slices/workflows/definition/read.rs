@@ -14,13 +14,13 @@ use super::{
     },
     Approval, BlockNumber, CONTROL, Concurrency, DEFAULT_TIMEOUT_SECONDS, DEFINITION, Definition, InputSchema,
     MAX_DEFINITION_BYTES, MAX_NESTING, MAX_SCHEDULES, MAX_STEPS, OnConflict, OnTimeout, Program, Retry, Schedule, Step, StepKind,
-    StepNumber, Trigger, references,
+    StepNumber, Trigger, references, secrets,
 };
 use crate::kernel::{events::Kinds, http::problem::nearest, programs::Budget};
 
 /// The structure of a definition that was checked when it was stored. Takes one pass and looks at no program in it.
-pub(in super::super) fn outline(value: &Value) -> Definition {
-    let mut reader = Reader::new(None);
+pub(in super::super) fn outline(value: &Value, planners: &Planners) -> Definition {
+    let mut reader = Reader::new(planners, None);
     reader.definition(value)
 }
 
@@ -29,7 +29,7 @@ pub(in super::super) fn compile(value: &Value, planners: &Planners, kinds: &Kind
     if value.to_string().len() > MAX_DEFINITION_BYTES {
         return Err(vec![Fault::new("", "too_long", format!("a definition has at most {MAX_DEFINITION_BYTES} bytes"))]);
     }
-    let mut reader = Reader::new(Some(Checks { planners, kinds, budget }));
+    let mut reader = Reader::new(planners, Some(Checks { kinds, budget }));
     reader.faults = DEFINITION.1.as_ref().map(|schema| steps::faults(schema, value)).unwrap_or_default();
     let definition = reader.definition(value);
     let schedules = reader.schedules(&definition.triggers, value);
@@ -49,7 +49,6 @@ pub(in super::super) fn compile(value: &Value, planners: &Planners, kinds: &Kind
 /// What the checks of a definition need.
 #[derive(Clone, Copy)]
 struct Checks<'a> {
-    planners: &'a Planners,
     kinds: &'a Kinds,
     budget: &'a Budget,
 }
@@ -64,6 +63,7 @@ pub(super) struct Mention {
 }
 
 struct Reader<'a> {
+    planners: &'a Planners,
     /// `None` when only the structure is wanted.
     checks: Option<Checks<'a>>,
     steps: Vec<Step>,
@@ -83,8 +83,16 @@ fn seconds_of(value: &Value, name: &str) -> Option<Duration> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(checks: Option<Checks<'a>>) -> Self {
-        Self { checks, steps: Vec::new(), blocks: Vec::new(), mentions: Vec::new(), ids: BTreeMap::new(), faults: Vec::new() }
+    fn new(planners: &'a Planners, checks: Option<Checks<'a>>) -> Self {
+        Self {
+            planners,
+            checks,
+            steps: Vec::new(),
+            blocks: Vec::new(),
+            mentions: Vec::new(),
+            ids: BTreeMap::new(),
+            faults: Vec::new(),
+        }
     }
 
     fn definition(&mut self, value: &Value) -> Definition {
@@ -222,21 +230,24 @@ impl<'a> Reader<'a> {
             continues: value.get("on_error").and_then(Value::as_str) == Some("continue"),
             loops: loops.to_vec(),
             number,
+            secrets: Vec::new(),
             pointer: at.to_owned(),
         });
         self.condition(Some(number), text_of(value, "if").as_deref(), format!("{at}/if"), false);
         let here = format!("{at}/with");
-        if let Some(Checks { planners, .. }) = self.checks {
+        if self.checks.is_some() {
             let checked = match CONTROL.get(type_name.as_str()) {
                 Some(control) => control.compiled.as_ref().map(|schema| steps::faults(schema, &with)).unwrap_or_default(),
-                None => planners.check(&type_name, &with),
+                None => self.planners.check(&type_name, &with),
             };
             self.faults.extend(checked.into_iter().map(|fault| fault.below(&here)));
         }
-        let (kind, rest) = self.kind(number, &type_name, with, at, loops, depth);
+        let (kind, mut rest) = self.kind(number, &type_name, with, at, loops, depth);
+        let places = self.planners.get(&type_name).map(|step| step.secret_places()).unwrap_or_default();
+        let taken = secrets::take(&mut rest, places);
         self.template(Some(number), &rest, &here);
         if let Some(step) = self.steps.get_mut(number as usize) {
-            (step.kind, step.with) = (kind, rest);
+            (step.kind, step.with, step.secrets) = (kind, rest, taken);
         }
         number
     }
@@ -288,10 +299,8 @@ impl<'a> Reader<'a> {
             "return" => StepKind::Return,
             "workflow.call" => StepKind::Call { wait: with.get("wait").and_then(Value::as_bool).unwrap_or(true) },
             other => {
-                if let Some(Checks { planners, .. }) = self.checks
-                    && !other.is_empty()
-                    && planners.get(other).is_none()
-                {
+                let planners = self.planners;
+                if self.checks.is_some() && !other.is_empty() && planners.get(other).is_none() {
                     self.faults.push(unknown_type(other, planners, format!("{at}/type")));
                 }
                 StepKind::Action

@@ -49,6 +49,12 @@ pub(super) fn check(definition: &Definition, mentions: &[Mention], faults: &mut 
 fn check_names(mention: &Mention, looped: bool, has_event: bool, faults: &mut Vec<Fault>) {
     for name in &mention.references.names {
         let name = name.as_str();
+        if name == "secrets" {
+            let message = "a secret is named alone, as in `Bearer {{ secrets.NAME }}`, in a header or in the body of a step that sends \
+                           a request; not in other places, and not in an expression";
+            faults.push(Fault::new(&mention.pointer, "secret_not_allowed", message));
+            continue;
+        }
         let problem = if name == "event" && !has_event && !mention.knows_event {
             Some("no trigger of this workflow has an event".to_owned())
         } else if LOOP_NAMES.contains(&name) && !looped {

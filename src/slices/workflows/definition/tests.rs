@@ -115,7 +115,7 @@ fn a_definition_is_bounded_in_size_and_depth() {
 #[test]
 fn the_numbers_of_steps_and_blocks_are_those_of_the_text() {
     let inner = json!([{"id": "x", "type": "if", "with": {"condition": "true", "then": [set("y", "1")], "else": [set("z", "1")]}}, set("w", "1")]);
-    let read = outline(&definition(inner));
+    let read = outline(&definition(inner), &Planners::default());
     let ids: Vec<&str> = read.steps.iter().map(|step| step.id.as_str()).collect();
     assert_eq!(ids, ["x", "y", "z", "w"]);
     assert_eq!(read.blocks, [vec![0, 3], vec![1], vec![2]]);
@@ -174,7 +174,7 @@ fn an_outline_has_the_numbers_of_the_program() {
         {"id": "d", "type": "for_each", "with": {"items": "{{ inputs.list }}", "steps": [set("e", "{{ item }}")]}},
     ]));
     let program = compile(&value, &Planners::default(), &Kinds::new([&CREATED]), &Budget::for_tests()).unwrap();
-    let outline = outline(&value);
+    let outline = outline(&value, &Planners::default());
     assert_eq!(outline.blocks, program.definition.blocks);
     let ids = |definition: &Definition| definition.steps.iter().map(|step| (step.number, step.id.clone())).collect::<Vec<_>>();
     assert_eq!(ids(&outline), ids(&program.definition));

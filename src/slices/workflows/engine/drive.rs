@@ -166,10 +166,17 @@ async fn step(
             Err(error) => return Err(error),
         }
     }
-    let Action::Call { name, with, timeout, authority, .. } = next.action else { return Ok(None) };
+    let Action::Call { name, with, secrets, timeout, authority, .. } = next.action else { return Ok(None) };
     let path = shared.store.read(|tx| commit::path_of(&shared.service, tx, run, token))?;
-    let idempotency_key = format!("{}/{path}", run.id);
-    let call = Call { tenant_id: run.tenant_id, authority, with, idempotency_key, timeout };
+    let call = Call {
+        tenant_id: run.tenant_id,
+        workflow_id: run.workflow_id,
+        authority,
+        with,
+        secrets,
+        idempotency_key: format!("{}/{path}", run.id),
+        timeout,
+    };
     Ok(Some((token, answering(shared, token, &name, call))))
 }
 

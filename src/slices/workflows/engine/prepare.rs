@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::{
-        definition::{BlockNumber, OnTimeout, Program, Step, StepKind},
+        definition::{BlockNumber, OnTimeout, Program, SecretText, Step, StepKind},
         error::WorkflowError,
         language::{self, Context, ExpressionError},
         model::{Run, RunStatus, RunTrigger, StepStatus, Token, TokenState, Wait},
@@ -84,6 +84,7 @@ pub(super) enum Action {
     Call {
         name: String,
         with: Value,
+        secrets: Vec<SecretText>,
         timeout: Duration,
         begin: bool,
         authority: Authority,
@@ -313,7 +314,7 @@ impl Seen<'_> {
             Some(Applier::Local(_)) => Action::Apply { name, with },
             Some(Applier::Remote(_)) => {
                 let timeout = step.timeout.unwrap_or(USUAL_CALL).min(LONGEST_CALL);
-                Action::Call { name, with, timeout, begin, authority }
+                Action::Call { name, with, secrets: step.secrets.clone(), timeout, begin, authority }
             }
             None => Action::Fail {
                 input: None,

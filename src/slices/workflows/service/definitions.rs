@@ -85,7 +85,7 @@ impl Service {
         arm(tx, act, &mut workflow, accepted)?;
         repo::workflows::put(tx, &workflow, Some(&before))?;
         repo::workflows::put_version(tx, &workflow, &Json(value.clone()), &act.actor)?;
-        let changed = changes(&self.without_secrets(&old), &self.without_secrets(value));
+        let changed = changes(&self.in_event(&old), &self.in_event(value));
         self.announce(tx, act, &UPDATED, &workflow, value, Some(changed))?;
         Ok((workflow, value.clone()))
     }

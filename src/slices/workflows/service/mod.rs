@@ -1,5 +1,6 @@
 //! What is done with workflows and runs. Every method is one use case in the caller's transaction: check, write, append the event.
 
+mod credentials;
 mod definitions;
 mod ready;
 mod rights;
@@ -19,7 +20,7 @@ use super::{
     error::{Fault, WorkflowError},
     model::{Run, Workflow},
     repo,
-    steps::Planners,
+    steps::{Planners, StepType},
 };
 use crate::kernel::{
     access::{Grants, Scope},
@@ -127,7 +128,7 @@ impl Service {
             return Ok(found);
         }
         let stored = repo::workflows::version(tx, key.0, key.1, key.2)?.ok_or(WorkflowError::NotFound)?;
-        let outline = Arc::new(definition::outline(&stored.definition.0));
+        let outline = Arc::new(definition::outline(&stored.definition.0, &self.planners));
         self.outlines.insert(key, outline.clone());
         Ok(outline)
     }
@@ -157,7 +158,14 @@ impl Service {
     /// A definition without what only those may see who may change it, such as the credentials that its steps send.
     pub(super) fn without_secrets(&self, definition: &Value) -> Value {
         let mut shown = definition.clone();
-        redact(&self.planners, &mut shown);
+        redact(&self.planners, &mut shown, StepType::redact);
+        shown
+    }
+
+    /// A definition as events show it.
+    fn in_event(&self, definition: &Value) -> Value {
+        let mut shown = definition.clone();
+        redact(&self.planners, &mut shown, StepType::redact_in_event);
         shown
     }
 
@@ -170,7 +178,7 @@ impl Service {
         definition: &Value,
         changes: Option<Value>,
     ) -> Result<(), WorkflowError> {
-        let shown = (self.describe.workflow)(workflow, &self.without_secrets(definition))?;
+        let shown = (self.describe.workflow)(workflow, &self.in_event(definition))?;
         let changes = changes.map(|changes| to_raw_value(&changes)).transpose()?;
         let draft = Draft::new(kind, workflow.id.to_string(), workflow.version, &shown).with_changes(changes.as_deref());
         events::append(tx, act, &draft)?;
@@ -196,15 +204,15 @@ impl Service {
 }
 
 /// Takes the secrets out of every step, however deep it is in others.
-fn redact(planners: &Planners, value: &mut Value) {
+fn redact(planners: &Planners, value: &mut Value, take_out: fn(&dyn StepType, &mut Value)) {
     match value {
-        Value::Array(items) => items.iter_mut().for_each(|item| redact(planners, item)),
+        Value::Array(items) => items.iter_mut().for_each(|item| redact(planners, item, take_out)),
         Value::Object(members) => {
             let step = members.get("type").and_then(Value::as_str).and_then(|name| planners.get(name)).cloned();
             if let (Some(step), Some(with)) = (step, members.get_mut("with")) {
-                step.redact(with);
+                take_out(step.as_ref(), with);
             }
-            members.values_mut().for_each(|member| redact(planners, member));
+            members.values_mut().for_each(|member| redact(planners, member, take_out));
         }
         _ => {}
     }

@@ -75,9 +75,23 @@ impl Service {
         now: Timestamp,
         budget: &Budget,
     ) -> Result<Accepted, WorkflowError> {
+        self.accept_after(tx, author, value, None, now, budget)
+    }
+
+    /// As [`Self::accept`], for a version that comes after another.
+    fn accept_after(
+        &self,
+        tx: &impl Read,
+        author: &Authority,
+        value: Value,
+        before: Option<&Definition>,
+        now: Timestamp,
+        budget: &Budget,
+    ) -> Result<Accepted, WorkflowError> {
         let program = self.compile(&value, budget).map_err(WorkflowError::Invalid)?;
         self.check_calls(tx, author.tenant_id(), &program.definition)?;
         self.check_needs(&program.definition, author)?;
+        self.check_credentials(tx, author.tenant_id(), &program.definition, before)?;
         Ok(Accepted { value, next_fire_at: program.next_fire(now), definition: program.definition })
     }
 
@@ -104,7 +118,8 @@ impl Service {
             let program = self.compile(&value, budget).map_err(WorkflowError::Invalid)?;
             Some(Accepted { value, next_fire_at: program.next_fire(now), definition: program.definition })
         } else {
-            Some(self.accept(tx, author, value, now, budget)?)
+            let before = self.outline(tx, (tenant, id, workflow.version))?;
+            Some(self.accept_after(tx, author, value, Some(&before), now, budget)?)
         };
         Ok(AcceptedChange { base: workflow.version, accepted })
     }
@@ -121,7 +136,8 @@ impl Service {
         let tenant = author.tenant_id();
         let workflow = repo::workflows::get(tx, tenant, id)?.ok_or(WorkflowError::NotFound)?;
         let stored = repo::workflows::version(tx, tenant, id, workflow.version)?.ok_or(WorkflowError::NotFound)?;
-        let accepted = Some(self.accept(tx, author, stored.definition.0, now, budget)?);
+        let before = self.outline(tx, (tenant, id, workflow.version))?;
+        let accepted = Some(self.accept_after(tx, author, stored.definition.0, Some(&before), now, budget)?);
         Ok(AcceptedChange { base: workflow.version, accepted })
     }
 

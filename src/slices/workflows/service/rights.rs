@@ -26,12 +26,13 @@ const MAX_CALLERS: usize = 16;
 impl Service {
     /// What a step takes of whoever it acts for.
     pub(in super::super) fn needs_of(&self, step: &Step) -> Grants {
-        match &step.kind {
+        let secrets = if step.secrets.is_empty() { Grants::NONE } else { Grants::of(&[Scope::SecretsUse]) };
+        secrets.union(match &step.kind {
             StepKind::Action => self.planners.get(&step.type_name).map_or(Grants::NONE, |known| known.scopes()),
             StepKind::WaitEvent { kind, .. } => self.kinds.reads(kind),
             StepKind::Call { .. } => Grants::of(&[Scope::WorkflowsRun]),
             _ => Grants::NONE,
-        }
+        })
     }
 
     /// What a definition takes of whoever saves or starts it: the needs of its steps, and of the events that start it.

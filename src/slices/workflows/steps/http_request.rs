@@ -1,37 +1,57 @@
 //! A request to somebody else's server, through the kernel's egress, which judges every address. It carries an `Idempotency-Key` that
 //! is the same for every attempt.
+//!
+//! Named secrets are put in at the moment of sending, for the server that the request goes to. They are taken out of what comes back.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use serde_json::{Value, json};
 
-use super::{Call, CallFuture, LocalError, Planned, Planning, RemoteStep, StepDone, StepError, StepType};
+use super::{
+    super::{
+        definition::is_bare_reference,
+        language::{escape, is_template},
+    },
+    Call, CallFuture, LocalError, Planned, Planning, RemoteStep, SecretPlace, SecretText, StepDone, StepError, StepType,
+};
 use crate::{
     kernel::{
         access::{Grants, TenantKind},
-        egress::{Audience, Egress, MAX_BODY_BYTES, Request, Response, TargetUrl},
+        egress::{Audience, Egress, MAX_BODY_BYTES, Request, Response, TargetUrl, without_query},
         id::TenantId,
+        secrets::{Concealer, Secret},
         store::ReadTx,
     },
-    slices::platform::Tenants,
+    slices::{
+        platform::Tenants,
+        secrets::{Asked, Refusal, Vault},
+    },
 };
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const HIDDEN: &str = "[hidden]";
 /// Headers that tell who one is. Any whose name ends like a secret's is hidden as well.
-const SECRET_HEADERS: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "x-api-key"];
+const SECRET_HEADERS: [&str; 5] = ["authorization", "proxy-authorization", "cookie", "x-api-key", "x-auth"];
 const SECRET_ENDINGS: [&str; 4] = ["-key", "-token", "-secret", "-password"];
 
 #[derive(Clone, Debug)]
 pub struct HttpRequest {
     pub egress: Egress,
     pub tenants: Tenants,
+    pub vault: Vault,
+}
+
+/// What is sent, and the secrets in it.
+struct Prepared {
+    request: Request,
+    secrets: Vec<Secret>,
 }
 
 fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    SECRET_HEADERS.contains(&name.as_str()) || SECRET_ENDINGS.iter().any(|ending| name.ends_with(ending))
+    name != IDEMPOTENCY_KEY.as_str()
+        && (SECRET_HEADERS.contains(&name.as_str()) || SECRET_ENDINGS.iter().any(|ending| name.ends_with(ending)))
 }
 
 fn invalid(message: impl Into<String>) -> StepError {
@@ -45,11 +65,30 @@ impl HttpRequest {
         Audience { allow_loopback: kind == Some(TenantKind::Evaluation) }
     }
 
-    fn request(&self, call: &Call) -> Result<Request, StepError> {
-        let with = &call.with;
+    /// Puts the named secrets in, if all of them may go where the request goes.
+    async fn prepare(&self, call: &Call) -> Result<Prepared, StepError> {
+        let mut with = call.with.clone();
+        let mut known: BTreeMap<&str, Secret> = BTreeMap::new();
+        for name in call.secrets.iter().flat_map(SecretText::names) {
+            let url = target(&with)?;
+            let asked = Asked { tenant_id: call.tenant_id, workflow_id: call.workflow_id, url: &url };
+            known.insert(name, self.vault.reveal(asked, name).await.map_err(|refusal| refused(&refusal))?);
+        }
+        let mut sensitive = Vec::new();
+        for text in &call.secrets {
+            let filled = text.filled(|name| known.get(name)).zip(with.pointer_mut(&text.pointer));
+            let (filled, place) = filled.ok_or_else(|| invalid(format!("{}: the place of a secret is gone", text.pointer)))?;
+            *place = Value::String(filled.expose().to_owned());
+            sensitive.push(text.pointer.as_str());
+        }
+        Ok(Prepared { request: self.request(call, &with, &sensitive)?, secrets: known.into_values().collect() })
+    }
+
+    /// `sensitive` are pointers to texts with secrets in them.
+    fn request(&self, call: &Call, with: &Value, sensitive: &[&str]) -> Result<Request, StepError> {
         let text = |name: &str| with.get(name).and_then(Value::as_str);
         let method = text("method").unwrap_or("GET").parse::<Method>().map_err(|_| invalid("/method: is no method"))?;
-        let url = TargetUrl::parse(text("url").unwrap_or_default()).map_err(|problem| invalid(format!("/url: {problem}")))?;
+        let url = target(with)?;
         let mut headers = HeaderMap::new();
         let (body, content_type) = match with.get("body") {
             None | Some(Value::Null) => (Vec::new(), None),
@@ -63,7 +102,7 @@ impl HttpRequest {
             let wrong = || invalid(format!("/headers/{name}: is no header"));
             let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
             let mut value = HeaderValue::from_str(value.as_str().unwrap_or_default()).map_err(|_| wrong())?;
-            value.set_sensitive(is_secret(name));
+            value.set_sensitive(is_secret(name) || sensitive.contains(&format!("/headers/{}", escape(name)).as_str()));
             headers.insert(header, value);
         }
         headers.insert(IDEMPOTENCY_KEY, HeaderValue::from_str(&call.idempotency_key).map_err(|_| invalid("the key of the step"))?);
@@ -84,12 +123,29 @@ impl HttpRequest {
     }
 }
 
-/// What the step makes of an answer.
-fn output(response: &Response) -> Value {
+fn target(with: &Value) -> Result<TargetUrl, StepError> {
+    let url = with.get("url").and_then(Value::as_str).unwrap_or_default();
+    TargetUrl::parse(url).map_err(|problem| invalid(format!("/url: {problem}")))
+}
+
+fn refused(refusal: &Refusal) -> StepError {
+    let message = match refusal {
+        Refusal::Sealing(error) => {
+            tracing::error!(%error, "a named secret cannot be opened");
+            "the stored value cannot be opened: rotate the secret".to_owned()
+        }
+        other => other.to_string(),
+    };
+    StepError { retryable: refusal.is_passing(), ..StepError::new(refusal.code(), message) }
+}
+
+/// What the step makes of an answer. A server may repeat what it was sent.
+fn output(response: &Response, concealer: &Concealer) -> Value {
     let text = |name: header::HeaderName| response.headers.get(name).and_then(|value| value.to_str().ok());
-    let content_type = text(header::CONTENT_TYPE).unwrap_or_default().to_owned();
-    let parsed = content_type.contains("json").then(|| serde_json::from_slice::<Value>(&response.body).ok()).flatten();
-    let body = parsed.unwrap_or_else(|| Value::String(String::from_utf8_lossy(&response.body).into_owned()));
+    let content_type = concealer.conceal_text(text(header::CONTENT_TYPE).unwrap_or_default());
+    let bytes = concealer.conceal(&response.body, response.truncated);
+    let parsed = content_type.contains("json").then(|| serde_json::from_slice::<Value>(&bytes).ok()).flatten();
+    let body = parsed.unwrap_or_else(|| Value::String(String::from_utf8_lossy(&bytes).into_owned()));
     json!({"status": response.status.as_u16(), "content_type": content_type, "body": body, "truncated": response.truncated})
 }
 
@@ -107,7 +163,8 @@ impl StepType for HttpRequest {
 
     fn summary(&self) -> &'static str {
         "Sends an HTTP request. Its output has `status` and `body`, at most 16 KiB of it. Statuses other than 2xx fail the step, unless \
-         `accept_statuses` has them; 408, 429 and 5xx are worth a retry. Redirects are not followed."
+         `accept_statuses` has them; 408, 429 and 5xx are worth a retry. Redirects are not followed. `{{ secrets.NAME }}` stands for a \
+         named secret, in the value of a header and in texts of `body`; it is sent to the hosts that the secret names."
     }
 
     fn scopes(&self) -> Grants {
@@ -126,9 +183,10 @@ impl StepType for HttpRequest {
                     "type": "object",
                     "maxProperties": 20,
                     "additionalProperties": {"type": "string", "maxLength": 4096},
-                    "description": "Values of headers that tell who one is are not shown in the record of the step.",
+                    "description": "Values of headers that tell who one is are not shown in the record of the step, and are not written here in clear: \
+                                    use a named secret, such as `Bearer {{ secrets.NAME }}`.",
                 },
-                "body": {"description": "A text as it is, anything else as JSON."},
+                "body": {"description": "A text as it is, anything else as JSON. Its texts can have named secrets in them."},
                 "timeout_seconds": {"type": "integer", "minimum": 1, "maximum": 60},
                 "accept_statuses": {"type": "array", "items": {"type": "integer", "minimum": 100, "maximum": 599}, "minItems": 1, "maxItems": 20},
             },
@@ -142,31 +200,54 @@ impl StepType for HttpRequest {
     fn redact(&self, with: &mut Value) {
         let headers = with.get_mut("headers").and_then(Value::as_object_mut);
         for (name, value) in headers.into_iter().flatten() {
-            if is_secret(name) {
+            if is_secret(name) && !value.as_str().is_some_and(is_bare_reference) {
                 *value = Value::String(HIDDEN.to_owned());
             }
         }
     }
 
+    fn redact_in_event(&self, with: &mut Value) {
+        self.redact(with);
+        if let Some(Value::String(url)) = with.get_mut("url") {
+            *url = without_query(url).to_owned();
+        }
+    }
+
+    fn secret_places(&self) -> &'static [SecretPlace] {
+        &[SecretPlace::Headers("headers"), SecretPlace::Texts("body")]
+    }
+
+    fn literal_credentials(&self, with: &Value) -> Vec<String> {
+        let headers = with.get("headers").and_then(Value::as_object).into_iter().flatten();
+        let is_literal = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty() && !is_template(text));
+        let literal = headers.filter(|(name, value)| is_secret(name) && is_literal(value));
+        literal.map(|(name, _)| format!("/headers/{}", escape(name))).collect()
+    }
+
     fn plan(&self, _tx: &ReadTx, _planning: &Planning, with: &Value) -> Result<Planned, LocalError> {
         let text = |name: &str| with.get(name).and_then(Value::as_str);
+        target(with).map_err(LocalError::Step)?;
         let url = text("url").unwrap_or_default();
-        TargetUrl::parse(url).map_err(|problem| LocalError::Step(invalid(format!("/url: {problem}"))))?;
         Ok(Planned { output: None, summary: format!("would send {} {url}", text("method").unwrap_or("GET")) })
     }
 }
 
 impl RemoteStep for HttpRequest {
     fn call(&self, call: Call) -> CallFuture {
-        let (egress, request) = (self.egress.clone(), self.request(&call));
+        let this = self.clone();
         Box::pin(async move {
-            let response = match egress.send(request?).await.outcome {
+            let Prepared { request, secrets } = this.prepare(&call).await?;
+            let concealer = Concealer::new(&secrets);
+            let response = match this.egress.send(request).await.outcome {
                 Ok(response) => response,
-                Err(error) => return Err(StepError::retryable(&format!("http_{}", error.code()), error.to_string())),
+                Err(error) => {
+                    let message = concealer.conceal_text(&error.to_string());
+                    return Err(StepError::retryable(&format!("http_{}", error.code()), message));
+                }
             };
             let status = response.status.as_u16();
             if accepted(&call.with, status) {
-                return Ok(StepDone { output: output(&response), effects: Vec::new() });
+                return Ok(StepDone { output: output(&response, &concealer), effects: Vec::new() });
             }
             let message = format!("the answer had the status {status}");
             Err(match status {

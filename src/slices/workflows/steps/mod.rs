@@ -12,6 +12,7 @@ use std::{collections::BTreeMap, fmt, future::Future, pin::Pin, sync::Arc, time:
 
 use serde_json::{Value, json};
 
+pub use super::definition::{SecretPlace, SecretText};
 use super::{error::Fault, language::is_template};
 use crate::kernel::{
     access::Grants,
@@ -21,7 +22,7 @@ use crate::kernel::{
         problem::{FieldError, Place},
         schema::BodySchema,
     },
-    id::TenantId,
+    id::{TenantId, WorkflowId},
     store::{ReadTx, StoreError, WriteTx},
 };
 
@@ -108,6 +109,21 @@ pub trait StepType: Send + Sync + 'static {
     /// Takes out of `with` what nobody may read in the record of the step.
     fn redact(&self, _with: &mut Value) {}
 
+    /// As [`Self::redact`], for events, which have more readers than workflows.
+    fn redact_in_event(&self, with: &mut Value) {
+        self.redact(with);
+    }
+
+    /// Where in `with` named secrets may stand. A step that does not send to somebody else's server has none.
+    fn secret_places(&self) -> &'static [SecretPlace] {
+        &[]
+    }
+
+    /// Credentials that are written into `with` in clear, in place of a named secret: pointers into it.
+    fn literal_credentials(&self, _with: &Value) -> Vec<String> {
+        Vec::new()
+    }
+
     fn plan(&self, tx: &ReadTx, planning: &Planning, with: &Value) -> Result<Planned, LocalError>;
 }
 
@@ -120,9 +136,13 @@ pub trait LocalStep: Send + Sync + 'static {
 #[derive(Clone, Debug)]
 pub struct Call {
     pub tenant_id: TenantId,
+    /// Whose step it is.
+    pub workflow_id: WorkflowId,
     /// What the step may do.
     pub authority: Authority,
     pub with: Value,
+    /// Texts of `with` that name secrets. Placeholders stand in their places.
+    pub secrets: Vec<SecretText>,
     /// The same for every attempt of the step, so that the other side can tell a repetition.
     pub idempotency_key: String,
     /// The most that it may take.

@@ -1,0 +1,136 @@
+//! Takes secrets out of what came back from somebody who was sent them: as they are, and in the forms in which servers repeat what they
+//! got.
+
+use data_encoding::{BASE64, BASE64_NOPAD, BASE64URL, BASE64URL_NOPAD};
+use zeroize::Zeroizing;
+
+use super::Secret;
+
+/// Stands for a secret.
+const MASK: &[u8] = b"[secret]";
+/// A shorter secret would be found everywhere. Whoever takes secrets refuses shorter ones.
+pub const SHORTEST_SECRET: usize = 4;
+
+/// The secrets to look for.
+#[derive(Default)]
+pub struct Concealer {
+    forms: Vec<Zeroizing<Vec<u8>>>,
+}
+
+impl std::fmt::Debug for Concealer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Concealer(…)")
+    }
+}
+
+impl Concealer {
+    pub fn new<'a>(secrets: impl IntoIterator<Item = &'a Secret>) -> Self {
+        let long = secrets.into_iter().filter(|secret| secret.expose().len() >= SHORTEST_SECRET);
+        let mut forms: Vec<Zeroizing<Vec<u8>>> = long.flat_map(forms).collect();
+        // Of two that begin alike the longer one leaves nothing behind.
+        forms.sort_unstable_by(|left, right| right.len().cmp(&left.len()).then_with(|| left.cmp(right)));
+        forms.dedup();
+        Self { forms }
+    }
+
+    /// The text without the secrets. One that was cut off may end with the beginning of a secret.
+    pub fn conceal(&self, text: &[u8], cut_off: bool) -> Vec<u8> {
+        let mut shown = Vec::with_capacity(text.len());
+        let mut rest = text;
+        while let [first, others @ ..] = rest {
+            if let Some(found) = self.forms.iter().find(|form| rest.starts_with(form)) {
+                shown.extend_from_slice(MASK);
+                rest = rest.get(found.len()..).unwrap_or_default();
+            } else if cut_off && rest.len() >= SHORTEST_SECRET && self.forms.iter().any(|form| form.starts_with(rest)) {
+                shown.extend_from_slice(MASK);
+                break;
+            } else {
+                shown.push(*first);
+                rest = others;
+            }
+        }
+        shown
+    }
+
+    pub fn conceal_text(&self, text: &str) -> String {
+        String::from_utf8_lossy(&self.conceal(text.as_bytes(), false)).into_owned()
+    }
+}
+
+/// A secret as it is, in JSON, in a URL and in Base64.
+fn forms(secret: &Secret) -> Vec<Zeroizing<Vec<u8>>> {
+    let plain = secret.expose();
+    let json = serde_json::to_string(plain).unwrap_or_default();
+    let json = json.trim_start_matches('"').strip_suffix('"').unwrap_or_default().to_owned();
+    let form: String = form_urlencoded::byte_serialize(plain.as_bytes()).collect();
+    let texts = [
+        plain.to_owned(),
+        json.replace('/', "\\/"),
+        json,
+        form.replace('+', "%20"),
+        lower_escapes(&form),
+        lower_escapes(&form.replace('+', "%20")),
+        form,
+        BASE64.encode(plain.as_bytes()),
+        BASE64_NOPAD.encode(plain.as_bytes()),
+        BASE64URL.encode(plain.as_bytes()),
+        BASE64URL_NOPAD.encode(plain.as_bytes()),
+    ];
+    texts.into_iter().filter(|text| text.len() >= SHORTEST_SECRET).map(|text| Zeroizing::new(text.into_bytes())).collect()
+}
+
+/// `%2F` as `%2f`.
+fn lower_escapes(text: &str) -> String {
+    let mut parts = text.split('%');
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (digits, rest) = part.split_at_checked(2).unwrap_or((part, ""));
+        out.push('%');
+        out.push_str(&digits.to_ascii_lowercase());
+        out.push_str(rest);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(secrets: &[&str], text: &str, cut_off: bool) -> String {
+        let secrets: Vec<Secret> = secrets.iter().map(|text| Secret::new(*text)).collect();
+        String::from_utf8(Concealer::new(&secrets).conceal(text.as_bytes(), cut_off)).unwrap()
+    }
+
+    #[test]
+    fn a_secret_is_found_in_every_form() {
+        let secret = "a/b \"c\"+d";
+        for form in [
+            "a/b \"c\"+d",
+            r#"a/b \"c\"+d"#,
+            r#"a\/b \"c\"+d"#,
+            "a%2Fb+%22c%22%2Bd",
+            "a%2Fb%20%22c%22%2Bd",
+            "a%2fb%20%22c%22%2bd",
+            "YS9iICJjIitk",
+        ] {
+            assert_eq!(shown(&[secret], &format!("<{form}>{form}"), false), "<[secret]>[secret]", "{form}");
+        }
+        assert_eq!(shown(&["hunter2!"], "Basic aHVudGVyMiE=", false), "Basic [secret]");
+        assert_eq!(shown(&["hunter2!"], "aHVudGVyMiE", false), "[secret]");
+    }
+
+    #[test]
+    fn the_longer_of_two_secrets_leaves_nothing_behind() {
+        assert_eq!(shown(&["token", "token-2"], "token-2 token", false), "[secret] [secret]");
+        assert_eq!(shown(&["abc"], "abc", false), "abc", "too short to be one");
+        assert_eq!(shown(&[], "abc", true), "abc");
+    }
+
+    #[test]
+    fn the_beginning_of_a_secret_at_a_cut_is_none_either() {
+        assert_eq!(shown(&["hunter2-long"], "x hunter2", true), "x [secret]");
+        assert_eq!(shown(&["hunter2-long"], "x hunter2", false), "x hunter2");
+        assert_eq!(shown(&["hunter2-long"], "x hun", true), "x hun");
+        assert!(!format!("{:?}", Concealer::new([&Secret::new("hunter2")])).contains("hunter2"));
+    }
+}

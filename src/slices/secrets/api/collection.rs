@@ -1,0 +1,124 @@
+//! `/api/admin/secrets`: the collection, with the target of a change in the query or in the body.
+
+use std::sync::Arc;
+
+use poem_openapi::{Object, OpenApi};
+
+use super::{
+    super::{Core, error::SecretError, repo, service::NewSecret},
+    Area,
+    record::{self, DeleteSecretTarget},
+    wire::{CreateSecret, NamedSecret, UpdateSecret},
+};
+use crate::kernel::{
+    http::{
+        idempotency::IdempotencyKey,
+        input::{Body, Filter, OptionalBody, target},
+        need::{Allowed, SecretsWrite},
+        page::{PageQuery, PageRequest},
+        precondition::IfMatch,
+        problem::Problem,
+        reply::{Changed, Created, Empty, Listed},
+    },
+    id::SecretId,
+    store::Key,
+};
+
+#[derive(Debug, Object)]
+struct ListSecrets {
+    /// A part of the name, in any case.
+    #[oai(validator(min_length = 1, max_length = 64))]
+    name: Option<String>,
+    #[oai(flatten)]
+    page: PageQuery,
+}
+
+#[derive(Debug, Object)]
+struct SecretTarget {
+    /// The secret, unless the body names it.
+    id: Option<SecretId>,
+}
+
+pub(in super::super) struct SecretsApi {
+    pub(in super::super) core: Arc<Core>,
+}
+
+#[OpenApi(prefix_path = "/api/admin/secrets", tag = "Area::Secrets")]
+impl SecretsApi {
+    /// List named secrets
+    ///
+    /// Returns the tenant's secrets, newest first, without their values.
+    #[oai(path = "/", method = "get", operation_id = "list_secrets")]
+    async fn list_secrets(&self, auth: Allowed<SecretsWrite>, query: Filter<ListSecrets>) -> Result<Listed<NamedSecret>, Problem> {
+        let request = PageRequest::new(&auth.context, &query.0.page)?;
+        let (tenant, part) = (auth.principal.tenant_id, query.0.name.map(|name| name.to_ascii_lowercase()));
+        let (shown, last, total) = self.core.store.read(|tx| {
+            let mut found = repo::list(tx, tenant)?;
+            found.reverse();
+            found.retain(|secret| part.as_ref().is_none_or(|part| secret.name.to_ascii_lowercase().contains(part)));
+            let total = request.include_total.then_some(found.len() as u64);
+            if let Some(after) = &request.after {
+                found.retain(|secret| secret.id.to_bytes() < *after);
+            }
+            let more = found.len() > request.limit;
+            found.truncate(request.limit);
+            let last = found.last().filter(|_| more).map(|secret| secret.id.to_bytes());
+            let shown = found.into_iter().map(|secret| record::show(tx, secret));
+            Ok::<_, SecretError>((shown.collect::<Result<Vec<_>, _>>()?, last, total))
+        })?;
+        Ok(Listed::new(&shown, &request.page(last, total)))
+    }
+
+    /// Create a named secret
+    ///
+    /// Headers and bodies of `http.request` steps can send it as `{{ secrets.NAME }}`, to its `hosts` only. No answer, event, run or log
+    /// shows the value.
+    #[oai(path = "/", method = "post", operation_id = "create_secret")]
+    async fn create_secret(
+        &self,
+        auth: Allowed<SecretsWrite>,
+        idempotency_key: IdempotencyKey,
+        body: Body<CreateSecret>,
+    ) -> Result<Created<NamedSecret>, Problem> {
+        let new = NewSecret::try_from(body.0)?;
+        let core = self.core.clone();
+        idempotency_key
+            .run(auth.context.intent(&auth.principal), move |tx, act| {
+                let secret = core.service.create(tx, act, &new)?;
+                let (version, path) = (secret.version, record::path(secret.id));
+                Ok::<_, SecretError>(Created::new(&NamedSecret::new(secret, None), version, &path))
+            })
+            .await
+    }
+
+    /// Change a named secret
+    ///
+    /// The secret is named by `?id=` or by `id` in the body. What the body does not name stays as it is. The value is bound to `hosts`: to
+    /// add a host, send `value` again; to remove one, you need not.
+    #[oai(path = "/", method = "put", operation_id = "update_secret")]
+    async fn update_secret(
+        &self,
+        auth: Allowed<SecretsWrite>,
+        query: Filter<SecretTarget>,
+        if_match: IfMatch,
+        body: Body<UpdateSecret>,
+    ) -> Result<Changed<NamedSecret>, Problem> {
+        let id = target(query.0.id, body.0.id)?;
+        record::update(&self.core, &auth, id, if_match, body.0).await
+    }
+
+    /// Delete a named secret
+    ///
+    /// The secret is named by `?id=` or by `id` in the body. Steps that refer to it fail from now on.
+    #[oai(path = "/", method = "delete", operation_id = "delete_secret")]
+    async fn delete_secret(
+        &self,
+        auth: Allowed<SecretsWrite>,
+        query: Filter<SecretTarget>,
+        if_match: IfMatch,
+        body: OptionalBody<DeleteSecretTarget>,
+    ) -> Result<Empty, Problem> {
+        let id = target(query.0.id, body.0.id)?;
+        record::delete(&self.core, &auth, id, if_match).await
+    }
+}

@@ -1,0 +1,162 @@
+//! Named secrets as clients see and send them.
+
+use poem_openapi::Object;
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::super::{
+    error::{Fault, SecretError},
+    model::{self, Host},
+    service::{NewSecret, SecretChange},
+};
+use crate::kernel::{
+    clock::Timestamp,
+    http::{author::Author, shape::Shape, wire::Change},
+    id::{SecretId, WorkflowId},
+    secrets::Secret,
+};
+
+/// A named secret, without its value.
+#[derive(Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none, example)]
+pub(super) struct NamedSecret {
+    pub(super) id: SecretId,
+    /// What workflow steps call it: `{{ secrets.NAME }}`. It cannot change.
+    pub(super) name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) description: Option<String>,
+    /// The servers that it may be sent to.
+    pub(super) hosts: Vec<String>,
+    /// The workflows that may send it. All of the tenant when absent, none when empty.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) workflow_ids: Option<Vec<WorkflowId>>,
+    /// When it was last sent, to the minute. Events do not show it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) last_used_at: Option<Timestamp>,
+    /// When the value was last replaced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) rotated_at: Option<Timestamp>,
+    pub(super) created_at: Timestamp,
+    pub(super) created_by: Author,
+    pub(super) updated_at: Timestamp,
+    /// Counts the changes of this record. Uses do not count.
+    pub(super) version: u64,
+}
+
+impl NamedSecret {
+    pub(super) fn new(secret: model::NamedSecret, last_used_at: Option<Timestamp>) -> Self {
+        Self {
+            id: secret.id,
+            name: secret.name,
+            description: secret.description,
+            hosts: secret.hosts.iter().map(|host| host.shown().to_owned()).collect(),
+            workflow_ids: secret.workflow_ids,
+            last_used_at,
+            rotated_at: secret.rotated_at,
+            created_at: secret.created_at,
+            created_by: secret.created_by.into(),
+            updated_at: secret.updated_at,
+            version: secret.version,
+        }
+    }
+}
+
+pub(in super::super) fn describe(secret: &model::NamedSecret) -> Result<Box<RawValue>, serde_json::Error> {
+    to_raw_value(&NamedSecret::new(secret.clone(), None))
+}
+
+/// A secret to create.
+#[derive(Debug, Object)]
+#[oai(skip_serializing_if_is_none, example)]
+pub(super) struct CreateSecret {
+    /// What workflow steps call it: letters, digits and underscores. Unique in the tenant, whatever the case of its letters.
+    #[oai(validator(min_length = 1, max_length = 64))]
+    pub(super) name: String,
+    /// The value, exactly as it is to be sent. It is kept encrypted and never shown.
+    #[oai(validator(min_length = 4, max_length = 8192))]
+    pub(super) value: String,
+    /// The servers that it may be sent to, such as `api.example.com` and `api.example.com:8443`. They are reached by HTTPS; write
+    /// `http://api.example.com` for one that is not.
+    #[oai(validator(min_items = 1, max_items = 20))]
+    pub(super) hosts: Vec<String>,
+    /// The workflows that may send it. All of the tenant when absent, none when empty.
+    #[oai(validator(max_items = 100))]
+    pub(super) workflow_ids: Option<Vec<WorkflowId>>,
+    #[oai(validator(max_length = 1000))]
+    pub(super) description: Option<String>,
+}
+
+/// The bounds of a stored secret.
+pub(in super::super) fn secret_fields() -> Result<Shape, String> {
+    Shape::fields::<CreateSecret>(&["name", "hosts", "workflow_ids", "description"])
+}
+
+/// A change of a secret. What is absent stays as it is; `null` clears. Its name cannot change.
+#[derive(Debug, Object)]
+#[oai(skip_serializing_if_is_none, example)]
+pub(super) struct UpdateSecret {
+    /// The secret, unless the path or the query names it.
+    pub(super) id: Option<SecretId>,
+    /// Replaces the stored value. Required when you add a host.
+    #[oai(validator(min_length = 4, max_length = 8192))]
+    pub(super) value: Option<String>,
+    /// Replaces all hosts. A value is sent to the hosts that it was given for: to add one, send `value` again.
+    #[oai(validator(min_items = 1, max_items = 20))]
+    pub(super) hosts: Option<Vec<String>>,
+    /// Replaces the permitted workflows; `null` permits all of the tenant.
+    #[oai(validator(max_items = 100))]
+    pub(super) workflow_ids: Change<Vec<WorkflowId>>,
+    #[oai(validator(max_length = 1000))]
+    pub(super) description: Change<String>,
+}
+
+/// A new value for a secret.
+#[derive(Debug, Object)]
+#[oai(skip_serializing_if_is_none, example)]
+pub(super) struct RotateSecret {
+    /// The value, exactly as it is to be sent. It is kept encrypted and never shown.
+    #[oai(validator(min_length = 4, max_length = 8192))]
+    pub(super) value: String,
+}
+
+fn read_hosts(texts: &[String]) -> Result<Vec<Host>, SecretError> {
+    let (mut hosts, mut faults) = (Vec::new(), Vec::new());
+    for (place, text) in texts.iter().enumerate() {
+        match Host::parse(text) {
+            Ok(host) => hosts.push(host),
+            Err(problem) => faults.push(Fault::Host(place, problem)),
+        }
+    }
+    if faults.is_empty() { Ok(hosts) } else { Err(SecretError::Invalid(faults)) }
+}
+
+impl TryFrom<CreateSecret> for NewSecret {
+    type Error = SecretError;
+
+    fn try_from(body: CreateSecret) -> Result<Self, SecretError> {
+        let hosts = read_hosts(&body.hosts);
+        let (hosts, mut faults) = match hosts {
+            Ok(hosts) => (hosts, Vec::new()),
+            Err(SecretError::Invalid(faults)) => (Vec::new(), faults),
+            Err(other) => return Err(other),
+        };
+        if !model::is_name(&body.name) {
+            faults.push(Fault::Name);
+        }
+        if !faults.is_empty() {
+            return Err(SecretError::Invalid(faults));
+        }
+        let CreateSecret { name, value, workflow_ids, description, .. } = body;
+        Ok(Self { name, description, hosts, workflow_ids, value: Secret::new(value) })
+    }
+}
+
+impl TryFrom<UpdateSecret> for SecretChange {
+    type Error = SecretError;
+
+    fn try_from(body: UpdateSecret) -> Result<Self, SecretError> {
+        let hosts = body.hosts.as_deref().map(read_hosts).transpose()?;
+        let UpdateSecret { value, workflow_ids, description, .. } = body;
+        Ok(Self { description, hosts, workflow_ids, value: value.map(Secret::new) })
+    }
+}

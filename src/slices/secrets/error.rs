@@ -1,0 +1,36 @@
+//! What can go wrong with named secrets.
+
+use super::model::HostProblem;
+use crate::kernel::{http::precondition::Stale, id::WorkflowId, secrets::SealError, store::StoreError};
+
+/// One thing that is wrong with the input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    Name,
+    /// A host, and its place in the list.
+    Host(usize, HostProblem),
+    /// The tenant has no such workflow; its place in the list.
+    Workflow(usize, WorkflowId),
+    /// A host is added, and the value did not come along.
+    ValueNeeded,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum SecretError {
+    #[error("there is no such secret")]
+    NotFound,
+    #[error("another secret has this name already")]
+    NameTaken,
+    #[error("the tenant has {most} secrets already")]
+    LimitReached { most: usize },
+    #[error("the input is not valid: {0:?}")]
+    Invalid(Vec<Fault>),
+    #[error(transparent)]
+    Stale(#[from] Stale),
+    #[error("an event could not be written: {0}")]
+    Event(#[from] serde_json::Error),
+    #[error(transparent)]
+    Sealing(#[from] SealError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}

@@ -1,0 +1,66 @@
+//! Named secrets as they leave for another installation and arrive there. One whose value did not come along has none until it is rotated.
+//! One of a file that nobody vouches for permits no workflow.
+
+use serde_json::Value;
+
+use super::{
+    super::model::{Host, MAX_SECRETS, MAX_VALUE, is_name, sorted},
+    SECRETS, SecretKey, SecretRecord, USES, sealed_place,
+};
+use crate::kernel::{
+    portable::{Arrival, Carrier, PortError, Portable, refuse_orphans},
+    secrets::{SHORTEST_SECRET, Secret},
+};
+
+/// `fields` are the bounds of the API.
+pub(in super::super) fn portable(fields: impl Fn(&Value) -> Result<(), String> + Send + Sync + 'static) -> Vec<Box<dyn Portable>> {
+    let secrets = Carrier::turning(
+        "secret",
+        &SECRETS,
+        |departure, key: SecretKey, mut secret: SecretRecord| {
+            departure.secret(sealed_place(&key, &secret.hosts), &mut secret.value)?;
+            Ok(Some((key, secret)))
+        },
+        arrive,
+    );
+    let uses = Carrier::plain("secret_use", &USES, |_, _, _| Ok(())).verified_by(|tx, arrival| {
+        let exists = |key: &SecretKey| Ok(SECRETS.get(tx, key)?.is_some());
+        refuse_orphans(tx, arrival.tenant, ("secret_use", &USES), |key| *key, exists)
+    });
+    vec![secrets.within(fields).at_most(MAX_SECRETS as u64).boxed(), uses.boxed()]
+}
+
+fn arrive(arrival: &mut Arrival, key: SecretKey, mut secret: SecretRecord) -> Result<Option<(SecretKey, SecretRecord)>, PortError> {
+    check(&secret)?;
+    let place = sealed_place(&key, &secret.hosts);
+    match arrival.secret(place, &mut secret.value)? {
+        Some(value) if !(SHORTEST_SECRET..=MAX_VALUE).contains(&value.expose().len()) => {
+            return Err(PortError::wrong("its value is too short or too long"));
+        }
+        Some(_) => {}
+        None => {
+            secret.value = arrival.seal(place, &Secret::new(""))?;
+            arrival.note(format!("The secret {} has no value: rotate it.", secret.name));
+        }
+    }
+    if !arrival.is_verified() {
+        secret.workflow_ids = Some(Vec::new());
+        arrival.switch_off("secrets", &secret.name);
+    }
+    Ok(Some((key, secret)))
+}
+
+/// What the use cases ask of a secret.
+fn check(secret: &SecretRecord) -> Result<(), PortError> {
+    if !is_name(&secret.name) {
+        return Err(PortError::wrong("name: it is no name of a secret"));
+    }
+    let is_host = |host: &Host| Host::parse(host.as_str()).as_ref() == Ok(host);
+    if secret.hosts.is_empty() || !secret.hosts.iter().all(is_host) || sorted(secret.hosts.clone()) != secret.hosts {
+        return Err(PortError::wrong("hosts: they must be hosts in their stored form, in order and each once"));
+    }
+    if secret.workflow_ids.as_ref().is_some_and(|ids| sorted(ids.clone()) != *ids) {
+        return Err(PortError::wrong("workflow_ids: they must be in order and each once"));
+    }
+    Ok(())
+}

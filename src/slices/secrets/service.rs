@@ -1,0 +1,222 @@
+//! What is done with named secrets. Every method is one use case in the caller's transaction: check, write, append the event. No event has
+//! a value in it.
+
+use serde_json::{
+    Map, Value, json,
+    value::{RawValue, to_raw_value},
+};
+
+use super::{
+    error::{Fault, SecretError},
+    model::{Host, MAX_SECRETS, NamedSecret, is_name, sorted},
+    repo::{self, sealed_place},
+};
+use crate::kernel::{
+    access::{Grants, Scope},
+    events::{self, Act, Draft, EventKind},
+    http::{precondition::IfMatch, wire::Change},
+    id::{SecretId, TenantId, WorkflowId},
+    secrets::{Sealed, Sealer, Secret},
+    store::{StoreError, WriteTx},
+};
+
+pub(super) static CREATED: EventKind = EventKind {
+    name: "secret.created",
+    summary: "A named secret was created.",
+    subject: "secret",
+    schema: "NamedSecret",
+    reads: Grants::of(&[Scope::SecretsWrite]),
+    has_changes: false,
+};
+pub(super) static UPDATED: EventKind =
+    EventKind { name: "secret.updated", summary: "A named secret was changed.", has_changes: true, ..CREATED };
+pub(super) static ROTATED: EventKind = EventKind { name: "secret.rotated", summary: "A named secret got a new value.", ..CREATED };
+pub(super) static DELETED: EventKind = EventKind { name: "secret.deleted", summary: "A named secret was deleted.", ..CREATED };
+
+/// How a secret is shown in an event.
+pub(super) type Describe = fn(&NamedSecret) -> Result<Box<RawValue>, serde_json::Error>;
+
+/// Whether a tenant has a workflow. The composition root hands it in.
+pub type KnowsWorkflow = fn(&WriteTx, TenantId, WorkflowId) -> Result<bool, StoreError>;
+
+#[derive(Clone, Debug)]
+pub(super) struct Service {
+    pub(super) sealer: Sealer,
+    pub(super) knows_workflow: KnowsWorkflow,
+    pub(super) describe: Describe,
+}
+
+/// A secret that is to be created.
+#[derive(Clone, Debug)]
+pub(super) struct NewSecret {
+    pub(super) name: String,
+    pub(super) description: Option<String>,
+    pub(super) hosts: Vec<Host>,
+    pub(super) workflow_ids: Option<Vec<WorkflowId>>,
+    pub(super) value: Secret,
+}
+
+/// What changes in a secret. Its name stays: definitions refer to it.
+#[derive(Clone, Debug)]
+pub(super) struct SecretChange {
+    pub(super) description: Change<String>,
+    pub(super) hosts: Option<Vec<Host>>,
+    pub(super) workflow_ids: Change<Vec<WorkflowId>>,
+    pub(super) value: Option<Secret>,
+}
+
+impl Service {
+    pub(super) fn create(&self, tx: &mut WriteTx, act: &mut Act, new: &NewSecret) -> Result<NamedSecret, SecretError> {
+        if !is_name(&new.name) {
+            return Err(SecretError::Invalid(vec![Fault::Name]));
+        }
+        self.check_workflows(tx, act, new.workflow_ids.as_deref())?;
+        if repo::by_name(tx, act.tenant_id, &new.name)?.is_some() {
+            return Err(SecretError::NameTaken);
+        }
+        if repo::list(tx, act.tenant_id)?.len() >= MAX_SECRETS {
+            return Err(SecretError::LimitReached { most: MAX_SECRETS });
+        }
+        let id = SecretId::new(act.now, &mut act.entropy);
+        let hosts = sorted(new.hosts.clone());
+        let secret = NamedSecret {
+            id,
+            tenant_id: act.tenant_id,
+            name: new.name.clone(),
+            description: new.description.clone(),
+            value: self.seal(act, id, &hosts, &new.value)?,
+            hosts,
+            workflow_ids: new.workflow_ids.clone().map(sorted),
+            created_at: act.now,
+            created_by: act.actor.clone(),
+            updated_at: act.now,
+            rotated_at: None,
+            version: 1,
+        };
+        repo::put(tx, &secret)?;
+        self.announce(tx, act, &CREATED, &secret, None)?;
+        Ok(secret)
+    }
+
+    fn seal(&self, act: &mut Act, id: SecretId, hosts: &[Host], value: &Secret) -> Result<Sealed, SecretError> {
+        let key = (act.tenant_id, id);
+        Ok(self.sealer.seal(sealed_place(&key, hosts), value, &mut act.entropy)?)
+    }
+
+    fn check_workflows(&self, tx: &WriteTx, act: &Act, ids: Option<&[WorkflowId]>) -> Result<(), SecretError> {
+        let mut faults = Vec::new();
+        for (place, id) in ids.into_iter().flatten().enumerate() {
+            if !(self.knows_workflow)(tx, act.tenant_id, *id)? {
+                faults.push(Fault::Workflow(place, *id));
+            }
+        }
+        if faults.is_empty() { Ok(()) } else { Err(SecretError::Invalid(faults)) }
+    }
+
+    pub(super) fn update(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        id: SecretId,
+        if_match: &IfMatch,
+        change: &SecretChange,
+    ) -> Result<NamedSecret, SecretError> {
+        let before = find(tx, act, id)?;
+        if_match.check(before.version)?;
+        let mut after = before.clone();
+        after.description = change.description.clone().apply(after.description);
+        if let Change::Set(ids) = &change.workflow_ids {
+            self.check_workflows(tx, act, Some(ids))?;
+        }
+        after.workflow_ids = change.workflow_ids.clone().apply(after.workflow_ids).map(sorted);
+        if let Some(hosts) = &change.hosts {
+            after.hosts = sorted(hosts.clone());
+        }
+        match &change.value {
+            Some(value) => {
+                after.value = self.seal(act, id, &after.hosts, value)?;
+                after.rotated_at = Some(act.now);
+            }
+            None if after.hosts == before.hosts => {}
+            // Fewer servers get it: what was given for all of them was given for these.
+            None if after.hosts.iter().all(|host| before.hosts.contains(host)) => {
+                let key = (act.tenant_id, id);
+                let value = self.sealer.open(sealed_place(&key, &before.hosts), &before.value)?;
+                after.value = self.seal(act, id, &after.hosts, &value)?;
+            }
+            None => return Err(SecretError::Invalid(vec![Fault::ValueNeeded])),
+        }
+        if after == before {
+            return Ok(before);
+        }
+        after.updated_at = act.now;
+        after.version += 1;
+        repo::put(tx, &after)?;
+        self.announce(tx, act, &UPDATED, &after, Some(changes(&before, &after, change.value.is_some())))?;
+        Ok(after)
+    }
+
+    /// Gives the secret a new value, for the servers and workflows that it has.
+    pub(super) fn rotate(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        id: SecretId,
+        if_match: &IfMatch,
+        value: &Secret,
+    ) -> Result<NamedSecret, SecretError> {
+        let mut secret = find(tx, act, id)?;
+        if_match.check(secret.version)?;
+        secret.value = self.seal(act, id, &secret.hosts, value)?;
+        secret.rotated_at = Some(act.now);
+        secret.updated_at = act.now;
+        secret.version += 1;
+        repo::put(tx, &secret)?;
+        self.announce(tx, act, &ROTATED, &secret, None)?;
+        Ok(secret)
+    }
+
+    pub(super) fn delete(&self, tx: &mut WriteTx, act: &mut Act, id: SecretId, if_match: &IfMatch) -> Result<(), SecretError> {
+        let secret = find(tx, act, id)?;
+        if_match.check(secret.version)?;
+        repo::remove(tx, (act.tenant_id, id))?;
+        self.announce(tx, act, &DELETED, &secret, None)
+    }
+
+    fn announce(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        kind: &'static EventKind,
+        secret: &NamedSecret,
+        changes: Option<Value>,
+    ) -> Result<(), SecretError> {
+        let shown = (self.describe)(secret)?;
+        let changes = changes.map(|changes| to_raw_value(&changes)).transpose()?;
+        let draft = Draft::new(kind, secret.id.to_string(), secret.version, &shown).with_changes(changes.as_deref());
+        events::append(tx, act, &draft)?;
+        Ok(())
+    }
+}
+
+fn find(tx: &WriteTx, act: &Act, id: SecretId) -> Result<NamedSecret, SecretError> {
+    repo::get(tx, (act.tenant_id, id))?.ok_or(SecretError::NotFound)
+}
+
+/// What a change changed, field by field. Of the value only that it is another one.
+fn changes(before: &NamedSecret, after: &NamedSecret, replaced: bool) -> Value {
+    let fields = |secret: &NamedSecret| {
+        [
+            ("description", json!(secret.description)),
+            ("hosts", json!(secret.hosts.iter().map(Host::shown).collect::<Vec<_>>())),
+            ("workflow_ids", json!(secret.workflow_ids)),
+        ]
+    };
+    let pairs = fields(before).into_iter().zip(fields(after)).filter(|((_, from), (_, to))| from != to);
+    let mut changed: Map<String, Value> =
+        pairs.map(|((name, from), (_, to))| (name.to_owned(), json!({"from": from, "to": to}))).collect();
+    if replaced {
+        changed.insert("value".to_owned(), json!({"from": "hidden", "to": "hidden"}));
+    }
+    Value::Object(changed)
+}

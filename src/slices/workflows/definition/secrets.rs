@@ -1,0 +1,194 @@
+//! Named secrets in the `with` of a step: which texts name them, and what becomes of those texts.
+//!
+//! A text that names a secret holds fixed text beside it and nothing else. It is taken out of what expressions are evaluated in, and a
+//! placeholder stands in its place: in runs, dry runs and events. **Invariant:** where a secret goes is written in the definition. What
+//! inputs or answers say is never read as a name.
+
+use serde_json::Value;
+
+use super::super::language::{self, Piece};
+use crate::{kernel::secrets::Secret, slices::secrets::is_name};
+
+/// What an expression that names a secret begins with.
+const PREFIX: &str = "secrets.";
+
+/// A part of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    Secret(String),
+}
+
+/// A text of `with` that names secrets, and where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretText {
+    /// A JSON pointer into `with`.
+    pub pointer: String,
+    parts: Vec<Part>,
+}
+
+impl SecretText {
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Secret(name) => Some(name.as_str()),
+            Part::Text(_) => None,
+        })
+    }
+
+    /// The text with the values of its secrets.
+    pub fn filled<'a>(&self, value: impl Fn(&str) -> Option<&'a Secret>) -> Option<Secret> {
+        let mut filled = zeroize::Zeroizing::new(String::new());
+        for part in &self.parts {
+            filled.push_str(match part {
+                Part::Text(text) => text,
+                Part::Secret(name) => value(name)?.expose(),
+            });
+        }
+        Some(Secret::new(filled.as_str()))
+    }
+
+    fn placeholder(&self) -> String {
+        let shown = |part: &Part| match part {
+            Part::Text(text) => text.clone(),
+            Part::Secret(name) => format!("[secret {name}]"),
+        };
+        self.parts.iter().map(shown).collect()
+    }
+
+    /// Whether it ends with its one secret, as the value of a header has to.
+    fn is_header(&self) -> bool {
+        let last = matches!(self.parts.last(), Some(Part::Secret(_)));
+        last && self.names().count() == 1
+    }
+}
+
+/// Where in `with` secrets may be named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SecretPlace {
+    /// A member whose members are headers: a value is a secret, perhaps behind a fixed text such as `Bearer `.
+    Headers(&'static str),
+    /// A member in all texts of which secrets may stand.
+    Texts(&'static str),
+}
+
+/// Takes the texts that name secrets out of `with`, and leaves placeholders in their places. What names a secret in another place or in
+/// another way stays, for whoever checks expressions to refuse.
+pub(super) fn take(with: &mut Value, places: &[SecretPlace]) -> Vec<SecretText> {
+    let mut taken = Vec::new();
+    for place in places {
+        match place {
+            SecretPlace::Headers(name) => {
+                for (header, value) in with.get_mut(*name).and_then(Value::as_object_mut).into_iter().flatten() {
+                    let pointer = format!("/{name}/{}", language::escape(header));
+                    take_text(value, pointer, &mut taken, SecretText::is_header);
+                }
+            }
+            SecretPlace::Texts(name) => {
+                if let Some(value) = with.get_mut(*name) {
+                    take_all(value, &format!("/{name}"), &mut taken);
+                }
+            }
+        }
+    }
+    taken
+}
+
+fn take_all(value: &mut Value, at: &str, taken: &mut Vec<SecretText>) {
+    match value {
+        Value::Array(items) => {
+            items.iter_mut().enumerate().for_each(|(place, item)| take_all(item, &format!("{at}/{place}"), taken));
+        }
+        Value::Object(members) => {
+            members.iter_mut().for_each(|(name, member)| take_all(member, &format!("{at}/{}", language::escape(name)), taken));
+        }
+        text => take_text(text, at.to_owned(), taken, |_| true),
+    }
+}
+
+fn take_text(value: &mut Value, pointer: String, taken: &mut Vec<SecretText>, fits: fn(&SecretText) -> bool) {
+    let Some(parts) = value.as_str().and_then(read) else { return };
+    let text = SecretText { pointer, parts };
+    if text.names().next().is_some() && fits(&text) {
+        *value = Value::String(text.placeholder());
+        taken.push(text);
+    }
+}
+
+/// The parts of a text whose expressions all are names of secrets.
+fn read(text: &str) -> Option<Vec<Part>> {
+    let part = |piece: Piece<'_>| match piece {
+        Piece::Text(text) => Some(Part::Text(text.to_owned())),
+        Piece::Expression(expression) => {
+            let name = expression.strip_prefix(PREFIX)?;
+            is_name(name).then(|| Part::Secret(name.to_owned()))
+        }
+    };
+    language::pieces(text).ok()?.into_iter().map(part).collect()
+}
+
+/// Whether a text shows no more than which secret stands in it, behind the usual word of an `Authorization` if any. Both as it is written
+/// in a definition and as a placeholder.
+pub(in super::super) fn is_bare_reference(text: &str) -> bool {
+    let words = ["Bearer ", "Basic ", "Token ", "ApiKey "];
+    let rest = words.iter().find_map(|word| text.strip_prefix(word)).unwrap_or(text);
+    let placed = rest.strip_prefix("[secret ").and_then(|rest| rest.strip_suffix(']'));
+    placed.is_some_and(is_name) || matches!(read(rest).as_deref(), Some([Part::Secret(_)]))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const PLACES: [SecretPlace; 2] = [SecretPlace::Headers("headers"), SecretPlace::Texts("body")];
+
+    #[test]
+    fn texts_that_name_secrets_are_taken_out_and_filled_later() {
+        let mut with = json!({
+            "url": "https://x.example/{{ secrets.github }}",
+            "headers": {"authorization": "Bearer {{ secrets.github }}", "x/y": "{{secrets.other}}", "accept": "*/*"},
+            "body": {"a": ["{{ inputs.x }}", "k={{ secrets.github }}&l={{ secrets.other }}."], "b": 1},
+        });
+        let taken = take(&mut with, &PLACES);
+        let places: Vec<&str> = taken.iter().map(|text| text.pointer.as_str()).collect();
+        assert_eq!(places, ["/headers/authorization", "/headers/x~1y", "/body/a/1"]);
+        assert_eq!(with["headers"]["authorization"], "Bearer [secret github]");
+        assert_eq!(with["body"]["a"], json!(["{{ inputs.x }}", "k=[secret github]&l=[secret other]."]));
+        assert_eq!(with["url"], "https://x.example/{{ secrets.github }}", "left for the check of expressions");
+        let (github, other) = (Secret::new("one"), Secret::new("two"));
+        let value = |name: &str| Some(if name == "github" { &github } else { &other });
+        assert_eq!(taken[0].filled(value), Some(Secret::new("Bearer one")));
+        assert_eq!(taken[2].filled(value), Some(Secret::new("k=one&l=two.")));
+        assert_eq!(taken[2].filled(|_| None), None);
+    }
+
+    #[test]
+    fn a_secret_stands_alone() {
+        for text in [
+            "{{ secrets.a | upper }}",
+            "{{ secrets.a }}{{ inputs.b }}",
+            "{{ secrets['a'] }}",
+            "{{ secrets }}",
+            "{{ secrets.a.b }}",
+            "{{ secrets.a-b }}",
+            "{{ 'x' ~ secrets.a }}",
+        ] {
+            let mut with = json!({"headers": {"x": text}, "body": text});
+            assert_eq!(take(&mut with, &PLACES), [], "{text}");
+        }
+        for header in ["{{ secrets.a }} behind", "{{ secrets.a }}{{ secrets.b }}"] {
+            assert_eq!(take(&mut json!({"headers": {"x": header}}), &PLACES), [], "{header}");
+        }
+    }
+
+    #[test]
+    fn only_a_bare_reference_is_shown() {
+        for bare in ["{{ secrets.a }}", "Bearer {{ secrets.a }}", "Bearer [secret a]", "[secret a]"] {
+            assert!(is_bare_reference(bare), "{bare}");
+        }
+        for other in ["Bearer abc", "abc{{ secrets.a }}", "{{ inputs.a }}", "Bearer [secret a] b", "", "abc [secret a]"] {
+            assert!(!is_bare_reference(other), "{other}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Credentials in definitions: named secrets must be there, and nothing else that proves who one is stands in a step.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{
+    super::{
+        definition::{Definition, Step},
+        error::{Fault, WorkflowError},
+    },
+    Service,
+};
+use crate::{
+    kernel::{http::problem::nearest, id::TenantId, store::Read},
+    slices::secrets,
+};
+
+impl Service {
+    /// Refuses names of secrets that the tenant does not have, and credentials that are written into steps. Those that the version before
+    /// has stay: whoever changes something else need not know them.
+    pub(super) fn check_credentials(
+        &self,
+        tx: &impl Read,
+        tenant: TenantId,
+        definition: &Definition,
+        before: Option<&Definition>,
+    ) -> Result<(), WorkflowError> {
+        let mut faults = Vec::new();
+        let known = secrets::names(tx, tenant)?;
+        for (name, pointer) in definition.secrets().filter(|(name, _)| !known.iter().any(|known| known == name)) {
+            let mut fault = Fault::new(pointer, "unknown_secret", format!("there is no secret {name}"));
+            fault.suggestion = nearest(name, known.iter().map(String::as_str));
+            faults.push(fault);
+        }
+        let kept: Vec<Value> = before.into_iter().flat_map(|before| self.literals(before)).map(|(_, value)| value).collect();
+        for (pointer, _) in self.literals(definition).into_iter().filter(|(_, value)| !kept.contains(value)) {
+            let message = "a credential in a definition stands in clear in the store; create a secret and write {{ secrets.NAME }}";
+            faults.push(Fault::new(pointer, "literal_credential", message));
+        }
+        if faults.is_empty() { Ok(()) } else { Err(WorkflowError::Invalid(faults)) }
+    }
+
+    /// Credentials that are written into steps, and where.
+    fn literals(&self, definition: &Definition) -> Vec<(String, Value)> {
+        let of_step = |step: &Arc<Step>| {
+            let pointers =
+                self.planners.get(&step.type_name).map(|known| known.literal_credentials(&step.with)).unwrap_or_default();
+            let own = pointers.into_iter().filter(|pointer| !step.secrets.iter().any(|text| text.pointer == *pointer));
+            let found =
+                own.filter_map(|pointer| Some((format!("{}/with{pointer}", step.pointer), step.with.pointer(&pointer)?.clone())));
+            found.collect::<Vec<_>>()
+        };
+        definition.steps.iter().flat_map(of_step).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

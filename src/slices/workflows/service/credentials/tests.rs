@@ -1,0 +1,139 @@
+//! Credentials in definitions of releases that took them: they stay until somebody writes another.
+
+use serde_json::{Value, json};
+
+use super::{
+    super::super::{
+        api::DESCRIBE,
+        definition::SecretPlace,
+        model::Json,
+        repo,
+        steps::{Call, CallFuture, LocalError, Planned, Planning, RemoteStep, StepCatalogue, StepError, StepType},
+    },
+    *,
+};
+use crate::kernel::{
+    access::{Grants, Scope},
+    authority::Authority,
+    clock::Timestamp,
+    config,
+    events::{Actor, Intent, Kinds},
+    holders::{HolderRights, Holders},
+    http::precondition::IfMatch,
+    programs::Budget,
+    store::{ReadTx, RedbEngine, Store, StoreError, WriterSettings},
+};
+
+const TENANT: TenantId = TenantId::from_bytes([2; 16]);
+
+/// A step with one header that a credential can be in.
+struct Send;
+
+impl StepType for Send {
+    fn name(&self) -> &'static str {
+        "send"
+    }
+
+    fn summary(&self) -> &'static str {
+        ""
+    }
+
+    fn scopes(&self) -> Grants {
+        Grants::NONE
+    }
+
+    fn schema(&self) -> Value {
+        json!({"type": "object"})
+    }
+
+    fn example(&self) -> Value {
+        json!({})
+    }
+
+    fn secret_places(&self) -> &'static [SecretPlace] {
+        &[SecretPlace::Headers("headers")]
+    }
+
+    fn literal_credentials(&self, with: &Value) -> Vec<String> {
+        let token = with.pointer("/headers/token").and_then(Value::as_str);
+        token.filter(|token| !token.contains("{{")).map(|_| "/headers/token".to_owned()).into_iter().collect()
+    }
+
+    fn plan(&self, _tx: &ReadTx, _planning: &Planning, _with: &Value) -> Result<Planned, LocalError> {
+        Ok(Planned { output: None, summary: String::new() })
+    }
+}
+
+impl RemoteStep for Send {
+    fn call(&self, _call: Call) -> CallFuture {
+        Box::pin(async { Err(StepError::new("not_sent", "")) })
+    }
+}
+
+/// Everybody may do everything.
+struct Everybody;
+
+impl HolderRights for Everybody {
+    fn authority(&self, _tx: &ReadTx, tenant: TenantId, _holder: &Actor, _now: Timestamp) -> Result<Authority, StoreError> {
+        Ok(Authority::everything(tenant))
+    }
+}
+
+fn definition(tokens: &[&str]) -> Value {
+    let step =
+        |(place, token): (usize, &&str)| json!({"id": format!("s{place}"), "type": "send", "with": {"headers": {"token": token}}});
+    json!({"key": "x", "name": "X", "steps": tokens.iter().enumerate().map(step).collect::<Vec<_>>()})
+}
+
+fn faults(error: WorkflowError) -> Vec<(String, String)> {
+    let WorkflowError::Invalid(faults) = error else { panic!("{error}") };
+    faults.into_iter().map(|fault| (fault.pointer, fault.code)).collect()
+}
+
+#[tokio::test]
+async fn a_credential_of_an_earlier_release_stays_and_a_new_one_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = RedbEngine::create(&directory.path().join("store"), 1 << 20).unwrap();
+    let store = Store::new(engine, WriterSettings { batch_size: 8, queue_length: 8 }).unwrap();
+    let catalogue = StepCatalogue::default().remote(Send).unwrap();
+    let settings = config::load(None, [], &[]).unwrap().workflows;
+    let kinds = Arc::new(Kinds::new([&super::super::CREATED, &super::super::UPDATED]));
+    let service = Arc::new(Service::new(catalogue.planners, kinds, settings, DESCRIBE, Holders::new(Everybody)));
+    let now = Timestamp::from_millis(1_767_225_600_000);
+    let (intent, everything) = (Intent::new(TENANT, now, Actor::system("test")), Authority::everything(TENANT));
+    let budget = Budget::for_tests();
+    let accept = |author: &Authority, value: Value| store.read(|tx| service.accept(tx, author, value, now, &budget));
+
+    let refused = accept(&everything, definition(&["t0ken"])).unwrap_err();
+    assert_eq!(faults(refused), [("/steps/0/with/headers/token".to_owned(), "literal_credential".to_owned())]);
+    let accepted = accept(&everything, definition(&["{{ inputs.token }}"])).unwrap();
+    let (making, by) = (service.clone(), intent.clone());
+    let workflow = store.write(move |tx| {
+        let mut act = by.begin();
+        let workflow = making.create(tx, &mut act, &accepted)?;
+        // As an earlier release has stored it.
+        repo::workflows::put_version(tx, &workflow, &Json(definition(&["t0ken"])), &act.actor)?;
+        Ok::<_, WorkflowError>(workflow)
+    });
+    let id = workflow.await.unwrap().id;
+
+    let change = async |patch: Value| {
+        let accepted = store.read(|tx| service.accept_change(tx, &everything, id, &patch, now, &budget))?;
+        let (service, intent) = (service.clone(), intent.clone());
+        store.write(move |tx| service.change(tx, &mut intent.begin(), id, &IfMatch::any(), &accepted)).await
+    };
+    assert!(!change(json!({"enabled": false})).await.unwrap().0.enabled);
+    assert!(change(json!({"enabled": true, "name": "Y"})).await.unwrap().0.enabled);
+    assert!(store.read(|tx| service.accept_takeover(tx, &everything, id, now, &budget)).is_ok());
+    change(json!({"steps": definition(&["t0ken", "{{ inputs.token }}"])["steps"]})).await.unwrap();
+    let other = change(json!({"steps": definition(&["t0ken", "an0ther"])["steps"]})).await;
+    assert_eq!(faults(other.unwrap_err()), [("/steps/1/with/headers/token".to_owned(), "literal_credential".to_owned())]);
+
+    let named = definition(&["{{ secrets.github }}"]);
+    let unknown = accept(&everything, named.clone()).unwrap_err();
+    assert_eq!(faults(unknown), [("/steps/0/with/headers/token".to_owned(), "unknown_secret".to_owned())]);
+    let weak = Authority::new(TENANT, Grants::all().without(Grants::of(&[Scope::SecretsUse])));
+    assert!(matches!(accept(&weak, named), Err(WorkflowError::NotHeld(_))), "nor do they learn which secrets there are");
+    let stored = store.read(|tx| service.outline(tx, (TENANT, id, 1))).unwrap();
+    assert_eq!(stored.steps.first().unwrap().with["headers"]["token"], "t0ken");
+}
