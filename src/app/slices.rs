@@ -92,7 +92,7 @@ impl Slices {
         let tenants = || platform.tenants.clone();
         let keys = ApiKeySlice::new(store(), clocks(), &config.api_keys);
         let directory = Directory::new(&config.directory);
-        let auth = Auth::new(store(), clock(), &config.sessions, passwords, directory, tenants(), keys.keys.clone());
+        let auth = Auth::new(store(), clock(), &config.sessions, passwords, directory, tenants(), &keys);
         let sso = SingleSignOn::new(store(), clock(), sealer(), egress.clone(), tenants(), auth.clone(), directory);
         let tickets = Tickets::new(store(), clocks(), &config.tickets, limits);
         let backups = Backups::new(store(), clocks(), config.backup, limits, key, tickets.clone())?;

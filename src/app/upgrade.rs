@@ -13,13 +13,17 @@ use crate::{
         store::{DataDirectory, Installation, Step, Store, regroup, way, write_private_file},
     },
     slices::{
-        platform,
+        api_keys, platform,
         upkeep::{self, Places, Run},
     },
 };
 
 /// What leads to the format of this release from those before.
-pub const STEPS: &[Step] = &[Step { from: 1, advance: regroup }, Step { from: 2, advance: platform::index_expiries }];
+pub const STEPS: &[Step] = &[
+    Step { from: 1, advance: regroup },
+    Step { from: 2, advance: platform::index_expiries },
+    Step { from: 3, advance: api_keys::index_owners },
+];
 
 /// Names the snapshot of before the upgrade that is under way.
 const MARKER_FILE: &str = "upgrading";

@@ -63,7 +63,7 @@ scopes! {
 
 /// Which scopes a wildcard stands for. A credential that was given a wildcard keeps what it stood for then: scopes that a later release
 /// adds do not join it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Generation(pub u16);
 
 impl Generation {

@@ -31,6 +31,7 @@ mod idempotency;
 mod ingest;
 mod inventory;
 mod inventory_export;
+mod key_owners;
 mod key_rotation;
 mod named_secrets;
 mod pages;

@@ -46,6 +46,9 @@ fn a_store_of_every_format_is_brought_forward_and_is_sound() {
         assert_eq!(kept.count(), 5, "{tickets:?}");
         // The store of format 2 has a tenant in it whose time was over before it had a way to end.
         until(&server, "trial", |status| status.is_none());
+        // Whoever created a key answers for it.
+        let keys = server.get("/api/admin/api-keys?limit=200")["data"].as_array().unwrap().clone();
+        assert!(keys.iter().all(|key| key["owner"] == key["created_by"]), "{keys:?}");
         assert!(text(&server.run(&["check"]).stdout).contains("The store is sound."));
         assert_eq!(server.stop(), Some(0));
 

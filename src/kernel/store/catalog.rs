@@ -87,6 +87,8 @@ tables! {
     API_KEYS_BY_DUE 21 "api_keys_by_due";
     /// Tenant to the number of its live keys.
     API_KEY_COUNTS 22 "api_key_counts";
+    /// Tenant and owner of the keys that are live.
+    API_KEYS_BY_OWNER 23 "api_keys_by_owner";
     ORGANIZATIONS 30 "organizations";
     ORGANIZATIONS_BY_EXTERNAL_ID 31 "organizations_by_external_id";
     /// Organization to the number of its devices and contacts.

@@ -27,6 +27,9 @@ pub enum ApiKeyError {
     /// Rotation and changes need a key that is not revoked; rotation also one that has not expired.
     #[error("the key is {0}")]
     Ended(&'static str),
+    /// Owners would lead back to where they started.
+    #[error("a key cannot own itself")]
+    OwnsItself,
     #[error(transparent)]
     Stale(#[from] Stale),
     #[error("an event could not be written: {0}")]

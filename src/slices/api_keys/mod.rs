@@ -8,6 +8,7 @@ mod api;
 mod error;
 mod listing;
 mod model;
+mod owners;
 mod repo;
 mod service;
 mod upkeep;
@@ -32,10 +33,19 @@ use crate::{
 
 pub use admission::{Admitted, ApiKeys};
 pub use error::ApiKeyError;
-pub use model::{ApiKey, KeptSecret, KeyRules, NewApiKey, Plaintext};
+pub use model::{ApiKey, KeptSecret, KeyRules, NewApiKey, Pause, PauseReason, Plaintext};
+pub use owners::{KeyOwners, person_behind};
+pub use repo::index_owners;
 
-pub const EVENTS: &[&EventKind] =
-    &[&service::CREATED, &service::UPDATED, &service::ROTATED, &service::REVOKED, &service::EXPIRING, &service::EXPIRED];
+pub const EVENTS: &[&EventKind] = &[
+    &service::CREATED,
+    &service::UPDATED,
+    &service::ROTATED,
+    &service::PAUSED,
+    &service::REVOKED,
+    &service::EXPIRING,
+    &service::EXPIRED,
+];
 
 /// What a key may do now; `None` once it is gone, has ended or is disabled.
 pub fn authority_of(
@@ -61,6 +71,10 @@ impl ApiKeySlice {
     pub fn new(store: Store, clocks: Clocks, settings: &config::ApiKeys) -> Self {
         let service = service::Service { rules: KeyRules::new(settings), describe: api::describe };
         Self { keys: ApiKeys::new(store.clone()), service, store, clocks }
+    }
+
+    pub fn owners(&self) -> KeyOwners {
+        KeyOwners { service: self.service }
     }
 
     pub fn api(&self) -> impl OpenApi + use<> {

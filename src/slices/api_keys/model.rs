@@ -3,6 +3,7 @@
 use std::{net::IpAddr, time::Duration};
 
 use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
 
 use super::error::ApiKeyError;
 use crate::kernel::{
@@ -155,6 +156,24 @@ pub struct PreviousSecret {
     pub expires_at: Timestamp,
 }
 
+/// What has become of the owner of a key that was stopped because of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PauseReason {
+    Removed,
+    Disabled,
+    /// The owner no longer has every right of the key.
+    Demoted,
+    /// The owner is a key, which was revoked.
+    Revoked,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pause {
+    pub reason: PauseReason,
+    pub at: Timestamp,
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApiKey {
     pub id: ApiKeyId,
@@ -176,6 +195,10 @@ pub struct ApiKey {
     pub enabled: bool,
     pub created_at: Timestamp,
     pub created_by: Actor,
+    /// Who answers for the key: whoever created it, or took it over since. Of a live key it is a person, a live key, or the system.
+    pub owner: Actor,
+    /// Set while the key is disabled because of its owner.
+    pub paused: Option<Pause>,
     pub updated_at: Timestamp,
     pub expires_at: Timestamp,
     pub last_used_at: Option<Timestamp>,

@@ -7,7 +7,7 @@ use std::{net::IpAddr, time::Duration};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use super::model::{ApiKey, PreviousSecret};
+use super::model::{ApiKey, Pause, PreviousSecret};
 use crate::kernel::{
     access::Generation,
     clock::Timestamp,
@@ -15,7 +15,7 @@ use crate::kernel::{
     events::Actor,
     id::{ApiKeyId, OrganizationId, TenantId},
     store::{
-        Direction, Due, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
+        Direction, Due, Flow, Index, Key, KeyRange, Progress, Read, StoreError, Table, WriteTx, catalog,
         codec::{Record, decode_fields, encode_fields},
         due_key,
     },
@@ -31,7 +31,6 @@ pub(super) struct KeyRecord {
     last_four: String,
     digest: [u8; 32],
     previous: Option<([u8; 32], Timestamp)>,
-    /// Behind them, unless it is the first, the generation that wildcards among them are of.
     scopes: Vec<String>,
     allowed_ips: Vec<IpNet>,
     enabled: bool,
@@ -50,21 +49,35 @@ pub(super) struct KeyRecord {
     due_at: Timestamp,
     version: u64,
     organization_ids: Vec<OrganizationId>,
+    /// `None`: who created it.
+    #[serde(default)]
+    owner: Option<Actor>,
+    #[serde(default)]
+    paused: Option<Pause>,
+    /// The generation that wildcards among the scopes are of.
+    #[serde(default)]
+    generation: Generation,
 }
 
 impl Record for KeyRecord {
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
 
-    /// Version 1 ended before the organizations, which were none.
+    /// Version 1 ended before the organizations: there were none. Version 2 ended before the owner, who was the creator.
     fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
-        if version != 1 {
-            return Err(format!("format version {version} is not known to this release"));
+        let owner = encode_fields(&(None::<Actor>, None::<Pause>, Generation::default()))?;
+        match version {
+            1 => decode_fields(&[fields, &encode_fields(&Vec::<OrganizationId>::new())?, &owner].concat()),
+            2 => decode_fields(&[fields, &owner].concat()),
+            _ => Err(format!("format version {version} is not known to this release")),
         }
-        decode_fields(&[fields, &encode_fields(&Vec::<OrganizationId>::new())?].concat())
     }
 }
 
 impl KeyRecord {
+    fn owner(&self) -> &Actor {
+        self.owner.as_ref().unwrap_or(&self.created_by)
+    }
+
     fn is_live(&self) -> bool {
         self.revoked_at.is_none() && self.expired_at.is_none()
     }
@@ -85,7 +98,19 @@ pub(super) static BY_NAME: Index<KeyKey, KeyRecord> =
 static BY_DUE: Index<KeyKey, KeyRecord> =
     Index { table: catalog::API_KEYS_BY_DUE, unique: false, keys: |id, key| vec![due_key(id.0, key.due_at)] };
 
-pub(super) static KEYS: Table<KeyKey, KeyRecord> = Table::new(catalog::API_KEYS, &[&BY_DIGEST, &BY_NAME, &BY_DUE]);
+static BY_OWNER: Index<KeyKey, KeyRecord> = Index {
+    table: catalog::API_KEYS_BY_OWNER,
+    unique: false,
+    keys: |id, key| key.is_live().then(|| (id.0, key.owner().id.clone()).to_bytes()).into_iter().collect(),
+};
+
+pub(super) static KEYS: Table<KeyKey, KeyRecord> = Table::new(catalog::API_KEYS, &[&BY_DIGEST, &BY_NAME, &BY_DUE, &BY_OWNER]);
+
+/// Brings the owners of keys into their index that were stored before there was one.
+pub fn index_owners(tx: &mut WriteTx) -> Result<Progress, StoreError> {
+    KEYS.fill(tx, &BY_OWNER)?;
+    Ok(Progress::Done)
+}
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct KeyCount {
@@ -98,28 +123,7 @@ impl Record for KeyCount {
 
 pub(super) static COUNTS: Table<TenantId, KeyCount> = Table::new(catalog::API_KEY_COUNTS, &[]);
 
-/// What stands in front of the generation of wildcards, at the end of the scopes. It is no scope, so a release that does not know it passes
-/// over it.
-const GENERATION: &str = "generation:";
-
-fn split_generation(mut scopes: Vec<String>) -> (Vec<String>, Generation) {
-    let generation = scopes.last().and_then(|last| last.strip_prefix(GENERATION)).and_then(|number| number.parse().ok());
-    match generation {
-        Some(number) => {
-            scopes.pop();
-            (scopes, Generation(number))
-        }
-        None => (scopes, Generation::default()),
-    }
-}
-
-fn join_generation(scopes: &[String], generation: Generation) -> Vec<String> {
-    let last = (generation != Generation::default()).then(|| format!("{GENERATION}{}", generation.0));
-    scopes.iter().cloned().chain(last).collect()
-}
-
 pub(super) fn to_model((tenant_id, id): KeyKey, record: KeyRecord) -> ApiKey {
-    let (scopes, generation) = split_generation(record.scopes);
     ApiKey {
         id,
         tenant_id,
@@ -129,12 +133,14 @@ pub(super) fn to_model((tenant_id, id): KeyKey, record: KeyRecord) -> ApiKey {
         last_four: record.last_four,
         digest: record.digest,
         previous: record.previous.map(|(digest, expires_at)| PreviousSecret { digest, expires_at }),
-        scopes,
-        generation,
+        scopes: record.scopes,
+        generation: record.generation,
         organization_ids: record.organization_ids,
         allowed_ips: record.allowed_ips,
         enabled: record.enabled,
         created_at: record.created_at,
+        owner: record.owner.unwrap_or_else(|| record.created_by.clone()),
+        paused: record.paused,
         created_by: record.created_by,
         updated_at: record.updated_at,
         expires_at: record.expires_at,
@@ -157,7 +163,7 @@ fn to_record(key: &ApiKey, due_at: Timestamp) -> KeyRecord {
         last_four: key.last_four.clone(),
         digest: key.digest,
         previous: key.previous.map(|previous| (previous.digest, previous.expires_at)),
-        scopes: join_generation(&key.scopes, key.generation),
+        scopes: key.scopes.clone(),
         allowed_ips: key.allowed_ips.clone(),
         enabled: key.enabled,
         created_at: key.created_at,
@@ -174,6 +180,9 @@ fn to_record(key: &ApiKey, due_at: Timestamp) -> KeyRecord {
         due_at,
         version: key.version,
         organization_ids: key.organization_ids.clone(),
+        owner: (key.owner != key.created_by).then(|| key.owner.clone()),
+        paused: key.paused,
+        generation: key.generation,
     }
 }
 
@@ -187,6 +196,15 @@ pub(super) fn find_digest(tx: &impl Read, digest: &[u8; 32]) -> Result<Option<Ap
         Some((tenant, id)) => get(tx, tenant, id),
         None => Ok(None),
     }
+}
+
+/// The live keys that a person or a key owns.
+pub(super) fn owned_by(tx: &impl Read, tenant: TenantId, owner: &str) -> Result<Vec<ApiKey>, StoreError> {
+    let mut keys = Vec::new();
+    for (tenant, id) in BY_OWNER.list(tx, &KeyRange::prefix(&(tenant, owner.to_owned()).to_bytes()), usize::MAX)? {
+        keys.extend(get(tx, tenant, id)?);
+    }
+    Ok(keys)
 }
 
 /// Whether a live key other than `except` has this name.
@@ -254,7 +272,10 @@ pub(super) fn due(tx: &impl Read, reading: &Reading, limit: usize) -> Result<Due
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::{access::Scope, events::ActorKind, store::codec::assert_golden};
+    use crate::{
+        kernel::{access::Scope, events::ActorKind, store::codec::assert_golden},
+        slices::api_keys::PauseReason,
+    };
 
     #[test]
     fn the_stored_forms_are_those_that_were_written_down() {
@@ -275,6 +296,8 @@ mod tests {
             enabled: true,
             created_at: at,
             created_by: Actor { kind: ActorKind::User, id: "usr_x".to_owned(), name: "Ada".to_owned() },
+            owner: Actor { kind: ActorKind::User, id: "usr_y".to_owned(), name: "Bo".to_owned() },
+            paused: Some(Pause { reason: PauseReason::Removed, at }),
             updated_at: at,
             expires_at: at.plus_days(30),
             last_used_at: Some(at),
@@ -295,10 +318,8 @@ mod tests {
             all.grants().allows(Scope::WebhooksWrite) && !all.grants().allows(Scope::SecretsWrite),
             "a key of an earlier release"
         );
-        let later = ApiKey { generation: Generation::CURRENT, ..key };
-        let record = to_record(&later, at.plus_days(16));
-        assert_eq!(record.scopes, ["*", "generation:1"]);
-        assert_eq!(to_model((later.tenant_id, later.id), record), later);
+        let later = ApiKey { generation: Generation::CURRENT, ..all };
+        assert!(later.grants().allows(Scope::SecretsWrite), "a key of this release");
         assert_golden("api_key_count", &KeyCount { live: 12 });
     }
 }

@@ -10,8 +10,8 @@ use serde_json::{
 
 use super::{
     error::ApiKeyError,
-    model::{ApiKey, KeptSecret, KeyRules, NewApiKey, Plaintext, PreviousSecret, check_reach, check_scopes},
-    repo,
+    model::{ApiKey, KeptSecret, KeyRules, NewApiKey, PauseReason, Plaintext, PreviousSecret, check_reach, check_scopes},
+    owners, repo,
 };
 use crate::{
     kernel::{
@@ -38,6 +38,11 @@ pub(super) static UPDATED: EventKind =
     EventKind { name: "api_key.updated", summary: "An API key was changed.", has_changes: true, ..CREATED };
 pub(super) static ROTATED: EventKind = EventKind { name: "api_key.rotated", summary: "An API key got a new secret.", ..CREATED };
 pub(super) static REVOKED: EventKind = EventKind { name: "api_key.revoked", summary: "An API key was revoked.", ..CREATED };
+pub(super) static PAUSED: EventKind = EventKind {
+    name: "api_key.paused",
+    summary: "An API key was disabled because its owner was removed, disabled, demoted or revoked.",
+    ..CREATED
+};
 pub(super) static EXPIRING: EventKind = EventKind { name: "api_key.expiring", summary: "An API key ends soon.", ..CREATED };
 pub(super) static EXPIRED: EventKind = EventKind { name: "api_key.expired", summary: "An API key has ended.", ..CREATED };
 
@@ -63,7 +68,7 @@ impl Giver {
     }
 
     /// Whether they may make `after` of `before`. `acts_through`: they get the secret, or turn on a key that was off.
-    fn check(&self, before: Option<&ApiKey>, after: &ApiKey, acts_through: bool) -> Result<(), ApiKeyError> {
+    pub(super) fn check(&self, before: Option<&ApiKey>, after: &ApiKey, acts_through: bool) -> Result<(), ApiKeyError> {
         let before = before.map(|key| key.authority(self.tenant_kind));
         Ok(self.authority.may_change(before.as_ref(), Some(&after.authority(self.tenant_kind)), acts_through)?)
     }
@@ -126,6 +131,8 @@ impl Service {
             enabled: true,
             created_at: act.now,
             created_by: act.actor.clone(),
+            owner: act.actor.clone(),
+            paused: None,
             updated_at: act.now,
             expires_at,
             last_used_at: None,
@@ -182,6 +189,9 @@ impl Service {
         }
         key.allowed_ips = change.allowed_ips.clone().apply(Some(key.allowed_ips)).unwrap_or_default();
         key.enabled = change.enabled.unwrap_or(key.enabled);
+        if key.enabled && key.paused.is_some() {
+            owners::take(tx, act, &mut key)?;
+        }
         if let Some(days) = change.expires_days {
             key.expires_at = self.rules.end(act.now, Some(days))?;
             // A new end: it will come near again, and a key that had ended lives again.
@@ -236,7 +246,7 @@ impl Service {
         Ok((key, plaintext))
     }
 
-    /// Ends the key at once, which needs no more than the scope. One that is revoked already stays as it is.
+    /// Ends the key at once, which needs no more than the scope, and pauses the keys that it has made. One that is revoked already stays as it is.
     pub(super) fn revoke(&self, tx: &mut WriteTx, act: &mut Act, id: ApiKeyId, if_match: &IfMatch) -> Result<ApiKey, ApiKeyError> {
         let mut key = find(tx, act, id)?;
         if_match.check(key.version)?;
@@ -250,6 +260,8 @@ impl Service {
         key.version += 1;
         self.put(tx, &key, was_live)?;
         self.announce(tx, act, &REVOKED, &key, None)?;
+        self.pause_owned(tx, act, &key.id.to_string(), PauseReason::Revoked, |_| false)?;
+        self.bequeath(tx, act, &key)?;
         Ok(key)
     }
 
@@ -266,14 +278,15 @@ impl Service {
             &EXPIRING
         };
         self.put(tx, &key, true)?;
-        self.announce(tx, act, kind, &key, None)
+        self.announce(tx, act, kind, &key, None)?;
+        if key.expired_at.is_some() { self.bequeath(tx, act, &key) } else { Ok(()) }
     }
 
     pub(super) fn put(&self, tx: &mut WriteTx, key: &ApiKey, was_live: bool) -> Result<(), StoreError> {
         repo::put(tx, key, was_live, self.rules.expiring, self.rules.retention)
     }
 
-    fn announce(
+    pub(super) fn announce(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
@@ -301,12 +314,12 @@ fn check_name(tx: &WriteTx, act: &Act, name: &str, except: Option<ApiKeyId>) -> 
     if repo::name_taken(tx, act.tenant_id, name, except)? { Err(ApiKeyError::NameTaken) } else { Ok(()) }
 }
 
-fn find(tx: &WriteTx, act: &Act, id: ApiKeyId) -> Result<ApiKey, ApiKeyError> {
+pub(super) fn find(tx: &WriteTx, act: &Act, id: ApiKeyId) -> Result<ApiKey, ApiKeyError> {
     repo::get(tx, act.tenant_id, id)?.ok_or(ApiKeyError::NotFound)
 }
 
 /// What a change changed, field by field.
-fn changes(before: &ApiKey, after: &ApiKey) -> Value {
+pub(super) fn changes(before: &ApiKey, after: &ApiKey) -> Value {
     let fields = |key: &ApiKey| {
         [
             ("name", json!(key.name)),
@@ -316,6 +329,7 @@ fn changes(before: &ApiKey, after: &ApiKey) -> Value {
             ("allowed_ips", json!(key.allowed_ips)),
             ("enabled", json!(key.enabled)),
             ("expires_at", json!(key.expires_at)),
+            ("owner", json!(key.owner)),
         ]
     };
     let pairs = fields(before).into_iter().zip(fields(after));

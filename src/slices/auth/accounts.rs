@@ -23,7 +23,7 @@ use crate::{
         store::{Read, WriteTx},
     },
     slices::{
-        api_keys,
+        api_keys::{self, PauseReason},
         directory::{self, DirectoryError, NewUser, Standing, User, UserChange, UserStatus, normalize_email},
     },
 };
@@ -41,23 +41,27 @@ pub(super) struct PasswordToken {
 #[derive(Clone, Debug)]
 pub struct Manager {
     authority: Authority,
-    is_platform: bool,
+    tenant_kind: TenantKind,
 }
 
 impl Manager {
     /// An account has no end of its own, so it does not count when the manager's credential ends.
     pub fn of(principal: &Principal) -> Self {
-        Self { authority: principal.authority().with_until(None), is_platform: principal.tenant_kind == TenantKind::Platform }
+        Self { authority: principal.authority().with_until(None), tenant_kind: principal.tenant_kind }
     }
 
     /// Whoever decides how people prove who they are gets into every account: they must cover the strongest.
     pub fn check_every_account(&self) -> Result<(), AuthError> {
-        self.check_act_through(Some(if self.is_platform { Role::Operator } else { Role::Admin }))
+        self.check_act_through(Some(if self.is_platform() { Role::Operator } else { Role::Admin }))
+    }
+
+    fn is_platform(&self) -> bool {
+        self.tenant_kind == TenantKind::Platform
     }
 
     /// Operators belong to the platform tenant, and everyone else to another.
     pub fn check_place(&self, role: Role) -> Result<(), AuthError> {
-        if (role == Role::Operator) == self.is_platform { Ok(()) } else { Err(DirectoryError::RoleMismatch.into()) }
+        if (role == Role::Operator) == self.is_platform() { Ok(()) } else { Err(DirectoryError::RoleMismatch.into()) }
     }
 
     /// Whether they may do what could let them act through an account with this role. A contact has none, and cannot act.
@@ -118,6 +122,11 @@ impl Users {
         if user.status == UserStatus::Disabled && before.status == UserStatus::Active {
             repo::remove_sessions_of(tx, (user.tenant_id, id))?;
             repo::remove_password_tokens_of(tx, (user.tenant_id, id))?;
+            self.owners.pause_keys_of(tx, act, id, PauseReason::Disabled, None)?;
+        }
+        if let Some(role) = user.role().filter(|role| before.role() != Some(*role)) {
+            let kept = account_authority(user.tenant_id, role);
+            self.owners.pause_keys_of(tx, act, id, PauseReason::Demoted, Some((&kept, manager.tenant_kind)))?;
         }
         if user.role() != before.role() || user.email != before.email {
             // A link that somebody has for the account as it was does not open it as it is.
@@ -126,7 +135,7 @@ impl Users {
         Ok(user)
     }
 
-    /// Removes a user with all that they could sign in with.
+    /// Removes a user with all that they could sign in with. The keys that they answer for are paused.
     pub(super) fn remove_account(
         &self,
         tx: &mut WriteTx,
@@ -140,6 +149,7 @@ impl Users {
         repo::remove_sessions_of(tx, key)?;
         repo::remove_password_tokens_of(tx, key)?;
         repo::CREDENTIALS.remove(tx, &key)?;
+        self.owners.pause_keys_of(tx, act, id, PauseReason::Removed, None)?;
         Ok(user)
     }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     kernel::{authority::Lacking, secrets::PasswordError, store::StoreError},
-    slices::directory::DirectoryError,
+    slices::{api_keys::ApiKeyError, directory::DirectoryError},
 };
 
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +28,8 @@ pub enum AuthError {
     Refused,
     #[error("too many wrong passwords")]
     Throttled { retry_after_seconds: u64 },
+    #[error(transparent)]
+    Keys(#[from] ApiKeyError),
     #[error(transparent)]
     Directory(#[from] DirectoryError),
     #[error(transparent)]

@@ -31,7 +31,7 @@ use crate::{
         tasks::Tasks,
     },
     slices::{
-        api_keys::ApiKeys,
+        api_keys::ApiKeySlice,
         directory::{self, Directory},
         platform::Tenants,
     },
@@ -62,11 +62,11 @@ impl Auth {
         passwords: Passwords,
         directory: Directory,
         tenants: Tenants,
-        keys: ApiKeys,
+        keys: &ApiKeySlice,
     ) -> Self {
         let sessions = model::SessionRules::new(settings);
-        let users = Users::new(store.clone(), passwords, sessions, directory, tenants.clone(), api::describe);
-        let authenticator = Arc::new(SliceAuthenticator::new(store.clone(), sessions, tenants, keys));
+        let users = Users::new(store.clone(), passwords, sessions, directory, tenants.clone(), keys.owners(), api::describe);
+        let authenticator = Arc::new(SliceAuthenticator::new(store.clone(), sessions, tenants, keys.keys.clone()));
         Self { users, authenticator, store, clock }
     }
 

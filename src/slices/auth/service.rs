@@ -18,6 +18,7 @@ use crate::{
         store::{Read, Store, WriteTx},
     },
     slices::{
+        api_keys::KeyOwners,
         directory::{self, Directory, DirectoryError, Standing, User, UserStatus, normalize_email},
         platform::Tenants,
     },
@@ -59,6 +60,7 @@ pub struct Users {
     sessions: SessionRules,
     pub(super) directory: Directory,
     pub(super) tenants: Tenants,
+    pub(super) owners: KeyOwners,
     describe: Describe,
     checks: Checks,
 }
@@ -78,9 +80,10 @@ impl Users {
         sessions: SessionRules,
         directory: Directory,
         tenants: Tenants,
+        owners: KeyOwners,
         describe: Describe,
     ) -> Self {
-        Self { store, passwords, sessions, directory, tenants, describe, checks: Checks::default() }
+        Self { store, passwords, sessions, directory, tenants, owners, describe, checks: Checks::default() }
     }
 
     /// Checks and hashes a password, off the writer: the hash is then handed to the use case.

@@ -200,7 +200,8 @@ impl KeysApi {
 
     /// Revoke an API key
     ///
-    /// The key is named by `?id=` or by `id` in the body. The next request with it is refused; revoking it again is no error.
+    /// Name the key by `?id=` or by `id` in the body. The next request with it is refused, and the keys that it has made are paused. Revoking it
+    /// again is no error.
     #[oai(path = "/", method = "delete", operation_id = "delete_api_key")]
     async fn delete_api_key(
         &self,

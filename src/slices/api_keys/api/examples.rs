@@ -16,6 +16,10 @@ fn id_bytes(last: u8) -> [u8; 16] {
     [0x01, 0x9c, 0x13, 0x6f, 0x2e, 0xc0, 0x7a, 0x11, 0x8b, 0x42, 0x9d, 0x05, 0x6e, 0xf1, 0x23, last]
 }
 
+fn ada() -> Author {
+    Author { kind: "user".to_owned(), id: UserId::from_bytes(id_bytes(2)).to_string(), name: "Ada Lovelace".to_owned() }
+}
+
 impl Example for ApiKey {
     fn example() -> Self {
         let created_at = Timestamp::from_millis(CREATED_AT);
@@ -30,11 +34,9 @@ impl Example for ApiKey {
             allowed_ips: Some(vec!["203.0.113.0/24".to_owned()]),
             status: ApiKeyStatus::Active,
             created_at,
-            created_by: Author {
-                kind: "user".to_owned(),
-                id: UserId::from_bytes(id_bytes(2)).to_string(),
-                name: "Ada Lovelace".to_owned(),
-            },
+            created_by: ada(),
+            owner: ada(),
+            paused: None,
             updated_at: created_at,
             expires_at: created_at.plus_days(30),
             last_used_at: Some(created_at.plus_days(1)),

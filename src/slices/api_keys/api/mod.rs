@@ -50,6 +50,10 @@ impl From<ApiKeyError> for Problem {
                 invalid("/allowed_ips", "wrong_form", format!("{text} is no IP address or network such as 203.0.113.0/24"))
             }
             ApiKeyError::Ended(how) => Self::new(Code::InvalidTransition, format!("The key is {how}; create a new one.")),
+            ApiKeyError::OwnsItself => Self::new(
+                Code::InvalidTransition,
+                "A key cannot own itself or the key that it comes from; let a person take it over.",
+            ),
             ApiKeyError::Stale(stale) => stale.into(),
             ApiKeyError::Event(error) => Self::internal(error),
             ApiKeyError::Store(error) => error.into(),

@@ -102,6 +102,28 @@ impl KeyApi {
         revoke(self.service, &self.store, &auth, id.0, if_match).await
     }
 
+    /// Take over an API key
+    ///
+    /// Makes you the owner of the key, who answers for it: when you are removed, disabled or lose rights that it has, the key is paused. Your
+    /// credential must cover the key: scopes, organizations, networks and lifetime. A paused key works again.
+    #[oai(path = "/:id/take-over", method = "post", operation_id = "take_over_api_key")]
+    async fn take_over_api_key(
+        &self,
+        auth: Allowed<ApiKeysWrite>,
+        id: Path<ApiKeyId>,
+        if_match: IfMatch,
+        idempotency_key: IdempotencyKey,
+    ) -> Result<Changed<ApiKey>, Problem> {
+        let (service, giver) = (self.service, Giver::of(&auth.principal));
+        idempotency_key
+            .run(auth.context.intent(&auth.principal), move |tx, act| {
+                let key = service.take_over(tx, act, &giver, id.0, &if_match)?;
+                let version = key.version;
+                Ok::<_, ApiKeyError>(Changed::new(&ApiKey::new(key, act.now, &service.rules), version))
+            })
+            .await
+    }
+
     /// Give an API key a new secret
     ///
     /// Returns the new plaintext in `key`, this once. Your credential must cover the key: scopes, organizations, networks and lifetime.

@@ -54,6 +54,41 @@ impl From<ApiKeyStatus> for model::KeyStatus {
     }
 }
 
+/// Why a key was paused: its owner was removed, disabled or lost rights that the key has; or the key that made it was revoked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize)]
+pub(super) enum ApiKeyPauseReason {
+    #[oai(rename = "owner_removed")]
+    #[serde(rename = "owner_removed")]
+    Removed,
+    #[oai(rename = "owner_disabled")]
+    #[serde(rename = "owner_disabled")]
+    Disabled,
+    #[oai(rename = "owner_demoted")]
+    #[serde(rename = "owner_demoted")]
+    Demoted,
+    #[oai(rename = "owner_revoked")]
+    #[serde(rename = "owner_revoked")]
+    Revoked,
+}
+
+impl From<model::PauseReason> for ApiKeyPauseReason {
+    fn from(reason: model::PauseReason) -> Self {
+        match reason {
+            model::PauseReason::Removed => Self::Removed,
+            model::PauseReason::Disabled => Self::Disabled,
+            model::PauseReason::Demoted => Self::Demoted,
+            model::PauseReason::Revoked => Self::Revoked,
+        }
+    }
+}
+
+/// A key that is disabled because of its owner. Somebody who covers it can take it over, or enable it.
+#[derive(Debug, Object, Serialize)]
+pub(super) struct ApiKeyPause {
+    pub(super) reason: ApiKeyPauseReason,
+    pub(super) at: Timestamp,
+}
+
 /// An API key, without its plaintext.
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
@@ -78,6 +113,11 @@ pub(super) struct ApiKey {
     pub(super) status: ApiKeyStatus,
     pub(super) created_at: Timestamp,
     pub(super) created_by: Author,
+    /// Who answers for the key: whoever created it, or took it over since. When the key that made it ends, the owner of that one.
+    pub(super) owner: Author,
+    /// Present while the key is disabled because of its owner.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) paused: Option<ApiKeyPause>,
     pub(super) updated_at: Timestamp,
     pub(super) expires_at: Timestamp,
     /// When it was last used, to the minute.
@@ -114,6 +154,8 @@ impl ApiKey {
             status,
             created_at: key.created_at,
             created_by: key.created_by.into(),
+            owner: key.owner.into(),
+            paused: key.paused.map(|pause| ApiKeyPause { reason: pause.reason.into(), at: pause.at }),
             updated_at: key.updated_at,
             expires_at: key.expires_at,
             last_used_at: key.last_used_at,
@@ -213,7 +255,7 @@ pub(super) struct UpdateApiKey {
     pub(super) organization_ids: Change<Vec<OrganizationId>>,
     #[oai(validator(min_items = 1, max_items = 64))]
     pub(super) allowed_ips: Change<Vec<String>>,
-    /// A disabled key is refused until it is enabled again.
+    /// A disabled key is refused until it is enabled again. Enabling a paused key makes you its owner.
     pub(super) enabled: Option<bool>,
     /// Days from now until the key ends. Gives a key that has expired a new life.
     #[oai(validator(minimum(value = "1"), maximum(value = "36500")))]

@@ -52,6 +52,7 @@ impl From<AuthError> for Problem {
             AuthError::Throttled { retry_after_seconds } => {
                 Self::new(Code::RateLimited, "Too many wrong passwords for this account.").retry_after(retry_after_seconds)
             }
+            AuthError::Keys(error) => error.into(),
             AuthError::Directory(error) => error.into(),
             AuthError::Password(PasswordError::Busy) => Self::unavailable("Too many people are signing in.", 1),
             AuthError::Password(error @ (PasswordError::Failed(_) | PasswordError::Unacceptable(_))) => Self::internal(error),

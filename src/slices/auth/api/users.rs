@@ -123,6 +123,9 @@ impl UsersApi {
     ///
     /// Name the user by `?id=` or by `id` in the body. Your credential must cover the role before and after the change. Lowering the role and
     /// disabling the user need `users:write` alone; changing the address of a member of staff does not. The last active administrator stays one.
+    ///
+    /// Disabling a user pauses the API keys that they own, also through other keys. Lowering their role pauses those that it no longer covers. Somebody
+    /// who covers such a key can take it over.
     #[oai(path = "/", method = "put", operation_id = "update_user")]
     async fn update_user(
         &self,
@@ -137,7 +140,8 @@ impl UsersApi {
 
     /// Remove a user
     ///
-    /// Name the user by `?id=` or by `id` in the body. Their sessions end. The last active administrator cannot be removed.
+    /// Name the user by `?id=` or by `id` in the body. Their sessions end, and the API keys that they own are paused, also through other keys. Somebody who covers
+    /// such a key can take it over. The last active administrator cannot be removed.
     #[oai(path = "/", method = "delete", operation_id = "delete_user")]
     async fn delete_user(
         &self,

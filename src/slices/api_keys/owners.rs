@@ -1,0 +1,149 @@
+//! Who answers for a key. A key without its owner does not go on by itself: it is paused until somebody who covers it takes it over.
+//!
+//! **Invariant:** the owner of a live key is a person, another live key, or the system; owners never lead back to where they started.
+
+use std::collections::BTreeSet;
+
+use super::{
+    error::ApiKeyError,
+    model::{ApiKey, Pause, PauseReason},
+    repo,
+    service::{Giver, PAUSED, Service, UPDATED, changes, find},
+};
+use crate::kernel::{
+    access::TenantKind,
+    authority::Authority,
+    events::{Act, Actor, ActorKind},
+    http::precondition::IfMatch,
+    id::{ApiKeyId, TenantId, UserId},
+    store::{Read, StoreError, WriteTx},
+};
+
+/// The person who answers for what an actor does: the user, or whoever the owners of a key lead to. `None` without a person.
+pub fn person_behind(tx: &impl Read, tenant: TenantId, actor: &Actor) -> Result<Option<UserId>, StoreError> {
+    let (mut actor, mut seen) = (actor.clone(), BTreeSet::new());
+    loop {
+        match actor.kind {
+            ActorKind::User => return Ok(actor.id.parse().ok()),
+            ActorKind::Workflow | ActorKind::System | ActorKind::Agent => return Ok(None),
+            ActorKind::ApiKey => {
+                let key = match actor.id.parse().ok().filter(|id: &ApiKeyId| seen.insert(*id)) {
+                    Some(id) => repo::get(tx, tenant, id)?,
+                    None => None,
+                };
+                let Some(key) = key else { return Ok(None) };
+                actor = key.owner;
+            }
+        }
+    }
+}
+
+/// Makes whoever acts the owner of the key, and ends its pause.
+pub(super) fn take(tx: &impl Read, act: &Act, key: &mut ApiKey) -> Result<(), ApiKeyError> {
+    let (mut above, mut seen) = (act.actor.clone(), BTreeSet::new());
+    while above.kind == ActorKind::ApiKey && seen.insert(above.id.clone()) {
+        if above.id == key.id.to_string() {
+            return Err(ApiKeyError::OwnsItself);
+        }
+        let Ok(id) = above.id.parse() else { break };
+        let Some(owner) = repo::get(tx, key.tenant_id, id)? else { break };
+        above = owner.owner;
+    }
+    key.owner = act.actor.clone();
+    key.paused = None;
+    Ok(())
+}
+
+/// What `auth` does with the keys of the people whom it manages.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyOwners {
+    pub(super) service: Service,
+}
+
+impl KeyOwners {
+    /// Pauses the keys that a person answers for, also through other keys, unless `kept` covers them.
+    pub fn pause_keys_of(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        user: UserId,
+        reason: PauseReason,
+        kept: Option<(&Authority, TenantKind)>,
+    ) -> Result<(), ApiKeyError> {
+        let keeps = |key: &ApiKey| kept.is_some_and(|(kept, tenant_kind)| kept.covers(&key.authority(tenant_kind)));
+        self.service.pause_owned(tx, act, &user.to_string(), reason, keeps)
+    }
+}
+
+impl Service {
+    /// Makes the caller the owner of a key that they cover. A paused key works again.
+    pub(super) fn take_over(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        giver: &Giver,
+        id: ApiKeyId,
+        if_match: &IfMatch,
+    ) -> Result<ApiKey, ApiKeyError> {
+        let before = find(tx, act, id)?;
+        if_match.check(before.version)?;
+        if !before.is_live() {
+            return Err(ApiKeyError::Ended(if before.revoked_at.is_some() { "revoked" } else { "expired" }));
+        }
+        giver.check(Some(&before), &before, true)?;
+        let mut key = before.clone();
+        key.enabled |= key.paused.is_some();
+        take(tx, act, &mut key)?;
+        if key == before {
+            return Ok(before);
+        }
+        self.change(tx, act, &before, key)
+    }
+
+    /// Pauses the live keys of an owner, and those that these own in turn, but for those that are to be kept.
+    pub(super) fn pause_owned(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        owner: &str,
+        reason: PauseReason,
+        keeps: impl Fn(&ApiKey) -> bool,
+    ) -> Result<(), ApiKeyError> {
+        let (mut owners, mut seen) = (vec![owner.to_owned()], BTreeSet::new());
+        while let Some(owner) = owners.pop() {
+            for mut key in repo::owned_by(tx, act.tenant_id, &owner)? {
+                if !seen.insert(key.id) {
+                    continue;
+                }
+                owners.push(key.id.to_string());
+                if key.paused.is_some() || keeps(&key) {
+                    continue;
+                }
+                key.enabled = false;
+                key.paused = Some(Pause { reason, at: act.now });
+                key.updated_at = act.now;
+                key.version += 1;
+                self.put(tx, &key, true)?;
+                self.announce(tx, act, &PAUSED, &key, None)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands the keys of one that has ended on to its own owner, so that they stay somebody's.
+    pub(super) fn bequeath(&self, tx: &mut WriteTx, act: &mut Act, ended: &ApiKey) -> Result<(), ApiKeyError> {
+        for before in repo::owned_by(tx, act.tenant_id, &ended.id.to_string())? {
+            let key = ApiKey { owner: ended.owner.clone(), ..before.clone() };
+            self.change(tx, act, &before, key)?;
+        }
+        Ok(())
+    }
+
+    fn change(&self, tx: &mut WriteTx, act: &mut Act, before: &ApiKey, mut key: ApiKey) -> Result<ApiKey, ApiKeyError> {
+        key.updated_at = act.now;
+        key.version += 1;
+        self.put(tx, &key, before.is_live())?;
+        self.announce(tx, act, &UPDATED, &key, Some(changes(before, &key)))?;
+        Ok(key)
+    }
+}
