@@ -55,6 +55,8 @@ const SLICE_EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("transfer", "platform", "a tenant that leaves or arrives is one of the platform's"),
     ("upkeep", "platform", "tells the operator, in the feed of the platform tenant"),
     ("webhooks", "platform", "an evaluation tenant may have its receiver on the same machine"),
+    ("workflows", "api_keys", "the person who answers for a key counts in approvals"),
+    ("workflows", "directory", "people who have approved are looked at again when there are enough of them"),
     ("workflows", "cloud", "steps verify providers, order VMs and wait for them"),
     ("workflows", "platform", "an evaluation tenant may have the server that a step calls on the same machine"),
     ("workflows", "inventory", "a step makes a report"),

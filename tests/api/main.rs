@@ -72,6 +72,7 @@ mod webhooks_limits;
 mod webhooks_targets;
 mod webhooks_tls;
 mod workflows;
+mod workflows_approvals;
 mod workflows_descendants;
 mod workflows_runs;
 mod workflows_triggers;

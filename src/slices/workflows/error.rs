@@ -65,8 +65,11 @@ pub enum WorkflowError {
     NoApproval,
     #[error("the caller may not decide")]
     NotAnApprover { roles: Vec<String> },
+    /// Or the person behind the caller's key did.
     #[error("the caller asked for the run and may not approve it")]
     SelfApproval,
+    #[error("no person is behind the caller's key")]
+    NoPerson,
     #[error("the caller has approved already")]
     ApprovedAlready,
     /// A step's effect and its result are one: what fails takes both back.

@@ -84,10 +84,18 @@ impl From<WorkflowError> for Problem {
                 Self::new(Code::InsufficientScope, format!("Only people with one of these roles decide: {}.", roles.join(", ")))
                     .with("required_roles", roles)
             }
-            WorkflowError::SelfApproval => {
-                Self::new(Code::InvalidTransition, "You have started this run; somebody else has to approve it.")
+            WorkflowError::SelfApproval => Self::new(
+                Code::InvalidTransition,
+                "You asked for this run: you started it or the run that it comes from, caused its event, or wrote its definition. Somebody else has \
+                 to approve it.",
+            ),
+            WorkflowError::NoPerson => Self::new(
+                Code::InvalidTransition,
+                "No person answers for this key, so its approval does not count. Let a person approve, or take over the key.",
+            ),
+            WorkflowError::ApprovedAlready => {
+                Self::new(Code::InvalidTransition, "You have decided about this step already, yourself or with one of your keys.")
             }
-            WorkflowError::ApprovedAlready => Self::new(Code::InvalidTransition, "You have decided about this step already."),
             WorkflowError::Step(error) => Self::internal(format!("{}: {}", error.code, error.message)),
             WorkflowError::Stale(stale) => stale.into(),
             WorkflowError::Event(error) => Self::internal(error),

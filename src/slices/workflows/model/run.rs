@@ -6,7 +6,7 @@ use super::{Json, Token, TokenState};
 use crate::kernel::{
     clock::Timestamp,
     events::Actor,
-    id::{EventId, RunId, TenantId, WorkflowId},
+    id::{EventId, RunId, TenantId, UserId, WorkflowId},
 };
 
 /// A closed list of words. The place of a word is what is stored, so words are only ever added at the end.
@@ -181,4 +181,7 @@ pub(in super::super) struct StepResult {
     pub(in super::super) effects: Vec<(String, String)>,
     pub(in super::super) decisions: Vec<Decision>,
     pub(in super::super) next_attempt_at: Option<Timestamp>,
+    /// The people whose approval counts, each once, through whichever of their keys.
+    #[serde(default)]
+    pub(in super::super) approvers: Vec<UserId>,
 }

@@ -10,8 +10,12 @@ use super::{
 use crate::kernel::{
     clock::Timestamp,
     clocks::Reading,
-    id::{EventId, RunId, TenantId, WorkflowId},
-    store::{Direction, Due, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record, due_key},
+    id::{EventId, RunId, TenantId, UserId, WorkflowId},
+    store::{
+        Direction, Due, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
+        codec::{Record, decode_fields, encode_fields},
+        due_key,
+    },
 };
 
 pub(in super::super) type RunKey = (TenantId, RunId);
@@ -90,7 +94,15 @@ pub(in super::super) static INPUTS: Table<RunKey, RunInputs> = Table::new(catalo
 pub(in super::super) struct StepRecord(pub(in super::super) StepResult);
 
 impl Record for StepRecord {
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
+
+    /// Version 1 ended before the people whose approval counts.
+    fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
+        if version != 1 {
+            return Err(format!("format version {version} is not known to this release"));
+        }
+        decode_fields(&[fields, &encode_fields(&Vec::<UserId>::new())?].concat())
+    }
 }
 
 pub(in super::super) static STEPS: Table<StepKey, StepRecord> = Table::new(catalog::WORKFLOW_STEPS, &[]);

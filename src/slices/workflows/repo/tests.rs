@@ -13,7 +13,7 @@ use super::{
 use crate::kernel::{
     clock::Timestamp,
     events::{Actor, ActorKind},
-    id::{EventId, RunId, TenantId, WorkflowId},
+    id::{EventId, RunId, TenantId, UserId, WorkflowId},
     store::codec::assert_golden,
 };
 
@@ -112,6 +112,7 @@ fn the_stored_forms_are_those_that_were_written_down() {
         effects: vec![("ticket".to_owned(), "tkt_x".to_owned())],
         decisions: vec![Decision { by: somebody(), at: at(), approved: true, comment: Some("ok".to_owned()) }],
         next_attempt_at: Some(at()),
+        approvers: vec![UserId::from_bytes([6; 16])],
     };
     assert_golden("workflow_step", &StepRecord(step));
     assert_golden("workflow_counts", &Counts { workflows: 3, active_runs: 100_000 });

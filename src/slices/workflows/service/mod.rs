@@ -2,6 +2,7 @@
 
 mod credentials;
 mod definitions;
+mod people;
 mod ready;
 mod rights;
 mod stage;

@@ -109,6 +109,7 @@ impl<'a> Stage<'a> {
             effects: Vec::new(),
             decisions: Vec::new(),
             next_attempt_at: None,
+            approvers: Vec::new(),
         })
     }
 

@@ -10,14 +10,17 @@ use super::{
         repo::{self, runs::RunKey},
         steps::StepError,
     },
-    RUN_CANCELLED, RUN_FAILED, RUN_SUCCEEDED, RUN_TIMED_OUT, ReadyRun, Service, Started,
+    RUN_CANCELLED, RUN_FAILED, RUN_SUCCEEDED, RUN_TIMED_OUT, ReadyRun, Service, Started, people,
     stage::Stage,
 };
-use crate::kernel::{
-    access::{Identity, Principal, Scope},
-    events::{Act, Actor},
-    http::precondition::IfMatch,
-    store::{Read, WriteTx},
+use crate::{
+    kernel::{
+        access::{Identity, Principal, Scope},
+        events::{Act, Actor},
+        http::precondition::IfMatch,
+        store::{Read, WriteTx},
+    },
+    slices::api_keys::person_behind,
 };
 
 /// What is done with a run.
@@ -129,7 +132,7 @@ impl Service {
         }
     }
 
-    /// Notes what somebody decided about the step that waits for an approval.
+    /// Notes what somebody decided about the step that waits for an approval. People count, once each, through whichever of their keys.
     pub(in super::super) fn decide(
         &self,
         tx: &mut WriteTx,
@@ -157,16 +160,34 @@ impl Service {
         if !(by_role || (approval.roles.is_empty() && approver.has_scope)) {
             return Err(WorkflowError::NotAnApprover { roles: approval.roles.clone() });
         }
-        if approved && !approval.by_requester && stage.run.started_by.id == approver.actor.id {
-            return Err(WorkflowError::SelfApproval);
-        }
         let mut row = repo::runs::step(stage.tx, key, &path)?.ok_or(WorkflowError::NoApproval)?;
-        if row.decisions.iter().any(|decision| decision.by.id == approver.actor.id) {
+        row.approvers = people::approvers(stage.tx, key.0, &row)?;
+        let person = person_behind(stage.tx, key.0, &approver.actor)?;
+        if row.decisions.iter().any(|decision| decision.by.id == approver.actor.id)
+            || person.is_some_and(|person| row.approvers.contains(&person))
+        {
             return Err(WorkflowError::ApprovedAlready);
+        }
+        if approved {
+            let person = person.ok_or(WorkflowError::NoPerson)?;
+            if !approval.by_requester && people::requesters(stage.tx, &stage.run)?.contains(&person) {
+                return Err(WorkflowError::SelfApproval);
+            }
+            row.approvers.push(person);
         }
         let at = stage.act.now;
         row.decisions.push(Decision { by: approver.actor.clone(), at, approved, comment: comment.clone() });
-        let approvals = row.decisions.iter().filter(|decision| decision.approved).count();
+        // Who has approved may have lost the right to since.
+        if approved && row.approvers.len() >= approval.required {
+            let mut still = Vec::with_capacity(row.approvers.len());
+            for person in &row.approvers {
+                if people::still_approves(stage.tx, key.0, approval, *person)? {
+                    still.push(*person);
+                }
+            }
+            row.approvers = still;
+        }
+        let approvals = row.approvers.len();
         let names: Vec<String> = row.decisions.iter().map(|decision| decision.by.name.clone()).collect();
         repo::runs::put_step(stage.tx, key, &path, row)?;
         if !approved {

@@ -1,0 +1,71 @@
+//! The people behind runs and approvals. Four eyes are those of people: a key counts as the person who answers for it, and not at all
+//! without one.
+
+use std::collections::BTreeSet;
+
+use super::super::{
+    definition::Approval,
+    error::WorkflowError,
+    model::{Run, RunTrigger, StepResult},
+    repo,
+};
+use crate::{
+    kernel::{
+        access::Scope,
+        events::Actor,
+        id::{RunId, TenantId, UserId},
+        store::Read,
+    },
+    slices::{
+        api_keys::person_behind,
+        directory::{self, UserStatus},
+    },
+};
+
+/// How many runs are looked at that led to one.
+const MOST_RUNS: usize = 64;
+
+/// The people who asked for a run: who started it, who caused the event that did, and who wrote its definition; and the same of the runs
+/// that it retries, that called it, and that caused its event.
+pub(super) fn requesters(tx: &impl Read, run: &Run) -> Result<BTreeSet<UserId>, WorkflowError> {
+    let tenant = run.tenant_id;
+    let (mut people, mut seen, mut open) = (BTreeSet::new(), BTreeSet::from([run.id]), vec![run.clone()]);
+    while let Some(run) = open.pop() {
+        let event = repo::runs::inputs(tx, (tenant, run.id))?.event.map(|event| event.0).unwrap_or_default();
+        let caused_by: Option<Actor> = event.get("actor").and_then(|actor| serde_json::from_value(actor.clone()).ok());
+        let version = repo::workflows::version(tx, tenant, run.workflow_id, run.workflow_version)?;
+        for actor in [Some(run.started_by), caused_by, version.map(|version| version.changed_by)].into_iter().flatten() {
+            people.extend(person_behind(tx, tenant, &actor)?);
+        }
+        let caller = if let RunTrigger::Call { run, .. } = run.trigger { Some(run) } else { None };
+        let causing: Option<RunId> = event.pointer("/cause/run_id").and_then(|id| id.as_str()?.parse().ok());
+        for id in [run.retry_of, caller, causing].into_iter().flatten() {
+            if seen.len() < MOST_RUNS && seen.insert(id) {
+                open.extend(repo::runs::get(tx, (tenant, id))?);
+            }
+        }
+    }
+    Ok(people)
+}
+
+/// The people whose approvals of a step count. An older release did not write them down.
+pub(super) fn approvers(tx: &impl Read, tenant: TenantId, row: &StepResult) -> Result<Vec<UserId>, WorkflowError> {
+    let mut found = row.approvers.clone();
+    for decision in row.decisions.iter().filter(|decision| decision.approved && row.approvers.is_empty()) {
+        let person = person_behind(tx, tenant, &decision.by)?;
+        found.extend(person.filter(|person| !found.contains(person)));
+    }
+    Ok(found)
+}
+
+/// Whether somebody who has approved still may.
+pub(super) fn still_approves(tx: &impl Read, tenant: TenantId, approval: &Approval, person: UserId) -> Result<bool, WorkflowError> {
+    let user = directory::user(tx, tenant, person)?.filter(|user| user.status == UserStatus::Active);
+    Ok(user.and_then(|user| user.role()).is_some_and(|role| {
+        if approval.roles.is_empty() {
+            role.grants().allows(Scope::WorkflowsApprove)
+        } else {
+            approval.roles.iter().any(|allowed| allowed == role.name())
+        }
+    }))
+}
