@@ -70,6 +70,7 @@ fn a_story_and_a_removal_that_are_killed_in_the_middle_come_to_their_end() {
         command(&[&create(&at)[..], &["--data-dir", &path]].concat()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     until(&server, "trial", |status| status.is_some());
     server.child.kill().unwrap();
+    server.child.wait().unwrap();
     telling.wait().unwrap();
     server = Server::start(&killed);
     until(&server, "trial", |status| status == Some("active"));
@@ -78,6 +79,7 @@ fn a_story_and_a_removal_that_are_killed_in_the_middle_come_to_their_end() {
 
     server.json(&["tenant", "delete", "trial", "--yes", "--no-wait"]);
     server.child.kill().unwrap();
+    server.child.wait().unwrap();
     server = Server::start(&killed);
     until(&server, "trial", |status| status.is_none());
     assert_eq!(server.stop(), Some(0));
