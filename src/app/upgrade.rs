@@ -13,7 +13,7 @@ use crate::{
         store::{DataDirectory, Installation, Step, Store, regroup, way, write_private_file},
     },
     slices::{
-        api_keys, platform,
+        api_keys, directory, platform,
         upkeep::{self, Places, Run},
     },
 };
@@ -23,6 +23,7 @@ pub const STEPS: &[Step] = &[
     Step { from: 1, advance: regroup },
     Step { from: 2, advance: platform::index_expiries },
     Step { from: 3, advance: api_keys::index_owners },
+    Step { from: 4, advance: directory::share_logins },
 ];
 
 /// Names the snapshot of before the upgrade that is under way.

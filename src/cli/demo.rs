@@ -166,7 +166,7 @@ async fn admit_again(app: &App, intent: Intent, tenant: &Tenant) -> Result<Crede
     let (tenant_id, kind) = (tenant.id, tenant.kind);
     let made = app.store.write(move |tx| {
         let mut act = intent.begin();
-        users.reset_password(tx, &mut act, EMAIL, &hash)?;
+        users.reset_password(tx, &mut act, EMAIL, Some(tenant_id), &hash)?;
         let new = NewApiKey {
             name: format!("Demo key {}", act.now),
             description: Some("Made by tenantd demo.".to_owned()),

@@ -54,6 +54,9 @@ enum User {
     /// Set a new password and end all of the user's sessions.
     ResetPassword {
         email: String,
+        /// The tenant's id or slug. Needed where several tenants have the address.
+        #[arg(long)]
+        tenant: Option<String>,
         /// Read the password from standard input.
         #[arg(long)]
         password_stdin: bool,
@@ -77,9 +80,12 @@ impl UserCommand {
                 let path = format!("/internal/admin/tenants/{}/users", client.tenant_id(&tenant).await?);
                 (client.post(&path, Some(&body)).await?, password, !password_stdin)
             }
-            User::ResetPassword { email, password_stdin } => {
+            User::ResetPassword { email, tenant, password_stdin } => {
                 let password = password(password_stdin)?;
-                let body = json!({"email": email, "password": password.expose()});
+                let mut body = json!({"email": email, "password": password.expose()});
+                if let (Some(tenant), Some(body)) = (tenant, body.as_object_mut()) {
+                    body.insert("tenant_id".to_owned(), json!(client.tenant_id(&tenant).await?));
+                }
                 (client.post("/internal/admin/users/reset-password", Some(&body)).await?, password, !password_stdin)
             }
         };

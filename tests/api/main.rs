@@ -46,6 +46,7 @@ mod secret_targets;
 mod secrets;
 mod sign_in;
 mod sign_in_page;
+mod sign_in_tenants;
 mod sso;
 mod sso_providers;
 mod sso_refusals;

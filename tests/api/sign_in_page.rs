@@ -131,3 +131,28 @@ async fn a_link_sets_a_password_once() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn somebody_with_one_password_at_two_tenants_chooses_between_them() {
+    with_app(async |app| {
+        for slug in ["acme", "beta"] {
+            let path = format!("/internal/admin/tenants/{}/users", app.tenant(slug).await.id);
+            let body = json!({"email": "ada@people.example", "name": "Ada", "role": "admin", "password": PASSWORD});
+            app.local().post(&path).json(body).send().await.ok(201);
+        }
+        let fields = [("email", "ada@people.example"), ("password", PASSWORD)];
+        let page = submit(&browser(app), "/sign-in", &fields).await;
+        assert_eq!((page.status, session(&page)), (409, None));
+        assert!(page.text.contains("<select id=\"tenant\"") && page.text.contains(">beta (beta)</option>"), "{}", page.text);
+        assert!(!page.text.contains(PASSWORD), "{}", page.text);
+        let wrong = submit(&browser(app), "/sign-in", &[("email", "ada@people.example"), ("password", "wrong wrong wrong")]).await;
+        assert!(wrong.status == 401 && !wrong.text.contains("beta"), "{}", wrong.text);
+        let chosen = submit(&browser(app), "/sign-in", &[fields[0], fields[1], ("tenant", "beta")]).await;
+        let me = app.anonymous().with("cookie", &session(&chosen).unwrap()).get("/api/auth/session").send().await;
+        assert_eq!((chosen.status, &me.ok(200)["tenant"]["name"]), (303, &json!("beta")));
+        // A link can name the tenant.
+        let page = browser(app).get("/sign-in?password=true&tenant=be%22ta").send().await;
+        assert!(page.text.contains("<input type=\"hidden\" name=\"tenant\" value=\"be&quot;ta\">"), "{}", page.text);
+    })
+    .await;
+}

@@ -69,20 +69,21 @@ async fn the_platform_tenant_is_the_operator_s_and_stays() {
 }
 
 #[tokio::test]
-async fn an_e_mail_address_is_one_person_s_on_the_whole_installation() {
+async fn an_address_is_unique_within_its_tenant() {
     with_app(async |app| {
         let (acme, globex) = (app.tenant("acme").await, app.tenant("globex").await);
         acme.admin().await;
         let users = format!("/internal/admin/tenants/{}/users", globex.id);
         let body = |email: &str, role: &str| json!({"email": email, "name": "A", "role": role, "password": "long enough password"});
-        assert_eq!(app.local().post(&users).json(body("ADMIN@acme.example", "admin")).send().await.problem(409), "already_exists");
+        app.local().post(&users).json(body("ADMIN@acme.example", "admin")).send().await.ok(201);
+        assert_eq!(app.local().post(&users).json(body("admin@acme.example", "viewer")).send().await.problem(409), "already_exists");
         assert_eq!(
             app.local().post(&users).json(body("x@globex.example", "operator")).send().await.problem(422),
             "validation_failed"
         );
         app.local().post(&users).json(body("x@globex.example", "viewer")).send().await.ok(201);
         let listed = app.local().get(&users).send().await.ok(200).clone();
-        assert_eq!(listed["data"].as_array().unwrap().len(), 1);
+        assert_eq!(listed["data"].as_array().unwrap().len(), 2);
     })
     .await;
 }

@@ -279,17 +279,13 @@ async fn what_is_in_the_way_is_told_at_once_and_nothing_is_written() {
             let told: Vec<&str> =
                 checked["conflicts"].as_array().unwrap().iter().map(|conflict| conflict["message"].as_str().unwrap()).collect();
             assert_eq!(checked["done"], false);
-            assert_eq!(
-                told,
-                [
-                    "the address to sign in with of this user is taken by another record",
-                    "the slug of this tenant is taken by another record"
-                ]
-            );
-            let refused = import(new, json!({"mode": "import", "slug": "acme-2"}), &file).await;
-            assert!(refused["error"].as_str().unwrap().contains("address to sign in with"), "{refused}");
+            assert_eq!(told, ["the slug of this tenant is taken by another record"]);
+            let refused = import(new, json!({"mode": "import"}), &file).await;
+            assert!(refused["error"].as_str().unwrap().contains("the slug of this tenant"), "{refused}");
             let gone = new.local().get(&format!("/api/platform/tenants/{}", tenant.id)).send().await;
             assert_eq!(gone.status, 404);
+            let done = import(new, json!({"mode": "import", "slug": "acme-2"}), &file).await;
+            assert_eq!(done["done"], true, "both may have the same people: {done}");
         })
         .await;
     })

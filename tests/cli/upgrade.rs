@@ -9,6 +9,9 @@ use crate::{Server, evaluation::until, refused, tenantd, text};
 const SETTINGS: StoreSettings =
     StoreSettings { cache_bytes: 1 << 20, journal_bytes: 1 << 20, writer: WriterSettings { batch_size: 1, queue_length: 1 } };
 
+/// Of the administrator in the store of format 4.
+const KEPT_PASSWORD: &str = "correct horse battery";
+
 /// An installation from a kept snapshot of a format.
 fn installation_of(format: u32, directory: &Path) -> PathBuf {
     let kept = |name: &str| format!("{}/tests/formats/{format}.{name}", env!("CARGO_MANIFEST_DIR"));
@@ -49,6 +52,9 @@ fn a_store_of_every_format_is_brought_forward_and_is_sound() {
         // Whoever created a key answers for it.
         let keys = server.get("/api/admin/api-keys?limit=200")["data"].as_array().unwrap().clone();
         assert!(keys.iter().all(|key| key["owner"] == key["created_by"]), "{keys:?}");
+        if format == 4 {
+            addresses_can_be_shared(&server);
+        }
         assert!(text(&server.run(&["check"]).stdout).contains("The store is sound."));
         assert_eq!(server.stop(), Some(0));
 
@@ -62,6 +68,17 @@ fn a_store_of_every_format_is_brought_forward_and_is_sound() {
         let after = tenantd(&["upgrade", "check", "--data-dir", &path]).output().unwrap();
         assert!(after.status.success() && text(&after.stdout).contains("There is nothing to do."), "{}", text(&after.stdout));
     }
+}
+
+/// Up to format 4 an address belonged to the staff of one tenant on the installation. They sign in as before, and others can have it too.
+fn addresses_can_be_shared(server: &Server) {
+    let login = || server.post("/api/auth/login", &serde_json::json!({"email": "ada@kept.example", "password": KEPT_PASSWORD}));
+    assert_eq!(login()["user"]["email"], "ada@kept.example");
+    server.json(&["user", "create", "ada@kept.example", "--tenant", "demo"]);
+    assert_eq!(login()["user"]["email"], "ada@kept.example");
+    let both = refused(&server.run(&["user", "reset-password", "ada@kept.example"]), 1);
+    assert!(both.contains("several tenants"), "{both}");
+    server.json(&["user", "reset-password", "ada@kept.example", "--tenant", "demo"]);
 }
 
 /// As a release to come will leave the store behind.

@@ -69,6 +69,7 @@ codes! {
     AlreadyExists "already_exists" CONFLICT "It exists already" "Choose another value for the field that `detail` names, or use the record that is there.";
     InUse "in_use" CONFLICT "It is in use" "End what uses it first.";
     InvalidTransition "invalid_transition" CONFLICT "The record cannot change that way now" "See `detail` for what the record's state allows.";
+    TenantRequired "tenant_required" CONFLICT "Several tenants have this account" "Repeat the request and name one of `tenants`.";
     RunNotCancellable "run_not_cancellable" CONFLICT "The run has ended" "An ended run stays as it is; `retry` starts a new one.";
     IdempotencyInProgress "idempotency_in_progress" CONFLICT "The first request with this key is still running" "Repeat the request after a moment.";
     VersionConflict "version_conflict" PRECONDITION_FAILED "The record has changed" "Read the record again, and repeat the change with its new `ETag`.";

@@ -254,7 +254,7 @@ pub(super) fn render(value: &impl Serialize) -> Result<Box<RawValue>, PortError>
 fn claim(index: TableName) -> &'static str {
     match index {
         catalog::TENANTS_BY_SLUG => "slug",
-        catalog::USERS_BY_LOGIN => "address to sign in with",
+        catalog::USERS_BY_EMAIL => "address",
         catalog::API_KEYS_BY_HASH => "API key",
         catalog::IDENTITY_PROVIDERS_BY_DOMAIN => "domain",
         other => other.name(),

@@ -98,19 +98,21 @@ impl Passwords {
         self.limited(move || hash_now(&password, salt)).await?
     }
 
-    /// Whether the password is the one that was hashed. Without a hash it takes as long and says no.
-    pub async fn verify(&self, password: Secret, hash: Option<PasswordHash>) -> Result<bool, PasswordError> {
-        let hash = hash.filter(|hash| {
+    /// Which of these hashes are of the password. One that is missing takes as long as any other, and does not match. All of them take one
+    /// turn.
+    pub async fn verify_each(&self, password: Secret, hashes: Vec<Option<PasswordHash>>) -> Result<Vec<bool>, PasswordError> {
+        let is_accepted = |hash: &PasswordHash| {
             let accepted = hash.check();
             if let Err(error) = &accepted {
                 tracing::warn!(%error, "a stored password hash is not checked");
             }
             accepted.is_ok()
-        });
-        let known = hash.is_some();
-        let hash = hash.unwrap_or_else(|| self.decoy.clone());
-        let matches = self.limited(move || verify_now(&password, &hash)).await??;
-        Ok(matches && known)
+        };
+        let hashes: Vec<Option<PasswordHash>> = hashes.into_iter().map(|hash| hash.filter(is_accepted)).collect();
+        let decoy = self.decoy.clone();
+        let check =
+            move |hash: &Option<PasswordHash>| Ok(verify_now(&password, hash.as_ref().unwrap_or(&decoy))? && hash.is_some());
+        self.limited(move || hashes.iter().map(check).collect()).await?
     }
 
     async fn limited<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, PasswordError> {
@@ -146,15 +148,23 @@ fn verify_now(password: &Secret, hash: &PasswordHash) -> Result<bool, PasswordEr
 mod tests {
     use super::*;
 
+    async fn verify(passwords: &Passwords, password: Secret, hash: Option<PasswordHash>) -> Result<bool, PasswordError> {
+        Ok(passwords.verify_each(password, vec![hash]).await? == [true])
+    }
+
     #[tokio::test]
     async fn a_password_is_told_from_another_and_from_no_account() {
         let mut entropy = Entropy::from_seed(1);
         let passwords = Passwords::new(1, 8, &mut entropy);
         let hash = passwords.hash(Secret::new("correct horse"), &mut entropy).await.unwrap();
         assert!(hash.0.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"));
-        assert_eq!(passwords.verify(Secret::new("correct horse"), Some(hash.clone())).await, Ok(true));
-        assert_eq!(passwords.verify(Secret::new("wrong horse"), Some(hash)).await, Ok(false));
-        assert_eq!(passwords.verify(Secret::new("a password that nobody has"), None).await, Ok(false));
+        assert_eq!(verify(&passwords, Secret::new("correct horse"), Some(hash.clone())).await, Ok(true));
+        assert_eq!(verify(&passwords, Secret::new("wrong horse"), Some(hash.clone())).await, Ok(false));
+        assert_eq!(verify(&passwords, Secret::new("a password that nobody has"), None).await, Ok(false));
+        let other = passwords.hash(Secret::new("another horse"), &mut entropy).await.unwrap();
+        let hashes = vec![None, Some(other.clone()), Some(hash.clone()), Some(with("m=8,t=2,p=1")), Some(hash.clone())];
+        let found = passwords.verify_each(Secret::new("correct horse"), hashes).await;
+        assert_eq!(found, Ok(vec![false, false, true, false, true]));
     }
 
     fn with(parameters: &str) -> PasswordHash {
@@ -188,7 +198,7 @@ mod tests {
         let mut entropy = Entropy::from_seed(1);
         let passwords = Passwords::new(1, 8, &mut entropy);
         // 4 TiB: an attempt to take it would end the process.
-        assert_eq!(passwords.verify(Secret::new("any password"), Some(with("m=4294967295,t=2,p=1"))).await, Ok(false));
+        assert_eq!(verify(&passwords, Secret::new("any password"), Some(with("m=4294967295,t=2,p=1"))).await, Ok(false));
     }
 
     #[tokio::test]
@@ -198,19 +208,19 @@ mod tests {
         let (release, held) = std::sync::mpsc::channel::<()>();
         let caller = tokio::time::timeout(std::time::Duration::from_millis(1), passwords.limited(move || held.recv()));
         assert!(caller.await.is_err(), "the caller did not go away");
-        assert_eq!(passwords.verify(Secret::new("a"), None).await, Err(PasswordError::Busy));
+        assert_eq!(verify(&passwords, Secret::new("a"), None).await, Err(PasswordError::Busy));
         release.send(()).unwrap();
         while passwords.waiting.available_permits() == 0 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(passwords.verify(Secret::new("a"), None).await, Ok(false));
+        assert_eq!(verify(&passwords, Secret::new("a"), None).await, Ok(false));
     }
 
     #[tokio::test]
     async fn more_checks_than_the_queue_holds_are_turned_away() {
         let mut entropy = Entropy::from_seed(1);
         let passwords = Passwords::new(1, 0, &mut entropy);
-        let (first, second) = tokio::join!(passwords.verify(Secret::new("a"), None), passwords.verify(Secret::new("b"), None));
+        let (first, second) = tokio::join!(verify(&passwords, Secret::new("a"), None), verify(&passwords, Secret::new("b"), None));
         assert_eq!(first, Ok(false));
         assert_eq!(second, Err(PasswordError::Busy));
     }

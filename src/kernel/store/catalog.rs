@@ -95,7 +95,7 @@ tables! {
     ORGANIZATION_MEMBERS 32 "organization_members";
     DEVICES 33 "devices";
     DEVICES_BY_EXTERNAL_ID 34 "devices_by_external_id";
-    /// Installation-wide: the address of a member of staff, which they sign in with.
+    /// Installation-wide: the domain of an address, the address, and the members of staff of all tenants who sign in with it.
     USERS_BY_LOGIN 35 "users_by_login";
     USERS_BY_EXTERNAL_ID 36 "users_by_external_id";
     /// The tenant's staff, who are few among its contacts.

@@ -8,10 +8,11 @@ use super::{
 };
 
 /// The format that this release writes.
-pub const FORMAT: u32 = 4;
+pub const FORMAT: u32 = 5;
 
-/// Indexes of records that were there before them, and the format since which they have their entries.
-const LATER_INDEXES: &[(TableName, u32)] = &[(catalog::TENANTS_BY_EXPIRY, 3), (catalog::API_KEYS_BY_OWNER, 4)];
+/// Indexes of records that were there before them or have another form now, and the format since which they have their entries.
+const LATER_INDEXES: &[(TableName, u32)] =
+    &[(catalog::TENANTS_BY_EXPIRY, 3), (catalog::API_KEYS_BY_OWNER, 4), (catalog::USERS_BY_LOGIN, 5)];
 
 /// Takes a store from one format to the next.
 #[derive(Clone, Copy, Debug)]

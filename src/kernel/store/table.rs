@@ -11,6 +11,7 @@ use super::{
     engine::{Direction, Flow, KeyRange, RawTable},
     error::StoreError,
     key::{FixedKey, Key},
+    migrate::Progress,
     transaction::{Read, ReadTx, WriteTx},
 };
 
@@ -82,6 +83,31 @@ impl<K: FixedKey, V> Index<K, V> {
             Ok(if found.len() < limit { Flow::Continue } else { Flow::Stop })
         })?;
         Ok(found)
+    }
+}
+
+/// Entries that one transaction turns into another form.
+const PART: usize = 2_000;
+
+impl<K: Key, V> Index<K, V> {
+    /// Turns the entries from when the index was unique into those of one that is not, a part at a time. `key` makes the key of today from
+    /// the one of then. Only entries of a unique index have a value, so what is still to be turned is told by itself.
+    pub fn share(&self, tx: &mut WriteTx, key: impl Fn(&[u8]) -> Option<Vec<u8>>) -> Result<Progress, StoreError> {
+        let mut entries = Vec::new();
+        tx.raw_scan(self.table.into(), &KeyRange::ALL, Direction::Forward, &mut |entry, primary| {
+            if !primary.is_empty() {
+                entries.push((entry.to_vec(), primary.to_vec()));
+            }
+            Ok(if entries.len() < PART { Flow::Continue } else { Flow::Stop })
+        })?;
+        let progress = if entries.is_empty() { Progress::Done } else { Progress::More };
+        for (entry, primary) in entries {
+            let unreadable = || StoreError::damaged(self.table.name(), &entry, "the entry cannot be read");
+            let shared = [key(&entry).ok_or_else(unreadable)?, primary].concat();
+            tx.raw_remove(self.table.into(), entry);
+            tx.raw_put(self.table.into(), shared, Vec::new());
+        }
+        Ok(progress)
     }
 }
 

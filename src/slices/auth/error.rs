@@ -1,9 +1,23 @@
 //! What can go wrong with users and signing in.
 
 use crate::{
-    kernel::{authority::Lacking, secrets::PasswordError, store::StoreError},
-    slices::{api_keys::ApiKeyError, directory::DirectoryError},
+    kernel::{authority::Lacking, id::TenantId, secrets::PasswordError, store::StoreError},
+    slices::{api_keys::ApiKeyError, directory::DirectoryError, platform::Tenant},
 };
+
+/// A tenant that somebody can sign in to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TenantChoice {
+    pub id: TenantId,
+    pub name: String,
+    pub slug: String,
+}
+
+impl TenantChoice {
+    pub fn of(tenant: &Tenant) -> Self {
+        Self { id: tenant.id, name: tenant.name.clone(), slug: tenant.slug.clone() }
+    }
+}
 
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
@@ -26,6 +40,9 @@ pub enum AuthError {
     /// Unknown account, wrong password, disabled account or suspended tenant: nobody is told which.
     #[error("e-mail address or password is wrong")]
     Refused,
+    /// The password is right at several tenants.
+    #[error("several tenants have this account")]
+    TenantRequired(Vec<TenantChoice>),
     #[error("too many wrong passwords")]
     Throttled { retry_after_seconds: u64 },
     #[error(transparent)]

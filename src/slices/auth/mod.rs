@@ -12,6 +12,7 @@ mod holders;
 mod model;
 mod repo;
 mod service;
+mod sign_in;
 mod upkeep;
 
 use std::sync::Arc;
@@ -39,10 +40,11 @@ use crate::{
 
 pub use accounts::Manager;
 pub use authenticator::SliceAuthenticator;
-pub use error::AuthError;
+pub use error::{AuthError, TenantChoice};
 pub use holders::CredentialRights;
 pub use model::{NewUser, RefusalReason, RefusedSignIn};
 pub use service::{Login, Users};
+pub use sign_in::Attempt;
 
 pub const EVENTS: &[&EventKind] = &[&service::LOGGED_IN, &service::LOGIN_FAILED, &service::SESSIONS_ENDED];
 

@@ -27,6 +27,10 @@ pub struct NewUser {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalReason {
     WrongPassword,
+    /// Too many passwords were wrong before, so tenantd did not compare this one.
+    Throttled,
+    /// The password is right, but the operator has suspended the tenant.
+    TenantSuspended,
     /// The browser that comes back is not the one that was sent to the provider, or says so of a sign-on that never was.
     StateMismatch,
     /// The same answer of the provider came a second time.
@@ -59,6 +63,8 @@ impl RefusalReason {
     pub const fn name(self) -> &'static str {
         match self {
             Self::WrongPassword => "wrong_password",
+            Self::Throttled => "throttled",
+            Self::TenantSuspended => "tenant_suspended",
             Self::StateMismatch => "state_mismatch",
             Self::Replayed => "replayed",
             Self::SignOnExpired => "sign_on_expired",
@@ -143,8 +149,10 @@ pub struct LoginFailures {
     pub blocked_until: Timestamp,
 }
 
-/// Wrong passwords that are free.
+/// Wrong passwords that are free. More are free if they were right for another account of the address: somebody with different passwords
+/// at two tenants signs in to one of them several times a day.
 const FREE_FAILURES: u32 = 5;
+const FREE_BESIDE: u32 = 20;
 const FIRST_DELAY: Duration = Duration::from_secs(30);
 const LONGEST_DELAY: Duration = Duration::from_hours(1);
 /// After this long without a wrong password the count starts over.
@@ -157,8 +165,17 @@ impl LoginFailures {
 
     /// The count after one more: from the fifth on, each doubles the delay.
     pub fn one_more(self, now: Timestamp) -> Self {
+        self.one_more_of(FREE_FAILURES, now)
+    }
+
+    /// The same for a password that was right for another account of the address, from the twentieth on.
+    pub fn one_more_beside(self, now: Timestamp) -> Self {
+        self.one_more_of(FREE_BESIDE, now)
+    }
+
+    fn one_more_of(self, free: u32, now: Timestamp) -> Self {
         let count = if now >= self.last_at + FORGET_FAILURES { 1 } else { self.count.saturating_add(1) };
-        let blocked_until = match count.checked_sub(FREE_FAILURES) {
+        let blocked_until = match count.checked_sub(free) {
             Some(beyond) => now + FIRST_DELAY.saturating_mul(1 << beyond.min(10)).min(LONGEST_DELAY),
             None => Timestamp::EPOCH,
         };

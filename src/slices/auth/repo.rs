@@ -169,15 +169,33 @@ impl Record for LoginFailures {
     const VERSION: u8 = 1;
 }
 
-/// A digest of the address: also unknown ones are counted, and none is to be read here.
-type FailureKey = [u8; 16];
+/// A digest of what somebody typed, or of an account. Also unknown addresses are counted, and none is to be read here.
+pub(super) type FailureKey = [u8; 16];
 
 static FAILURES_BY_TIME: Index<FailureKey, LoginFailures> =
     Index { table: catalog::LOGIN_FAILURES_BY_TIME, unique: false, keys: |_, failures| vec![failures.last_at.to_bytes()] };
 pub(super) static LOGIN_FAILURES: Table<FailureKey, LoginFailures> = Table::new(catalog::LOGIN_FAILURES, &[&FAILURES_BY_TIME]);
 
-pub(super) fn failure_key(email: &str) -> FailureKey {
-    digest(email.as_bytes()).first_chunk().copied().unwrap_or_default()
+/// Of an address as somebody typed it, with the tenant that they named. It says nothing about whether there is such an account.
+pub(super) fn failure_key(email: &str, tenant: Option<&str>) -> FailureKey {
+    let typed = tenant.map_or_else(|| email.as_bytes().to_vec(), |tenant| [email, "\0", tenant].concat().into_bytes());
+    digest(&typed).first_chunk().copied().unwrap_or_default()
+}
+
+/// Of an account.
+pub(super) fn account_failure_key(user: UserKey) -> FailureKey {
+    digest(&[b"account".as_slice(), &user.to_bytes()].concat()).first_chunk().copied().unwrap_or_default()
+}
+
+/// Of an account, for passwords that were right for another one of its address.
+pub(super) fn beside_failure_key(user: UserKey) -> FailureKey {
+    digest(&[b"beside".as_slice(), &user.to_bytes()].concat()).first_chunk().copied().unwrap_or_default()
+}
+
+/// Forgets the wrong passwords of an account.
+pub(super) fn forget_failures(tx: &mut WriteTx, user: UserKey) -> Result<(), StoreError> {
+    LOGIN_FAILURES.remove(tx, &account_failure_key(user))?;
+    LOGIN_FAILURES.remove(tx, &beside_failure_key(user)).map(drop)
 }
 
 pub(super) fn old_failures(tx: &impl Read, before: Timestamp, limit: usize) -> Result<Vec<FailureKey>, StoreError> {

@@ -1,17 +1,16 @@
-//! Creating users, and signing in and out.
+//! Creating users, their passwords, and beginning and ending sessions.
 
 use serde_json::value::RawValue;
 
 use super::{
     checks::Checks,
-    error::AuthError,
-    model::{LoginFailures, NewUser, RefusalReason, RefusedSignIn, Session, SessionRules, check_password},
+    error::{AuthError, TenantChoice},
+    model::{NewUser, RefusedSignIn, Session, SessionRules, check_password},
     repo::{self, CredentialRecord},
 };
 use crate::{
     kernel::{
         access::{Grants, Role, Scope},
-        clock::Timestamp,
         events::{self, Act, Actor, ActorKind, Draft, EventKind, Intent},
         id::{SessionId, TenantId},
         secrets::{PasswordHash, Passwords, Secret, digest},
@@ -19,7 +18,7 @@ use crate::{
     },
     slices::{
         api_keys::KeyOwners,
-        directory::{self, Directory, DirectoryError, Standing, User, UserStatus, normalize_email},
+        directory::{self, Directory, DirectoryError, Standing, User, normalize_email},
         platform::Tenants,
     },
 };
@@ -50,19 +49,22 @@ pub(super) static SESSIONS_ENDED: EventKind = EventKind {
     has_changes: false,
 };
 
+/// How many tenants of an address tenantd names to the operator.
+const MOST_LISTED: usize = 100;
+
 /// How a refused sign-in is shown in its event.
 pub(super) type Describe = fn(&RefusedSignIn) -> Result<Box<RawValue>, serde_json::Error>;
 
 #[derive(Clone, Debug)]
 pub struct Users {
     pub(super) store: Store,
-    passwords: Passwords,
+    pub(super) passwords: Passwords,
     sessions: SessionRules,
     pub(super) directory: Directory,
     pub(super) tenants: Tenants,
     pub(super) owners: KeyOwners,
     describe: Describe,
-    checks: Checks,
+    pub(super) checks: Checks,
 }
 
 /// A session that has just begun, with its token: the only time it is seen.
@@ -115,10 +117,28 @@ impl Users {
         Ok(user)
     }
 
-    /// Sets a new password and ends all sessions of the user.
-    pub fn reset_password(&self, tx: &mut WriteTx, act: &mut Act, email: &str, password: &PasswordHash) -> Result<User, AuthError> {
+    /// Sets a new password and ends all sessions of the user. The tenant is needed where several have the address.
+    pub fn reset_password(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        email: &str,
+        tenant: Option<TenantId>,
+        password: &PasswordHash,
+    ) -> Result<User, AuthError> {
         let email = normalize_email(email)?;
-        let user = directory::staff_by_login(tx, &email)?.ok_or(AuthError::NotFound)?;
+        let mut found = match tenant {
+            Some(tenant) => directory::staff_of_tenant(tx, tenant, &email)?.into_iter().collect(),
+            None => directory::staff_by_address(tx, &email, MOST_LISTED)?,
+        };
+        if found.len() > 1 {
+            let mut choices = Vec::new();
+            for user in &found {
+                choices.extend(self.tenant(user.tenant_id)?.as_ref().map(TenantChoice::of));
+            }
+            return Err(AuthError::TenantRequired(choices));
+        }
+        let user = found.pop().ok_or(AuthError::NotFound)?;
         act.tenant_id = user.tenant_id;
         self.set_password(tx, act, user, password)
     }
@@ -135,74 +155,24 @@ impl Users {
         repo::remove_sessions_of(tx, key)?;
         // Whoever has an older link must not be able to set the password once more.
         repo::remove_password_tokens_of(tx, key)?;
-        if let Some(email) = &user.email {
-            repo::LOGIN_FAILURES.remove(tx, &repo::failure_key(email))?;
-        }
+        repo::forget_failures(tx, key)?;
+        self.forget_typed(tx, &user)?;
         Ok(self.directory.touch_user(tx, act, user)?)
+    }
+
+    /// Forgets the wrong passwords that were typed for the user's address, in each way that leads to the account.
+    fn forget_typed(&self, tx: &mut WriteTx, user: &User) -> Result<(), AuthError> {
+        let Some(email) = &user.email else { return Ok(()) };
+        let (id, tenant) = (user.tenant_id.to_string(), self.tenant(user.tenant_id)?);
+        for named in [None, Some(id.as_str()), tenant.as_ref().map(|tenant| tenant.slug.as_str())] {
+            repo::LOGIN_FAILURES.remove(tx, &repo::failure_key(email, named))?;
+        }
+        Ok(())
     }
 
     /// The tenant's staff.
     pub fn list(&self, tx: &impl Read, tenant: TenantId, limit: usize) -> Result<Vec<User>, AuthError> {
         Ok(directory::staff(tx, tenant, limit)?)
-    }
-
-    /// Signs in, and ends the session that the browser had before. An unknown address and a wrong password take the same steps: one hash,
-    /// one durable write. A password takes its place among those of the account before it is looked at, and keeps it until a wrong one is
-    /// written down: so no more are checked at the same time than are free.
-    pub async fn login(&self, email: &str, password: Secret, former: Option<Secret>, now: Timestamp) -> Result<Login, AuthError> {
-        let email = normalize_email(email).map_err(|_| AuthError::Refused)?;
-        let failure_key = repo::failure_key(&email);
-        let check = self.checks.begin(failure_key);
-        let (account, failures) = self.store.read(|tx| {
-            let failures = repo::LOGIN_FAILURES.get(tx, &failure_key)?.unwrap_or_else(|| LoginFailures::none(now));
-            let user = directory::staff_by_login(tx, &email)?.filter(|user| user.status == UserStatus::Active);
-            let credential = match &user {
-                Some(user) => repo::CREDENTIALS.get(tx, &(user.tenant_id, user.id))?,
-                None => None,
-            };
-            // Without a password nobody can sign in yet: such an account looks like none.
-            Ok::<_, AuthError>((user.zip(credential), failures))
-        })?;
-        if let Some(retry_after_seconds) = failures.wait_seconds(now) {
-            return Err(AuthError::Throttled { retry_after_seconds });
-        }
-        if check.count > failures.places(now) {
-            return Err(AuthError::Throttled { retry_after_seconds: 1 });
-        }
-        let hash = account.as_ref().map(|(_, credential)| credential.password.clone());
-        let matches = self.passwords.verify(password, hash).await?;
-        let outcome = match account {
-            Some((user, credential)) if matches => self.begin_session(user, credential, failure_key, former, now).await,
-            known => self.note_failure(known.map(|(user, _)| user), failure_key, now).await,
-        };
-        drop(check);
-        outcome
-    }
-
-    async fn begin_session(
-        &self,
-        user: User,
-        checked: CredentialRecord,
-        failure_key: [u8; 16],
-        former: Option<Secret>,
-        now: Timestamp,
-    ) -> Result<Login, AuthError> {
-        let intent = Intent::new(user.tenant_id, now, actor_of(&user));
-        let users = self.clone();
-        let work = move |tx: &mut WriteTx| {
-            let mut act = intent.begin();
-            // The account may have changed since its password was checked.
-            let user = directory::user(tx, user.tenant_id, user.id)?
-                .filter(|now| now.version == user.version)
-                .ok_or(AuthError::Refused)?;
-            let credential = repo::CREDENTIALS.get(tx, &(user.tenant_id, user.id))?;
-            if credential.is_none_or(|credential| credential.password != checked.password) {
-                return Err(AuthError::Refused);
-            }
-            repo::LOGIN_FAILURES.remove(tx, &failure_key)?;
-            users.sign_in_proven(tx, &mut act, user, former.as_ref())
-        };
-        self.store.write(work).await
     }
 
     /// Begins a session for somebody who has proven who they are, by whatever means, and who may sign in. The `former` one of their browser
@@ -242,28 +212,6 @@ impl Users {
         draft.resource.kind = kind;
         events::append(tx, act, &draft)?;
         Ok(())
-    }
-
-    async fn note_failure(&self, user: Option<User>, failure_key: [u8; 16], now: Timestamp) -> Result<Login, AuthError> {
-        let users = self.clone();
-        let work = move |tx: &mut WriteTx| {
-            let failures = repo::LOGIN_FAILURES.get(tx, &failure_key)?.unwrap_or_else(|| LoginFailures::none(now));
-            repo::LOGIN_FAILURES.put(tx, &failure_key, &failures.one_more(now))?;
-            // An account that is not there belongs to nobody: the operator is told, without what was typed, which can be a password.
-            let (tenant_id, reason) = match &user {
-                Some(user) => (user.tenant_id, RefusalReason::WrongPassword),
-                None => match users.tenants.platform(tx)? {
-                    Some(platform) => (platform.id, RefusalReason::NoAccount),
-                    None => return Ok(()),
-                },
-            };
-            let user = user.as_ref().map(|user| (user.id, user.name.clone()));
-            let refused = RefusedSignIn { reason, user, identity_provider: None };
-            let intent = Intent::new(tenant_id, now, Actor::system("sign-in"));
-            users.note_refusal(tx, &mut intent.begin(), &refused)
-        };
-        self.store.write(work).await?;
-        Err(AuthError::Refused)
     }
 
     /// Ends the session; one that has ended already is no error.

@@ -24,7 +24,7 @@ use crate::{
         http::outgoing::Streams,
         id::{DeviceId, OrganizationId, TenantId, UserId},
         portable::Portable,
-        store::{Checked, Flow, Read, Store, StoreError},
+        store::{Checked, Flow, Progress, Read, Store, StoreError, WriteTx},
     },
     slices::platform::Tenants,
 };
@@ -147,9 +147,19 @@ pub fn user(tx: &impl Read, tenant: TenantId, id: UserId) -> Result<Option<User>
     repo::users::get(tx, tenant, id)
 }
 
-/// A member of any tenant's staff by the address that they sign in with, which must be in its normal form.
-pub fn staff_by_login(tx: &impl Read, email: &str) -> Result<Option<User>, StoreError> {
-    repo::users::find_login(tx, email)
+/// The staff of all tenants who sign in with this address, which must be in its normal form: at most `limit`.
+pub fn staff_by_address(tx: &impl Read, email: &str, limit: usize) -> Result<Vec<User>, StoreError> {
+    repo::users::list_login(tx, email, limit)
+}
+
+/// A member of the tenant's staff by their address, which must be in its normal form.
+pub fn staff_of_tenant(tx: &impl Read, tenant: TenantId, email: &str) -> Result<Option<User>, StoreError> {
+    Ok(repo::users::find_email(tx, tenant, email)?.filter(|user| user.role().is_some()))
+}
+
+/// Brings the addresses that staff sign in with into the form in which several tenants can have one.
+pub fn share_logins(tx: &mut WriteTx) -> Result<Progress, StoreError> {
+    repo::users::share_logins(tx)
 }
 
 /// A member of the tenant's staff by who they are at an identity provider.

@@ -19,8 +19,6 @@ pub enum TenantError {
     PlatformTenant,
     #[error("{0}: {1}")]
     BadStory(&'static str, String),
-    #[error("the address {0} belongs to somebody")]
-    AddressTaken(String),
     #[error("only an evaluation tenant with a sample can be reset")]
     NoStory,
     /// Whoever fills a tenant could not go on.

@@ -189,8 +189,7 @@ impl SignOn {
         if let Some(user) = directory::staff_by_identity(tx, provider.tenant_id, &provider.issuer, &claims.subject)? {
             return may_sign_in(user);
         }
-        let user = match directory::staff_by_login(tx, email)? {
-            Some(user) if user.tenant_id != provider.tenant_id => return Err(SsoError::Refused(RefusalReason::AddressTaken)),
+        let user = match directory::staff_of_tenant(tx, provider.tenant_id, email)? {
             Some(user) if user.sso.as_ref().is_some_and(|known| known.issuer == provider.issuer) => {
                 return Err(SsoError::Refused(RefusalReason::OtherIdentity));
             }

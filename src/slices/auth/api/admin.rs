@@ -47,9 +47,12 @@ struct CreateStaff {
 
 /// A new password for a user.
 #[derive(Debug, Object)]
+#[oai(skip_serializing_if_is_none)]
 struct ResetPassword {
     #[oai(validator(min_length = 3, max_length = 254))]
     email: String,
+    /// The tenant, where the address is that of several.
+    tenant_id: Option<TenantId>,
     #[oai(write_only, validator(min_length = 12, max_length = 256))]
     password: String,
 }
@@ -69,7 +72,7 @@ pub(in super::super) struct AdminUsersApi {
 impl AdminUsersApi {
     /// Create a user in a tenant
     ///
-    /// An operator belongs to the platform tenant, and everyone else to another. The e-mail address is unique on the installation.
+    /// An operator belongs to the platform tenant, and everyone else to another. The e-mail address is unique within the tenant.
     #[oai(path = "/tenants/:id/users", method = "post", operation_id = "create_tenant_user")]
     async fn create_tenant_user(
         &self,
@@ -108,7 +111,7 @@ impl AdminUsersApi {
 
     /// Set a user's password
     ///
-    /// Ends all of the user's sessions.
+    /// Ends all of the user's sessions. Where several tenants have the address, `tenant_id` names the one.
     #[oai(path = "/users/reset-password", method = "post", operation_id = "reset_user_password")]
     async fn reset_user_password(
         &self,
@@ -116,13 +119,13 @@ impl AdminUsersApi {
         idempotency_key: IdempotencyKey,
         body: Body<ResetPassword>,
     ) -> Result<Changed<UserView>, Problem> {
-        let ResetPassword { email, password } = body.0;
+        let ResetPassword { email, tenant_id, password } = body.0;
         let intent = auth.context.guarding_intent(&auth.principal);
         let password = self.users.hash_password(Secret::new(password), &intent).await?;
         let users = self.users.clone();
         idempotency_key
             .run(intent, move |tx, act| {
-                let user = users.reset_password(tx, act, &email, &password)?;
+                let user = users.reset_password(tx, act, &email, tenant_id, &password)?;
                 let version = user.version;
                 Ok::<_, AuthError>(Changed::new(&UserView::new(user, None), version))
             })

@@ -18,8 +18,9 @@ pub(super) use users::UsersApi;
 pub(super) use wire::{RefusedSignIn, describe};
 
 use poem_openapi::Tags;
+use serde_json::{Value, json};
 
-use super::error::AuthError;
+use super::error::{AuthError, TenantChoice};
 use crate::kernel::{
     http::problem::{Code, FieldError, Problem},
     secrets::PasswordError,
@@ -49,6 +50,12 @@ impl From<AuthError> for Problem {
             AuthError::BadPassword(message) => invalid("/password", "wrong_form", message),
             AuthError::Refused => Self::new(Code::InvalidCredentials, "E-mail address or password is wrong.")
                 .header(http::header::WWW_AUTHENTICATE, "Bearer realm=\"tenantd\""),
+            AuthError::TenantRequired(tenants) => {
+                let shown = |choice: TenantChoice| json!({"id": choice.id, "name": choice.name, "slug": choice.slug});
+                let tenants: Vec<Value> = tenants.into_iter().map(shown).collect();
+                Self::new(Code::TenantRequired, "The address belongs to several tenants. Name one of them.")
+                    .with("tenants", tenants)
+            }
             AuthError::Throttled { retry_after_seconds } => {
                 Self::new(Code::RateLimited, "Too many wrong passwords for this account.").retry_after(retry_after_seconds)
             }

@@ -1,10 +1,13 @@
 //! `/api/auth`: signing in with a password, signing out, and who am I.
 
 use poem::Request;
-use poem_openapi::{Enum, Object, OpenApi, Tags};
+use poem_openapi::{
+    ApiResponse, Enum, Object, OpenApi, Tags,
+    registry::{MetaResponses, Registry},
+};
 use serde::Serialize;
 
-use super::super::service::Users;
+use super::super::{service::Users, sign_in::Attempt};
 use crate::{
     kernel::{
         access::{Identity, Principal, TenantKind},
@@ -15,7 +18,7 @@ use crate::{
             input::Body,
             need::{Allowed, SignedIn},
             problem::Problem,
-            reply::{Answer, Empty},
+            reply::{Answer, Empty, declared},
         },
         id::TenantId,
         secrets::Secret,
@@ -31,11 +34,16 @@ enum Area {
 
 /// Who signs in.
 #[derive(Debug, Object)]
+#[oai(skip_serializing_if_is_none)]
 struct Login {
     #[oai(validator(min_length = 1, max_length = 254))]
     email: String,
     #[oai(write_only, validator(min_length = 1, max_length = 256))]
     password: String,
+    /// The id or slug of the tenant. Needed only where the address and the password are right at several tenants: then the answer is
+    /// `tenant_required`, and names them.
+    #[oai(validator(min_length = 1, max_length = 63))]
+    tenant: Option<String>,
 }
 
 /// A password that someone sets for themselves.
@@ -54,6 +62,28 @@ struct LoggedIn {
     user: UserView,
     /// When the session ends in any case; without requests it ends earlier.
     expires_at: Timestamp,
+}
+
+/// 200 with who signed in; 409 where the password is right at several tenants.
+#[derive(Debug)]
+struct SignedInAnswer(Answer<LoggedIn>);
+
+impl poem::IntoResponse for SignedInAnswer {
+    fn into_response(self) -> poem::Response {
+        self.0.into_response()
+    }
+}
+
+impl ApiResponse for SignedInAnswer {
+    fn meta() -> MetaResponses {
+        let mut responses = Answer::<LoggedIn>::meta();
+        responses.responses.push(declared(409));
+        responses
+    }
+
+    fn register(registry: &mut Registry) {
+        Answer::<LoggedIn>::register(registry);
+    }
 }
 
 #[derive(Clone, Copy, Debug, Enum, Serialize)]
@@ -101,19 +131,23 @@ impl AuthApi {
     /// Sign in with a password
     ///
     /// Sets the session cookie, and ends the session of a cookie that came along. After five wrong passwords for an account no further one
-    /// is looked at for a while.
+    /// is looked at for a while. An address can belong to the staff of several tenants; the password decides which account it is. If the
+    /// password is right for several, the answer is 409 `tenant_required` with the tenants: repeat the request with `tenant`.
     #[oai(path = "/login", method = "post", operation_id = "login")]
-    async fn login(&self, request: &Request, body: Body<Login>) -> Result<Answer<LoggedIn>, Problem> {
+    async fn login(&self, request: &Request, body: Body<Login>) -> Result<SignedInAnswer, Problem> {
         let context = RequestContext::of(request)?;
         // Another site must not be able to sign a browser in as somebody else.
         check_same_origin(request.headers(), &context.base_url.to_string())?;
         let former = session_token(request.headers(), context.secure);
-        let login = self.users.login(&body.0.email, Secret::new(body.0.password), former, self.clock.now()).await?;
+        let Login { email, password, tenant } = body.0;
+        let attempt = Attempt { email, password: Secret::new(password), tenant, former };
+        let login = self.users.login(attempt, self.clock.now()).await?;
         let age = login.session.expires_at.since(context.now).as_secs();
         let answer = Answer::new(&LoggedIn { user: UserView::new(login.user, None), expires_at: login.session.expires_at });
-        Ok(answer
+        let answer = answer
             .with_header(http::header::SET_COOKIE, &session_cookie(context.secure, login.token.expose(), age))
-            .with_header(http::header::CACHE_CONTROL, "no-store"))
+            .with_header(http::header::CACHE_CONTROL, "no-store");
+        Ok(SignedInAnswer(answer))
     }
 
     /// Set a password with a token

@@ -15,4 +15,4 @@ pub use ingest::{
     Reference, SentLine,
 };
 pub use organization::{Members, NewOrganization, Organization, OrganizationLabel};
-pub use user::{LinkedIdentity, NewUser, PersonKind, PersonLabel, Standing, User, UserStatus, normalize_email};
+pub use user::{LinkedIdentity, NewUser, PersonKind, PersonLabel, Standing, User, UserStatus, mail_domain, normalize_email};

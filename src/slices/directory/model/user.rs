@@ -40,7 +40,7 @@ pub struct User {
     pub tenant_id: TenantId,
     /// Their name in the system that they come from; unique among the tenant's users.
     pub external_id: Option<String>,
-    /// In the form of [`normalize_email`]. Unique in the tenant; that of staff on the installation, for they sign in with it.
+    /// In the form of [`normalize_email`]. Unique in the tenant. Staff sign in with it, perhaps at several tenants.
     pub email: Option<String>,
     pub name: String,
     pub standing: Standing,
@@ -121,9 +121,32 @@ pub fn normalize_email(text: &str) -> Result<String, DirectoryError> {
     Ok(email)
 }
 
+/// The domain of an address in its normal form, in the form in which domains are compared: that of DNS where it has one.
+pub fn mail_domain(email: &str) -> String {
+    let domain = email.rsplit_once('@').map_or(email, |(_, domain)| domain);
+    let domain = domain.strip_suffix('.').unwrap_or(domain);
+    match url::Host::parse(domain) {
+        Ok(url::Host::Domain(ascii)) if !domain.contains('%') => ascii,
+        _ => domain.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_domain_of_an_address_has_one_form() {
+        for (email, domain) in [
+            ("ada@example.com", "example.com"),
+            ("ada@example.com.", "example.com"),
+            ("ada@münchen.example", "xn--mnchen-3ya.example"),
+            ("ada@xn--mnchen-3ya.example", "xn--mnchen-3ya.example"),
+            ("ada@[::1]", "[::1]"),
+        ] {
+            assert_eq!(mail_domain(email), domain, "{email}");
+        }
+    }
 
     #[test]
     fn e_mail_addresses_are_compared_without_case_and_nonsense_is_refused() {

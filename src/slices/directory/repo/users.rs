@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::model::{LinkedIdentity, Standing, User, UserStatus};
+use super::super::model::{LinkedIdentity, Standing, User, UserStatus, mail_domain};
 use crate::kernel::{
     clock::Timestamp,
     id::{TenantId, UserId},
     store::{
-        Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
+        Index, Key, KeyRange, Progress, Read, StoreError, Table, WriteTx, catalog,
         codec::{Record, decode_fields},
     },
 };
@@ -68,9 +68,14 @@ static BY_EMAIL: Index<UserKey, UserRecord> = Index {
 };
 static BY_LOGIN: Index<UserKey, UserRecord> = Index {
     table: catalog::USERS_BY_LOGIN,
-    unique: true,
-    keys: |_, user| user.email.iter().filter(|_| user.is_staff()).map(Key::to_bytes).collect(),
+    unique: false,
+    keys: |_, user| user.email.iter().filter(|_| user.is_staff()).map(|email| login_key(email)).collect(),
 };
+/// Behind its domain, so that all addresses of a domain lie together.
+fn login_key(email: &str) -> Vec<u8> {
+    (mail_domain(email), email.to_owned()).to_bytes()
+}
+
 static BY_EXTERNAL_ID: Index<UserKey, UserRecord> = Index {
     table: catalog::USERS_BY_EXTERNAL_ID,
     unique: true,
@@ -126,9 +131,18 @@ pub(in super::super) fn find_email(tx: &impl Read, tenant: TenantId, email: &str
     get_found(tx, BY_EMAIL.find(tx, &(tenant, email.to_owned()).to_bytes())?)
 }
 
-/// A member of any tenant's staff by the address that they sign in with.
-pub(in super::super) fn find_login(tx: &impl Read, email: &str) -> Result<Option<User>, StoreError> {
-    get_found(tx, BY_LOGIN.find(tx, &email.to_owned().to_bytes())?)
+/// The staff of all tenants who sign in with this address, in the order of their tenants: at most `limit`.
+pub(in super::super) fn list_login(tx: &impl Read, email: &str, limit: usize) -> Result<Vec<User>, StoreError> {
+    let mut found = Vec::new();
+    for (tenant, id) in BY_LOGIN.list(tx, &KeyRange::prefix(&login_key(email)), limit)? {
+        found.extend(get(tx, tenant, id)?);
+    }
+    Ok(found)
+}
+
+/// Lets several tenants have an address: before, it belonged to one on the installation.
+pub(in super::super) fn share_logins(tx: &mut WriteTx) -> Result<Progress, StoreError> {
+    BY_LOGIN.share(tx, |entry| String::from_bytes(entry).map(|email| login_key(&email)))
 }
 
 fn identity_key(tenant: TenantId, issuer: &str, subject: &str) -> Vec<u8> {

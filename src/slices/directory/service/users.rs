@@ -211,12 +211,10 @@ fn check_place(tx: &impl Read, before: Option<&User>, user: &User) -> Result<(),
     if staff && user.email.is_none() {
         return Err(DirectoryError::EmailMissing);
     }
-    if let Some(email) = user.email.as_ref().filter(|_| before.is_none_or(|before| before.email != user.email)) {
-        let in_tenant = repo::find_email(tx, user.tenant_id, email)?;
-        let on_installation = if staff { repo::find_login(tx, email)? } else { None };
-        if other(in_tenant.map(|user| user.id)) || other(on_installation.map(|user| user.id)) {
-            return Err(DirectoryError::EmailTaken);
-        }
+    if let Some(email) = user.email.as_ref().filter(|_| before.is_none_or(|before| before.email != user.email))
+        && other(repo::find_email(tx, user.tenant_id, email)?.map(|user| user.id))
+    {
+        return Err(DirectoryError::EmailTaken);
     }
     if let Some(external_id) =
         user.external_id.as_ref().filter(|_| before.is_none_or(|before| before.external_id != user.external_id))

@@ -33,9 +33,6 @@ impl From<TenantError> for Problem {
             TenantError::BadStory(field, message) => {
                 Self::invalid(vec![FieldError::pointer(format!("/sample/{field}"), "out_of_range", message)])
             }
-            TenantError::AddressTaken(address) => {
-                Self::new(Code::AlreadyExists, format!("{address} belongs to somebody of another tenant; choose another slug."))
-            }
             TenantError::NoStory => Self::new(Code::InvalidTransition, "Only an evaluation tenant with a sample can be reset."),
             TenantError::Filling(reason) => Self::internal(reason),
             TenantError::Busy(status) => Self::new(Code::InvalidTransition, format!("The tenant is {}.", status.name())),

@@ -84,7 +84,9 @@ fn explain(reason: RefusalReason) -> &'static str {
         RefusalReason::AddressTaken | RefusalReason::OtherIdentity => {
             "Your e-mail address belongs to another account here. Ask an administrator."
         }
-        RefusalReason::WrongPassword => "E-mail address or password is wrong.",
+        RefusalReason::WrongPassword | RefusalReason::Throttled | RefusalReason::TenantSuspended => {
+            "E-mail address or password is wrong."
+        }
         RefusalReason::ProviderGone
         | RefusalReason::ProviderUnavailable
         | RefusalReason::CodeRefused

@@ -30,10 +30,11 @@ use crate::{
         },
         secrets::Secret,
     },
-    slices::auth::{AuthError, SliceAuthenticator, Users},
+    slices::auth::{Attempt, AuthError, SliceAuthenticator, TenantChoice, Users},
 };
 
 const WRONG: &str = "E-mail address or password is wrong.";
+const CHOOSE: &str = "You have this password at several tenants. Choose one, and enter your password again.";
 
 #[derive(Debug, Object)]
 struct SignInQuery {
@@ -42,6 +43,9 @@ struct SignInQuery {
     return_to: Option<String>,
     /// Ask for the password at once.
     password: Option<bool>,
+    /// The id or slug of the tenant to sign in to with a password. Needed by people whose address many tenants have.
+    #[oai(validator(max_length = 63))]
+    tenant: Option<String>,
 }
 
 #[derive(Debug, Object)]
@@ -50,6 +54,9 @@ struct SignInForm {
     email: String,
     #[oai(validator(max_length = 256))]
     password: Option<String>,
+    /// The id or slug of the tenant that was chosen, where the password is right at several.
+    #[oai(validator(max_length = 63))]
+    tenant: Option<String>,
     #[oai(validator(max_length = 1000))]
     return_to: Option<String>,
 }
@@ -74,7 +81,15 @@ impl SignInPages {
             return Ok(PageAnswer::shown(StatusCode::OK, signed_in_page(&principal, return_to.as_ref())));
         }
         let with_password = query.0.password.unwrap_or(false);
-        let page = SignInPage { email: "", with_password, return_to: return_to.as_ref(), alert: None };
+        let tenant = query.0.tenant.filter(|tenant| !tenant.is_empty());
+        let page = SignInPage {
+            email: "",
+            with_password,
+            tenant: tenant.as_deref(),
+            tenants: &[],
+            return_to: return_to.as_ref(),
+            alert: None,
+        };
         Ok(PageAnswer::shown(StatusCode::OK, page.render()))
     }
 
@@ -86,14 +101,16 @@ impl SignInPages {
         let context = RequestContext::of(request)?;
         // Another site must not be able to sign a browser in as somebody else.
         check_same_origin(request.headers(), &context.base_url.to_string())?;
-        let SignInForm { email, password, return_to } = body.0;
+        let SignInForm { email, password, tenant, return_to } = body.0;
         let return_to = return_path(return_to.as_deref(), Place::Pointer("/return_to".to_owned()))?;
+        let tenant = tenant.filter(|tenant| !tenant.is_empty());
         match password {
             Some(password) => {
                 let former = session_token(request.headers(), context.secure);
-                self.with_password(&context, &email, Secret::new(password), former, return_to).await
+                let attempt = Attempt { email, password: Secret::new(password), tenant, former };
+                self.with_password(&context, attempt, return_to).await
             }
-            None => self.with_provider(&context, &email, return_to).await,
+            None => self.with_provider(&context, &email, tenant, return_to).await,
         }
     }
 
@@ -127,10 +144,12 @@ impl SignInPages {
         &self,
         context: &RequestContext,
         email: &str,
+        tenant: Option<String>,
         return_to: Option<ReturnPath>,
     ) -> Result<PageAnswer, Problem> {
         let email = email.trim();
-        let page = SignInPage { email, with_password: false, return_to: return_to.as_ref(), alert: None };
+        let (tenant, way) = (tenant.as_deref(), return_to.as_ref());
+        let page = SignInPage { email, with_password: false, tenant, tenants: &[], return_to: way, alert: None };
         let Some(domain) = Domain::of_email(email) else {
             let alert = Some("Enter your e-mail address, such as ada@example.com.");
             return Ok(PageAnswer::shown(StatusCode::UNPROCESSABLE_ENTITY, SignInPage { alert, ..page }.render()));
@@ -153,23 +172,26 @@ impl SignInPages {
     async fn with_password(
         &self,
         context: &RequestContext,
-        email: &str,
-        password: Secret,
-        former: Option<Secret>,
+        attempt: Attempt,
         return_to: Option<ReturnPath>,
     ) -> Result<PageAnswer, Problem> {
-        let page = |alert| SignInPage { email, with_password: true, return_to: return_to.as_ref(), alert: Some(alert) };
-        match self.users.login(email, password, former, self.clock.now()).await {
+        let (email, tenant) = (attempt.email.clone(), attempt.tenant.clone());
+        let page = |alert, tenants| {
+            let (tenant, return_to) = (tenant.as_deref(), return_to.as_ref());
+            SignInPage { email: &email, with_password: true, tenant, tenants, return_to, alert: Some(alert) }.render()
+        };
+        match self.users.login(attempt, self.clock.now()).await {
             Ok(login) => {
                 let age = login.session.expires_at.since(context.now).as_secs();
                 let way = return_to.clone().unwrap_or_else(ReturnPath::home);
                 let session = session_cookie(context.secure, login.token.expose(), age);
                 Ok(PageAnswer::see_other(way.as_str()).with_header(header::SET_COOKIE, &session))
             }
-            Err(AuthError::Refused) => Ok(PageAnswer::shown(StatusCode::UNAUTHORIZED, page(WRONG).render())),
+            Err(AuthError::Refused) => Ok(PageAnswer::shown(StatusCode::UNAUTHORIZED, page(WRONG, &[]))),
+            Err(AuthError::TenantRequired(tenants)) => Ok(PageAnswer::shown(StatusCode::CONFLICT, page(CHOOSE, &tenants))),
             Err(AuthError::Throttled { retry_after_seconds }) => {
                 let alert = format!("Too many wrong passwords. Try again in {retry_after_seconds} seconds.");
-                Ok(PageAnswer::shown(StatusCode::TOO_MANY_REQUESTS, page(&alert).render())
+                Ok(PageAnswer::shown(StatusCode::TOO_MANY_REQUESTS, page(&alert, &[]))
                     .with_header(header::RETRY_AFTER, &retry_after_seconds.to_string()))
             }
             Err(error) => Err(error.into()),
@@ -189,6 +211,10 @@ fn return_path(text: Option<&str>, place: Place) -> Result<Option<ReturnPath>, P
 struct SignInPage<'a> {
     email: &'a str,
     with_password: bool,
+    /// The one that was named.
+    tenant: Option<&'a str>,
+    /// Those to choose from.
+    tenants: &'a [TenantChoice],
     return_to: Option<&'a ReturnPath>,
     alert: Option<&'a str>,
 }
@@ -209,6 +235,15 @@ impl SignInPage<'_> {
              maxlength=\"254\" required value=\"{}\"{described}{on_email}>",
             escape(self.email)
         ));
+        if !self.tenants.is_empty() {
+            html.raw("<label for=\"tenant\">Tenant</label><select id=\"tenant\" name=\"tenant\" required>");
+            for tenant in self.tenants {
+                html.raw(&format!("<option value=\"{}\">{} ({})</option>", tenant.id, escape(&tenant.name), escape(&tenant.slug)));
+            }
+            html.raw("</select>");
+        } else if let Some(tenant) = self.tenant {
+            html.raw(&format!("<input type=\"hidden\" name=\"tenant\" value=\"{}\">", escape(tenant)));
+        }
         if self.with_password {
             html.raw(&format!(
                 "<label for=\"password\">Password</label><input id=\"password\" name=\"password\" type=\"password\" \
