@@ -132,10 +132,10 @@ fn public_api(slices: &Slices) -> impl OpenApi + use<> {
 }
 
 fn admin_api(slices: &Slices) -> impl OpenApi + use<> {
-    let Slices { platform, ingest, auth, keys, search, webhooks, workflows, audit, transfer, upkeep, .. } = slices;
+    let Slices { platform, ingest, auth, sso, keys, search, webhooks, workflows, audit, transfer, upkeep, .. } = slices;
     let tenants = || platform.tenants.clone();
     (
-        auth.admin_api(tenants()),
+        (auth.admin_api(tenants()), sso.admin_api(tenants())),
         keys.admin_api(tenants()),
         ingest.admin_api(tenants()),
         (webhooks.admin_api(tenants()), workflows.admin_api()),

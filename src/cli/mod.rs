@@ -12,6 +12,7 @@ mod compact;
 mod completions;
 mod config;
 mod demo;
+mod domain;
 mod drill;
 mod export;
 mod import;
@@ -143,6 +144,8 @@ enum Command {
     User(user::UserCommand),
     /// Manage API keys of a tenant.
     Key(key::KeyCommand),
+    /// Approve mail domains that tenants claim for single sign-on.
+    Domain(domain::DomainCommand),
     /// Stop workflows of a tenant.
     Workflow(workflow::WorkflowCommand),
     /// Send a file of organizations, contacts or devices to a server, or take in a tenant that was exported.
@@ -229,6 +232,7 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Command::Clock(command) => command.run(&common).await,
         Command::User(command) => Box::pin(command.run(&common)).await,
         Command::Key(command) => Box::pin(command.run(&common)).await,
+        Command::Domain(command) => Box::pin(command.run(&common)).await,
         Command::Workflow(command) => Box::pin(command.run(&common)).await,
         Command::Import(command) => Box::pin(command.run(&common)).await,
         Command::Export(command) => command.run(&common).await,

@@ -67,17 +67,27 @@ async fn a_domain_belongs_to_one_provider_on_the_installation() {
     with_app(async |app| {
         let (acme, other) = (app.tenant("acme").await, app.tenant("other").await);
         let (admin, stranger) = (acme.admin().await, other.admin().await);
-        let record = create(&admin, provider("acme.example")).await.ok(201).clone();
-        let taken = create(&stranger, provider("acme.EXAMPLE")).await;
+        let record = create(&admin, provider("acme.test")).await.ok(201).clone();
+        let approve =
+            |tenant: &str| app.local().post(&format!("/internal/admin/tenants/{tenant}/domains/acme.test/approve")).send();
+        approve(&acme.id).await.ok(200);
+        let taken = create(&stranger, provider("acme.TEST")).await;
         assert_eq!(taken.problem(409), "already_exists");
         assert!(!taken.text.contains(&acme.id) && !taken.text.contains(record["id"].as_str().unwrap()), "{}", taken.text);
         let own = create(&stranger, provider("other.example")).await.ok(201).clone();
         let path = |record: &Value| format!("{PROVIDERS}/{}", record["id"].as_str().unwrap());
-        let grab = stranger.put(&path(&own)).json(json!({"domains": ["other.example", "acme.example"]})).send().await;
+        let grab = stranger.put(&path(&own)).json(json!({"domains": ["other.example", "acme.test"]})).send().await;
         assert_eq!(grab.problem(409), "already_exists");
+        assert_eq!(approve(&other.id).await.problem(409), "already_exists", "not even the operator gives it to another");
+        assert_eq!(
+            create(&admin, provider("acme.test")).await.problem(409),
+            "already_exists",
+            "nor does the tenant claim it twice"
+        );
         assert_eq!(stranger.get(&path(&record)).send().await.problem(404), "not_found");
         assert_eq!(admin.delete(&path(&record)).send().await.status, 204);
-        stranger.put(&path(&own)).json(json!({"domains": ["acme.example"]})).send().await.ok(200);
+        let free = stranger.put(&path(&own)).json(json!({"domains": ["acme.test"]})).send().await;
+        assert_eq!(free.ok(200)["domain_claims"][0]["proven"], false);
     })
     .await;
 }

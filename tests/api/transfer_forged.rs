@@ -328,6 +328,13 @@ async fn what_another_tenant_has_is_not_taken_from_it() {
             let other = new.tenant("other").await;
             let provider = json!({"name": "Other", "issuer": "https://id.other.example", "client_id": "x", "client_secret": "y", "domains": ["acme.example"]});
             other.admin().await.post("/api/admin/identity-providers").json(provider).send().await.ok(201);
+            let approve = async |app: &TestApp, tenant: &str| {
+                let path = format!("/internal/admin/tenants/{tenant}/domains/acme.example/approve");
+                app.local().post(&path).send().await.ok(200);
+            };
+            approve(new, &other.id).await;
+            approve(old, Forged::of(&file).header["tenant"]["id"].as_str().unwrap()).await;
+            let file = export(old, Forged::of(&file).header["tenant"]["id"].as_str().unwrap(), json!({})).await;
             let refused = import(new, json!({"mode": "import"}), &file).await;
             assert!(refused["error"].as_str().unwrap().contains("the domain of this identity_provider is taken"), "{refused}");
             let (_, mine) = other.new_key("mine", &["tickets:read"]).await;

@@ -163,6 +163,11 @@ async fn an_unverified_file_brings_nothing_that_acts() {
             assert_eq!(webhook["status"], "paused");
             let workflow = key.get("/api/psa/workflows/trigger").send().await.ok(200)["data"][0].clone();
             assert_eq!((&workflow["enabled"], &workflow["key"]), (&json!(false), &json!("hello")), "{workflow}");
+            let provider = key.get("/api/admin/identity-providers").send().await.ok(200)["data"][0].clone();
+            assert_eq!(provider["domain_claims"][0]["proven"], false, "what the file says does not count: {provider}");
+            let path = format!("/api/admin/identity-providers/{}", provider["id"].as_str().unwrap());
+            key.put(&path).json(json!({"enabled": true})).send().await.ok(200);
+            assert_eq!(new.anonymous().post("/api/auth/sso").json(json!({"domain": "acme.example"})).send().await.status, 404);
             let cloud = key.get("/api/cloud/providers").send().await.ok(200)["data"][0].clone();
             assert_eq!((&cloud["enabled"], &cloud["status"]), (&json!(false), &json!("disabled")), "{cloud}");
             assert!(receiver.is_quiet().await, "nothing was sent");

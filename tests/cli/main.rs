@@ -5,6 +5,7 @@ mod audit;
 mod canary;
 mod clock;
 mod compact;
+mod domain;
 mod drill;
 mod evaluation;
 mod json;

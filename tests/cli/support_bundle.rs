@@ -29,7 +29,7 @@ const CANARIES: [&str; 13] = [
 ];
 
 /// Sends a request to the API, and gives the answer's body.
-fn post(server: &Server, path: &str, body: &Value) -> Value {
+pub fn post(server: &Server, path: &str, body: &Value) -> Value {
     let (url, key) = (server.told["url"].as_str().unwrap(), server.told["api_key"].as_str().unwrap());
     let mut connection = TcpStream::connect(url.trim_start_matches("http://")).unwrap();
     let body = body.to_string();

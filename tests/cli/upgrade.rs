@@ -54,6 +54,9 @@ fn a_store_of_every_format_is_brought_forward_and_is_sound() {
         assert!(keys.iter().all(|key| key["owner"] == key["created_by"]), "{keys:?}");
         if format == 4 {
             addresses_can_be_shared(&server);
+            // Domains from before they had to be proven count on.
+            let kept = server.post("/api/auth/sso", &serde_json::json!({"domain": "kept.example"}));
+            assert_ne!(kept["code"], "sso_provider_not_found", "{kept}");
         }
         assert!(text(&server.run(&["check"]).stdout).contains("The store is sound."));
         assert_eq!(server.stop(), Some(0));

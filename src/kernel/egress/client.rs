@@ -152,6 +152,11 @@ impl Egress {
         self.0.policy.judge(address, audience).map_err(|refusal| refusal.report(url.host()))
     }
 
+    /// The texts that a name has in DNS now, by the same servers that targets are looked up with.
+    pub async fn texts(&self, name: &str) -> Result<Vec<String>, EgressError> {
+        self.0.resolver.texts(name).await
+    }
+
     /// Sends and waits for the answer. Never takes longer than the request's time.
     pub async fn send(&self, request: Request) -> Exchange {
         let started = Instant::now();

@@ -14,6 +14,7 @@ use hickory_resolver::{
     config::{ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolverConfig},
     lookup_ip::LookupIp,
     net::runtime::TokioRuntimeProvider,
+    proto::rr::{RData, Record},
 };
 use moka::sync::Cache;
 use tokio::time::Instant;
@@ -27,6 +28,7 @@ const KEPT_ANSWERS: u64 = 4096;
 const REPEATS: u32 = 2;
 /// More addresses than this are no sensible answer, and each of them would have to be judged.
 const MOST_ADDRESSES: usize = 64;
+const MOST_TEXTS: usize = 64;
 
 pub(super) struct Resolver {
     /// None where the system has no usable configuration: then only addresses can be dialled.
@@ -94,6 +96,29 @@ impl Resolver {
             self.kept.insert(name.into(), Kept { addresses: addresses.clone(), until });
         }
         Ok(addresses)
+    }
+
+    /// The texts (TXT) that `name`, which is meant in full, has in DNS now: none where there is no such name. They are never kept, for
+    /// whoever asks has often just published one.
+    pub(super) async fn texts(&self, name: &str) -> Result<Vec<String>, EgressError> {
+        let Some(servers) = &self.servers else {
+            return Err(EgressError::Dns("no DNS server is configured".to_owned()));
+        };
+        let answer = match tokio::time::timeout(self.limit, servers.txt_lookup(format!("{name}."))).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) if error.is_no_records_found() => return Ok(Vec::new()),
+            Ok(Err(error)) => {
+                tracing::debug!(name, %error, "look-up failed");
+                return Err(EgressError::Dns("the look-up failed".to_owned()));
+            }
+            Err(_) => return Err(EgressError::Dns("no answer in time".to_owned())),
+        };
+        let text = |record: &Record| match &record.data {
+            // A long text comes in pieces.
+            RData::TXT(text) => String::from_utf8(text.txt_data.concat()).ok(),
+            _ => None,
+        };
+        Ok(answer.answers().iter().filter_map(text).take(MOST_TEXTS).collect())
     }
 
     async fn look_up(&self, name: &str) -> Result<LookupIp, EgressError> {

@@ -78,6 +78,7 @@ codes! {
     ValidationFailed "validation_failed" UNPROCESSABLE_ENTITY "The input is not valid" "Correct every entry of `errors`.";
     IdempotencyKeyReused "idempotency_key_reused" UNPROCESSABLE_ENTITY "The idempotency key was used for another request" "Use a new `Idempotency-Key` for each different request.";
     LimitReached "limit_reached" UNPROCESSABLE_ENTITY "A limit of the tenant is reached" "Remove what is no longer needed, or ask the operator to raise the limit.";
+    DomainNotProven "domain_not_proven" UNPROCESSABLE_ENTITY "The domain is not proven" "Publish the TXT record that `record` names, wait until DNS shows it, and repeat the request; or ask the operator to approve the domain.";
     TargetNotAllowed "target_not_allowed" UNPROCESSABLE_ENTITY "The target is not allowed" "Use an address on the public Internet, or ask the operator to allow the network.";
     ProviderVerificationFailed "provider_verification_failed" UNPROCESSABLE_ENTITY "The cloud provider could not be verified" "See `verification` for the check that failed and what to do about it; with `verify=sync` the provider is stored all the same.";
     RateLimited "rate_limited" TOO_MANY_REQUESTS "Too many requests" "Wait for `retry_after_seconds`; the limits are listed at /api/rate-limits/.";

@@ -55,6 +55,10 @@ impl Manager {
         self.check_act_through(Some(if self.is_platform() { Role::Operator } else { Role::Admin }))
     }
 
+    pub fn tenant_kind(&self) -> TenantKind {
+        self.tenant_kind
+    }
+
     fn is_platform(&self) -> bool {
         self.tenant_kind == TenantKind::Platform
     }

@@ -157,6 +157,11 @@ pub fn staff_of_tenant(tx: &impl Read, tenant: TenantId, email: &str) -> Result<
     Ok(repo::users::find_email(tx, tenant, email)?.filter(|user| user.role().is_some()))
 }
 
+/// Whether anybody on the staff of another tenant has an address of this domain, which must be in the form of DNS.
+pub fn has_staff_elsewhere(tx: &impl Read, tenant: TenantId, domain: &str) -> Result<bool, StoreError> {
+    repo::users::has_login_elsewhere(tx, tenant, domain)
+}
+
 /// Brings the addresses that staff sign in with into the form in which several tenants can have one.
 pub fn share_logins(tx: &mut WriteTx) -> Result<Progress, StoreError> {
     repo::users::share_logins(tx)

@@ -13,12 +13,24 @@ use crate::{
 pub enum SsoError {
     #[error("there is no such identity provider")]
     NotFound,
-    /// No provider, a disabled one, or one of a suspended tenant: nobody is told which.
+    /// No provider, one that has not proven the domain, a disabled one, or one of a suspended tenant. The error does not say which.
     #[error("there is no single sign-on for this domain")]
     NoProvider,
-    /// Whose the domain is, is nobody's business.
-    #[error("the domain {0} belongs to a provider already")]
+    /// Another provider has proven it, or its people work for another tenant. The answer says neither which of the two nor whose it is.
+    #[error("the domain {0} is not available")]
     DomainTaken(String),
+    /// The record that proves the domain is not in DNS.
+    #[error("there is no TXT record {name} with the value {value}")]
+    DomainNotProven { name: String, value: String },
+    #[error("no identity provider of the tenant claims this domain")]
+    DomainNotClaimed,
+    #[error("the provider has {most} domains already")]
+    TooManyDomains { most: usize },
+    #[error("DNS did not answer: {0}")]
+    Dns(String),
+    /// The tenant has a look-up under way, or too many others have.
+    #[error("too many domains are being verified")]
+    LookupsBusy,
     #[error("the tenant has {most} identity providers already")]
     LimitReached { most: usize },
     #[error("the provider's address is not allowed: {0}")]

@@ -25,7 +25,7 @@ use crate::{
     slices::{
         auth::{AuthError, Login, RefusalReason, RefusedSignIn, Users},
         directory::{self, Directory, DirectoryError, LinkedIdentity, NewUser, Standing, User, UserStatus, normalize_email},
-        platform::{TenantStatus, Tenants},
+        platform::{TenantError, TenantStatus, Tenants},
     },
 };
 
@@ -163,14 +163,19 @@ impl SignOn {
         former: Option<Secret>,
         now: Timestamp,
     ) -> Result<Login, SsoError> {
-        let email = trusted_email(provider, &claims)?;
         let intent = Intent::new(provider.tenant_id, now, Actor::system("single sign-on"));
         let (this, key, issuer) = (self.clone(), (provider.tenant_id, provider.id), provider.issuer.clone());
         let work = move |tx: &mut WriteTx| {
             let mut act = intent.begin();
-            // The provider may have changed while it was asked.
+            // The provider, its domains and its tenant may have changed while it was asked.
+            let is_open = match this.tenants.get(tx, key.0) {
+                Ok(tenant) => tenant.status == TenantStatus::Active,
+                Err(TenantError::Store(error)) => return Err(error.into()),
+                Err(_) => false,
+            };
             let provider = repo::get(tx, key)?.filter(|provider| provider.enabled && provider.issuer == issuer);
-            let provider = provider.ok_or(SsoError::Refused(RefusalReason::ProviderGone))?;
+            let provider = provider.filter(|_| is_open).ok_or(SsoError::Refused(RefusalReason::ProviderGone))?;
+            let email = trusted_email(&provider, &claims)?;
             let user = this.match_user(tx, &mut act, &provider, &claims, &email)?;
             Ok(this.users.sign_in_proven(tx, &mut act, user, former.as_ref())?)
         };
@@ -251,6 +256,6 @@ fn trusted_email(provider: &IdentityProvider, claims: &Claims) -> Result<String,
         return Err(SsoError::Refused(RefusalReason::EmailNotVerified));
     }
     let email = normalize_email(email).map_err(|_| SsoError::Refused(RefusalReason::EmailMissing))?;
-    let owned = Domain::of_email(&email).is_some_and(|domain| provider.domains.contains(&domain));
+    let owned = Domain::of_email(&email).is_some_and(|domain| provider.answers_for(&domain));
     if owned { Ok(email) } else { Err(SsoError::Refused(RefusalReason::ForeignDomain)) }
 }

@@ -8,6 +8,7 @@ mod discovery;
 mod error;
 mod exchange;
 mod flow;
+mod lookups;
 mod model;
 mod repo;
 mod service;
@@ -32,12 +33,14 @@ use crate::{
 
 pub use error::SsoError;
 
-pub const EVENTS: &[&EventKind] = &[&service::CREATED, &service::UPDATED, &service::DELETED];
+pub const EVENTS: &[&EventKind] =
+    &[&service::CREATED, &service::UPDATED, &service::DOMAIN_PROVEN, &service::DOMAIN_APPROVED, &service::DELETED];
 
 #[derive(Clone, Debug)]
 pub struct SingleSignOn {
     service: service::Service,
     sign_on: flow::SignOn,
+    lookups: lookups::Lookups,
     auth: Auth,
     store: Store,
     clock: Clock,
@@ -63,13 +66,30 @@ impl SingleSignOn {
             discovery: discovery::Discovery::new(),
             tickets: ticket::Tickets { sealer: sealer.clone() },
         };
-        Self { service: service::Service { sealer, describe: api::describe }, sign_on, auth, store, clock }
+        Self {
+            service: service::Service { sealer, describe: api::describe },
+            sign_on,
+            lookups: lookups::Lookups::default(),
+            auth,
+            store,
+            clock,
+        }
     }
 
     pub fn api(&self) -> impl OpenApi + use<> {
-        let desk = api::Desk { service: self.service.clone(), store: self.store.clone(), egress: self.sign_on.egress.clone() };
+        let desk = api::Desk {
+            service: self.service.clone(),
+            store: self.store.clone(),
+            egress: self.sign_on.egress.clone(),
+            lookups: self.lookups.clone(),
+        };
         let sign_on = api::SignOnApi { sign_on: self.sign_on.clone(), clock: self.clock.clone() };
         (api::ProvidersApi(desk.clone()), api::ProviderApi(desk), sign_on)
+    }
+
+    /// What only the admin socket serves.
+    pub fn admin_api(&self, tenants: Tenants) -> impl OpenApi + use<> {
+        api::AdminDomainsApi { service: self.service.clone(), store: self.store.clone(), tenants }
     }
 
     /// The pages for people who sign in, which the published document is silent about.

@@ -1,18 +1,23 @@
 //! Identity providers, the domains that they answer for, and where somebody goes after signing in. Rules only: no store, no clock, no network.
 //!
 //! **Invariant:** a [`Domain`] is in the one form in which domains are compared, and a [`ReturnPath`] leads nowhere but to this site.
+//! **Invariant:** a domain counts for a provider only once it is proven to be the tenant's, and then for no other provider.
 
+use data_encoding::HEXLOWER;
 use url::{Host, Url};
 
 use crate::kernel::{
-    access::Role,
+    access::{Role, TenantKind},
     clock::Timestamp,
     egress::{SecretTarget, TargetUrl, UrlProblem},
+    entropy::Entropy,
     id::{IdentityProviderId, TenantId},
     secrets::Sealed,
 };
 
 pub(super) const MAX_PROVIDERS: usize = 20;
+/// Of a provider, as the API takes them.
+pub(super) const MAX_DOMAINS: usize = 50;
 const MAX_RETURN_PATH: usize = 1000;
 const MAX_DOMAIN: usize = 253;
 const MAX_LABEL: usize = 63;
@@ -28,7 +33,7 @@ pub(super) struct IdentityProvider {
     pub(super) issuer: String,
     pub(super) client_id: String,
     pub(super) client_secret: Sealed,
-    pub(super) domains: Vec<Domain>,
+    pub(super) domains: Vec<Claim>,
     pub(super) enabled: bool,
     /// Of people who come through it for the first time.
     pub(super) default_role: Role,
@@ -43,6 +48,83 @@ pub(super) struct IdentityProvider {
 /// The target that a client secret belongs to. Whoever serves the issuer names the endpoint that the secret is sent to.
 pub(super) fn secret_target(issuer: &str) -> SecretTarget {
     SecretTarget::default().url("issuer", Some(issuer))
+}
+
+impl IdentityProvider {
+    /// The claim to a domain.
+    pub(super) fn claim(&self, domain: &Domain) -> Option<&Claim> {
+        self.domains.iter().find(|claim| claim.domain == *domain)
+    }
+
+    /// Whether it may speak for addresses of a domain.
+    pub(super) fn answers_for(&self, domain: &Domain) -> bool {
+        self.claim(domain).is_some_and(|claim| claim.proof.is_some())
+    }
+}
+
+/// A domain that a provider is to answer for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Claim {
+    pub(super) domain: Domain,
+    /// What the tenant publishes in DNS. Each claim has its own, which nobody can guess.
+    pub(super) token: String,
+    pub(super) proof: Option<Proof>,
+}
+
+/// How and when a domain was proven to be the tenant's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(super) struct Proof {
+    pub(super) by: ProvenBy,
+    pub(super) at: Timestamp,
+}
+
+/// The place of a word is what is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ProvenBy {
+    /// The tenant published the token in DNS.
+    Dns,
+    /// The operator's word.
+    Operator,
+    /// A domain for trying things out, which is nobody's, in an evaluation tenant.
+    Reserved,
+    /// It was there before domains had to be proven.
+    Before,
+}
+
+/// Where the token is published, below the domain, and what stands in front of it.
+const RECORD_LABEL: &str = "_tenantd";
+const RECORD_FRONT: &str = "tenantd-domain-verification=";
+const TOKEN_BYTES: usize = 16;
+/// Top-level domains that are nobody's (RFC 6761).
+const RESERVED_DOMAINS: [&str; 4] = [".example", ".test", ".invalid", ".localhost"];
+
+impl Claim {
+    /// A claim that is still to be proven.
+    pub(super) fn open(domain: Domain, entropy: &mut Entropy) -> Self {
+        Self { domain, token: HEXLOWER.encode(&entropy.bytes::<TOKEN_BYTES>()), proof: None }
+    }
+
+    /// A new claim of a tenant. In an evaluation tenant, domains that belong to nobody need no proof.
+    pub(super) fn new(domain: Domain, kind: TenantKind, now: Timestamp, entropy: &mut Entropy) -> Self {
+        let is_reserved = RESERVED_DOMAINS.iter().any(|ending| domain.as_str().ends_with(ending));
+        let is_trial = kind == TenantKind::Evaluation && is_reserved;
+        Self { proof: is_trial.then_some(Proof { by: ProvenBy::Reserved, at: now }), ..Self::open(domain, entropy) }
+    }
+
+    /// The name of the TXT record.
+    pub(super) fn record_name(&self) -> String {
+        format!("{RECORD_LABEL}.{}", self.domain.as_str())
+    }
+
+    pub(super) fn record_value(&self) -> String {
+        format!("{RECORD_FRONT}{}", self.token)
+    }
+
+    /// Whether these texts of DNS prove it.
+    pub(super) fn is_proven_by(&self, texts: &[String]) -> bool {
+        !self.token.is_empty() && texts.iter().any(|text| text.trim() == self.record_value())
+    }
 }
 
 /// A domain of e-mail addresses: ASCII in lower case, without a dot at its end.
@@ -188,6 +270,29 @@ mod tests {
         }
         assert_eq!(Domain::parse("ada@acme.com"), Err(DomainProblem::Address { domain: "acme.com".to_owned() }));
         assert_eq!(Domain::of_email("ada@Acme.COM").unwrap().as_str(), "acme.com");
+    }
+
+    #[test]
+    fn a_claim_is_proven_by_its_own_record_alone() {
+        let (mut entropy, at) = (Entropy::from_seed(1), Timestamp::from_millis(0));
+        let domain = || Domain::parse("acme.com").unwrap();
+        let claim = Claim::new(domain(), TenantKind::Evaluation, at, &mut entropy);
+        let other = Claim::new(domain(), TenantKind::Standard, at, &mut entropy);
+        assert_eq!((claim.proof, claim.record_name().as_str()), (None, "_tenantd.acme.com"));
+        assert!(claim.is_proven_by(&["v=spf1 -all".to_owned(), claim.record_value()]));
+        assert!(!claim.is_proven_by(&[other.record_value(), "tenantd-domain-verification=".to_owned()]));
+        let before = Claim { token: String::new(), ..claim };
+        assert!(!before.is_proven_by(&["tenantd-domain-verification=".to_owned()]));
+    }
+
+    #[test]
+    fn a_domain_that_is_nobodys_needs_no_proof_in_an_evaluation_tenant() {
+        let proven = |domain: &str, kind: TenantKind| {
+            let claim = Claim::new(Domain::parse(domain).unwrap(), kind, Timestamp::from_millis(0), &mut Entropy::from_seed(1));
+            claim.proof.is_some()
+        };
+        assert!(proven("acme.example", TenantKind::Evaluation) && proven("a.b.test", TenantKind::Evaluation));
+        assert!(!proven("acme.example", TenantKind::Standard) && !proven("example.com", TenantKind::Evaluation));
     }
 
     #[test]

@@ -5,7 +5,7 @@ pub(super) mod portable;
 
 use serde::{Deserialize, Serialize};
 
-use super::model::{Domain, IdentityProvider, secret_target};
+use super::model::{Claim, Domain, IdentityProvider, Proof, ProvenBy, secret_target};
 use crate::kernel::{
     access::Role,
     clock::Timestamp,
@@ -13,14 +13,14 @@ use crate::kernel::{
     secrets::{SealError, Sealed, SealedPlace},
     store::{
         Direction, Flow, Index, Key, KeyRange, Read, SealedRecord, SealedVisitor, StoreError, Table, WriteTx, catalog,
-        codec::Record,
+        codec::{Record, decode_fields, encode_fields},
     },
 };
 
 /// Names a provider over all tenants.
 pub(super) type ProviderKey = (TenantId, IdentityProviderId);
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct ProviderRecord {
     name: String,
     issuer: String,
@@ -34,26 +34,72 @@ pub(super) struct ProviderRecord {
     created_at: Timestamp,
     updated_at: Timestamp,
     version: u64,
+    /// Of each domain, at its place.
+    #[serde(default)]
+    claims: Vec<ClaimRecord>,
+}
+
+/// How far a domain is proven.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct ClaimRecord {
+    token: String,
+    proof: Option<Proof>,
 }
 
 impl Record for ProviderRecord {
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
+
+    /// Before domains had to be proven, each counted.
+    fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
+        if version != 1 {
+            return Err(format!("format version {version} is not known to this release"));
+        }
+        let mut record: Self = decode_fields(&[fields, &encode_fields(&Vec::<ClaimRecord>::new())?].concat())?;
+        let proof = Proof { by: ProvenBy::Before, at: record.created_at };
+        record.claims = record.domains.iter().map(|_| ClaimRecord { token: String::new(), proof: Some(proof) }).collect();
+        Ok(record)
+    }
 }
 
+impl ProviderRecord {
+    fn proven(&self) -> impl Iterator<Item = &Domain> {
+        self.domains.iter().zip(&self.claims).filter(|(_, claim)| claim.proof.is_some()).map(|(domain, _)| domain)
+    }
+
+    fn claims(&self) -> Vec<Claim> {
+        let claim = |(domain, ClaimRecord { token, proof }): (&Domain, &ClaimRecord)| Claim {
+            domain: domain.clone(),
+            token: token.clone(),
+            proof: *proof,
+        };
+        self.domains.iter().zip(&self.claims).map(claim).collect()
+    }
+
+    fn set_claims(&mut self, claims: Vec<Claim>) {
+        (self.domains, self.claims) = split(&claims);
+    }
+}
+
+fn split(claims: &[Claim]) -> (Vec<Domain>, Vec<ClaimRecord>) {
+    let record = |claim: &Claim| ClaimRecord { token: claim.token.clone(), proof: claim.proof };
+    claims.iter().map(|claim| (claim.domain.clone(), record(claim))).unzip()
+}
+
+/// A domain leads to the provider that has proven it.
 static BY_DOMAIN: Index<ProviderKey, ProviderRecord> = Index {
     table: catalog::IDENTITY_PROVIDERS_BY_DOMAIN,
     unique: true,
-    keys: |_, provider| provider.domains.iter().map(|domain| domain.as_str().to_owned().to_bytes()).collect(),
+    keys: |_, provider| provider.proven().map(|domain| domain.as_str().to_owned().to_bytes()).collect(),
 };
 pub(super) static PROVIDERS: Table<ProviderKey, ProviderRecord> = Table::new(catalog::IDENTITY_PROVIDERS, &[&BY_DOMAIN]);
 
 fn to_model((tenant_id, id): ProviderKey, record: ProviderRecord) -> IdentityProvider {
+    let domains = record.claims();
     let ProviderRecord {
         name,
         issuer,
         client_id,
         client_secret,
-        domains,
         enabled,
         default_role,
         auto_provision,
@@ -61,6 +107,7 @@ fn to_model((tenant_id, id): ProviderKey, record: ProviderRecord) -> IdentityPro
         created_at,
         updated_at,
         version,
+        ..
     } = record;
     IdentityProvider {
         id,
@@ -81,12 +128,13 @@ fn to_model((tenant_id, id): ProviderKey, record: ProviderRecord) -> IdentityPro
 }
 
 fn to_record(provider: &IdentityProvider) -> ProviderRecord {
+    let (domains, claims) = split(&provider.domains);
     ProviderRecord {
         name: provider.name.clone(),
         issuer: provider.issuer.clone(),
         client_id: provider.client_id.clone(),
         client_secret: provider.client_secret.clone(),
-        domains: provider.domains.clone(),
+        domains,
         enabled: provider.enabled,
         default_role: provider.default_role,
         auto_provision: provider.auto_provision,
@@ -94,6 +142,7 @@ fn to_record(provider: &IdentityProvider) -> ProviderRecord {
         created_at: provider.created_at,
         updated_at: provider.updated_at,
         version: provider.version,
+        claims,
     }
 }
 
@@ -113,7 +162,7 @@ pub(super) fn get(tx: &impl Read, key: ProviderKey) -> Result<Option<IdentityPro
     Ok(PROVIDERS.get(tx, &key)?.map(|record| to_model(key, record)))
 }
 
-/// The provider that a domain belongs to. A domain of nobody costs the same look-ups.
+/// The provider that has proven a domain. A domain of nobody costs the same look-ups.
 pub(super) fn by_domain(tx: &impl Read, domain: &Domain) -> Result<Option<IdentityProvider>, StoreError> {
     const NOBODY: ProviderKey = (TenantId::from_bytes([0; 16]), IdentityProviderId::from_bytes([0; 16]));
     let found = owner(tx, domain)?;
@@ -201,7 +250,14 @@ mod tests {
             issuer: "https://id.acme.example".to_owned(),
             client_id: "tenantd".to_owned(),
             client_secret: sealer.seal(place, &Secret::new("s3cret"), &mut entropy).unwrap(),
-            domains: vec![Domain::parse("acme.example").unwrap()],
+            domains: vec![
+                Claim {
+                    domain: Domain::parse("acme.example").unwrap(),
+                    token: "00ff".to_owned(),
+                    proof: Some(Proof { by: ProvenBy::Operator, at }),
+                },
+                Claim { domain: Domain::parse("acme.com").unwrap(), token: "11ee".to_owned(), proof: None },
+            ],
             enabled: true,
             default_role: Role::Viewer,
             auto_provision: true,
@@ -212,7 +268,14 @@ mod tests {
         };
         let record = to_record(&provider);
         assert_golden("identity_provider", &record);
+        assert_eq!(record.proven().map(Domain::as_str).collect::<Vec<_>>(), ["acme.example"]);
         assert_eq!(to_model((tenant_id, id), record), provider);
+        // The fields of version 1 are those of today without the last.
+        let claims = to_record(&provider).claims;
+        let fields = encode_fields(&to_record(&provider)).unwrap();
+        let before = ProviderRecord::upgrade(1, &fields[..fields.len() - encode_fields(&claims).unwrap().len()]).unwrap();
+        assert_eq!(before.proven().count(), 2, "whoever could sign in can do so after the upgrade");
+        assert!(before.claims().iter().all(|claim| claim.proof == Some(Proof { by: ProvenBy::Before, at })));
         assert_golden("spent_sign_on", &SpentRecord { expires_at: at });
     }
 }

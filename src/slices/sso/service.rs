@@ -10,19 +10,19 @@ use serde_json::{
 
 use super::{
     error::{Fault, SsoError},
-    model::{Domain, IdentityProvider, MAX_PROVIDERS, secret_target},
-    repo::{self, sealed_place},
+    model::{Claim, Domain, IdentityProvider, MAX_DOMAINS, MAX_PROVIDERS, Proof, ProvenBy, secret_target},
+    repo::{self, ProviderKey, sealed_place},
 };
 use crate::{
     kernel::{
-        access::{Grants, Role, Scope},
+        access::{Grants, Role, Scope, TenantKind},
         events::{self, Act, Draft, EventKind},
         http::precondition::IfMatch,
         id::IdentityProviderId,
         secrets::{Sealed, Sealer, Secret},
         store::WriteTx,
     },
-    slices::auth::Manager,
+    slices::{auth::Manager, directory},
 };
 
 pub(super) static CREATED: EventKind = EventKind {
@@ -35,6 +35,18 @@ pub(super) static CREATED: EventKind = EventKind {
 };
 pub(super) static UPDATED: EventKind =
     EventKind { name: "identity_provider.updated", summary: "An identity provider was changed.", has_changes: true, ..CREATED };
+pub(super) static DOMAIN_PROVEN: EventKind = EventKind {
+    name: "identity_provider.domain_proven",
+    summary: "A domain of an identity provider was proven by a record in DNS.",
+    has_changes: true,
+    ..CREATED
+};
+pub(super) static DOMAIN_APPROVED: EventKind = EventKind {
+    name: "identity_provider.domain_approved",
+    summary: "The operator approved a domain for an identity provider.",
+    has_changes: true,
+    ..CREATED
+};
 pub(super) static DELETED: EventKind =
     EventKind { name: "identity_provider.deleted", summary: "An identity provider was deleted.", ..CREATED };
 
@@ -89,7 +101,7 @@ impl Service {
             return Err(SsoError::LimitReached { most: MAX_PROVIDERS });
         }
         let id = IdentityProviderId::new(act.now, &mut act.entropy);
-        check_domains(tx, id, &new.domains)?;
+        check_claims(tx, (act.tenant_id, id), &new.domains)?;
         let provider = IdentityProvider {
             id,
             tenant_id: act.tenant_id,
@@ -97,7 +109,7 @@ impl Service {
             issuer: new.issuer.clone(),
             client_id: new.client_id.clone(),
             client_secret: self.seal(act, id, &new.issuer, &new.client_secret)?,
-            domains: new.domains.clone(),
+            domains: claims(act, manager.tenant_kind(), &[], &new.domains),
             enabled: new.enabled,
             default_role: new.default_role,
             auto_provision: new.auto_provision,
@@ -139,8 +151,9 @@ impl Service {
             after.default_role = role;
         }
         if let Some(domains) = &change.domains {
-            check_domains(tx, id, domains)?;
-            after.domains.clone_from(domains);
+            let new: Vec<Domain> = domains.iter().filter(|domain| before.claim(domain).is_none()).cloned().collect();
+            check_claims(tx, (act.tenant_id, id), &new)?;
+            after.domains = claims(act, manager.tenant_kind(), &before.domains, domains);
         }
         match &change.client_secret {
             Some(secret) => after.client_secret = self.seal(act, id, &after.issuer, secret)?,
@@ -157,6 +170,80 @@ impl Service {
         after.version += 1;
         repo::put(tx, &after)?;
         self.announce(tx, act, &UPDATED, &after, Some(changes(&before, &after)))?;
+        Ok(after)
+    }
+
+    /// Proves a claim by texts that the domain has in DNS.
+    pub(super) fn prove_domain(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        manager: &Manager,
+        id: IdentityProviderId,
+        domain: &Domain,
+        texts: &[String],
+    ) -> Result<IdentityProvider, SsoError> {
+        let provider = find(tx, act, id)?;
+        manager.check_every_account()?;
+        let claim = provider.claim(domain).ok_or(SsoError::NotFound)?;
+        if claim.proof.is_some() {
+            return Ok(provider);
+        }
+        if !claim.is_proven_by(texts) {
+            return Err(SsoError::DomainNotProven { name: claim.record_name(), value: claim.record_value() });
+        }
+        check_available(tx, (act.tenant_id, id), domain)?;
+        self.settle_claim(tx, act, &provider, domain, ProvenBy::Dns)
+    }
+
+    /// Takes the operator's word for a domain. It counts for the provider that is named, else for the one that claims the domain, else for
+    /// the only one of the tenant. Staff of other tenants do not stand in the way, so it may be a domain that the tenant could not claim.
+    pub(super) fn approve_domain(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        domain: &Domain,
+        named: Option<IdentityProviderId>,
+    ) -> Result<IdentityProvider, SsoError> {
+        let mut providers = repo::list(tx, act.tenant_id)?;
+        let place = match named {
+            Some(id) => Some(providers.iter().position(|provider| provider.id == id).ok_or(SsoError::NotFound)?),
+            None => providers.iter().position(|provider| provider.claim(domain).is_some()),
+        };
+        let provider = match place {
+            Some(place) => providers.swap_remove(place),
+            None => providers.pop().filter(|_| providers.is_empty()).ok_or(SsoError::DomainNotClaimed)?,
+        };
+        if provider.answers_for(domain) {
+            return Ok(provider);
+        }
+        check_owner(tx, (act.tenant_id, provider.id), domain)?;
+        if provider.claim(domain).is_none() && provider.domains.len() >= MAX_DOMAINS {
+            return Err(SsoError::TooManyDomains { most: MAX_DOMAINS });
+        }
+        self.settle_claim(tx, act, &provider, domain, ProvenBy::Operator)
+    }
+
+    fn settle_claim(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        before: &IdentityProvider,
+        domain: &Domain,
+        by: ProvenBy,
+    ) -> Result<IdentityProvider, SsoError> {
+        let mut after = before.clone();
+        if after.claim(domain).is_none() {
+            after.domains.push(Claim::open(domain.clone(), &mut act.entropy));
+        }
+        for claim in after.domains.iter_mut().filter(|claim| claim.domain == *domain) {
+            claim.proof = Some(Proof { by, at: act.now });
+        }
+        after.updated_at = act.now;
+        after.version += 1;
+        repo::put(tx, &after)?;
+        let kind = if by == ProvenBy::Operator { &DOMAIN_APPROVED } else { &DOMAIN_PROVEN };
+        self.announce(tx, act, kind, &after, Some(changes(before, &after)))?;
         Ok(after)
     }
 
@@ -220,13 +307,42 @@ fn check_role(manager: &Manager, role: Role) -> Result<(), SsoError> {
     manager.check_place(role).map_err(|_| SsoError::Invalid(vec![Fault::DefaultRole]))
 }
 
-fn check_domains(tx: &WriteTx, id: IdentityProviderId, domains: &[Domain]) -> Result<(), SsoError> {
+/// Claims to these domains. One that was there before stays as far proven as it was.
+fn claims(act: &mut Act, kind: TenantKind, before: &[Claim], domains: &[Domain]) -> Vec<Claim> {
+    let known = |domain: &Domain| before.iter().find(|claim| claim.domain == *domain).cloned();
+    let claim = |domain: &Domain| known(domain).unwrap_or_else(|| Claim::new(domain.clone(), kind, act.now, &mut act.entropy));
+    domains.iter().map(claim).collect()
+}
+
+/// Whether a provider may claim these domains. Within a tenant a domain has one claim; those of other tenants do not count before they are
+/// proven.
+fn check_claims(tx: &WriteTx, provider: ProviderKey, domains: &[Domain]) -> Result<(), SsoError> {
+    let others: Vec<IdentityProvider> = repo::list(tx, provider.0)?.into_iter().filter(|other| other.id != provider.1).collect();
     for domain in domains {
-        if repo::owner(tx, domain)?.is_some_and(|(_, owner)| owner != id) {
-            return Err(SsoError::DomainTaken(domain.as_str().to_owned()));
+        if others.iter().any(|other| other.claim(domain).is_some()) {
+            return Err(taken(domain));
         }
+        check_available(tx, provider, domain)?;
     }
     Ok(())
+}
+
+/// A domain is not available if another provider has proven it, or if another tenant has staff with such addresses. The error is the same.
+fn check_available(tx: &WriteTx, provider: ProviderKey, domain: &Domain) -> Result<(), SsoError> {
+    check_owner(tx, provider, domain)?;
+    if directory::has_staff_elsewhere(tx, provider.0, domain.as_str())? { Err(taken(domain)) } else { Ok(()) }
+}
+
+fn check_owner(tx: &WriteTx, provider: ProviderKey, domain: &Domain) -> Result<(), SsoError> {
+    if repo::owner(tx, domain)?.is_some_and(|owner| owner != provider) { Err(taken(domain)) } else { Ok(()) }
+}
+
+fn taken(domain: &Domain) -> SsoError {
+    SsoError::DomainTaken(domain.as_str().to_owned())
+}
+
+fn proven(provider: &IdentityProvider) -> Vec<&str> {
+    provider.domains.iter().filter(|claim| claim.proof.is_some()).map(|claim| claim.domain.as_str()).collect()
 }
 
 /// What a change changed, field by field. Of the secret only that it is another one.
@@ -236,7 +352,8 @@ fn changes(before: &IdentityProvider, after: &IdentityProvider) -> Value {
             ("name", json!(provider.name)),
             ("issuer", json!(provider.issuer)),
             ("client_id", json!(provider.client_id)),
-            ("domains", json!(provider.domains)),
+            ("domains", json!(provider.domains.iter().map(|claim| claim.domain.as_str()).collect::<Vec<_>>())),
+            ("proven_domains", json!(proven(provider))),
             ("enabled", json!(provider.enabled)),
             ("default_role", json!(provider.default_role)),
             ("auto_provision", json!(provider.auto_provision)),

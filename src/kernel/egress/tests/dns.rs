@@ -8,7 +8,7 @@ use std::{
 
 use hickory_resolver::proto::{
     op::{Message, MessageType, ResponseCode},
-    rr::{RData, Record, RecordType},
+    rr::{RData, Record, RecordType, rdata::TXT},
 };
 use tokio::{net::UdpSocket, task::AbortHandle};
 
@@ -16,7 +16,9 @@ use tokio::{net::UdpSocket, task::AbortHandle};
 pub enum Answer {
     /// With their time to live in seconds.
     Addresses(Vec<IpAddr>, u32),
+    Texts(Vec<String>),
     NoSuchName,
+    Failure,
     Silence,
 }
 
@@ -79,10 +81,18 @@ fn reply_to(question: &Message, answer: Answer) -> Option<Vec<u8>> {
     reply.add_query(query.clone());
     match answer {
         Answer::Silence => return None,
+        Answer::Failure => reply.metadata.response_code = ResponseCode::ServFail,
         Answer::NoSuchName => reply.metadata.response_code = ResponseCode::NXDomain,
         Answer::Addresses(addresses, ttl) => {
             let of_family = addresses.into_iter().filter(|ip| ip.is_ipv4() == (query.query_type() == RecordType::A));
             reply.add_answers(of_family.map(|ip| Record::from_rdata(query.name().clone(), ttl, RData::from(ip))));
+        }
+        Answer::Texts(texts) => {
+            let texts = texts.into_iter().filter(|_| query.query_type() == RecordType::TXT);
+            // In pieces, as long ones come.
+            let split =
+                |text: String| text.as_bytes().chunks(20).map(|piece| String::from_utf8_lossy(piece).into_owned()).collect();
+            reply.add_answers(texts.map(|text| Record::from_rdata(query.name().clone(), 1, RData::TXT(TXT::new(split(text))))));
         }
     }
     Some(reply.to_vec().unwrap())

@@ -145,3 +145,23 @@ async fn the_operators_log_says_why_and_which_setting_would_allow_it() {
     }
     assert!(!log.contains("secret-path"));
 }
+
+#[tokio::test]
+async fn texts_come_in_one_piece_and_are_looked_up_each_time() {
+    let long = "x".repeat(70);
+    let shown = Arc::new(Mutex::new(vec![long.clone(), "v=spf1 -all".to_owned()]));
+    let texts = shown.clone();
+    let dns = DnsServer::start(move |name, _| match name {
+        "gone.test." => Answer::NoSuchName,
+        "broken.test." => Answer::Failure,
+        _ => Answer::Texts(texts.lock().unwrap().clone()),
+    })
+    .await;
+    let egress = egress(&config::Egress { dns_servers: vec![dns.address], ..settings() });
+    assert_eq!(egress.texts("acme.test").await.unwrap(), [long.as_str(), "v=spf1 -all"]);
+    shown.lock().unwrap().clear();
+    for none in ["acme.test", "gone.test"] {
+        assert!(egress.texts(none).await.unwrap().is_empty(), "{none}");
+    }
+    assert_eq!(egress.texts("broken.test").await.unwrap_err().code(), "dns");
+}

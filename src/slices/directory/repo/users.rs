@@ -7,7 +7,7 @@ use crate::kernel::{
     clock::Timestamp,
     id::{TenantId, UserId},
     store::{
-        Index, Key, KeyRange, Progress, Read, StoreError, Table, WriteTx, catalog,
+        Direction, Flow, Index, Key, KeyRange, Progress, Read, StoreError, Table, WriteTx, catalog,
         codec::{Record, decode_fields},
     },
 };
@@ -137,6 +137,16 @@ pub(in super::super) fn list_login(tx: &impl Read, email: &str, limit: usize) ->
     for (tenant, id) in BY_LOGIN.list(tx, &KeyRange::prefix(&login_key(email)), limit)? {
         found.extend(get(tx, tenant, id)?);
     }
+    Ok(found)
+}
+
+/// Whether anybody on the staff of another tenant signs in with an address of this domain.
+pub(in super::super) fn has_login_elsewhere(tx: &impl Read, tenant: TenantId, domain: &str) -> Result<bool, StoreError> {
+    let mut found = false;
+    BY_LOGIN.scan(tx, &KeyRange::prefix(&domain.to_owned().to_bytes()), Direction::Forward, |key, _| {
+        found = key.0 != tenant;
+        Ok(if found { Flow::Stop } else { Flow::Continue })
+    })?;
     Ok(found)
 }
 

@@ -70,9 +70,13 @@ impl ProvidersApi {
 
     /// Create an identity provider
     ///
-    /// From then on staff with an e-mail address of its domains can sign in through it. At the provider, register
-    /// `/api/auth/sso/callback` of this installation as the redirect URI. A provider can sign anyone in, so besides `users:write` your
-    /// credential must have all scopes of an administrator, from any network. If a domain is taken, the error does not say by whom.
+    /// Staff with an e-mail address of a domain can sign in through the provider once the domain is proven. `domain_claims` names the TXT
+    /// record that proves it. Publish the record, then call `POST /api/admin/identity-providers/{id}/domains/{domain}/verify`. The operator
+    /// can approve the domain instead. At the provider, register `/api/auth/sso/callback` of this installation as the redirect URI.
+    ///
+    /// A provider can sign anyone in, so besides `users:write` your credential must have all scopes of an administrator, from any network.
+    /// A domain that another provider has proven, or that has staff in another tenant, is refused with 409 `already_exists`. The error says
+    /// neither which of the two it is nor who has it.
     #[oai(path = "/", method = "post", operation_id = "create_identity_provider")]
     async fn create_identity_provider(
         &self,

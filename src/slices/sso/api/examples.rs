@@ -4,7 +4,7 @@ use poem_openapi::types::Example;
 
 use super::{
     sign_on::{BeginSignOn, SignOnBegun, SignOnProvider},
-    wire::{CreateIdentityProvider, IdentityProvider, ProviderType, UpdateIdentityProvider},
+    wire::{CreateIdentityProvider, DomainClaim, IdentityProvider, ProviderType, UpdateIdentityProvider},
 };
 use crate::{
     kernel::{clock::Timestamp, id::IdentityProviderId},
@@ -32,6 +32,14 @@ impl Example for IdentityProvider {
             issuer: "https://id.acme.com".to_owned(),
             client_id: "tenantd".to_owned(),
             domains: texts(["acme.com"]),
+            domain_claims: vec![DomainClaim {
+                domain: "acme.com".to_owned(),
+                proven: false,
+                proven_by: None,
+                proven_at: None,
+                record_name: Some("_tenantd.acme.com".to_owned()),
+                record_value: Some("tenantd-domain-verification=5f0c2b9e7a1d4c3896b0e2f4a7d81c63".to_owned()),
+            }],
             enabled: true,
             default_role: RoleView::Technician,
             auto_provision: true,

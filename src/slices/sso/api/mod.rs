@@ -1,6 +1,7 @@
 //! Identity providers and single sign-on on the wire, and the pages for people who sign in.
 
 mod collection;
+mod domains;
 mod examples;
 mod password_pages;
 mod record;
@@ -9,6 +10,7 @@ mod sign_on;
 mod wire;
 
 pub(super) use collection::ProvidersApi;
+pub(super) use domains::AdminDomainsApi;
 pub(super) use password_pages::PasswordPages;
 pub(super) use record::{Desk, ProviderApi};
 pub(super) use sign_in_pages::SignInPages;
@@ -16,6 +18,7 @@ pub(super) use sign_on::SignOnApi;
 pub(super) use wire::{describe, provider_fields};
 
 use poem_openapi::Tags;
+use serde_json::json;
 
 use super::{
     error::{Fault, SsoError},
@@ -38,11 +41,27 @@ impl From<SsoError> for Problem {
             SsoError::NotFound => Self::plain(Code::NotFound),
             SsoError::NoProvider => Self::plain(Code::SsoProviderNotFound),
             SsoError::DomainTaken(domain) => {
-                let mut problem =
-                    Self::new(Code::AlreadyExists, format!("The domain {domain} belongs to an identity provider already."));
-                problem.errors.push(FieldError::pointer("/domains", "already_exists", format!("{domain} is taken")));
+                let detail = format!("The domain {domain} is not available here. If it is yours, ask the operator to approve it.");
+                let mut problem = Self::new(Code::AlreadyExists, detail);
+                problem.errors.push(FieldError::pointer("/domains", "already_exists", format!("{domain} is not available")));
                 problem
             }
+            SsoError::DomainNotProven { name, value } => {
+                let detail = format!("DNS has no TXT record {name} with the value {value} yet.");
+                Self::new(Code::DomainNotProven, detail).with("record", json!({"type": "TXT", "name": name, "value": value}))
+            }
+            SsoError::DomainNotClaimed => Self::new(
+                Code::NotFound,
+                "No identity provider of the tenant claims this domain. If the tenant has several, name one as identity_provider_id.",
+            ),
+            SsoError::TooManyDomains { most } => {
+                Self::new(Code::LimitReached, format!("An identity provider has at most {most} domains."))
+            }
+            SsoError::Dns(reason) => Self::new(
+                Code::ProviderError,
+                format!("DNS did not answer: {reason}. Try again, or ask the operator to approve the domain."),
+            ),
+            SsoError::LookupsBusy => Self::new(Code::RateLimited, "Another domain is being verified.").retry_after(1),
             SsoError::LimitReached { most } => {
                 Self::new(Code::LimitReached, format!("A tenant has at most {most} identity providers."))
             }

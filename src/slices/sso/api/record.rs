@@ -1,12 +1,17 @@
 //! `/api/admin/identity-providers/{id}`: one provider. The collection's changes end here too.
 
-use poem_openapi::{OpenApi, param::Path};
+use poem_openapi::{
+    ApiResponse, OpenApi,
+    param::Path,
+    registry::{MetaResponses, Registry},
+};
 
 use super::{
     super::{
         error::{Fault, SsoError},
         flow::audience_of,
-        model::check_issuer,
+        lookups::Lookups,
+        model::{Domain, check_issuer},
         repo,
         service::{ProviderChange, Service},
     },
@@ -22,7 +27,7 @@ use crate::{
             need::{Allowed, UsersRead, UsersWrite},
             precondition::{IfMatch, IfNoneMatch},
             problem::Problem,
-            reply::{Changed, Empty, Found},
+            reply::{Changed, Empty, Found, declared},
         },
         id::IdentityProviderId,
         store::Store,
@@ -40,6 +45,30 @@ pub(in super::super) struct Desk {
     pub(in super::super) service: Service,
     pub(in super::super) store: Store,
     pub(in super::super) egress: Egress,
+    pub(in super::super) lookups: Lookups,
+}
+
+/// 200 with the provider; 409 where the domain is not available; 502 where DNS does not answer.
+#[derive(Debug)]
+struct Verified(Changed<IdentityProvider>);
+
+impl poem::IntoResponse for Verified {
+    fn into_response(self) -> poem::Response {
+        self.0.into_response()
+    }
+}
+
+impl ApiResponse for Verified {
+    fn meta() -> MetaResponses {
+        let mut responses = Changed::<IdentityProvider>::meta();
+        let known: Vec<Option<u16>> = responses.responses.iter().map(|response| response.status).collect();
+        responses.responses.extend([409, 502].into_iter().filter(|status| !known.contains(&Some(*status))).map(declared));
+        responses
+    }
+
+    fn register(registry: &mut Registry) {
+        Changed::<IdentityProvider>::register(registry);
+    }
 }
 
 pub(in super::super) struct ProviderApi(pub(in super::super) Desk);
@@ -80,6 +109,25 @@ impl ProviderApi {
         self.0.update(&auth, id, if_match, body.0).await
     }
 
+    /// Verify a domain of an identity provider
+    ///
+    /// Looks in DNS for the TXT record that `domain_claims` of the provider names. If DNS has it, the domain is proven, and people with an
+    /// address of the domain can sign in through the provider. A proven domain stays proven when you remove the record.
+    ///
+    /// Your credential must have all scopes of an administrator, from any network. If DNS does not have the record yet, the answer is 422
+    /// `domain_not_proven` and names it. If another provider has proven the domain meanwhile, or another tenant has staff with such addresses,
+    /// the answer is 409 `already_exists`: only the operator can approve the domain then. A tenant verifies one domain at a time.
+    #[oai(path = "/:id/domains/:domain/verify", method = "post", operation_id = "verify_identity_provider_domain")]
+    async fn verify_identity_provider_domain(
+        &self,
+        auth: Allowed<UsersWrite>,
+        id: Path<IdentityProviderId>,
+        domain: Path<String>,
+    ) -> Result<Verified, Problem> {
+        let domain = Domain::parse(&domain.0).map_err(|problem| SsoError::Invalid(vec![Fault::Domain(None, problem)]))?;
+        self.0.verify_domain(&auth, id.0, domain).await
+    }
+
     /// Delete an identity provider by its path
     ///
     /// The same as deleting with `?id=`.
@@ -99,6 +147,25 @@ impl Desk {
     pub(super) async fn vet(&self, issuer: &str, tenant: TenantKind) -> Result<(), SsoError> {
         let url = check_issuer(issuer).map_err(|problem| SsoError::Invalid(vec![Fault::Issuer(problem)]))?;
         Ok(self.egress.vet(&url, audience_of(tenant)).await?)
+    }
+
+    async fn verify_domain(&self, auth: &Allowed<UsersWrite>, id: IdentityProviderId, domain: Domain) -> Result<Verified, Problem> {
+        let key = (auth.principal.tenant_id, id);
+        let manager = Manager::of(&auth.principal);
+        manager.check_every_account().map_err(SsoError::from)?;
+        let provider = self.store.read(|tx| repo::get(tx, key)?.ok_or(SsoError::NotFound))?;
+        let claim = provider.claim(&domain).ok_or(SsoError::NotFound)?;
+        let texts = if claim.proof.is_some() {
+            Vec::new()
+        } else {
+            let _under_way = self.lookups.begin(key.0).ok_or(SsoError::LookupsBusy)?;
+            self.egress.texts(&claim.record_name()).await.map_err(|error| SsoError::Dns(error.to_string()))?
+        };
+        let (intent, service) = (auth.context.guarding_intent(&auth.principal), self.service.clone());
+        let work = self.store.write(move |tx| service.prove_domain(tx, &mut intent.begin(), &manager, id, &domain, &texts));
+        let provider = work.await?;
+        let version = provider.version;
+        Ok(Verified(Changed::new(&provider.into(), version)))
     }
 
     pub(super) async fn update(

@@ -22,6 +22,62 @@ pub(super) enum ProviderType {
     Oidc,
 }
 
+/// How a domain was proven: by a record in DNS, by the operator, as a reserved domain of an evaluation tenant (such as `acme.example`), or
+/// because it was in use before domains had to be proven.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize)]
+#[oai(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+pub(super) enum DomainProof {
+    Dns,
+    Operator,
+    Reserved,
+    Before,
+}
+
+impl From<model::ProvenBy> for DomainProof {
+    fn from(by: model::ProvenBy) -> Self {
+        match by {
+            model::ProvenBy::Dns => Self::Dns,
+            model::ProvenBy::Operator => Self::Operator,
+            model::ProvenBy::Reserved => Self::Reserved,
+            model::ProvenBy::Before => Self::Before,
+        }
+    }
+}
+
+/// A domain of an identity provider, and what proves that it is the tenant's.
+#[derive(Clone, Debug, PartialEq, Eq, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct DomainClaim {
+    pub(super) domain: String,
+    /// Whether people with an address of the domain can sign in through the provider.
+    pub(super) proven: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) proven_by: Option<DomainProof>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) proven_at: Option<Timestamp>,
+    /// While it is not proven: the name of the TXT record to publish.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) record_name: Option<String>,
+    /// While it is not proven: the value of that record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) record_value: Option<String>,
+}
+
+impl DomainClaim {
+    fn new(claim: &model::Claim) -> Self {
+        let is_open = claim.proof.is_none();
+        Self {
+            domain: claim.domain.as_str().to_owned(),
+            proven: !is_open,
+            proven_by: claim.proof.map(|proof| proof.by.into()),
+            proven_at: claim.proof.map(|proof| proof.at),
+            record_name: is_open.then(|| claim.record_name()),
+            record_value: is_open.then(|| claim.record_value()),
+        }
+    }
+}
+
 /// An identity provider, without its client secret.
 #[derive(Debug, Object, Serialize)]
 #[oai(example)]
@@ -36,8 +92,10 @@ pub(super) struct IdentityProvider {
     pub(super) issuer: String,
     /// What tenantd is called at the provider.
     pub(super) client_id: String,
-    /// The domains of e-mail addresses that it answers for. Each belongs to one provider on the installation.
+    /// The domains of e-mail addresses that it is to answer for.
     pub(super) domains: Vec<String>,
+    /// How far each domain is proven. Only proven domains count, and each for one provider on the installation.
+    pub(super) domain_claims: Vec<DomainClaim>,
     /// Nobody signs in through a disabled one.
     pub(super) enabled: bool,
     /// What people may do who become users by signing in.
@@ -60,7 +118,8 @@ impl From<model::IdentityProvider> for IdentityProvider {
             kind: ProviderType::Oidc,
             issuer: provider.issuer,
             client_id: provider.client_id,
-            domains: provider.domains.iter().map(|domain| domain.as_str().to_owned()).collect(),
+            domains: provider.domains.iter().map(|claim| claim.domain.as_str().to_owned()).collect(),
+            domain_claims: provider.domains.iter().map(DomainClaim::new).collect(),
             enabled: provider.enabled,
             default_role: provider.default_role.into(),
             auto_provision: provider.auto_provision,

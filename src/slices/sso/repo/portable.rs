@@ -1,21 +1,25 @@
 //! Identity providers as they leave for another installation and arrive there. One without its secret arrives disabled, and so does one
-//! of a file that nobody vouches for.
+//! of a file that nobody vouches for; its domains are to be proven again.
 
 use serde_json::Value;
 
 use super::{
-    super::model::{Domain, MAX_PROVIDERS, check_issuer, is_scope},
+    super::model::{Claim, Domain, MAX_PROVIDERS, check_issuer, is_scope},
     PROVIDERS, ProviderKey, ProviderRecord, sealed_place,
 };
-use crate::kernel::{
-    access::{Role, TenantKind},
-    egress::{Audience, Egress},
-    portable::{Arrival, Carrier, PortError, Portable},
-    secrets::Secret,
+use crate::{
+    kernel::{
+        access::{Role, TenantKind},
+        egress::{Audience, Egress},
+        portable::{Arrival, Carrier, PortError, Portable},
+        secrets::Secret,
+    },
+    slices::directory,
 };
 
 /// As long as the API takes one.
 const MAX_SECRET: usize = 1000;
+const MAX_TOKEN: usize = 64;
 
 /// `fields` are the bounds of the API.
 pub(in super::super) fn providers(
@@ -33,6 +37,18 @@ pub(in super::super) fn providers(
     )
     .within(fields)
     .at_most(MAX_PROVIDERS as u64)
+    .kept_by(|tx, key, provider| {
+        // Whoever vouches for the file does not know the people of this installation.
+        let mut provider = provider.clone();
+        let mut claims = provider.claims();
+        for claim in &mut claims {
+            if directory::has_staff_elsewhere(tx, key.0, claim.domain.as_str())? {
+                claim.proof = None;
+            }
+        }
+        provider.set_claims(claims);
+        Ok(PROVIDERS.put(tx, key, &provider)?)
+    })
     .examined(move |arrival, _, provider| {
         let url = check_issuer(&provider.issuer).map_err(|problem| PortError::Wrong(format!("issuer: {problem}")))?;
         let audience = Audience { allow_loopback: arrival.tenant_kind == TenantKind::Evaluation };
@@ -47,6 +63,16 @@ fn arrive(
     mut provider: ProviderRecord,
 ) -> Result<Option<(ProviderKey, ProviderRecord)>, PortError> {
     check(&provider)?;
+    // What is proven elsewhere is so here if somebody vouches for it. Files of older releases have no claims.
+    let is_vouched_for = arrival.is_verified() && provider.claims.len() == provider.domains.len();
+    let mut claims = if is_vouched_for { provider.claims() } else { Vec::new() };
+    if !is_vouched_for {
+        claims.extend(provider.domains.iter().map(|domain| Claim::open(domain.clone(), &mut arrival.entropy)));
+    }
+    for claim in claims.iter_mut().filter(|claim| claim.token.is_empty()) {
+        claim.token = Claim::open(claim.domain.clone(), &mut arrival.entropy).token;
+    }
+    provider.set_claims(claims);
     let place = sealed_place(&key, &provider.issuer);
     match arrival.secret(place, &mut provider.client_secret)? {
         Some(secret) if secret.expose().len() > MAX_SECRET => return Err(PortError::wrong("its client secret is too long")),
@@ -74,6 +100,9 @@ fn check(provider: &ProviderRecord) -> Result<(), PortError> {
                 domain.as_str()
             )));
         }
+    }
+    if provider.claims.iter().any(|claim| claim.token.len() > MAX_TOKEN) {
+        return Err(PortError::wrong("claims: a token is too long"));
     }
     if provider.default_role == Role::Operator {
         return Err(PortError::wrong("default_role: operator is a role of the platform tenant"));
