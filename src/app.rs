@@ -41,7 +41,7 @@ use crate::{
         secrets::{KeySource, Passwords},
         store::{
             Checked, DataDirectory, KeyFiles, RepairProgress, Rotation, SealedTable, Store, StoreSettings, WriterSettings,
-            keys_in_force,
+            keys_in_force, usage,
         },
         tasks::{MetricsUpkeep, Scrub, Tasks, WriterAlarm},
         telemetry::Usage,
@@ -55,6 +55,7 @@ use crate::{
         cloud::{self, Clouds},
         directory::{self, Directory},
         platform::{self, Platform, Reload, ReloadRequests, Reloaded, Tenant},
+        quotas::{self, TenantQuotas},
         secrets::{self, NamedSecrets},
         sso::{self, SingleSignOn},
         tickets::{self, Tickets},
@@ -88,6 +89,7 @@ pub fn search_directory(data_directory: &Path) -> PathBuf {
 /// The tables of all slices that `tenantd check` compares with their indexes.
 pub fn checked_tables() -> Vec<&'static dyn Checked> {
     [
+        usage::tables(),
         events::tables(),
         Platform::tables(),
         Directory::tables(),
@@ -96,6 +98,7 @@ pub fn checked_tables() -> Vec<&'static dyn Checked> {
         ApiKeySlice::tables(),
         Tickets::tables(),
         Webhooks::tables(),
+        TenantQuotas::tables(),
         NamedSecrets::tables(),
         Workflows::tables(),
         Clouds::tables(),
@@ -133,6 +136,7 @@ pub fn event_kinds() -> Kinds {
             api_keys::EVENTS,
             tickets::EVENTS,
             webhooks::EVENTS,
+            quotas::EVENTS,
             secrets::EVENTS,
             workflows::EVENTS,
             cloud::EVENTS,
@@ -148,8 +152,16 @@ pub fn event_kinds() -> Kinds {
 
 /// The readers of the log with a cursor in the store: an event stays until all of them have read it.
 pub fn consumers() -> Vec<&'static str> {
-    [Platform::CONSUMERS, Webhooks::CONSUMERS, Workflows::CONSUMERS, Analytics::CONSUMERS, Backups::CONSUMERS, Audit::CONSUMERS]
-        .concat()
+    [
+        Platform::CONSUMERS,
+        TenantQuotas::CONSUMERS,
+        Webhooks::CONSUMERS,
+        Workflows::CONSUMERS,
+        Analytics::CONSUMERS,
+        Backups::CONSUMERS,
+        Audit::CONSUMERS,
+    ]
+    .concat()
 }
 
 fn health_monitor(store: &Store, clock: &Clock, tasks: &Tasks, webhooks: &Webhooks) -> HealthMonitor {
@@ -273,6 +285,7 @@ impl App {
         };
         let (store, _) = data.open_store(settings, progress).map_err(|error| error.to_string())?;
         store.set_writer_patience(Duration::from_secs(config.storage.stall_seconds));
+        store.set_quotas(config.quotas);
         let (key, sealer) = keys_in_force(&store, &files).map_err(|error| error.to_string())?;
         let rotation =
             Rotation { store: store.clone(), clock: clock.clone(), sealer: sealer.clone(), files, tables: sealed_tables() };
@@ -357,6 +370,7 @@ impl App {
         slices.backups.spawn(tasks);
         slices.audit.spawn(tasks);
         slices.upkeep.spawn(tasks);
+        slices.quotas.spawn(tasks);
         tasks.spawn(self.egress.upkeep());
         tasks.spawn(IdempotencyPurge { store: store.clone(), clock: clock.clone() });
         tasks.spawn(Retention::new(store.clone(), clock.clone(), self.config.events.retention_days, consumers()));

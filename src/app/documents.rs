@@ -118,6 +118,7 @@ fn public_api(slices: &Slices) -> impl OpenApi + use<> {
         inventory,
         search,
         webhooks,
+        quotas,
         secrets,
         workflows,
         clouds,
@@ -128,7 +129,7 @@ fn public_api(slices: &Slices) -> impl OpenApi + use<> {
     } = slices;
     let control = (auth.api(), sso.api(), keys.api(), secrets.api(), audit.api(&event_kinds()));
     let found = (inventory.api(), search.api(), backups.api(), analytics.api());
-    (control, platform.api(&event_kinds()), tickets.api(), found, webhooks.api(), workflows.api(), clouds.api())
+    (control, (platform.api(&event_kinds()), quotas.api()), tickets.api(), found, webhooks.api(), workflows.api(), clouds.api())
 }
 
 fn admin_api(slices: &Slices) -> impl OpenApi + use<> {

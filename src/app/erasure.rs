@@ -11,6 +11,7 @@ use crate::{
         store::{
             Checked, TenantRows,
             catalog::{self, TableName},
+            usage,
         },
     },
     slices::{
@@ -39,9 +40,10 @@ const WITHOUT_TENANTS: &[(TableName, &str)] = &[
     (catalog::KEY_ROTATION, "fingerprints of keys"),
 ];
 
-/// Everything that tenants have, but for their own records. What acts by itself comes first, so that it stops at once.
+/// Everything that tenants have, but for their own records. Their usage comes first: from then on nobody counts what goes. Then comes what
+/// acts by itself, so that it stops at once.
 pub(super) fn tenant_rows() -> Vec<&'static dyn TenantRows> {
-    let acting = [Webhooks::tables(), Workflows::tables(), Clouds::tables()].concat();
+    let acting = [usage::tables(), Webhooks::tables(), Workflows::tables(), Clouds::tables()].concat();
     let mut rows: Vec<&'static dyn TenantRows> = Vec::new();
     for table in acting.into_iter().chain(checked_tables()) {
         let Some(found) = Checked::tenant_rows(table) else { continue };
@@ -55,7 +57,7 @@ pub(super) fn tenant_rows() -> Vec<&'static dyn TenantRows> {
     rows.extend(Webhooks::tenant_rows());
     rows.extend(Backups::tenant_rows());
     rows.extend(Analytics::tenant_rows());
-    let kept: [&'static dyn TenantRows; 2] = [&TenantAnswers, &TenantEvents];
+    let kept: [&'static dyn TenantRows; 3] = [&TenantAnswers, &TenantEvents, &usage::TenantSegments];
     rows.extend(kept);
     rows
 }

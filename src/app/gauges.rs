@@ -9,13 +9,15 @@ use super::{App, search_directory};
 use crate::{
     kernel::{
         id::TenantId,
-        store::{Flow, Key, ReadTx, StoreError, bytes_under},
+        quotas::Quota,
+        store::{Flow, ReadTx, StoreError},
     },
     slices::{
         analytics::{GaugeSource, Gauges, HealthMonitor, Moment, PlatformGauge, Sample, TenantGauge},
         backup, cloud,
         directory::{self, AgentStatus, Directory, PatchStatus},
         platform::{Tenant, Tenants},
+        quotas::TenantQuotas,
         tickets,
     },
 };
@@ -33,7 +35,7 @@ pub(super) fn all(app: &App) -> Gauges {
         .with(DeviceGauges(app.slices.directory))
         .with(VmGauges)
         .with(BackupGauges)
-        .with(StoredGauges)
+        .with(QuotaGauges(app.slices.quotas.clone()))
         .with(InstallationGauges { tenants, health: app.health.clone(), index: search_directory(&data), data })
 }
 
@@ -119,16 +121,26 @@ impl GaugeSource for BackupGauges {
     }
 }
 
-struct StoredGauges;
+struct QuotaGauges(TenantQuotas);
 
-impl GaugeSource for StoredGauges {
+impl GaugeSource for QuotaGauges {
     fn sample(&self, tx: &ReadTx, moment: &Moment, tenants: &[TenantId], sample: &mut Sample) -> Result<(), StoreError> {
-        // It reads everything that a tenant has.
-        if !moment.first_of_day {
-            return Ok(());
-        }
+        let mut highest = std::collections::BTreeMap::new();
         for tenant in tenants {
-            sample.tenant(*tenant, TenantGauge::StoredBytes, "", bytes_under(tx, &tenant.to_bytes())?);
+            for standing in self.0.standings(tx, *tenant, moment.clocks.of(*tenant))? {
+                let name = standing.quota.name();
+                sample.tenant(*tenant, TenantGauge::QuotaLimit, name, standing.limit);
+                let (Some(used), Some(percent)) = (standing.used, standing.percent()) else { continue };
+                let most = highest.entry(name).or_insert(0);
+                *most = percent.max(*most);
+                sample.tenant(*tenant, TenantGauge::QuotaUsed, name, used);
+                if standing.quota == Quota::StoredBytes {
+                    sample.tenant(*tenant, TenantGauge::StoredBytes, "", used);
+                }
+            }
+        }
+        for (quota, percent) in highest {
+            metrics::gauge!("tenantd_quota_highest_percent", "quota" => quota).set(percent as f64);
         }
         Ok(())
     }

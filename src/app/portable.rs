@@ -84,6 +84,10 @@ pub const STAYING: &[(TableName, &str)] = &[
     (catalog::DISK_SAMPLES, "about the installation's disk"),
     (catalog::RELEASE, "about the installation"),
     (catalog::KEY_ROTATION, "about the installation's key"),
+    (catalog::TENANT_USAGE, "counted again from what arrives"),
+    (catalog::SEGMENT_USAGE, "counted again from what arrives"),
+    (catalog::TENANT_QUOTAS, "what one operator allows"),
+    (catalog::QUOTA_WARNINGS, "about the limits of one installation"),
     (catalog::TENANT_ERRANDS, "what one installation still does with a tenant"),
     (catalog::EVALUATIONS, "how one installation tells a story again"),
 ];

@@ -24,6 +24,7 @@ use crate::{
         directory::{Directory, DirectoryIngest},
         inventory::Inventory,
         platform::{Platform, Reload},
+        quotas::TenantQuotas,
         search::{Search, SearchQuery},
         secrets::NamedSecrets,
         sso::SingleSignOn,
@@ -72,6 +73,7 @@ pub struct Slices {
     pub inventory: Inventory,
     pub search: Search,
     pub webhooks: Webhooks,
+    pub quotas: TenantQuotas,
     pub secrets: NamedSecrets,
     pub workflows: Workflows,
     pub clouds: Clouds,
@@ -133,6 +135,7 @@ impl Slices {
             usage: usage.clone(),
             holders,
         };
+        let quotas = TenantQuotas::new(store(), clocks(), tenants());
         let webhooks = Webhooks::new(store(), clocks(), config, around);
         let analytics = Analytics::new(store(), clocks(), usage.clone(), limits);
         let audit = Audit::new(store(), clock(), &config.audit, limits, key).map_err(|error| error.to_string())?;
@@ -166,6 +169,7 @@ impl Slices {
             inventory,
             search,
             webhooks,
+            quotas,
             secrets,
             workflows,
             clouds,

@@ -6,11 +6,12 @@
 
 use std::{os::unix::fs::DirBuilderExt, path::Path};
 
+use super::checked_tables;
 use crate::{
     kernel::{
         clock::Clock,
         config::Config,
-        store::{DataDirectory, Installation, Step, Store, regroup, way, write_private_file},
+        store::{DataDirectory, Installation, Progress, Step, Store, StoreError, WriteTx, regroup, usage, way, write_private_file},
     },
     slices::{
         api_keys, directory, platform,
@@ -23,8 +24,17 @@ pub const STEPS: &[Step] = &[
     Step { from: 1, advance: regroup },
     Step { from: 2, advance: platform::index_expiries },
     Step { from: 3, advance: api_keys::index_owners },
-    Step { from: 4, advance: directory::share_logins },
+    Step { from: 4, advance: to_format_5 },
 ];
+
+/// Lets an address belong to several tenants, and counts what tenants use.
+fn to_format_5(tx: &mut WriteTx) -> Result<Progress, StoreError> {
+    let progress = directory::share_logins(tx)?;
+    if progress == Progress::Done {
+        usage::recount(tx, &checked_tables())?;
+    }
+    Ok(progress)
+}
 
 /// Names the snapshot of before the upgrade that is under way.
 const MARKER_FILE: &str = "upgrading";

@@ -65,6 +65,10 @@ impl Client {
         self.call(Method::POST, path, body).await
     }
 
+    pub(super) async fn put(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+        self.call(Method::PUT, path, Some(body)).await
+    }
+
     pub(super) async fn delete(&self, path: &str) -> Result<Value, Failure> {
         self.call(Method::DELETE, path, None).await
     }

@@ -11,7 +11,10 @@ use super::{
     client::{Client, Reach},
     output,
 };
-use crate::kernel::clock::{Clock, Timestamp};
+use crate::kernel::{
+    clock::{Clock, Timestamp},
+    quotas::Quota,
+};
 
 #[derive(Debug, Args)]
 pub(super) struct TenantCommand {
@@ -49,6 +52,17 @@ enum Tenant {
     Resume {
         /// Its id or slug.
         tenant: String,
+    },
+    /// Show what a tenant uses of its quotas, and set its limits.
+    Quotas {
+        /// Its id or slug.
+        tenant: String,
+        /// A limit for this tenant, such as records=50000. Can be given several times.
+        #[arg(long, value_name = "QUOTA=LIMIT", value_parser = limit)]
+        set: Vec<(String, u64)>,
+        /// Give a quota the limit of the installation again. Can be given several times.
+        #[arg(long, value_name = "QUOTA")]
+        reset: Vec<String>,
     },
     /// Make an evaluation tenant what it was after its creation. Its sign-in and its API key go on working.
     Reset {
@@ -154,12 +168,52 @@ impl Tenant {
             Self::Show { tenant } => with_days_left(client.get(&path(client, &tenant, "").await?).await?),
             Self::Suspend { tenant } => client.post(&path(client, &tenant, "/suspend").await?, None).await?,
             Self::Resume { tenant } => client.post(&path(client, &tenant, "/resume").await?, None).await?,
+            Self::Quotas { tenant, set, reset } => return quotas(client, common.json, &tenant, set, &reset).await,
             Self::Delete { tenant, confirm, no_wait, .. } => {
                 return delete(client, common.json, &tenant, confirm, !no_wait && !client.is_offline()).await;
             }
         };
         if common.json { output::json(&tenant) } else { output::record(&tenant, &FIELDS) }
     }
+}
+
+/// Reads `QUOTA=LIMIT`.
+fn limit(text: &str) -> Result<(String, u64), String> {
+    let (quota, limit) = text.split_once('=').ok_or("write QUOTA=LIMIT, such as records=50000")?;
+    let limit = limit.parse().map_err(|error| format!("the limit {limit}: {error}"))?;
+    known_quota(quota).map(|quota| (quota.to_owned(), limit))
+}
+
+fn known_quota(name: &str) -> Result<&str, String> {
+    if Quota::ALL.iter().any(|quota| quota.name() == name) {
+        return Ok(name);
+    }
+    let known: Vec<&str> = Quota::ALL.iter().map(|quota| quota.name()).collect();
+    Err(format!("there is no quota {name}; the quotas are {}", known.join(", ")))
+}
+
+/// Shows the quotas of a tenant, after it has changed its limits if it is asked to.
+async fn quotas(client: &Client, as_json: bool, tenant: &str, set: Vec<(String, u64)>, reset: &[String]) -> Result<(), Failure> {
+    for name in reset {
+        known_quota(name).map_err(Failure::Usage)?;
+    }
+    let path = path(client, tenant, "/quotas").await?;
+    let mut shown = client.get(&path).await?;
+    if !set.is_empty() || !reset.is_empty() {
+        let rows = shown.pointer("/quotas").and_then(Value::as_array).into_iter().flatten();
+        let own = rows.filter(|row| row["own_limit"] == true).map(|row| (output::text(row, "/quota"), row["limit"].clone()));
+        let mut limits: serde_json::Map<String, Value> = own.filter(|(name, _)| !reset.contains(name)).collect();
+        limits.extend(set.into_iter().map(|(name, limit)| (name, json!(limit))));
+        shown = client.put(&path, &Value::Object(limits)).await?;
+    }
+    if as_json {
+        return output::json(&shown);
+    }
+    let rows = shown.pointer("/quotas").and_then(Value::as_array).cloned().unwrap_or_default();
+    output::table(
+        &rows,
+        &[("QUOTA", "/quota"), ("USED", "/used"), ("LIMIT", "/limit"), ("PERCENT", "/percent"), ("STATUS", "/status")],
+    )
 }
 
 async fn path(client: &Client, tenant: &str, action: &str) -> Result<String, Failure> {

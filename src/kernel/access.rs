@@ -59,6 +59,7 @@ scopes! {
     IngestWrite "ingest:write" "Send organizations, users, devices and backup jobs.";
     SecretsWrite "secrets:write" "List, create, change, rotate and delete named secrets, never read their values.";
     SecretsUse "secrets:use" "Save and start workflows that send named secrets.";
+    QuotasRead "quotas:read" "Read the quotas of the tenant, and what it uses of them.";
 }
 
 /// Which scopes a wildcard stands for. A credential that was given a wildcard keeps what it stood for then: scopes that a later release
@@ -92,7 +93,7 @@ impl Scope {
     /// The first generation of wildcards that has it.
     const fn since(self) -> Generation {
         match self {
-            Self::SecretsWrite | Self::SecretsUse => Generation(1),
+            Self::SecretsWrite | Self::SecretsUse | Self::QuotasRead => Generation(1),
             _ => Generation(0),
         }
     }
@@ -426,10 +427,12 @@ mod tests {
     #[test]
     fn later_scopes_do_not_join_earlier_wildcards() {
         let first = |pattern: &str| Grants::from_patterns_of(Generation(0), [pattern]);
-        for wildcard in ["*", "*:write", "secrets:*", "*:use"] {
+        let later: Grants = Scope::ALL.iter().copied().filter(|scope| scope.since() > Generation(0)).collect();
+        assert!(later.allows(Scope::SecretsWrite) && later.allows(Scope::QuotasRead));
+        for wildcard in ["*", "*:write", "*:read", "secrets:*", "quotas:*", "*:use"] {
             let (then, now) = (first(wildcard), Grants::from_patterns([wildcard]));
-            assert!(!then.overlaps(Grants::from_patterns(["secrets:*"])), "{wildcard}");
-            assert_eq!(then, now.without(Grants::from_patterns(["secrets:*"])), "{wildcard}");
+            assert!(!then.overlaps(later), "{wildcard}");
+            assert_eq!(then, now.without(later), "{wildcard}");
         }
         assert!(first("secrets:write").allows(Scope::SecretsWrite));
         assert_eq!(first("tickets:*"), Grants::from_patterns(["tickets:*"]));

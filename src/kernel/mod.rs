@@ -16,6 +16,8 @@ pub mod access;
 
 pub mod authority;
 
+pub mod quotas;
+
 pub mod config;
 
 pub mod telemetry;

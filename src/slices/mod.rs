@@ -10,6 +10,7 @@ pub mod cloud;
 pub mod directory;
 pub mod inventory;
 pub mod platform;
+pub mod quotas;
 pub mod search;
 pub mod secrets;
 pub mod sso;

@@ -35,6 +35,7 @@ mod key_owners;
 mod key_rotation;
 mod named_secrets;
 mod pages;
+mod quotas;
 mod rate_limits;
 mod reach;
 mod requests;

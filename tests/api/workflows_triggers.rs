@@ -142,19 +142,19 @@ async fn ended_runs_are_removed_after_their_time_and_limits_are_told() {
     let setup = Setup::default()
         .with("rate_limits.enabled", false)
         .with("workflows.retention_days", 2)
-        .with("workflows.max_workflows", 2)
-        .with("workflows.max_active_runs", 1);
+        .with("quotas.workflows", 2)
+        .with("quotas.concurrent_runs", 1);
     crate::harness::with_setup(setup, async |app| {
         let desk = Desk::new(app, "acme").await;
         desk.workflow("short", json!([set("a", json!(1))])).await;
         desk.workflow("long", json!([{"id": "w", "type": "wait.duration", "with": {"seconds": 864_000}}])).await;
         let third = desk.try_create(json!({"key": "third", "name": "T", "steps": [set("a", json!(1))]})).await;
-        assert_eq!(third.problem(422), "limit_reached");
+        assert_eq!(third.problem(403), "quota_exceeded");
         let run = desk.start("short", json!({})).await;
         desk.status(&run, "succeeded").await;
         let long = desk.start("long", json!({})).await;
         let refused = desk.key.post(PATH).json(json!({"workflow_key": "short"})).send().await;
-        assert_eq!(refused.problem(422), "limit_reached");
+        assert_eq!(refused.problem(403), "quota_exceeded");
         app.advance(Duration::from_hours(48));
         while desk.key.get(&format!("{PATH}?run_id={}", run["id"].as_str().unwrap())).send().await.status == 200 {}
         // Its own time was over before: the default of a day.

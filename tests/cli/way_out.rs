@@ -159,3 +159,24 @@ fn tenants_keys_and_workflows_are_stopped_while_the_server_is() {
     assert!(text(&server.run(&["check"]).stdout).contains("The store is sound."));
     assert_eq!(server.stop(), Some(0));
 }
+
+#[test]
+fn limits_are_set_for_one_tenant_also_while_the_server_is_stopped() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().display().to_string();
+    let server = Server::start(directory.path());
+    let quotas = |more: &[&str]| -> Vec<Value> {
+        let output = tenantd(&[&["tenant", "quotas", "demo", "--json", "--data-dir", &path], more].concat()).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let shown: Value = serde_json::from_slice(&output.stdout).unwrap();
+        shown["quotas"].as_array().unwrap().iter().filter(|row| row["own_limit"] == true).cloned().collect()
+    };
+    assert!(quotas(&[]).is_empty());
+    let set = quotas(&["--set", "records=50000", "--set", "workflows=7"]);
+    assert_eq!(set.iter().map(|row| &row["limit"]).collect::<Vec<_>>(), [50_000, 7]);
+    server.stop();
+    let reset = quotas(&["--reset", "records", "--offline"]);
+    assert_eq!(reset.iter().map(|row| &row["quota"]).collect::<Vec<_>>(), ["workflows"]);
+    let wrong = tenantd(&["tenant", "quotas", "demo", "--set", "tickets=5", "--offline", "--data-dir", &path]).output().unwrap();
+    assert!(!wrong.status.success() && text(&wrong.stderr).contains("events_per_day"), "{}", text(&wrong.stderr));
+}

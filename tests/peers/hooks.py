@@ -201,8 +201,16 @@ DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sun
 PRIORITIES = ("critical", "high", "medium", "low")
 
 # Codes of problems that tell of the state of things and not of the form of the request: no schema can say which cursors exist, or
-# which version a record has now.
-ABOUT_STATE = {"cursor_mismatch", "id_mismatch", "idempotency_key_reused", "invalid_transition", "limit_reached", "version_conflict"}
+# which version a record has now, or what DNS has of a domain.
+ABOUT_STATE = {
+    "cursor_mismatch",
+    "domain_not_proven",
+    "id_mismatch",
+    "idempotency_key_reused",
+    "invalid_transition",
+    "limit_reached",
+    "version_conflict",
+}
 
 # Rules that the descriptions tell in words, because JSON Schema cannot or not in a way that makes a better error: what is told, and
 # where, with `*` for a number or a name of the client's own. Anything else that is refused although the document allows it is a
@@ -262,6 +270,13 @@ RULES_IN_WORDS = {
     ("wrong_form", "/return_to"),
     ("wrong_form", "/login_hint"),
     ("not_allowed", "/default_role"),
+    # A stored client secret is bound to its issuer.
+    ("required", "/client_secret"),
+    # The name of a secret can stand in an expression, and its hosts are origins. A value is given for the hosts that it is sent to.
+    ("wrong_form", "/name"),
+    ("wrong_form", "/hosts/*"),
+    ("not_found", "/workflow_ids/*"),
+    ("required", "/value"),
     # A name without a letter or digit makes no slug, and one slug is the operator's own.
     ("required", "/slug"),
     ("wrong_form", "/slug"),

@@ -10,6 +10,8 @@ use std::{net::SocketAddr, path::PathBuf};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+use crate::kernel::quotas::Quotas;
+
 pub use egress::{Egress, PRIVATE_NETWORKS};
 pub use load::{ConfigError, load};
 pub use log_level::log_filter;
@@ -25,6 +27,7 @@ pub struct Config {
     pub tls: Tls,
     pub limits: Limits,
     pub rate_limits: RateLimits,
+    pub quotas: Quotas,
     pub storage: Storage,
     pub snapshots: Snapshots,
     pub disk: Disk,
@@ -97,7 +100,6 @@ pub struct Limits {
     pub body_min_bytes_per_second: usize,
     pub stream_idle_seconds: u64,
     pub streams: usize,
-    pub streams_per_tenant: usize,
     pub http2_streams: u32,
     pub json_depth: usize,
     pub shutdown_seconds: u64,
@@ -227,8 +229,6 @@ pub struct Webhooks {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workflows {
-    pub max_workflows: u64,
-    pub max_active_runs: u64,
     pub max_descendants: u64,
     pub in_flight: usize,
     pub retention_days: u32,

@@ -6,10 +6,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::{
-    access::{Identity, Principal, Reach},
+    access::{Identity, Principal, Reach, TenantKind},
     clock::Timestamp,
     entropy::{Entropy, Seed},
     id::{EventId, RunId, TenantId},
+    quotas::Allowance,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,12 +72,22 @@ pub struct Intent {
     pub actor: Actor,
     pub cause: Cause,
     pub reach: Reach,
+    /// How much of the tenant's quotas it may use.
+    pub allowance: Allowance,
     seed: Seed,
 }
 
 impl Intent {
     pub fn new(tenant_id: TenantId, now: Timestamp, actor: Actor) -> Self {
-        Self { tenant_id, now, actor, cause: Cause::default(), reach: Reach::Everything, seed: Seed::from_os() }
+        Self {
+            tenant_id,
+            now,
+            actor,
+            cause: Cause::default(),
+            reach: Reach::Everything,
+            allowance: Allowance::Unlimited,
+            seed: Seed::from_os(),
+        }
     }
 
     /// The same, with ids that come of a seed. For evaluation data only.
@@ -84,9 +95,11 @@ impl Intent {
         Self { seed, ..Self::new(tenant_id, now, actor) }
     }
 
-    /// What a caller is about to do.
+    /// What a caller is about to do, within the quotas of their tenant. The operator's tenant has none.
     pub fn of(principal: &Principal, now: Timestamp) -> Self {
-        Self { reach: principal.reach.clone(), ..Self::new(principal.tenant_id, now, Actor::of(principal)) }
+        let is_limited = principal.tenant_kind != TenantKind::Platform;
+        let allowance = if is_limited { Allowance::Quota } else { Allowance::Unlimited };
+        Self { reach: principal.reach.clone(), allowance, ..Self::new(principal.tenant_id, now, Actor::of(principal)) }
     }
 
     /// One run of it. Each run draws the same ids.
@@ -97,6 +110,7 @@ impl Intent {
             actor: self.actor.clone(),
             cause: self.cause.clone(),
             reach: self.reach.clone(),
+            allowance: self.allowance,
             entropy: self.seed.stream(),
         }
     }
@@ -111,5 +125,13 @@ pub struct Act {
     pub cause: Cause,
     /// What is out of reach is treated as if it were not there.
     pub reach: Reach,
+    pub allowance: Allowance,
     pub entropy: Entropy,
+}
+
+impl Act {
+    /// Lets the act use the reserve of its tenant's quotas: for what stops or secures something.
+    pub fn use_reserve(&mut self) {
+        self.allowance = self.allowance.max(Allowance::Reserve);
+    }
 }

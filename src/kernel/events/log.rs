@@ -11,10 +11,11 @@ use crate::kernel::{
     clock::Timestamp,
     id::{EventId, TenantId},
     store::{
-        Direction, Flow, Key, KeyRange, Read, ReadTx, SegmentedTable, StoreError, Table, TenantRow, TenantRows, WriteTx,
+        Counts, Direction, Flow, Key, KeyRange, Read, ReadTx, SegmentedTable, StoreError, Table, TenantRow, TenantRows, WriteTx,
         catalog::{self, TableName},
         codec::{self, Record},
         end_of_segment, segment_of,
+        usage::{self, CountedSegments},
     },
 };
 
@@ -97,6 +98,17 @@ const FIRST_KEPT: u8 = 1;
 /// Events and the entries of the tenants' feeds share the table: a commit pays for every table that it touches.
 static EVENTS: SegmentedTable = SegmentedTable::new(catalog::EVENTS);
 
+/// How events count for their tenants. The entries of feeds do not.
+pub(super) static COUNTED: CountedSegments = CountedSegments {
+    table: catalog::EVENTS,
+    counts: Counts::Bytes,
+    tenant_of: |key, stored| {
+        let (EVENT_ROW, _) = EventKey::from_bytes(key)? else { return None };
+        let event: EventRecord = codec::decode(catalog::EVENTS.name(), key, stored).ok()?;
+        (!event.is_erased()).then_some(event.tenant_id)
+    },
+};
+
 const EVENT_ROW: u8 = 0;
 const TENANT_ROW: u8 = 1;
 
@@ -122,7 +134,7 @@ pub fn first_kept(tx: &impl Read) -> Result<u64, StoreError> {
 }
 
 pub(super) fn drop_segment(tx: &mut WriteTx, segment: u64) -> Result<(), StoreError> {
-    EVENTS.drop_segment(tx, segment);
+    EVENTS.drop_segment(tx, segment)?;
     HEAD.put(tx, &FIRST_KEPT, &Position(end_of_segment(segment)))
 }
 
@@ -134,11 +146,12 @@ pub fn append(tx: &mut WriteTx, act: &mut Act, draft: &Draft<'_>) -> Result<u64,
     let record =
         EventRecord { id, tenant_id: act.tenant_id, kind: draft.kind.name.to_owned(), at: act.now, body, imported_at: None };
     put_last(tx, seq, &record)?;
+    usage::note_event(tx, act.tenant_id, act.now, act.allowance);
     Ok(seq)
 }
 
 fn put_last(tx: &mut WriteTx, seq: u64, record: &EventRecord) -> Result<(), StoreError> {
-    EVENTS.put(tx, segment_of(seq), &(EVENT_ROW, seq), record)?;
+    EVENTS.insert_for(tx, record.tenant_id, segment_of(seq), &(EVENT_ROW, seq), record)?;
     EVENTS.put(tx, segment_of(seq), &(TENANT_ROW, record.tenant_id, seq), &TenantEntry)?;
     HEAD.put(tx, &LAST, &Position(seq))
 }

@@ -25,7 +25,7 @@ use crate::kernel::store::Checked;
 
 /// The log's tables that `tenantd check` reads; segments are read by their names.
 pub fn tables() -> Vec<&'static dyn Checked> {
-    vec![&log::HEAD, &consumer::CURSORS]
+    vec![&log::HEAD, &consumer::CURSORS, &log::COUNTED]
 }
 
 #[cfg(test)]

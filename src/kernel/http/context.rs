@@ -26,6 +26,7 @@ use crate::kernel::{
     clocks::Reading,
     events::Intent,
     id::{RequestId, TenantId},
+    quotas::Allowance,
     secrets::digest,
 };
 
@@ -139,20 +140,32 @@ impl RequestContext {
 
     /// What the caller is about to do.
     pub fn intent(&self, principal: &Principal) -> Intent {
-        Intent::of(principal, self.now)
+        self.within_quotas(Intent::of(principal, self.now))
+    }
+
+    /// A request that creates keeps to the limits of the tenant's quotas, and one that changes to the reserve behind them.
+    fn within_quotas(&self, mut intent: Intent) -> Intent {
+        intent.allowance = intent.allowance.max(match self.method {
+            Method::POST => Allowance::Quota,
+            Method::PUT | Method::PATCH => Allowance::Reserve,
+            _ => Allowance::Unlimited,
+        });
+        intent
     }
 
     /// What the caller is about to do in a tenant that need not be the caller's own.
     pub fn intent_in(&self, principal: &Principal, tenant_id: TenantId) -> Intent {
         let mut intent = Intent::of(principal, self.clocks.of(tenant_id));
         intent.tenant_id = tenant_id;
-        intent
+        self.within_quotas(intent)
     }
 
     /// What the caller is about to do with what guards people, which follows the installation's clock and no tenant's: nobody's session
-    /// or token ends or lasts because a tenant's clock was moved.
+    /// or token ends or lasts because a tenant's clock was moved. It may use the reserve of the tenant's quotas.
     pub fn guarding_intent(&self, principal: &Principal) -> Intent {
-        Intent::of(principal, self.clocks.installation())
+        let mut intent = self.within_quotas(Intent::of(principal, self.clocks.installation()));
+        intent.allowance = intent.allowance.max(Allowance::Reserve);
+        intent
     }
 
     /// Tells this request from others with the same idempotency key.

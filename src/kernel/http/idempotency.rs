@@ -322,7 +322,7 @@ impl Task for IdempotencyPurge {
         self.store
             .write(move |tx| {
                 for segment in &segments {
-                    ANSWERS.drop_segment(tx, *segment);
+                    ANSWERS.drop_segment(tx, *segment)?;
                 }
                 Ok::<_, StoreError>(())
             })

@@ -127,6 +127,7 @@ requirements! {
     InventoryRead Need::Scope(Scope::InventoryRead), "scope:inventory:read";
     TicketsRead Need::Scope(Scope::TicketsRead), "scope:tickets:read";
     TicketsWrite Need::Scope(Scope::TicketsWrite), "scope:tickets:write";
+    QuotasRead Need::Scope(Scope::QuotasRead), "scope:quotas:read";
     SecretsWrite Need::Scope(Scope::SecretsWrite), "scope:secrets:write";
     WebhooksRead Need::Scope(Scope::WebhooksRead), "scope:webhooks:read";
     WebhooksWrite Need::Scope(Scope::WebhooksWrite), "scope:webhooks:write";

@@ -27,10 +27,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use super::{
     CSV, LINES,
     page::Page,
-    problem::Problem,
+    problem::{Code, Problem},
     reply::{LINK_HEADER, Rendered, response},
 };
-use crate::kernel::{config::Limits, id::TenantId, store::StoreError};
+use crate::kernel::{
+    config::Limits,
+    id::TenantId,
+    quotas::Quota,
+    store::{Store, StoreError},
+};
 
 /// Pieces of an answer that wait for the client to take them.
 const PIECES: usize = 4;
@@ -41,9 +46,9 @@ pub struct Streams {
     /// What they are called when there are too many.
     kind: &'static str,
     places: Arc<Semaphore>,
-    /// How many places each tenant has taken, and how many it may take.
+    /// How many places each tenant has taken.
     taken: Arc<Mutex<HashMap<TenantId, usize>>>,
-    per_tenant: usize,
+    store: Store,
     idle: Duration,
 }
 
@@ -68,19 +73,29 @@ impl Drop for Place {
 }
 
 impl Streams {
-    pub fn new(kind: &'static str, limits: &Limits) -> Self {
+    /// `store` knows how many places each tenant may take.
+    pub fn new(kind: &'static str, limits: &Limits, store: &Store) -> Self {
         let idle = Duration::from_secs(limits.stream_idle_seconds);
         let places = Arc::new(Semaphore::new(limits.streams));
-        Self { kind, places, taken: Arc::default(), per_tenant: limits.streams_per_tenant, idle }
+        Self { kind, places, taken: Arc::default(), store: store.clone(), idle }
     }
 
     /// Takes a place for the tenant: one of all, and one of its share.
     fn place(&self, tenant: TenantId) -> Result<Place, Problem> {
+        let limit = self.store.quotas_of(tenant)?.streams;
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let own = taken.get(&tenant).copied().unwrap_or_default();
-        if own >= self.per_tenant {
-            let detail = format!("Your tenant has {own} {} under way, which is the most. Wait until one has ended.", self.kind);
-            return Err(Problem::unavailable(detail, 5));
+        if own as u64 >= limit {
+            let quota = Quota::Streams;
+            let detail = format!(
+                "Your tenant has {own} {} under way, and its quota `{}` is {limit}. {}",
+                self.kind,
+                quota.name(),
+                quota.advice()
+            );
+            let problem =
+                Problem::new(Code::RateLimited, detail).with("quota", quota.name()).with("limit", limit).with("used", own as u64);
+            return Err(problem.retry_after(5));
         }
         let busy = |_| Problem::unavailable(format!("Too many {} are under way.", self.kind), 5);
         let place = self.places.clone().try_acquire_owned().map_err(busy)?;

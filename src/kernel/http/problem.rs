@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::kernel::{
     authority::{Lacking, Within},
+    quotas::QuotaExceeded,
     store::StoreError,
 };
 
@@ -77,6 +78,7 @@ codes! {
     UnsupportedMediaType "unsupported_media_type" UNSUPPORTED_MEDIA_TYPE "The body has the wrong media type" "Send `Content-Type: application/json`.";
     ValidationFailed "validation_failed" UNPROCESSABLE_ENTITY "The input is not valid" "Correct every entry of `errors`.";
     IdempotencyKeyReused "idempotency_key_reused" UNPROCESSABLE_ENTITY "The idempotency key was used for another request" "Use a new `Idempotency-Key` for each different request.";
+    QuotaExceeded "quota_exceeded" FORBIDDEN "A quota of the tenant is used up" "See `quota`, `limit` and `used`: free some of it, or ask the operator to raise the limit.";
     LimitReached "limit_reached" UNPROCESSABLE_ENTITY "A limit of the tenant is reached" "Remove what is no longer needed, or ask the operator to raise the limit.";
     DomainNotProven "domain_not_proven" UNPROCESSABLE_ENTITY "The domain is not proven" "Publish the TXT record that `record` names, wait until DNS shows it, and repeat the request; or ask the operator to approve the domain.";
     TargetNotAllowed "target_not_allowed" UNPROCESSABLE_ENTITY "The target is not allowed" "Use an address on the public Internet, or ask the operator to allow the network.";
@@ -362,12 +364,23 @@ impl From<StoreError> for Problem {
         match error {
             StoreError::OutcomeUnknown(cause) => Self::plain(Code::OutcomeUnknown).retry_after(5).because(cause),
             StoreError::NoRoom => Self::no_room(),
+            StoreError::Quota(exceeded) => exceeded.into(),
             StoreError::Stalled { seconds } => Self::stalled(seconds),
             StoreError::Unavailable(cause) => Self::unavailable("The store takes no changes at the moment.", 5).because(cause),
             // A disk that fails is met by readers too, and before the writer has told that the store has failed.
             StoreError::Engine(cause) => Self::unavailable("The store does not answer at the moment.", 5).because(cause),
             StoreError::Damaged { .. } | StoreError::Panicked(_) | StoreError::Installation(_) => Self::internal(error),
         }
+    }
+}
+
+/// A tenant that would use more than its quota.
+impl From<QuotaExceeded> for Problem {
+    fn from(exceeded: QuotaExceeded) -> Self {
+        let QuotaExceeded { quota, limit, used } = exceeded;
+        let detail =
+            format!("Your tenant uses {used} of its quota `{}`, and its limit is {limit}. {}", quota.name(), quota.advice());
+        Self::new(Code::QuotaExceeded, detail).with("quota", quota.name()).with("limit", limit).with("used", used)
     }
 }
 

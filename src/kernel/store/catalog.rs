@@ -251,6 +251,14 @@ tables! {
     AUDIT_CHECKPOINTS 181 "audit_checkpoints";
     /// Tenant to the signed end of its chain.
     AUDIT_HEADS 182 "audit_heads";
+    /// Tenant to its events of the day, its records and their bytes.
+    TENANT_USAGE 214 "tenant_usage";
+    /// Table, segment and tenant to the records and bytes there.
+    SEGMENT_USAGE 215 "segment_usage";
+    /// Tenant to the limits that the operator has set for it.
+    TENANT_QUOTAS 216 "tenant_quotas";
+    /// Tenant and quota to how far the tenant was warned.
+    QUOTA_WARNINGS 217 "quota_warnings";
     /// Named secrets of the tenants.
     SECRETS 210 "secrets";
     /// Tenant and name.

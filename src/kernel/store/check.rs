@@ -12,6 +12,7 @@ use super::{
     migrate,
     table::Table,
     transaction::{Read, ReadTx},
+    usage::{self, CountedSegments, Counts},
 };
 
 /// How many problems are told one by one; the rest is counted.
@@ -48,11 +49,29 @@ pub trait Checked: Sync {
     fn tenant_rows(&self) -> Option<&dyn TenantRows> {
         None
     }
+
+    /// Its name, and how its rows count for their tenants; absent when they do not.
+    fn counted(&self) -> Option<(TableName, Counts)> {
+        None
+    }
+
+    fn counted_segments(&self) -> Option<CountedSegments> {
+        None
+    }
+
+    /// Whether it holds the sums of what the others count.
+    fn has_sums(&self) -> bool {
+        false
+    }
 }
 
 impl<K: Key, V: Record> Checked for Table<K, V> {
     fn tenant_rows(&self) -> Option<&dyn TenantRows> {
         Self::tenant_rows(self)
+    }
+
+    fn counted(&self) -> Option<(TableName, Counts)> {
+        (self.counts() != Counts::Nothing).then_some((self.name(), self.counts()))
     }
 
     fn check(&self, tx: &ReadTx, report: &mut CheckReport) -> Result<(), StoreError> {
@@ -115,6 +134,9 @@ pub(super) fn run(tx: &ReadTx, tables: &[&'static dyn Checked]) -> Result<CheckR
     let mut report = CheckReport::default();
     for table in tables {
         table.check(tx, &mut report)?;
+    }
+    if tables.iter().any(|table| table.has_sums()) {
+        usage::check(tx, tables, &mut report)?;
     }
     for name in tx.tables()? {
         match RawTable::parse(&name) {

@@ -1,5 +1,7 @@
 //! What can go wrong below the domain. Slices carry it inside their own error; `kernel::http::problem` maps it once.
 
+use crate::kernel::quotas::QuotaExceeded;
+
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
     /// The store no longer takes writes: it failed earlier, or it is being closed.
@@ -8,6 +10,9 @@ pub enum StoreError {
     /// The disk is nearly full; what is left of it is kept for what must go on.
     #[error("the disk is nearly full, so the store takes no changes until there is room")]
     NoRoom,
+    /// A tenant would use more than it may.
+    #[error("{0}")]
+    Quota(QuotaExceeded),
     /// One write holds up all others.
     #[error("the writer has not come back for {seconds} seconds, so the store takes no changes")]
     Stalled { seconds: u64 },

@@ -21,6 +21,7 @@ use super::{
     reserve::within_reserve,
     transaction::{Read, ReadTx, WriteTx},
 };
+use crate::kernel::quotas::Quotas;
 
 const STORE_FILE: &str = "tenantd.redb";
 /// What is durable and not yet in the store's own file.
@@ -180,7 +181,7 @@ impl DataDirectory {
         let key_fingerprint = prepare()?;
         let new = self.path.join(NEW_STORE_FILE);
         let engine = RedbEngine::create(&new, 1 << 20)?;
-        let mut tx = WriteTx::new(engine.begin_read()?);
+        let mut tx = WriteTx::new(engine.begin_read()?, Quotas::UNLIMITED);
         Installation { format: FORMAT, id, key_fingerprint }.write(&mut tx)?;
         engine.commit(tx.into_changes(), Durability::Now)?;
         drop(engine);

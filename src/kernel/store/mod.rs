@@ -30,6 +30,7 @@ mod shared;
 mod snapshot;
 mod table;
 mod transaction;
+pub mod usage;
 mod watch;
 mod writer;
 
@@ -58,11 +59,12 @@ pub use rotation::{
 };
 pub use segments::{SegmentedTable, end_of_segment, segment_of};
 pub use snapshot::{SnapshotReport, TableTally};
-pub use table::{Index, Table, TableSize, bytes_under, rows_under, table_sizes};
+pub use table::{Index, Table, TableSize, rows_under, table_sizes};
 pub use transaction::{Read, ReadTx, WriteTx};
+pub use usage::{Counts, Usage};
 pub use watch::{Busy, WriterWatch};
 
-use crate::kernel::telemetry::panic_text;
+use crate::kernel::{id::TenantId, quotas::Quotas, telemetry::panic_text};
 
 use self::{
     catalog::TableName,
@@ -226,6 +228,21 @@ impl Store {
     /// Sets how long a batch of writes may take before the writer counts as stalled.
     pub fn set_writer_patience(&self, patience: Duration) {
         self.inner.shared.progress.set_patience(patience);
+    }
+
+    /// Sets the limits of tenants for which the operator has set none. Without them there are none. Set once, when the server starts.
+    pub fn set_quotas(&self, quotas: Quotas) {
+        self.inner.shared.set_quotas(quotas);
+    }
+
+    /// The limits of tenants for which the operator has set none.
+    pub fn default_quotas(&self) -> Quotas {
+        self.inner.shared.quotas()
+    }
+
+    /// The limits of a tenant now.
+    pub fn quotas_of(&self, tenant: TenantId) -> Result<Quotas, StoreError> {
+        self.read(|tx| usage::limits(tx, tenant, &self.inner.shared.quotas()))
     }
 
     /// Fails while the writer is stalled: a change that is handed in now would wait, and nobody could say what became of it.

@@ -9,7 +9,9 @@ use super::{
     error::StoreError,
     key::Key,
     transaction::{Read, ReadTx, WriteTx},
+    usage::{self, CountedSegments, Counts, size},
 };
+use crate::kernel::id::TenantId;
 
 /// How many running numbers share a segment, as a power of two.
 const SEGMENT_BITS: u32 = 16;
@@ -27,11 +29,23 @@ pub fn end_of_segment(segment: u64) -> u64 {
 #[derive(Debug)]
 pub struct SegmentedTable {
     name: TableName,
+    counts: Counts,
 }
 
 impl SegmentedTable {
     pub const fn new(name: TableName) -> Self {
-        Self { name }
+        Self { name, counts: Counts::Nothing }
+    }
+
+    /// The same table, whose keys begin with the tenant that its rows count for.
+    pub const fn counting(mut self, counts: Counts) -> Self {
+        self.counts = counts;
+        self
+    }
+
+    /// How its rows count, for those who count them again.
+    pub const fn counted(&self) -> CountedSegments {
+        CountedSegments { table: self.name, counts: self.counts, tenant_of: usage::tenant_in_front }
     }
 
     fn raw(&self, segment: u64) -> RawTable {
@@ -40,9 +54,38 @@ impl SegmentedTable {
 
     pub fn put<V: Record>(&self, tx: &mut WriteTx, segment: u64, key: &impl Key, record: &V) -> Result<(), StoreError> {
         let key = key.to_bytes();
+        let Some(tenant) = usage::tenant_in_front(&key, &[]).filter(|_| self.counts != Counts::Nothing) else {
+            return self.write(tx, segment, key, record).map(drop);
+        };
+        let (table, key_length) = (self.raw(segment), key.len());
+        let old = tx.raw_get(table, &key)?;
+        let before = old.as_ref().map_or(0, |stored| size(key_length + stored.len()));
+        let after = size(key_length + self.write(tx, segment, key, record)?);
+        usage::note_segment(tx, table, tenant, i64::from(self.counts == Counts::Records && old.is_none()), after - before);
+        Ok(())
+    }
+
+    /// How many bytes the record takes up.
+    fn write<V: Record>(&self, tx: &mut WriteTx, segment: u64, key: Vec<u8>, record: &V) -> Result<usize, StoreError> {
         let stored =
             codec::encode(self.name.name(), &key, record).map_err(|reason| StoreError::damaged(self.name.name(), &key, reason))?;
+        let length = stored.len();
         tx.raw_put(self.raw(segment), key, stored);
+        Ok(length)
+    }
+
+    /// As [`Self::put`], for a new row that counts for a tenant which its key does not begin with.
+    pub fn insert_for<V: Record>(
+        &self,
+        tx: &mut WriteTx,
+        tenant: TenantId,
+        segment: u64,
+        key: &impl Key,
+        record: &V,
+    ) -> Result<(), StoreError> {
+        let key = key.to_bytes();
+        let bytes = size(key.len() + self.write(tx, segment, key.clone(), record)?);
+        usage::note_segment(tx, self.raw(segment), tenant, 0, bytes);
         Ok(())
     }
 
@@ -114,7 +157,9 @@ impl SegmentedTable {
         tx.segments(self.name)
     }
 
-    pub fn drop_segment(&self, tx: &mut WriteTx, segment: u64) {
+    pub fn drop_segment(&self, tx: &mut WriteTx, segment: u64) -> Result<(), StoreError> {
+        usage::note_dropped(tx, self.raw(segment))?;
         tx.raw_drop(self.raw(segment));
+        Ok(())
     }
 }

@@ -3,7 +3,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Instant,
@@ -12,6 +12,7 @@ use std::{
 use tokio::sync::{Notify, watch};
 
 use super::{catalog, error::StoreError, watch::Progress};
+use crate::kernel::quotas::Quotas;
 
 /// Snapshots that are watched at one time; more than that are open but not measured.
 const READ_SLOTS: usize = 64;
@@ -24,6 +25,8 @@ pub(super) struct Shared {
     /// Start of each open snapshot in milliseconds since `started`, plus one; zero is free.
     reads: Vec<AtomicU64>,
     pub(super) progress: Arc<Progress>,
+    /// The limits of tenants, once they are set.
+    quotas: OnceLock<Quotas>,
 }
 
 #[derive(Debug, Default)]
@@ -41,7 +44,17 @@ impl Shared {
             started: Instant::now(),
             reads: (0..READ_SLOTS).map(|_| AtomicU64::new(0)).collect(),
             progress: Arc::default(),
+            quotas: OnceLock::new(),
         }
+    }
+
+    pub(super) fn quotas(&self) -> Quotas {
+        self.quotas.get().copied().unwrap_or(Quotas::UNLIMITED)
+    }
+
+    /// The first limits count.
+    pub(super) fn set_quotas(&self, quotas: Quotas) {
+        self.quotas.get_or_init(|| quotas);
     }
 
     pub(super) fn committed(&self, touched: impl Iterator<Item = usize>) {

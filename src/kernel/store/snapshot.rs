@@ -222,12 +222,15 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     use super::*;
-    use crate::kernel::store::{WriteTx, catalog};
+    use crate::kernel::{
+        quotas::Quotas,
+        store::{WriteTx, catalog},
+    };
 
     /// A store with some pages of records in two tables.
     fn source(directory: &Path) -> RedbEngine {
         let engine = RedbEngine::create(&directory.join("source"), 1 << 20).unwrap();
-        let mut tx = WriteTx::new(engine.begin_read().unwrap());
+        let mut tx = WriteTx::new(engine.begin_read().unwrap(), Quotas::UNLIMITED);
         for number in 0..400_u32 {
             tx.raw_put(catalog::USERS.into(), number.to_be_bytes().to_vec(), number.to_le_bytes().repeat(40));
             tx.raw_put(catalog::TENANTS.into(), number.to_be_bytes().to_vec(), b"tenant".to_vec());

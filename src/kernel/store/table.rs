@@ -6,13 +6,14 @@
 use std::{collections::BTreeMap, marker::PhantomData};
 
 use super::{
-    catalog::{self, TableName},
+    catalog::TableName,
     codec::{self, Record},
     engine::{Direction, Flow, KeyRange, RawTable},
     error::StoreError,
     key::{FixedKey, Key},
     migrate::Progress,
     transaction::{Read, ReadTx, WriteTx},
+    usage::{self, Counts, size},
 };
 
 /// A secondary index: for a record, the keys it is found under. Each key starts with the tenant where the data is a tenant's.
@@ -114,19 +115,8 @@ impl<K: Key, V> Index<K, V> {
 pub struct Table<K: 'static, V: 'static> {
     name: TableName,
     indexes: &'static [&'static Index<K, V>],
+    counts: Counts,
     types: PhantomData<fn() -> (K, V)>,
-}
-
-/// How many bytes the entries take up whose keys begin so, in all tables that are not segmented.
-pub fn bytes_under(tx: &impl Read, prefix: &[u8]) -> Result<u64, StoreError> {
-    let mut bytes = 0;
-    for table in catalog::ALL {
-        tx.raw_scan((*table).into(), &KeyRange::prefix(prefix), Direction::Forward, &mut |key, value| {
-            bytes += (key.len() + value.len()) as u64;
-            Ok(Flow::Continue)
-        })?;
-    }
-    Ok(bytes)
 }
 
 /// How many entries of a table have keys that begin so.
@@ -172,7 +162,18 @@ impl<K, V> std::fmt::Debug for Table<K, V> {
 
 impl<K: Key, V: Record> Table<K, V> {
     pub const fn new(name: TableName, indexes: &'static [&'static Index<K, V>]) -> Self {
-        Self { name, indexes, types: PhantomData }
+        Self { name, indexes, counts: Counts::Nothing, types: PhantomData }
+    }
+
+    /// The same table, whose rows count for their tenants.
+    pub const fn counting(mut self, counts: Counts) -> Self {
+        assert!(K::OF_TENANT, "only rows of a tenant count for it");
+        self.counts = counts;
+        self
+    }
+
+    pub(super) const fn counts(&self) -> Counts {
+        self.counts
     }
 
     pub const fn name(&self) -> TableName {
@@ -207,7 +208,12 @@ impl<K: Key, V: Record> Table<K, V> {
     }
 
     fn get_bytes(&self, tx: &impl Read, key: &[u8]) -> Result<Option<V>, StoreError> {
-        tx.raw_get(self.name.into(), key)?.map(|stored| self.decode(key, &stored)).transpose()
+        Ok(self.get_stored(tx, key)?.map(|(record, _)| record))
+    }
+
+    /// The record, and how many bytes it takes up.
+    fn get_stored(&self, tx: &impl Read, key: &[u8]) -> Result<Option<(V, usize)>, StoreError> {
+        tx.raw_get(self.name.into(), key)?.map(|stored| Ok((self.decode(key, &stored)?, stored.len()))).transpose()
     }
 
     fn decode(&self, key: &[u8], stored: &[u8]) -> Result<V, StoreError> {
@@ -218,7 +224,8 @@ impl<K: Key, V: Record> Table<K, V> {
     /// Stores the record under the key, in place of what was there, and moves its index entries.
     pub fn put(&self, tx: &mut WriteTx, key: &K, record: &V) -> Result<(), StoreError> {
         let primary = key.to_bytes();
-        let old = if self.indexes.is_empty() { None } else { self.get_bytes(tx, &primary)? };
+        let is_looked_at = !self.indexes.is_empty() || self.counts != Counts::Nothing;
+        let old = if is_looked_at { self.get_stored(tx, &primary)? } else { None };
         self.write(tx, key, &primary, old.as_ref(), Some(record))
     }
 
@@ -230,16 +237,23 @@ impl<K: Key, V: Record> Table<K, V> {
     /// The record that was there.
     pub fn remove(&self, tx: &mut WriteTx, key: &K) -> Result<Option<V>, StoreError> {
         let primary = key.to_bytes();
-        let old = self.get_bytes(tx, &primary)?;
+        let old = self.get_stored(tx, &primary)?;
         if old.is_some() {
             self.write(tx, key, &primary, old.as_ref(), None)?;
         }
-        Ok(old)
+        Ok(old.map(|(record, _)| record))
     }
 
-    fn write(&self, tx: &mut WriteTx, key: &K, primary: &[u8], old: Option<&V>, new: Option<&V>) -> Result<(), StoreError> {
+    fn write(
+        &self,
+        tx: &mut WriteTx,
+        key: &K,
+        primary: &[u8],
+        old: Option<&(V, usize)>,
+        new: Option<&V>,
+    ) -> Result<(), StoreError> {
         for index in self.indexes {
-            let before = old.map(|record| index.entries(key, primary, record)).unwrap_or_default();
+            let before = old.map(|(record, _)| index.entries(key, primary, record)).unwrap_or_default();
             let after = new.map(|record| index.entries(key, primary, record)).unwrap_or_default();
             let table = index.table;
             let gone: Vec<_> = before.iter().filter(|entry| !after.contains(entry)).map(|(entry, _)| entry.clone()).collect();
@@ -254,13 +268,21 @@ impl<K: Key, V: Record> Table<K, V> {
             }
         }
         let table = self.name;
+        let mut bytes = old.map_or(0, |(_, stored)| -size(primary.len() + stored));
         match new {
             Some(record) => {
                 let stored = codec::encode(table.name(), primary, record)
                     .map_err(|reason| StoreError::damaged(table.name(), primary, reason))?;
+                bytes += size(primary.len() + stored.len());
                 tx.raw_put(table.into(), primary.to_vec(), stored);
             }
             None => tx.raw_remove(table.into(), primary.to_vec()),
+        }
+        if self.counts != Counts::Nothing
+            && let Some(tenant) = usage::tenant_in_front(primary, &[])
+        {
+            let more = i64::from(new.is_some()) - i64::from(old.is_some());
+            usage::note_rows(tx, tenant, if self.counts == Counts::Records { more } else { 0 }, bytes);
         }
         Ok(())
     }

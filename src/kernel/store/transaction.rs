@@ -3,12 +3,16 @@
 //! **Invariant:** a [`WriteTx`] exists on the writer thread only, and code that runs in it may run again: it takes time, ids and
 //! randomness as arguments and does no I/O of its own.
 
+use std::collections::BTreeMap;
+
 use super::{
     catalog::TableName,
     changes::Changes,
     engine::{Direction, EngineRead, Flow, KeyRange, RawTable, Visitor},
     error::StoreError,
+    usage::Growth,
 };
+use crate::kernel::{id::TenantId, quotas::Quotas};
 
 /// What tables need to read: both views offer it.
 pub trait Read {
@@ -81,6 +85,9 @@ impl Read for ReadTx {
 pub struct WriteTx {
     snapshot: Box<dyn EngineRead>,
     changes: Changes,
+    /// What the member that runs adds to the usage of tenants.
+    growths: BTreeMap<TenantId, Growth>,
+    quotas: Quotas,
 }
 
 impl std::fmt::Debug for WriteTx {
@@ -90,8 +97,42 @@ impl std::fmt::Debug for WriteTx {
 }
 
 impl WriteTx {
-    pub(super) fn new(snapshot: Box<dyn EngineRead>) -> Self {
-        Self { snapshot, changes: Changes::default() }
+    /// `quotas` are the limits of tenants for which the operator has set none.
+    pub(super) fn new(snapshot: Box<dyn EngineRead>, quotas: Quotas) -> Self {
+        Self { snapshot, changes: Changes::default(), growths: BTreeMap::new(), quotas }
+    }
+
+    pub(super) fn quotas(&self) -> Quotas {
+        self.quotas
+    }
+
+    pub(super) fn growth(&mut self, tenant: TenantId) -> &mut Growth {
+        self.growths.entry(tenant).or_default()
+    }
+
+    pub(super) fn pending_growth(&self, tenant: TenantId) -> Option<&Growth> {
+        self.growths.get(&tenant)
+    }
+
+    pub(super) fn take_growths(&mut self) -> BTreeMap<TenantId, Growth> {
+        std::mem::take(&mut self.growths)
+    }
+
+    /// The segments of a table, without what the transaction itself has changed.
+    pub(super) fn stored_segments(&self, table: TableName) -> Result<Vec<u64>, StoreError> {
+        let names = self.snapshot.tables()?;
+        Ok(names
+            .iter()
+            .filter_map(|name| RawTable::parse(name))
+            .filter(|raw| raw.table == table)
+            .filter_map(|raw| raw.segment)
+            .collect())
+    }
+
+    /// Begins with the next member of the batch: what came before stays, whatever it does.
+    pub(super) fn begin_member(&mut self) {
+        self.changes.begin_member();
+        self.growths.clear();
     }
 
     /// The changes so far, for members to come and go.

@@ -24,6 +24,7 @@ use super::{
     error::StoreError,
     shared::Shared,
     transaction::WriteTx,
+    usage,
 };
 use crate::kernel::telemetry::panic_text;
 
@@ -61,8 +62,12 @@ where
     E: From<StoreError> + Send,
 {
     fn run(&mut self, tx: &mut WriteTx) -> Ran {
-        let result = catch_unwind(AssertUnwindSafe(|| (self.work)(tx)))
-            .unwrap_or_else(|cause| Err(E::from(StoreError::Panicked(panic_text(cause.as_ref())))));
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            let value = (self.work)(tx)?;
+            usage::settle(tx)?;
+            Ok(value)
+        }))
+        .unwrap_or_else(|cause| Err(E::from(StoreError::Panicked(panic_text(cause.as_ref())))));
         let ran = if result.is_ok() { Ran::Accepted } else { Ran::Refused };
         self.result = Some(result);
         ran
@@ -207,7 +212,7 @@ fn run_batch(engine: &dyn Engine, shared: &Shared, mut jobs: Vec<Box<dyn Job>>) 
         return Durability::Now;
     }
     let mut tx = match engine.begin_read() {
-        Ok(snapshot) => WriteTx::new(snapshot),
+        Ok(snapshot) => WriteTx::new(snapshot, shared.quotas()),
         Err(error) => {
             shared.fail(&error);
             finish_all(jobs, &Err(StoreError::Unavailable(error.to_string())));
@@ -216,7 +221,7 @@ fn run_batch(engine: &dyn Engine, shared: &Shared, mut jobs: Vec<Box<dyn Job>>) 
     };
     for job in &mut jobs {
         shared.progress.runs(job.name());
-        tx.changes().begin_member();
+        tx.begin_member();
         if job.run(&mut tx) == Ran::Refused {
             tx.changes().roll_back_member();
         }

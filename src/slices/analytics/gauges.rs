@@ -35,6 +35,10 @@ pub enum TenantGauge {
     BackupEligible,
     BackupProtected,
     StoredBytes,
+    /// By quota.
+    QuotaUsed,
+    /// By quota.
+    QuotaLimit,
 }
 
 /// What can be sampled of the installation.
@@ -60,6 +64,8 @@ impl TenantGauge {
             Self::BackupEligible => Series::BackupEligible,
             Self::BackupProtected => Series::BackupProtected,
             Self::StoredBytes => Series::StoredBytes,
+            Self::QuotaUsed => Series::QuotaUsed,
+            Self::QuotaLimit => Series::QuotaLimit,
         }
     }
 }
@@ -81,8 +87,6 @@ impl PlatformGauge {
 #[derive(Clone, Debug)]
 pub struct Moment {
     pub clocks: Reading,
-    /// Whether it is the first sample of the day, for what costs much to look at.
-    pub first_of_day: bool,
 }
 
 /// Takes in what is sampled. A group is a word of ours or an id, never a text of a tenant's.
@@ -160,12 +164,11 @@ pub(super) struct Sampler {
     pub(super) store: Store,
     pub(super) clocks: Clocks,
     pub(super) gauges: Gauges,
-    /// The hour and the day of the last sample of this life.
-    pub(super) last: Mutex<Option<(i64, i64)>>,
+    /// The hour of the last sample of this life.
+    pub(super) last: Mutex<Option<i64>>,
 }
 
 const HOUR_SECONDS: i64 = 3600;
-const DAY_SECONDS: i64 = 86_400;
 
 impl Task for Sampler {
     fn name(&self) -> &'static str {
@@ -180,16 +183,15 @@ impl Task for Sampler {
     async fn activate(&self) -> Result<Done, TaskError> {
         let clocks = self.clocks.read();
         let now = clocks.installation();
-        let (hour, day) = (now.as_seconds().div_euclid(HOUR_SECONDS), now.as_seconds().div_euclid(DAY_SECONDS));
-        let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.is_some_and(|(sampled, _)| sampled == hour) {
+        let hour = now.as_seconds().div_euclid(HOUR_SECONDS);
+        if *self.last.lock().unwrap_or_else(PoisonError::into_inner) == Some(hour) {
             return Ok(Done::All);
         }
-        let moment = Moment { clocks, first_of_day: last.is_none_or(|(_, sampled)| sampled != day) };
+        let moment = Moment { clocks };
         let gauges = self.gauges.clone();
         let changes = Arc::new(self.store.scan(move |tx| gauges.sample(tx, &moment)).await?);
         self.store.write(move |tx| repo::add(tx, &changes, 0)).await?;
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((hour, day));
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(hour);
         Ok(Done::All)
     }
 }

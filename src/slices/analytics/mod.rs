@@ -60,7 +60,8 @@ impl Analytics {
 
     pub fn new(store: Store, clocks: Clocks, usage: Arc<Usage>, limits: &config::Limits) -> Self {
         let started_at = clocks.installation().now();
-        Self { store, clocks, usage, exports: Streams::new("analytics", limits), started_at }
+        let exports = Streams::new("analytics", limits, &store);
+        Self { store, clocks, usage, exports, started_at }
     }
 
     pub fn api(&self) -> impl OpenApi + use<> {

@@ -29,10 +29,6 @@ pub(super) enum Subject {
 }
 
 impl Subject {
-    pub(super) fn is_platform(self) -> bool {
-        self == Self::Platform
-    }
-
     fn row_id(self) -> TenantId {
         match self {
             Self::Tenant(tenant) => tenant,
@@ -267,6 +263,7 @@ impl Evaluation {
             }
             Formula::Share(part, whole) => share(self.part(part, window, wanted) as f64, self.part(whole, window, wanted) as f64),
             Formula::Last(series) => self.series.get(&series)?.last(window, wanted),
+            Formula::LastOf(series, group) => self.series.get(&series)?.last(window, |name| name == group),
             Formula::LastShare(part, whole) => {
                 let whole = self.series.get(&whole)?.last(window, wanted)?;
                 share(self.series.get(&part)?.last(window, wanted)?, whole)

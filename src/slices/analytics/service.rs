@@ -2,7 +2,7 @@
 
 use super::{
     error::{AnalyticsError, Fault},
-    model::{Bucket, Formula, GroupBy, METRICS, Metric, Span, Zone},
+    model::{Bucket, Formula, GroupBy, METRICS, Metric, Reader, Span, Zone},
     query::{self, Answer, MAX_POINTS, Question, Subject},
     upkeep::FINE_DAYS,
 };
@@ -33,10 +33,10 @@ fn nearest<'a>(given: &str, known: impl Iterator<Item = &'a str>) -> Option<Stri
 }
 
 /// Makes sense of what was asked.
-pub(super) fn understand(asked: &Asked, subject: Subject, now: Timestamp) -> Result<Question, AnalyticsError> {
+pub(super) fn understand(asked: &Asked, subject: Subject, reader: Reader, now: Timestamp) -> Result<Question, AnalyticsError> {
     let mut faults = Vec::new();
     let zone = zone(asked, &mut faults);
-    let metrics = metrics(asked, subject, &mut faults);
+    let metrics = metrics(asked, reader, &mut faults);
     let time = time(asked, &zone, now, &mut faults);
     let Some((bucket, bounds, span)) = time.filter(|_| faults.is_empty()) else { return Err(faults.into()) };
     let (Some(from), Some(to)) = (bounds.first().copied(), bounds.last().copied()) else { return Err(faults.into()) };
@@ -63,9 +63,9 @@ fn zone(asked: &Asked, faults: &mut Vec<Fault>) -> Zone {
     })
 }
 
-fn metrics(asked: &Asked, subject: Subject, faults: &mut Vec<Fault>) -> Vec<(&'static Metric, Formula)> {
-    let platform = subject.is_platform();
-    let known = || METRICS.iter().filter(|metric| metric.is_for(platform));
+fn metrics(asked: &Asked, reader: Reader, faults: &mut Vec<Fault>) -> Vec<(&'static Metric, Formula)> {
+    let platform = reader == Reader::Platform;
+    let known = || METRICS.iter().filter(|metric| metric.is_for(reader));
     let formula = |metric: &Metric| match asked.group_by {
         None => Some(metric.formula),
         Some(by) => metric.grouped(by, platform),
@@ -79,10 +79,10 @@ fn metrics(asked: &Asked, subject: Subject, faults: &mut Vec<Fault>) -> Vec<(&'s
         return found;
     }
     let mut found: Vec<(&'static Metric, Formula)> = Vec::new();
-    for name in &asked.metrics {
+    for name in asked.metrics.iter().flat_map(|name| written_out(name, known())) {
         let Some(metric) = known().find(|metric| metric.name == name) else {
             let allowed = known().map(|metric| metric.name.to_owned()).collect();
-            let suggestion = nearest(name, known().map(|metric| metric.name));
+            let suggestion = nearest(&name, known().map(|metric| metric.name));
             let fault = Fault::new("metrics", "unknown_metric", format!("{name} is no metric"));
             faults.push(Fault { allowed, suggestion, ..fault });
             continue;
@@ -99,6 +99,21 @@ fn metrics(asked: &Asked, subject: Subject, faults: &mut Vec<Fault>) -> Vec<(&'s
         }
     }
     found
+}
+
+/// The names that a name stands for: `quota_*` is every metric that begins with `quota_`. One that stands for none is left as it is.
+fn written_out(name: &str, known: impl Iterator<Item = &'static Metric>) -> Vec<String> {
+    let names: Vec<String> = match name.strip_suffix('*').filter(|prefix| prefix.ends_with('_')) {
+        Some(prefix) => known.map(|metric| metric.name).filter(|name| name.starts_with(prefix)).map(str::to_owned).collect(),
+        None => Vec::new(),
+    };
+    if names.is_empty() { vec![name.to_owned()] } else { names }
+}
+
+/// Whether the metrics that are asked for by name include quotas.
+pub(super) fn asks_for_quotas(asked: &Asked) -> bool {
+    let quotas = || METRICS.iter().filter(|metric| metric.is_quota());
+    asked.metrics.iter().flat_map(|name| written_out(name, quotas())).any(|name| quotas().any(|metric| metric.name == name))
 }
 
 /// The bucket for a time of so many hours.

@@ -15,7 +15,7 @@ use crate::kernel::{
     events::Actor,
     id::{ApiKeyId, OrganizationId, TenantId},
     store::{
-        Direction, Due, Flow, Index, Key, KeyRange, Progress, Read, StoreError, Table, WriteTx, catalog,
+        Counts, Direction, Due, Flow, Index, Key, KeyRange, Progress, Read, StoreError, Table, WriteTx, catalog,
         codec::{Record, decode_fields, encode_fields},
         due_key,
     },
@@ -104,7 +104,8 @@ static BY_OWNER: Index<KeyKey, KeyRecord> = Index {
     keys: |id, key| key.is_live().then(|| (id.0, key.owner().id.clone()).to_bytes()).into_iter().collect(),
 };
 
-pub(super) static KEYS: Table<KeyKey, KeyRecord> = Table::new(catalog::API_KEYS, &[&BY_DIGEST, &BY_NAME, &BY_DUE, &BY_OWNER]);
+pub(super) static KEYS: Table<KeyKey, KeyRecord> =
+    Table::new(catalog::API_KEYS, &[&BY_DIGEST, &BY_NAME, &BY_DUE, &BY_OWNER]).counting(Counts::Records);
 
 /// Brings the owners of keys into their index that were stored before there was one.
 pub fn index_owners(tx: &mut WriteTx) -> Result<Progress, StoreError> {

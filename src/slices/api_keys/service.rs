@@ -224,6 +224,7 @@ impl Service {
         if_match: &IfMatch,
         overlap: std::time::Duration,
     ) -> Result<(ApiKey, Plaintext), ApiKeyError> {
+        act.use_reserve();
         let mut key = find(tx, act, id)?;
         if_match.check(key.version)?;
         if key.revoked_at.is_some() {

@@ -80,7 +80,8 @@ impl Audit {
         let signer = Arc::new(Signer::of(key, model::PURPOSE)?);
         let public_key = signer.public_key()?;
         let keep = Duration::from_secs(u64::from(settings.retention_days) * 86_400);
-        Ok(Self { store, clock, signer, public_key, keep, exports: Streams::new("exports of the audit", limits) })
+        let exports = Streams::new("exports of the audit", limits, &store);
+        Ok(Self { store, clock, signer, public_key, keep, exports })
     }
 
     /// What its checkpoints are checked with, and what that key is for.

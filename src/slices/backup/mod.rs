@@ -94,7 +94,8 @@ impl Backups {
     ) -> Result<Self, String> {
         let signer = Signer::of(key, PURPOSE).map_err(|error| error.to_string())?;
         let service = service::Service { describe: api::DESCRIBE, tickets, job_retention_days: settings.job_retention_days };
-        Ok(Self { service: Arc::new(service), store, clocks, exports: Streams::new("reports", limits), signer: Arc::new(signer) })
+        let exports = Streams::new("reports", limits, &store);
+        Ok(Self { service: Arc::new(service), store, clocks, exports, signer: Arc::new(signer) })
     }
 
     pub fn api(&self) -> impl OpenApi + use<> {
@@ -117,7 +118,13 @@ impl Backups {
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {
-        vec![&repo::configs::CONFIGS, &repo::postures::POSTURES, &repo::rollups::ROLLUPS, &repo::sweeps::SWEEPS]
+        vec![
+            &repo::configs::CONFIGS,
+            &repo::jobs::COUNTED_JOBS,
+            &repo::postures::POSTURES,
+            &repo::rollups::ROLLUPS,
+            &repo::sweeps::SWEEPS,
+        ]
     }
 
     /// What tenants have in segments.

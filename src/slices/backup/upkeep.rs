@@ -142,7 +142,7 @@ impl BackupTimers {
         let days = self.store.read(|tx| jobs::days_before(tx, now - kept))?;
         for day in days {
             let forget = move |tx: &mut WriteTx| {
-                jobs::drop_day(tx, day);
+                jobs::drop_day(tx, day)?;
                 Ok::<_, StoreError>(())
             };
             self.store.write(forget).await?;

@@ -96,7 +96,8 @@ pub struct DirectoryIngest(api::Ingest);
 impl DirectoryIngest {
     /// Lines that tell of backup jobs go to `jobs`.
     pub fn new(directory: Directory, store: Store, clocks: Clocks, limits: &config::Limits, jobs: Arc<dyn JobTaker>) -> Self {
-        Self(api::Ingest { directory, store, clocks, imports: Streams::new("imports", limits), jobs })
+        let imports = Streams::new("imports", limits, &store);
+        Self(api::Ingest { directory, store, clocks, imports, jobs })
     }
 
     /// What the listener serves beside the public API, with a document of its own.

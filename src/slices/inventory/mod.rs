@@ -40,7 +40,8 @@ pub struct Inventory {
 
 impl Inventory {
     pub fn new(directory: Directory, store: Store, clocks: Clocks, limits: &config::Limits) -> Self {
-        Self { directory, store, clocks, exports: Streams::new("reports", limits) }
+        let exports = Streams::new("reports", limits, &store);
+        Self { directory, store, clocks, exports }
     }
 
     pub fn api(&self) -> impl OpenApi + use<> {

@@ -141,8 +141,15 @@ impl Platform {
     }
 
     /// What is said of a tenant as a whole: it goes at the end of its removal, and by that alone.
-    pub fn own_tables() -> [TableName; 5] {
-        [catalog::TENANTS, catalog::TENANTS_BY_SLUG, catalog::TENANTS_BY_EXPIRY, catalog::TENANT_ERRANDS, catalog::EVALUATIONS]
+    pub fn own_tables() -> [TableName; 6] {
+        [
+            catalog::TENANTS,
+            catalog::TENANTS_BY_SLUG,
+            catalog::TENANTS_BY_EXPIRY,
+            catalog::TENANT_ERRANDS,
+            catalog::EVALUATIONS,
+            catalog::TENANT_QUOTAS,
+        ]
     }
 }
 

@@ -19,6 +19,7 @@ use crate::kernel::{
     store::{
         Direction, Flow, Index, Key, KeyRange, Progress, Read, StoreError, Table, WriteTx, catalog,
         codec::{Record, decode_fields},
+        usage,
     },
 };
 
@@ -121,6 +122,7 @@ pub(super) fn expired(tx: &impl Read, now: Timestamp, limit: usize) -> Result<Ve
 /// Removes the tenant's own record, and what it was made from.
 pub(super) fn remove(tx: &mut WriteTx, tenant: TenantId) -> Result<(), StoreError> {
     EVALUATIONS.remove(tx, &tenant)?;
+    usage::put_overrides(tx, tenant, Vec::new())?;
     TENANTS.remove(tx, &tenant).map(drop)
 }
 

@@ -11,7 +11,7 @@ use crate::kernel::{
     id::{SecretId, TenantId, WorkflowId},
     secrets::{SealError, Sealed, SealedPlace},
     store::{
-        Direction, Flow, Index, Key, KeyRange, Read, SealedRecord, SealedVisitor, StoreError, Table, WriteTx, catalog,
+        Counts, Direction, Flow, Index, Key, KeyRange, Read, SealedRecord, SealedVisitor, StoreError, Table, WriteTx, catalog,
         codec::Record,
     },
 };
@@ -44,7 +44,7 @@ static BY_NAME: Index<SecretKey, SecretRecord> = Index {
     keys: |key, secret| vec![(key.0, secret.name.to_ascii_lowercase()).to_bytes()],
 };
 
-pub(super) static SECRETS: Table<SecretKey, SecretRecord> = Table::new(catalog::SECRETS, &[&BY_NAME]);
+pub(super) static SECRETS: Table<SecretKey, SecretRecord> = Table::new(catalog::SECRETS, &[&BY_NAME]).counting(Counts::Records);
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct UseRecord {

@@ -165,6 +165,7 @@ impl Service {
         if_match: &IfMatch,
         value: &Secret,
     ) -> Result<NamedSecret, SecretError> {
+        act.use_reserve();
         let mut secret = find(tx, act, id)?;
         if_match.check(secret.version)?;
         secret.value = self.seal(act, id, &secret.hosts, value)?;

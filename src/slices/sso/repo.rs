@@ -12,7 +12,7 @@ use crate::kernel::{
     id::{IdentityProviderId, TenantId},
     secrets::{SealError, Sealed, SealedPlace},
     store::{
-        Direction, Flow, Index, Key, KeyRange, Read, SealedRecord, SealedVisitor, StoreError, Table, WriteTx, catalog,
+        Counts, Direction, Flow, Index, Key, KeyRange, Read, SealedRecord, SealedVisitor, StoreError, Table, WriteTx, catalog,
         codec::{Record, decode_fields, encode_fields},
     },
 };
@@ -91,7 +91,8 @@ static BY_DOMAIN: Index<ProviderKey, ProviderRecord> = Index {
     unique: true,
     keys: |_, provider| provider.proven().map(|domain| domain.as_str().to_owned().to_bytes()).collect(),
 };
-pub(super) static PROVIDERS: Table<ProviderKey, ProviderRecord> = Table::new(catalog::IDENTITY_PROVIDERS, &[&BY_DOMAIN]);
+pub(super) static PROVIDERS: Table<ProviderKey, ProviderRecord> =
+    Table::new(catalog::IDENTITY_PROVIDERS, &[&BY_DOMAIN]).counting(Counts::Records);
 
 fn to_model((tenant_id, id): ProviderKey, record: ProviderRecord) -> IdentityProvider {
     let domains = record.claims();

@@ -58,7 +58,8 @@ pub struct Tickets {
 impl Tickets {
     pub fn new(store: Store, clocks: Clocks, settings: &config::Tickets, limits: &config::Limits) -> Self {
         let service = Arc::new(service::Service::new(settings, api::DESCRIBE));
-        Self { service, store, clocks, exports: Streams::new("exports", limits) }
+        let exports = Streams::new("exports", limits, &store);
+        Self { service, store, clocks, exports }
     }
 
     pub fn api(&self) -> impl OpenApi + use<> {

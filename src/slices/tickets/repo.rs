@@ -29,13 +29,13 @@ use crate::kernel::{
     clock::Timestamp,
     clocks::{Reading, Timeline},
     id::{OrganizationId, TenantId},
-    store::{Direction, Due, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+    store::{Counts, Direction, Due, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
 };
 
 pub(super) type TicketKey = (TenantId, u64);
 
 pub(super) static TICKETS: Table<TicketKey, TicketRecord> =
-    Table::new(catalog::TICKETS, &[&BY_ID, &BY_FACET, &BY_UPDATE, &BY_DUE, &BY_SEQ, &BY_WORD, &BY_TIMER]);
+    Table::new(catalog::TICKETS, &[&BY_ID, &BY_FACET, &BY_UPDATE, &BY_DUE, &BY_SEQ, &BY_WORD, &BY_TIMER]).counting(Counts::Records);
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct LastNumber {

@@ -87,8 +87,9 @@ impl Transfer {
     ) -> Result<Self, SignatureError> {
         let signer = Arc::new(Signer::of(key, signature::PURPOSE)?);
         let public_key = signer.public_key()?;
+        let (exports, imports) =
+            (Streams::new("exports of tenants", limits, &store), Streams::new("imports of tenants", limits, &store));
         let core = Core { store, clock, others: Arc::new(others), signer, public_key, importing: Arc::default() };
-        let (exports, imports) = (Streams::new("exports of tenants", limits), Streams::new("imports of tenants", limits));
         Ok(Self { core, exports, imports })
     }
 

@@ -320,8 +320,8 @@ pub(super) fn outlived_segments(tx: &ReadTx, first_kept: u64) -> Result<Vec<u64>
     Ok(segments)
 }
 
-pub(super) fn drop_segment(tx: &mut WriteTx, segment: u64) {
-    DELIVERIES.drop_segment(tx, segment);
+pub(super) fn drop_segment(tx: &mut WriteTx, segment: u64) -> Result<(), StoreError> {
+    DELIVERIES.drop_segment(tx, segment)
 }
 
 /// When the first delivery behind `now` is due.

@@ -15,7 +15,7 @@ use crate::kernel::{
     id::{TenantId, WebhookId},
     secrets::{SealError, Sealed, SealedPlace, TargetDigest},
     store::{
-        Direction, Flow, Key, KeyRange, Read, SealedRecord, SealedVisitor, StoreError, Table, WriteTx, catalog,
+        Counts, Direction, Flow, Key, KeyRange, Read, SealedRecord, SealedVisitor, StoreError, Table, WriteTx, catalog,
         codec::{self, Record},
     },
 };
@@ -61,7 +61,7 @@ impl Record for EndpointRecord {
     }
 }
 
-pub(super) static ENDPOINTS: Table<EndpointKey, EndpointRecord> = Table::new(catalog::WEBHOOKS, &[]);
+pub(super) static ENDPOINTS: Table<EndpointKey, EndpointRecord> = Table::new(catalog::WEBHOOKS, &[]).counting(Counts::Records);
 
 /// What the dispatcher knows of an endpoint, and how much waits for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -252,6 +252,7 @@ impl Service {
         if_match: &IfMatch,
         grace: Duration,
     ) -> Result<(Endpoint, Secret), WebhookError> {
+        act.use_reserve();
         let before = find(tx, act, id)?;
         if_match.check(before.version)?;
         let secret = generate_secret(&mut act.entropy);

@@ -93,7 +93,7 @@ fn fire(service: &Service, tx: &mut WriteTx, firing: &Firing) -> Result<(), Work
         return Ok(());
     };
     for ready in runs {
-        service.start_unasked(tx, &mut act, &before, ready)?;
+        service.start_within_quotas(tx, &mut act, &before, ready)?;
     }
     let mut workflow = before.clone();
     if !suspended {

@@ -1,7 +1,9 @@
 //! What can go wrong with workflows and their runs.
 
 use super::model::RunStatus;
-use crate::kernel::{authority::Lacking, http::precondition::Stale, id::RunId, programs::ProgramError, store::StoreError};
+use crate::kernel::{
+    authority::Lacking, http::precondition::Stale, id::RunId, programs::ProgramError, quotas::QuotaExceeded, store::StoreError,
+};
 
 /// One thing that is wrong with a definition or with inputs, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,8 +38,8 @@ pub enum WorkflowError {
     Invalid(Vec<Fault>),
     #[error("a workflow has the key {0} already")]
     KeyTaken(String),
-    #[error("the tenant has {most} {what} already")]
-    LimitReached { what: &'static str, most: u64 },
+    #[error(transparent)]
+    Quota(#[from] QuotaExceeded),
     /// Between the check of a change and its transaction somebody else has made one.
     #[error("the workflow was changed at the same time")]
     ChangedMeanwhile,

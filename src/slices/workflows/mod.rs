@@ -165,7 +165,7 @@ impl Workflows {
             let (key, name, events) = (read.key.clone(), read.name.clone(), read.events());
             Ok(repo::portable::Arming { key, name, enabled: read.enabled, events })
         };
-        let max_workflows = self.core.service.settings.max_workflows;
+        let max_workflows = self.core.store.default_quotas().workflows;
         repo::portable::portable(repo::portable::Rules { max_workflows, read: Box::new(read) })
     }
 
@@ -181,6 +181,12 @@ impl Workflows {
             &repo::causes::CAUSES,
         ]
     }
+}
+
+/// How many workflows of a tenant are not archived, and how many of its runs have not ended.
+pub fn counts(tx: &impl Read, tenant: TenantId) -> Result<(u64, u64), StoreError> {
+    let counts = repo::counts(tx, tenant)?;
+    Ok((counts.workflows, counts.active_runs))
 }
 
 /// A workflow of the tenant, archived or not.

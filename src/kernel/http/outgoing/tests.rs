@@ -3,10 +3,22 @@
 use tokio::sync::oneshot;
 
 use super::*;
+use crate::kernel::{
+    quotas::Quotas,
+    store::{RedbEngine, WriterSettings},
+};
 
 fn streams(idle: Duration) -> Streams {
     let limits = Limits { streams: 1, ..crate::kernel::config::load(None, [], &[]).unwrap().limits };
-    Streams { idle, ..Streams::new("tests", &limits) }
+    Streams { idle, ..Streams::new("tests", &limits, &store(Quotas::UNLIMITED)) }
+}
+
+fn store(quotas: Quotas) -> Store {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = RedbEngine::create(&directory.path().join("store"), 1 << 20).unwrap();
+    let store = Store::new(engine, WriterSettings { batch_size: 4, queue_length: 4 }).unwrap();
+    store.set_quotas(quotas);
+    store
 }
 
 fn tenant(number: u8) -> TenantId {
@@ -16,13 +28,14 @@ fn tenant(number: u8) -> TenantId {
 #[tokio::test]
 async fn a_tenant_takes_its_share_of_the_places_and_no_more() {
     let limits = crate::kernel::config::load(None, [], &[]).unwrap().limits;
-    let streams = Streams::new("tests", &limits);
+    let streams = Streams::new("tests", &limits, &store(Quotas { streams: 4, ..Quotas::UNLIMITED }));
     let mut open = Vec::new();
-    for _ in 0..limits.streams_per_tenant {
+    for _ in 0..4 {
         open.push(streams.start(tenant(1), LINES, async |out| out.send("1\n").await).unwrap());
     }
     let refused = streams.start(tenant(1), LINES, async |_| Ok(())).unwrap_err();
     assert!(refused.detail.starts_with("Your tenant has 4 tests under way"), "{}", refused.detail);
+    assert_eq!(refused.code, Code::RateLimited);
     let other = streams.start(tenant(2), LINES, async |out| out.send("2\n").await).unwrap();
     assert_eq!(text(other).await.unwrap(), "2\n");
     let taken = open.pop().unwrap();

@@ -2,7 +2,7 @@
 
 use super::super::{
     error::AnalyticsError,
-    model::{Bucket, METRICS, Span, Unit},
+    model::{Bucket, METRICS, Reader, Span, Unit},
     query::Subject,
     service::{self, Asked},
 };
@@ -54,7 +54,8 @@ impl ChartSource for Charts {
             ..Asked::default()
         };
         let subject = Subject::Tenant(reader.tenant_id);
-        let question = service::understand(&asked, subject, self.clocks.now(reader.tenant_id)).map_err(|error| match error {
+        let (tenant, now) = (Reader::Tenant { reads_quotas: false }, self.clocks.now(reader.tenant_id));
+        let question = service::understand(&asked, subject, tenant, now).map_err(|error| match error {
             AnalyticsError::Store(error) => error,
             AnalyticsError::Invalid(_) => StoreError::Engine("the page asks for figures that there are not".to_owned()),
         })?;

@@ -5,6 +5,7 @@ use poem_openapi::OpenApi;
 
 use super::{
     super::{
+        model::Reader,
         query::Subject,
         service::{self, Asked},
     },
@@ -12,12 +13,13 @@ use super::{
     wire::{AnalyticsQuery, AnalyticsReport, Format},
 };
 use crate::kernel::{
+    access::Scope,
     clock::Timestamp,
     http::{
         context::header,
         export::RowFormat,
         input::Filter,
-        need::{Allowed, AnalyticsRead, PlatformRead},
+        need::{Allowed, AnalyticsRead, Need, PlatformRead},
         outgoing::{ListOrStream, Streams},
         problem::Problem,
     },
@@ -45,6 +47,9 @@ impl AnalyticsApi {
     /// `patch_compliance_percent`. Clouds: `vms`, `vm_provision_success_percent`. Backups: `backup_coverage_percent`,
     /// `backup_rpo_breaches`, `backup_jobs`, `backup_job_success_percent`. API: `api_requests`, `api_request_p95_ms`, `api_error_percent`,
     /// `active_users`, `active_keys`. Webhooks: `webhook_deliveries`, `webhook_failures`, `webhook_lag_p95_ms`. Storage: `stored_bytes`.
+    /// Quotas, with the scope `quotas:read`, and all of them as `quota_*`: `quota_events_per_day`, `quota_events_per_day_limit`,
+    /// `quota_records`, `quota_records_limit`, `quota_stored_bytes`, `quota_stored_bytes_limit`, `quota_workflows`, `quota_workflows_limit`,
+    /// `quota_concurrent_runs`, `quota_concurrent_runs_limit`, `quota_streams_limit`.
     ///
     /// `group_by` takes `priority` (tickets), `organization` (tickets created and resolved), `status` (backlog), `workflow` (runs),
     /// `outcome` (ended runs, backup jobs, deliveries), `state` (VMs), `key`, `route` and `status_class` (requests).
@@ -59,8 +64,13 @@ impl AnalyticsApi {
         query: Filter<AnalyticsQuery>,
     ) -> Result<ListOrStream<AnalyticsReport>, Problem> {
         let format = format(&query.0, request);
-        let subject = Subject::Tenant(auth.principal.tenant_id);
-        let report = self.report(query.0.asked(), subject, auth.context.now).await?;
+        let (asked, subject) = (query.0.asked(), Subject::Tenant(auth.principal.tenant_id));
+        let quotas = Need::Scope(Scope::QuotasRead);
+        if service::asks_for_quotas(&asked) {
+            quotas.check(&auth.principal)?;
+        }
+        let reader = Reader::Tenant { reads_quotas: quotas.check(&auth.principal).is_ok() };
+        let report = self.report(asked, subject, reader, auth.context.now).await?;
         self.send(auth.principal.tenant_id, &report, format)
     }
 
@@ -80,7 +90,7 @@ impl AnalyticsApi {
         query: Filter<AnalyticsQuery>,
     ) -> Result<ListOrStream<AnalyticsReport>, Problem> {
         let format = format(&query.0, request);
-        let mut report = self.report(query.0.asked(), Subject::Platform, auth.context.now).await?;
+        let mut report = self.report(query.0.asked(), Subject::Platform, Reader::Platform, auth.context.now).await?;
         report.version = Some(env!("CARGO_PKG_VERSION").to_owned());
         report.started_at = Some(self.started_at);
         self.send(auth.principal.tenant_id, &report, format)
@@ -97,8 +107,8 @@ fn format(query: &AnalyticsQuery, request: &Request) -> Option<RowFormat> {
 }
 
 impl AnalyticsApi {
-    async fn report(&self, asked: Asked, subject: Subject, now: Timestamp) -> Result<AnalyticsReport, Problem> {
-        let question = service::understand(&asked, subject, now)?;
+    async fn report(&self, asked: Asked, subject: Subject, reader: Reader, now: Timestamp) -> Result<AnalyticsReport, Problem> {
+        let question = service::understand(&asked, subject, reader, now)?;
         let read = self.store.scan(move |tx| {
             let answer = service::answer(tx, &question)?;
             Ok::<_, StoreError>(AnalyticsReport::new(&question, answer))

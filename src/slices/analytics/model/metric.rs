@@ -60,6 +60,8 @@ pub(in super::super) enum Formula {
     Share(Part, Part),
     /// The newest value. Absent where nothing was sampled.
     Last(Series),
+    /// The newest value of one group.
+    LastOf(Series, &'static str),
     /// The share of one newest value in another, in percent.
     LastShare(Series, Series),
     /// How many groups whose names begin so have anything.
@@ -79,8 +81,17 @@ pub(in super::super) enum Unit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Audience {
     Tenant,
+    /// A tenant's credential with `quotas:read`.
+    QuotaReader,
     Platform,
     Both,
+}
+
+/// Who asks for metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Reader {
+    Tenant { reads_quotas: bool },
+    Platform,
 }
 
 #[derive(Debug)]
@@ -119,7 +130,7 @@ macro_rules! metrics {
     };
 }
 
-use Formula::{Distinct, Last, LastShare, Percentile, Rate, Share};
+use Formula::{Distinct, Last, LastOf, LastShare, Percentile, Rate, Share};
 use Series as S;
 
 metrics! {
@@ -178,7 +189,18 @@ metrics! {
         "From an event to its delivery, which 95 of 100 stayed within.";
     Tenant "active_users" Number Distinct(S::RequestsByCaller, "usr_"), [], "Users with at least one request in the bucket.";
     Tenant "active_keys" Number Distinct(S::RequestsByCaller, "key_"), [], "API keys with at least one request in the bucket.";
-    Both "stored_bytes" Bytes Last(S::StoredBytes), [], "What the records of the tenant take up, without the event log. Sampled once a day.";
+    Both "stored_bytes" Bytes Last(S::StoredBytes), [], "What the records and events of the tenant take up.";
+    QuotaReader "quota_events_per_day" Number LastOf(S::QuotaUsed, "events_per_day"), [], "Events since midnight UTC.";
+    QuotaReader "quota_events_per_day_limit" Number LastOf(S::QuotaLimit, "events_per_day"), [], "The limit of events in a day.";
+    QuotaReader "quota_records" Number LastOf(S::QuotaUsed, "records"), [], "Records of all kinds.";
+    QuotaReader "quota_records_limit" Number LastOf(S::QuotaLimit, "records"), [], "The limit of records.";
+    QuotaReader "quota_stored_bytes" Bytes LastOf(S::QuotaUsed, "stored_bytes"), [], "What records and events take up.";
+    QuotaReader "quota_stored_bytes_limit" Bytes LastOf(S::QuotaLimit, "stored_bytes"), [], "The limit of stored bytes.";
+    QuotaReader "quota_workflows" Number LastOf(S::QuotaUsed, "workflows"), [], "Workflows that are not archived.";
+    QuotaReader "quota_workflows_limit" Number LastOf(S::QuotaLimit, "workflows"), [], "The limit of workflows.";
+    QuotaReader "quota_concurrent_runs" Number LastOf(S::QuotaUsed, "concurrent_runs"), [], "Runs of workflows that have not ended.";
+    QuotaReader "quota_concurrent_runs_limit" Number LastOf(S::QuotaLimit, "concurrent_runs"), [], "The limit of concurrent runs.";
+    QuotaReader "quota_streams_limit" Number LastOf(S::QuotaLimit, "streams"), [], "The limit of imports, and of exports of each kind.";
     Platform "tenants" Number Last(S::TenantsByKind), [Kind Last(S::TenantsByKind), Status Last(S::TenantsByStatus)], "Tenants.";
     Platform "queue_depth" Number Last(S::QueueDepth), [Queue Last(S::QueueDepth)], "What waits: deliveries, and events for readers of the log.";
     Platform "oldest_undelivered_seconds" Seconds Last(S::OldestUndelivered), [], "How long the oldest event that is due for delivery has waited.";
@@ -193,9 +215,11 @@ impl Formula {
     pub(in super::super) fn series(self) -> [Option<Series>; 2] {
         match self {
             Self::Count(part) => [Some(part.series), None],
-            Self::Rate(series) | Self::Percentile(series, ..) | Self::Last(series) | Self::Distinct(series, _) => {
-                [Some(series), None]
-            }
+            Self::Rate(series)
+            | Self::Percentile(series, ..)
+            | Self::Last(series)
+            | Self::LastOf(series, _)
+            | Self::Distinct(series, _) => [Some(series), None],
             Self::Share(part, whole) => [Some(part.series), Some(whole.series)],
             Self::LastShare(part, whole) => [Some(part), Some(whole)],
         }
@@ -203,12 +227,18 @@ impl Formula {
 }
 
 impl Metric {
-    pub(in super::super) fn is_for(&self, platform: bool) -> bool {
+    pub(in super::super) fn is_for(&self, reader: Reader) -> bool {
         match self.audience {
             Audience::Both => true,
-            Audience::Tenant => !platform,
-            Audience::Platform => platform,
+            Audience::Tenant => reader != Reader::Platform,
+            Audience::QuotaReader => reader == Reader::Tenant { reads_quotas: true },
+            Audience::Platform => reader == Reader::Platform,
         }
+    }
+
+    /// Whether only readers of quotas may see it.
+    pub(in super::super) fn is_quota(&self) -> bool {
+        self.audience == Audience::QuotaReader
     }
 
     /// How it is made when it is grouped so; `None` where that has no meaning. What a tenant's own words would show in is not for the
@@ -231,7 +261,7 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), METRICS.len());
-        for metric in METRICS.iter().filter(|metric| metric.is_for(true)) {
+        for metric in METRICS.iter().filter(|metric| metric.is_for(Reader::Platform)) {
             let of_installation = |series: Series| series.is_shared() || series.code() >= Series::TenantsByKind.code();
             assert!(metric.formula.series().into_iter().flatten().all(of_installation), "{}", metric.name);
             for (by, _) in metric.groupings {

@@ -74,6 +74,10 @@ series! {
     Deliveries 20 Count true;
     /// Milliseconds from the event to its delivery.
     DeliveryLag 21 Spread true;
+    /// What is used of each quota, by its name.
+    QuotaUsed 22 Gauge false;
+    /// The limit of each quota, by its name.
+    QuotaLimit 23 Gauge false;
     /// Tickets that are not finished, by status.
     TicketBacklog 30 Gauge true;
     Devices 31 Gauge true;

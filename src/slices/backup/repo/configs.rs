@@ -6,7 +6,7 @@ use super::super::model::{OwnConfig, Scope};
 use crate::kernel::{
     clock::Timestamp,
     id::{DeviceId, OrganizationId, TenantId},
-    store::{Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+    store::{Counts, Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
 };
 
 pub(in super::super) type ConfigKey = (TenantId, u8, [u8; 16]);
@@ -22,7 +22,8 @@ impl Record for ConfigRecord {
     const VERSION: u8 = 1;
 }
 
-pub(in super::super) static CONFIGS: Table<ConfigKey, ConfigRecord> = Table::new(catalog::BACKUP_CONFIGS, &[]);
+pub(in super::super) static CONFIGS: Table<ConfigKey, ConfigRecord> =
+    Table::new(catalog::BACKUP_CONFIGS, &[]).counting(Counts::Records);
 
 const TENANT: u8 = 0;
 const ORGANIZATION: u8 = 1;

@@ -10,7 +10,10 @@ use crate::{
         clock::Timestamp,
         id::{BackupJobId, DeviceId, TenantId},
         portable::{PortError, Portable, SegmentCarrier},
-        store::{Read, ReadTx, RowsOfSegments, SegmentedTable, StoreError, WriteTx, catalog, codec::Record},
+        store::{
+            Counts, Read, ReadTx, RowsOfSegments, SegmentedTable, StoreError, WriteTx, catalog, codec::Record,
+            usage::CountedSegments,
+        },
     },
     slices::directory::JobStatus,
 };
@@ -38,7 +41,8 @@ const TOMORROW: Duration = Duration::from_hours(24);
 const MAX_EXTERNAL_ID: usize = 200;
 const MAX_TARGET: usize = 100;
 
-static JOBS: SegmentedTable = SegmentedTable::new(catalog::BACKUP_JOBS);
+static JOBS: SegmentedTable = SegmentedTable::new(catalog::BACKUP_JOBS).counting(Counts::Records);
+pub(in super::super) static COUNTED_JOBS: CountedSegments = JOBS.counted();
 pub(in super::super) static JOBS_OF_TENANTS: RowsOfSegments = RowsOfSegments(&JOBS);
 
 /// Jobs as they go along to another installation. Each day is a table of its own, so a job must be of the day that it is under, and of a
@@ -109,6 +113,6 @@ pub(in super::super) fn days_before(tx: &ReadTx, first: Timestamp) -> Result<Vec
     Ok(days)
 }
 
-pub(in super::super) fn drop_day(tx: &mut WriteTx, day: u64) {
-    JOBS.drop_segment(tx, day);
+pub(in super::super) fn drop_day(tx: &mut WriteTx, day: u64) -> Result<(), StoreError> {
+    JOBS.drop_segment(tx, day)
 }

@@ -9,7 +9,8 @@ use crate::kernel::{
     id::{CloudProviderId, OperationId, TenantId},
     secrets::{SealError, SealedPlace},
     store::{
-        Due, Index, Key, KeyRange, Read, SealedRecord, SealedVisitor, StoreError, Table, WriteTx, catalog, codec::Record, due_key,
+        Counts, Due, Index, Key, KeyRange, Read, SealedRecord, SealedVisitor, StoreError, Table, WriteTx, catalog, codec::Record,
+        due_key,
     },
 };
 
@@ -49,7 +50,7 @@ static BY_END: Index<OperationKey, OperationRecord> = Index {
 };
 
 pub(in super::super) static OPERATIONS: Table<OperationKey, OperationRecord> =
-    Table::new(catalog::OPERATIONS, &[&BY_DUE, &BY_PROVIDER, &BY_END]);
+    Table::new(catalog::OPERATIONS, &[&BY_DUE, &BY_PROVIDER, &BY_END]).counting(Counts::Bytes);
 
 /// Where the user data of an order is sealed.
 pub(in super::super) fn user_data_place<'a>(tenant: &'a TenantId, id: &'a OperationId) -> SealedPlace<'a> {

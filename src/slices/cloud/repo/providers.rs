@@ -8,7 +8,7 @@ use crate::kernel::{
     id::{CloudProviderId, TenantId},
     secrets::{SealError, SealedPlace, TargetDigest},
     store::{
-        Direction, Due, Flow, Index, Key, KeyRange, Read, SealedRecord, SealedVisitor, StoreError, Table, WriteTx, catalog,
+        Counts, Direction, Due, Flow, Index, Key, KeyRange, Read, SealedRecord, SealedVisitor, StoreError, Table, WriteTx, catalog,
         codec::Record, due_key,
     },
 };
@@ -28,7 +28,8 @@ static BY_NAME: Index<ProviderKey, ProviderRecord> = Index {
     keys: |key, ProviderRecord(provider)| vec![(key.0, provider.name.to_lowercase()).to_bytes()],
 };
 
-pub(in super::super) static PROVIDERS: Table<ProviderKey, ProviderRecord> = Table::new(catalog::CLOUD_PROVIDERS, &[&BY_NAME]);
+pub(in super::super) static PROVIDERS: Table<ProviderKey, ProviderRecord> =
+    Table::new(catalog::CLOUD_PROVIDERS, &[&BY_NAME]).counting(Counts::Records);
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(in super::super) struct SyncRecord(pub(super) SyncState);

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::super::model::Vm;
 use crate::kernel::{
     id::{CloudProviderId, TenantId, VmId},
-    store::{Direction, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+    store::{Counts, Direction, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
 };
 
 pub(in super::super) type VmKey = (TenantId, CloudProviderId, VmId);
@@ -28,7 +28,8 @@ static BY_PROVIDER_VM: Index<VmKey, VmRecord> = Index {
     },
 };
 
-pub(in super::super) static VMS: Table<VmKey, VmRecord> = Table::new(catalog::VMS, &[&BY_ID, &BY_PROVIDER_VM]);
+pub(in super::super) static VMS: Table<VmKey, VmRecord> =
+    Table::new(catalog::VMS, &[&BY_ID, &BY_PROVIDER_VM]).counting(Counts::Records);
 
 fn key(vm: &Vm) -> VmKey {
     (vm.tenant_id, vm.provider_id, vm.id)

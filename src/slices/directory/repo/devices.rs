@@ -10,7 +10,7 @@ use crate::kernel::{
     clock::Timestamp,
     id::{DeviceId, OrganizationId, TenantId, UserId},
     store::{
-        Direction, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
+        Counts, Direction, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
         codec::{self, Record},
     },
 };
@@ -46,7 +46,8 @@ static BY_EXTERNAL_ID: Index<DeviceKey, DeviceRecord> = Index {
     unique: true,
     keys: |(tenant, _), device| device.external_id.iter().map(|id| (*tenant, id.clone()).to_bytes()).collect(),
 };
-pub(in super::super) static DEVICES: Table<DeviceKey, DeviceRecord> = Table::new(catalog::DEVICES, &[&BY_EXTERNAL_ID]);
+pub(in super::super) static DEVICES: Table<DeviceKey, DeviceRecord> =
+    Table::new(catalog::DEVICES, &[&BY_EXTERNAL_ID]).counting(Counts::Records);
 
 /// A device as it is read: its details have not been taken apart, and most who look for devices need not.
 #[derive(Debug)]

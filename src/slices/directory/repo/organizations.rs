@@ -6,7 +6,7 @@ use super::super::model::{Members, Organization};
 use crate::kernel::{
     clock::Timestamp,
     id::{OrganizationId, TenantId},
-    store::{Index, Key, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+    store::{Counts, Index, Key, Read, StoreError, Table, WriteTx, catalog, codec::Record},
 };
 
 pub(in super::super) type OrganizationKey = (TenantId, OrganizationId);
@@ -30,7 +30,7 @@ static BY_EXTERNAL_ID: Index<OrganizationKey, OrganizationRecord> = Index {
     keys: |(tenant, _), record| record.external_id.iter().map(|id| (*tenant, id.clone()).to_bytes()).collect(),
 };
 pub(in super::super) static ORGANIZATIONS: Table<OrganizationKey, OrganizationRecord> =
-    Table::new(catalog::ORGANIZATIONS, &[&BY_EXTERNAL_ID]);
+    Table::new(catalog::ORGANIZATIONS, &[&BY_EXTERNAL_ID]).counting(Counts::Records);
 
 impl Record for Members {
     const VERSION: u8 = 1;

@@ -7,7 +7,7 @@ use crate::kernel::{
     clock::Timestamp,
     id::{TenantId, UserId},
     store::{
-        Direction, Flow, Index, Key, KeyRange, Progress, Read, StoreError, Table, WriteTx, catalog,
+        Counts, Direction, Flow, Index, Key, KeyRange, Progress, Read, StoreError, Table, WriteTx, catalog,
         codec::{Record, decode_fields},
     },
 };
@@ -92,7 +92,7 @@ pub(in super::super) static STAFF: Index<UserKey, UserRecord> = Index {
     keys: |(tenant, _), user| if user.is_staff() { vec![tenant.to_bytes()] } else { Vec::new() },
 };
 pub(in super::super) static USERS: Table<UserKey, UserRecord> =
-    Table::new(catalog::USERS, &[&BY_EMAIL, &BY_LOGIN, &BY_EXTERNAL_ID, &BY_IDENTITY, &STAFF]);
+    Table::new(catalog::USERS, &[&BY_EMAIL, &BY_LOGIN, &BY_EXTERNAL_ID, &BY_IDENTITY, &STAFF]).counting(Counts::Records);
 
 pub(in super::super) fn to_model((tenant_id, id): UserKey, record: UserRecord) -> User {
     let UserRecord { name, email, external_id, standing, status, created_at, updated_at, last_login_at, sso, version } = record;

@@ -8,7 +8,7 @@ use crate::{
         clock::Timestamp,
         events::Actor,
         id::{CommentId, TenantId, TimeEntryId, UserId},
-        store::{Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
+        store::{Counts, Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
     },
     slices::tickets::model::{Comment, TimeEntry, Visibility},
 };
@@ -54,9 +54,10 @@ impl Record for HistoryEntry {
     const VERSION: u8 = 1;
 }
 
-pub(in super::super) static COMMENTS: Table<(TenantId, u64, CommentId), CommentRecord> = Table::new(catalog::TICKET_COMMENTS, &[]);
+pub(in super::super) static COMMENTS: Table<(TenantId, u64, CommentId), CommentRecord> =
+    Table::new(catalog::TICKET_COMMENTS, &[]).counting(Counts::Records);
 pub(in super::super) static TIME_ENTRIES: Table<(TenantId, u64, TimeEntryId), TimeEntryRecord> =
-    Table::new(catalog::TICKET_TIME_ENTRIES, &[]);
+    Table::new(catalog::TICKET_TIME_ENTRIES, &[]).counting(Counts::Records);
 pub(in super::super) static HISTORY: Table<(TenantId, u64, u64), HistoryEntry> = Table::new(catalog::TICKET_EVENTS, &[]);
 
 pub(in super::super) fn put_comment(tx: &mut WriteTx, ticket: TicketKey, comment: &Comment) -> Result<(), StoreError> {

@@ -145,7 +145,7 @@ impl Dispatcher {
             self.shared
                 .store
                 .write(move |tx| {
-                    ledger::drop_segment(tx, segment);
+                    ledger::drop_segment(tx, segment)?;
                     Ok::<_, StoreError>(())
                 })
                 .await?;

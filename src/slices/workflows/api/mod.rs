@@ -47,9 +47,7 @@ impl From<WorkflowError> for Problem {
                 Code::AlreadyExists,
                 format!("A workflow of this tenant has the key {key}; choose another, or archive that one."),
             ),
-            WorkflowError::LimitReached { what, most } => {
-                Self::new(Code::LimitReached, format!("The tenant has {most} {what}, which is the most."))
-            }
+            WorkflowError::Quota(exceeded) => exceeded.into(),
             WorkflowError::ChangedMeanwhile => Self::unavailable("Others keep changing this workflow. Send the request again.", 1),
             WorkflowError::Program(ProgramError::Busy) => {
                 Self::unavailable("Too many workflow definitions and expressions of this tenant are being evaluated.", 2)

@@ -8,13 +8,13 @@ use super::{
         model::{Run, RunStatus, TokenState, Wait, Workflow},
         repo::{self, runs::RunKey},
         service::{ReadyRun, Service, Stage, Started},
-        steps::{Applier, Appliers, LocalError, StepError},
+        steps::{Applier, Appliers, LocalError, QUOTA_EXCEEDED, StepError},
     },
     prepare::{Action, Move},
 };
 use crate::kernel::{
     events::Act,
-    store::{Read, WriteTx},
+    store::{Read, WriteTx, usage},
 };
 
 /// What must hold of the run for the move to be made.
@@ -45,6 +45,11 @@ pub(super) fn commit(
         }
         shown
     };
+    if matches!(next.action, Action::Apply { .. } | Action::Call { begin: true, .. } | Action::StartRun { .. })
+        && let Some(exceeded) = usage::used_up(tx, key.0, act.now)?
+    {
+        return Err(WorkflowError::Step(StepError::new(QUOTA_EXCEEDED, exceeded.to_string())));
+    }
     // The effect comes first: what it appends to the log stands before what the run appends.
     let done = match &next.action {
         Action::Apply { name, with } => {

@@ -12,7 +12,7 @@ use crate::kernel::{
     clocks::Reading,
     id::{EventId, RunId, TenantId, UserId, WorkflowId},
     store::{
-        Direction, Due, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
+        Counts, Direction, Due, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
         codec::{Record, decode_fields, encode_fields},
         due_key,
     },
@@ -74,7 +74,8 @@ static BY_EVENT: Index<RunKey, RunRecord> = Index {
 };
 
 pub(in super::super) static RUNS: Table<RunKey, RunRecord> =
-    Table::new(catalog::WORKFLOW_RUNS, &[&BY_WORKFLOW, &BY_STATUS, &BY_SUBJECT, &BY_DUE, &BY_WAIT, &BY_CONCURRENCY, &BY_EVENT]);
+    Table::new(catalog::WORKFLOW_RUNS, &[&BY_WORKFLOW, &BY_STATUS, &BY_SUBJECT, &BY_DUE, &BY_WAIT, &BY_CONCURRENCY, &BY_EVENT])
+        .counting(Counts::Records);
 
 /// What a run was started with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -88,7 +89,8 @@ impl Record for RunInputs {
     const VERSION: u8 = 1;
 }
 
-pub(in super::super) static INPUTS: Table<RunKey, RunInputs> = Table::new(catalog::WORKFLOW_RUN_INPUTS, &[]);
+pub(in super::super) static INPUTS: Table<RunKey, RunInputs> =
+    Table::new(catalog::WORKFLOW_RUN_INPUTS, &[]).counting(Counts::Bytes);
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(in super::super) struct StepRecord(pub(in super::super) StepResult);
@@ -105,7 +107,7 @@ impl Record for StepRecord {
     }
 }
 
-pub(in super::super) static STEPS: Table<StepKey, StepRecord> = Table::new(catalog::WORKFLOW_STEPS, &[]);
+pub(in super::super) static STEPS: Table<StepKey, StepRecord> = Table::new(catalog::WORKFLOW_STEPS, &[]).counting(Counts::Bytes);
 
 fn slots(tenant: TenantId, workflow: WorkflowId, key: Option<&str>, queues: bool) -> Vec<u8> {
     (tenant, workflow, key.map(str::to_owned), u8::from(queues)).to_bytes()

@@ -12,7 +12,7 @@ use crate::kernel::{
     clocks::Reading,
     events::Actor,
     id::{TenantId, WorkflowId},
-    store::{Due, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record, due_key},
+    store::{Counts, Due, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record, due_key},
 };
 
 pub(in super::super) type WorkflowKey = (TenantId, WorkflowId);
@@ -85,7 +85,7 @@ static BY_SCHEDULE: Index<WorkflowKey, WorkflowRecord> = Index {
 };
 
 pub(in super::super) static WORKFLOWS: Table<WorkflowKey, WorkflowRecord> =
-    Table::new(catalog::WORKFLOWS, &[&BY_KEY, &BY_EVENT, &BY_SCHEDULE]);
+    Table::new(catalog::WORKFLOWS, &[&BY_KEY, &BY_EVENT, &BY_SCHEDULE]).counting(Counts::Records);
 
 /// A definition as it was at one version.
 #[derive(Debug, Serialize, Deserialize)]
@@ -100,7 +100,7 @@ impl Record for VersionRecord {
 }
 
 pub(in super::super) static VERSIONS: Table<(TenantId, WorkflowId, u64), VersionRecord> =
-    Table::new(catalog::WORKFLOW_VERSIONS, &[]);
+    Table::new(catalog::WORKFLOW_VERSIONS, &[]).counting(Counts::Bytes);
 
 pub(in super::super) fn to_model((tenant_id, id): WorkflowKey, record: WorkflowRecord) -> Workflow {
     let WorkflowRecord {

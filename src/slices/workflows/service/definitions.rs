@@ -17,7 +17,8 @@ use crate::kernel::{
     events::{Act, head},
     http::precondition::IfMatch,
     id::WorkflowId,
-    store::{Read, WriteTx},
+    quotas::{Quota, QuotaExceeded},
+    store::{Read, WriteTx, usage},
 };
 
 /// How many runs one transaction cancels.
@@ -26,9 +27,9 @@ pub(in super::super) const CANCELLED_AT_ONCE: usize = 500;
 impl Service {
     pub(in super::super) fn create(&self, tx: &mut WriteTx, act: &mut Act, accepted: &Accepted) -> Result<Workflow, WorkflowError> {
         let Accepted { value, definition, .. } = accepted;
-        let most = self.settings.max_workflows;
-        if repo::counts(tx, act.tenant_id)?.workflows >= most {
-            return Err(WorkflowError::LimitReached { what: "workflows", most });
+        let (limit, used) = (usage::limits_in(tx, act.tenant_id)?.workflows, repo::counts(tx, act.tenant_id)?.workflows);
+        if used >= limit {
+            return Err(WorkflowError::Quota(QuotaExceeded { quota: Quota::Workflows, limit, used }));
         }
         if repo::workflows::find_key(tx, act.tenant_id, &definition.key)?.is_some() {
             return Err(WorkflowError::KeyTaken(definition.key.clone()));

@@ -12,7 +12,7 @@ use super::{
             self,
             runs::{RunInputs, RunKey},
         },
-        steps::StepError,
+        steps::{QUOTA_EXCEEDED, StepError},
     },
     RUN_FAILED, RUN_STARTED, Service,
     ready::{Evaluated, ReadyRun},
@@ -20,7 +20,8 @@ use super::{
 use crate::kernel::{
     events::Act,
     id::RunId,
-    store::{Read, WriteTx},
+    quotas::{Quota, QuotaExceeded},
+    store::{Read, WriteTx, usage},
 };
 
 /// How many runs may lead to one another by events and calls.
@@ -64,9 +65,9 @@ impl Service {
         ready: &ReadyRun,
     ) -> Result<Started, WorkflowError> {
         let ReadyRun { new, definition, version, .. } = ready;
-        let most = self.settings.max_active_runs;
-        if repo::counts(tx, act.tenant_id)?.active_runs >= most {
-            return Err(WorkflowError::LimitReached { what: "active runs", most });
+        let (limit, used) = (usage::limits_in(tx, act.tenant_id)?.concurrent_runs, repo::counts(tx, act.tenant_id)?.active_runs);
+        if used >= limit {
+            return Err(WorkflowError::Quota(QuotaExceeded { quota: Quota::ConcurrentRuns, limit, used }));
         }
         let Evaluated { inputs, concurrency_key } = ready.evaluated.clone().map_err(WorkflowError::Invalid)?;
         let mut run = fresh(act, workflow, *version, new);
@@ -105,13 +106,30 @@ impl Service {
                 let told: Vec<String> = faults.iter().map(|fault| format!("{}: {}", fault.pointer, fault.message)).collect();
                 ("inputs_invalid", told.join("; "))
             }
-            Err(WorkflowError::LimitReached { what, most }) => ("limit_reached", format!("the tenant has {most} {what}")),
+            Err(WorkflowError::Quota(exceeded)) => (QUOTA_EXCEEDED, exceeded.to_string()),
             Err(WorkflowError::Conflict(other)) => ("concurrency_conflict", format!("{other} has the concurrency key")),
             other => return other,
         };
         let error = RunError { code: refused.0.to_owned(), message: refused.1, step: None };
         let run = fresh(act, workflow, ready.version, &ready.new);
         self.fail_at_once(tx, act, run, &ready.new, error).map(Started::New)
+    }
+
+    /// Starts a run that nobody asked for, unless the tenant has used up a quota: then not even a failed run tells of it.
+    pub(in super::super) fn start_within_quotas(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        workflow: &Workflow,
+        ready: &ReadyRun,
+    ) -> Result<(), WorkflowError> {
+        match usage::used_up(tx, act.tenant_id, act.now)? {
+            Some(exceeded) => {
+                tracing::warn!(tenant = %act.tenant_id, workflow = %workflow.id, %exceeded, "a run was not started");
+                Ok(())
+            }
+            None => self.start_unasked(tx, act, workflow, ready).map(drop),
+        }
     }
 
     /// Counts a run among the descendants of what it comes of; or why it may not be one.

@@ -73,6 +73,7 @@ fn expect(tx: &impl Read, key: RunKey, if_match: &IfMatch) -> Result<Run, Workfl
 impl Service {
     /// Ends a run. Whether it had not ended before.
     pub(in super::super) fn cancel(&self, tx: &mut WriteTx, act: &mut Act, key: RunKey) -> Result<bool, WorkflowError> {
+        act.use_reserve();
         let Some(mut stage) = Stage::open(self, tx, act, key)? else { return Ok(false) };
         stage.end(RunStatus::Cancelled)?;
         stage.save()?;

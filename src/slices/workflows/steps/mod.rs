@@ -31,6 +31,9 @@ pub use http_request::HttpRequest;
 pub use inventory::ReportInventory;
 pub use tickets::{CommentOnTicket, CreateTicket, UpdateTicket};
 
+/// The code of a step or a run that the tenant has no quota left for.
+pub(super) const QUOTA_EXCEEDED: &str = "quota_exceeded";
+
 /// Why a step failed, in the words that its record shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepError {

@@ -236,7 +236,7 @@ fn start(service: &Service, tx: &mut WriteTx, act: &mut Act, seen: &Workflow, re
     // It may have been changed since the event was matched.
     match repo::workflows::get(tx, seen.tenant_id, seen.id)? {
         Some(workflow) if workflow.is_live() && workflow.version == seen.version => {
-            service.start_unasked(tx, act, &workflow, ready).map(drop)
+            service.start_within_quotas(tx, act, &workflow, ready)
         }
         _ => Ok(()),
     }

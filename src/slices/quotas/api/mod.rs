@@ -1,0 +1,226 @@
+//! `/api/admin/quotas` for a tenant, and `/api/platform/tenants/{id}/quotas` for the operator.
+
+use poem_openapi::{Enum, Object, OpenApi, Tags, param::Path};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::{
+    model::{Level, Standing},
+    service::{Describe, QuotaError, Service},
+};
+use crate::kernel::{
+    clocks::Clocks,
+    http::{
+        input::Body,
+        need::{Allowed, Operator, QuotasRead},
+        problem::Problem,
+        reply::Answer,
+    },
+    id::TenantId,
+    quotas::Quota,
+    store::Store,
+};
+
+#[derive(Tags)]
+enum Area {
+    /// What a tenant uses of its quotas.
+    Quotas,
+}
+
+impl From<QuotaError> for Problem {
+    fn from(error: QuotaError) -> Self {
+        match error {
+            QuotaError::Tenant(error) => error.into(),
+            QuotaError::Event(error) => Self::internal(error),
+            QuotaError::Store(error) => error.into(),
+        }
+    }
+}
+
+/// Something that a tenant has only so much of.
+#[derive(Clone, Copy, Debug, Enum, Serialize)]
+#[oai(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+enum QuotaName {
+    /// Events since midnight UTC.
+    EventsPerDay,
+    /// Records of all kinds.
+    Records,
+    /// The bytes that records and events take up.
+    StoredBytes,
+    /// Workflows that are not archived.
+    Workflows,
+    /// Runs that have not ended.
+    ConcurrentRuns,
+    /// Imports, and exports of each kind, at the same time.
+    Streams,
+}
+
+impl From<Quota> for QuotaName {
+    fn from(quota: Quota) -> Self {
+        match quota {
+            Quota::EventsPerDay => Self::EventsPerDay,
+            Quota::Records => Self::Records,
+            Quota::StoredBytes => Self::StoredBytes,
+            Quota::Workflows => Self::Workflows,
+            Quota::ConcurrentRuns => Self::ConcurrentRuns,
+            Quota::Streams => Self::Streams,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Enum, Serialize)]
+#[oai(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+enum QuotaStatus {
+    Ok,
+    /// 80 % or more is used.
+    Near,
+    /// Requests that create something are refused.
+    Reached,
+}
+
+/// What a tenant uses of a quota.
+#[derive(Debug, Object, Serialize)]
+struct QuotaStanding {
+    quota: QuotaName,
+    limit: u64,
+    /// Absent for `streams`, which are counted only while they are open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    used: Option<u64>,
+    /// The share of the limit that is used, in percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    percent: Option<u64>,
+    status: QuotaStatus,
+    /// Whether the operator has set the limit for this tenant.
+    own_limit: bool,
+}
+
+impl From<&Standing> for QuotaStanding {
+    fn from(standing: &Standing) -> Self {
+        Self {
+            quota: standing.quota.into(),
+            limit: standing.limit,
+            used: standing.used,
+            percent: standing.percent(),
+            status: match standing.level() {
+                Level::Fine => QuotaStatus::Ok,
+                Level::Near => QuotaStatus::Near,
+                Level::Reached => QuotaStatus::Reached,
+            },
+            own_limit: standing.own,
+        }
+    }
+}
+
+/// The quotas of a tenant.
+#[derive(Debug, Object, Serialize)]
+struct TenantQuotas {
+    tenant_id: TenantId,
+    quotas: Vec<QuotaStanding>,
+}
+
+impl TenantQuotas {
+    fn new(tenant_id: TenantId, standings: &[Standing]) -> Self {
+        Self { tenant_id, quotas: standings.iter().map(QuotaStanding::from).collect() }
+    }
+}
+
+/// The limits of one tenant. A quota that is absent has the limit of the installation.
+#[derive(Debug, Object)]
+struct SetQuotas {
+    #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
+    events_per_day: Option<u64>,
+    #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
+    records: Option<u64>,
+    #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
+    stored_bytes: Option<u64>,
+    #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
+    workflows: Option<u64>,
+    #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
+    concurrent_runs: Option<u64>,
+    #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
+    streams: Option<u64>,
+}
+
+impl SetQuotas {
+    fn own(&self) -> Vec<(Quota, u64)> {
+        let limit = |quota| match quota {
+            Quota::EventsPerDay => self.events_per_day,
+            Quota::Records => self.records,
+            Quota::StoredBytes => self.stored_bytes,
+            Quota::Workflows => self.workflows,
+            Quota::ConcurrentRuns => self.concurrent_runs,
+            Quota::Streams => self.streams,
+        };
+        Quota::ALL.into_iter().filter_map(|quota| Some((quota, limit(quota)?))).collect()
+    }
+}
+
+pub(super) const DESCRIBE: Describe = Describe { standing: describe_standing, tenant: describe_tenant };
+
+fn describe_standing(standing: &Standing) -> Result<Box<RawValue>, serde_json::Error> {
+    to_raw_value(&QuotaStanding::from(standing))
+}
+
+fn describe_tenant(tenant: TenantId, standings: &[Standing]) -> Result<Box<RawValue>, serde_json::Error> {
+    to_raw_value(&TenantQuotas::new(tenant, standings))
+}
+
+pub(super) struct QuotasApi {
+    pub(super) store: Store,
+    pub(super) service: Service,
+}
+
+#[OpenApi(prefix_path = "/api/admin/quotas", tag = "Area::Quotas")]
+impl QuotasApi {
+    /// Read the quotas of your tenant
+    ///
+    /// Returns the limit and the current use of each quota. At a limit, requests that create something are refused with
+    /// `quota_exceeded`, changes go on for another 10 %, and deletions always work. The event `quota.warning` comes at 80 %. The metrics
+    /// `quota_*` of `/api/analytics/tenant` show the use over time.
+    #[oai(path = "/", method = "get", operation_id = "read_quotas")]
+    async fn read_quotas(&self, auth: Allowed<QuotasRead>) -> Result<Answer<TenantQuotas>, Problem> {
+        let tenant = auth.principal.tenant_id;
+        let standings = self.store.read(|tx| self.service.standings(tx, tenant, auth.context.now))?;
+        Ok(Answer::new(&TenantQuotas::new(tenant, &standings)))
+    }
+}
+
+pub(super) struct TenantQuotasApi {
+    pub(super) store: Store,
+    pub(super) service: Service,
+    pub(super) clocks: Clocks,
+}
+
+#[OpenApi(prefix_path = "/api/platform/tenants", tag = "Area::Quotas")]
+impl TenantQuotasApi {
+    /// Read the quotas of a tenant
+    ///
+    /// Returns the limit and the current use of each quota, without any content of the tenant.
+    #[oai(path = "/:id/quotas", method = "get", operation_id = "read_tenant_quotas")]
+    async fn read_tenant_quotas(&self, _auth: Allowed<Operator>, id: Path<TenantId>) -> Result<Answer<TenantQuotas>, Problem> {
+        let standings = self.store.read(|tx| {
+            self.service.tenants.get(tx, id.0)?;
+            Ok::<_, QuotaError>(self.service.standings(tx, id.0, self.clocks.now(id.0))?)
+        })?;
+        Ok(Answer::new(&TenantQuotas::new(id.0, &standings)))
+    }
+
+    /// Set the quotas of a tenant
+    ///
+    /// Replaces the limits that were set for the tenant. A quota that the request does not name gets the limit of the installation. A limit
+    /// below the current use refuses what would add to it, and removes nothing.
+    #[oai(path = "/:id/quotas", method = "put", operation_id = "set_tenant_quotas")]
+    async fn set_tenant_quotas(
+        &self,
+        auth: Allowed<Operator>,
+        id: Path<TenantId>,
+        body: Body<SetQuotas>,
+    ) -> Result<Answer<TenantQuotas>, Problem> {
+        let (service, own, tenant_now) = (self.service.clone(), body.0.own(), self.clocks.now(id.0));
+        let intent = auth.context.intent(&auth.principal);
+        let set = self.store.write(move |tx| service.set(tx, &mut intent.begin(), id.0, own.clone(), tenant_now));
+        Ok(Answer::new(&TenantQuotas::new(id.0, &set.await?)))
+    }
+}

@@ -1,0 +1,127 @@
+//! How tenants stand with their quotas, what they are told of it, and the limits that the operator sets.
+
+use serde_json::value::RawValue;
+
+use super::{
+    model::{Level, Standing},
+    repo,
+};
+use crate::{
+    kernel::{
+        access::{Grants, Scope},
+        clock::Timestamp,
+        events::{self, Act, Draft, EventKind},
+        id::TenantId,
+        quotas::{Quota, Quotas},
+        store::{Read, StoreError, WriteTx, usage},
+    },
+    slices::{
+        platform::{TenantError, Tenants},
+        workflows,
+    },
+};
+
+pub(super) static WARNING: EventKind = EventKind {
+    name: "quota.warning",
+    summary: "The tenant uses 80 % of a quota or more.",
+    subject: "quota",
+    schema: "QuotaStanding",
+    reads: Grants::of(&[Scope::QuotasRead]),
+    has_changes: false,
+};
+pub(super) static REACHED: EventKind = EventKind { name: "quota.reached", summary: "The tenant has used up a quota.", ..WARNING };
+pub(super) static CHANGED: EventKind = EventKind {
+    name: "tenant.quotas_changed",
+    summary: "The operator set limits for a tenant. In the platform tenant's feed.",
+    subject: "tenant",
+    schema: "TenantQuotas",
+    reads: Grants::NONE,
+    has_changes: false,
+};
+
+#[derive(Debug, thiserror::Error)]
+pub enum QuotaError {
+    #[error(transparent)]
+    Tenant(#[from] TenantError),
+    #[error(transparent)]
+    Event(#[from] serde_json::Error),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// How quotas are shown in events.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Describe {
+    pub(super) standing: fn(&Standing) -> Result<Box<RawValue>, serde_json::Error>,
+    pub(super) tenant: fn(TenantId, &[Standing]) -> Result<Box<RawValue>, serde_json::Error>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Service {
+    pub(super) tenants: Tenants,
+    /// The limits of tenants for which the operator has set none.
+    pub(super) defaults: Quotas,
+    pub(super) describe: Describe,
+}
+
+impl Service {
+    /// What a tenant uses of each quota at its `now`.
+    pub(super) fn standings(&self, tx: &impl Read, tenant: TenantId, now: Timestamp) -> Result<Vec<Standing>, StoreError> {
+        let (usage, own) = (usage::usage(tx, tenant)?, usage::overrides(tx, tenant)?);
+        let (workflows, runs) = workflows::counts(tx, tenant)?;
+        let limits = self.defaults.with(&own);
+        let used = |quota| match quota {
+            Quota::EventsPerDay => Some(usage.events_today(now)),
+            Quota::Records => Some(usage.records),
+            Quota::StoredBytes => Some(usage.stored_bytes),
+            Quota::Workflows => Some(workflows),
+            Quota::ConcurrentRuns => Some(runs),
+            Quota::Streams => None,
+        };
+        let standing = |quota| Standing {
+            quota,
+            limit: limits.limit(quota),
+            used: used(quota),
+            own: own.iter().any(|(named, _)| *named == quota),
+        };
+        Ok(Quota::ALL.map(standing).to_vec())
+    }
+
+    /// Tells a tenant which limits it has come near to or reached. It is told again after it was below.
+    pub(super) fn tell(&self, tx: &mut WriteTx, act: &mut Act) -> Result<(), QuotaError> {
+        let tenant = act.tenant_id;
+        for standing in self.standings(tx, tenant, act.now)? {
+            let (told, level) = (repo::told(tx, tenant, standing.quota)?, standing.level());
+            if level == told {
+                continue;
+            }
+            repo::tell(tx, tenant, standing.quota, level)?;
+            if level > told {
+                let kind = if level == Level::Reached { &REACHED } else { &WARNING };
+                let shown = (self.describe.standing)(&standing)?;
+                events::append(tx, act, &Draft::new(kind, standing.quota.name().to_owned(), 1, &shown))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets the limits of a tenant. A quota that is not named has the limit of the installation.
+    pub(super) fn set(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        tenant: TenantId,
+        own: Vec<(Quota, u64)>,
+        tenant_now: Timestamp,
+    ) -> Result<Vec<Standing>, QuotaError> {
+        self.tenants.get(tx, tenant)?;
+        let is_same = usage::overrides(tx, tenant)? == own;
+        usage::put_overrides(tx, tenant, own)?;
+        let standings = self.standings(tx, tenant, tenant_now)?;
+        if !is_same {
+            let shown = (self.describe.tenant)(tenant, &standings)?;
+            events::append(tx, act, &Draft::new(&CHANGED, tenant.to_string(), 1, &shown))?;
+        }
+        Ok(standings)
+    }
+}
