@@ -8,7 +8,7 @@ use super::Secret;
 
 /// Stands for a secret.
 const MASK: &[u8] = b"[secret]";
-/// A shorter secret would be found everywhere. Whoever takes secrets refuses shorter ones.
+/// A shorter secret would be found everywhere. Callers that accept secrets refuse shorter ones.
 pub const SHORTEST_SECRET: usize = 4;
 
 /// The secrets to look for.

@@ -19,7 +19,7 @@ use crate::kernel::{
     store::{Read, StoreError, WriteTx},
 };
 
-/// The person who answers for what an actor does: the user, or whoever the owners of a key lead to. `None` without a person.
+/// The person who answers for what an actor does: the user, or the person at the end of a key's chain of owners. `None` without one.
 pub fn person_behind(tx: &impl Read, tenant: TenantId, actor: &Actor) -> Result<Option<UserId>, StoreError> {
     let (mut actor, mut seen) = (actor.clone(), BTreeSet::new());
     loop {
@@ -38,7 +38,7 @@ pub fn person_behind(tx: &impl Read, tenant: TenantId, actor: &Actor) -> Result<
     }
 }
 
-/// Makes whoever acts the owner of the key, and ends its pause.
+/// Makes the actor the owner of the key, and ends its pause.
 pub(super) fn take(tx: &impl Read, act: &Act, key: &mut ApiKey) -> Result<(), ApiKeyError> {
     let (mut above, mut seen) = (act.actor.clone(), BTreeSet::new());
     while above.kind == ActorKind::ApiKey && seen.insert(above.id.clone()) {

@@ -1,5 +1,5 @@
-//! What tenants use of their quotas: shown to the tenant and to the operator, who can set limits for one tenant. A tenant is told by an event
-//! when it comes near a limit.
+//! What tenants use of their quotas: shown to the tenant and to the operator, who can set limits for one tenant. An event warns a tenant
+//! that comes near a limit.
 //!
 //! **Boundary:** the store counts and refuses ([`crate::kernel::store::usage`]). This slice reads and reports.
 

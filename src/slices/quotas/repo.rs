@@ -1,4 +1,4 @@
-//! What tenants were told about their quotas, so that they are told once.
+//! The warnings that tenants got about their quotas, so that each comes once.
 
 use serde::{Deserialize, Serialize};
 
