@@ -161,6 +161,11 @@ impl Grants {
         Self(self.0 & !other.0)
     }
 
+    /// Those that only read.
+    pub fn reads(self) -> Self {
+        self.iter().filter(|scope| scope.is_read()).collect()
+    }
+
     pub fn iter(self) -> impl Iterator<Item = Scope> {
         Scope::ALL.iter().copied().filter(move |scope| self.allows(*scope))
     }

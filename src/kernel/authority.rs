@@ -235,6 +235,14 @@ impl Principal {
             .with_networks(networks)
             .with_until(self.until)
     }
+
+    /// What the caller has lost since they had these scopes over these organizations; `None` if nothing. What a rotation takes from the
+    /// secret that it replaces is not lost: the key has it still.
+    pub fn lost(&self, scopes: Grants, organizations: &Reach) -> Option<Lacking> {
+        let over = if self.superseded { Grants::OVER_CREDENTIALS } else { Grants::NONE };
+        let had = |scopes: Grants, reach: &Reach| Authority::new(self.tenant_id, scopes).with_organizations(reach.into());
+        had(self.grants, &self.reach).lacking(&had(scopes.without(over), organizations))
+    }
 }
 
 /// What a reader must cover, completely.

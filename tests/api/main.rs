@@ -33,6 +33,7 @@ mod inventory;
 mod inventory_export;
 mod key_owners;
 mod key_rotation;
+mod loss_of_rights;
 mod named_secrets;
 mod pages;
 mod quotas;

@@ -12,7 +12,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use futures_util::FutureExt;
-use http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use poem::{Endpoint, Request, Response, endpoint::BoxEndpoint};
 use serde_json::Value;
 
@@ -200,6 +200,7 @@ impl Edge {
         let has_session = principal.as_ref().is_some_and(|caller| matches!(caller.identity, Identity::User { .. }));
         let foreign = has_session && credentials::check_same_origin(request.headers(), &arrival.base_url.to_string()).is_err();
         let now = principal.as_ref().map_or(arrival.clocks.installation(), |caller| arrival.clocks.of(caller.tenant_id));
+        let waiting = principal.clone().filter(|_| wait > 0).map(|held| (request.headers().clone(), held));
         let context = RequestContext {
             request_id: arrival.request_id,
             operation,
@@ -225,7 +226,17 @@ impl Edge {
             tokio::time::timeout_at(end, self.parts.api.call(request)).await.map_err(|_| late(changes))?
         };
         // Whoever was let in may finish, also when the disk has filled up since.
-        within_reserve(work).await
+        let response = within_reserve(work).await?;
+        if let Some((headers, held)) = waiting.filter(|_| arrival.client != Client::Local) {
+            self.check_again(&headers, &held, arrival)?;
+        }
+        Ok(response)
+    }
+
+    /// After a wait: whether the caller still has the rights that the answer was made with.
+    fn check_again(&self, headers: &HeaderMap, held: &Principal, arrival: Arrival<'_>) -> Result<(), Problem> {
+        let now = self.authenticate(headers, true, Arrival { clocks: &self.parts.clocks.read(), ..arrival })?;
+        now.lost(held.grants, &held.reach).map_or(Ok(()), |lost| Err(lost.into()))
     }
 
     /// Refuses a change at once while the writer is stalled. Handed in, it would wait, and its outcome would be unknown.
@@ -250,7 +261,7 @@ impl Edge {
         let principal = match operation.need {
             None => None,
             Some(_) if arrival.client == Client::Local => self.parts.local_operator.clone(),
-            Some(_) => match self.authenticate(request, operation.method == Method::GET, arrival) {
+            Some(_) => match self.authenticate(request.headers(), operation.method == Method::GET, arrival) {
                 Ok(principal) => Some(principal),
                 Err(problem) => {
                     // Without a credential that counts, the address does: guessing has its limit.
@@ -273,8 +284,8 @@ impl Edge {
         Ok(principal)
     }
 
-    fn authenticate(&self, request: &Request, only_reads: bool, arrival: Arrival<'_>) -> Result<Arc<Principal>, Problem> {
-        match credentials::find(request.headers(), arrival.peer.secure)? {
+    fn authenticate(&self, headers: &HeaderMap, only_reads: bool, arrival: Arrival<'_>) -> Result<Arc<Principal>, Problem> {
+        match credentials::find(headers, arrival.peer.secure)? {
             None => Err(credentials::missing()),
             Some(Credential::ApiKey(key)) => {
                 Ok(self.parts.authenticator.api_key(&key, arrival.client.address(), arrival.clocks)?)
@@ -282,7 +293,7 @@ impl Edge {
             Some(Credential::Session(token)) => {
                 let principal = self.parts.authenticator.session(&token, arrival.clocks.installation())?;
                 if !only_reads {
-                    credentials::check_same_origin(request.headers(), &arrival.base_url.to_string())?;
+                    credentials::check_same_origin(headers, &arrival.base_url.to_string())?;
                 }
                 Ok(principal)
             }
@@ -293,7 +304,7 @@ impl Edge {
     fn operator(&self, request: &Request, arrival: Arrival<'_>) -> Option<Arc<Principal>> {
         let reader = match arrival.client {
             Client::Local => self.parts.local_operator.clone(),
-            Client::Address(_) => self.authenticate(request, true, arrival).ok(),
+            Client::Address(_) => self.authenticate(request.headers(), true, arrival).ok(),
         };
         reader.filter(|reader| Need::Operator.check(reader).is_ok())
     }
@@ -338,7 +349,7 @@ impl Edge {
         }
         let reader = match pages::need(request.uri().path()) {
             Some(_) if arrival.client == Client::Local => self.parts.local_operator.clone(),
-            Some(_) => Some(self.authenticate(request, true, arrival)?),
+            Some(_) => Some(self.authenticate(request.headers(), true, arrival)?),
             None if pages::tells_operators_more(request.uri().path()) => self.operator(request, arrival),
             None => None,
         };

@@ -27,11 +27,22 @@ impl StepType for SearchQuery {
     }
 
     fn summary(&self) -> &'static str {
-        "Searches what the author of the workflow, and whoever started the run, may both read. Its output is `hits` and `total`, as the search itself answers."
+        "Searches what the author of the workflow, and whoever started the run, may both read. Its output is `hits` and `total`, as the search itself answers, and `types`: the types of hits that they may read."
     }
 
     fn scopes(&self) -> Grants {
         Grants::of(&[Scope::SearchRead])
+    }
+
+    fn reads_more(&self) -> bool {
+        true
+    }
+
+    /// An output of an earlier release does not say what was searched: hits of any type can be in it.
+    fn has_read(&self, output: &Value) -> Grants {
+        let named = output.get("types").and_then(Value::as_array).map(|types| types.iter().map(|kind| Kind::parse(kind.as_str()?)));
+        let kinds: Option<Vec<Kind>> = named.and_then(Iterator::collect);
+        kinds.unwrap_or_else(|| Kind::ALL.to_vec()).into_iter().filter_map(Kind::scope).collect()
     }
 
     fn schema(&self) -> Value {
@@ -95,8 +106,13 @@ impl RemoteStep for SearchQuery {
         Box::pin(async move {
             let q = call.with.get("q").and_then(Value::as_str).unwrap_or_default().to_owned();
             let sight = Sight::new(call.tenant_id, call.authority.scopes(), Reach::Everything);
-            let found = search.search(sight, q, options(&call.with)?).await.map_err(failed)?;
-            Ok(StepDone { output: json!({"hits": api::show(found.hits), "total": found.total}), effects: Vec::new() })
+            let options = options(&call.with)?;
+            let wanted = |kind: &&Kind| options.kinds.is_empty() || options.kinds.contains(kind);
+            let readable = |kind: &&Kind| kind.scope().is_none_or(|scope| call.authority.scopes().allows(scope));
+            let types: Vec<&str> = Kind::ALL.iter().filter(wanted).filter(readable).map(|kind| kind.name()).collect();
+            let found = search.search(sight, q, options).await.map_err(failed)?;
+            let output = json!({"hits": api::show(found.hits), "total": found.total, "types": types});
+            Ok(StepDone { output, effects: Vec::new() })
         })
     }
 }

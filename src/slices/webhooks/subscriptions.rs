@@ -17,7 +17,9 @@ use super::{
 };
 use crate::{
     kernel::{
-        access::TenantKind,
+        access::{Grants, TenantKind},
+        authority::Within,
+        clock::Timestamp,
         clocks::Clocks,
         egress::{Audience, TargetUrl},
         events::{self, Actor, Event, EventPattern, Kinds, Readable},
@@ -128,7 +130,16 @@ pub(super) struct Subscriptions {
     holders: Holders,
     clocks: Clocks,
     /// What owners may read, while nobody's rights have changed.
-    readable: Arc<VersionedCache<(TenantId, String), Readable, 2>>,
+    readable: Arc<VersionedCache<(TenantId, String), Sight, 2>>,
+}
+
+/// What the owner of an endpoint may read.
+#[derive(Debug)]
+struct Sight {
+    /// `None` for those who may read nothing of the tenant as a whole: events belong to no organization.
+    kinds: Option<Readable>,
+    /// When that ends by itself.
+    until: Option<Timestamp>,
 }
 
 impl Subscriptions {
@@ -142,12 +153,14 @@ impl Subscriptions {
     pub(super) fn may_read(&self, target: &Target, kind: &str) -> Result<bool, StoreError> {
         let Some(owner) = &target.owner else { return Ok(true) };
         let tenant = target.key.0;
-        let readable = self.readable.get(&self.store, (tenant, owner.id.clone()), || {
-            let now = self.clocks.now(tenant);
+        let now = self.clocks.now(tenant);
+        let sight = self.readable.get(&self.store, (tenant, owner.id.clone()), || {
             let rights = self.store.read(|tx| self.holders.authority(tx, tenant, owner, now))?;
-            Ok(self.kinds.readable(rights.scopes()))
+            let whole = rights.scopes() != Grants::NONE && *rights.organizations() == Within::All;
+            Ok(Sight { kinds: whole.then(|| self.kinds.readable(rights.scopes())), until: rights.until() })
         })?;
-        Ok(readable.has(kind))
+        let lasts = sight.until.is_none_or(|until| now < until);
+        Ok(lasts && sight.kinds.as_ref().is_some_and(|kinds| kinds.has(kind)))
     }
 
     pub(super) fn of_tenant(&self, tenant: TenantId) -> Result<Arc<Vec<Arc<Target>>>, StoreError> {

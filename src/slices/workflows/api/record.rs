@@ -20,7 +20,7 @@ use super::{
     wire::Workflow,
 };
 use crate::kernel::{
-    access::{Grants, Principal, Role, Scope},
+    access::{Grants, Principal, Scope},
     http::{
         context::RequestContext,
         input::{Body, Filter},
@@ -236,13 +236,7 @@ pub(super) fn show_to(service: &Service, tx: &impl Read, run: &Run, held: Grants
 
 /// Takes out what the reader could not read elsewhere.
 fn redact(service: &Service, tx: &impl Read, run: &Run, held: Grants, shown: &mut WorkflowRun) -> Result<(), WorkflowError> {
-    let reads = match service.outline(tx, (run.tenant_id, run.workflow_id, run.workflow_version)) {
-        Ok(definition) => service.reads(&definition),
-        // Nobody can say any more what its steps have read.
-        Err(WorkflowError::NotFound) => Role::Admin.grants(),
-        Err(error) => return Err(error),
-    };
-    let lacking = reads.without(held);
+    let lacking = service.label_of(tx, run)?.without(held);
     if lacking != Grants::NONE {
         shown.redact(lacking);
     }

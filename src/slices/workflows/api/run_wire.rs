@@ -46,7 +46,8 @@ wire_words! {
 }
 
 wire_words! {
-    /// What a run waits for. `authority`: those whom it acts for lack a right that its next step needs.
+    /// What a run waits for. `authority`: those whom it acts for lack a right that its next step needs, or one to read what the run has read,
+    /// or they may do nothing in the tenant any more.
     WorkflowWaitingOn model::WaitingOn: Approval, Event, Time, Retry, Concurrency, Provider, Authority
 }
 
@@ -210,8 +211,8 @@ pub(super) struct WorkflowRun {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) waiting_on: Option<WorkflowWaitingOn>,
     pub(super) trigger: WorkflowRunTrigger,
-    /// What it was started with. `{"redacted": true, "required_scopes": […]}` for readers who could not read what the steps of the workflow
-    /// read; so are the inputs and outputs of its steps. Absent in events.
+    /// What it was started with. `{"redacted": true, "required_scopes": […]}` for readers who could not read what its steps have read, and
+    /// those of runs that calls connect it with; so are the inputs and outputs of its steps. Absent in events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) inputs: Option<Any<Value>>,
     /// The record that it is about: that of the event, or the one that was named.

@@ -179,9 +179,10 @@ impl Seen<'_> {
     /// The rights that the step may use now; or that it waits for some.
     fn rights(&self, step: &Step) -> Result<Result<Authority, Action>, WorkflowError> {
         let Deciding { service, now, .. } = self.deciding;
+        let needed = service.needs_of(step).union(service.carries(&self.program.definition));
         let rights = service.rights_of(self.tx, self.run, now)?;
-        let lacking = service.needs_of(step).without(rights.scopes());
-        if lacking == Grants::NONE {
+        let lacking = rights.as_ref().map_or(needed, |rights| needed.without(rights.scopes()));
+        if let Some(rights) = rights.filter(|_| lacking == Grants::NONE) {
             return Ok(Ok(rights));
         }
         let scopes: Vec<&str> = lacking.iter().map(Scope::name).collect();

@@ -21,6 +21,9 @@ use crate::kernel::{
 pub(in super::super) type RunKey = (TenantId, RunId);
 type StepKey = (TenantId, RunId, String);
 
+/// The effect of a step that has called a run.
+pub(in super::super) const CALLED_RUN: &str = "run";
+
 #[derive(Debug, Serialize, Deserialize)]
 pub(in super::super) struct RunRecord(pub(in super::super) Run);
 
@@ -169,6 +172,16 @@ pub(in super::super) fn steps(tx: &impl Read, key: RunKey, limit: usize) -> Resu
     let more = found.len() > limit;
     found.truncate(limit);
     Ok((found, more))
+}
+
+/// What came of the steps of a run; `None` if there are more than so many.
+pub(in super::super) fn results(tx: &impl Read, key: RunKey, most: usize) -> Result<Option<Vec<StepResult>>, StoreError> {
+    let mut found = Vec::new();
+    STEPS.scan(tx, &KeyRange::prefix(&key.to_bytes()), Direction::Forward, |_, StepRecord(step)| {
+        found.push(step);
+        Ok(if found.len() <= most { Flow::Continue } else { Flow::Stop })
+    })?;
+    Ok(Some(found).filter(|found| found.len() <= most))
 }
 
 /// Runs that there is something to do with now, the longest overdue first, and when the next is due. `wanted` says which are taken; the

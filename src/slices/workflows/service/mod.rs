@@ -2,6 +2,7 @@
 
 mod credentials;
 mod definitions;
+mod labels;
 mod people;
 mod ready;
 mod rights;

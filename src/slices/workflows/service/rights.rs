@@ -2,6 +2,9 @@
 //!
 //! A version acts for its author: whoever saved it must hold what its steps and triggers need. A run acts with what the author may do now,
 //! met with what whoever started it may do now, and with the same of the run that has called it. An approval adds no rights.
+//!
+//! **Invariant:** a step acts only while those whom the run acts for may read everything that the run has read: a value of one step can be
+//! in that of any other, so sending something out is using it.
 
 use super::{
     super::{
@@ -14,9 +17,10 @@ use super::{
 };
 use crate::kernel::{
     access::{Grants, Scope},
-    authority::{Authority, Lacking},
+    authority::{Authority, Lacking, Within},
     clock::Timestamp,
     events::{Actor, ActorKind},
+    id::TenantId,
     store::ReadTx,
 };
 
@@ -38,16 +42,24 @@ impl Service {
     /// What a definition takes of whoever saves or starts it: the needs of its steps, and of the events that start it.
     pub(in super::super) fn needs(&self, definition: &Definition) -> Grants {
         let steps = definition.steps.iter().map(|step| self.needs_of(step));
-        let triggers = definition.triggers.iter().map(|trigger| match trigger {
-            Trigger::Event { kind, .. } => self.kinds.reads(kind),
-            Trigger::Manual | Trigger::Schedule { .. } => Grants::NONE,
-        });
-        steps.chain(triggers).fold(Grants::NONE, Grants::union)
+        steps.chain(self.triggering(definition)).fold(Grants::NONE, Grants::union)
     }
 
-    /// What a reader must hold to see what went through a run: values of one step can be in those of any other.
-    pub(in super::super) fn reads(&self, definition: &Definition) -> Grants {
-        self.needs(definition).iter().filter(|scope| scope.is_read()).collect()
+    /// What a definition's steps and triggers need to read. A run carries what they have read, so those whom it acts for must keep it.
+    pub(in super::super) fn carries(&self, definition: &Definition) -> Grants {
+        let steps = definition.steps.iter().map(|step| match &step.kind {
+            StepKind::WaitEvent { kind, .. } => self.kinds.reads(kind),
+            _ => self.needs_of(step).reads(),
+        });
+        steps.chain(self.triggering(definition)).fold(Grants::NONE, Grants::union)
+    }
+
+    /// What reads the events that start a definition.
+    pub(super) fn triggering(&self, definition: &Definition) -> impl Iterator<Item = Grants> {
+        definition.triggers.iter().map(|trigger| match trigger {
+            Trigger::Event { kind, .. } => self.kinds.reads(kind),
+            Trigger::Manual | Trigger::Schedule { .. } => Grants::NONE,
+        })
     }
 
     /// Whether somebody may save or start the definition. The scopes that lead here are tenant-wide, so only scopes can be missing.
@@ -56,36 +68,43 @@ impl Service {
         if lacking == Grants::NONE { Ok(()) } else { Err(WorkflowError::NotHeld(Box::new(Lacking::scopes(lacking)))) }
     }
 
-    /// What a run may do now.
-    pub(in super::super) fn rights_of(&self, tx: &ReadTx, run: &Run, now: Timestamp) -> Result<Authority, WorkflowError> {
-        let mut rights = self.own_rights(tx, run, now)?;
+    /// What a run may do now. `None` if somebody whom it acts for may do nothing in the tenant as a whole.
+    pub(in super::super) fn rights_of(&self, tx: &ReadTx, run: &Run, now: Timestamp) -> Result<Option<Authority>, WorkflowError> {
+        let Some(mut rights) = self.own_rights(tx, run, now)? else { return Ok(None) };
         let mut caller = called_by(run);
         for _ in 0..MAX_CALLERS {
-            let Some(id) = caller else { return Ok(rights) };
+            let Some(id) = caller else { return Ok(Some(rights)) };
             // A run that is gone has nothing to give.
-            let Some(above) = repo::runs::get(tx, (run.tenant_id, id))? else { break };
-            rights = rights.meet(&self.own_rights(tx, &above, now)?);
+            let Some(above) = repo::runs::get(tx, (run.tenant_id, id))? else { return Ok(None) };
+            let Some(callers) = self.own_rights(tx, &above, now)? else { return Ok(None) };
+            rights = rights.meet(&callers);
             caller = called_by(&above);
         }
-        if caller.is_some() {
-            return Ok(Authority::new(run.tenant_id, Grants::NONE));
-        }
-        Ok(rights)
+        Ok(if caller.is_some() { None } else { Some(rights) })
     }
 
     /// The rights of the author of a run's version, met with those of whoever started it.
-    fn own_rights(&self, tx: &ReadTx, run: &Run, now: Timestamp) -> Result<Authority, WorkflowError> {
+    fn own_rights(&self, tx: &ReadTx, run: &Run, now: Timestamp) -> Result<Option<Authority>, WorkflowError> {
         let author = self.author(tx, (run.tenant_id, run.workflow_id, run.workflow_version))?;
-        let rights = self.holder_rights(tx, run, &author, now)?;
+        let Some(rights) = self.holder_rights(tx, run.tenant_id, &author, now)? else { return Ok(None) };
         match run.started_by.kind {
             // The caller's rights come in by the run that has called.
-            ActorKind::Workflow => Ok(rights),
-            _ => Ok(rights.meet(&self.holder_rights(tx, run, &run.started_by, now)?)),
+            ActorKind::Workflow => Ok(Some(rights)),
+            _ => Ok(self.holder_rights(tx, run.tenant_id, &run.started_by, now)?.map(|starter| rights.meet(&starter))),
         }
     }
 
-    fn holder_rights(&self, tx: &ReadTx, run: &Run, holder: &Actor, now: Timestamp) -> Result<Authority, WorkflowError> {
-        Ok(self.holders.authority(tx, run.tenant_id, holder, now)?)
+    /// What somebody may do now. `None` for those who may do nothing any more, and for a key that was restricted to some organizations:
+    /// a workflow is about the whole tenant.
+    fn holder_rights(
+        &self,
+        tx: &ReadTx,
+        tenant: TenantId,
+        holder: &Actor,
+        now: Timestamp,
+    ) -> Result<Option<Authority>, WorkflowError> {
+        let rights = self.holders.authority(tx, tenant, holder, now)?;
+        Ok(Some(rights).filter(|rights| rights.scopes() != Grants::NONE && *rights.organizations() == Within::All))
     }
 
     /// What the author of a version may do now, met with what somebody holds who wants to try it.
@@ -97,11 +116,12 @@ impl Service {
         now: Timestamp,
     ) -> Result<Authority, WorkflowError> {
         let author = self.author(tx, version)?;
-        Ok(self.holders.authority(tx, version.0, &author, now)?.meet(held))
+        let rights = self.holder_rights(tx, version.0, &author, now)?;
+        Ok(rights.map_or_else(|| Authority::new(version.0, Grants::NONE), |rights| rights.meet(held)))
     }
 }
 
-fn called_by(run: &Run) -> Option<crate::kernel::id::RunId> {
+pub(super) fn called_by(run: &Run) -> Option<crate::kernel::id::RunId> {
     match &run.trigger {
         RunTrigger::Call { run, .. } => Some(*run),
         _ => None,

@@ -160,7 +160,7 @@ impl<'a> Stage<'a> {
         let mut row = self.begin(&step, &path, Some(input))?;
         row.status = StepStatus::Waiting;
         if let Wait::Run { id } = &wait {
-            row.effects = vec![("run".to_owned(), id.to_string())];
+            row.effects = vec![(repo::runs::CALLED_RUN.to_owned(), id.to_string())];
         }
         self.put_row(&path, row)?;
         let wait = match wait {

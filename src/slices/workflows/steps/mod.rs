@@ -109,6 +109,16 @@ pub trait StepType: Send + Sync + 'static {
     /// What a step of this type takes of whoever it acts for.
     fn scopes(&self) -> Grants;
 
+    /// Whether its steps read what other scopes than those of the type are for, if whoever they act for has them.
+    fn reads_more(&self) -> bool {
+        false
+    }
+
+    /// What a reader must hold to see this output, beside the scopes of the type.
+    fn has_read(&self, _output: &Value) -> Grants {
+        Grants::NONE
+    }
+
     /// Takes out of `with` what nobody may read in the record of the step.
     fn redact(&self, _with: &mut Value) {}
 
