@@ -31,6 +31,7 @@ mod idempotency;
 mod ingest;
 mod inventory;
 mod inventory_export;
+mod kept_answers;
 mod key_owners;
 mod key_rotation;
 mod loss_of_rights;

@@ -19,15 +19,16 @@ use super::{
     reply::{Rendered, Replayable},
 };
 use crate::kernel::{
+    access::{Grants, Principal, Reach},
     clock::{Clock, Timestamp},
     events::{Act, Intent},
-    id::TenantId,
+    id::{OrganizationId, TenantId},
     secrets::{SealError, Sealed, SealedPlace, Sealer, Secret, digest},
     store::{
         Key, ReadTx, SealedRecord, SealedSegments, SealedTable, SealedVisitor, SegmentedTable, Store, StoreError, TenantRow,
         TenantRows, WriteTx,
         catalog::{self, TableName},
-        codec::Record,
+        codec::{Record, decode_fields, encode_fields},
     },
     tasks::{Done, Task, TaskError},
 };
@@ -45,6 +46,32 @@ pub struct AnswerRecord {
     status: u16,
     headers: Vec<(String, String)>,
     body: KeptBody,
+    /// What the caller might do; unknown for an answer of an earlier release.
+    rights: Option<KeptRights>,
+}
+
+/// What the caller of the first request might do. The answer shows what they could see, so it is repeated only to those who still can.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct KeptRights {
+    scopes: Vec<String>,
+    /// Absent: all.
+    organizations: Option<Vec<OrganizationId>>,
+}
+
+impl KeptRights {
+    fn of(principal: &Principal) -> Self {
+        let organizations = match &principal.reach {
+            Reach::Everything => None,
+            Reach::Organizations(ids) => Some(ids.to_vec()),
+        };
+        Self { scopes: principal.grants.iter().map(|scope| scope.name().to_owned()).collect(), organizations }
+    }
+
+    fn check(&self, principal: &Principal) -> Result<(), Problem> {
+        let scopes = Grants::from_patterns(self.scopes.iter().map(String::as_str));
+        let reach = self.organizations.clone().map_or(Reach::Everything, |ids| Reach::Organizations(ids.into()));
+        principal.lost(scopes, &reach).map_or(Ok(()), |lost| Err(lost.into()))
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -54,7 +81,15 @@ enum KeptBody {
 }
 
 impl Record for AnswerRecord {
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
+
+    /// Version 1 ended before the rights of the caller.
+    fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
+        if version != 1 {
+            return Err(format!("format version {version} is not known to this release"));
+        }
+        decode_fields(&[fields, &encode_fields(&None::<KeptRights>)?].concat())
+    }
 }
 
 /// Leads from a key to its answer.
@@ -188,6 +223,7 @@ impl Idempotency {
             status: reply.status.as_u16(),
             headers: reply.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect(),
             body,
+            rights: Some(claim.rights.clone()),
         };
         let (expires_at, (tenant, digest)) = (record.expires_at, claim.key);
         ANSWERS.put(tx, day(expires_at), &(POINTER_ROW, tenant, digest), &PointerRecord { expires_at })?;
@@ -201,6 +237,7 @@ struct Claim {
     idempotency: Arc<Idempotency>,
     key: AnswerKey,
     fingerprint: [u8; 32],
+    rights: KeptRights,
     /// By the installation's clock: how long an answer is kept is no tenant's matter.
     claimed_at: Timestamp,
 }
@@ -276,7 +313,8 @@ fn claim(request: &Request) -> poem::Result<IdempotencyKey> {
         return Err(Problem::plain(Code::IdempotencyInProgress).into());
     }
     let claimed_at = context.clocks.installation();
-    let claim = Claim { idempotency: idempotency.clone(), key: answer_key, fingerprint: context.fingerprint(), claimed_at };
+    let (fingerprint, rights) = (context.fingerprint(), KeptRights::of(&principal));
+    let claim = Claim { idempotency: idempotency.clone(), key: answer_key, fingerprint, rights, claimed_at };
     let kept = idempotency.store.read(|tx| find(tx, &answer_key, claimed_at)).map_err(Problem::from)?;
     match kept {
         // The answer to its own rotation is among them.
@@ -284,6 +322,7 @@ fn claim(request: &Request) -> poem::Result<IdempotencyKey> {
             Err(Problem::plain(Code::SupersededSecret).into())
         }
         Some(record) if record.fingerprint == claim.fingerprint => {
+            record.rights.as_ref().map_or(Ok(()), |rights| rights.check(&principal))?;
             let replay = idempotency.replay(&answer_key, record)?;
             Err(poem::Error::from_response(replay.into_response()))
         }
@@ -348,6 +387,10 @@ mod tests {
             status: 201,
             headers: vec![("etag".to_owned(), "\"v1\"".to_owned())],
             body,
+            rights: Some(KeptRights {
+                scopes: vec!["tickets:write".to_owned()],
+                organizations: Some(vec![OrganizationId::from_bytes([5; 16])]),
+            }),
         };
         assert_golden("idempotency_plain", &record(KeptBody::Plain(b"{}".to_vec())));
         assert_golden("idempotency_pointer", &PointerRecord { expires_at: Timestamp::from_millis(1_767_225_600_000) });
