@@ -35,6 +35,7 @@ mod kept_answers;
 mod key_owners;
 mod key_rotation;
 mod loss_of_rights;
+mod moves;
 mod named_secrets;
 mod pages;
 mod quotas;

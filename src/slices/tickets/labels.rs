@@ -1,14 +1,18 @@
 //! The names of what tickets refer to, looked up in the directory once for a whole page.
+//!
+//! A ticket can refer to a device or a contact of another organization, for instance after one of them has moved. Readers who do not reach
+//! that organization see the id alone.
 
 use std::collections::HashMap;
 
 use super::model::{Comment, Ticket};
 use crate::{
     kernel::{
+        access::Reach,
         id::{DeviceId, OrganizationId, TenantId, UserId},
         store::{Read, StoreError},
     },
-    slices::directory,
+    slices::directory::{self, PersonKind},
 };
 
 /// Someone's name, and address where it is known.
@@ -29,17 +33,19 @@ impl Labels {
     pub(super) fn of_tickets<'a>(
         tx: &impl Read,
         tenant: TenantId,
+        reach: &Reach,
         tickets: impl IntoIterator<Item = &'a Ticket>,
     ) -> Result<Self, StoreError> {
         let mut labels = Self::default();
         for ticket in tickets {
             labels.add_organization(tx, tenant, ticket.organization_id)?;
             for person in ticket.contact_id.iter().chain(&ticket.assignee_id) {
-                labels.add_person(tx, tenant, *person)?;
+                labels.add_person(tx, tenant, reach, *person)?;
             }
             for device in &ticket.device_ids {
                 if !labels.devices.contains_key(device)
                     && let Some(found) = directory::device(tx, tenant, *device)?
+                    && reach.covers(Some(found.organization_id))
                 {
                     labels.devices.insert(*device, found.name);
                 }
@@ -48,10 +54,10 @@ impl Labels {
         Ok(labels)
     }
 
-    pub(super) fn of_comments(tx: &impl Read, tenant: TenantId, comments: &[Comment]) -> Result<Self, StoreError> {
+    pub(super) fn of_comments(tx: &impl Read, tenant: TenantId, reach: &Reach, comments: &[Comment]) -> Result<Self, StoreError> {
         let mut labels = Self::default();
         for contact in comments.iter().filter_map(|comment| comment.contact_id) {
-            labels.add_person(tx, tenant, contact)?;
+            labels.add_person(tx, tenant, reach, contact)?;
         }
         Ok(labels)
     }
@@ -65,16 +71,18 @@ impl Labels {
         Ok(())
     }
 
-    pub(super) fn add_person(&mut self, tx: &impl Read, tenant: TenantId, id: UserId) -> Result<(), StoreError> {
+    /// Staff belong to the tenant, and everybody sees their names.
+    pub(super) fn add_person(&mut self, tx: &impl Read, tenant: TenantId, reach: &Reach, id: UserId) -> Result<(), StoreError> {
         if !self.people.contains_key(&id)
             && let Some(found) = directory::person(tx, tenant, id)?
+            && (found.kind == PersonKind::Staff || reach.covers(found.organization_id))
         {
             self.people.insert(id, Person { name: found.name, email: found.email });
         }
         Ok(())
     }
 
-    /// What the directory no longer has is shown by its id.
+    /// What the directory no longer has, or the reader does not reach, is shown by its id.
     pub(super) fn organization(&self, id: OrganizationId) -> String {
         self.organizations.get(&id).cloned().unwrap_or_else(|| id.to_string())
     }

@@ -148,7 +148,7 @@ impl Service {
     /// Writes a plan and its events, in the transaction that it was planned in.
     pub(super) fn commit(&self, tx: &mut WriteTx, act: &mut Act, plan: Plan) -> Result<Committed, TicketError> {
         let Plan { before, after: mut ticket, comment, time_entry, events, .. } = plan;
-        let labels = Labels::of_tickets(tx, ticket.tenant_id, [&ticket])?;
+        let labels = Labels::of_tickets(tx, ticket.tenant_id, &Reach::Everything, [&ticket])?;
         let shown = (self.describe.ticket)(&ticket, &labels, act.now)?;
         if events.is_empty() {
             // A change that changes nothing has no event, and is not written.
@@ -158,7 +158,7 @@ impl Service {
         let comment_shown = comment
             .as_ref()
             .map(|comment| {
-                let labels = Labels::of_comments(tx, key.0, std::slice::from_ref(comment))?;
+                let labels = Labels::of_comments(tx, key.0, &Reach::Everything, std::slice::from_ref(comment))?;
                 Ok::<_, TicketError>((self.describe.comment)(comment, &labels)?)
             })
             .transpose()?;

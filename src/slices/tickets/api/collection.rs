@@ -22,6 +22,7 @@ use super::{
     wire::{Ticket, TicketCount, TicketCounts, TicketList},
 };
 use crate::kernel::{
+    access::Reach,
     events::Act,
     http::{
         acts,
@@ -83,12 +84,12 @@ impl TicketsApi {
         let wanted = query.query(&auth.principal, TicketSort::UpdatedAtDescending)?;
         let counts_by = query.counts_by.clone().unwrap_or_default();
         let (after, limit, include_total) = (request.after.clone(), request.limit, request.include_total);
-        let now = auth.context.now;
+        let (now, reach) = (auth.context.now, auth.principal.reach.clone());
         let read = self.store.scan(move |tx| {
             let page = listing::list(tx, &wanted, after.as_deref(), limit)?;
             let total = if include_total { Some(listing::total(tx, &wanted)?) } else { None };
             let counts = if counts_by.is_empty() { None } else { Some(counts(tx, &wanted, &counts_by)?) };
-            let labels = Labels::of_tickets(tx, wanted.tenant_id, &page.tickets)?;
+            let labels = Labels::of_tickets(tx, wanted.tenant_id, &reach, &page.tickets)?;
             let data: Vec<Ticket> = page.tickets.into_iter().map(|ticket| Ticket::new(ticket, &labels, now)).collect();
             Ok::<_, StoreError>((data, page.last, total, counts))
         });
@@ -124,7 +125,13 @@ impl TicketsApi {
             record::refuse_paging(&query.0)?;
             let wanted = query.0.query(&auth.principal, TicketSort::Number)?;
             acts::export_started(&self.store, &auth, "tickets", format.media_type()).await?;
-            return Ok(ListOrStream::Stream(export::start(&self.exports, self.store.clone(), wanted, now, format)?));
+            return Ok(ListOrStream::Stream(export::start(
+                &self.exports,
+                self.store.clone(),
+                wanted,
+                (auth.principal.reach.clone(), now),
+                format,
+            )?));
         }
         let page = self.pages.get_for(&self.store, &auth.principal, &auth.context, self.page(&auth, &query.0)).await?;
         Ok(ListOrStream::rendered(page))
@@ -212,7 +219,7 @@ impl Creation {
             let plan = service.plan_create(tx, act, new)?;
             let deduplicated = plan.deduplicated;
             let committed = service.commit(tx, act, plan)?;
-            if deduplicated { Shown::new(tx, committed.ticket, act.now, true) } else { Ok(committed.into()) }
+            if deduplicated { Shown::new(tx, act, committed.ticket, true) } else { Shown::committed(tx, act, committed) }
         };
         self.each(&mut create)
     }
@@ -221,7 +228,7 @@ impl Creation {
     fn rehearse(&self, service: &Service, tx: &impl Read, act: &mut Act) -> Result<Creations, TicketError> {
         let mut create = |new: &NewTicket| {
             let Plan { after, deduplicated, .. } = service.plan_create(tx, act, new)?;
-            Shown::new(tx, after, act.now, deduplicated)
+            Shown::new(tx, act, after, deduplicated)
         };
         self.each(&mut create)
     }
@@ -307,7 +314,7 @@ fn counted_value(tx: &impl Read, tenant: TenantId, by: CountsBy, value: &[u8]) -
         CountsBy::Priority => word(model::Priority::ALL.get(code).map(|priority| priority.name())),
         CountsBy::Assignee => match Option::<UserId>::from_bytes(value).flatten() {
             Some(id) => {
-                labels.add_person(tx, tenant, id)?;
+                labels.add_person(tx, tenant, &Reach::Everything, id)?;
                 (id.to_string(), Some(labels.person(id).name))
             }
             None => ("none".to_owned(), None),

@@ -10,6 +10,7 @@ use super::{
     wire::{Ticket, TicketList},
 };
 use crate::kernel::{
+    access::Reach,
     clock::Timestamp,
     http::{
         export::{RowFormat, Rows},
@@ -88,7 +89,7 @@ pub(super) fn start(
     exports: &Streams,
     store: Store,
     query: TicketQuery,
-    now: Timestamp,
+    (reach, now): (Reach, Timestamp),
     format: RowFormat,
 ) -> Result<Streamed, Problem> {
     let file_name = match format {
@@ -96,19 +97,26 @@ pub(super) fn start(
         RowFormat::Ndjson => "tickets.ndjson",
     };
     let tenant = query.tenant_id;
-    let stream = exports.start(tenant, format.media_type(), |out| send_all(store, Arc::new(query), now, format, out))?;
+    let stream = exports.start(tenant, format.media_type(), |out| send_all(store, Arc::new((query, reach)), now, format, out))?;
     Ok(stream.named(file_name))
 }
 
-async fn send_all(store: Store, query: Arc<TicketQuery>, now: Timestamp, format: RowFormat, out: Outgoing) -> Result<(), Broken> {
+async fn send_all(
+    store: Store,
+    wanted: Arc<(TicketQuery, Reach)>,
+    now: Timestamp,
+    format: RowFormat,
+    out: Outgoing,
+) -> Result<(), Broken> {
     let mut rows = Rows::new(format, COLUMNS);
     out.send(rows.head()?).await?;
     let mut after = None::<Vec<u8>>;
     loop {
-        let query = query.clone();
+        let wanted = wanted.clone();
         let read = store.scan(move |tx| {
-            let page = listing::list(tx, &query, after.as_deref(), SLICE)?;
-            let labels = Labels::of_tickets(tx, query.tenant_id, &page.tickets)?;
+            let (query, reach) = wanted.as_ref();
+            let page = listing::list(tx, query, after.as_deref(), SLICE)?;
+            let labels = Labels::of_tickets(tx, query.tenant_id, reach, &page.tickets)?;
             let tickets: Vec<Ticket> = page.tickets.into_iter().map(|ticket| Ticket::new(ticket, &labels, now)).collect();
             Ok::<_, StoreError>((tickets, page.last))
         });

@@ -13,7 +13,7 @@ use super::{
     bodies::{CreateComment, CreateTicket, UpdateTicket},
     wire::Ticket,
 };
-use crate::kernel::{clock::Timestamp, http::openapi, store::Read};
+use crate::kernel::{access::Reach, clock::Timestamp, http::openapi, store::Read};
 
 fn parse<T: ParseFromJSON>(form: Value) -> Result<T, TicketError> {
     T::parse_from_json(Some(form)).map_err(|error| TicketError::Invalid(vec![Fault::new("", "not_valid", error.into_message())]))
@@ -71,5 +71,5 @@ pub(in super::super) fn read_comment(form: &Value) -> Result<(TicketRef, NewComm
 }
 
 pub(in super::super) fn show(tx: &impl Read, ticket: model::Ticket, now: Timestamp) -> Result<Value, TicketError> {
-    Ok(serde_json::to_value(Ticket::look_up(tx, ticket, now)?)?)
+    Ok(serde_json::to_value(Ticket::look_up(tx, &Reach::Everything, ticket, now)?)?)
 }

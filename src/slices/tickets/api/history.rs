@@ -2,22 +2,27 @@
 
 use poem_openapi::{Object, OpenApi, param::Path, types::Any};
 use serde::Serialize;
-use serde_json::{Value, value::RawValue};
+use serde_json::{Value, json, value::RawValue};
 
 use super::{
     super::{error::TicketError, model::TicketRef, repo},
     Area, record,
 };
-use crate::kernel::{
-    events::{EventRecord, read_one},
-    http::{
-        input::Filter,
-        need::{Allowed, TicketsRead},
-        page::{Page, PageRequest, UncountedPageQuery},
-        problem::Problem,
-        reply::Answer,
+use crate::{
+    kernel::{
+        access::{Principal, Reach},
+        events::{EventRecord, read_one},
+        http::{
+            input::Filter,
+            need::{Allowed, TicketsRead},
+            page::{Page, PageRequest, UncountedPageQuery},
+            problem::Problem,
+            reply::Answer,
+        },
+        id::OrganizationId,
+        store::{Key, Read, Store},
     },
-    store::{Key, Store},
+    slices::directory::{self, PersonKind},
 };
 
 /// What happened to a ticket.
@@ -47,7 +52,7 @@ impl HistoryApi {
     /// Read the history of a ticket
     ///
     /// The events about it, the oldest first: who changed what, and when. The log keeps events for a time; `truncated` tells when older
-    /// ones are gone.
+    /// ones are gone. A key for some organizations does not see events from when the ticket belonged to another one, nor the moves.
     #[oai(path = "/:id/history", method = "get", operation_id = "read_ticket_history")]
     async fn read_ticket_history(
         &self,
@@ -62,9 +67,10 @@ impl HistoryApi {
             let ticket = record::find(tx, &principal, id.0)?;
             let key = (tenant, ticket.number);
             let (places, last) = repo::history(tx, key, after, limit)?;
-            let mut events: Vec<EventRecord> = Vec::with_capacity(places.len());
+            let mut events: Vec<Vec<u8>> = Vec::with_capacity(places.len());
             for seq in places {
-                events.extend(read_one(tx, seq)?.map(|event| event.record));
+                let Some(EventRecord { body, .. }) = read_one(tx, seq)?.map(|event| event.record) else { continue };
+                events.extend(visible(tx, &principal, body)?);
             }
             let (first, _) = repo::history(tx, key, None, 1)?;
             let truncated = match first.first() {
@@ -74,8 +80,38 @@ impl HistoryApi {
             Ok::<_, TicketError>((events, last, truncated))
         });
         let (events, last, truncated) = read.await?;
-        let data: Result<Vec<&RawValue>, _> = events.iter().map(|event| serde_json::from_slice(&event.body)).collect();
+        let data: Result<Vec<&RawValue>, _> = events.iter().map(|body| serde_json::from_slice(body)).collect();
         let page = request.page(last.map(|seq| seq.to_bytes()), None);
         Ok(Answer::stored(&StoredHistory { data: data.map_err(Problem::internal)?, page, truncated }))
     }
+}
+
+/// The event as the caller may see it: as it is stored, or without the names of what belongs to organizations out of their reach. `None` if
+/// the ticket belonged to one of those before or after it.
+fn visible(tx: &impl Read, principal: &Principal, body: Vec<u8>) -> Result<Option<Vec<u8>>, TicketError> {
+    let (tenant, reach) = (principal.tenant_id, &principal.reach);
+    if *reach == Reach::Everything {
+        return Ok(Some(body));
+    }
+    let mut event: Value = serde_json::from_slice(&body)?;
+    let places = ["/data/ticket/organization/id", "/data/changes/organization_id/from", "/data/changes/organization_id/to"];
+    let named = places.iter().filter_map(|place| event.pointer(place));
+    if !named.map(|id| id.as_str().and_then(|id| id.parse().ok())).all(|id: Option<OrganizationId>| reach.covers(id)) {
+        return Ok(None);
+    }
+    let id = |shown: &Value| shown.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
+    for device in event.pointer_mut("/data/ticket/devices").and_then(Value::as_array_mut).into_iter().flatten() {
+        let found = id(device).parse().ok().map(|id| directory::device(tx, tenant, id)).transpose()?.flatten();
+        if !found.is_some_and(|found| reach.covers(Some(found.organization_id))) {
+            *device = json!({"id": id(device), "name": id(device)});
+        }
+    }
+    for place in ["/data/ticket/contact", "/data/comment/contact"] {
+        let Some(contact) = event.pointer_mut(place) else { continue };
+        let found = id(contact).parse().ok().map(|id| directory::person(tx, tenant, id)).transpose()?.flatten();
+        if !found.is_some_and(|found| found.kind == PersonKind::Staff || reach.covers(found.organization_id)) {
+            *contact = json!({"id": id(contact), "name": id(contact)});
+        }
+    }
+    Ok(Some(serde_json::to_vec(&event)?))
 }

@@ -53,7 +53,7 @@ impl NotesApi {
         let (comments, last, total, labels) = self.store.read(|tx| {
             let ticket = record::find(tx, &auth.principal, id.0)?;
             let (comments, last) = repo::comments(tx, (tenant, ticket.number), after, request.limit)?;
-            let labels = Labels::of_comments(tx, tenant, &comments)?;
+            let labels = Labels::of_comments(tx, tenant, &auth.principal.reach, &comments)?;
             Ok::<_, TicketError>((comments, last, ticket.comment_count, labels))
         })?;
         let data: Vec<_> = comments.into_iter().map(|comment| TicketComment::new(comment, &labels)).collect();
@@ -82,7 +82,7 @@ impl NotesApi {
                 let plan = service.plan_comment(tx, act, ticket, &new)?;
                 let comment = plan.comment.clone().into_iter().collect::<Vec<_>>();
                 let ticket = service.commit(tx, act, plan)?.ticket;
-                let labels = Labels::of_comments(tx, act.tenant_id, &comment)?;
+                let labels = Labels::of_comments(tx, act.tenant_id, &act.reach, &comment)?;
                 let shown = comment.into_iter().map(|comment| TicketComment::new(comment, &labels)).next();
                 let location = format!("{}/comments", record::path(&ticket.id.to_string()));
                 Ok::<_, TicketError>(Created::shaped(&shown, ticket.version, &location))

@@ -18,8 +18,7 @@ use super::{
     wire::{Ticket, TicketJson},
 };
 use crate::kernel::{
-    access::Principal,
-    clock::Timestamp,
+    access::{Principal, Reach},
     events::Act,
     http::{
         answer_cache::AnswerCache,
@@ -46,16 +45,17 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    pub(super) fn new(tx: &impl Read, ticket: model::Ticket, now: Timestamp, deduplicated: bool) -> Result<Self, TicketError> {
-        let ticket = Ticket { deduplicated: deduplicated.then_some(true), ..Ticket::look_up(tx, ticket, now)? };
+    pub(super) fn new(tx: &impl Read, act: &Act, ticket: model::Ticket, deduplicated: bool) -> Result<Self, TicketError> {
+        let ticket = Ticket { deduplicated: deduplicated.then_some(true), ..Ticket::look_up(tx, &act.reach, ticket, act.now)? };
         Ok(Self { id: ticket.id, version: ticket.version, deduplicated, json: TicketJson(to_raw_value(&ticket)?) })
     }
-}
 
-/// What an event shows need not be made anew for the answer.
-impl From<Committed> for Shown {
-    fn from(Committed { ticket, shown }: Committed) -> Self {
-        Self { id: ticket.id, version: ticket.version, deduplicated: false, json: TicketJson(shown) }
+    /// What an event shows need not be made anew for the answer, unless the caller sees less.
+    pub(super) fn committed(tx: &impl Read, act: &Act, Committed { ticket, shown }: Committed) -> Result<Self, TicketError> {
+        if act.reach != Reach::Everything {
+            return Self::new(tx, act, ticket, false);
+        }
+        Ok(Self { id: ticket.id, version: ticket.version, deduplicated: false, json: TicketJson(shown) })
     }
 }
 
@@ -93,7 +93,7 @@ impl TicketApi {
         let render = async {
             let ticket = self.store.read(|tx| {
                 let ticket = find(tx, &auth.principal, id.0)?;
-                Ok::<_, TicketError>(Ticket::look_up(tx, ticket, auth.context.now)?)
+                Ok::<_, TicketError>(Ticket::look_up(tx, &auth.principal.reach, ticket, auth.context.now)?)
             })?;
             Ok((ticket.version, Found::new(&ticket, ticket.version)))
         };
@@ -148,7 +148,7 @@ pub(super) async fn update(
             let act = intent.begin();
             let before = service::target(tx, &act, named, also)?;
             if_match.check(before.version)?;
-            Shown::new(tx, service.plan_change(tx, &act, before, &change)?.after, act.now, false)
+            Shown::new(tx, &act, service.plan_change(tx, &act, before, &change)?.after, false)
         };
         store.scan(rehearse).await
     } else {
@@ -157,7 +157,8 @@ pub(super) async fn update(
             let before = service::target(tx, &act, named, also)?;
             if_match.check(before.version)?;
             let plan = service.plan_change(tx, &act, before, &change)?;
-            Ok(service.commit(tx, &mut act, plan)?.into())
+            let committed = service.commit(tx, &mut act, plan)?;
+            Shown::committed(tx, &act, committed)
         };
         store.write(perform).await
     };
@@ -208,7 +209,7 @@ pub(super) async fn update_many(
             let (act, mut named) = (intent.begin(), BTreeSet::new());
             each(&ids, |id| {
                 let before = find_once(tx, &act, id, &mut named)?;
-                Shown::new(tx, service.plan_change(tx, &act, before, &change)?.after, act.now, false)
+                Shown::new(tx, &act, service.plan_change(tx, &act, before, &change)?.after, false)
             })
         };
         store.scan(rehearse).await
@@ -218,7 +219,8 @@ pub(super) async fn update_many(
             each(&ids, |id| {
                 let before = find_once(tx, &act, id, &mut named)?;
                 let plan = service.plan_change(tx, &act, before, &change)?;
-                Ok(service.commit(tx, &mut act, plan)?.into())
+                let committed = service.commit(tx, &mut act, plan)?;
+                Shown::committed(tx, &act, committed)
             })
         };
         store.write(perform).await

@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     kernel::{
+        access::Reach,
         clock::Timestamp,
         http::{author::Author, page::Page, wire::document_type},
         id::{CommentId, DeviceId, TicketId, TimeEntryId, UserId},
@@ -171,6 +172,7 @@ pub(super) struct Ticket {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) category: Option<String>,
     pub(super) organization: OrganizationReference,
+    /// Of a contact or a device of an organization that a restricted key does not reach, the id alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) contact: Option<TicketContact>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -214,8 +216,8 @@ pub(super) struct Ticket {
 }
 
 impl Ticket {
-    pub(super) fn look_up(tx: &impl Read, ticket: model::Ticket, now: Timestamp) -> Result<Self, StoreError> {
-        let labels = Labels::of_tickets(tx, ticket.tenant_id, [&ticket])?;
+    pub(super) fn look_up(tx: &impl Read, reach: &Reach, ticket: model::Ticket, now: Timestamp) -> Result<Self, StoreError> {
+        let labels = Labels::of_tickets(tx, ticket.tenant_id, reach, [&ticket])?;
         Ok(Self::new(ticket, &labels, now))
     }
 
