@@ -28,6 +28,7 @@ mod golden;
 mod harness;
 mod hostile_programs;
 mod idempotency;
+mod indirect_matrix;
 mod ingest;
 mod inventory;
 mod inventory_export;

@@ -1,6 +1,6 @@
 //! What can go wrong with a question for figures.
 
-use crate::kernel::store::StoreError;
+use crate::kernel::{access::Grants, store::StoreError};
 
 /// A parameter that cannot be used, in the words of whoever asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ impl Fault {
 pub enum AnalyticsError {
     #[error("the question is not valid")]
     Invalid(Vec<InvalidParameter>),
+    #[error("the metrics count what the caller may not read")]
+    NotHeld(Grants),
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -29,6 +29,10 @@ pub(super) enum Subject {
 }
 
 impl Subject {
+    pub(super) fn is_platform(self) -> bool {
+        self == Self::Platform
+    }
+
     fn row_id(self) -> TenantId {
         match self {
             Self::Tenant(tenant) => tenant,

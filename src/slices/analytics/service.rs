@@ -2,11 +2,12 @@
 
 use super::{
     error::{AnalyticsError, Fault},
-    model::{Bucket, Formula, GroupBy, METRICS, Metric, Reader, Span, Zone},
+    model::{Bucket, Formula, GroupBy, METRICS, Metric, Span, Zone},
     query::{self, Answer, MAX_POINTS, Question, Subject},
     upkeep::FINE_DAYS,
 };
 use crate::kernel::{
+    access::Grants,
     clock::Timestamp,
     store::{Read, StoreError},
 };
@@ -33,10 +34,21 @@ fn nearest<'a>(given: &str, known: impl Iterator<Item = &'a str>) -> Option<Stri
 }
 
 /// Makes sense of what was asked.
-pub(super) fn understand(asked: &Asked, subject: Subject, reader: Reader, now: Timestamp) -> Result<Question, AnalyticsError> {
+///
+/// A tenant's metric takes the scopes that read what it counts. One that is asked for by its name is refused without them; otherwise those
+/// that the reader may not have are left out.
+pub(super) fn understand(asked: &Asked, subject: Subject, held: Grants, now: Timestamp) -> Result<Question, AnalyticsError> {
     let mut faults = Vec::new();
     let zone = zone(asked, &mut faults);
-    let metrics = metrics(asked, reader, &mut faults);
+    let mut metrics = metrics(asked, subject, &mut faults);
+    if !subject.is_platform() {
+        let lacking = |metric: &Metric| metric.reads(asked.group_by).without(held);
+        let refused = metrics.iter().map(|(metric, _)| lacking(metric)).fold(Grants::NONE, Grants::union);
+        if !asked.metrics.is_empty() && refused != Grants::NONE && faults.is_empty() {
+            return Err(AnalyticsError::NotHeld(refused));
+        }
+        metrics.retain(|(metric, _)| lacking(metric) == Grants::NONE);
+    }
     let time = time(asked, &zone, now, &mut faults);
     let Some((bucket, bounds, span)) = time.filter(|_| faults.is_empty()) else { return Err(faults.into()) };
     let (Some(from), Some(to)) = (bounds.first().copied(), bounds.last().copied()) else { return Err(faults.into()) };
@@ -63,9 +75,9 @@ fn zone(asked: &Asked, faults: &mut Vec<Fault>) -> Zone {
     })
 }
 
-fn metrics(asked: &Asked, reader: Reader, faults: &mut Vec<Fault>) -> Vec<(&'static Metric, Formula)> {
-    let platform = reader == Reader::Platform;
-    let known = || METRICS.iter().filter(|metric| metric.is_for(reader));
+fn metrics(asked: &Asked, subject: Subject, faults: &mut Vec<Fault>) -> Vec<(&'static Metric, Formula)> {
+    let platform = subject.is_platform();
+    let known = || METRICS.iter().filter(|metric| metric.is_for(platform));
     let formula = |metric: &Metric| match asked.group_by {
         None => Some(metric.formula),
         Some(by) => metric.grouped(by, platform),
@@ -108,12 +120,6 @@ fn written_out(name: &str, known: impl Iterator<Item = &'static Metric>) -> Vec<
         None => Vec::new(),
     };
     if names.is_empty() { vec![name.to_owned()] } else { names }
-}
-
-/// Whether the metrics that are asked for by name include quotas.
-pub(super) fn asks_for_quotas(asked: &Asked) -> bool {
-    let quotas = || METRICS.iter().filter(|metric| metric.is_quota());
-    asked.metrics.iter().flat_map(|name| written_out(name, quotas())).any(|name| quotas().any(|metric| metric.name == name))
 }
 
 /// The bucket for a time of so many hours.

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use super::{
     Analytics,
     health::{HealthBoard, HealthParts, HealthWatch, Queue},
-    model::{Bucket, Reader},
+    model::Bucket,
     query::{Answer, Subject},
     rollup,
     service::{self, Asked},
@@ -45,13 +45,6 @@ fn open(directory: &tempfile::TempDir) -> Store {
     let path = directory.path().join("store");
     let engine = if path.exists() { RedbEngine::open(&path, 1 << 20, None) } else { RedbEngine::create(&path, 1 << 20) };
     Store::new(engine.unwrap(), WriterSettings { batch_size: 64, queue_length: 64 }).unwrap()
-}
-
-fn reader_of(subject: Subject) -> Reader {
-    match subject {
-        Subject::Platform => Reader::Platform,
-        Subject::Tenant(_) => Reader::Tenant { reads_quotas: true },
-    }
 }
 
 fn tenant(number: u8) -> TenantId {
@@ -166,7 +159,7 @@ impl Naive {
 }
 
 fn ask(store: &Store, subject: Subject, now: Timestamp, asked: &Asked) -> Answer {
-    let question = service::understand(asked, subject, reader_of(subject), now).unwrap();
+    let question = service::understand(asked, subject, Grants::all(), now).unwrap();
     store.read(|tx| service::answer(tx, &question)).unwrap()
 }
 
@@ -300,8 +293,7 @@ async fn figures_outlive_the_events_and_lose_their_hours_only_after_a_year() {
             metrics: vec!["backup_jobs".to_owned()],
             ..Asked::default()
         };
-        let question =
-            service::understand(&asked, Subject::Tenant(tenant(1)), reader_of(Subject::Tenant(tenant(1))), clock.now()).ok()?;
+        let question = service::understand(&asked, Subject::Tenant(tenant(1)), Grants::all(), clock.now()).ok()?;
         let answer = store.read(|tx| service::answer(tx, &question)).unwrap();
         Some(answer.lines[0].points.iter().map(|point| point.value).filter(|value| *value > 0.0).collect::<Vec<_>>())
     };
@@ -321,13 +313,12 @@ async fn figures_outlive_the_events_and_lose_their_hours_only_after_a_year() {
 #[test]
 fn a_question_that_makes_no_sense_is_told_with_what_would() {
     let now = Timestamp::parse("2026-03-31T07:10:00Z").unwrap();
-    let faults =
-        |asked: Asked| match service::understand(&asked, Subject::Tenant(tenant(1)), reader_of(Subject::Tenant(tenant(1))), now) {
-            Err(super::error::AnalyticsError::Invalid(faults)) => {
-                faults.into_iter().map(|fault| (fault.0.parameter, fault.0.code, fault.0.suggestion.unwrap_or_default())).collect()
-            }
-            _ => Vec::new(),
-        };
+    let faults = |asked: Asked| match service::understand(&asked, Subject::Tenant(tenant(1)), Grants::all(), now) {
+        Err(super::error::AnalyticsError::Invalid(faults)) => {
+            faults.into_iter().map(|fault| (fault.0.parameter, fault.0.code, fault.0.suggestion.unwrap_or_default())).collect()
+        }
+        _ => Vec::new(),
+    };
     let hour = Asked { bucket: Some(Bucket::Hour), from: Some(now - Duration::from_hours(1001)), ..Asked::default() };
     assert_eq!(faults(hour.clone()), [("bucket", "too_many_points", "day".to_owned())]);
     assert_eq!(faults(Asked { from: Some(now - Duration::from_hours(999)), ..hour }), []);

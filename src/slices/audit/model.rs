@@ -192,13 +192,15 @@ pub struct Filters {
     pub since: Option<Timestamp>,
     /// Before this time.
     pub until: Option<Timestamp>,
+    /// Actions on records that the reader may not read. Their records are left out.
+    pub hidden: Vec<&'static str>,
 }
 
 impl Filters {
     pub fn is_empty(&self) -> bool {
-        let Self { actor_ids, actions, resource_kinds, resource_ids, since, until } = self;
+        let Self { actor_ids, actions, resource_kinds, resource_ids, since, until, hidden } = self;
         let no_words = actor_ids.is_empty() && resource_kinds.is_empty() && resource_ids.is_empty();
-        no_words && actions.is_empty() && since.is_none() && until.is_none()
+        no_words && actions.is_empty() && since.is_none() && until.is_none() && hidden.is_empty()
     }
 
     pub fn matches(&self, entry: &Entry) -> bool {
@@ -206,6 +208,7 @@ impl Filters {
         one_of(&self.actor_ids, &entry.actor.id)
             && one_of(&self.resource_kinds, &entry.resource.kind)
             && one_of(&self.resource_ids, &entry.resource.id)
+            && !self.hidden.iter().any(|action| *action == entry.action)
             && (self.actions.is_empty() || self.actions.iter().any(|action| action.matches(&entry.action)))
             && self.since.is_none_or(|since| entry.at >= since)
             && self.until.is_none_or(|until| entry.at < until)

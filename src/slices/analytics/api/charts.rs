@@ -2,7 +2,7 @@
 
 use super::super::{
     error::AnalyticsError,
-    model::{Bucket, METRICS, Reader, Span, Unit},
+    model::{Bucket, METRICS, Span, Unit},
     query::Subject,
     service::{self, Asked},
 };
@@ -47,18 +47,24 @@ const fn unit(unit: Unit) -> &'static str {
 
 impl ChartSource for Charts {
     fn charts(&self, reader: &Principal) -> Result<Figures, StoreError> {
+        let readable = |name: &str| METRICS.iter().any(|metric| metric.name == name && reader.grants.covers(metric.reads(None)));
+        let shown = SHOWN.iter().filter(|(name, _)| readable(name));
         let asked = Asked {
             range: Some(Span::Quarter),
             bucket: Some(Bucket::Day),
-            metrics: SHOWN.iter().map(|(name, _)| (*name).to_owned()).collect(),
+            metrics: shown.map(|(name, _)| (*name).to_owned()).collect(),
             ..Asked::default()
         };
         let subject = Subject::Tenant(reader.tenant_id);
-        let (tenant, now) = (Reader::Tenant { reads_quotas: false }, self.clocks.now(reader.tenant_id));
-        let question = service::understand(&asked, subject, tenant, now).map_err(|error| match error {
-            AnalyticsError::Store(error) => error,
-            AnalyticsError::Invalid(_) => StoreError::Engine("the page asks for figures that there are not".to_owned()),
-        })?;
+        let question =
+            service::understand(&asked, subject, reader.grants, self.clocks.now(reader.tenant_id)).map_err(
+                |error| match error {
+                    AnalyticsError::Store(error) => error,
+                    AnalyticsError::Invalid(_) | AnalyticsError::NotHeld(_) => {
+                        StoreError::Engine("the page asks for figures that there are not".to_owned())
+                    }
+                },
+            )?;
         let answer = self.store.read(|tx| service::answer(tx, &question))?;
         let chart = |(name, title): &(&str, &str)| {
             let metric = METRICS.iter().find(|metric| metric.name == *name)?;

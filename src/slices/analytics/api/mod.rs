@@ -12,7 +12,10 @@ pub(super) use report::AnalyticsApi;
 use poem_openapi::Tags;
 
 use super::error::{AnalyticsError, Fault, InvalidParameter};
-use crate::kernel::http::problem::{FieldError, Problem};
+use crate::kernel::{
+    authority::Lacking,
+    http::problem::{FieldError, Problem},
+};
 
 #[derive(Tags)]
 enum Area {
@@ -31,6 +34,7 @@ impl From<AnalyticsError> for Problem {
                 };
                 Self::invalid(faults.into_iter().map(error).collect())
             }
+            AnalyticsError::NotHeld(scopes) => Lacking::scopes(scopes).into(),
             AnalyticsError::Store(error) => error.into(),
         }
     }

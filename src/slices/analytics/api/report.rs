@@ -5,7 +5,6 @@ use poem_openapi::OpenApi;
 
 use super::{
     super::{
-        model::Reader,
         query::Subject,
         service::{self, Asked},
     },
@@ -13,13 +12,13 @@ use super::{
     wire::{AnalyticsQuery, AnalyticsReport, Format},
 };
 use crate::kernel::{
-    access::Scope,
+    access::Grants,
     clock::Timestamp,
     http::{
         context::header,
         export::RowFormat,
         input::Filter,
-        need::{Allowed, AnalyticsRead, Need, PlatformRead},
+        need::{Allowed, AnalyticsRead, PlatformRead},
         outgoing::{ListOrStream, Streams},
         problem::Problem,
     },
@@ -47,12 +46,16 @@ impl AnalyticsApi {
     /// `patch_compliance_percent`. Clouds: `vms`, `vm_provision_success_percent`. Backups: `backup_coverage_percent`,
     /// `backup_rpo_breaches`, `backup_jobs`, `backup_job_success_percent`. API: `api_requests`, `api_request_p95_ms`, `api_error_percent`,
     /// `active_users`, `active_keys`. Webhooks: `webhook_deliveries`, `webhook_failures`, `webhook_lag_p95_ms`. Storage: `stored_bytes`.
-    /// Quotas, with the scope `quotas:read`, and all of them as `quota_*`: `quota_events_per_day`, `quota_events_per_day_limit`,
+    /// Quotas, all of them as `quota_*`: `quota_events_per_day`, `quota_events_per_day_limit`,
     /// `quota_records`, `quota_records_limit`, `quota_stored_bytes`, `quota_stored_bytes_limit`, `quota_workflows`, `quota_workflows_limit`,
     /// `quota_concurrent_runs`, `quota_concurrent_runs_limit`, `quota_streams_limit`.
     ///
     /// `group_by` takes `priority` (tickets), `organization` (tickets created and resolved), `status` (backlog), `workflow` (runs),
     /// `outcome` (ended runs, backup jobs, deliveries), `state` (VMs), `key`, `route` and `status_class` (requests).
+    ///
+    /// A metric also needs the scope that reads what it counts: those of tickets `tickets:read`, and so on with `workflows:read`,
+    /// `inventory:read`, `vms:read`, `backup:read`, `webhooks:read` and `quotas:read`; `active_users` needs `users:read`, `active_keys` needs
+    /// `api_keys:read`, and `group_by=key` both. Without `metrics` you get those that you may have.
     ///
     /// A sample (`ticket_backlog`, devices, VMs, `stored_bytes`) is taken once an hour and is the last of its bucket. A credential that is
     /// restricted to some organizations cannot have these figures, which are about the whole tenant.
@@ -64,13 +67,8 @@ impl AnalyticsApi {
         query: Filter<AnalyticsQuery>,
     ) -> Result<ListOrStream<AnalyticsReport>, Problem> {
         let format = format(&query.0, request);
-        let (asked, subject) = (query.0.asked(), Subject::Tenant(auth.principal.tenant_id));
-        let quotas = Need::Scope(Scope::QuotasRead);
-        if service::asks_for_quotas(&asked) {
-            quotas.check(&auth.principal)?;
-        }
-        let reader = Reader::Tenant { reads_quotas: quotas.check(&auth.principal).is_ok() };
-        let report = self.report(asked, subject, reader, auth.context.now).await?;
+        let subject = Subject::Tenant(auth.principal.tenant_id);
+        let report = self.report(query.0.asked(), (subject, auth.principal.grants), auth.context.now).await?;
         self.send(auth.principal.tenant_id, &report, format)
     }
 
@@ -90,7 +88,7 @@ impl AnalyticsApi {
         query: Filter<AnalyticsQuery>,
     ) -> Result<ListOrStream<AnalyticsReport>, Problem> {
         let format = format(&query.0, request);
-        let mut report = self.report(query.0.asked(), Subject::Platform, Reader::Platform, auth.context.now).await?;
+        let mut report = self.report(query.0.asked(), (Subject::Platform, auth.principal.grants), auth.context.now).await?;
         report.version = Some(env!("CARGO_PKG_VERSION").to_owned());
         report.started_at = Some(self.started_at);
         self.send(auth.principal.tenant_id, &report, format)
@@ -107,8 +105,8 @@ fn format(query: &AnalyticsQuery, request: &Request) -> Option<RowFormat> {
 }
 
 impl AnalyticsApi {
-    async fn report(&self, asked: Asked, subject: Subject, reader: Reader, now: Timestamp) -> Result<AnalyticsReport, Problem> {
-        let question = service::understand(&asked, subject, reader, now)?;
+    async fn report(&self, asked: Asked, (subject, held): (Subject, Grants), now: Timestamp) -> Result<AnalyticsReport, Problem> {
+        let question = service::understand(&asked, subject, held, now)?;
         let read = self.store.scan(move |tx| {
             let answer = service::answer(tx, &question)?;
             Ok::<_, StoreError>(AnalyticsReport::new(&question, answer))

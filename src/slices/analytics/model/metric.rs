@@ -2,6 +2,7 @@
 //! documentation of the API lists it.
 
 use super::Series;
+use crate::kernel::access::{Grants, Scope};
 
 /// What figures can be told apart by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,17 +82,8 @@ pub(in super::super) enum Unit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Audience {
     Tenant,
-    /// A tenant's credential with `quotas:read`.
-    QuotaReader,
     Platform,
     Both,
-}
-
-/// Who asks for metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Reader {
-    Tenant { reads_quotas: bool },
-    Platform,
 }
 
 #[derive(Debug)]
@@ -103,6 +95,8 @@ pub(in super::super) struct Metric {
     pub(in super::super) formula: Formula,
     /// What it can be grouped by, and how it is made then.
     pub(in super::super) groupings: &'static [(GroupBy, Formula)],
+    /// What reads the records that it counts. It takes more than `analytics:read`.
+    pub(in super::super) reads: Grants,
 }
 
 const fn all(series: Series) -> Part {
@@ -118,22 +112,35 @@ const fn count(series: Series) -> Formula {
 }
 
 macro_rules! metrics {
-    ($($audience:ident $name:literal $unit:ident $formula:expr, [$($by:ident $grouped:expr),*], $summary:literal;)*) => {
-        pub(in super::super) const METRICS: &[Metric] = &[$(Metric {
+    ($($reads:ident { $($audience:ident $name:literal $unit:ident $formula:expr, [$($by:ident $grouped:expr),*], $summary:literal;)* })*) => {
+        pub(in super::super) const METRICS: &[Metric] = &[$($(Metric {
             name: $name,
             summary: $summary,
             audience: Audience::$audience,
             unit: Unit::$unit,
             formula: $formula,
             groupings: &[$((GroupBy::$by, $grouped)),*],
-        }),*];
+            reads: $reads,
+        }),*),*];
     };
 }
 
 use Formula::{Distinct, Last, LastOf, LastShare, Percentile, Rate, Share};
 use Series as S;
 
+const NOTHING: Grants = Grants::NONE;
+const TICKETS: Grants = Grants::of(&[Scope::TicketsRead]);
+const WORKFLOWS: Grants = Grants::of(&[Scope::WorkflowsRead]);
+const DEVICES: Grants = Grants::of(&[Scope::InventoryRead]);
+const VMS: Grants = Grants::of(&[Scope::VmsRead]);
+const BACKUPS: Grants = Grants::of(&[Scope::BackupRead]);
+const WEBHOOKS: Grants = Grants::of(&[Scope::WebhooksRead]);
+const USERS: Grants = Grants::of(&[Scope::UsersRead]);
+const KEYS: Grants = Grants::of(&[Scope::ApiKeysRead]);
+const QUOTAS: Grants = Grants::of(&[Scope::QuotasRead]);
+
 metrics! {
+    TICKETS {
     Both "tickets_created" Number count(S::TicketsCreated),
         [Priority count(S::TicketsCreated), Organization count(S::TicketsCreatedByOrganization)], "Tickets that were created.";
     Both "tickets_resolved" Number count(S::TicketsResolved),
@@ -152,25 +159,35 @@ metrics! {
         "Resolved tickets with every promise kept.";
     Both "reopen_rate_percent" Percent Share(all(S::TicketsReopened), all(S::TicketsResolved)), [],
         "Tickets that were opened again, by those that were resolved.";
+    }
+    WORKFLOWS {
     Both "workflow_runs" Number count(S::RunsStarted), [Workflow count(S::RunsStartedByWorkflow)], "Runs of workflows that began.";
     Both "workflow_runs_ended" Number count(S::RunsEnded), [Outcome count(S::RunsEnded)], "Runs of workflows that ended.";
     Both "workflow_success_percent" Percent Share(some(S::RunsEnded, &["succeeded"]), all(S::RunsEnded)), [],
         "Runs that succeeded, by those that ended.";
     Both "workflow_run_p95_seconds" Seconds Percentile(S::RunDuration, 95, 1000.0), [],
         "From the start of a run to its end, which 95 of 100 stayed within.";
+    }
+    DEVICES {
     Both "devices" Number Last(S::Devices), [], "Devices, at the end of the bucket.";
     Both "devices_online_percent" Percent LastShare(S::DevicesOnline, S::Devices), [], "Devices whose agent was online then.";
     Both "patch_compliance_percent" Percent LastShare(S::DevicesPatched, S::DevicesScanned), [],
         "Devices with all updates, by those of whose updates somebody has told.";
+    }
+    VMS {
     Both "vms" Number Last(S::Vms), [State Last(S::Vms)], "VMs, at the end of the bucket.";
     Both "vm_provision_success_percent" Percent Share(some(S::Provisions, &["succeeded"]), all(S::Provisions)), [],
         "VMs that came to be, by those that were ordered and settled.";
+    }
+    BACKUPS {
     Both "backup_coverage_percent" Percent LastShare(S::BackupProtected, S::BackupEligible), [],
         "Devices with a backup, by those that should have one.";
     Both "backup_rpo_breaches" Number count(S::RpoBreaches), [], "Times that a device's newest backup became too old.";
     Both "backup_jobs" Number count(S::BackupJobs), [Outcome count(S::BackupJobs)], "Backup jobs that ended or were missed.";
     Both "backup_job_success_percent" Percent Share(some(S::BackupJobs, &["succeeded"]), all(S::BackupJobs)), [],
         "Backup jobs that succeeded, by those that ended or were missed.";
+    }
+    NOTHING {
     Both "api_requests" Number count(S::Requests),
         [StatusClass count(S::Requests), Route count(S::RequestsByRoute), Key count(S::RequestsByCaller), Tenant count(S::RequestsByTenant)],
         "Requests to the API with a credential. By `key` also the sessions of users, by their ids; by `tenant` on the platform.";
@@ -183,24 +200,36 @@ metrics! {
     Platform "api_requests_per_second" Number Rate(S::Requests), [], "Requests a second, over the bucket.";
     Both "api_error_percent" Percent Share(some(S::Requests, &["5xx"]), all(S::Requests)), [],
         "Requests that failed for a reason of the server's.";
+    }
+    WEBHOOKS {
     Both "webhook_deliveries" Number count(S::Deliveries), [Outcome count(S::Deliveries)], "Attempts to deliver an event to a webhook endpoint.";
     Both "webhook_failures" Number Formula::Count(some(S::Deliveries, &["failed"])), [], "Attempts that the receiver did not take.";
     Both "webhook_lag_p95_ms" Millis Percentile(S::DeliveryLag, 95, 1.0), [],
         "From an event to its delivery, which 95 of 100 stayed within.";
+    }
+    USERS {
     Tenant "active_users" Number Distinct(S::RequestsByCaller, "usr_"), [], "Users with at least one request in the bucket.";
+    }
+    KEYS {
     Tenant "active_keys" Number Distinct(S::RequestsByCaller, "key_"), [], "API keys with at least one request in the bucket.";
+    }
+    NOTHING {
     Both "stored_bytes" Bytes Last(S::StoredBytes), [], "What the records and events of the tenant take up.";
-    QuotaReader "quota_events_per_day" Number LastOf(S::QuotaUsed, "events_per_day"), [], "Events since midnight UTC.";
-    QuotaReader "quota_events_per_day_limit" Number LastOf(S::QuotaLimit, "events_per_day"), [], "The limit of events in a day.";
-    QuotaReader "quota_records" Number LastOf(S::QuotaUsed, "records"), [], "Records of all kinds.";
-    QuotaReader "quota_records_limit" Number LastOf(S::QuotaLimit, "records"), [], "The limit of records.";
-    QuotaReader "quota_stored_bytes" Bytes LastOf(S::QuotaUsed, "stored_bytes"), [], "What records and events take up.";
-    QuotaReader "quota_stored_bytes_limit" Bytes LastOf(S::QuotaLimit, "stored_bytes"), [], "The limit of stored bytes.";
-    QuotaReader "quota_workflows" Number LastOf(S::QuotaUsed, "workflows"), [], "Workflows that are not archived.";
-    QuotaReader "quota_workflows_limit" Number LastOf(S::QuotaLimit, "workflows"), [], "The limit of workflows.";
-    QuotaReader "quota_concurrent_runs" Number LastOf(S::QuotaUsed, "concurrent_runs"), [], "Runs of workflows that have not ended.";
-    QuotaReader "quota_concurrent_runs_limit" Number LastOf(S::QuotaLimit, "concurrent_runs"), [], "The limit of concurrent runs.";
-    QuotaReader "quota_streams_limit" Number LastOf(S::QuotaLimit, "streams"), [], "The limit of imports, and of exports of each kind.";
+    }
+    QUOTAS {
+    Tenant "quota_events_per_day" Number LastOf(S::QuotaUsed, "events_per_day"), [], "Events since midnight UTC.";
+    Tenant "quota_events_per_day_limit" Number LastOf(S::QuotaLimit, "events_per_day"), [], "The limit of events in a day.";
+    Tenant "quota_records" Number LastOf(S::QuotaUsed, "records"), [], "Records of all kinds.";
+    Tenant "quota_records_limit" Number LastOf(S::QuotaLimit, "records"), [], "The limit of records.";
+    Tenant "quota_stored_bytes" Bytes LastOf(S::QuotaUsed, "stored_bytes"), [], "What records and events take up.";
+    Tenant "quota_stored_bytes_limit" Bytes LastOf(S::QuotaLimit, "stored_bytes"), [], "The limit of stored bytes.";
+    Tenant "quota_workflows" Number LastOf(S::QuotaUsed, "workflows"), [], "Workflows that are not archived.";
+    Tenant "quota_workflows_limit" Number LastOf(S::QuotaLimit, "workflows"), [], "The limit of workflows.";
+    Tenant "quota_concurrent_runs" Number LastOf(S::QuotaUsed, "concurrent_runs"), [], "Runs of workflows that have not ended.";
+    Tenant "quota_concurrent_runs_limit" Number LastOf(S::QuotaLimit, "concurrent_runs"), [], "The limit of concurrent runs.";
+    Tenant "quota_streams_limit" Number LastOf(S::QuotaLimit, "streams"), [], "The limit of imports, and of exports of each kind.";
+    }
+    NOTHING {
     Platform "tenants" Number Last(S::TenantsByKind), [Kind Last(S::TenantsByKind), Status Last(S::TenantsByStatus)], "Tenants.";
     Platform "queue_depth" Number Last(S::QueueDepth), [Queue Last(S::QueueDepth)], "What waits: deliveries, and events for readers of the log.";
     Platform "oldest_undelivered_seconds" Seconds Last(S::OldestUndelivered), [], "How long the oldest event that is due for delivery has waited.";
@@ -208,6 +237,7 @@ metrics! {
     Platform "index_bytes" Bytes Last(S::IndexBytes), [], "The search index on the disk.";
     Platform "uptime_percent" Percent Share(all(S::MinutesUp), all(S::MinutesWatched)), [],
         "Minutes in which the server answered and stored, by all since it was first started.";
+    }
 }
 
 impl Formula {
@@ -227,18 +257,17 @@ impl Formula {
 }
 
 impl Metric {
-    pub(in super::super) fn is_for(&self, reader: Reader) -> bool {
-        match self.audience {
-            Audience::Both => true,
-            Audience::Tenant => reader != Reader::Platform,
-            Audience::QuotaReader => reader == Reader::Tenant { reads_quotas: true },
-            Audience::Platform => reader == Reader::Platform,
-        }
+    /// What a reader must hold for it, grouped or not. By `key` it names keys and users.
+    pub(in super::super) fn reads(&self, by: Option<GroupBy>) -> Grants {
+        if by == Some(GroupBy::Key) { self.reads.union(KEYS).union(USERS) } else { self.reads }
     }
 
-    /// Whether only readers of quotas may see it.
-    pub(in super::super) fn is_quota(&self) -> bool {
-        self.audience == Audience::QuotaReader
+    pub(in super::super) fn is_for(&self, platform: bool) -> bool {
+        match self.audience {
+            Audience::Both => true,
+            Audience::Tenant => !platform,
+            Audience::Platform => platform,
+        }
     }
 
     /// How it is made when it is grouped so; `None` where that has no meaning. What a tenant's own words would show in is not for the
@@ -261,7 +290,7 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), METRICS.len());
-        for metric in METRICS.iter().filter(|metric| metric.is_for(Reader::Platform)) {
+        for metric in METRICS.iter().filter(|metric| metric.is_for(true)) {
             let of_installation = |series: Series| series.is_shared() || series.code() >= Series::TenantsByKind.code();
             assert!(metric.formula.series().into_iter().flatten().all(of_installation), "{}", metric.name);
             for (by, _) in metric.groupings {

@@ -17,6 +17,7 @@ use super::{
     wire::{AuditCheckpoint, AuditList, AuditRecord},
 };
 use crate::kernel::{
+    access::{Grants, Principal, Scope, TenantKind},
     clock::Timestamp,
     events::{ConsumerTask, EventKind, Kinds},
     http::{
@@ -103,8 +104,10 @@ impl AuditApi {
     /// fewer records than `limit`, even none, while there are more: the list is over when `next_cursor` is absent. Records are kept for
     /// 400 days, unless the operator set another time, also when their events are gone from the feed.
     ///
-    /// Whoever reads it learns of keys, users, webhook endpoints and all other changes. So it needs all of `api_keys:read`, `events:read`,
-    /// `users:read` and `webhooks:read`: administrators have them, and a key with `*:read` too; a key for some organizations cannot.
+    /// Whoever reads it learns of keys, users and webhook endpoints. So it needs all of `api_keys:read`, `events:read`, `users:read` and
+    /// `webhooks:read`: administrators have them, and a key with `*:read` too; a key for some organizations cannot. Records about anything
+    /// else need the scope that reads it as well: without `providers:read` there are none about cloud providers. An export that lacks
+    /// records cannot be checked.
     ///
     /// `format=csv` and `format=ndjson`, or an `Accept` with only `text/csv` or `application/x-ndjson`, stream all records. Lines have the
     /// record as it was written and its `hash`. Without filters, and with the oldest first, they can be checked with `tenantd audit verify`:
@@ -125,8 +128,8 @@ impl AuditApi {
             None => RowFormat::accepted(header(request.headers(), "accept").unwrap_or_default()),
         };
         let sort = asked.sort.unwrap_or(if format.is_some() { AuditSort::At } else { AuditSort::AtDescending });
-        let wanted =
-            AuditQuery { tenant_id: auth.principal.tenant_id, filters: self.filters(&asked)?, direction: sort.direction() };
+        let filters = Filters { hidden: self.hidden(&auth.principal), ..self.filters(&asked)? };
+        let wanted = AuditQuery { tenant_id: auth.principal.tenant_id, filters, direction: sort.direction() };
         if let Some(format) = format {
             refuse_paging(&asked.page)?;
             acts::export_started(&self.store, &auth, "audit", format.media_type()).await?;
@@ -163,6 +166,14 @@ impl AuditApi {
 }
 
 impl AuditApi {
+    /// The actions on records that the reader may not read elsewhere. What no scope reads, such as a secret, the four scopes show. Events of
+    /// the installation are in the platform tenant alone.
+    fn hidden(&self, reader: &Principal) -> Vec<&'static str> {
+        let elsewhere = if reader.tenant_kind == TenantKind::Platform { Grants::NONE } else { Grants::of(&[Scope::PlatformRead]) };
+        let held = reader.grants.union(elsewhere);
+        self.kinds.iter().filter(|kind| !held.covers(kind.reads.reads())).map(|kind| kind.name).collect()
+    }
+
     fn filters(&self, asked: &ListAuditRecords) -> Result<Filters, AuditError> {
         let (mut unknown, mut actions) = (Vec::new(), Vec::new());
         for given in asked.action.iter().flatten() {
@@ -192,6 +203,7 @@ impl AuditApi {
             resource_ids: asked.resource_id.clone().unwrap_or_default(),
             since: asked.since,
             until: asked.until,
+            hidden: Vec::new(),
         })
     }
 }
