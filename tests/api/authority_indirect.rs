@@ -286,3 +286,38 @@ async fn an_endpoint_gets_what_its_owner_may_read_at_each_attempt() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn events_are_sent_again_only_by_those_who_may_read_them() {
+    with_app(async |app| {
+        let tenant = app.evaluation_tenant("acme").await;
+        let organization = tenant.organization("Acme").await;
+        let receiver = Receiver::always(200).await;
+        let endpoint = Endpoint::of(tenant.key(&["*"]).await, &receiver.url(), json!({"events": ["ticket.*", "webhook.*"]})).await;
+        let ticket = json!({"subject": "Printer", "organization_id": organization});
+        endpoint.admin.post("/api/psa/tickets").json(ticket).send().await.ok(201);
+        assert_eq!(receiver.next().await.json()["type"], "ticket.created");
+        let sent = endpoint.until_all(1, "delivered").await.remove(0);
+        let weak = tenant.key(&["webhooks:*"]).await;
+        let redeliver = format!("{}/deliveries/{}/redeliver", endpoint.path, sent["id"].as_str().unwrap());
+        refused_for(&weak.post(&redeliver).send().await, "tickets:read", "a redelivery");
+        let replay = async |actor: &Actor| {
+            let range = json!({"from_seq": 1, "only": "all"});
+            let asked = actor.post(&format!("{}/replay", endpoint.path)).json(range).send().await.ok(202).clone();
+            let progress = format!("{}/replays/{}", endpoint.path, asked["id"].as_str().unwrap());
+            loop {
+                let replay = actor.get(&progress).send().await.ok(200).clone();
+                if replay["status"] == "succeeded" {
+                    break replay["queued"].as_u64().unwrap();
+                }
+            }
+        };
+        assert_eq!(replay(&weak).await, 1);
+        assert_eq!(receiver.next().await.json()["type"], "webhook.created");
+        endpoint.admin.post(&redeliver).send().await.ok(202);
+        assert_eq!(receiver.next().await.json()["type"], "ticket.created");
+        endpoint.until_all(2, "delivered").await;
+        assert_eq!(replay(&endpoint.admin).await, 2);
+    })
+    .await;
+}

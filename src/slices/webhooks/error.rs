@@ -20,7 +20,7 @@ pub struct UnknownEvent {
 
 #[derive(Debug, thiserror::Error)]
 pub enum WebhookError {
-    /// The caller may read nothing of what a subscription asks for.
+    /// The caller may read nothing of what a subscription asks for, or not the event that is to be sent again.
     #[error("the caller lacks {0}")]
     NotReadable(Box<Lacking>),
     #[error("there is no such webhook endpoint")]

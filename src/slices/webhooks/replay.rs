@@ -1,6 +1,8 @@
 //! Replays: events that are to be sent to an endpoint again, as an operation with progress. The request stores what is wanted; the
 //! dispatcher goes through the log in bounded steps and makes deliveries due. A step and its progress commit together, so a restart goes
 //! on where it was.
+//!
+//! A replay sends what both the endpoint's owner and the person or key that asked for it may read at the time.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,9 +16,12 @@ use super::{
 use crate::kernel::{
     clock::Timestamp,
     clocks::Reading,
-    events::{self, Act, Event, FeedQuery},
+    events::{self, Act, Actor, Event, FeedQuery},
     id::{OperationId, TenantId, WebhookId},
-    store::{Direction, Flow, Key, KeyRange, Read, Store, StoreError, Table, WriteTx, catalog, codec::Record},
+    store::{
+        Direction, Flow, Key, KeyRange, Read, Store, StoreError, Table, WriteTx, catalog,
+        codec::{Record, decode_fields, encode_fields},
+    },
 };
 
 /// Events of one step.
@@ -43,7 +48,7 @@ pub(super) enum ReplayStatus {
     Cancelled,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Replay {
     pub(super) from_seq: u64,
     pub(super) to_seq: u64,
@@ -57,10 +62,20 @@ pub(super) struct Replay {
     pub(super) queued: u64,
     pub(super) created_at: Timestamp,
     pub(super) updated_at: Timestamp,
+    /// `None` for those that were asked for before this was written down.
+    pub(super) asked_by: Option<Actor>,
 }
 
 impl Record for Replay {
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
+
+    /// Version 1 ended before who asked.
+    fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
+        if version != 1 {
+            return Err(format!("format version {version} is not known to this release"));
+        }
+        decode_fields(&[fields, &encode_fields(&None::<Actor>)?].concat())
+    }
 }
 
 type ReplayKey = (TenantId, WebhookId, OperationId);
@@ -141,6 +156,7 @@ pub(super) fn create(
         queued: 0,
         created_at: act.now,
         updated_at: act.now,
+        asked_by: Some(act.actor.clone()),
     };
     REPLAYS.put(tx, &(endpoint.0, endpoint.1, id), &replay)?;
     Ok((id, replay))
@@ -181,14 +197,16 @@ pub(super) async fn step(
     let mut wanted: Vec<(u64, Delivery)> = Vec::new();
     let covered = |event: &&Event| event.seq <= replay.to_seq && replay.covers(event.record.at) && target.wants_replayed(event);
     for event in page.events.iter().filter(covered) {
-        if subscriptions.may_read(&target, &event.record.kind)? {
+        let kind = &event.record.kind;
+        let asker_reads = replay.asked_by.as_ref().map_or(Ok(true), |asker| subscriptions.reads(endpoint.0, asker, kind))?;
+        if asker_reads && subscriptions.may_read(&target, kind)? {
             let resource = target.ordered_by(&event.record.body);
-            wanted.push((event.seq, Delivery::new(event.record.id, &event.record.kind, event.record.at, resource)));
+            wanted.push((event.seq, Delivery::new(event.record.id, kind, event.record.at, resource)));
         }
     }
     store
         .write(move |tx| {
-            let (mut counted, mut next) = (Counted::default(), replay);
+            let (mut counted, mut next) = (Counted::default(), replay.clone());
             for (seq, fresh) in &wanted {
                 let before = ledger::get(tx, endpoint, *seq)?;
                 if replay.wants(before.as_ref()) {
@@ -225,6 +243,7 @@ mod tests {
             queued: 3,
             created_at: at,
             updated_at: at,
+            asked_by: Some(Actor::system("replays")),
         };
         assert_golden("webhook_replay", &replay);
         assert_eq!(replay.progress(), 50);

@@ -160,6 +160,12 @@ impl Service {
         lacking.map_or(Ok(()), |scopes| Err(WebhookError::NotReadable(Box::new(Lacking::scopes(scopes)))))
     }
 
+    /// An event can be sent again only by those who may read it.
+    pub(super) fn check_readable(&self, kind: &str, held: Grants) -> Result<(), WebhookError> {
+        let lacking = self.kinds.reads(kind).without(held);
+        if lacking == Grants::NONE { Ok(()) } else { Err(WebhookError::NotReadable(Box::new(Lacking::scopes(lacking)))) }
+    }
+
     /// Whoever changes what goes where becomes the one whom the endpoint acts for. Anything else leaves the owner as it is: it sends nothing
     /// to anybody new.
     pub(super) fn update(

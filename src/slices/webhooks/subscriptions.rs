@@ -26,13 +26,18 @@ use crate::{
         holders::Holders,
         id::TenantId,
         secrets::Sealer,
-        store::{Store, StoreError, VersionedCache, catalog},
+        store::{
+            Store, StoreError, VersionedCache,
+            catalog::{self, TableName},
+        },
     },
     slices::platform::Tenants,
 };
 
 const CACHED_TENANTS: u64 = 10_000;
 const CACHED_OWNERS: u64 = 10_000;
+/// What the rights of people and keys are read from.
+const RIGHTS: [TableName; 4] = [catalog::USERS, catalog::API_KEYS, catalog::CREDENTIALS, catalog::IDENTITY_PROVIDERS];
 const USER_AGENT: &str = concat!("tenantd/", env!("CARGO_PKG_VERSION"));
 
 /// An endpoint, ready to be sent to.
@@ -129,11 +134,11 @@ pub(super) struct Subscriptions {
     compiled: Arc<VersionedCache<TenantId, Vec<Arc<Target>>, 2>>,
     holders: Holders,
     clocks: Clocks,
-    /// What owners may read, while nobody's rights have changed.
-    readable: Arc<VersionedCache<(TenantId, String), Sight, 2>>,
+    /// What people and keys may read, while nobody's rights have changed.
+    readable: Arc<VersionedCache<(TenantId, String), Sight, 4>>,
 }
 
-/// What the owner of an endpoint may read.
+/// What a person or a key may read.
 #[derive(Debug)]
 struct Sight {
     /// `None` for those who may read nothing of the tenant as a whole: events belong to no organization.
@@ -145,17 +150,20 @@ struct Sight {
 impl Subscriptions {
     pub(super) fn new(store: Store, sealer: Sealer, kinds: Arc<Kinds>, tenants: Tenants, holders: Holders, clocks: Clocks) -> Self {
         let compiled = Arc::new(VersionedCache::new([catalog::WEBHOOKS, catalog::TENANTS], CACHED_TENANTS));
-        let readable = Arc::new(VersionedCache::new([catalog::USERS, catalog::API_KEYS], CACHED_OWNERS));
+        let readable = Arc::new(VersionedCache::new(RIGHTS, CACHED_OWNERS));
         Self { store, sealer, kinds, tenants, compiled, holders, clocks, readable }
     }
 
     /// Whether whom the endpoint acts for may read events of this kind now.
     pub(super) fn may_read(&self, target: &Target, kind: &str) -> Result<bool, StoreError> {
-        let Some(owner) = &target.owner else { return Ok(true) };
-        let tenant = target.key.0;
+        target.owner.as_ref().map_or(Ok(true), |owner| self.reads(target.key.0, owner, kind))
+    }
+
+    /// Whether somebody may read events of this kind now.
+    pub(super) fn reads(&self, tenant: TenantId, holder: &Actor, kind: &str) -> Result<bool, StoreError> {
         let now = self.clocks.now(tenant);
-        let sight = self.readable.get(&self.store, (tenant, owner.id.clone()), || {
-            let rights = self.store.read(|tx| self.holders.authority(tx, tenant, owner, now))?;
+        let sight = self.readable.get(&self.store, (tenant, holder.id.clone()), || {
+            let rights = self.store.read(|tx| self.holders.authority(tx, tenant, holder, now))?;
             let whole = rights.scopes() != Grants::NONE && *rights.organizations() == Within::All;
             Ok(Sight { kinds: whole.then(|| self.kinds.readable(rights.scopes())), until: rights.until() })
         })?;

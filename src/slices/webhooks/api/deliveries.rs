@@ -126,7 +126,8 @@ impl DeliveriesApi {
 
     /// Deliver again
     ///
-    /// Makes the delivery due at once, whatever became of it, and starts its schedule anew. The event's id stays the same.
+    /// Makes the delivery due at once, whatever became of it, and starts its schedule from the beginning. The event's id stays the same. You
+    /// need the scopes that read the event.
     #[oai(path = "/:id/deliveries/:delivery_id/redeliver", method = "post", operation_id = "redeliver_webhook_delivery")]
     async fn redeliver_webhook_delivery(
         &self,
@@ -135,10 +136,11 @@ impl DeliveriesApi {
         delivery_id: Path<DeliveryId>,
         idempotency_key: IdempotencyKey,
     ) -> Result<Accepted<WebhookDelivery>, Problem> {
-        let endpoint = (auth.principal.tenant_id, id.0);
+        let (endpoint, held, service) = ((auth.principal.tenant_id, id.0), auth.principal.grants, self.core.service.clone());
         let reply = idempotency_key
             .run(auth.context.intent(&auth.principal), move |tx, act| {
                 let (seq, before) = find(tx, endpoint, delivery_id.0)?;
+                service.check_readable(&before.kind, held)?;
                 events::read_one(tx, seq)?.ok_or(WebhookError::EventGone)?;
                 let mut counted = Counted::default();
                 let after = ledger::ask_again(tx, endpoint, seq, &before, (Trigger::Manual, act.now), &mut counted)?;
@@ -153,7 +155,8 @@ impl DeliveriesApi {
 
     /// Replay events
     ///
-    /// Sends events of a range to the endpoint again, in the background. `Location` tells where the progress can be read.
+    /// Sends events of a range to the endpoint again, in the background: those that both you and the endpoint's owner can read. `Location`
+    /// names where the progress can be read.
     #[oai(path = "/:id/replay", method = "post", operation_id = "replay_webhook")]
     async fn replay_webhook(
         &self,
