@@ -27,7 +27,7 @@ use crate::{
         quotas::TenantQuotas,
         search::{Search, SearchQuery},
         secrets::NamedSecrets,
-        sso::SingleSignOn,
+        sso::{self, SingleSignOn},
         tickets::Tickets,
         transfer::{Others, Transfer},
         upkeep::{Places, Upkeep},
@@ -119,7 +119,7 @@ impl Slices {
             .remote(SearchQuery(search.clone()))?
             .remote(HttpRequest { egress: egress.clone(), tenants: tenants(), vault: secrets.vault() })?;
         let pool = |patience| Programs::new(patience).map_err(|error| format!("cannot start a worker: {error}"));
-        let holders = Holders::new(CredentialRights { tenants: tenants() });
+        let holders = Holders::new(CredentialRights { tenants: tenants(), provider_is_on: sso::provider_is_on });
         let around = workflows::Surroundings {
             programs: pool(PROGRAM)?,
             rehearsals: pool(REHEARSAL)?,

@@ -54,6 +54,7 @@ mod sign_in_page;
 mod sign_in_tenants;
 mod sso;
 mod sso_domains;
+mod sso_lapse;
 mod sso_providers;
 mod sso_refusals;
 mod stall;

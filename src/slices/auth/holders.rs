@@ -1,26 +1,54 @@
 //! What people and keys may do now, for those who act for them later.
+//!
+//! Someone who signs in only through an identity provider is known to us by their visits alone: nobody tells us that they have left. So
+//! nothing acts for them once their provider is off, or [`LAPSES_AFTER`] their last visit.
 
+use std::time::Duration;
+
+use super::repo;
 use crate::{
     kernel::{
-        access::Grants,
+        access::{Grants, TenantKind},
         authority::Authority,
         clock::Timestamp,
         events::{Actor, ActorKind},
         holders::HolderRights,
-        id::TenantId,
+        id::{IdentityProviderId, TenantId},
         store::{ReadTx, StoreError},
     },
     slices::{
         api_keys,
-        directory::{self, UserStatus},
+        directory::{self, User, UserStatus},
         platform::Tenants,
     },
 };
+
+/// How long the last visit of a person without a password counts.
+const LAPSES_AFTER: Duration = Duration::from_hours(90 * 24);
+
+/// Whether an identity provider of a tenant is there and switched on.
+pub type ProviderIsOn = fn(&ReadTx, TenantId, IdentityProviderId) -> Result<bool, StoreError>;
 
 /// The rights of the people and keys of all tenants.
 #[derive(Clone, Debug)]
 pub struct CredentialRights {
     pub tenants: Tenants,
+    pub provider_is_on: ProviderIsOn,
+}
+
+impl CredentialRights {
+    /// The rights of a person, if they could sign in now.
+    fn of_person(&self, tx: &ReadTx, user: &User, kind: TenantKind, now: Timestamp) -> Result<Option<Authority>, StoreError> {
+        let role = user.role().filter(|_| user.status == UserStatus::Active);
+        let Some(rights) = role.map(|role| Authority::new(user.tenant_id, role.grants_in(kind))) else { return Ok(None) };
+        let Some(link) = &user.sso else { return Ok(Some(rights)) };
+        if repo::CREDENTIALS.get(tx, &(user.tenant_id, user.id))?.is_some() {
+            return Ok(Some(rights));
+        }
+        let until = user.last_login_at.unwrap_or(link.linked_at) + LAPSES_AFTER;
+        let counts = now < until && (self.provider_is_on)(tx, user.tenant_id, link.identity_provider_id)?;
+        Ok(counts.then(|| rights.with_until(Some(until))))
+    }
 }
 
 impl HolderRights for CredentialRights {
@@ -31,8 +59,7 @@ impl HolderRights for CredentialRights {
         let found = match holder.kind {
             ActorKind::User => {
                 let user = holder.id.parse().ok().map(|id| directory::user(tx, tenant, id)).transpose()?.flatten();
-                let role = user.filter(|user| user.status == UserStatus::Active).and_then(|user| user.role());
-                role.map(|role| Authority::new(tenant, role.grants_in(known.kind)))
+                user.map(|user| self.of_person(tx, &user, known.kind, now)).transpose()?.flatten()
             }
             ActorKind::ApiKey => match holder.id.parse() {
                 Ok(id) => api_keys::authority_of(tx, tenant, id, known.kind, now)?,

@@ -41,7 +41,7 @@ use crate::{
 pub use accounts::Manager;
 pub use authenticator::SliceAuthenticator;
 pub use error::{AuthError, TenantChoice};
-pub use holders::CredentialRights;
+pub use holders::{CredentialRights, ProviderIsOn};
 pub use model::{NewUser, RefusalReason, RefusedSignIn};
 pub use service::{Login, Users};
 pub use sign_in::Attempt;

@@ -23,9 +23,10 @@ use crate::{
         clock::Clock,
         egress::Egress,
         events::EventKind,
+        id::{IdentityProviderId, TenantId},
         portable::Portable,
         secrets::Sealer,
-        store::{Checked, SealedTable, Store},
+        store::{Checked, ReadTx, SealedTable, Store, StoreError},
         tasks::Tasks,
     },
     slices::{auth::Auth, directory::Directory, platform::Tenants},
@@ -35,6 +36,11 @@ pub use error::SsoError;
 
 pub const EVENTS: &[&EventKind] =
     &[&service::CREATED, &service::UPDATED, &service::DOMAIN_PROVEN, &service::DOMAIN_APPROVED, &service::DELETED];
+
+/// Whether an identity provider is there and switched on.
+pub fn provider_is_on(tx: &ReadTx, tenant: TenantId, id: IdentityProviderId) -> Result<bool, StoreError> {
+    Ok(repo::get(tx, (tenant, id))?.is_some_and(|provider| provider.enabled))
+}
 
 #[derive(Clone, Debug)]
 pub struct SingleSignOn {

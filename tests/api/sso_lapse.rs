@@ -1,0 +1,64 @@
+//! People who sign in only through an identity provider: what they set up acts for them while their provider is on, and for 90 days after
+//! their last visit.
+
+use serde_json::json;
+
+use crate::{
+    harness::{Endpoint, Receiver, with_app},
+    sso::{PROVIDERS, Scene, ada, session},
+};
+
+const DAY: u64 = 86_400;
+
+#[tokio::test]
+async fn nothing_acts_for_somebody_whose_provider_is_off_or_who_has_not_come_for_90_days() {
+    with_app(async |app| {
+        let scene = Scene::new(app, json!({"default_role": "admin"})).await;
+        let organization = scene.tenant.organization("Acme").await;
+        let receiver = Receiver::always(200).await;
+        let visit = async || {
+            let cookie = session(&scene.sign_on(ada()).await).unwrap();
+            app.anonymous().with("cookie", &cookie)
+        };
+        Endpoint::of(visit().await, &receiver.url(), json!({"events": ["ticket.created"]})).await;
+        let others = Receiver::always(200).await;
+        Endpoint::of(scene.admin.clone(), &others.url(), json!({"events": ["ticket.created"]})).await;
+        // Once the others have got a ticket, it is decided whether hers is sent. What is not sent shows in what comes next.
+        let ticket = async |subject: &str| {
+            let body = json!({"subject": subject, "organization_id": organization});
+            scene.admin.post("/api/psa/tickets").json(body).send().await.ok(201);
+            others.next().await;
+        };
+        let sent = async |subject: &str| {
+            ticket(subject).await;
+            assert_eq!(receiver.next().await.json()["data"]["ticket"]["subject"], subject);
+        };
+        sent("visited").await;
+
+        let provider = format!("{PROVIDERS}/{}", scene.record["id"].as_str().unwrap());
+        let switch = async |on: bool| scene.admin.put(&provider).json(json!({"enabled": on})).send().await.ok(200).clone();
+        switch(false).await;
+        ticket("the provider is off").await;
+        switch(true).await;
+        sent("the provider is on again").await;
+
+        let advance = async |days: u64| {
+            let path = format!("/api/platform/tenants/{}/clock", scene.tenant.id);
+            app.local().post(&path).json(json!({"advance_seconds": days * DAY})).send().await.ok(200);
+        };
+        advance(89).await;
+        sent("89 days after the visit").await;
+        advance(2).await;
+        ticket("91 days after the visit").await;
+
+        // With a password of their own they are known without the provider.
+        let user = scene.user("ada").await.unwrap()["id"].as_str().unwrap().to_owned();
+        let issued = scene.admin.post(&format!("/api/admin/users/{user}/reset-password")).send().await.ok(200).clone();
+        let body = json!({"token": issued["password_token"], "password": "a long enough passphrase"});
+        assert_eq!(app.anonymous().post("/api/auth/password").json(body).send().await.status, 204);
+        sent("with a password").await;
+        switch(false).await;
+        sent("with a password and without the provider").await;
+    })
+    .await;
+}
