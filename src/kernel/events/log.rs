@@ -194,7 +194,11 @@ pub fn scan_tenant(
     Ok(())
 }
 
-/// The events after `after`, in order: at most `limit`, all of one segment. Some may be [erased](EventRecord::is_erased).
+/// The bytes after which a batch is full. What a consumer does with one holds up all writes.
+const BATCH_BYTES: usize = 512 << 10;
+
+/// The events after `after`, in order: at most `limit`, about [`BATCH_BYTES`], all of one segment. Some may be
+/// [erased](EventRecord::is_erased).
 pub fn read_batch(tx: &impl Read, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
     // Readers ask until nothing is left, and to see that takes less than to look for it.
     if after >= head(tx)? {
@@ -205,10 +209,11 @@ pub fn read_batch(tx: &impl Read, after: u64, limit: usize) -> Result<Vec<Event>
         start: std::ops::Bound::Included((EVENT_ROW, next).to_bytes()),
         end: KeyRange::prefix(&EVENT_ROW.to_bytes()).end,
     };
-    let mut events = Vec::new();
+    let (mut events, mut bytes) = (Vec::new(), 0);
     EVENTS.scan(tx, segment_of(next), &range, |(_, seq): EventKey, record: EventRecord| {
+        bytes += record.body.len();
         events.push(Event { seq, record });
-        Ok(if events.len() < limit { Flow::Continue } else { Flow::Stop })
+        Ok(if events.len() < limit && bytes < BATCH_BYTES { Flow::Continue } else { Flow::Stop })
     })?;
     Ok(events)
 }

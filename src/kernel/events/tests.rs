@@ -30,10 +30,14 @@ async fn record(store: &Store, tenant: u8, kind: &'static EventKind) -> u64 {
 
 /// The number of the last one.
 async fn record_many(store: &Store, tenant: u8, kind: &'static EventKind, count: usize) -> u64 {
+    record_data(store, (tenant, kind), count, "{\"a\":1}".to_owned()).await
+}
+
+async fn record_data(store: &Store, (tenant, kind): (u8, &'static EventKind), count: usize, data: String) -> u64 {
     let intent = Intent::new(TenantId::from_bytes([tenant; 16]), Timestamp::from_millis(5), Actor::system("test"));
     store
         .write(move |tx| {
-            let data = RawValue::from_string("{\"a\":1}".to_owned()).unwrap();
+            let data = RawValue::from_string(data.clone()).unwrap();
             let draft = Draft::new(kind, "thing_1".to_owned(), 1, &data);
             let mut act = intent.begin();
             (0..count).try_fold(0, |_, _| append(tx, &mut act, &draft))
@@ -207,6 +211,15 @@ async fn erased_events_keep_their_numbers_and_nothing_else() {
     assert_eq!(log.iter().filter(|event| event.record.is_erased()).count(), 3);
     assert!(log.iter().filter(|event| event.record.is_erased()).all(|event| event.record.body.is_empty()));
     assert_eq!(store.read(|tx| read_one(tx, 3)).unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_batch_of_long_events_is_a_short_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(&directory);
+    record_data(&store, (1, &CREATED), 3, format!("\"{}\"", "x".repeat(300 << 10))).await;
+    let batch = |after: u64| store.read(|tx| read_batch(tx, after, 9)).unwrap().iter().map(|event| event.seq).collect::<Vec<_>>();
+    assert_eq!((batch(0), batch(2)), (vec![1, 2], vec![3]));
 }
 
 #[tokio::test]

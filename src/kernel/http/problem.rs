@@ -366,6 +366,7 @@ impl From<StoreError> for Problem {
             StoreError::NoRoom => Self::no_room(),
             StoreError::Quota(exceeded) => exceeded.into(),
             StoreError::Stalled { seconds } => Self::stalled(seconds),
+            StoreError::Busy => Self::unavailable("Too many requests of your tenant wait for their turn.", 1),
             StoreError::Unavailable(cause) => Self::unavailable("The store takes no changes at the moment.", 5).because(cause),
             // A disk that fails is met by readers too, and before the writer has told that the store has failed.
             StoreError::Engine(cause) => Self::unavailable("The store does not answer at the moment.", 5).because(cause),

@@ -10,6 +10,7 @@
 
 mod budget;
 mod gate;
+mod lanes;
 mod turns;
 
 use std::{
@@ -22,6 +23,7 @@ use tokio::sync::oneshot;
 
 pub use budget::{Budget, Exhausted};
 pub use gate::{FairGate, Pass};
+pub use lanes::{LaneError, Lanes};
 pub use turns::{Full, Turns};
 
 use crate::kernel::{id::TenantId, telemetry::panic_text};

@@ -1,6 +1,6 @@
 //! What can go wrong below the domain. Slices carry it inside their own error; `kernel::http::problem` maps it once.
 
-use crate::kernel::quotas::QuotaExceeded;
+use crate::kernel::{programs::LaneError, quotas::QuotaExceeded};
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
@@ -13,6 +13,9 @@ pub enum StoreError {
     /// A tenant would use more than it may.
     #[error("{0}")]
     Quota(QuotaExceeded),
+    /// A tenant asks for more than is read for it.
+    #[error("too many reads of this tenant wait for their turn")]
+    Busy,
     /// One write holds up all others.
     #[error("the writer has not come back for {seconds} seconds, so the store takes no changes")]
     Stalled { seconds: u64 },
@@ -31,6 +34,15 @@ pub enum StoreError {
     /// The directory or the file cannot be used as it is.
     #[error("{0}")]
     Installation(String),
+}
+
+impl From<LaneError> for StoreError {
+    fn from(error: LaneError) -> Self {
+        match error {
+            LaneError::Busy => Self::Busy,
+            LaneError::Panicked(cause) => Self::Panicked(cause),
+        }
+    }
 }
 
 impl StoreError {

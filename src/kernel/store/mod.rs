@@ -64,7 +64,7 @@ pub use transaction::{Read, ReadTx, WriteTx};
 pub use usage::{Counts, Usage};
 pub use watch::{Busy, WriterWatch};
 
-use crate::kernel::{id::TenantId, quotas::Quotas, telemetry::panic_text};
+use crate::kernel::{id::TenantId, programs::Lanes, quotas::Quotas, telemetry::panic_text};
 
 use self::{
     catalog::TableName,
@@ -99,6 +99,7 @@ struct Inner {
     engine: Arc<dyn Engine>,
     shared: Arc<Shared>,
     gate: Gate,
+    lanes: Lanes,
     queue: Option<Queue>,
     writer: Option<std::thread::JoinHandle<()>>,
 }
@@ -126,7 +127,9 @@ impl Store {
         let engine: Arc<dyn Engine> = Arc::new(engine);
         let shared = Arc::new(Shared::new());
         let (queue, thread) = writer::spawn(engine.clone(), shared.clone(), settings.batch_size, settings.queue_length)?;
-        Ok(Self { inner: Arc::new(Inner { engine, shared, gate: Gate::new(), queue: Some(queue), writer: Some(thread) }) })
+        let lanes = Lanes::new().map_err(|error| StoreError::Installation(format!("cannot start threads for reads: {error}")))?;
+        let (queue, writer) = (Some(queue), Some(thread));
+        Ok(Self { inner: Arc::new(Inner { engine, shared, gate: Gate::new(), lanes, queue, writer }) })
     }
 
     /// Runs `work` on one consistent snapshot, on this thread. For what takes microseconds; a scan belongs in [`Store::scan`].
@@ -138,7 +141,37 @@ impl Store {
             .unwrap_or_else(|cause| Err(E::from(StoreError::Panicked(panic_text(cause.as_ref())))))
     }
 
-    /// Runs `work` on one consistent snapshot, on a thread that may block.
+    /// Runs `work` on one consistent snapshot, on a thread that may block, for a request of a tenant. Tenants share the processors: see
+    /// [`Lanes`].
+    pub async fn scan_for<T, E>(
+        &self,
+        tenant: TenantId,
+        work: impl FnOnce(&ReadTx) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let store = self.clone();
+        self.inner.lanes.run(tenant, move || store.read(work)).await.map_err(StoreError::from)?
+    }
+
+    /// As [`Store::scan_for`], for an export: it may take as long as its receiver does.
+    pub async fn scan_long<T, E>(&self, work: impl FnOnce(&ReadTx) -> Result<T, E> + Send + 'static) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let store = self.clone();
+        self.inner.lanes.run_long(move || store.read(work)).await.map_err(StoreError::from)?
+    }
+
+    /// The threads that reads of tenants share.
+    pub fn lanes(&self) -> &Lanes {
+        &self.inner.lanes
+    }
+
+    /// Runs `work` on one consistent snapshot, on a thread that may block. For tenantd's own tasks.
     pub async fn scan<T, E>(&self, work: impl FnOnce(&ReadTx) -> Result<T, E> + Send + 'static) -> Result<T, E>
     where
         T: Send + 'static,

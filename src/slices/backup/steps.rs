@@ -119,7 +119,7 @@ impl RemoteStep for ReadPosture {
         let backups = self.0.clone();
         Box::pin(async move {
             let now = backups.clocks.now(call.tenant_id);
-            let read = backups.store.scan(move |tx| forms::posture(tx, call.tenant_id, now, &call.with)).await;
+            let read = backups.store.scan_for(call.tenant_id, move |tx| forms::posture(tx, call.tenant_id, now, &call.with)).await;
             match read.map_err(LocalError::from) {
                 Ok(output) => Ok(StepDone { output, effects: Vec::new() }),
                 Err(LocalError::Step(error)) => Err(error),

@@ -59,7 +59,7 @@ impl Inventory {
     /// The report as of now, on a thread that may block.
     pub async fn report(&self, tenant_id: TenantId, form: Value) -> Result<Value, InventoryError> {
         let (inventory, now) = (self.clone(), self.clocks.now(tenant_id));
-        self.store.scan(move |tx| inventory.report_on(tx, tenant_id, now, &form)).await
+        self.store.scan_for(tenant_id, move |tx| inventory.report_on(tx, tenant_id, now, &form)).await
     }
 
     /// The report on a snapshot.

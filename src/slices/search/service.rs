@@ -14,24 +14,19 @@ use super::{
 use crate::{
     kernel::{
         id::{OrganizationId, TenantId},
-        programs::{FairGate, Full},
+        programs::LaneError,
         store::{ReadTx, Store, StoreError},
-        telemetry::panic_text,
     },
     slices::directory,
 };
 
 /// How many values a facet shows, the most frequent first.
 const MOST_VALUES: usize = 100;
-/// How many searches of one tenant may wait for their turn.
-const MAX_WAITING: usize = 256;
 
 #[derive(Clone, Debug)]
 pub struct Service {
     pub index: SearchIndex,
     store: Store,
-    /// Searches compute and do not wait: more at a time than there are processors would only slow each other down.
-    gate: FairGate,
 }
 
 /// A match of either sort.
@@ -42,24 +37,21 @@ enum Matched {
 
 impl Service {
     pub fn new(index: SearchIndex, store: Store) -> Self {
-        let processors = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-        Self { index, store, gate: FairGate::new(processors.max(2), MAX_WAITING) }
+        Self { index, store }
     }
 
     pub async fn search(&self, sight: Sight, q: String, options: Options) -> Result<Results, SearchError> {
         let query = Query::parse(&q).map_err(SearchError::Invalid)?;
         let view = self.index.current().await?;
-        let permit = self.gate.enter(sight.tenant_id).await.map_err(|Full| SearchError::Busy)?;
-        let store = self.store.clone();
-        let answered = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
-            answer(&store, &view, &sight, &q, &query, &options)
-        });
-        answered.await.unwrap_or_else(|error| {
-            // Damaged files can make the engine panic. What it read from is built anew.
-            self.index.rebuild();
-            let reason = error.try_into_panic().map_or_else(|error| error.to_string(), |cause| panic_text(cause.as_ref()));
-            Err(IndexError::Engine(reason).into())
+        let (tenant, store) = (sight.tenant_id, self.store.clone());
+        let work = move || answer(&store, &view, &sight, &q, &query, &options);
+        self.store.lanes().run(tenant, work).await.unwrap_or_else(|error| match error {
+            LaneError::Busy => Err(SearchError::Busy),
+            LaneError::Panicked(reason) => {
+                // Damaged files can make the engine panic. What it read from is built again.
+                self.index.rebuild();
+                Err(IndexError::Engine(reason).into())
+            }
         })
     }
 }

@@ -165,7 +165,7 @@ impl Subscriptions {
         let sight = self.readable.get(&self.store, (tenant, holder.id.clone()), || {
             let rights = self.store.read(|tx| self.holders.authority(tx, tenant, holder, now))?;
             let whole = rights.scopes() != Grants::NONE && *rights.organizations() == Within::All;
-            Ok(Sight { kinds: whole.then(|| self.kinds.readable(rights.scopes())), until: rights.until() })
+            Ok::<_, StoreError>(Sight { kinds: whole.then(|| self.kinds.readable(rights.scopes())), until: rights.until() })
         })?;
         let lasts = sight.until.is_none_or(|until| now < until);
         Ok(lasts && sight.kinds.as_ref().is_some_and(|kinds| kinds.has(kind)))

@@ -12,7 +12,7 @@ use super::{
     wire::{AnalyticsQuery, AnalyticsReport, Format},
 };
 use crate::kernel::{
-    access::Grants,
+    access::Principal,
     clock::Timestamp,
     http::{
         context::header,
@@ -68,7 +68,7 @@ impl AnalyticsApi {
     ) -> Result<ListOrStream<AnalyticsReport>, Problem> {
         let format = format(&query.0, request);
         let subject = Subject::Tenant(auth.principal.tenant_id);
-        let report = self.report(query.0.asked(), (subject, auth.principal.grants), auth.context.now).await?;
+        let report = self.report(query.0.asked(), (subject, &auth.principal), auth.context.now).await?;
         self.send(auth.principal.tenant_id, &report, format)
     }
 
@@ -88,7 +88,7 @@ impl AnalyticsApi {
         query: Filter<AnalyticsQuery>,
     ) -> Result<ListOrStream<AnalyticsReport>, Problem> {
         let format = format(&query.0, request);
-        let mut report = self.report(query.0.asked(), (Subject::Platform, auth.principal.grants), auth.context.now).await?;
+        let mut report = self.report(query.0.asked(), (Subject::Platform, &auth.principal), auth.context.now).await?;
         report.version = Some(env!("CARGO_PKG_VERSION").to_owned());
         report.started_at = Some(self.started_at);
         self.send(auth.principal.tenant_id, &report, format)
@@ -105,9 +105,14 @@ fn format(query: &AnalyticsQuery, request: &Request) -> Option<RowFormat> {
 }
 
 impl AnalyticsApi {
-    async fn report(&self, asked: Asked, (subject, held): (Subject, Grants), now: Timestamp) -> Result<AnalyticsReport, Problem> {
-        let question = service::understand(&asked, subject, held, now)?;
-        let read = self.store.scan(move |tx| {
+    async fn report(
+        &self,
+        asked: Asked,
+        (subject, reader): (Subject, &Principal),
+        now: Timestamp,
+    ) -> Result<AnalyticsReport, Problem> {
+        let question = service::understand(&asked, subject, reader.grants, now)?;
+        let read = self.store.scan_for(reader.tenant_id, move |tx| {
             let answer = service::answer(tx, &question)?;
             Ok::<_, StoreError>(AnalyticsReport::new(&question, answer))
         });

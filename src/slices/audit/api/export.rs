@@ -50,7 +50,7 @@ async fn send_all(store: Store, query: AuditQuery, key: PublicKey, format: RowFo
     let proves = format == RowFormat::Ndjson && query.filters.is_empty() && query.direction == Direction::Forward;
     let tenant = query.tenant_id;
     // What is recorded from here on is not in it: the end of the chain is signed as it is now.
-    let (end, chain) = store.scan(move |tx| beginning(tx, tenant, &key)).await?;
+    let (end, chain) = store.scan_long(move |tx| beginning(tx, tenant, &key)).await?;
     let end_seq = end.map_or(0, |head| head.end.seq);
     if proves {
         out.send(rows.piece(&[ChainLine { chain }])?).await?;
@@ -58,23 +58,25 @@ async fn send_all(store: Store, query: AuditQuery, key: PublicKey, format: RowFo
     let mut after = None;
     loop {
         let query = query.clone();
-        let read = store.scan(move |tx| {
+        let read = store.scan_long(move |tx| {
             let page = listing::list(tx, &query, after, SLICE)?;
             let mut slice = Vec::with_capacity(page.found.len());
             for found in page.found.into_iter().filter(|found| found.seq <= end_seq) {
                 let kept = if proves { repo::checkpoint(tx, query.tenant_id, found.entry.number)? } else { None };
                 slice.push((found, kept.map(|placed| CheckpointForm::new(&placed.checkpoint))));
             }
-            Ok::<_, StoreError>((slice, page.last))
+            let piece = match format {
+                RowFormat::Csv => {
+                    let records = slice.into_iter().map(|(found, _)| AuditRecord::try_from(found)).collect::<Result<Vec<_>, _>>();
+                    rows.piece(&records.map_err(Broken::failed)?)?
+                }
+                RowFormat::Ndjson => lines(&mut rows, &slice)?,
+            };
+            Ok::<_, Broken>((piece, rows, page.last))
         });
-        let (slice, last) = read.await?;
-        match format {
-            RowFormat::Csv => {
-                let records = slice.into_iter().map(|(found, _)| AuditRecord::try_from(found)).collect::<Result<Vec<_>, _>>();
-                out.send(rows.piece(&records.map_err(Broken::failed)?)?).await?;
-            }
-            RowFormat::Ndjson => out.send(lines(&mut rows, &slice)?).await?,
-        }
+        let (piece, last);
+        (piece, rows, last) = read.await?;
+        out.send(piece).await?;
         if last.is_none() {
             break;
         }

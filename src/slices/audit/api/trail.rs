@@ -141,7 +141,7 @@ impl AuditApi {
         self.recorder.catch_up().await?;
         let after = request.after.as_deref().map(|position| u64::from_bytes(position).ok_or_else(mismatch)).transpose()?;
         let (limit, include_total) = (request.limit, request.include_total);
-        let read = self.store.scan(move |tx| {
+        let read = self.store.scan_for(auth.principal.tenant_id, move |tx| {
             let page = listing::list(tx, &wanted, after, limit)?;
             let total = if include_total { Some(listing::total(tx, &wanted)?) } else { None };
             let data = page.found.into_iter().map(AuditRecord::try_from).collect::<Result<Vec<_>, _>>()?;

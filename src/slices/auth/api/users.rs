@@ -86,7 +86,7 @@ impl UsersApi {
         let request = PageRequest::new(&auth.context, &query.0.page)?;
         let wanted = query.0.query(auth.principal.tenant_id);
         let reading = request.clone();
-        let found = self.store.scan(move |tx| {
+        let found = self.store.scan_for(auth.principal.tenant_id, move |tx| {
             let page = list_users(tx, &wanted, reading.after.as_deref(), reading.limit, reading.include_total)?;
             let shown: Result<Vec<UserView>, StoreError> = page.users.into_iter().map(|user| show(tx, user)).collect();
             Ok::<_, StoreError>((shown?, page.last, page.total))

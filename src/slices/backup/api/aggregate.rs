@@ -188,7 +188,8 @@ impl AggregateApi {
         if signer.is_some() {
             acts::export_started(&self.store, &auth, "backup_evidence", "application/json").await?;
         }
-        let read = self.store.scan(move |tx| report(tx, &wanted, shape, &page, &principal, signer.as_deref()));
+        let read =
+            self.store.scan_for(principal.tenant_id, move |tx| report(tx, &wanted, shape, &page, &principal, signer.as_deref()));
         let (report, page) = read.await?;
         Ok(ListOrStream::list(&report, &page))
     }

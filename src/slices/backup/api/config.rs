@@ -79,7 +79,9 @@ impl ConfigApi {
         let own = body.0.into_model().map_err(BackupError::Invalid)?;
         let (service, intent, scope) = (self.service.clone(), auth.context.intent(&auth.principal), query.0.scope);
         let replaced = if query.0.dry_run.unwrap_or(false) {
-            self.store.scan(move |tx| Service::plan_config(tx, &intent.begin(), &if_match, scope, &own)).await?
+            self.store
+                .scan_for(auth.principal.tenant_id, move |tx| Service::plan_config(tx, &intent.begin(), &if_match, scope, &own))
+                .await?
         } else {
             self.store.write(move |tx| service.replace_config(tx, &mut intent.begin(), &if_match, scope, &own)).await?
         };

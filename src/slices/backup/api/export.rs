@@ -83,7 +83,7 @@ pub(super) fn start(
         RowFormat::Ndjson => "backup-customers.ndjson",
     };
     let tenant = query.tenant_id;
-    let make = async move |out: Outgoing| store.scan(move |tx| send_all(tx, &query, shape, format, &out)).await;
+    let make = async move |out: Outgoing| store.scan_long(move |tx| send_all(tx, &query, shape, format, &out)).await;
     Ok(exports.start(tenant, format.media_type(), make)?.named(file_name))
 }
 

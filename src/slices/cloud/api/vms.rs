@@ -140,7 +140,7 @@ impl VmsApi {
         let slice =
             VmSlice { after, limit: request.limit, count: request.include_total, group_by: query.0.group_by.map(Into::into) };
         let core = self.core.clone();
-        let read = self.core.store.scan(move |tx| {
+        let read = self.core.store.scan_for(tenant, move |tx| {
             let mut page = core.fleets.list(&core.store, tenant, &wanted, slice, now)?;
             let labels = labels(tx, tenant, &page)?;
             let label = |id: Option<OrganizationId>| id.and_then(|id| labels.get(&id).cloned());

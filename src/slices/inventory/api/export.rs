@@ -57,7 +57,7 @@ pub(super) fn start(
     };
     let tenant = query.tenant_id;
     let make = async move |out: Outgoing| {
-        let sent = store.scan(move |tx| send_all(tx, &query, &wanted, format, &out));
+        let sent = store.scan_long(move |tx| send_all(tx, &query, &wanted, format, &out));
         // Without its future the thread finds that nobody takes what it sends, and ends.
         tokio::time::timeout(HELD, sent).await.unwrap_or(Err(Broken::Unwanted))
     };

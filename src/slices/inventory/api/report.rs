@@ -85,7 +85,7 @@ impl InventoryApi {
         }
         let page = PageRequest::new(&auth.context, &asked.page)?;
         let (group_by, summary) = (asked.group_by, asked.summary.unwrap_or(false));
-        let read = self.store.scan(move |tx| {
+        let read = self.store.scan_for(tenant_id, move |tx| {
             let labels = &mut Labels::new(wanted.tenant_id);
             let mut report = match group_by {
                 Some(by) => InventoryReport { groups: Some(groups(tx, &wanted, labels, by, MAX_GROUPS)?), ..Default::default() },

@@ -167,7 +167,7 @@ impl EventsApi {
         loop {
             let seen = self.store.version(catalog::EVENT_HEAD);
             let reading = query.clone();
-            let page = self.store.scan(move |tx| read_feed(tx, &reading)).await?;
+            let page = self.store.scan_for(query.tenant_id, move |tx| read_feed(tx, &reading)).await?;
             if !page.events.is_empty() || page.more || self.clock.now() >= deadline {
                 return render(&page);
             }

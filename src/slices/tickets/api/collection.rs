@@ -85,7 +85,7 @@ impl TicketsApi {
         let counts_by = query.counts_by.clone().unwrap_or_default();
         let (after, limit, include_total) = (request.after.clone(), request.limit, request.include_total);
         let (now, reach) = (auth.context.now, auth.principal.reach.clone());
-        let read = self.store.scan(move |tx| {
+        let read = self.store.scan_for(auth.principal.tenant_id, move |tx| {
             let page = listing::list(tx, &wanted, after.as_deref(), limit)?;
             let total = if include_total { Some(listing::total(tx, &wanted)?) } else { None };
             let counts = if counts_by.is_empty() { None } else { Some(counts(tx, &wanted, &counts_by)?) };
@@ -155,7 +155,9 @@ impl TicketsApi {
         if query.0.dry_run.unwrap_or(false) {
             return self
                 .store
-                .scan(move |tx| Ok(creation.rehearse(&service, tx, &mut intent.begin())?.answer(true)))
+                .scan_for(auth.principal.tenant_id, move |tx| {
+                    Ok(creation.rehearse(&service, tx, &mut intent.begin())?.answer(true))
+                })
                 .await
                 .map_err(|error: TicketError| error.into());
         }

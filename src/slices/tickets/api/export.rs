@@ -17,7 +17,7 @@ use crate::kernel::{
         outgoing::{Broken, Exported, Outgoing, Streamed, Streams},
         problem::Problem,
     },
-    store::{Store, StoreError},
+    store::Store,
 };
 
 /// How many tickets are read and sent at a time.
@@ -113,15 +113,16 @@ async fn send_all(
     let mut after = None::<Vec<u8>>;
     loop {
         let wanted = wanted.clone();
-        let read = store.scan(move |tx| {
+        let read = store.scan_long(move |tx| {
             let (query, reach) = wanted.as_ref();
             let page = listing::list(tx, query, after.as_deref(), SLICE)?;
             let labels = Labels::of_tickets(tx, query.tenant_id, reach, &page.tickets)?;
             let tickets: Vec<Ticket> = page.tickets.into_iter().map(|ticket| Ticket::new(ticket, &labels, now)).collect();
-            Ok::<_, StoreError>((tickets, page.last))
+            Ok::<_, Broken>((rows.piece(&tickets)?, rows, page.last))
         });
-        let (tickets, last) = read.await?;
-        out.send(rows.piece(&tickets)?).await?;
+        let (piece, last);
+        (piece, rows, last) = read.await?;
+        out.send(piece).await?;
         if last.is_none() {
             break;
         }

@@ -63,7 +63,7 @@ impl HistoryApi {
         let request = PageRequest::new(&auth.context, &query.0.into())?;
         let (tenant, limit, principal) = (auth.principal.tenant_id, request.limit, auth.principal);
         let after = request.after.as_deref().and_then(Key::from_bytes);
-        let read = self.store.scan(move |tx| {
+        let read = self.store.scan_for(tenant, move |tx| {
             let ticket = record::find(tx, &principal, id.0)?;
             let key = (tenant, ticket.number);
             let (places, last) = repo::history(tx, key, after, limit)?;

@@ -150,7 +150,7 @@ pub(super) async fn update(
             if_match.check(before.version)?;
             Shown::new(tx, &act, service.plan_change(tx, &act, before, &change)?.after, false)
         };
-        store.scan(rehearse).await
+        store.scan_for(auth.principal.tenant_id, rehearse).await
     } else {
         let perform = move |tx: &mut crate::kernel::store::WriteTx| {
             let mut act = intent.begin();
@@ -212,7 +212,7 @@ pub(super) async fn update_many(
                 Shown::new(tx, &act, service.plan_change(tx, &act, before, &change)?.after, false)
             })
         };
-        store.scan(rehearse).await
+        store.scan_for(auth.principal.tenant_id, rehearse).await
     } else {
         let perform = move |tx: &mut crate::kernel::store::WriteTx| {
             let (mut act, mut named) = (intent.begin(), BTreeSet::new());

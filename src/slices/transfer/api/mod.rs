@@ -198,7 +198,7 @@ async fn export(core: Core, wanted: Wanted, out: Outgoing) -> Result<(), Broken>
         core.settled(wanted.tenant).await?;
         let (store, now) = (core.store.clone(), core.clock.now());
         let (core, wanted, out) = (core.clone(), wanted.clone(), out.clone());
-        let written = store.scan(move |tx| {
+        let written = store.scan_long(move |tx| {
             // This snapshot may be a later one than the one that was settled.
             if !core.is_settled(tx, wanted.tenant)? {
                 return Ok(false);

@@ -99,7 +99,7 @@ impl DeliveriesApi {
         let found = self
             .core
             .store
-            .scan(move |tx| {
+            .scan_for(endpoint.0, move |tx| {
                 repo::get(tx, endpoint)?.ok_or(WebhookError::NotFound)?;
                 Ok::<_, WebhookError>(listing::list(tx, endpoint, &wanted, after, limit, count)?)
             })

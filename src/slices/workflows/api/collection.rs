@@ -290,7 +290,7 @@ impl TriggerApi {
         };
         let (after, limit, include_total) = (request.after.clone(), request.limit, request.include_total);
         let (core, caller) = (self.core.clone(), caller.clone());
-        let read = self.core.store.scan(move |tx| {
+        let read = self.core.store.scan_for(caller.principal.tenant_id, move |tx| {
             let listed = listing::workflows(tx, &wanted, after.as_deref(), limit)?;
             let total = if include_total { Some(listing::count_workflows(tx, &wanted)?) } else { None };
             let mut data = Vec::with_capacity(listed.found.len());
@@ -317,7 +317,7 @@ impl TriggerApi {
         };
         let (after, limit, include_total) = (request.after.clone(), request.limit, request.include_total);
         let (service, grants) = (self.core.service.clone(), caller.principal.grants);
-        let read = self.core.store.scan(move |tx| {
+        let read = self.core.store.scan_for(caller.principal.tenant_id, move |tx| {
             let listed = listing::runs(tx, &wanted, after.as_deref(), limit)?;
             let total = if include_total { Some(listing::count_runs(tx, &wanted)?) } else { None };
             let data: Result<Vec<WorkflowRun>, WorkflowError> =

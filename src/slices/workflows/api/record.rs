@@ -261,7 +261,7 @@ pub(super) async fn read_run(core: &Core, caller: &Caller, id: RunId, wait_secon
         let run = core.store.read(|tx| repo::runs::get(tx, key)?.ok_or(WorkflowError::RunNotFound))?;
         if run.status.has_ended() || core.clocks.installation().now() >= deadline {
             let (service, held) = (core.service.clone(), caller.principal.grants);
-            return Ok(core.store.scan(move |tx| show_all(&service, tx, &run, held)).await?);
+            return Ok(core.store.scan_for(caller.principal.tenant_id, move |tx| show_all(&service, tx, &run, held)).await?);
         }
         tokio::select! {
             () = core.store.changed(catalog::WORKFLOW_RUNS, seen) => {}
