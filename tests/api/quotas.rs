@@ -52,6 +52,7 @@ async fn creations_are_refused_at_the_limit_and_only_those_of_the_tenant() {
         desk.ticket("fits").await;
         let refused = try_ticket(&desk).await;
         assert_eq!(refused.problem(403), "quota_exceeded");
+        assert_eq!(refused.header("x-quota"), format!("records;limit={0};used={0}", records + 1));
         let problem: Value = serde_json::from_str(&refused.text).unwrap();
         assert_eq!(
             (&problem["quota"], &problem["limit"], &problem["used"]),

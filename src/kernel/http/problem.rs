@@ -381,7 +381,9 @@ impl From<QuotaExceeded> for Problem {
         let QuotaExceeded { quota, limit, used } = exceeded;
         let detail =
             format!("Your tenant uses {used} of its quota `{}`, and its limit is {limit}. {}", quota.name(), quota.advice());
-        Self::new(Code::QuotaExceeded, detail).with("quota", quota.name()).with("limit", limit).with("used", used)
+        let header = format!("{};limit={limit};used={used}", quota.name());
+        let problem = Self::new(Code::QuotaExceeded, detail).with("quota", quota.name()).with("limit", limit).with("used", used);
+        problem.header(HeaderName::from_static("x-quota"), &header)
     }
 }
 

@@ -128,6 +128,10 @@ fn response(shared: &Shared) -> Value {
             let retry = json!({"description": "Seconds to wait.", "schema": {"type": "integer", "minimum": 0}});
             headers.insert("Retry-After".to_owned(), retry);
         }
+        if shared.status == 403 {
+            let quota = "With `quota_exceeded`: the quota, its limit and its use, such as `records;limit=1000;used=1000`.";
+            headers.insert("X-Quota".to_owned(), json!({"description": quota, "schema": {"type": "string"}}));
+        }
         if shared.status == 401 {
             let challenge = json!({"description": "How to authenticate.", "schema": {"type": "string"}});
             headers.insert("WWW-Authenticate".to_owned(), challenge);
