@@ -23,6 +23,7 @@ mod bare;
 mod bare_deliveries;
 mod cloud;
 mod drive;
+mod fairness;
 mod ingest;
 mod inventory;
 mod keys;
@@ -78,6 +79,7 @@ const SUBJECTS: &[Subject] = &[
     Subject { name: "cloud", measure: cloud::measure },
     Subject { name: "analytics", measure: analytics::measure },
     Subject { name: "backup", measure: backup::measure },
+    Subject { name: "fairness", measure: fairness::measure },
 ];
 
 fn main() {
