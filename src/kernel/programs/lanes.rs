@@ -49,22 +49,41 @@ pub struct Lanes(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    owed: Mutex<HashMap<TenantId, Owed>>,
+    accounts: Mutex<HashMap<TenantId, Account>>,
+    /// Reads of one tenant that run at once with the usual priority, and those of busy tenants with low priority.
+    places: usize,
     /// Busy tenants take turns for as many places as there are processors.
     gate: FairGate,
     slow: Option<Runtime>,
 }
 
-/// Processor time beyond a tenant's share, as of a moment.
+/// What a tenant uses.
 #[derive(Clone, Copy, Debug)]
-struct Owed {
-    time: Duration,
+struct Account {
+    /// Processor time beyond its share, as of `at`.
+    owed: Duration,
     at: Instant,
+    /// Its reads that run now with the usual priority.
+    running: usize,
 }
 
-impl Owed {
+impl Account {
     fn left(self, now: Instant) -> Duration {
-        self.time.saturating_sub(now.saturating_duration_since(self.at) * SHARE / 100)
+        self.owed.saturating_sub(now.saturating_duration_since(self.at) * SHARE / 100)
+    }
+}
+
+/// A read that runs. Dropped, on its own thread, it charges what the read has used, also if it panicked or nobody waits for it any more.
+struct Measured {
+    lanes: Lanes,
+    tenant: TenantId,
+    is_usual: bool,
+    begin: Duration,
+}
+
+impl Drop for Measured {
+    fn drop(&mut self) {
+        self.lanes.charge(self.tenant, processor_time().saturating_sub(self.begin), self.is_usual);
     }
 }
 
@@ -90,7 +109,9 @@ impl Lanes {
         };
         let slow = Builder::new_current_thread().thread_name("slow-lane").on_thread_start(lower).build()?;
         let processors = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-        Ok(Self(Arc::new(Inner { owed: Mutex::default(), gate: FairGate::new(processors.max(2), MAX_WAITING), slow: Some(slow) })))
+        let places = processors.max(2);
+        let gate = FairGate::new(places, MAX_WAITING);
+        Ok(Self(Arc::new(Inner { accounts: Mutex::default(), places, gate, slow: Some(slow) })))
     }
 
     /// Runs a read for a tenant, at once unless the tenant is busy.
@@ -100,19 +121,17 @@ impl Lanes {
         F: FnOnce() -> T + Send + 'static,
     {
         let lanes = self.clone();
-        let measured = move || {
-            let begin = processor_time();
-            let result = work();
-            lanes.charge(tenant, processor_time().saturating_sub(begin));
-            result
+        let measured = move |is_usual| {
+            let _measured = Measured { lanes, tenant, is_usual, begin: processor_time() };
+            work()
         };
-        if !self.is_busy(tenant) {
-            return result(tokio::task::spawn_blocking(measured)).await;
+        if self.begin_usual(tenant) {
+            return result(tokio::task::spawn_blocking(move || measured(true))).await;
         }
         let pass = self.0.gate.enter(tenant).await.map_err(|Full| LaneError::Busy)?;
         result(self.spawn_slow(move || {
             let _pass = pass;
-            measured()
+            measured(false)
         }))
         .await
     }
@@ -139,21 +158,29 @@ impl Lanes {
         }
     }
 
-    fn owed(&self) -> MutexGuard<'_, HashMap<TenantId, Owed>> {
-        self.0.owed.lock().unwrap_or_else(PoisonError::into_inner)
+    fn accounts(&self) -> MutexGuard<'_, HashMap<TenantId, Account>> {
+        self.0.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_busy(&self, tenant: TenantId) -> bool {
-        self.owed().get(&tenant).is_some_and(|owed| owed.left(instant()) > BURST)
+    /// Counts one more read with the usual priority, unless the tenant is busy: it owes too much, or has as many of them as there are
+    /// places. A read is charged when it ends, so many at once would otherwise all pass.
+    fn begin_usual(&self, tenant: TenantId) -> bool {
+        let (now, mut accounts) = (instant(), self.accounts());
+        let account = accounts.entry(tenant).or_insert(Account { owed: Duration::ZERO, at: now, running: 0 });
+        let is_usual = account.running < self.0.places && account.left(now) <= BURST;
+        account.running += usize::from(is_usual);
+        is_usual
     }
 
-    fn charge(&self, tenant: TenantId, used: Duration) {
-        let (now, mut owed) = (instant(), self.owed());
-        if owed.len() >= MAX_REMEMBERED {
-            owed.retain(|_, owed| !owed.left(now).is_zero());
+    fn charge(&self, tenant: TenantId, used: Duration, was_usual: bool) {
+        let (now, mut accounts) = (instant(), self.accounts());
+        let account = accounts.entry(tenant).or_insert(Account { owed: Duration::ZERO, at: now, running: 0 });
+        account.owed = (account.left(now) + used).min(MOST_OWED);
+        account.at = now;
+        account.running = account.running.saturating_sub(usize::from(was_usual));
+        if accounts.len() > MAX_REMEMBERED {
+            accounts.retain(|_, account| account.running > 0 || !account.left(now).is_zero());
         }
-        let before = owed.get(&tenant).map_or(Duration::ZERO, |owed| owed.left(now));
-        owed.insert(tenant, Owed { time: (before + used).min(MOST_OWED), at: now });
     }
 }
 
@@ -194,7 +221,7 @@ mod tests {
     #[tokio::test]
     async fn a_busy_tenant_waits_for_a_place_within_bounds_while_another_does_not() {
         let lanes = Lanes::new().unwrap();
-        lanes.charge(tenant(1), MOST_OWED * 3);
+        lanes.charge(tenant(1), MOST_OWED * 3, false);
         let (open, closed) = std::sync::mpsc::channel::<()>();
         let closed = Arc::new(Mutex::new(closed));
         let wait = |lanes: Lanes, closed: Arc<Mutex<std::sync::mpsc::Receiver<()>>>| async move {
@@ -214,6 +241,16 @@ mod tests {
             done += 1;
         }
         assert_eq!(done, places + MAX_WAITING);
+    }
+
+    #[tokio::test]
+    async fn many_reads_at_once_do_not_all_have_the_usual_priority() {
+        let lanes = Lanes::new().unwrap();
+        let usual = (0..lanes.0.places * 3).filter(|_| lanes.begin_usual(tenant(1))).count();
+        assert_eq!(usual, lanes.0.places);
+        assert!(lanes.begin_usual(tenant(2)));
+        lanes.charge(tenant(1), Duration::ZERO, true);
+        assert!(lanes.begin_usual(tenant(1)));
     }
 
     #[tokio::test]
@@ -237,8 +274,9 @@ mod tests {
         let lanes = Lanes::new().unwrap();
         let failed = lanes.run(tenant(1), || -> u8 { panic!("on purpose") }).await;
         assert_eq!(failed, Err(LaneError::Panicked("on purpose".to_owned())));
-        let owed = Owed { time: MOST_OWED, at: instant() };
-        assert!(owed.left(owed.at) > BURST);
-        assert_eq!(owed.left(owed.at + MOST_OWED * 100 / SHARE), Duration::ZERO);
+        let account = Account { owed: MOST_OWED, at: instant(), running: 0 };
+        assert!(account.left(account.at) > BURST);
+        assert_eq!(account.left(account.at + MOST_OWED * 100 / SHARE), Duration::ZERO);
+        assert_eq!(lanes.accounts().get(&tenant(1)).unwrap().running, 0, "one that panicked has ended too");
     }
 }
