@@ -1,4 +1,4 @@
-//! How tenants stand with their quotas, what they are told of it, and the limits that the operator sets.
+//! How tenants stand with their quotas, when they are warned, and the limits that the operator sets.
 
 use serde_json::value::RawValue;
 
@@ -87,7 +87,7 @@ impl Service {
         Ok(Quota::ALL.map(standing).to_vec())
     }
 
-    /// Tells a tenant which limits it has come near to or reached. It is told again after it was below.
+    /// Warns a tenant of limits that it is near to or has reached, and again after its use was lower.
     pub(super) fn tell(&self, tx: &mut WriteTx, act: &mut Act) -> Result<(), QuotaError> {
         let tenant = act.tenant_id;
         for standing in self.standings(tx, tenant, act.now)? {

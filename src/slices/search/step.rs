@@ -27,7 +27,7 @@ impl StepType for SearchQuery {
     }
 
     fn summary(&self) -> &'static str {
-        "Searches what the author of the workflow, and whoever started the run, may both read. Its output is `hits` and `total`, as the search itself answers, and `types`: the types of hits that they may read."
+        "Searches what the author of the workflow, and the person or key that started the run, may both read. Its output is `hits` and `total`, as the search itself answers, and `types`: the types of hits that they may read."
     }
 
     fn scopes(&self) -> Grants {

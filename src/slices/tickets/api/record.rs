@@ -50,7 +50,7 @@ impl Shown {
         Ok(Self { id: ticket.id, version: ticket.version, deduplicated, json: TicketJson(to_raw_value(&ticket)?) })
     }
 
-    /// What an event shows need not be made anew for the answer, unless the caller sees less.
+    /// What an event shows is also the answer, unless the caller sees less.
     pub(super) fn committed(tx: &impl Read, act: &Act, Committed { ticket, shown }: Committed) -> Result<Self, TicketError> {
         if act.reach != Reach::Everything {
             return Self::new(tx, act, ticket, false);

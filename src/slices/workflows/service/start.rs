@@ -115,7 +115,7 @@ impl Service {
         self.fail_at_once(tx, act, run, &ready.new, error).map(Started::New)
     }
 
-    /// Starts a run that nobody asked for, unless the tenant has used up a quota: then not even a failed run tells of it.
+    /// Starts a run that nobody asked for, unless the tenant has used up a quota: then not even a failed run is stored.
     pub(in super::super) fn start_within_quotas(
         &self,
         tx: &mut WriteTx,

@@ -109,7 +109,7 @@ pub trait StepType: Send + Sync + 'static {
     /// What a step of this type takes of whoever it acts for.
     fn scopes(&self) -> Grants;
 
-    /// Whether its steps read what other scopes than those of the type are for, if whoever they act for has them.
+    /// Whether its steps read what other scopes than those of the type are for, if those whom they act for have them.
     fn reads_more(&self) -> bool {
         false
     }
