@@ -118,7 +118,8 @@ impl Slices {
             .remote(ReportInventory(inventory.clone()))?
             .remote(SearchQuery(search.clone()))?
             .remote(HttpRequest { egress: egress.clone(), tenants: tenants(), vault: secrets.vault() })?;
-        let pool = |patience| Programs::new(patience).map_err(|error| format!("cannot start a worker: {error}"));
+        let pool =
+            |patience| Programs::new(patience, store().shares().clone()).map_err(|error| format!("cannot start a worker: {error}"));
         let holders = Holders::new(CredentialRights { tenants: tenants(), provider_is_on: sso::provider_is_on });
         let around = workflows::Surroundings {
             programs: pool(PROGRAM)?,

@@ -12,7 +12,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use futures_util::FutureExt;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use poem::{Endpoint, Request, Response, endpoint::BoxEndpoint};
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ use super::{
     body::{self, BodyBudget},
     context::{BaseUrl, Client, RequestContext, header as header_text},
     credentials::{self, Authenticator, Credential},
-    host,
+    failures, host,
     idempotency::Idempotency,
     incoming::{Form, Incoming},
     json, media,
@@ -30,7 +30,7 @@ use super::{
     outgoing::UnderWay,
     pages::{self, Pages},
     plain,
-    problem::{Code, FieldError, Findings, Place, Problem},
+    problem::{Code, FieldError, Place, Problem},
     rate::{RateClass, RateLimits},
     visit::{Told, Visit},
 };
@@ -40,6 +40,7 @@ use crate::kernel::{
     config::{AccessLog, Config, Limits},
     entropy,
     id::RequestId,
+    programs::Full,
     secrets::digest,
     store::{Store, within_reserve},
     telemetry::Usage,
@@ -154,10 +155,10 @@ impl Edge {
             Ok(response) => response,
             Err(error) if error.is_from_response() => error.into_response(),
             Err(error) => {
-                let problem = into_problem(error, told.operation.as_deref());
+                let problem = failures::problem(error, told.operation.as_deref());
                 let as_page =
                     reads_html && told.operation.as_deref().is_some_and(|operation| operation.audience == Audience::People);
-                problem_response(&problem, as_page, &base_url, uri.path(), request_id)
+                failures::response(&problem, as_page, &base_url, uri.path(), request_id)
             }
         };
         finish(&mut response, request_id, peer, &told);
@@ -170,17 +171,34 @@ impl Edge {
         response
     }
 
-    async fn dispatch(&self, mut request: Request, arrival: Arrival<'_>, told: &mut Told) -> poem::Result<Response> {
+    async fn dispatch(&self, request: Request, arrival: Arrival<'_>, told: &mut Told) -> poem::Result<Response> {
         if let Some(port) = arrival.peer.https_port {
             return plain::answer(&request, port).map_err(Into::into);
         }
         let operation = match self.parts.operations.find(request.method(), request.uri().path()) {
             Route::Operation(operation) => operation.clone(),
-            Route::OtherMethods(methods) => return Err(other_method(&methods).into()),
+            Route::OtherMethods(methods) => return Err(failures::other_method(&methods).into()),
             Route::Unknown => return self.page(&request, arrival, told).map_err(Into::into),
         };
         told.operation = Some(operation.clone());
         let principal = self.admit(&request, &operation, arrival, told)?;
+        let tenant = principal.as_ref().filter(|_| arrival.client != Client::Local).map(|caller| caller.tenant_id);
+        let call = Box::pin(self.call(request, operation, principal, arrival));
+        let Some(tenant) = tenant else { return call.await };
+        let shares = self.parts.store.shares();
+        let busy = |Full| Problem::unavailable("Too many requests of your tenant wait for their turn.", 1);
+        let _turn = shares.turn_of_request(tenant).await.map_err(busy)?;
+        shares.work_for(tenant, call).await
+    }
+
+    /// Checks the input and calls the handler.
+    async fn call(
+        &self,
+        mut request: Request,
+        operation: Arc<Operation>,
+        principal: Option<Arc<Principal>>,
+        arrival: Arrival<'_>,
+    ) -> poem::Result<Response> {
         if !goes_on_when_full(&operation, arrival.client) {
             self.parts.store.ensure_room().map_err(Problem::from)?;
         }
@@ -189,7 +207,7 @@ impl Edge {
         }
         media::check_accept(&request, &operation)?;
         media::check_encoding(request.headers(), &operation)?;
-        let query = operation.query.check(&query_pairs(&request)).map_err(query_problem)?;
+        let query = operation.query.check(&query_pairs(&request)).map_err(failures::bad_query)?;
         let wait = query.get("wait_seconds").and_then(Value::as_u64).filter(|_| operation.waits).unwrap_or(0);
         let limit = Duration::from_secs(arrival.settings.limits.request_seconds + wait);
         let end = tokio::time::Instant::now() + limit;
@@ -223,7 +241,7 @@ impl Edge {
         let work = async {
             acts::operator_acts(&self.parts.store, &context).await?;
             request.extensions_mut().insert(Arc::new(context));
-            tokio::time::timeout_at(end, self.parts.api.call(request)).await.map_err(|_| late(changes))?
+            tokio::time::timeout_at(end, self.parts.api.call(request)).await.map_err(|_| failures::late(changes))?
         };
         // Whoever was let in may finish, also when the disk has filled up since.
         let response = within_reserve(work).await?;
@@ -405,14 +423,6 @@ fn query_pairs(request: &Request) -> Vec<(String, String)> {
     form_urlencoded::parse(query.as_bytes()).into_owned().collect()
 }
 
-fn query_problem(found: Findings) -> Problem {
-    let mut problem = Problem::from(found);
-    if problem.errors.iter().any(|error| error.code == "unknown_parameter") {
-        problem.code = Code::UnknownParameter;
-    }
-    problem
-}
-
 fn incoming(request: &mut Request, arrival: Arrival<'_>) -> Result<Incoming, Problem> {
     let form = Form::of(header_text(request.headers(), header::CONTENT_TYPE))?;
     if request.headers().contains_key("idempotency-key") {
@@ -431,70 +441,4 @@ fn goes_on_when_full(operation: &Operation, client: Client) -> bool {
         || operation.id == LOGOUT
         || client == Client::Local;
     adds_little && !operation.streams
-}
-
-fn other_method(methods: &[&Method]) -> Problem {
-    let mut allowed: Vec<&str> = methods.iter().map(|method| method.as_str()).collect();
-    if allowed.contains(&"GET") {
-        allowed.push("HEAD");
-    }
-    Problem::plain(Code::MethodNotAllowed).header(header::ALLOW, &allowed.join(", "))
-}
-
-/// A handler that takes too long is given up, but a change that it has handed to the store may still be made.
-fn late(changes: bool) -> Problem {
-    if changes {
-        return Problem::plain(Code::OutcomeUnknown).retry_after(5);
-    }
-    Problem::unavailable("The request took too long here.", 5)
-}
-
-/// Whatever a handler or the framework failed with, as a problem.
-fn into_problem(error: poem::Error, operation: Option<&Operation>) -> Problem {
-    use poem_openapi::error::{ParseParamError, ParsePathError};
-    let error = match error.downcast::<Problem>() {
-        Ok(problem) => return problem,
-        Err(error) => error,
-    };
-    let parameter = |name: &str, reason: &str| {
-        let reason = reason.split_once("\": ").map_or(reason, |(_, reason)| reason);
-        Problem::invalid(vec![FieldError::parameter(name, "wrong_form", format!("{name}: {reason}"))])
-    };
-    if let Some(bad) = error.downcast_ref::<ParseParamError>() {
-        return parameter(bad.name, &bad.reason);
-    }
-    if let Some(bad) = error.downcast_ref::<ParsePathError>() {
-        // poem-openapi numbers path parameters; the document knows their names.
-        let place = bad.name.strip_prefix("param").and_then(|number| number.parse::<usize>().ok());
-        let names = operation.map(|operation| operation.path.split('{').skip(1).filter_map(|rest| rest.split('}').next()));
-        let name = names.and_then(|mut names| names.nth(place?)).unwrap_or(bad.name);
-        return parameter(name, &bad.reason);
-    }
-    match error.status() {
-        StatusCode::NOT_FOUND => Problem::plain(Code::NotFound),
-        StatusCode::METHOD_NOT_ALLOWED => Problem::plain(Code::MethodNotAllowed),
-        StatusCode::UNSUPPORTED_MEDIA_TYPE => Problem::plain(Code::UnsupportedMediaType),
-        StatusCode::PAYLOAD_TOO_LARGE => Problem::plain(Code::PayloadTooLarge),
-        status if status.is_client_error() => Problem::new(Code::MalformedRequest, error.to_string()),
-        _ => Problem::internal(error),
-    }
-}
-
-fn problem_response(problem: &Problem, as_page: bool, base_url: &BaseUrl, path: &str, request_id: RequestId) -> Response {
-    if let Some(cause) = &problem.cause {
-        tracing::error!(%request_id, path, code = problem.code.name(), cause, "a request failed here");
-    }
-    let mut response = if as_page {
-        pages::problem(problem, &request_id.to_string())
-    } else {
-        let body = problem.body(&base_url.to_string(), path, &request_id.to_string());
-        Response::builder()
-            .status(problem.code.status())
-            .content_type("application/problem+json")
-            .body(serde_json::to_vec(&body).unwrap_or_default())
-    };
-    for (name, value) in &problem.headers {
-        response.headers_mut().insert(name, value.clone());
-    }
-    response
 }

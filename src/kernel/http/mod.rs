@@ -12,6 +12,7 @@ pub mod context;
 pub mod credentials;
 pub mod edge;
 pub mod export;
+mod failures;
 mod host;
 pub mod idempotency;
 pub mod incoming;

@@ -119,10 +119,10 @@ impl Streams {
         let under_way = UnderWay::new();
         under_way.at_end(move |_| drop(place));
         let over = Over { under_way: under_way.clone(), pieces: pieces.clone() };
-        let made = make(out.clone());
+        let (made, shares) = (make(out.clone()), self.store.shares().clone());
         tokio::spawn(async move {
             let _over = over;
-            let sent = match made.await {
+            let sent = match shares.work_for(tenant, made).await {
                 Ok(()) => out.end().await,
                 Err(broken) => Err(broken),
             };

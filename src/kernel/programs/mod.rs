@@ -1,8 +1,8 @@
 //! Runs what tenants wrote as programs: schemas, expressions, conditions, patterns.
 //!
-//! A few threads of their own evaluate them, so a costly program never holds the writer or an async thread. Tenants take turns by the
-//! time that they have used ([`Turns`]). **Invariant:** every evaluator takes a [`Budget`], and only a worker of this pool has one, so
-//! nothing else can evaluate a program.
+//! Threads of their own evaluate them, so a costly program never holds the writer or an async thread. There is one for tenants that use
+//! much of the processors and one for all others, and on each tenants take turns by the time that they have used ([`Turns`]).
+//! **Invariant:** every evaluator takes a [`Budget`], and only a worker has one, so nothing else can evaluate a program.
 //!
 //! A thread cannot be stopped from outside. The bound of a program is therefore its construction: evaluators refuse what could cost too
 //! much and charge the budget for the rest. A worker that is busy for longer than its pool expects is a defect: it is reported, and
@@ -11,6 +11,7 @@
 mod budget;
 mod gate;
 mod lanes;
+mod shares;
 mod turns;
 
 use std::{
@@ -19,17 +20,21 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::process::{getpriority_process, setpriority_process};
 use tokio::sync::oneshot;
 
 pub use budget::{Budget, Exhausted};
 pub use gate::{FairGate, Pass};
 pub use lanes::{LaneError, Lanes};
+pub use shares::{Payer, Shares, Turn};
 pub use turns::{Full, Turns};
 
 use crate::kernel::{id::TenantId, telemetry::panic_text};
 
 /// Jobs of one tenant that may wait.
 const MAX_WAITING: usize = 256;
+/// The `nice` of threads that work for tenants that use much.
+const LOW_PRIORITY: i32 = 10;
 /// How often a stalled worker is replaced.
 const MAX_REPLACEMENTS: usize = 2;
 
@@ -44,9 +49,14 @@ pub enum ProgramError {
 
 type Job = Box<dyn FnOnce(&Budget) + Send>;
 
-/// The pool; clones share it. Its threads end when the last clone is gone.
+/// The workers; clones share them. Their threads end when the last clone is gone.
 #[derive(Clone, Debug)]
-pub struct Programs(Arc<Pool>);
+pub struct Programs {
+    shares: Shares,
+    usual: Arc<Pool>,
+    /// For busy tenants, with low priority.
+    slow: Arc<Pool>,
+}
 
 #[derive(Debug)]
 struct Pool(Arc<Shared>);
@@ -57,6 +67,7 @@ struct Shared {
     ready: Condvar,
     /// A job that runs for longer than this holds up its worker.
     patience: Duration,
+    is_slow: bool,
 }
 
 #[derive(Debug, Default)]
@@ -84,12 +95,30 @@ fn instant() -> Instant {
     Instant::now()
 }
 
-impl Programs {
-    /// Starts a pool of one worker, whose jobs end within `patience`.
-    pub fn new(patience: Duration) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared { state: Mutex::default(), ready: Condvar::new(), patience });
+/// Lets other threads go first from now on.
+fn lower_priority() {
+    let low = getpriority_process(None).unwrap_or(0).max(LOW_PRIORITY);
+    if let Err(error) = setpriority_process(None, low) {
+        tracing::warn!(%error, "a thread for busy tenants keeps its priority");
+    }
+}
+
+impl Pool {
+    fn new(patience: Duration, is_slow: bool) -> std::io::Result<Arc<Self>> {
+        let shared = Arc::new(Shared { state: Mutex::default(), ready: Condvar::new(), patience, is_slow });
         spawn(&shared, &mut lock(&shared.state))?;
-        Ok(Self(Arc::new(Pool(shared))))
+        Ok(Arc::new(Self(shared)))
+    }
+
+    fn stalled(&self) -> usize {
+        lock(&self.0.state).stalled(self.0.patience)
+    }
+}
+
+impl Programs {
+    /// Starts the workers. Jobs end within `patience`.
+    pub fn new(patience: Duration, shares: Shares) -> std::io::Result<Self> {
+        Ok(Self { shares, usual: Pool::new(patience, false)?, slow: Pool::new(patience, true)? })
     }
 
     /// Runs a job in the turn of its tenant.
@@ -120,7 +149,9 @@ impl Programs {
     }
 
     fn push(&self, tenant: TenantId, job: impl FnOnce(&Budget) + Send + 'static) -> Result<(), ProgramError> {
-        let shared = &self.0.0;
+        let pool = if self.shares.is_busy(tenant) { &self.slow } else { &self.usual };
+        let (shared, payer) = (&pool.0, self.shares.payer(tenant));
+        let job = move |budget: &Budget| payer.pay(|| job(budget));
         {
             let mut state = lock(&shared.state);
             if state.stalled(shared.patience) == state.busy.len() && state.replaced < MAX_REPLACEMENTS {
@@ -137,7 +168,7 @@ impl Programs {
 
     /// Workers that have been busy with one job for longer than they should.
     pub fn stalled(&self) -> usize {
-        lock(&self.0.0.state).stalled(self.0.0.patience)
+        self.usual.stalled() + self.slow.stalled()
     }
 }
 
@@ -150,13 +181,18 @@ impl State {
 fn spawn(shared: &Arc<Shared>, state: &mut State) -> std::io::Result<()> {
     let place = state.busy.len();
     let worker = shared.clone();
-    std::thread::Builder::new().name(format!("program-{place}")).spawn(move || work(&worker, place))?;
+    std::thread::Builder::new()
+        .name(format!("{}program-{place}", if shared.is_slow { "slow-" } else { "" }))
+        .spawn(move || work(&worker, place))?;
     state.busy.push(None);
     Ok(())
 }
 
 /// A worker: takes the next job until the pool is gone.
 fn work(shared: &Shared, place: usize) {
+    if shared.is_slow {
+        lower_priority();
+    }
     loop {
         let (tenant, job) = {
             let mut state = lock(&shared.state);

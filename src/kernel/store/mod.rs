@@ -64,7 +64,12 @@ pub use transaction::{Read, ReadTx, WriteTx};
 pub use usage::{Counts, Usage};
 pub use watch::{Busy, WriterWatch};
 
-use crate::kernel::{id::TenantId, programs::Lanes, quotas::Quotas, telemetry::panic_text};
+use crate::kernel::{
+    id::TenantId,
+    programs::{Lanes, Shares},
+    quotas::Quotas,
+    telemetry::panic_text,
+};
 
 use self::{
     catalog::TableName,
@@ -126,8 +131,10 @@ impl Store {
     pub fn new(engine: impl Engine, settings: WriterSettings) -> Result<Self, StoreError> {
         let engine: Arc<dyn Engine> = Arc::new(engine);
         let shared = Arc::new(Shared::new());
-        let (queue, thread) = writer::spawn(engine.clone(), shared.clone(), settings.batch_size, settings.queue_length)?;
-        let lanes = Lanes::new().map_err(|error| StoreError::Installation(format!("cannot start threads for reads: {error}")))?;
+        let shares = Shares::default();
+        let (queue, thread) = writer::spawn(engine.clone(), shared.clone(), shares.clone(), settings)?;
+        let lanes =
+            Lanes::new(shares).map_err(|error| StoreError::Installation(format!("cannot start threads for reads: {error}")))?;
         let (queue, writer) = (Some(queue), Some(thread));
         Ok(Self { inner: Arc::new(Inner { engine, shared, gate: Gate::new(), lanes, queue, writer }) })
     }
@@ -169,6 +176,11 @@ impl Store {
     /// The threads that reads of tenants share.
     pub fn lanes(&self) -> &Lanes {
         &self.inner.lanes
+    }
+
+    /// What each tenant uses of the processors.
+    pub fn shares(&self) -> &Shares {
+        self.inner.lanes.shares()
     }
 
     /// Runs `work` on one consistent snapshot, on a thread that may block. For tenantd's own tasks.

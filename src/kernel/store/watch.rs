@@ -55,8 +55,9 @@ impl Progress {
         }
     }
 
-    pub(super) fn end(&self) {
-        *self.lock() = None;
+    /// How long it was busy.
+    pub(super) fn end(&self) -> Duration {
+        self.lock().take().map_or(Duration::ZERO, |(since, _)| since.elapsed())
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<(Instant, &'static str)>> {

@@ -19,14 +19,17 @@ use tokio::{
 };
 
 use super::{
-    catalog,
+    WriterSettings, catalog,
     engine::{Durability, Engine},
     error::StoreError,
     shared::Shared,
     transaction::WriteTx,
     usage,
 };
-use crate::kernel::telemetry::panic_text;
+use crate::kernel::{
+    programs::{Payer, Shares},
+    telemetry::panic_text,
+};
 
 /// One write that waits for its turn.
 pub(super) trait Job: Send {
@@ -50,6 +53,7 @@ pub(super) enum Ran {
 
 struct CallerJob<F, T, E> {
     work: F,
+    payer: Option<Payer>,
     durability: Durability,
     result: Option<Result<T, E>>,
     answer: oneshot::Sender<Result<T, E>>,
@@ -62,10 +66,15 @@ where
     E: From<StoreError> + Send,
 {
     fn run(&mut self, tx: &mut WriteTx) -> Ran {
-        let result = catch_unwind(AssertUnwindSafe(|| {
-            let value = (self.work)(tx)?;
+        let work = &mut self.work;
+        let mut run = || {
+            let value = work(tx)?;
             usage::settle(tx)?;
             Ok(value)
+        };
+        let result = catch_unwind(AssertUnwindSafe(|| match &self.payer {
+            Some(payer) => payer.pay_for_writing(run),
+            None => run(),
         }))
         .unwrap_or_else(|cause| Err(E::from(StoreError::Panicked(panic_text(cause.as_ref())))));
         let ran = if result.is_ok() { Ran::Accepted } else { Ran::Refused };
@@ -82,7 +91,7 @@ where
     }
 
     fn finish(self: Box<Self>, committed: Result<(), StoreError>) {
-        let Self { work, durability: _, result, answer: waiting } = *self;
+        let Self { work, payer: _, durability: _, result, answer: waiting } = *self;
         // What the work holds is let go before its caller hears of the end, and may come again.
         drop(work);
         let answer = match (result, committed) {
@@ -112,7 +121,7 @@ impl Queue {
         E: From<StoreError> + Send + 'static,
     {
         let (answer, waiting) = oneshot::channel();
-        let job = Box::new(CallerJob { work, durability, result: None, answer });
+        let job = Box::new(CallerJob { work, payer: Payer::current(), durability, result: None, answer });
         let closed = || E::from(StoreError::Unavailable("it is being closed".to_owned()));
         self.jobs.send(job).await.map_err(|_| closed())?;
         // A writer that hangs up has died with the write in its hands.
@@ -129,12 +138,12 @@ impl Queue {
 pub(super) fn spawn(
     engine: Arc<dyn Engine>,
     shared: Arc<Shared>,
-    batch_size: usize,
-    queue_length: usize,
+    shares: Shares,
+    settings: WriterSettings,
 ) -> Result<(Queue, std::thread::JoinHandle<()>), StoreError> {
-    let (jobs, waiting) = mpsc::channel::<Box<dyn Job>>(queue_length);
+    let (jobs, waiting) = mpsc::channel::<Box<dyn Job>>(settings.queue_length);
     let timer = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(StoreError::engine)?;
-    let mut inbox = Inbox { waiting, batch_size, timer };
+    let mut inbox = Inbox { waiting, batch_size: settings.batch_size, timer };
     let thread = std::thread::Builder::new()
         .name("store-writer".to_owned())
         .spawn(move || {
@@ -152,7 +161,7 @@ pub(super) fn spawn(
                     shared.fail(&StoreError::Panicked(panic_text(cause.as_ref())));
                     Durability::Now
                 });
-                shared.progress.end();
+                shares.writer_worked(shared.progress.end());
                 unsettled = (left == Durability::Later).then(|| engine.settles_after()).flatten();
             }
         })

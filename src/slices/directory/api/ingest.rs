@@ -299,9 +299,11 @@ impl Run {
         let mut intent = Intent::of(&self.principal, self.ingest.clocks.now(self.tenant_id));
         intent.tenant_id = self.tenant_id;
         let (directory, store, jobs) = (self.ingest.directory, self.ingest.store.clone(), self.ingest.jobs.clone());
+        let tenant_id = self.tenant_id;
         tokio::spawn(async move {
             // The sender is to hear of a full disk, and not to wait for the end of it.
             store.ensure_room()?;
+            let _turn = store.shares().turn_in_background(tenant_id).await;
             let write = store.write(move |tx| {
                 let (mut act, mut seen) = (intent.begin(), Seen::default());
                 let mut answers = Vec::with_capacity(batch.lines.len());
@@ -318,7 +320,7 @@ impl Run {
                 }
                 Ok(answers)
             });
-            write.await
+            store.shares().work_for(tenant_id, write).await
         })
     }
 

@@ -242,7 +242,8 @@ impl Drop for UnderWay {
 async fn work(shared: Arc<Shared>, job: Job, epoch: u64) {
     let mut under_way = UnderWay { shared: shared.clone(), job: Some(job), epoch };
     while let Some(job) = &under_way.job {
-        let sent = shared.sender.send(&job.target, job.event.id, job.event.body.clone(), job.target.timeout).await;
+        let send = shared.sender.send(&job.target, job.event.id, job.event.body.clone(), job.target.timeout);
+        let sent = shared.store.shares().work_for(job.target.key.0, send).await;
         under_way.job = under_way.settle(sent);
     }
 }

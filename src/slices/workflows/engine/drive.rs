@@ -55,6 +55,7 @@ pub(super) async fn drive(shared: Arc<Shared>, key: RunKey) -> Result<(), Workfl
     while !shared.is_stopping() {
         // Before the look: what changes behind it must not be missed.
         let woken = shared.woken.notified();
+        let turn = shared.store.shares().turn_in_background(key.0).await;
         let suspended = shared.tenants.is_suspended(key.0)?;
         let sight = if suspended { Sight::Idle { until: None } } else { look(&shared, key, &calling).await? };
         match sight {
@@ -79,6 +80,7 @@ pub(super) async fn drive(shared: Arc<Shared>, key: RunKey) -> Result<(), Workfl
             }
             Sight::Idle { .. } if calls.is_empty() => return Ok(()),
             Sight::Idle { until } => {
+                drop(turn);
                 let timer = async {
                     match until {
                         Some(until) => shared.clocks.sleep_until(key.0, until).await,

@@ -166,8 +166,9 @@ pub(super) struct Scheduler {
 impl Scheduler {
     fn start(&self, key: RunKey) {
         let driven = Driven { shared: self.shared.clone(), key };
+        let shares = self.shared.store.shares().clone();
         tokio::spawn(async move {
-            if let Err(error) = drive::drive(driven.shared.clone(), key).await {
+            if let Err(error) = shares.work_for(key.0, drive::drive(driven.shared.clone(), key)).await {
                 tracing::warn!(run = %key.1, %error, "a workflow run could not be driven on; it is tried again");
                 tokio::select! {
                     () = tokio::time::sleep(REST) => {}

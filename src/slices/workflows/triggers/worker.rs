@@ -128,6 +128,7 @@ impl Drop for Taken {
 async fn take(taken: Taken) {
     let Taken { shared, tenant } = &taken;
     while !shared.is_stopping() {
+        let _turn = shared.store.shares().turn_in_background(*tenant).await;
         match take_some(shared, *tenant).await {
             Ok(true) => {}
             Ok(false) => return,
@@ -271,7 +272,8 @@ impl Task for TriggerWorkers {
             }
             if shared.taken().insert(tenant) {
                 free -= 1;
-                tokio::spawn(take(Taken { shared: shared.clone(), tenant }));
+                let (shares, taken) = (shared.store.shares().clone(), Taken { shared: shared.clone(), tenant });
+                tokio::spawn(async move { shares.work_for(tenant, take(taken)).await });
             }
         }
         Ok(Done::All)
