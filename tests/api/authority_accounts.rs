@@ -196,6 +196,70 @@ async fn an_identity_provider_counts_as_an_administrator() {
     .await;
 }
 
+#[tokio::test]
+async fn a_missing_right_over_providers_is_refused_before_the_input_is_judged() {
+    with_app(async |app| {
+        let bench = Bench::new(app).await;
+        let body = json!({"name": "P", "issuer": "https://id.acme.example", "client_id": "tenantd", "client_secret": "s3cret-of-the-client",
+            "domains": ["acme.example"], "default_role": "technician"});
+        let record = bench.admin.post(PROVIDERS).json(body.clone()).send().await.ok(201).clone();
+        let taken = json!({"name": "T", "issuer": "https://id.acme.example", "client_id": "t", "client_secret": "s", "domains": ["taken.example"]});
+        bench.admin.post(PROVIDERS).json(taken).send().await.ok(201);
+        let (id, place) = (&record["id"], format!("{PROVIDERS}/{}", record["id"].as_str().unwrap()));
+        let with = |field: &str, value: Value| {
+            let mut body = body.clone();
+            body[field] = value;
+            body
+        };
+        // Each is wrong in itself, and a caller with every right gets to know how.
+        let changes = [
+            json!({"issuer": "https://other.example"}),
+            json!({"enabled": false, "issuer": "https://other.example"}),
+            json!({"issuer": "http://plain.example"}),
+            json!({"issuer": "https://169.254.169.254", "client_secret": "another-secret"}),
+            json!({"domains": ["no domain"]}),
+            json!({"domains": ["acme.example", "taken.example"]}),
+            json!({"scopes": ["email"]}),
+            json!({"auto_provision": true, "default_role": "operator"}),
+        ];
+        let creations = [
+            with("issuer", json!("http://plain.example")),
+            with("issuer", json!("https://169.254.169.254")),
+            with("domains", json!(["no domain"])),
+            with("domains", json!(["taken.example"])),
+            with("scopes", json!(["email"])),
+        ];
+        let verify = format!("{place}/domains/no%20domain/verify");
+        let callers = bench.callers().await;
+        for caller in &callers {
+            let covers = caller.covers("admin");
+            let check = |reply: &Reply, act: String| {
+                if covers {
+                    assert!([409, 422].contains(&reply.status), "{} {act}: {} {}", caller.name, reply.status, reply.text);
+                } else {
+                    caller.check(reply, false, &act);
+                }
+            };
+            for change in &changes {
+                check(&caller.actor.put(&place).json(change.clone()).send().await, format!("changes {change}"));
+                let mut by_query = change.clone();
+                by_query["id"] = id.clone();
+                check(&caller.actor.put(PROVIDERS).json(by_query).send().await, format!("changes by the body {change}"));
+            }
+            for creation in &creations {
+                check(&caller.actor.post(PROVIDERS).json(creation.clone()).send().await, format!("creates {creation}"));
+            }
+            check(&caller.actor.post(&verify).send().await, "verifies a domain".to_owned());
+            if !covers {
+                let stale = caller.actor.clone().with("if-match", "\"v99\"");
+                caller.check(&stale.put(&place).json(json!({"enabled": true, "client_id": "x"})).send().await, false, "changes a stale one");
+            }
+        }
+        assert_eq!(bench.admin.get(&place).send().await.ok(200)["version"], record["version"], "nothing was changed");
+    })
+    .await;
+}
+
 async fn redeem(app: &TestApp, user: &Value) -> u16 {
     let body = json!({"token": user["password_token"], "password": PASSWORD});
     app.anonymous().post("/api/auth/password").json(body).send().await.status

@@ -178,6 +178,12 @@ async fn a_key_without_the_scope_is_refused_and_one_with_just_it_is_not() {
             for scope in &scopes {
                 let (holding, _) = acme.new_key(&format!("only {number} {scope}"), &[scope]).await;
                 let allowed = call(&holding, &operation).await;
+                // An identity provider can sign anyone in, so it needs all rights of an administrator, too.
+                if operation.path.starts_with("/api/admin/identity-providers") && allowed.status == 403 {
+                    let lacking = allowed.body["required_scopes"].as_array().unwrap();
+                    assert!(!lacking.is_empty() && !lacking.contains(&json!(scope)), "{label}: {}", allowed.text);
+                    continue;
+                }
                 assert!(![401, 403].contains(&allowed.status), "{label}: {}", allowed.text);
             }
         }

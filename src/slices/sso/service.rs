@@ -138,6 +138,7 @@ impl Service {
         change: &ProviderChange,
     ) -> Result<IdentityProvider, SsoError> {
         let before = find(tx, act, id)?;
+        check_rights(manager, &before, change)?;
         if_match.check(before.version)?;
         let mut after = before.clone();
         set(&mut after.name, change.name.as_ref());
@@ -162,9 +163,6 @@ impl Service {
         }
         if after == before {
             return Ok(before);
-        }
-        if !reduces(&before, &after) {
-            manager.check_every_account()?;
         }
         after.updated_at = act.now;
         after.version += 1;
@@ -286,21 +284,23 @@ fn find(tx: &WriteTx, act: &Act, id: IdentityProviderId) -> Result<IdentityProvi
     repo::get(tx, (act.tenant_id, id))?.ok_or(SsoError::NotFound)
 }
 
-/// Whether a change lets nobody in who could not get in before, and gives nobody more. Names do not count.
-fn reduces(before: &IdentityProvider, after: &IdentityProvider) -> bool {
-    let same = IdentityProvider {
-        name: before.name.clone(),
-        domains: before.domains.clone(),
-        enabled: before.enabled,
-        default_role: before.default_role,
-        auto_provision: before.auto_provision,
-        ..after.clone()
-    };
-    same == *before
-        && before.enabled >= after.enabled
-        && before.auto_provision >= after.auto_provision
-        && before.default_role.grants().covers(after.default_role.grants())
-        && after.domains.iter().all(|domain| before.domains.contains(domain))
+/// Whether the manager may make this change. It comes before every other check, so that a refusal says nothing else.
+pub(super) fn check_rights(manager: &Manager, before: &IdentityProvider, change: &ProviderChange) -> Result<(), SsoError> {
+    if widens(before, change) { Ok(manager.check_every_account()?) } else { Ok(()) }
+}
+
+/// Whether a change could let somebody in who could not get in before, or give somebody more. Names do not count.
+fn widens(before: &IdentityProvider, change: &ProviderChange) -> bool {
+    let ProviderChange { name: _, issuer, client_id, client_secret, domains, enabled, default_role, auto_provision, scopes } =
+        change;
+    issuer.as_ref().is_some_and(|issuer| *issuer != before.issuer)
+        || client_id.as_ref().is_some_and(|client_id| *client_id != before.client_id)
+        || client_secret.is_some()
+        || domains.iter().flatten().any(|domain| before.claim(domain).is_none())
+        || enabled.is_some_and(|enabled| enabled && !before.enabled)
+        || default_role.is_some_and(|role| !before.default_role.grants().covers(role.grants()))
+        || auto_provision.is_some_and(|provisions| provisions && !before.auto_provision)
+        || scopes.as_ref().is_some_and(|scopes| *scopes != before.scopes)
 }
 
 fn check_role(manager: &Manager, role: Role) -> Result<(), SsoError> {

@@ -84,9 +84,10 @@ impl ProvidersApi {
         idempotency_key: IdempotencyKey,
         body: Body<CreateIdentityProvider>,
     ) -> Result<Created<IdentityProvider>, Problem> {
+        let (service, manager) = (self.0.service.clone(), Manager::of(&auth.principal));
+        manager.check_every_account().map_err(SsoError::from)?;
         let new = NewProvider::try_from(body.0)?;
         self.0.vet(&new.issuer, auth.principal.tenant_kind).await?;
-        let (service, manager) = (self.0.service.clone(), Manager::of(&auth.principal));
         idempotency_key
             .run(auth.context.guarding_intent(&auth.principal), move |tx, act| {
                 let provider = service.create(tx, act, &manager, &new)?;

@@ -13,7 +13,7 @@ use super::{
         lookups::Lookups,
         model::{Domain, check_issuer},
         repo,
-        service::{ProviderChange, Service},
+        service::{ProviderChange, Service, check_rights},
     },
     Area,
     wire::{IdentityProvider, UpdateIdentityProvider},
@@ -124,6 +124,7 @@ impl ProviderApi {
         id: Path<IdentityProviderId>,
         domain: Path<String>,
     ) -> Result<Verified, Problem> {
+        Manager::of(&auth.principal).check_every_account().map_err(SsoError::from)?;
         let domain = Domain::parse(&domain.0).map_err(|problem| SsoError::Invalid(vec![Fault::Domain(None, problem)]))?;
         self.0.verify_domain(&auth, id.0, domain).await
     }
@@ -152,7 +153,6 @@ impl Desk {
     async fn verify_domain(&self, auth: &Allowed<UsersWrite>, id: IdentityProviderId, domain: Domain) -> Result<Verified, Problem> {
         let key = (auth.principal.tenant_id, id);
         let manager = Manager::of(&auth.principal);
-        manager.check_every_account().map_err(SsoError::from)?;
         let provider = self.store.read(|tx| repo::get(tx, key)?.ok_or(SsoError::NotFound))?;
         let claim = provider.claim(&domain).ok_or(SsoError::NotFound)?;
         let texts = if claim.proof.is_some() {
@@ -175,12 +175,21 @@ impl Desk {
         if_match: IfMatch,
         body: UpdateIdentityProvider,
     ) -> Result<Changed<IdentityProvider>, Problem> {
-        let change = ProviderChange::try_from(body)?;
+        let manager = Manager::of(&auth.principal);
+        let key = (auth.principal.tenant_id, id);
+        let change = match ProviderChange::try_from(body) {
+            Ok(change) => change,
+            // No stored value is invalid, so an invalid one is a change that needs every right.
+            Err(invalid) => {
+                manager.check_every_account().map_err(SsoError::from)?;
+                return Err(invalid.into());
+            }
+        };
+        self.store.read(|tx| check_rights(&manager, &repo::get(tx, key)?.ok_or(SsoError::NotFound)?, &change))?;
         if let Some(issuer) = &change.issuer {
             self.vet(issuer, auth.principal.tenant_kind).await?;
         }
         let (intent, service) = (auth.context.guarding_intent(&auth.principal), self.service.clone());
-        let manager = Manager::of(&auth.principal);
         let work = self.store.write(move |tx| service.update(tx, &mut intent.begin(), &manager, id, &if_match, &change));
         let provider = work.await?;
         let version = provider.version;
