@@ -24,6 +24,7 @@ mod conventions;
 mod erasure;
 mod evaluations;
 mod events;
+mod export_rights;
 mod golden;
 mod harness;
 mod hostile_programs;

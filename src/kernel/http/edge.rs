@@ -18,9 +18,10 @@ use serde_json::Value;
 
 use super::{
     FORM, acts,
+    again::{self, Again},
     body::{self, BodyBudget},
     context::{BaseUrl, Client, RequestContext, header as header_text},
-    credentials::{self, Authenticator, Credential},
+    credentials::{self, Authenticator},
     failures, host,
     idempotency::Idempotency,
     incoming::{Form, Incoming},
@@ -218,7 +219,8 @@ impl Edge {
         let has_session = principal.as_ref().is_some_and(|caller| matches!(caller.identity, Identity::User { .. }));
         let foreign = has_session && credentials::check_same_origin(request.headers(), &arrival.base_url.to_string()).is_err();
         let now = principal.as_ref().map_or(arrival.clocks.installation(), |caller| arrival.clocks.of(caller.tenant_id));
-        let waiting = principal.clone().filter(|_| wait > 0).map(|held| (request.headers().clone(), held));
+        let takes_long = (wait > 0 || operation.may_stream_out()) && arrival.client != Client::Local;
+        let again = principal.clone().filter(|_| takes_long).map(|held| self.again(request.headers().clone(), held, arrival));
         let context = RequestContext {
             request_id: arrival.request_id,
             operation,
@@ -245,16 +247,20 @@ impl Edge {
         };
         // Whoever was let in may finish, also when the disk has filled up since.
         let response = within_reserve(work).await?;
-        if let Some((headers, held)) = waiting.filter(|_| arrival.client != Client::Local) {
-            self.check_again(&headers, &held, arrival)?;
+        if let Some(again) = again {
+            if wait > 0 {
+                again.check()?;
+            }
+            if let Some(under_way) = response.extensions().get::<UnderWay>() {
+                under_way.watch(move || again.check().is_ok());
+            }
         }
         Ok(response)
     }
 
-    /// After a wait: whether the caller still has the rights that the answer was made with.
-    fn check_again(&self, headers: &HeaderMap, held: &Principal, arrival: Arrival<'_>) -> Result<(), Problem> {
-        let now = self.authenticate(headers, true, Arrival { clocks: &self.parts.clocks.read(), ..arrival })?;
-        now.lost(held.grants, &held.reach).map_or(Ok(()), |lost| Err(lost.into()))
+    fn again(&self, headers: HeaderMap, held: Arc<Principal>, arrival: Arrival<'_>) -> Again {
+        let (authenticator, clocks) = (self.parts.authenticator.clone(), self.parts.clocks.clone());
+        Again { authenticator, clocks, headers, client: arrival.client, secure: arrival.peer.secure, held }
     }
 
     /// Refuses a change at once while the writer is stalled. Handed in, it would wait, and its outcome would be unknown.
@@ -303,19 +309,12 @@ impl Edge {
     }
 
     fn authenticate(&self, headers: &HeaderMap, only_reads: bool, arrival: Arrival<'_>) -> Result<Arc<Principal>, Problem> {
-        match credentials::find(headers, arrival.peer.secure)? {
-            None => Err(credentials::missing()),
-            Some(Credential::ApiKey(key)) => {
-                Ok(self.parts.authenticator.api_key(&key, arrival.client.address(), arrival.clocks)?)
-            }
-            Some(Credential::Session(token)) => {
-                let principal = self.parts.authenticator.session(&token, arrival.clocks.installation())?;
-                if !only_reads {
-                    credentials::check_same_origin(headers, &arrival.base_url.to_string())?;
-                }
-                Ok(principal)
-            }
+        let from = (arrival.client, arrival.peer.secure);
+        let principal = again::authenticate(self.parts.authenticator.as_ref(), headers, from, arrival.clocks)?;
+        if !only_reads && matches!(principal.identity, Identity::User { .. }) {
+            credentials::check_same_origin(headers, &arrival.base_url.to_string())?;
         }
+        Ok(principal)
     }
 
     /// The operator, if it is one who asks; everybody else is nobody here.

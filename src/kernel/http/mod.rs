@@ -4,6 +4,7 @@
 //! **Invariant:** no input is ignored silently: what the published document does not declare is refused.
 
 pub mod acts;
+mod again;
 pub mod answer_cache;
 pub mod author;
 mod body;

@@ -61,6 +61,11 @@ pub struct Operation {
 }
 
 impl Operation {
+    /// Whether its answer can be one that is sent while it is made.
+    pub fn may_stream_out(&self) -> bool {
+        self.produces.iter().any(|media_type| media_type != "application/json")
+    }
+
     /// What stands for it where usage is counted.
     pub fn route(&self, usage: &Usage) -> Option<u16> {
         *self.route.get_or_init(|| usage.route(&self.id))

@@ -3,13 +3,14 @@
 //! Whoever makes an answer waits for the client, but not forever: a client that takes nothing for a while loses the rest.
 //! **Invariants:** at most [`PIECES`] pieces of an answer are in memory, and none once it is given up. An answer that was not made
 //! to its end breaks off on the wire, so that no client takes what it has for all of it. An answer is [`UnderWay`] until the
-//! connection has taken its last piece, or nobody makes it any more.
+//! connection has taken its last piece, or nobody makes it any more. The edge asks for the caller's rights before every piece, so an answer
+//! ends soon after they do.
 
 use std::{
     collections::HashMap,
     io,
     marker::PhantomData,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -116,7 +117,7 @@ impl Streams {
         let place = self.place(tenant)?;
         let (sender, pieces) = mpsc::channel(PIECES);
         let (out, pieces) = (Outgoing { pieces: sender, idle: self.idle }, Pieces(Arc::new(Mutex::new(pieces))));
-        let under_way = UnderWay::new();
+        let under_way = UnderWay::default();
         under_way.at_end(move |_| drop(place));
         let over = Over { under_way: under_way.clone(), pieces: pieces.clone() };
         let (made, shares) = (make(out.clone()), self.store.shares().clone());
@@ -132,7 +133,7 @@ impl Streams {
                 Err(Broken::Failed(reason)) => tracing::error!(reason, "a streamed answer was broken off"),
             }
         });
-        Ok(Streamed { media_type, file_name: None, pieces: Taking(pieces), under_way })
+        Ok(Streamed { media_type, file_name: None, pieces: Taking(pieces, under_way.rights.clone()), under_way })
     }
 }
 
@@ -225,16 +226,26 @@ impl Pieces {
     }
 }
 
+/// Says whether the caller may have the next piece.
+type MayHaveMore = Box<dyn Fn() -> bool + Send + Sync>;
+
 /// Held by whoever sends an answer: its end lets the maker know that nothing more is taken.
-#[derive(Debug)]
-struct Taking(Pieces);
+struct Taking(Pieces, Arc<OnceLock<MayHaveMore>>);
+
+impl std::fmt::Debug for Taking {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Taking")
+    }
+}
 
 impl Taking {
     fn into_body(self) -> Body {
         Body::from_bytes_stream(futures_util::stream::unfold(Some(self), async |taking| {
             let taking = taking?;
             let piece = std::future::poll_fn(|context| taking.0.lock().poll_recv(context)).await;
+            let may_have_more = taking.1.get().is_none_or(|may_have_more| may_have_more());
             match piece {
+                Some(_) if !may_have_more => Some((Err(io::Error::other("the rights of the caller have ended")), None)),
                 Some(Piece::Bytes(bytes)) => Some((Ok(bytes), Some(taking))),
                 Some(Piece::End) => None,
                 None => Some((Err(io::Error::other("the answer was broken off")), None)),
@@ -265,17 +276,27 @@ enum Progress {
     Over(Outcome),
 }
 
-/// In the extensions of a streamed answer: says when it is over.
+/// In the extensions of a streamed answer: says when it is over, and lets the edge watch over it.
 #[derive(Clone)]
-pub struct UnderWay(Arc<Mutex<Progress>>);
+pub struct UnderWay {
+    progress: Arc<Mutex<Progress>>,
+    rights: Arc<OnceLock<MayHaveMore>>,
+}
+
+impl Default for UnderWay {
+    fn default() -> Self {
+        Self { progress: Arc::new(Mutex::new(Progress::UnderWay(Vec::new()))), rights: Arc::default() }
+    }
+}
 
 impl UnderWay {
-    fn new() -> Self {
-        Self(Arc::new(Mutex::new(Progress::UnderWay(Vec::new()))))
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Progress> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Asks `may_have_more` before every piece, and before the end. The answer breaks off when it says no. The first caller counts.
+    pub fn watch(&self, may_have_more: impl Fn() -> bool + Send + Sync + 'static) {
+        self.rights.get_or_init(|| Box::new(may_have_more));
     }
 
     /// Runs `act` when the answer is over; at once if it is.

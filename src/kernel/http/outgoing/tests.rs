@@ -1,5 +1,6 @@
 //! Streamed answers: their shares of the places, and how they end.
 
+use futures_util::StreamExt;
 use tokio::sync::oneshot;
 
 use super::*;
@@ -113,6 +114,34 @@ async fn an_answer_that_is_not_made_to_its_end_breaks_off() {
     });
     assert!(text(panicked.unwrap()).await.is_err());
     assert_eq!(streams.places.available_permits(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_breaks_off_before_the_piece_that_its_caller_may_not_have() {
+    for allowed in 0..4 {
+        let streams = streams(Duration::from_hours(1));
+        let answer = streams.start(tenant(1), LINES, async |out| {
+            out.send("1\n").await?;
+            out.send("2\n").await
+        });
+        let answer = answer.unwrap();
+        let (outcome, asked) = (outcome(&answer.under_way), std::sync::atomic::AtomicUsize::new(0));
+        answer.under_way.watch(move || asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) < allowed);
+        let mut body = Box::pin(answer.into_response().into_body().into_bytes_stream());
+        let mut taken = 0;
+        let ended_well = loop {
+            match body.next().await {
+                Some(Ok(_)) => taken += 1,
+                Some(Err(_)) => break false,
+                None => break true,
+            }
+        };
+        // Two pieces and the end.
+        assert_eq!((taken, ended_well), (allowed.min(2), allowed == 3), "{allowed}");
+        drop(body);
+        assert_eq!(outcome.await.unwrap(), Outcome::Taken);
+        assert_eq!(streams.places.available_permits(), 1);
+    }
 }
 
 #[tokio::test]
