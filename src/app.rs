@@ -316,6 +316,7 @@ impl App {
             places: Places { data: data.path().to_owned(), store_file: data.store_file() },
         })?);
         slices.platform.tenants.follow_clocks().map_err(|error| error.to_string())?;
+        upgrade::adopt(&slices).await?;
         let operator = bootstrap::ensure_operator(&store, &clock, &slices.platform, &slices.auth, data.path(), operator);
         let platform = operator.await?;
         if let Some(run) = before_upgrade {

@@ -120,7 +120,8 @@ impl Slices {
             .remote(HttpRequest { egress: egress.clone(), tenants: tenants(), vault: secrets.vault() })?;
         let pool =
             |patience| Programs::new(patience, store().shares().clone()).map_err(|error| format!("cannot start a worker: {error}"));
-        let holders = Holders::new(CredentialRights { tenants: tenants(), provider_is_on: sso::provider_is_on });
+        let grace = Duration::from_hours(24 * u64::from(config.upgrade.legacy_days));
+        let holders = Holders::new(CredentialRights { tenants: tenants(), provider_is_on: sso::provider_is_on }, grace);
         let around = workflows::Surroundings {
             programs: pool(PROGRAM)?,
             rehearsals: pool(REHEARSAL)?,

@@ -6,7 +6,7 @@
 
 use std::{os::unix::fs::DirBuilderExt, path::Path};
 
-use super::checked_tables;
+use super::{Slices, checked_tables};
 use crate::{
     kernel::{
         clock::Clock,
@@ -27,7 +27,7 @@ pub const STEPS: &[Step] = &[
     Step { from: 4, advance: to_format_5 },
 ];
 
-/// Lets an address belong to several tenants, and counts what tenants use.
+/// Allows the same address in several tenants, and counts what tenants use.
 fn to_format_5(tx: &mut WriteTx) -> Result<Progress, StoreError> {
     let progress = directory::share_logins(tx)?;
     if progress == Progress::Done {
@@ -65,6 +65,21 @@ pub(super) async fn bring_forward(
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(format!("{}: {error}", marker.display())),
         _ => Ok(run),
     }
+}
+
+/// Looks at the records of older releases that act for somebody, now that it is known who may do what.
+pub(super) async fn adopt(slices: &Slices) -> Result<(), String> {
+    let workflows = slices.workflows.adopt().await.map_err(|error| error.to_string())?;
+    let webhooks = slices.webhooks.adopt().await.map_err(|error| error.to_string())?;
+    if workflows + webhooks > 0 {
+        tracing::warn!(
+            workflows,
+            webhooks,
+            "an older release has left these without an owner who has the rights that they need. They stop after upgrade.legacy_days. \
+             Take the workflows over, and save the routes of the webhooks again"
+        );
+    }
+    Ok(())
 }
 
 /// Whether the snapshot of before is there already.

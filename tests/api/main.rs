@@ -36,6 +36,7 @@ mod inventory_export;
 mod kept_answers;
 mod key_owners;
 mod key_rotation;
+mod legacy;
 mod loss_of_rights;
 mod moves;
 mod named_secrets;

@@ -54,8 +54,9 @@ impl Server {
         let path = directory.display().to_string();
         let arguments = ["demo", "--listen", "127.0.0.1:0", "--data-dir", &path, "--json"];
         let mut child = tenantd(&[&arguments, story].concat()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        // A warning about an older store comes first.
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let line = lines.find(|line| line.starts_with('{')).expect("the server says what it serves");
         let told = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
         Self { child, directory: directory.to_owned(), told }
     }

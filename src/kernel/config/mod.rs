@@ -30,6 +30,7 @@ pub struct Config {
     pub quotas: Quotas,
     pub storage: Storage,
     pub snapshots: Snapshots,
+    pub upgrade: Upgrade,
     pub disk: Disk,
     pub secrets: Secrets,
     pub sessions: Sessions,
@@ -45,6 +46,12 @@ pub struct Config {
     pub analytics: Analytics,
     pub egress: Egress,
     pub telemetry: Telemetry,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Upgrade {
+    pub legacy_days: u32,
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]

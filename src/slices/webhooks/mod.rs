@@ -57,6 +57,7 @@ pub const EVENTS: &[&EventKind] = &[&service::CREATED, &service::UPDATED, &servi
 #[derive(Debug)]
 struct Core {
     store: Store,
+    clocks: Clocks,
     service: Service,
     subscriptions: Subscriptions,
     sender: Sender,
@@ -119,7 +120,7 @@ impl Webhooks {
         let sender = Sender { egress: egress.clone(), clocks: clocks.clone() };
         let dispatch = Dispatch::new(Parts {
             store: store.clone(),
-            clocks,
+            clocks: clocks.clone(),
             service: service.clone(),
             subscriptions: subscriptions.clone(),
             sender: sender.clone(),
@@ -127,7 +128,7 @@ impl Webhooks {
             keep: Duration::from_secs(u64::from(config.events.retention_days) * 86_400),
             usage,
         });
-        Self { core: Arc::new(Core { store, service, subscriptions, sender, egress, dispatch }) }
+        Self { core: Arc::new(Core { store, clocks, service, subscriptions, sender, egress, dispatch }) }
     }
 
     pub fn api(&self) -> impl OpenApi + use<> {
@@ -147,6 +148,18 @@ impl Webhooks {
 
     pub fn spawn(&self, tasks: &mut Tasks) {
         tasks.spawn(self.core.dispatch.task());
+    }
+
+    /// Finds the endpoints that an older release has stored without an owner, before anything is sent to them. How many.
+    pub async fn adopt(&self) -> Result<u64, WebhookError> {
+        const AT_ONCE: usize = 256;
+        let Core { store, clocks, .. } = self.core.as_ref();
+        let unowned = store.read(repo::unowned)?;
+        for keys in unowned.chunks(AT_ONCE) {
+            let noted: Vec<_> = keys.iter().map(|key| (*key, clocks.now(key.0))).collect();
+            store.write(move |tx| noted.iter().try_for_each(|(key, since)| repo::note_legacy(tx, *key, *since))).await?;
+        }
+        Ok(unowned.len() as u64)
     }
 
     /// How many deliveries wait, and for how long the oldest that is due has.

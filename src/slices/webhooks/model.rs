@@ -119,8 +119,10 @@ pub struct Endpoint {
     /// It gets the events after this one.
     pub after_seq: u64,
     pub version: u64,
-    /// Whom it acts for: it gets what they may read. `None` for one from before owners were kept, which gets everything.
+    /// Whom it acts for: it gets what they may read. `None` for an endpoint of a release that kept no owners.
     pub owner: Option<Actor>,
+    /// When this release found it without an owner. It gets everything until its grace is over, and then nothing.
+    pub legacy_since: Option<Timestamp>,
 }
 
 /// The target that the values of custom headers belong to.

@@ -47,17 +47,20 @@ pub(super) struct EndpointRecord {
     after_seq: u64,
     version: u64,
     owner: Option<Actor>,
+    #[serde(default)]
+    legacy_since: Option<Timestamp>,
 }
 
 impl Record for EndpointRecord {
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
 
-    /// Version 1 ended before the owner, whom nobody had noted.
+    /// Version 1 ended before the owner, whom nobody had noted. Version 2 ended before the time since when there is none.
     fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
-        if version != 1 {
-            return Err(format!("format version {version} is not known to this release"));
+        match version {
+            1 => codec::decode_fields(&[fields, &codec::encode_fields(&(None::<Actor>, None::<Timestamp>))?].concat()),
+            2 => codec::decode_fields(&[fields, &codec::encode_fields(&None::<Timestamp>)?].concat()),
+            _ => Err(format!("format version {version} is not known to this release")),
         }
-        codec::decode_fields(&[fields, &codec::encode_fields(&None::<Actor>)?].concat())
     }
 }
 
@@ -153,6 +156,7 @@ fn to_model((tenant_id, id): EndpointKey, record: EndpointRecord) -> Endpoint {
         after_seq: record.after_seq,
         version: record.version,
         owner: record.owner,
+        legacy_since: record.legacy_since,
     }
 }
 
@@ -181,6 +185,7 @@ fn to_record(endpoint: &Endpoint) -> EndpointRecord {
         after_seq: endpoint.after_seq,
         version: endpoint.version,
         owner: endpoint.owner,
+        legacy_since: endpoint.legacy_since,
     }
 }
 
@@ -204,6 +209,26 @@ pub(super) fn list(tx: &impl Read, tenant: TenantId) -> Result<Vec<Endpoint>, St
         Ok(Flow::Continue)
     })?;
     Ok(found)
+}
+
+/// Endpoints of all tenants that have no owner, and that this release has not found yet.
+pub(super) fn unowned(tx: &impl Read) -> Result<Vec<EndpointKey>, StoreError> {
+    let mut found = Vec::new();
+    ENDPOINTS.scan(tx, &KeyRange::ALL, Direction::Forward, |key, record| {
+        if record.owner.is_none() && record.legacy_since.is_none() {
+            found.push(key);
+        }
+        Ok(Flow::Continue)
+    })?;
+    Ok(found)
+}
+
+/// Notes since when an endpoint without an owner is known.
+pub(super) fn note_legacy(tx: &mut WriteTx, key: EndpointKey, since: Timestamp) -> Result<(), StoreError> {
+    match ENDPOINTS.get(tx, &key)? {
+        Some(record) => ENDPOINTS.put(tx, &key, &EndpointRecord { legacy_since: Some(since), ..record }),
+        None => Ok(()),
+    }
 }
 
 /// Whether no tenant has an endpoint.
@@ -289,6 +314,7 @@ mod tests {
             after_seq: 7,
             version: 3,
             owner: Some(Actor { kind: ActorKind::ApiKey, id: "key_x".to_owned(), name: "Robot".to_owned() }),
+            legacy_since: Some(at),
         };
         let record = to_record(&endpoint);
         assert_golden("webhook", &record);

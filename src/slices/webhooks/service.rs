@@ -121,6 +121,7 @@ impl Service {
             after_seq: 0,
             version: 1,
             owner: Some(act.actor.clone()),
+            legacy_since: None,
         };
         endpoint.after_seq = self.announce(tx, act, &CREATED, &endpoint, None)?;
         repo::put(tx, &endpoint)?;

@@ -59,6 +59,7 @@ pub(super) struct Target {
     patterns: Vec<EventPattern>,
     filter: EventFilter,
     owner: Option<Actor>,
+    legacy_since: Option<Timestamp>,
 }
 
 impl Target {
@@ -154,9 +155,13 @@ impl Subscriptions {
         Self { store, sealer, kinds, tenants, compiled, holders, clocks, readable }
     }
 
-    /// Whether whom the endpoint acts for may read events of this kind now.
+    /// Whether the endpoint's owner may read events of this kind now. An endpoint of an older release reads without one for a while.
     pub(super) fn may_read(&self, target: &Target, kind: &str) -> Result<bool, StoreError> {
-        target.owner.as_ref().map_or(Ok(true), |owner| self.reads(target.key.0, owner, kind))
+        match (&target.owner, target.legacy_since) {
+            (Some(owner), _) => self.reads(target.key.0, owner, kind),
+            (None, Some(since)) => Ok(self.clocks.now(target.key.0) < self.holders.grace_ends(since)),
+            (None, None) => Ok(false),
+        }
     }
 
     /// Whether somebody may read events of this kind now.
@@ -236,6 +241,7 @@ impl Subscriptions {
             patterns: endpoint.events.iter().filter_map(|text| self.kinds.parse(text).ok()).collect(),
             filter: endpoint.filter.clone(),
             owner: endpoint.owner.clone(),
+            legacy_since: endpoint.legacy_since,
         })
     }
 }

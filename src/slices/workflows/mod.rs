@@ -45,6 +45,7 @@ pub use model::{RunStatus, Workflow};
 pub use steps::StepCatalogue;
 
 use engine::Engine;
+use model::Origin;
 use service::{NewRun, Service, Started};
 
 pub const EVENTS: &[&EventKind] = &[
@@ -149,6 +150,32 @@ impl Workflows {
             programs: programs.clone(),
             tenants: tenants.clone(),
         });
+    }
+
+    /// Looks once at each workflow that an older release has stored, before anything starts it. How many lack an owner.
+    pub async fn adopt(&self) -> Result<u64, WorkflowError> {
+        const AT_ONCE: usize = 256;
+        let Core { store, clocks, service, .. } = self.core.as_ref();
+        let (mut after, mut legacy) = (None, 0);
+        loop {
+            let found = store.read(|tx| repo::workflows::list_after(tx, after, AT_ONCE))?;
+            let Some(last) = found.last() else { return Ok(legacy) };
+            after = Some((last.tenant_id, last.id));
+            let mut adopted = Vec::new();
+            for mut workflow in found.into_iter().filter(|workflow| workflow.origin == Origin::Unchecked) {
+                workflow.origin = match store.read(|tx| service.origin_of(tx, &workflow, clocks.now(workflow.tenant_id))) {
+                    // Without a definition there is nothing to run.
+                    Err(WorkflowError::NotFound) => Origin::Checked,
+                    origin => origin?,
+                };
+                legacy += u64::from(workflow.origin != Origin::Checked && workflow.archived_at.is_none());
+                adopted.push(workflow);
+            }
+            if !adopted.is_empty() {
+                let keep = move |tx: &mut WriteTx| adopted.iter().try_for_each(|one| repo::workflows::put(tx, one, Some(one)));
+                store.write(keep).await?;
+            }
+        }
     }
 
     /// What of a tenant's workflows goes along to another installation. Runs that have not ended go on where they are.

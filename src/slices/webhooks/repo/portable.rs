@@ -87,6 +87,8 @@ fn arrive(
         endpoint.owner = Some(Actor { kind: ActorKind::Agent, id: "import".to_owned(), name: "Import".to_owned() });
         arrival.switch_off("webhooks", &endpoint.name);
     }
+    // One from an older release has no owner here, either.
+    endpoint.legacy_since = endpoint.owner.is_none().then_some(arrival.tenant_now);
     Ok(Some((key, endpoint)))
 }
 
@@ -202,6 +204,7 @@ mod tests {
             after_seq: 0,
             version: 1,
             owner: None,
+            legacy_since: None,
         };
         let binding = endpoint.headers_binding(KEY);
         endpoint.headers = Some(seal(&if bound { binding } else { Binding { target: None, ..binding } }));

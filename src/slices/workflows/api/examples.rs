@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{
     super::{
-        model::{Run, RunStatus, RunTrigger, Workflow as Model},
+        model::{Origin, Run, RunStatus, RunTrigger, Workflow as Model},
         starters,
     },
     bodies::{TriggerWorkflow, UpdateWorkflow, WorkflowPatch},
@@ -51,6 +51,7 @@ impl Example for Workflow {
             created_at: at(),
             created_by: somebody(),
             updated_at: at(),
+            origin: Origin::Checked,
         };
         Self::new(&model, starters::find("escalate-sla-breach").unwrap_or(&json!({})), None)
     }

@@ -58,6 +58,19 @@ pub struct Workflow {
     pub created_at: Timestamp,
     pub created_by: Actor,
     pub updated_at: Timestamp,
+    pub(super) origin: Origin,
+}
+
+/// Whether tenantd checked what the authors of a workflow's versions may do when they saved them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Origin {
+    /// It did.
+    #[default]
+    Checked,
+    /// An older release stored it, and this one has not looked at it yet.
+    Unchecked,
+    /// An older release stored it. When this one first looked, at this time, its author lacked rights. It was at this version.
+    Legacy { since: Timestamp, version: u64 },
 }
 
 impl Workflow {

@@ -4,7 +4,8 @@ use serde_json::json;
 
 use super::{
     super::model::{
-        Decision, Json, Run, RunError, RunStatus, RunTrigger, StepResult, StepStatus, Token, TokenState, Wait, WaitingOn, Workflow,
+        Decision, Json, Origin, Run, RunError, RunStatus, RunTrigger, StepResult, StepStatus, Token, TokenState, Wait, WaitingOn,
+        Workflow,
     },
     Counts,
     runs::{RunInputs, RunRecord, StepRecord},
@@ -90,6 +91,7 @@ fn the_stored_forms_are_those_that_were_written_down() {
         created_at: at(),
         created_by: somebody(),
         updated_at: at(),
+        origin: Origin::Legacy { since: at(), version: 6 },
     };
     let record = to_record(&workflow);
     assert_golden("workflow", &record);

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::model::{Json, Workflow},
+    super::model::{Json, Origin, Workflow},
     count,
     portable::Arming,
 };
@@ -12,7 +12,11 @@ use crate::kernel::{
     clocks::Reading,
     events::Actor,
     id::{TenantId, WorkflowId},
-    store::{Counts, Due, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record, due_key},
+    store::{
+        Counts, Due, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
+        codec::{self, Record},
+        due_key,
+    },
 };
 
 pub(in super::super) type WorkflowKey = (TenantId, WorkflowId);
@@ -31,10 +35,20 @@ pub(in super::super) struct WorkflowRecord {
     created_at: Timestamp,
     created_by: Actor,
     updated_at: Timestamp,
+    #[serde(default)]
+    origin: Origin,
 }
 
 impl Record for WorkflowRecord {
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
+
+    /// Version 1 ended before the origin: nobody had checked what authors may do.
+    fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
+        if version != 1 {
+            return Err(format!("format version {version} is not known to this release"));
+        }
+        codec::decode_fields(&[fields, &codec::encode_fields(&Origin::Unchecked)?].concat())
+    }
 }
 
 impl WorkflowRecord {
@@ -54,8 +68,10 @@ impl WorkflowRecord {
         self.version
     }
 
+    /// Turns it off, and leaves nothing of the rights that it had where it comes from.
     pub(super) fn disable(&mut self) {
         self.enabled = false;
+        self.origin = Origin::Checked;
     }
 
     /// Whether it says what a definition says.
@@ -116,6 +132,7 @@ pub(in super::super) fn to_model((tenant_id, id): WorkflowKey, record: WorkflowR
         created_at,
         created_by,
         updated_at,
+        origin,
     } = record;
     Workflow {
         tenant_id,
@@ -132,6 +149,7 @@ pub(in super::super) fn to_model((tenant_id, id): WorkflowKey, record: WorkflowR
         created_at,
         created_by,
         updated_at,
+        origin,
     }
 }
 
@@ -149,6 +167,7 @@ pub(super) fn to_record(workflow: &Workflow) -> WorkflowRecord {
         created_at: workflow.created_at,
         created_by: workflow.created_by.clone(),
         updated_at: workflow.updated_at,
+        origin: workflow.origin,
     }
 }
 

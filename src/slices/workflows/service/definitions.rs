@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::{
     super::{
         error::WorkflowError,
-        model::{Json, Workflow},
+        model::{Json, Origin, Workflow},
         repo,
     },
     CREATED, DELETED, Service, UPDATED,
@@ -49,6 +49,7 @@ impl Service {
             created_at: act.now,
             created_by: act.actor.clone(),
             updated_at: act.now,
+            origin: Origin::Checked,
         };
         arm(tx, act, &mut workflow, accepted)?;
         repo::workflows::put(tx, &workflow, None)?;

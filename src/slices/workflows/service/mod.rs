@@ -3,6 +3,7 @@
 mod credentials;
 mod definitions;
 mod labels;
+mod legacy;
 mod people;
 mod ready;
 mod rights;

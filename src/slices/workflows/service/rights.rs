@@ -85,8 +85,8 @@ impl Service {
 
     /// The rights of the author of a run's version, met with those of whoever started it.
     fn own_rights(&self, tx: &ReadTx, run: &Run, now: Timestamp) -> Result<Option<Authority>, WorkflowError> {
-        let author = self.author(tx, (run.tenant_id, run.workflow_id, run.workflow_version))?;
-        let Some(rights) = self.holder_rights(tx, run.tenant_id, &author, now)? else { return Ok(None) };
+        let version = (run.tenant_id, run.workflow_id, run.workflow_version);
+        let Some(rights) = self.author_rights(tx, version, now)? else { return Ok(None) };
         match run.started_by.kind {
             // The caller's rights come in by the run that has called.
             ActorKind::Workflow => Ok(Some(rights)),
@@ -96,7 +96,7 @@ impl Service {
 
     /// What somebody may do now. `None` for those who may do nothing any more, and for a key that was restricted to some organizations:
     /// a workflow is about the whole tenant.
-    fn holder_rights(
+    pub(super) fn holder_rights(
         &self,
         tx: &ReadTx,
         tenant: TenantId,
@@ -115,8 +115,7 @@ impl Service {
         held: &Authority,
         now: Timestamp,
     ) -> Result<Authority, WorkflowError> {
-        let author = self.author(tx, version)?;
-        let rights = self.holder_rights(tx, version.0, &author, now)?;
+        let rights = self.author_rights(tx, version, now)?;
         Ok(rights.map_or_else(|| Authority::new(version.0, Grants::NONE), |rights| rights.meet(held)))
     }
 }

@@ -1,5 +1,7 @@
 //! Credentials in definitions of releases that took them: they stay until somebody writes another.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::{
@@ -98,7 +100,7 @@ async fn a_credential_of_an_earlier_release_stays_and_a_new_one_is_refused() {
     let catalogue = StepCatalogue::default().remote(Send).unwrap();
     let settings = config::load(None, [], &[]).unwrap().workflows;
     let kinds = Arc::new(Kinds::new([&super::super::CREATED, &super::super::UPDATED]));
-    let service = Arc::new(Service::new(catalogue.planners, kinds, settings, DESCRIBE, Holders::new(Everybody)));
+    let service = Arc::new(Service::new(catalogue.planners, kinds, settings, DESCRIBE, Holders::new(Everybody, Duration::ZERO)));
     let now = Timestamp::from_millis(1_767_225_600_000);
     let (intent, everything) = (Intent::new(TENANT, now, Actor::system("test")), Authority::everything(TENANT));
     let budget = Budget::for_tests();

@@ -1,0 +1,43 @@
+//! Workflows of releases that did not check what their authors may do.
+//!
+//! tenantd looks at each of them once, at its first start. An author who covers the needs of the newest version owns it, as with any other
+//! workflow. Otherwise it is [`Origin::Legacy`]: its versions of that time act with the scopes that they need until the grace is over.
+//! **Invariant:** only somebody who covers the needs can change such a workflow, and becomes its owner by that.
+
+use super::{
+    super::{
+        error::WorkflowError,
+        model::{Origin, Workflow},
+        repo,
+    },
+    Service, VersionKey,
+};
+use crate::kernel::{authority::Authority, clock::Timestamp, store::ReadTx};
+
+impl Service {
+    /// What a workflow is whose authors nobody has checked.
+    pub(in super::super) fn origin_of(&self, tx: &ReadTx, workflow: &Workflow, now: Timestamp) -> Result<Origin, WorkflowError> {
+        let newest = (workflow.tenant_id, workflow.id, workflow.version);
+        let (needs, author) = (self.needs(&*self.outline(tx, newest)?), self.author(tx, newest)?);
+        let rights = self.holder_rights(tx, workflow.tenant_id, &author, now)?;
+        let is_owned = rights.is_some_and(|rights| rights.scopes().covers(needs));
+        Ok(if is_owned { Origin::Checked } else { Origin::Legacy { since: now, version: workflow.version } })
+    }
+
+    /// What the author of a version may do now. While the grace of a legacy workflow lasts, a version acts with what it needs.
+    pub(super) fn author_rights(&self, tx: &ReadTx, key: VersionKey, now: Timestamp) -> Result<Option<Authority>, WorkflowError> {
+        let author = self.author(tx, key)?;
+        let own = self.holder_rights(tx, key.0, &author, now)?;
+        let needs = self.needs(&*self.outline(tx, key)?);
+        if own.as_ref().is_some_and(|rights| rights.scopes().covers(needs)) {
+            return Ok(own);
+        }
+        let origin = repo::workflows::get(tx, key.0, key.1)?.map(|workflow| workflow.origin);
+        let Some(Origin::Legacy { since, version }) = origin else { return Ok(own) };
+        let until = self.holders.grace_ends(since);
+        if key.2 > version || now >= until {
+            return Ok(own);
+        }
+        Ok(Some(Authority::new(key.0, needs).with_until(Some(until))))
+    }
+}
