@@ -31,6 +31,7 @@ mod hostile_programs;
 mod idempotency;
 mod indirect_matrix;
 mod ingest;
+mod internal_errors;
 mod inventory;
 mod inventory_export;
 mod kept_answers;

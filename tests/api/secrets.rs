@@ -4,7 +4,10 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::harness::{PASSWORD, Setup, TestApp};
+use crate::harness::{PASSWORD, Setup, TestApp, with_app};
+
+const KEYS: &str = "/api/admin/api-keys";
+const TICKETS: &str = "/api/psa/tickets";
 
 fn files(directory: &Path, found: &mut Vec<(String, Vec<u8>)>) {
     for entry in std::fs::read_dir(directory).unwrap() {
@@ -70,6 +73,46 @@ async fn no_secret_is_on_the_disk_in_clear() {
     for (name, bytes) in found.iter().filter(|(name, _)| !name.ends_with("installation.key")) {
         assert!(!contains(bytes, installation_key.trim()), "{name} holds the installation key");
     }
+}
+
+/// Answers that are rendered once are those about keys and tickets (`tests/security/asvs.rs` holds that).
+#[tokio::test]
+async fn an_answer_that_is_kept_holds_no_secret_and_is_for_its_audience() {
+    with_app(async |app| {
+        let (acme, other) = (app.tenant("acme").await, app.tenant("other").await);
+        let (admin, stranger) = (acme.admin().await, other.admin().await);
+        let made = admin.post(KEYS).json(json!({"name": "Canary name", "scopes": ["*"]})).send().await.ok(201).clone();
+        let path = format!("{KEYS}/{}", made["id"].as_str().unwrap());
+        let rotated = admin.post(&format!("{path}/rotate")).send().await.ok(200)["key"].as_str().unwrap().to_owned();
+        let organizations = [acme.organization("Ours").await, acme.organization("Theirs").await];
+        let mut tickets = Vec::new();
+        for organization in &organizations {
+            let body = json!({"subject": "Canary name", "organization_id": organization});
+            let ticket = admin.post(TICKETS).json(body).send().await.ok(201)["id"].as_str().unwrap().to_owned();
+            tickets.push(format!("{TICKETS}/{ticket}"));
+        }
+        let restricted = json!({"name": "Restricted", "scopes": ["tickets:read"], "organization_ids": [organizations[0]]});
+        let restricted = admin.post(KEYS).json(restricted).send().await.ok(201)["key"].as_str().unwrap().to_owned();
+        let restricted = app.anonymous().bearer(&restricted);
+        let secrets = [made["key"].as_str().unwrap(), rotated.as_str(), PASSWORD];
+        for place in [KEYS, path.as_str(), TICKETS, &tickets[0], &tickets[1]] {
+            // The second is answered with what was kept of the first: the clock stands still.
+            let answers = [admin.get(place).send().await, admin.get(place).send().await];
+            assert_eq!(answers[0].text, answers[1].text);
+            assert!(answers[1].ok(200).to_string().contains("Canary name"), "{place}");
+            assert!(secrets.iter().all(|secret| !answers[1].text.contains(secret)), "{place} shows a secret");
+            let foreign = stranger.get(place).send().await;
+            assert!(!foreign.text.contains("Canary name"), "{place}: another tenant gets what was kept: {}", foreign.text);
+        }
+        let seen = restricted.get(TICKETS).send().await.ok(200)["data"].as_array().unwrap().len();
+        assert_eq!(
+            (seen, restricted.get(&tickets[1]).send().await.status),
+            (1, 404),
+            "what was kept is not for everyone in the tenant"
+        );
+        assert!([401, 403].contains(&restricted.get(KEYS).send().await.status));
+    })
+    .await;
 }
 
 #[test]

@@ -39,6 +39,12 @@ fn each_security_requirement_has_a_verdict_and_the_tests_it_names_are_there() {
     let rows = rows(&text);
     let numbers: BTreeSet<&str> = rows.iter().map(|row| row.number).collect();
     assert_eq!((rows.len(), numbers.len()), (REQUIREMENTS, REQUIREMENTS));
+    let count = |verdict: &str| rows.iter().filter(|row| row.verdict == verdict).count();
+    let [met, partly, not_met, not_applicable] = VERDICTS.map(count);
+    let summary = format!(
+        "Of {REQUIREMENTS} requirements {met} are met, {partly} partly, {not_met} not, and {not_applicable} do not apply to what tenantd is."
+    );
+    assert!(text.split_whitespace().collect::<Vec<_>>().join(" ").contains(&summary), "the header does not say: {summary}");
     for row in rows {
         assert!(VERDICTS.contains(&row.verdict), "{}: {}", row.number, row.verdict);
         assert!(!row.how.is_empty(), "{} does not say how or why", row.number);
@@ -49,4 +55,17 @@ fn each_security_requirement_has_a_verdict_and_the_tests_it_names_are_there() {
             assert!(found, "{} names {test}, which is nowhere", row.number);
         }
     }
+}
+
+/// What is kept of rendered answers is looked through by `an_answer_that_is_kept_holds_no_secret_and_is_for_its_audience`. A slice that keeps more
+/// belongs there too.
+#[test]
+fn only_answers_about_keys_and_tickets_are_kept() {
+    let sources = super::rust_files("src");
+    let keeps = |text: &str| text.contains("AnswerCache<") && !text.contains("pub struct AnswerCache<");
+    let keepers: BTreeSet<String> = sources.into_iter().filter(|source| keeps(&source.text)).map(|source| source.path).collect();
+    let expected = ["api_keys", "tickets"]
+        .iter()
+        .flat_map(|slice| ["collection", "record"].map(|file| format!("slices/{slice}/api/{file}.rs")));
+    assert_eq!(keepers, expected.collect());
 }
