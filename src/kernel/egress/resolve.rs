@@ -1,5 +1,5 @@
 //! Names to addresses, within a time limit. An answer counts for its TTL and at most half a minute, so that an address that a name
-//! no longer has is not dialled for long; every caller judges what it gets anew.
+//! no longer has is not dialled for long; every caller judges the answer again.
 //!
 //! **Invariant:** there is one look-up for one exchange. Its addresses are judged and those very addresses are dialled.
 
@@ -98,8 +98,8 @@ impl Resolver {
         Ok(addresses)
     }
 
-    /// The texts (TXT) that `name`, which is meant in full, has in DNS now: none where there is no such name. They are never kept, for
-    /// whoever asks has often just published one.
+    /// The texts (TXT) that `name`, which is meant in full, has in DNS now: none where there is no such name. They are never kept, because
+    /// the caller has often just published one.
     pub(super) async fn texts(&self, name: &str) -> Result<Vec<String>, EgressError> {
         let Some(servers) = &self.servers else {
             return Err(EgressError::Dns("no DNS server is configured".to_owned()));

@@ -87,8 +87,8 @@ codes! {
     InternalError "internal_error" INTERNAL_SERVER_ERROR "Something went wrong here" "Repeat the request; if it fails again, tell the operator the `request_id`.";
     Unavailable "unavailable" SERVICE_UNAVAILABLE "The service cannot do this now" "Repeat the request after `retry_after_seconds`.";
     OutcomeUnknown "outcome_unknown" SERVICE_UNAVAILABLE "Whether the change was made is not known" "Repeat the request with the same `Idempotency-Key`, or look whether it took effect.";
-    ProviderError "provider_error" BAD_GATEWAY "Another server answered wrongly or not at all" "Try again later; if it stays, ask whoever runs that server.";
-    ProviderTimeout "provider_timeout" GATEWAY_TIMEOUT "Another server took too long" "Try again later; if it stays, ask whoever runs that server.";
+    ProviderError "provider_error" BAD_GATEWAY "Another server answered wrongly or not at all" "Retry later. If the error persists, ask the operator of that server.";
+    ProviderTimeout "provider_timeout" GATEWAY_TIMEOUT "Another server took too long" "Retry later. If the error persists, ask the operator of that server.";
     RequestTimeout "request_timeout" REQUEST_TIMEOUT "The request took too long to arrive" "Send the whole request without pauses.";
 }
 

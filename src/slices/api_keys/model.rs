@@ -70,7 +70,7 @@ pub struct KeptSecret {
 }
 
 impl Plaintext {
-    /// The plaintext alone, for whoever hands it out.
+    /// The plaintext alone, for the answer that hands it out.
     pub fn into_secret(self) -> Secret {
         self.0
     }
@@ -195,7 +195,8 @@ pub struct ApiKey {
     pub enabled: bool,
     pub created_at: Timestamp,
     pub created_by: Actor,
-    /// Who answers for the key: whoever created it, or took it over since. Of a live key it is a person, a live key, or the system.
+    /// The person or key that answers for the key: its creator, or the last one to take it over. The owner of a live key is a person, a live
+    /// key, or the system.
     pub owner: Actor,
     /// Set while the key is disabled because of its owner.
     pub paused: Option<Pause>,

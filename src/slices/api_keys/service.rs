@@ -1,6 +1,6 @@
 //! What is done with API keys. Every method is one use case in the caller's transaction: check, write, append the event.
 //!
-//! **Invariant:** whoever creates, changes or rotates a key covers it, before and after, in scopes, organizations, networks and lifetime.
+//! **Invariant:** anyone who creates, changes or rotates a key covers it, before and after, in scopes, organizations, networks and lifetime.
 //! Reducing or ending a key is free.
 
 use serde_json::{

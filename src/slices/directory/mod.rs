@@ -163,7 +163,7 @@ pub fn has_staff_elsewhere(tx: &impl Read, tenant: TenantId, domain: &str) -> Re
     repo::users::has_login_elsewhere(tx, tenant, domain)
 }
 
-/// Brings the addresses that staff sign in with into the form in which several tenants can have one.
+/// Rewrites the index of sign-in addresses, so that several tenants can have staff with the same address.
 pub fn share_logins(tx: &mut WriteTx) -> Result<Progress, StoreError> {
     repo::users::share_logins(tx)
 }

@@ -80,7 +80,8 @@ impl IntoResponse for WayOn {
 impl ApiResponse for WayOn {
     fn meta() -> MetaResponses {
         let way = reply::response(303, "Signed in; the way on.", None, &[LOCATION, ("Set-Cookie", "The session.")]);
-        let refused = html_response(401, "The sign-in is refused. A page for people; a problem for whoever does not accept HTML.");
+        let refused =
+            html_response(401, "The sign-in is refused. A page for people; a problem for clients that do not accept HTML.");
         MetaResponses { responses: vec![way, refused, reply::declared(502), reply::declared(504)] }
     }
 

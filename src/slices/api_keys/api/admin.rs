@@ -1,4 +1,4 @@
-//! `/internal/admin/tenants/{id}/api-keys`: keys of any tenant, for whoever may open the admin socket.
+//! `/internal/admin/tenants/{id}/api-keys`: keys of any tenant, for anyone who may open the admin socket.
 
 use poem_openapi::{Object, OpenApi, Tags, param::Path};
 use serde::Serialize;

@@ -113,7 +113,8 @@ pub(super) struct ApiKey {
     pub(super) status: ApiKeyStatus,
     pub(super) created_at: Timestamp,
     pub(super) created_by: Author,
-    /// Who answers for the key: whoever created it, or took it over since. When the key that made it ends, the owner of that one.
+    /// The person or key that answers for the key: its creator, or the last one to take it over. When the key that created it ends, the
+    /// owner of that key takes its place.
     pub(super) owner: Author,
     /// Present while the key is disabled because of its owner.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -83,7 +83,7 @@ fn arrive(
     Ok(Some((id, to_record(&key, due_at))))
 }
 
-/// What the use cases ask of a key. Whoever gives one has at most what an administrator has.
+/// What the use cases ask of a key. The giver has at most the rights of an administrator.
 fn check(key: &ApiKey, kind: TenantKind) -> Result<(), PortError> {
     check_scopes(&key.scopes).map_err(PortError::wrong)?;
     let beyond = key.authority(kind).scopes().without(Role::Admin.grants());

@@ -104,14 +104,14 @@ impl AuditApi {
     /// fewer records than `limit`, even none, while there are more: the list is over when `next_cursor` is absent. Records are kept for
     /// 400 days, unless the operator set another time, also when their events are gone from the feed.
     ///
-    /// Whoever reads it learns of keys, users and webhook endpoints. So it needs all of `api_keys:read`, `events:read`, `users:read` and
-    /// `webhooks:read`: administrators have them, and a key with `*:read` too; a key for some organizations cannot. Records about anything
-    /// else need the scope that reads it as well: without `providers:read` there are none about cloud providers. An export that lacks
-    /// records cannot be checked.
+    /// The records show keys, users and webhook endpoints. So you need all of `api_keys:read`, `events:read`, `users:read` and
+    /// `webhooks:read`. Administrators have them, and so does a key with `*:read`. A key that is restricted to organizations cannot read the
+    /// audit. Records about anything else also need the scope that reads it: without `providers:read` you get none about cloud providers.
+    /// An export that lacks records cannot be checked.
     ///
     /// `format=csv` and `format=ndjson`, or an `Accept` with only `text/csv` or `application/x-ndjson`, stream all records. Lines have the
     /// record as it was written and its `hash`. Without filters, and with the oldest first, they can be checked with `tenantd audit verify`:
-    /// the first line tells what the chain begins with, and signed checkpoints stand between the records and at the end. A stream takes no
+    /// the first line says what the chain begins with, and signed checkpoints stand between the records and at the end. A stream takes no
     /// `limit`, `cursor` and `include_total`.
     #[oai(path = "/", method = "get", operation_id = "list_audit_records")]
     async fn list_audit_records(

@@ -150,7 +150,7 @@ pub(in super::super) fn has_login_elsewhere(tx: &impl Read, tenant: TenantId, do
     Ok(found)
 }
 
-/// Lets several tenants have an address: before, it belonged to one on the installation.
+/// Rewrites the entries of the index of sign-in addresses. Earlier releases allowed an address in one tenant only.
 pub(in super::super) fn share_logins(tx: &mut WriteTx) -> Result<Progress, StoreError> {
     BY_LOGIN.share(tx, |entry| String::from_bytes(entry).map(|email| login_key(&email)))
 }

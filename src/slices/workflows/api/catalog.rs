@@ -17,7 +17,7 @@ pub(super) struct WorkflowType {
     #[serde(rename = "type")]
     kind: String,
     summary: String,
-    /// What a step takes of whoever saves the workflow and of whoever starts it.
+    /// The scopes that the author of the workflow and the person or key that starts it must have.
     required_scopes: Vec<String>,
     /// Of a step the JSON Schema of its `with`, of a trigger that of the whole trigger.
     schema: Any<Value>,

@@ -132,8 +132,8 @@ impl TriggerApi {
     /// definition or from one that comes with the product. `validate` tells every problem of a definition and stores nothing.
     /// `take_over` makes you the owner of a workflow: its next version is the same and acts for you.
     ///
-    /// A workflow acts for whoever saved its newest version, and a run for whoever started it, too: you need every scope that its steps and
-    /// triggers need (`required_scopes` in the catalogue).
+    /// A workflow acts for the author of its newest version. A run also acts for the person or key that started it. You need every scope that
+    /// its steps and triggers need (`required_scopes` in the catalogue).
     #[oai(path = "/", method = "post", operation_id = "trigger_workflow")]
     async fn trigger_workflow(
         &self,
