@@ -4,6 +4,9 @@
 //! ids and secrets each time. So the edge draws one seed from the operating system and everything else derives from it.
 //! This is the only file that may ask the operating system for random bytes.
 
+#[cfg(test)]
+pub mod fuzz;
+
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 /// Where a stream starts: the same seed gives the same stream each time.

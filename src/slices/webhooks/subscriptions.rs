@@ -288,4 +288,34 @@ mod tests {
         assert!(passes(&filter("", "", "")) && passes(&filter("org_1", "high", "usr_2")));
         assert!(!passes(&filter("org_2", "", "")) && !passes(&filter("", "low", "")) && !passes(&filter("", "", "usr_1")));
     }
+
+    /// Filters and the bodies that they look into, as odd as JSON allows.
+    #[test]
+    fn a_hostile_filter_passes_what_it_names_and_nothing_else() {
+        use crate::kernel::entropy::fuzz::{each_case, members, name, text};
+        each_case("webhook filters", 1_000, |entropy| {
+            let list = |entropy: &mut crate::kernel::entropy::Entropy| -> Vec<String> {
+                (0..entropy.count(100)).map(|_| if entropy.once_in(2) { text(entropy) } else { name(entropy) }).collect()
+            };
+            let filter = EventFilter {
+                organization_ids: list(entropy),
+                priorities: list(entropy),
+                exclude_actor_ids: if entropy.once_in(2) { list(entropy) } else { Vec::new() },
+            };
+            let (organization, priority, actor) = (name(entropy), name(entropy), name(entropy));
+            let mut data = members(entropy, 3);
+            data.insert("ticket".to_owned(), serde_json::json!({"organization": {"id": organization}, "priority": priority}));
+            let is_alone = data.len() == 1;
+            let body = serde_json::json!({"actor": {"id": actor}, "data": data}).to_string();
+            let passes = serde_json::from_str::<View<'_>>(&body).unwrap().passes(&filter);
+            let has = |wanted: &[String], found: &String| wanted.is_empty() || wanted.contains(found);
+            let named = has(&filter.organization_ids, &organization) && has(&filter.priorities, &priority);
+            let hidden = filter.exclude_actor_ids.contains(&actor);
+            if hidden || is_alone {
+                assert_eq!(passes, named && !hidden, "{filter:?} {body}");
+            }
+            assert!(passes || hidden || !named, "{filter:?} {body}");
+            passes
+        });
+    }
 }

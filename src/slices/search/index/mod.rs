@@ -270,4 +270,6 @@ fn continues(tx: &ReadTx, position: disk::Position) -> Result<bool, StoreError> 
 }
 
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod tests;

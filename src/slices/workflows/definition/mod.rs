@@ -229,4 +229,6 @@ impl Program {
 }
 
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod tests;

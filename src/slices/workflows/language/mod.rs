@@ -9,7 +9,11 @@ mod filters;
 mod meter;
 mod scan;
 
-use std::{collections::BTreeSet, sync::LazyLock};
+use std::{
+    collections::BTreeSet,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::LazyLock,
+};
 
 use minijinja::{Environment, ErrorKind, UndefinedBehavior};
 use serde_json::{Map, Value};
@@ -29,6 +33,7 @@ pub(super) const MAX_VALUE_BYTES: usize = 65_536;
 const MAX_JOINS: usize = 16;
 const FUEL: u64 = 10_000;
 const MAX_DEPTH: usize = 32;
+const PANICKED: &str = "the expression cannot be evaluated";
 
 static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut environment = Environment::empty();
@@ -129,7 +134,7 @@ pub(super) fn check(expression: &str, budget: &Budget) -> Result<References, Exp
         return Err(ExpressionError::Syntax(format!("an expression joins values with ~ or + at most {MAX_JOINS} times")));
     }
     budget.charge(expression.len() as u64 * 64)?;
-    let compiled = ENVIRONMENT.compile_expression(expression).map_err(explained)?;
+    let compiled = caught(|| ENVIRONMENT.compile_expression(expression).map_err(explained))?;
     let mut references = References::default();
     for path in compiled.undeclared_variables(true) {
         let mut parts = path.split('.');
@@ -167,6 +172,11 @@ pub(super) fn check_template(text: &str, budget: &Budget) -> Result<References, 
     Ok(references)
 }
 
+/// What the template engine panics on is a failure of the expression, not of the job that evaluates it.
+fn caught<T>(work: impl FnOnce() -> Result<T, ExpressionError>) -> Result<T, ExpressionError> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(ExpressionError::Failed(PANICKED.to_owned())))
+}
+
 /// The value of an expression, as the language has it.
 fn value_of(expression: &str, context: &Context, budget: &Budget) -> Result<minijinja::Value, ExpressionError> {
     scan::check_words(expression).map_err(ExpressionError::Syntax)?;
@@ -181,6 +191,11 @@ fn value_of(expression: &str, context: &Context, budget: &Budget) -> Result<mini
 }
 
 pub(super) fn evaluate(expression: &str, context: &Context, budget: &Budget) -> Result<Value, ExpressionError> {
+    caught(|| evaluate_now(expression, context, budget))
+}
+
+/// A value can be one that is made while it is written.
+fn evaluate_now(expression: &str, context: &Context, budget: &Budget) -> Result<Value, ExpressionError> {
     let value = value_of(expression, context, budget)?;
     if value.is_undefined() {
         return Err(ExpressionError::Failed(format!("{expression} is not defined; `default` gives it a value")));
@@ -194,7 +209,7 @@ pub(super) fn evaluate(expression: &str, context: &Context, budget: &Budget) -> 
 
 /// Whether a condition holds. What is not defined, empty or zero counts as false.
 pub(super) fn holds(text: &str, context: &Context, budget: &Budget) -> Result<bool, ExpressionError> {
-    Ok(value_of(condition(text), context, budget)?.is_true())
+    caught(|| Ok(value_of(condition(text), context, budget)?.is_true()))
 }
 
 /// A text with its templates filled in. One that is a template and nothing else keeps the type of the value.
@@ -260,5 +275,7 @@ fn explained(error: minijinja::Error) -> ExpressionError {
     }
 }
 
+#[cfg(test)]
+pub(super) mod fuzz;
 #[cfg(test)]
 mod tests;

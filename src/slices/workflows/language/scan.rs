@@ -98,9 +98,37 @@ pub(super) fn joins(expression: &str) -> usize {
     Outside::new(expression).filter(|(_, letter)| matches!(letter, '~' | '+')).count()
 }
 
-/// Refuses operators, filters and tests that are not in the language.
+/// Whether every slice that has a step has a positive number there. The template engine panics when it slices something empty backwards.
+fn has_plain_steps(plain: &str) -> bool {
+    // Where the step of a slice begins, for each bracket that is open; nothing before its second colon.
+    let mut open: Vec<(bool, u8, usize)> = Vec::new();
+    for (at, letter) in plain.char_indices() {
+        match letter {
+            '[' | '(' | '{' => open.push((letter == '[', 0, at)),
+            ':' => {
+                if let Some((true, colons, begins)) = open.last_mut() {
+                    (*colons, *begins) = (colons.saturating_add(1), at + 1);
+                }
+            }
+            ']' | ')' | '}' => {
+                let Some((true, 2.., begins)) = open.pop() else { continue };
+                let step = plain.get(begins..at).unwrap_or_default().trim();
+                if !step.is_empty() && !step.parse::<u32>().is_ok_and(|step| step > 0) {
+                    return false;
+                }
+            }
+            _ => {}
+        }
+    }
+    true
+}
+
+/// Refuses operators, filters, tests and slices that are not in the language.
 pub(super) fn check_words(expression: &str) -> Result<(), String> {
     let plain: String = Outside::new(expression).map(|(_, letter)| letter).collect();
+    if !has_plain_steps(&plain) {
+        return Err("the step of a slice is a positive number; write `a | reverse` to read backwards".to_owned());
+    }
     if plain.contains('*') {
         return Err("* is not part of the language; write `a | times(b)`".to_owned());
     }

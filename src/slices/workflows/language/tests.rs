@@ -124,6 +124,33 @@ fn filters_of_constant_work_take_what_a_step_has_made() {
 }
 
 #[test]
+fn a_slice_goes_forward() {
+    for (expression, value) in [
+        ("inputs.name[1:]", json!("da")),
+        ("inputs.name[::2]", json!("Aa")),
+        ("inputs.tags[0:2:1]", json!(["a", "b"])),
+        ("{'a': inputs.name[:1]}['a']", json!("A")),
+        ("inputs.name|reverse", json!("adA")),
+        ("'[::-1]'", json!("[::-1]")),
+    ] {
+        assert!(check(expression, &Budget::for_tests()).is_ok(), "{expression}");
+        assert_eq!(evaluate(expression, &given(), &Budget::for_tests()), Ok(value), "{expression}");
+    }
+    // The template engine panics on the first two.
+    for expression in
+        ["''[::-1]", "[][::-1]", "inputs.name[2:0:-1]", "inputs.name[::inputs.count]", "inputs.name[::0]", "a[b[::-1]]"]
+    {
+        assert_eq!(check(expression, &Budget::for_tests()).unwrap_err().code(), "expression_invalid", "{expression}");
+    }
+}
+
+#[test]
+fn a_panic_of_the_template_engine_is_a_failure_of_the_expression() {
+    let failed = caught::<()>(|| panic!("on purpose"));
+    assert_eq!(failed.unwrap_err().code(), "expression_failed");
+}
+
+#[test]
 fn a_plain_filter_cannot_be_named() {
     for expression in ["inputs.name|plain upper", "inputs.name|'plain upper'", "inputs.name|plain\u{a0}upper"] {
         assert!(check(expression, &Budget::for_tests()).is_err(), "{expression}");
