@@ -428,7 +428,8 @@ impl<'a> Planner<'a> {
                 let from =
                     from.map_or(Bound::Included(IndexTerm::from_field_u64(fields().updated, 0)), |at| Bound::Included(time(at)));
                 let until = until.map_or(Bound::Unbounded, |at| Bound::Excluded(time(at)));
-                Ok(Clause::Alike(Box::new(RangeQuery::new(from, until)), 0.0))
+                // Times are the values that do not tell the tenant.
+                Ok(Clause::all([Clause::Alike(Box::new(RangeQuery::new(from, until)), 0.0), self.token(Mark::All, "")?]))
             }
         }
     }

@@ -88,6 +88,27 @@ fn the_newest_version_of_a_document_is_found_wherever_the_older_ones_are() {
 }
 
 #[test]
+fn a_query_by_time_alone_counts_nothing_of_another_tenant() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut overlay = empty_overlay(directory.path());
+    for number in 0..6 {
+        put(&mut overlay, &document(tenant(1 + number % 2), number, "heron"));
+    }
+    let view = overlay.publish().unwrap();
+    for (q, total) in [
+        ("updated:>=2026-01-01", 3),
+        ("updated:<2027-01-01", 3),
+        ("updated:<2025-01-01", 0),
+        ("updated:>=2026-01-01 OR stork", 3),
+        ("-updated:<2025-01-01", 3),
+        ("-updated:>=2026-01-01", 0),
+        ("heron updated:>=2026-01-01", 3),
+    ] {
+        assert_eq!(found(&view, tenant(1), q).1, total, "{q}");
+    }
+}
+
+#[test]
 fn what_came_while_the_disk_was_written_stays_in_memory() {
     let directory = tempfile::tempdir().unwrap();
     let mut disk = Disk::create(directory.path()).unwrap();
