@@ -183,13 +183,16 @@ impl Edge {
         };
         told.operation = Some(operation.clone());
         let principal = self.admit(&request, &operation, arrival, told)?;
-        let tenant = principal.as_ref().filter(|_| arrival.client != Client::Local).map(|caller| caller.tenant_id);
-        let call = Box::pin(self.call(request, operation, principal, arrival));
-        let Some(tenant) = tenant else { return call.await };
-        let shares = self.parts.store.shares();
+        let Some(caller) = principal.clone().filter(|_| arrival.client != Client::Local) else {
+            return Box::pin(self.call(request, operation, principal, arrival)).await;
+        };
+        let (shares, tenant) = (self.parts.store.shares(), caller.tenant_id);
         let busy = |Full| Problem::unavailable("Too many requests of your tenant wait for their turn.", 1);
-        let _turn = shares.turn_of_request(tenant).await.map_err(busy)?;
-        shares.work_for(tenant, call).await
+        let turn = shares.turn_of_request(tenant).await.map_err(busy)?;
+        if turn.was_delayed() {
+            self.again(request.headers().clone(), caller, arrival).check()?;
+        }
+        shares.work_for(tenant, Box::pin(self.call(request, operation, principal, arrival))).await
     }
 
     /// Checks the input and calls the handler.

@@ -108,6 +108,14 @@ pub struct Turn {
     tenant: TenantId,
     estimate: Use,
     began: Instant,
+    was_delayed: bool,
+}
+
+impl Turn {
+    /// Whether the tenant had to wait for it.
+    pub fn was_delayed(&self) -> bool {
+        self.was_delayed
+    }
 }
 
 impl Drop for Turn {
@@ -341,7 +349,7 @@ impl Shares {
     /// A turn at once, if the tenant need not wait at all.
     fn free_turn(&self, tenant: TenantId) -> Option<Turn> {
         let (now, mut state) = (instant(), self.state());
-        state.wait(tenant, now).is_none().then(|| self.begin(&mut state, tenant, now))
+        state.wait(tenant, now).is_none().then(|| self.begin(&mut state, tenant, now, false))
     }
 
     async fn turn(&self, tenant: TenantId, kind: Kind) -> Turn {
@@ -356,7 +364,7 @@ impl Shares {
             let wait = {
                 let (now, mut state) = (instant(), self.state());
                 match state.wait(tenant, now) {
-                    None => return self.begin(&mut state, tenant, now),
+                    None => return self.begin(&mut state, tenant, now, true),
                     Some(wait) => wait,
                 }
             };
@@ -364,13 +372,13 @@ impl Shares {
         }
     }
 
-    fn begin(&self, state: &mut State, tenant: TenantId, now: Instant) -> Turn {
+    fn begin(&self, state: &mut State, tenant: TenantId, now: Instant, was_delayed: bool) -> Turn {
         let account = state.account(tenant, now);
         account.fade(now);
         account.turns += 1.0;
         let estimate = account.used.map(|used| used / account.turns);
         account.used = account.used.with(estimate, |used, more| used + more);
-        Turn { shares: self.clone(), tenant, estimate, began: now }
+        Turn { shares: self.clone(), tenant, estimate, began: now, was_delayed }
     }
 }
 
