@@ -1,4 +1,4 @@
-//! An export takes as long as its client reads. Whoever loses a right meanwhile gets no more of it, and can tell that the rest is missing.
+//! An export takes as long as its client reads. A caller who loses a right meanwhile gets no more of it, and can tell that the rest is missing.
 
 use serde_json::{Value, json};
 

@@ -90,7 +90,7 @@ struct Account {
     background: Queue,
 }
 
-/// Whoever holds it is the next of its tenant.
+/// The holder of the lock is the next of its tenant.
 type Queue = Arc<tokio::sync::Mutex<()>>;
 
 /// What wants a turn. Each kind waits in a queue of its own, so a person does not wait for all the runs of their tenant.
@@ -303,7 +303,7 @@ impl Shares {
         self.charge(tenant, Use { processors: used.as_secs_f64(), writer: 0.0 });
     }
 
-    /// Notes how long the writer has worked, for whomever.
+    /// Notes how long the writer has worked, for tenants and for tenantd itself.
     pub fn writer_worked(&self, used: Duration) {
         self.state().writer_used += used;
     }
@@ -338,7 +338,7 @@ impl Shares {
         Ok(self.turn(tenant, Kind::Request).await)
     }
 
-    /// Waits until the next piece of work in the background may be done for the tenant. Whoever asks bounds how many wait.
+    /// Waits until the next piece of work in the background may be done for the tenant. The caller bounds how many wait.
     pub async fn turn_in_background(&self, tenant: TenantId) -> Turn {
         match self.free_turn(tenant) {
             Some(turn) => turn,
