@@ -10,7 +10,7 @@ use super::{
 use crate::kernel::clock::Timestamp;
 
 /// The most terms of a query.
-pub const MOST_TERMS: usize = 32;
+pub const MOST_TERMS: usize = 16;
 /// The fewest letters before a `*`.
 pub const SHORTEST_PREFIX: usize = 2;
 

@@ -13,7 +13,7 @@ pub const IDENTIFIER: f32 = 16.0 * STEP;
 pub const NAME: f32 = 8.0 * STEP;
 pub const START: f32 = 4.0 * STEP;
 pub const ALL_IN_NAME: f32 = 2.0 * STEP;
-/// Brings the scores of 32 rare words in two fields below [`STEP`].
+/// Brings the scores of 16 rare words in two fields below [`STEP`].
 pub const TEXT_WEIGHT: f32 = 0.125;
 
 const OPEN_BIT: u32 = 47;
