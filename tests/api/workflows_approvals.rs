@@ -116,6 +116,35 @@ async fn whoever_asked_for_a_run_does_not_approve_it() {
 }
 
 #[tokio::test]
+async fn another_version_of_the_same_steps_has_the_same_authors() {
+    with_app(async |app| {
+        let bench = Bench::new(app).await;
+        let ((ada, _), (bo, _)) = (bench.person("ada").await, bench.person("bo").await);
+        let key = bench.tenant.key(&["*"]).await;
+        bench.workflow("one", json!({})).await;
+        let path = {
+            let list = ada.get(&format!("{PATH}?limit=50")).send().await.ok(200).clone();
+            format!("{PATH}?id={}", list["data"][0]["id"].as_str().unwrap())
+        };
+        for (editor, name) in [(&ada, "Renamed"), (&key, "Again")] {
+            editor.patch(&path).json(json!({"name": name})).send().await.ok(200);
+        }
+        let run = bench.start(&key, "one").await;
+        for author in [&bench.author, &ada] {
+            refused(&decide(author, &run, "approve").await, "wrote steps of its definition");
+        }
+        decide(&bo, &run, "approve").await.ok(200);
+
+        // Somebody who writes every step again is the only author.
+        let steps = json!([{"id": "again", "type": "approval", "with": {"required": 1}}]);
+        key.patch(&path).json(json!({"steps": steps})).send().await.ok(200);
+        let run = bench.start(&key, "one").await;
+        decide(&bench.author, &run, "approve").await.ok(200);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn whoever_caused_the_event_or_the_calling_run_does_not_approve() {
     with_app(async |app| {
         let bench = Bench::new(app).await;

@@ -84,7 +84,7 @@ impl From<WorkflowError> for Problem {
             }
             WorkflowError::SelfApproval => Self::new(
                 Code::InvalidTransition,
-                "You asked for this run: you started it or the run that it comes from, caused its event, or wrote its definition. Somebody else has \
+                "You asked for this run: you started it or the run that it comes from, caused its event, or wrote steps of its definition. Somebody else has \
                  to approve it.",
             ),
             WorkflowError::NoPerson => Self::new(

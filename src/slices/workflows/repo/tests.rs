@@ -96,7 +96,12 @@ fn the_stored_forms_are_those_that_were_written_down() {
     let record = to_record(&workflow);
     assert_golden("workflow", &record);
     assert_eq!(to_model((workflow.tenant_id, workflow.id), record), workflow);
-    let version = VersionRecord { definition: Json(json!({"key": "x"})), changed_at: at(), changed_by: somebody() };
+    let version = VersionRecord {
+        definition: Json(json!({"key": "x"})),
+        changed_at: at(),
+        changed_by: somebody(),
+        earlier_authors: vec![somebody()],
+    };
     assert_golden("workflow_version", &version);
     assert_golden("workflow_run", &RunRecord(run()));
     assert_golden("workflow_run_inputs", &RunInputs { inputs: Json(json!({"a": 1})), event: Some(Json(json!({"b": 2}))) });

@@ -1,6 +1,9 @@
 //! Workflows, and every version of their definitions.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{
     super::model::{Json, Origin, Workflow},
@@ -109,10 +112,46 @@ pub(in super::super) struct VersionRecord {
     pub(in super::super) definition: Json,
     pub(in super::super) changed_at: Timestamp,
     pub(in super::super) changed_by: Actor,
+    /// Those who saved the versions before, as long as a step of them was left.
+    #[serde(default)]
+    pub(in super::super) earlier_authors: Vec<Actor>,
 }
 
 impl Record for VersionRecord {
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
+
+    /// Version 1 ended before the earlier authors.
+    fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
+        if version != 1 {
+            return Err(format!("format version {version} is not known to this release"));
+        }
+        codec::decode_fields(&[fields, &codec::encode_fields(&Vec::<Actor>::new())?].concat())
+    }
+}
+
+/// The earlier authors that a version remembers, the latest ones.
+const MOST_AUTHORS: usize = 64;
+
+impl VersionRecord {
+    pub(in super::super) fn first(definition: Json, changed_at: Timestamp, changed_by: Actor) -> Self {
+        Self { definition, changed_at, changed_by, earlier_authors: Vec::new() }
+    }
+
+    /// The version after this one.
+    pub(in super::super) fn next(self, definition: Json, changed_at: Timestamp, changed_by: Actor) -> Self {
+        let steps = |definition: &Json| definition.0.get("steps").and_then(Value::as_array).cloned().unwrap_or_default();
+        let new = steps(&definition);
+        let mut earlier_authors = Vec::new();
+        if steps(&self.definition).iter().any(|step| new.contains(step)) {
+            let mut seen = BTreeSet::from([changed_by.id.clone()]);
+            earlier_authors = self.authors().filter(|author| seen.insert(author.id.clone())).take(MOST_AUTHORS).collect();
+        }
+        Self { definition, changed_at, changed_by, earlier_authors }
+    }
+
+    pub(in super::super) fn authors(self) -> impl Iterator<Item = Actor> {
+        std::iter::once(self.changed_by).chain(self.earlier_authors)
+    }
 }
 
 pub(in super::super) static VERSIONS: Table<(TenantId, WorkflowId, u64), VersionRecord> =
@@ -200,14 +239,8 @@ pub(in super::super) fn put(tx: &mut WriteTx, workflow: &Workflow, before: Optio
     count(tx, workflow.tenant_id, counted(workflow) - before.map_or(0, counted), 0)
 }
 
-pub(in super::super) fn put_version(
-    tx: &mut WriteTx,
-    workflow: &Workflow,
-    definition: &Json,
-    changed_by: &Actor,
-) -> Result<(), StoreError> {
-    let record = VersionRecord { definition: definition.clone(), changed_at: workflow.updated_at, changed_by: changed_by.clone() };
-    VERSIONS.put(tx, &(workflow.tenant_id, workflow.id, workflow.version), &record)
+pub(in super::super) fn put_version(tx: &mut WriteTx, workflow: &Workflow, version: &VersionRecord) -> Result<(), StoreError> {
+    VERSIONS.put(tx, &(workflow.tenant_id, workflow.id, workflow.version), version)
 }
 
 pub(in super::super) fn version(

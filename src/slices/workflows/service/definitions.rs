@@ -8,7 +8,7 @@ use super::{
     super::{
         error::WorkflowError,
         model::{Json, Origin, Workflow},
-        repo,
+        repo::{self, workflows::VersionRecord},
     },
     CREATED, DELETED, Service, UPDATED,
     ready::{Accepted, AcceptedChange},
@@ -53,7 +53,8 @@ impl Service {
         };
         arm(tx, act, &mut workflow, accepted)?;
         repo::workflows::put(tx, &workflow, None)?;
-        repo::workflows::put_version(tx, &workflow, &Json(value.clone()), &act.actor)?;
+        let version = VersionRecord::first(Json(value.clone()), act.now, act.actor.clone());
+        repo::workflows::put_version(tx, &workflow, &version)?;
         self.announce(tx, act, &CREATED, &workflow, value, None)?;
         Ok(workflow)
     }
@@ -73,7 +74,7 @@ impl Service {
             return Err(WorkflowError::Archived);
         }
         let stored = repo::workflows::version(tx, act.tenant_id, id, before.version)?.ok_or(WorkflowError::NotFound)?;
-        let old = stored.definition.0;
+        let old = stored.definition.0.clone();
         if before.version != change.base {
             return Err(WorkflowError::ChangedMeanwhile);
         }
@@ -86,7 +87,8 @@ impl Service {
         workflow.updated_at = act.now;
         arm(tx, act, &mut workflow, accepted)?;
         repo::workflows::put(tx, &workflow, Some(&before))?;
-        repo::workflows::put_version(tx, &workflow, &Json(value.clone()), &act.actor)?;
+        let version = stored.next(Json(value.clone()), act.now, act.actor.clone());
+        repo::workflows::put_version(tx, &workflow, &version)?;
         let changed = changes(&self.in_event(&old), &self.in_event(value));
         self.announce(tx, act, &UPDATED, &workflow, value, Some(changed))?;
         Ok((workflow, value.clone()))
@@ -100,14 +102,15 @@ impl Service {
             return Ok(before);
         }
         let stored = repo::workflows::version(tx, act.tenant_id, id, before.version)?.ok_or(WorkflowError::NotFound)?;
-        let mut value = stored.definition.0;
+        let mut value = stored.definition.0.clone();
         merge(&mut value, &json!({"enabled": false}));
         let mut workflow = before.clone();
         workflow.enabled = false;
         workflow.version += 1;
         workflow.updated_at = act.now;
         repo::workflows::put(tx, &workflow, Some(&before))?;
-        repo::workflows::put_version(tx, &workflow, &Json(value.clone()), &act.actor)?;
+        let version = stored.next(Json(value.clone()), act.now, act.actor.clone());
+        repo::workflows::put_version(tx, &workflow, &version)?;
         let changes = json!({"enabled": {"from": true, "to": false}});
         self.announce(tx, act, &UPDATED, &workflow, &value, Some(changes))?;
         Ok(workflow)
@@ -142,7 +145,7 @@ impl Service {
         let before = repo::workflows::get(tx, act.tenant_id, id)?.ok_or(WorkflowError::NotFound)?;
         if_match.check(before.version)?;
         let stored = repo::workflows::version(tx, act.tenant_id, id, before.version)?.ok_or(WorkflowError::NotFound)?;
-        let definition = stored.definition;
+        let definition = stored.definition.clone();
         if before.archived_at.is_some() {
             return Ok((before, definition.0));
         }
@@ -158,7 +161,8 @@ impl Service {
         workflow.archived_at = Some(act.now);
         workflow.updated_at = act.now;
         repo::workflows::put(tx, &workflow, Some(&before))?;
-        repo::workflows::put_version(tx, &workflow, &definition, &act.actor)?;
+        let version = stored.next(definition.clone(), act.now, act.actor.clone());
+        repo::workflows::put_version(tx, &workflow, &version)?;
         self.announce(tx, act, &DELETED, &workflow, &definition.0, None)?;
         Ok((workflow, definition.0))
     }

@@ -7,7 +7,7 @@ use super::super::{
     definition::Approval,
     error::WorkflowError,
     model::{Run, RunTrigger, StepResult},
-    repo,
+    repo::{self, workflows::VersionRecord},
 };
 use crate::{
     kernel::{
@@ -25,7 +25,7 @@ use crate::{
 /// How many runs are looked at that led to one.
 const MOST_RUNS: usize = 64;
 
-/// The people who asked for a run: who started it, who caused the event that did, and who wrote its definition; and the same of the runs
+/// The people who asked for a run: who started it, who caused the event that did, and who wrote steps of its definition; and the same of the runs
 /// that it retries, that called it, and that caused its event.
 pub(super) fn requesters(tx: &impl Read, run: &Run) -> Result<BTreeSet<UserId>, WorkflowError> {
     let tenant = run.tenant_id;
@@ -34,7 +34,8 @@ pub(super) fn requesters(tx: &impl Read, run: &Run) -> Result<BTreeSet<UserId>, 
         let event = repo::runs::inputs(tx, (tenant, run.id))?.event.map(|event| event.0).unwrap_or_default();
         let caused_by: Option<Actor> = event.get("actor").and_then(|actor| serde_json::from_value(actor.clone()).ok());
         let version = repo::workflows::version(tx, tenant, run.workflow_id, run.workflow_version)?;
-        for actor in [Some(run.started_by), caused_by, version.map(|version| version.changed_by)].into_iter().flatten() {
+        let authors = version.into_iter().flat_map(VersionRecord::authors);
+        for actor in [Some(run.started_by), caused_by].into_iter().flatten().chain(authors) {
             people.extend(person_behind(tx, tenant, &actor)?);
         }
         let caller = if let RunTrigger::Call { run, .. } = run.trigger { Some(run) } else { None };

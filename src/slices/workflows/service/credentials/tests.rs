@@ -9,7 +9,7 @@ use super::{
         api::DESCRIBE,
         definition::SecretPlace,
         model::Json,
-        repo,
+        repo::{self, workflows::VersionRecord},
         steps::{Call, CallFuture, LocalError, Planned, Planning, RemoteStep, StepCatalogue, StepError, StepType},
     },
     *,
@@ -114,7 +114,8 @@ async fn a_credential_of_an_earlier_release_stays_and_a_new_one_is_refused() {
         let mut act = by.begin();
         let workflow = making.create(tx, &mut act, &accepted)?;
         // As an earlier release has stored it.
-        repo::workflows::put_version(tx, &workflow, &Json(definition(&["t0ken"])), &act.actor)?;
+        let version = VersionRecord::first(Json(definition(&["t0ken"])), act.now, act.actor.clone());
+        repo::workflows::put_version(tx, &workflow, &version)?;
         Ok::<_, WorkflowError>(workflow)
     });
     let id = workflow.await.unwrap().id;
