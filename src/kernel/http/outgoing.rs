@@ -38,6 +38,9 @@ use crate::kernel::{
     store::{Store, StoreError},
 };
 
+/// As many tenants as this times the usual places have one when all of those are taken.
+const FIRST_PLACES: usize = 4;
+
 /// Pieces of an answer that wait for the client to take them.
 const PIECES: usize = 4;
 
@@ -47,6 +50,8 @@ pub struct Streams {
     /// What they are called when there are too many.
     kind: &'static str,
     places: Arc<Semaphore>,
+    /// For tenants that have no place, when all are taken.
+    first_places: Arc<Semaphore>,
     /// How many places each tenant has taken.
     taken: Arc<Mutex<HashMap<TenantId, usize>>>,
     store: Store,
@@ -78,7 +83,8 @@ impl Streams {
     pub fn new(kind: &'static str, limits: &Limits, store: &Store) -> Self {
         let idle = Duration::from_secs(limits.stream_idle_seconds);
         let places = Arc::new(Semaphore::new(limits.streams));
-        Self { kind, places, taken: Arc::default(), store: store.clone(), idle }
+        let first_places = Arc::new(Semaphore::new(limits.streams * FIRST_PLACES));
+        Self { kind, places, first_places, taken: Arc::default(), store: store.clone(), idle }
     }
 
     /// Takes a place for the tenant: one of all, and one of its share.
@@ -98,8 +104,9 @@ impl Streams {
                 Problem::new(Code::RateLimited, detail).with("quota", quota.name()).with("limit", limit).with("used", own as u64);
             return Err(problem.retry_after(5));
         }
-        let busy = |_| Problem::unavailable(format!("Too many {} are under way.", self.kind), 5);
-        let place = self.places.clone().try_acquire_owned().map_err(busy)?;
+        let busy = || Problem::unavailable(format!("Too many {} are under way.", self.kind), 5);
+        let first = || if own == 0 { self.first_places.clone().try_acquire_owned().ok() } else { None };
+        let place = self.places.clone().try_acquire_owned().ok().or_else(first).ok_or_else(busy)?;
         taken.insert(tenant, own + 1);
         Ok(Place { taken: self.taken.clone(), tenant, _permit: place })
     }

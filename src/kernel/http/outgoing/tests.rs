@@ -47,6 +47,22 @@ async fn a_tenant_takes_its_share_of_the_places_and_no_more() {
     drop(open);
 }
 
+#[tokio::test]
+async fn a_tenant_without_a_place_gets_one_when_others_have_taken_all() {
+    let streams = streams(Duration::from_hours(1));
+    let start = |number| streams.start(tenant(number), LINES, async |out| out.send("1\n").await);
+    let mut open = Vec::new();
+    for number in 1..=5 {
+        open.push(start(number).unwrap());
+        assert_eq!(start(number).unwrap_err().detail, "Too many tests are under way.", "a second one of {number}");
+    }
+    assert_eq!(start(6).unwrap_err().code, Code::Unavailable, "four more at most");
+    let over = outcome(&open[4].under_way);
+    text(open.pop().unwrap()).await.unwrap();
+    over.await.unwrap();
+    start(6).unwrap();
+}
+
 /// How the answer went, once it is over.
 fn outcome(under_way: &UnderWay) -> oneshot::Receiver<Outcome> {
     let (tell, told) = oneshot::channel();
@@ -83,7 +99,7 @@ async fn a_client_that_takes_nothing_is_given_up_and_nothing_is_kept_for_it() {
 async fn an_answer_is_under_way_until_its_last_piece_is_taken() {
     let streams = streams(Duration::from_hours(1));
     let answer = streams.start(tenant(1), LINES, async |out| out.send("1\n").await).unwrap();
-    let (other, mut outcome) = (streams.start(tenant(2), LINES, async |_| Ok(())), outcome(&answer.under_way));
+    let (other, mut outcome) = (streams.start(tenant(1), LINES, async |_| Ok(())), outcome(&answer.under_way));
     assert_eq!(other.unwrap_err().detail, "Too many tests are under way.");
     tokio::task::yield_now().await;
     assert_eq!(outcome.try_recv(), Err(oneshot::error::TryRecvError::Empty), "it is made, but not taken");
