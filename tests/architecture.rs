@@ -66,7 +66,7 @@ const SLICE_EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("workflows", "secrets", "a step sends named secrets, and definitions must name those that are there"),
     ("workflows", "tickets", "steps create, change and comment on tickets"),
     ("api_keys", "directory", "the organizations that a key is restricted to must be there"),
-    ("api_keys", "platform", "the admin socket names the tenant whose keys it manages"),
+    ("api_keys", "platform", "the admin socket names the tenant whose keys it manages, and scopes depend on the kind of tenant"),
 ];
 
 const MAX_LINES: usize = 500;

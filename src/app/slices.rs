@@ -82,6 +82,7 @@ pub struct Slices {
     pub audit: Audit,
     pub transfer: Transfer,
     pub upkeep: Upkeep,
+    pub(super) holders: Holders,
 }
 
 impl Slices {
@@ -92,7 +93,7 @@ impl Slices {
         let (sealer, limits) = (|| ground.rotation.sealer.clone(), &config.limits);
         let platform = Platform::new(store(), clocks(), reload, limits, ground.rotation.clone());
         let tenants = || platform.tenants.clone();
-        let keys = ApiKeySlice::new(store(), clocks(), &config.api_keys);
+        let keys = ApiKeySlice::new(store(), clocks(), &config.api_keys, config.upgrade);
         let directory = Directory::new(&config.directory);
         let auth = Auth::new(store(), clock(), &config.sessions, passwords, directory, tenants(), &keys);
         let sso = SingleSignOn::new(store(), clock(), sealer(), egress.clone(), tenants(), auth.clone(), directory);
@@ -120,8 +121,8 @@ impl Slices {
             .remote(HttpRequest { egress: egress.clone(), tenants: tenants(), vault: secrets.vault() })?;
         let pool =
             |patience| Programs::new(patience, store().shares().clone()).map_err(|error| format!("cannot start a worker: {error}"));
-        let grace = Duration::from_hours(24 * u64::from(config.upgrade.legacy_days));
-        let holders = Holders::new(CredentialRights { tenants: tenants(), provider_is_on: sso::provider_is_on }, grace);
+        let holders =
+            Holders::new(CredentialRights { tenants: tenants(), provider_is_on: sso::provider_is_on }, config.upgrade.grace());
         let around = workflows::Surroundings {
             programs: pool(PROGRAM)?,
             rehearsals: pool(REHEARSAL)?,
@@ -135,7 +136,7 @@ impl Slices {
             tenants: tenants(),
             kinds: event_kinds(),
             usage: usage.clone(),
-            holders,
+            holders: holders.clone(),
         };
         let quotas = TenantQuotas::new(store(), clocks(), tenants());
         let webhooks = Webhooks::new(store(), clocks(), config, around);
@@ -180,6 +181,7 @@ impl Slices {
             audit,
             transfer,
             upkeep,
+            holders,
         })
     }
 }

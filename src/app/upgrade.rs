@@ -69,14 +69,16 @@ pub(super) async fn bring_forward(
 
 /// Looks at the records of older releases that act for somebody, now that it is known who may do what.
 pub(super) async fn adopt(slices: &Slices) -> Result<(), String> {
+    let keys = slices.keys.adopt(&slices.platform.tenants, &slices.holders).await.map_err(|error| error.to_string())?;
     let workflows = slices.workflows.adopt().await.map_err(|error| error.to_string())?;
     let webhooks = slices.webhooks.adopt().await.map_err(|error| error.to_string())?;
-    if workflows + webhooks > 0 {
+    if keys + workflows + webhooks > 0 {
         tracing::warn!(
+            keys,
             workflows,
             webhooks,
             "an older release has left these without an owner who has the rights that they need. They stop after upgrade.legacy_days. \
-             Take the workflows over, and save the routes of the webhooks again"
+             Take the keys and the workflows over, and save the routes of the webhooks again"
         );
     }
     Ok(())

@@ -38,6 +38,7 @@ mod kept_answers;
 mod key_owners;
 mod key_rotation;
 mod legacy;
+mod legacy_keys;
 mod loss_of_rights;
 mod moves;
 mod named_secrets;

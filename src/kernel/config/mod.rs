@@ -5,7 +5,7 @@ mod egress;
 mod load;
 mod log_level;
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -52,6 +52,13 @@ pub struct Config {
 #[serde(deny_unknown_fields)]
 pub struct Upgrade {
     pub legacy_days: u32,
+}
+
+impl Upgrade {
+    /// How long records of older releases go on without an owner.
+    pub fn grace(self) -> Duration {
+        Duration::from_hours(24 * u64::from(self.legacy_days))
+    }
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]

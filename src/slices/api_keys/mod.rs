@@ -23,6 +23,7 @@ use crate::{
         clocks::Clocks,
         config,
         events::{Act, EventKind},
+        holders::Holders,
         id::{ApiKeyId, TenantId},
         portable::Portable,
         store::{Checked, Read, Store, StoreError, WriteTx, catalog},
@@ -33,7 +34,7 @@ use crate::{
 
 pub use admission::{Admitted, ApiKeys};
 pub use error::ApiKeyError;
-pub use model::{ApiKey, KeptSecret, KeyRules, NewApiKey, Pause, PauseReason, Plaintext};
+pub use model::{ApiKey, KeptSecret, KeyRules, NewApiKey, Origin, Pause, PauseReason, Plaintext};
 pub use owners::{KeyOwners, person_behind};
 pub use repo::index_owners;
 
@@ -68,8 +69,8 @@ pub struct ApiKeySlice {
 }
 
 impl ApiKeySlice {
-    pub fn new(store: Store, clocks: Clocks, settings: &config::ApiKeys) -> Self {
-        let service = service::Service { rules: KeyRules::new(settings), describe: api::describe };
+    pub fn new(store: Store, clocks: Clocks, settings: &config::ApiKeys, upgrade: config::Upgrade) -> Self {
+        let service = service::Service { rules: KeyRules::new(settings, upgrade), describe: api::describe };
         Self { keys: ApiKeys::new(store.clone()), service, store, clocks }
     }
 
@@ -117,6 +118,24 @@ impl ApiKeySlice {
         tasks.spawn(upkeep::UsageWriter { store: self.store.clone(), keys: self.keys.clone() });
         let alarm = Alarm::new(self.store.clone(), self.clocks.clone(), &[catalog::API_KEYS_BY_DUE]);
         tasks.spawn(upkeep::KeyCalendar { store: self.store.clone(), alarm, service: self.service });
+    }
+
+    /// Looks once at each key that an older release has stored, before any is used. How many lack an owner who covers them.
+    pub async fn adopt(&self, tenants: &Tenants, holders: &Holders) -> Result<u64, StoreError> {
+        const AT_ONCE: usize = 256;
+        let mut found = self.store.read(repo::not_checked)?;
+        let mut legacy = 0;
+        for keys in found.chunks_mut(AT_ONCE) {
+            for key in keys.iter_mut().filter(|key| key.origin == Origin::Unchecked) {
+                let now = self.clocks.now(key.tenant_id);
+                key.origin = self.store.read(|tx| owners::origin_of(tx, key, (tenants, holders), now))?;
+                legacy += u64::from(key.origin != Origin::Checked);
+            }
+            // The grace may be another since the last start.
+            let (rules, keys) = (self.service.rules, keys.to_vec());
+            self.store.write(move |tx| keys.iter().try_for_each(|key| repo::put(tx, key, true, &rules))).await?;
+        }
+        Ok(legacy)
     }
 
     /// What of a tenant's keys goes along to another installation. Digests are all that there is of a key, so it works there too.

@@ -114,10 +114,12 @@ pub struct KeyRules {
     pub default_days: u32,
     pub expiring: Duration,
     pub retention: Duration,
+    /// How long a key of an older release works without an owner who covers it.
+    pub grace: Duration,
 }
 
 impl KeyRules {
-    pub fn new(settings: &config::ApiKeys) -> Self {
+    pub fn new(settings: &config::ApiKeys, upgrade: config::Upgrade) -> Self {
         let days = |days: u32| Duration::from_secs(u64::from(days) * 86_400);
         Self {
             max_live: settings.max_live,
@@ -125,6 +127,7 @@ impl KeyRules {
             default_days: settings.default_expires_days,
             expiring: days(settings.expiring_days),
             retention: days(settings.retention_days),
+            grace: upgrade.grace(),
         }
     }
 
@@ -166,6 +169,20 @@ pub enum PauseReason {
     Demoted,
     /// The owner is a key, which was revoked.
     Revoked,
+    /// An older release left the key without an owner who covers it, and the grace is over.
+    Legacy,
+}
+
+/// Whether it is known that the owner of a key covered it when they became its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Origin {
+    Checked,
+    /// An older release stored the key, and this one has not looked at it yet.
+    Unchecked,
+    /// An older release stored the key, and its owner did not cover it then or was gone.
+    Legacy {
+        since: Timestamp,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -200,6 +217,7 @@ pub struct ApiKey {
     pub owner: Actor,
     /// Set while the key is disabled because of its owner.
     pub paused: Option<Pause>,
+    pub origin: Origin,
     pub updated_at: Timestamp,
     pub expires_at: Timestamp,
     pub last_used_at: Option<Timestamp>,
@@ -255,13 +273,22 @@ impl ApiKey {
         self.allowed_ips.is_empty() || client.is_some_and(|client| self.allowed_ips.iter().any(|network| network.contains(&client)))
     }
 
-    /// When the key next changes by time alone: its end comes near, it ends, or it is forgotten.
-    pub fn due_at(&self, rules_expiring: Duration, retention: Duration) -> Timestamp {
-        match self.revoked_at.or(self.expired_at) {
-            Some(ended) => ended + retention,
-            None if self.expiry_announced => self.expires_at,
-            None => self.expires_at - rules_expiring,
+    /// When the key is paused unless somebody who covers it takes it over.
+    pub fn legacy_until(&self, rules: &KeyRules) -> Option<Timestamp> {
+        match self.origin {
+            Origin::Legacy { since } if self.is_live() && self.paused.is_none() => Some(since + rules.grace),
+            _ => None,
         }
+    }
+
+    /// When the key next changes by time alone: its grace is over, its end comes near, it ends, or it is forgotten.
+    pub fn due_at(&self, rules: &KeyRules) -> Timestamp {
+        let due = match self.revoked_at.or(self.expired_at) {
+            Some(ended) => ended + rules.retention,
+            None if self.expiry_announced => self.expires_at,
+            None => self.expires_at - rules.expiring,
+        };
+        self.legacy_until(rules).map_or(due, |end| due.min(end))
     }
 }
 

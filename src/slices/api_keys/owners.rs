@@ -6,17 +6,22 @@ use std::collections::BTreeSet;
 
 use super::{
     error::ApiKeyError,
-    model::{ApiKey, Pause, PauseReason},
+    model::{ApiKey, Origin, Pause, PauseReason},
     repo,
     service::{Giver, PAUSED, Service, UPDATED, changes, find},
 };
-use crate::kernel::{
-    access::TenantKind,
-    authority::Authority,
-    events::{Act, Actor, ActorKind},
-    http::precondition::IfMatch,
-    id::{ApiKeyId, TenantId, UserId},
-    store::{Read, StoreError, WriteTx},
+use crate::{
+    kernel::{
+        access::TenantKind,
+        authority::Authority,
+        clock::Timestamp,
+        events::{Act, Actor, ActorKind},
+        holders::Holders,
+        http::precondition::IfMatch,
+        id::{ApiKeyId, TenantId, UserId},
+        store::{Read, ReadTx, StoreError, WriteTx},
+    },
+    slices::platform::Tenants,
 };
 
 /// The person who answers for what an actor does: the user, or the person at the end of a key's chain of owners. `None` without one.
@@ -51,7 +56,18 @@ pub(super) fn take(tx: &impl Read, act: &Act, key: &mut ApiKey) -> Result<(), Ap
     }
     key.owner = act.actor.clone();
     key.paused = None;
+    key.origin = Origin::Checked;
     Ok(())
+}
+
+/// Whether the owner of a key of an older release covers it. How long the owner lives does not count: a key is handed on when its owner ends.
+pub(super) fn origin_of(tx: &ReadTx, key: &ApiKey, around: (&Tenants, &Holders), now: Timestamp) -> Result<Origin, StoreError> {
+    let (tenants, holders) = around;
+    let rights = holders.authority(tx, key.tenant_id, &key.owner, now)?;
+    let tenant = tenants.cached(key.tenant_id)?;
+    let covers = |kind| rights.covers(&key.authority(kind).with_until(rights.until()));
+    let is_covered = tenant.as_ref().as_ref().is_some_and(|tenant| covers(tenant.kind));
+    Ok(if is_covered { Origin::Checked } else { Origin::Legacy { since: now } })
 }
 
 /// What `auth` does with the keys of the people whom it manages.
@@ -111,7 +127,7 @@ impl Service {
     ) -> Result<(), ApiKeyError> {
         let (mut owners, mut seen) = (vec![owner.to_owned()], BTreeSet::new());
         while let Some(owner) = owners.pop() {
-            for mut key in repo::owned_by(tx, act.tenant_id, &owner)? {
+            for key in repo::owned_by(tx, act.tenant_id, &owner)? {
                 if !seen.insert(key.id) {
                     continue;
                 }
@@ -119,15 +135,19 @@ impl Service {
                 if key.paused.is_some() || keeps(&key) {
                     continue;
                 }
-                key.enabled = false;
-                key.paused = Some(Pause { reason, at: act.now });
-                key.updated_at = act.now;
-                key.version += 1;
-                self.put(tx, &key, true)?;
-                self.announce(tx, act, &PAUSED, &key, None)?;
+                self.pause(tx, act, key, reason)?;
             }
         }
         Ok(())
+    }
+
+    pub(super) fn pause(&self, tx: &mut WriteTx, act: &mut Act, mut key: ApiKey, reason: PauseReason) -> Result<(), ApiKeyError> {
+        key.enabled = false;
+        key.paused = Some(Pause { reason, at: act.now });
+        key.updated_at = act.now;
+        key.version += 1;
+        self.put(tx, &key, true)?;
+        self.announce(tx, act, &PAUSED, &key, None)
     }
 
     /// Hands the keys of one that has ended on to its own owner, so that they stay somebody's.

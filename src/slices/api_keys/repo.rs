@@ -2,12 +2,12 @@
 
 pub(super) mod portable;
 
-use std::{net::IpAddr, time::Duration};
+use std::net::IpAddr;
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use super::model::{ApiKey, Pause, PreviousSecret};
+use super::model::{ApiKey, KeyRules, Origin, Pause, PreviousSecret};
 use crate::kernel::{
     access::Generation,
     clock::Timestamp,
@@ -57,17 +57,26 @@ pub(super) struct KeyRecord {
     /// The generation that wildcards among the scopes are of.
     #[serde(default)]
     generation: Generation,
+    #[serde(default = "checked")]
+    origin: Origin,
+}
+
+fn checked() -> Origin {
+    Origin::Checked
 }
 
 impl Record for KeyRecord {
-    const VERSION: u8 = 3;
+    const VERSION: u8 = 4;
 
-    /// Version 1 ended before the organizations: there were none. Version 2 ended before the owner, who was the creator.
+    /// Version 1 ended before the organizations: there were none. Version 2 ended before the owner, who was the creator. Version 3 did not
+    /// tell whether the owner covered the key.
     fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
         let owner = encode_fields(&(None::<Actor>, None::<Pause>, Generation::default()))?;
+        let origin = encode_fields(&Origin::Unchecked)?;
         match version {
-            1 => decode_fields(&[fields, &encode_fields(&Vec::<OrganizationId>::new())?, &owner].concat()),
-            2 => decode_fields(&[fields, &owner].concat()),
+            1 => decode_fields(&[fields, &encode_fields(&Vec::<OrganizationId>::new())?, &owner, &origin].concat()),
+            2 => decode_fields(&[fields, &owner, &origin].concat()),
+            3 => decode_fields(&[fields, &origin].concat()),
             _ => Err(format!("format version {version} is not known to this release")),
         }
     }
@@ -142,6 +151,7 @@ pub(super) fn to_model((tenant_id, id): KeyKey, record: KeyRecord) -> ApiKey {
         created_at: record.created_at,
         owner: record.owner.unwrap_or_else(|| record.created_by.clone()),
         paused: record.paused,
+        origin: record.origin,
         created_by: record.created_by,
         updated_at: record.updated_at,
         expires_at: record.expires_at,
@@ -184,6 +194,7 @@ fn to_record(key: &ApiKey, due_at: Timestamp) -> KeyRecord {
         owner: (key.owner != key.created_by).then(|| key.owner.clone()),
         paused: key.paused,
         generation: key.generation,
+        origin: key.origin,
     }
 }
 
@@ -208,6 +219,18 @@ pub(super) fn owned_by(tx: &impl Read, tenant: TenantId, owner: &str) -> Result<
     Ok(keys)
 }
 
+/// The live keys of all tenants whose owner is not known to cover them.
+pub(super) fn not_checked(tx: &impl Read) -> Result<Vec<ApiKey>, StoreError> {
+    let mut keys = Vec::new();
+    KEYS.scan(tx, &KeyRange::ALL, Direction::Forward, |key, record| {
+        if record.is_live() && record.origin != Origin::Checked {
+            keys.push(to_model(key, record));
+        }
+        Ok(Flow::Continue)
+    })?;
+    Ok(keys)
+}
+
 /// Whether a live key other than `except` has this name.
 pub(super) fn name_taken(tx: &impl Read, tenant: TenantId, name: &str, except: Option<ApiKeyId>) -> Result<bool, StoreError> {
     let mut taken = false;
@@ -220,14 +243,8 @@ pub(super) fn name_taken(tx: &impl Read, tenant: TenantId, name: &str, except: O
 }
 
 /// Stores the key and keeps the count of live ones. `was_live` is how it was before.
-pub(super) fn put(
-    tx: &mut WriteTx,
-    key: &ApiKey,
-    was_live: bool,
-    expiring: Duration,
-    retention: Duration,
-) -> Result<(), StoreError> {
-    KEYS.put(tx, &(key.tenant_id, key.id), &to_record(key, key.due_at(expiring, retention)))?;
+pub(super) fn put(tx: &mut WriteTx, key: &ApiKey, was_live: bool, rules: &KeyRules) -> Result<(), StoreError> {
+    KEYS.put(tx, &(key.tenant_id, key.id), &to_record(key, key.due_at(rules)))?;
     let change = i64::from(key.is_live()) - i64::from(was_live);
     if change != 0 {
         let live = live_count(tx, key.tenant_id)?.saturating_add_signed(change);
@@ -299,6 +316,7 @@ mod tests {
             created_by: Actor { kind: ActorKind::User, id: "usr_x".to_owned(), name: "Ada".to_owned() },
             owner: Actor { kind: ActorKind::User, id: "usr_y".to_owned(), name: "Bo".to_owned() },
             paused: Some(Pause { reason: PauseReason::Removed, at }),
+            origin: Origin::Legacy { since: at },
             updated_at: at,
             expires_at: at.plus_days(30),
             last_used_at: Some(at),

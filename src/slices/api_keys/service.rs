@@ -10,7 +10,7 @@ use serde_json::{
 
 use super::{
     error::ApiKeyError,
-    model::{ApiKey, KeptSecret, KeyRules, NewApiKey, PauseReason, Plaintext, PreviousSecret, check_reach, check_scopes},
+    model::{ApiKey, KeptSecret, KeyRules, NewApiKey, Origin, PauseReason, Plaintext, PreviousSecret, check_reach, check_scopes},
     owners, repo,
 };
 use crate::{
@@ -40,7 +40,7 @@ pub(super) static ROTATED: EventKind = EventKind { name: "api_key.rotated", summ
 pub(super) static REVOKED: EventKind = EventKind { name: "api_key.revoked", summary: "An API key was revoked.", ..CREATED };
 pub(super) static PAUSED: EventKind = EventKind {
     name: "api_key.paused",
-    summary: "An API key was disabled because its owner was removed, disabled, demoted or revoked.",
+    summary: "An API key was disabled because its owner was removed, disabled, demoted or revoked, or because it had none.",
     ..CREATED
 };
 pub(super) static EXPIRING: EventKind = EventKind { name: "api_key.expiring", summary: "An API key ends soon.", ..CREATED };
@@ -133,6 +133,7 @@ impl Service {
             created_by: act.actor.clone(),
             owner: act.actor.clone(),
             paused: None,
+            origin: Origin::Checked,
             updated_at: act.now,
             expires_at,
             last_used_at: None,
@@ -266,7 +267,7 @@ impl Service {
         Ok(key)
     }
 
-    /// Does what time alone does to a key: tells of the coming end, ends it, and in the end forgets it.
+    /// Does what time alone does to a key: pauses it without an owner, tells of the coming end, ends it, and in the end forgets it.
     pub(super) fn age(&self, tx: &mut WriteTx, act: &mut Act, mut key: ApiKey) -> Result<(), ApiKeyError> {
         if !key.is_live() {
             return Ok(repo::remove(tx, &key)?);
@@ -274,6 +275,10 @@ impl Service {
         let kind = if act.now >= key.expires_at {
             key.expired_at = Some(key.expires_at);
             &EXPIRED
+        } else if key.legacy_until(&self.rules).is_some_and(|end| act.now >= end) {
+            let id = key.id.to_string();
+            self.pause(tx, act, key, PauseReason::Legacy)?;
+            return self.pause_owned(tx, act, &id, PauseReason::Legacy, |_| false);
         } else {
             key.expiry_announced = true;
             &EXPIRING
@@ -284,7 +289,7 @@ impl Service {
     }
 
     pub(super) fn put(&self, tx: &mut WriteTx, key: &ApiKey, was_live: bool) -> Result<(), StoreError> {
-        repo::put(tx, key, was_live, self.rules.expiring, self.rules.retention)
+        repo::put(tx, key, was_live, &self.rules)
     }
 
     pub(super) fn announce(

@@ -98,9 +98,10 @@ impl Task for KeyCalendar {
             .write(move |tx| {
                 for (seen, intent) in due.iter().zip(&intents) {
                     // It may have been changed since it was found.
-                    let current = repo::get(tx, seen.tenant_id, seen.id)?.filter(|key| key == seen);
-                    if let Some(key) = current {
-                        service.age(tx, &mut intent.begin(), key)?;
+                    let mut act = intent.begin();
+                    let current = repo::get(tx, seen.tenant_id, seen.id)?;
+                    if let Some(key) = current.filter(|key| key.due_at(&service.rules) <= act.now) {
+                        service.age(tx, &mut act, key)?;
                     }
                 }
                 Ok::<_, ApiKeyError>(())

@@ -37,6 +37,7 @@ impl Example for ApiKey {
             created_by: ada(),
             owner: ada(),
             paused: None,
+            legacy_until: None,
             updated_at: created_at,
             expires_at: created_at.plus_days(30),
             last_used_at: Some(created_at.plus_days(1)),

@@ -54,7 +54,8 @@ impl From<ApiKeyStatus> for model::KeyStatus {
     }
 }
 
-/// Why a key was paused: its owner was removed, disabled or lost rights that the key has; or the key that made it was revoked.
+/// Why a key was paused: its owner was removed, disabled or lost rights that the key has; the key that made it was revoked; or an older
+/// release left it without an owner who covers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize)]
 pub(super) enum ApiKeyPauseReason {
     #[oai(rename = "owner_removed")]
@@ -69,6 +70,9 @@ pub(super) enum ApiKeyPauseReason {
     #[oai(rename = "owner_revoked")]
     #[serde(rename = "owner_revoked")]
     Revoked,
+    #[oai(rename = "legacy")]
+    #[serde(rename = "legacy")]
+    Legacy,
 }
 
 impl From<model::PauseReason> for ApiKeyPauseReason {
@@ -78,6 +82,7 @@ impl From<model::PauseReason> for ApiKeyPauseReason {
             model::PauseReason::Disabled => Self::Disabled,
             model::PauseReason::Demoted => Self::Demoted,
             model::PauseReason::Revoked => Self::Revoked,
+            model::PauseReason::Legacy => Self::Legacy,
         }
     }
 }
@@ -119,6 +124,9 @@ pub(super) struct ApiKey {
     /// Present while the key is disabled because of its owner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) paused: Option<ApiKeyPause>,
+    /// When the key is paused unless somebody takes it over. Present if an older release created it and its owner does not cover it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) legacy_until: Option<Timestamp>,
     pub(super) updated_at: Timestamp,
     pub(super) expires_at: Timestamp,
     /// When it was last used, to the minute.
@@ -142,6 +150,7 @@ pub(super) struct ApiKey {
 impl ApiKey {
     pub(super) fn new(key: model::ApiKey, now: Timestamp, rules: &KeyRules) -> Self {
         let status = key.status(now, rules).into();
+        let legacy_until = key.legacy_until(rules);
         let networks = || key.allowed_ips.iter().map(IpNet::to_string).collect();
         Self {
             id: key.id,
@@ -157,6 +166,7 @@ impl ApiKey {
             created_by: key.created_by.into(),
             owner: key.owner.into(),
             paused: key.paused.map(|pause| ApiKeyPause { reason: pause.reason.into(), at: pause.at }),
+            legacy_until,
             updated_at: key.updated_at,
             expires_at: key.expires_at,
             last_used_at: key.last_used_at,

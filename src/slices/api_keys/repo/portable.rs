@@ -79,7 +79,7 @@ fn arrive(
         }
     }
     // When time alone changes a key next follows from the rules here.
-    let due_at = key.due_at(rules.expiring, rules.retention);
+    let due_at = key.due_at(rules);
     Ok(Some((id, to_record(&key, due_at))))
 }
 
