@@ -56,6 +56,7 @@ mod secrets;
 mod sign_in;
 mod sign_in_page;
 mod sign_in_tenants;
+mod slow_requests;
 mod sso;
 mod sso_domains;
 mod sso_lapse;

@@ -40,7 +40,8 @@ pub async fn headers(server: &Server, healthy: &Healthy) -> String {
     format!("{SLOW_HEADERS} connections were ended within {rounds} rounds")
 }
 
-/// Requests whose bodies stop in the middle: those that fit into memory together are timed out, the others are refused at once.
+/// Requests of one tenant whose bodies stop in the middle: those that fit into its part of the memory are timed out, the others are refused at
+/// once.
 pub async fn bodies(server: &Server) -> String {
     let answer = async |number: usize| {
         let mut connection = connect_from(attacker(number % 10), server.address).await.unwrap();
@@ -56,6 +57,6 @@ pub async fn bodies(server: &Server) -> String {
         *counts.entry(answer).or_default() += 1;
     }
     let known = counts.keys().all(|answer| matches!(answer, Some(408 | 503)));
-    assert!(known && counts[&Some(408)] >= 50, "slow bodies were answered with {counts:?}");
+    assert!(known && (5..20).contains(&counts[&Some(408)]), "slow bodies were answered with {counts:?}");
     format!("{SLOW_BODIES} bodies were answered with {counts:?}")
 }

@@ -1,23 +1,27 @@
 //! Reads request bodies: never more than the limit, never slower than the least rate, and never more memory for all of them together
 //! than the budget. Bodies that overstep cost their sender the request and nobody else anything.
+//!
+//! **Invariant:** nobody holds more than an [eighth](PART) of the budget. Those who hold nothing get room for one body even if the others
+//! hold all of it, until that is as much again.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 use http::{HeaderMap, header};
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::Instant,
-};
+use tokio::time::Instant;
 
 use super::problem::{Code, Problem};
-use crate::kernel::config::Limits;
+use crate::kernel::{config::Limits, programs::Party};
 
 /// A body may arrive at any rate for this long.
 const GRACE: Duration = Duration::from_secs(5);
-/// The budget is counted in blocks of this size.
-const BLOCK: usize = 1024;
+/// The part of the budget that one sender can hold: one of so many.
+const PART: usize = 8;
 /// A body is kept in pieces of this size until it is complete: one buffer that grows would leave its smaller selves behind.
 const SEGMENT: usize = 32 << 10;
 /// What is set aside for a body that does not announce its length.
@@ -25,27 +29,61 @@ const SMALL: usize = 1024;
 
 /// Memory for the bodies of all requests.
 #[derive(Clone, Debug)]
-pub struct BodyBudget(Arc<Semaphore>);
+pub struct BodyBudget {
+    bytes: usize,
+    /// What each sender holds.
+    held: Arc<Mutex<HashMap<Party, usize>>>,
+}
+
+/// What one body holds of the budget. Dropped, it gives that back.
+#[derive(Debug)]
+struct Held {
+    budget: BodyBudget,
+    party: Party,
+    bytes: usize,
+}
 
 impl BodyBudget {
     pub fn new(limits: &Limits) -> Self {
-        Self(Arc::new(Semaphore::new(limits.buffered_body_bytes.div_ceil(BLOCK))))
+        Self { bytes: limits.buffered_body_bytes, held: Arc::default() }
     }
 
-    /// Makes `held` enough for `bytes` in all.
-    fn extend(&self, held: &mut Option<OwnedSemaphorePermit>, bytes: usize) -> Result<(), Problem> {
-        let missing = bytes.div_ceil(BLOCK).saturating_sub(held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits));
-        if missing == 0 {
-            return Ok(());
+    fn held(&self) -> MutexGuard<'_, HashMap<Party, usize>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Held {
+    fn nothing(budget: &BodyBudget, party: Party) -> Self {
+        Self { budget: budget.clone(), party, bytes: 0 }
+    }
+
+    /// Makes it enough for `bytes` in all.
+    fn extend(&mut self, bytes: usize) -> Result<(), Problem> {
+        let more = bytes.saturating_sub(self.bytes);
+        let mut held = self.budget.held();
+        let (own, all) = (held.get(&self.party).copied().unwrap_or_default(), held.values().sum::<usize>());
+        let is_only_one = own == self.bytes;
+        let part = if is_only_one { usize::MAX } else { self.budget.bytes / PART };
+        let most = if is_only_one { self.budget.bytes * 2 } else { self.budget.bytes };
+        if own + more > part || all + more > most {
+            return Err(Problem::unavailable("Too many large requests are under way.", 1));
         }
-        let busy = || Problem::unavailable("Too many large requests are under way.", 1);
-        let missing = u32::try_from(missing).unwrap_or(u32::MAX);
-        let more = self.0.clone().try_acquire_many_owned(missing).map_err(|_| busy())?;
-        match held {
-            Some(held) => held.merge(more),
-            None => *held = Some(more),
-        }
+        held.insert(self.party, own + more);
+        self.bytes += more;
         Ok(())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut held = self.budget.held();
+        if let Some(own) = held.get_mut(&self.party) {
+            *own -= self.bytes;
+            if *own == 0 {
+                held.remove(&self.party);
+            }
+        }
     }
 }
 
@@ -53,7 +91,7 @@ impl BodyBudget {
 #[derive(Debug)]
 pub struct BufferedBody {
     pub bytes: Bytes,
-    _budget: Option<OwnedSemaphorePermit>,
+    _budget: Held,
 }
 
 /// A body that is coming in.
@@ -105,7 +143,7 @@ pub async fn read(
     body: poem::Body,
     max_bytes: usize,
     limits: &Limits,
-    budget: &BodyBudget,
+    (budget, party): (&BodyBudget, Party),
 ) -> Result<BufferedBody, Problem> {
     let too_large = || Problem::new(Code::PayloadTooLarge, format!("The body is larger than {max_bytes} bytes."));
     let announced = announced(headers);
@@ -114,7 +152,7 @@ pub async fn read(
     }
     let mut stream = Box::pin(body.into_bytes_stream());
     let started = Instant::now();
-    let (mut pieces, mut held) = (Pieces::new(announced), None);
+    let (mut pieces, mut held) = (Pieces::new(announced), Held::nothing(budget, party));
     loop {
         let earned = Duration::from_millis((pieces.length * 1000 / limits.body_min_bytes_per_second.max(1)) as u64);
         let deadline = (started + GRACE + earned).min(started + Duration::from_secs(limits.request_seconds));
@@ -127,7 +165,7 @@ pub async fn read(
                 return Err(too_large());
             }
             Some(Ok(chunk)) => {
-                budget.extend(&mut held, pieces.length + chunk.len())?;
+                held.extend(pieces.length + chunk.len())?;
                 pieces.push(&chunk);
             }
         }
@@ -144,6 +182,10 @@ mod tests {
         Limits { buffered_body_bytes, ..config.limits }
     }
 
+    fn sender(number: u8) -> Party {
+        Party::at([192, 0, 2, number].into())
+    }
+
     fn body(chunks: Vec<Vec<u8>>) -> poem::Body {
         poem::Body::from_bytes_stream(futures_util::stream::iter(chunks.into_iter().map(std::io::Result::Ok)))
     }
@@ -156,7 +198,7 @@ mod tests {
             let sent: Vec<u8> = (0..=250).cycle().take(length).collect();
             for piece in [1, 1000, 50_000] {
                 let chunks: Vec<Vec<u8>> = sent.chunks(piece).map(<[u8]>::to_vec).collect();
-                let read = read(&HeaderMap::new(), body(chunks), 1 << 20, &limits, &budget).await.unwrap();
+                let read = read(&HeaderMap::new(), body(chunks), 1 << 20, &limits, (&budget, sender(1))).await.unwrap();
                 assert_eq!(read.bytes, sent, "{length} bytes in chunks of {piece}");
             }
         }
@@ -164,14 +206,30 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_in_tiny_chunks_takes_no_more_of_the_budget_than_its_length() {
-        let limits = limits(4 * BLOCK);
+        let limits = limits(16 << 10);
         let budget = BodyBudget::new(&limits);
-        let tiny = || body(vec![b"a".to_vec(); 2 * BLOCK]);
-        let held = read(&HeaderMap::new(), tiny(), 1 << 20, &limits, &budget).await.unwrap();
-        assert_eq!(budget.0.available_permits(), 2);
-        let refused = read(&HeaderMap::new(), body(vec![vec![0; 2 * BLOCK + 1]]), 1 << 20, &limits, &budget).await.unwrap_err();
-        assert_eq!(refused.code, Code::Unavailable);
+        let held = read(&HeaderMap::new(), body(vec![b"a".to_vec(); 2048]), 1 << 20, &limits, (&budget, sender(1))).await.unwrap();
+        assert_eq!(budget.held()[&sender(1)], 2048);
         drop(held);
-        assert_eq!(budget.0.available_permits(), 4);
+        assert!(budget.held().is_empty());
+    }
+
+    #[tokio::test]
+    async fn one_sender_cannot_take_the_room_of_others() {
+        let limits = limits(8 << 10);
+        let budget = BodyBudget::new(&limits);
+        let send = async |number: u8, length: usize| {
+            read(&HeaderMap::new(), body(vec![vec![0; length]]), 1 << 20, &limits, (&budget, sender(number))).await
+        };
+        let first = send(1, 1000).await.unwrap();
+        let second = send(1, 24).await.unwrap();
+        assert_eq!(send(1, 1).await.unwrap_err().code, Code::Unavailable, "an eighth is the most for several bodies");
+        let large = send(2, 7 << 10).await.unwrap();
+        assert_eq!(send(2, 1).await.unwrap_err().code, Code::Unavailable, "it holds more than an eighth already");
+        let another = send(3, 8 << 10).await.unwrap();
+        assert_eq!(send(4, 1).await.unwrap_err().code, Code::Unavailable, "all is taken twice");
+        drop((first, second, large, another));
+        assert!(budget.held().is_empty());
+        send(2, 1).await.unwrap();
     }
 }

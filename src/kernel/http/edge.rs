@@ -5,6 +5,7 @@
 //! the body is read only for a caller who may send it.
 
 use std::{
+    net::{IpAddr, Ipv4Addr},
     panic::AssertUnwindSafe,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
@@ -12,7 +13,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use futures_util::FutureExt;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Version, header};
 use poem::{Endpoint, Request, Response, endpoint::BoxEndpoint};
 use serde_json::Value;
 
@@ -41,11 +42,17 @@ use crate::kernel::{
     config::{AccessLog, Config, Limits},
     entropy,
     id::RequestId,
-    programs::Full,
+    programs::{Full, LaneError, Party},
     secrets::digest,
     store::{Store, within_reserve},
     telemetry::Usage,
 };
+
+/// What took longer than this may have outlived the rights of its caller.
+const AT_ONCE: Duration = Duration::from_millis(50);
+
+/// Bodies above this are read on the threads of their tenant, in bytes.
+const LARGE_BODY: usize = 64 << 10;
 
 /// The operation that ends a session: it removes one.
 const LOGOUT: &str = "logout";
@@ -140,7 +147,7 @@ impl Edge {
         let client = credentials::client_address(peer.client, request.headers(), &settings.trusted_proxies);
         let host = host::find(&request);
         let base_url = BaseUrl::new(host.as_ref().ok().cloned().flatten(), peer.secure, settings.public_url.clone());
-        let (method, uri) = (request.method().clone(), request.uri().clone());
+        let (method, uri, version) = (request.method().clone(), request.uri().clone(), request.version());
         let reads_html = header_text(request.headers(), header::ACCEPT).is_some_and(|accept| accept.contains("text/html"));
         let mut told = Told::default();
         let arrival = Arrival { request_id, client, peer, clocks: &clocks, base_url: &base_url, settings: &settings };
@@ -163,6 +170,13 @@ impl Edge {
             }
         };
         finish(&mut response, request_id, peer, &told);
+        let is_free = client == Client::Local || pages::is_probe(uri.path());
+        if !is_free && (told.principal.is_none() || response.status().is_client_error()) {
+            let waited = self.parts.store.shares().note_refusal(party(told.principal.as_deref(), client)).await;
+            if waited.is_err() && version <= Version::HTTP_11 {
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+        }
         let (others, usage) = (self.measures.clone(), self.parts.usage.clone());
         let (status, access_log) = (response.status(), settings.access_log);
         let visit = Visit { request_id, client, method, uri, started, told, status, access_log, others, usage };
@@ -187,8 +201,7 @@ impl Edge {
             return Box::pin(self.call(request, operation, principal, arrival)).await;
         };
         let (shares, tenant) = (self.parts.store.shares(), caller.tenant_id);
-        let busy = |Full| Problem::unavailable("Too many requests of your tenant wait for their turn.", 1);
-        let turn = shares.turn_of_request(tenant).await.map_err(busy)?;
+        let turn = shares.turn_of_request(tenant).await.map_err(|Full| failures::lane(LaneError::Busy))?;
         if turn.was_delayed() {
             self.again(request.headers().clone(), caller, arrival).check()?;
         }
@@ -213,17 +226,21 @@ impl Edge {
         media::check_encoding(request.headers(), &operation)?;
         let query = operation.query.check(&query_pairs(&request)).map_err(failures::bad_query)?;
         let wait = query.get("wait_seconds").and_then(Value::as_u64).filter(|_| operation.waits).unwrap_or(0);
-        let limit = Duration::from_secs(arrival.settings.limits.request_seconds + wait);
-        let end = tokio::time::Instant::now() + limit;
+        let (begin, changes) = (tokio::time::Instant::now(), operation.method != Method::GET);
+        let end = begin + Duration::from_secs(arrival.settings.limits.request_seconds + wait);
         // A body that is late is the client's fault, and has a limit of its own that says so.
-        let (body, body_digest, _budget) = self.body(&mut request, &operation, principal.is_some(), arrival).await?;
-        let stream = if operation.streams { Some(incoming(&mut request, arrival)?) } else { None };
-        let changes = operation.method != Method::GET;
+        let (body, body_digest, _budget) = self.body(&mut request, &operation, principal.as_deref(), arrival).await?;
+        let caller = principal.clone().filter(|_| arrival.client != Client::Local);
+        let again = || caller.clone().map(|held| self.again(request.headers().clone(), held, arrival));
+        if begin.elapsed() > AT_ONCE {
+            again().map_or(Ok(()), |again| again.check())?;
+        }
+        let watch = if operation.streams { again() } else { None };
+        let again = if changes && !operation.may_stream_out() { None } else { again() };
+        let stream = if operation.streams { Some(incoming(&mut request, watch, arrival)?) } else { None };
         let has_session = principal.as_ref().is_some_and(|caller| matches!(caller.identity, Identity::User { .. }));
         let foreign = has_session && credentials::check_same_origin(request.headers(), &arrival.base_url.to_string()).is_err();
         let now = principal.as_ref().map_or(arrival.clocks.installation(), |caller| arrival.clocks.of(caller.tenant_id));
-        let takes_long = (wait > 0 || operation.may_stream_out()) && arrival.client != Client::Local;
-        let again = principal.clone().filter(|_| takes_long).map(|held| self.again(request.headers().clone(), held, arrival));
         let context = RequestContext {
             request_id: arrival.request_id,
             operation,
@@ -251,7 +268,7 @@ impl Edge {
         // Whoever was let in may finish, also when the disk has filled up since.
         let response = within_reserve(work).await?;
         if let Some(again) = again {
-            if wait > 0 {
+            if !changes && (wait > 0 || begin.elapsed() > AT_ONCE) {
                 again.check()?;
             }
             if let Some(under_way) = response.extensions().get::<UnderWay>() {
@@ -332,32 +349,30 @@ impl Edge {
     async fn body(
         &self,
         request: &mut Request,
-        operation: &Operation,
-        has_credential: bool,
+        operation: &Arc<Operation>,
+        principal: Option<&Principal>,
         arrival: Arrival<'_>,
     ) -> Result<(Option<Value>, Option<[u8; 32]>, Option<body::BufferedBody>), Problem> {
-        let Some(schema) = &operation.body else {
+        if operation.body.is_none() {
             if !operation.streams && operation.method != Method::GET && body::is_announced(request.headers()) {
                 return Err(Problem::new(Code::MalformedRequest, "This operation takes no body; leave it out."));
             }
             return Ok((None, None, None));
-        };
+        }
         let limits = &arrival.settings.limits;
-        let max_bytes = if has_credential { limits.body_bytes } else { limits.public_body_bytes };
-        let content_type = header_text(request.headers(), header::CONTENT_TYPE).map(str::to_owned);
-        let buffered = body::read(&request.headers().clone(), request.take_body(), max_bytes, limits, &self.budget).await?;
+        let max_bytes = if principal.is_some() { limits.body_bytes } else { limits.public_body_bytes };
+        let content_type = header_text(request.headers(), header::CONTENT_TYPE).unwrap_or_default().to_owned();
+        let budget = (&self.budget, party(principal, arrival.client));
+        let buffered = body::read(&request.headers().clone(), request.take_body(), max_bytes, limits, budget).await?;
         if buffered.bytes.is_empty() && !operation.body_required {
             return Ok((None, None, None));
         }
-        let patch = operation.method == Method::PATCH;
-        let media_type = content_type.as_deref().and_then(|text| text.split(';').next()).unwrap_or_default().trim();
-        let value = match operation.body_media {
-            BodyMedia::Form if media_type.eq_ignore_ascii_case(FORM) => media::form_value(&buffered.bytes)?,
-            BodyMedia::Json if media::is_json(media_type, patch) => json::parse(&buffered.bytes, limits.json_depth)
-                .map_err(|error| Problem::new(Code::MalformedJson, format!("The body is not usable JSON: {error}.")))?,
-            BodyMedia::Form | BodyMedia::Json => return Err(Problem::plain(Code::UnsupportedMediaType)),
+        let (operation, bytes, depth) = (operation.clone(), buffered.bytes.clone(), limits.json_depth);
+        let read = move || body_value(&operation, &content_type, &bytes, depth);
+        let value = match principal.filter(|_| buffered.bytes.len() > LARGE_BODY) {
+            Some(caller) => self.parts.store.lanes().run(caller.tenant_id, read).await.map_err(failures::lane)??,
+            None => read()?,
         };
-        schema.check(&value)?;
         let keyed = request.headers().contains_key("idempotency-key");
         let body_digest = keyed.then(|| digest(&buffered.bytes));
         Ok((Some(value), body_digest, Some(buffered)))
@@ -420,19 +435,40 @@ fn finish(response: &mut Response, request_id: RequestId, peer: Peer, told: &Tol
     }
 }
 
+/// What a body holds, if the operation takes it.
+fn body_value(operation: &Operation, content_type: &str, bytes: &[u8], depth: usize) -> Result<Value, Problem> {
+    let media_type = content_type.split(';').next().unwrap_or_default().trim();
+    let value = match operation.body_media {
+        BodyMedia::Form if media_type.eq_ignore_ascii_case(FORM) => media::form_value(bytes)?,
+        BodyMedia::Json if media::is_json(media_type, operation.method == Method::PATCH) => json::parse(bytes, depth)
+            .map_err(|error| Problem::new(Code::MalformedJson, format!("The body is not usable JSON: {error}.")))?,
+        BodyMedia::Form | BodyMedia::Json => return Err(Problem::plain(Code::UnsupportedMediaType)),
+    };
+    if let Some(schema) = &operation.body {
+        schema.check(&value)?;
+    }
+    Ok(value)
+}
+
+/// Who a request is charged to.
+fn party(principal: Option<&Principal>, client: Client) -> Party {
+    let address = || Party::at(client.address().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+    principal.map_or_else(address, |principal| principal.tenant_id.into())
+}
+
 fn query_pairs(request: &Request) -> Vec<(String, String)> {
     let query = request.uri().query().unwrap_or_default();
     form_urlencoded::parse(query.as_bytes()).into_owned().collect()
 }
 
-fn incoming(request: &mut Request, arrival: Arrival<'_>) -> Result<Incoming, Problem> {
+fn incoming(request: &mut Request, caller: Option<Again>, arrival: Arrival<'_>) -> Result<Incoming, Problem> {
     let form = Form::of(header_text(request.headers(), header::CONTENT_TYPE))?;
     if request.headers().contains_key("idempotency-key") {
         let place = Place::Header("Idempotency-Key".to_owned());
         let message = "a streamed request takes no key: repeat it as it is, for what is there already stays as it is";
         return Err(Problem::invalid(vec![FieldError::new(place, "not_allowed", message)]));
     }
-    Ok(Incoming::new(request.take_body(), form, &arrival.settings.limits))
+    Ok(Incoming::new(request.take_body(), form, caller, &arrival.settings.limits))
 }
 
 /// Whether an operation is answered while the disk is nearly full: what reads, what removes, signing in, which those who remove must do

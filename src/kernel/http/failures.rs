@@ -9,7 +9,7 @@ use super::{
     pages,
     problem::{Code, FieldError, Findings, Problem},
 };
-use crate::kernel::id::RequestId;
+use crate::kernel::{id::RequestId, programs::LaneError};
 
 pub(super) fn bad_query(found: Findings) -> Problem {
     let mut problem = Problem::from(found);
@@ -17,6 +17,14 @@ pub(super) fn bad_query(found: Findings) -> Problem {
         problem.code = Code::UnknownParameter;
     }
     problem
+}
+
+/// What reads a large body had no place, or failed.
+pub(super) fn lane(error: LaneError) -> Problem {
+    match error {
+        LaneError::Busy => Problem::unavailable("Too many requests of your tenant wait for their turn.", 1),
+        LaneError::Panicked(reason) => Problem::internal(format!("reading a body panicked: {reason}")),
+    }
 }
 
 pub(super) fn other_method(methods: &[&Method]) -> Problem {

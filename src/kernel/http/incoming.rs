@@ -19,6 +19,7 @@ use tokio::time::Instant;
 
 use super::{
     LINES,
+    again::Again,
     context::RequestContext,
     problem::{Code, Problem},
 };
@@ -28,6 +29,8 @@ const JSON: &str = "application/json";
 
 /// A body may arrive at any rate for this long.
 const GRACE: Duration = Duration::from_secs(10);
+/// How often it is asked whether the caller still has the rights.
+const ASKED_EVERY: Duration = Duration::from_millis(50);
 /// One record may take this long.
 const RECORD: Duration = Duration::from_mins(1);
 
@@ -66,6 +69,9 @@ pub struct Incoming {
     /// How long the client was waited for since the last record was whole.
     waited_for_record: Duration,
     waiting_since: Option<Instant>,
+    /// Whose records these are, and when that was last asked. Nothing is taken from those who lost their rights.
+    caller: Option<Again>,
+    asked_at: Instant,
 }
 
 impl std::fmt::Debug for Incoming {
@@ -75,7 +81,8 @@ impl std::fmt::Debug for Incoming {
 }
 
 impl Incoming {
-    pub(super) fn new(body: poem::Body, form: Form, limits: &Limits) -> Self {
+    #[allow(clippy::disallowed_methods, reason = "how long a client takes is measured in monotonic time")]
+    pub(super) fn new(body: poem::Body, form: Form, caller: Option<Again>, limits: &Limits) -> Self {
         Self {
             pieces: Box::pin(body.into_bytes_stream()),
             form,
@@ -85,12 +92,24 @@ impl Incoming {
             waited: Duration::ZERO,
             waited_for_record: Duration::ZERO,
             waiting_since: None,
+            caller,
+            asked_at: Instant::now(),
         }
     }
 
     /// Notes that a record was whole. Without that, bytes alone keep a place for [`RECORD`] at most.
     pub fn took_record(&mut self) {
         self.waited_for_record = Duration::ZERO;
+    }
+
+    /// Whether the caller still has the rights that the body was let in with.
+    #[allow(clippy::disallowed_methods, reason = "how long a client takes is measured in monotonic time")]
+    fn ask_again(&mut self) -> Result<(), Problem> {
+        if self.asked_at.elapsed() < ASKED_EVERY {
+            return Ok(());
+        }
+        self.asked_at = Instant::now();
+        self.caller.as_ref().map_or(Ok(()), Again::check)
     }
 
     /// The next bytes, or `None` at the end. May be given up and called again without loss.
@@ -110,6 +129,7 @@ impl Incoming {
             None => Ok(None),
             Some(Ok(piece)) => {
                 self.received += piece.len();
+                self.ask_again()?;
                 Ok(Some(piece))
             }
             Some(Err(error)) => Err(Problem::new(Code::MalformedRequest, format!("The body broke off: {error}"))),
@@ -155,7 +175,7 @@ mod tests {
 
     fn incoming(pieces: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Incoming {
         let limits = crate::kernel::config::load(None, [], &[]).unwrap().limits;
-        Incoming::new(poem::Body::from_bytes_stream(pieces), Form::Lines, &limits)
+        Incoming::new(poem::Body::from_bytes_stream(pieces), Form::Lines, None, &limits)
     }
 
     #[tokio::test]

@@ -26,7 +26,7 @@ use tokio::sync::oneshot;
 pub use budget::{Budget, Exhausted};
 pub use gate::{FairGate, Pass};
 pub use lanes::{LaneError, Lanes};
-pub use shares::{Payer, Shares, Turn};
+pub use shares::{Party, Payer, Shares, Turn};
 pub use turns::{Full, Turns};
 
 use crate::kernel::{id::TenantId, telemetry::panic_text};

@@ -3,12 +3,17 @@
 //! Use is time that fades: what was used a second ago counts for a third. A tenant that uses much waits before it begins something new while
 //! others work too, so they find the processors and the writer free. While there are no others, nobody waits.
 //!
-//! Not all work can be charged to one tenant: reading requests, following the log, writing files. It is charged in proportion to the rest.
+//! Requests without a tenant, such as those that are refused for want of a credential, are charged to the address that they come from.
+//! Not all work can be charged to one of them: reading requests, following the log, writing files. It is charged in proportion to the rest.
 
 use std::{
     collections::HashMap,
+    net::{IpAddr, Ipv6Addr},
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -36,9 +41,38 @@ const NOTHING: f64 = 0.001;
 /// How often the work that nobody is charged for is estimated, and by how much it can raise a charge.
 const ESTIMATED_EVERY: Duration = Duration::from_millis(250);
 const MOST_OVERHEAD: f64 = 4.0;
+/// Events that may wait for the readers of the log while busy tenants add more beside others.
+const MOST_BACKLOG: u64 = 2_000;
+/// What a request without a tenant, or one that is refused, is charged with, in seconds: reading it, judging it, telling the log.
+const REFUSAL: f64 = 0.000_2;
 
 tokio::task_local! {
     static PAYER: Payer;
+}
+
+/// Who work is done for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Party {
+    Tenant(TenantId),
+    /// Where requests without a tenant come from. Of IPv6 it is the network, within which a client chooses its address.
+    Address(IpAddr),
+}
+
+impl Party {
+    pub fn at(address: IpAddr) -> Self {
+        /// The bits of an IPv6 address that a provider assigns.
+        const NETWORK: u128 = !0 << 64;
+        Self::Address(match address.to_canonical() {
+            IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & NETWORK)),
+            address @ IpAddr::V4(_) => address,
+        })
+    }
+}
+
+impl From<TenantId> for Party {
+    fn from(tenant: TenantId) -> Self {
+        Self::Tenant(tenant)
+    }
 }
 
 /// The shares; clones are of the same.
@@ -46,11 +80,15 @@ tokio::task_local! {
 pub struct Shares(Arc<Inner>);
 
 #[derive(Debug)]
-struct Inner(Mutex<State>);
+struct Inner {
+    state: Mutex<State>,
+    /// Events that nobody finds yet, because a reader of the log is behind.
+    backlog: AtomicU64,
+}
 
 #[derive(Debug)]
 struct State {
-    accounts: HashMap<TenantId, Account>,
+    accounts: HashMap<Party, Account>,
     processors: Resource,
     writer: Resource,
     /// How long the writer has worked.
@@ -105,7 +143,7 @@ enum Kind {
 #[derive(Debug)]
 pub struct Turn {
     shares: Shares,
-    tenant: TenantId,
+    party: Party,
     estimate: Use,
     began: Instant,
     was_delayed: bool,
@@ -122,7 +160,7 @@ impl Drop for Turn {
     fn drop(&mut self) {
         let now = instant();
         let fading = fading(now.saturating_duration_since(self.began));
-        if let Some(account) = self.shares.state().accounts.get_mut(&self.tenant) {
+        if let Some(account) = self.shares.state().accounts.get_mut(&self.party) {
             account.fade(now);
             account.used = account.used.with(self.estimate, |used, estimate| (used - estimate * fading).max(0.0));
         }
@@ -133,7 +171,7 @@ impl Drop for Turn {
 #[derive(Clone, Debug)]
 pub struct Payer {
     shares: Shares,
-    tenant: TenantId,
+    party: Party,
 }
 
 impl Payer {
@@ -166,7 +204,7 @@ impl Drop for Measured<'_> {
     fn drop(&mut self) {
         let processors = processor_time().saturating_sub(self.begin).as_secs_f64();
         let writer = self.writing_since.map_or(0.0, |since| since.elapsed().as_secs_f64());
-        self.payer.shares.charge(self.payer.tenant, Use { processors, writer });
+        self.payer.shares.charge(self.payer.party, Use { processors, writer });
     }
 }
 
@@ -240,21 +278,21 @@ impl Resource {
 }
 
 impl State {
-    fn account(&mut self, tenant: TenantId, now: Instant) -> &mut Account {
+    fn account(&mut self, party: Party, now: Instant) -> &mut Account {
         if self.accounts.len() > MAX_REMEMBERED {
-            self.accounts.retain(|other, account| *other == tenant || account.waiting > 0 || account.used(now).most() > NOTHING);
+            self.accounts.retain(|other, account| *other == party || account.waiting > 0 || account.used(now).most() > NOTHING);
         }
-        self.accounts.entry(tenant).or_insert_with(|| Account::new(now))
+        self.accounts.entry(party).or_insert_with(|| Account::new(now))
     }
 
-    /// How long the tenant waits now.
-    fn wait(&self, tenant: TenantId, now: Instant) -> Option<Duration> {
-        let used = self.accounts.get(&tenant).map_or(Use::default(), |account| account.used(now));
+    /// How long the party waits now, with so many events in the backlog.
+    fn wait(&self, party: Party, backlog: u64, now: Instant) -> Option<Duration> {
+        let used = self.accounts.get(&party).map_or(Use::default(), |account| account.used(now));
         if used.most() <= BUSY {
             return None;
         }
         let (mut busy, mut others) = (1.0, false);
-        for (_, account) in self.accounts.iter().filter(|(other, _)| **other != tenant) {
+        for (_, account) in self.accounts.iter().filter(|(other, _)| **other != party) {
             if account.used(now).most() > BUSY {
                 busy += 1.0;
             } else if now.saturating_duration_since(account.at) < RECENT {
@@ -263,6 +301,9 @@ impl State {
         }
         if busy < 2.0 && !others {
             return None;
+        }
+        if backlog > MOST_BACKLOG {
+            return Some(WAIT.1);
         }
         self.processors.wait(used.processors, busy, others).max(self.writer.wait(used.writer, busy, others))
     }
@@ -278,21 +319,21 @@ impl Shares {
     fn with_processors(processors: f64) -> Self {
         let (processors, writer) = (Resource::new(processors, processor_time_of_process()), Resource::new(1.0, Duration::ZERO));
         let state = State { accounts: HashMap::new(), processors, writer, writer_used: Duration::ZERO };
-        Self(Arc::new(Inner(Mutex::new(state))))
+        Self(Arc::new(Inner { state: Mutex::new(state), backlog: AtomicU64::new(0) }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn charge(&self, tenant: TenantId, used: Use) {
+    fn charge(&self, party: Party, used: Use) {
         let (now, mut state) = (instant(), self.state());
         let writer_used = state.writer_used;
         let used = Use {
             processors: state.processors.charge(used.processors, now, processor_time_of_process),
             writer: state.writer.charge(used.writer, now, || writer_used),
         };
-        let account = state.account(tenant, now);
+        let account = state.account(party, now);
         account.fade(now);
         account.used = account.used.with(used, |before, more| before + more);
     }
@@ -300,7 +341,7 @@ impl Shares {
     /// Charges a tenant for processor time.
     #[cfg(test)]
     pub(super) fn charge_processors(&self, tenant: TenantId, used: Duration) {
-        self.charge(tenant, Use { processors: used.as_secs_f64(), writer: 0.0 });
+        self.charge(tenant.into(), Use { processors: used.as_secs_f64(), writer: 0.0 });
     }
 
     /// Notes how long the writer has worked, for tenants and for tenantd itself.
@@ -308,14 +349,29 @@ impl Shares {
         self.state().writer_used += used;
     }
 
+    /// Notes how many events a reader of the log has still to take up, on which others wait.
+    pub fn note_backlog(&self, events: u64) {
+        self.0.backlog.store(events, Ordering::Relaxed);
+    }
+
+    fn backlog(&self) -> u64 {
+        self.0.backlog.load(Ordering::Relaxed)
+    }
+
+    /// Charges for a request that was answered without work for a tenant, and waits if there were many of them. Refused when too many wait.
+    pub async fn note_refusal(&self, party: Party) -> Result<(), Full> {
+        self.charge(party, Use { processors: REFUSAL, writer: 0.0 });
+        self.turn_of_request(party).await.map(drop)
+    }
+
     /// Whether a tenant has used much of the processors of late.
     pub(super) fn is_busy(&self, tenant: TenantId) -> bool {
-        self.state().accounts.get(&tenant).is_some_and(|account| account.used(instant()).processors > BUSY)
+        self.state().accounts.get(&tenant.into()).is_some_and(|account| account.used(instant()).processors > BUSY)
     }
 
     /// For work of a tenant on another thread.
     pub(super) fn payer(&self, tenant: TenantId) -> Payer {
-        Payer { shares: self.clone(), tenant }
+        Payer { shares: self.clone(), party: tenant.into() }
     }
 
     /// Works for a tenant: it pays for `work` and for what that writes. What it spawns is not part of it.
@@ -329,42 +385,44 @@ impl Shares {
         PAYER.scope(payer, measured).await
     }
 
-    /// Waits until a request of the tenant may be worked on. Refused when too many wait already.
-    pub async fn turn_of_request(&self, tenant: TenantId) -> Result<Turn, Full> {
-        if let Some(turn) = self.free_turn(tenant) {
+    /// Waits until a request may be worked on. Refused when too many wait already.
+    pub async fn turn_of_request(&self, party: impl Into<Party>) -> Result<Turn, Full> {
+        let party = party.into();
+        if let Some(turn) = self.free_turn(party) {
             return Ok(turn);
         }
-        let _waiting = Waiting::join(self, tenant)?;
-        Ok(self.turn(tenant, Kind::Request).await)
+        let _waiting = Waiting::join(self, party)?;
+        Ok(self.turn(party, Kind::Request).await)
     }
 
     /// Waits until the next piece of work in the background may be done for the tenant. The caller bounds how many wait.
     pub async fn turn_in_background(&self, tenant: TenantId) -> Turn {
-        match self.free_turn(tenant) {
+        let party = tenant.into();
+        match self.free_turn(party) {
             Some(turn) => turn,
-            None => self.turn(tenant, Kind::Background).await,
+            None => self.turn(party, Kind::Background).await,
         }
     }
 
-    /// A turn at once, if the tenant need not wait at all.
-    fn free_turn(&self, tenant: TenantId) -> Option<Turn> {
+    /// A turn at once, if the party need not wait at all.
+    fn free_turn(&self, party: Party) -> Option<Turn> {
         let (now, mut state) = (instant(), self.state());
-        state.wait(tenant, now).is_none().then(|| self.begin(&mut state, tenant, now, false))
+        state.wait(party, self.backlog(), now).is_none().then(|| self.begin(&mut state, party, now, false))
     }
 
-    async fn turn(&self, tenant: TenantId, kind: Kind) -> Turn {
+    async fn turn(&self, party: Party, kind: Kind) -> Turn {
         metrics::counter!("tenantd_turns_delayed_total").increment(1);
         let queue = {
             let mut state = self.state();
-            let account = state.account(tenant, instant());
+            let account = state.account(party, instant());
             if kind == Kind::Request { account.requests.clone() } else { account.background.clone() }
         };
         let _first = queue.lock().await;
         loop {
             let wait = {
                 let (now, mut state) = (instant(), self.state());
-                match state.wait(tenant, now) {
-                    None => return self.begin(&mut state, tenant, now, true),
+                match state.wait(party, self.backlog(), now) {
+                    None => return self.begin(&mut state, party, now, true),
                     Some(wait) => wait,
                 }
             };
@@ -372,37 +430,37 @@ impl Shares {
         }
     }
 
-    fn begin(&self, state: &mut State, tenant: TenantId, now: Instant, was_delayed: bool) -> Turn {
-        let account = state.account(tenant, now);
+    fn begin(&self, state: &mut State, party: Party, now: Instant, was_delayed: bool) -> Turn {
+        let account = state.account(party, now);
         account.fade(now);
         account.turns += 1.0;
         let estimate = account.used.map(|used| used / account.turns);
         account.used = account.used.with(estimate, |used, more| used + more);
-        Turn { shares: self.clone(), tenant, estimate, began: now, was_delayed }
+        Turn { shares: self.clone(), party, estimate, began: now, was_delayed }
     }
 }
 
 /// A request that waits for its turn.
 struct Waiting<'a> {
     shares: &'a Shares,
-    tenant: TenantId,
+    party: Party,
 }
 
 impl<'a> Waiting<'a> {
-    fn join(shares: &'a Shares, tenant: TenantId) -> Result<Self, Full> {
+    fn join(shares: &'a Shares, party: Party) -> Result<Self, Full> {
         let mut state = shares.state();
-        let account = state.account(tenant, instant());
+        let account = state.account(party, instant());
         if account.waiting >= MAX_WAITING {
             return Err(Full);
         }
         account.waiting += 1;
-        Ok(Self { shares, tenant })
+        Ok(Self { shares, party })
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        if let Some(account) = self.shares.state().accounts.get_mut(&self.tenant) {
+        if let Some(account) = self.shares.state().accounts.get_mut(&self.party) {
             account.waiting = account.waiting.saturating_sub(1);
         }
     }

@@ -7,14 +7,18 @@ fn tenant(seed: u64) -> TenantId {
     TenantId::new(Timestamp::from_millis(1), &mut Entropy::from_seed(seed))
 }
 
+fn party(seed: u64) -> Party {
+    tenant(seed).into()
+}
+
 /// Each tenant's use in seconds, on two processors. How long the first waits after some more time.
 fn wait_of_first(used: &[f64], later: Duration) -> Option<Duration> {
     let (shares, now) = (Shares::with_processors(2.0), instant());
     let mut state = shares.state();
     for (seed, used) in (1..).zip(used) {
-        state.account(tenant(seed), now).used.processors = *used;
+        state.account(party(seed), now).used.processors = *used;
     }
-    state.wait(tenant(1), now + later)
+    state.wait(party(1), 0, now + later)
 }
 
 #[test]
@@ -34,11 +38,40 @@ fn a_tenant_waits_only_for_others_and_only_if_it_uses_more_than_its_share() {
 fn half_of_the_writer_is_left_to_others_too() {
     let (shares, now) = (Shares::with_processors(64.0), instant());
     let mut state = shares.state();
-    state.account(tenant(2), now).used.processors = 0.01;
-    state.account(tenant(1), now).used.writer = 0.45;
-    assert_eq!(state.wait(tenant(1), now), None);
-    state.account(tenant(1), now).used.writer = 0.6;
-    assert!(state.wait(tenant(1), now).is_some());
+    state.account(party(2), now).used.processors = 0.01;
+    state.account(party(1), now).used.writer = 0.45;
+    assert_eq!(state.wait(party(1), 0, now), None);
+    state.account(party(1), now).used.writer = 0.6;
+    assert!(state.wait(party(1), 0, now).is_some());
+}
+
+#[test]
+fn a_busy_tenant_waits_for_the_readers_of_the_log_while_others_work() {
+    let (shares, now) = (Shares::with_processors(2.0), instant());
+    let mut state = shares.state();
+    state.account(party(1), now).used.processors = BUSY * 2.0;
+    assert_eq!(state.wait(party(1), MOST_BACKLOG + 1, now), None, "nobody else works");
+    state.account(party(2), now).used.processors = 0.01;
+    assert_eq!(state.wait(party(1), MOST_BACKLOG, now), None);
+    assert_eq!(state.wait(party(1), MOST_BACKLOG + 1, now), Some(WAIT.1));
+    assert_eq!(state.wait(party(2), MOST_BACKLOG + 1, now), None, "the other is not busy");
+}
+
+#[tokio::test]
+async fn refusals_are_charged_to_the_network_that_they_come_from() {
+    let at = |address: &str| Party::at(address.parse().unwrap());
+    assert_eq!(at("2001:db8::1"), at("2001:db8::ffff:2"));
+    assert_ne!(at("2001:db8::1"), at("2001:db8:0:1::1"));
+    assert_eq!(at("::ffff:192.0.2.1"), at("192.0.2.1"));
+    assert_ne!(at("192.0.2.1"), at("192.0.2.2"));
+    let shares = Shares::with_processors(2.0);
+    for _ in 0..10_000 {
+        shares.note_refusal(at("192.0.2.1")).await.unwrap();
+    }
+    shares.charge_processors(tenant(1), Duration::from_micros(1));
+    let state = shares.state();
+    assert!(state.wait(at("192.0.2.1"), 0, instant()).is_some());
+    assert_eq!(state.wait(at("192.0.2.2"), 0, instant()), None);
 }
 
 #[test]
@@ -95,16 +128,16 @@ async fn requests_that_wait_are_bounded_and_others_pass_them() {
     assert_eq!(waiting.join_next().await.unwrap().unwrap(), Err(Full), "one is too many");
     assert!(shares.turn_of_request(tenant(2)).await.is_ok());
     waiting.shutdown().await;
-    assert_eq!(shares.state().accounts[&tenant(1)].waiting, 0, "those that gave up do not count");
+    assert_eq!(shares.state().accounts[&party(1)].waiting, 0, "those that gave up do not count");
 }
 
 #[tokio::test]
 async fn a_turn_counts_in_advance_and_is_settled_at_its_end() {
     let shares = Shares::default();
-    let used = |shares: &Shares| shares.state().accounts[&tenant(1)].used(instant()).processors;
+    let used = |shares: &Shares| shares.state().accounts[&party(1)].used(instant()).processors;
     shares.charge_processors(tenant(1), Duration::from_millis(100));
     let before = used(&shares);
-    let turns: Vec<Turn> = [(); 3].map(|()| shares.free_turn(tenant(1)).unwrap()).into();
+    let turns: Vec<Turn> = [(); 3].map(|()| shares.free_turn(party(1)).unwrap()).into();
     assert!(used(&shares) > before * 1.5);
     drop(turns);
     assert!(used(&shares) <= before);

@@ -234,7 +234,9 @@ impl SearchIndex {
     fn measure(&self) -> Result<(), IndexError> {
         let status = self.status();
         let head = self.inner.store.read(events::head)?;
-        metrics::gauge!("tenantd_search_lag_events").set(head.saturating_sub(status.seq) as f64);
+        let behind = head.saturating_sub(status.seq);
+        self.inner.store.shares().note_backlog(if status.building.is_some() { 0 } else { behind });
+        metrics::gauge!("tenantd_search_lag_events").set(behind as f64);
         metrics::gauge!("tenantd_search_documents").set(status.documents as f64);
         Ok(())
     }
