@@ -321,3 +321,53 @@ async fn the_status_is_degraded_while_a_delivery_is_due_for_too_long_and_metrics
     })
     .await;
 }
+
+/// How much of a quota the tenant of an endpoint uses.
+async fn used(endpoint: &Endpoint, quota: &str) -> u64 {
+    let reply = endpoint.admin.get("/api/admin/quotas").send().await;
+    let quotas = reply.ok(200)["quotas"].as_array().unwrap().clone();
+    quotas.iter().find(|row| row["quota"] == quota).unwrap()["used"].as_u64().unwrap()
+}
+
+#[tokio::test]
+async fn a_tenant_at_its_quota_can_stop_its_endpoints_but_not_set_them_going() {
+    with_setup(unlimited(), async |app| {
+        let receiver = Receiver::always(200).await;
+        let tenant = app.evaluation_tenant("acme").await;
+        let endpoint = Endpoint::new(&tenant, &receiver.url(), json!({"events": ["ticket.created"]})).await;
+        // What stops something may use a tenth more.
+        happen(app, &tenant, "event", 60).await;
+        let limit = json!({"events_per_day": used(&endpoint, "events_per_day").await});
+        let path = format!("/api/platform/tenants/{}/quotas", tenant.id);
+        app.operator().await.put(&path).json(limit).send().await.ok(200);
+        assert_eq!(endpoint.ask("test").await.problem(403), "quota_exceeded");
+        assert_eq!(endpoint.ask("pause").await.ok(200)["status"], "paused");
+        assert_eq!(endpoint.ask("resume").await.problem(403), "quota_exceeded");
+        let disabled = endpoint.admin.put(&endpoint.path).json(json!({"status": "disabled"})).send().await;
+        assert_eq!(disabled.ok(200)["status"], "disabled");
+        assert_eq!(endpoint.ask("enable").await.problem(403), "quota_exceeded");
+        endpoint.admin.delete(&endpoint.path).send().await.ok(204);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn deliveries_and_their_attempts_count_as_stored_bytes() {
+    with_setup(unlimited(), async |app| {
+        let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: 4000\r\n\r\n{}", "x".repeat(4_000));
+        let receiver = Receiver::start(move |_, _| Script::raw(&answer)).await;
+        let tenant = app.evaluation_tenant("acme").await;
+        let endpoint = Endpoint::new(&tenant, &receiver.url(), json!({})).await;
+        tenant.new_key("event", &["*"]).await;
+        let delivery = endpoint.until_attempts(1).await;
+        let before = used(&endpoint, "stored_bytes").await;
+        let path = format!("{}/deliveries/{}/redeliver", endpoint.path, delivery["id"].as_str().unwrap());
+        endpoint.admin.post(&path).send().await.ok(202);
+        endpoint.until_attempts(2).await;
+        let grown = used(&endpoint, "stored_bytes").await.saturating_sub(before);
+        assert!((4_000..8_000).contains(&grown), "{grown}");
+        let checked = app.local().post("/internal/admin/check").send().await;
+        assert_eq!(checked.ok(200)["clean"], true, "{}", checked.text);
+    })
+    .await;
+}

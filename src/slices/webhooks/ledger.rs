@@ -15,8 +15,8 @@ use crate::kernel::{
     clock::Timestamp,
     id::{TenantId, WebhookId},
     store::{
-        Direction, Flow, Key, KeyRange, Read, ReadTx, RowsOfSegments, SegmentedTable, StoreError, Table, WriteTx, catalog,
-        codec::Record, segment_of,
+        Counts, Direction, Flow, Key, KeyRange, Read, ReadTx, RowsOfSegments, SegmentedTable, StoreError, Table, WriteTx, catalog,
+        codec::Record, segment_of, usage::CountedSegments,
     },
 };
 
@@ -36,7 +36,8 @@ impl Record for Mark {
     const VERSION: u8 = 1;
 }
 
-static DELIVERIES: SegmentedTable = SegmentedTable::new(catalog::WEBHOOK_DELIVERIES);
+static DELIVERIES: SegmentedTable = SegmentedTable::new(catalog::WEBHOOK_DELIVERIES).counting(Counts::Bytes);
+pub(super) static COUNTED_DELIVERIES: CountedSegments = DELIVERIES.counted();
 pub(super) static DELIVERIES_OF_TENANTS: RowsOfSegments = RowsOfSegments(&DELIVERIES);
 pub(super) static DUE: Table<DueKey, Mark> = Table::new(catalog::WEBHOOK_DUE, &[]);
 pub(super) static HELD: Table<HeldKey, Mark> = Table::new(catalog::WEBHOOK_HELD, &[]);

@@ -180,7 +180,15 @@ impl Webhooks {
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {
-        vec![&repo::ENDPOINTS, &repo::STATES, &ledger::DUE, &ledger::HELD, &stats::FIGURES, &replay::REPLAYS]
+        vec![
+            &repo::ENDPOINTS,
+            &repo::STATES,
+            &ledger::COUNTED_DELIVERIES,
+            &ledger::DUE,
+            &ledger::HELD,
+            &stats::FIGURES,
+            &replay::REPLAYS,
+        ]
     }
 
     /// What tenants have in segments.

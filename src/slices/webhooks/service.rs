@@ -279,6 +279,7 @@ impl Service {
         id: WebhookId,
         if_match: &IfMatch,
     ) -> Result<Endpoint, WebhookError> {
+        act.use_reserve();
         self.change_status(tx, act, id, if_match, |status| match status {
             EndpointStatus::Active | EndpointStatus::Paused => Some(EndpointStatus::Paused),
             EndpointStatus::Disabled(_) => None,

@@ -268,6 +268,30 @@ fn fixed_headers(custom: &CustomHeaders) -> HeaderMap {
 mod tests {
     use super::*;
 
+    impl Target {
+        /// An endpoint that takes everything, for tests that send nothing.
+        pub(in super::super) fn example(key: EndpointKey) -> Self {
+            Self {
+                key,
+                status: EndpointStatus::Active,
+                ordering: Ordering::None,
+                retry: RetrySchedule::Standard,
+                timeout: Duration::from_secs(20),
+                rate_limit_per_second: None,
+                url: TargetUrl::parse("https://example.com/hook").unwrap(),
+                audience: Audience::default(),
+                ca_pem: None,
+                headers: HeaderMap::new(),
+                signing_keys: Vec::new(),
+                after_seq: 0,
+                patterns: Vec::new(),
+                filter: EventFilter::default(),
+                owner: None,
+                legacy_since: None,
+            }
+        }
+    }
+
     fn passes(filter: &EventFilter) -> bool {
         let body = br#"{"id":"evt_1","resource":{"kind":"ticket","id":"tkt_1","version":1},"actor":{"kind":"user","id":"usr_1","name":"A"},
             "data":{"ticket":{"priority":"high","organization":{"id":"org_1","name":"Acme"}},"changes":{"priority":{"from":"low","to":"high"}}}}"#;

@@ -20,6 +20,7 @@ use super::{
     },
     commit::{Batch, Committed, Settlement, SettlementKind, disabling_intent},
     lane::{Class, Job, Lane, QueuedEvent, Start},
+    places::Places,
     rotation::Rotation,
 };
 use crate::kernel::{
@@ -30,7 +31,7 @@ use crate::kernel::{
 
 /// Events of the log that may be under way at one time, and settlements that may wait for a commit.
 pub(super) const WINDOW: usize = 4096;
-/// Stored deliveries that may wait in memory over all endpoints; when they are that many, an endpoint is looked at again later.
+/// Stored deliveries that may wait in memory over all endpoints; when its tenant has no place left, an endpoint is looked at later.
 const MAX_CLAIMED: usize = 1024;
 const CROWDED: Duration = Duration::from_millis(50);
 /// The cursor moves at least this often, also when nobody wants the events.
@@ -56,9 +57,9 @@ pub(super) struct Engine {
     /// The last event that was read, and the last that the stored cursor has passed.
     pub(super) read_to: u64,
     saved_cursor: u64,
-    pub(super) in_flight: usize,
+    pub(super) in_flight: Places,
     /// Stored deliveries that wait here.
-    claimed: usize,
+    claimed: Places,
     outbox: Vec<Settlement>,
     pub(super) committing: bool,
     /// No new attempts: the server stops.
@@ -82,8 +83,8 @@ impl Engine {
             window: BTreeMap::new(),
             read_to: cursor,
             saved_cursor: cursor,
-            in_flight: 0,
-            claimed: 0,
+            in_flight: Places::new(limits.in_flight),
+            claimed: Places::new(MAX_CLAIMED),
             outbox: Vec::new(),
             committing: false,
             closing: false,
@@ -105,7 +106,7 @@ impl Engine {
     }
 
     pub(super) fn is_quiet(&self) -> bool {
-        self.in_flight == 0 && self.outbox.is_empty() && !self.committing
+        self.in_flight.taken() == 0 && self.outbox.is_empty() && !self.committing
     }
 
     /// Deliveries that wait here, beside those in the store.
@@ -176,7 +177,7 @@ impl Engine {
         let Some(lane) = self.lanes.get_mut(&key) else { return };
         let status = lane.target.status;
         let jobs: Vec<Job> = lane.first.drain(..).collect();
-        self.claimed = self.claimed.saturating_sub(lane.late.len());
+        self.claimed.give_back(key.0, lane.late.len());
         for job in lane.late.drain(..) {
             lane.claimed.remove(&job.event.seq);
         }
@@ -215,7 +216,7 @@ impl Engine {
 
     /// The next attempt to make, if one can be made now.
     pub(super) fn next(&mut self, clocks: &Reading) -> Option<Job> {
-        if self.closing || self.in_flight >= self.limits.in_flight {
+        if self.closing || self.in_flight.is_full() {
             return None;
         }
         self.next_of(Class::First, clocks).or_else(|| self.next_of(Class::Late, clocks))
@@ -227,15 +228,15 @@ impl Engine {
                 Class::First => (&mut self.first_turns, 0),
                 Class::Late => (&mut self.late_turns, 1),
             };
-            let key = turns.pop()?;
+            let key = turns.pop(|tenant| self.in_flight.has_one_for(tenant))?;
             let Some(lane) = self.lanes.get_mut(&key) else { continue };
             if let Some(slot) = lane.listed.get_mut(place) {
                 *slot = false;
             }
             match lane.start(class, clocks.of(key.0), self.limits.per_endpoint) {
                 Start::Job(job) => {
-                    self.in_flight += 1;
-                    self.claimed = self.claimed.saturating_sub(usize::from(class == Class::Late));
+                    self.in_flight.take(key.0);
+                    self.claimed.give_back(key.0, usize::from(class == Class::Late));
                     self.list(key);
                     return Some(*job);
                 }
@@ -290,7 +291,7 @@ impl Engine {
             self.remind(key, until);
             return None;
         }
-        if self.claimed >= MAX_CLAIMED {
+        if !self.claimed.has_one_for(key.0) {
             self.remind(key, now + CROWDED);
             return None;
         }
@@ -303,7 +304,7 @@ impl Engine {
             && lane.claimed.insert(job.event.seq)
         {
             lane.late.push_back(job);
-            self.claimed += 1;
+            self.claimed.take(key.0);
         }
     }
 
@@ -341,8 +342,8 @@ impl Engine {
     /// Takes in what came of an attempt.
     pub(super) fn complete(&mut self, job: Job, sent: Sent, now: Timestamp) {
         let Job { target, event, stored, trigger, resource } = job;
-        self.in_flight = self.in_flight.saturating_sub(1);
         let key = target.key;
+        self.in_flight.give_back(key.0, 1);
         let Some(lane) = self.lanes.get_mut(&key) else { return };
         lane.in_flight = lane.in_flight.saturating_sub(1);
         if let Some(resource) = &resource {
@@ -476,7 +477,7 @@ impl Engine {
             if let (Some(at), Some(times)) = (lane.next_due, self.calendar.get_mut(&Timeline::of(key.0))) {
                 times.remove(&(at, key));
             }
-            self.claimed = self.claimed.saturating_sub(lane.late.len());
+            self.claimed.give_back(key.0, lane.late.len());
             for job in lane.first {
                 self.close(job.event.seq);
             }

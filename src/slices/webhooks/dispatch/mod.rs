@@ -10,6 +10,7 @@ mod commit;
 mod engine;
 mod feed;
 mod lane;
+mod places;
 mod rotation;
 
 use std::{
@@ -222,6 +223,10 @@ impl UnderWay {
         if rearm {
             self.shared.signal.notify_one();
         }
+        if next.is_some() {
+            // A place that becomes free can let more than one tenant go on.
+            self.shared.start_workers();
+        }
         next
     }
 }
@@ -365,3 +370,6 @@ impl Task for Dispatcher {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

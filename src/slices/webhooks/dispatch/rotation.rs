@@ -22,9 +22,10 @@ impl Rotation {
         line.push_back(endpoint);
     }
 
-    /// The next in line, which steps out of it.
-    pub(super) fn pop(&mut self) -> Option<EndpointKey> {
-        let tenant = self.tenants.pop_front()?;
+    /// The next in line whose tenant may go on, which steps out of it. Tenants that may not keep their place.
+    pub(super) fn pop(&mut self, may_go_on: impl Fn(TenantId) -> bool) -> Option<EndpointKey> {
+        let place = self.tenants.iter().position(|tenant| may_go_on(*tenant))?;
+        let tenant = self.tenants.remove(place)?;
         let line = self.endpoints.get_mut(&tenant)?;
         let endpoint = line.pop_front()?;
         if line.is_empty() {
@@ -48,8 +49,10 @@ mod tests {
             rotation.push(key(1, endpoint));
         }
         rotation.push(key(2, 9));
-        let order: Vec<EndpointKey> = std::iter::from_fn(|| rotation.pop()).collect();
+        assert_eq!(rotation.pop(|tenant| tenant == key(2, 9).0), Some(key(2, 9)));
+        rotation.push(key(2, 9));
+        let order: Vec<EndpointKey> = std::iter::from_fn(|| rotation.pop(|_| true)).collect();
         assert_eq!(order, [key(1, 1), key(2, 9), key(1, 2), key(1, 3)]);
-        assert!(rotation.pop().is_none() && rotation.tenants.is_empty() && rotation.endpoints.is_empty());
+        assert!(rotation.pop(|_| true).is_none() && rotation.tenants.is_empty() && rotation.endpoints.is_empty());
     }
 }

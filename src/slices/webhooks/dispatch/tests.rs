@@ -1,0 +1,120 @@
+//! The dispatcher's memory beside tenants whose receivers never answer.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{
+    super::{
+        delivery::{AttemptError, Delivery, Sent, Trigger},
+        repo::{EndpointKey, EndpointState},
+        subscriptions::Target,
+    },
+    engine::{Engine, Limits},
+    lane::{Job, Lane, QueuedEvent},
+};
+use crate::kernel::{
+    clock::{Clock, Timestamp},
+    clocks::{Clocks, Reading},
+    entropy::Entropy,
+    id::{EventId, TenantId, WebhookId},
+};
+
+const ENDPOINTS: u8 = 100;
+const IN_FLIGHT: usize = 64;
+
+struct Memory {
+    engine: Engine,
+    clocks: Reading,
+    last_seq: u64,
+}
+
+fn key(tenant: u8, endpoint: u8) -> EndpointKey {
+    (TenantId::from_bytes([tenant; 16]), WebhookId::from_bytes([endpoint; 16]))
+}
+
+impl Memory {
+    fn new() -> Self {
+        let clocks = Clocks::new(Clock::movable(Timestamp::from_millis(1_767_225_600_000))).read();
+        let limits = Limits { in_flight: IN_FLIGHT, per_endpoint: 4 };
+        Self { engine: Engine::new(limits, Entropy::from_seed(1), 0, 0), clocks, last_seq: 0 }
+    }
+
+    fn event(&mut self) -> Arc<QueuedEvent> {
+        self.last_seq += 1;
+        let (id, kind, at) = (EventId::from_bytes([1; 16]), "ticket.created".to_owned(), self.clocks.installation());
+        Arc::new(QueuedEvent { seq: self.last_seq, id, kind, at, body: Bytes::new() })
+    }
+
+    /// The endpoint, which the memory knows from now on.
+    fn target(&mut self, key: EndpointKey) -> Arc<Target> {
+        let target = Arc::new(Target::example(key));
+        let lane = || Lane::new(target.clone(), EndpointState::default(), self.clocks.installation());
+        self.engine.lanes.entry(key).or_insert_with(lane);
+        target
+    }
+
+    /// Something happens that so many endpoints of a tenant want. The attempts that are made because of it.
+    fn happen(&mut self, tenant: u8, endpoints: u8) -> Vec<Job> {
+        let (event, now) = (self.event(), self.clocks.installation());
+        for endpoint in 0..endpoints {
+            let target = self.target(key(tenant, endpoint));
+            self.engine.offer(&event, &target, None, false, now);
+        }
+        self.start()
+    }
+
+    fn start(&mut self) -> Vec<Job> {
+        std::iter::from_fn(|| self.engine.next(&self.clocks)).collect()
+    }
+}
+
+fn tenants(jobs: &[Job]) -> Vec<TenantId> {
+    jobs.iter().map(|job| job.target.key.0).collect()
+}
+
+#[test]
+fn two_tenants_whose_receivers_never_answer_leave_places_for_a_third() {
+    let mut memory = Memory::new();
+    let first: usize = (0..10).map(|_| memory.happen(1, ENDPOINTS).len()).sum();
+    assert!((1..=IN_FLIGHT / 2).contains(&first), "{first}");
+    let second: usize = (0..10).map(|_| memory.happen(2, ENDPOINTS).len()).sum();
+    assert!((1..=IN_FLIGHT / 2).contains(&second) && first + second < IN_FLIGHT, "{first} and {second}");
+    let third = memory.happen(3, 5);
+    assert_eq!(tenants(&third), [key(3, 0).0; 5], "nobody waits for the others");
+    assert_eq!(memory.engine.in_flight.taken(), first + second + 5);
+}
+
+#[test]
+fn a_place_that_becomes_free_goes_to_the_tenant_that_has_none() {
+    let mut memory = Memory::new();
+    let mut under_way: Vec<Job> = (1..=14).flat_map(|tenant| memory.happen(tenant, ENDPOINTS)).collect();
+    assert_eq!(under_way.len(), IN_FLIGHT, "fourteen tenants can have all places");
+    assert!(memory.happen(15, 1).is_empty());
+    let ended = under_way.swap_remove(0);
+    assert_eq!(ended.target.key.0, key(1, 0).0);
+    let now = memory.clocks.installation();
+    memory.engine.complete(ended, Sent::failed(now, AttemptError::Timeout), now);
+    assert_eq!(tenants(&memory.start()), [key(15, 0).0]);
+}
+
+#[test]
+fn what_waits_in_the_store_for_one_tenant_leaves_room_in_memory_for_another() {
+    let mut memory = Memory::new();
+    let now = memory.clocks.installation();
+    for endpoint in 0..ENDPOINTS {
+        let target = memory.target(key(1, endpoint));
+        if memory.engine.plan_claim(target.key, now).is_none() {
+            continue;
+        }
+        for _ in 0..32 {
+            let event = memory.event();
+            let stored = Some(Delivery::new(event.id, &event.kind, event.at, None));
+            let job = Job { target: target.clone(), event, stored, trigger: Trigger::Auto, resource: None };
+            memory.engine.claim(target.key, job);
+        }
+    }
+    assert!(memory.engine.plan_claim(key(1, ENDPOINTS - 1), now).is_none());
+    let quiet = memory.target(key(2, 0));
+    assert!(memory.engine.plan_claim(quiet.key, now).is_some());
+}
