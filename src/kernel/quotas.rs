@@ -21,6 +21,9 @@ impl Quota {
     pub const ALL: [Self; 6] =
         [Self::EventsPerDay, Self::Records, Self::StoredBytes, Self::Workflows, Self::ConcurrentRuns, Self::Streams];
 
+    /// What the store counts with every write.
+    pub const COUNTED: [Self; 3] = [Self::EventsPerDay, Self::Records, Self::StoredBytes];
+
     pub const fn name(self) -> &'static str {
         match self {
             Self::EventsPerDay => "events_per_day",

@@ -44,6 +44,7 @@ mod moves;
 mod named_secrets;
 mod pages;
 mod quotas;
+mod quotas_beyond;
 mod rate_limits;
 mod reach;
 mod requests;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     harness::{Actor, Reply, Setup, TestApp, with_app, with_setup},
     inventory::ingest,
+    quotas_beyond::send,
     workflows::{Desk, PATH},
 };
 
@@ -17,7 +18,7 @@ async fn tenant_of(actor: &Actor) -> String {
     actor.get("/api/auth/session").send().await.ok(200)["tenant"]["id"].as_str().unwrap().to_owned()
 }
 
-async fn used(actor: &Actor, quota: &str) -> u64 {
+pub async fn used(actor: &Actor, quota: &str) -> u64 {
     standing(actor, quota).await["used"].as_u64().unwrap()
 }
 
@@ -27,7 +28,7 @@ async fn standing(actor: &Actor, quota: &str) -> Value {
 }
 
 /// Lets the operator set the limits of the actor's tenant.
-async fn limit(app: &TestApp, actor: &Actor, limits: Value) -> Reply {
+pub async fn limit(app: &TestApp, actor: &Actor, limits: Value) -> Reply {
     let path = format!("/api/platform/tenants/{}/quotas", tenant_of(actor).await);
     app.operator().await.put(&path).json(limits).send().await
 }
@@ -37,7 +38,7 @@ async fn try_ticket(desk: &Desk) -> Reply {
     desk.key.post("/api/psa/tickets").json(body).send().await
 }
 
-async fn check_is_clean(app: &TestApp) {
+pub async fn check_is_clean(app: &TestApp) {
     let checked = app.local().post("/internal/admin/check").send().await;
     assert_eq!(checked.ok(200)["clean"], true, "{}", checked.text);
 }
@@ -149,7 +150,7 @@ async fn a_tenant_is_warned_at_80_percent_and_when_a_limit_is_reached() {
 }
 
 #[tokio::test]
-async fn an_import_ends_at_the_quota_and_says_so() {
+async fn an_import_is_taken_up_to_the_quota_and_says_which_lines_are_not() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let key = tenant.key(&["*"]).await;
@@ -160,10 +161,12 @@ async fn an_import_ends_at_the_quota_and_says_so() {
         let records = used(&key, "records").await;
         limit(app, &key, json!({"records": records + 3})).await.ok(200);
         let more: Vec<Value> = (5..2_000).map(organization).collect();
-        let answers = ingest(&key, &more).await;
+        let answers = send(&key, &more).await;
         let last = answers.last().unwrap();
-        assert_eq!(last["error"]["code"], "quota_exceeded", "{last}");
-        assert!(used(&key, "records").await <= records + 3);
+        assert_eq!((&last["created"], &last["failed"]), (&json!(3), &json!(1_992)), "{last}");
+        let refused = answers.iter().filter(|answer| answer["error"]["code"] == "quota_exceeded").count();
+        assert_eq!(refused, 1_992);
+        assert_eq!(used(&key, "records").await, records + 3);
         assert_eq!(ingest(&key, &first).await.last().unwrap()["unchanged"], 5, "what adds nothing is taken up");
         check_is_clean(app).await;
     })

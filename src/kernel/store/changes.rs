@@ -85,9 +85,20 @@ impl Changes {
         self.member.is_empty()
     }
 
+    /// A place in what the member has changed so far, to go back to.
+    pub fn mark(&self) -> usize {
+        self.member.len()
+    }
+
     /// Takes back what the member has changed.
     pub fn roll_back_member(&mut self) {
-        while let Some(undo) = self.member.pop() {
+        self.roll_back_to(0);
+    }
+
+    /// Takes back what the member has changed behind a mark.
+    pub fn roll_back_to(&mut self, mark: usize) {
+        let undone = self.member.split_off(mark.min(self.member.len()));
+        for undo in undone.into_iter().rev() {
             match undo {
                 Undo::Entry { table, key, before } => {
                     let entries = &mut self.tables.entry(table).or_default().entries;
@@ -333,10 +344,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn reads_see_the_changes_and_a_member_that_is_rolled_back_leaves_no_trace(
+        fn reads_see_the_changes_and_what_is_rolled_back_leaves_no_trace(
             rows in proptest::collection::btree_map(0..20_u8, any::<u8>(), 0..12),
             kept in proptest::collection::vec(step(), 0..12),
             refused in proptest::collection::vec(step(), 0..12),
+            then_kept in proptest::collection::vec(step(), 0..12),
             from in 0..20_u8, to in 0..20_u8, limit in 1..6_usize, backward: bool,
         ) {
             let below = Below(rows.iter().map(|(key, value)| (vec![*key], vec![*value])).collect());
@@ -346,6 +358,10 @@ mod tests {
             changes.begin_member();
             run(&mut changes, TABLE, &mut below.0.clone(), &refused);
             changes.roll_back_member();
+            run(&mut changes, TABLE, &mut model, &then_kept);
+            let mark = changes.mark();
+            run(&mut changes, TABLE, &mut below.0.clone(), &refused);
+            changes.roll_back_to(mark);
 
             let direction = if backward { Direction::Backward } else { Direction::Forward };
             let range = KeyRange { start: Bound::Included(vec![from]), end: Bound::Excluded(vec![to]) };

@@ -135,6 +135,17 @@ impl WriteTx {
         self.growths.clear();
     }
 
+    /// Runs a part of a write that can fail by itself: an error takes back what the part has changed, and the write can go on.
+    pub fn attempt<T, E>(&mut self, part: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, E> {
+        let (mark, growths) = (self.changes.mark(), self.growths.clone());
+        let result = part(self);
+        if result.is_err() {
+            self.changes.roll_back_to(mark);
+            self.growths = growths;
+        }
+        result
+    }
+
     /// The changes so far, for members to come and go.
     pub(super) fn changes(&mut self) -> &mut Changes {
         &mut self.changes

@@ -80,7 +80,7 @@ impl Record for QuotaOverrides {
 static OVERRIDES: Table<TenantId, QuotaOverrides> = Table::new(catalog::TENANT_QUOTAS, &[]);
 
 /// What one write adds to the usage of a tenant.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Growth {
     day: u32,
     events: u64,
@@ -115,8 +115,8 @@ impl Usage {
         }
     }
 
-    /// What a growth from `before` exceeds.
-    fn exceeds(&self, before: &Self, limits: &Quotas, allowance: Allowance) -> Option<QuotaExceeded> {
+    /// What a growth from `before` exceeds of these quotas.
+    fn exceeds(&self, before: &Self, limits: &Quotas, allowance: Allowance, among: &[Quota]) -> Option<QuotaExceeded> {
         let events_before = if self.day == before.day { before.events } else { 0 };
         [
             (Quota::EventsPerDay, events_before, self.events),
@@ -124,6 +124,7 @@ impl Usage {
             (Quota::StoredBytes, before.stored_bytes, self.stored_bytes),
         ]
         .into_iter()
+        .filter(|(quota, ..)| among.contains(quota))
         .find_map(|(quota, before, after)| {
             let most = allowance.of(limits.limit(quota))?;
             (after > before && after > most).then_some(QuotaExceeded { quota, limit: limits.limit(quota), used: before })
@@ -179,9 +180,9 @@ pub(super) fn settle(tx: &mut WriteTx) -> Result<(), StoreError> {
         let before = usage(tx, tenant)?;
         let after = before.after(&growth);
         if growth.allowance != Allowance::Unlimited
-            && let Some(exceeded) = after.exceeds(&before, &limits_in(tx, tenant)?, growth.allowance)
+            && let Some(exceeded) = after.exceeds(&before, &limits_in(tx, tenant)?, growth.allowance, &Quota::COUNTED)
         {
-            metrics::counter!("tenantd_quota_refusals_total", "quota" => exceeded.quota.name()).increment(1);
+            count_refusal(exceeded.quota);
             return Err(StoreError::Quota(exceeded));
         }
         if after != before {
@@ -198,6 +199,19 @@ pub(super) fn settle(tx: &mut WriteTx) -> Result<(), StoreError> {
         }
     }
     Ok(())
+}
+
+/// Adds what a part of a write came to, unless that exceeds the allowance of the part. Other parts are judged by themselves.
+pub fn settle_part(tx: &mut WriteTx, tenant: TenantId, allowance: Allowance) -> Result<(), StoreError> {
+    if tx.pending_growth(tenant).is_some() {
+        let growth = tx.growth(tenant);
+        growth.allowance = growth.allowance.min(allowance);
+    }
+    settle(tx)
+}
+
+fn count_refusal(quota: Quota) {
+    metrics::counter!("tenantd_quota_refusals_total", "quota" => quota.name()).increment(1);
 }
 
 /// What a tenant uses now.
@@ -233,9 +247,25 @@ pub fn used_up(tx: &WriteTx, tenant: TenantId, now: Timestamp) -> Result<Option<
         [(Quota::EventsPerDay, used.events_today(now)), (Quota::Records, used.records), (Quota::StoredBytes, used.stored_bytes)];
     let found = full.into_iter().find(|(quota, used)| *used >= limits.limit(*quota));
     Ok(found.map(|(quota, used)| {
-        metrics::counter!("tenantd_quota_refusals_total", "quota" => quota.name()).increment(1);
+        count_refusal(quota);
         QuotaExceeded { quota, limit: limits.limit(quota), used }
     }))
+}
+
+/// What the write so far exceeds of these quotas: for what acts in a tenant's name without a request. The caller takes the write back.
+pub fn exceeded(
+    tx: &WriteTx,
+    tenant: TenantId,
+    allowance: Allowance,
+    among: &[Quota],
+) -> Result<Option<QuotaExceeded>, StoreError> {
+    let Some(growth) = tx.pending_growth(tenant) else { return Ok(None) };
+    let before = usage(tx, tenant)?;
+    let found = before.after(growth).exceeds(&before, &limits_in(tx, tenant)?, allowance, among);
+    if let Some(exceeded) = &found {
+        count_refusal(exceeded.quota);
+    }
+    Ok(found)
 }
 
 /// The tables of this module.
@@ -404,8 +434,10 @@ mod tests {
     fn only_growth_beyond_a_limit_is_refused() {
         let limits = Quotas { events_per_day: 10, records: 5, stored_bytes: 1000, ..Quotas::UNLIMITED };
         let before = Usage { day: 2, events: 9, records: 5, stored_bytes: 2000 };
-        let grown =
-            |growth: Growth| before.after(&growth).exceeds(&before, &limits, Allowance::Quota).map(|exceeded| exceeded.quota);
+        let grown = |growth: Growth| {
+            let exceeded = before.after(&growth).exceeds(&before, &limits, Allowance::Quota, &Quota::COUNTED);
+            exceeded.map(|exceeded| exceeded.quota)
+        };
         assert_eq!(grown(Growth { day: 2, events: 1, ..Growth::default() }), None);
         assert_eq!(grown(Growth { day: 2, events: 2, ..Growth::default() }), Some(Quota::EventsPerDay));
         assert_eq!(grown(Growth { day: 3, events: 10, ..Growth::default() }), None, "a new day");
@@ -413,5 +445,7 @@ mod tests {
         assert_eq!(grown(Growth { records: 1, ..Growth::default() }), Some(Quota::Records));
         assert_eq!(grown(Growth { bytes: 1, ..Growth::default() }), Some(Quota::StoredBytes));
         assert_eq!(grown(Growth { records: -1, bytes: -500, ..Growth::default() }), None, "less, although still too much");
+        let grown = before.after(&Growth { records: 1, ..Growth::default() });
+        assert_eq!(grown.exceeds(&before, &limits, Allowance::Quota, &[Quota::StoredBytes]), None, "nobody asked for records");
     }
 }

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use super::{
     super::{
         error::DirectoryError,
-        model::{LineDone, LineStatus, SentLine},
+        model::{IngestLine, LineDone, LineStatus, SentLine},
         service::{Directory, JobTaker, Seen},
     },
     ingest_lines::{self, Line, LineError},
@@ -32,7 +32,8 @@ use crate::{
             problem::{Code, Place, Problem},
         },
         id::TenantId,
-        store::{Store, StoreError, WriteTx},
+        quotas::Allowance,
+        store::{Store, StoreError, WriteTx, usage},
     },
     slices::platform::Tenants,
 };
@@ -153,6 +154,7 @@ impl IngestApi {
     /// its `kind` and `external_id` and is created, changed, left as it is, or, but for jobs, removed with `"deleted": true`. The answer has a line
     /// for each, in order, while the body is still being sent: read it meanwhile, or ask for `answer=errors`. A line that is refused
     /// does not stop the others. Sending everything again is safe: what has not changed is left alone. A line has at most 256 KiB.
+    /// At a quota of the tenant, tenantd refuses each line that would exceed it with `quota_exceeded`. Lines with `"deleted": true` always work.
     #[oai(path = "/ingest", method = "post", operation_id = "ingest")]
     async fn ingest(
         &self,
@@ -312,8 +314,8 @@ impl Run {
                         Err(error) => Err(error.clone()),
                         Ok(line) => match take_up(tx, &mut act, &mut seen, (&directory, jobs.as_ref()), line) {
                             Ok(done) => Ok((done.status.into(), done.id)),
-                            Err(error @ (DirectoryError::Store(_) | DirectoryError::Event(_))) => return Err(error),
-                            Err(error) => Err(line_error(&error.into())),
+                            Err(error) if is_of_line(&error) => Err(line_error(&error.into())),
+                            Err(error) => return Err(error),
                         },
                     };
                     answers.push((*number, answer));
@@ -349,7 +351,17 @@ impl Run {
     }
 }
 
-/// Gives a line to whom it is for.
+/// Whether an error is that of one line, and other lines may be taken up.
+fn is_of_line(error: &DirectoryError) -> bool {
+    match error {
+        DirectoryError::Store(error) => matches!(error, StoreError::Quota(_)),
+        DirectoryError::Event(_) => false,
+        _ => true,
+    }
+}
+
+/// Gives a line to whom it is for. The tenant's quotas judge each line by itself, and never refuse a removal. A line that is refused leaves
+/// nothing behind.
 fn take_up(
     tx: &mut WriteTx,
     act: &mut Act,
@@ -357,10 +369,20 @@ fn take_up(
     (directory, jobs): (&Directory, &dyn JobTaker),
     line: &SentLine,
 ) -> Result<LineDone, DirectoryError> {
-    match line {
-        SentLine::BackupJob(line) => jobs.take(tx, act, line),
-        SentLine::Record(line) => directory.ingest(tx, act, seen, line),
+    let usual = act.allowance;
+    if matches!(line, SentLine::Record(IngestLine::Removal(..))) {
+        act.allowance = Allowance::Unlimited;
     }
+    let taken: Result<LineDone, DirectoryError> = tx.attempt(|tx| {
+        let done = match line {
+            SentLine::BackupJob(line) => jobs.take(tx, act, line)?,
+            SentLine::Record(line) => directory.ingest(tx, act, seen, line)?,
+        };
+        usage::settle_part(tx, act.tenant_id, act.allowance)?;
+        Ok(done)
+    });
+    act.allowance = usual;
+    taken
 }
 
 /// The end of the commit under way; forever while there is none.
