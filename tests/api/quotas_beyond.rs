@@ -1,10 +1,11 @@
-//! Beyond a quota: what an import still removes.
+//! Beyond a quota: what an import still removes, and where a run of a workflow stops.
 
 use serde_json::{Value, json};
 
 use crate::{
-    harness::{Actor, TestApp, with_app},
+    harness::{Actor, Setup, TestApp, with_app, with_setup},
     quotas::{check_is_clean, limit, used},
+    workflows::{Desk, set, step},
 };
 
 /// Imports lines of which some may be refused.
@@ -89,6 +90,73 @@ async fn a_backup_under_way_counts_although_it_has_no_event() {
         assert_eq!(answers[0]["error"]["code"], "quota_exceeded", "{answers:?}");
         limit(app, &key, json!({})).await.ok(200);
         assert_eq!(statuses(&send(&key, &[job]).await), ["created"]);
+    })
+    .await;
+}
+
+/// A workflow that repeats a step a thousand times, which can name a text of 50,000 bytes as `steps.big.output.value`.
+fn hoard(key: &str, repeated: &Value) -> Value {
+    let items: Vec<u16> = (0..1_000).collect();
+    let each = json!({"id": "each", "type": "for_each", "with": {"items": items, "steps": [repeated]}});
+    let steps = json!([set("big", json!("x".repeat(50_000))), each]);
+    json!({"key": key, "name": key, "steps": steps, "on_failure": [set("note", json!("{{ run.error.code }}"))]})
+}
+
+#[tokio::test]
+async fn a_run_stops_when_what_it_stores_is_beyond_the_quota() {
+    with_setup(Setup::default().with("rate_limits.enabled", false), async |app| {
+        let big = "{{ steps.big.output.value }}";
+        let inner = json!({"items": [big], "steps": [set("small", json!(1))]});
+        for (key, repeated) in [
+            ("outputs", set("more", json!(big))),
+            ("loops", json!({"id": "more", "type": "for_each", "with": inner})),
+            ("failures", json!({"id": "more", "type": "fail", "with": {"message": big}, "on_error": "continue"})),
+        ] {
+            let desk = Desk::new(app, key).await;
+            desk.create(hoard(key, &repeated)).await;
+            let most = used(&desk.key, "stored_bytes").await + 120_000;
+            limit(app, &desk.key, json!({"stored_bytes": most})).await.ok(200);
+            let run = desk.start(key, json!({})).await;
+            let ended = desk.status(&run, "failed").await;
+            assert_eq!(ended["error"]["code"], "quota_exceeded", "{key}: {}", ended["error"]);
+            let stored = used(&desk.key, "stored_bytes").await;
+            assert!(stored <= most + most / 10 + 20_000, "{key}: {stored} bytes, and the limit is {most}");
+        }
+        check_is_clean(app).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_run_without_room_for_a_step_goes_on_with_its_steps_for_a_failure() {
+    with_app(async |app| {
+        let desk = Desk::new(app, "acme").await;
+        let big = json!({"id": "big", "type": "set", "with": {"value": "{{ inputs.text ~ inputs.text }}"}});
+        let note = set("note", json!("{{ run.error.code }}"));
+        desk.create(json!({"key": "big", "name": "Big", "steps": [big], "on_failure": [note]})).await;
+        // The run and its inputs fit, and the output does not.
+        let most = used(&desk.key, "stored_bytes").await + 40_000;
+        limit(app, &desk.key, json!({"stored_bytes": most})).await.ok(200);
+        let run = desk.start("big", json!({"text": "x".repeat(25_000)})).await;
+        let ended = desk.status(&run, "failed").await;
+        assert_eq!((&ended["error"]["code"], &ended["error"]["step"]), (&json!("quota_exceeded"), &json!("big")));
+        assert_eq!(step(&ended, "big")["status"], "failed");
+        assert_eq!(step(&ended, "note")["output"]["value"], "quota_exceeded");
+        assert!(used(&desk.key, "stored_bytes").await <= most + most / 10);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_step_is_given_a_bounded_amount() {
+    with_app(async |app| {
+        let desk = Desk::new(app, "acme").await;
+        let items = vec!["{{ steps.big.output.value }}"; 10];
+        let each = json!({"id": "each", "type": "for_each", "with": {"items": items, "steps": [set("small", json!(1))]}});
+        desk.workflow("large", json!([set("big", json!("x".repeat(50_000))), each])).await;
+        let run = desk.start("large", json!({})).await;
+        let ended = desk.status(&run, "failed").await;
+        assert_eq!((&ended["error"]["code"], &ended["error"]["step"]), (&json!("invalid_input"), &json!("each")));
     })
     .await;
 }

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::{
     super::{
         error::WorkflowError,
-        model::{Run, RunStatus, TokenState, Wait, Workflow},
+        model::{Run, RunStatus, StepStatus, TokenState, Wait, Workflow},
         repo::{self, runs::RunKey},
-        service::{ReadyRun, Service, Stage, Started},
+        service::{ReadyRun, Service, Stage, Started, ensure_room},
         steps::{Applier, Appliers, LocalError, QUOTA_EXCEEDED, StepError},
     },
     prepare::{Action, Move},
@@ -26,7 +26,7 @@ pub(super) enum Expected {
     Calling,
 }
 
-/// The run after the move; `None` when the run is not what was expected.
+/// The run after the move; `None` when the run is not what was expected. A move that the tenant has no room for is an error of the step.
 pub(super) fn commit(
     service: &Service,
     appliers: &Appliers,
@@ -72,6 +72,10 @@ pub(super) fn commit(
         Action::Leave => stage.leave(token)?,
         Action::Skip => stage.skip(token)?,
         Action::Fail { input, error, status } => stage.fail(token, input.clone(), error, *status)?,
+        Action::Stop { error } => {
+            stage.stops = true;
+            stage.fail(token, None, error, StepStatus::Failed)?;
+        }
         Action::Finish { input, output } => stage.finish(token, input.clone(), output.clone(), &[])?,
         Action::Return { input, output } => stage.give_back(token, input.clone(), output.clone())?,
         Action::Enter { input, blocks } => stage.enter(token, input.clone(), blocks)?,
@@ -97,7 +101,12 @@ pub(super) fn commit(
             }
         }
     }
-    stage.save().map(Some)
+    let run = stage.save()?;
+    // What brings a run to its end is always written.
+    if !matches!(next.action, Action::TimeOut | Action::Leave | Action::Stop { .. }) {
+        ensure_room(tx, &run)?;
+    }
+    Ok(Some(run))
 }
 
 fn fits(run: &Run, expected: Expected, token: u32) -> bool {

@@ -151,21 +151,9 @@ async fn step(
     let intent = intent(run, shared.clocks.now(key.0));
     let token = next.token;
     if !matches!(next.action, Action::Call { begin: false, .. }) {
-        let written = write(shared, key, Expected::Version(version), intent.clone(), next.clone()).await;
-        match written {
-            Ok(Some(_)) => {}
-            // Somebody else has changed the run in the meantime: look again.
-            Ok(None) => return Ok(None),
-            Err(WorkflowError::Step(error)) => {
-                let input = match &next.action {
-                    Action::Apply { name, with } => Some(redacted(shared, name, with)),
-                    _ => None,
-                };
-                let failed = Move { token, action: Action::Fail { input, error, status: StepStatus::Failed } };
-                write(shared, key, Expected::Version(version), intent, failed).await?;
-                return Ok(None);
-            }
-            Err(error) => return Err(error),
+        // Somebody else may have changed the run in the meantime, or the step has failed: look again.
+        if !make(shared, key, Expected::Version(version), &intent, &next).await? {
+            return Ok(None);
         }
     }
     let Action::Call { name, with, secrets, timeout, authority, .. } = next.action else { return Ok(None) };
@@ -180,6 +168,27 @@ async fn step(
         timeout,
     };
     Ok(Some((token, answering(shared, token, &name, call))))
+}
+
+/// Writes a move. One that cannot be made fails its step; without room for that either, it fails the run. Whether it was made.
+async fn make(shared: &Arc<Shared>, key: RunKey, expected: Expected, intent: &Intent, next: &Move) -> Result<bool, WorkflowError> {
+    let error = match write(shared, key, expected, intent.clone(), next.clone()).await {
+        Err(WorkflowError::Step(error)) => error,
+        written => return Ok(written?.is_some()),
+    };
+    let input = match &next.action {
+        Action::Apply { name, with } => Some(redacted(shared, name, with)),
+        _ => None,
+    };
+    let token = next.token;
+    let failed = Move { token, action: Action::Fail { input, error, status: StepStatus::Failed } };
+    match write(shared, key, expected, intent.clone(), failed).await {
+        Err(WorkflowError::Step(error)) => {
+            write(shared, key, expected, intent.clone(), Move { token, action: Action::Stop { error } }).await?;
+        }
+        written => drop(written?),
+    }
+    Ok(false)
 }
 
 fn redacted(shared: &Shared, name: &str, with: &Value) -> Value {
@@ -214,7 +223,8 @@ async fn settle(shared: &Arc<Shared>, key: RunKey, token: u32, result: Result<St
         }
     };
     let intent = intent(&run, shared.clocks.now(key.0));
-    write(shared, key, Expected::Calling, intent, Move { token, action }).await.map(drop)
+    make(shared, key, Expected::Calling, &intent, &Move { token, action }).await?;
+    Ok(())
 }
 
 async fn write(

@@ -28,6 +28,8 @@ use crate::kernel::{
 };
 
 const MAX_ITEMS: usize = 1_000;
+/// What a step may be given, with its templates filled in. It is stored with the step.
+const MAX_INPUT_BYTES: usize = 262_144;
 /// The longest that a call may take, whatever its step says.
 const LONGEST_CALL: Duration = Duration::from_mins(5);
 const USUAL_CALL: Duration = Duration::from_secs(30);
@@ -52,6 +54,10 @@ pub(super) enum Action {
         input: Option<Value>,
         error: StepError,
         status: StepStatus,
+    },
+    /// The tenant has no room for what the run stores, nor for a failure of the step alone: the run fails.
+    Stop {
+        error: StepError,
     },
     Finish {
         input: Option<Value>,
@@ -201,6 +207,9 @@ impl Seen<'_> {
             Ok(with) => with,
             Err((at, error)) => return Ok(failed(&error, &at)),
         };
+        if with.to_string().len() > MAX_INPUT_BYTES {
+            return Ok(invalid(format!("with has more than {MAX_INPUT_BYTES} bytes")));
+        }
         self.decide(step, &context, with)
     }
 

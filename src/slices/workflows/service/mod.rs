@@ -7,6 +7,7 @@ mod legacy;
 mod people;
 mod ready;
 mod rights;
+mod room;
 mod stage;
 mod start;
 mod steer;
@@ -37,6 +38,7 @@ use crate::kernel::{
 
 pub(super) use definitions::{CANCELLED_AT_ONCE, merge};
 pub(super) use ready::{Accepted, ReadyRun, complete_inputs};
+pub(super) use room::ensure_room;
 pub(super) use stage::Stage;
 pub(super) use start::{MAX_DEPTH, NewRun, Started, depth_below};
 pub(super) use steer::{Approver, Steering, Verdict};

@@ -39,6 +39,8 @@ pub(in super::super) struct Stage<'a> {
     pub(super) look_again: bool,
     /// Whether an approval is asked for.
     pub(in super::super) asks: bool,
+    /// Whether a failure is that of the run, also where a step says that the run goes on.
+    pub(in super::super) stops: bool,
     before: RunStatus,
 }
 
@@ -53,7 +55,7 @@ impl<'a> Stage<'a> {
         let Some(run) = repo::runs::get(tx, key)?.filter(|run| !run.status.has_ended()) else { return Ok(None) };
         let definition = service.outline(tx, (run.tenant_id, run.workflow_id, run.workflow_version))?;
         let before = run.status;
-        Ok(Some(Self { service, tx, act, run, definition, look_again: false, asks: false, before }))
+        Ok(Some(Self { service, tx, act, run, definition, look_again: false, asks: false, stops: false, before }))
     }
 
     fn key(&self) -> RunKey {
@@ -230,7 +232,7 @@ impl<'a> Stage<'a> {
         row.status = status;
         row.ended_at = Some(self.act.now);
         self.put_row(&path, row)?;
-        if step.continues {
+        if step.continues && !self.stops {
             self.advance(token);
             return Ok(());
         }
@@ -250,7 +252,7 @@ impl<'a> Stage<'a> {
             row.error = Some(error.clone());
             self.put_row(&path, row)?;
         }
-        if step.continues {
+        if step.continues && !self.stops {
             self.advance(parent);
             return Ok(());
         }

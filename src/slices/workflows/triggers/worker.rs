@@ -16,9 +16,9 @@ use super::{
     super::{
         engine::Engine,
         error::WorkflowError,
-        model::{RunTrigger, Workflow},
-        repo,
-        service::{ReadyRun, Service, Stage},
+        model::{RunTrigger, StepStatus, Workflow},
+        repo::{self, runs::RunKey},
+        service::{ReadyRun, Service, Stage, ensure_room},
     },
     matching::{self, Consequences, Woken},
 };
@@ -221,11 +221,24 @@ fn go_on(
         if !still || !matching::is_about(token, seq, body) {
             continue;
         }
-        let Some(mut stage) = Stage::open(service, tx, &mut act, *key)? else { continue };
-        stage.finish(token.id, None, body.clone(), &[])?;
-        stage.save()?;
+        match tx.attempt(|tx| finish(service, tx, &mut act, *key, token.id, body)) {
+            Err(WorkflowError::Step(error)) => {
+                let Some(mut stage) = Stage::open(service, tx, &mut act, *key)? else { continue };
+                stage.fail(token.id, None, &error, StepStatus::Failed)?;
+                stage.save()?;
+            }
+            finished => finished?,
+        }
     }
     Ok(())
+}
+
+/// The event ends the wait of a step, if the tenant has room for it.
+fn finish(service: &Service, tx: &mut WriteTx, act: &mut Act, key: RunKey, token: u32, body: &Value) -> Result<(), WorkflowError> {
+    let Some(mut stage) = Stage::open(service, tx, act, key)? else { return Ok(()) };
+    stage.finish(token, None, body.clone(), &[])?;
+    let run = stage.save()?;
+    ensure_room(tx, &run)
 }
 
 /// Starts a run by an event, unless the event has started one already.
