@@ -91,6 +91,7 @@ pub fn checked_tables() -> Vec<&'static dyn Checked> {
     [
         usage::tables(),
         events::tables(),
+        Idempotency::tables(),
         Platform::tables(),
         Directory::tables(),
         Auth::tables(),

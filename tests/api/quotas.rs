@@ -121,6 +121,25 @@ async fn stored_bytes_count_what_records_and_events_take_up() {
 }
 
 #[tokio::test]
+async fn stored_bytes_count_kept_answers() {
+    with_app(async |app| {
+        let desk = Desk::new(app, "acme").await;
+        let body = json!({"subject": "log", "description": "x".repeat(20_000), "organization_id": desk.organization});
+        let mut grown = Vec::new();
+        for key in [None, Some("once")] {
+            let before = used(&desk.key, "stored_bytes").await;
+            let call = desk.key.post("/api/psa/tickets").json(body.clone());
+            let call = if let Some(key) = key { call.header("idempotency-key", key) } else { call };
+            call.send().await.ok(201);
+            grown.push(used(&desk.key, "stored_bytes").await - before);
+        }
+        assert!(grown[1] > grown[0] + 15_000, "{grown:?}");
+        check_is_clean(app).await;
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_tenant_is_warned_at_80_percent_and_when_a_limit_is_reached() {
     with_app(async |app| {
         let desk = Desk::new(app, "acme").await;

@@ -25,15 +25,19 @@ use crate::kernel::{
     id::{OrganizationId, TenantId},
     secrets::{SealError, Sealed, SealedPlace, Sealer, Secret, digest},
     store::{
-        Key, ReadTx, SealedRecord, SealedSegments, SealedTable, SealedVisitor, SegmentedTable, Store, StoreError, TenantRow,
-        TenantRows, WriteTx,
+        Checked, Counts, Key, ReadTx, SealedRecord, SealedSegments, SealedTable, SealedVisitor, SegmentedTable, Store, StoreError,
+        TenantRow, TenantRows, WriteTx,
         catalog::{self, TableName},
         codec::{Record, decode_fields, encode_fields},
+        usage::CountedSegments,
     },
     tasks::{Done, Task, TaskError},
 };
 
 const KEEP: Duration = Duration::from_hours(24);
+
+/// The body of an answer that is kept. It is written in the one writer, together with the effect.
+const MAX_KEPT_BYTES: usize = 4 << 20;
 
 type AnswerKey = (TenantId, [u8; 32]);
 
@@ -122,6 +126,16 @@ impl SealedRecord<AnswerRow> for AnswerRecord {
 
 static SEALED_ANSWERS: SealedSegments<AnswerRow, AnswerRecord> = SealedSegments::new(&ANSWERS, catalog::IDEMPOTENCY, ANSWER_ROW);
 
+/// How answers count for their tenants. The pointers to them do not.
+static COUNTED: CountedSegments = CountedSegments {
+    table: catalog::IDEMPOTENCY,
+    counts: Counts::Bytes,
+    tenant_of: |key, _| {
+        let (ANSWER_ROW, _, tenant, _) = AnswerRow::from_bytes(key)? else { return None };
+        Some(tenant)
+    },
+};
+
 /// The segment of answers that expire on the day of `at`.
 fn day(at: Timestamp) -> u64 {
     u64::try_from(at.as_millis()).unwrap_or_default() / 86_400_000
@@ -183,6 +197,11 @@ impl Idempotency {
         vec![&SEALED_ANSWERS]
     }
 
+    /// Answers as they count for their tenants.
+    pub fn tables() -> Vec<&'static dyn Checked> {
+        vec![&COUNTED]
+    }
+
     fn running(&self) -> std::sync::MutexGuard<'_, HashSet<AnswerKey>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -227,7 +246,7 @@ impl Idempotency {
         };
         let (expires_at, (tenant, digest)) = (record.expires_at, claim.key);
         ANSWERS.put(tx, day(expires_at), &(POINTER_ROW, tenant, digest), &PointerRecord { expires_at })?;
-        ANSWERS.put(tx, day(expires_at), &(ANSWER_ROW, expires_at, tenant, digest), &record)
+        ANSWERS.insert_for(tx, tenant, day(expires_at), &(ANSWER_ROW, expires_at, tenant, digest), &record)
     }
 }
 
@@ -248,6 +267,35 @@ impl Drop for Claim {
     }
 }
 
+/// Why a request with a key has no effect.
+#[derive(Debug)]
+enum Refused<E> {
+    Effect(E),
+    /// The answer has so many bytes that it cannot be kept.
+    TooLarge(usize),
+}
+
+impl<E: From<StoreError>> From<StoreError> for Refused<E> {
+    fn from(error: StoreError) -> Self {
+        Self::Effect(error.into())
+    }
+}
+
+impl<E: Into<Problem>> Refused<E> {
+    fn into_problem(self) -> Problem {
+        match self {
+            Self::Effect(error) => error.into(),
+            Self::TooLarge(bytes) => {
+                let detail = format!(
+                    "The answer would have {bytes} bytes, and an answer is kept for its Idempotency-Key with {MAX_KEPT_BYTES} at most. \
+                     Nothing was changed. Send less in one request."
+                );
+                Problem::new(Code::PayloadTooLarge, detail)
+            }
+        }
+    }
+}
+
 /// The header in a handler's signature. The argument must be named `idempotency_key`.
 #[derive(Debug)]
 pub struct IdempotencyKey {
@@ -256,7 +304,8 @@ pub struct IdempotencyKey {
 }
 
 impl IdempotencyKey {
-    /// Runs the effect in one transaction and, when a key was given, keeps its answer in the same one.
+    /// Runs the effect in one transaction and, when a key was given, keeps its answer in the same one. An answer that is too large to be
+    /// kept is refused together with its effect.
     pub async fn run<T, E>(
         self,
         intent: Intent,
@@ -270,13 +319,17 @@ impl IdempotencyKey {
         let inner = idempotency.clone();
         let written = idempotency.store.write(move |tx| {
             let mut act = intent.begin();
-            let reply = effect(tx, &mut act)?;
+            let reply = effect(tx, &mut act).map_err(Refused::Effect)?;
             if let Some(claim) = &claim {
+                let bytes = reply.rendered().body.len();
+                if bytes > MAX_KEPT_BYTES {
+                    return Err(Refused::TooLarge(bytes));
+                }
                 inner.keep(tx, &mut act, claim, reply.rendered())?;
             }
-            Ok::<T, E>(reply)
+            Ok::<T, Refused<E>>(reply)
         });
-        written.await.map_err(Into::into)
+        written.await.map_err(Refused::into_problem)
     }
 }
 
@@ -373,7 +426,44 @@ impl Task for IdempotencyPurge {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::{entropy::Entropy, secrets::InstallationKey, store::codec::assert_golden};
+    use crate::kernel::{
+        entropy::Entropy,
+        events::Actor,
+        http::reply::Empty,
+        secrets::InstallationKey,
+        store::{RedbEngine, WriterSettings, codec::assert_golden, usage},
+    };
+
+    #[tokio::test]
+    async fn an_answer_that_cannot_be_kept_is_refused_with_its_effect() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = RedbEngine::create(&directory.path().join("store"), 1 << 20).unwrap();
+        let store = Store::new(engine, WriterSettings { batch_size: 8, queue_length: 8 }).unwrap();
+        let sealer = Sealer::new(&InstallationKey::generate(&mut Entropy::from_seed(1)));
+        let idempotency = Arc::new(Idempotency::new(store.clone(), sealer));
+        let (tenant, now) = (TenantId::from_bytes([2; 16]), Timestamp::from_millis(1_767_225_600_000));
+        let effect_key = (POINTER_ROW, tenant, [9_u8; 32]);
+        for (bytes, is_kept) in [(MAX_KEPT_BYTES + 1, false), (MAX_KEPT_BYTES, true)] {
+            let rights = KeptRights { scopes: Vec::new(), organizations: None };
+            let key = (tenant, [3; 32]);
+            let claim = Claim { idempotency: idempotency.clone(), key, fingerprint: [4; 32], rights, claimed_at: now };
+            let key = IdempotencyKey { claim: Some(Arc::new(claim)), idempotency: idempotency.clone() };
+            let done = key.run(Intent::new(tenant, now, Actor::system("test")), move |tx, _| {
+                ANSWERS.put(tx, day(now), &effect_key, &PointerRecord { expires_at: now })?;
+                let body = vec![b'x'; bytes].into();
+                Ok::<_, StoreError>(Empty(Rendered { status: StatusCode::OK, headers: Vec::new(), body, secret: false }))
+            });
+            assert_eq!(
+                done.await.map(drop).map_err(|problem| problem.code),
+                if is_kept { Ok(()) } else { Err(Code::PayloadTooLarge) }
+            );
+            let effect = store.read(|tx| ANSWERS.get::<PointerRecord>(tx, day(now), &effect_key)).unwrap();
+            let kept = store.read(|tx| find(tx, &(tenant, [3; 32]), now)).unwrap();
+            assert_eq!((effect.is_some(), kept.is_some()), (is_kept, is_kept));
+        }
+        let report = store.check([usage::tables(), Idempotency::tables()].concat()).await.unwrap();
+        assert!(report.is_clean(), "{report:?}");
+    }
 
     #[test]
     fn the_stored_forms_are_those_that_were_written_down() {

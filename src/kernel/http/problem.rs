@@ -74,7 +74,7 @@ codes! {
     RunNotCancellable "run_not_cancellable" CONFLICT "The run has ended" "An ended run stays as it is; `retry` starts a new one.";
     IdempotencyInProgress "idempotency_in_progress" CONFLICT "The first request with this key is still running" "Repeat the request after a moment.";
     VersionConflict "version_conflict" PRECONDITION_FAILED "The record has changed" "Read the record again, and repeat the change with its new `ETag`.";
-    PayloadTooLarge "payload_too_large" PAYLOAD_TOO_LARGE "The body is too large" "Send less in one request.";
+    PayloadTooLarge "payload_too_large" PAYLOAD_TOO_LARGE "The request is too large" "Send less in one request.";
     UnsupportedMediaType "unsupported_media_type" UNSUPPORTED_MEDIA_TYPE "The body has the wrong media type" "Send `Content-Type: application/json`.";
     ValidationFailed "validation_failed" UNPROCESSABLE_ENTITY "The input is not valid" "Correct every entry of `errors`.";
     IdempotencyKeyReused "idempotency_key_reused" UNPROCESSABLE_ENTITY "The idempotency key was used for another request" "Use a new `Idempotency-Key` for each different request.";
