@@ -69,6 +69,7 @@ mod tenants;
 mod tickets;
 mod tickets_bulk;
 mod tickets_export;
+mod tickets_large;
 mod tickets_listing;
 mod tickets_notes;
 mod tickets_sla;

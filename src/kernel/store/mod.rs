@@ -60,7 +60,7 @@ pub use rotation::{
 pub use segments::{SegmentedTable, end_of_segment, segment_of};
 pub use snapshot::{SnapshotReport, TableTally};
 pub use table::{Index, Table, TableSize, rows_under, table_sizes};
-pub use transaction::{Read, ReadTx, WriteTx};
+pub use transaction::{Metered, Read, ReadTx, WriteTx};
 pub use usage::{Counts, Usage};
 pub use watch::{Busy, WriterWatch};
 

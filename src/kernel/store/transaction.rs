@@ -3,7 +3,7 @@
 //! **Invariant:** a [`WriteTx`] exists on the writer thread only, and code that runs in it may run again: it takes time, ids and
 //! randomness as arguments and does no I/O of its own.
 
-use std::collections::BTreeMap;
+use std::{cell::Cell, collections::BTreeMap};
 
 use super::{
     catalog::TableName,
@@ -18,6 +18,43 @@ use crate::kernel::{id::TenantId, quotas::Quotas};
 pub trait Read {
     fn raw_get(&self, table: RawTable, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
     fn raw_scan(&self, table: RawTable, range: &KeyRange, direction: Direction, visit: Visitor<'_>) -> Result<(), StoreError>;
+}
+
+/// A view that counts the bytes that are read through it.
+#[derive(Debug)]
+pub struct Metered<'a, R> {
+    tx: &'a R,
+    bytes: Cell<usize>,
+}
+
+impl<'a, R: Read> Metered<'a, R> {
+    pub fn new(tx: &'a R) -> Self {
+        Self { tx, bytes: Cell::new(0) }
+    }
+
+    /// Keys and values that were read so far.
+    pub fn bytes(&self) -> usize {
+        self.bytes.get()
+    }
+
+    fn count(&self, bytes: usize) {
+        self.bytes.set(self.bytes.get().saturating_add(bytes));
+    }
+}
+
+impl<R: Read> Read for Metered<'_, R> {
+    fn raw_get(&self, table: RawTable, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let found = self.tx.raw_get(table, key)?;
+        self.count(key.len() + found.as_ref().map_or(0, Vec::len));
+        Ok(found)
+    }
+
+    fn raw_scan(&self, table: RawTable, range: &KeyRange, direction: Direction, visit: Visitor<'_>) -> Result<(), StoreError> {
+        self.tx.raw_scan(table, range, direction, &mut |key, value| {
+            self.count(key.len() + value.len());
+            visit(key, value)
+        })
+    }
 }
 
 /// One consistent snapshot.

@@ -269,6 +269,54 @@ impl Ticket {
     pub fn reference(&self) -> String {
         reference(self.number)
     }
+
+    /// About how many bytes the ticket takes up as JSON, as answers and events have it. A stored ticket takes up less.
+    pub fn json_bytes(&self) -> usize {
+        let summary = self.resolution.as_ref().map(|resolution| &resolution.summary);
+        let single = [
+            Some(&self.subject),
+            self.description.as_ref(),
+            self.queue.as_ref(),
+            self.category.as_ref(),
+            self.dedup_key.as_ref(),
+            summary,
+        ];
+        let references =
+            self.external_refs.iter().flat_map(|found| [Some(&found.system), Some(&found.id), found.url.as_ref()]).flatten();
+        let texts: usize = single.into_iter().flatten().chain(&self.tags).chain(references).map(|text| text_bytes(text)).sum();
+        let fields: usize = self.custom_fields.iter().map(|(name, value)| text_bytes(name) + value.json_bytes()).sum();
+        TICKET_BYTES + DEVICE_BYTES * self.device_ids.len() + texts + fields
+    }
+}
+
+/// What the parts of a ticket without texts of their own take up: ids, times, states, and the names of its fields.
+const TICKET_BYTES: usize = 2 << 10;
+/// A device with its id and name.
+const DEVICE_BYTES: usize = 320;
+/// Author, ids and times of a comment.
+const COMMENT_BYTES: usize = 512;
+/// The longest number.
+const NUMBER_BYTES: usize = 24;
+
+impl FieldValue {
+    fn json_bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text_bytes(text),
+            Self::Integer(_) | Self::Number(_) | Self::Flag(_) => NUMBER_BYTES,
+        }
+    }
+}
+
+/// How many bytes a text takes up in JSON, with its quotes and a comma. Its escapes can be six times as long as the text.
+fn text_bytes(text: &str) -> usize {
+    let escape = |byte: u8| -> usize {
+        match byte {
+            b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 1,
+            control if control < b' ' => 5,
+            _ => 0,
+        }
+    };
+    text.len() + text.bytes().map(escape).sum::<usize>() + 3
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -280,6 +328,13 @@ pub struct Comment {
     pub contact_id: Option<UserId>,
     pub created_at: Timestamp,
     pub created_by: Actor,
+}
+
+impl Comment {
+    /// About how many bytes the comment takes up as JSON.
+    pub fn json_bytes(&self) -> usize {
+        COMMENT_BYTES + text_bytes(&self.body)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -362,6 +417,13 @@ mod tests {
         assert_eq!(id.to_string().parse(), Ok(TicketRef::Id(id)));
         for bad in ["", "T-", "T-0", "T-01", "-1", "T--1", "0", "T-1x", "9999999999999999999", "usr_01k9z7w3v5e8g9m2n4p6r8t0x1"] {
             assert!(bad.parse::<TicketRef>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_bytes_of_a_text_are_those_of_its_json() {
+        for text in ["", "plain", "ä€", "\"quoted\"", "back\\slash", "a\nb\rc\td", "\u{8}\u{c}", "\u{0}\u{1f}", "\u{7f}"] {
+            assert_eq!(text_bytes(text), serde_json::to_string(text).unwrap().len() + 1, "{text:?}");
         }
     }
 

@@ -116,6 +116,12 @@ impl Plan {
         self.events.is_empty()
     }
 
+    /// About how many bytes there are to write: the ticket, and each event with the ticket in it.
+    pub(super) fn bytes(&self) -> usize {
+        let comment = self.comment.as_ref().map_or(0, Comment::json_bytes);
+        self.after.json_bytes() * (1 + self.events.len()) + 2 * comment
+    }
+
     fn change(before: Ticket, after: Ticket, events: Vec<(&'static EventKind, Option<Value>)>) -> Self {
         Self { before: Some(before), after, comment: None, time_entry: None, deduplicated: false, events }
     }

@@ -16,6 +16,7 @@ use super::{
     },
     Area,
     bodies::{CreateTicket, CreateTickets, TicketResult, TicketResults, UpdateTicket, UpdateTickets},
+    bulk::{Budget, BulkError},
     export,
     filters::{CountsBy, ListTickets, TicketFormat, TicketSort},
     record::{self, Shown, TicketDryRun},
@@ -140,7 +141,9 @@ impl TicketsApi {
     /// Create tickets
     ///
     /// One ticket, or up to 100 in `tickets`: all or none, unless `atomic` is false. A ticket whose `dedup_key` an unfinished one of the
-    /// same organization has is answered with that one, status 200 and `deduplicated`. The first clocks start at once.
+    /// same organization has is answered with that one, status 200 and `deduplicated`. The first clocks start at once. A request for
+    /// several tickets can read and write 4 MiB of records. Beyond that tenantd refuses it with status 413, or with `atomic` false the
+    /// tickets that are left.
     #[oai(path = "/", method = "post", operation_id = "create_tickets")]
     async fn create_tickets(
         &self,
@@ -159,15 +162,17 @@ impl TicketsApi {
                     Ok(creation.rehearse(&service, tx, &mut intent.begin())?.answer(true))
                 })
                 .await
-                .map_err(|error: TicketError| error.into());
+                .map_err(|error: BulkError| error.into());
         }
-        idempotency_key.run(intent, move |tx, act| Ok::<_, TicketError>(creation.perform(&service, tx, act)?.answer(false))).await
+        idempotency_key.run(intent, move |tx, act| Ok::<_, BulkError>(creation.perform(&service, tx, act)?.answer(false))).await
     }
 
     /// Change tickets
     ///
     /// A merge patch (RFC 7396) of the ticket that `?id=` or `id` names, or with `ids` and `patch` of up to 100 at once, all or none;
-    /// those have no one name and version, and take no `?id=` and no `If-Match`. A status that cannot follow the current one is a conflict that lists those that can.
+    /// those have no one name and version, and take no `?id=` and no `If-Match`. They can read and write 4 MiB of records together, beyond
+    /// that tenantd refuses the request with status 413. A status that cannot follow the current one is a conflict that lists those that
+    /// can.
     #[oai(path = "/", method = "patch", operation_id = "update_tickets")]
     async fn update_tickets(
         &self,
@@ -212,30 +217,41 @@ impl From<CreateBody> for Creation {
 /// What was created, or would be.
 enum Creations {
     One(Box<Shown>),
-    Many(Vec<Result<Shown, TicketError>>),
+    Many(Vec<Result<Shown, BulkError>>),
 }
 
 impl Creation {
-    fn perform(&self, service: &Service, tx: &mut WriteTx, act: &mut Act) -> Result<Creations, TicketError> {
-        let mut create = |new: &NewTicket| {
-            let plan = service.plan_create(tx, act, new)?;
+    fn budget(&self) -> Budget {
+        match self {
+            Self::One(_) => Budget::of_one(),
+            Self::Many { .. } => Budget::of_many(),
+        }
+    }
+
+    fn perform(&self, service: &Service, tx: &mut WriteTx, act: &mut Act) -> Result<Creations, BulkError> {
+        let mut budget = self.budget();
+        let mut create = |new: &NewTicket| -> Result<Shown, BulkError> {
+            let plan = budget.plan(&*tx, |view| service.plan_create(view, act, new))?;
             let deduplicated = plan.deduplicated;
             let committed = service.commit(tx, act, plan)?;
-            if deduplicated { Shown::new(tx, act, committed.ticket, true) } else { Shown::committed(tx, act, committed) }
+            let shown =
+                if deduplicated { Shown::new(tx, act, committed.ticket, true) } else { Shown::committed(tx, act, committed) };
+            Ok(shown?)
         };
         self.each(&mut create)
     }
 
     /// Each ticket by itself on what is stored now.
-    fn rehearse(&self, service: &Service, tx: &impl Read, act: &mut Act) -> Result<Creations, TicketError> {
-        let mut create = |new: &NewTicket| {
-            let Plan { after, deduplicated, .. } = service.plan_create(tx, act, new)?;
-            Shown::new(tx, act, after, deduplicated)
+    fn rehearse(&self, service: &Service, tx: &impl Read, act: &mut Act) -> Result<Creations, BulkError> {
+        let mut budget = self.budget();
+        let mut create = |new: &NewTicket| -> Result<Shown, BulkError> {
+            let Plan { after, deduplicated, .. } = budget.plan(tx, |view| service.plan_create(view, act, new))?;
+            Ok(Shown::new(tx, act, after, deduplicated)?)
         };
         self.each(&mut create)
     }
 
-    fn each(&self, create: &mut dyn FnMut(&NewTicket) -> Result<Shown, TicketError>) -> Result<Creations, TicketError> {
+    fn each(&self, create: &mut dyn FnMut(&NewTicket) -> Result<Shown, BulkError>) -> Result<Creations, BulkError> {
         match self {
             Self::One(new) => Ok(Creations::One(Box::new(create(new)?))),
             Self::Many { tickets, atomic } => {
@@ -243,15 +259,16 @@ impl Creation {
                 let mut failed = Vec::new();
                 for (index, new) in tickets.iter().enumerate() {
                     match create(new) {
-                        Err(TicketError::Store(error)) => return Err(error.into()),
-                        Err(error) if *atomic => failed.push((index, error)),
+                        Err(BulkError::Ticket(TicketError::Store(error))) => return Err(error.into()),
+                        Err(error @ BulkError::TooLarge { .. }) if *atomic => return Err(error),
+                        Err(BulkError::Ticket(error)) if *atomic => failed.push((index, error)),
                         outcome => done.push(outcome),
                     }
                 }
                 if failed.is_empty() {
                     Ok(Creations::Many(done))
                 } else {
-                    Err(TicketError::Bulk { member: "tickets", items: failed })
+                    Err(TicketError::Bulk { member: "tickets", items: failed }.into())
                 }
             }
         }
@@ -275,8 +292,8 @@ impl Creations {
     }
 }
 
-fn results(outcomes: Vec<Result<Shown, TicketError>>) -> TicketResults {
-    let result = |(index, outcome): (usize, Result<Shown, TicketError>)| match outcome {
+fn results(outcomes: Vec<Result<Shown, BulkError>>) -> TicketResults {
+    let result = |(index, outcome): (usize, Result<Shown, BulkError>)| match outcome {
         Ok(shown) => {
             let status = if shown.deduplicated { 200 } else { 201 };
             TicketResult { index, status, ticket: Some(shown.json), error: None }

@@ -1,6 +1,7 @@
 //! Tickets on the wire.
 
 mod bodies;
+mod bulk;
 mod collection;
 mod examples;
 mod export;

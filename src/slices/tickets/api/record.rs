@@ -13,6 +13,7 @@ use super::{
     },
     Area,
     bodies::{TicketPatch, TicketResult, TicketResults, UpdateTicket, UpdateTickets},
+    bulk::{Budget, BulkError},
     collection::SHOWN_FROM,
     filters::ListTickets,
     wire::{Ticket, TicketJson},
@@ -206,26 +207,31 @@ pub(super) async fn update_many(
     let intent = auth.context.intent(&auth.principal);
     let tickets = if dry_run {
         let rehearse = move |tx: &crate::kernel::store::ReadTx| {
-            let (act, mut named) = (intent.begin(), BTreeSet::new());
+            let (act, mut named, mut budget) = (intent.begin(), BTreeSet::new(), Budget::of_many());
             each(&ids, |id| {
-                let before = find_once(tx, &act, id, &mut named)?;
-                Shown::new(tx, &act, service.plan_change(tx, &act, before, &change)?.after, false)
+                let plan = budget.plan(tx, |view| {
+                    let before = find_once(view, &act, id, &mut named)?;
+                    service.plan_change(view, &act, before, &change)
+                })?;
+                Ok(Shown::new(tx, &act, plan.after, false)?)
             })
         };
         store.scan_for(auth.principal.tenant_id, rehearse).await
     } else {
         let perform = move |tx: &mut crate::kernel::store::WriteTx| {
-            let (mut act, mut named) = (intent.begin(), BTreeSet::new());
+            let (mut act, mut named, mut budget) = (intent.begin(), BTreeSet::new(), Budget::of_many());
             each(&ids, |id| {
-                let before = find_once(tx, &act, id, &mut named)?;
-                let plan = service.plan_change(tx, &act, before, &change)?;
+                let plan = budget.plan(&*tx, |view| {
+                    let before = find_once(view, &act, id, &mut named)?;
+                    service.plan_change(view, &act, before, &change)
+                })?;
                 let committed = service.commit(tx, &mut act, plan)?;
-                Shown::committed(tx, &act, committed)
+                Ok(Shown::committed(tx, &act, committed)?)
             })
         };
         store.write(perform).await
     };
-    let tickets = tickets.map_err(|error: TicketError| Problem::from(error))?;
+    let tickets = tickets.map_err(|error: BulkError| Problem::from(error))?;
     let result = |(index, shown): (usize, Shown)| TicketResult { index, status: 200, ticket: Some(shown.json), error: None };
     Ok(summed(tickets.into_iter().enumerate().map(result).collect()))
 }
@@ -240,19 +246,20 @@ fn find_once(tx: &impl Read, act: &Act, id: TicketRef, named: &mut BTreeSet<u64>
     }
 }
 
-fn each(ids: &[TicketRef], mut change: impl FnMut(TicketRef) -> Result<Shown, TicketError>) -> Result<Vec<Shown>, TicketError> {
+fn each(ids: &[TicketRef], mut change: impl FnMut(TicketRef) -> Result<Shown, BulkError>) -> Result<Vec<Shown>, BulkError> {
     let (mut changed, mut failed) = (Vec::with_capacity(ids.len()), Vec::new());
     for (index, id) in ids.iter().enumerate() {
         match change(*id) {
             Ok(shown) => changed.push(shown),
-            Err(TicketError::Store(error)) => return Err(error.into()),
-            Err(error) => failed.push((index, error)),
+            Err(BulkError::Ticket(TicketError::Store(error))) => return Err(error.into()),
+            Err(BulkError::Ticket(error)) => failed.push((index, error)),
+            Err(error @ BulkError::TooLarge { .. }) => return Err(error),
         }
     }
-    if failed.is_empty() { Ok(changed) } else { Err(TicketError::Bulk { member: "ids", items: failed }) }
+    if failed.is_empty() { Ok(changed) } else { Err(TicketError::Bulk { member: "ids", items: failed }.into()) }
 }
 
-pub(super) fn failed_result(index: usize, error: TicketError) -> TicketResult {
+pub(super) fn failed_result(index: usize, error: BulkError) -> TicketResult {
     let problem = Problem::from(error);
     if let Some(cause) = &problem.cause {
         tracing::error!(index, code = problem.code.name(), cause, "a ticket of several failed here");

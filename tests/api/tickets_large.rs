@@ -1,0 +1,96 @@
+//! Tickets of half a megabyte: what one request can do with several of them, and how many a page has.
+
+use serde_json::{Map, Value, json};
+
+use crate::harness::{Actor, with_app};
+
+const TICKETS: &str = "/api/psa/tickets";
+const MIB: usize = 1 << 20;
+
+fn large(organization: &str) -> Value {
+    let fields: Map<String, Value> = (0..100).map(|number| (format!("f{number}"), json!("y".repeat(4_000)))).collect();
+    json!({"subject": "Large", "description": "x".repeat(65_000), "custom_fields": fields, "organization_id": organization})
+}
+
+async fn version(key: &Actor, number: usize) -> Value {
+    key.get(&format!("{TICKETS}/{number}")).send().await.ok(200)["version"].clone()
+}
+
+#[tokio::test]
+async fn duplicates_of_a_large_ticket_are_bounded_in_bytes() {
+    with_app(async |app| {
+        let acme = app.tenant("acme").await;
+        let key = acme.key(&["tickets:*"]).await;
+        let organization = acme.organization("Acme").await;
+        let mut first = large(&organization);
+        first["dedup_key"] = json!("disk");
+        key.post(TICKETS).json(first).send().await.ok(201);
+        let hundred = |mode: &str, atomic: bool| {
+            let again = json!({"subject": "B", "organization_id": organization, "dedup_key": "disk", "on_duplicate": mode});
+            json!({"tickets": vec![again; 100], "atomic": atomic})
+        };
+        for mode in ["comment", "ignore", "reject"] {
+            for query in ["", "?dry_run=true"] {
+                let call = key.post(&format!("{TICKETS}{query}")).header("idempotency-key", &format!("all-{mode}{query}"));
+                let refused = call.json(hundred(mode, true)).send().await;
+                assert_eq!(refused.problem(413), "payload_too_large", "{mode}{query}");
+                assert!(refused.text.contains("4194304 bytes. Send fewer tickets at once."), "{}", refused.text);
+            }
+        }
+        assert_eq!(version(&key, 1).await, 1, "nothing was changed");
+        for (mode, status) in [("ignore", 200), ("reject", 409), ("comment", 200)] {
+            let call = key.post(TICKETS).header("idempotency-key", &format!("each-{mode}"));
+            let partly = call.json(hundred(mode, false)).send().await;
+            let results = partly.ok(200)["results"].as_array().unwrap();
+            assert_eq!((results.len(), &results[0]["status"]), (100, &json!(status)), "{mode}");
+            assert_eq!(
+                (&results[99]["status"], &results[99]["error"]["code"]),
+                (&json!(413), &json!("payload_too_large")),
+                "{mode}"
+            );
+            assert!(partly.text.len() < 4 * MIB, "{mode}: {}", partly.text.len());
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_change_of_several_large_tickets_is_bounded_in_bytes() {
+    with_app(async |app| {
+        let acme = app.tenant("acme").await;
+        let key = acme.key(&["tickets:*"]).await;
+        let organization = acme.organization("Acme").await;
+        for _ in 0..5 {
+            key.post(TICKETS).json(large(&organization)).send().await.ok(201);
+        }
+        let change = |ids: Value, query: &str| {
+            key.patch(&format!("{TICKETS}{query}")).json(json!({"ids": ids, "patch": {"queue": "field"}})).send()
+        };
+        let all: Vec<String> = (1..=5).map(|number| format!("T-{number}")).collect();
+        for query in ["", "?dry_run=true"] {
+            let refused = change(json!(all), query).await;
+            assert_eq!(refused.problem(413), "payload_too_large", "{query}");
+        }
+        for number in 1..=5 {
+            assert_eq!(version(&key, number).await, 1, "all or none");
+        }
+        assert_eq!(change(json!(["T-1", "T-2"]), "").await.ok(200)["succeeded"], 2);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_hundred_ordinary_tickets_are_created_and_changed_at_once() {
+    with_app(async |app| {
+        let acme = app.tenant("acme").await;
+        let key = acme.key(&["tickets:*"]).await;
+        let organization = acme.organization("Acme").await;
+        let ticket = json!({"subject": "A", "description": "x".repeat(4_000), "organization_id": organization});
+        let made = key.post(TICKETS).json(json!({"tickets": vec![ticket; 100]})).send().await;
+        assert_eq!(made.ok(201)["succeeded"], 100);
+        let ids: Vec<String> = (1..=100).map(|number| format!("T-{number}")).collect();
+        let patch = json!({"status": "resolved", "resolution": {"summary": "Done."}});
+        assert_eq!(key.patch(TICKETS).json(json!({"ids": ids, "patch": patch})).send().await.ok(200)["succeeded"], 100);
+    })
+    .await;
+}
