@@ -94,3 +94,77 @@ async fn a_hundred_ordinary_tickets_are_created_and_changed_at_once() {
     })
     .await;
 }
+
+/// The sizes of all pages of a list, and their records.
+async fn pages(key: &Actor, path: &str) -> (Vec<usize>, Vec<Value>) {
+    let (mut sizes, mut found, mut cursor) = (Vec::new(), Vec::new(), String::new());
+    loop {
+        let page = key.get(&format!("{path}{cursor}")).send().await;
+        found.extend(page.ok(200)["data"].as_array().unwrap().clone());
+        sizes.push(page.text.len());
+        match page.body["page"]["next_cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => return (sizes, found),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_large_tickets_ends_early_and_goes_on() {
+    with_app(async |app| {
+        let acme = app.tenant("acme").await;
+        let key = acme.key(&["tickets:*", "events:read"]).await;
+        let organization = acme.organization("Acme").await;
+        for _ in 0..20 {
+            key.post(TICKETS).json(large(&organization)).send().await.ok(201);
+        }
+        for query in ["sort=-updated_at", "sort=number", "sort=priority", "q=large", "q=large&sort=priority"] {
+            let (sizes, found) = pages(&key, &format!("{TICKETS}?limit=200&{query}")).await;
+            assert!(sizes.len() > 1 && sizes.iter().all(|size| *size < 9 * MIB), "{query}: {sizes:?}");
+            let mut numbers: Vec<u64> = found.iter().map(|ticket| ticket["number"].as_u64().unwrap()).collect();
+            numbers.sort_unstable();
+            assert_eq!(numbers, (1..=20).collect::<Vec<_>>(), "{query}");
+        }
+        let rows = key.get(&format!("{TICKETS}?format=ndjson")).send().await.text;
+        assert_eq!(rows.lines().count(), 21, "a stream has all of them, and its end");
+        let (mut after, mut seen, mut parts) = (json!(0), 0, 0);
+        loop {
+            let part = key.get(&format!("/api/events?types=ticket.created&limit=200&after={after}")).send().await;
+            seen += part.ok(200)["data"].as_array().unwrap().len();
+            parts += 1;
+            assert!(part.text.len() < 9 * MIB, "{}", part.text.len());
+            if part.body["more"] == false {
+                break;
+            }
+            after = part.body["next_after"].clone();
+        }
+        assert_eq!((seen, parts > 1), (20, true));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_page_of_a_long_history_or_of_long_comments_ends_early_and_goes_on() {
+    with_app(async |app| {
+        let acme = app.tenant("acme").await;
+        let key = acme.key(&["tickets:*"]).await;
+        let organization = acme.organization("Acme").await;
+        key.post(TICKETS).json(large(&organization)).send().await.ok(201);
+        for number in 0..20 {
+            key.patch(&format!("{TICKETS}/1")).json(json!({"queue": format!("q{number}")})).send().await.ok(200);
+        }
+        key.post(TICKETS).json(json!({"subject": "B", "organization_id": organization})).send().await.ok(201);
+        for _ in 0..70 {
+            // A quote takes up two bytes in JSON.
+            key.post(&format!("{TICKETS}/2/comments")).json(json!({"body": "\"".repeat(65_000)})).send().await.ok(201);
+        }
+        for (path, count, member) in [("1/history", 21, "seq"), ("2/comments", 70, "id")] {
+            let (sizes, found) = pages(&key, &format!("{TICKETS}/{path}?limit=200")).await;
+            assert!(sizes.len() > 1 && sizes.iter().all(|size| *size < 9 * MIB), "{path}: {sizes:?}");
+            let mut names: Vec<String> = found.iter().map(|record| record[member].to_string()).collect();
+            names.dedup();
+            assert_eq!((found.len(), names.len()), (count, count), "{path}");
+        }
+    })
+    .await;
+}

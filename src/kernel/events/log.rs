@@ -297,12 +297,16 @@ pub struct FeedPage {
 /// How many events one call looks at before it answers with what it has.
 pub(super) const MAX_EXAMINED: usize = 5_000;
 
-/// Reads a tenant's events in order, in bounded time: what does not match the patterns still moves `next_after` on.
+/// The bytes after which a part of a feed is full.
+pub(super) const FEED_BYTES: usize = 8 << 20;
+
+/// Reads a tenant's events in order, in bounded time and about [`FEED_BYTES`]: what does not match the patterns still moves `next_after`
+/// on.
 pub fn read_feed(tx: &impl Read, query: &FeedQuery) -> Result<FeedPage, StoreError> {
     let (head, first) = (head(tx)?, first_kept(tx)?);
     let truncated = query.after + 1 < first;
     let mut page = FeedPage { events: Vec::new(), next_after: query.after.max(first - 1), more: false, truncated };
-    let mut examined = 0;
+    let (mut examined, mut bytes) = (0, 0);
     while page.next_after < head {
         let segment = segment_of(page.next_after + 1);
         let mut seqs = Vec::new();
@@ -315,7 +319,7 @@ pub fn read_feed(tx: &impl Read, query: &FeedQuery) -> Result<FeedPage, StoreErr
         })?;
         let whole = seqs.len() < MAX_EXAMINED;
         for seq in seqs {
-            if page.events.len() == query.limit || examined == MAX_EXAMINED {
+            if page.events.len() == query.limit || examined == MAX_EXAMINED || bytes >= FEED_BYTES {
                 page.more = true;
                 return Ok(page);
             }
@@ -324,6 +328,7 @@ pub fn read_feed(tx: &impl Read, query: &FeedQuery) -> Result<FeedPage, StoreErr
             let Some(record) = EVENTS.get::<EventRecord>(tx, segment, &(EVENT_ROW, seq))? else { continue };
             let wanted = query.patterns.is_empty() || query.patterns.iter().any(|pattern| pattern.matches(&record.kind));
             if wanted && query.readable.as_ref().is_none_or(|readable| readable.has(&record.kind)) {
+                bytes += record.body.len();
                 page.events.push(Event { seq, record });
             }
         }

@@ -14,6 +14,8 @@ use super::{
 use crate::kernel::secrets::digest;
 
 pub const DEFAULT_LIMIT: u32 = 50;
+/// About how many bytes of records a page has. One with records that are larger ends before its limit.
+pub const PAGE_BYTES: usize = 8 << 20;
 const FINGERPRINT_LENGTH: usize = 8;
 /// Parameters that choose a part of the result and not the result.
 const PAGE_PARAMETERS: [&str; 3] = ["limit", "cursor", "include_total"];
@@ -21,7 +23,7 @@ const PAGE_PARAMETERS: [&str; 3] = ["limit", "cursor", "include_total"];
 /// The paging parameters that every list takes.
 #[derive(Clone, Debug, Object)]
 pub struct PageQuery {
-    /// How many records to return.
+    /// How many records to return at most. A page of large records can have fewer: go on while there is a `next_cursor`.
     #[oai(validator(minimum(value = "1"), maximum(value = "200")))]
     pub limit: Option<u32>,
     /// Where to continue: `next_cursor` of the page before, with the same filters and sort.
@@ -33,7 +35,7 @@ pub struct PageQuery {
 /// The paging parameters of a list that is not counted.
 #[derive(Clone, Debug, Object)]
 pub struct UncountedPageQuery {
-    /// How many records to return.
+    /// How many records to return at most. A page of large records can have fewer: go on while there is a `next_cursor`.
     #[oai(validator(minimum(value = "1"), maximum(value = "200")))]
     pub limit: Option<u32>,
     /// Where to continue: `next_cursor` of the page before.

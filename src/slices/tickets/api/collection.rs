@@ -105,9 +105,9 @@ impl TicketsApi {
     /// List tickets
     ///
     /// All tickets of the tenant that match every filter. A page can have fewer tickets than `limit`, even none, while there are more:
-    /// the list is over when `next_cursor` is absent. `format=csv` and `format=ndjson`, or an `Accept` with only `text/csv` or
-    /// `application/x-ndjson`, stream all of them instead; the last line of the latter is `{"_end":true,"count":…}`, so that a
-    /// stream that was cut off can be told. A stream takes no `limit`, `cursor`, `include_total` and `counts_by`.
+    /// it ends at about 8 MiB. The list is over when `next_cursor` is absent. `format=csv` and `format=ndjson`, or an `Accept` with only
+    /// `text/csv` or `application/x-ndjson`, stream all of them instead; the last line of the latter is `{"_end":true,"count":…}`, so that
+    /// a stream that was cut off can be told. A stream takes no `limit`, `cursor`, `include_total` and `counts_by`.
     #[oai(path = "/", method = "get", operation_id = "list_tickets")]
     async fn list_tickets(
         &self,

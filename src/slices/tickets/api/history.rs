@@ -15,7 +15,7 @@ use crate::{
         http::{
             input::Filter,
             need::{Allowed, TicketsRead},
-            page::{Page, PageRequest, UncountedPageQuery},
+            page::{PAGE_BYTES, Page, PageRequest, UncountedPageQuery},
             problem::Problem,
             reply::Answer,
         },
@@ -66,10 +66,17 @@ impl HistoryApi {
         let read = self.store.scan_for(tenant, move |tx| {
             let ticket = record::find(tx, &principal, id.0)?;
             let key = (tenant, ticket.number);
-            let (places, last) = repo::history(tx, key, after, limit)?;
+            let (places, mut last) = repo::history(tx, key, after, limit)?;
             let mut events: Vec<Vec<u8>> = Vec::with_capacity(places.len());
+            let (mut bytes, mut seen) = (0, None);
             for seq in places {
+                if bytes >= PAGE_BYTES {
+                    last = seen;
+                    break;
+                }
+                seen = Some(seq);
                 let Some(EventRecord { body, .. }) = read_one(tx, seq)?.map(|event| event.record) else { continue };
+                bytes += body.len();
                 events.extend(visible(tx, &principal, body)?);
             }
             let (first, _) = repo::history(tx, key, None, 1)?;

@@ -20,7 +20,10 @@ use super::{
     model::Ticket,
     repo::{self, Facet, Field},
 };
-use crate::kernel::store::{Read, StoreError};
+use crate::kernel::{
+    http::page::PAGE_BYTES,
+    store::{Read, StoreError},
+};
 
 /// What one page may cost.
 #[derive(Clone, Copy, Debug)]
@@ -33,9 +36,11 @@ struct Effort {
     set: usize,
     /// Up to so many tickets are read and sorted at once.
     sorted: usize,
+    /// Up to so many bytes of tickets are on the page, unless a single one has more.
+    bytes: usize,
 }
 
-const EFFORT: Effort = Effort { read: 2_000, passed: 50_000, set: 20_000, sorted: 500 };
+const EFFORT: Effort = Effort { read: 2_000, passed: 50_000, set: 20_000, sorted: 500, bytes: PAGE_BYTES };
 
 /// Values of a field as an index has them, with how many tickets have them.
 pub(super) type Counts = Vec<(Vec<u8>, u64)>;
@@ -64,40 +69,37 @@ fn list_within(
     let after = after.and_then(Place::from_bytes);
     let (mut position, mut read) = (after, 0);
     let mut source = plan.open(tx, query, after)?;
-    let mut passed = 0;
+    let (mut passed, mut bytes) = (0, 0);
     loop {
         if read == effort.read || passed == effort.passed {
             page.last = position.map(Place::to_bytes);
             return Ok(page);
         }
-        let Some((place, ticket)) = source.next(tx, query, &plan)? else { return Ok(page) };
+        let Some(place) = source.next(tx, query, &plan)? else { return Ok(page) };
         passed += 1;
-        let ticket = match ticket {
-            Some(ticket) => Some(ticket),
-            None if plan.admits(place.number) => {
-                read += 1;
-                repo::get(tx, query.tenant_id, place.number)?.filter(|ticket| query.matches(ticket))
+        if plan.admits(place.number) {
+            read += 1;
+            if let Some(ticket) = repo::get(tx, query.tenant_id, place.number)?.filter(|ticket| query.matches(ticket)) {
+                bytes += ticket.json_bytes();
+                let is_large = bytes > effort.bytes && !page.tickets.is_empty();
+                if is_large || page.tickets.len() == limit {
+                    page.last = position.map(Place::to_bytes);
+                    return Ok(page);
+                }
+                page.tickets.push(ticket);
             }
-            None => None,
-        };
-        if let Some(ticket) = ticket {
-            if page.tickets.len() == limit {
-                page.last = position.map(Place::to_bytes);
-                return Ok(page);
-            }
-            page.tickets.push(ticket);
         }
         position = Some(place);
     }
 }
 
 impl Source {
-    /// The next place in the order, with the ticket where it was read already.
-    fn next(&mut self, tx: &impl Read, query: &TicketQuery, plan: &Plan) -> Result<Option<(Place, Option<Ticket>)>, StoreError> {
+    /// The next place in the order.
+    fn next(&mut self, tx: &impl Read, query: &TicketQuery, plan: &Plan) -> Result<Option<Place>, StoreError> {
         match self {
-            Self::Walk(walk) => Ok(Walk::next(walk, tx, query, plan)?.map(|place| (place, None))),
-            Self::Numbers(numbers) => Ok(numbers.next().map(|number| (Place::of_number(number), None))),
-            Self::Sorted(tickets) => Ok(tickets.next().map(|(place, ticket)| (place, Some(ticket)))),
+            Self::Walk(walk) => Walk::next(walk, tx, query, plan),
+            Self::Numbers(numbers) => Ok(numbers.next().map(Place::of_number)),
+            Self::Sorted(places) => Ok(places.next()),
         }
     }
 }
@@ -106,15 +108,12 @@ impl Source {
 fn visit_all(tx: &impl Read, query: &TicketQuery, mut visit: impl FnMut(&Ticket)) -> Result<(), StoreError> {
     let plan = Plan::new(tx, query, EFFORT)?;
     let mut source = plan.open(tx, query, None)?;
-    while let Some((place, ticket)) = source.next(tx, query, &plan)? {
-        let ticket = match ticket {
-            Some(ticket) => Some(ticket),
-            None if plan.admits(place.number) => {
-                repo::get(tx, query.tenant_id, place.number)?.filter(|ticket| query.matches(ticket))
-            }
-            None => None,
-        };
-        ticket.iter().for_each(&mut visit);
+    while let Some(place) = source.next(tx, query, &plan)? {
+        if plan.admits(place.number)
+            && let Some(ticket) = repo::get(tx, query.tenant_id, place.number)?.filter(|ticket| query.matches(ticket))
+        {
+            visit(&ticket);
+        }
     }
     Ok(())
 }

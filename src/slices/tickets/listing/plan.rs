@@ -16,7 +16,7 @@ use crate::{
         store::{Direction, Flow, Key, KeyRange, Read, StoreError},
     },
     slices::tickets::{
-        model::{Priority, Ticket},
+        model::Priority,
         repo::{self, BY_DUE, BY_FACET, BY_SEQ, BY_UPDATE, BY_WORD, Facet, TicketIndex},
     },
 };
@@ -48,7 +48,8 @@ pub(super) struct Plan {
 pub(super) enum Source {
     Walk(Walk),
     Numbers(std::vec::IntoIter<u64>),
-    Sorted(std::vec::IntoIter<(Place, Ticket)>),
+    /// Without the tickets themselves, which are large: a page reads those that it has room for.
+    Sorted(std::vec::IntoIter<Place>),
 }
 
 impl Plan {
@@ -154,17 +155,17 @@ impl Plan {
     }
 
     fn sorted(&self, tx: &impl Read, query: &TicketQuery, few: &[u64], after: Option<Place>) -> Result<Source, StoreError> {
-        let mut tickets = Vec::with_capacity(few.len());
+        let mut places = Vec::with_capacity(few.len());
         for number in few.iter().copied().filter(|number| self.admits(*number)) {
             if let Some(ticket) = repo::get(tx, query.tenant_id, number)?.filter(|ticket| query.matches(ticket)) {
                 let place = Place::of(&ticket, query.sort);
                 if after.is_none_or(|after| after.compare(&place, query.sort, query.direction).is_lt()) {
-                    tickets.push((place, ticket));
+                    places.push(place);
                 }
             }
         }
-        tickets.sort_by(|(left, _), (right, _)| left.compare(right, query.sort, query.direction));
-        Ok(Source::Sorted(tickets.into_iter()))
+        places.sort_by(|left, right| left.compare(right, query.sort, query.direction));
+        Ok(Source::Sorted(places.into_iter()))
     }
 
     /// The stretches of indexes that together hold all that can match.

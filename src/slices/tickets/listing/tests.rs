@@ -142,8 +142,9 @@ proptest! {
             EFFORT,
             Effort { sorted: 0, ..EFFORT },
             Effort { set: 0, sorted: 0, ..EFFORT },
-            Effort { read: 3, passed: 5, set: 10, sorted: 4 },
-            Effort { read: 1, passed: 1, set: 0, sorted: 0 },
+            Effort { bytes: 7_000, ..EFFORT },
+            Effort { read: 3, passed: 5, set: 10, sorted: 4, bytes: 5_000 },
+            Effort { read: 1, passed: 1, set: 0, sorted: 0, bytes: 1 },
         ];
         for sort in [SortField::UpdatedAt, SortField::CreatedAt, SortField::Priority, SortField::DueAt] {
             for (direction, filter) in [Direction::Forward, Direction::Backward].into_iter().flat_map(|way| (0..10).map(move |filter| (way, filter))) {
@@ -161,6 +162,8 @@ proptest! {
                         let page = store.read(|tx| list_within(tx, &query, after.as_deref(), limit, effort)).unwrap();
                         found.extend(page.tickets.iter().map(|ticket| ticket.number));
                         prop_assert!(page.tickets.len() <= limit);
+                        let bytes: usize = page.tickets.iter().map(Ticket::json_bytes).sum();
+                        prop_assert!(bytes <= effort.bytes || page.tickets.len() == 1);
                         pages += 1;
                         match page.last {
                             Some(last) => after = Some(last),

@@ -7,6 +7,7 @@ use crate::{
     kernel::{
         clock::Timestamp,
         events::Actor,
+        http::page::PAGE_BYTES,
         id::{CommentId, TenantId, TimeEntryId, UserId},
         store::{Counts, Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
     },
@@ -76,7 +77,7 @@ pub(in super::super) fn note_event(tx: &mut WriteTx, ticket: TicketKey, seq: u64
     HISTORY.put(tx, &(ticket.0, ticket.1, seq), &HistoryEntry)
 }
 
-/// A part of what hangs on a ticket, and whether there is more.
+/// A part of what hangs on a ticket, and whether there is more. It ends early if the bytes that `weigh` tells come to more than a page has.
 fn part<K: Key + Copy, V: Record, T>(
     tx: &impl Read,
     table: &Table<(TenantId, u64, K), V>,
@@ -84,35 +85,40 @@ fn part<K: Key + Copy, V: Record, T>(
     after: Option<K>,
     limit: usize,
     make: impl Fn(K, V) -> T,
+    weigh: impl Fn(&T) -> usize,
 ) -> Result<(Vec<T>, Option<K>), StoreError> {
     let mut range = KeyRange::prefix(&ticket.to_bytes());
     if let Some(after) = after {
         range = range.after(&(ticket.0, ticket.1, after).to_bytes(), Direction::Forward);
     }
-    let (mut found, mut last, mut more) = (Vec::new(), None, None);
+    let (mut found, mut last, mut more, mut bytes) = (Vec::new(), None, None, 0);
     table.scan(tx, &range, Direction::Forward, |(_, _, key), record| {
-        if found.len() == limit {
+        let item = make(key, record);
+        bytes += weigh(&item);
+        let is_large = bytes > PAGE_BYTES && !found.is_empty();
+        if is_large || found.len() == limit {
             more = last;
             return Ok(Flow::Stop);
         }
         last = Some(key);
-        found.push(make(key, record));
+        found.push(item);
         Ok(Flow::Continue)
     })?;
     Ok((found, more))
 }
 
-/// At most `limit` comments after one of them, the oldest first; and the last one's id when there are more.
+/// At most `limit` comments after one of them, and about [`PAGE_BYTES`], the oldest first; and the last one's id when there are more.
 pub(in super::super) fn comments(
     tx: &impl Read,
     ticket: TicketKey,
     after: Option<CommentId>,
     limit: usize,
 ) -> Result<(Vec<Comment>, Option<CommentId>), StoreError> {
-    part(tx, &COMMENTS, ticket, after, limit, |id, record| {
+    let make = |id, record| {
         let CommentRecord { body, visibility, contact_id, created_at, created_by } = record;
         Comment { id, body, visibility, contact_id, created_at, created_by }
-    })
+    };
+    part(tx, &COMMENTS, ticket, after, limit, make, Comment::json_bytes)
 }
 
 pub(in super::super) fn time_entries(
@@ -121,10 +127,12 @@ pub(in super::super) fn time_entries(
     after: Option<TimeEntryId>,
     limit: usize,
 ) -> Result<(Vec<TimeEntry>, Option<TimeEntryId>), StoreError> {
-    part(tx, &TIME_ENTRIES, ticket, after, limit, |id, record| {
+    let make = |id, record| {
         let TimeEntryRecord { minutes, billable, work_type, note, started_at, created_at, created_by } = record;
         TimeEntry { id, minutes, billable, work_type, note, started_at, created_at, created_by }
-    })
+    };
+    // 200 of them are small.
+    part(tx, &TIME_ENTRIES, ticket, after, limit, make, |_| 0)
 }
 
 pub(in super::super) fn time_entry_count(tx: &impl Read, ticket: TicketKey) -> Result<u64, StoreError> {
@@ -143,7 +151,7 @@ pub(in super::super) fn history(
     after: Option<u64>,
     limit: usize,
 ) -> Result<(Vec<u64>, Option<u64>), StoreError> {
-    part(tx, &HISTORY, ticket, after, limit, |seq, _| seq)
+    part(tx, &HISTORY, ticket, after, limit, |seq, _| seq, |_| 0)
 }
 
 #[cfg(test)]
