@@ -40,6 +40,9 @@ const WITHOUT_TENANTS: &[(TableName, &str)] = &[
     (catalog::KEY_ROTATION, "fingerprints of keys"),
 ];
 
+/// What gives numbers to events. An event that comes late must not get the number of one that is still to be removed.
+const LAST: [TableName; 2] = [catalog::EVENT_SEQUENCES, catalog::EVENT_SEGMENTS];
+
 /// Everything that tenants have, but for their own records. Their usage comes first: from then on nobody counts what goes. Then comes what
 /// acts by itself, so that it stops at once.
 pub(super) fn tenant_rows() -> Vec<&'static dyn TenantRows> {
@@ -59,6 +62,7 @@ pub(super) fn tenant_rows() -> Vec<&'static dyn TenantRows> {
     rows.extend(Analytics::tenant_rows());
     let kept: [&'static dyn TenantRows; 3] = [&TenantAnswers, &TenantEvents, &usage::TenantSegments];
     rows.extend(kept);
+    rows.sort_by_key(|rows| rows.tables().iter().any(|table| LAST.contains(table)));
     rows
 }
 

@@ -57,6 +57,8 @@ pub const STAYING: &[(TableName, &str)] = &[
     (catalog::META, "about the installation"),
     (catalog::EVENT_HEAD, "about the installation's log"),
     (catalog::EVENT_CURSORS, "about the installation's log"),
+    (catalog::EVENT_SEQUENCES, "numbers of one installation; events that arrive get new ones"),
+    (catalog::EVENT_SEGMENTS, "about the installation's log"),
     (catalog::IDEMPOTENCY, "answers to requests of one installation, kept for a day"),
     (catalog::SESSIONS, "people sign in anew"),
     (catalog::SESSIONS_BY_USER, "index of sessions"),

@@ -11,6 +11,7 @@ use crate::{
     kernel::{
         clock::Clock,
         config::Config,
+        events,
         store::{DataDirectory, Installation, Progress, Step, Store, StoreError, WriteTx, regroup, usage, way, write_private_file},
     },
     slices::{
@@ -24,16 +25,15 @@ pub const STEPS: &[Step] = &[
     Step { from: 1, advance: regroup },
     Step { from: 2, advance: platform::index_expiries },
     Step { from: 3, advance: api_keys::index_owners },
-    Step { from: 4, advance: to_format_5 },
+    Step { from: 4, advance: directory::share_logins },
+    Step { from: 5, advance: to_format_6 },
 ];
 
-/// Allows the same address in several tenants, and counts what tenants use.
-fn to_format_5(tx: &mut WriteTx) -> Result<Progress, StoreError> {
-    let progress = directory::share_logins(tx)?;
-    if progress == Progress::Done {
-        usage::recount(tx, &checked_tables())?;
-    }
-    Ok(progress)
+/// Gives the events of each tenant numbers of their own, and counts what tenants use.
+fn to_format_6(tx: &mut WriteTx) -> Result<Progress, StoreError> {
+    events::number_tenants(tx, &platform::tenant_ids(tx)?)?;
+    usage::recount(tx, &checked_tables())?;
+    Ok(Progress::Done)
 }
 
 /// Names the snapshot of before the upgrade that is under way.

@@ -4,6 +4,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::{Value, json};
+use tenantd::kernel::events;
 
 use crate::harness::{Actor, Endpoint, Receiver, Script, TestApp, with_app};
 
@@ -14,14 +15,12 @@ const CANARY: &str = "Quokka-7f3a canary";
 /// Waits until everything that happened so far is in the figures.
 async fn counted(app: &TestApp, actor: &Actor, path: &str) -> Value {
     app.running().app.slices.analytics.flush().await.unwrap();
-    let head = app.running().app.store.read(tenantd::kernel::events::head).unwrap();
-    loop {
-        let report = actor.get(path).send().await.ok(200).clone();
-        if report["as_of_seq"].as_u64().unwrap() >= head {
-            return report;
-        }
+    let store = app.running().app.store.clone();
+    let head = store.read(events::head).unwrap();
+    while store.read(|tx| events::cursor(tx, "analytics")).unwrap() < head {
         tokio::task::yield_now().await;
     }
+    actor.get(path).send().await.ok(200).clone()
 }
 
 /// The sums of the points of each group.

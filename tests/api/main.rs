@@ -42,6 +42,7 @@ mod legacy_keys;
 mod loss_of_rights;
 mod moves;
 mod named_secrets;
+mod own_numbers;
 mod pages;
 mod quotas;
 mod quotas_beyond;

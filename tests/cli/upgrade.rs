@@ -58,6 +58,7 @@ fn a_store_of_every_format_is_brought_forward_and_is_sound() {
             let kept = server.post("/api/auth/sso", &serde_json::json!({"domain": "kept.example"}));
             assert_ne!(kept["code"], "sso_provider_not_found", "{kept}");
         }
+        numbers_go_on(&server);
         assert!(text(&server.run(&["check"]).stdout).contains("The store is sound."));
         assert_eq!(server.stop(), Some(0));
 
@@ -82,6 +83,32 @@ fn addresses_can_be_shared(server: &Server) {
     let both = refused(&server.run(&["user", "reset-password", "ada@kept.example"]), 1);
     assert!(both.contains("several tenants"), "{both}");
     server.json(&["user", "reset-password", "ada@kept.example", "--tenant", "demo"]);
+}
+
+/// Up to format 5 all tenants shared the numbers of events. What a client has read up to then stays what it has read, and from then on what
+/// others do is not counted.
+fn numbers_go_on(server: &Server) {
+    let feed = |after: u64| server.get(&format!("/api/events?limit=200&after={after}"));
+    let seqs = |feed: &serde_json::Value| -> Vec<u64> {
+        feed["data"].as_array().unwrap().iter().map(|event| event["seq"].as_u64().unwrap()).collect()
+    };
+    let kept = seqs(&feed(0));
+    assert!(kept.windows(2).all(|pair| pair[0] < pair[1]), "{kept:?}");
+    for (place, seq) in kept.iter().enumerate() {
+        assert!(seqs(&feed(*seq)).starts_with(&kept[place + 1..]), "after {seq}: {kept:?}");
+    }
+    let key = |name: &str, tenant: &str| server.json(&["key", "create", name, "--tenant", tenant, "--scope", "tickets:read"]);
+    let created = || server.get("/api/events?limit=200&types=api_key.created")["data"].as_array().unwrap().last().unwrap().clone();
+    key("first", "demo");
+    let first = created();
+    key("elsewhere", "kept");
+    key("elsewhere too", "kept");
+    key("second", "demo");
+    let between = seqs(&feed(first["seq"].as_u64().unwrap()));
+    assert_eq!(created()["data"]["api_key"]["name"], "second");
+    let expected: Vec<u64> = (first["seq"].as_u64().unwrap() + 1..).take(between.len()).collect();
+    assert_eq!(between, expected, "no gap, whatever else happens in the tenant");
+    assert_eq!(first["data"]["api_key"]["name"], "first");
 }
 
 /// As a release to come will leave the store behind.

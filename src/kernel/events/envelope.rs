@@ -21,7 +21,7 @@ pub struct Resource {
     pub version: u64,
 }
 
-/// An event before it has its place in the log. Its data is `{"<subject>": record}`, and what stands beside that.
+/// An event before it has its number. Its data is `{"<subject>": record}`, and what stands beside that.
 #[derive(Debug)]
 pub struct Draft<'a> {
     pub kind: &'static EventKind,
@@ -109,8 +109,8 @@ struct Front<'a> {
     seq: u64,
 }
 
-/// The body of an event at another place in a log: all of its bytes but the sequence number stay. `None` when the body is not that
-/// of this event at place `from`.
+/// The body of an event under another number: all of its bytes but the number stay. `None` when the body is not that of this event under
+/// the number `from`.
 pub(super) fn moved(record: &EventRecord, from: u64, to: u64) -> Option<Vec<u8>> {
     let front = |seq| {
         let (id, kind, timestamp, tenant_id) = (record.id, record.kind.as_str(), record.at, record.tenant_id);

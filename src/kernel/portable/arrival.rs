@@ -40,10 +40,10 @@ pub struct Arrival {
     /// What the tenant's own clock shows, once its own record has come.
     pub tenant_now: Timestamp,
     pub trust: Trust,
-    /// Where the events of the file have come to be in the log.
+    /// Which numbers the events of the file have got.
     pub landing: Landing,
-    /// The last place of the log when this transaction began.
-    pub head: u64,
+    /// The last number of the tenant's events when this transaction began.
+    pub last_number: u64,
     pub home: Sealer,
     pub travel: Option<Sealer>,
     /// A short name for the tenant in place of the one that it had.
@@ -71,7 +71,7 @@ impl Arrival {
             tenant_now: now,
             trust,
             landing,
-            head: 0,
+            last_number: 0,
             home,
             travel: None,
             slug: None,
@@ -86,7 +86,7 @@ impl Arrival {
     }
 
     /// One run of a transaction. Each run begins with what was before, and draws the same.
-    pub fn begin(&self, seed: Seed, head: u64) -> Self {
+    pub fn begin(&self, seed: Seed, last_number: u64) -> Self {
         Self {
             tenant: self.tenant,
             tenant_kind: self.tenant_kind,
@@ -94,7 +94,7 @@ impl Arrival {
             tenant_now: self.tenant_now,
             trust: self.trust,
             landing: self.landing.clone(),
-            head,
+            last_number,
             home: self.home.clone(),
             travel: self.travel.clone(),
             slug: self.slug.clone(),
@@ -108,10 +108,10 @@ impl Arrival {
         }
     }
 
-    /// The place in the log of an event of the file, or of what stands before all of them.
+    /// The number of an event of the file, or of what stands before all of them.
     pub fn place(&self, ordinal: u64) -> Result<u64, PortError> {
         self.landing
-            .seq(ordinal)
+            .number(ordinal)
             .ok_or_else(|| PortError::Wrong(format!("it refers to event {ordinal}, which did not come before it")))
     }
 

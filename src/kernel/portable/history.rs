@@ -1,6 +1,6 @@
-//! The tenant's part of the log as something that can be carried: each event as it was sent, but for its place.
+//! The tenant's part of the log as something that can be carried: each event as it was sent, but for its number.
 //!
-//! The events of a file are numbered from 1. They come first, so that what refers to them finds out where they have come to be.
+//! The events of a file are numbered from 1. They come first, so that what refers to them finds out which numbers they have got.
 
 use serde::{Deserialize, de::IgnoredAny};
 
@@ -63,7 +63,7 @@ fn is_kind(text: &str) -> bool {
 }
 
 /// The event of a line, which must be the next one.
-fn read(arrival: &Arrival, line: &Line<'_>) -> Result<(u64, EventRecord), PortError> {
+fn read(arrival: &Arrival, line: &Line<'_>) -> Result<EventRecord, PortError> {
     let wrong = |reason: String| Err(PortError::Wrong(reason));
     let ([ordinal], body): ([u64; 1], Body) = (parse(line.key)?, parse(line.record)?);
     if body.tenant_id != arrival.tenant {
@@ -76,12 +76,12 @@ fn read(arrival: &Arrival, line: &Line<'_>) -> Result<(u64, EventRecord), PortEr
         return wrong("its type is no name of a kind of event".to_owned());
     }
     let (id, tenant_id, kind, at) = (body.id, body.tenant_id, body.kind, body.timestamp);
-    let record = EventRecord { id, tenant_id, kind, at, body: line.record.get().as_bytes().to_vec(), imported_at: None };
-    let event = events::Event { seq: ordinal, record };
-    if events::moved_body(&event, ordinal).is_none() {
+    let body = line.record.get().as_bytes().to_vec();
+    let record = EventRecord { id, tenant_id, kind, at, body, imported_at: None, number: ordinal };
+    if events::moved_body(&record, ordinal).is_none() {
         return wrong("the event does not begin as events do".to_owned());
     }
-    Ok((ordinal, event.record))
+    Ok(record)
 }
 
 impl Portable for History {
@@ -99,12 +99,12 @@ impl Portable for History {
             let damaged = |reason: &str| StoreError::damaged(catalog::EVENTS.name(), &seq.to_be_bytes(), reason);
             let event = events::read_one(tx, seq)?.ok_or_else(|| damaged("the feed leads to no event"))?;
             ordinal += 1;
-            let body = events::moved_body(&event, ordinal).ok_or_else(|| damaged("the body is not that of this event"))?;
+            let body = events::moved_body(&event.record, ordinal).ok_or_else(|| damaged("the body is not that of this event"))?;
             let body: Box<serde_json::value::RawValue> =
                 serde_json::from_slice(&body).map_err(|error| damaged(&error.to_string()))?;
             emit(&render(&[ordinal])?, &body)
         };
-        events::scan_tenant(tx, departure.tenant, 0, |seq| {
+        events::scan_tenant(tx, departure.tenant, 0, |_, seq| {
             failed = one(seq).err();
             Ok(if failed.is_some() { Flow::Stop } else { Flow::Continue })
         })?;
@@ -114,15 +114,14 @@ impl Portable for History {
     fn examine(&self, _tx: &ReadTx, arrival: &mut Arrival, line: &Line<'_>) -> Result<Vec<String>, PortError> {
         read(arrival, line)?;
         // Behind the one before it, as it will be in the log.
-        let seq = arrival.landing.next_seq();
-        arrival.landing.landed(seq);
+        let number = arrival.landing.next_number();
+        arrival.landing.landed(number);
         Ok(Vec::new())
     }
 
     fn arrive(&self, tx: &mut WriteTx, arrival: &mut Arrival, line: &Line<'_>) -> Result<(), PortError> {
-        let (ordinal, record) = read(arrival, line)?;
-        let seq = events::bring_in(tx, record, ordinal, arrival.now)?;
-        arrival.landing.landed(seq);
+        let number = events::bring_in(tx, read(arrival, line)?, arrival.now)?;
+        arrival.landing.landed(number);
         Ok(())
     }
 }

@@ -2,8 +2,8 @@
 //! can arrive elsewhere as it was.
 //!
 //! A slice lists its tables as [`Portable`]s, each with the word that its lines have as their type. A record leaves in its stored
-//! form, written as JSON, and arrives through the same form, so nothing of it is lost. What has a meaning only where it is (places in
-//! the log, seals) is turned into what has one everywhere, and back. **Invariant:** a record that left, arrived and leaves again is the
+//! form, written as JSON, and arrives through the same form, so nothing of it is lost. What has a meaning only where it is (numbers of
+//! events, seals) is turned into what has one everywhere, and back. **Invariant:** a record that left, arrived and leaves again is the
 //! same line. **Invariant:** a line is input: it passes every check that the use case runs, and what follows from other records (counts)
 //! is computed again. **Boundary:** nothing here knows of files or of requests.
 
@@ -103,14 +103,14 @@ pub struct Departure<'a> {
 }
 
 impl Departure<'_> {
-    /// How many of the tenant's events are at this place of the log or before it.
-    pub fn place(&self, seq: u64) -> Result<u64, StoreError> {
-        Ok(self.places.rank(self.tx, seq)?.ordinal)
+    /// How many of the tenant's kept events have this number or a lower one.
+    pub fn place(&self, number: u64) -> Result<u64, StoreError> {
+        Ok(self.places.rank(self.tx, number)?.ordinal)
     }
 
-    /// The number of the very event that is at this place, if it is still kept.
-    pub fn event(&self, seq: u64) -> Result<Option<u64>, StoreError> {
-        let rank = self.places.rank(self.tx, seq)?;
+    /// The ordinal of the very event that has this number, if it is still kept.
+    pub fn event(&self, number: u64) -> Result<Option<u64>, StoreError> {
+        let rank = self.places.rank(self.tx, number)?;
         Ok(rank.exact.then_some(rank.ordinal))
     }
 

@@ -58,12 +58,16 @@ macro_rules! tables {
 tables! {
     /// Format version, installation id, fingerprint of the installation key.
     META 1 "meta";
-    /// Two rows: the last sequence number of the log, and the first that is still kept.
+    /// Two rows: the place of the newest event in the log, and of the oldest that is still kept.
     EVENT_HEAD 2 "event_head";
-    /// Segmented by sequence number: each event, and the entry that leads a tenant's feed to it.
+    /// Segmented by place in the log: each event, and by tenant and the tenant's own number the entry that leads to it.
     EVENTS 3 "events";
-    /// Consumer to the last sequence number that it has handled.
+    /// Consumer to the place of the last event that it has handled.
     EVENT_CURSORS 5 "event_cursors";
+    /// Tenant to the number of its newest event, and of the newest that retention has removed.
+    EVENT_SEQUENCES 220 "event_sequences";
+    /// Tenant and the number of its first event in a segment of the log, to that segment.
+    EVENT_SEGMENTS 221 "event_segments";
     /// Segmented by the day on which they expire: answers kept for `Idempotency-Key`.
     IDEMPOTENCY 6 "idempotency";
     TENANTS 8 "tenants";
@@ -114,7 +118,7 @@ tables! {
     TICKETS_BY_UPDATE 53 "tickets_by_update";
     /// Those with a due time first, then those without.
     TICKETS_BY_DUE 54 "tickets_by_due";
-    /// The place in the log of the last event.
+    /// The number of the last event.
     TICKETS_BY_SEQ 55 "tickets_by_seq";
     /// Words of the subject.
     TICKETS_BY_WORD 56 "tickets_by_word";
@@ -126,17 +130,17 @@ tables! {
     TICKET_COUNTS 59 "ticket_counts";
     TICKET_COMMENTS 60 "ticket_comments";
     TICKET_TIME_ENTRIES 61 "ticket_time_entries";
-    /// Tenant, number and the place in the log of each event about the ticket.
+    /// Tenant, number of the ticket and number of each event about it.
     TICKET_EVENTS 62 "ticket_events";
     SLA_POLICIES 63 "sla_policies";
     WEBHOOKS 70 "webhooks";
     /// Endpoint to its health and the number of its waiting deliveries.
     WEBHOOK_STATES 71 "webhook_states";
-    /// Segmented as the events: tenant, endpoint and sequence number to the delivery of that event.
+    /// Segmented as the events: tenant, endpoint and place in the log to the delivery of that event.
     WEBHOOK_DELIVERIES 72 "webhook_deliveries";
-    /// Tenant, endpoint, time and sequence number of every delivery that waits for its next attempt.
+    /// Tenant, endpoint, time and place in the log of every delivery that waits for its next attempt.
     WEBHOOK_DUE 73 "webhook_due";
-    /// Of endpoints that keep the order: tenant, endpoint, resource and sequence number of what is not settled.
+    /// Of endpoints that keep the order: tenant, endpoint, resource and place in the log of what is not settled.
     WEBHOOK_HELD 74 "webhook_held";
     /// Endpoint and hour to what was delivered and what failed.
     WEBHOOK_STATS 75 "webhook_stats";
@@ -245,7 +249,7 @@ tables! {
     RELEASE 145 "release";
     /// When the way to the disk was last tried.
     PROBE 124 "probe";
-    /// Tenant and place in the log to a link of the tenant's chain.
+    /// Tenant and number of the event to a link of the tenant's chain.
     AUDIT_RECORDS 180 "audit_records";
     /// Tenant and number of the last record under a signature that is kept.
     AUDIT_CHECKPOINTS 181 "audit_checkpoints";

@@ -89,7 +89,7 @@ pub(super) struct Total {
 
 #[derive(Clone, Debug)]
 pub(super) struct Answer {
-    /// The last event of the log that is counted.
+    /// The number of the tenant's last event that is counted; of the platform, the last place of the log that is.
     pub(super) as_of_seq: u64,
     pub(super) totals: Vec<(&'static str, Total)>,
     pub(super) lines: Vec<Line>,
@@ -338,7 +338,12 @@ pub(super) fn answer(tx: &impl Read, question: &Question) -> Result<Answer, Stor
             lines.push(line(question, &evaluation, metric, *formula, Some(OTHER.to_owned()), &other));
         }
     }
-    Ok(Answer { as_of_seq: events::cursor(tx, rollup::NAME)?, totals, lines })
+    let counted = events::cursor(tx, rollup::NAME)?;
+    let as_of_seq = match question.subject {
+        Subject::Tenant(tenant) => events::number_at(tx, tenant, counted)?,
+        Subject::Platform => counted,
+    };
+    Ok(Answer { as_of_seq, totals, lines })
 }
 
 fn line(

@@ -66,7 +66,7 @@ pub struct Entry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<Box<RawValue>>,
     pub event_id: EventId,
-    /// The event's place in the installation's log.
+    /// The event's number in the tenant's sequence.
     pub seq: u64,
     /// Of the event's body, which webhook receivers got byte for byte.
     pub event_sha256: String,
@@ -117,7 +117,7 @@ impl Entry {
             cause: body.cause,
             changes: body.data.changes.filter(|changes| changes.get().len() <= MAX_CHANGES),
             event_id: record.id,
-            seq: event.seq,
+            seq: record.number,
             event_sha256: hex(&digest(&record.body)),
         }))
     }
@@ -227,8 +227,8 @@ mod tests {
         let at = Timestamp::from_millis(1_767_225_600_000);
         let (id, tenant_id) = (EventId::from_bytes([1; 16]), TenantId::from_bytes([2; 16]));
         Event {
-            seq: 9,
-            record: EventRecord { id, tenant_id, kind: kind.to_owned(), at, body: body.into_bytes(), imported_at: None },
+            seq: 70_000,
+            record: EventRecord { id, tenant_id, kind: kind.to_owned(), at, body: body.into_bytes(), imported_at: None, number: 9 },
         }
     }
 

@@ -37,7 +37,7 @@ pub(super) struct CheckpointRecord {
     at: Timestamp,
     #[serde(with = "codec::bytes")]
     signature: Vec<u8>,
-    /// The place in the log of its last record.
+    /// The key of its last record.
     seq: u64,
 }
 
@@ -65,22 +65,22 @@ impl Record for HeadRecord {
     }
 }
 
-/// The part of a chain that was written by another installation, whose log had other places.
+/// The part of a chain that was written by another installation, where the tenant's events had other numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Imported {
     /// The last record of that part.
     pub(super) number: u64,
-    /// How much higher the keys of the records behind it are than their places in this log, so that they come behind it.
+    /// How much higher the keys of the records behind it are than the numbers of their events, so that they come behind it.
     pub(super) offset: u64,
 }
 
-/// Tenant and place in the log; behind records that were imported, with an offset.
+/// Tenant and number of the event; behind records that were imported, with an offset.
 pub(super) static RECORDS: Table<(TenantId, u64), AuditRecord> = Table::new(catalog::AUDIT_RECORDS, &[]);
 /// Tenant and number of the last record that it is over.
 pub(super) static CHECKPOINTS: Table<(TenantId, u64), CheckpointRecord> = Table::new(catalog::AUDIT_CHECKPOINTS, &[]);
 pub(super) static HEADS: Table<TenantId, HeadRecord> = Table::new(catalog::AUDIT_HEADS, &[]);
 
-/// A checkpoint with the place in the log that it reaches to.
+/// A checkpoint with the key of the record that it reaches to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Placed {
     pub(super) checkpoint: Checkpoint,
@@ -112,7 +112,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// What the key of the record of an event has beyond the event's place in the log.
+    /// What the key of the record of an event has beyond the event's number.
     pub(super) fn offset(&self) -> u64 {
         self.imported.map_or(0, |imported| imported.offset)
     }
@@ -159,7 +159,7 @@ pub(super) fn checkpoints_after(tx: &impl Read, tenant: TenantId, after: u64, li
     found.iter().map(|(_, record)| Placed::of(tenant, record, catalog::AUDIT_CHECKPOINTS.name())).collect()
 }
 
-/// At most `limit` records behind a place in the log, in order.
+/// At most `limit` records behind a key, in order.
 pub(super) fn records_after(
     tx: &impl Read,
     tenant: TenantId,

@@ -87,7 +87,7 @@ impl<'a> Walk<'a> {
         Break { tenant_id: self.tenant_id, number, reason: reason.into() }
     }
 
-    /// The next record. `seq` is where the log has its event, where that is known from elsewhere.
+    /// The next record. `seq` is the number of its event, where that is known from elsewhere.
     pub fn record(&mut self, body: &[u8], hash: &Hash, seq: Option<u64>) -> Result<(), Break> {
         let next = self.number + 1;
         if link(&self.hash, body) != *hash {
@@ -266,7 +266,7 @@ fn walk_slice(
     verified: &mut Verified,
 ) -> Result<Result<(), Break>, StoreError> {
     for (key, record) in slice {
-        // Where the other installation's log had its events is not known here.
+        // Which numbers the events had in the other installation is not known here.
         let seq = match imported {
             Some(imported) if record.number <= imported.number => None,
             Some(imported) => Some(key.saturating_sub(imported.offset)),
@@ -300,7 +300,7 @@ pub fn verify_log(tx: &impl Read, verified: &mut Verified) -> Result<(), StoreEr
         for event in batch.iter().filter(is_told) {
             let tenant = event.record.tenant_id;
             let offset = repo::head(tx, tenant)?.map_or(0, |head| head.offset());
-            let found = repo::RECORDS.get(tx, &(tenant, event.seq + offset));
+            let found = repo::RECORDS.get(tx, &(tenant, event.record.number + offset));
             let reason = match found {
                 // Damage was found on the walk along the chain.
                 Err(StoreError::Damaged { .. }) => continue,
@@ -332,7 +332,7 @@ fn is_due(tx: &impl Read, event: &events::Event) -> Result<bool, StoreError> {
     let head = repo::head(tx, tenant)?;
     let (first, offset) = head.map_or((1, 0), |head| (head.end.checkpoint.statement.first, head.offset()));
     let anchor = repo::checkpoint(tx, tenant, first.saturating_sub(1))?;
-    Ok(anchor.is_none_or(|anchor| event.seq + offset > anchor.seq))
+    Ok(anchor.is_none_or(|anchor| event.record.number + offset > anchor.seq))
 }
 
 /// What `tenantd check` compares of the chains: everything but the signatures, for which it has no key.

@@ -37,7 +37,7 @@ pub use error::TenantError;
 pub use evaluation::{Access, Admission, Evaluation, Story, Storyteller, Telling};
 pub use model::{NewTenant, Tenant, TenantStatus};
 pub use reload::{Reload, ReloadRequests, Reloaded};
-pub use repo::index_expiries;
+pub use repo::{index_expiries, tenant_ids};
 pub use service::Tenants;
 
 use rotation::KeyRotation;

@@ -114,6 +114,11 @@ pub fn index_expiries(tx: &mut WriteTx) -> Result<Progress, StoreError> {
     Ok(Progress::Done)
 }
 
+/// All tenants, whatever their state.
+pub fn tenant_ids(tx: &impl Read) -> Result<Vec<TenantId>, StoreError> {
+    Ok(TENANTS.list(tx, &KeyRange::ALL, usize::MAX)?.into_iter().map(|(tenant, _)| tenant).collect())
+}
+
 /// Tenants whose end has come, at most `limit`.
 pub(super) fn expired(tx: &impl Read, now: Timestamp, limit: usize) -> Result<Vec<TenantId>, StoreError> {
     BY_EXPIRY.list(tx, &KeyRange::before((now + Duration::from_millis(1)).to_bytes()), limit)

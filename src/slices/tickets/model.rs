@@ -257,7 +257,7 @@ pub struct Ticket {
     pub closed_at: Option<Timestamp>,
     pub created_by: Actor,
     pub version: u64,
-    /// The place in the log of the newest event about it.
+    /// The number of the newest event about it.
     pub last_seq: u64,
 }
 

@@ -340,7 +340,7 @@ impl Core {
     }
 
     /// Makes room for a tenant: nothing is left of it, and nothing that was still to be done with it is done to what comes now. The last
-    /// place of the log.
+    /// number of its events.
     async fn prepare(&self, tenant: TenantId) -> Result<u64, TransferError> {
         self.clear(tenant).await?;
         let (tenants, started) = (self.others.tenants.clone(), ImportRecord { started_at: self.clock.now() });
@@ -350,11 +350,11 @@ impl Core {
                 IMPORTS.put(tx, &tenant, &started)
             })
             .await?;
-        Ok(self.store.read(events::head)?)
+        Ok(self.store.read(|tx| events::last_number(tx, tenant))?)
     }
 
     fn store_batch(&self, tx: &mut WriteTx, before: &Arrival, seed: Seed, batch: &[Held]) -> Result<Arrival, TransferError> {
-        let mut arrival = before.begin(seed, events::head(tx)?);
+        let mut arrival = before.begin(seed, events::last_number(tx, before.tenant)?);
         for Held { number, portable, line } in batch {
             let record = RecordLine::read(line).map_err(|reason| TransferError::Line { number: *number, reason })?;
             let Some(portable) = self.others.portables.get(*portable) else { continue };

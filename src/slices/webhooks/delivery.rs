@@ -158,6 +158,8 @@ pub struct Delivery {
     pub settled_at: Option<Timestamp>,
     /// What the event is about, where the endpoint keeps the order.
     pub resource: Option<String>,
+    /// The event's number in the tenant's sequence.
+    pub number: u64,
 }
 
 /// What follows from an attempt.
@@ -209,7 +211,7 @@ pub fn decide(sent: &Sent, schedule: RetrySchedule, round: u32, now: Timestamp, 
 }
 
 impl Delivery {
-    pub fn new(event_id: EventId, kind: &str, event_at: Timestamp, resource: Option<String>) -> Self {
+    pub fn new((event_id, number): (EventId, u64), kind: &str, event_at: Timestamp, resource: Option<String>) -> Self {
         Self {
             event_id,
             kind: kind.to_owned(),
@@ -223,6 +225,7 @@ impl Delivery {
             skipped_reason: None,
             settled_at: None,
             resource,
+            number,
         }
     }
 
@@ -280,15 +283,15 @@ impl Delivery {
     }
 }
 
-/// How many of an id's bits hold the sequence number: enough for ten million events a second over a year.
-const SEQ_BITS: u32 = 48;
-const SEQ_MASK: u64 = (1 << SEQ_BITS) - 1;
+/// How many of an id's bits hold the event's number: enough for ten million events a second over a year.
+const NUMBER_BITS: u32 = 48;
+const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
 
-/// The id of the delivery of an event to an endpoint. It carries the event's place in the log, so that no index is needed to find it,
+/// The id of the delivery of an event to an endpoint. It carries the number of the tenant's event, so that no index is needed to find it,
 /// and some bits of the endpoint's id, so that it names one delivery only.
-pub fn delivery_id(endpoint: WebhookId, event_at: Timestamp, seq: u64) -> DeliveryId {
+pub fn delivery_id(endpoint: WebhookId, event_at: Timestamp, number: u64) -> DeliveryId {
     let mixed = digest(endpoint.as_bytes());
-    let [_, _, low @ ..] = (seq & SEQ_MASK).to_be_bytes();
+    let [_, _, low @ ..] = (number & NUMBER_MASK).to_be_bytes();
     let mut random = [0; 10];
     for (slot, byte) in random.iter_mut().zip(mixed.into_iter().take(4).chain(low)) {
         *slot = byte;
@@ -296,10 +299,10 @@ pub fn delivery_id(endpoint: WebhookId, event_at: Timestamp, seq: u64) -> Delive
     DeliveryId::from_random(event_at, random)
 }
 
-/// The place in the log that an id carries.
-pub fn seq_of(id: DeliveryId) -> u64 {
+/// The number of the event that an id carries.
+pub fn number_of(id: DeliveryId) -> u64 {
     let [_, _, _, _, _, _, _, _, low @ ..] = *id.as_bytes();
-    u64::from_be_bytes(low) & SEQ_MASK
+    u64::from_be_bytes(low) & NUMBER_MASK
 }
 
 #[cfg(test)]
@@ -311,12 +314,12 @@ mod tests {
     }
 
     #[test]
-    fn an_id_carries_its_place_and_its_endpoint() {
+    fn an_id_carries_the_number_of_its_event_and_its_endpoint() {
         let at = Timestamp::from_millis(1_767_225_600_000);
         let [one, two] = [[1; 16], [2; 16]].map(WebhookId::from_bytes);
-        for seq in [1, 77, 65_536, (1 << 48) - 1] {
-            assert_eq!(seq_of(delivery_id(one, at, seq)), seq);
-            assert_ne!(delivery_id(one, at, seq), delivery_id(two, at, seq));
+        for number in [1, 77, 65_536, (1 << 48) - 1] {
+            assert_eq!(number_of(delivery_id(one, at, number)), number);
+            assert_ne!(delivery_id(one, at, number), delivery_id(two, at, number));
         }
         assert_eq!(delivery_id(one, at, 5).as_bytes()[6] >> 4, 7, "a UUIDv7");
     }

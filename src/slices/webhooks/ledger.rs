@@ -1,5 +1,6 @@
 //! Deliveries as they are stored: the record of each, what is due when, what is held back by the order, and the figures of an hour.
 //!
+//! Keys have the event's place in the log (`seq`), by which deliveries go with the events. Callers see the event's number instead.
 //! **Invariant:** a delivery that waits has exactly one row in `due`, at its `next_attempt_at`, or none while an earlier one of its
 //! resource is held in front of it; `pending` of the endpoint's state counts those that wait. Whoever changes one of them does it here.
 
@@ -16,12 +17,22 @@ use crate::kernel::{
     id::{TenantId, WebhookId},
     store::{
         Counts, Direction, Flow, Key, KeyRange, Read, ReadTx, RowsOfSegments, SegmentedTable, StoreError, Table, WriteTx, catalog,
-        codec::Record, segment_of, usage::CountedSegments,
+        codec::{Record, decode_fields, encode_fields},
+        segment_of,
+        usage::CountedSegments,
     },
 };
 
 impl Record for Delivery {
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
+
+    /// Version 1 ended before the number of the event, which was its place in the log: [`numbered`] fills it in.
+    fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
+        if version != 1 {
+            return Err(format!("format version {version} is not known to this release"));
+        }
+        decode_fields(&[fields, &encode_fields(&0_u64)?].concat())
+    }
 }
 
 type DeliveryKey = (TenantId, WebhookId, u64);
@@ -46,8 +57,15 @@ fn delivery_key(endpoint: EndpointKey, seq: u64) -> DeliveryKey {
     (endpoint.0, endpoint.1, seq)
 }
 
+/// A delivery as it was read. The events of earlier releases have their place as their number.
+fn numbered(seq: u64, delivery: Delivery) -> Delivery {
+    let number = if delivery.number == 0 { seq } else { delivery.number };
+    Delivery { number, ..delivery }
+}
+
 pub(super) fn get(tx: &impl Read, endpoint: EndpointKey, seq: u64) -> Result<Option<Delivery>, StoreError> {
-    DELIVERIES.get(tx, segment_of(seq), &delivery_key(endpoint, seq))
+    let found: Option<Delivery> = DELIVERIES.get(tx, segment_of(seq), &delivery_key(endpoint, seq))?;
+    Ok(found.map(|delivery| numbered(seq, delivery)))
 }
 
 pub(super) fn put(tx: &mut WriteTx, endpoint: EndpointKey, seq: u64, delivery: &Delivery) -> Result<(), StoreError> {
@@ -288,12 +306,12 @@ pub(super) fn ask_again(
     Ok(after)
 }
 
-/// Walks an endpoint's deliveries from the newest to the oldest, those before `before`.
+/// Walks an endpoint's deliveries from the newest to the oldest, those of events before the place `before`.
 pub(super) fn walk_back(
     tx: &ReadTx,
     endpoint: EndpointKey,
     before: Option<u64>,
-    mut visit: impl FnMut(u64, Delivery) -> Result<Flow, StoreError>,
+    mut visit: impl FnMut(Delivery) -> Result<Flow, StoreError>,
 ) -> Result<(), StoreError> {
     let mut segments = DELIVERIES.segments(tx)?;
     segments.sort_unstable_by(|left, right| right.cmp(left));
@@ -304,7 +322,7 @@ pub(super) fn walk_back(
     let mut flow = Flow::Continue;
     for segment in segments.into_iter().filter(|segment| before.is_none_or(|before| *segment <= segment_of(before))) {
         DELIVERIES.walk(tx, segment, &range, Direction::Backward, |(_, _, seq): DeliveryKey, delivery: Delivery| {
-            flow = visit(seq, delivery)?;
+            flow = visit(numbered(seq, delivery))?;
             Ok(flow)
         })?;
         if flow == Flow::Stop {
@@ -347,7 +365,7 @@ mod tests {
     #[test]
     fn the_stored_forms_are_those_that_were_written_down() {
         let at = Timestamp::from_millis(1_767_225_600_000);
-        let mut delivery = Delivery::new(EventId::from_bytes([1; 16]), "ticket.created", at, Some("tkt_x".to_owned()));
+        let mut delivery = Delivery::new((EventId::from_bytes([1; 16]), 300), "ticket.created", at, Some("tkt_x".to_owned()));
         let sent = Sent {
             remote_ip: Some("203.0.113.7".parse().unwrap()),
             result: Ok(503),

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::kernel::{
     clock::Timestamp,
-    events::EventPattern,
+    events::{self, EventPattern},
     store::{Flow, ReadTx, StoreError},
 };
 
@@ -33,8 +33,8 @@ impl DeliveryQuery {
 }
 
 pub(super) struct DeliveryPage {
-    pub(super) deliveries: Vec<(u64, Delivery)>,
-    /// The place of the last one that was looked at, when there are more behind it.
+    pub(super) deliveries: Vec<Delivery>,
+    /// The number of the last event that was looked at, when there are more behind it.
     pub(super) last: Option<u64>,
     pub(super) total: Option<u64>,
 }
@@ -49,22 +49,24 @@ pub(super) fn list(
 ) -> Result<DeliveryPage, StoreError> {
     let mut page = DeliveryPage { deliveries: Vec::new(), last: None, total: None };
     let (mut examined, mut position) = (0, None);
-    ledger::walk_back(tx, endpoint, before, |seq, delivery| {
+    // Without its event, what is older is gone too.
+    let before = before.map(|number| events::place_of(tx, endpoint.0, number)).transpose()?.map(Option::unwrap_or_default);
+    ledger::walk_back(tx, endpoint, before, |delivery| {
         let matches = query.matches(&delivery);
         if (matches && page.deliveries.len() == limit) || examined == MAX_EXAMINED {
             page.last = position;
             return Ok(Flow::Stop);
         }
         examined += 1;
-        position = Some(seq);
+        position = Some(delivery.number);
         if matches {
-            page.deliveries.push((seq, delivery));
+            page.deliveries.push(delivery);
         }
         Ok(Flow::Continue)
     })?;
     if count {
         let mut total = 0;
-        ledger::walk_back(tx, endpoint, None, |_, delivery| {
+        ledger::walk_back(tx, endpoint, None, |delivery| {
             total += u64::from(query.matches(&delivery));
             Ok(Flow::Continue)
         })?;

@@ -50,6 +50,7 @@ pub(super) enum ReplayStatus {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Replay {
+    /// Numbers of the tenant's events.
     pub(super) from_seq: u64,
     pub(super) to_seq: u64,
     /// Events before this time are left out, and those from `until` on.
@@ -138,8 +139,9 @@ pub(super) fn create(
     for key in ended.iter().take(ended.len().saturating_sub(MAX_ENDED - 1)) {
         REPLAYS.remove(tx, key)?;
     }
-    let from_seq = new.from_seq.unwrap_or(1).max(events::first_kept(tx)?);
-    let to_seq = new.to_seq.unwrap_or(u64::MAX).min(events::head(tx)?);
+    let kept = events::sequence(tx, endpoint.0)?;
+    let from_seq = new.from_seq.unwrap_or(1).max(kept.removed + 1);
+    let to_seq = new.to_seq.unwrap_or(u64::MAX).min(kept.last);
     let backwards = matches!((new.since, new.until), (Some(since), Some(until)) if since >= until);
     if from_seq > to_seq || backwards {
         return Err(WebhookError::EmptyRange);
@@ -195,13 +197,15 @@ pub(super) async fn step(
     let page = store.scan(move |tx| events::read_feed(tx, &query)).await.map_err(|error: StoreError| WebhookError::from(error))?;
     let ended = page.events.is_empty() && !page.more || page.next_after >= replay.to_seq;
     let mut wanted: Vec<(u64, Delivery)> = Vec::new();
-    let covered = |event: &&Event| event.seq <= replay.to_seq && replay.covers(event.record.at) && target.wants_replayed(event);
+    let covered =
+        |event: &&Event| event.record.number <= replay.to_seq && replay.covers(event.record.at) && target.wants_replayed(event);
     for event in page.events.iter().filter(covered) {
         let kind = &event.record.kind;
         let asker_reads = replay.asked_by.as_ref().map_or(Ok(true), |asker| subscriptions.reads(endpoint.0, asker, kind))?;
         if asker_reads && subscriptions.may_read(&target, kind)? {
             let resource = target.ordered_by(&event.record.body);
-            wanted.push((event.seq, Delivery::new(event.record.id, kind, event.record.at, resource)));
+            let id = (event.record.id, event.record.number);
+            wanted.push((event.seq, Delivery::new(id, kind, event.record.at, resource)));
         }
     }
     store

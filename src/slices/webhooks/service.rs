@@ -363,7 +363,7 @@ impl Service {
         Ok(())
     }
 
-    /// Appends the event of a test. Its place in the log.
+    /// Appends the event of a test. Its number.
     pub(super) fn announce_test(&self, tx: &mut WriteTx, act: &mut Act, id: WebhookId) -> Result<u64, WebhookError> {
         let endpoint = find(tx, act, id)?;
         self.announce(tx, act, &TEST, &endpoint, None)

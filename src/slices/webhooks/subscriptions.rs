@@ -65,7 +65,7 @@ pub(super) struct Target {
 impl Target {
     /// Whether the endpoint is to get the event.
     pub(super) fn wants(&self, event: &Event) -> bool {
-        event.seq > self.after_seq && self.subscribes(&event.record.kind) && self.passes(&event.record.body)
+        event.record.number > self.after_seq && self.subscribes(&event.record.kind) && self.passes(&event.record.body)
     }
 
     /// As [`Self::wants`], for a replay: what happened before the endpoint was there counts too.

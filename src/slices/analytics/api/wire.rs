@@ -154,7 +154,7 @@ pub(super) struct AnalyticsSeries {
 #[oai(skip_serializing_if_is_none, example)]
 pub(in super::super) struct AnalyticsReport {
     pub(super) range: AnalyticsTime,
-    /// The last event of the log that is in the figures. Requests and deliveries are in them a minute later at most.
+    /// The `seq` of your last event that is in the figures. Of the platform: how many events of all tenants are. Requests and deliveries are in them a minute later at most.
     pub(super) as_of_seq: u64,
     /// The version of the server. Of the platform only.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -58,7 +58,7 @@ pub(super) struct AuditRecord {
     run_id: Option<RunId>,
     /// The event of the feed that tells of it.
     event_id: EventId,
-    /// The event's place in the log.
+    /// The event's number in the tenant's sequence.
     seq: u64,
     /// A SHA-256 of the event, as receivers of webhooks got it.
     event_sha256: String,

@@ -114,7 +114,7 @@ pub(in super::super) fn portable(
             |_, tenant, record| Ok(Some((tenant, HeadForm { end: CheckpointForm::new(&record.end), kept_at: record.kept_at }))),
             move |arrival, tenant, HeadForm { end, kept_at }: HeadForm| {
                 end.check()?;
-                let imported = Imported { number: end.number, offset: end.place.saturating_sub(arrival.head) };
+                let imported = Imported { number: end.number, offset: end.place.saturating_sub(arrival.last_number) };
                 Ok(Some((tenant, HeadRecord { end: end.sign(tenant, &of_heads)?, kept_at, imported: Some(imported) })))
             },
         )

@@ -33,7 +33,7 @@ pub(super) enum Area {
 
 #[derive(Debug, Object)]
 struct ReadEvents {
-    /// Events after this sequence number: `next_after` of the call before, or 0 for the oldest kept.
+    /// Events after this `seq`: `next_after` of the call before, or 0 for the oldest kept.
     #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
     after: Option<u64>,
     /// Kinds such as `api_key.created`, `api_key.*` or `*`. All when absent.
@@ -85,7 +85,8 @@ struct Event {
     kind: String,
     timestamp: Timestamp,
     tenant_id: TenantId,
-    /// The place in the installation's log. A tenant's own numbers grow but have gaps.
+    /// The event's number among all events of your tenant, from 1 and without gaps. Numbers are missing where you cannot read the event,
+    /// and from before an upgrade, when all tenants shared them.
     seq: u64,
     resource: EventResource,
     actor: EventActor,
@@ -100,11 +101,11 @@ struct Event {
 struct EventFeed {
     /// Events in the order in which they happened.
     data: Vec<Event>,
-    /// Where the next call goes on: its `after`.
+    /// Where the next call goes on: its `after`. It stays the same until your tenant has another event.
     next_after: u64,
     /// Whether more events are there already.
     more: bool,
-    /// Whether events after `after` are past their retention and missing here.
+    /// Whether events of your tenant after `after` are past their retention and missing here.
     truncated: bool,
 }
 

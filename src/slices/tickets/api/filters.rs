@@ -133,7 +133,7 @@ pub(super) struct ListTickets {
     /// least.
     #[oai(validator(min_length = 1, max_length = 200))]
     q: Option<String>,
-    /// Tickets with an event after this place in the log: what changed since a `seq` of the feed.
+    /// Tickets with an event after this `seq` of the feed: what changed since then.
     #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
     since_seq: Option<u64>,
     /// The order; a `-` reverses it. The last changed first when absent. `priority` has the most urgent first, and within one the ticket

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     kernel::{
         access::{Principal, Reach},
-        events::{EventRecord, read_one},
+        events::{EventRecord, read_numbered},
         http::{
             input::Filter,
             need::{Allowed, TicketsRead},
@@ -66,29 +66,29 @@ impl HistoryApi {
         let read = self.store.scan_for(tenant, move |tx| {
             let ticket = record::find(tx, &principal, id.0)?;
             let key = (tenant, ticket.number);
-            let (places, mut last) = repo::history(tx, key, after, limit)?;
-            let mut events: Vec<Vec<u8>> = Vec::with_capacity(places.len());
+            let (numbers, mut last) = repo::history(tx, key, after, limit)?;
+            let mut events: Vec<Vec<u8>> = Vec::with_capacity(numbers.len());
             let (mut bytes, mut seen) = (0, None);
-            for seq in places {
+            for number in numbers {
                 if bytes >= PAGE_BYTES {
                     last = seen;
                     break;
                 }
-                seen = Some(seq);
-                let Some(EventRecord { body, .. }) = read_one(tx, seq)?.map(|event| event.record) else { continue };
+                seen = Some(number);
+                let Some(EventRecord { body, .. }) = read_numbered(tx, tenant, number)?.map(|event| event.record) else { continue };
                 bytes += body.len();
                 events.extend(visible(tx, &principal, body)?);
             }
             let (first, _) = repo::history(tx, key, None, 1)?;
             let truncated = match first.first() {
-                Some(seq) => read_one(tx, *seq)?.is_none(),
+                Some(number) => read_numbered(tx, tenant, *number)?.is_none(),
                 None => false,
             };
             Ok::<_, TicketError>((events, last, truncated))
         });
         let (events, last, truncated) = read.await?;
         let data: Result<Vec<&RawValue>, _> = events.iter().map(|body| serde_json::from_slice(body)).collect();
-        let page = request.page(last.map(|seq| seq.to_bytes()), None);
+        let page = request.page(last.map(|number| number.to_bytes()), None);
         Ok(Answer::stored(&StoredHistory { data: data.map_err(Problem::internal)?, page, truncated }))
     }
 }

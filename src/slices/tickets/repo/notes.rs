@@ -144,7 +144,7 @@ pub(in super::super) fn time_entry_count(tx: &impl Read, ticket: TicketKey) -> R
     Ok(count)
 }
 
-/// The places in the log of a ticket's events, in order.
+/// The numbers of a ticket's events, in order.
 pub(in super::super) fn history(
     tx: &impl Read,
     ticket: TicketKey,

@@ -7,7 +7,7 @@ use poem_openapi::{Enum, Object, OpenApi, param::Path};
 use super::{
     super::{
         Core,
-        delivery::{Delivery, Trigger, delivery_id, seq_of},
+        delivery::{Delivery, Trigger, delivery_id, number_of},
         error::WebhookError,
         ledger::{self, Counted},
         listing::{self, DeliveryQuery},
@@ -104,9 +104,8 @@ impl DeliveriesApi {
                 Ok::<_, WebhookError>(listing::list(tx, endpoint, &wanted, after, limit, count)?)
             })
             .await?;
-        let shown: Vec<WebhookDelivery> =
-            found.deliveries.iter().map(|(seq, delivery)| WebhookDelivery::new(id.0, *seq, delivery)).collect();
-        Ok(Listed::new(&shown, &request.page(found.last.map(|seq| seq.to_bytes()), found.total)))
+        let shown: Vec<WebhookDelivery> = found.deliveries.iter().map(|delivery| WebhookDelivery::new(id.0, delivery)).collect();
+        Ok(Listed::new(&shown, &request.page(found.last.map(|number| number.to_bytes()), found.total)))
     }
 
     /// Read a delivery
@@ -120,8 +119,8 @@ impl DeliveriesApi {
         delivery_id: Path<DeliveryId>,
     ) -> Result<Answer<WebhookDeliveryWithAttempts>, Problem> {
         let endpoint = (auth.principal.tenant_id, id.0);
-        let (seq, delivery) = self.core.store.read(|tx| find(tx, endpoint, delivery_id.0))?;
-        Ok(Answer::new(&WebhookDeliveryWithAttempts::new(id.0, seq, delivery)))
+        let (_, delivery) = self.core.store.read(|tx| find(tx, endpoint, delivery_id.0))?;
+        Ok(Answer::new(&WebhookDeliveryWithAttempts::new(id.0, delivery)))
     }
 
     /// Deliver again
@@ -146,7 +145,7 @@ impl DeliveriesApi {
                 let after = ledger::ask_again(tx, endpoint, seq, &before, (Trigger::Manual, act.now), &mut counted)?;
                 ledger::settle_counts(tx, endpoint, counted, |_| {})?;
                 let location = format!("{}/deliveries/{}", record::path(id.0), delivery_id.0);
-                Ok::<_, WebhookError>(Accepted::new(&WebhookDelivery::new(id.0, seq, &after), &location))
+                Ok::<_, WebhookError>(Accepted::new(&WebhookDelivery::new(id.0, &after), &location))
             })
             .await?;
         self.core.dispatch.nudge(endpoint);
@@ -236,12 +235,16 @@ fn check_range(body: &ReplayWebhook) -> Result<(), Problem> {
     if errors.is_empty() { Ok(()) } else { Err(Problem::invalid(errors)) }
 }
 
-/// The delivery that an id names, and its place. An id that only resembles one names nothing.
+/// The delivery that an id names, and the place of its event in the log. An id that only resembles one names nothing.
 fn find(tx: &impl Read, endpoint: EndpointKey, id: DeliveryId) -> Result<(u64, Delivery), WebhookError> {
     repo::get(tx, endpoint)?.ok_or(WebhookError::NotFound)?;
-    let seq = seq_of(id);
+    let seq = events::place_of(tx, endpoint.0, number_of(id))?.ok_or(WebhookError::NoDelivery)?;
     let delivery = ledger::get(tx, endpoint, seq)?.ok_or(WebhookError::NoDelivery)?;
-    if delivery_id(endpoint.1, delivery.event_at, seq) == id { Ok((seq, delivery)) } else { Err(WebhookError::NoDelivery) }
+    if delivery_id(endpoint.1, delivery.event_at, delivery.number) == id {
+        Ok((seq, delivery))
+    } else {
+        Err(WebhookError::NoDelivery)
+    }
 }
 
 /// An unknown kind of event is told where it was given.

@@ -139,7 +139,7 @@ pub(super) struct WebhookDelivery {
     #[oai(rename = "type")]
     #[serde(rename = "type")]
     pub(super) kind: String,
-    /// The event's place in the log.
+    /// The event's number in the tenant's sequence.
     pub(super) seq: u64,
     pub(super) status: DeliveryStatus,
     pub(super) attempt_count: u32,
@@ -160,14 +160,14 @@ pub(super) struct WebhookDelivery {
 }
 
 impl WebhookDelivery {
-    pub(super) fn new(webhook_id: WebhookId, seq: u64, delivery: &delivery::Delivery) -> Self {
+    pub(super) fn new(webhook_id: WebhookId, delivery: &delivery::Delivery) -> Self {
         let last = delivery.attempts.last();
         Self {
-            id: delivery_id(webhook_id, delivery.event_at, seq),
+            id: delivery_id(webhook_id, delivery.event_at, delivery.number),
             webhook_id,
             event_id: delivery.event_id,
             kind: delivery.kind.clone(),
-            seq,
+            seq: delivery.number,
             status: delivery.status.into(),
             attempt_count: delivery.attempt_count,
             last_status: last.and_then(|attempt| attempt.status),
@@ -192,13 +192,14 @@ pub(super) struct WebhookDeliveryWithAttempts {
 }
 
 impl WebhookDeliveryWithAttempts {
-    pub(super) fn new(webhook_id: WebhookId, seq: u64, delivery: delivery::Delivery) -> Self {
-        let shown = WebhookDelivery::new(webhook_id, seq, &delivery);
+    pub(super) fn new(webhook_id: WebhookId, delivery: delivery::Delivery) -> Self {
+        let shown = WebhookDelivery::new(webhook_id, &delivery);
         Self { delivery: shown, attempts: delivery.attempts.into_iter().map(Into::into).collect() }
     }
 }
 
-/// Which events to send again. From `from_seq` or `since` on; up to and with `to_seq`, or before `until`.
+/// Which events to send again. From `from_seq` or `since` on; up to and with `to_seq`, or before `until`. `from_seq` and `to_seq` are
+/// the `seq` of an event.
 #[derive(Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct ReplayWebhook {

@@ -84,15 +84,15 @@ impl OperationsApi {
     ) -> Result<Changed<DeliveryAttempt>, Problem> {
         let key = (auth.principal.tenant_id, id.0);
         let (intent, service) = (auth.context.intent(&auth.principal), self.core.service.clone());
-        let seq = self.core.store.write(move |tx| service.announce_test(tx, &mut intent.begin(), id.0)).await?;
+        let number = self.core.store.write(move |tx| service.announce_test(tx, &mut intent.begin(), id.0)).await?;
         let target = self.core.subscriptions.target(key)?.ok_or(WebhookError::NotFound)?;
-        let event = self.core.store.read(|tx| events::read_one(tx, seq))?.ok_or(WebhookError::EventGone)?;
-        let (event_id, at, kind) = (event.record.id, event.record.at, event.record.kind);
+        let event = self.core.store.read(|tx| events::read_numbered(tx, key.0, number))?.ok_or(WebhookError::EventGone)?;
+        let (seq, event_id, at, kind) = (event.seq, event.record.id, event.record.at, event.record.kind);
         let timeout = target.timeout.min(LONGEST_TEST);
         let sent = self.core.sender.send(&target, event_id, Bytes::from(event.record.body), timeout).await;
         idempotency_key
             .run(auth.context.intent(&auth.principal), move |tx, act| {
-                let mut delivery = Delivery::new(event_id, &kind, at, None);
+                let mut delivery = Delivery::new((event_id, number), &kind, at, None);
                 record_test(&mut delivery, sent.clone(), act);
                 ledger::replace(tx, key, seq, None, &delivery, &mut Counted::default())?;
                 let attempt = delivery.attempts.pop().ok_or(WebhookError::NoDelivery)?;

@@ -145,7 +145,7 @@ impl Engine {
         reason: DisabledReason,
         now: Timestamp,
     ) {
-        let mut delivery = Delivery::new(event.id, &event.kind, event.at, resource);
+        let mut delivery = Delivery::new((event.id, event.number), &event.kind, event.at, resource);
         delivery.give_up(DeliveryStatus::Skipped, Some(reason), now);
         self.settle(endpoint, event.seq, delivery, SettlementKind::Skipped);
     }
@@ -155,7 +155,7 @@ impl Engine {
             lane.unsaved_parked += 1;
             lane.held.extend(resource.clone());
         }
-        let delivery = Delivery::new(event.id, &event.kind, event.at, resource);
+        let delivery = Delivery::new((event.id, event.number), &event.kind, event.at, resource);
         self.settle(endpoint, event.seq, delivery, SettlementKind::Parked { behind });
     }
 
@@ -351,7 +351,8 @@ impl Engine {
         }
         let is_late = stored.is_some();
         let due_at = stored.as_ref().and_then(|delivery| delivery.next_attempt_at);
-        let mut delivery = stored.unwrap_or_else(|| Delivery::new(event.id, &event.kind, event.at, resource.clone()));
+        let mut delivery =
+            stored.unwrap_or_else(|| Delivery::new((event.id, event.number), &event.kind, event.at, resource.clone()));
         let mut verdict = decide(&sent, target.retry, delivery.round + 1, now, &mut self.entropy);
         let health = &mut lane.state.health;
         if health.gate(now) != Gate::Open {

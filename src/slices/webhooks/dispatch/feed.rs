@@ -5,8 +5,6 @@ use std::sync::{
     atomic::{AtomicU64, Ordering as Atomic},
 };
 
-use bytes::Bytes;
-
 use super::{
     super::{
         delivery::{Delivery, DeliveryStatus},
@@ -186,8 +184,7 @@ impl Dispatcher {
         }
         let recovering = event.seq <= lock(&self.chores).recover_to;
         let (seq, now) = (event.seq, clocks.of(event.record.tenant_id));
-        let events::EventRecord { id, kind, at, body, .. } = event.record;
-        let queued = Arc::new(QueuedEvent { seq, id, kind, at, body: Bytes::from(body) });
+        let queued = Arc::new(QueuedEvent::new(event));
         for target in wanting {
             let key = target.key;
             // What was stored before a crash is not sent as new again.
@@ -238,16 +235,16 @@ impl Dispatcher {
         let complete = rows.len() < CLAIM + claimed.len();
         for (_, seq) in rows.into_iter().filter(|(_, seq)| !claimed.contains(seq)) {
             let Some(delivery) = ledger::get(tx, key, seq)? else { continue };
-            let Some(Event { record, .. }) = events::read_one(tx, seq)? else {
+            let Some(event) = events::read_one(tx, seq)? else {
                 self.give_up((key, seq), delivery, (DeliveryStatus::Expired, None), now);
                 continue;
             };
             // The rights of whom the endpoint acts for are asked before every attempt.
-            if !shared.subscriptions.may_read(target, &record.kind)? {
+            if !shared.subscriptions.may_read(target, &event.record.kind)? {
                 self.give_up((key, seq), delivery, (DeliveryStatus::Skipped, Some(DisabledReason::NotReadable)), now);
                 continue;
             }
-            let event = QueuedEvent { seq, id: record.id, kind: record.kind, at: record.at, body: Bytes::from(record.body) };
+            let event = QueuedEvent::new(event);
             let (trigger, resource) = (delivery.trigger, delivery.resource.clone());
             let job = Job { target: target.clone(), event: Arc::new(event), stored: Some(delivery), trigger, resource };
             shared.with_engine(|engine| engine.claim(key, job));

@@ -16,7 +16,11 @@ use super::super::{
     repo::EndpointState,
     subscriptions::Target,
 };
-use crate::kernel::{clock::Timestamp, id::EventId};
+use crate::kernel::{
+    clock::Timestamp,
+    events::{Event, EventRecord},
+    id::EventId,
+};
 
 /// How many events may wait here for an endpoint that answers well, and for one that does not.
 const HEALTHY_QUEUE: usize = 1024;
@@ -26,10 +30,19 @@ const TROUBLED_QUEUE: usize = 64;
 #[derive(Debug)]
 pub(super) struct QueuedEvent {
     pub(super) seq: u64,
+    /// Its number in the tenant's sequence.
+    pub(super) number: u64,
     pub(super) id: EventId,
     pub(super) kind: String,
     pub(super) at: Timestamp,
     pub(super) body: Bytes,
+}
+
+impl QueuedEvent {
+    pub(super) fn new(Event { seq, record }: Event) -> Self {
+        let EventRecord { id, number, kind, at, body, .. } = record;
+        Self { seq, number, id, kind, at, body: Bytes::from(body) }
+    }
 }
 
 /// An attempt to make.

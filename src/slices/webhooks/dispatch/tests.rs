@@ -43,7 +43,7 @@ impl Memory {
     fn event(&mut self) -> Arc<QueuedEvent> {
         self.last_seq += 1;
         let (id, kind, at) = (EventId::from_bytes([1; 16]), "ticket.created".to_owned(), self.clocks.installation());
-        Arc::new(QueuedEvent { seq: self.last_seq, id, kind, at, body: Bytes::new() })
+        Arc::new(QueuedEvent { seq: self.last_seq, number: self.last_seq, id, kind, at, body: Bytes::new() })
     }
 
     /// The endpoint, which the memory knows from now on.
@@ -109,7 +109,7 @@ fn what_waits_in_the_store_for_one_tenant_leaves_room_in_memory_for_another() {
         }
         for _ in 0..32 {
             let event = memory.event();
-            let stored = Some(Delivery::new(event.id, &event.kind, event.at, None));
+            let stored = Some(Delivery::new((event.id, event.number), &event.kind, event.at, None));
             let job = Job { target: target.clone(), event, stored, trigger: Trigger::Auto, resource: None };
             memory.engine.claim(target.key, job);
         }

@@ -50,7 +50,7 @@ pub struct Workflow {
     pub version: u64,
     /// Kinds of events that start it.
     pub(super) events: Vec<String>,
-    /// Events up to this place in the log are none of its business.
+    /// Events up to this number of the tenant are none of its business.
     pub(super) armed_seq: u64,
     /// Times of its schedules up to here are done with.
     pub(super) scheduled_until: Timestamp,

@@ -12,7 +12,7 @@ pub(in super::super) enum Wait {
     Time,
     /// The next attempt.
     Retry,
-    /// An event after a place in the log.
+    /// An event with a higher number than that of the newest one when the wait began.
     Event {
         kind: String,
         resource_id: Option<String>,
@@ -86,7 +86,7 @@ impl Token {
         }
     }
 
-    /// The event that it waits for: kind, resource, and the place in the log behind which it must be.
+    /// The event that it waits for: kind, resource, and the number above which its own must be.
     pub(in super::super) fn awaited(&self) -> Option<(&str, Option<&str>, u64)> {
         match &self.state {
             TokenState::Waiting { wait: Wait::Event { kind, resource_id, after_seq }, .. } => {

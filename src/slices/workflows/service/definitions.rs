@@ -14,7 +14,7 @@ use super::{
     ready::{Accepted, AcceptedChange},
 };
 use crate::kernel::{
-    events::{Act, head},
+    events::{Act, last_number},
     http::precondition::IfMatch,
     id::WorkflowId,
     quotas::{Quota, QuotaExceeded},
@@ -175,7 +175,7 @@ fn arm(tx: &impl Read, act: &Act, workflow: &mut Workflow, accepted: &Accepted) 
     workflow.name.clone_from(&definition.name);
     workflow.enabled = definition.enabled;
     workflow.events = definition.events();
-    workflow.armed_seq = head(tx)?;
+    workflow.armed_seq = last_number(tx, workflow.tenant_id)?;
     workflow.scheduled_until = act.now;
     workflow.next_fire_at = accepted.next_fire_at;
     Ok(())

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::kernel::{
     clock::Timestamp,
-    events::{Act, head},
+    events::{Act, last_number},
     store::WriteTx,
 };
 
@@ -167,7 +167,9 @@ impl<'a> Stage<'a> {
         self.put_row(&path, row)?;
         let wait = match wait {
             // Events count from here on: what is read of the log behind this commit knows of the wait.
-            Wait::Event { kind, resource_id, .. } => Wait::Event { kind, resource_id, after_seq: head(self.tx)? },
+            Wait::Event { kind, resource_id, .. } => {
+                Wait::Event { kind, resource_id, after_seq: last_number(self.tx, self.run.tenant_id)? }
+            }
             other => other,
         };
         self.set(token, TokenState::Waiting { wait, until });

@@ -22,7 +22,8 @@ use crate::kernel::{
 /// What an event leads to.
 #[derive(Debug)]
 pub(super) struct Consequences {
-    pub(super) seq: u64,
+    /// The number of the event.
+    pub(super) number: u64,
     pub(super) intent: Intent,
     pub(super) body: Value,
     pub(super) starts: Vec<(Workflow, ReadyRun)>,
@@ -47,7 +48,7 @@ pub(super) fn consequences(
 ) -> Result<Option<Consequences>, WorkflowError> {
     let tenant = event.record.tenant_id;
     let mut workflows = repo::workflows::by_event(tx, tenant, &event.record.kind)?;
-    workflows.retain(|workflow| workflow.armed_seq < event.seq);
+    workflows.retain(|workflow| workflow.armed_seq < event.record.number);
     let Ok(body) = serde_json::from_slice::<Value>(&event.record.body) else { return Ok(None) };
     let about = body.pointer("/resource/id").and_then(Value::as_str).unwrap_or_default();
     let waiting = repo::runs::waiting_for(tx, tenant, &event.record.kind, about)?;
@@ -87,7 +88,7 @@ pub(super) fn consequences(
     if starts.is_empty() && waiting.is_empty() {
         return Ok(None);
     }
-    Ok(Some(Consequences { seq: event.seq, intent, body, starts, waiting }))
+    Ok(Some(Consequences { number: event.record.number, intent, body, starts, waiting }))
 }
 
 fn program(
@@ -127,13 +128,13 @@ pub(super) fn woken(
     service: &Service,
     tx: &impl Read,
     key: RunKey,
-    seq: u64,
+    number: u64,
     body: &Value,
     budget: &Budget,
 ) -> Result<Vec<Woken>, WorkflowError> {
     let Some(run) = repo::runs::get(tx, key)?.filter(|run| !run.status.has_ended()) else { return Ok(Vec::new()) };
     let mut found = Vec::new();
-    for token in run.tokens.iter().filter(|token| is_about(token, seq, body)) {
+    for token in run.tokens.iter().filter(|token| is_about(token, number, body)) {
         if holds(service, tx, &run, token, body, budget)? {
             found.push(Woken { key, token: token.clone() });
         }
@@ -142,11 +143,11 @@ pub(super) fn woken(
 }
 
 /// Whether a token waits for this kind of event about this resource, and has since before it.
-pub(super) fn is_about(token: &Token, seq: u64, body: &Value) -> bool {
+pub(super) fn is_about(token: &Token, number: u64, body: &Value) -> bool {
     let Some((kind, resource, after)) = token.awaited() else { return false };
     let about = body.pointer("/resource/id").and_then(Value::as_str);
     let same = body.get("type").and_then(Value::as_str) == Some(kind);
-    same && seq > after && resource.is_none_or(|wanted| Some(wanted) == about)
+    same && number > after && resource.is_none_or(|wanted| Some(wanted) == about)
 }
 
 fn holds(

@@ -60,7 +60,7 @@ impl EventReader {
 /// Whether a workflow may start by the event, or a run may go on with it.
 fn concerns(tx: &impl Read, event: &Event) -> Result<bool, StoreError> {
     let (tenant, kind) = (event.record.tenant_id, &event.record.kind);
-    let armed = repo::workflows::by_event(tx, tenant, kind)?.iter().any(|workflow| workflow.armed_seq < event.seq);
+    let armed = repo::workflows::by_event(tx, tenant, kind)?.iter().any(|workflow| workflow.armed_seq < event.record.number);
     Ok(armed || repo::runs::anybody_waits_for(tx, tenant, kind)?)
 }
 

@@ -186,13 +186,13 @@ async fn take_some(shared: &Shared, tenant: TenantId) -> Result<bool, WorkflowEr
 
 /// Lets the runs go on that wait for the event. Each goes on once, however often this is done.
 async fn wake_runs(shared: &Shared, tenant: TenantId, consequences: &Consequences) -> Result<(), WorkflowError> {
-    let seq = consequences.seq;
+    let number = consequences.number;
     for keys in consequences.waiting.chunks(RUNS_AT_ONCE) {
         let (keys, body) = (keys.to_vec(), consequences.body.clone());
         let work = move |service: &Service, tx: &ReadTx, budget: &Budget| {
             let mut found = Vec::new();
             for key in keys {
-                found.extend(matching::woken(service, tx, key, seq, &body, budget)?);
+                found.extend(matching::woken(service, tx, key, number, &body, budget)?);
             }
             Ok(found)
         };
@@ -201,7 +201,7 @@ async fn wake_runs(shared: &Shared, tenant: TenantId, consequences: &Consequence
             continue;
         }
         let (service, intent, body) = (shared.service.clone(), consequences.intent.clone(), consequences.body.clone());
-        shared.store.write(move |tx| go_on(&service, tx, &intent, seq, &body, &woken)).await?;
+        shared.store.write(move |tx| go_on(&service, tx, &intent, number, &body, &woken)).await?;
     }
     Ok(())
 }
@@ -211,14 +211,14 @@ fn go_on(
     service: &Service,
     tx: &mut WriteTx,
     intent: &Intent,
-    seq: u64,
+    number: u64,
     body: &Value,
     woken: &[Woken],
 ) -> Result<(), WorkflowError> {
     let mut act = intent.begin();
     for Woken { key, token } in woken {
         let still = repo::runs::get(tx, *key)?.is_some_and(|run| run.token(token.id) == Some(token));
-        if !still || !matching::is_about(token, seq, body) {
+        if !still || !matching::is_about(token, number, body) {
             continue;
         }
         match tx.attempt(|tx| finish(service, tx, &mut act, *key, token.id, body)) {
