@@ -42,8 +42,8 @@ impl Service {
 
     pub async fn search(&self, sight: Sight, q: String, options: Options) -> Result<Results, SearchError> {
         let query = Query::parse(&q).map_err(SearchError::Invalid)?;
-        let view = self.index.current().await?;
         let (tenant, store) = (sight.tenant_id, self.store.clone());
+        let view = self.index.current(tenant).await?;
         let work = move || answer(&store, &view, &sight, &q, &query, &options);
         self.store.lanes().run(tenant, work).await.unwrap_or_else(|error| match error {
             LaneError::Busy => Err(SearchError::Busy),

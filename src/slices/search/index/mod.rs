@@ -156,10 +156,14 @@ impl SearchIndex {
         }
     }
 
-    /// A view that holds every event of the log as it is now.
-    pub async fn current(&self) -> Result<Arc<View>, SearchError> {
-        let head = self.inner.store.read(events::head)?;
-        tokio::time::timeout(PATIENCE, self.holding(head)).await.map_err(|_| SearchError::NotReady)?
+    /// A view that holds every event of the tenant as the log is now. What others have written behind it is not waited for.
+    pub async fn current(&self, tenant: TenantId) -> Result<Arc<View>, SearchError> {
+        let newest = self.inner.store.read(|tx| {
+            let number = events::last_number(tx, tenant)?;
+            // One that retention has removed is in the index since long, and a place is never below its number.
+            Ok::<_, StoreError>(events::place_of(tx, tenant, number)?.unwrap_or(number))
+        })?;
+        tokio::time::timeout(PATIENCE, self.holding(newest)).await.map_err(|_| SearchError::NotReady)?
     }
 
     async fn holding(&self, seq: u64) -> Result<Arc<View>, SearchError> {

@@ -8,10 +8,15 @@ use crate::{
     kernel::{
         access::{Grants, Reach},
         clock::Timestamp,
+        events::{Actor, Draft, EventKind, Intent},
         id::{OrganizationId, TenantId},
+        store::{RedbEngine, WriterSettings},
     },
     slices::search::query::Query,
 };
+
+static HAPPENED: EventKind =
+    EventKind { name: "thing.happened", summary: "", subject: "thing", schema: "Thing", reads: Grants::NONE, has_changes: false };
 
 fn tenant(number: u8) -> TenantId {
     TenantId::from_bytes([number; 16])
@@ -106,6 +111,25 @@ fn a_query_by_time_alone_counts_nothing_of_another_tenant() {
     ] {
         assert_eq!(found(&view, tenant(1), q).1, total, "{q}");
     }
+}
+
+#[tokio::test]
+async fn a_search_waits_for_events_of_its_own_tenant_only() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = RedbEngine::create(&directory.path().join("store"), 1 << 20).unwrap();
+    let store = Store::new(engine, WriterSettings { batch_size: 4, queue_length: 4 }).unwrap();
+    let index = SearchIndex::new(store.clone(), Clock::System, directory.path().join("index"));
+    let seen = empty_overlay(&directory.path().join("overlay")).publish().unwrap();
+    index.inner.view.send_replace(Some(seen));
+    let happens = |tx: &mut crate::kernel::store::WriteTx| {
+        let intent = Intent::new(tenant(1), Timestamp::from_millis(5), Actor::system("test"));
+        let data = serde_json::value::RawValue::from_string("{}".to_owned()).unwrap();
+        events::append(tx, &mut intent.begin(), &Draft::new(&HAPPENED, "thing_1".to_owned(), 1, &data))
+    };
+    assert_eq!(store.write(happens).await.unwrap(), 1);
+    assert!(index.current(tenant(2)).await.is_ok(), "nothing of it is missing");
+    let waiting = tokio::time::timeout(std::time::Duration::from_millis(1), index.current(tenant(1)));
+    assert!(waiting.await.is_err(), "its event is not in the index yet");
 }
 
 #[test]
