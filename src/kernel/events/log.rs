@@ -147,7 +147,7 @@ pub(super) fn skip_to(tx: &mut WriteTx, seq: u64) -> Result<(), StoreError> {
     HEAD.put(tx, &LAST, &Position(seq))
 }
 
-/// Appends the event to the log, in the transaction of the change that it tells of. Its number in the tenant's sequence.
+/// Appends the event to the log, in the transaction of the change that it describes. Returns its number in the tenant's sequence.
 pub fn append(tx: &mut WriteTx, act: &mut Act, draft: &Draft<'_>) -> Result<u64, StoreError> {
     let before = feed::sequence(tx, act.tenant_id)?;
     let (id, number) = (EventId::new(act.now, &mut act.entropy), before.last + 1);

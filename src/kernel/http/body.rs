@@ -1,8 +1,8 @@
 //! Reads request bodies: never more than the limit, never slower than the least rate, and never more memory for all of them together
 //! than the budget. Bodies that overstep cost their sender the request and nobody else anything.
 //!
-//! **Invariant:** nobody holds more than an [eighth](PART) of the budget. Those who hold nothing get room for one body even if the others
-//! hold all of it, until that is as much again.
+//! **Invariant:** several bodies of one sender hold an [eighth](PART) of the budget at most. A sender that holds nothing gets room for one body
+//! even if others hold the whole budget, until all bodies together hold twice the budget.
 
 use std::{
     collections::HashMap,

@@ -267,7 +267,7 @@ impl Service {
         Ok(key)
     }
 
-    /// Does what time alone does to a key: pauses it without an owner, tells of the coming end, ends it, and in the end forgets it.
+    /// Does what time alone does to a key: pauses it without an owner, announces that it ends soon, ends it, and later removes it.
     pub(super) fn age(&self, tx: &mut WriteTx, act: &mut Act, mut key: ApiKey) -> Result<(), ApiKeyError> {
         if !key.is_live() {
             return Ok(repo::remove(tx, &key)?);

@@ -212,7 +212,7 @@ async fn what_others_do_moves_nothing_of_an_idle_tenant() {
     assert_eq!((page(0), page(2), page(3)), before);
     let nobody = store.read(|tx| Ok::<_, StoreError>(read_all(tx, 3, 0, 9).1)).unwrap();
     assert_eq!((nobody.next_after, nobody.truncated), (0, false));
-    // Its own events go, and from then on it is told so.
+    // Once its own events are removed, its feed says so.
     store.write(|tx| log::drop_segment(tx, 0)).await.unwrap();
     assert_eq!([0, 2, 3, 9].map(|after| page(after).truncated), [true, true, false, false]);
     assert_eq!([0, 3, 9].map(|after| page(after).next_after), [3, 3, 9]);
@@ -290,7 +290,7 @@ async fn a_store_of_an_earlier_release_goes_on_above_its_places() {
             Ok::<_, StoreError>(())
         })
         .unwrap();
-    // What retention removes then is told to those alone who had something in it.
+    // A feed says that retention removed events only if some were of its tenant.
     store.write(|tx| log::drop_segment(tx, 1)).await.unwrap();
     let truncated = |id: u8, after: u64| {
         let query = FeedQuery { tenant_id: tenant(id), after, patterns: Vec::new(), readable: None, limit: 9 };
