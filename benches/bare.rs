@@ -13,7 +13,8 @@ use poem::{
 use poem_openapi::{Enum, Object, OpenApi, OpenApiService, param, payload::Json, types::ParseFromJSON};
 use redb::{Database, Durability, TableDefinition};
 use serde_json::{Value, json};
-use tenantd::kernel::{clock::Timestamp, id::ApiKeyId};
+
+use tenantd_base::{clock::Timestamp, id::ApiKeyId};
 
 use crate::load::Measured;
 

@@ -11,11 +11,13 @@ use std::{
 };
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use tenantd::{kernel::secrets::Secret, slices::webhooks};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
 };
+
+use tenantd_base::secrets::Secret;
+use tenantd_webhooks as webhooks;
 
 use crate::load::{Measured, UNIQUE, age_of};
 

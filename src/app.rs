@@ -7,7 +7,6 @@ mod edges;
 mod erasure;
 mod gauges;
 mod portable;
-mod sample;
 mod slices;
 pub mod upgrade;
 
@@ -20,57 +19,53 @@ use std::{
 
 use http::Method;
 
-use crate::{
-    kernel::{
-        access::{Grants, Identity, Principal, Reach},
-        clock::Clock,
-        clocks::Clocks,
-        config::Config,
-        egress::Egress,
-        entropy::Entropy,
-        events::{self, Actor, Intent, Kinds, Retention},
-        http::{
-            acts,
-            edge::{Edge, EdgeSettings},
-            idempotency::{Idempotency, IdempotencyPurge},
-            listener::{self, Listeners},
-            pages::SAFE_MODE,
-            rate::{RateClass, RateLimitSweep, RateLimits},
-            tls::{Certificate, CertificateFiles, CertificateWatch},
-        },
-        secrets::{KeySource, Passwords},
-        store::{
-            Checked, DataDirectory, KeyFiles, RepairProgress, Rotation, SealedTable, Store, StoreSettings, WriterSettings,
-            keys_in_force, usage,
-        },
-        tasks::{MetricsUpkeep, Scrub, Tasks, WriterAlarm},
-        telemetry::Usage,
-    },
-    slices::{
-        analytics::{Analytics, HealthMonitor, HealthParts, Queue},
-        api_keys::{self, ApiKeySlice},
-        audit::Audit,
-        auth::{self, Auth},
-        backup::{self, Backups},
-        cloud::{self, Clouds},
-        directory::{self, Directory},
-        platform::{self, Platform, Reload, ReloadRequests, Reloaded, Tenant},
-        quotas::{self, TenantQuotas},
-        secrets::{self, NamedSecrets},
-        sso::{self, SingleSignOn},
-        tickets::{self, Tickets},
-        transfer::Transfer,
-        upkeep::{self, Places, Upkeep},
-        webhooks::{self, Webhooks},
-        workflows::{self, Workflows},
-    },
+use tenantd_analytics::{Analytics, HealthMonitor, HealthParts, Queue};
+use tenantd_api_keys::{self as api_keys, ApiKeySlice};
+use tenantd_audit::Audit;
+use tenantd_auth::{self as auth, Auth};
+use tenantd_backup::{self as backup, Backups};
+use tenantd_base::{
+    access::{Grants, Identity, Principal, Reach},
+    clock::Clock,
+    clocks::Clocks,
+    config::Config,
+    entropy::Entropy,
+    secrets::{KeySource, Passwords},
+    telemetry::Usage,
 };
+use tenantd_cloud::{self as cloud, Clouds};
+use tenantd_directory::{self as directory, Directory};
+use tenantd_egress::Egress;
+use tenantd_http::{
+    acts,
+    edge::{Edge, EdgeSettings},
+    idempotency::{Idempotency, IdempotencyPurge},
+    listener::{self, Listeners},
+    pages::SAFE_MODE,
+    rate::{RateClass, RateLimitSweep, RateLimits},
+    tls::{Certificate, CertificateFiles, CertificateWatch},
+};
+use tenantd_platform::{self as platform, Platform, Reload, ReloadRequests, Reloaded, Tenant};
+use tenantd_quotas::{self as quotas, TenantQuotas};
+use tenantd_secrets::{self as secrets, NamedSecrets};
+use tenantd_sso::{self as sso, SingleSignOn};
+use tenantd_store::{
+    Checked, DataDirectory, KeyFiles, RepairProgress, Rotation, SealedTable, Store, StoreSettings, WriterSettings,
+    events::{self, Actor, Intent, Kinds, Retention},
+    keys_in_force,
+    tasks::{MetricsUpkeep, Scrub, Tasks, WriterAlarm},
+    usage,
+};
+use tenantd_tickets::{self as tickets, Tickets};
+use tenantd_transfer::Transfer;
+use tenantd_upkeep::{self as upkeep, Places, Upkeep};
+use tenantd_webhooks::{self as webhooks, Webhooks};
+use tenantd_workflows::{self as workflows, Workflows};
 
-pub use bootstrap::{Operator, prepare_installation, random_password};
+pub use bootstrap::{Operator, prepare_installation};
 pub use documents::{ingest_document, internal_document, public_document};
 use edges::Parts;
 pub use portable::STAYING;
-use sample::Sampler;
 use slices::Ground;
 pub use slices::Slices;
 
@@ -327,7 +322,7 @@ impl App {
         let local_operator = Arc::new(local_operator(platform));
         let rates = Arc::new(RateLimits::new(&config.rate_limits, clock.clone()));
         let tasks = Tasks::new(clock.clone());
-        slices.platform.set_storyteller(Arc::new(Sampler::new(store.clone(), &slices, tasks.quiet())));
+        slices.platform.set_storyteller(Arc::new(slices.sampler(&store, tasks.quiet())));
         let health = health_monitor(&store, &clock, &tasks, &slices.webhooks);
         let parts = Parts {
             config: &config,

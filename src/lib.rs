@@ -2,5 +2,3 @@
 
 pub mod app;
 pub mod cli;
-pub mod kernel;
-pub mod slices;

@@ -5,23 +5,23 @@ use std::{
     path::Path,
 };
 
-use super::key_source;
-use crate::{
-    kernel::{
-        access::{Role, TenantKind},
-        clock::Clock,
-        config::Config,
-        entropy::Entropy,
-        events::{Actor, Intent},
-        id::TenantId,
-        secrets::{InstallationKey, Secret},
-        store::{DataDirectory, Store, StoreError, write_private_file},
-    },
-    slices::{
-        auth::{Auth, AuthError, NewUser},
-        platform::{NewTenant, Platform, Tenant, TenantError},
-    },
+use tenantd_auth::{Auth, AuthError, NewUser};
+use tenantd_base::{
+    access::{Role, TenantKind},
+    clock::Clock,
+    config::Config,
+    entropy::Entropy,
+    id::TenantId,
+    secrets::{InstallationKey, Secret},
 };
+use tenantd_platform::{NewTenant, Platform, Tenant, TenantError};
+use tenantd_store::{
+    DataDirectory, Store, StoreError,
+    events::{Actor, Intent},
+    write_private_file,
+};
+
+use super::key_source;
 
 const PASSWORD_FILE: &str = "initial-operator-password";
 
@@ -92,7 +92,7 @@ pub(super) async fn ensure_operator(
     let password = if let Some(password) = operator.password {
         password
     } else {
-        let password = random_password(&mut Entropy::from_os());
+        let password = Secret::random_password(&mut Entropy::from_os());
         let path = data_directory.join(PASSWORD_FILE);
         let content = format!("{}\n", password.expose());
         write_private_file(&path, content.as_bytes()).map_err(|error| error.to_string())?;
@@ -115,14 +115,6 @@ pub(super) async fn ensure_operator(
         Ok::<_, BootstrapError>(tenant)
     });
     made.await.map_err(|error| error.to_string())
-}
-
-/// A password of 120 random bits that can be typed.
-pub fn random_password(entropy: &mut Entropy) -> Secret {
-    let bytes: [u8; 15] = entropy.bytes();
-    let text = data_encoding::BASE32_DNSCURVE.encode(&bytes);
-    let groups: Vec<&str> = (0..text.len()).step_by(6).filter_map(|at| text.get(at..(at + 6).min(text.len()))).collect();
-    Secret::new(groups.join("-"))
 }
 
 /// The names and addresses that the first certificate is for.

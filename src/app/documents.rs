@@ -6,29 +6,26 @@ use poem::{EndpointExt, IntoEndpoint, Response, endpoint::BoxEndpoint};
 use poem_openapi::{OpenApi, OpenApiService};
 use serde_json::{Map, Value};
 
-use super::{Ground, Slices, checked_tables, event_kinds};
-use crate::{
-    kernel::{
-        clock::Clock,
-        clocks::Clocks,
-        config::Config,
-        egress::Egress,
-        entropy::Entropy,
-        http::{
-            acts,
-            openapi::{self, About},
-        },
-        secrets::{InstallationKey, KeySource, Passwords, Sealer},
-        store::{KeyFiles, RedbEngine, Rotation, Store, WriterSettings},
-    },
-    slices::{
-        auth::Auth,
-        backup::Backups,
-        directory::Directory,
-        platform::{Platform, Reload},
-        upkeep::{Places, Upkeep},
-    },
+use tenantd_auth::Auth;
+use tenantd_backup::Backups;
+use tenantd_base::{
+    clock::Clock,
+    clocks::Clocks,
+    config::Config,
+    entropy::Entropy,
+    secrets::{InstallationKey, KeySource, Passwords, Sealer},
 };
+use tenantd_directory::Directory;
+use tenantd_egress::Egress;
+use tenantd_http::{
+    acts,
+    openapi::{self, About},
+};
+use tenantd_platform::{Platform, Reload};
+use tenantd_store::{KeyFiles, RedbEngine, Rotation, Store, WriterSettings};
+use tenantd_upkeep::{Places, Upkeep};
+
+use super::{Ground, Slices, checked_tables, event_kinds};
 
 const PUBLIC: About = About {
     title: "tenantd",

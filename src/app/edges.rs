@@ -2,25 +2,24 @@
 
 use std::sync::Arc;
 
-use super::{Slices, classify, documents, event_kinds};
-use crate::{
-    kernel::{
-        access::Principal,
-        clocks::Clocks,
-        config::Config,
-        http::{
-            edge::{Edge, EdgeParts, EdgeSettings},
-            idempotency::Idempotency,
-            operations::Operations,
-            pages::{PageSources, Pages},
-            rate::RateLimits,
-        },
-        secrets::Secret,
-        store::Store,
-        telemetry::{self, Usage},
-    },
-    slices::analytics::HealthMonitor,
+use tenantd_analytics::HealthMonitor;
+use tenantd_base::{
+    access::Principal,
+    clocks::Clocks,
+    config::Config,
+    secrets::Secret,
+    telemetry::{self, Usage},
 };
+use tenantd_http::{
+    edge::{Edge, EdgeParts, EdgeSettings},
+    idempotency::Idempotency,
+    operations::Operations,
+    pages::{PageSources, Pages},
+    rate::RateLimits,
+};
+use tenantd_store::Store;
+
+use super::{Slices, classify, documents, event_kinds};
 
 /// What both edges share.
 pub(super) struct Parts<'a> {

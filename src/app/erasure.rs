@@ -3,22 +3,22 @@
 //! **Invariant:** each table is either emptied of a removed tenant by one of [`tenant_rows`], or named in [`WITHOUT_TENANTS`] with the
 //! reason why nothing of a tenant is in it. A table that is added and forgotten here fails the test below.
 
-use super::checked_tables;
-use crate::{
-    kernel::{
-        events::TenantEvents,
-        http::idempotency::TenantAnswers,
-        store::{
-            Checked, TenantRows,
-            catalog::{self, TableName},
-            usage,
-        },
-    },
-    slices::{
-        analytics::Analytics, auth::Auth, backup::Backups, cloud::Clouds, platform::Platform, webhooks::Webhooks,
-        workflows::Workflows,
-    },
+use tenantd_analytics::Analytics;
+use tenantd_auth::Auth;
+use tenantd_backup::Backups;
+use tenantd_cloud::Clouds;
+use tenantd_http::idempotency::TenantAnswers;
+use tenantd_platform::Platform;
+use tenantd_store::{
+    Checked, TenantRows,
+    catalog::{self, TableName},
+    events::TenantEvents,
+    usage,
 };
+use tenantd_webhooks::Webhooks;
+use tenantd_workflows::Workflows;
+
+use super::checked_tables;
 
 /// Tables that hold nothing of a tenant, and why.
 #[cfg_attr(not(test), allow(dead_code, reason = "what is never looked for needs no code, only its reason"))]

@@ -5,22 +5,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use tenantd_analytics::{GaugeSource, Gauges, HealthMonitor, Moment, PlatformGauge, Sample, TenantGauge};
+use tenantd_backup as backup;
+use tenantd_base::{id::TenantId, quotas::Quota};
+use tenantd_cloud as cloud;
+use tenantd_directory::{self as directory, AgentStatus, Directory, PatchStatus};
+use tenantd_platform::{Tenant, Tenants};
+use tenantd_quotas::TenantQuotas;
+use tenantd_store::{Flow, ReadTx, StoreError};
+use tenantd_tickets as tickets;
+
 use super::{App, search_directory};
-use crate::{
-    kernel::{
-        id::TenantId,
-        quotas::Quota,
-        store::{Flow, ReadTx, StoreError},
-    },
-    slices::{
-        analytics::{GaugeSource, Gauges, HealthMonitor, Moment, PlatformGauge, Sample, TenantGauge},
-        backup, cloud,
-        directory::{self, AgentStatus, Directory, PatchStatus},
-        platform::{Tenant, Tenants},
-        quotas::TenantQuotas,
-        tickets,
-    },
-};
 
 /// Tenants that are read at a time.
 const PAGE: usize = 200;

@@ -1,17 +1,23 @@
 //! What goes along when a tenant leaves for another installation, and what does not. **Invariant:** every table of the catalogue is in one
 //! of the two lists; a test compares them with it.
 
-use crate::{
-    kernel::{
-        portable::{History, Portable},
-        store::catalog::{self, TableName},
-    },
-    slices::{
-        analytics::Analytics, api_keys::ApiKeySlice, audit::Audit, auth::Auth, backup::Backups, cloud::Clouds,
-        directory::Directory, platform::Platform, secrets::NamedSecrets, sso::SingleSignOn, tickets::Tickets, webhooks::Webhooks,
-        workflows::Workflows,
-    },
+use tenantd_analytics::Analytics;
+use tenantd_api_keys::ApiKeySlice;
+use tenantd_audit::Audit;
+use tenantd_auth::Auth;
+use tenantd_backup::Backups;
+use tenantd_cloud::Clouds;
+use tenantd_directory::Directory;
+use tenantd_platform::Platform;
+use tenantd_secrets::NamedSecrets;
+use tenantd_sso::SingleSignOn;
+use tenantd_store::{
+    catalog::{self, TableName},
+    portable::{History, Portable},
 };
+use tenantd_tickets::Tickets;
+use tenantd_webhooks::Webhooks;
+use tenantd_workflows::Workflows;
 
 /// Slices whose records are checked by what is set for them.
 pub(super) struct Carried<'a> {

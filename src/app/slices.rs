@@ -2,44 +2,39 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use super::{erasure, event_kinds, portable};
-use crate::{
-    kernel::{
-        clocks::Clocks,
-        config::Config,
-        egress::Egress,
-        holders::Holders,
-        programs::Programs,
-        secrets::{InstallationKey, Passwords},
-        store::{Rotation, Store},
-        telemetry::Usage,
-    },
-    slices::{
-        analytics::Analytics,
-        api_keys::ApiKeySlice,
-        audit::Audit,
-        auth::{Auth, CredentialRights},
-        backup::{Backups, ReadPosture, UpdateConfig},
-        cloud::Clouds,
-        directory::{Directory, DirectoryIngest},
-        inventory::Inventory,
-        platform::{Platform, Reload},
-        quotas::TenantQuotas,
-        search::{Search, SearchQuery},
-        secrets::NamedSecrets,
-        sso::{self, SingleSignOn},
-        tickets::Tickets,
-        transfer::{Others, Transfer},
-        upkeep::{Places, Upkeep},
-        webhooks::{Surroundings, Webhooks},
-        workflows::{
-            self, StepCatalogue, Workflows,
-            steps::{
-                CommentOnTicket, CreateTicket, HttpRequest, ProvisionVm, ReportInventory, UpdateTicket, VerifyProvider, WaitForVm,
-            },
-        },
-    },
+use tenantd_analytics::Analytics;
+use tenantd_api_keys::ApiKeySlice;
+use tenantd_audit::Audit;
+use tenantd_auth::{Auth, CredentialRights};
+use tenantd_backup::{Backups, ReadPosture, UpdateConfig};
+use tenantd_base::{
+    clocks::Clocks,
+    config::Config,
+    programs::Programs,
+    secrets::{InstallationKey, Passwords},
+    telemetry::Usage,
 };
+use tenantd_cloud::Clouds;
+use tenantd_directory::{Directory, DirectoryIngest};
+use tenantd_egress::Egress;
+use tenantd_inventory::Inventory;
+use tenantd_platform::{Platform, Reload};
+use tenantd_quotas::TenantQuotas;
+use tenantd_sample::Sampler;
+use tenantd_search::{Search, SearchQuery};
+use tenantd_secrets::NamedSecrets;
+use tenantd_sso::{self as sso, SingleSignOn};
+use tenantd_store::{Rotation, Store, holders::Holders, tasks::Quiet};
+use tenantd_tickets::Tickets;
+use tenantd_transfer::{Others, Transfer};
+use tenantd_upkeep::{Places, Upkeep};
+use tenantd_webhooks::{Surroundings, Webhooks};
+use tenantd_workflows::{
+    self as workflows, StepCatalogue, Workflows,
+    steps::{CommentOnTicket, CreateTicket, HttpRequest, ProvisionVm, ReportInventory, UpdateTicket, VerifyProvider, WaitForVm},
+};
+
+use super::{erasure, event_kinds, portable};
 
 /// How long a program of a tenant may take before its worker counts as stalled, and a dry run.
 const PROGRAM: Duration = Duration::from_secs(1);
@@ -183,5 +178,20 @@ impl Slices {
             upkeep,
             holders,
         })
+    }
+
+    /// What fills evaluation tenants: it is given every slice that has a part in their story.
+    pub(super) fn sampler(&self, store: &Store, quiet: Quiet) -> Sampler {
+        Sampler {
+            store: store.clone(),
+            quiet,
+            users: self.auth.users.clone(),
+            keys: self.keys.clone(),
+            directory: self.directory,
+            tickets: self.tickets.clone(),
+            backups: self.backups.clone(),
+            clouds: self.clouds.clone(),
+            workflows: self.workflows.clone(),
+        }
     }
 }

@@ -6,19 +6,17 @@
 
 use std::{os::unix::fs::DirBuilderExt, path::Path};
 
-use super::{Slices, checked_tables};
-use crate::{
-    kernel::{
-        clock::Clock,
-        config::Config,
-        events,
-        store::{DataDirectory, Installation, Progress, Step, Store, StoreError, WriteTx, regroup, usage, way, write_private_file},
-    },
-    slices::{
-        api_keys, directory, platform,
-        upkeep::{self, Places, Run},
-    },
+use tenantd_api_keys as api_keys;
+use tenantd_base::{clock::Clock, config::Config};
+use tenantd_directory as directory;
+use tenantd_platform as platform;
+use tenantd_store::{
+    DataDirectory, Installation, Progress, Step, Store, StoreError, WriteTx, events, regroup, regroup_by_tenant, usage, way,
+    write_private_file,
 };
+use tenantd_upkeep::{self as upkeep, Places, Run};
+
+use super::{Slices, checked_tables};
 
 /// What leads to the format of this release from those before.
 pub const STEPS: &[Step] = &[
@@ -27,6 +25,7 @@ pub const STEPS: &[Step] = &[
     Step { from: 3, advance: api_keys::index_owners },
     Step { from: 4, advance: directory::share_logins },
     Step { from: 5, advance: to_format_6 },
+    Step { from: 6, advance: regroup_by_tenant },
 ];
 
 /// Gives the events of each tenant numbers of their own, and counts what tenants use.
@@ -114,11 +113,10 @@ async fn snapshot(
 
 #[cfg(test)]
 mod tests {
+    use tenantd_base::config;
+    use tenantd_store::{FORMAT, Progress, RedbEngine, StoreError, StoreSettings, WriteTx, WriterSettings};
+
     use super::*;
-    use crate::kernel::{
-        config,
-        store::{FORMAT, Progress, RedbEngine, StoreError, StoreSettings, WriteTx, WriterSettings},
-    };
 
     const SETTINGS: StoreSettings =
         StoreSettings { cache_bytes: 1 << 20, journal_bytes: 1 << 20, writer: WriterSettings { batch_size: 8, queue_length: 8 } };

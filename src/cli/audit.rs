@@ -10,15 +10,12 @@ use std::{
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
+use tenantd_audit::{self as audit, Checkpoint, ExportCheck, Verified, parse_checkpoint, show_checkpoint};
+use tenantd_base::secrets::{InstallationKey, PublicKey};
+use tenantd_store::{Store, StoreError};
+
 use super::{Common, Failure, client::Client, offline, output};
-use crate::{
-    app::key_source,
-    kernel::{
-        secrets::{InstallationKey, PublicKey},
-        store::{Store, StoreError},
-    },
-    slices::audit::{self, Checkpoint, ExportCheck, Verified, parse_checkpoint, show_checkpoint},
-};
+use crate::app::key_source;
 
 /// What the file of a store begins with.
 const STORE_MAGIC: &[u8] = b"redb";

@@ -5,15 +5,14 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 
-use super::{Common, Failure, client::Client, output};
-use crate::{
-    app::key_source,
-    kernel::{
-        clock::Clock,
-        secrets::{InstallationKey, show_fingerprint},
-        store::{DataDirectory, StoreError, write_private_file},
-    },
+use tenantd_base::{
+    clock::Clock,
+    secrets::{InstallationKey, show_fingerprint},
 };
+use tenantd_store::{DataDirectory, StoreError, write_private_file};
+
+use super::{Common, Failure, client::Client, output};
+use crate::app::key_source;
 
 #[derive(Debug, Args)]
 pub(super) struct Backup {

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 
+use tenantd_store::Store;
+
 use super::{Common, Failure, client::Client, offline, output};
-use crate::{app::checked_tables, kernel::store::Store};
+use crate::app::checked_tables;
 
 #[derive(Debug, Args)]
 pub(super) struct Check {

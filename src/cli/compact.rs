@@ -24,7 +24,7 @@ impl Compact {
         let data = offline::hold(common)?;
         let dry_run = self.dry_run;
         let work = move || {
-            let fail = |error: crate::kernel::store::StoreError| Failure::Failed(error.to_string());
+            let fail = |error: tenantd_store::StoreError| Failure::Failed(error.to_string());
             if dry_run {
                 return Ok((data.store_bytes().map_err(fail)?, data.free_bytes(offline::SETTINGS).map_err(fail)?, None));
             }

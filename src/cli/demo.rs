@@ -5,27 +5,21 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
+use tenantd_api_keys::{ApiKeyError, NewApiKey};
+use tenantd_auth::AuthError;
+use tenantd_base::{access::TenantKind, clock::Clock, entropy::Entropy, id::TenantId, secrets::Secret, telemetry};
+use tenantd_platform::{Evaluation, NewTenant, Story, Tenant, TenantStatus};
+use tenantd_store::{
+    StoreError, catalog,
+    events::{Actor, Intent},
+    write_private_file,
+};
+
 use super::{
     Common, Failure, output,
     serve::{Signals, open, serve_until_stopped},
 };
-use crate::{
-    app::{App, Operator, random_password},
-    kernel::{
-        access::TenantKind,
-        clock::Clock,
-        entropy::Entropy,
-        events::{Actor, Intent},
-        id::TenantId,
-        store::{StoreError, catalog, write_private_file},
-        telemetry,
-    },
-    slices::{
-        api_keys::{ApiKeyError, NewApiKey},
-        auth::AuthError,
-        platform::{Evaluation, NewTenant, Story, Tenant, TenantStatus},
-    },
-};
+use crate::app::{App, Operator};
 
 const CREDENTIALS_FILE: &str = "demo.json";
 const SLUG: &str = "demo";
@@ -160,7 +154,7 @@ async fn until_ready(app: &App, tenant: TenantId) -> Result<(), Failure> {
 
 /// Gives the visitor a new password and another key.
 async fn admit_again(app: &App, intent: Intent, tenant: &Tenant) -> Result<Credentials, Failure> {
-    let password = random_password(&mut Entropy::from_os());
+    let password = Secret::random_password(&mut Entropy::from_os());
     let hash = app.slices.auth.users.hash_password(password.clone(), &intent).await.map_err(|error| error.to_string())?;
     let (users, keys) = (app.slices.auth.users.clone(), app.slices.keys.clone());
     let (tenant_id, kind) = (tenant.id, tenant.kind);

@@ -9,17 +9,16 @@ use std::{
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{Common, Failure, client::Client, offline, output};
-use crate::{
-    app::{App, Operator, checked_tables, key_source},
-    kernel::{
-        clock::{Clock, Timestamp},
-        config::Config,
-        secrets::InstallationKey,
-        store::{DataDirectory, SnapshotReport, StoreError},
-    },
-    slices::upkeep::{self, Places, Room},
+use tenantd_base::{
+    clock::{Clock, Timestamp},
+    config::Config,
+    secrets::InstallationKey,
 };
+use tenantd_store::{DataDirectory, SnapshotReport, StoreError};
+use tenantd_upkeep::{self as upkeep, Places, Room};
+
+use super::{Common, Failure, client::Client, offline, output};
+use crate::app::{App, Operator, checked_tables, key_source};
 
 #[derive(Debug, Args)]
 pub(super) struct Drill {

@@ -19,19 +19,18 @@ use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use tokio::net::UnixStream;
 
+use tenantd_base::{
+    entropy::Entropy,
+    secrets::{InstallationKey, Secret},
+};
+
 use super::{
     Common, Failure,
     client::{self, Client},
     import::progress,
     output,
 };
-use crate::{
-    app::admin_socket,
-    kernel::{
-        entropy::Entropy,
-        secrets::{InstallationKey, Secret},
-    },
-};
+use crate::app::admin_socket;
 
 #[derive(Debug, Args)]
 pub(super) struct Export {

@@ -14,10 +14,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::{Common, Failure, client::Client, output};
-use crate::{app::admin_socket, kernel::secrets::Secret};
 use connection::{Answer, Target};
 use rows::{Format, Rows};
+
+use tenantd_base::secrets::Secret;
+
+use super::{Common, Failure, client::Client, output};
+use crate::app::admin_socket;
 
 /// How many failures are printed one by one.
 const SHOWN_FAILURES: usize = 20;

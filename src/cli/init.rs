@@ -4,11 +4,11 @@ use std::io::Read;
 
 use clap::Args;
 
+use tenantd_base::{clock::Clock, secrets::Secret};
+use tenantd_store::DataDirectory;
+
 use super::{Common, Failure, output};
-use crate::{
-    app::{self, App, Operator},
-    kernel::{clock::Clock, secrets::Secret, store::DataDirectory},
-};
+use crate::app::{self, App, Operator};
 
 #[derive(Debug, Args)]
 pub(super) struct Init {

@@ -8,7 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{app::StopLimits, kernel::store::WriterWatch};
+use tenantd_store::WriterWatch;
+
+use crate::app::StopLimits;
 
 /// How often it looks whether the time is over.
 const LOOKS: Duration = Duration::from_millis(250);

@@ -12,11 +12,10 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 
+use tenantd_base::secrets::Secret;
+use tenantd_webhooks::{SIGNATURE_HEADERS, is_signed};
+
 use super::{Common, Failure, client::Client, output, serve::Signals};
-use crate::{
-    kernel::secrets::Secret,
-    slices::webhooks::{SIGNATURE_HEADERS, is_signed},
-};
 
 /// The largest body of a delivery.
 const MAX_BODY: usize = 1 << 20;

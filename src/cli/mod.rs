@@ -40,7 +40,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::kernel::config::{Config, load};
+use tenantd_base::config::{Config, load};
 
 /// The exit code for arguments that cannot be used.
 const USAGE: u8 = 2;

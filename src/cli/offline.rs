@@ -2,14 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use tenantd_base::clock::Clock;
+use tenantd_store::{DataDirectory, RedbEngine, Store, StoreError, StoreSettings, WriterSettings};
+
 use super::{Common, Failure};
-use crate::{
-    app::{App, Operator},
-    kernel::{
-        clock::Clock,
-        store::{DataDirectory, RedbEngine, Store, StoreError, StoreSettings, WriterSettings},
-    },
-};
+use crate::app::{App, Operator};
 
 /// Little or nothing is written here.
 pub(super) const SETTINGS: StoreSettings =

@@ -3,12 +3,12 @@
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
+use tenantd_audit as audit;
+use tenantd_base::secrets::{InstallationKey, PublicKey, SignatureError};
+use tenantd_transfer as transfer;
+
 use super::{Common, Failure, output};
-use crate::{
-    app::key_source,
-    kernel::secrets::{InstallationKey, PublicKey, SignatureError},
-    slices::{audit, transfer},
-};
+use crate::app::key_source;
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Purpose {

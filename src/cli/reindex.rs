@@ -6,8 +6,11 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
+use tenantd_base::clock::Clock;
+use tenantd_search::Search;
+
 use super::{Common, Failure, client::Client, offline, output};
-use crate::{app::search_directory, kernel::clock::Clock, slices::search::Search};
+use crate::app::search_directory;
 
 /// How often a running server is asked how far it is.
 const ASKS: Duration = Duration::from_millis(250);

@@ -7,15 +7,11 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
+use tenantd_base::{clock::Clock, secrets::show_fingerprint};
+use tenantd_store::{KeyFiles, Progress, Rotation, StoreError, keys_in_force};
+
 use super::{Common, Failure, client::Client, offline, output};
-use crate::{
-    app::{key_source, sealed_tables},
-    kernel::{
-        clock::Clock,
-        secrets::show_fingerprint,
-        store::{KeyFiles, Progress, Rotation, StoreError, keys_in_force},
-    },
-};
+use crate::app::{key_source, sealed_tables};
 
 /// How often a running server is asked how far it is.
 const ASKS: Duration = Duration::from_millis(250);

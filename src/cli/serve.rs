@@ -4,11 +4,11 @@ use clap::Args;
 use listenfd::ListenFd;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use tenantd_base::{clock::Clock, config::Config, telemetry};
+use tenantd_store::DataDirectory;
+
 use super::{Common, Failure, last_resort, watchdog::Watchdog};
-use crate::{
-    app::{self, App, Operator, Running, Sockets},
-    kernel::{clock::Clock, config::Config, store::DataDirectory, telemetry},
-};
+use crate::app::{self, App, Operator, Running, Sockets};
 
 #[derive(Debug, Args)]
 pub(super) struct Serve {

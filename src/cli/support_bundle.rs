@@ -13,12 +13,10 @@ use std::{
 use clap::Args;
 use serde_json::{Value, json};
 
+use tenantd_base::{clock::Clock, config::Config};
+use tenantd_store::{Store, StoreError, table_sizes};
+
 use super::{Common, Failure, check::check_store, client::Client, offline, output};
-use crate::kernel::{
-    clock::Clock,
-    config::Config,
-    store::{Store, StoreError, table_sizes},
-};
 
 /// What is asked of the service manager.
 const UNIT_PROPERTIES: &str = "--property=LoadState,ActiveState,SubState,Result,NRestarts,ExecMainStatus,ExecMainCode,\

@@ -6,14 +6,15 @@ use clap::{Args, Subcommand};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
+use tenantd_base::{
+    clock::{Clock, Timestamp},
+    quotas::Quota,
+};
+
 use super::{
     Common, Failure,
     client::{Client, Reach},
     output,
-};
-use crate::kernel::{
-    clock::{Clock, Timestamp},
-    quotas::Quota,
 };
 
 #[derive(Debug, Args)]

@@ -5,15 +5,12 @@ use std::path::Path;
 use clap::Subcommand;
 use serde_json::{Value, json};
 
+use tenantd_base::config::Config;
+use tenantd_store::{FORMAT, Installation, StoreError, way};
+use tenantd_upkeep::{self as upkeep, Places, Room};
+
 use super::{Common, Failure, client::Client, offline, output};
-use crate::{
-    app::upgrade::STEPS,
-    kernel::{
-        config::Config,
-        store::{FORMAT, Installation, StoreError, way},
-    },
-    slices::upkeep::{self, Places, Room},
-};
+use crate::app::upgrade::STEPS;
 
 /// What is read, written and read again in a second, at least.
 const BYTES_PER_SECOND: u64 = 16 << 20;

@@ -3,13 +3,14 @@
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
+use tenantd_base::{entropy::Entropy, secrets::Secret};
+
 use super::{
     Common, Failure,
     client::{Client, Reach},
     init::read_secret,
     output,
 };
-use crate::{app::random_password, kernel::entropy::Entropy};
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Role {
@@ -63,8 +64,8 @@ enum User {
     },
 }
 
-fn password(from_stdin: bool) -> Result<crate::kernel::secrets::Secret, Failure> {
-    if from_stdin { read_secret() } else { Ok(random_password(&mut Entropy::from_os())) }
+fn password(from_stdin: bool) -> Result<tenantd_base::secrets::Secret, Failure> {
+    if from_stdin { read_secret() } else { Ok(Secret::random_password(&mut Entropy::from_os())) }
 }
 
 impl UserCommand {

@@ -3,10 +3,8 @@
 
 use std::{pin::pin, time::Duration};
 
-use crate::kernel::{
-    clock::Clock,
-    store::{Store, StoreError},
-};
+use tenantd_base::clock::Clock;
+use tenantd_store::{Store, StoreError};
 
 /// Feeds the watchdog, if the service manager has one, until it is dropped.
 #[derive(Debug)]

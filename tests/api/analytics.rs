@@ -4,7 +4,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::{Value, json};
-use tenantd::kernel::events;
+
+use tenantd_store::events;
 
 use crate::harness::{Actor, Endpoint, Receiver, Script, TestApp, with_app};
 

@@ -264,7 +264,7 @@ async fn a_disabled_key_and_a_foreign_address_are_refused() {
 async fn uses_are_counted_without_a_write_a_request_and_survive_a_restart() {
     let setup = || Setup::default().with("rate_limits.enabled", false);
     let directory = tempfile::tempdir().unwrap();
-    let start = tenantd::kernel::clock::Timestamp::from_millis(1_767_225_600_000);
+    let start = tenantd_base::clock::Timestamp::from_millis(1_767_225_600_000);
     let app = crate::harness::TestApp::start(directory, &setup(), start).await;
     let acme = app.tenant("acme").await;
     let (user, key) = acme.new_key("Used", &["api_keys:read"]).await;

@@ -4,18 +4,17 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use tenantd::{
-    kernel::{
-        clock::Timestamp,
-        entropy::Entropy,
-        id::TenantId,
-        secrets::{InstallationKey, PublicKey, digest},
-        store::{
-            DataDirectory, Direction, Flow, Key, KeyRange, Store, StoreError, StoreSettings, Table, WriterSettings, catalog,
-            codec::{self, Record},
-        },
-    },
-    slices::audit::{self, Checkpoint, ExportCheck, Verified, parse_checkpoint},
+
+use tenantd_audit::{self as audit, Checkpoint, ExportCheck, Verified, parse_checkpoint};
+use tenantd_base::{
+    clock::Timestamp,
+    entropy::Entropy,
+    id::TenantId,
+    secrets::{InstallationKey, PublicKey, digest},
+};
+use tenantd_store::{
+    DataDirectory, Direction, Flow, Key, KeyRange, Store, StoreError, StoreSettings, Table, WriterSettings, catalog,
+    codec::{self, Record},
 };
 
 use crate::harness::{Setup, TestApp};

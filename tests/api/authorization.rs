@@ -163,11 +163,8 @@ async fn a_key_without_the_scope_is_refused_and_one_with_just_it_is_not() {
                 continue;
             }
             let Some(scopes) = operation.scopes() else { continue };
-            let others: Vec<&str> = tenantd::kernel::access::Scope::ALL
-                .iter()
-                .map(|other| other.name())
-                .filter(|other| !scopes.contains(other))
-                .collect();
+            let others: Vec<&str> =
+                tenantd_base::access::Scope::ALL.iter().map(|other| other.name()).filter(|other| !scopes.contains(other)).collect();
             let (lacking, _) = acme.new_key(&format!("no {number}"), &others).await;
             let refused = call(&lacking, &operation).await;
             assert_eq!(refused.problem(403), "insufficient_scope", "{label}");
@@ -196,9 +193,9 @@ async fn roles_reach_what_they_may_and_nothing_else() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         for (role, grants) in [
-            ("admin", tenantd::kernel::access::Role::Admin.grants()),
-            ("technician", tenantd::kernel::access::Role::Technician.grants()),
-            ("viewer", tenantd::kernel::access::Role::Viewer.grants()),
+            ("admin", tenantd_base::access::Role::Admin.grants()),
+            ("technician", tenantd_base::access::Role::Technician.grants()),
+            ("viewer", tenantd_base::access::Role::Viewer.grants()),
         ] {
             let actor = acme.user(role).await;
             for operation in operations(&app.anonymous()).await {
@@ -219,7 +216,7 @@ async fn roles_reach_what_they_may_and_nothing_else() {
                         let held = grants.iter().any(|held| scopes.contains(&held.name()));
                         assert_eq!(held, reply.status != 403, "{label}: {}", reply.text);
                         if !held {
-                            let technician = tenantd::kernel::access::Role::Technician.grants();
+                            let technician = tenantd_base::access::Role::Technician.grants();
                             let admin_only = technician.iter().all(|held| !scopes.contains(&held.name()));
                             let code = if admin_only { "admin_required" } else { "insufficient_scope" };
                             assert_eq!(reply.problem(403), code, "{label}");
@@ -268,7 +265,7 @@ async fn another_tenant_s_record_is_not_found() {
 async fn what_the_admin_socket_serves_is_nowhere_else() {
     with_app(async |app| {
         let operator = app.operator().await;
-        let document = tenantd::app::internal_document(&tenantd::kernel::config::load(None, [], &[]).unwrap()).unwrap();
+        let document = tenantd::app::internal_document(&tenantd_base::config::load(None, [], &[]).unwrap()).unwrap();
         for path in document["paths"].as_object().unwrap().keys() {
             assert!(path.starts_with("/internal/admin"), "{path}");
             assert_eq!(operator.get(&fill(path)).send().await.problem(404), "not_found", "{path}");

@@ -94,7 +94,7 @@ async fn a_job_that_cannot_be_is_refused_with_its_place_and_stops_no_other() {
 #[tokio::test]
 async fn a_device_that_falls_silent_is_missed_breaches_and_recovers_once_each_over_restarts() {
     let setup = Setup::default().with("rate_limits.enabled", false);
-    let start = tenantd::kernel::clock::Timestamp::from_millis(1_767_225_600_000);
+    let start = tenantd_base::clock::Timestamp::from_millis(1_767_225_600_000);
     let app = TestApp::start(tempfile::tempdir().unwrap(), &setup, start).await;
     let secret = {
         let tenant = app.tenant("acme").await;

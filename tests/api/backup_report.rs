@@ -2,7 +2,8 @@
 
 use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use serde_json::{Value, json};
-use tenantd::kernel::secrets::{PublicKey, Signature};
+
+use tenantd_base::secrets::{PublicKey, Signature};
 
 use crate::{
     backup::{REPORT, estate, job, organization, set, until},

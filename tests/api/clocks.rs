@@ -2,7 +2,8 @@
 //! survives a restart, is refused where it must be, and moves nothing that guards people.
 
 use serde_json::{Value, json};
-use tenantd::kernel::clock::Timestamp;
+
+use tenantd_base::clock::Timestamp;
 
 use crate::{
     backup::{self, REPORT, device, job, organization, until},

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tenantd::kernel::{
-    id::TenantId,
-    store::{Direction, Flow, KeyRange, Read, ReadTx, SegmentedTable, StoreError, catalog, engine::RawTable},
-};
+
+use tenantd_base::id::TenantId;
+use tenantd_store::{Direction, Flow, KeyRange, Read, ReadTx, SegmentedTable, StoreError, catalog, engine::RawTable};
 
 use crate::harness::{Actor, Setup, Tenant, TestApp, WEBHOOKS, with_app};
 
@@ -185,7 +184,7 @@ async fn the_slug_and_the_sign_ins_of_a_removed_tenant_are_free() {
 #[tokio::test]
 async fn a_removal_that_is_cut_off_goes_on_after_the_next_start() {
     let setup = Setup::default().with("rate_limits.enabled", false);
-    let start = tenantd::kernel::clock::Timestamp::from_millis(1_767_225_600_000);
+    let start = tenantd_base::clock::Timestamp::from_millis(1_767_225_600_000);
     let mut app = TestApp::start(tempfile::tempdir().unwrap(), &setup, start).await;
     let (gone, _) = full(&app, "gone").await;
     let gone = id_of(&gone);

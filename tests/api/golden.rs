@@ -4,7 +4,10 @@
 use std::path::PathBuf;
 
 use serde_json::Value;
-use tenantd::{app, kernel::config, kernel::http::problem::Code};
+use tenantd::app;
+
+use tenantd_base::config;
+use tenantd_http::problem::Code;
 
 fn check(name: &str, content: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);

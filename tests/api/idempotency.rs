@@ -66,7 +66,7 @@ async fn a_key_that_is_no_key_is_refused() {
 #[tokio::test]
 async fn the_answer_is_still_there_after_a_restart() {
     let setup = || Setup::default().with("rate_limits.enabled", false);
-    let start = tenantd::kernel::clock::Timestamp::from_millis(1_767_225_600_000);
+    let start = tenantd_base::clock::Timestamp::from_millis(1_767_225_600_000);
     let app = TestApp::start(tempfile::tempdir().unwrap(), &setup(), start).await;
     let acme = app.tenant("acme").await;
     let (_, key) = acme.new_key("Admin", &["*"]).await;

@@ -245,7 +245,7 @@ impl<'a> World<'a> {
 
     async fn readers(&self) -> Vec<Reader> {
         let all: Vec<&str> =
-            tenantd::kernel::access::Scope::ALL.iter().map(|scope| scope.name()).filter(|name| *name != "platform:read").collect();
+            tenantd_base::access::Scope::ALL.iter().map(|scope| scope.name()).filter(|name| *name != "platform:read").collect();
         let mut readers = vec![self.reader("everything", self.full.clone()).await];
         assert!(readers[0].sees.iter().all(|sees| *sees), "{:?}", readers[0].sees);
         for scope in READS {

@@ -2,10 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tenantd::kernel::{
-    id::{TenantId, WorkflowId},
-    store::{Counts, KeyRange, Table, catalog, codec::Record},
-};
+
+use tenantd_base::id::{TenantId, WorkflowId};
+use tenantd_store::{Counts, KeyRange, Table, catalog, codec::Record};
 
 use crate::{
     harness::{Log, with_app},

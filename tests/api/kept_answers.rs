@@ -84,7 +84,7 @@ async fn an_answer_is_not_repeated_to_a_credential_that_has_lost_rights() {
         let by_organization = ["tickets:write", "providers:write", "vms:write"];
         let (mut cases, mut number) = (0, 0);
         let all: Vec<&str> =
-            tenantd::kernel::access::Scope::ALL.iter().map(|scope| scope.name()).filter(|name| *name != "platform:read").collect();
+            tenantd_base::access::Scope::ALL.iter().map(|scope| scope.name()).filter(|name| *name != "platform:read").collect();
         for (place, scope) in WRITES.iter().enumerate() {
             let without = |lost: &str| -> Vec<&str> { all.iter().copied().filter(|held| *held != lost).collect() };
             let mut losses = vec![

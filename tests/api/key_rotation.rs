@@ -1,15 +1,14 @@
 //! Another installation key while the server works: every kind of secret is under it afterwards, and nobody notices.
 
 use serde_json::{Value, json};
-use tenantd::{
-    app,
-    kernel::{
-        clock::Timestamp,
-        secrets::{InstallationKey, Sealer},
-        store::StoreError,
-    },
-    slices::audit,
+use tenantd::app;
+
+use tenantd_audit as audit;
+use tenantd_base::{
+    clock::Timestamp,
+    secrets::{InstallationKey, Sealer},
 };
+use tenantd_store::StoreError;
 
 use crate::harness::{Actor, Receiver, Setup, TestApp};
 

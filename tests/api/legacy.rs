@@ -8,15 +8,16 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tenantd::kernel::{
+
+use tenantd_base::{
     clock::Timestamp,
-    events::Actor as Author,
     id::{TenantId, WebhookId, WorkflowId},
     secrets::Sealed,
-    store::{
-        Counts, KeyRange, StoreError, Table, WriteTx, catalog,
-        codec::{Record, decode_fields},
-    },
+};
+use tenantd_store::{
+    Counts, KeyRange, StoreError, Table, WriteTx, catalog,
+    codec::{Record, decode_fields},
+    events::Actor as Author,
 };
 
 use crate::{

@@ -6,14 +6,15 @@ use std::{net::IpAddr, time::Duration};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tenantd::kernel::{
+
+use tenantd_base::{
     clock::Timestamp,
-    events::Actor as Author,
     id::{ApiKeyId, OrganizationId, TenantId},
-    store::{
-        Counts, KeyRange, StoreError, Table, WriteTx, catalog,
-        codec::{Record, decode_fields},
-    },
+};
+use tenantd_store::{
+    Counts, KeyRange, StoreError, Table, WriteTx, catalog,
+    codec::{Record, decode_fields},
+    events::Actor as Author,
 };
 
 use crate::harness::{Actor, PASSWORD, Setup, TestApp};

@@ -7,7 +7,8 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use tenantd::kernel::clock::Timestamp;
+
+use tenantd_base::clock::Timestamp;
 
 use crate::{
     harness::{Actor, Receiver, Script, Setup, Tenant, TestApp, WEBHOOKS},

@@ -2,7 +2,9 @@
 
 use data_encoding::BASE64URL_NOPAD;
 use serde_json::{Value, json};
-use tenantd::kernel::{events, id::DeliveryId};
+
+use tenantd_base::id::DeliveryId;
+use tenantd_store::events;
 
 use crate::harness::{Actor, Endpoint, Receiver, Setup, Tenant, TestApp, with_app};
 
@@ -132,7 +134,7 @@ async fn an_idle_tenant_notices_nothing_of_others() {
 #[tokio::test]
 async fn numbers_go_on_after_a_restart() {
     let setup = Setup::default().with("rate_limits.enabled", false);
-    let now = tenantd::kernel::clock::Timestamp::from_millis(1_767_225_600_000);
+    let now = tenantd_base::clock::Timestamp::from_millis(1_767_225_600_000);
     let app = TestApp::start(tempfile::tempdir().unwrap(), &setup, now).await;
     let (acme, globex) = (app.tenant("acme").await, app.tenant("globex").await);
     let (id, key) = (acme.id.clone(), acme.key(&["*"]).await);

@@ -92,7 +92,11 @@ async fn changes_use_the_reserve_and_deletions_always_work() {
         assert_eq!(refused.problem(403), "quota_exceeded");
         assert_eq!(changes, events / 10, "the reserve is a tenth of {events}");
         desk.key.delete(&format!("/api/admin/api-keys/{spare}")).send().await.ok(200);
-        assert_eq!(used(&desk.key, "events_per_day").await, events + changes + 1);
+        let counted = used(&desk.key, "events_per_day").await;
+        assert!(
+            (1..=2).contains(&(counted - events - changes)),
+            "{counted}: the deletion, and that the quota was reached if that is out already"
+        );
         app.advance(Duration::from_hours(24));
         // What becomes due in the meantime is of the new day.
         assert!(used(&desk.key, "events_per_day").await < events, "a new day");
@@ -262,8 +266,7 @@ async fn quotas_are_read_with_their_scope_and_set_by_the_operator_alone() {
 async fn usage_is_kept_over_a_restart_and_goes_with_the_tenant() {
     let setup = Setup::default();
     let app =
-        TestApp::start(tempfile::tempdir().unwrap(), &setup, tenantd::kernel::clock::Timestamp::from_millis(1_767_225_600_000))
-            .await;
+        TestApp::start(tempfile::tempdir().unwrap(), &setup, tenantd_base::clock::Timestamp::from_millis(1_767_225_600_000)).await;
     let desk = Desk::new(&app, "acme").await;
     desk.ticket("first").await;
     limit(&app, &desk.key, json!({"records": 50})).await.ok(200);

@@ -1,14 +1,12 @@
 //! How requests may be sent, whatever they ask for: how their bodies are encoded, which host they name, and from which site they come.
 
 use serde_json::Value;
-use tenantd::kernel::{
-    events,
-    store::{StoreError, catalog},
-};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
+
+use tenantd_store::{StoreError, catalog, events};
 
 use crate::{
     authorization::fill,

@@ -51,7 +51,7 @@ fn setup() -> Setup {
 }
 
 async fn started() -> TestApp {
-    let now = tenantd::kernel::clock::Timestamp::from_millis(1_767_225_600_000);
+    let now = tenantd_base::clock::Timestamp::from_millis(1_767_225_600_000);
     TestApp::start(tempfile::tempdir().unwrap(), &setup(), now).await
 }
 

@@ -2,10 +2,9 @@
 
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use serde_json::{Value, json};
-use tenantd::{
-    kernel::access::{Grants, Reach},
-    slices::search::{Facets, Mode, Options, Order, Results, Sight},
-};
+
+use tenantd_base::access::{Grants, Reach};
+use tenantd_search::{Facets, Mode, Options, Order, Results, Sight};
 
 use crate::{
     harness::{Actor, Tenant, TestApp, with_app},

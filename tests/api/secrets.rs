@@ -26,7 +26,7 @@ fn contains(haystack: &[u8], needle: &str) -> bool {
 
 #[tokio::test]
 async fn no_secret_is_on_the_disk_in_clear() {
-    let start = tenantd::kernel::clock::Timestamp::from_millis(1_767_225_600_000);
+    let start = tenantd_base::clock::Timestamp::from_millis(1_767_225_600_000);
     let app = TestApp::start(tempfile::tempdir().unwrap(), &Setup::default().with("rate_limits.enabled", false), start).await;
     let acme = app.tenant("acme").await;
     let admin = acme.admin().await;
@@ -119,7 +119,7 @@ async fn an_answer_that_is_kept_holds_no_secret_and_is_for_its_audience() {
 fn files_with_secrets_are_their_owner_s_alone() {
     use std::os::unix::fs::PermissionsExt;
     tokio::runtime::Runtime::new().unwrap().block_on(async {
-        let start = tenantd::kernel::clock::Timestamp::EPOCH;
+        let start = tenantd_base::clock::Timestamp::EPOCH;
         let app = TestApp::start(tempfile::tempdir().unwrap(), &Setup::default().with("listen.tls", true), start).await;
         for name in ["tenantd.redb", "installation.key", "installation.id", "admin.sock", "tls/private-key.pem", "tenantd.lock"] {
             let mode = std::fs::metadata(app.data_directory().join(name)).unwrap().permissions().mode();

@@ -166,7 +166,7 @@ async fn another_site_can_neither_act_with_the_cookie_nor_sign_someone_in() {
 #[tokio::test]
 async fn a_session_survives_a_restart() {
     let setup = || crate::harness::Setup::default().with("rate_limits.enabled", false);
-    let start = tenantd::kernel::clock::Timestamp::from_millis(1_767_225_600_000);
+    let start = tenantd_base::clock::Timestamp::from_millis(1_767_225_600_000);
     let app = TestApp::start(tempfile::tempdir().unwrap(), &setup(), start).await;
     let acme = app.tenant("acme").await;
     acme.admin().await;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tenantd::kernel::store::{Store, StoreError};
+
+use tenantd_store::{Store, StoreError};
 
 use crate::harness::{TestApp, with_app};
 

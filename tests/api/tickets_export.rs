@@ -1,8 +1,9 @@
 //! Exports: a spreadsheet gets texts and no formulas, a cut-off stream shows, and nobody who takes nothing is waited for.
 
 use serde_json::json;
-use tenantd::kernel::clock::Timestamp;
 use tokio::{io::AsyncReadExt, net::TcpStream};
+
+use tenantd_base::clock::Timestamp;
 
 use crate::harness::{
     Setup, TestApp,

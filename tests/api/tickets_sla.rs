@@ -64,7 +64,7 @@ async fn a_promise_is_at_risk_and_then_broken_once_each() {
 #[tokio::test]
 async fn what_fell_due_while_the_server_was_down_is_told_once_after_the_start() {
     let setup = Setup::default().with("rate_limits.enabled", false);
-    let start = tenantd::kernel::clock::Timestamp::from_millis(1_767_225_600_000);
+    let start = tenantd_base::clock::Timestamp::from_millis(1_767_225_600_000);
     let app = TestApp::start(tempfile::tempdir().unwrap(), &setup, start).await;
     let (tenant_id, secret) = {
         let acme = app.tenant("acme").await;

@@ -43,18 +43,17 @@ async fn the_session_cookie_is_bound_to_the_host_and_to_tls() {
 #[tokio::test]
 async fn a_renewed_certificate_is_taken_up_and_a_broken_one_is_not() {
     with_setup(tls(), async |app| {
-        let config = tenantd::kernel::config::load(None, [], &[]).unwrap();
         let files = [app.data_directory().join("tls/certificate.pem"), app.data_directory().join("tls/private-key.pem")];
         let old: Vec<Vec<u8>> = files.iter().map(|path| std::fs::read(path).unwrap()).collect();
         std::fs::write(&files[0], "not a certificate").unwrap();
-        assert!(app.running().reload(&config).unwrap_err().contains("certificate.pem"));
+        assert!(app.reload(&tls()).unwrap_err().contains("certificate.pem"));
         app.anonymous().get("/healthz").send().await.ok(200);
 
         let key = rcgen::KeyPair::generate().unwrap();
         let renewed = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap().self_signed(&key).unwrap();
         std::fs::write(&files[0], renewed.pem()).unwrap();
         std::fs::write(&files[1], key.serialize_pem()).unwrap();
-        app.running().reload(&config).unwrap();
+        app.reload(&tls()).unwrap();
         let pinned = |pem: &[u8]| {
             let root = reqwest::Certificate::from_pem(pem).unwrap();
             reqwest::Client::builder().no_proxy().tls_certs_only([root]).build().unwrap()

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tenantd::{app, kernel::store::catalog};
+use tenantd::app;
+
+use tenantd_store::catalog;
 
 use crate::{
     evaluations::evaluate,

@@ -1,7 +1,8 @@
 //! Who vouches for an export, and what a file is worth that nobody does.
 
 use serde_json::{Value, json};
-use tenantd::kernel::{access::Role, id::TenantId};
+
+use tenantd_base::{access::Role, id::TenantId};
 
 use crate::{
     harness::{
@@ -193,7 +194,7 @@ async fn a_deleted_tenant_that_comes_back_stays() {
         assert_eq!(import(app, json!({"mode": "import"}), &file).await["done"], true);
         // An hour later the deletion looks once more for what work under way has left.
         app.advance(std::time::Duration::from_hours(2));
-        let errands = tenantd::kernel::store::catalog::TENANT_ERRANDS;
+        let errands = tenantd_store::catalog::TENANT_ERRANDS;
         assert!(app.running().app.store.version(errands) > 0);
         let again = export(app, &tenant.id, json!({})).await;
         assert!(again.contains("\"type\":\"organization\""), "{again}");

@@ -49,7 +49,7 @@ async fn a_full_disk_refuses_changes_and_nothing_else() {
         let printer = admin.post(TICKETS).json(ticket.clone()).send().await.ok(201)["id"].clone();
         let key = admin.post(KEYS).json(json!({"name": "Old", "scopes": ["tickets:read"]})).send().await.ok(201)["id"].clone();
 
-        app.reload(&full());
+        app.reload(&full()).unwrap();
         let event = told(&operator, "disk.*", 1).await.remove(0);
         assert_eq!((&event["type"], &event["data"]["disk"]["state"]), (&json!("disk.full"), &json!("full")));
         assert!(event["data"]["disk"]["free_bytes"].as_u64().unwrap() > 0);
@@ -85,7 +85,7 @@ async fn a_full_disk_refuses_changes_and_nothing_else() {
         }
         assert_eq!(installation(app).await["disk_state"], "full");
 
-        app.reload(&limits());
+        app.reload(&limits()).unwrap();
         assert_eq!(told(&operator, "disk.*", 2).await[1]["type"], "disk.recovered");
         admin.post(TICKETS).json(ticket).send().await.ok(201);
         assert_eq!(
@@ -104,7 +104,7 @@ async fn a_full_disk_refuses_changes_and_nothing_else() {
 async fn a_disk_that_fills_up_is_told_before_it_is_full_and_only_to_operators() {
     with_app(async |app| {
         let operator = app.operator().await;
-        app.reload(&low());
+        app.reload(&low()).unwrap();
         assert_eq!(told(&operator, "disk.*", 1).await[0]["type"], "disk.low");
         while app.status("storage").await.1 != "degraded" {
             tokio::task::yield_now().await;
@@ -117,7 +117,7 @@ async fn a_disk_that_fills_up_is_told_before_it_is_full_and_only_to_operators() 
         assert_eq!(hidden.ok(200).get("installation"), None);
         let page = operator.get("/status/").header("accept", "text/html").send().await;
         assert!(page.text.contains("days until it is full"), "{}", page.text);
-        app.reload(&limits());
+        app.reload(&limits()).unwrap();
         assert_eq!(told(&operator, "disk.*", 2).await[1]["type"], "disk.recovered");
         while app.status("storage").await.1 != "operational" {
             tokio::task::yield_now().await;
@@ -136,12 +136,12 @@ async fn what_runs_in_the_background_waits_for_room_and_loses_nothing() {
         let (acme, operator) = (app.evaluation_tenant("acme").await, app.operator().await);
         let receiver = Receiver::always(200).await;
         let endpoint = Endpoint::new(&acme, &receiver.url(), json!({"events": ["export.started"]})).await;
-        app.reload(&full());
+        app.reload(&full()).unwrap();
         told(&operator, "disk.full", 1).await;
         // An export leaves its event all the same; what becomes of the delivery can be written down only when there is room.
         assert_eq!(endpoint.admin.get(&format!("{TICKETS}?format=csv")).send().await.status, 200);
         assert_eq!(endpoint.deliveries().await, Vec::<Value>::new());
-        app.reload(&limits());
+        app.reload(&limits()).unwrap();
         told(&operator, "disk.recovered", 1).await;
         assert_eq!(receiver.next().await.json()["type"], "export.started");
         endpoint.until_all(1, "delivered").await;

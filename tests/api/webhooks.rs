@@ -174,7 +174,7 @@ async fn rotation(app: &TestApp) {
 #[tokio::test]
 async fn deliveries_verify_with_the_official_library_before_during_and_after_a_rotation() {
     // The library compares the time of a delivery with the system's.
-    let now = tenantd::kernel::clock::Clock::System.now();
+    let now = tenantd_base::clock::Clock::System.now();
     let app = TestApp::start(tempfile::tempdir().unwrap(), &Setup::default().with("rate_limits.enabled", false), now).await;
     rotation(&app).await;
     drop(app.stop().await);

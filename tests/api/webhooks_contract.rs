@@ -9,8 +9,9 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use tenantd::kernel::clock::Timestamp;
 use tokio::sync::Notify;
+
+use tenantd_base::clock::Timestamp;
 
 use crate::harness::{Endpoint, Receiver, Script, TestApp, with_app};
 

@@ -139,7 +139,7 @@ async fn per_resource_an_event_waits_for_the_one_before_it() {
 #[tokio::test]
 async fn a_restart_in_the_middle_goes_on_where_it_was() {
     let setup = Setup::default().with("rate_limits.enabled", false);
-    let start = tenantd::kernel::clock::Timestamp::from_millis(1_767_225_600_000);
+    let start = tenantd_base::clock::Timestamp::from_millis(1_767_225_600_000);
     let app = TestApp::start(tempfile::tempdir().unwrap(), &setup, start).await;
     let receiver = Receiver::start(|number, _| Script::status(if number == 0 { 500 } else { 200 })).await;
     let tenant = app.evaluation_tenant("acme").await;

@@ -10,12 +10,13 @@ use std::{
 };
 
 use serde_json::{Value, json, value::RawValue};
-use tenantd::kernel::{
-    clock::Timestamp,
-    events::{self, Actor, Draft, EventKind, Intent},
-    store::{StoreError, WriteTx},
-};
 use tokio::{net::TcpStream, sync::Semaphore};
+
+use tenantd_base::clock::Timestamp;
+use tenantd_store::{
+    StoreError, WriteTx,
+    events::{self, Actor, Draft, EventKind, Intent},
+};
 
 use crate::harness::{Endpoint, Receiver, Script, Setup, Tenant, TestApp, with_app, with_setup};
 
@@ -78,7 +79,7 @@ async fn fill_log(app: &TestApp, tenant: &Tenant<'_>, count: usize) {
         summary: "",
         subject: "organization",
         schema: "Organization",
-        reads: tenantd::kernel::access::Grants::NONE,
+        reads: tenantd_base::access::Grants::NONE,
         has_changes: false,
     };
     let intent = Intent::new(tenant.id.parse().unwrap(), app.now(), Actor::system("test"));

@@ -26,7 +26,7 @@ fn setup() -> Setup {
 }
 
 async fn start(directory: tempfile::TempDir, setup: &Setup) -> TestApp {
-    TestApp::start(directory, setup, tenantd::kernel::clock::Timestamp::from_millis(1_767_225_600_000)).await
+    TestApp::start(directory, setup, tenantd_base::clock::Timestamp::from_millis(1_767_225_600_000)).await
 }
 
 fn body(url: &str) -> Value {

@@ -1,7 +1,8 @@
 //! Workflows as clients see them: every row of the table of methods, definitions and their versions, bad input, dry runs.
 
 use serde_json::{Value, json};
-use tenantd::kernel::{events, store::StoreError};
+
+use tenantd_store::{StoreError, events};
 
 use crate::harness::{Actor, Reply, TestApp, with_app};
 

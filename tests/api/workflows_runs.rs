@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tenantd::kernel::clock::Timestamp;
+
+use tenantd_base::clock::Timestamp;
 
 use crate::{
     harness::{Receiver, Script, Setup, TestApp, with_app},

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tenantd::kernel::{clock::Timestamp, events, store::StoreError};
+
+use tenantd_base::clock::Timestamp;
+use tenantd_store::{StoreError, events};
 
 use crate::{
     harness::{Setup, TestApp, with_app},

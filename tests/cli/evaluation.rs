@@ -3,7 +3,8 @@
 use std::{path::Path, process::Stdio};
 
 use serde_json::Value;
-use tenantd::kernel::clock::Clock;
+
+use tenantd_base::clock::Clock;
 
 use crate::{Server, refused, tenantd as command, text};
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tenantd::kernel::store::{DataDirectory, FORMAT, Installation, StoreSettings, Table, WriterSettings, catalog};
+use tenantd_store::{DataDirectory, FORMAT, Installation, StoreSettings, Table, WriterSettings, catalog};
 
 use crate::{Server, evaluation::until, refused, tenantd, text};
 
@@ -58,6 +58,9 @@ fn a_store_of_every_format_is_brought_forward_and_is_sound() {
             let kept = server.post("/api/auth/sso", &serde_json::json!({"domain": "kept.example"}));
             assert_ne!(kept["code"], "sso_provider_not_found", "{kept}");
         }
+        if format == 6 {
+            a_run_that_waited_goes_on(&server);
+        }
         numbers_go_on(&server);
         assert!(text(&server.run(&["check"]).stdout).contains("The store is sound."));
         assert_eq!(server.stop(), Some(0));
@@ -83,6 +86,15 @@ fn addresses_can_be_shared(server: &Server) {
     let both = refused(&server.run(&["user", "reset-password", "ada@kept.example"]), 1);
     assert!(both.contains("several tenants"), "{both}");
     server.json(&["user", "reset-password", "ada@kept.example", "--tenant", "demo"]);
+}
+
+/// In the store of format 6 a run waits for 20 seconds that are long over. Its entry among the due ones stood on the timeline that standard
+/// tenants shared.
+fn a_run_that_waited_goes_on(server: &Server) {
+    let key = server.json(&["key", "create", "reader", "--tenant", "kept", "--scope", "workflows:read"])["key"].clone();
+    let path = "/api/psa/workflows/trigger/runs/run_01m7mrz18eeffrpfba4j4ftd40";
+    // A day after its start the run is timed out, and months later it is gone.
+    while server.get_as(key.as_str().unwrap(), path).contains(r#""status":"waiting""#) {}
 }
 
 /// Up to format 5 all tenants shared the numbers of events. What a client has read up to then stays what it has read, and from then on what

@@ -84,7 +84,7 @@ impl Drop for SafeMode {
 }
 
 fn now() -> String {
-    tenantd::kernel::clock::Clock::System.now().to_string()
+    tenantd_base::clock::Clock::System.now().to_string()
 }
 
 #[test]

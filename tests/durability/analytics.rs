@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use futures_util::future::join_all;
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
-use tenantd::kernel::entropy::Entropy;
+
+use tenantd_base::entropy::Entropy;
 
 use crate::{
     clients::http_client,

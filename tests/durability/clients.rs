@@ -2,7 +2,8 @@
 
 use futures_util::future::join_all;
 use reqwest::Client;
-use tenantd::kernel::entropy::Entropy;
+
+use tenantd_base::entropy::Entropy;
 
 use crate::books::{Act, Caller, Key};
 

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tenantd::kernel::entropy::Entropy;
+use tenantd_base::entropy::Entropy;
 
 use crate::{
     disk::{Disk, Fault, Image},

@@ -14,8 +14,9 @@ use std::{
     },
 };
 
-use tenantd::kernel::entropy::Entropy;
 use tokio::runtime::Runtime;
+
+use tenantd_base::entropy::Entropy;
 
 use crate::{
     disk::{Disk, Fault, Image},

@@ -16,12 +16,13 @@ use futures_util::future::join_all;
 use reqwest::Method;
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
-use tenantd::kernel::entropy::Entropy;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
     sync::Notify,
 };
+
+use tenantd_base::entropy::Entropy;
 
 use crate::{
     books::Caller,

@@ -10,7 +10,8 @@ use std::{
 };
 
 use redb::StorageBackend;
-use tenantd::kernel::entropy::Entropy;
+
+use tenantd_base::entropy::Entropy;
 
 /// What a disk writes in one piece.
 const SECTOR: usize = 512;

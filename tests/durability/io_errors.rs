@@ -6,7 +6,8 @@
 use std::{path::Path, process::Command};
 
 use reqwest::{Client, Method, StatusCode};
-use tenantd::kernel::entropy::Entropy;
+
+use tenantd_base::entropy::Entropy;
 
 use crate::{
     books::{Books, Caller},

@@ -15,7 +15,8 @@ use std::{
 use reqwest::StatusCode;
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
-use tenantd::kernel::entropy::Entropy;
+
+use tenantd_base::entropy::Entropy;
 
 use crate::{
     books::{Act, Books, Caller, Key},

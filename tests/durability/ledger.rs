@@ -6,10 +6,9 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tenantd::kernel::{
-    entropy::Entropy,
-    store::{Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
-};
+
+use tenantd_base::entropy::Entropy;
+use tenantd_store::{Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record};
 
 /// Holds what no other account has.
 const BANK: u32 = 0;

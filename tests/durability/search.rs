@@ -2,7 +2,8 @@
 
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
-use tenantd::kernel::entropy::Entropy;
+
+use tenantd_base::entropy::Entropy;
 
 use crate::{
     clients::http_client,

@@ -10,7 +10,7 @@ use std::{
     task::Poll,
 };
 
-use tenantd::kernel::store::{JournalId, RedbEngine, Store, StoreError, WriterSettings};
+use tenantd_store::{JournalId, RedbEngine, Store, StoreError, WriterSettings};
 
 use crate::{
     disk::Disk,

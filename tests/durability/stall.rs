@@ -5,7 +5,8 @@
 
 use reqwest::{Method, StatusCode};
 use rustix::process::{Pid, Signal, kill_process};
-use tenantd::kernel::entropy::Entropy;
+
+use tenantd_base::entropy::Entropy;
 
 use crate::{
     books::{Books, Caller},

@@ -9,7 +9,8 @@ use futures_util::future::join_all;
 use reqwest::Client;
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
-use tenantd::kernel::entropy::Entropy;
+
+use tenantd_base::entropy::Entropy;
 
 use crate::{
     clients::http_client,

@@ -16,11 +16,12 @@ use tokio::{
     sync::mpsc,
 };
 
+use tenantd_base::secrets::Secret;
+
 use super::{
     super::{Failure, client},
     SHOWN_FAILURES,
 };
-use crate::kernel::secrets::Secret;
 
 pub(super) enum Target {
     Socket { path: PathBuf, target: String },

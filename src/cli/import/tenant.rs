@@ -13,6 +13,9 @@ use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
+use tenantd_base::secrets::{PublicKey, Secret};
+use tenantd_transfer as transfer;
+
 use super::{
     super::{
         Common, Failure,
@@ -23,11 +26,7 @@ use super::{
     connection::Target,
     progress,
 };
-use crate::{
-    app::admin_socket,
-    kernel::secrets::{PublicKey, Secret},
-    slices::transfer,
-};
+use crate::app::admin_socket;
 
 const PIECE: usize = 64 << 10;
 /// A first line that is longer is not that of an export.

@@ -6,8 +6,9 @@
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 use sha2::{Digest, Sha256};
 
+use tenantd_base::secrets::TargetDigest;
+
 use super::target::TargetUrl;
-use crate::kernel::secrets::TargetDigest;
 
 /// Where a secret may be sent, part by part. Each part has the name of the field that sets it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -12,6 +12,9 @@ use http::{HeaderMap, Method, header};
 use http_body_util::Full;
 use tokio::time::{Instant, timeout};
 
+use tenantd_base::config;
+use tenantd_store::tasks::{Done, Task, TaskError};
+
 use super::{
     connection::{Connection, Failure, Progress, Response},
     dial,
@@ -21,10 +24,6 @@ use super::{
     resolve::Resolver,
     target::TargetUrl,
     tls::{Authorities, Trust},
-};
-use crate::kernel::{
-    config,
-    tasks::{Done, Task, TaskError},
 };
 
 /// How long parts of an exchange may take, each also within the time of the whole.

@@ -13,8 +13,9 @@ use std::{
 use arc_swap::ArcSwap;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
+use tenantd_base::config;
+
 use super::{error::Blocked, hidden::readings, machine::Machine};
-use crate::kernel::config;
 
 /// For whom a target is judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -17,8 +17,9 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 
+use tenantd_base::config;
+
 use super::{Audience, Egress, EgressError, Exchange, MAX_BODY_BYTES, Request, Response, TargetUrl, client::TimeLimits};
-use crate::kernel::config;
 
 /// Ample for what answers at once.
 const AMPLE: Duration = Duration::from_secs(20);

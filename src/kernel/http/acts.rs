@@ -9,13 +9,16 @@ use poem_openapi::Object;
 use serde::Serialize;
 use serde_json::{Map, Value, value::to_raw_value};
 
-use super::{context::RequestContext, need::Allowed, openapi, problem::Problem};
-use crate::kernel::{
+use tenantd_base::{
     access::{AUDIT_READ, Identity, Principal},
-    events::{self, Draft, EventKind},
     id::RequestId,
-    store::{Store, WriteTx},
 };
+use tenantd_store::{
+    Store, WriteTx,
+    events::{self, Draft, EventKind},
+};
+
+use super::{context::RequestContext, need::Allowed, openapi, problem::Problem};
 
 pub const EVENTS: &[&EventKind] = &[&EXPORT_STARTED, &OPERATOR_ACTED];
 

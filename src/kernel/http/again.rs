@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 
+use tenantd_base::{
+    access::Principal,
+    clocks::{Clocks, Reading},
+};
+
 use super::{
     context::Client,
     credentials::{self, Authenticator, Credential},
     problem::Problem,
-};
-use crate::kernel::{
-    access::Principal,
-    clocks::{Clocks, Reading},
 };
 
 /// The caller that the credential of a request stands for now.

@@ -3,15 +3,16 @@
 //! An answer counts while none of its tables has changed, and until the second is over, for what time alone changes. **Boundary:**
 //! only for what depends on nothing but tenant, path, query, tables, time and, where that is said, the caller.
 
+use tenantd_base::{
+    access::{Identity, Principal, Reach},
+    id::{TenantId, UserId},
+};
+use tenantd_store::{Store, VersionedCache, catalog::TableName};
+
 use super::{
     context::RequestContext,
     problem::Problem,
     reply::{Found, Listed, Rendered},
-};
-use crate::kernel::{
-    access::{Identity, Principal, Reach},
-    id::{TenantId, UserId},
-    store::{Store, VersionedCache, catalog::TableName},
 };
 
 /// What all answers of a cache have together at most.

@@ -3,7 +3,7 @@
 use poem_openapi::Object;
 use serde::Serialize;
 
-use crate::kernel::events::{Actor, ActorKind};
+use tenantd_store::events::{Actor, ActorKind};
 
 /// Who did something.
 #[derive(Clone, Debug, Object, Serialize)]

@@ -15,8 +15,9 @@ use futures_util::StreamExt;
 use http::{HeaderMap, header};
 use tokio::time::Instant;
 
+use tenantd_base::{config::Limits, programs::Party};
+
 use super::problem::{Code, Problem};
-use crate::kernel::{config::Limits, programs::Party};
 
 /// A body may arrive at any rate for this long.
 const GRACE: Duration = Duration::from_secs(5);
@@ -178,7 +179,7 @@ mod tests {
     use super::*;
 
     fn limits(buffered_body_bytes: usize) -> Limits {
-        let config = crate::kernel::config::load(None, [], &[]).unwrap();
+        let config = tenantd_base::config::load(None, [], &[]).unwrap();
         Limits { buffered_body_bytes, ..config.limits }
     }
 

@@ -14,20 +14,21 @@ use http::{
 use poem::Request;
 use serde_json::Value;
 
+use tenantd_base::{
+    access::Principal,
+    clock::Timestamp,
+    clocks::Reading,
+    id::{RequestId, TenantId},
+    quotas::Allowance,
+    secrets::digest,
+};
+use tenantd_store::events::Intent;
+
 use super::{
     idempotency::Idempotency,
     incoming::Incoming,
     operations::Operation,
     problem::{Code, Problem},
-};
-use crate::kernel::{
-    access::Principal,
-    clock::Timestamp,
-    clocks::Reading,
-    events::Intent,
-    id::{RequestId, TenantId},
-    quotas::Allowance,
-    secrets::digest,
 };
 
 /// Where a request came from.

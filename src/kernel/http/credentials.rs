@@ -10,11 +10,13 @@ use http::{
     header::{AUTHORIZATION, SET_COOKIE},
 };
 
+use tenantd_base::{access::Principal, clock::Timestamp, clocks::Reading, id::TenantId, secrets::Secret};
+use tenantd_store::StoreError;
+
 use super::{
     context::{Client, header},
     problem::{Code, Problem},
 };
-use crate::kernel::{access::Principal, clock::Timestamp, clocks::Reading, id::TenantId, secrets::Secret, store::StoreError};
 
 /// The session cookie's name on a TLS listener: `__Host-` makes browsers insist on `Secure`, `Path=/` and no domain.
 pub const SECURE_COOKIE: &str = "__Host-tenantd_session";

@@ -17,6 +17,18 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Version, header};
 use poem::{Endpoint, Request, Response, endpoint::BoxEndpoint};
 use serde_json::Value;
 
+use tenantd_base::{
+    access::{Identity, Principal, TenantKind},
+    clocks::{Clocks, Reading},
+    config::{AccessLog, Config, Limits},
+    entropy,
+    id::RequestId,
+    programs::{Full, LaneError, Party},
+    secrets::digest,
+    telemetry::Usage,
+};
+use tenantd_store::{Store, within_reserve};
+
 use super::{
     FORM, acts,
     again::{self, Again},
@@ -35,17 +47,6 @@ use super::{
     problem::{Code, FieldError, Place, Problem},
     rate::{RateClass, RateLimits},
     visit::{Told, Visit},
-};
-use crate::kernel::{
-    access::{Identity, Principal, TenantKind},
-    clocks::{Clocks, Reading},
-    config::{AccessLog, Config, Limits},
-    entropy,
-    id::RequestId,
-    programs::{Full, LaneError, Party},
-    secrets::digest,
-    store::{Store, within_reserve},
-    telemetry::Usage,
 };
 
 /// What took longer than this may have outlived the rights of its caller.
@@ -156,7 +157,7 @@ impl Edge {
             Err(problem) => Ok(Err(problem.into())),
         };
         let outcome = outcome.unwrap_or_else(|cause| {
-            let text = crate::kernel::telemetry::panic_text(cause.as_ref());
+            let text = tenantd_base::telemetry::panic_text(cause.as_ref());
             Err(Problem::internal(format!("the request panicked: {text}")).into())
         });
         let mut response = match outcome {

@@ -3,13 +3,14 @@
 use http::{Method, StatusCode, header};
 use poem::Response;
 
+use tenantd_base::{id::RequestId, programs::LaneError};
+
 use super::{
     context::BaseUrl,
     operations::Operation,
     pages,
     problem::{Code, FieldError, Findings, Problem},
 };
-use crate::kernel::{id::RequestId, programs::LaneError};
 
 pub(super) fn bad_query(found: Findings) -> Problem {
     let mut problem = Problem::from(found);

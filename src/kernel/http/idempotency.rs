@@ -12,26 +12,27 @@ use poem::{IntoResponse, Request};
 use poem_openapi::registry::MetaSchema;
 use serde::{Deserialize, Serialize};
 
+use tenantd_base::{
+    access::{Grants, Principal, Reach},
+    clock::{Clock, Timestamp},
+    id::{OrganizationId, TenantId},
+    secrets::{SealError, Sealed, SealedPlace, Sealer, Secret, digest},
+};
+use tenantd_store::{
+    Checked, Counts, Key, ReadTx, SealedRecord, SealedSegments, SealedTable, SealedVisitor, SegmentedTable, Store, StoreError,
+    TenantRow, TenantRows, WriteTx,
+    catalog::{self, TableName},
+    codec::{Record, decode_fields, encode_fields},
+    events::{Act, Intent},
+    tasks::{Done, Task, TaskError},
+    usage::CountedSegments,
+};
+
 use super::{
     context::RequestContext,
     input::header_parameter,
     problem::{Code, FieldError, Place, Problem},
     reply::{Rendered, Replayable},
-};
-use crate::kernel::{
-    access::{Grants, Principal, Reach},
-    clock::{Clock, Timestamp},
-    events::{Act, Intent},
-    id::{OrganizationId, TenantId},
-    secrets::{SealError, Sealed, SealedPlace, Sealer, Secret, digest},
-    store::{
-        Checked, Counts, Key, ReadTx, SealedRecord, SealedSegments, SealedTable, SealedVisitor, SegmentedTable, Store, StoreError,
-        TenantRow, TenantRows, WriteTx,
-        catalog::{self, TableName},
-        codec::{Record, decode_fields, encode_fields},
-        usage::CountedSegments,
-    },
-    tasks::{Done, Task, TaskError},
 };
 
 const KEEP: Duration = Duration::from_hours(24);
@@ -425,14 +426,11 @@ impl Task for IdempotencyPurge {
 
 #[cfg(test)]
 mod tests {
+    use tenantd_base::{entropy::Entropy, secrets::InstallationKey};
+    use tenantd_store::{RedbEngine, WriterSettings, codec::assert_golden, events::Actor, usage};
+
     use super::*;
-    use crate::kernel::{
-        entropy::Entropy,
-        events::Actor,
-        http::reply::Empty,
-        secrets::InstallationKey,
-        store::{RedbEngine, WriterSettings, codec::assert_golden, usage},
-    };
+    use crate::reply::Empty;
 
     #[tokio::test]
     async fn an_answer_that_cannot_be_kept_is_refused_with_its_effect() {

@@ -17,13 +17,14 @@ use poem_openapi::{
 };
 use tokio::time::Instant;
 
+use tenantd_base::config::Limits;
+
 use super::{
     LINES,
     again::Again,
     context::RequestContext,
     problem::{Code, Problem},
 };
-use crate::kernel::config::Limits;
 
 const JSON: &str = "application/json";
 
@@ -174,7 +175,7 @@ mod tests {
     use super::*;
 
     fn incoming(pieces: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Incoming {
-        let limits = crate::kernel::config::load(None, [], &[]).unwrap().limits;
+        let limits = tenantd_base::config::load(None, [], &[]).unwrap().limits;
         Incoming::new(poem::Body::from_bytes_stream(pieces), Form::Lines, None, &limits)
     }
 

@@ -6,11 +6,12 @@ use std::{marker::PhantomData, sync::Arc};
 use poem::{Request, RequestBody};
 use poem_openapi::{ApiExtractor, ApiExtractorType, ExtractParamOptions};
 
+use tenantd_base::access::{AUDIT_READ, Grants, Identity, Principal, Role, Scope, TenantKind};
+
 use super::{
     context::RequestContext,
     problem::{Code, Problem},
 };
-use crate::kernel::access::{AUDIT_READ, Grants, Identity, Principal, Role, Scope, TenantKind};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {

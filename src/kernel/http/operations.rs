@@ -11,13 +11,14 @@ use http::{Method, StatusCode};
 use metrics::{Counter, Histogram};
 use serde_json::{Value, json};
 
+use tenantd_base::telemetry::Usage;
+
 use super::{
     FORM, LINES,
     need::Need,
     rate::RateClass,
     schema::{BodySchema, QuerySchema},
 };
-use crate::kernel::telemetry::Usage;
 
 /// What a body that is read at once looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

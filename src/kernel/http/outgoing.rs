@@ -25,17 +25,14 @@ use poem_openapi::{
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
+use tenantd_base::{config::Limits, id::TenantId, quotas::Quota};
+use tenantd_store::{Store, StoreError};
+
 use super::{
     CSV, LINES,
     page::Page,
     problem::{Code, Problem},
     reply::{LINK_HEADER, Rendered, response},
-};
-use crate::kernel::{
-    config::Limits,
-    id::TenantId,
-    quotas::Quota,
-    store::{Store, StoreError},
 };
 
 /// As many tenants as this times the usual places have one when all of those are taken.

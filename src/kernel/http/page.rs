@@ -6,16 +6,16 @@ use data_encoding::BASE64URL_NOPAD;
 use poem_openapi::Object;
 use serde::Serialize;
 use serde_json::Value;
+use serde_with::skip_serializing_none;
+
+use tenantd_base::secrets::digest;
 
 use super::{
     context::RequestContext,
     problem::{Code, Problem},
 };
-use crate::kernel::secrets::digest;
 
 pub const DEFAULT_LIMIT: u32 = 50;
-/// About how many bytes of records a page has. One with records that are larger ends before its limit.
-pub const PAGE_BYTES: usize = 8 << 20;
 const FINGERPRINT_LENGTH: usize = 8;
 /// Parameters that choose a part of the result and not the result.
 const PAGE_PARAMETERS: [&str; 3] = ["limit", "cursor", "include_total"];
@@ -60,15 +60,14 @@ pub struct PageRequest {
 }
 
 /// A list's place in the whole.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Object)]
 pub struct Page {
     /// The limit in force.
     pub limit: u32,
     /// Continues the list; absent on its last page.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
     /// How many records match in all; only with `include_total=true`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
     #[serde(skip)]
     #[oai(skip)]

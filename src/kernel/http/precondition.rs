@@ -1,7 +1,11 @@
 //! Versions as entity tags: `ETag: "v7"`, `If-Match` on changes, `If-None-Match` on reads.
 
+use std::ops::Deref;
+
 use poem::Request;
 use poem_openapi::registry::MetaSchema;
+
+use tenantd_base::versions::{ExpectedVersion, Stale};
 
 use super::{
     context::header,
@@ -13,19 +17,12 @@ pub fn etag(version: u64) -> String {
     format!("\"v{version}\"")
 }
 
-/// The versions that a precondition names; `*` names any.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Tags {
-    Any,
-    Versions(Vec<u64>),
-}
-
-fn parse_tags(text: &str) -> Option<Tags> {
+fn parse_tags(text: &str) -> Option<ExpectedVersion> {
     if text.trim() == "*" {
-        return Some(Tags::Any);
+        return Some(ExpectedVersion::Any);
     }
     let version = |tag: &str| tag.trim().trim_start_matches("W/").strip_prefix("\"v")?.strip_suffix('"')?.parse().ok();
-    text.split(',').map(version).collect::<Option<Vec<u64>>>().map(Tags::Versions)
+    text.split(',').map(version).collect::<Option<Vec<u64>>>().map(ExpectedVersion::OneOf)
 }
 
 /// What [`parse_tags`] reads.
@@ -38,31 +35,20 @@ fn tag_schema(pattern: Option<&str>) -> MetaSchema {
 
 /// `If-Match`: the change is made only when the record still has this version.
 #[derive(Clone, Debug)]
-pub struct IfMatch(Option<Tags>);
+pub struct IfMatch(ExpectedVersion);
 
-impl IfMatch {
-    /// No condition, for a change that is no request's.
-    pub fn any() -> Self {
-        Self(None)
-    }
+impl Deref for IfMatch {
+    type Target = ExpectedVersion;
 
-    pub fn is_given(&self) -> bool {
-        self.0.is_some()
-    }
-
-    pub fn check(&self, current: u64) -> Result<(), Stale> {
-        match &self.0 {
-            Some(Tags::Versions(versions)) if !versions.contains(&current) => Err(Stale { current }),
-            _ => Ok(()),
-        }
+    fn deref(&self) -> &ExpectedVersion {
+        &self.0
     }
 }
 
-/// The record is no longer the one that the caller knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the record has version {current} now")]
-pub struct Stale {
-    pub current: u64,
+impl From<IfMatch> for ExpectedVersion {
+    fn from(if_match: IfMatch) -> Self {
+        if_match.0
+    }
 }
 
 impl From<Stale> for Problem {
@@ -79,11 +65,8 @@ fn read_if_match(request: &Request) -> poem::Result<IfMatch> {
         Problem::invalid(vec![FieldError::new(place, "wrong_form", "If-Match must be an ETag of this API, such as \"v7\"")])
     };
     match request.headers().get(http::header::IF_MATCH) {
-        None => Ok(IfMatch(None)),
-        Some(value) => {
-            let tags = value.to_str().ok().and_then(parse_tags).ok_or_else(malformed)?;
-            Ok(IfMatch(Some(tags)))
-        }
+        None => Ok(IfMatch(ExpectedVersion::Unspecified)),
+        Some(value) => Ok(IfMatch(value.to_str().ok().and_then(parse_tags).ok_or_else(malformed)?)),
     }
 }
 
@@ -91,20 +74,21 @@ header_parameter!(IfMatch, tag_schema(Some(TAGS_PATTERN)), read_if_match);
 
 /// `If-None-Match`: the record is sent only when it no longer has this version. A tag of another form matches nothing.
 #[derive(Clone, Debug)]
-pub struct IfNoneMatch(Option<Tags>);
+pub struct IfNoneMatch(ExpectedVersion);
 
 impl IfNoneMatch {
     pub fn knows(&self, current: u64) -> bool {
         match &self.0 {
-            Some(Tags::Any) => true,
-            Some(Tags::Versions(versions)) => versions.contains(&current),
-            None => false,
+            ExpectedVersion::Any => true,
+            ExpectedVersion::OneOf(versions) => versions.contains(&current),
+            ExpectedVersion::Unspecified => false,
         }
     }
 }
 
 header_parameter!(IfNoneMatch, tag_schema(None), |request| {
-    Ok(Self(header(request.headers(), "if-none-match").and_then(parse_tags)))
+    let tags = header(request.headers(), "if-none-match").and_then(parse_tags);
+    Ok(Self(tags.unwrap_or(ExpectedVersion::Unspecified)))
 });
 
 #[cfg(test)]
@@ -113,13 +97,11 @@ mod tests {
 
     #[test]
     fn tags_are_read_in_every_form_that_http_allows() {
-        assert_eq!(parse_tags("\"v7\""), Some(Tags::Versions(vec![7])));
-        assert_eq!(parse_tags("W/\"v7\", \"v8\""), Some(Tags::Versions(vec![7, 8])));
-        assert_eq!(parse_tags("*"), Some(Tags::Any));
+        assert_eq!(parse_tags("\"v7\""), Some(ExpectedVersion::OneOf(vec![7])));
+        assert_eq!(parse_tags("W/\"v7\", \"v8\""), Some(ExpectedVersion::OneOf(vec![7, 8])));
+        assert_eq!(parse_tags("*"), Some(ExpectedVersion::Any));
         for bad in ["v7", "7", "\"7\"", "\"v\"", "\"vx\"", ""] {
             assert_eq!(parse_tags(bad), None, "{bad}");
         }
-        assert_eq!(IfMatch(parse_tags("\"v7\"")).check(8), Err(Stale { current: 8 }));
-        assert!(IfMatch(None).check(8).is_ok());
     }
 }

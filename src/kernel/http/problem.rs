@@ -6,12 +6,13 @@
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde::Serialize;
 use serde_json::{Map, Value};
+use serde_with::skip_serializing_none;
 
-use crate::kernel::{
+use tenantd_base::{
     authority::{Lacking, Within},
     quotas::QuotaExceeded,
-    store::StoreError,
 };
+use tenantd_store::StoreError;
 
 macro_rules! codes {
     ($($variant:ident $name:literal $status:ident $title:literal $remedy:literal;)*) => {
@@ -93,6 +94,7 @@ codes! {
 }
 
 /// One thing that is wrong with the input, and where.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FieldError {
     #[serde(flatten)]
@@ -101,7 +103,6 @@ pub struct FieldError {
     pub message: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allowed: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub suggestion: Option<String>,
 }
 
@@ -175,8 +176,6 @@ const MAX_BYTES: usize = 16 << 10;
 const MAX_DETAIL: usize = 1024;
 pub const MAX_PLACE: usize = 256;
 pub const MAX_MESSAGE: usize = 512;
-/// A text that is longer than any name of ours is nobody's typing error.
-const MAX_NAME: usize = 128;
 /// Bytes of the members that say how many errors there are.
 const FRAME: usize = 128;
 
@@ -416,14 +415,4 @@ impl From<Lacking> for Problem {
             None => problem,
         }
     }
-}
-
-/// The entry of `known` that was probably meant.
-pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    if given.len() > MAX_NAME {
-        return None;
-    }
-    let closest = known.into_iter().map(|name| (strsim::osa_distance(name, given), name)).min()?;
-    let (distance, name) = closest;
-    (distance <= 1 + given.chars().count() / 4).then(|| name.to_owned())
 }

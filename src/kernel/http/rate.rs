@@ -14,15 +14,16 @@ use governor::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::{
-    context::Client,
-    problem::{Code, Problem},
-};
-use crate::kernel::{
+use tenantd_base::{
     access::{Principal, TenantKind},
     clock::Clock,
     config::{Rate, RateLimits as Settings},
-    tasks::{Done, Task, TaskError},
+};
+use tenantd_store::tasks::{Done, Task, TaskError};
+
+use super::{
+    context::Client,
+    problem::{Code, Problem},
 };
 
 const WINDOW: Duration = Duration::from_mins(1);
@@ -301,8 +302,9 @@ impl Task for RateLimitSweep {
 
 #[cfg(test)]
 mod tests {
+    use tenantd_base::{clock::Timestamp, config};
+
     use super::*;
-    use crate::kernel::{clock::Timestamp, config};
 
     #[test]
     fn an_address_has_its_burst_and_then_waits_for_its_turn() {

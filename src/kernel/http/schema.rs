@@ -9,8 +9,9 @@ use serde_json::{Map, Value, json};
 
 use super::{
     bounded::NO_CONTROL_CHARACTERS,
-    problem::{FieldError, Findings, MAX_ERRORS, Place, nearest},
+    problem::{FieldError, Findings, MAX_ERRORS, Place},
 };
+use tenantd_base::vocabulary::nearest;
 
 /// Values of an input that are searched for what is wrong. All of its errors are made before the first can be read, so an input with more
 /// values is searched in part.

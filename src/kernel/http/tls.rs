@@ -16,9 +16,9 @@ use rustls::{
     sign::CertifiedKey,
 };
 
-use crate::kernel::{
-    store::write_private_file,
+use tenantd_store::{
     tasks::{Done, Task, TaskError},
+    write_private_file,
 };
 
 /// Where certificate and key are.

@@ -7,16 +7,17 @@ use std::{
 
 use http::{Method, StatusCode, Uri};
 
-use super::{
-    context::Client,
-    operations::{Measures, Operation},
-    rate::Standing,
-};
-use crate::kernel::{
+use tenantd_base::{
     access::{Identity, Principal, TenantKind},
     config::AccessLog,
     id::RequestId,
     telemetry::{Caller, RequestKey, StatusClass, Usage},
+};
+
+use super::{
+    context::Client,
+    operations::{Measures, Operation},
+    rate::Standing,
 };
 
 /// What is told of a request when it is over.

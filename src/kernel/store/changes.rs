@@ -144,10 +144,10 @@ impl Changes {
         }
         let changed = changes.entries.range::<[u8], (Bound<&[u8]>, Bound<&[u8]>)>(range.bounds());
         let changed = changed.map(|(key, change)| (key.as_slice(), change.as_deref()));
-        let below = (!changes.dropped).then_some(below);
+        let below = |visit: Visitor<'_>| if changes.dropped { Ok(()) } else { below.scan(table, range, direction, visit) };
         match direction {
-            Direction::Forward => walk_through(changed, below, table, range, direction, visit),
-            Direction::Backward => walk_through(changed.rev(), below, table, range, direction, visit),
+            Direction::Forward => walk_through(changed, below, direction, visit),
+            Direction::Backward => walk_through(changed.rev(), below, direction, visit),
         }
     }
 
@@ -190,39 +190,35 @@ impl Changes {
     }
 }
 
-/// Walks a range of what lies below with changes on top of it. `changed` is in the order of the walk; `None` below: nothing counts.
+/// Walks a range of what lies below with changes on top of it. `changed` is in the order of the walk, and `below` walks below.
 pub(super) fn walk_through<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     mut changed: impl Iterator<Item = (K, Option<V>)>,
-    below: Option<&dyn EngineRead>,
-    table: RawTable,
-    range: &KeyRange,
+    below: impl FnOnce(Visitor<'_>) -> Result<(), StoreError>,
     direction: Direction,
     visit: Visitor<'_>,
 ) -> Result<(), StoreError> {
     let mut pending = changed.next();
     let mut stopped = false;
-    if let Some(below) = below {
-        below.scan(table, range, direction, &mut |key, value| {
-            while let Some((changed_key, change)) = pending.take_if(|(changed_key, _)| match direction {
-                Direction::Forward => changed_key.as_ref() <= key,
-                Direction::Backward => changed_key.as_ref() >= key,
-            }) {
-                pending = changed.next();
-                if let Some(value) = change
-                    && visit(changed_key.as_ref(), value.as_ref())? == Flow::Stop
-                {
-                    stopped = true;
-                    return Ok(Flow::Stop);
-                }
-                if changed_key.as_ref() == key {
-                    return Ok(Flow::Continue);
-                }
+    below(&mut |key, value| {
+        while let Some((changed_key, change)) = pending.take_if(|(changed_key, _)| match direction {
+            Direction::Forward => changed_key.as_ref() <= key,
+            Direction::Backward => changed_key.as_ref() >= key,
+        }) {
+            pending = changed.next();
+            if let Some(value) = change
+                && visit(changed_key.as_ref(), value.as_ref())? == Flow::Stop
+            {
+                stopped = true;
+                return Ok(Flow::Stop);
             }
-            let flow = visit(key, value)?;
-            stopped = flow == Flow::Stop;
-            Ok(flow)
-        })?;
-    }
+            if changed_key.as_ref() == key {
+                return Ok(Flow::Continue);
+            }
+        }
+        let flow = visit(key, value)?;
+        stopped = flow == Flow::Stop;
+        Ok(flow)
+    })?;
     while let Some((key, change)) = pending.take_if(|_| !stopped) {
         pending = changed.next();
         if let Some(value) = change {

@@ -119,9 +119,10 @@ fn checksum(table: &str, key: &[u8], body: &[u8]) -> [u8; CHECKSUM_LENGTH] {
 
 /// Holds a record's stored form against the bytes that were written down, so that a change of fields cannot slip in without a
 /// new version. `UPDATE_GOLDEN=1 cargo test` writes the bytes of a new one.
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 pub fn assert_golden<R: Record>(name: &str, record: &R) {
-    let file = |version: u8| format!("{}/tests/golden/records/{name}.v{version}.hex", env!("CARGO_MANIFEST_DIR"));
+    let file = |version: u8| format!("{}/../../../tests/golden/records/{name}.v{version}.hex", env!("CARGO_MANIFEST_DIR"));
     let bytes = encode("golden", b"key", record).unwrap();
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(file(R::VERSION), format!("{}\n", data_encoding::HEXLOWER.encode(&bytes))).unwrap();

@@ -3,6 +3,14 @@
 //! **Invariant:** an entry stands on the timeline of its record's tenant. Stores of format 1 have no timelines; [`regroup`] brings
 //! them in.
 
+use std::ops::Bound;
+
+use tenantd_base::{
+    clock::Timestamp,
+    clocks::{Reading, Timeline},
+    id::TenantId,
+};
+
 use super::{
     catalog::{self, TableName},
     engine::{Direction, Flow, KeyRange},
@@ -13,11 +21,6 @@ use super::{
     table::Index,
     transaction::{Read, ReadTx, WriteTx},
 };
-use crate::kernel::{
-    clock::Timestamp,
-    clocks::{Reading, Timeline},
-    id::TenantId,
-};
 
 /// How many entries one walk looks at: those in front may all be unwanted.
 const MOST_SEEN: usize = 20_000;
@@ -25,6 +28,12 @@ const MOST_SEEN: usize = 20_000;
 /// The key of an index of due times.
 pub fn due_key(tenant: TenantId, at: Timestamp) -> Vec<u8> {
     (Timeline::of(tenant), at).to_bytes()
+}
+
+/// The key of an index in which every tenant has a timeline of its own, also one that shares the installation's clock: however much of one
+/// tenant is due, another's is found at once.
+pub fn tenant_due_key(tenant: TenantId, at: Timestamp) -> Vec<u8> {
+    (Timeline::Own(tenant), at).to_bytes()
 }
 
 /// What is due.
@@ -36,7 +45,7 @@ pub struct Due<K> {
 }
 
 impl<K: FixedKey, V> Index<K, V> {
-    /// What is due on one timeline at its `now` and wanted, the longest overdue first, at most `limit`.
+    /// What is due on one timeline at its `now` and is wanted, the longest overdue first, at most `limit`.
     pub fn due_on(
         &self,
         tx: &impl Read,
@@ -64,6 +73,27 @@ impl<K: FixedKey, V> Index<K, V> {
             Ok(if due.found.len() < limit && seen < MOST_SEEN { Flow::Continue } else { Flow::Stop })
         })?;
         Ok(due)
+    }
+
+    /// When the first entry of each tenant is due, in an index of [`tenant_due_key`]s. One look for each tenant.
+    pub fn first_due(&self, tx: &impl Read) -> Result<Vec<(TenantId, Timestamp)>, StoreError> {
+        let mut found: Vec<(TenantId, Timestamp)> = Vec::new();
+        let mut range = KeyRange::ALL;
+        loop {
+            let mut first = None;
+            self.scan(tx, &range, Direction::Forward, |_, entry| {
+                let mut rest = entry;
+                first = match (Timeline::read(&mut rest), Timestamp::read(&mut rest)) {
+                    (Some(Timeline::Own(tenant)), Some(at)) => Some((tenant, at)),
+                    _ => return Err(StoreError::damaged(self.table.name(), entry, "the entry has no tenant or no time")),
+                };
+                Ok(Flow::Stop)
+            })?;
+            let Some((tenant, at)) = first else { return Ok(found) };
+            found.push((tenant, at));
+            let Bound::Excluded(next_tenant) = KeyRange::prefix(&Timeline::Own(tenant).to_bytes()).end else { return Ok(found) };
+            range.start = Bound::Included(next_tenant);
+        }
     }
 
     /// The same over all timelines. The next time is the installation's.
@@ -97,25 +127,53 @@ const REGROUPED: &[TableName] = &[
     catalog::BACKUP_POSTURES_BY_TIMER,
 ];
 const GROUPED_SINCE: u32 = 2;
+/// The index in which every tenant has a timeline of its own since format 7.
+const BY_TENANT: TableName = catalog::WORKFLOW_RUNS_BY_DUE;
+const BY_TENANT_SINCE: u32 = 7;
 /// Entries that one transaction moves.
 const PART: usize = 2_000;
 /// What entries of format 1 begin with at the least. A time has its sign bit flipped, which makes the first byte of every time of our
 /// calendar 0x7f or 0x80; a timeline begins with 0 or 1. So what is still to be moved is told by itself.
 const FIRST_OF_OLD: u8 = 2;
 
-/// Whether an entry stands without its timeline in a store of format 1: one that no server of this release has taken up yet is not
-/// damaged by that.
+/// Whether an entry stands in a store of an older format without its timeline, or on the shared one: a store that no server of this
+/// release has taken up yet is not damaged by that.
 pub(super) fn stands_in_old_form(tx: &ReadTx, table: TableName, entry: &[u8]) -> Result<bool, StoreError> {
-    let mut former = entry;
-    if !REGROUPED.contains(&table) || Timeline::read(&mut former).is_none() || tx.raw_get(table.into(), former)?.is_none() {
+    let mut rest = entry;
+    if !REGROUPED.contains(&table) || Timeline::read(&mut rest).is_none() {
         return Ok(false);
     }
-    Ok(Installation::read(tx)?.format < GROUPED_SINCE)
+    let format = Installation::read(tx)?.format;
+    let stands = |former: &[u8]| Ok::<_, StoreError>(tx.raw_get(table.into(), former)?.is_some());
+    Ok((format < GROUPED_SINCE && stands(rest)?)
+        || (format < BY_TENANT_SINCE && table == BY_TENANT && stands(&[&Timeline::Shared.to_bytes(), rest].concat())?))
+}
+
+/// Moves the entries of workflow runs from the shared timeline to their tenants', a part at a time.
+pub fn regroup_by_tenant(tx: &mut WriteTx) -> Result<Progress, StoreError> {
+    let shared = Timeline::Shared.to_bytes();
+    let mut entries = Vec::new();
+    tx.raw_scan(BY_TENANT.into(), &KeyRange::prefix(&shared), Direction::Forward, &mut |entry, value| {
+        entries.push((entry.to_vec(), value.to_vec()));
+        Ok(if entries.len() < PART { Flow::Continue } else { Flow::Stop })
+    })?;
+    if entries.is_empty() {
+        return Ok(Progress::Done);
+    }
+    for (entry, value) in entries {
+        let mut rest = entry.get(shared.len()..).unwrap_or_default();
+        let time = Timestamp::read(&mut rest);
+        let moved = time.zip(TenantId::read(&mut { rest })).map(|(at, tenant)| [&tenant_due_key(tenant, at), rest].concat());
+        let moved = moved.ok_or_else(|| StoreError::damaged(BY_TENANT.name(), &entry, "the entry has no time or no tenant"))?;
+        tx.raw_remove(BY_TENANT.into(), entry);
+        tx.raw_put(BY_TENANT.into(), moved, value);
+    }
+    Ok(Progress::More)
 }
 
 /// Moves entries of format 1 to their timelines, a part at a time.
 pub fn regroup(tx: &mut WriteTx) -> Result<Progress, StoreError> {
-    let old = KeyRange { start: std::ops::Bound::Included(vec![FIRST_OF_OLD]), end: std::ops::Bound::Unbounded };
+    let old = KeyRange { start: Bound::Included(vec![FIRST_OF_OLD]), end: Bound::Unbounded };
     for table in REGROUPED.iter().copied() {
         let mut entries = Vec::new();
         tx.raw_scan(table.into(), &old, Direction::Forward, &mut |entry, value| {
@@ -140,16 +198,15 @@ pub fn regroup(tx: &mut WriteTx) -> Result<Progress, StoreError> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use proptest::prelude::*;
     use serde::{Deserialize, Serialize};
 
+    use tenantd_base::{clock::Clock, clocks::Clocks, entropy::Entropy};
+
     use super::*;
-    use crate::kernel::{
-        clock::Clock,
-        clocks::Clocks,
-        entropy::Entropy,
-        store::{DataDirectory, Store, StoreSettings, Table, WriterSettings, codec::Record},
-    };
+    use crate::{DataDirectory, Store, StoreSettings, Table, WriterSettings, codec::Record};
 
     #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
     struct Timer {
@@ -274,5 +331,62 @@ mod tests {
             .await
             .unwrap();
         assert!(!store.check(vec![&TIMERS]).await.unwrap().is_clean());
+    }
+
+    static BY_RUN: Index<TimerKey, Timer> =
+        Index { table: catalog::WORKFLOW_RUNS_BY_DUE, unique: false, keys: |key, timer| vec![tenant_due_key(key.0, timer.at)] };
+    static RUNS: Table<TimerKey, Timer> = Table::new(catalog::WORKFLOW_RUNS, &[&BY_RUN]);
+
+    #[tokio::test]
+    async fn one_tenant_s_entries_do_not_stand_before_another_s() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = store(&directory);
+        let [_, many, one] = tenants();
+        store
+            .write(move |tx| {
+                (0..2 * MOST_SEEN as u64).try_for_each(|number| RUNS.put(tx, &(many, number), &Timer { at: at(number % 7) }))?;
+                RUNS.put(tx, &(one, 1), &Timer { at: at(9) })
+            })
+            .await
+            .unwrap();
+        let first: BTreeMap<_, _> = store.read(|tx| BY_RUN.first_due(tx)).unwrap().into_iter().collect();
+        assert_eq!(first, BTreeMap::from([(many, at(0)), (one, at(9))]));
+        let due = store.read(|tx| BY_RUN.due_on(tx, Timeline::Own(one), at(10), 5, |_| true)).unwrap();
+        assert_eq!((due.found, due.next), (vec![(one, 1)], None));
+    }
+
+    #[tokio::test]
+    async fn entries_of_runs_are_moved_from_the_shared_timeline_in_parts_that_go_on_after_a_crash() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = store(&directory);
+        let keys: Vec<TimerKey> =
+            tenants().into_iter().flat_map(|tenant| (0..PART as u64).map(move |number| (tenant, number))).collect();
+        let former = Installation { format: BY_TENANT_SINCE - 1, ..store.read(Installation::read).unwrap() };
+        let written = keys.clone();
+        store
+            .write(move |tx| {
+                for key in &written {
+                    let (timer, primary) = (Timer { at: at(key.1) }, key.to_bytes());
+                    RUNS.put(tx, key, &timer)?;
+                    tx.raw_remove(BY_TENANT.into(), [tenant_due_key(key.0, timer.at), primary.clone()].concat());
+                    tx.raw_put(BY_TENANT.into(), [due_key(key.0, timer.at), primary].concat(), Vec::new());
+                }
+                former.write(tx)
+            })
+            .await
+            .unwrap();
+        let checked = store.check(vec![&RUNS]).await.unwrap();
+        assert!(checked.is_clean(), "an older store is no damaged one: {checked:?}");
+        // The first part is done, and then the process dies.
+        assert_eq!(store.write(regroup_by_tenant).await.unwrap(), Progress::More);
+        assert!(store.check(vec![&RUNS]).await.unwrap().is_clean());
+        while store.write(regroup_by_tenant).await.unwrap() == Progress::More {}
+        let now = Installation { format: BY_TENANT_SINCE, ..store.read(Installation::read).unwrap() };
+        store.write(move |tx| now.write(tx)).await.unwrap();
+        assert!(store.check(vec![&RUNS]).await.unwrap().is_clean());
+        for tenant in tenants() {
+            let due = store.read(|tx| BY_RUN.due_on(tx, Timeline::Own(tenant), at(PART as u64), PART, |_| true)).unwrap();
+            assert_eq!(due.found.len(), PART);
+        }
     }
 }

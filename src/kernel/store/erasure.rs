@@ -4,6 +4,8 @@
 //! another key says so by a [`TenantRows`] of its own. **Invariant:** a record is removed through its table, so that its index entries
 //! go with it.
 
+use tenantd_base::id::TenantId;
+
 use super::{
     Store,
     catalog::TableName,
@@ -15,7 +17,6 @@ use super::{
     table::{Index, Table},
     transaction::{Read, ReadTx, WriteTx},
 };
-use crate::kernel::id::TenantId;
 
 /// The place of a row that belongs to a tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
-//! What can go wrong below the domain. Slices carry it inside their own error; `kernel::http::problem` maps it once.
+//! What can go wrong below the domain. Slices carry it inside their own error; `tenantd_http::problem` maps it once.
 
-use crate::kernel::{programs::LaneError, quotas::QuotaExceeded};
+use tenantd_base::{programs::LaneError, quotas::QuotaExceeded};
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {

@@ -11,6 +11,8 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
+use tenantd_base::quotas::Quotas;
+
 use super::{
     RedbEngine, RepairProgress, Store, StoreError, StoreSettings, Table, catalog,
     codec::Record,
@@ -21,7 +23,6 @@ use super::{
     reserve::within_reserve,
     transaction::{Read, ReadTx, WriteTx},
 };
-use crate::kernel::quotas::Quotas;
 
 const STORE_FILE: &str = "tenantd.redb";
 /// What is durable and not yet in the store's own file.
@@ -298,7 +299,7 @@ pub fn write_private_file(path: &Path, content: &[u8]) -> Result<(), StoreError>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::store::codec::assert_golden;
+    use crate::codec::assert_golden;
 
     #[test]
     fn the_stored_form_is_the_one_that_was_written_down() {

@@ -12,8 +12,9 @@ use std::io;
 
 use redb::StorageBackend;
 
+use tenantd_base::secrets::digest;
+
 use super::error::StoreError;
-use crate::kernel::secrets::digest;
 
 /// What tells this journal from any other, and its frames from bytes that a tenant chose.
 pub type JournalId = [u8; 16];

@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** a key of a tenant's data starts with the tenant's id, so a scan of a tenant's prefix cannot leave the tenant.
 
-use crate::kernel::{
+use tenantd_base::{
     clock::Timestamp,
     clocks::Timeline,
     id::{Id, Kind},

@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use tenantd_base::clock::Timestamp;
+
 use super::{Store, catalog, codec::Record, error::StoreError, reserve::within_reserve, table::Table};
-use crate::kernel::clock::Timestamp;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct ProbeRecord {
@@ -26,7 +27,7 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::store::codec::assert_golden;
+    use crate::codec::assert_golden;
 
     #[test]
     fn the_stored_form_is_the_one_that_was_written_down() {

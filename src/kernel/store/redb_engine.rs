@@ -15,6 +15,8 @@ use std::{
 
 use redb::{StorageBackend, backends::FileBackend};
 
+use tenantd_base::{entropy::quick_bytes, telemetry::panic_text};
+
 use super::{
     changes::Changes,
     engine::{Direction, Durability, Engine, EngineRead, KeyRange, RawTable, Visitor},
@@ -23,7 +25,6 @@ use super::{
     recent::Recent,
     redb_file::{FileSnapshot, Mark, RedbFile, RepairProgress, private_options},
 };
-use crate::kernel::{entropy::quick_bytes, telemetry::panic_text};
 
 /// How long the last changes may wait for the disk at the most.
 const SETTLES_AFTER: Duration = Duration::from_millis(50);

@@ -1,6 +1,8 @@
 //! Tables for time-bounded data, cut into segments by a running number or by the day, so that retention drops a whole segment at
 //! once (removing rows one by one is what redb is slowest at).
 
+use tenantd_base::id::TenantId;
+
 use super::{
     catalog::TableName,
     codec::{self, Record},
@@ -11,7 +13,6 @@ use super::{
     transaction::{Read, ReadTx, WriteTx},
     usage::{self, CountedSegments, Counts, size},
 };
-use crate::kernel::id::TenantId;
 
 /// How many running numbers share a segment, as a power of two.
 const SEGMENT_BITS: u32 = 16;

@@ -11,8 +11,9 @@ use std::{
 
 use tokio::sync::{Notify, watch};
 
+use tenantd_base::quotas::Quotas;
+
 use super::{catalog, error::StoreError, watch::Progress};
-use crate::kernel::quotas::Quotas;
 
 /// Snapshots that are watched at one time; more than that are open but not measured.
 const READ_SLOTS: usize = 64;

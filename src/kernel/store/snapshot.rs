@@ -10,6 +10,8 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
+use tenantd_base::telemetry::panic_text;
+
 use super::{
     RedbEngine,
     changes::Changes,
@@ -17,7 +19,6 @@ use super::{
     error::StoreError,
     transaction::{Read, ReadTx},
 };
-use crate::kernel::telemetry::panic_text;
 
 /// How many bytes go into one transaction of the copy.
 const CHUNK_BYTES: usize = 8 << 20;
@@ -221,11 +222,10 @@ fn copy_chunk(
 mod tests {
     use std::os::unix::fs::FileExt;
 
+    use tenantd_base::quotas::Quotas;
+
     use super::*;
-    use crate::kernel::{
-        quotas::Quotas,
-        store::{WriteTx, catalog},
-    };
+    use crate::{WriteTx, catalog};
 
     /// A store with some pages of records in two tables.
     fn source(directory: &Path) -> RedbEngine {

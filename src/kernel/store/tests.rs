@@ -8,7 +8,7 @@ use std::sync::{
 use serde::{Deserialize, Serialize};
 
 use super::*;
-use crate::kernel::store::codec::Record;
+use crate::codec::Record;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Person {

@@ -5,6 +5,8 @@
 
 use std::{cell::Cell, collections::BTreeMap};
 
+use tenantd_base::{id::TenantId, quotas::Quotas};
+
 use super::{
     catalog::TableName,
     changes::Changes,
@@ -12,7 +14,6 @@ use super::{
     error::StoreError,
     usage::Growth,
 };
-use crate::kernel::{id::TenantId, quotas::Quotas};
 
 /// What tables need to read: both views offer it.
 pub trait Read {

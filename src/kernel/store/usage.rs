@@ -8,6 +8,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use tenantd_base::{
+    clock::Timestamp,
+    id::TenantId,
+    quotas::{Allowance, Quota, QuotaExceeded, Quotas},
+};
+
 use super::{
     catalog::{self, TableName},
     check::{CheckReport, Checked},
@@ -18,11 +24,6 @@ use super::{
     key::Key,
     table::Table,
     transaction::{Read, ReadTx, WriteTx},
-};
-use crate::kernel::{
-    clock::Timestamp,
-    id::TenantId,
-    quotas::{Allowance, Quota, QuotaExceeded, Quotas},
 };
 
 const DAY_SECONDS: i64 = 86_400;
@@ -421,7 +422,7 @@ pub(super) fn check(tx: &ReadTx, tables: &[&'static dyn Checked], report: &mut C
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::store::codec::assert_golden;
+    use crate::codec::assert_golden;
 
     #[test]
     fn the_stored_forms_are_those_that_were_written_down() {

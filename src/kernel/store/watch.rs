@@ -86,7 +86,7 @@ mod tests {
     use tokio::sync::oneshot;
 
     use super::*;
-    use crate::kernel::store::{RedbEngine, Store, StoreError, WriterSettings};
+    use crate::{RedbEngine, Store, StoreError, WriterSettings};
 
     #[tokio::test]
     async fn a_write_that_does_not_come_back_is_noticed_by_name() {

@@ -9,13 +9,18 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use tokio::{
     runtime::Runtime,
     sync::{mpsc, oneshot},
+};
+
+use tenantd_base::{
+    programs::{Payer, Shares},
+    telemetry::panic_text,
 };
 
 use super::{
@@ -26,106 +31,93 @@ use super::{
     transaction::WriteTx,
     usage,
 };
-use crate::kernel::{
-    programs::{Payer, Shares},
-    telemetry::panic_text,
-};
 
-/// One write that waits for its turn.
-pub(super) trait Job: Send {
-    /// Runs the caller's code, once more if need be, and keeps its result.
-    fn run(&mut self, tx: &mut WriteTx) -> Ran;
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
-    fn durability(&self) -> Durability;
+/// The caller's code. It keeps its result itself, and returns whether it succeeded. May run more than once.
+type Work = Box<dyn FnMut(&mut WriteTx) -> bool + Send>;
 
+/// A write in the queue. It has no type of its caller's, so the compiler makes one writer and not one for each call.
+struct Job {
+    work: Work,
     /// The caller's code, by its name in the source.
-    fn name(&self) -> &'static str;
-
-    /// Answers the caller: with the kept result, or with the failure of the commit.
-    fn finish(self: Box<Self>, committed: Result<(), StoreError>);
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ran {
-    Accepted,
-    Refused,
-}
-
-struct CallerJob<F, T, E> {
-    work: F,
+    name: &'static str,
     payer: Option<Payer>,
     durability: Durability,
-    result: Option<Result<T, E>>,
-    answer: oneshot::Sender<Result<T, E>>,
+    panicked: Option<String>,
+    answer: oneshot::Sender<End>,
 }
 
-impl<F, T, E> Job for CallerJob<F, T, E>
-where
-    F: FnMut(&mut WriteTx) -> Result<T, E> + Send,
-    T: Send,
-    E: From<StoreError> + Send,
-{
-    fn run(&mut self, tx: &mut WriteTx) -> Ran {
+/// What became of a write, beside the result that the caller's code has kept.
+struct End {
+    panicked: Option<String>,
+    committed: Result<(), StoreError>,
+}
+
+impl Job {
+    /// Runs the caller's code. Whether it succeeded.
+    fn run(&mut self, tx: &mut WriteTx) -> bool {
         let work = &mut self.work;
-        let mut run = || {
-            let value = work(tx)?;
-            usage::settle(tx)?;
-            Ok(value)
-        };
-        let result = catch_unwind(AssertUnwindSafe(|| match &self.payer {
-            Some(payer) => payer.pay_for_writing(run),
-            None => run(),
-        }))
-        .unwrap_or_else(|cause| Err(E::from(StoreError::Panicked(panic_text(cause.as_ref())))));
-        let ran = if result.is_ok() { Ran::Accepted } else { Ran::Refused };
-        self.result = Some(result);
-        ran
+        let ran = catch_unwind(AssertUnwindSafe(|| match &self.payer {
+            Some(payer) => payer.pay_for_writing(|| work(tx)),
+            None => work(tx),
+        }));
+        self.panicked = ran.as_ref().err().map(|cause| panic_text(cause.as_ref()));
+        ran.unwrap_or(false)
     }
 
-    fn durability(&self) -> Durability {
-        self.durability
-    }
-
-    fn name(&self) -> &'static str {
-        std::any::type_name::<F>()
-    }
-
-    fn finish(self: Box<Self>, committed: Result<(), StoreError>) {
-        let Self { work, payer: _, durability: _, result, answer: waiting } = *self;
-        // What the work holds is let go before its caller hears of the end, and may come again.
+    fn finish(self, committed: Result<(), StoreError>) {
+        let Self { work, panicked, answer, .. } = self;
+        // What the work holds is dropped before its caller continues, and may write again.
         drop(work);
-        let answer = match (result, committed) {
-            (Some(Err(refusal)), Ok(())) => Err(refusal),
-            // A refusal wrote nothing, but it may rest on a write of the same batch that is now in doubt.
-            (Some(Err(_)), Err(failure)) => Err(E::from(StoreError::Unavailable(failure.to_string()))),
-            (_, Err(failure)) => Err(E::from(failure)),
-            (Some(Ok(value)), Ok(())) => Ok(value),
-            (None, Ok(())) => Err(E::from(StoreError::Unavailable("the write did not run".to_owned()))),
-        };
         // The caller may have gone away; its write stands all the same.
-        drop(waiting.send(answer));
+        drop(answer.send(End { panicked, committed }));
     }
 }
 
 /// Where writes are handed in.
 #[derive(Clone)]
 pub(super) struct Queue {
-    jobs: mpsc::Sender<Box<dyn Job>>,
+    jobs: mpsc::Sender<Job>,
 }
 
 impl Queue {
-    pub(super) async fn submit<T, E, F>(&self, durability: Durability, work: F) -> Result<T, E>
+    pub(super) async fn submit<T, E, F>(&self, durability: Durability, mut work: F) -> Result<T, E>
     where
         F: FnMut(&mut WriteTx) -> Result<T, E> + Send + 'static,
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
+        let kept = Arc::new(Mutex::new(None));
+        let result = kept.clone();
+        let work = move |tx: &mut WriteTx| {
+            let outcome = work(tx).and_then(|value| usage::settle(tx).map(|()| value).map_err(E::from));
+            let succeeded = outcome.is_ok();
+            *lock(&result) = Some(outcome);
+            succeeded
+        };
+        let End { panicked, committed } = self.hand_in(Box::new(work), std::any::type_name::<F>(), durability).await?;
+        let result = match panicked {
+            Some(text) => Some(Err(E::from(StoreError::Panicked(text)))),
+            None => lock(&kept).take(),
+        };
+        match (result, committed) {
+            (Some(result), Ok(())) => result,
+            // A refusal wrote nothing, but it may rest on a write of the same batch that is now in doubt.
+            (Some(Err(_)), Err(failure)) => Err(E::from(StoreError::Unavailable(failure.to_string()))),
+            (_, Err(failure)) => Err(E::from(failure)),
+            (None, Ok(())) => Err(E::from(StoreError::Unavailable("the write did not run".to_owned()))),
+        }
+    }
+
+    async fn hand_in(&self, work: Work, name: &'static str, durability: Durability) -> Result<End, StoreError> {
         let (answer, waiting) = oneshot::channel();
-        let job = Box::new(CallerJob { work, payer: Payer::current(), durability, result: None, answer });
-        let closed = || E::from(StoreError::Unavailable("it is being closed".to_owned()));
-        self.jobs.send(job).await.map_err(|_| closed())?;
+        let job = Job { work, name, payer: Payer::current(), durability, panicked: None, answer };
+        self.jobs.send(job).await.map_err(|_| StoreError::Unavailable("it is being closed".to_owned()))?;
         // A writer that hangs up has died with the write in its hands.
-        waiting.await.map_err(|_| E::from(StoreError::OutcomeUnknown("the writer has ended".to_owned())))?
+        waiting.await.map_err(|_| StoreError::OutcomeUnknown("the writer has ended".to_owned()))
     }
 
     /// How many writes wait for their turn.
@@ -141,7 +133,7 @@ pub(super) fn spawn(
     shares: Shares,
     settings: WriterSettings,
 ) -> Result<(Queue, std::thread::JoinHandle<()>), StoreError> {
-    let (jobs, waiting) = mpsc::channel::<Box<dyn Job>>(settings.queue_length);
+    let (jobs, waiting) = mpsc::channel::<Job>(settings.queue_length);
     let timer = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(StoreError::engine)?;
     let mut inbox = Inbox { waiting, batch_size: settings.batch_size, timer };
     let thread = std::thread::Builder::new()
@@ -171,13 +163,13 @@ pub(super) fn spawn(
 
 /// Where the writer gets its work from.
 struct Inbox {
-    waiting: mpsc::Receiver<Box<dyn Job>>,
+    waiting: mpsc::Receiver<Job>,
     batch_size: usize,
     timer: Runtime,
 }
 
 enum Next {
-    Batch(Vec<Box<dyn Job>>),
+    Batch(Vec<Job>),
     /// In the time that was given.
     Nothing,
     End,
@@ -201,7 +193,7 @@ impl Inbox {
 }
 
 /// Runs a batch, or has what was left unsettled settled when there is none. What it leaves itself.
-fn run(engine: &dyn Engine, shared: &Shared, jobs: Vec<Box<dyn Job>>) -> Durability {
+fn run(engine: &dyn Engine, shared: &Shared, jobs: Vec<Job>) -> Durability {
     if !jobs.is_empty() {
         return run_batch(engine, shared, jobs);
     }
@@ -214,7 +206,7 @@ fn run(engine: &dyn Engine, shared: &Shared, jobs: Vec<Box<dyn Job>>) -> Durabil
 }
 
 /// How durable everything is that was written so far.
-fn run_batch(engine: &dyn Engine, shared: &Shared, mut jobs: Vec<Box<dyn Job>>) -> Durability {
+fn run_batch(engine: &dyn Engine, shared: &Shared, mut jobs: Vec<Job>) -> Durability {
     metrics::histogram!("tenantd_store_batch_size").record(u32::try_from(jobs.len()).unwrap_or(u32::MAX));
     if let Some(reason) = shared.failure() {
         finish_all(jobs, &Err(StoreError::Unavailable(reason)));
@@ -229,16 +221,15 @@ fn run_batch(engine: &dyn Engine, shared: &Shared, mut jobs: Vec<Box<dyn Job>>) 
         }
     };
     for job in &mut jobs {
-        shared.progress.runs(job.name());
+        shared.progress.runs(job.name);
         tx.begin_member();
-        if job.run(&mut tx) == Ran::Refused {
+        if !job.run(&mut tx) {
             tx.changes().roll_back_member();
         }
     }
     let changes = tx.into_changes();
     let changed: Vec<usize> = changes.tables().map(|(table, _)| table.table.index()).collect();
-    let is_needed_now =
-        jobs.iter().any(|job| job.durability() == Durability::Now) || changed.contains(&catalog::EVENT_HEAD.index());
+    let is_needed_now = jobs.iter().any(|job| job.durability == Durability::Now) || changed.contains(&catalog::EVENT_HEAD.index());
     let durability = if is_needed_now { Durability::Now } else { Durability::Later };
     shared.progress.runs("commit");
     // Whoever changes nothing may still rest on what is not on the disk yet.
@@ -260,7 +251,7 @@ fn run_batch(engine: &dyn Engine, shared: &Shared, mut jobs: Vec<Box<dyn Job>>) 
     durability
 }
 
-fn finish_all(jobs: Vec<Box<dyn Job>>, committed: &Result<(), StoreError>) {
+fn finish_all(jobs: Vec<Job>, committed: &Result<(), StoreError>) {
     for job in jobs {
         job.finish(committed.clone());
     }
@@ -268,10 +259,8 @@ fn finish_all(jobs: Vec<Box<dyn Job>>, committed: &Result<(), StoreError>) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
-
     use super::*;
-    use crate::kernel::store::{RedbEngine, Store, WriterSettings, changes::Changes, engine::EngineRead};
+    use crate::{RedbEngine, Store, WriterSettings, changes::Changes, engine::EngineRead};
 
     const SETTINGS: WriterSettings = WriterSettings { batch_size: 4, queue_length: 4 };
 

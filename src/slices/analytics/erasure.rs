@@ -1,12 +1,13 @@
 //! What the figures of the installation say of a tenant that is removed: its requests stay in the sums, under no name.
 
+use tenantd_base::id::TenantId;
+use tenantd_store::{
+    Direction, Flow, Key, KeyRange, ReadTx, StoreError, Table, TenantRow, TenantRows, WriteTx, catalog::TableName,
+};
+
 use super::{
     model::{INSTALLATION, OTHER, RowKey, Series, add_cells},
     repo::{self, RollUpRecord},
-};
-use crate::kernel::{
-    id::TenantId,
-    store::{Direction, Flow, Key, KeyRange, ReadTx, StoreError, Table, TenantRow, TenantRows, WriteTx, catalog::TableName},
 };
 
 /// The requests of tenants in the rows of one table.

@@ -1,6 +1,7 @@
 //! What can go wrong with a question for figures.
 
-use crate::kernel::{access::Grants, store::StoreError};
+use tenantd_base::access::Grants;
+use tenantd_store::StoreError;
 
 /// A parameter that cannot be used, in the words of whoever asks.
 #[derive(Clone, Debug, PartialEq, Eq)]

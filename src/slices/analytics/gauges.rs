@@ -9,15 +9,18 @@ use std::{
     time::Duration,
 };
 
+use tenantd_base::{
+    clocks::{Clocks, Reading},
+    id::TenantId,
+};
+use tenantd_store::{
+    ReadTx, Store, StoreError,
+    tasks::{Done, Task, TaskError},
+};
+
 use super::{
     model::{Changes, INSTALLATION, Measure, Series},
     repo,
-};
-use crate::kernel::{
-    clocks::{Clocks, Reading},
-    id::TenantId,
-    store::{ReadTx, Store, StoreError},
-    tasks::{Done, Task, TaskError},
 };
 
 /// What can be sampled of a tenant.

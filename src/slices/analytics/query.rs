@@ -4,17 +4,13 @@
 
 use std::collections::BTreeMap;
 
+use tenantd_base::{clock::Timestamp, id::TenantId, telemetry::Sketch};
+use tenantd_store::{Read, StoreError, events};
+
 use super::{
     model::{Bucket, Formula, GroupBy, INSTALLATION, Kind, Measure, Metric, OTHER, Part, QUARTER_MILLIS, Series, Zone, quarter_of},
     repo::{self, Visitor},
     rollup,
-};
-use crate::kernel::{
-    clock::Timestamp,
-    events,
-    id::TenantId,
-    store::{Read, StoreError},
-    telemetry::Sketch,
 };
 
 /// Groups that are told one by one; the smallest of the others count as other.

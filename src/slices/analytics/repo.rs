@@ -7,15 +7,14 @@ use std::{collections::BTreeMap, ops::Bound};
 
 use serde::{Deserialize, Serialize};
 
-use super::model::{Changes, Figure, Groups, Measure, QUARTERS_PER_DAY, RowKey, Series, add_cells, pack, unpack};
-use crate::kernel::{
-    id::TenantId,
+use tenantd_base::id::TenantId;
+use tenantd_store::{
+    Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
+    codec::{self, Record},
     portable::PortError,
-    store::{
-        Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
-        codec::{self, Record},
-    },
 };
+
+use super::model::{Changes, Figure, Groups, Measure, QUARTERS_PER_DAY, RowKey, Series, add_cells, pack, unpack};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RollUpRecord {
@@ -262,8 +261,9 @@ pub(super) fn tenant_after(tx: &impl Read, after: Option<TenantId>) -> Result<Op
 
 #[cfg(test)]
 mod tests {
+    use tenantd_store::codec::assert_golden;
+
     use super::*;
-    use crate::kernel::store::codec::assert_golden;
 
     #[test]
     fn the_stored_form_is_the_one_that_was_written_down() {

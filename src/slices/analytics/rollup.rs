@@ -7,15 +7,18 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use tenantd_base::{
+    clock::{Clock, Timestamp},
+    id::TenantId,
+};
+use tenantd_store::{
+    StoreError, WriteTx,
+    events::{Consumer, Event},
+};
+
 use super::{
     model::{Changes, Series},
     repo, upkeep,
-};
-use crate::kernel::{
-    clock::{Clock, Timestamp},
-    events::{Consumer, Event},
-    id::TenantId,
-    store::{StoreError, WriteTx},
 };
 
 /// The name of the cursor.

@@ -4,14 +4,12 @@
 //! written as roll-ups, through the same changes that the reader of the log makes. **Boundary:** only days before a moment are written, and
 //! only for series that the log or the counters make; what is there already stays.
 
+use tenantd_base::{clock::Timestamp, id::TenantId};
+use tenantd_store::{Store, StoreError};
+
 use super::{
     model::{Changes, Measure, Series},
     repo,
-};
-use crate::kernel::{
-    clock::Timestamp,
-    id::TenantId,
-    store::{Store, StoreError},
 };
 
 /// Hours of a series that share a transaction.

@@ -1,15 +1,13 @@
 //! From what was asked to a question that makes sense: every mistake is told at once, with what would have been right.
 
+use tenantd_base::{access::Grants, clock::Timestamp};
+use tenantd_store::{Read, StoreError};
+
 use super::{
     error::{AnalyticsError, Fault},
     model::{Bucket, Formula, GroupBy, METRICS, Metric, Span, Zone},
     query::{self, Answer, MAX_POINTS, Question, Subject},
     upkeep::FINE_DAYS,
-};
-use crate::kernel::{
-    access::Grants,
-    clock::Timestamp,
-    store::{Read, StoreError},
 };
 
 /// What was asked, as it was asked.

@@ -10,6 +10,20 @@ use jiff::tz::TimeZone;
 use serde_json::{Value, json, value::RawValue};
 use tokio::sync::Notify;
 
+use tenantd_base::{
+    access::Grants,
+    clock::{Clock, Timestamp},
+    entropy::Entropy,
+    id::TenantId,
+    telemetry::RELATIVE_ERROR,
+};
+use tenantd_http::pages::{ComponentState, HealthSource};
+use tenantd_store::{
+    RedbEngine, Store, StoreError, WriterSettings,
+    events::{self, Actor, ConsumerTask, Draft, EventKind, Intent},
+    tasks::{Done, Task, TaskError, Tasks},
+};
+
 use super::{
     Analytics,
     health::{HealthBoard, HealthParts, HealthWatch, Queue},
@@ -18,17 +32,6 @@ use super::{
     rollup,
     service::{self, Asked},
     upkeep::{FINE_DAYS, KEPT_DAYS, RollUpUpkeep},
-};
-use crate::kernel::{
-    access::Grants,
-    clock::{Clock, Timestamp},
-    entropy::Entropy,
-    events::{self, Actor, ConsumerTask, Draft, EventKind, Intent},
-    http::pages::{ComponentState, HealthSource},
-    id::TenantId,
-    store::{RedbEngine, Store, StoreError, WriterSettings},
-    tasks::{Done, Task, TaskError, Tasks},
-    telemetry::RELATIVE_ERROR,
 };
 
 static CREATED: EventKind =

@@ -3,15 +3,18 @@
 
 use std::time::Duration;
 
+use tenantd_base::{
+    clock::{Clock, Timestamp},
+    id::TenantId,
+};
+use tenantd_store::{
+    Store, StoreError,
+    tasks::{Done, Task, TaskError},
+};
+
 use super::{
     model::{RowKey, Series},
     repo,
-};
-use crate::kernel::{
-    clock::{Clock, Timestamp},
-    id::TenantId,
-    store::{Store, StoreError},
-    tasks::{Done, Task, TaskError},
 };
 
 /// Days whose quarters of an hour can still be told apart.

@@ -3,16 +3,19 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use tenantd_base::{
+    clocks::{Clocks, Reading},
+    id::TenantId,
+    telemetry::{Caller, Counted, Usage, UsageTaken},
+};
+use tenantd_store::{
+    Store, StoreError,
+    tasks::{Done, Task, TaskError},
+};
+
 use super::{
     model::{Changes, INSTALLATION, Measure, OTHER, Series},
     repo,
-};
-use crate::kernel::{
-    clocks::{Clocks, Reading},
-    id::TenantId,
-    store::{Store, StoreError},
-    tasks::{Done, Task, TaskError},
-    telemetry::{Caller, Counted, Usage, UsageTaken},
 };
 
 /// How long figures stay in memory.

@@ -10,18 +10,19 @@ use std::{
     },
 };
 
-use super::{
-    model::{ApiKey, recognize, within_tenant},
-    repo::{self, KeyKey},
-};
-use crate::kernel::{
+use tenantd_base::{
     access::{Grants, Identity, Principal, TenantKind},
     clock::Timestamp,
     clocks::Reading,
-    http::credentials::AuthError,
     id::TenantId,
     secrets::Secret,
-    store::{Store, StoreError, VersionedCache, catalog},
+};
+use tenantd_http::credentials::AuthError;
+use tenantd_store::{Store, StoreError, VersionedCache, catalog};
+
+use super::{
+    model::{ApiKey, recognize, within_tenant},
+    repo::{self, KeyKey},
 };
 
 const CACHED_KEYS: u64 = 50_000;

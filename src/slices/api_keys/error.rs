@@ -1,6 +1,7 @@
 //! What can go wrong with API keys.
 
-use crate::kernel::{authority::Lacking, http::precondition::Stale, id::OrganizationId, store::StoreError};
+use tenantd_base::{authority::Lacking, id::OrganizationId, versions::Stale};
+use tenantd_store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ApiKeyError {

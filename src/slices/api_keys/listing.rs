@@ -1,14 +1,11 @@
 //! Lists of keys: in the order of an index where that is worth its upkeep, filters on the way, a position to continue from.
 
+use tenantd_base::{access::Scope, clock::Timestamp, id::TenantId};
+use tenantd_store::{Direction, Flow, Key, KeyRange, Read, StoreError};
+
 use super::{
     model::{ApiKey, KeyRules, KeyStatus},
     repo::{self, BY_NAME, KEYS},
-};
-use crate::kernel::{
-    access::Scope,
-    clock::Timestamp,
-    id::TenantId,
-    store::{Direction, Flow, Key, KeyRange, Read, StoreError},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,17 +5,19 @@ use std::{net::IpAddr, time::Duration};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use super::error::ApiKeyError;
-use crate::kernel::{
+use tenantd_base::{
     access::{self, Generation, Grants, Reach, TenantKind},
     authority::{Authority, Within},
     clock::Timestamp,
     config,
     entropy::Entropy,
-    events::Actor,
     id::{ApiKeyId, OrganizationId, TenantId},
     secrets::{Secret, digest},
+    vocabulary::vocabulary,
 };
+use tenantd_store::events::Actor;
+
+use super::error::ApiKeyError;
 
 pub(super) const LIVE_PREFIX: &str = "tck_live_";
 pub(super) const EVALUATION_PREFIX: &str = "tck_eval_";
@@ -142,14 +144,10 @@ impl KeyRules {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyStatus {
-    Active,
-    /// Ends soon.
-    Expiring,
-    Expired,
-    Disabled,
-    Revoked,
+vocabulary! {
+    /// A key that is expiring ends soon.
+    KeyStatus:
+    Active "active", Expiring "expiring", Expired "expired", Disabled "disabled", Revoked "revoked",
 }
 
 /// The secret before the last rotation, which works on for a while.

@@ -4,24 +4,25 @@
 
 use std::collections::BTreeSet;
 
+use tenantd_base::{
+    access::TenantKind,
+    authority::Authority,
+    clock::Timestamp,
+    id::{ApiKeyId, TenantId, UserId},
+    versions::ExpectedVersion,
+};
+use tenantd_platform::Tenants;
+use tenantd_store::{
+    Read, ReadTx, StoreError, WriteTx,
+    events::{Act, Actor, ActorKind},
+    holders::Holders,
+};
+
 use super::{
     error::ApiKeyError,
     model::{ApiKey, Origin, Pause, PauseReason},
     repo,
     service::{Giver, PAUSED, Service, UPDATED, changes, find},
-};
-use crate::{
-    kernel::{
-        access::TenantKind,
-        authority::Authority,
-        clock::Timestamp,
-        events::{Act, Actor, ActorKind},
-        holders::Holders,
-        http::precondition::IfMatch,
-        id::{ApiKeyId, TenantId, UserId},
-        store::{Read, ReadTx, StoreError, WriteTx},
-    },
-    slices::platform::Tenants,
 };
 
 /// The person who answers for what an actor does: the user, or the person at the end of a key's chain of owners. `None` without one.
@@ -99,10 +100,10 @@ impl Service {
         act: &mut Act,
         giver: &Giver,
         id: ApiKeyId,
-        if_match: &IfMatch,
+        expected: &ExpectedVersion,
     ) -> Result<ApiKey, ApiKeyError> {
         let before = find(tx, act, id)?;
-        if_match.check(before.version)?;
+        expected.check(before.version)?;
         if !before.is_live() {
             return Err(ApiKeyError::Ended(if before.revoked_at.is_some() { "revoked" } else { "expired" }));
         }

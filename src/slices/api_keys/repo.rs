@@ -7,19 +7,20 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use super::model::{ApiKey, KeyRules, Origin, Pause, PreviousSecret};
-use crate::kernel::{
+use tenantd_base::{
     access::Generation,
     clock::Timestamp,
     clocks::Reading,
-    events::Actor,
     id::{ApiKeyId, OrganizationId, TenantId},
-    store::{
-        Counts, Direction, Due, Flow, Index, Key, KeyRange, Progress, Read, StoreError, Table, WriteTx, catalog,
-        codec::{Record, decode_fields, encode_fields},
-        due_key,
-    },
 };
+use tenantd_store::{
+    Counts, Direction, Due, Flow, Index, Key, KeyRange, Progress, Read, StoreError, Table, WriteTx, catalog,
+    codec::{Record, decode_fields, encode_fields},
+    due_key,
+    events::Actor,
+};
+
+use super::model::{ApiKey, KeyRules, Origin, Pause, PreviousSecret};
 
 pub(super) type KeyKey = (TenantId, ApiKeyId);
 
@@ -289,11 +290,11 @@ pub(super) fn due(tx: &impl Read, reading: &Reading, limit: usize) -> Result<Due
 
 #[cfg(test)]
 mod tests {
+    use tenantd_base::access::Scope;
+    use tenantd_store::{codec::assert_golden, events::ActorKind};
+
     use super::*;
-    use crate::{
-        kernel::{access::Scope, events::ActorKind, store::codec::assert_golden},
-        slices::api_keys::PauseReason,
-    };
+    use crate::PauseReason;
 
     #[test]
     fn the_stored_forms_are_those_that_were_written_down() {

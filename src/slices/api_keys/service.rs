@@ -8,22 +8,24 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
+use tenantd_base::{
+    access::{Generation, Grants, Principal, Scope, TenantKind},
+    authority::Authority,
+    change::Change,
+    clock::Timestamp,
+    id::{ApiKeyId, OrganizationId},
+    versions::ExpectedVersion,
+};
+use tenantd_directory as directory;
+use tenantd_store::{
+    StoreError, WriteTx,
+    events::{self, Act, Draft, EventKind},
+};
+
 use super::{
     error::ApiKeyError,
     model::{ApiKey, KeptSecret, KeyRules, NewApiKey, Origin, PauseReason, Plaintext, PreviousSecret, check_reach, check_scopes},
     owners, repo,
-};
-use crate::{
-    kernel::{
-        access::{Generation, Grants, Principal, Scope, TenantKind},
-        authority::Authority,
-        clock::Timestamp,
-        events::{self, Act, Draft, EventKind},
-        http::{precondition::IfMatch, wire::Change},
-        id::{ApiKeyId, OrganizationId},
-        store::{StoreError, WriteTx},
-    },
-    slices::directory,
 };
 
 pub(super) static CREATED: EventKind = EventKind {
@@ -166,11 +168,11 @@ impl Service {
         act: &mut Act,
         giver: &Giver,
         id: ApiKeyId,
-        if_match: &IfMatch,
+        expected: &ExpectedVersion,
         change: &KeyChange,
     ) -> Result<ApiKey, ApiKeyError> {
         let before = find(tx, act, id)?;
-        if_match.check(before.version)?;
+        expected.check(before.version)?;
         if before.revoked_at.is_some() {
             return Err(ApiKeyError::Ended("revoked"));
         }
@@ -222,12 +224,12 @@ impl Service {
         act: &mut Act,
         giver: &Giver,
         id: ApiKeyId,
-        if_match: &IfMatch,
+        expected: &ExpectedVersion,
         overlap: std::time::Duration,
     ) -> Result<(ApiKey, Plaintext), ApiKeyError> {
         act.use_reserve();
         let mut key = find(tx, act, id)?;
-        if_match.check(key.version)?;
+        expected.check(key.version)?;
         if key.revoked_at.is_some() {
             return Err(ApiKeyError::Ended("revoked"));
         }
@@ -249,9 +251,15 @@ impl Service {
     }
 
     /// Ends the key at once, which needs no more than the scope, and pauses the keys that it has made. One that is revoked already stays as it is.
-    pub(super) fn revoke(&self, tx: &mut WriteTx, act: &mut Act, id: ApiKeyId, if_match: &IfMatch) -> Result<ApiKey, ApiKeyError> {
+    pub(super) fn revoke(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        id: ApiKeyId,
+        expected: &ExpectedVersion,
+    ) -> Result<ApiKey, ApiKeyError> {
         let mut key = find(tx, act, id)?;
-        if_match.check(key.version)?;
+        expected.check(key.version)?;
         if key.revoked_at.is_some() {
             return Ok(key);
         }

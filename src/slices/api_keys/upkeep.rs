@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use super::{admission::ApiKeys, error::ApiKeyError, repo, service::Service};
-use crate::kernel::{
+use tenantd_store::{
+    Due, Store, StoreError,
     events::{Actor, Intent},
-    store::{Due, Store, StoreError},
     tasks::{Alarm, Done, Task, TaskError},
 };
+
+use super::{admission::ApiKeys, error::ApiKeyError, repo, service::Service};
 
 /// How many keys one transaction touches.
 const BATCH: usize = 200;

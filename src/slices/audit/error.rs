@@ -1,6 +1,7 @@
 //! What can go wrong with the audit.
 
-use crate::kernel::{secrets::SignatureError, store::StoreError};
+use tenantd_base::secrets::SignatureError;
+use tenantd_store::StoreError;
 
 /// A value of a filter that is none.
 #[derive(Clone, Debug, PartialEq, Eq)]

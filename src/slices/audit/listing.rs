@@ -1,13 +1,12 @@
 //! Pages of a tenant's audit. A page looks at a bounded number of records: one that has looked at all it may ends early and says where
 //! the next goes on.
 
+use tenantd_base::id::TenantId;
+use tenantd_store::{Direction, Flow, Key, KeyRange, Read, StoreError};
+
 use super::{
     model::{Entry, Filters, Hash},
     repo,
-};
-use crate::kernel::{
-    id::TenantId,
-    store::{Direction, Flow, Key, KeyRange, Read, StoreError},
 };
 
 /// How many records a page looks at.

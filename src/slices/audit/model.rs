@@ -6,14 +6,15 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_with::skip_serializing_none;
 use sha2::{Digest, Sha256};
 
-use crate::kernel::{
+use tenantd_base::{
     clock::Timestamp,
-    events::{Actor, Cause, Event, EventPattern},
     id::{EventId, TenantId},
     secrets::{PublicKey, Signature, SignatureError, Signer, digest},
 };
+use tenantd_store::events::{Actor, Cause, Event, EventPattern};
 
 /// What signatures of checkpoints are for: a signature for anything else is none.
 pub const PURPOSE: &str = "audit";
@@ -52,6 +53,7 @@ pub struct Subject {
 }
 
 /// What a record says. The order of the fields is their order in its bytes.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entry {
     /// The place in the tenant's chain, from 1 and without gaps.
@@ -63,7 +65,7 @@ pub struct Entry {
     pub resource: Subject,
     #[serde(default, skip_serializing_if = "Cause::is_empty")]
     pub cause: Cause,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub changes: Option<Box<RawValue>>,
     pub event_id: EventId,
     /// The event's number in the tenant's sequence.
@@ -217,8 +219,9 @@ impl Filters {
 
 #[cfg(test)]
 mod tests {
+    use tenantd_store::events::EventRecord;
+
     use super::*;
-    use crate::kernel::events::EventRecord;
 
     fn event(kind: &str, data: &str) -> Event {
         let body = format!(

@@ -3,16 +3,15 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use tenantd_base::{clock::Timestamp, id::TenantId, secrets::Signer};
+use tenantd_store::{
+    StoreError, WriteTx, catalog,
+    events::{Consumer, Event},
+};
+
 use super::{
     model::{CHECKPOINT_RECORDS, Entry, Statement, link, origin},
     repo::{self, AuditRecord, Head, Imported, Placed},
-};
-use crate::kernel::{
-    clock::Timestamp,
-    events::{Consumer, Event},
-    id::TenantId,
-    secrets::Signer,
-    store::{StoreError, WriteTx, catalog},
 };
 
 pub(super) const NAME: &str = "audit";

@@ -5,16 +5,13 @@ pub(super) mod portable;
 
 use serde::{Deserialize, Serialize};
 
-use super::model::{Checkpoint, Hash, Statement};
-use crate::kernel::{
-    clock::Timestamp,
-    id::TenantId,
-    secrets::Signature,
-    store::{
-        Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
-        codec::{self, Record},
-    },
+use tenantd_base::{clock::Timestamp, id::TenantId, secrets::Signature};
+use tenantd_store::{
+    Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
+    codec::{self, Record},
 };
+
+use super::model::{Checkpoint, Hash, Statement};
 
 /// A record: its bytes, and its hash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -200,8 +197,9 @@ pub(super) fn forget_before(tx: &mut WriteTx, anchor: &Placed, most: usize) -> R
 
 #[cfg(test)]
 mod tests {
+    use tenantd_store::codec::assert_golden;
+
     use super::*;
-    use crate::kernel::store::codec::assert_golden;
 
     #[test]
     fn the_stored_forms_are_those_that_were_written_down() {

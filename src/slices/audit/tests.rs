@@ -4,17 +4,20 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::value::RawValue;
 
-use super::{model, recorder::Recorder, repo, upkeep::Retention, verify};
-use crate::kernel::{
+use tenantd_base::{
     access::Grants,
     clock::{Clock, Timestamp},
     entropy::Entropy,
-    events::{Actor, ConsumerTask, Draft, EventKind, Intent, append},
     id::TenantId,
     secrets::{InstallationKey, Signer},
-    store::{RedbEngine, Store, StoreError, WriterSettings},
+};
+use tenantd_store::{
+    RedbEngine, Store, StoreError, WriterSettings,
+    events::{Actor, ConsumerTask, Draft, EventKind, Intent, append},
     tasks::{Done, Task},
 };
+
+use super::{model, recorder::Recorder, repo, upkeep::Retention, verify};
 
 static CHANGED: EventKind = EventKind {
     name: "setting.changed",

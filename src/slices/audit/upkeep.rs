@@ -3,14 +3,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{model::Statement, repo};
-use crate::kernel::{
+use tenantd_base::{
     clock::{Clock, Timestamp},
     id::TenantId,
     secrets::Signer,
-    store::{Read, Store, StoreError, WriteTx},
+};
+use tenantd_store::{
+    Read, Store, StoreError, WriteTx,
     tasks::{Done, Task, TaskError},
 };
+
+use super::{model::Statement, repo};
 
 /// How many chains are looked at in one snapshot.
 const CHAINS: usize = 100;

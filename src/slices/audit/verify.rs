@@ -12,16 +12,16 @@
 
 use std::collections::BTreeSet;
 
+use tenantd_base::{
+    id::TenantId,
+    secrets::{PublicKey, digest},
+};
+use tenantd_store::{CheckReport, Checked, Read, ReadTx, StoreError, events};
+
 use super::{
     model::{Checkpoint, Entry, Hash, Statement, hex, link, origin},
     recorder,
     repo::{self, AuditRecord, Imported},
-};
-use crate::kernel::{
-    events,
-    id::TenantId,
-    secrets::{PublicKey, digest},
-    store::{CheckReport, Checked, Read, ReadTx, StoreError},
 };
 
 /// How many records are read at a time.

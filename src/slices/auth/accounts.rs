@@ -5,27 +5,27 @@
 
 use std::time::Duration;
 
+use tenantd_api_keys::{self as api_keys, PauseReason};
+use tenantd_base::{
+    access::{Principal, Role, TenantKind},
+    authority::Authority,
+    change::Change,
+    clock::Timestamp,
+    id::{TenantId, UserId},
+    secrets::{PasswordHash, Secret, digest},
+    versions::ExpectedVersion,
+};
+use tenantd_directory::{self as directory, DirectoryError, NewUser, Standing, User, UserChange, UserStatus, normalize_email};
+use tenantd_store::{
+    Read, WriteTx,
+    events::{self, Act, Actor, ActorKind, Draft, Intent},
+};
+
 use super::{
     error::AuthError,
     model::Session,
     repo::{self, Issued, PasswordTokenRecord, TokenDigest},
     service::{SESSIONS_ENDED, Users, new_token},
-};
-use crate::{
-    kernel::{
-        access::{Principal, Role, TenantKind},
-        authority::Authority,
-        clock::Timestamp,
-        events::{self, Act, Actor, ActorKind, Draft, Intent},
-        http::{precondition::IfMatch, wire::Change},
-        id::{TenantId, UserId},
-        secrets::{PasswordHash, Secret, digest},
-        store::{Read, WriteTx},
-    },
-    slices::{
-        api_keys::{self, PauseReason},
-        directory::{self, DirectoryError, NewUser, Standing, User, UserChange, UserStatus, normalize_email},
-    },
 };
 
 const TOKEN_LIFE: Duration = Duration::from_hours(72);
@@ -117,12 +117,12 @@ impl Users {
         act: &mut Act,
         manager: &Manager,
         id: UserId,
-        if_match: &IfMatch,
+        expected: &ExpectedVersion,
         change: &UserChange,
     ) -> Result<User, AuthError> {
         let before = account(tx, act, id)?;
         manager.check_change(before.role(), change.role.or(before.role()), opens_account(&before, change))?;
-        let user = self.directory.update_user(tx, act, id, if_match, change)?;
+        let user = self.directory.update_user(tx, act, id, expected, change)?;
         if user.status == UserStatus::Disabled && before.status == UserStatus::Active {
             repo::remove_sessions_of(tx, (user.tenant_id, id))?;
             repo::remove_password_tokens_of(tx, (user.tenant_id, id))?;
@@ -145,10 +145,10 @@ impl Users {
         tx: &mut WriteTx,
         act: &mut Act,
         id: UserId,
-        if_match: &IfMatch,
+        expected: &ExpectedVersion,
     ) -> Result<User, AuthError> {
         account(tx, act, id)?;
-        let user = self.directory.remove_user(tx, act, id, if_match)?;
+        let user = self.directory.remove_user(tx, act, id, expected)?;
         let key = (user.tenant_id, id);
         repo::remove_sessions_of(tx, key)?;
         repo::remove_password_tokens_of(tx, key)?;

@@ -10,25 +10,22 @@ use std::{
     },
 };
 
+use tenantd_api_keys::ApiKeys;
+use tenantd_base::{
+    access::{Identity, Principal, Reach},
+    clock::Timestamp,
+    clocks::Reading,
+    id::TenantId,
+    secrets::{Secret, digest},
+};
+use tenantd_directory::{self as directory, UserStatus};
+use tenantd_http::credentials::{AuthError, Authenticator};
+use tenantd_platform::{Tenant, TenantStatus, Tenants};
+use tenantd_store::{Store, StoreError, VersionedCache, catalog};
+
 use super::{
     model::{Session, SessionRules},
     repo::{self, TokenDigest},
-};
-use crate::{
-    kernel::{
-        access::{Identity, Principal, Reach},
-        clock::Timestamp,
-        clocks::Reading,
-        http::credentials::{AuthError, Authenticator},
-        id::TenantId,
-        secrets::{Secret, digest},
-        store::{Store, StoreError, VersionedCache, catalog},
-    },
-    slices::{
-        api_keys::ApiKeys,
-        directory::{self, UserStatus},
-        platform::{Tenant, TenantStatus, Tenants},
-    },
 };
 
 const CACHED_SESSIONS: u64 = 20_000;

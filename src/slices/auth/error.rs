@@ -1,9 +1,10 @@
 //! What can go wrong with users and signing in.
 
-use crate::{
-    kernel::{authority::Lacking, id::TenantId, secrets::PasswordError, store::StoreError},
-    slices::{api_keys::ApiKeyError, directory::DirectoryError, platform::Tenant},
-};
+use tenantd_api_keys::ApiKeyError;
+use tenantd_base::{authority::Lacking, id::TenantId, secrets::PasswordError};
+use tenantd_directory::DirectoryError;
+use tenantd_platform::Tenant;
+use tenantd_store::StoreError;
 
 /// A tenant that somebody can sign in to.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,23 +5,22 @@
 
 use std::time::Duration;
 
-use super::repo;
-use crate::{
-    kernel::{
-        access::{Grants, TenantKind},
-        authority::Authority,
-        clock::Timestamp,
-        events::{Actor, ActorKind},
-        holders::HolderRights,
-        id::{IdentityProviderId, TenantId},
-        store::{ReadTx, StoreError},
-    },
-    slices::{
-        api_keys,
-        directory::{self, User, UserStatus},
-        platform::Tenants,
-    },
+use tenantd_api_keys as api_keys;
+use tenantd_base::{
+    access::{Grants, TenantKind},
+    authority::Authority,
+    clock::Timestamp,
+    id::{IdentityProviderId, TenantId},
 };
+use tenantd_directory::{self as directory, User, UserStatus};
+use tenantd_platform::Tenants;
+use tenantd_store::{
+    ReadTx, StoreError,
+    events::{Actor, ActorKind},
+    holders::HolderRights,
+};
+
+use super::repo;
 
 /// How long the last visit of a person without a password counts.
 const LAPSES_AFTER: Duration = Duration::from_hours(90 * 24);

@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::error::AuthError;
-use crate::kernel::{
+use tenantd_base::{
     access::Role,
     clock::Timestamp,
     config,
     id::{IdentityProviderId, SessionId, TenantId, UserId},
     secrets::Secret,
 };
+
+use super::error::AuthError;
 
 /// A member of staff that is to be created.
 #[derive(Clone, Debug)]

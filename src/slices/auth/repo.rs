@@ -3,18 +3,19 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::model::{LoginFailures, Session};
-use crate::kernel::{
+use tenantd_base::{
     access::Role,
     clock::Timestamp,
-    events::Actor,
     id::{SessionId, TenantId, UserId},
     secrets::{PasswordHash, digest},
-    store::{
-        Direction, Index, Key, KeyRange, Read, RowsByIndex, StoreError, Table, WriteTx, catalog,
-        codec::{Record, decode_fields, encode_fields},
-    },
 };
+use tenantd_store::{
+    Direction, Index, Key, KeyRange, Read, RowsByIndex, StoreError, Table, WriteTx, catalog,
+    codec::{Record, decode_fields, encode_fields},
+    events::Actor,
+};
+
+use super::model::{LoginFailures, Session};
 
 pub(super) type UserKey = (TenantId, UserId);
 
@@ -204,8 +205,9 @@ pub(super) fn old_failures(tx: &impl Read, before: Timestamp, limit: usize) -> R
 
 #[cfg(test)]
 mod tests {
+    use tenantd_store::{codec::assert_golden, events::ActorKind};
+
     use super::*;
-    use crate::kernel::{events::ActorKind, store::codec::assert_golden};
 
     #[test]
     fn the_stored_forms_are_those_that_were_written_down() {

@@ -2,25 +2,24 @@
 
 use serde_json::value::RawValue;
 
+use tenantd_api_keys::KeyOwners;
+use tenantd_base::{
+    access::{Grants, Role, Scope},
+    id::{SessionId, TenantId},
+    secrets::{PasswordHash, Passwords, Secret, digest},
+};
+use tenantd_directory::{self as directory, Directory, DirectoryError, Standing, User, normalize_email};
+use tenantd_platform::Tenants;
+use tenantd_store::{
+    Read, Store, WriteTx,
+    events::{self, Act, Actor, ActorKind, Draft, EventKind, Intent},
+};
+
 use super::{
     checks::Checks,
     error::{AuthError, TenantChoice},
     model::{NewUser, RefusedSignIn, Session, SessionRules, check_password},
     repo::{self, CredentialRecord},
-};
-use crate::{
-    kernel::{
-        access::{Grants, Role, Scope},
-        events::{self, Act, Actor, ActorKind, Draft, EventKind, Intent},
-        id::{SessionId, TenantId},
-        secrets::{PasswordHash, Passwords, Secret, digest},
-        store::{Read, Store, WriteTx},
-    },
-    slices::{
-        api_keys::KeyOwners,
-        directory::{self, Directory, DirectoryError, Standing, User, normalize_email},
-        platform::Tenants,
-    },
 };
 
 pub(super) static LOGGED_IN: EventKind = EventKind {

@@ -9,25 +9,20 @@
 //! account of the address. An account that has had too many is not compared, and the caller sees no difference. Otherwise somebody with an
 //! account of the same address could try passwords for free.
 
+use tenantd_base::{clock::Timestamp, id::TenantId, secrets::Secret};
+use tenantd_directory::{self as directory, User, UserStatus, normalize_email};
+use tenantd_platform::{Tenant, TenantError, TenantStatus};
+use tenantd_store::{
+    Read, StoreError, WriteTx,
+    events::{Actor, Intent},
+};
+
 use super::{
     checks::UnderWay,
     error::{AuthError, TenantChoice},
     model::{LoginFailures, RefusalReason, RefusedSignIn},
     repo::{self, CredentialRecord, FailureKey},
     service::{Login, Users, actor_of},
-};
-use crate::{
-    kernel::{
-        clock::Timestamp,
-        events::{Actor, Intent},
-        id::TenantId,
-        secrets::Secret,
-        store::{Read, StoreError, WriteTx},
-    },
-    slices::{
-        directory::{self, User, UserStatus, normalize_email},
-        platform::{Tenant, TenantError, TenantStatus},
-    },
 };
 
 /// How many accounts of an address a password is compared with, and how many hashes a sign-in takes that names no tenant. Further accounts

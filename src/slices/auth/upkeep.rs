@@ -3,12 +3,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{authenticator::SliceAuthenticator, model::FORGET_FAILURES, repo};
-use crate::kernel::{
-    clock::Clock,
-    store::{Store, StoreError},
+use tenantd_base::clock::Clock;
+use tenantd_store::{
+    Store, StoreError,
     tasks::{Done, Task, TaskError},
 };
+
+use super::{authenticator::SliceAuthenticator, model::FORGET_FAILURES, repo};
 
 /// How many records one transaction touches.
 const BATCH: usize = 500;

@@ -1,9 +1,8 @@
 //! What can go wrong with backups. No HTTP here.
 
-use crate::{
-    kernel::{http::precondition::Stale, store::StoreError},
-    slices::tickets::TicketError,
-};
+use tenantd_base::versions::Stale;
+use tenantd_store::StoreError;
+use tenantd_tickets::TicketError;
 
 /// One thing that is wrong with what was sent, and where in it.
 #[derive(Clone, Debug, PartialEq, Eq)]

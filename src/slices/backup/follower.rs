@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::{error::BackupError, repo::sweeps, service::Service};
-use crate::kernel::{
-    clocks::Clocks,
+use tenantd_base::clocks::Clocks;
+use tenantd_store::{
+    StoreError, WriteTx,
     events::{self, Actor, Consumer, Event, Intent},
-    store::{StoreError, WriteTx},
 };
+
+use super::{error::BackupError, repo::sweeps, service::Service};
 
 pub(super) const NAME: &str = "backup_follower";
 

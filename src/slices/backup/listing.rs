@@ -1,19 +1,18 @@
 //! The organizations of a tenant by the worth of their backups. One record an organization is read, never its devices or jobs, but for those
 //! with something wrong that a page shows.
 
+use tenantd_base::{
+    access::Reach,
+    clock::Timestamp,
+    id::{OrganizationId, TenantId},
+};
+use tenantd_directory::{self as directory, DeviceLabel, OrganizationLabel};
+use tenantd_store::{Key, Read, StoreError};
+
 use super::{
     model::{Counts, Policy, Posture, Rollup, Rpo, Rule321, Share, State, Weighing, Window, rule_321, state, weigh},
     repo::{postures, rollups},
     service::Chains,
-};
-use crate::{
-    kernel::{
-        access::Reach,
-        clock::Timestamp,
-        id::{OrganizationId, TenantId},
-        store::{Key, Read, StoreError},
-    },
-    slices::directory::{self, DeviceLabel, OrganizationLabel},
 };
 
 /// Devices with something wrong that a row tells one by one.

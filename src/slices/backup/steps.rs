@@ -2,18 +2,16 @@
 
 use serde_json::{Value, json};
 
-use super::{Backups, api::forms, error::BackupError, service::Service};
-use crate::{
-    kernel::{
-        access::{Grants, Scope},
-        events::Act,
-        http::precondition::IfMatch,
-        store::{ReadTx, WriteTx},
-    },
-    slices::workflows::steps::{
-        Call, CallFuture, Effect, LocalError, LocalStep, Planned, Planning, RemoteStep, StepDone, StepError, StepType,
-    },
+use tenantd_base::{
+    access::{Grants, Scope},
+    versions::ExpectedVersion,
 };
+use tenantd_store::{ReadTx, WriteTx, events::Act};
+use tenantd_workflows::steps::{
+    Call, CallFuture, Effect, LocalError, LocalStep, Planned, Planning, RemoteStep, StepDone, StepError, StepType,
+};
+
+use super::{Backups, api::forms, error::BackupError, service::Service};
 
 impl From<BackupError> for LocalError {
     fn from(error: BackupError) -> Self {
@@ -63,7 +61,7 @@ impl StepType for UpdateConfig {
     fn plan(&self, tx: &ReadTx, planning: &Planning, with: &Value) -> Result<Planned, LocalError> {
         let (scope, own) = forms::read_config(with)?;
         let act = planning.intent.begin();
-        let planned = Service::plan_config(tx, &act, &IfMatch::any(), scope, &own)?;
+        let planned = Service::plan_config(tx, &act, &ExpectedVersion::Unspecified, scope, &own)?;
         let devices = planned.impact.as_ref().map_or(0, |impact| impact.devices);
         let summary = format!("would change what is set for {scope}, for {devices} devices");
         Ok(Planned { output: Some(forms::show_config(planned)?), summary })
@@ -73,7 +71,7 @@ impl StepType for UpdateConfig {
 impl LocalStep for UpdateConfig {
     fn apply(&self, tx: &mut WriteTx, act: &mut Act, with: &Value) -> Result<StepDone, LocalError> {
         let (scope, own) = forms::read_config(with)?;
-        let replaced = self.0.service.replace_config(tx, act, &IfMatch::any(), scope, &own)?;
+        let replaced = self.0.service.replace_config(tx, act, &ExpectedVersion::Unspecified, scope, &own)?;
         let effects = vec![Effect { kind: "backup_config", id: scope.to_string() }];
         Ok(StepDone { output: forms::show_config(replaced)?, effects })
     }

@@ -4,6 +4,24 @@ use std::time::Duration;
 
 use proptest::{collection::vec, prelude::*};
 
+use tenantd_base::{
+    access::Reach,
+    clock::{Clock, Timestamp},
+    clocks::Clocks,
+    config,
+    entropy::Entropy,
+    id::{DeviceId, OrganizationId, TenantId},
+    secrets::InstallationKey,
+};
+use tenantd_directory::{
+    Details, DeviceClass, Directory, Health, JobLine, JobStatus, Lifecycle, NewDevice, NewOrganization, Reference,
+};
+use tenantd_store::{
+    Flow, RedbEngine, Store, StoreError, WriterSettings,
+    events::{Actor, Intent},
+};
+use tenantd_tickets::Tickets;
+
 use super::{
     Backups,
     listing::{self, AggregateQuery, SortBy, Weighed},
@@ -12,25 +30,6 @@ use super::{
         Window,
     },
     repo::{postures, rollups},
-};
-use crate::{
-    kernel::{
-        access::Reach,
-        clock::{Clock, Timestamp},
-        clocks::Clocks,
-        config,
-        entropy::Entropy,
-        events::{Actor, Intent},
-        id::{DeviceId, OrganizationId, TenantId},
-        secrets::InstallationKey,
-        store::{Flow, RedbEngine, Store, StoreError, WriterSettings},
-    },
-    slices::{
-        directory::{
-            Details, DeviceClass, Directory, Health, JobLine, JobStatus, Lifecycle, NewDevice, NewOrganization, Reference,
-        },
-        tickets::Tickets,
-    },
 };
 
 const CLASSES: [DeviceClass; 4] = [DeviceClass::Server, DeviceClass::Workstation, DeviceClass::Vm, DeviceClass::Printer];

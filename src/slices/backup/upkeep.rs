@@ -3,6 +3,18 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tenantd_base::{
+    clock::Timestamp,
+    clocks::{Clocks, Reading},
+    id::TenantId,
+};
+use tenantd_directory as directory;
+use tenantd_store::{
+    Due, Flow, Store, StoreError, WriteTx, catalog,
+    events::{Act, Actor, Intent},
+    tasks::{Alarm, Done, Task, TaskError},
+};
+
 use super::{
     error::BackupError,
     repo::{
@@ -10,17 +22,6 @@ use super::{
         sweeps::{self, Sweep, SweepKey},
     },
     service::Service,
-};
-use crate::{
-    kernel::{
-        clock::Timestamp,
-        clocks::{Clocks, Reading},
-        events::{Act, Actor, Intent},
-        id::TenantId,
-        store::{Due, Flow, Store, StoreError, WriteTx, catalog},
-        tasks::{Alarm, Done, Task, TaskError},
-    },
-    slices::directory,
 };
 
 /// How many devices one transaction touches.

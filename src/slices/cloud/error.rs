@@ -1,7 +1,9 @@
 //! What can go wrong with clouds, beside what goes wrong in them (`model/failure.rs`).
 
+use tenantd_base::{secrets::SealError, versions::Stale};
+use tenantd_store::StoreError;
+
 use super::model::Verification;
-use crate::kernel::{http::precondition::Stale, secrets::SealError, store::StoreError};
 
 /// One thing that is wrong with the input, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,15 +7,16 @@ use std::{
     sync::Arc,
 };
 
-use super::{
-    model::{Provider, ProviderKind, SyncState, Vm, VmState},
-    repo::{providers, vms},
-};
-use crate::kernel::{
+use tenantd_base::{
     access::Reach,
     clock::Timestamp,
     id::{CloudProviderId, OperationId, OrganizationId, TenantId, VmId},
-    store::{Read, Store, StoreError, VersionedCache, catalog},
+};
+use tenantd_store::{Read, Store, StoreError, VersionedCache, catalog};
+
+use super::{
+    model::{Provider, ProviderKind, SyncState, Vm, VmState},
+    repo::{providers, vms},
 };
 
 /// Tenants whose fleets are kept.

@@ -2,14 +2,15 @@
 
 use std::{collections::BTreeMap, net::IpAddr};
 
+use tenantd_base::{
+    clock::Timestamp,
+    id::{CloudProviderId, OrganizationId, TenantId, VmId},
+};
+use tenantd_store::{Read, StoreError};
+
 use super::{
     model::{Provider, Vm},
     repo::{providers, vms},
-};
-use crate::kernel::{
-    clock::Timestamp,
-    id::{CloudProviderId, OrganizationId, TenantId, VmId},
-    store::{Read, StoreError},
 };
 
 #[derive(Clone, Debug)]

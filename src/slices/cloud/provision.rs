@@ -3,6 +3,13 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tenantd_base::{clock::Timestamp, clocks::Reading};
+use tenantd_store::{
+    Due, StoreError, WriteTx,
+    catalog::{self, TableName},
+    events::{Act, Intent},
+};
+
 use super::{
     Core,
     adapters::{Access, Adapter, VmPlace},
@@ -14,15 +21,6 @@ use super::{
     },
     service::{Service, SlotOutcome},
     worker::Work,
-};
-use crate::kernel::{
-    clock::Timestamp,
-    clocks::Reading,
-    events::{Act, Intent},
-    store::{
-        Due, StoreError, WriteTx,
-        catalog::{self, TableName},
-    },
 };
 
 /// For one step: a look for an earlier order and the order itself.

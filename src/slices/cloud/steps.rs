@@ -5,6 +5,16 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use tenantd_base::{
+    access::Reach,
+    clock::Timestamp,
+    id::{CloudProviderId, OrganizationId, TenantId, VmId},
+};
+use tenantd_store::{
+    ReadTx, WriteTx,
+    events::{Act, Intent},
+};
+
 use super::{
     Clouds,
     adapters::{self, VmPlace},
@@ -14,13 +24,6 @@ use super::{
     repo,
     service::{NewProvider, Service, SyncChange, SyncEnd, find_provider},
     sync::{differences, whole_fleet},
-};
-use crate::kernel::{
-    access::Reach,
-    clock::Timestamp,
-    events::{Act, Intent},
-    id::{CloudProviderId, OrganizationId, TenantId, VmId},
-    store::{ReadTx, WriteTx},
 };
 
 /// How long a VM that is waited for is left alone between two looks, and how long one look may take.

@@ -7,6 +7,13 @@ use std::{
     time::Duration,
 };
 
+use tenantd_base::{clock::Timestamp, clocks::Reading};
+use tenantd_store::{
+    Due, Key, KeyRange, StoreError, WriteTx,
+    catalog::{self, TableName},
+    events::{Act, Actor, Intent},
+};
+
 use super::{
     Core,
     adapters::{self, SIMULATED_VMS},
@@ -18,15 +25,6 @@ use super::{
     },
     service::{Service, SyncChange, SyncEnd},
     worker::Work,
-};
-use crate::kernel::{
-    clock::Timestamp,
-    clocks::Reading,
-    events::{Act, Actor, Intent},
-    store::{
-        Due, Key, KeyRange, StoreError, WriteTx,
-        catalog::{self, TableName},
-    },
 };
 
 /// For the whole look at one fleet.

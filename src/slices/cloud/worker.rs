@@ -14,11 +14,14 @@ use std::{
 
 use tokio::sync::Notify;
 
-use crate::kernel::{
+use tenantd_base::{
     clock::Timestamp,
     clocks::{Clocks, Reading},
     id::TenantId,
-    store::{Due, Store, StoreError, catalog::TableName},
+};
+use tenantd_store::{
+    Due, Store, StoreError,
+    catalog::TableName,
     tasks::{Alarm, Done, Task, TaskError},
 };
 

@@ -1,6 +1,7 @@
 //! What can go wrong with organizations, people and devices.
 
-use crate::kernel::{http::precondition::Stale, store::StoreError};
+use tenantd_base::versions::Stale;
+use tenantd_store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {

@@ -1,14 +1,15 @@
 //! Lists of people: in the order of their creation, filters on the way, a position to continue from. Staff are found by themselves,
 //! for a tenant may have a hundred thousand contacts.
 
+use tenantd_base::{
+    access::Role,
+    id::{OrganizationId, TenantId},
+};
+use tenantd_store::{Direction, Flow, Key, KeyRange, Read, StoreError};
+
 use super::{
     model::{Standing, User, UserStatus},
     repo::users::{self, STAFF, USERS},
-};
-use crate::kernel::{
-    access::Role,
-    id::{OrganizationId, TenantId},
-    store::{Direction, Flow, Key, KeyRange, Read, StoreError},
 };
 
 /// Which users are wanted. What is absent is not asked for.

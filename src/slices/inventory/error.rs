@@ -1,6 +1,6 @@
 //! What can go wrong with a report.
 
-use crate::kernel::store::StoreError;
+use tenantd_store::StoreError;
 
 /// A filter that cannot be what it is.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,13 +4,9 @@
 
 use std::collections::HashMap;
 
-use crate::{
-    kernel::{
-        id::{OrganizationId, TenantId, UserId},
-        store::{Read, StoreError},
-    },
-    slices::directory::{self, OrganizationLabel, PersonLabel},
-};
+use tenantd_base::id::{OrganizationId, TenantId, UserId};
+use tenantd_directory::{self as directory, OrganizationLabel, PersonLabel};
+use tenantd_store::{Read, StoreError};
 
 /// Names of one kind that are kept at a time. A tenant has fewer organizations; of its people some are looked up again.
 const KEPT: usize = 10_000;

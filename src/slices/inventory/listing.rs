@@ -5,14 +5,11 @@
 
 use std::ops::Bound;
 
+use tenantd_base::id::DeviceId;
+use tenantd_directory::{self as directory, AgentStatus, Device, Software};
+use tenantd_store::{Flow, Key, Read, StoreError};
+
 use super::{labels::Labels, query::InventoryQuery};
-use crate::{
-    kernel::{
-        id::DeviceId,
-        store::{Flow, Key, Read, StoreError},
-    },
-    slices::directory::{self, AgentStatus, Device, Software},
-};
 
 /// What a page may cost: a device that its front rules out is 1, one whose details are looked at is [`DETAILS`] more.
 pub(super) const EFFORT: u64 = 100_000;

@@ -6,8 +6,9 @@ use std::{cmp::Ordering, net::IpAddr};
 use ipnet::IpNet;
 use unicode_normalization::{UnicodeNormalization, char::is_combining_mark};
 
+use tenantd_directory::{Network, Software};
+
 use super::version;
-use crate::slices::directory::{Network, Software};
 
 /// A text without case and accents.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,8 +152,9 @@ impl SoftwareFilter {
 
 #[cfg(test)]
 mod tests {
+    use tenantd_directory::Interface;
+
     use super::*;
-    use crate::slices::directory::Interface;
 
     fn network(mac: &str, ips: &[&str]) -> Network {
         let ips = ips.iter().map(|ip| (*ip).to_owned()).collect();

@@ -1,20 +1,19 @@
 //! Which devices a report is about. What can be told from the front of a device is asked first: most devices of a selective query go by
 //! without their details being taken apart.
 
+use tenantd_base::{
+    access::Reach,
+    clock::Timestamp,
+    id::{OrganizationId, TenantId},
+};
+use tenantd_directory::{
+    AgentStatus, Details, Device, DeviceClass, Directory, Health, Lifecycle, OsFamily, PatchStatus, Software, WarrantyStatus,
+};
+use tenantd_store::{Read, StoreError};
+
 use super::{
     labels::Labels,
     model::{AddressFilter, Folded, MacFilter, SoftwareFilter},
-};
-use crate::{
-    kernel::{
-        access::Reach,
-        clock::Timestamp,
-        id::{OrganizationId, TenantId},
-        store::{Read, StoreError},
-    },
-    slices::directory::{
-        AgentStatus, Details, Device, DeviceClass, Directory, Health, Lifecycle, OsFamily, PatchStatus, Software, WarrantyStatus,
-    },
 };
 
 /// What is absent, or an empty list, is not asked for.

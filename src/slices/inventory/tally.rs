@@ -5,17 +5,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Serialize;
 
+use tenantd_base::id::OrganizationId;
+use tenantd_directory::{AgentStatus, Device, view};
+use tenantd_store::{Read, StoreError};
+
 use super::{
     labels::Labels,
     listing,
     query::{InventoryQuery, is_protected, patch_status, reboot_required, warranty_status},
-};
-use crate::{
-    kernel::{
-        id::OrganizationId,
-        store::{Read, StoreError},
-    },
-    slices::directory::{AgentStatus, Device, view},
 };
 
 /// Values that are counted one by one. The devices of those that come later are counted together.
@@ -79,7 +76,7 @@ fn values(query: &InventoryQuery, device: &Device, status: AgentStatus, field: F
         }),
         Field::Manufacturer => hardware.and_then(|hardware| hardware.manufacturer.clone()),
         Field::Model => hardware.and_then(|hardware| hardware.model.clone()),
-        Field::AgentStatus => Some(word(view::AgentStatus::from(status))),
+        Field::AgentStatus => Some(word(status)),
         Field::PatchStatus => Some(word(view::PatchStatus::from(patch_status(details)))),
         Field::WarrantyStatus => Some(word(view::WarrantyStatus::from(warranty_status(details)))),
     };
@@ -156,7 +153,7 @@ pub(super) fn totals(tx: &impl Read, query: &InventoryQuery, labels: &mut Labels
         organizations: 0,
         class: words(view::DeviceClass::ALL),
         lifecycle: words(view::Lifecycle::ALL),
-        agent_status: words(view::AgentStatus::ALL),
+        agent_status: words(AgentStatus::ALL),
         health: words(view::Health::ALL),
         patch_status: words(view::PatchStatus::ALL),
         warranty_status: words(view::WarrantyStatus::ALL),
@@ -173,7 +170,7 @@ pub(super) fn totals(tx: &impl Read, query: &InventoryQuery, labels: &mut Labels
         totals.devices += 1;
         count(&mut totals.class, view::DeviceClass::from(device.class));
         count(&mut totals.lifecycle, view::Lifecycle::from(device.lifecycle));
-        count(&mut totals.agent_status, view::AgentStatus::from(status));
+        count(&mut totals.agent_status, status);
         count(&mut totals.health, view::Health::from(device.health));
         count(&mut totals.patch_status, view::PatchStatus::from(patch_status(details)));
         count(&mut totals.warranty_status, view::WarrantyStatus::from(warranty_status(details)));

@@ -5,11 +5,11 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::kernel::{
-    clock::Timestamp,
+use tenantd_base::{clock::Timestamp, id::TenantId};
+use tenantd_store::{
+    Read, StoreError, Table, WriteTx, catalog,
+    codec::Record,
     events::{Consumer, Event},
-    id::TenantId,
-    store::{Read, StoreError, Table, WriteTx, catalog, codec::Record},
 };
 
 pub(super) const NAME: &str = "tenant_activity";

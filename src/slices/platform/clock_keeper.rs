@@ -5,11 +5,12 @@ use std::{
     time::Duration,
 };
 
-use super::service::Tenants;
-use crate::kernel::{
-    store::{Store, catalog},
+use tenantd_store::{
+    Store, catalog,
     tasks::{Done, Task, TaskError},
 };
+
+use super::service::Tenants;
 
 #[derive(Debug)]
 pub(super) struct ClockKeeper {

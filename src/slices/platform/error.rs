@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use tenantd_base::versions::Stale;
+use tenantd_store::StoreError;
+
 use super::model::TenantStatus;
-use crate::kernel::{http::precondition::Stale, store::StoreError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum TenantError {

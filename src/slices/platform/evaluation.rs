@@ -5,11 +5,12 @@
 
 use std::{future::Future, pin::Pin, time::Duration};
 
-use super::{error::TenantError, model::Tenant};
-use crate::kernel::{
+use tenantd_base::{
     clock::Timestamp,
     secrets::{PasswordHash, Secret},
 };
+
+use super::{error::TenantError, model::Tenant};
 
 pub const MOST_ORGANIZATIONS: u32 = 96;
 pub const MOST_DEVICES_EACH: u32 = 200;

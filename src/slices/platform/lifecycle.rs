@@ -13,19 +13,22 @@ use std::{
     time::Duration,
 };
 
+use tenantd_base::{
+    clock::{Clock, Timestamp},
+    id::TenantId,
+};
+use tenantd_store::{
+    Store, TenantRows, catalog, erase,
+    events::{Actor, Intent},
+    tasks::{Done, Task, TaskError},
+};
+
 use super::{
     error::TenantError,
     evaluation::Storyteller,
     model::{Errand, Work},
     repo,
     service::Tenants,
-};
-use crate::kernel::{
-    clock::{Clock, Timestamp},
-    events::{Actor, Intent},
-    id::TenantId,
-    store::{Store, TenantRows, catalog, erase},
-    tasks::{Done, Task, TaskError},
 };
 
 /// How many transactions an errand gets before the next has its turn.

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use tenantd_base::{access::TenantKind, clock::Timestamp, id::TenantId};
+use tenantd_store::events::Actor;
+
 use super::error::TenantError;
-use crate::kernel::{access::TenantKind, clock::Timestamp, events::Actor, id::TenantId};
 
 /// The slug of the operator's own tenant.
 pub const PLATFORM_SLUG: &str = "platform";

@@ -6,21 +6,17 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use tenantd_base::{access::TenantKind, clock::Timestamp, id::TenantId, secrets::PasswordHash};
+use tenantd_store::{
+    Direction, Flow, Index, Key, KeyRange, Progress, Read, StoreError, Table, WriteTx, catalog,
+    codec::{Record, decode_fields},
+    events::Actor,
+    usage,
+};
+
 use super::{
     evaluation::{Admission, Evaluation, Story},
     model::{Errand, Tenant, TenantStatus, Work},
-};
-use crate::kernel::{
-    access::TenantKind,
-    clock::Timestamp,
-    events::Actor,
-    id::TenantId,
-    secrets::PasswordHash,
-    store::{
-        Direction, Flow, Index, Key, KeyRange, Progress, Read, StoreError, Table, WriteTx, catalog,
-        codec::{Record, decode_fields},
-        usage,
-    },
 };
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -224,11 +220,10 @@ pub(super) fn find_slug(tx: &impl Read, slug: &str) -> Result<Option<TenantId>, 
 
 #[cfg(test)]
 mod tests {
+    use tenantd_store::codec::{assert_golden, decode_fields};
+
     use super::*;
-    use crate::{
-        kernel::store::codec::{assert_golden, decode_fields},
-        slices::platform::TenantActivity,
-    };
+    use crate::TenantActivity;
 
     #[test]
     fn the_stored_forms_are_those_that_were_written_down() {

@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::Notify;
 
-use crate::kernel::{
-    store::{Progress, Rotation},
+use tenantd_store::{
+    Progress, Rotation,
     tasks::{Done, Task, TaskError},
 };
 

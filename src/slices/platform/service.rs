@@ -7,20 +7,23 @@ use std::{
 
 use serde_json::value::RawValue;
 
+use tenantd_base::{
+    access::{Grants, TenantKind},
+    clocks::Clocks,
+    id::TenantId,
+    versions::ExpectedVersion,
+};
+use tenantd_store::{
+    Direction, Flow, KeyRange, Read, Store, StoreError, VersionedCache, WriteTx, catalog,
+    events::{self, Act, Draft, EventKind},
+};
+
 use super::{
     activity,
     error::TenantError,
     evaluation::Evaluation,
     model::{Errand, NewTenant, PLATFORM_SLUG, Tenant, TenantStatus, Work},
     repo,
-};
-use crate::kernel::{
-    access::{Grants, TenantKind},
-    clocks::Clocks,
-    events::{self, Act, Draft, EventKind},
-    http::precondition::IfMatch,
-    id::TenantId,
-    store::{Direction, Flow, KeyRange, Read, Store, StoreError, VersionedCache, WriteTx, catalog},
 };
 
 pub(super) static CREATED: EventKind = EventKind {
@@ -242,7 +245,7 @@ impl Tenants {
         tx: &mut WriteTx,
         act: &mut Act,
         id: TenantId,
-        if_match: &IfMatch,
+        expected: &ExpectedVersion,
         confirmed: &str,
     ) -> Result<Tenant, TenantError> {
         let mut tenant = self.get(tx, id)?;
@@ -255,7 +258,7 @@ impl Tenants {
         if tenant.status == TenantStatus::Deleting {
             return Ok(tenant);
         }
-        if_match.check(tenant.version)?;
+        expected.check(tenant.version)?;
         turn(tx, act, &mut tenant, TenantStatus::Deleting)?;
         repo::put_errand(tx, id, &Errand { work: Work::Delete, due_at: act.now, actor: act.actor.clone() })?;
         self.announce(tx, act, &DELETION_STARTED, &tenant)?;
@@ -266,7 +269,7 @@ impl Tenants {
     pub(super) fn expire(&self, tx: &mut WriteTx, act: &mut Act, id: TenantId) -> Result<(), TenantError> {
         let Some(tenant) = repo::get(tx, id)?.filter(|tenant| tenant.is_over(act.now)) else { return Ok(()) };
         self.announce(tx, act, &EXPIRED, &tenant)?;
-        self.begin_deletion(tx, act, id, &IfMatch::any(), &tenant.slug)?;
+        self.begin_deletion(tx, act, id, &ExpectedVersion::Unspecified, &tenant.slug)?;
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::kernel::quotas::Quota;
+use tenantd_base::quotas::Quota;
 
 /// A tenant is warned at this share of a limit, in percent.
 const WARNED_AT: u64 = 80;

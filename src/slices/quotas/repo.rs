@@ -2,12 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use tenantd_base::{id::TenantId, quotas::Quota};
+use tenantd_store::{Read, StoreError, Table, WriteTx, catalog, codec::Record};
+
 use super::model::Level;
-use crate::kernel::{
-    id::TenantId,
-    quotas::Quota,
-    store::{Read, StoreError, Table, WriteTx, catalog, codec::Record},
-};
 
 /// The level that a tenant was last told of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,8 +39,9 @@ pub(super) fn tell(tx: &mut WriteTx, tenant: TenantId, quota: Quota, level: Leve
 
 #[cfg(test)]
 mod tests {
+    use tenantd_store::codec::assert_golden;
+
     use super::*;
-    use crate::kernel::store::codec::assert_golden;
 
     #[test]
     fn the_stored_form_is_the_one_that_was_written_down() {

@@ -2,23 +2,23 @@
 
 use serde_json::value::RawValue;
 
+use tenantd_base::{
+    access::{Grants, Scope},
+    clock::Timestamp,
+    id::TenantId,
+    quotas::{Quota, Quotas},
+};
+use tenantd_platform::{TenantError, Tenants};
+use tenantd_store::{
+    Read, StoreError, WriteTx,
+    events::{self, Act, Draft, EventKind},
+    usage,
+};
+use tenantd_workflows as workflows;
+
 use super::{
     model::{Level, Standing},
     repo,
-};
-use crate::{
-    kernel::{
-        access::{Grants, Scope},
-        clock::Timestamp,
-        events::{self, Act, Draft, EventKind},
-        id::TenantId,
-        quotas::{Quota, Quotas},
-        store::{Read, StoreError, WriteTx, usage},
-    },
-    slices::{
-        platform::{TenantError, Tenants},
-        workflows,
-    },
 };
 
 pub(super) static WARNING: EventKind = EventKind {

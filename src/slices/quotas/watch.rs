@@ -2,17 +2,14 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use super::service::{QuotaError, REACHED, Service, WARNING};
-use crate::{
-    kernel::{
-        access::TenantKind,
-        clocks::Clocks,
-        events::{Actor, Consumer, Event, Intent},
-        id::TenantId,
-        store::{StoreError, WriteTx},
-    },
-    slices::platform::TenantError,
+use tenantd_base::{access::TenantKind, clocks::Clocks, id::TenantId};
+use tenantd_platform::TenantError;
+use tenantd_store::{
+    StoreError, WriteTx,
+    events::{Actor, Consumer, Event, Intent},
 };
+
+use super::service::{QuotaError, REACHED, Service, WARNING};
 
 pub(super) const NAME: &str = "quota_watch";
 

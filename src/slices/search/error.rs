@@ -1,7 +1,8 @@
 //! Why a search cannot be answered. No HTTP in here.
 
+use tenantd_store::StoreError;
+
 use super::query::Fault;
-use crate::kernel::store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError {

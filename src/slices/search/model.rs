@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use crate::kernel::{
+use tenantd_base::{
     access::{Grants, Reach, Scope},
     clock::Timestamp,
     id::{OrganizationId, TenantId},
@@ -147,12 +147,10 @@ impl Sight {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
-    #[default]
-    Full,
-    /// While somebody types: only names and identifiers, and the last word may be unfinished.
-    Suggest,
+vocabulary! {
+    /// `Suggest` is for while somebody types: only names and identifiers, and the last word may be unfinished.
+    Mode:
+    Full "full", Suggest "suggest",
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,11 +3,12 @@
 //!
 //! Terms are AND-ed. `"a phrase"`, `a OR b`, `-term`, `prefix*`, `field:value`. There are no parentheses: `OR` joins its two neighbours.
 
+use tenantd_base::clock::Timestamp;
+
 use super::{
     model::{Attribute, Kind, State},
     text,
 };
-use crate::kernel::clock::Timestamp;
 
 /// The most terms of a query.
 pub const MOST_TERMS: usize = 16;

@@ -2,6 +2,13 @@
 
 use std::collections::HashMap;
 
+use tenantd_base::{
+    id::{OrganizationId, TenantId},
+    programs::LaneError,
+};
+use tenantd_directory as directory;
+use tenantd_store::{ReadTx, Store, StoreError};
+
 use super::{
     error::{IndexError, SearchError},
     explain::explain,
@@ -10,14 +17,6 @@ use super::{
     query::{Query, Term},
     software::{self, Package},
     sources, text,
-};
-use crate::{
-    kernel::{
-        id::{OrganizationId, TenantId},
-        programs::LaneError,
-        store::{ReadTx, Store, StoreError},
-    },
-    slices::directory,
 };
 
 /// How many values a facet shows, the most frequent first.

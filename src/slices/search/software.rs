@@ -1,21 +1,20 @@
 //! The type `software`: the packages that devices have. There is no record of a package; the index knows the names that devices within
 //! reach have, and a device tells the rest. So a package is found exactly while a device that the caller may see has it.
 
+use tenantd_base::{
+    clock::Timestamp,
+    id::{DeviceId, TenantId},
+    secrets::digest,
+};
+use tenantd_directory as directory;
+use tenantd_store::{ReadTx, StoreError};
+
 use super::{
     error::{IndexError, SearchError},
     index::{ALL_IN_NAME, NAME, Planner, START, Sought, View, by_relevance, software},
     model::{Document, Kind, MatchKind, Options, Order, Sight},
     query::{Condition, Group, Query, Term},
     text,
-};
-use crate::{
-    kernel::{
-        clock::Timestamp,
-        id::{DeviceId, TenantId},
-        secrets::digest,
-        store::{ReadTx, StoreError},
-    },
-    slices::directory,
 };
 
 /// A package that was found.

@@ -3,17 +3,14 @@
 
 use serde_json::{Value, json};
 
+use tenantd_base::access::{Grants, Reach, Scope};
+use tenantd_store::ReadTx;
+use tenantd_workflows::steps::{Call, CallFuture, LocalError, Planned, Planning, RemoteStep, StepDone, StepError, StepType};
+
 use super::{
     Search, api,
     error::SearchError,
     model::{Facets, Kind, Mode, Options, Order, Sight},
-};
-use crate::{
-    kernel::{
-        access::{Grants, Reach, Scope},
-        store::ReadTx,
-    },
-    slices::workflows::steps::{Call, CallFuture, LocalError, Planned, Planning, RemoteStep, StepDone, StepError, StepType},
 };
 
 const DEFAULT_LIMIT: usize = 20;

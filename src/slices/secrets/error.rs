@@ -1,7 +1,9 @@
 //! What can go wrong with named secrets.
 
+use tenantd_base::{id::WorkflowId, secrets::SealError, versions::Stale};
+use tenantd_store::StoreError;
+
 use super::model::HostProblem;
-use crate::kernel::{http::precondition::Stale, id::WorkflowId, secrets::SealError, store::StoreError};
 
 /// One thing that is wrong with the input.
 #[derive(Clone, Debug, PartialEq, Eq)]

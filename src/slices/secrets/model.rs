@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::kernel::{
+use tenantd_base::{
     clock::Timestamp,
-    egress::{SecretTarget, TargetUrl, UrlProblem},
-    events::Actor,
     id::{SecretId, TenantId, WorkflowId},
     secrets::Sealed,
 };
+use tenantd_egress::{SecretTarget, TargetUrl, UrlProblem};
+use tenantd_store::events::Actor;
 
 pub(super) const MAX_SECRETS: usize = 100;
 const MAX_NAME: usize = 64;

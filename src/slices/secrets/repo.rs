@@ -4,17 +4,17 @@ pub(super) mod portable;
 
 use serde::{Deserialize, Serialize};
 
-use super::model::{Host, NamedSecret, target};
-use crate::kernel::{
+use tenantd_base::{
     clock::Timestamp,
-    events::Actor,
     id::{SecretId, TenantId, WorkflowId},
     secrets::{SealError, Sealed, SealedPlace},
-    store::{
-        Counts, Direction, Flow, Index, Key, KeyRange, Read, SealedRecord, SealedVisitor, StoreError, Table, WriteTx, catalog,
-        codec::Record,
-    },
 };
+use tenantd_store::{
+    Counts, Direction, Flow, Index, Key, KeyRange, Read, SealedRecord, SealedVisitor, StoreError, Table, WriteTx, catalog,
+    codec::Record, events::Actor,
+};
+
+use super::model::{Host, NamedSecret, target};
 
 /// Names a secret over all tenants.
 pub(super) type SecretKey = (TenantId, SecretId);
@@ -149,12 +149,13 @@ pub(super) fn note_use(tx: &mut WriteTx, key: SecretKey, at: Timestamp) -> Resul
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::kernel::{
+    use tenantd_base::{
         entropy::Entropy,
         secrets::{InstallationKey, Sealer, Secret},
-        store::codec::assert_golden,
     };
+    use tenantd_store::codec::assert_golden;
+
+    use super::*;
 
     #[test]
     fn the_stored_forms_are_those_that_were_written_down() {

@@ -6,18 +6,22 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
+use tenantd_base::{
+    access::{Grants, Scope},
+    change::Change,
+    id::{SecretId, TenantId, WorkflowId},
+    secrets::{Sealed, Sealer, Secret},
+    versions::ExpectedVersion,
+};
+use tenantd_store::{
+    StoreError, WriteTx,
+    events::{self, Act, Draft, EventKind},
+};
+
 use super::{
     error::{Fault, SecretError},
     model::{Host, MAX_SECRETS, NamedSecret, is_name, sorted},
     repo::{self, sealed_place},
-};
-use crate::kernel::{
-    access::{Grants, Scope},
-    events::{self, Act, Draft, EventKind},
-    http::{precondition::IfMatch, wire::Change},
-    id::{SecretId, TenantId, WorkflowId},
-    secrets::{Sealed, Sealer, Secret},
-    store::{StoreError, WriteTx},
 };
 
 pub(super) static CREATED: EventKind = EventKind {
@@ -118,11 +122,11 @@ impl Service {
         tx: &mut WriteTx,
         act: &mut Act,
         id: SecretId,
-        if_match: &IfMatch,
+        expected: &ExpectedVersion,
         change: &SecretChange,
     ) -> Result<NamedSecret, SecretError> {
         let before = find(tx, act, id)?;
-        if_match.check(before.version)?;
+        expected.check(before.version)?;
         let mut after = before.clone();
         after.description = change.description.clone().apply(after.description);
         if let Change::Set(ids) = &change.workflow_ids {
@@ -162,12 +166,12 @@ impl Service {
         tx: &mut WriteTx,
         act: &mut Act,
         id: SecretId,
-        if_match: &IfMatch,
+        expected: &ExpectedVersion,
         value: &Secret,
     ) -> Result<NamedSecret, SecretError> {
         act.use_reserve();
         let mut secret = find(tx, act, id)?;
-        if_match.check(secret.version)?;
+        expected.check(secret.version)?;
         secret.value = self.seal(act, id, &secret.hosts, value)?;
         secret.rotated_at = Some(act.now);
         secret.updated_at = act.now;
@@ -177,9 +181,15 @@ impl Service {
         Ok(secret)
     }
 
-    pub(super) fn delete(&self, tx: &mut WriteTx, act: &mut Act, id: SecretId, if_match: &IfMatch) -> Result<(), SecretError> {
+    pub(super) fn delete(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        id: SecretId,
+        expected: &ExpectedVersion,
+    ) -> Result<(), SecretError> {
         let secret = find(tx, act, id)?;
-        if_match.check(secret.version)?;
+        expected.check(secret.version)?;
         repo::remove(tx, (act.tenant_id, id))?;
         self.announce(tx, act, &DELETED, &secret, None)
     }

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use super::repo::{self, SecretKey, sealed_place};
-use crate::kernel::{
+use tenantd_base::{
     clocks::Clocks,
-    egress::TargetUrl,
     id::{TenantId, WorkflowId},
     secrets::{SealError, Sealer, Secret},
-    store::{Store, StoreError},
 };
+use tenantd_egress::TargetUrl;
+use tenantd_store::{Store, StoreError};
+
+use super::repo::{self, SecretKey, sealed_place};
 
 /// How exact the time of the last use is: it is not written more often than this.
 const BETWEEN_USES: Duration = Duration::from_mins(1);

@@ -12,12 +12,14 @@ use openidconnect::{
 };
 use tokio::sync::Mutex;
 
+use tenantd_base::clock::Timestamp;
+use tenantd_egress::EgressError;
+
 use super::{
     error::SsoError,
     model::provider_url,
     transport::{Transport, TransportError},
 };
-use crate::kernel::{clock::Timestamp, egress::EgressError};
 
 const FRESH: Duration = Duration::from_hours(1);
 const BETWEEN_KEYS: Duration = Duration::from_secs(30);

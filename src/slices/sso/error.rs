@@ -1,13 +1,12 @@
 //! What can go wrong with identity providers and with signing in through them.
 
+use tenantd_auth::{AuthError, RefusalReason};
+use tenantd_base::{secrets::SealError, versions::Stale};
+use tenantd_directory::DirectoryError;
+use tenantd_egress::Blocked;
+use tenantd_store::StoreError;
+
 use super::model::{DomainProblem, IssuerProblem};
-use crate::{
-    kernel::{egress::Blocked, http::precondition::Stale, secrets::SealError, store::StoreError},
-    slices::{
-        auth::{AuthError, RefusalReason},
-        directory::DirectoryError,
-    },
-};
 
 #[derive(Debug, thiserror::Error)]
 pub enum SsoError {

@@ -18,16 +18,15 @@ use openidconnect::{
 };
 use serde::Deserialize;
 
+use tenantd_auth::RefusalReason;
+use tenantd_base::{clock::Timestamp, secrets::Secret};
+
 use super::{
     discovery::{Discovery, unreachable_provider},
     error::SsoError,
     model::IdentityProvider,
     ticket::Ticket,
     transport::{Transport, TransportError},
-};
-use crate::{
-    kernel::{clock::Timestamp, secrets::Secret},
-    slices::auth::RefusalReason,
 };
 
 /// How far a provider's clock may be off.

@@ -3,6 +3,23 @@
 //! **Invariant:** every sign-on that comes back is either a session or one event with the reason, and its state never works again. A domain
 //! without a provider and one whose provider does not count take the same steps.
 
+use tenantd_auth::{AuthError, Login, RefusalReason, RefusedSignIn, Users};
+use tenantd_base::{
+    access::{Role, TenantKind},
+    clock::Timestamp,
+    id::{IdentityProviderId, TenantId},
+    secrets::{Sealer, Secret},
+};
+use tenantd_directory::{
+    self as directory, Directory, DirectoryError, LinkedIdentity, NewUser, Standing, User, UserStatus, normalize_email,
+};
+use tenantd_egress::{Audience, Egress};
+use tenantd_platform::{TenantError, TenantStatus, Tenants};
+use tenantd_store::{
+    Store, WriteTx,
+    events::{Act, Actor, Intent},
+};
+
 use super::{
     discovery::Discovery,
     error::SsoError,
@@ -11,22 +28,6 @@ use super::{
     repo::{self, ProviderKey, sealed_place},
     ticket::{Issued, Ticket, Tickets, state_digest},
     transport::Transport,
-};
-use crate::{
-    kernel::{
-        access::{Role, TenantKind},
-        clock::Timestamp,
-        egress::{Audience, Egress},
-        events::{Act, Actor, Intent},
-        id::{IdentityProviderId, TenantId},
-        secrets::{Sealer, Secret},
-        store::{Store, WriteTx},
-    },
-    slices::{
-        auth::{AuthError, Login, RefusalReason, RefusedSignIn, Users},
-        directory::{self, Directory, DirectoryError, LinkedIdentity, NewUser, Standing, User, UserStatus, normalize_email},
-        platform::{TenantError, TenantStatus, Tenants},
-    },
 };
 
 const NOBODY: ProviderKey = (TenantId::from_bytes([0; 16]), IdentityProviderId::from_bytes([0; 16]));

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use crate::kernel::id::TenantId;
+use tenantd_base::id::TenantId;
 
 const MOST_LOOKUPS: usize = 8;
 

@@ -6,14 +6,15 @@
 use data_encoding::HEXLOWER;
 use url::{Host, Url};
 
-use crate::kernel::{
+use tenantd_base::{
     access::{Role, TenantKind},
     clock::Timestamp,
-    egress::{SecretTarget, TargetUrl, UrlProblem},
     entropy::Entropy,
     id::{IdentityProviderId, TenantId},
     secrets::Sealed,
+    vocabulary::vocabulary,
 };
+use tenantd_egress::{SecretTarget, TargetUrl, UrlProblem};
 
 pub(super) const MAX_PROVIDERS: usize = 20;
 /// Of a provider, as the API takes them.
@@ -78,18 +79,11 @@ pub(super) struct Proof {
     pub(super) at: Timestamp,
 }
 
-/// The place of a word is what is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum ProvenBy {
-    /// The tenant published the token in DNS.
-    Dns,
-    /// The operator's word.
-    Operator,
-    /// A domain for trying things out, which is nobody's, in an evaluation tenant.
-    Reserved,
-    /// It was there before domains had to be proven.
-    Before,
+vocabulary! {
+    /// How a domain was proven: by the token in DNS, by the operator's word, as a domain for trying things out (which is nobody's) in an
+    /// evaluation tenant, or because it was there before domains had to be proven. The place of a word is what is stored.
+    ProvenBy:
+    Dns "dns", Operator "operator", Reserved "reserved", Before "before",
 }
 
 /// Where the token is published, below the domain, and what stands in front of it.

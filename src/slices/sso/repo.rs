@@ -5,17 +5,18 @@ pub(super) mod portable;
 
 use serde::{Deserialize, Serialize};
 
-use super::model::{Claim, Domain, IdentityProvider, Proof, ProvenBy, secret_target};
-use crate::kernel::{
+use tenantd_base::{
     access::Role,
     clock::Timestamp,
     id::{IdentityProviderId, TenantId},
     secrets::{SealError, Sealed, SealedPlace},
-    store::{
-        Counts, Direction, Flow, Index, Key, KeyRange, Read, SealedRecord, SealedVisitor, StoreError, Table, WriteTx, catalog,
-        codec::{Record, decode_fields, encode_fields},
-    },
 };
+use tenantd_store::{
+    Counts, Direction, Flow, Index, Key, KeyRange, Read, SealedRecord, SealedVisitor, StoreError, Table, WriteTx, catalog,
+    codec::{Record, decode_fields, encode_fields},
+};
+
+use super::model::{Claim, Domain, IdentityProvider, Proof, ProvenBy, secret_target};
 
 /// Names a provider over all tenants.
 pub(super) type ProviderKey = (TenantId, IdentityProviderId);
@@ -228,12 +229,13 @@ pub(super) fn forget_ended(tx: &mut WriteTx, now: Timestamp, limit: usize) -> Re
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::kernel::{
+    use tenantd_base::{
         entropy::Entropy,
         secrets::{InstallationKey, Sealer, Secret},
-        store::codec::assert_golden,
     };
+    use tenantd_store::codec::assert_golden;
+
+    use super::*;
 
     #[test]
     fn the_stored_forms_are_those_that_were_written_down() {

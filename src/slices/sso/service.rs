@@ -8,21 +8,23 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
+use tenantd_auth::Manager;
+use tenantd_base::{
+    access::{Grants, Role, Scope, TenantKind},
+    id::IdentityProviderId,
+    secrets::{Sealed, Sealer, Secret},
+    versions::ExpectedVersion,
+};
+use tenantd_directory as directory;
+use tenantd_store::{
+    WriteTx,
+    events::{self, Act, Draft, EventKind},
+};
+
 use super::{
     error::{Fault, SsoError},
     model::{Claim, Domain, IdentityProvider, MAX_DOMAINS, MAX_PROVIDERS, Proof, ProvenBy, secret_target},
     repo::{self, ProviderKey, sealed_place},
-};
-use crate::{
-    kernel::{
-        access::{Grants, Role, Scope, TenantKind},
-        events::{self, Act, Draft, EventKind},
-        http::precondition::IfMatch,
-        id::IdentityProviderId,
-        secrets::{Sealed, Sealer, Secret},
-        store::WriteTx,
-    },
-    slices::{auth::Manager, directory},
 };
 
 pub(super) static CREATED: EventKind = EventKind {
@@ -134,12 +136,12 @@ impl Service {
         act: &mut Act,
         manager: &Manager,
         id: IdentityProviderId,
-        if_match: &IfMatch,
+        expected: &ExpectedVersion,
         change: &ProviderChange,
     ) -> Result<IdentityProvider, SsoError> {
         let before = find(tx, act, id)?;
         check_rights(manager, &before, change)?;
-        if_match.check(before.version)?;
+        expected.check(before.version)?;
         let mut after = before.clone();
         set(&mut after.name, change.name.as_ref());
         set(&mut after.issuer, change.issuer.as_ref());
@@ -250,10 +252,10 @@ impl Service {
         tx: &mut WriteTx,
         act: &mut Act,
         id: IdentityProviderId,
-        if_match: &IfMatch,
+        expected: &ExpectedVersion,
     ) -> Result<(), SsoError> {
         let provider = find(tx, act, id)?;
-        if_match.check(provider.version)?;
+        expected.check(provider.version)?;
         repo::remove(tx, (act.tenant_id, id))?;
         self.announce(tx, act, &DELETED, &provider, None)
     }

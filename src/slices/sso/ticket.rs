@@ -8,16 +8,17 @@ use std::time::Duration;
 use data_encoding::BASE64URL_NOPAD;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use tenantd_base::{
+    clock::Timestamp,
+    entropy::Entropy,
+    secrets::{SealedPlace, Sealer, Secret, digest},
+};
+use tenantd_store::codec::{decode_fields, encode_fields};
+
 use super::{
     error::SsoError,
     model::ReturnPath,
     repo::{ProviderKey, StateDigest},
-};
-use crate::kernel::{
-    clock::Timestamp,
-    entropy::Entropy,
-    secrets::{SealedPlace, Sealer, Secret, digest},
-    store::codec::{decode_fields, encode_fields},
 };
 
 /// How long somebody may take to sign in at their provider.
@@ -130,11 +131,12 @@ fn random_text(entropy: &mut Entropy) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::kernel::{
+    use tenantd_base::{
         id::{IdentityProviderId, TenantId},
         secrets::InstallationKey,
     };
+
+    use super::*;
 
     #[test]
     fn a_ticket_opens_as_itself_alone_and_fits_into_a_cookie() {

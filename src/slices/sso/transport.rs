@@ -4,8 +4,9 @@ use std::{future::Future, pin::Pin, time::Duration};
 
 use openidconnect::{AsyncHttpClient, HttpRequest, HttpResponse};
 
+use tenantd_egress::{Audience, Egress, EgressError, Request};
+
 use super::model::{IssuerProblem, provider_url};
-use crate::kernel::egress::{Audience, Egress, EgressError, Request};
 
 /// For one exchange. A sign-on has up to four, which together fit into the time of a request.
 const TIMEOUT: Duration = Duration::from_secs(6);

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use super::repo;
-use crate::kernel::{
-    clock::Clock,
-    store::Store,
+use tenantd_base::clock::Clock;
+use tenantd_store::{
+    Store,
     tasks::{Done, Task, TaskError},
 };
+
+use super::repo;
 
 /// How many records one transaction touches.
 const BATCH: usize = 500;

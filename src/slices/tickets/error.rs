@@ -1,7 +1,9 @@
 //! What can go wrong with tickets.
 
+use tenantd_base::versions::Stale;
+use tenantd_store::StoreError;
+
 use super::model::{Status, TicketLink};
-use crate::kernel::{http::precondition::Stale, store::StoreError};
 
 /// One thing that is wrong with what was sent, and where in it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,15 +5,14 @@
 
 use std::collections::HashMap;
 
-use super::model::{Comment, Ticket};
-use crate::{
-    kernel::{
-        access::Reach,
-        id::{DeviceId, OrganizationId, TenantId, UserId},
-        store::{Read, StoreError},
-    },
-    slices::directory::{self, PersonKind},
+use tenantd_base::{
+    access::Reach,
+    id::{DeviceId, OrganizationId, TenantId, UserId},
 };
+use tenantd_directory::{self as directory, PersonKind};
+use tenantd_store::{Read, StoreError};
+
+use super::model::{Comment, Ticket};
 
 /// Someone's name, and address where it is known.
 #[derive(Clone, Debug)]

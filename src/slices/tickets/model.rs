@@ -5,13 +5,14 @@ use std::{collections::BTreeMap, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use super::sla::Sla;
-use crate::kernel::{
+use tenantd_base::{
     clock::Timestamp,
-    events::Actor,
     id::{CommentId, DeviceId, OrganizationId, TenantId, TicketId, TimeEntryId, UserId},
     vocabulary::vocabulary,
 };
+use tenantd_store::events::Actor;
+
+use super::sla::Sla;
 
 /// Words that stand in the keys of an index, by their places.
 macro_rules! in_keys {

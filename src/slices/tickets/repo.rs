@@ -19,18 +19,22 @@ pub(super) use policies::{POLICIES, policy, put_policy};
 
 use serde::{Deserialize, Serialize};
 
+use tenantd_base::{
+    clock::Timestamp,
+    clocks::{Reading, Timeline},
+    id::{OrganizationId, TenantId},
+};
+use tenantd_store::{Counts, Direction, Due, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record};
+
 pub(super) use self::portable::{Shapes, portable};
 use self::{
     facets::{BY_ID, BY_TIMER},
     record::{TicketRecord, to_model, to_record},
 };
 use super::model::{Status, Ticket, TicketRef};
-use crate::kernel::{
-    clock::Timestamp,
-    clocks::{Reading, Timeline},
-    id::{OrganizationId, TenantId},
-    store::{Counts, Direction, Due, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
-};
+
+/// About how many bytes of records a page has. One with records that are larger ends before its limit.
+pub(crate) const PAGE_BYTES: usize = 8 << 20;
 
 pub(super) type TicketKey = (TenantId, u64);
 

@@ -21,20 +21,23 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
+use tenantd_base::{
+    access::{Grants, Reach, Scope},
+    clock::Timestamp,
+    config,
+    id::TenantId,
+};
+use tenantd_store::{
+    Read, StoreError, WriteTx,
+    events::{self, Act, Draft, EventKind},
+};
+
 use super::{
     error::TicketError,
     labels::Labels,
     model::{Comment, Status, Ticket, TicketRef, TimeEntry},
     repo,
     sla::{Crossing, CrossingKind, Promise, SlaPolicy},
-};
-use crate::kernel::{
-    access::{Grants, Reach, Scope},
-    clock::Timestamp,
-    config,
-    events::{self, Act, Draft, EventKind},
-    id::TenantId,
-    store::{Read, StoreError, WriteTx},
 };
 
 pub(super) static CREATED: EventKind = EventKind {

@@ -3,14 +3,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{error::TicketError, model::Ticket, repo, service::Service};
-use crate::kernel::{
-    clocks::Clocks,
+use tenantd_base::{clocks::Clocks, id::TenantId};
+use tenantd_store::{
+    Due, Store, WriteTx, catalog,
     events::{Act, Actor, Intent},
-    id::TenantId,
-    store::{Due, Store, WriteTx, catalog},
     tasks::{Alarm, Done, Task, TaskError},
 };
+
+use super::{error::TicketError, model::Ticket, repo, service::Service};
 
 /// How many tickets one transaction touches.
 const BATCH: usize = 100;

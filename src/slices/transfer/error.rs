@@ -1,9 +1,8 @@
 //! Why a tenant does not leave or arrive.
 
-use crate::{
-    kernel::{id::TenantId, portable::PortError, store::StoreError},
-    slices::platform::TenantError,
-};
+use tenantd_base::id::TenantId;
+use tenantd_platform::TenantError;
+use tenantd_store::{StoreError, portable::PortError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {

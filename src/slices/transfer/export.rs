@@ -1,22 +1,16 @@
 //! All of a tenant, out of one snapshot.
 
+use tenantd_base::{access::TenantKind, clock::Timestamp, entropy::Entropy, id::TenantId, secrets::Sealer};
+use tenantd_platform::Tenant;
+use tenantd_store::{
+    ReadTx, StoreError, events,
+    portable::{Departure, Places, PortError},
+};
+
 use super::{
     Core,
     error::TransferError,
     model::{Exported, Header, Writer},
-};
-use crate::{
-    kernel::{
-        access::TenantKind,
-        clock::Timestamp,
-        entropy::Entropy,
-        events,
-        id::TenantId,
-        portable::{Departure, Places, PortError},
-        secrets::Sealer,
-        store::{ReadTx, StoreError},
-    },
-    slices::platform::Tenant,
 };
 
 /// How many bytes of lines are put together before they go out.

@@ -12,24 +12,25 @@ use std::{
 
 use tokio::sync::OwnedMutexGuard;
 
+use tenantd_base::{
+    access::TenantKind,
+    entropy::Seed,
+    id::TenantId,
+    secrets::{PublicKey, Sealer},
+};
+use tenantd_platform::{NewTenant, TenantError};
+use tenantd_store::{
+    ReadTx, StoreError, WriteTx, erase,
+    events::{self, Intent},
+    portable::{Arrival, Landing, Line, PortError, SwitchedOff, Trust, check_form},
+};
+
 use super::{
     Core,
     error::TransferError,
     model::{BadHeader, Content, Header, Reader, RecordLine, Secrets},
     repo::{IMPORTS, ImportRecord},
     signature::Covered,
-};
-use crate::{
-    kernel::{
-        access::TenantKind,
-        entropy::Seed,
-        events::{self, Intent},
-        id::TenantId,
-        portable::{Arrival, Landing, Line, PortError, SwitchedOff, Trust, check_form},
-        secrets::{PublicKey, Sealer},
-        store::{ReadTx, StoreError, WriteTx, erase},
-    },
-    slices::platform::{NewTenant, TenantError},
 };
 
 /// The most lines of one transaction, and the most bytes of them.

@@ -10,15 +10,17 @@ use std::collections::BTreeMap;
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_with::skip_serializing_none;
 use sha2::{Digest, Sha256};
 
-use super::signature::{Covered, SIGNATURE, SignatureLine};
-use crate::kernel::{
+use tenantd_base::{
     access::TenantKind,
     clock::Timestamp,
     id::TenantId,
     secrets::{PublicKey, SignatureError, Signer},
 };
+
+use super::signature::{Covered, SIGNATURE, SignatureLine};
 
 pub const FORMAT: &str = "tenantd-export";
 const VERSION: u64 = 2;
@@ -46,16 +48,18 @@ pub enum Secrets {
 }
 
 /// Whose export it is.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exported {
     pub id: TenantId,
     pub name: String,
     pub slug: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub kind: Option<TenantKind>,
 }
 
 /// The first line.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     pub format: String,
@@ -65,10 +69,10 @@ pub struct Header {
     pub exported_at: Timestamp,
     pub tenant: Exported,
     pub secrets: Secrets,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub salt: Option<String>,
     /// The public key of the installation that signs the lines.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub signer: Option<String>,
 }
 
@@ -309,8 +313,9 @@ fn signature(line: &[u8]) -> Option<SignatureLine> {
 mod tests {
     use serde_json::value::to_raw_value;
 
+    use tenantd_base::{entropy::Entropy, secrets::InstallationKey};
+
     use super::*;
-    use crate::kernel::{entropy::Entropy, secrets::InstallationKey};
 
     fn signer() -> Signer {
         Signer::of(&InstallationKey::generate(&mut Entropy::from_seed(1)), super::super::signature::PURPOSE).unwrap()

@@ -2,11 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::kernel::{
-    clock::Timestamp,
-    id::TenantId,
-    store::{Table, catalog, codec::Record},
-};
+use tenantd_base::{clock::Timestamp, id::TenantId};
+use tenantd_store::{Table, catalog, codec::Record};
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ImportRecord {
@@ -21,8 +18,9 @@ pub(super) static IMPORTS: Table<TenantId, ImportRecord> = Table::new(catalog::T
 
 #[cfg(test)]
 mod tests {
+    use tenantd_store::codec::assert_golden;
+
     use super::*;
-    use crate::kernel::store::codec::assert_golden;
 
     #[test]
     fn the_stored_form_is_the_one_that_was_written_down() {

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::kernel::secrets::{PublicKey, Signature, SignatureError, Signer};
+use tenantd_base::secrets::{PublicKey, Signature, SignatureError, Signer};
 
 /// What the key is derived for. It never changes: operators give each other the public key.
 pub const PURPOSE: &str = "tenant_export";
@@ -56,8 +56,9 @@ impl Covered {
 
 #[cfg(test)]
 mod tests {
+    use tenantd_base::{entropy::Entropy, secrets::InstallationKey};
+
     use super::*;
-    use crate::kernel::{entropy::Entropy, secrets::InstallationKey};
 
     #[test]
     fn a_signature_holds_for_its_lines_in_their_order_only() {

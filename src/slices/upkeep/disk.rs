@@ -12,21 +12,19 @@ use std::{
 use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 
+use tenantd_base::{clock::Clock, config};
+use tenantd_platform::Tenants;
+use tenantd_store::{
+    Store,
+    events::{Actor, Intent},
+    tasks::{Done, Task, TaskError},
+};
+
 use super::{
     error::UpkeepError,
     model::{self, Fill, Marks, Sample, Space},
     repo,
     service::{self, Describe},
-};
-use crate::{
-    kernel::{
-        clock::Clock,
-        config,
-        events::{Actor, Intent},
-        store::Store,
-        tasks::{Done, Task, TaskError},
-    },
-    slices::platform::Tenants,
 };
 
 /// Often enough that a burst of writes does not reach the end of the disk between two looks.

@@ -1,6 +1,6 @@
 //! What can go wrong with snapshots.
 
-use crate::kernel::store::StoreError;
+use tenantd_store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum UpkeepError {

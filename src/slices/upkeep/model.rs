@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::kernel::{clock::Timestamp, config, vocabulary::vocabulary};
+use tenantd_base::{clock::Timestamp, config, vocabulary::vocabulary};
 
 /// How full the disk is. Places are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use tenantd_base::clock::Timestamp;
+use tenantd_store::{Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record};
+
 use super::model::{Fill, Run, RunKind, Sample, Space};
-use crate::kernel::{
-    clock::Timestamp,
-    store::{Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
-};
 
 /// Runs that are kept; beyond it the oldest go, but for the newest good one of each kind.
 const KEPT_RUNS: usize = 200;
@@ -143,8 +142,9 @@ pub(super) fn samples(tx: &impl Read) -> Result<Vec<Sample>, StoreError> {
 
 #[cfg(test)]
 mod tests {
+    use tenantd_store::codec::assert_golden;
+
     use super::*;
-    use crate::kernel::store::codec::assert_golden;
 
     #[test]
     fn the_stored_forms_are_those_that_were_written_down() {

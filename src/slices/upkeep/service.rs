@@ -2,15 +2,16 @@
 
 use serde_json::value::RawValue;
 
+use tenantd_base::access::{Grants, Scope};
+use tenantd_store::{
+    WriteTx,
+    events::{self, Act, Draft, EventKind},
+};
+
 use super::{
     error::UpkeepError,
     model::{Fill, Run, RunKind, Sample},
     repo,
-};
-use crate::kernel::{
-    access::{Grants, Scope},
-    events::{self, Act, Draft, EventKind},
-    store::WriteTx,
 };
 
 pub(super) static SNAPSHOT_VERIFIED: EventKind = EventKind {

@@ -11,21 +11,20 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tenantd_base::clock::{Clock, Timestamp};
+use tenantd_platform::Tenants;
+use tenantd_store::{
+    Installation, Rotation, SnapshotReport, Store, StoreError, catalog,
+    events::Intent,
+    tasks::{Done, Task, TaskError},
+};
+
 use super::{
     disk::{Disk, measure},
     error::UpkeepError,
     model::{Run, RunKind},
     repo,
     service::{self, Describe},
-};
-use crate::{
-    kernel::{
-        clock::{Clock, Timestamp},
-        events::Intent,
-        store::{Installation, Rotation, SnapshotReport, Store, StoreError, catalog},
-        tasks::{Done, Task, TaskError},
-    },
-    slices::platform::Tenants,
 };
 
 /// What the copy takes beyond the file that it is of, at most, as a share of it.

@@ -5,15 +5,17 @@ use std::{net::IpAddr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    model::DisabledReason,
-    schedule::{self, RetrySchedule},
-};
-use crate::kernel::{
+use tenantd_base::{
     clock::Timestamp,
     entropy::Entropy,
     id::{DeliveryId, EventId, WebhookId},
     secrets::digest,
+    vocabulary::vocabulary,
+};
+
+use super::{
+    model::DisabledReason,
+    schedule::{self, RetrySchedule},
 };
 
 /// Attempts that a delivery remembers; beyond it the oldest are forgotten. More than any schedule has.
@@ -21,16 +23,11 @@ pub const MAX_ATTEMPTS_KEPT: usize = 32;
 /// How much of an answer's body an attempt keeps.
 pub const MAX_BODY_KEPT: usize = 4096;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum DeliveryStatus {
-    /// Waits for its first attempt, or for one that somebody asked for.
-    Pending,
-    Retrying,
-    Delivered,
-    Exhausted,
-    Aborted,
-    Skipped,
-    Expired,
+vocabulary! {
+    /// What became of a delivery. One that is pending waits for its first attempt, or for one that somebody asked for.
+    DeliveryStatus:
+    Pending "pending", Retrying "retrying", Delivered "delivered", Exhausted "exhausted", Aborted "aborted", Skipped "skipped",
+    Expired "expired",
 }
 
 impl DeliveryStatus {
@@ -39,38 +36,23 @@ impl DeliveryStatus {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Trigger {
-    Auto,
-    Manual,
-    Replay,
-    Test,
-    /// The first attempt after the breaker's wait.
-    Probe,
+vocabulary! {
+    /// Why an attempt is made. A probe is the first one after the breaker's wait.
+    Trigger:
+    Auto "auto", Manual "manual", Replay "replay", Test "test", Probe "probe",
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Decision {
-    Delivered,
-    Retry,
-    Exhausted,
-    Aborted,
-    /// Failed, and the endpoint was disabled with it.
-    Disabled,
+vocabulary! {
+    /// What follows from an attempt. Disabled: it failed, and the endpoint was disabled with it.
+    Decision:
+    Delivered "delivered", Retry "retry", Exhausted "exhausted", Aborted "aborted", Disabled "disabled",
 }
 
-/// Why there was no answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum AttemptError {
-    Dns,
-    Blocked,
-    Connect,
-    Tls,
-    Timeout,
-    Reset,
-    Protocol,
-    /// tenantd was stopped in the middle.
-    Interrupted,
+vocabulary! {
+    /// Why there was no answer. Interrupted: tenantd was stopped in the middle.
+    AttemptError:
+    Dns "dns", Blocked "blocked", Connect "connect", Tls "tls", Timeout "timeout", Reset "reset", Protocol "protocol",
+    Interrupted "interrupted",
 }
 
 /// How long the parts of an attempt took, in milliseconds.

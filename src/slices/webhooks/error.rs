@@ -1,13 +1,10 @@
 //! What can go wrong with webhook endpoints and their deliveries.
 
+use tenantd_base::{authority::Lacking, secrets::SealError, versions::Stale};
+use tenantd_egress::{Blocked, UrlProblem};
+use tenantd_store::StoreError;
+
 use super::model::EndpointStatus;
-use crate::kernel::{
-    authority::Lacking,
-    egress::{Blocked, UrlProblem},
-    http::precondition::Stale,
-    secrets::SealError,
-    store::StoreError,
-};
 
 /// A kind of event that does not exist, with the one that was probably meant.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kernel::clock::Timestamp;
+use tenantd_base::{clock::Timestamp, vocabulary::vocabulary};
 
 /// So many failures in a row open the breaker.
 const FAILURES_UNTIL_OPEN: u32 = 5;
@@ -35,11 +35,9 @@ struct Breaker {
     until: Timestamp,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HealthState {
-    Healthy,
-    Degraded,
-    Failing,
+vocabulary! {
+    HealthState:
+    Healthy "healthy", Degraded "degraded", Failing "failing",
 }
 
 /// Whether an attempt may be made.

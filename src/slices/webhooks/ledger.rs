@@ -6,21 +6,22 @@
 
 use serde::{Deserialize, Serialize};
 
+use tenantd_base::{
+    clock::Timestamp,
+    id::{TenantId, WebhookId},
+};
+use tenantd_store::{
+    Counts, Direction, Flow, Key, KeyRange, Read, ReadTx, RowsOfSegments, SegmentedTable, StoreError, Table, WriteTx, catalog,
+    codec::{Record, decode_fields, encode_fields},
+    segment_of,
+    usage::CountedSegments,
+};
+
 use super::{
     delivery::{Delivery, DeliveryStatus, Trigger},
     model::DisabledReason,
     repo::{self, EndpointKey, STATES},
     stats::{self, Figures},
-};
-use crate::kernel::{
-    clock::Timestamp,
-    id::{TenantId, WebhookId},
-    store::{
-        Counts, Direction, Flow, Key, KeyRange, Read, ReadTx, RowsOfSegments, SegmentedTable, StoreError, Table, WriteTx, catalog,
-        codec::{Record, decode_fields, encode_fields},
-        segment_of,
-        usage::CountedSegments,
-    },
 };
 
 impl Record for Delivery {
@@ -353,13 +354,13 @@ pub(super) fn due_after(tx: &impl Read, endpoint: EndpointKey, now: Timestamp) -
 
 #[cfg(test)]
 mod tests {
+    use tenantd_base::{entropy::Entropy, id::EventId};
+    use tenantd_store::codec::assert_golden;
+
     use super::*;
     use crate::{
-        kernel::{entropy::Entropy, id::EventId, store::codec::assert_golden},
-        slices::webhooks::{
-            delivery::{AttemptError, Sent, decide},
-            schedule::RetrySchedule,
-        },
+        delivery::{AttemptError, Sent, decide},
+        schedule::RetrySchedule,
     };
 
     #[test]

@@ -1,14 +1,15 @@
 //! Lists of deliveries: from the newest to the oldest, filters on the way, a place to continue from, in bounded time.
 
+use tenantd_base::clock::Timestamp;
+use tenantd_store::{
+    Flow, ReadTx, StoreError,
+    events::{self, EventPattern},
+};
+
 use super::{
     delivery::{Delivery, DeliveryStatus},
     ledger,
     repo::EndpointKey,
-};
-use crate::kernel::{
-    clock::Timestamp,
-    events::{self, EventPattern},
-    store::{Flow, ReadTx, StoreError},
 };
 
 /// How many deliveries one call looks at before it answers with what it has.

@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use data_encoding::BASE64;
 use serde::{Deserialize, Serialize};
 
-use super::{error::WebhookError, schedule::RetrySchedule};
-use crate::kernel::{
+use tenantd_base::{
     clock::Timestamp,
-    egress::SecretTarget,
     entropy::Entropy,
-    events::Actor,
     id::{TenantId, WebhookId},
     secrets::{Sealed, Secret},
 };
+use tenantd_egress::SecretTarget;
+use tenantd_store::events::Actor;
+
+use super::{error::WebhookError, schedule::RetrySchedule};
 
 pub const MAX_HEADERS: usize = 16;
 const MAX_HEADER_VALUE: usize = 4096;

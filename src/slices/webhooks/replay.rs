@@ -6,22 +6,24 @@
 
 use serde::{Deserialize, Serialize};
 
+use tenantd_base::{
+    clock::Timestamp,
+    clocks::Reading,
+    id::{OperationId, TenantId, WebhookId},
+    vocabulary::vocabulary,
+};
+use tenantd_store::{
+    Direction, Flow, Key, KeyRange, Read, Store, StoreError, Table, WriteTx, catalog,
+    codec::{Record, decode_fields, encode_fields},
+    events::{self, Act, Actor, Event, FeedQuery},
+};
+
 use super::{
     delivery::{Delivery, DeliveryStatus, Trigger},
     error::WebhookError,
     ledger::{self, Counted},
     repo::EndpointKey,
     subscriptions::Subscriptions,
-};
-use crate::kernel::{
-    clock::Timestamp,
-    clocks::Reading,
-    events::{self, Act, Actor, Event, FeedQuery},
-    id::{OperationId, TenantId, WebhookId},
-    store::{
-        Direction, Flow, Key, KeyRange, Read, Store, StoreError, Table, WriteTx, catalog,
-        codec::{Record, decode_fields, encode_fields},
-    },
 };
 
 /// Events of one step.
@@ -30,13 +32,11 @@ const STEP: usize = 256;
 const MAX_OPEN: usize = 4;
 const MAX_ENDED: usize = 20;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Only {
-    /// Given up: exhausted, aborted or expired.
-    Failed,
-    /// Never sent: skipped, or from before the endpoint was there.
-    Missing,
-    All,
+vocabulary! {
+    /// Which events are sent again. Failed: given up, so exhausted, aborted or expired. Missing: never sent, so skipped, or from before
+    /// the endpoint was there.
+    Only:
+    Failed "failed", Missing "missing", All "all",
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -230,8 +230,9 @@ pub(super) async fn step(
 
 #[cfg(test)]
 mod tests {
+    use tenantd_store::codec::assert_golden;
+
     use super::*;
-    use crate::kernel::store::codec::assert_golden;
 
     #[test]
     fn the_stored_form_is_the_one_that_was_written_down() {

@@ -4,20 +4,21 @@ pub(super) mod portable;
 
 use serde::{Deserialize, Serialize};
 
+use tenantd_base::{
+    clock::Timestamp,
+    id::{TenantId, WebhookId},
+    secrets::{SealError, Sealed, SealedPlace, TargetDigest},
+};
+use tenantd_store::{
+    Counts, Direction, Flow, Key, KeyRange, Read, SealedRecord, SealedVisitor, StoreError, Table, WriteTx, catalog,
+    codec::{self, Record},
+    events::Actor,
+};
+
 use super::{
     health::Health,
     model::{Endpoint, EndpointStatus, EventFilter, Ordering, PreviousSecret, header_target},
     schedule::RetrySchedule,
-};
-use crate::kernel::{
-    clock::Timestamp,
-    events::Actor,
-    id::{TenantId, WebhookId},
-    secrets::{SealError, Sealed, SealedPlace, TargetDigest},
-    store::{
-        Counts, Direction, Flow, Key, KeyRange, Read, SealedRecord, SealedVisitor, StoreError, Table, WriteTx, catalog,
-        codec::{self, Record},
-    },
 };
 
 /// Names an endpoint over all tenants.
@@ -267,16 +268,14 @@ pub(super) fn tenant_pending(tx: &impl Read, tenant: TenantId) -> Result<(u64, O
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::{
-        kernel::{
-            entropy::Entropy,
-            events::ActorKind,
-            secrets::{InstallationKey, Sealer, Secret},
-            store::codec::assert_golden,
-        },
-        slices::webhooks::model::DisabledReason,
+    use tenantd_base::{
+        entropy::Entropy,
+        secrets::{InstallationKey, Sealer, Secret},
     };
+    use tenantd_store::{codec::assert_golden, events::ActorKind};
+
+    use super::*;
+    use crate::model::DisabledReason;
 
     #[test]
     fn the_stored_forms_are_those_that_were_written_down() {

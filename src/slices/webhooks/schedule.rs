@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kernel::{clock::Timestamp, entropy::Entropy};
+use tenantd_base::{clock::Timestamp, entropy::Entropy};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RetrySchedule {

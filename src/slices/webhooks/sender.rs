@@ -4,15 +4,13 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 
+use tenantd_base::{clocks::Clocks, id::EventId};
+use tenantd_egress::{Egress, EgressError, MAX_BODY_BYTES, Request, Timings};
+
 use super::{
     delivery::{AttemptError, Directive, Durations, MAX_BODY_KEPT, Sent},
     signature::sign_all,
     subscriptions::Target,
-};
-use crate::kernel::{
-    clocks::Clocks,
-    egress::{Egress, EgressError, MAX_BODY_BYTES, Request, Timings},
-    id::EventId,
 };
 
 const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");

@@ -7,6 +7,22 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
+use tenantd_base::{
+    access::{Grants, Scope},
+    authority::Lacking,
+    change::Change,
+    clock::Timestamp,
+    id::WebhookId,
+    secrets::{Sealed, Sealer, Secret},
+    versions::ExpectedVersion,
+    vocabulary::vocabulary,
+};
+use tenantd_egress::{SecretTarget, without_query};
+use tenantd_store::{
+    WriteTx,
+    events::{self, Act, ActorKind, Draft, EventKind, Kinds},
+};
+
 use super::{
     error::{UnknownEvent, WebhookError},
     model::{
@@ -15,17 +31,6 @@ use super::{
     },
     repo::{self, Binding, EndpointState},
     schedule::RetrySchedule,
-};
-use crate::kernel::{
-    access::{Grants, Scope},
-    authority::Lacking,
-    clock::Timestamp,
-    egress::{SecretTarget, without_query},
-    events::{self, Act, ActorKind, Draft, EventKind, Kinds},
-    http::{precondition::IfMatch, wire::Change},
-    id::WebhookId,
-    secrets::{Sealed, Sealer, Secret},
-    store::WriteTx,
 };
 
 pub(super) static CREATED: EventKind = EventKind {
@@ -72,12 +77,10 @@ pub(super) struct EndpointChange {
     pub(super) status: Option<WantedStatus>,
 }
 
-/// What somebody can set an endpoint to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum WantedStatus {
-    Active,
-    Paused,
-    Disabled,
+vocabulary! {
+    /// What somebody can set an endpoint to.
+    WantedStatus:
+    Active "active", Paused "paused", Disabled "disabled",
 }
 
 impl Service {
@@ -175,11 +178,11 @@ impl Service {
         act: &mut Act,
         held: Grants,
         id: WebhookId,
-        if_match: &IfMatch,
+        expected: &ExpectedVersion,
         change: &EndpointChange,
     ) -> Result<Endpoint, WebhookError> {
         let before = find(tx, act, id)?;
-        if_match.check(before.version)?;
+        expected.check(before.version)?;
         let mut after = before.clone();
         set(&mut after.name, change.name.as_ref());
         set(&mut after.url, change.url.as_ref());
@@ -238,9 +241,15 @@ impl Service {
         Ok(())
     }
 
-    pub(super) fn delete(&self, tx: &mut WriteTx, act: &mut Act, id: WebhookId, if_match: &IfMatch) -> Result<(), WebhookError> {
+    pub(super) fn delete(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        id: WebhookId,
+        expected: &ExpectedVersion,
+    ) -> Result<(), WebhookError> {
         let endpoint = find(tx, act, id)?;
-        if_match.check(endpoint.version)?;
+        expected.check(endpoint.version)?;
         repo::remove(tx, (act.tenant_id, id))?;
         // While something waits, the dispatcher needs the state to find and forget it.
         if repo::state(tx, (act.tenant_id, id))?.pending == 0 {
@@ -256,12 +265,12 @@ impl Service {
         tx: &mut WriteTx,
         act: &mut Act,
         id: WebhookId,
-        if_match: &IfMatch,
+        expected: &ExpectedVersion,
         grace: Duration,
     ) -> Result<(Endpoint, Secret), WebhookError> {
         act.use_reserve();
         let before = find(tx, act, id)?;
-        if_match.check(before.version)?;
+        expected.check(before.version)?;
         let secret = generate_secret(&mut act.entropy);
         let mut after = before.clone();
         after.previous = (!grace.is_zero()).then(|| PreviousSecret { sealed: before.secret.clone(), expires_at: act.now + grace });
@@ -277,10 +286,10 @@ impl Service {
         tx: &mut WriteTx,
         act: &mut Act,
         id: WebhookId,
-        if_match: &IfMatch,
+        expected: &ExpectedVersion,
     ) -> Result<Endpoint, WebhookError> {
         act.use_reserve();
-        self.change_status(tx, act, id, if_match, |status| match status {
+        self.change_status(tx, act, id, expected, |status| match status {
             EndpointStatus::Active | EndpointStatus::Paused => Some(EndpointStatus::Paused),
             EndpointStatus::Disabled(_) => None,
         })
@@ -291,9 +300,9 @@ impl Service {
         tx: &mut WriteTx,
         act: &mut Act,
         id: WebhookId,
-        if_match: &IfMatch,
+        expected: &ExpectedVersion,
     ) -> Result<Endpoint, WebhookError> {
-        self.change_status(tx, act, id, if_match, |status| match status {
+        self.change_status(tx, act, id, expected, |status| match status {
             EndpointStatus::Active | EndpointStatus::Paused => Some(EndpointStatus::Active),
             EndpointStatus::Disabled(_) => None,
         })
@@ -305,10 +314,10 @@ impl Service {
         tx: &mut WriteTx,
         act: &mut Act,
         id: WebhookId,
-        if_match: &IfMatch,
+        expected: &ExpectedVersion,
     ) -> Result<Endpoint, WebhookError> {
         let before = find(tx, act, id)?;
-        if_match.check(before.version)?;
+        expected.check(before.version)?;
         match before.status {
             EndpointStatus::Active => return Ok(before),
             EndpointStatus::Paused => return Err(WebhookError::WrongState(before.status)),
@@ -326,11 +335,11 @@ impl Service {
         tx: &mut WriteTx,
         act: &mut Act,
         id: WebhookId,
-        if_match: &IfMatch,
+        expected: &ExpectedVersion,
         next: impl FnOnce(EndpointStatus) -> Option<EndpointStatus>,
     ) -> Result<Endpoint, WebhookError> {
         let before = find(tx, act, id)?;
-        if_match.check(before.version)?;
+        expected.check(before.version)?;
         let status = next(before.status).ok_or(WebhookError::WrongState(before.status))?;
         if status == before.status {
             return Ok(before);

@@ -5,8 +5,9 @@ use hmac::{Hmac, KeyInit, Mac};
 use http::HeaderMap;
 use sha2::Sha256;
 
+use tenantd_base::{clock::Timestamp, secrets::Secret};
+
 use super::model::secret_bytes;
-use crate::kernel::{clock::Timestamp, secrets::Secret};
 
 /// A secret that is ready to sign; its key schedule is computed once.
 #[derive(Clone)]

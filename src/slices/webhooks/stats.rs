@@ -4,15 +4,19 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use tenantd_base::{
+    clock::Timestamp,
+    id::{TenantId, WebhookId},
+};
+use tenantd_store::{
+    Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
+    codec::Record,
+    portable::{Carrier, PortError, Portable},
+};
+
 use super::{
     delivery::{Delivery, DeliveryStatus},
     repo::EndpointKey,
-};
-use crate::kernel::{
-    clock::Timestamp,
-    id::{TenantId, WebhookId},
-    portable::{Carrier, PortError, Portable},
-    store::{Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
 };
 
 /// Upper bounds of the latency buckets in milliseconds; the last one is open.
@@ -152,8 +156,9 @@ pub(super) fn purge(
 
 #[cfg(test)]
 mod tests {
+    use tenantd_store::codec::assert_golden;
+
     use super::*;
-    use crate::kernel::store::codec::assert_golden;
 
     #[test]
     fn the_stored_form_is_the_one_that_was_written_down() {

@@ -7,6 +7,23 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
+use tenantd_base::{
+    access::{Grants, TenantKind},
+    authority::Within,
+    clock::Timestamp,
+    clocks::Clocks,
+    id::TenantId,
+    secrets::Sealer,
+};
+use tenantd_egress::{Audience, TargetUrl};
+use tenantd_platform::Tenants;
+use tenantd_store::{
+    Store, StoreError, VersionedCache,
+    catalog::{self, TableName},
+    events::{self, Actor, Event, EventPattern, Kinds, Readable},
+    holders::Holders,
+};
+
 use super::{
     error::WebhookError,
     model::{CustomHeaders, Endpoint, EndpointStatus, EventFilter, Ordering, secret_bytes},
@@ -14,24 +31,6 @@ use super::{
     schedule::RetrySchedule,
     service::TEST,
     signature::SigningKey,
-};
-use crate::{
-    kernel::{
-        access::{Grants, TenantKind},
-        authority::Within,
-        clock::Timestamp,
-        clocks::Clocks,
-        egress::{Audience, TargetUrl},
-        events::{self, Actor, Event, EventPattern, Kinds, Readable},
-        holders::Holders,
-        id::TenantId,
-        secrets::Sealer,
-        store::{
-            Store, StoreError, VersionedCache,
-            catalog::{self, TableName},
-        },
-    },
-    slices::platform::Tenants,
 };
 
 const CACHED_TENANTS: u64 = 10_000;
@@ -270,7 +269,7 @@ mod tests {
 
     impl Target {
         /// An endpoint that takes everything, for tests that send nothing.
-        pub(in super::super) fn example(key: EndpointKey) -> Self {
+        pub(crate) fn example(key: EndpointKey) -> Self {
             Self {
                 key,
                 status: EndpointStatus::Active,
@@ -316,9 +315,9 @@ mod tests {
     /// Filters and the bodies that they look into, as odd as JSON allows.
     #[test]
     fn a_hostile_filter_passes_what_it_names_and_nothing_else() {
-        use crate::kernel::entropy::fuzz::{each_case, members, name, text};
+        use tenantd_base::entropy::fuzz::{each_case, members, name, text};
         each_case("webhook filters", 1_000, |entropy| {
-            let list = |entropy: &mut crate::kernel::entropy::Entropy| -> Vec<String> {
+            let list = |entropy: &mut tenantd_base::entropy::Entropy| -> Vec<String> {
                 (0..entropy.count(100)).map(|_| if entropy.once_in(2) { text(entropy) } else { name(entropy) }).collect()
             };
             let filter = EventFilter {

@@ -1,10 +1,22 @@
 //! Schedules start runs when their times come. Times that passed while nobody looked are left out or made up for once, as the trigger
 //! says.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use serde_json::{Map, Value};
+
+use tenantd_base::{
+    clock::Timestamp,
+    id::RunId,
+    programs::{Budget, Programs},
+};
+use tenantd_platform::Tenants;
+use tenantd_store::{
+    Due, Read, Store, WriteTx,
+    events::{Actor, Intent},
+    tasks::{Alarm, Done, Task, TaskError},
+};
 
 use super::{
     definition::{GRACE, Schedule},
@@ -13,17 +25,6 @@ use super::{
     model::{RunTrigger, Workflow},
     repo,
     service::{NewRun, ReadyRun, Service},
-};
-use crate::{
-    kernel::{
-        clock::Timestamp,
-        events::{Actor, Intent},
-        id::RunId,
-        programs::{Budget, Programs},
-        store::{Due, Read, Store, WriteTx},
-        tasks::{Alarm, Done, Task, TaskError},
-    },
-    slices::platform::Tenants,
 };
 
 /// How many workflows one transaction touches.
@@ -153,12 +154,15 @@ impl Task for Calendar {
         if let (true, Some(error)) = (firings.is_empty(), failed) {
             return Err(error);
         }
-        let service = self.service.clone();
+        let (service, tenants) =
+            (self.service.clone(), firings.iter().map(|firing| firing.seen.tenant_id).collect::<BTreeSet<_>>());
         self.store
             .write(move |tx| firings.iter().try_for_each(|firing| fire(&service, tx, firing)))
             .await
             .map_err(|error: WorkflowError| TaskError(error.to_string()))?;
-        self.engine.wake();
+        for tenant in tenants {
+            self.engine.wake(tenant);
+        }
         Ok(Done::Some)
     }
 }

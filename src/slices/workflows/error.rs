@@ -1,9 +1,9 @@
 //! What can go wrong with workflows and their runs.
 
+use tenantd_base::{authority::Lacking, id::RunId, programs::ProgramError, quotas::QuotaExceeded, versions::Stale};
+use tenantd_store::StoreError;
+
 use super::model::RunStatus;
-use crate::kernel::{
-    authority::Lacking, http::precondition::Stale, id::RunId, programs::ProgramError, quotas::QuotaExceeded, store::StoreError,
-};
 
 /// One thing that is wrong with a definition or with inputs, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ pub enum WorkflowError {
     ApprovedAlready,
     /// A step's effect and its result are one: what fails takes both back.
     #[error("the step failed: {0:?}")]
-    Step(crate::slices::workflows::steps::StepError),
+    Step(crate::steps::StepError),
     #[error(transparent)]
     Stale(#[from] Stale),
     #[error("an event could not be written: {0}")]

@@ -1,6 +1,12 @@
 //! Lists of workflows and runs, the newest first: in the order of an index where a filter has one, other filters on the way. A call
 //! looks at a bounded number of records; what it has not seen comes with the next page.
 
+use tenantd_base::{
+    clock::Timestamp,
+    id::{TenantId, WorkflowId},
+};
+use tenantd_store::{Direction, Flow, Key, Read, StoreError};
+
 use super::{
     model::{Run, RunStatus, Workflow},
     repo::{
@@ -8,11 +14,6 @@ use super::{
         runs::{BY_STATUS, BY_SUBJECT, BY_WORKFLOW, RUNS},
         workflows::WORKFLOWS,
     },
-};
-use crate::kernel::{
-    clock::Timestamp,
-    id::{TenantId, WorkflowId},
-    store::{Direction, Flow, Key, Read, StoreError},
 };
 
 const MAX_EXAMINED: usize = 10_000;

@@ -7,17 +7,19 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
+use tenantd_base::{
+    access::{Grants, Scope},
+    programs::Budget,
+    vocabulary::vocabulary,
+};
+use tenantd_store::{ReadTx, StoreError};
+
 use super::{
     definition::{BlockNumber, Program, Step, StepKind},
     language::{self, Context, ExpressionError},
     model::RunError,
     service::Service,
     steps::{LocalError, Planning},
-};
-use crate::kernel::{
-    access::{Grants, Scope},
-    programs::Budget,
-    store::{ReadTx, StoreError},
 };
 
 /// Steps that are planned one by one, and items of one loop.
@@ -26,13 +28,10 @@ const MAX_ITEMS: usize = 20;
 /// What planning a step that does something is charged: a dry run plans at most about sixty of them.
 const PLANNED_ACTION: u64 = 1_000_000;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Prospect {
-    Planned,
-    Skipped,
-    /// It depends on what another step comes to.
-    Unknown,
-    Failed,
+vocabulary! {
+    /// What a step is expected to come to. `Unknown`: it depends on what another step comes to.
+    Prospect:
+    Planned "planned", Skipped "skipped", Unknown "unknown", Failed "failed",
 }
 
 /// What would become of a step.

@@ -1,15 +1,15 @@
 //! Organizations, people and devices for tests, put in through the directory's own use cases.
 
-use tenantd::{
-    kernel::{
-        access::Role,
-        events::{Act, Actor as EventActor, Intent},
-        id::{OrganizationId, TenantId},
-        store::WriteTx,
-    },
-    slices::directory::{
-        Details, DeviceClass, Directory, DirectoryError, Health, Lifecycle, NewDevice, NewOrganization, NewUser, Standing,
-    },
+use tenantd_base::{
+    access::Role,
+    id::{OrganizationId, TenantId},
+};
+use tenantd_directory::{
+    Details, DeviceClass, Directory, DirectoryError, Health, Lifecycle, NewDevice, NewOrganization, NewUser, Standing,
+};
+use tenantd_store::{
+    WriteTx,
+    events::{Act, Actor as EventActor, Intent},
 };
 
 use super::Tenant;

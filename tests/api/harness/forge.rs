@@ -4,7 +4,8 @@
 use data_encoding::HEXLOWER;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use tenantd::kernel::{
+
+use tenantd_base::{
     entropy::Entropy,
     secrets::{InstallationKey, Signer},
 };

@@ -21,15 +21,14 @@ pub mod stream;
 use std::{path::Path, time::Duration};
 
 use serde_json::{Value, json};
-use tenantd::{
-    app::{self, App, Operator, Running},
-    kernel::{
-        clock::{Clock, Timestamp},
-        config::{self, Config},
-        secrets::Secret,
-        store::{DataDirectory, catalog},
-    },
+use tenantd::app::{self, App, Operator, Running};
+
+use tenantd_base::{
+    clock::{Clock, Timestamp},
+    config::{self, Config},
+    secrets::Secret,
 };
+use tenantd_store::{DataDirectory, catalog};
 
 pub use actor::{Actor, Reply};
 pub use endpoint::{Endpoint, WEBHOOKS};
@@ -138,8 +137,8 @@ impl TestApp {
     }
 
     /// Lets the server take up other settings.
-    pub fn reload(&self, setup: &Setup) {
-        self.running.reload(&settings(self.directory.path(), setup)).unwrap();
+    pub fn reload(&self, setup: &Setup) -> Result<(), String> {
+        self.running.reload(&settings(self.directory.path(), setup))
     }
 
     pub fn advance(&self, span: Duration) {

@@ -12,7 +12,7 @@ use super::{
     receiver::{Receiver, read_request, until_closed},
     *,
 };
-use crate::kernel::egress::{MAX_BODY_BYTES, MAX_HEAD_BYTES};
+use crate::{MAX_BODY_BYTES, MAX_HEAD_BYTES};
 
 #[tokio::test]
 async fn a_redirect_is_a_status_and_its_target_is_never_contacted() {
@@ -173,7 +173,7 @@ async fn a_target_that_is_not_allowed_is_not_contacted() {
         "[64:ff9b::7f00:1]",
     ] {
         let target = format!("http://{host}:{port}/");
-        assert_eq!(closed.vet(&url(&target), Audience::default()).await, Err(crate::kernel::egress::Blocked), "{host}");
+        assert_eq!(closed.vet(&url(&target), Audience::default()).await, Err(crate::Blocked), "{host}");
         let exchange = closed.send(post(&target)).await;
         assert_eq!(exchange.remote_ip, None);
         assert_eq!(error(exchange).to_string(), "target_not_allowed", "{host}");

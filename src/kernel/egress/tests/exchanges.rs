@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex};
 use http::HeaderValue;
 use tokio::io::AsyncWriteExt;
 
+use tenantd_store::tasks::Task;
+
 use super::{
     receiver::{Receiver, answer_all, read_request, until_closed},
     *,
 };
-use crate::kernel::tasks::Task;
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nx-seen: yes\r\n\r\nok";
 

@@ -12,7 +12,7 @@ use super::{
     receiver::Receiver,
     *,
 };
-use crate::kernel::egress::Blocked;
+use crate::Blocked;
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
 

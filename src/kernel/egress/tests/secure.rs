@@ -12,7 +12,7 @@ use super::{
     receiver::{Receiver, answer_all},
     *,
 };
-use crate::kernel::egress::check_ca_pem;
+use crate::check_ca_pem;
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
 

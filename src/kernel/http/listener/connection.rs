@@ -18,17 +18,16 @@ use tokio::{
     sync::watch,
 };
 
+use tenantd_base::config::Limits;
+
 use super::{
     Phase,
     gate::{Activity, Pass},
     watched::Watched,
 };
-use crate::kernel::{
-    config::Limits,
-    http::{
-        edge::{Edge, Peer},
-        outgoing::{Outcome, UnderWay},
-    },
+use crate::{
+    edge::{Edge, Peer},
+    outgoing::{Outcome, UnderWay},
 };
 
 /// How long a connection that was told to go may take to write what it has.

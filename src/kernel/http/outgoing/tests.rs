@@ -3,14 +3,13 @@
 use futures_util::StreamExt;
 use tokio::sync::oneshot;
 
+use tenantd_base::quotas::Quotas;
+use tenantd_store::{RedbEngine, WriterSettings};
+
 use super::*;
-use crate::kernel::{
-    quotas::Quotas,
-    store::{RedbEngine, WriterSettings},
-};
 
 fn streams(idle: Duration) -> Streams {
-    let limits = Limits { streams: 1, ..crate::kernel::config::load(None, [], &[]).unwrap().limits };
+    let limits = Limits { streams: 1, ..tenantd_base::config::load(None, [], &[]).unwrap().limits };
     Streams { idle, ..Streams::new("tests", &limits, &store(Quotas::UNLIMITED)) }
 }
 
@@ -28,7 +27,7 @@ fn tenant(number: u8) -> TenantId {
 
 #[tokio::test]
 async fn a_tenant_takes_its_share_of_the_places_and_no_more() {
-    let limits = crate::kernel::config::load(None, [], &[]).unwrap().limits;
+    let limits = tenantd_base::config::load(None, [], &[]).unwrap().limits;
     let streams = Streams::new("tests", &limits, &store(Quotas { streams: 4, ..Quotas::UNLIMITED }));
     let mut open = Vec::new();
     for _ in 0..4 {

@@ -4,12 +4,11 @@ use http::StatusCode;
 use poem::Response;
 use serde_json::{Value, json};
 
+use tenantd_base::access::{Principal, TenantKind};
+use tenantd_store::StoreError;
+
 use super::{Chart, html, json_response, layout::Html};
-use crate::kernel::{
-    access::{Principal, TenantKind},
-    http::{credentials, problem::Problem},
-    store::StoreError,
-};
+use crate::{credentials, problem::Problem};
 
 /// What a page of figures shows.
 #[derive(Clone, Debug)]

@@ -100,7 +100,7 @@ fn html_response(status: u16, description: &'static str) -> MetaResponse {
 const MAX_LISTED_BYTES: usize = 8 << 10;
 
 /// A problem for somebody who looks at it in a browser.
-pub(in super::super) fn problem(problem: &Problem, request_id: &str) -> Response {
+pub(crate) fn problem(problem: &Problem, request_id: &str) -> Response {
     let mut html = Html::new(problem.code.title());
     html.raw(&format!("<p role=\"alert\">{}</p>", escape(&problem.shown_detail())));
     for error in problem.listed(MAX_LISTED_BYTES) {

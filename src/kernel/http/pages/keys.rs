@@ -5,8 +5,9 @@ use http::StatusCode;
 use poem::Response;
 use serde_json::{Value, json};
 
+use tenantd_base::secrets::PublicKey;
+
 use super::{html, json_response, layout::Html};
-use crate::kernel::secrets::PublicKey;
 
 fn web_key(purpose: &str, key: &PublicKey) -> Value {
     json!({

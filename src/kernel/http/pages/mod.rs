@@ -15,18 +15,18 @@ use http::{Method, StatusCode, header};
 use poem::{Request, Response};
 use serde_json::{Value, json};
 
+use tenantd_base::{
+    access::{Principal, Role, Scope},
+    secrets::{PublicKey, Secret, digest},
+    telemetry,
+};
+use tenantd_store::{Store, events::Kinds};
+
 use super::{
     context::{Client, header as header_text},
     need::Need,
     problem::{Code, Problem},
     rate::{RateClass, RateLimits},
-};
-use crate::kernel::{
-    access::{Principal, Role, Scope},
-    events::Kinds,
-    secrets::{PublicKey, Secret, digest},
-    store::Store,
-    telemetry,
 };
 
 pub(super) use answer::problem;

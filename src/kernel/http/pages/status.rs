@@ -5,6 +5,10 @@ use http::StatusCode;
 use poem::Response;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use serde_with::skip_serializing_none;
+
+use tenantd_base::clock::Timestamp;
+use tenantd_store::StoreError;
 
 use super::{
     Chart,
@@ -12,7 +16,7 @@ use super::{
     html, json_response,
     layout::{Html, escape},
 };
-use crate::kernel::{clock::Timestamp, http::problem::Problem, store::StoreError};
+use crate::problem::Problem;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -51,12 +55,12 @@ pub struct DayOfHealth {
     pub uptime_percent: f64,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize)]
 pub struct Incident {
     pub component: &'static str,
     pub state: ComponentState,
     pub opened_at: Timestamp,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub closed_at: Option<Timestamp>,
     pub detail: String,
 }
@@ -83,34 +87,28 @@ impl Health {
 }
 
 /// What came of a snapshot, or of the trial of restoring one.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize)]
 pub struct RunFacts {
     pub at: Timestamp,
     pub path: String,
     pub seconds: f64,
     pub records: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
 
 /// What operators are told of the installation. What is not known yet is left out.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub struct InstallationFacts {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_state: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_free_bytes: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_total_bytes: Option<u64>,
     /// Until changes are refused, if it goes on as in the last weeks.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub days_to_full: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_verified_snapshot: Option<RunFacts>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_snapshot_failure: Option<RunFacts>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_drill: Option<RunFacts>,
 }
 

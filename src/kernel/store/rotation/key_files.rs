@@ -5,14 +5,15 @@
 
 use std::path::{Path, PathBuf};
 
+use tenantd_base::{
+    entropy::Entropy,
+    secrets::{InstallationKey, KeySource, show_fingerprint},
+};
+
 use super::super::{
     KeyFingerprint, StoreError,
     installation::{io_error, sync_directory},
     write_private_file,
-};
-use crate::kernel::{
-    entropy::Entropy,
-    secrets::{InstallationKey, KeySource, show_fingerprint},
 };
 
 const NEXT_KEY_FILE: &str = "installation.key.next";

@@ -13,13 +13,14 @@ pub use sealed::{SealedRecord, SealedSegments, SealedTable, SealedVisitor};
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Installation, KeyFingerprint, Progress, Read, Store, StoreError, Table, WriteTx, catalog, codec::Record, engine::RawTable,
-};
-use crate::kernel::{
+use tenantd_base::{
     clock::{Clock, Timestamp},
     entropy::{Entropy, Seed},
     secrets::{InstallationKey, Sealer},
+};
+
+use super::{
+    Installation, KeyFingerprint, Progress, Read, Store, StoreError, Table, WriteTx, catalog, codec::Record, engine::RawTable,
 };
 
 /// A change of the key that is under way.

@@ -6,6 +6,11 @@
 
 use std::marker::PhantomData;
 
+use tenantd_base::{
+    entropy::Entropy,
+    secrets::{SealError, Sealed, SealedPlace, Sealer},
+};
+
 use super::super::{
     KeyFingerprint, SegmentedTable, StoreError,
     catalog::{self, TableName},
@@ -14,10 +19,6 @@ use super::super::{
     key::Key,
     table::Table,
     transaction::{Read, ReadTx, WriteTx},
-};
-use crate::kernel::{
-    entropy::Entropy,
-    secrets::{SealError, Sealed, SealedPlace, Sealer},
 };
 
 /// What is done with a sealed value in its place.

@@ -3,11 +3,10 @@
 
 use std::path::Path;
 
+use tenantd_base::secrets::{KeySource, SealError, Sealed, SealedPlace, Secret, TargetDigest, digest};
+
 use super::*;
-use crate::kernel::{
-    secrets::{KeySource, SealError, Sealed, SealedPlace, Secret, TargetDigest, digest},
-    store::{DataDirectory, StoreSettings, WriterSettings, codec::assert_golden, write_private_file},
-};
+use crate::{DataDirectory, StoreSettings, WriterSettings, codec::assert_golden, write_private_file};
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Holder {
@@ -236,7 +235,7 @@ async fn without_one_of_its_keys_a_change_under_way_says_which_it_wants() {
     let (store, _) = data.open_store(SETTINGS, None).unwrap();
     let files = KeyFiles::new(KeySource { path: key_file(cut.path()), may_create: true }, cut.path());
     let refused = keys_in_force(&store, &files).unwrap_err().to_string();
-    assert!(refused.contains(&crate::kernel::secrets::show_fingerprint(next)), "{refused}");
+    assert!(refused.contains(&tenantd_base::secrets::show_fingerprint(next)), "{refused}");
 }
 
 /// A record whose secret belongs to the target in its note.

@@ -1,16 +1,14 @@
 //! The figures of the page for people: a few metrics over the last weeks, as charts.
 
+use tenantd_base::{access::Principal, clocks::Clocks};
+use tenantd_http::pages::{Chart, ChartSource, Figures, Mark};
+use tenantd_store::{Store, StoreError};
+
 use super::super::{
     error::AnalyticsError,
     model::{Bucket, METRICS, Span, Unit},
     query::Subject,
     service::{self, Asked},
-};
-use crate::kernel::{
-    access::Principal,
-    clocks::Clocks,
-    http::pages::{Chart, ChartSource, Figures, Mark},
-    store::{Store, StoreError},
 };
 
 /// What the page shows, in this order.
@@ -30,9 +28,9 @@ const SHOWN: [(&str, &str); 12] = [
 ];
 
 #[derive(Debug)]
-pub(in super::super) struct Charts {
-    pub(in super::super) store: Store,
-    pub(in super::super) clocks: Clocks,
+pub(crate) struct Charts {
+    pub(crate) store: Store,
+    pub(crate) clocks: Clocks,
 }
 
 const fn unit(unit: Unit) -> &'static str {

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use poem_openapi::types::Example;
 
+use tenantd_base::clock::Timestamp;
+
 use super::wire::{AnalyticsPoint, AnalyticsReport, AnalyticsSeries, AnalyticsTime, AnalyticsTotal};
-use crate::kernel::clock::Timestamp;
 
 impl Example for AnalyticsReport {
     fn example() -> Self {

@@ -2,15 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::wire::AnalyticsReport;
-use crate::kernel::{
-    http::{
-        export::{RowFormat, Rows},
-        outgoing::{Exported, Outgoing, Streamed, Streams},
-        problem::Problem,
-    },
-    id::TenantId,
+use tenantd_base::id::TenantId;
+use tenantd_http::{
+    export::{RowFormat, Rows},
+    outgoing::{Exported, Outgoing, Streamed, Streams},
+    problem::Problem,
 };
+
+use super::wire::AnalyticsReport;
 
 const COLUMNS: &[&str] = &["t", "metric", "group", "v", "partial"];
 

@@ -11,11 +11,10 @@ pub(super) use report::AnalyticsApi;
 
 use poem_openapi::Tags;
 
+use tenantd_base::authority::Lacking;
+use tenantd_http::problem::{FieldError, Problem};
+
 use super::error::{AnalyticsError, Fault, InvalidParameter};
-use crate::kernel::{
-    authority::Lacking,
-    http::problem::{FieldError, Problem},
-};
 
 #[derive(Tags)]
 enum Area {

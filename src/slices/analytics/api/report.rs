@@ -3,6 +3,17 @@
 use poem::Request;
 use poem_openapi::OpenApi;
 
+use tenantd_base::{access::Principal, clock::Timestamp, id::TenantId};
+use tenantd_http::{
+    context::header,
+    export::RowFormat,
+    input::Filter,
+    need::{Allowed, AnalyticsRead, PlatformRead},
+    outgoing::{ListOrStream, Streams},
+    problem::Problem,
+};
+use tenantd_store::{Store, StoreError};
+
 use super::{
     super::{
         query::Subject,
@@ -11,25 +22,11 @@ use super::{
     Area, export,
     wire::{AnalyticsQuery, AnalyticsReport, Format},
 };
-use crate::kernel::{
-    access::Principal,
-    clock::Timestamp,
-    http::{
-        context::header,
-        export::RowFormat,
-        input::Filter,
-        need::{Allowed, AnalyticsRead, PlatformRead},
-        outgoing::{ListOrStream, Streams},
-        problem::Problem,
-    },
-    id::TenantId,
-    store::{Store, StoreError},
-};
 
-pub(in super::super) struct AnalyticsApi {
-    pub(in super::super) store: Store,
-    pub(in super::super) exports: Streams,
-    pub(in super::super) started_at: Timestamp,
+pub(crate) struct AnalyticsApi {
+    pub(crate) store: Store,
+    pub(crate) exports: Streams,
+    pub(crate) started_at: Timestamp,
 }
 
 #[OpenApi(prefix_path = "/api/analytics", tag = "Area::Analytics")]

@@ -4,13 +4,21 @@ use std::collections::BTreeMap;
 
 use poem_openapi::{Enum, Object};
 use serde::Serialize;
+use serde_with::skip_serializing_none;
+
+use tenantd_base::clock::Timestamp;
+use tenantd_http::{bounded::Text, wire::word_type};
 
 use super::super::{
-    model,
+    model::{self, Bucket, Span},
     query::{self, Question},
     service::Asked,
 };
-use crate::kernel::{clock::Timestamp, http::bounded::Text};
+
+word_type! {
+    Span, "AnalyticsRange", "The last day, week, month, quarter or year; or the running month or year so far.";
+    Bucket, "AnalyticsBucket", "Weeks begin on Monday.";
+}
 
 macro_rules! words {
     ($(#[$doc:meta])* $type:ident $name:literal $model:ty: $($(#[$word_doc:meta])* $variant:ident $word:literal,)*) => {
@@ -25,18 +33,6 @@ macro_rules! words {
             }
         }
     };
-}
-
-words! {
-    /// The last day, week, month, quarter or year; or the running month or year so far.
-    Span "AnalyticsRange" model::Span:
-    Day "24h", Week "7d", Month "30d", Quarter "90d", Year "12mo", MonthToDate "mtd", YearToDate "ytd",
-}
-
-words! {
-    /// Weeks begin on Monday.
-    Bucket "AnalyticsBucket" model::Bucket:
-    Hour "hour", Day "day", Week "week", Month "month",
 }
 
 words! {
@@ -89,10 +85,10 @@ pub(super) struct AnalyticsQuery {
 impl AnalyticsQuery {
     pub(super) fn asked(self) -> Asked {
         Asked {
-            range: self.range.map(Into::into),
+            range: self.range,
             from: self.from,
             to: self.to,
-            bucket: self.bucket.map(Into::into),
+            bucket: self.bucket,
             timezone: self.timezone.map(Text::into_string),
             metrics: self.metrics.into_iter().flatten().map(Text::into_string).collect(),
             group_by: self.group_by.map(Into::into),
@@ -112,20 +108,19 @@ pub(super) struct AnalyticsTime {
 }
 
 /// A figure over the whole time.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct AnalyticsTotal {
     /// Absent where there was nothing to measure.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) value: Option<f64>,
     /// With `compare`: of the time before.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) previous: Option<f64>,
     /// Absent where the time before had none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) change_percent: Option<f64>,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct AnalyticsPoint {
@@ -133,34 +128,32 @@ pub(super) struct AnalyticsPoint {
     pub(super) t: Timestamp,
     pub(super) v: f64,
     /// The bucket has not ended yet.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) partial: Option<bool>,
 }
 
 /// A figure over time.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct AnalyticsSeries {
     pub(super) metric: String,
     /// With `group_by`: what it is about, as a word or an id. The smallest beyond 50 are in `other`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) group: Option<String>,
     /// A bucket without anything is 0 for what is counted, and has no point for what is measured.
     pub(super) points: Vec<AnalyticsPoint>,
 }
 
 /// Figures over time.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
-pub(in super::super) struct AnalyticsReport {
+pub(crate) struct AnalyticsReport {
     pub(super) range: AnalyticsTime,
     /// The `seq` of your last event that is in the figures. Of the platform: how many events of all tenants are. Requests and deliveries are in them a minute later at most.
     pub(super) as_of_seq: u64,
     /// The version of the server. Of the platform only.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) version: Option<String>,
     /// Since when the server has been running. Of the platform only.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) started_at: Option<Timestamp>,
     /// Each metric over the whole time.
     pub(super) totals: BTreeMap<String, AnalyticsTotal>,

@@ -18,13 +18,14 @@ use std::{
     time::Duration,
 };
 
-use crate::kernel::{
+use tenantd_base::{
     clock::{Clock, Timestamp},
-    events,
-    http::pages::{Component, ComponentState, DayOfHealth, Health, HealthSource, Incident},
-    store::{Store, StoreError},
-    tasks::{TaskBoard, TaskStatus},
     vocabulary::vocabulary,
+};
+use tenantd_http::pages::{Component, ComponentState, DayOfHealth, Health, HealthSource, Incident};
+use tenantd_store::{
+    Store, StoreError, events,
+    tasks::{TaskBoard, TaskStatus},
 };
 
 /// A task that failed this often in a row makes its part degraded.

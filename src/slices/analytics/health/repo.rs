@@ -4,10 +4,8 @@ use std::ops::Bound;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kernel::{
-    clock::Timestamp,
-    store::{Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
-};
+use tenantd_base::clock::Timestamp;
+use tenantd_store::{Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record};
 
 const DAY_MILLIS: i64 = 86_400_000;
 
@@ -21,7 +19,7 @@ pub(super) struct PartRecord {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) struct DayRecord {
+pub(crate) struct DayRecord {
     /// When the parts were last looked at.
     pub(super) last_at: Timestamp,
     pub(super) parts: Vec<PartRecord>,
@@ -32,7 +30,7 @@ impl Record for DayRecord {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) struct IncidentRecord {
+pub(crate) struct IncidentRecord {
     pub(super) part: u8,
     pub(super) down: bool,
     pub(super) opened_at: Timestamp,
@@ -47,8 +45,8 @@ impl Record for IncidentRecord {
 /// When it began, and the part.
 pub(super) type IncidentKey = (Timestamp, u8);
 
-pub(in super::super) static DAYS: Table<u32, DayRecord> = Table::new(catalog::STATUS_DAYS, &[]);
-pub(in super::super) static INCIDENTS: Table<IncidentKey, IncidentRecord> = Table::new(catalog::STATUS_INCIDENTS, &[]);
+pub(crate) static DAYS: Table<u32, DayRecord> = Table::new(catalog::STATUS_DAYS, &[]);
+pub(crate) static INCIDENTS: Table<IncidentKey, IncidentRecord> = Table::new(catalog::STATUS_INCIDENTS, &[]);
 
 pub(super) fn day_of(at: Timestamp) -> u32 {
     u32::try_from(at.as_millis().div_euclid(DAY_MILLIS)).unwrap_or_default()
@@ -123,8 +121,9 @@ pub(super) fn forget(tx: &mut WriteTx, before: u32, limit: usize) -> Result<(), 
 
 #[cfg(test)]
 mod tests {
+    use tenantd_store::codec::assert_golden;
+
     use super::*;
-    use crate::kernel::store::codec::assert_golden;
 
     #[test]
     fn the_stored_forms_are_those_that_were_written_down() {

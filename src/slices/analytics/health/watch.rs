@@ -9,6 +9,13 @@ use std::{
     time::Duration,
 };
 
+use tenantd_base::clock::Timestamp;
+use tenantd_http::pages::{Component, ComponentState, HealthSource};
+use tenantd_store::{
+    StoreError, WriteTx,
+    tasks::{Done, Task, TaskError},
+};
+
 use super::{
     super::{
         model::{Changes, INSTALLATION, Measure, Series},
@@ -16,12 +23,6 @@ use super::{
     },
     HealthBoard, PartName,
     repo::{self, IncidentRecord, Minutes},
-};
-use crate::kernel::{
-    clock::Timestamp,
-    http::pages::{Component, ComponentState, HealthSource},
-    store::{StoreError, WriteTx},
-    tasks::{Done, Task, TaskError},
 };
 
 const PERIOD: Duration = Duration::from_mins(1);
@@ -38,14 +39,14 @@ const FORGET_STEP: usize = 100;
 const NOT_RUNNING: &str = "the server did not run";
 
 #[derive(Debug)]
-pub(in super::super) struct HealthWatch {
+pub(crate) struct HealthWatch {
     board: Arc<HealthBoard>,
     /// Whether this life has looked before.
     looked: AtomicBool,
 }
 
 impl HealthWatch {
-    pub(in super::super) fn new(board: Arc<HealthBoard>) -> Self {
+    pub(crate) fn new(board: Arc<HealthBoard>) -> Self {
         Self { board, looked: AtomicBool::new(false) }
     }
 

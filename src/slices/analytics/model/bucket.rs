@@ -8,47 +8,26 @@ use std::time::Duration;
 
 use jiff::{ToSpan, Zoned, civil::Date, tz::TimeZone};
 
+use tenantd_base::{clock::Timestamp, vocabulary::vocabulary};
+
 use super::QUARTER_MILLIS;
-use crate::kernel::clock::Timestamp;
 
-/// How much time a figure is about, the least first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in super::super) enum Bucket {
-    Hour,
-    Day,
-    Week,
-    Month,
+vocabulary! {
+    /// How much time a figure is about, the least first.
+    Bucket:
+    Hour "hour", Day "day", Week "week", Month "month",
 }
 
-impl Bucket {
-    pub(in super::super) const ALL: [Self; 4] = [Self::Hour, Self::Day, Self::Week, Self::Month];
-
-    pub(in super::super) const fn name(self) -> &'static str {
-        match self {
-            Self::Hour => "hour",
-            Self::Day => "day",
-            Self::Week => "week",
-            Self::Month => "month",
-        }
-    }
-}
-
-/// How far back figures go: some days or months, or to the beginning of the running month or year.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Span {
-    Day,
-    Week,
-    Month,
-    Quarter,
-    Year,
-    MonthToDate,
-    YearToDate,
+vocabulary! {
+    /// How far back figures go: some days or months, or to the beginning of the running month or year.
+    Span:
+    Day "24h", Week "7d", Month "30d", Quarter "90d", Year "12mo", MonthToDate "mtd", YearToDate "ytd",
 }
 
 /// A time zone by its name.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Zone {
-    pub(in super::super) name: String,
+pub(crate) struct Zone {
+    pub(crate) name: String,
     zone: TimeZone,
 }
 
@@ -56,11 +35,11 @@ pub(in super::super) struct Zone {
 const MOST_QUARTERS: u32 = 8;
 
 impl Zone {
-    pub(in super::super) fn parse(name: &str) -> Option<Self> {
+    pub(crate) fn parse(name: &str) -> Option<Self> {
         Some(Self { name: name.to_owned(), zone: TimeZone::get(name).ok()? })
     }
 
-    pub(in super::super) fn utc() -> Self {
+    pub(crate) fn utc() -> Self {
         Self { name: "UTC".to_owned(), zone: TimeZone::UTC }
     }
 
@@ -78,12 +57,12 @@ impl Zone {
         self.local(at).is_some_and(|local| local.minute() == 0)
     }
 
-    pub(in super::super) fn date(&self, at: Timestamp) -> Option<Date> {
+    pub(crate) fn date(&self, at: Timestamp) -> Option<Date> {
         Some(self.local(at)?.date())
     }
 
     /// The beginning of the bucket that a moment falls into.
-    pub(in super::super) fn floor(&self, bucket: Bucket, at: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn floor(&self, bucket: Bucket, at: Timestamp) -> Option<Timestamp> {
         if bucket == Bucket::Hour {
             let quarter = Duration::from_millis(QUARTER_MILLIS.unsigned_abs());
             let mut start = Timestamp::from_millis(at.as_millis().div_euclid(QUARTER_MILLIS) * QUARTER_MILLIS);
@@ -99,12 +78,12 @@ impl Zone {
     }
 
     /// The beginning of the bucket after the one that begins at `start`.
-    pub(in super::super) fn next(&self, bucket: Bucket, start: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn next(&self, bucket: Bucket, start: Timestamp) -> Option<Timestamp> {
         self.moved(bucket, start, 1)
     }
 
     /// The beginning of the bucket that comes `count` buckets after the one that begins at `start`, or before it.
-    pub(in super::super) fn moved(&self, bucket: Bucket, start: Timestamp, count: i64) -> Option<Timestamp> {
+    pub(crate) fn moved(&self, bucket: Bucket, start: Timestamp, count: i64) -> Option<Timestamp> {
         let date = || self.date(start);
         let day = match bucket {
             Bucket::Hour if count < 0 => {
@@ -132,7 +111,7 @@ impl Zone {
     }
 
     /// Where the buckets of a time begin, and where the last one ends: at most `most` buckets, else `None`.
-    pub(in super::super) fn bounds(&self, bucket: Bucket, from: Timestamp, to: Timestamp, most: usize) -> Option<Vec<Timestamp>> {
+    pub(crate) fn bounds(&self, bucket: Bucket, from: Timestamp, to: Timestamp, most: usize) -> Option<Vec<Timestamp>> {
         let mut bounds = vec![self.floor(bucket, from)?];
         while let Some(last) = bounds.last().copied().filter(|last| *last < to) {
             if bounds.len() > most {
@@ -148,7 +127,7 @@ impl Zone {
     }
 
     /// When a span that ends now begins: at the bound of a bucket, so that the bucket that runs is the last of the span.
-    pub(in super::super) fn begin(&self, span: Span, bucket: Bucket, now: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn begin(&self, span: Span, bucket: Bucket, now: Timestamp) -> Option<Timestamp> {
         let date = self.date(now)?;
         let back = match span {
             Span::Day => now - Duration::from_hours(24),
@@ -169,7 +148,7 @@ impl Zone {
     }
 
     /// When the time before begins that a span is compared with; `None` where that is simply as long.
-    pub(in super::super) fn begin_before(&self, span: Span, from: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn begin_before(&self, span: Span, from: Timestamp) -> Option<Timestamp> {
         let date = self.date(from)?;
         match span {
             Span::MonthToDate => self.midnight(date.checked_sub(1.months()).ok()?),

@@ -5,45 +5,45 @@
 
 use std::collections::BTreeMap;
 
-use crate::kernel::telemetry::Sketch;
+use tenantd_base::telemetry::Sketch;
 
 /// What was measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in super::super) struct Measure {
+pub(crate) struct Measure {
     /// How many. Of a gauge, 1.
-    pub(in super::super) count: u64,
+    pub(crate) count: u64,
     /// Their sum. Of a gauge, its value.
-    pub(in super::super) total: u64,
-    pub(in super::super) sketch: Sketch,
+    pub(crate) total: u64,
+    pub(crate) sketch: Sketch,
 }
 
 impl Measure {
-    pub(in super::super) fn counted(count: u64) -> Self {
+    pub(crate) fn counted(count: u64) -> Self {
         Self { count, ..Self::default() }
     }
 
-    pub(in super::super) fn gauge(value: u64) -> Self {
+    pub(crate) fn gauge(value: u64) -> Self {
         Self { count: 1, total: value, sketch: Sketch::default() }
     }
 
-    pub(in super::super) fn spread(value: u64) -> Self {
+    pub(crate) fn spread(value: u64) -> Self {
         Self::spread_many(value, 1)
     }
 
-    pub(in super::super) fn spread_many(value: u64, count: u64) -> Self {
+    pub(crate) fn spread_many(value: u64, count: u64) -> Self {
         let mut sketch = Sketch::default();
         sketch.record_many(value, count);
         Self { count, total: value.saturating_mul(count), sketch }
     }
 
-    pub(in super::super) fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.count = self.count.saturating_add(other.count);
         self.total = self.total.saturating_add(other.total);
         self.sketch.merge(&other.sketch);
     }
 }
 
-pub(in super::super) type Cells = BTreeMap<u8, Measure>;
+pub(crate) type Cells = BTreeMap<u8, Measure>;
 
 fn put(out: &mut Vec<u8>, mut value: u64) {
     loop {
@@ -70,7 +70,7 @@ fn take(input: &mut &[u8]) -> Option<u64> {
     }
 }
 
-pub(in super::super) fn pack(cells: &Cells) -> Vec<u8> {
+pub(crate) fn pack(cells: &Cells) -> Vec<u8> {
     let mut out = Vec::with_capacity(cells.len() * 8);
     for (quarter, measure) in cells {
         out.push(*quarter);
@@ -90,7 +90,7 @@ pub(in super::super) fn pack(cells: &Cells) -> Vec<u8> {
 
 /// What a walk comes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Figure {
+pub(crate) enum Figure {
     Cell {
         count: u64,
         total: u64,
@@ -104,7 +104,7 @@ pub(in super::super) enum Figure {
 
 /// Walks the quarters without taking up memory: for each its place in the day with count and sum, and then its ranges.
 /// `None` when the bytes are not what [`pack`] makes.
-pub(in super::super) fn walk(mut bytes: &[u8], mut visit: impl FnMut(u8, Figure)) -> Option<()> {
+pub(crate) fn walk(mut bytes: &[u8], mut visit: impl FnMut(u8, Figure)) -> Option<()> {
     while let Some((quarter, rest)) = bytes.split_first() {
         bytes = rest;
         let (count, total, ranges) = (take(&mut bytes)?, take(&mut bytes)?, take(&mut bytes)?);
@@ -118,7 +118,7 @@ pub(in super::super) fn walk(mut bytes: &[u8], mut visit: impl FnMut(u8, Figure)
     Some(())
 }
 
-pub(in super::super) fn unpack(bytes: &[u8]) -> Option<Cells> {
+pub(crate) fn unpack(bytes: &[u8]) -> Option<Cells> {
     let mut cells = Cells::new();
     walk(bytes, |quarter, figure| {
         let cell = cells.entry(quarter).or_default();

@@ -2,24 +2,25 @@
 
 use std::collections::BTreeMap;
 
+use tenantd_base::{clock::Timestamp, id::TenantId};
+
 use super::{
     OTHER, QUARTER_MILLIS, QUARTERS_PER_DAY, Series,
     cells::{Cells, Measure},
     series::Kind,
 };
-use crate::kernel::{clock::Timestamp, id::TenantId};
 
 /// Under this id stand the figures of the whole installation.
-pub(in super::super) const INSTALLATION: TenantId = TenantId::from_bytes([0; 16]);
+pub(crate) const INSTALLATION: TenantId = TenantId::from_bytes([0; 16]);
 
 /// Groups that a row tells apart; the rest counts as other.
 const MAX_GROUPS: usize = 1_000;
 
 /// Tenant, code of the series, and the hour or the day since 1970.
-pub(in super::super) type RowKey = (TenantId, u8, u32);
+pub(crate) type RowKey = (TenantId, u8, u32);
 
 /// The quarter of an hour since 1970.
-pub(in super::super) fn quarter_of(at: Timestamp) -> u64 {
+pub(crate) fn quarter_of(at: Timestamp) -> u64 {
     u64::try_from(at.as_millis().div_euclid(QUARTER_MILLIS)).unwrap_or_default()
 }
 
@@ -28,28 +29,28 @@ fn hour_of(quarter: u64) -> u32 {
 }
 
 /// The figures of a row, by group.
-pub(in super::super) type Groups = BTreeMap<String, Cells>;
+pub(crate) type Groups = BTreeMap<String, Cells>;
 
 /// By tenant, series and hour.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in super::super) struct Changes {
-    pub(in super::super) rows: BTreeMap<(TenantId, Series, u32), Groups>,
+pub(crate) struct Changes {
+    pub(crate) rows: BTreeMap<(TenantId, Series, u32), Groups>,
     /// The installation's figures are in its own time: what a tenant does whose clock is ahead counts for it at this time at the latest.
     latest: Option<Timestamp>,
 }
 
 impl Changes {
     /// None so far, at this time of the installation.
-    pub(in super::super) fn at(now: Timestamp) -> Self {
+    pub(crate) fn at(now: Timestamp) -> Self {
         Self { latest: Some(now), ..Self::default() }
     }
 
-    pub(in super::super) fn of_rows(rows: BTreeMap<(TenantId, Series, u32), Groups>) -> Self {
+    pub(crate) fn of_rows(rows: BTreeMap<(TenantId, Series, u32), Groups>) -> Self {
         Self { rows, latest: None }
     }
 
     /// Adds to one tenant's figures, or to the installation's.
-    pub(in super::super) fn add_to(&mut self, tenant: TenantId, series: Series, group: &str, at: Timestamp, measure: &Measure) {
+    pub(crate) fn add_to(&mut self, tenant: TenantId, series: Series, group: &str, at: Timestamp, measure: &Measure) {
         let quarter = quarter_of(at);
         let of_day = u8::try_from(quarter % QUARTERS_PER_DAY).unwrap_or_default();
         let groups = self.rows.entry((tenant, series, hour_of(quarter))).or_default();
@@ -62,7 +63,7 @@ impl Changes {
     }
 
     /// Adds to a tenant's figures, and to those of the installation where the series is shared.
-    pub(in super::super) fn add(&mut self, tenant: TenantId, series: Series, group: &str, at: Timestamp, measure: &Measure) {
+    pub(crate) fn add(&mut self, tenant: TenantId, series: Series, group: &str, at: Timestamp, measure: &Measure) {
         self.add_to(tenant, series, group, at, measure);
         if series.is_shared() {
             let latest = self.latest.filter(|_| tenant.has_own_clock());
@@ -70,11 +71,11 @@ impl Changes {
         }
     }
 
-    pub(in super::super) fn count(&mut self, tenant: TenantId, series: Series, group: &str, at: Timestamp) {
+    pub(crate) fn count(&mut self, tenant: TenantId, series: Series, group: &str, at: Timestamp) {
         self.add(tenant, series, group, at, &Measure::counted(1));
     }
 
-    pub(in super::super) fn spread(&mut self, tenant: TenantId, series: Series, group: &str, at: Timestamp, value: u64) {
+    pub(crate) fn spread(&mut self, tenant: TenantId, series: Series, group: &str, at: Timestamp, value: u64) {
         self.add(tenant, series, group, at, &Measure::spread(value));
     }
 }
@@ -87,7 +88,7 @@ fn combine(cells: &mut Cells, kind: Kind, quarter: u8, measure: &Measure) {
 }
 
 /// Adds the figures of a group to those of a row.
-pub(in super::super) fn add_cells(groups: &mut Groups, kind: Kind, group: &str, cells: &Cells) {
+pub(crate) fn add_cells(groups: &mut Groups, kind: Kind, group: &str, cells: &Cells) {
     let full = groups.len() >= MAX_GROUPS && !groups.contains_key(group);
     let into = groups.entry(if full { OTHER } else { group }.to_owned()).or_default();
     for (quarter, measure) in cells {

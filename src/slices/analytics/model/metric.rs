@@ -1,12 +1,13 @@
 //! The metrics that can be asked for: their names, how each is made of stored series, and by what it can be grouped. One table; the
 //! documentation of the API lists it.
 
+use tenantd_base::access::{Grants, Scope};
+
 use super::Series;
-use crate::kernel::access::{Grants, Scope};
 
 /// What figures can be told apart by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum GroupBy {
+pub(crate) enum GroupBy {
     Priority,
     Organization,
     Status,
@@ -22,7 +23,7 @@ pub(in super::super) enum GroupBy {
 }
 
 impl GroupBy {
-    pub(in super::super) const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Priority => "priority",
             Self::Organization => "organization",
@@ -42,15 +43,15 @@ impl GroupBy {
 
 /// A part of a series: all of it, or some of its groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) struct Part {
-    pub(in super::super) series: Series,
+pub(crate) struct Part {
+    pub(crate) series: Series,
     /// Empty: all.
-    pub(in super::super) groups: &'static [&'static str],
+    pub(crate) groups: &'static [&'static str],
 }
 
 /// How a figure is made.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in super::super) enum Formula {
+pub(crate) enum Formula {
     /// How many there were. 0 where there were none.
     Count(Part),
     /// How many a second.
@@ -70,7 +71,7 @@ pub(in super::super) enum Formula {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Unit {
+pub(crate) enum Unit {
     Number,
     Percent,
     Seconds,
@@ -80,23 +81,23 @@ pub(in super::super) enum Unit {
 
 /// Who can ask for a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Audience {
+pub(crate) enum Audience {
     Tenant,
     Platform,
     Both,
 }
 
 #[derive(Debug)]
-pub(in super::super) struct Metric {
-    pub(in super::super) name: &'static str,
-    pub(in super::super) summary: &'static str,
-    pub(in super::super) audience: Audience,
-    pub(in super::super) unit: Unit,
-    pub(in super::super) formula: Formula,
+pub(crate) struct Metric {
+    pub(crate) name: &'static str,
+    pub(crate) summary: &'static str,
+    pub(crate) audience: Audience,
+    pub(crate) unit: Unit,
+    pub(crate) formula: Formula,
     /// What it can be grouped by, and how it is made then.
-    pub(in super::super) groupings: &'static [(GroupBy, Formula)],
+    pub(crate) groupings: &'static [(GroupBy, Formula)],
     /// What reads the records that it counts. It takes more than `analytics:read`.
-    pub(in super::super) reads: Grants,
+    pub(crate) reads: Grants,
 }
 
 const fn all(series: Series) -> Part {
@@ -113,7 +114,7 @@ const fn count(series: Series) -> Formula {
 
 macro_rules! metrics {
     ($($reads:ident { $($audience:ident $name:literal $unit:ident $formula:expr, [$($by:ident $grouped:expr),*], $summary:literal;)* })*) => {
-        pub(in super::super) const METRICS: &[Metric] = &[$($(Metric {
+        pub(crate) const METRICS: &[Metric] = &[$($(Metric {
             name: $name,
             summary: $summary,
             audience: Audience::$audience,
@@ -242,7 +243,7 @@ metrics! {
 
 impl Formula {
     /// The series that it reads.
-    pub(in super::super) fn series(self) -> [Option<Series>; 2] {
+    pub(crate) fn series(self) -> [Option<Series>; 2] {
         match self {
             Self::Count(part) => [Some(part.series), None],
             Self::Rate(series)
@@ -258,11 +259,11 @@ impl Formula {
 
 impl Metric {
     /// What a reader must hold for it, grouped or not. By `key` it names keys and users.
-    pub(in super::super) fn reads(&self, by: Option<GroupBy>) -> Grants {
+    pub(crate) fn reads(&self, by: Option<GroupBy>) -> Grants {
         if by == Some(GroupBy::Key) { self.reads.union(KEYS).union(USERS) } else { self.reads }
     }
 
-    pub(in super::super) fn is_for(&self, platform: bool) -> bool {
+    pub(crate) fn is_for(&self, platform: bool) -> bool {
         match self.audience {
             Audience::Both => true,
             Audience::Tenant => !platform,
@@ -272,7 +273,7 @@ impl Metric {
 
     /// How it is made when it is grouped so; `None` where that has no meaning. What a tenant's own words would show in is not for the
     /// platform, and tenants are nobody else's.
-    pub(in super::super) fn grouped(&self, by: GroupBy, platform: bool) -> Option<Formula> {
+    pub(crate) fn grouped(&self, by: GroupBy, platform: bool) -> Option<Formula> {
         let found = self.groupings.iter().find(|(grouping, _)| *grouping == by)?;
         let private = matches!(by, GroupBy::Organization | GroupBy::Workflow | GroupBy::Key);
         let allowed = if platform { !private } else { by != GroupBy::Tenant };

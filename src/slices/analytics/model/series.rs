@@ -2,7 +2,7 @@
 
 /// How the figures of a series come together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Kind {
+pub(crate) enum Kind {
     /// They add up.
     Count,
     /// They add up, and are spread over a sketch.
@@ -17,18 +17,18 @@ macro_rules! series {
         pub enum Series { $($(#[$doc])* $variant),* }
 
         impl Series {
-            pub(in super::super) const ALL: &'static [Self] = &[$(Self::$variant),*];
+            pub(crate) const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            pub(in super::super) const fn code(self) -> u8 {
+            pub(crate) const fn code(self) -> u8 {
                 match self { $(Self::$variant => $code),* }
             }
 
-            pub(in super::super) const fn kind(self) -> Kind {
+            pub(crate) const fn kind(self) -> Kind {
                 match self { $(Self::$variant => Kind::$kind),* }
             }
 
             /// Whether it is also summed over all tenants: its groups are words of ours, never a tenant's.
-            pub(in super::super) const fn is_shared(self) -> bool {
+            pub(crate) const fn is_shared(self) -> bool {
                 match self { $(Self::$variant => $shared),* }
             }
         }

@@ -3,6 +3,21 @@
 use poem_openapi::{Object, OpenApi, Tags, param::Path};
 use serde::Serialize;
 
+use tenantd_base::{
+    authority::Authority,
+    id::{ApiKeyId, TenantId},
+};
+use tenantd_http::{
+    idempotency::IdempotencyKey,
+    input::Body,
+    need::{Allowed, LocalOperator},
+    precondition::IfMatch,
+    problem::Problem,
+    reply::{Answer, Changed, Created},
+};
+use tenantd_platform::Tenants;
+use tenantd_store::{Direction, Store, StoreError};
+
 use super::{
     super::{
         error::ApiKeyError,
@@ -11,22 +26,6 @@ use super::{
         service::{Giver, Service},
     },
     wire::{ApiKey, ApiKeyWithSecret, CreateApiKey},
-};
-use crate::{
-    kernel::{
-        authority::Authority,
-        http::{
-            idempotency::IdempotencyKey,
-            input::Body,
-            need::{Allowed, LocalOperator},
-            precondition::IfMatch,
-            problem::Problem,
-            reply::{Answer, Changed, Created},
-        },
-        id::{ApiKeyId, TenantId},
-        store::{Direction, Store, StoreError},
-    },
-    slices::platform::Tenants,
 };
 
 #[derive(Tags)]
@@ -42,10 +41,10 @@ struct ApiKeyList {
     data: Vec<ApiKey>,
 }
 
-pub(in super::super) struct AdminKeysApi {
-    pub(in super::super) service: Service,
-    pub(in super::super) store: Store,
-    pub(in super::super) tenants: Tenants,
+pub(crate) struct AdminKeysApi {
+    pub(crate) service: Service,
+    pub(crate) store: Store,
+    pub(crate) tenants: Tenants,
 }
 
 #[OpenApi(prefix_path = "/internal/admin/tenants", tag = "Area::Administration")]

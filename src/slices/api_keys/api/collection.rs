@@ -4,32 +4,29 @@ use std::time::Duration;
 
 use poem_openapi::{Enum, Object, OpenApi};
 
+use tenantd_base::{access::Scope, clock::Timestamp, id::ApiKeyId, vocabulary::nearest};
+use tenantd_http::{
+    answer_cache::AnswerCache,
+    idempotency::IdempotencyKey,
+    input::{Body, Filter, OptionalBody, target},
+    need::{Allowed, ApiKeysRead, ApiKeysWrite},
+    page::{PageQuery, PageRequest},
+    precondition::IfMatch,
+    problem::{FieldError, Problem},
+    reply::{Changed, Created, Listed},
+};
+use tenantd_store::{Direction, Store, StoreError, catalog};
+
 use super::{
     super::{
         error::ApiKeyError,
         listing::{self, KeyQuery, SortField},
-        model::NewApiKey,
+        model::{KeyStatus, NewApiKey},
         service::{Giver, Service},
     },
     Area,
     record::{self, DeleteTarget},
-    wire::{ApiKey, ApiKeyStatus, ApiKeyWithSecret, CreateApiKey, UpdateApiKey},
-};
-use crate::kernel::{
-    access::Scope,
-    clock::Timestamp,
-    http::{
-        answer_cache::AnswerCache,
-        idempotency::IdempotencyKey,
-        input::{Body, Filter, OptionalBody, target},
-        need::{Allowed, ApiKeysRead, ApiKeysWrite},
-        page::{PageQuery, PageRequest},
-        precondition::IfMatch,
-        problem::{FieldError, Problem, nearest},
-        reply::{Changed, Created, Listed},
-    },
-    id::ApiKeyId,
-    store::{Direction, Store, StoreError, catalog},
+    wire::{ApiKey, ApiKeyWithSecret, CreateApiKey, UpdateApiKey},
 };
 
 #[derive(Clone, Copy, Debug, Enum)]
@@ -71,7 +68,7 @@ impl ApiKeySort {
 struct ListApiKeys {
     /// Keys in one of these states.
     #[oai(validator(min_items = 1, max_items = 5))]
-    status: Option<Vec<ApiKeyStatus>>,
+    status: Option<Vec<KeyStatus>>,
     /// Keys that hold this scope, by name or by a wildcard.
     scope: Option<String>,
     /// A part of the name or the description, in any case.
@@ -98,7 +95,7 @@ impl ListApiKeys {
         Ok(KeyQuery {
             tenant_id: auth.principal.tenant_id,
             now,
-            statuses: self.status.iter().flatten().map(|status| (*status).into()).collect(),
+            statuses: self.status.clone().unwrap_or_default(),
             scope: self.scope.as_deref().map(parse_scope).transpose()?,
             text: self.q.as_deref().map(str::to_lowercase),
             created_by: self.created_by.clone(),
@@ -126,14 +123,14 @@ struct TargetQuery {
     id: Option<ApiKeyId>,
 }
 
-pub(in super::super) struct KeysApi {
+pub(crate) struct KeysApi {
     service: Service,
     store: Store,
     pages: AnswerCache<Listed<ApiKey>, 1>,
 }
 
 impl KeysApi {
-    pub(in super::super) fn new(service: Service, store: Store) -> Self {
+    pub(crate) fn new(service: Service, store: Store) -> Self {
         Self { service, store, pages: AnswerCache::new([catalog::API_KEYS]) }
     }
 }

@@ -2,11 +2,16 @@
 
 use poem_openapi::types::Example;
 
-use super::wire::{ApiKey, ApiKeyStatus, ApiKeyWithSecret, CreateApiKey, RotateApiKey, UpdateApiKey};
-use crate::kernel::{
+use tenantd_base::{
+    change::Change,
     clock::Timestamp,
-    http::{author::Author, wire::Change},
     id::{ApiKeyId, UserId},
+};
+use tenantd_http::author::Author;
+
+use super::{
+    super::model::KeyStatus,
+    wire::{ApiKey, ApiKeyWithSecret, CreateApiKey, RotateApiKey, UpdateApiKey},
 };
 
 /// 2026-01-31T09:30:00Z
@@ -32,7 +37,7 @@ impl Example for ApiKey {
             scopes: vec!["tickets:read".to_owned(), "events:read".to_owned()],
             organization_ids: None,
             allowed_ips: Some(vec!["203.0.113.0/24".to_owned()]),
-            status: ApiKeyStatus::Active,
+            status: KeyStatus::Active,
             created_at,
             created_by: ada(),
             owner: ada(),

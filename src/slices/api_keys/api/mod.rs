@@ -13,11 +13,10 @@ pub(super) use wire::{describe, key_fields};
 
 use poem_openapi::Tags;
 
+use tenantd_base::{access::known_patterns, vocabulary::nearest};
+use tenantd_http::problem::{Code, FieldError, Problem};
+
 use super::error::ApiKeyError;
-use crate::kernel::{
-    access::known_patterns,
-    http::problem::{Code, FieldError, Problem, nearest},
-};
 
 #[derive(Tags)]
 enum Area {

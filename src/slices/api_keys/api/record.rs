@@ -4,6 +4,18 @@ use std::time::Duration;
 
 use poem_openapi::{Object, OpenApi, param::Path};
 
+use tenantd_base::id::ApiKeyId;
+use tenantd_http::{
+    answer_cache::AnswerCache,
+    idempotency::IdempotencyKey,
+    input::{Body, OptionalBody, target},
+    need::{Allowed, ApiKeysRead, ApiKeysWrite},
+    precondition::{IfMatch, IfNoneMatch},
+    problem::Problem,
+    reply::{Changed, Found},
+};
+use tenantd_store::{Store, catalog};
+
 use super::{
     super::{
         error::ApiKeyError,
@@ -12,19 +24,6 @@ use super::{
     },
     Area,
     wire::{ApiKey, ApiKeyWithSecret, RotateApiKey, UpdateApiKey},
-};
-use crate::kernel::{
-    http::{
-        answer_cache::AnswerCache,
-        idempotency::IdempotencyKey,
-        input::{Body, OptionalBody, target},
-        need::{Allowed, ApiKeysRead, ApiKeysWrite},
-        precondition::{IfMatch, IfNoneMatch},
-        problem::Problem,
-        reply::{Changed, Found},
-    },
-    id::ApiKeyId,
-    store::{Store, catalog},
 };
 
 /// The key to revoke.
@@ -40,7 +39,7 @@ pub(super) fn path(id: ApiKeyId) -> String {
     format!("/api/admin/api-keys/{id}")
 }
 
-pub(in super::super) struct KeyApi {
+pub(crate) struct KeyApi {
     service: Service,
     store: Store,
     /// With their versions.
@@ -48,7 +47,7 @@ pub(in super::super) struct KeyApi {
 }
 
 impl KeyApi {
-    pub(in super::super) fn new(service: Service, store: Store) -> Self {
+    pub(crate) fn new(service: Service, store: Store) -> Self {
         Self { service, store, records: AnswerCache::new([catalog::API_KEYS]) }
     }
 }

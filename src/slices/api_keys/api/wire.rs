@@ -6,52 +6,23 @@ use ipnet::IpNet;
 use poem_openapi::{Enum, Object};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
+use serde_with::skip_serializing_none;
+
+use tenantd_base::{
+    change::Change,
+    clock::Timestamp,
+    id::{ApiKeyId, OrganizationId},
+};
+use tenantd_http::{author::Author, shape::Shape, wire::word_type};
 
 use super::super::{
     error::ApiKeyError,
-    model::{self, KeyRules, NewApiKey, Plaintext, parse_network},
+    model::{self, KeyRules, KeyStatus, NewApiKey, Plaintext, parse_network},
     service::KeyChange,
 };
-use crate::kernel::{
-    clock::Timestamp,
-    http::{author::Author, shape::Shape, wire::Change},
-    id::{ApiKeyId, OrganizationId},
-};
 
-/// `active`; `expiring` from two weeks before the end; `expired`; `disabled` by an administrator; `revoked` for good.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize)]
-#[oai(rename_all = "snake_case")]
-#[serde(rename_all = "snake_case")]
-pub(super) enum ApiKeyStatus {
-    Active,
-    Expiring,
-    Expired,
-    Disabled,
-    Revoked,
-}
-
-impl From<model::KeyStatus> for ApiKeyStatus {
-    fn from(status: model::KeyStatus) -> Self {
-        match status {
-            model::KeyStatus::Active => Self::Active,
-            model::KeyStatus::Expiring => Self::Expiring,
-            model::KeyStatus::Expired => Self::Expired,
-            model::KeyStatus::Disabled => Self::Disabled,
-            model::KeyStatus::Revoked => Self::Revoked,
-        }
-    }
-}
-
-impl From<ApiKeyStatus> for model::KeyStatus {
-    fn from(status: ApiKeyStatus) -> Self {
-        match status {
-            ApiKeyStatus::Active => Self::Active,
-            ApiKeyStatus::Expiring => Self::Expiring,
-            ApiKeyStatus::Expired => Self::Expired,
-            ApiKeyStatus::Disabled => Self::Disabled,
-            ApiKeyStatus::Revoked => Self::Revoked,
-        }
-    }
+word_type! {
+    KeyStatus, "ApiKeyStatus", "`active`; `expiring` from two weeks before the end; `expired`; `disabled` by an administrator; `revoked` for good.";
 }
 
 /// Why a key was paused: its owner was removed, disabled or lost rights that the key has; the key that made it was revoked; or an older
@@ -95,13 +66,13 @@ pub(super) struct ApiKeyPause {
 }
 
 /// An API key, without its plaintext.
+#[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct ApiKey {
     pub(super) id: ApiKeyId,
     /// A label for people, unique among the tenant's live keys.
     pub(super) name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) description: Option<String>,
     /// The beginning of the plaintext, to recognise it by.
     pub(super) prefix: String,
@@ -110,38 +81,29 @@ pub(super) struct ApiKey {
     /// What the key allows. `*` stands for all scopes.
     pub(super) scopes: Vec<String>,
     /// The organizations whose records it reads and writes; absent: all of the tenant.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) organization_ids: Option<Vec<OrganizationId>>,
     /// Addresses and networks that it works from; absent: any.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) allowed_ips: Option<Vec<String>>,
-    pub(super) status: ApiKeyStatus,
+    pub(super) status: KeyStatus,
     pub(super) created_at: Timestamp,
     pub(super) created_by: Author,
     /// The person or key that answers for the key: its creator, or the last one to take it over. When the key that created it ends, the
     /// owner of that key takes its place.
     pub(super) owner: Author,
     /// Present while the key is disabled because of its owner.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) paused: Option<ApiKeyPause>,
     /// When the key is paused unless somebody takes it over. Present if an older release created it and its owner does not cover it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) legacy_until: Option<Timestamp>,
     pub(super) updated_at: Timestamp,
     pub(super) expires_at: Timestamp,
     /// When it was last used, to the minute.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) last_used_at: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) last_used_ip: Option<String>,
     /// How often it was used, to the minute. Uses do not count as changes of the record.
     pub(super) use_count: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) rotated_at: Option<Timestamp>,
     /// Until when the secret before the rotation works.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) previous_expires_at: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) revoked_at: Option<Timestamp>,
     /// Counts the changes of this record.
     pub(super) version: u64,
@@ -149,7 +111,7 @@ pub(super) struct ApiKey {
 
 impl ApiKey {
     pub(super) fn new(key: model::ApiKey, now: Timestamp, rules: &KeyRules) -> Self {
-        let status = key.status(now, rules).into();
+        let status = key.status(now, rules);
         let legacy_until = key.legacy_until(rules);
         let networks = || key.allowed_ips.iter().map(IpNet::to_string).collect();
         Self {
@@ -180,11 +142,7 @@ impl ApiKey {
     }
 }
 
-pub(in super::super) fn describe(
-    key: &model::ApiKey,
-    now: Timestamp,
-    rules: &KeyRules,
-) -> Result<Box<RawValue>, serde_json::Error> {
+pub(crate) fn describe(key: &model::ApiKey, now: Timestamp, rules: &KeyRules) -> Result<Box<RawValue>, serde_json::Error> {
     to_raw_value(&ApiKey::new(key.clone(), now, rules))
 }
 
@@ -230,7 +188,7 @@ pub(super) struct CreateApiKey {
 }
 
 /// The bounds of a key's fields, for one that comes with a whole tenant.
-pub(in super::super) fn key_fields() -> Result<Shape, String> {
+pub(crate) fn key_fields() -> Result<Shape, String> {
     Shape::fields::<CreateApiKey>(&["name", "description", "scopes", "organization_ids", "allowed_ips"])
 }
 

@@ -3,22 +3,25 @@
 
 use serde_json::Value;
 
+use tenantd_base::{
+    access::{Grants, Role, Scope, TenantKind},
+    clock::Timestamp,
+};
+use tenantd_store::{
+    Direction, Flow, Key, KeyRange,
+    portable::{Arrival, Carrier, PortError, Portable},
+};
+
 use super::{
     super::model::{ApiKey, EVALUATION_PREFIX, KeyRules, LIVE_PREFIX, check_reach, check_scopes},
     COUNTS, KEYS, KeyCount, KeyKey, KeyRecord, live_count, name_taken, to_model, to_record,
-};
-use crate::kernel::{
-    access::{Grants, Role, Scope, TenantKind},
-    clock::Timestamp,
-    portable::{Arrival, Carrier, PortError, Portable},
-    store::{Direction, Flow, Key, KeyRange},
 };
 
 /// The characters of a key that its hints show.
 const HINT_LENGTH: usize = 4;
 
 /// `fields` are the bounds of the API.
-pub(in super::super) fn portable(
+pub(crate) fn portable(
     rules: KeyRules,
     fields: impl Fn(&Value) -> Result<(), String> + Send + Sync + 'static,
 ) -> Vec<Box<dyn Portable>> {

@@ -4,20 +4,18 @@
 use poem_openapi::{Object, OpenApi, Tags};
 use serde::Serialize;
 
+use tenantd_base::secrets::PublicKey;
+use tenantd_http::{
+    input::OptionalBody,
+    need::{Allowed, LocalOperator},
+    problem::{FieldError, Problem},
+    reply::Answer,
+};
+use tenantd_store::{Store, events::ConsumerTask};
+
 use super::{
     super::{self as audit, recorder::Recorder},
     wire::{AuditCheckpoint, AuditVerification},
-};
-use crate::kernel::{
-    events::ConsumerTask,
-    http::{
-        input::OptionalBody,
-        need::{Allowed, LocalOperator},
-        problem::{FieldError, Problem},
-        reply::Answer,
-    },
-    secrets::PublicKey,
-    store::Store,
 };
 
 #[derive(Tags)]
@@ -40,10 +38,10 @@ struct VerifyAudit {
     checkpoints: Option<Vec<AuditCheckpoint>>,
 }
 
-pub(in super::super) struct AdminAuditApi {
-    pub(in super::super) store: Store,
-    pub(in super::super) recorder: ConsumerTask<Recorder>,
-    pub(in super::super) public_key: PublicKey,
+pub(crate) struct AdminAuditApi {
+    pub(crate) store: Store,
+    pub(crate) recorder: ConsumerTask<Recorder>,
+    pub(crate) public_key: PublicKey,
 }
 
 #[OpenApi(prefix_path = "/internal/admin/audit", tag = "Area::Administration")]

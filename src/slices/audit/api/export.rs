@@ -4,6 +4,14 @@
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
+use tenantd_base::{id::TenantId, secrets::PublicKey};
+use tenantd_http::{
+    export::{RowFormat, Rows},
+    outgoing::{Broken, Outgoing, Streamed, Streams},
+    problem::Problem,
+};
+use tenantd_store::{Direction, ReadTx, Store, StoreError};
+
 use super::{
     super::{
         listing::{self, AuditQuery, Found},
@@ -12,16 +20,6 @@ use super::{
     },
     lines::{ChainForm, ChainLine, CheckpointForm, CheckpointLine, RecordLine},
     wire::{AuditRecord, COLUMNS},
-};
-use crate::kernel::{
-    http::{
-        export::{RowFormat, Rows},
-        outgoing::{Broken, Outgoing, Streamed, Streams},
-        problem::Problem,
-    },
-    id::TenantId,
-    secrets::PublicKey,
-    store::{Direction, ReadTx, Store, StoreError},
 };
 
 /// How many records are read and sent at a time.

@@ -4,12 +4,14 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
+use serde_with::skip_serializing_none;
+
+use tenantd_base::{clock::Timestamp, id::TenantId, secrets::PublicKey};
 
 use super::super::{
     model::{Checkpoint, Hash, Statement, hex},
     verify::{Break, Verified, Walk},
 };
-use crate::kernel::{clock::Timestamp, id::TenantId, secrets::PublicKey};
 
 /// The first line: whose chain it is, and what its first record follows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -23,6 +25,7 @@ pub(super) struct ChainForm {
 }
 
 /// A checkpoint, as it is shown, exported and kept elsewhere.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CheckpointForm {
@@ -32,7 +35,7 @@ pub(super) struct CheckpointForm {
     pub(super) hash: String,
     pub(super) at: Timestamp,
     pub(super) signature: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub(super) public_key: Option<String>,
 }
 

@@ -13,8 +13,9 @@ pub use lines::{ExportCheck, parse_checkpoint, show_checkpoint};
 
 use poem_openapi::Tags;
 
+use tenantd_http::problem::{FieldError, Problem};
+
 use super::error::{AuditError, UnknownValue};
-use crate::kernel::http::problem::{FieldError, Problem};
 
 #[derive(Tags)]
 enum Area {

@@ -5,6 +5,28 @@ use std::sync::Arc;
 use poem::Request;
 use poem_openapi::{Enum, Object, OpenApi};
 
+use tenantd_base::{
+    access::{Grants, Principal, Scope, TenantKind},
+    clock::Timestamp,
+    secrets::PublicKey,
+    vocabulary::nearest,
+};
+use tenantd_http::{
+    acts,
+    context::header,
+    export::RowFormat,
+    input::Filter,
+    need::{Allowed, AuditRead},
+    outgoing::{ListOrStream, Streams},
+    page::{PageQuery, PageRequest},
+    problem::{Code, FieldError, Problem},
+    reply::Answer,
+};
+use tenantd_store::{
+    Direction, Key, Store,
+    events::{ConsumerTask, EventKind, Kinds},
+};
+
 use super::{
     super::{
         error::{AuditError, UnknownValue},
@@ -15,24 +37,6 @@ use super::{
     },
     Area, export,
     wire::{AuditCheckpoint, AuditList, AuditRecord},
-};
-use crate::kernel::{
-    access::{Grants, Principal, Scope, TenantKind},
-    clock::Timestamp,
-    events::{ConsumerTask, EventKind, Kinds},
-    http::{
-        acts,
-        context::header,
-        export::RowFormat,
-        input::Filter,
-        need::{Allowed, AuditRead},
-        outgoing::{ListOrStream, Streams},
-        page::{PageQuery, PageRequest},
-        problem::{Code, FieldError, Problem, nearest},
-        reply::Answer,
-    },
-    secrets::PublicKey,
-    store::{Direction, Key, Store},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
@@ -86,12 +90,12 @@ struct ListAuditRecords {
     page: PageQuery,
 }
 
-pub(in super::super) struct AuditApi {
-    pub(in super::super) store: Store,
-    pub(in super::super) kinds: Arc<Kinds>,
-    pub(in super::super) recorder: ConsumerTask<Recorder>,
-    pub(in super::super) public_key: PublicKey,
-    pub(in super::super) exports: Streams,
+pub(crate) struct AuditApi {
+    pub(crate) store: Store,
+    pub(crate) kinds: Arc<Kinds>,
+    pub(crate) recorder: ConsumerTask<Recorder>,
+    pub(crate) public_key: PublicKey,
+    pub(crate) exports: Streams,
 }
 
 #[OpenApi(prefix_path = "/api/admin/audit", tag = "Area::Audit")]

@@ -6,6 +6,14 @@ use poem_openapi::{
 };
 use serde::Serialize;
 use serde_json::{Value, json};
+use serde_with::skip_serializing_none;
+
+use tenantd_base::{
+    clock::Timestamp,
+    id::{EventId, RunId, TenantId},
+    secrets::PublicKey,
+};
+use tenantd_http::{author::Author, outgoing::Exported, page::Page};
 
 use super::{
     super::{
@@ -14,12 +22,6 @@ use super::{
         verify,
     },
     lines::CheckpointForm,
-};
-use crate::kernel::{
-    clock::Timestamp,
-    http::{author::Author, outgoing::Exported, page::Page},
-    id::{EventId, RunId, TenantId},
-    secrets::PublicKey,
 };
 
 /// What something was done with.
@@ -40,6 +42,7 @@ impl From<Subject> for AuditResource {
 }
 
 /// Something that was done.
+#[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct AuditRecord {
@@ -51,10 +54,8 @@ pub(super) struct AuditRecord {
     actor: Author,
     resource: AuditResource,
     /// What was changed, from what to what, where the kind tells it and it is not larger than 4 KiB.
-    #[serde(skip_serializing_if = "Option::is_none")]
     changes: Option<Any<Value>>,
     /// The workflow run that did it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     run_id: Option<RunId>,
     /// The event of the feed that tells of it.
     event_id: EventId,

@@ -6,16 +6,15 @@ use std::sync::Arc;
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 
+use tenantd_base::{clock::Timestamp, id::TenantId, secrets::Signer};
+use tenantd_store::{
+    ReadTx, StoreError,
+    portable::{Carrier, PortError, Portable},
+};
+
 use super::{
     super::model::{Entry, Hash, Statement},
     AuditRecord, CHECKPOINTS, CheckpointRecord, HEADS, HeadRecord, Imported, RECORDS,
-};
-use crate::kernel::{
-    clock::Timestamp,
-    id::TenantId,
-    portable::{Carrier, PortError, Portable},
-    secrets::Signer,
-    store::{ReadTx, StoreError},
 };
 
 const LAST_PLACE: u64 = 1 << 53;
@@ -73,7 +72,7 @@ impl CheckpointForm {
 }
 
 /// `verify` walks the tenant's chain once it is stored, and says where it breaks.
-pub(in super::super) fn portable(
+pub(crate) fn portable(
     signer: &Arc<Signer>,
     verify: impl Fn(&ReadTx, TenantId) -> Result<Result<(), String>, StoreError> + Send + Sync + 'static,
 ) -> Vec<Box<dyn Portable>> {

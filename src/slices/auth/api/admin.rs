@@ -3,26 +3,19 @@
 use poem_openapi::{Object, OpenApi, Tags, param::Path};
 use serde::Serialize;
 
-use super::super::{error::AuthError, model::NewUser, service::Users};
-use crate::{
-    kernel::{
-        access::TenantKind,
-        http::{
-            idempotency::IdempotencyKey,
-            input::Body,
-            need::{Allowed, LocalOperator},
-            problem::Problem,
-            reply::{Answer, Changed, Created},
-        },
-        id::TenantId,
-        secrets::Secret,
-        store::Store,
-    },
-    slices::{
-        directory::{RoleView, UserView},
-        platform::Tenants,
-    },
+use tenantd_base::{access::TenantKind, id::TenantId, secrets::Secret};
+use tenantd_directory::{RoleView, UserView};
+use tenantd_http::{
+    idempotency::IdempotencyKey,
+    input::Body,
+    need::{Allowed, LocalOperator},
+    problem::Problem,
+    reply::{Answer, Changed, Created},
 };
+use tenantd_platform::Tenants;
+use tenantd_store::Store;
+
+use super::super::{error::AuthError, model::NewUser, service::Users};
 
 #[derive(Tags)]
 enum Area {
@@ -62,10 +55,10 @@ struct UserList {
     data: Vec<UserView>,
 }
 
-pub(in super::super) struct AdminUsersApi {
-    pub(in super::super) users: Users,
-    pub(in super::super) tenants: Tenants,
-    pub(in super::super) store: Store,
+pub(crate) struct AdminUsersApi {
+    pub(crate) users: Users,
+    pub(crate) tenants: Tenants,
+    pub(crate) store: Store,
 }
 
 #[OpenApi(prefix_path = "/internal/admin", tag = "Area::Administration")]

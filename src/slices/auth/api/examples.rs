@@ -2,11 +2,10 @@
 
 use poem_openapi::types::Example;
 
+use tenantd_base::change::Change;
+use tenantd_directory::{RoleView, UserKindView, UserStatusView, UserView};
+
 use super::wire::{CreateUser, UpdateUser, UserWithToken};
-use crate::{
-    kernel::http::wire::Change,
-    slices::directory::{RoleView, UserKindView, UserStatusView, UserView},
-};
 
 impl Example for CreateUser {
     fn example() -> Self {

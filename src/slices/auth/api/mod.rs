@@ -20,11 +20,10 @@ pub(super) use wire::{RefusedSignIn, describe};
 use poem_openapi::Tags;
 use serde_json::{Value, json};
 
+use tenantd_base::secrets::PasswordError;
+use tenantd_http::problem::{Code, FieldError, Problem};
+
 use super::error::{AuthError, TenantChoice};
-use crate::kernel::{
-    http::problem::{Code, FieldError, Problem},
-    secrets::PasswordError,
-};
 
 #[derive(Tags)]
 enum Area {

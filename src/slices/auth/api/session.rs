@@ -6,25 +6,25 @@ use poem_openapi::{
     registry::{MetaResponses, Registry},
 };
 use serde::Serialize;
+use serde_with::skip_serializing_none;
+
+use tenantd_base::{
+    access::{Identity, Principal, TenantKind},
+    clock::{Clock, Timestamp},
+    id::TenantId,
+    secrets::Secret,
+};
+use tenantd_directory::{RoleView, UserView};
+use tenantd_http::{
+    context::RequestContext,
+    credentials::{check_same_origin, forget_session, session_cookie, session_token},
+    input::Body,
+    need::{Allowed, SignedIn},
+    problem::Problem,
+    reply::{Answer, Empty, declared},
+};
 
 use super::super::{service::Users, sign_in::Attempt};
-use crate::{
-    kernel::{
-        access::{Identity, Principal, TenantKind},
-        clock::{Clock, Timestamp},
-        http::{
-            context::RequestContext,
-            credentials::{check_same_origin, forget_session, session_cookie, session_token},
-            input::Body,
-            need::{Allowed, SignedIn},
-            problem::Problem,
-            reply::{Answer, Empty, declared},
-        },
-        id::TenantId,
-        secrets::Secret,
-    },
-    slices::directory::{RoleView, UserView},
-};
 
 #[derive(Tags)]
 enum Area {
@@ -105,25 +105,23 @@ struct SessionTenant {
 }
 
 /// Who the caller is, and what they may do.
+#[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 struct SessionInfo {
     kind: CredentialKind,
     /// The user's or the key's id.
-    #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<String>,
     name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     email: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     role: Option<RoleView>,
     tenant: SessionTenant,
     /// Every scope, with wildcards written out.
     scopes: Vec<String>,
 }
 
-pub(in super::super) struct AuthApi {
-    pub(in super::super) users: Users,
-    pub(in super::super) clock: Clock,
+pub(crate) struct AuthApi {
+    pub(crate) users: Users,
+    pub(crate) clock: Clock,
 }
 
 #[OpenApi(prefix_path = "/api/auth", tag = "Area::Authentication")]

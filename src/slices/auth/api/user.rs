@@ -2,25 +2,22 @@
 
 use poem_openapi::{OpenApi, param::Path};
 
+use tenantd_base::id::UserId;
+use tenantd_directory::{self as directory, User, UserChange, UserView};
+use tenantd_http::{
+    idempotency::IdempotencyKey,
+    input::{Body, target},
+    need::{Allowed, UsersRead, UsersWrite},
+    precondition::{IfMatch, IfNoneMatch},
+    problem::Problem,
+    reply::{Changed, Empty, Found},
+};
+use tenantd_store::{Read, Store, StoreError};
+
 use super::{
     super::{accounts::Manager, error::AuthError, service::Users},
     Area,
     wire::{UpdateUser, UserWithToken},
-};
-use crate::{
-    kernel::{
-        http::{
-            idempotency::IdempotencyKey,
-            input::{Body, target},
-            need::{Allowed, UsersRead, UsersWrite},
-            precondition::{IfMatch, IfNoneMatch},
-            problem::Problem,
-            reply::{Changed, Empty, Found},
-        },
-        id::UserId,
-        store::{Read, Store, StoreError},
-    },
-    slices::directory::{self, User, UserChange, UserView},
 };
 
 pub(super) fn path(id: UserId) -> String {
@@ -36,9 +33,9 @@ pub(super) fn show(tx: &impl Read, user: User) -> Result<UserView, StoreError> {
     Ok(UserView::new(user, organization))
 }
 
-pub(in super::super) struct UserApi {
-    pub(in super::super) users: Users,
-    pub(in super::super) store: Store,
+pub(crate) struct UserApi {
+    pub(crate) users: Users,
+    pub(crate) store: Store,
 }
 
 #[OpenApi(prefix_path = "/api/admin/users", tag = "Area::Users")]

@@ -2,24 +2,21 @@
 
 use poem_openapi::{Object, OpenApi, param::Path};
 
+use tenantd_base::id::UserId;
+use tenantd_directory as directory;
+use tenantd_http::{
+    input::Filter,
+    need::{Allowed, UsersRead, UsersWrite},
+    page::{PageQuery, PageRequest},
+    problem::Problem,
+    reply::{Empty, Listed},
+};
+use tenantd_store::Store;
+
 use super::{
     super::{accounts::sessions, error::AuthError, service::Users},
     Area,
     wire::UserSession,
-};
-use crate::{
-    kernel::{
-        http::{
-            input::Filter,
-            need::{Allowed, UsersRead, UsersWrite},
-            page::{PageQuery, PageRequest},
-            problem::Problem,
-            reply::{Empty, Listed},
-        },
-        id::UserId,
-        store::Store,
-    },
-    slices::directory,
 };
 
 #[derive(Debug, Object)]
@@ -28,9 +25,9 @@ struct ListSessions {
     page: PageQuery,
 }
 
-pub(in super::super) struct UserSessionsApi {
-    pub(in super::super) users: Users,
-    pub(in super::super) store: Store,
+pub(crate) struct UserSessionsApi {
+    pub(crate) users: Users,
+    pub(crate) store: Store,
 }
 
 #[OpenApi(prefix_path = "/api/admin/users", tag = "Area::Users")]

@@ -2,27 +2,24 @@
 
 use poem_openapi::{OpenApi, param::Path};
 
+use tenantd_base::id::UserId;
+use tenantd_directory::UserView;
+use tenantd_http::{
+    need::{Allowed, UsersWrite},
+    problem::Problem,
+    reply::Changed,
+};
+use tenantd_store::Store;
+
 use super::{
     super::{accounts::Manager, error::AuthError, service::Users},
     Area,
     user::show,
 };
-use crate::{
-    kernel::{
-        http::{
-            need::{Allowed, UsersWrite},
-            problem::Problem,
-            reply::Changed,
-        },
-        id::UserId,
-        store::Store,
-    },
-    slices::directory::UserView,
-};
 
-pub(in super::super) struct UserSsoApi {
-    pub(in super::super) users: Users,
-    pub(in super::super) store: Store,
+pub(crate) struct UserSsoApi {
+    pub(crate) users: Users,
+    pub(crate) store: Store,
 }
 
 #[OpenApi(prefix_path = "/api/admin/users", tag = "Area::Users")]

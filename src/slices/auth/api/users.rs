@@ -2,27 +2,24 @@
 
 use poem_openapi::{Enum, Object, OpenApi};
 
+use tenantd_base::id::{OrganizationId, TenantId, UserId};
+use tenantd_directory::{NewUser, RoleView, UserKindView, UserQuery, UserStatusView, UserView, list_users};
+use tenantd_http::{
+    idempotency::IdempotencyKey,
+    input::{Body, Filter, OptionalBody, target},
+    need::{Allowed, UsersRead, UsersWrite},
+    page::{PageQuery, PageRequest},
+    precondition::IfMatch,
+    problem::Problem,
+    reply::{Changed, Created, Empty, Listed},
+};
+use tenantd_store::{Direction, Store, StoreError};
+
 use super::{
     super::{accounts::Manager, error::AuthError, service::Users},
     Area,
     user::{self, show},
     wire::{CreateUser, RemoveUser, UpdateUser, UserWithToken},
-};
-use crate::{
-    kernel::{
-        http::{
-            idempotency::IdempotencyKey,
-            input::{Body, Filter, OptionalBody, target},
-            need::{Allowed, UsersRead, UsersWrite},
-            page::{PageQuery, PageRequest},
-            precondition::IfMatch,
-            problem::Problem,
-            reply::{Changed, Created, Empty, Listed},
-        },
-        id::{OrganizationId, TenantId, UserId},
-        store::{Direction, Store, StoreError},
-    },
-    slices::directory::{NewUser, RoleView, UserKindView, UserQuery, UserStatusView, UserView, list_users},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
@@ -71,9 +68,9 @@ struct UserTarget {
     id: Option<UserId>,
 }
 
-pub(in super::super) struct UsersApi {
-    pub(in super::super) users: Users,
-    pub(in super::super) store: Store,
+pub(crate) struct UsersApi {
+    pub(crate) users: Users,
+    pub(crate) store: Store,
 }
 
 #[OpenApi(prefix_path = "/api/admin/users", tag = "Area::Users")]

@@ -3,16 +3,16 @@
 use poem_openapi::{Enum, Object};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
+use serde_with::skip_serializing_none;
+
+use tenantd_base::{
+    change::Change,
+    clock::Timestamp,
+    id::{IdentityProviderId, OrganizationId, SessionId, UserId},
+};
+use tenantd_directory::{NewUser, PersonReference, RoleView, Standing, UserChange, UserKindView, UserStatusView, UserView};
 
 use super::super::{accounts::PasswordToken, error::AuthError, model};
-use crate::{
-    kernel::{
-        clock::Timestamp,
-        http::wire::Change,
-        id::{IdentityProviderId, OrganizationId, SessionId, UserId},
-    },
-    slices::directory::{NewUser, PersonReference, RoleView, Standing, UserChange, UserKindView, UserStatusView, UserView},
-};
 
 /// A user to create.
 #[derive(Debug, Object)]
@@ -86,17 +86,15 @@ pub(super) struct RemoveUser {
 }
 
 /// A user, with the token that staff set their password with.
+#[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct UserWithToken {
     /// For `POST /api/auth/password`, once. It cannot be had again; give it to the person on a way that is safe.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) password_token: Option<String>,
     /// The page where the person sets their password with the token, without anything else.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) password_link: Option<String>,
     /// When the token ends.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) password_token_expires_at: Option<Timestamp>,
     #[oai(flatten)]
     #[serde(flatten)]
@@ -128,35 +126,34 @@ pub(super) struct UserSession {
 #[derive(Clone, Copy, Debug, Enum, Serialize)]
 #[oai(rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
-pub(in super::super) enum SignInMethod {
+pub(crate) enum SignInMethod {
     Password,
     Sso,
 }
 
 /// The identity provider that somebody wanted to sign in through.
+#[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
-pub(in super::super) struct IdentityProviderReference {
+pub(crate) struct IdentityProviderReference {
     id: IdentityProviderId,
-    #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
 }
 
 /// A sign-in that was refused.
+#[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
-pub(in super::super) struct RefusedSignIn {
+pub(crate) struct RefusedSignIn {
     method: SignInMethod,
     /// Such as `wrong_password`, `wrong_nonce`, `email_not_verified` or `account_disabled`.
     reason: String,
     /// Absent where it is not known who it was.
-    #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<PersonReference>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     identity_provider: Option<IdentityProviderReference>,
 }
 
-pub(in super::super) fn describe(refused: &model::RefusedSignIn) -> Result<Box<RawValue>, serde_json::Error> {
+pub(crate) fn describe(refused: &model::RefusedSignIn) -> Result<Box<RawValue>, serde_json::Error> {
     let provider = |(id, name): &(IdentityProviderId, Option<String>)| IdentityProviderReference { id: *id, name: name.clone() };
     to_raw_value(&RefusedSignIn {
         method: if refused.identity_provider.is_some() { SignInMethod::Sso } else { SignInMethod::Password },

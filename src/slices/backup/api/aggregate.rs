@@ -5,6 +5,24 @@ use std::sync::Arc;
 use poem::Request;
 use poem_openapi::{Enum, Object, OpenApi};
 
+use tenantd_base::{
+    access::{Principal, Reach},
+    clock::Timestamp,
+    id::{OrganizationId, TenantId},
+    secrets::Signer,
+};
+use tenantd_http::{
+    acts,
+    context::header,
+    export::RowFormat,
+    input::Filter,
+    need::{Allowed, BackupRead},
+    outgoing::{ListOrStream, Streams},
+    page::{PageQuery, PageRequest},
+    problem::{FieldError, Problem},
+};
+use tenantd_store::{ReadTx, Store};
+
 use super::{
     super::{
         error::BackupError,
@@ -14,23 +32,6 @@ use super::{
     Area,
     aggregate_wire::{BackupAggregate, BackupRow, BackupSummary, Shape},
     evidence, export,
-};
-use crate::kernel::{
-    access::{Principal, Reach},
-    clock::Timestamp,
-    http::{
-        acts,
-        context::header,
-        export::RowFormat,
-        input::Filter,
-        need::{Allowed, BackupRead},
-        outgoing::{ListOrStream, Streams},
-        page::{PageQuery, PageRequest},
-        problem::{FieldError, Problem},
-    },
-    id::{OrganizationId, TenantId},
-    secrets::Signer,
-    store::{ReadTx, Store},
 };
 
 /// What rows are sorted by; a minus turns the order round.
@@ -138,10 +139,10 @@ struct ReportBackup {
     page: PageQuery,
 }
 
-pub(in super::super) struct AggregateApi {
-    pub(in super::super) store: Store,
-    pub(in super::super) exports: Streams,
-    pub(in super::super) signer: Arc<Signer>,
+pub(crate) struct AggregateApi {
+    pub(crate) store: Store,
+    pub(crate) exports: Streams,
+    pub(crate) signer: Arc<Signer>,
 }
 
 #[OpenApi(prefix_path = "/api/backup", tag = "Area::Backup")]
@@ -195,7 +196,7 @@ impl AggregateApi {
     }
 }
 
-type Reported = (BackupAggregate, crate::kernel::http::page::Page);
+type Reported = (BackupAggregate, tenantd_http::page::Page);
 
 fn report(
     tx: &ReadTx,

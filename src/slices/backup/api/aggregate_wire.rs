@@ -2,6 +2,14 @@
 
 use poem_openapi::Object;
 use serde::Serialize;
+use serde_with::skip_serializing_none;
+
+use tenantd_base::{
+    clock::Timestamp,
+    id::{DeviceId, TicketId},
+};
+use tenantd_directory::{DeviceLabel, OrganizationReference};
+use tenantd_http::page::Page;
 
 use super::{
     super::{
@@ -9,14 +17,6 @@ use super::{
         model::{self, Cap, Counts, Posture, Share, State, Trouble, Window},
     },
     evidence::BackupEvidence,
-};
-use crate::{
-    kernel::{
-        clock::Timestamp,
-        http::page::Page,
-        id::{DeviceId, TicketId},
-    },
-    slices::directory::{DeviceLabel, OrganizationReference},
 };
 
 /// A device by its id and name.
@@ -54,6 +54,7 @@ pub(super) struct BackupCap {
     pub(super) most: u8,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupDevices {
@@ -64,16 +65,14 @@ pub(super) struct BackupDevices {
     pub(super) protected: u64,
     pub(super) unprotected: u64,
     /// Rounded down; absent where no device is eligible.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) coverage_percent: Option<u8>,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupLast {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) success_at: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) failure_at: Option<Timestamp>,
     /// Eligible devices without any success.
     pub(super) never_backed_up: u64,
@@ -87,16 +86,17 @@ pub(super) struct BackupWorst {
 }
 
 /// Eligible devices by how they stand to their objective.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupRpoCounts {
     pub(super) ok: u64,
     pub(super) at_risk: u64,
     pub(super) breached: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) worst: Option<BackupWorst>,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupJobCounts {
@@ -105,7 +105,6 @@ pub(super) struct BackupJobCounts {
     pub(super) failed: u32,
     pub(super) missed: u32,
     /// Those that left a restore point by all, rounded down; absent where there are none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) success_percent: Option<u8>,
 }
 
@@ -123,17 +122,18 @@ impl From<Counts> for BackupJobCounts {
 }
 
 /// Jobs that ended in the last hours and days: this hour and the 23 before, today and the 6 or 29 days before, of UTC.
+#[skip_serializing_none]
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupJobs {
     #[oai(rename = "24h")]
-    #[serde(rename = "24h", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "24h")]
     pub(super) day: Option<BackupJobCounts>,
     #[oai(rename = "7d")]
-    #[serde(rename = "7d", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "7d")]
     pub(super) week: Option<BackupJobCounts>,
     #[oai(rename = "30d")]
-    #[serde(rename = "30d", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "30d")]
     pub(super) month: Option<BackupJobCounts>,
 }
 
@@ -170,14 +170,15 @@ impl From<model::Rule321> for BackupRule321 {
     }
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupTests {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) last_restore_test_at: Option<Timestamp>,
 }
 
 /// The worst that is wrong with a device.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupIssue {
@@ -187,7 +188,6 @@ pub(super) struct BackupIssue {
     pub(super) device: BackupDevice,
     pub(super) since: Timestamp,
     /// The ticket that was last opened for it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ticket: Option<TicketId>,
 }
 
@@ -207,6 +207,7 @@ impl BackupIssue {
 }
 
 /// What the parts of a score were made from.
+#[skip_serializing_none]
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupExplanation {
@@ -218,7 +219,6 @@ pub(super) struct BackupExplanation {
     pub(super) recency_weight: u64,
     pub(super) jobs_good_7d: u64,
     pub(super) jobs_all_7d: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) restore_test_age_days: Option<u64>,
     pub(super) restore_test_every_days: u32,
     pub(super) copies: u32,
@@ -232,6 +232,7 @@ pub(super) struct BackupExplanation {
 }
 
 /// How well an organization is backed up.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupRow {
@@ -240,13 +241,10 @@ pub(super) struct BackupRow {
     pub(super) state: State,
     /// From 0 to 100: the sum of the parts, or the lowest cap that applies. Absent where there was never a job or nothing is to be backed
     /// up, as are its parts.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) score: Option<u8>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) score_parts: Option<BackupScoreParts>,
     pub(super) caps: Vec<BackupCap>,
     /// Only with `explain=true`, where there is a score.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) explanation: Option<BackupExplanation>,
     pub(super) devices: BackupDevices,
     pub(super) last: BackupLast,
@@ -352,13 +350,13 @@ pub(super) struct BackupStates {
 }
 
 /// What all organizations come to that match, on this page or not.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupSummary {
     pub(super) organizations: u64,
     pub(super) states: BackupStates,
     /// The mean of the scores that there are, rounded down.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) mean_score: Option<u64>,
     pub(super) devices: BackupDevices,
     pub(super) never_backed_up: u64,
@@ -385,17 +383,14 @@ impl BackupSummary {
 }
 
 /// A page of organizations with the sums over all; or evidence.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct BackupAggregate {
     /// Absent with `view=evidence`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) data: Option<Vec<BackupRow>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) page: Option<Page>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) summary: Option<BackupSummary>,
     /// Only with `view=evidence`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) evidence: Option<BackupEvidence>,
 }

@@ -4,20 +4,19 @@ use std::sync::Arc;
 
 use poem_openapi::{Object, OpenApi};
 
+use tenantd_http::{
+    input::{Body, Filter},
+    need::{Allowed, BackupRead, BackupWrite},
+    precondition::IfMatch,
+    problem::Problem,
+    reply::Changed,
+};
+use tenantd_store::Store;
+
 use super::{
     super::{error::BackupError, model::Scope, service::Service},
     Area,
     config_wire::{BackupConfig, BackupSettings},
-};
-use crate::kernel::{
-    http::{
-        input::{Body, Filter},
-        need::{Allowed, BackupRead, BackupWrite},
-        precondition::IfMatch,
-        problem::Problem,
-        reply::Changed,
-    },
-    store::Store,
 };
 
 #[derive(Debug, Object)]
@@ -34,9 +33,9 @@ struct ReplaceBackupConfig {
     dry_run: Option<bool>,
 }
 
-pub(in super::super) struct ConfigApi {
-    pub(in super::super) service: Arc<Service>,
-    pub(in super::super) store: Store,
+pub(crate) struct ConfigApi {
+    pub(crate) service: Arc<Service>,
+    pub(crate) store: Store,
 }
 
 #[OpenApi(prefix_path = "/api/backup", tag = "Area::Backup")]

@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use poem_openapi::{Enum, Object};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
+use serde_with::skip_serializing_none;
+
+use tenantd_base::{clock::Timestamp, id::DeviceId};
+use tenantd_http::shape::Shape;
+use tenantd_tickets::Priority;
 
 use super::super::{
     error::Fault,
     model::{self, Alarm, KeySource, OwnConfig, Policy, Rhythm, TargetKind, Workload},
     service::{ConfigRead, Impact, Replaced},
-};
-use crate::{
-    kernel::{clock::Timestamp, http::shape::Shape, id::DeviceId},
-    slices::tickets::Priority,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize)]
@@ -36,22 +37,20 @@ pub(super) struct BackupWindow {
 }
 
 /// When backups are due. A backup is missed when half an interval has passed since the time at which it was due.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupSchedule {
     pub(super) kind: BackupRhythm,
     /// Of an `interval`, and only there.
     #[oai(validator(minimum(value = "5"), maximum(value = "44640")))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) every_minutes: Option<u32>,
     /// Of `cron`, and only there: five fields such as `0 1 * * 1-5`.
     #[oai(validator(min_length = 1, max_length = 100))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cron: Option<String>,
     /// An IANA name such as `Europe/Berlin`.
     #[oai(validator(min_length = 1, max_length = 64))]
     pub(super) timezone: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) window: Option<BackupWindow>,
 }
 
@@ -71,6 +70,7 @@ pub(super) struct BackupRetention {
 }
 
 /// Minutes for each kind of device.
+#[skip_serializing_none]
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupMinutes {
@@ -80,17 +80,16 @@ pub(super) struct BackupMinutes {
     pub(super) workstation: u32,
     /// That of servers when absent.
     #[oai(validator(minimum(value = "5"), maximum(value = "525600")))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) vm: Option<u32>,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupObjectives {
     /// How old the newest restore point may be.
     pub(super) rpo_minutes: BackupMinutes,
     /// How long a restore may take.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) rto_minutes: Option<BackupMinutes>,
 }
 
@@ -107,12 +106,12 @@ pub(super) struct BackupTarget {
     pub(super) immutable_days: u32,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupEncryption {
     pub(super) at_rest: bool,
     /// Required with `at_rest`, and only then.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) key_source: Option<KeySource>,
 }
 
@@ -133,6 +132,7 @@ pub(super) struct BackupNotifications {
 macro_rules! settings {
     ($($(#[$meta:meta])* $field:ident: $type:ty,)*) => {
         /// What a scope sets of its own. A field that is absent comes from the scope above, as a whole.
+        #[skip_serializing_none]
         #[derive(Clone, Debug, Default, Object, Serialize)]
         #[oai(skip_serializing_if_is_none, example)]
         pub(super) struct BackupSettings {
@@ -315,7 +315,7 @@ impl BackupSettings {
 }
 
 /// The bounds of what is sent here, for settings that come with a whole tenant.
-pub(in super::super) fn settings_bounds() -> Result<impl Fn(&OwnConfig) -> Result<(), String> + Send + Sync + 'static, String> {
+pub(crate) fn settings_bounds() -> Result<impl Fn(&OwnConfig) -> Result<(), String> + Send + Sync + 'static, String> {
     let shape = Shape::of::<BackupSettings>()?;
     Ok(move |own: &OwnConfig| {
         let shown = serde_json::to_value(BackupSettings::from(own.clone())).map_err(|error| error.to_string())?;
@@ -354,6 +354,7 @@ impl From<Impact> for BackupImpact {
 }
 
 /// What is set for a scope, and what holds for it.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct BackupConfig {
@@ -366,12 +367,10 @@ pub(super) struct BackupConfig {
     /// For each field that the scope has not set itself, the scope that it comes from, or `default`.
     pub(super) inherited_from: BTreeMap<String, String>,
     /// When the scope's own settings were last changed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) updated_at: Option<Timestamp>,
     /// Counts the changes of the scope's own settings; 0 before the first.
     pub(super) version: u64,
     /// Only of a dry run.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) impact: Option<BackupImpact>,
 }
 

@@ -3,6 +3,10 @@
 use poem_openapi::Object;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
+use serde_with::skip_serializing_none;
+
+use tenantd_base::{clock::Timestamp, id::BackupJobId};
+use tenantd_directory::{JobStatus, OrganizationReference};
 
 use super::{
     super::{
@@ -11,12 +15,9 @@ use super::{
     },
     aggregate_wire::BackupDevice,
 };
-use crate::{
-    kernel::{clock::Timestamp, id::BackupJobId},
-    slices::directory::{JobStatus, OrganizationReference},
-};
 
 /// A backup that ran.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupJob {
@@ -27,16 +28,11 @@ pub(super) struct BackupJob {
     /// `success`, `warning`, `failed`, `running` or `cancelled`.
     status: String,
     started_at: Timestamp,
-    #[serde(skip_serializing_if = "Option::is_none")]
     ended_at: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     duration_seconds: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     bytes: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     target: Option<String>,
     /// When a restore from it was tried with success.
-    #[serde(skip_serializing_if = "Option::is_none")]
     verified_at: Option<Timestamp>,
     version: u64,
 }
@@ -66,21 +62,18 @@ pub(super) fn describe_job(job: &model::Job, whose: &Whose) -> Result<Box<RawVal
 }
 
 /// How well a device is backed up.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupPosture {
     device: BackupDevice,
     organization: OrganizationReference,
-    #[serde(skip_serializing_if = "Option::is_none")]
     workload: Option<Workload>,
     protected: bool,
     missed: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
     rpo: Option<Rpo>,
     rpo_minutes: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
     last_success_at: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     last_failure_at: Option<Timestamp>,
     /// Restore points that the retention leaves.
     restore_points: u64,

@@ -7,6 +7,15 @@ use data_encoding::BASE64URL_NOPAD;
 use poem_openapi::Object;
 use serde::Serialize;
 use serde_json::json;
+use serde_with::skip_serializing_none;
+
+use tenantd_base::{
+    access::Principal,
+    clock::Timestamp,
+    id::TenantId,
+    secrets::{SignatureError, Signer},
+};
+use tenantd_directory::OrganizationReference;
 
 use super::{
     super::{
@@ -16,23 +25,14 @@ use super::{
     },
     aggregate_wire::{BackupDevices, BackupJobCounts, BackupRule321, devices},
 };
-use crate::{
-    kernel::{
-        access::Principal,
-        clock::Timestamp,
-        id::TenantId,
-        secrets::{SignatureError, Signer},
-    },
-    slices::directory::OrganizationReference,
-};
 
 /// What an insurer asks for of one organization.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct EvidenceRow {
     organization: OrganizationReference,
     state: State,
-    #[serde(skip_serializing_if = "Option::is_none")]
     score: Option<u8>,
     devices: BackupDevices,
     /// Eligible devices whose newest restore point is as new as its objective demands.
@@ -40,11 +40,9 @@ pub(super) struct EvidenceRow {
     devices_breaching_rpo: u64,
     rpo_minutes_server: u32,
     rpo_minutes_workstation: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
     last_success_at: Option<Timestamp>,
     /// Jobs of the last 30 days.
     jobs_30d: BackupJobCounts,
-    #[serde(skip_serializing_if = "Option::is_none")]
     last_restore_test_at: Option<Timestamp>,
     restore_test_every_days: u32,
     rule_321: BackupRule321,
@@ -54,7 +52,6 @@ pub(super) struct EvidenceRow {
     retention_days: u32,
     /// As it is set.
     encrypted_at_rest: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
     key_source: Option<KeySource>,
 }
 

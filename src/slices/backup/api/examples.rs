@@ -2,6 +2,13 @@
 
 use poem_openapi::types::Example;
 
+use tenantd_base::{
+    clock::Timestamp,
+    id::{OrganizationId, TenantId},
+};
+use tenantd_directory::OrganizationLabel;
+use tenantd_http::page::Page;
+
 use super::{
     super::{
         listing,
@@ -9,14 +16,6 @@ use super::{
     },
     aggregate_wire::{BackupAggregate, BackupRow, BackupSummary, Shape},
     config_wire::{BackupConfig, BackupMinutes, BackupObjectives, BackupRetention, BackupRhythm, BackupSchedule, BackupSettings},
-};
-use crate::{
-    kernel::{
-        clock::Timestamp,
-        http::page::Page,
-        id::{OrganizationId, TenantId},
-    },
-    slices::directory::OrganizationLabel,
 };
 
 /// 2026-01-31T09:30:00Z

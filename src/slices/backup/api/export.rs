@@ -1,16 +1,15 @@
 //! A whole report as a stream of rows, from one snapshot.
 
+use tenantd_http::{
+    export::{RowFormat, Rows},
+    outgoing::{Broken, Exported, Outgoing, Streamed, Streams},
+    problem::Problem,
+};
+use tenantd_store::{ReadTx, Store};
+
 use super::{
     super::listing::{self, AggregateQuery},
     aggregate_wire::{BackupAggregate, BackupRow, Shape},
-};
-use crate::kernel::{
-    http::{
-        export::{RowFormat, Rows},
-        outgoing::{Broken, Exported, Outgoing, Streamed, Streams},
-        problem::Problem,
-    },
-    store::{ReadTx, Store},
 };
 
 /// How many rows are made and sent at a time.

@@ -4,6 +4,10 @@
 use poem_openapi::{Object, types::ParseFromJSON};
 use serde_json::{Value, json};
 
+use tenantd_base::{access::Reach, clock::Timestamp, id::TenantId};
+use tenantd_http::openapi;
+use tenantd_store::Read;
+
 use super::{
     super::{
         error::{BackupError, Fault},
@@ -15,7 +19,6 @@ use super::{
     aggregate_wire::{BackupRow, BackupSummary, Shape},
     config_wire::{BackupConfig, BackupSettings},
 };
-use crate::kernel::{access::Reach, clock::Timestamp, http::openapi, id::TenantId, store::Read};
 
 /// Rows that the output of a step has at most: it is kept with the run.
 const DEFAULT_ROWS: u32 = 10;
@@ -44,25 +47,25 @@ fn parse<T: ParseFromJSON>(form: &Value) -> Result<T, BackupError> {
         .map_err(|error| BackupError::Invalid(vec![Fault::new("", "not_valid", error.into_message())]))
 }
 
-pub(in super::super) fn config_schema() -> Value {
+pub(crate) fn config_schema() -> Value {
     openapi::input_schema::<ConfigForm>()
 }
 
-pub(in super::super) fn read_config(form: &Value) -> Result<(Scope, OwnConfig), BackupError> {
+pub(crate) fn read_config(form: &Value) -> Result<(Scope, OwnConfig), BackupError> {
     let form: ConfigForm = parse(form)?;
     Ok((form.scope, form.config.into_model().map_err(BackupError::Invalid)?))
 }
 
-pub(in super::super) fn show_config(replaced: Replaced) -> Result<Value, BackupError> {
+pub(crate) fn show_config(replaced: Replaced) -> Result<Value, BackupError> {
     Ok(serde_json::to_value(BackupConfig::from(replaced))?)
 }
 
-pub(in super::super) fn posture_schema() -> Value {
+pub(crate) fn posture_schema() -> Value {
     openapi::input_schema::<PostureForm>()
 }
 
 /// The report on a snapshot, within the bounds of a step's output.
-pub(in super::super) fn posture(tx: &impl Read, tenant: TenantId, now: Timestamp, form: &Value) -> Result<Value, BackupError> {
+pub(crate) fn posture(tx: &impl Read, tenant: TenantId, now: Timestamp, form: &Value) -> Result<Value, BackupError> {
     let form: PostureForm = parse(form)?;
     let query = form.filters.query(tenant, Reach::Everything, now);
     let found = listing::find(tx, &query)?;

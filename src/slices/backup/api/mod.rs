@@ -18,13 +18,14 @@ pub(super) use config_wire::settings_bounds;
 use poem_openapi::Tags;
 use serde_json::{Map, Value};
 
+use tenantd_http::{
+    openapi,
+    problem::{Code, FieldError, Problem},
+};
+
 use super::{
     error::{BackupError, Fault},
     service::Describe,
-};
-use crate::kernel::http::{
-    openapi,
-    problem::{Code, FieldError, Problem},
 };
 
 #[derive(Tags)]

@@ -8,11 +8,10 @@ use poem_openapi::{
 };
 use serde_json::Value;
 
+use tenantd_base::id::{DeviceId, OrganizationId};
+use tenantd_http::wire::{document_type, word_type};
+
 use super::super::model::{Alarm, Cap, KeySource, Rpo, Scope, State, TargetKind, Trouble, Window, Workload};
-use crate::kernel::{
-    http::wire::{document_type, word_type},
-    id::{DeviceId, OrganizationId},
-};
 
 word_type! {
     Workload, "BackupWorkload", "What is backed up. Hypervisors count as servers; devices of other classes are not backed up.";

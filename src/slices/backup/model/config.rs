@@ -5,13 +5,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    kernel::{
-        id::{DeviceId, OrganizationId},
-        vocabulary::vocabulary,
-    },
-    slices::tickets::Priority,
+use tenantd_base::{
+    id::{DeviceId, OrganizationId},
+    vocabulary::vocabulary,
 };
+use tenantd_tickets::Priority;
 
 vocabulary! {
     /// What kinds of devices are backed up.

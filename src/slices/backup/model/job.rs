@@ -1,12 +1,10 @@
 //! A backup of a device that ran or is running.
 
-use crate::{
-    kernel::{
-        clock::Timestamp,
-        id::{BackupJobId, DeviceId},
-    },
-    slices::directory::JobStatus,
+use tenantd_base::{
+    clock::Timestamp,
+    id::{BackupJobId, DeviceId},
 };
+use tenantd_directory::JobStatus;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {

@@ -7,15 +7,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::config::{Policy, Workload};
-use crate::{
-    kernel::{
-        clock::Timestamp,
-        id::{DeviceId, OrganizationId, TenantId, TicketId},
-        vocabulary::vocabulary,
-    },
-    slices::directory::{Device, DeviceClass, Lifecycle},
+use tenantd_base::{
+    clock::Timestamp,
+    id::{DeviceId, OrganizationId, TenantId, TicketId},
+    vocabulary::vocabulary,
 };
+use tenantd_directory::{Device, DeviceClass, Lifecycle};
+
+use super::config::{Policy, Workload};
 
 /// A device whose newest restore point is older is not protected any more.
 pub const PROTECTED_FOR: Duration = Duration::from_hours(24 * 30);

@@ -6,12 +6,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::posture::{Posture, Share};
-use crate::kernel::{
+use tenantd_base::{
     clock::Timestamp,
     id::{OrganizationId, TenantId},
     vocabulary::vocabulary,
 };
+
+use super::posture::{Posture, Share};
 
 const HOURS: i64 = 24;
 const DAYS: i64 = 30;

@@ -8,8 +8,9 @@ use croner::{
 };
 use jiff::{ToSpan, Zoned, tz::TimeZone};
 
+use tenantd_base::clock::Timestamp;
+
 use super::config::{Rhythm, Schedule};
-use crate::kernel::clock::Timestamp;
 
 /// A pattern whose times are further apart is none that backups go by.
 const PROBE: i64 = 1_767_225_600_000;

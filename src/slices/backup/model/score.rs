@@ -3,12 +3,13 @@
 
 use std::time::Duration;
 
+use tenantd_base::{clock::Timestamp, vocabulary::vocabulary};
+
 use super::{
     config::{Policy, TargetKind},
     posture::PROTECTED_FOR,
     rollup::{Rollup, Window},
 };
-use crate::kernel::{clock::Timestamp, vocabulary::vocabulary};
 
 const DAY: Duration = Duration::from_hours(24);
 /// From when on a restore test says nothing any more.

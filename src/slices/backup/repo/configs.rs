@@ -2,28 +2,28 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::model::{OwnConfig, Scope};
-use crate::kernel::{
+use tenantd_base::{
     clock::Timestamp,
     id::{DeviceId, OrganizationId, TenantId},
-    store::{Counts, Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
 };
+use tenantd_store::{Counts, Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record};
 
-pub(in super::super) type ConfigKey = (TenantId, u8, [u8; 16]);
+use super::super::model::{OwnConfig, Scope};
+
+pub(crate) type ConfigKey = (TenantId, u8, [u8; 16]);
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) struct ConfigRecord {
-    pub(in super::super) own: OwnConfig,
-    pub(in super::super) updated_at: Timestamp,
-    pub(in super::super) version: u64,
+pub(crate) struct ConfigRecord {
+    pub(crate) own: OwnConfig,
+    pub(crate) updated_at: Timestamp,
+    pub(crate) version: u64,
 }
 
 impl Record for ConfigRecord {
     const VERSION: u8 = 1;
 }
 
-pub(in super::super) static CONFIGS: Table<ConfigKey, ConfigRecord> =
-    Table::new(catalog::BACKUP_CONFIGS, &[]).counting(Counts::Records);
+pub(crate) static CONFIGS: Table<ConfigKey, ConfigRecord> = Table::new(catalog::BACKUP_CONFIGS, &[]).counting(Counts::Records);
 
 const TENANT: u8 = 0;
 const ORGANIZATION: u8 = 1;
@@ -47,20 +47,20 @@ pub(super) fn scope((_, kind, id): &ConfigKey) -> Option<Scope> {
     }
 }
 
-pub(in super::super) fn get(tx: &impl Read, tenant: TenantId, scope: Scope) -> Result<Option<ConfigRecord>, StoreError> {
+pub(crate) fn get(tx: &impl Read, tenant: TenantId, scope: Scope) -> Result<Option<ConfigRecord>, StoreError> {
     CONFIGS.get(tx, &key(tenant, scope))
 }
 
-pub(in super::super) fn put(tx: &mut WriteTx, tenant: TenantId, scope: Scope, record: &ConfigRecord) -> Result<(), StoreError> {
+pub(crate) fn put(tx: &mut WriteTx, tenant: TenantId, scope: Scope, record: &ConfigRecord) -> Result<(), StoreError> {
     CONFIGS.put(tx, &key(tenant, scope), record)
 }
 
-pub(in super::super) fn remove(tx: &mut WriteTx, tenant: TenantId, scope: Scope) -> Result<(), StoreError> {
+pub(crate) fn remove(tx: &mut WriteTx, tenant: TenantId, scope: Scope) -> Result<(), StoreError> {
     CONFIGS.remove(tx, &key(tenant, scope)).map(drop)
 }
 
 /// All that a tenant's scopes have set, at most `limit`.
-pub(in super::super) fn list(tx: &impl Read, tenant: TenantId, limit: usize) -> Result<Vec<(Scope, ConfigRecord)>, StoreError> {
+pub(crate) fn list(tx: &impl Read, tenant: TenantId, limit: usize) -> Result<Vec<(Scope, ConfigRecord)>, StoreError> {
     let mut found = Vec::new();
     CONFIGS.scan(tx, &KeyRange::prefix(&tenant.to_bytes()), Direction::Forward, |(_, kind, id), record| {
         let scope = match kind {

@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::model::{Job, day_of};
-use crate::{
-    kernel::{
-        clock::Timestamp,
-        id::{BackupJobId, DeviceId, TenantId},
-        portable::{PortError, Portable, SegmentCarrier},
-        store::{
-            Counts, Read, ReadTx, RowsOfSegments, SegmentedTable, StoreError, WriteTx, catalog, codec::Record,
-            usage::CountedSegments,
-        },
-    },
-    slices::directory::JobStatus,
+use tenantd_base::{
+    clock::Timestamp,
+    id::{BackupJobId, DeviceId, TenantId},
 };
+use tenantd_directory::JobStatus;
+use tenantd_store::{
+    Counts, Read, ReadTx, RowsOfSegments, SegmentedTable, StoreError, WriteTx, catalog,
+    codec::Record,
+    portable::{PortError, Portable, SegmentCarrier},
+    usage::CountedSegments,
+};
+
+use super::super::model::{Job, day_of};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct JobRecord {
@@ -42,8 +42,8 @@ const MAX_EXTERNAL_ID: usize = 200;
 const MAX_TARGET: usize = 100;
 
 static JOBS: SegmentedTable = SegmentedTable::new(catalog::BACKUP_JOBS).counting(Counts::Records);
-pub(in super::super) static COUNTED_JOBS: CountedSegments = JOBS.counted();
-pub(in super::super) static JOBS_OF_TENANTS: RowsOfSegments = RowsOfSegments(&JOBS);
+pub(crate) static COUNTED_JOBS: CountedSegments = JOBS.counted();
+pub(crate) static JOBS_OF_TENANTS: RowsOfSegments = RowsOfSegments(&JOBS);
 
 /// Jobs as they go along to another installation. Each day is a table of its own, so a job must be of the day that it is under, and of a
 /// day that jobs can be of.
@@ -80,7 +80,7 @@ pub(super) fn to_record(job: &Job) -> JobRecord {
 }
 
 /// The job that began on the day of `started_at`.
-pub(in super::super) fn get(
+pub(crate) fn get(
     tx: &impl Read,
     tenant: TenantId,
     device_id: DeviceId,
@@ -102,17 +102,17 @@ pub(in super::super) fn get(
     }))
 }
 
-pub(in super::super) fn put(tx: &mut WriteTx, tenant: TenantId, job: &Job) -> Result<(), StoreError> {
+pub(crate) fn put(tx: &mut WriteTx, tenant: TenantId, job: &Job) -> Result<(), StoreError> {
     JOBS.put(tx, segment(job.started_at), &(tenant, job.device_id, job.external_id.clone()), &to_record(job))
 }
 
 /// The days before `first` of which there are jobs.
-pub(in super::super) fn days_before(tx: &ReadTx, first: Timestamp) -> Result<Vec<u64>, StoreError> {
+pub(crate) fn days_before(tx: &ReadTx, first: Timestamp) -> Result<Vec<u64>, StoreError> {
     let mut days = JOBS.segments(tx)?;
     days.retain(|day| *day < segment(first));
     Ok(days)
 }
 
-pub(in super::super) fn drop_day(tx: &mut WriteTx, day: u64) -> Result<(), StoreError> {
+pub(crate) fn drop_day(tx: &mut WriteTx, day: u64) -> Result<(), StoreError> {
     JOBS.drop_segment(tx, day)
 }

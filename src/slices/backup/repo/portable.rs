@@ -1,5 +1,7 @@
 //! What is set for backups, jobs, and how well devices are backed up, as they leave for another installation and arrive there.
 
+use tenantd_store::portable::{Carrier, PortError, Portable};
+
 use super::{
     super::model::OwnConfig,
     configs::{self, CONFIGS},
@@ -8,16 +10,13 @@ use super::{
     rollups::ROLLUPS,
     sweeps::SWEEPS,
 };
-use crate::kernel::portable::{Carrier, PortError, Portable};
 
 /// What the sums of an organization and the restore points of a device have at the most, and more.
 const MOST_ENTRIES: usize = 1_000;
 const MOST_POINTS: usize = 10_000;
 
 /// `settings` are the bounds of the API.
-pub(in super::super) fn portable(
-    settings: impl Fn(&OwnConfig) -> Result<(), String> + Send + Sync + 'static,
-) -> Vec<Box<dyn Portable>> {
+pub(crate) fn portable(settings: impl Fn(&OwnConfig) -> Result<(), String> + Send + Sync + 'static) -> Vec<Box<dyn Portable>> {
     vec![
         Carrier::plain("backup_config", &CONFIGS, move |_, key, record| {
             if configs::scope(key).is_none() {

@@ -2,18 +2,21 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::model::{Posture, Standing, Trouble, Workload};
-use crate::kernel::{
+use tenantd_base::{
     clock::Timestamp,
     clocks::{Reading, Timeline},
     id::{DeviceId, OrganizationId, TenantId, TicketId},
-    store::{Direction, Due, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record, due_key},
+};
+use tenantd_store::{
+    Direction, Due, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record, due_key,
 };
 
-pub(in super::super) type PostureKey = (TenantId, OrganizationId, DeviceId);
+use super::super::model::{Posture, Standing, Trouble, Workload};
+
+pub(crate) type PostureKey = (TenantId, OrganizationId, DeviceId);
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(in super::super) struct PostureRecord {
+pub(crate) struct PostureRecord {
     workload: Option<Workload>,
     in_use: bool,
     since: Timestamp,
@@ -59,10 +62,10 @@ static BY_TIMER: Index<PostureKey, PostureRecord> = Index {
     unique: false,
     keys: |key, record| record.timer_at.iter().map(|at| due_key(key.0, *at)).collect(),
 };
-pub(in super::super) static POSTURES: Table<PostureKey, PostureRecord> =
+pub(crate) static POSTURES: Table<PostureKey, PostureRecord> =
     Table::new(catalog::BACKUP_POSTURES, &[&BY_DEVICE, &BY_TROUBLE, &BY_TIMER]);
 
-pub(in super::super) fn key(posture: &Posture) -> PostureKey {
+pub(crate) fn key(posture: &Posture) -> PostureKey {
     (posture.tenant_id, posture.organization_id, posture.device_id)
 }
 
@@ -107,27 +110,27 @@ pub(super) fn to_record(posture: &Posture) -> PostureRecord {
     }
 }
 
-pub(in super::super) fn get(tx: &impl Read, key: PostureKey) -> Result<Option<Posture>, StoreError> {
+pub(crate) fn get(tx: &impl Read, key: PostureKey) -> Result<Option<Posture>, StoreError> {
     Ok(POSTURES.get(tx, &key)?.map(|record| to_model(key, record)))
 }
 
-pub(in super::super) fn of_device(tx: &impl Read, tenant: TenantId, device: DeviceId) -> Result<Option<Posture>, StoreError> {
+pub(crate) fn of_device(tx: &impl Read, tenant: TenantId, device: DeviceId) -> Result<Option<Posture>, StoreError> {
     match BY_DEVICE.find(tx, &(tenant, device).to_bytes())? {
         Some(key) => get(tx, key),
         None => Ok(None),
     }
 }
 
-pub(in super::super) fn put(tx: &mut WriteTx, posture: &Posture) -> Result<(), StoreError> {
+pub(crate) fn put(tx: &mut WriteTx, posture: &Posture) -> Result<(), StoreError> {
     POSTURES.put(tx, &key(posture), &to_record(posture))
 }
 
-pub(in super::super) fn remove(tx: &mut WriteTx, posture: &Posture) -> Result<(), StoreError> {
+pub(crate) fn remove(tx: &mut WriteTx, posture: &Posture) -> Result<(), StoreError> {
     POSTURES.remove(tx, &key(posture)).map(drop)
 }
 
 /// The postures of a tenant or of one organization behind one of them, in order.
-pub(in super::super) fn scan(
+pub(crate) fn scan(
     tx: &impl Read,
     tenant: TenantId,
     organization: Option<OrganizationId>,
@@ -143,7 +146,7 @@ pub(in super::super) fn scan(
 }
 
 /// The devices of an organization with something wrong, the worst first.
-pub(in super::super) fn troubled(
+pub(crate) fn troubled(
     tx: &impl Read,
     tenant: TenantId,
     organization: OrganizationId,
@@ -155,11 +158,11 @@ pub(in super::super) fn troubled(
 }
 
 /// Postures of any tenant whose time has come, the longest overdue first, and when the next does.
-pub(in super::super) fn due(tx: &impl Read, reading: &Reading, limit: usize) -> Result<Due<PostureKey>, StoreError> {
+pub(crate) fn due(tx: &impl Read, reading: &Reading, limit: usize) -> Result<Due<PostureKey>, StoreError> {
     BY_TIMER.due(tx, reading, limit, |_| true)
 }
 
 /// The posture of this tenant whose time came first, if it has come by `now`.
-pub(in super::super) fn first_due(tx: &impl Read, tenant: TenantId, now: Timestamp) -> Result<Option<PostureKey>, StoreError> {
+pub(crate) fn first_due(tx: &impl Read, tenant: TenantId, now: Timestamp) -> Result<Option<PostureKey>, StoreError> {
     Ok(BY_TIMER.due_on(tx, Timeline::of(tenant), now, 1, |key| key.0 == tenant)?.found.pop())
 }

@@ -2,17 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::model::{Counts, Rollup, Share};
-use crate::kernel::{
+use tenantd_base::{
     clock::Timestamp,
     id::{OrganizationId, TenantId},
-    store::{Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
 };
+use tenantd_store::{Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record};
 
-pub(in super::super) type RollupKey = (TenantId, OrganizationId);
+use super::super::model::{Counts, Rollup, Share};
+
+pub(crate) type RollupKey = (TenantId, OrganizationId);
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(in super::super) struct RollupRecord {
+pub(crate) struct RollupRecord {
     share: Share,
     has_jobs: bool,
     last_success_at: Option<Timestamp>,
@@ -35,7 +36,7 @@ impl RollupRecord {
     }
 }
 
-pub(in super::super) static ROLLUPS: Table<RollupKey, RollupRecord> = Table::new(catalog::BACKUP_ROLLUPS, &[]);
+pub(crate) static ROLLUPS: Table<RollupKey, RollupRecord> = Table::new(catalog::BACKUP_ROLLUPS, &[]);
 
 fn to_model((tenant_id, organization_id): RollupKey, record: RollupRecord) -> Rollup {
     let RollupRecord { share, has_jobs, last_success_at, last_failure_at, last_verified_at, targets, hours, days, sizes } = record;
@@ -68,25 +69,25 @@ pub(super) fn to_record(rollup: &Rollup) -> RollupRecord {
     }
 }
 
-pub(in super::super) fn find(tx: &impl Read, key: RollupKey) -> Result<Option<Rollup>, StoreError> {
+pub(crate) fn find(tx: &impl Read, key: RollupKey) -> Result<Option<Rollup>, StoreError> {
     Ok(ROLLUPS.get(tx, &key)?.map(|record| to_model(key, record)))
 }
 
 /// The sums of an organization; empty ones where there are none yet.
-pub(in super::super) fn get(tx: &impl Read, (tenant, organization): RollupKey) -> Result<Rollup, StoreError> {
+pub(crate) fn get(tx: &impl Read, (tenant, organization): RollupKey) -> Result<Rollup, StoreError> {
     Ok(find(tx, (tenant, organization))?.unwrap_or_else(|| Rollup::new(tenant, organization)))
 }
 
-pub(in super::super) fn put(tx: &mut WriteTx, rollup: &Rollup) -> Result<(), StoreError> {
+pub(crate) fn put(tx: &mut WriteTx, rollup: &Rollup) -> Result<(), StoreError> {
     ROLLUPS.put(tx, &(rollup.tenant_id, rollup.organization_id), &to_record(rollup))
 }
 
-pub(in super::super) fn remove(tx: &mut WriteTx, key: RollupKey) -> Result<(), StoreError> {
+pub(crate) fn remove(tx: &mut WriteTx, key: RollupKey) -> Result<(), StoreError> {
     ROLLUPS.remove(tx, &key).map(drop)
 }
 
 /// Walks a tenant's sums, in the order of its organizations.
-pub(in super::super) fn scan(tx: &impl Read, tenant: TenantId, mut visit: impl FnMut(Rollup)) -> Result<(), StoreError> {
+pub(crate) fn scan(tx: &impl Read, tenant: TenantId, mut visit: impl FnMut(Rollup)) -> Result<(), StoreError> {
     ROLLUPS.scan(tx, &KeyRange::prefix(&tenant.to_bytes()), Direction::Forward, |key, record| {
         visit(to_model(key, record));
         Ok(Flow::Continue)

@@ -2,22 +2,20 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::kernel::{
-    id::{DeviceId, OrganizationId, TenantId},
-    store::{KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
-};
+use tenantd_base::id::{DeviceId, OrganizationId, TenantId};
+use tenantd_store::{KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record};
 
 /// Tenant, and the organization if only its devices are walked over. A tenant of zeros stands for all devices of the directory.
-pub(in super::super) type SweepKey = (TenantId, Option<OrganizationId>);
+pub(crate) type SweepKey = (TenantId, Option<OrganizationId>);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) struct Sweep {
+pub(crate) struct Sweep {
     /// The last posture that was judged.
-    pub(in super::super) after: Option<(OrganizationId, DeviceId)>,
+    pub(crate) after: Option<(OrganizationId, DeviceId)>,
     /// Of a walk over the directory: the last device and organization that were looked at, and whether organizations are done.
-    pub(in super::super) device: Option<(TenantId, DeviceId)>,
-    pub(in super::super) organization: Option<(TenantId, OrganizationId)>,
-    pub(in super::super) organizations_done: bool,
+    pub(crate) device: Option<(TenantId, DeviceId)>,
+    pub(crate) organization: Option<(TenantId, OrganizationId)>,
+    pub(crate) organizations_done: bool,
 }
 
 impl Record for Sweep {
@@ -31,28 +29,28 @@ impl Sweep {
     }
 }
 
-pub(in super::super) static SWEEPS: Table<SweepKey, Sweep> = Table::new(catalog::BACKUP_SWEEPS, &[]);
+pub(crate) static SWEEPS: Table<SweepKey, Sweep> = Table::new(catalog::BACKUP_SWEEPS, &[]);
 
-pub(in super::super) const DIRECTORY: SweepKey = (TenantId::from_bytes([0; 16]), None);
+pub(crate) const DIRECTORY: SweepKey = (TenantId::from_bytes([0; 16]), None);
 
-pub(in super::super) fn get(tx: &impl Read, key: SweepKey) -> Result<Option<Sweep>, StoreError> {
+pub(crate) fn get(tx: &impl Read, key: SweepKey) -> Result<Option<Sweep>, StoreError> {
     SWEEPS.get(tx, &key)
 }
 
 /// Begins a walk, or begins one again that is under way.
-pub(in super::super) fn begin(tx: &mut WriteTx, key: SweepKey) -> Result<(), StoreError> {
+pub(crate) fn begin(tx: &mut WriteTx, key: SweepKey) -> Result<(), StoreError> {
     SWEEPS.put(tx, &key, &Sweep::default())
 }
 
-pub(in super::super) fn put(tx: &mut WriteTx, key: SweepKey, sweep: &Sweep) -> Result<(), StoreError> {
+pub(crate) fn put(tx: &mut WriteTx, key: SweepKey, sweep: &Sweep) -> Result<(), StoreError> {
     SWEEPS.put(tx, &key, sweep)
 }
 
-pub(in super::super) fn end(tx: &mut WriteTx, key: SweepKey) -> Result<(), StoreError> {
+pub(crate) fn end(tx: &mut WriteTx, key: SweepKey) -> Result<(), StoreError> {
     SWEEPS.remove(tx, &key).map(drop)
 }
 
 /// One that is under way.
-pub(in super::super) fn first(tx: &impl Read) -> Result<Option<(SweepKey, Sweep)>, StoreError> {
+pub(crate) fn first(tx: &impl Read) -> Result<Option<(SweepKey, Sweep)>, StoreError> {
     Ok(SWEEPS.list(tx, &KeyRange::ALL, 1)?.pop())
 }

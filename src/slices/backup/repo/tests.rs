@@ -1,5 +1,13 @@
 //! The stored forms are those that were written down.
 
+use tenantd_base::{
+    clock::Timestamp,
+    id::{BackupJobId, DeviceId, OrganizationId, TenantId, TicketId},
+};
+use tenantd_directory::JobStatus;
+use tenantd_store::codec::assert_golden;
+use tenantd_tickets::Priority;
+
 use super::{
     super::model::{
         Alarm, Counts, Encryption, Job, KeySource, Minutes, Notifications, Objectives, OwnConfig, Posture, Retention, Rhythm,
@@ -8,14 +16,6 @@ use super::{
     configs::ConfigRecord,
     jobs, postures, rollups,
     sweeps::Sweep,
-};
-use crate::{
-    kernel::{
-        clock::Timestamp,
-        id::{BackupJobId, DeviceId, OrganizationId, TenantId, TicketId},
-        store::codec::assert_golden,
-    },
-    slices::{directory::JobStatus, tickets::Priority},
 };
 
 fn at() -> Timestamp {

@@ -2,28 +2,27 @@
 
 use std::collections::HashMap;
 
+use tenantd_base::id::{DeviceId, OrganizationId, TenantId};
+use tenantd_store::{Read, StoreError};
+
 use super::super::{
     model::{OwnConfig, Policy, Scope, resolve},
     repo::configs,
 };
-use crate::kernel::{
-    id::{DeviceId, OrganizationId, TenantId},
-    store::{Read, StoreError},
-};
 
 /// How many scopes of a tenant can have settings of their own.
-pub(in super::super) const MAX_CONFIGS: usize = 5_000;
+pub(crate) const MAX_CONFIGS: usize = 5_000;
 
 /// All that a tenant's scopes have set, for those who look at many of its devices.
 #[derive(Clone, Debug, Default)]
-pub(in super::super) struct Chains {
+pub(crate) struct Chains {
     tenant: OwnConfig,
     organizations: HashMap<OrganizationId, OwnConfig>,
     devices: HashMap<DeviceId, OwnConfig>,
 }
 
 impl Chains {
-    pub(in super::super) fn read(tx: &impl Read, tenant: TenantId) -> Result<Self, StoreError> {
+    pub(crate) fn read(tx: &impl Read, tenant: TenantId) -> Result<Self, StoreError> {
         let mut chains = Self::default();
         for (scope, record) in configs::list(tx, tenant, MAX_CONFIGS)? {
             chains.set(scope, record.own);
@@ -46,12 +45,12 @@ impl Chains {
         }
     }
 
-    pub(in super::super) fn of_organization(&self, organization: OrganizationId) -> Policy {
+    pub(crate) fn of_organization(&self, organization: OrganizationId) -> Policy {
         let chain: Vec<&OwnConfig> = [Some(&self.tenant), self.organizations.get(&organization)].into_iter().flatten().collect();
         resolve(&chain).0
     }
 
-    pub(in super::super) fn of_device(&self, organization: OrganizationId, device: DeviceId) -> Policy {
+    pub(crate) fn of_device(&self, organization: OrganizationId, device: DeviceId) -> Policy {
         let chain = [Some(&self.tenant), self.organizations.get(&organization), self.devices.get(&device)];
         resolve(&chain.into_iter().flatten().collect::<Vec<_>>()).0
     }

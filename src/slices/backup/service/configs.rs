@@ -5,6 +5,18 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json, value::to_raw_value};
 
+use tenantd_base::{
+    access::Reach,
+    clock::Timestamp,
+    id::{DeviceId, OrganizationId, TenantId},
+    versions::ExpectedVersion,
+};
+use tenantd_directory as directory;
+use tenantd_store::{
+    self as store, Flow, WriteTx,
+    events::{self, Act, Draft},
+};
+
 use super::{
     super::{
         error::{BackupError, Fault},
@@ -14,50 +26,39 @@ use super::{
     CONFIG_UPDATED, Chains, Service,
     chain::MAX_CONFIGS,
 };
-use crate::{
-    kernel::{
-        access::Reach,
-        clock::Timestamp,
-        events::{self, Act, Draft},
-        http::precondition::IfMatch,
-        id::{DeviceId, OrganizationId, TenantId},
-        store::{self, Flow, WriteTx},
-    },
-    slices::directory,
-};
 
 /// Devices that are told by their ids of those that would breach.
 const NAMED: usize = 50;
 
 /// What is set for a scope, and what holds for it.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Read {
-    pub(in super::super) scope: Scope,
-    pub(in super::super) own: OwnConfig,
-    pub(in super::super) effective: Policy,
+pub(crate) struct Read {
+    pub(crate) scope: Scope,
+    pub(crate) own: OwnConfig,
+    pub(crate) effective: Policy,
     /// For each field that the scope has not set itself, where it comes from; `None` for the defaults.
-    pub(in super::super) inherited: Vec<(&'static str, Option<Scope>)>,
-    pub(in super::super) updated_at: Option<Timestamp>,
-    pub(in super::super) version: u64,
+    pub(crate) inherited: Vec<(&'static str, Option<Scope>)>,
+    pub(crate) updated_at: Option<Timestamp>,
+    pub(crate) version: u64,
 }
 
 /// What a change would do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in super::super) struct Impact {
+pub(crate) struct Impact {
     /// Devices for which something else would hold, of those that are or would be backed up.
-    pub(in super::super) devices: u64,
-    pub(in super::super) newly_breaching: u64,
+    pub(crate) devices: u64,
+    pub(crate) newly_breaching: u64,
     /// The first of them.
-    pub(in super::super) breaching: Vec<DeviceId>,
-    pub(in super::super) newly_missed: u64,
-    pub(in super::super) expiring_points: u64,
+    pub(crate) breaching: Vec<DeviceId>,
+    pub(crate) newly_missed: u64,
+    pub(crate) expiring_points: u64,
 }
 
 #[derive(Clone, Debug)]
-pub(in super::super) struct Replaced {
-    pub(in super::super) read: Read,
+pub(crate) struct Replaced {
+    pub(crate) read: Read,
     /// Of a dry run.
-    pub(in super::super) impact: Option<Impact>,
+    pub(crate) impact: Option<Impact>,
 }
 
 /// The scopes above and with a scope, the farthest first. What is out of reach is not there.
@@ -78,26 +79,21 @@ fn chain_of(tx: &impl store::Read, tenant: TenantId, reach: &Reach, scope: Scope
 }
 
 impl Service {
-    pub(in super::super) fn read_config(
-        tx: &impl store::Read,
-        tenant: TenantId,
-        reach: &Reach,
-        scope: Scope,
-    ) -> Result<Read, BackupError> {
+    pub(crate) fn read_config(tx: &impl store::Read, tenant: TenantId, reach: &Reach, scope: Scope) -> Result<Read, BackupError> {
         let chain = chain_of(tx, tenant, reach, scope)?;
         let records = chain.iter().map(|scope| configs::get(tx, tenant, *scope)).collect::<Result<Vec<_>, _>>()?;
         Ok(shown(&chain, records))
     }
 
     /// Checks a change and says what it would do, without doing it.
-    pub(in super::super) fn plan_config(
+    pub(crate) fn plan_config(
         tx: &impl store::Read,
         act: &Act,
-        if_match: &IfMatch,
+        expected: &ExpectedVersion,
         scope: Scope,
         own: &OwnConfig,
     ) -> Result<Replaced, BackupError> {
-        let (chain, mut records) = check(tx, act, if_match, scope, own)?;
+        let (chain, mut records) = check(tx, act, expected, scope, own)?;
         let chains = Chains::read(tx, act.tenant_id)?;
         let impact = impact(tx, act, scope, &chains, &chains.with(scope, own.clone()))?;
         let last = records.pop().flatten();
@@ -106,15 +102,15 @@ impl Service {
         Ok(Replaced { read: shown(&chain, records), impact: Some(impact) })
     }
 
-    pub(in super::super) fn replace_config(
+    pub(crate) fn replace_config(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
-        if_match: &IfMatch,
+        expected: &ExpectedVersion,
         scope: Scope,
         own: &OwnConfig,
     ) -> Result<Replaced, BackupError> {
-        let (chain, mut records) = check(tx, act, if_match, scope, own)?;
+        let (chain, mut records) = check(tx, act, expected, scope, own)?;
         let last = records.pop().flatten();
         let before = last.as_ref().map(|record| record.own.clone()).unwrap_or_default();
         if before == *own {
@@ -165,7 +161,13 @@ fn shown(chain: &[Scope], records: Vec<Option<ConfigRecord>>) -> Read {
 type Checked = (Vec<Scope>, Vec<Option<ConfigRecord>>);
 
 /// All that speaks against a change. Gives the chain of the scope, and what is stored for it.
-fn check(tx: &impl store::Read, act: &Act, if_match: &IfMatch, scope: Scope, own: &OwnConfig) -> Result<Checked, BackupError> {
+fn check(
+    tx: &impl store::Read,
+    act: &Act,
+    expected: &ExpectedVersion,
+    scope: Scope,
+    own: &OwnConfig,
+) -> Result<Checked, BackupError> {
     let tenant = act.tenant_id;
     if scope == Scope::Tenant && act.reach != Reach::Everything {
         return Err(BackupError::OverTenant);
@@ -173,7 +175,7 @@ fn check(tx: &impl store::Read, act: &Act, if_match: &IfMatch, scope: Scope, own
     let chain = chain_of(tx, tenant, &act.reach, scope)?;
     let records = chain.iter().map(|scope| configs::get(tx, tenant, *scope)).collect::<Result<Vec<_>, _>>()?;
     let current = records.last().and_then(Option::as_ref);
-    if_match.check(current.map_or(0, |record| record.version))?;
+    expected.check(current.map_or(0, |record| record.version))?;
     if current.is_none() && !own.is_empty() && configs::list(tx, tenant, MAX_CONFIGS)?.len() >= MAX_CONFIGS {
         return Err(BackupError::LimitReached { most: MAX_CONFIGS });
     }

@@ -1,6 +1,10 @@
 //! Follows the directory: devices that come, change, move and go, and organizations with them. Each is read anew, so it does not matter
 //! how often or in which order it is told.
 
+use tenantd_base::id::{DeviceId, OrganizationId};
+use tenantd_directory as directory;
+use tenantd_store::{WriteTx, events::Act};
+
 use super::{
     super::{
         error::BackupError,
@@ -9,18 +13,10 @@ use super::{
     },
     Service, chain,
 };
-use crate::{
-    kernel::{
-        events::Act,
-        id::{DeviceId, OrganizationId},
-        store::WriteTx,
-    },
-    slices::directory,
-};
 
 impl Service {
     /// Takes up a device as the directory has it now.
-    pub(in super::super) fn follow_device(&self, tx: &mut WriteTx, act: &mut Act, id: DeviceId) -> Result<(), BackupError> {
+    pub(crate) fn follow_device(&self, tx: &mut WriteTx, act: &mut Act, id: DeviceId) -> Result<(), BackupError> {
         let known = postures::of_device(tx, act.tenant_id, id)?;
         let Some(device) = directory::device_outline(tx, act.tenant_id, id)? else {
             if let Some(posture) = known {
@@ -44,7 +40,7 @@ impl Service {
     }
 
     /// Takes up an organization as the directory has it now. It goes only after its devices.
-    pub(in super::super) fn follow_organization(tx: &mut WriteTx, act: &Act, id: OrganizationId) -> Result<(), BackupError> {
+    pub(crate) fn follow_organization(tx: &mut WriteTx, act: &Act, id: OrganizationId) -> Result<(), BackupError> {
         let key = (act.tenant_id, id);
         let known = rollups::find(tx, key)?;
         match (directory::organization(tx, act.tenant_id, id)?, known) {

@@ -2,6 +2,16 @@
 
 use std::time::Duration;
 
+use tenantd_base::{
+    clock::Timestamp,
+    id::{BackupJobId, DeviceId},
+};
+use tenantd_directory::{self as directory, DirectoryError, JobLine, JobStatus, JobTaker, LineDone, LineStatus, Reference};
+use tenantd_store::{
+    Read, WriteTx,
+    events::{self, Act, Draft},
+};
+
 use super::{
     super::{
         error::BackupError,
@@ -10,15 +20,6 @@ use super::{
     },
     JOB_FAILED, JOB_SUCCEEDED, Service, chain,
     settle::whose,
-};
-use crate::{
-    kernel::{
-        clock::Timestamp,
-        events::{self, Act, Draft},
-        id::{BackupJobId, DeviceId},
-        store::{Read, WriteTx},
-    },
-    slices::directory::{self, DirectoryError, JobLine, JobStatus, JobTaker, LineDone, LineStatus, Reference},
 };
 
 /// How far the clock of another system may be ahead of ours.

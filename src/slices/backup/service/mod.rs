@@ -12,18 +12,15 @@ use serde_json::value::RawValue;
 pub(super) use chain::Chains;
 pub(super) use configs::{Impact, Read as ConfigRead, Replaced};
 
-use super::model::{Job, OwnConfig, Posture};
-use crate::{
-    kernel::{
-        access::{Grants, Scope as Permission},
-        clock::Timestamp,
-        events::EventKind,
-    },
-    slices::{
-        directory::{DeviceLabel, OrganizationLabel},
-        tickets::Tickets,
-    },
+use tenantd_base::{
+    access::{Grants, Scope as Permission},
+    clock::Timestamp,
 };
+use tenantd_directory::{DeviceLabel, OrganizationLabel};
+use tenantd_store::events::EventKind;
+use tenantd_tickets::Tickets;
+
+use super::model::{Job, OwnConfig, Posture};
 
 pub(super) static CONFIG_UPDATED: EventKind = EventKind {
     name: "backup.config.updated",

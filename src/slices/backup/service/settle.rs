@@ -1,6 +1,14 @@
 //! Puts a posture in the place of the one before, with all that follows from it: the sums of its organization, events, tickets, and the
 //! next timer. Whoever changes a posture comes by here, so nothing of it can be forgotten, and nothing is told twice.
 
+use tenantd_base::id::{DeviceId, TicketId};
+use tenantd_directory::{self as directory, DeviceLabel, OrganizationLabel};
+use tenantd_store::{
+    Read, WriteTx,
+    events::{self, Act, Draft, EventKind},
+};
+use tenantd_tickets::{NewTicket, Source, TicketType};
+
 use super::{
     super::{
         error::BackupError,
@@ -8,17 +16,6 @@ use super::{
         repo::{postures, rollups},
     },
     JOB_MISSED, RPO_BREACHED, RPO_RECOVERED, Service, Whose, chain,
-};
-use crate::{
-    kernel::{
-        events::{self, Act, Draft, EventKind},
-        id::{DeviceId, TicketId},
-        store::{Read, WriteTx},
-    },
-    slices::{
-        directory::{self, DeviceLabel, OrganizationLabel},
-        tickets::{NewTicket, Source, TicketType},
-    },
 };
 
 /// The names of a device and its organization; one that is gone is shown by its id.
@@ -86,7 +83,7 @@ impl Service {
     }
 
     /// Judges a posture by what holds for it now.
-    pub(in super::super) fn review(&self, tx: &mut WriteTx, act: &mut Act, posture: Posture) -> Result<Posture, BackupError> {
+    pub(crate) fn review(&self, tx: &mut WriteTx, act: &mut Act, posture: Posture) -> Result<Posture, BackupError> {
         let policy = chain::device_policy(tx, posture.tenant_id, posture.organization_id, posture.device_id)?;
         self.settle(tx, act, Some(posture.clone()), posture, &policy, Tally::default())
     }

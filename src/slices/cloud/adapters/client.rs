@@ -13,11 +13,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::Instant;
 
+use tenantd_base::clock::{Clock, Timestamp};
+use tenantd_egress::{Audience, Egress, EgressError, Exchange, Request, TargetUrl};
+
 use super::super::model::{Check, CheckName, Failure, FailureClass};
-use crate::kernel::{
-    clock::{Clock, Timestamp},
-    egress::{Audience, Egress, EgressError, Exchange, Request, TargetUrl},
-};
 
 /// How much of an answer is read. A page of a fleet is far below.
 const MAX_ANSWER_BYTES: usize = 8 << 20;
@@ -33,7 +32,7 @@ const RATE_LIMIT_RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
 /// A request to a provider.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Call {
+pub(crate) struct Call {
     pub(super) method: Method,
     pub(super) url: String,
     pub(super) headers: HeaderMap,
@@ -96,7 +95,7 @@ fn header_value(value: &str) -> Result<HeaderValue, Failure> {
 
 /// An answer of a provider, whatever its status.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Reply {
+pub(crate) struct Reply {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
@@ -179,17 +178,17 @@ pub(super) fn unusable(message: &str) -> Failure {
 
 /// What a client is made of.
 #[derive(Clone, Debug)]
-pub(in super::super) struct ClientParts {
-    pub(in super::super) egress: Egress,
-    pub(in super::super) clock: Clock,
-    pub(in super::super) audience: Audience,
-    pub(in super::super) ca_pem: Option<Arc<str>>,
-    pub(in super::super) pinned_certificate: Option<[u8; 32]>,
+pub(crate) struct ClientParts {
+    pub(crate) egress: Egress,
+    pub(crate) clock: Clock,
+    pub(crate) audience: Audience,
+    pub(crate) ca_pem: Option<Arc<str>>,
+    pub(crate) pinned_certificate: Option<[u8; 32]>,
 }
 
 /// The way to a provider, for one piece of work.
 #[derive(Debug)]
-pub(in super::super) struct Client {
+pub(crate) struct Client {
     parts: ClientParts,
     deadline: Instant,
     way: Mutex<Option<[Check; 3]>>,
@@ -197,7 +196,7 @@ pub(in super::super) struct Client {
 
 impl Client {
     /// A client whose calls are all over after `time`.
-    pub(in super::super) fn new(parts: ClientParts, time: Duration) -> Self {
+    pub(crate) fn new(parts: ClientParts, time: Duration) -> Self {
         Self { parts, deadline: Instant::now() + time, way: Mutex::new(None) }
     }
 
@@ -217,7 +216,7 @@ impl Client {
     }
 
     /// Sends, and sends again what may be sent again, until there is an answer that repeating would not change.
-    pub(in super::super) async fn send(&self, call: Call) -> Result<Reply, Failure> {
+    pub(crate) async fn send(&self, call: Call) -> Result<Reply, Failure> {
         let url = TargetUrl::parse(&call.url).map_err(|problem| {
             Failure::new(FailureClass::InvalidRequest, "bad_url", format!("the address of the provider {problem}"))
         })?;

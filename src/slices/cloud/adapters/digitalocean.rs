@@ -18,13 +18,14 @@ use std::{collections::BTreeMap, net::IpAddr};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
+use tenantd_base::clock::Timestamp;
+
 use super::{
     super::model::{CloudVm, Failure, FailureClass, Order, OrderToken, Size, VmState},
     Access, Adapter, Answer, FleetPage, Identity, Rehearsal, VmPlace,
     client::{Call, Reply, unusable},
     wire::{as_bearer, is_wanted, query, segment, unfit_order},
 };
-use crate::kernel::clock::Timestamp;
 
 const API: &str = "https://api.digitalocean.com";
 /// The most that the API gives at once.

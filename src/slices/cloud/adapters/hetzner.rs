@@ -17,13 +17,14 @@ use std::{collections::BTreeMap, net::IpAddr};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
+use tenantd_base::clock::Timestamp;
+
 use super::{
     super::model::{CloudVm, Failure, FailureClass, Order, OrderToken, Size, VmState},
     Access, Adapter, Answer, FleetPage, Identity, Rehearsal, VmPlace,
     client::{Call, Reply, unusable},
     wire::{as_bearer, is_wanted, order_tags, query, segment, unfit_order},
 };
-use crate::kernel::clock::Timestamp;
 
 const API: &str = "https://api.hetzner.cloud";
 /// The most that the API gives at once.

@@ -41,12 +41,13 @@ mod tests;
 
 use std::{fmt, future::Future, pin::Pin};
 
-use super::model::{CloudVm, Credential, Failure, Order, ProviderConfig, ProviderKind};
-use crate::kernel::{
+use tenantd_base::{
     clocks::Clocks,
     id::{CloudProviderId, TenantId},
-    store::Store,
 };
+use tenantd_store::Store;
+
+use super::model::{CloudVm, Credential, Failure, Order, ProviderConfig, ProviderKind};
 
 pub(super) use client::{Client, ClientParts};
 pub(super) use simulated::SIMULATED_VMS;

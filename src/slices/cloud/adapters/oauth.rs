@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use tenantd_base::secrets::Secret;
+
 use super::{
     super::model::Failure,
     Access,
     client::{Call, Reply},
 };
-use crate::kernel::secrets::Secret;
 
 #[derive(Deserialize)]
 struct Granted {

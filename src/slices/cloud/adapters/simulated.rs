@@ -12,17 +12,18 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    super::model::{CloudVm, Failure, FailureClass, Order, OrderToken, SimulatedFailure, Size, VmState},
-    Access, Adapter, Answer, FleetPage, Identity, Rehearsal, VmPlace,
-};
-use crate::kernel::{
+use tenantd_base::{
     clock::Timestamp,
     clocks::Clocks,
     entropy::Entropy,
     id::{CloudProviderId, OperationId, TenantId},
     secrets::digest,
-    store::{Direction, Flow, Key, KeyRange, Store, StoreError, Table, catalog, codec::Record},
+};
+use tenantd_store::{Direction, Flow, Key, KeyRange, Store, StoreError, Table, catalog, codec::Record};
+
+use super::{
+    super::model::{CloudVm, Failure, FailureClass, Order, OrderToken, SimulatedFailure, Size, VmState},
+    Access, Adapter, Answer, FleetPage, Identity, Rehearsal, VmPlace,
 };
 
 const DEFAULT_VMS: u32 = 12;
@@ -44,11 +45,11 @@ const CHANGING_SECONDS: i64 = 120;
 const YEAR_START: i64 = 1_767_225_600_000;
 const DAY: Duration = Duration::from_hours(24);
 
-pub(in super::super) type SimulatedKey = (TenantId, CloudProviderId, OperationId, u32);
+pub(crate) type SimulatedKey = (TenantId, CloudProviderId, OperationId, u32);
 
 /// A VM that was ordered from a simulated cloud.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) struct SimulatedVm {
+pub(crate) struct SimulatedVm {
     name: String,
     region: String,
     zone: Option<String>,
@@ -62,7 +63,7 @@ impl Record for SimulatedVm {
     const VERSION: u8 = 1;
 }
 
-pub(in super::super) static SIMULATED_VMS: Table<SimulatedKey, SimulatedVm> = Table::new(catalog::SIMULATED_VMS, &[]);
+pub(crate) static SIMULATED_VMS: Table<SimulatedKey, SimulatedVm> = Table::new(catalog::SIMULATED_VMS, &[]);
 
 #[derive(Clone, Debug)]
 pub(super) struct Simulated {
@@ -339,8 +340,9 @@ fn ordered_vm(access: &Access, key: SimulatedKey, vm: SimulatedVm, now: Timestam
 
 #[cfg(test)]
 mod tests {
+    use tenantd_store::codec::assert_golden;
+
     use super::*;
-    use crate::kernel::store::codec::assert_golden;
 
     #[test]
     fn an_ordered_vm_is_stored_as_it_was_written_down() {

@@ -2,30 +2,38 @@
 //! (`provider.rs`). No adapter was run against its real provider: there are no accounts to run it with.
 
 mod azure;
+#[path = "../../../kernel/egress/tests/certificates.rs"]
+#[allow(dead_code, reason = "shared with the tests of egress")]
+mod certificates;
 mod digitalocean;
 mod gcp;
 mod hetzner;
 mod openstack;
 mod provider;
 mod proxmox;
+#[path = "../../../kernel/egress/tests/receiver.rs"]
+#[allow(dead_code, reason = "shared with the tests of egress")]
+mod receiver;
 mod transport;
 
 use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::Value;
 
+use provider::{Provider, Step};
+
+use tenantd_base::{
+    clock::{Clock, Timestamp},
+    config,
+    id::{OperationId, TenantId},
+    secrets::Secret,
+};
+use tenantd_egress::{Audience, Egress};
+
 use super::{
     super::model::{CloudVm, Credential, FailureClass, Order, OrderToken, ProviderConfig, ProviderKind, read_credential},
     Access, Adapter, Client, ClientParts, FleetPage, Identity, Rehearsal, VmPlace,
 };
-use crate::kernel::{
-    clock::{Clock, Timestamp},
-    config,
-    egress::{Audience, Egress},
-    id::{OperationId, TenantId},
-    secrets::Secret,
-};
-use provider::{Provider, Step};
 
 /// Ample for what answers at once.
 const AMPLE: Duration = Duration::from_secs(20);

@@ -8,12 +8,13 @@ use std::{sync::Arc, time::Duration};
 
 use http::StatusCode;
 
+use tenantd_base::{clock::Timestamp, secrets::digest};
+
 use super::{
     super::model::Failure,
     Access, Answer,
     client::{Call, Reply, unusable},
 };
-use crate::kernel::{clock::Timestamp, secrets::digest};
 
 /// The most tokens that are kept.
 const MOST_TOKENS: u64 = 1_000;

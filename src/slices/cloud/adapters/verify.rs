@@ -32,7 +32,7 @@ struct Findings {
 }
 
 /// Tries the credential. Never fails: that something fails is what it finds out. Takes at most `limit`, whatever the adapter does.
-pub(in super::super) async fn verify(adapter: &dyn Adapter, access: &Access, limit: Duration) -> Verification {
+pub(crate) async fn verify(adapter: &dyn Adapter, access: &Access, limit: Duration) -> Verification {
     let at = access.client.now();
     let mut findings = Findings::default();
     let late = || Failure::new(FailureClass::Timeout, "timeout", "the provider did not answer in time");

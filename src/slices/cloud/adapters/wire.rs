@@ -3,12 +3,13 @@
 
 use std::{collections::BTreeMap, net::IpAddr};
 
+use tenantd_egress::{Class, classify};
+
 use super::{
     super::model::{CloudVm, Credential, Failure, FailureClass, Order, OrderToken, Size, VmState},
     Access,
     client::{Call, Reply},
 };
-use crate::kernel::egress::{Class, classify};
 
 /// A text as one segment of a path.
 pub(super) fn segment(text: &str) -> String {

@@ -7,6 +7,14 @@ use poem_openapi::{
 };
 use serde_json::{Map, Value};
 
+use tenantd_base::{
+    change::Change,
+    id::{CloudProviderId, OrganizationId},
+    vocabulary::nearest,
+};
+use tenantd_egress::{TargetUrl, check_ca_pem};
+use tenantd_http::wire::Many;
+
 use super::{
     super::{
         error::{CloudError, Fault},
@@ -14,14 +22,6 @@ use super::{
         service::{NewProvider, ProviderChange},
     },
     wire::{CloudKind, ProviderConfig},
-};
-use crate::kernel::{
-    egress::{TargetUrl, check_ca_pem},
-    http::{
-        problem::nearest,
-        wire::{Change, Many},
-    },
-    id::{CloudProviderId, OrganizationId},
 };
 
 /// The secret that a provider is reached with. Which fields there are depends on the kind: aws `access_key_id` and `secret_access_key`,

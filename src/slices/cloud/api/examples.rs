@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 
 use poem_openapi::types::Example;
 
-use super::{
-    vm_wire::{Operation, OperationKind, OperationPhase, OperationStatus, ProviderReference, ProvisionVms, Vm, VmSize, VmState},
-    wire::{
-        Capabilities, CheckName, CheckStatus, CloudKind, CloudProvider, CloudProviderStatus, CredentialSummary, ProviderConfig,
-        ProviderSync, ProviderVerification, SyncStateName, VerificationCheck, VerificationOutcome,
-    },
-};
-use crate::kernel::{
+use tenantd_base::{
     clock::Timestamp,
     id::{CloudProviderId, OperationId, VmId},
+};
+
+use super::{
+    super::model::{Phase, ProviderStatus},
+    vm_wire::{Operation, OperationKind, OperationStatus, ProviderReference, ProvisionVms, Vm, VmSize, VmState},
+    wire::{
+        Capabilities, CheckName, CheckStatus, CloudKind, CloudProvider, CredentialSummary, ProviderConfig, ProviderSync,
+        ProviderVerification, SyncStateName, VerificationCheck, VerificationOutcome,
+    },
 };
 
 /// 2026-01-31T09:30:00Z
@@ -62,7 +64,7 @@ impl Example for CloudProvider {
                 hint: Some("AKIA…MPLE".to_owned()),
                 set_at: created_at,
             },
-            status: CloudProviderStatus::Verified,
+            status: ProviderStatus::Verified,
             verification: Some(ProviderVerification::example()),
             sync: ProviderSync {
                 state: SyncStateName::Ok,
@@ -121,7 +123,7 @@ impl Example for Operation {
             id: OperationId::from_bytes(id_bytes(3)),
             kind: OperationKind::VmProvision,
             status: OperationStatus::Running,
-            phase: OperationPhase::Starting,
+            phase: Phase::Starting,
             progress: 50,
             error: None,
             leftovers: None,

@@ -7,6 +7,7 @@ mod provider;
 mod providers;
 mod vm_wire;
 mod vms;
+mod vocabulary;
 mod wire;
 
 pub(super) use operations::OperationsApi;
@@ -17,6 +18,17 @@ pub(super) use vms::VmsApi;
 use poem_openapi::{Tags, types::ParseFromJSON};
 use serde_json::{Value, json, value::to_raw_value};
 
+use wire::{CloudProvider, ProviderVerification};
+
+use tenantd_base::clock::Timestamp;
+use tenantd_egress::{Egress, without_query};
+use tenantd_http::{
+    openapi,
+    problem::{Code, FieldError, Problem},
+    shape::Shape,
+};
+use tenantd_store::{Read, StoreError};
+
 use super::{
     error::{CloudError, Fault},
     fleet::Known,
@@ -24,17 +36,6 @@ use super::{
     repo::portable::Rules,
     service::{Describe, NewVms, Plan},
 };
-use crate::kernel::{
-    clock::Timestamp,
-    egress::{Egress, without_query},
-    http::{
-        openapi,
-        problem::{Code, FieldError, Problem},
-        shape::Shape,
-    },
-    store::{Read, StoreError},
-};
-use wire::{CloudProvider, ProviderVerification};
 
 /// The bounds of what is sent here, for records that come with a whole tenant.
 pub(super) fn import_rules(max_providers: u64, egress: Egress) -> Result<Rules, String> {

@@ -4,6 +4,18 @@ use std::{sync::Arc, time::Duration};
 
 use poem_openapi::{Object, OpenApi, param::Path};
 
+use tenantd_base::{
+    access::{Principal, Reach},
+    id::OperationId,
+};
+use tenantd_http::{
+    input::Filter,
+    need::{Allowed, VmsRead},
+    problem::Problem,
+    reply::Answer,
+};
+use tenantd_store::{Read, catalog};
+
 use super::{
     super::{
         Core,
@@ -13,17 +25,6 @@ use super::{
     },
     Area,
     vm_wire::Operation,
-};
-use crate::kernel::{
-    access::{Principal, Reach},
-    http::{
-        input::Filter,
-        need::{Allowed, VmsRead},
-        problem::Problem,
-        reply::Answer,
-    },
-    id::OperationId,
-    store::{Read, catalog},
 };
 
 #[derive(Debug, Object)]
@@ -37,8 +38,8 @@ pub(super) fn operation_path(id: OperationId) -> String {
     format!("/api/operations/{id}")
 }
 
-pub(in super::super) struct OperationsApi {
-    pub(in super::super) core: Arc<Core>,
+pub(crate) struct OperationsApi {
+    pub(crate) core: Arc<Core>,
 }
 
 #[OpenApi(prefix_path = "/api/operations", tag = "Area::Operations")]
@@ -80,7 +81,7 @@ fn reaches(reach: &Reach, principal: &Principal, operation: &model::Operation) -
     match operation.work {
         OperationWork::Provision { .. } => reach.covers(operation.organization_id),
         OperationWork::Refresh { .. } => {
-            *reach == Reach::Everything || operation.actor == crate::kernel::events::Actor::of(principal)
+            *reach == Reach::Everything || operation.actor == tenantd_store::events::Actor::of(principal)
         }
     }
 }

@@ -4,23 +4,22 @@ use std::sync::Arc;
 
 use poem_openapi::{Object, OpenApi, param::Path};
 
+use tenantd_base::id::CloudProviderId;
+use tenantd_http::{
+    idempotency::IdempotencyKey,
+    input::{Body, target},
+    need::{Allowed, ProvidersRead, ProvidersWrite},
+    precondition::{IfMatch, IfNoneMatch},
+    problem::Problem,
+    reply::{Changed, Empty, Found},
+};
+
 use super::{
     super::{Core, error::CloudError, service::find_provider},
     Area,
     bodies::UpdateCloudProvider,
     show_provider,
     wire::{CloudProvider, ProviderVerification},
-};
-use crate::kernel::{
-    http::{
-        idempotency::IdempotencyKey,
-        input::{Body, target},
-        need::{Allowed, ProvidersRead, ProvidersWrite},
-        precondition::{IfMatch, IfNoneMatch},
-        problem::Problem,
-        reply::{Changed, Empty, Found},
-    },
-    id::CloudProviderId,
 };
 
 /// The provider to delete.
@@ -34,8 +33,8 @@ pub(super) fn path(id: CloudProviderId) -> String {
     format!("/api/cloud/providers/{id}")
 }
 
-pub(in super::super) struct ProviderApi {
-    pub(in super::super) core: Arc<Core>,
+pub(crate) struct ProviderApi {
+    pub(crate) core: Arc<Core>,
 }
 
 #[OpenApi(prefix_path = "/api/cloud/providers", tag = "Area::Cloud")]

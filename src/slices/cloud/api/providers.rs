@@ -4,12 +4,26 @@ use std::{sync::Arc, time::Duration};
 
 use poem_openapi::{Enum, Object, OpenApi};
 
+use tenantd_base::id::{CloudProviderId, OrganizationId, TenantId};
+use tenantd_egress::TargetUrl;
+use tenantd_http::{
+    idempotency::IdempotencyKey,
+    input::{Body, Filter, OptionalBody, target},
+    need::{Allowed, ProvidersRead, ProvidersWrite},
+    page::{PageQuery, PageRequest},
+    precondition::IfMatch,
+    problem::{Code, Problem},
+    reply::{Changed, Empty, Listed, Settled},
+    wire::OneOrMany,
+};
+use tenantd_store::{Key, StoreError};
+
 use super::{
     super::{
         Core, adapters,
         error::{CloudError, Fault, VerificationResult},
         fleet::Known,
-        model::{self, Verification},
+        model::{self, ProviderStatus, Verification},
         repo,
         service::find_provider,
     },
@@ -17,22 +31,7 @@ use super::{
     bodies::{CreateCloudProvider, UpdateCloudProvider, VerifyCloudProvider, read_way},
     provider::{self, DeleteProviderTarget},
     show_provider,
-    wire::{CloudKind, CloudProvider, CloudProviderStatus, ProviderVerification},
-};
-use crate::kernel::{
-    egress::TargetUrl,
-    http::{
-        idempotency::IdempotencyKey,
-        input::{Body, Filter, OptionalBody, target},
-        need::{Allowed, ProvidersRead, ProvidersWrite},
-        page::{PageQuery, PageRequest},
-        precondition::IfMatch,
-        problem::{Code, Problem},
-        reply::{Changed, Empty, Listed, Settled},
-        wire::OneOrMany,
-    },
-    id::{CloudProviderId, OrganizationId, TenantId},
-    store::{Key, StoreError},
+    wire::{CloudKind, CloudProvider, ProviderVerification},
 };
 
 /// A request waits for a cloud at most this long.
@@ -45,7 +44,7 @@ struct ListCloudProviders {
     kind: Option<Vec<CloudKind>>,
     /// Providers in one of these states.
     #[oai(validator(min_items = 1, max_items = 6))]
-    status: Option<Vec<CloudProviderStatus>>,
+    status: Option<Vec<ProviderStatus>>,
     /// Providers of one of these organizations.
     #[oai(validator(min_items = 1, max_items = 64))]
     organization_id: Option<Vec<OrganizationId>>,
@@ -64,7 +63,7 @@ impl ListCloudProviders {
         let provider = &known.provider;
         let name = self.name.as_deref().map(str::to_lowercase);
         wanted(self.kind.as_ref(), Some(provider.kind.into()))
-            && wanted(self.status.as_ref(), Some(provider.status(&known.sync).into()))
+            && wanted(self.status.as_ref(), Some(provider.status(&known.sync)))
             && wanted(self.organization_id.as_ref(), provider.organization_id)
             && name.is_none_or(|part| provider.name.to_lowercase().contains(&part))
     }
@@ -97,8 +96,8 @@ struct PostProviderQuery {
 type PostBody = OneOrMany<CreateCloudProvider, VerifyCloudProvider>;
 type PostAnswer = OneOrMany<CloudProvider, ProviderVerification>;
 
-pub(in super::super) struct ProvidersApi {
-    pub(in super::super) core: Arc<Core>,
+pub(crate) struct ProvidersApi {
+    pub(crate) core: Arc<Core>,
 }
 
 #[OpenApi(prefix_path = "/api/cloud/providers", tag = "Area::Cloud")]
@@ -201,7 +200,7 @@ fn refuse(given: bool, parameter: &str, why: &str) -> Result<(), Problem> {
     if !given {
         return Ok(());
     }
-    let error = crate::kernel::http::problem::FieldError::parameter(parameter, "not_allowed", why);
+    let error = tenantd_http::problem::FieldError::parameter(parameter, "not_allowed", why);
     Err(Problem::invalid(vec![error]))
 }
 
@@ -306,7 +305,7 @@ impl Core {
     }
 
     /// Tries the credential of a stored provider.
-    pub(in super::super) async fn try_stored(&self, provider: &model::Provider) -> Result<Verification, Problem> {
+    pub(crate) async fn try_stored(&self, provider: &model::Provider) -> Result<Verification, Problem> {
         let (adapter, access) = self.reach(provider, VERIFY_LIMIT).map_err(|failure| unopened(&failure))?;
         Ok(adapters::verify(adapter, &access, VERIFY_LIMIT).await)
     }

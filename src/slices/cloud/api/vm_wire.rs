@@ -4,26 +4,26 @@ use std::collections::BTreeMap;
 
 use poem_openapi::{Enum, Object};
 use serde::Serialize;
+use serde_with::skip_serializing_none;
+
+use tenantd_base::{
+    clock::Timestamp,
+    id::{CloudProviderId, OperationId, OrganizationId, VmId},
+    secrets::Secret,
+};
+use tenantd_directory::OrganizationReference;
+use tenantd_http::page::Page;
+use tenantd_store::{Read, StoreError};
 
 use super::{
     super::{
         error::{CloudError, Fault},
         fleet::{GroupBy, Known},
-        model::{self, OperationWork},
+        model::{self, OperationWork, Phase},
         service::NewVms,
     },
     bodies::is_region,
     wire::{CloudKind, VerificationCheck, mirrored, organization},
-};
-use crate::{
-    kernel::{
-        clock::Timestamp,
-        http::page::Page,
-        id::{CloudProviderId, OperationId, OrganizationId, VmId},
-        secrets::Secret,
-        store::{Read, StoreError},
-    },
-    slices::directory::OrganizationReference,
 };
 
 mirrored! {
@@ -35,11 +35,6 @@ mirrored! {
 
 mirrored! {
     OperationStatus = model::OperationStatus { Queued, Running, Succeeded, Failed, Cancelled }
-}
-
-mirrored! {
-    /// `ordering`: orders go out. `starting`: the VMs are there and come up. `syncing`: clouds are asked.
-    OperationPhase = model::Phase { Queued, Ordering, Starting, Syncing, Done }
 }
 
 mirrored! {
@@ -55,46 +50,39 @@ pub(super) struct ProviderReference {
 }
 
 /// What a VM has.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct VmSize {
     /// The provider's name for it.
     pub(super) id: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) vcpus: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) memory_bytes: Option<u64>,
 }
 
 /// A VM.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct Vm {
     pub(super) id: VmId,
     pub(super) provider: ProviderReference,
     /// The provider's own id; absent while it is not created.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) provider_vm_id: Option<String>,
     pub(super) name: String,
     pub(super) state: VmState,
     /// The state in the provider's word.
     pub(super) provider_state: String,
     /// What is worth saying about the state, such as that a stopped VM is still billed, or why it could not be created.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) state_note: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) organization: Option<OrganizationReference>,
     pub(super) region: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) zone: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) size: Option<VmSize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) image: Option<String>,
     pub(super) private_ips: Vec<String>,
     pub(super) public_ips: Vec<String>,
     pub(super) tags: BTreeMap<String, String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) launched_at: Option<Timestamp>,
     /// When it was first seen, or ordered.
     pub(super) discovered_at: Timestamp,
@@ -103,10 +91,8 @@ pub(super) struct Vm {
     /// Whether this may not be so any more: its cloud has not told of it for too long.
     pub(super) stale: bool,
     /// The order that created it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) operation_id: Option<OperationId>,
     /// When it was found to be gone, or could not be created.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ended_at: Option<Timestamp>,
     pub(super) updated_at: Timestamp,
     /// Counts the changes of this record.
@@ -152,29 +138,27 @@ impl Vm {
 }
 
 /// VMs that have one value of the field that was grouped by.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct VmGroup {
     /// The value: an id, or a word. Absent for VMs that have none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) value: Option<String>,
     /// The name of what the id names.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) name: Option<String>,
     pub(super) count: u64,
 }
 
 /// A page of VMs.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct VmList {
     pub(super) data: Vec<Vm>,
     pub(super) page: Page,
     /// All VMs that match, by the field that `group_by` names.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) groups: Option<Vec<VmGroup>>,
     /// The sync that `refresh=true` has asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) operation: Option<Operation>,
 }
 
@@ -197,12 +181,12 @@ pub(super) struct OperationProblem {
 }
 
 /// What a failed operation left in the cloud, or may have.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct OperationLeftover {
     pub(super) vm_id: VmId,
     pub(super) name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) provider_vm_id: Option<String>,
     /// What its order carried: the cloud's records have it as the client token, a tag or the name.
     pub(super) token: String,
@@ -211,26 +195,23 @@ pub(super) struct OperationLeftover {
 }
 
 /// What goes on in the background.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct Operation {
     pub(super) id: OperationId,
     pub(super) kind: OperationKind,
     pub(super) status: OperationStatus,
-    pub(super) phase: OperationPhase,
+    pub(super) phase: Phase,
     /// In percent.
     pub(super) progress: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<OperationProblem>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) leftovers: Option<Vec<OperationLeftover>>,
     /// The VMs of an order.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) vm_ids: Option<Vec<VmId>>,
     pub(super) provider_ids: Vec<CloudProviderId>,
     pub(super) created_at: Timestamp,
     pub(super) updated_at: Timestamp,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ended_at: Option<Timestamp>,
 }
 
@@ -261,7 +242,7 @@ impl From<&model::Operation> for Operation {
             id: operation.id,
             kind,
             status: operation.status.into(),
-            phase: operation.phase().into(),
+            phase: operation.phase(),
             progress: operation.progress(),
             error: operation.error().map(problem),
             leftovers: (!leftovers.is_empty()).then_some(leftovers),
@@ -358,17 +339,15 @@ impl TryFrom<ProvisionVms> for NewVms {
 }
 
 /// An order that was taken; of a dry run, what would come of it.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct VmOrder {
     /// Absent in a dry run.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) operation: Option<Operation>,
     pub(super) vms: Vec<Vm>,
     /// In a dry run: what the provider was asked, and what it said.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) checks: Option<Vec<VerificationCheck>>,
     /// In a dry run: whether the order would be taken, as far as that can be told.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) would_succeed: Option<bool>,
 }

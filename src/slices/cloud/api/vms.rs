@@ -9,6 +9,22 @@ use std::{
 use poem_openapi::{Object, OpenApi, param::Path};
 use tokio::time::Instant;
 
+use tenantd_base::{
+    clock::Timestamp,
+    id::{CloudProviderId, OperationId, OrganizationId, TenantId, VmId},
+};
+use tenantd_directory::OrganizationReference;
+use tenantd_http::{
+    idempotency::IdempotencyKey,
+    input::{Body, Filter},
+    need::{Allowed, VmsRead, VmsWrite},
+    page::{PageQuery, PageRequest},
+    precondition::IfNoneMatch,
+    problem::{Code, FieldError, Problem},
+    reply::{Begun, Found},
+};
+use tenantd_store::{Key, Read, StoreError};
+
 use super::{
     super::{
         Core,
@@ -24,23 +40,6 @@ use super::{
     providers::VERIFY_LIMIT,
     vm_wire::{Operation, ProvisionVms, Vm, VmGroup, VmGroupBy, VmList, VmOrder, VmState},
     wire::{CloudKind, VerificationCheck, organization},
-};
-use crate::{
-    kernel::{
-        clock::Timestamp,
-        http::{
-            idempotency::IdempotencyKey,
-            input::{Body, Filter},
-            need::{Allowed, VmsRead, VmsWrite},
-            page::{PageQuery, PageRequest},
-            precondition::IfNoneMatch,
-            problem::{Code, FieldError, Problem},
-            reply::{Begun, Found},
-        },
-        id::{CloudProviderId, OperationId, OrganizationId, TenantId, VmId},
-        store::{Key, Read, StoreError},
-    },
-    slices::directory::OrganizationReference,
 };
 
 #[derive(Debug, Object)]
@@ -120,8 +119,8 @@ struct ProvisionQuery {
     dry_run: Option<bool>,
 }
 
-pub(in super::super) struct VmsApi {
-    pub(in super::super) core: Arc<Core>,
+pub(crate) struct VmsApi {
+    pub(crate) core: Arc<Core>,
 }
 
 #[OpenApi(prefix_path = "/api/cloud/vms", tag = "Area::Cloud")]

@@ -3,21 +3,22 @@
 use data_encoding::HEXLOWER;
 use poem_openapi::{Enum, Object};
 use serde::Serialize;
+use serde_with::skip_serializing_none;
+
+use tenantd_base::{
+    clock::Timestamp,
+    id::{CloudProviderId, TenantId},
+};
+use tenantd_directory::{self as directory, OrganizationReference};
+use tenantd_store::{Read, StoreError};
 
 use super::super::{
     fleet::Known,
     model::{self, ProviderStatus},
 };
-use crate::{
-    kernel::{
-        clock::Timestamp,
-        id::{CloudProviderId, TenantId},
-        store::{Read, StoreError},
-    },
-    slices::directory::{self, OrganizationReference},
-};
 
-/// An enum of the model with the same names on the wire.
+/// An enum of the model with its names in snake case. Exports of tenants have stored enums by their names in the code (`Aws`), so these
+/// cannot stand on the wire themselves.
 macro_rules! mirrored {
     ($(#[$doc:meta])* $wire:ident = $model:path { $($variant:ident),* $(,)? }) => {
         $(#[$doc])*
@@ -78,57 +79,41 @@ mirrored! {
     WarningCode = model::Warning { EmptyInventory, ProvisionNotChecked }
 }
 
-mirrored! {
-    /// `unverified` until it is verified; `degraded` when it works in part, or its cloud has trouble; `invalid` when the credential does
-    /// not work; `unreachable`; `disabled`.
-    CloudProviderStatus = ProviderStatus { Unverified, Verified, Degraded, Invalid, Unreachable, Disabled }
-}
-
 /// How a provider is reached. Which fields there are depends on the kind.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct ProviderConfig {
     /// In place of the kind's own API. Must be reachable by the same rules as webhook receivers. Proxmox cannot be without.
     #[oai(validator(min_length = 1, max_length = 2048))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) endpoint: Option<String>,
     /// The regions to look at. All that the account has when absent, where the API tells them.
     #[oai(validator(min_items = 1, max_items = 64, unique_items))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) regions: Option<Vec<String>>,
     /// PEM of the certificate authorities to believe in place of the usual ones.
     #[oai(validator(min_length = 1, max_length = 65536))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ca_certificate_pem: Option<String>,
     /// Proxmox: the SHA-256 of the server's certificate in hexadecimal, colons allowed, which is then believed without an authority.
     #[oai(validator(min_length = 64, max_length = 95))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tls_fingerprint: Option<String>,
     /// openstack: the address of Keystone. azure: in place of its sign-on service.
     #[oai(validator(min_length = 1, max_length = 2048))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) auth_url: Option<String>,
     /// Azure: where new VMs are put.
     #[oai(validator(min_length = 1, max_length = 90))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) resource_group: Option<String>,
     /// Simulated: what its fleet follows from.
     #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) seed: Option<u64>,
     /// Simulated: how long every answer takes.
     #[oai(validator(minimum(value = "0"), maximum(value = "600000")))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) latency_ms: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) fail: Option<SimulatedFailure>,
     /// Simulated: how many VMs are there from the start. 12 when absent.
     #[oai(validator(minimum(value = "0"), maximum(value = "10000")))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) vm_count: Option<u32>,
     /// Simulated: how many VMs there can be. 100 when absent.
     #[oai(validator(minimum(value = "0"), maximum(value = "20000")))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) quota: Option<u32>,
 }
 
@@ -151,6 +136,7 @@ impl From<model::ProviderConfig> for ProviderConfig {
 }
 
 /// What may be shown of a credential.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct CredentialSummary {
@@ -159,12 +145,12 @@ pub(super) struct CredentialSummary {
     #[serde(rename = "type")]
     pub(super) type_name: String,
     /// What people recognise it by.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) hint: Option<String>,
     pub(super) set_at: Timestamp,
 }
 
 /// One thing that a verification tried.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct VerificationCheck {
@@ -173,10 +159,8 @@ pub(super) struct VerificationCheck {
     /// How long it took.
     pub(super) ms: u32,
     /// The provider's own code where it has one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) code: Option<String>,
     /// What to do about it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) remedy: Option<String>,
 }
 
@@ -201,6 +185,7 @@ pub(super) struct Capabilities {
 }
 
 /// What came of trying a credential.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct ProviderVerification {
@@ -208,10 +193,8 @@ pub(super) struct ProviderVerification {
     /// Whether it could go well at another time without anybody doing something about it.
     pub(super) transient: bool,
     /// Who the provider says that we are.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) identity: Option<String>,
     /// The provider's message about what failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) message: Option<String>,
     pub(super) checks: Vec<VerificationCheck>,
     pub(super) capabilities: Capabilities,
@@ -254,23 +237,22 @@ pub(super) struct SyncProblem {
 }
 
 /// How the provider's VMs are kept up to date.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct ProviderSync {
     pub(super) state: SyncStateName,
     /// The last that went well.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) last_at: Option<Timestamp>,
     /// VMs that the provider told of then.
     pub(super) vm_count: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<SyncProblem>,
     pub(super) interval_seconds: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) next_at: Option<Timestamp>,
 }
 
 /// A cloud provider, without its credential.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct CloudProvider {
@@ -279,15 +261,13 @@ pub(super) struct CloudProvider {
     pub(super) name: String,
     pub(super) kind: CloudKind,
     /// Whose VMs these are, where they are one organization's.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) organization: Option<OrganizationReference>,
     /// A disabled one is not synced, and takes no orders.
     pub(super) enabled: bool,
     pub(super) config: ProviderConfig,
     pub(super) credential: CredentialSummary,
-    pub(super) status: CloudProviderStatus,
+    pub(super) status: ProviderStatus,
     /// The last one. It counts as no change of the record, and neither do syncs.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) verification: Option<ProviderVerification>,
     pub(super) sync: ProviderSync,
     pub(super) created_at: Timestamp,
@@ -300,7 +280,7 @@ pub(super) struct CloudProvider {
 pub(super) fn organization(
     tx: &impl Read,
     tenant: TenantId,
-    id: Option<crate::kernel::id::OrganizationId>,
+    id: Option<tenantd_base::id::OrganizationId>,
 ) -> Result<Option<OrganizationReference>, StoreError> {
     let Some(id) = id else { return Ok(None) };
     let label = directory::organization(tx, tenant, id)?;
@@ -310,7 +290,7 @@ pub(super) fn organization(
 impl CloudProvider {
     pub(super) fn new(tx: &impl Read, known: Known) -> Result<Self, StoreError> {
         let Known { provider, sync } = known;
-        let status = provider.status(&sync).into();
+        let status = provider.status(&sync);
         let state = match &sync {
             _ if !provider.enabled => SyncStateName::Disabled,
             sync if sync.error.is_some() => SyncStateName::Failed,

@@ -4,8 +4,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use tenantd_base::secrets::Secret;
+
 use super::kind::ProviderKind;
-use crate::kernel::secrets::Secret;
 
 /// What stands in a text for a part of a credential.
 const MASK: &str = "[hidden]";
@@ -16,7 +17,7 @@ const SHORTEST_SECRET: usize = 4;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[allow(clippy::enum_variant_names, reason = "an application credential is called so")]
-pub(in super::super) enum Credential {
+pub(crate) enum Credential {
     /// AWS.
     AccessKey {
         access_key_id: String,
@@ -113,7 +114,7 @@ const fn forms(kind: ProviderKind) -> &'static [Form] {
 
 /// What is wrong with the fields of a credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) enum FormFault {
+pub(crate) enum FormFault {
     /// The kind has no credential of this type; it has these.
     UnknownType {
         allowed: Vec<&'static str>,
@@ -127,7 +128,7 @@ pub(in super::super) enum FormFault {
 }
 
 /// Reads the fields of a credential for a provider of this kind, or says all that is wrong with them.
-pub(in super::super) fn read_credential(kind: ProviderKind, mut fields: Map<String, Value>) -> Result<Credential, Vec<FormFault>> {
+pub(crate) fn read_credential(kind: ProviderKind, mut fields: Map<String, Value>) -> Result<Credential, Vec<FormFault>> {
     let forms = forms(kind);
     let wanted = fields.remove("type");
     let form = match wanted.as_ref().and_then(Value::as_str) {
@@ -160,7 +161,7 @@ impl Form {
 }
 
 impl Credential {
-    pub(in super::super) const fn type_name(&self) -> &'static str {
+    pub(crate) const fn type_name(&self) -> &'static str {
         match self {
             Self::AccessKey { .. } => ACCESS_KEY.name,
             Self::ServicePrincipal { .. } => SERVICE_PRINCIPAL.name,
@@ -174,7 +175,7 @@ impl Credential {
     }
 
     /// What people recognise it by: the part that is no secret, or the end of the one that is.
-    pub(in super::super) fn hint(&self) -> Option<String> {
+    pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::AccessKey { access_key_id, .. } => Some(shortened(access_key_id)),
             Self::ServicePrincipal { client_id, .. } => Some(client_id.clone()),
@@ -206,19 +207,19 @@ impl Credential {
     }
 
     /// The text without what is secret in this credential: a provider's message may repeat what it was sent.
-    pub(in super::super) fn conceal(&self, text: &str) -> String {
+    pub(crate) fn conceal(&self, text: &str) -> String {
         let secrets = self.secrets();
         let long = secrets.iter().map(|secret| secret.expose()).filter(|secret| secret.len() >= SHORTEST_SECRET);
         long.fold(text.to_owned(), |text, secret| text.replace(secret, MASK))
     }
 
     /// The text that is sealed.
-    pub(in super::super) fn sealable(&self) -> Result<Secret, serde_json::Error> {
+    pub(crate) fn sealable(&self) -> Result<Secret, serde_json::Error> {
         serde_json::to_string(self).map(Secret::new)
     }
 
     /// Reads what was sealed.
-    pub(in super::super) fn from_sealed(text: &Secret) -> Result<Self, serde_json::Error> {
+    pub(crate) fn from_sealed(text: &Secret) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text.expose())
     }
 }

@@ -8,7 +8,7 @@ use super::verification::Outcome;
 const MAX_MESSAGE: usize = 500;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum FailureClass {
+pub(crate) enum FailureClass {
     InvalidCredentials,
     InsufficientPermissions,
     /// No such name, or nobody answers there.
@@ -29,7 +29,7 @@ pub(in super::super) enum FailureClass {
 }
 
 impl FailureClass {
-    pub(in super::super) const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::InvalidCredentials => "invalid_credentials",
             Self::InsufficientPermissions => "insufficient_permissions",
@@ -47,16 +47,16 @@ impl FailureClass {
     }
 
     /// Whether the same could go well at another time without anybody doing something about it.
-    pub(in super::super) const fn is_transient(self) -> bool {
+    pub(crate) const fn is_transient(self) -> bool {
         matches!(self, Self::Unreachable | Self::RateLimited | Self::ProviderError | Self::Timeout)
     }
 
     /// Whether a creation that ended like this may have happened all the same.
-    pub(in super::super) const fn is_uncertain(self) -> bool {
+    pub(crate) const fn is_uncertain(self) -> bool {
         matches!(self, Self::Unreachable | Self::ProviderError | Self::Timeout)
     }
 
-    pub(in super::super) const fn outcome(self) -> Outcome {
+    pub(crate) const fn outcome(self) -> Outcome {
         match self {
             Self::InvalidCredentials => Outcome::InvalidCredentials,
             Self::InsufficientPermissions => Outcome::InsufficientPermissions,
@@ -70,7 +70,7 @@ impl FailureClass {
     }
 
     /// What can be done about it.
-    pub(in super::super) const fn remedy(self) -> &'static str {
+    pub(crate) const fn remedy(self) -> &'static str {
         match self {
             Self::InvalidCredentials => "Check the credential for typing errors, and that it was not revoked or has ended.",
             Self::InsufficientPermissions => "Give the account of the credential the right to list and create VMs.",
@@ -93,17 +93,17 @@ impl FailureClass {
 /// A call to a cloud that came to nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {message}", class.name())]
-pub(in super::super) struct Failure {
-    pub(in super::super) class: FailureClass,
+pub(crate) struct Failure {
+    pub(crate) class: FailureClass,
     /// The provider's own code where it has one, such as `AuthFailure`.
-    pub(in super::super) code: String,
-    pub(in super::super) message: String,
+    pub(crate) code: String,
+    pub(crate) message: String,
     /// When the provider wants to be asked again.
-    pub(in super::super) retry_after: Option<Duration>,
+    pub(crate) retry_after: Option<Duration>,
 }
 
 impl Failure {
-    pub(in super::super) fn new(class: FailureClass, code: impl Into<String>, message: impl Into<String>) -> Self {
+    pub(crate) fn new(class: FailureClass, code: impl Into<String>, message: impl Into<String>) -> Self {
         let mut message: String = message.into();
         if let Some((end, _)) = message.char_indices().nth(MAX_MESSAGE) {
             message.truncate(end);
@@ -111,7 +111,7 @@ impl Failure {
         Self { class, code: code.into(), message, retry_after: None }
     }
 
-    pub(in super::super) fn with_retry_after(mut self, retry_after: Option<Duration>) -> Self {
+    pub(crate) fn with_retry_after(mut self, retry_after: Option<Duration>) -> Self {
         self.retry_after = retry_after;
         self
     }

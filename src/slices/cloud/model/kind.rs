@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::kernel::egress::SecretTarget;
+use tenantd_egress::SecretTarget;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub(in super::super) enum ProviderKind {
+pub(crate) enum ProviderKind {
     Aws,
     Azure,
     Gcp,
@@ -17,7 +17,7 @@ pub(in super::super) enum ProviderKind {
 }
 
 impl ProviderKind {
-    pub(in super::super) const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Aws => "aws",
             Self::Azure => "azure",
@@ -56,7 +56,7 @@ impl ProviderKind {
 
 /// The fields of a [`ProviderConfig`] by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum ConfigField {
+pub(crate) enum ConfigField {
     Endpoint,
     Regions,
     CaCertificatePem,
@@ -85,7 +85,7 @@ impl ConfigField {
         Self::Quota,
     ];
 
-    pub(in super::super) const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Endpoint => "endpoint",
             Self::Regions => "regions",
@@ -104,7 +104,7 @@ impl ConfigField {
 
 /// What a simulated cloud is told to answer in place of doing what is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) enum SimulatedFailure {
+pub(crate) enum SimulatedFailure {
     InvalidCredentials,
     InsufficientPermissions,
     Unreachable,
@@ -121,21 +121,21 @@ pub(in super::super) enum SimulatedFailure {
 
 /// How a provider is reached. Nothing here is secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) struct ProviderConfig {
+pub(crate) struct ProviderConfig {
     /// In place of the kind's own API.
-    pub(in super::super) endpoint: Option<String>,
+    pub(crate) endpoint: Option<String>,
     /// Empty: all that the kind knows of, or its default.
-    pub(in super::super) regions: Vec<String>,
-    pub(in super::super) ca_certificate_pem: Option<String>,
+    pub(crate) regions: Vec<String>,
+    pub(crate) ca_certificate_pem: Option<String>,
     /// The SHA-256 of the server's certificate, which is then believed without an authority.
-    pub(in super::super) tls_fingerprint: Option<[u8; 32]>,
-    pub(in super::super) auth_url: Option<String>,
-    pub(in super::super) resource_group: Option<String>,
-    pub(in super::super) seed: Option<u64>,
-    pub(in super::super) latency_ms: Option<u32>,
-    pub(in super::super) fail: Option<SimulatedFailure>,
-    pub(in super::super) vm_count: Option<u32>,
-    pub(in super::super) quota: Option<u32>,
+    pub(crate) tls_fingerprint: Option<[u8; 32]>,
+    pub(crate) auth_url: Option<String>,
+    pub(crate) resource_group: Option<String>,
+    pub(crate) seed: Option<u64>,
+    pub(crate) latency_ms: Option<u32>,
+    pub(crate) fail: Option<SimulatedFailure>,
+    pub(crate) vm_count: Option<u32>,
+    pub(crate) quota: Option<u32>,
 }
 
 impl ProviderConfig {
@@ -156,7 +156,7 @@ impl ProviderConfig {
     }
 
     /// Fields that the kind does not have, and fields that it cannot be without.
-    pub(in super::super) fn misfits(&self, kind: ProviderKind) -> (Vec<ConfigField>, Vec<ConfigField>) {
+    pub(crate) fn misfits(&self, kind: ProviderKind) -> (Vec<ConfigField>, Vec<ConfigField>) {
         let strange = |field: &ConfigField| self.has(*field) && !kind.fields().contains(field);
         let missing = |field: &ConfigField| !self.has(*field);
         (ConfigField::ALL.into_iter().filter(strange).collect(), kind.required().iter().copied().filter(missing).collect())
@@ -164,7 +164,7 @@ impl ProviderConfig {
 
     /// The target that a credential belongs to: everything here that decides which servers get it, or what they give for it. Regions are
     /// not among it. They choose between the servers of one provider, whose domain is the adapter's.
-    pub(in super::super) fn target(&self) -> SecretTarget {
+    pub(crate) fn target(&self) -> SecretTarget {
         SecretTarget::default()
             .url(ConfigField::Endpoint.name(), self.endpoint.as_deref())
             .url(ConfigField::AuthUrl.name(), self.auth_url.as_deref())
@@ -173,7 +173,7 @@ impl ProviderConfig {
     }
 
     /// The addresses that calls may go to, by the names of their fields.
-    pub(in super::super) fn targets(&self) -> impl Iterator<Item = (ConfigField, &str)> {
+    pub(crate) fn targets(&self) -> impl Iterator<Item = (ConfigField, &str)> {
         let endpoint = self.endpoint.as_deref().map(|url| (ConfigField::Endpoint, url));
         let auth_url = self.auth_url.as_deref().map(|url| (ConfigField::AuthUrl, url));
         endpoint.into_iter().chain(auth_url)

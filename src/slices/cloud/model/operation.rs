@@ -7,15 +7,17 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
+use tenantd_base::{
+    clock::Timestamp,
+    id::{CloudProviderId, OperationId, OrganizationId, TenantId, VmId},
+    secrets::{Sealed, Secret},
+    vocabulary::vocabulary,
+};
+use tenantd_store::events::Actor;
+
 use super::{
     failure::Failure,
     order::{Order, OrderToken},
-};
-use crate::kernel::{
-    clock::Timestamp,
-    events::Actor,
-    id::{CloudProviderId, OperationId, OrganizationId, TenantId, VmId},
-    secrets::{Sealed, Secret},
 };
 
 /// How often an order is given before it is given up, and the pauses between.
@@ -24,7 +26,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) enum OperationStatus {
+pub(crate) enum OperationStatus {
     Queued,
     Running,
     Succeeded,
@@ -33,29 +35,23 @@ pub(in super::super) enum OperationStatus {
 }
 
 impl OperationStatus {
-    pub(in super::super) const fn has_ended(self) -> bool {
+    pub(crate) const fn has_ended(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled)
     }
 }
 
-/// How far an operation is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Phase {
-    Queued,
-    /// Orders go out.
-    Ordering,
-    /// The VMs are there and have to come up.
-    Starting,
-    Syncing,
-    Done,
+vocabulary! {
+    /// How far an operation is. `Ordering`: orders go out. `Starting`: the VMs are there and have to come up.
+    Phase:
+    Queued "queued", Ordering "ordering", Starting "starting", Syncing "syncing", Done "done",
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) struct OperationError {
-    pub(in super::super) code: String,
-    pub(in super::super) message: String,
+pub(crate) struct OperationError {
+    pub(crate) code: String,
+    pub(crate) message: String,
     /// Whether the same could go well at another time.
-    pub(in super::super) transient: bool,
+    pub(crate) transient: bool,
 }
 
 impl From<&Failure> for OperationError {
@@ -66,27 +62,27 @@ impl From<&Failure> for OperationError {
 
 /// What is ordered, the same for all VMs of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) struct OrderSpec {
-    pub(in super::super) name: String,
-    pub(in super::super) region: String,
-    pub(in super::super) zone: Option<String>,
-    pub(in super::super) size: String,
-    pub(in super::super) image: String,
-    pub(in super::super) network: Option<String>,
-    pub(in super::super) ssh_keys: Vec<String>,
+pub(crate) struct OrderSpec {
+    pub(crate) name: String,
+    pub(crate) region: String,
+    pub(crate) zone: Option<String>,
+    pub(crate) size: String,
+    pub(crate) image: String,
+    pub(crate) network: Option<String>,
+    pub(crate) ssh_keys: Vec<String>,
     /// Often has passwords in it. Forgotten when the operation has ended.
-    pub(in super::super) user_data: Option<Sealed>,
-    pub(in super::super) tags: BTreeMap<String, String>,
-    pub(in super::super) count: u32,
+    pub(crate) user_data: Option<Sealed>,
+    pub(crate) tags: BTreeMap<String, String>,
+    pub(crate) count: u32,
 }
 
 impl OrderSpec {
     /// The name of one of the VMs: numbered when there are several.
-    pub(in super::super) fn name_of(&self, index: u32) -> String {
+    pub(crate) fn name_of(&self, index: u32) -> String {
         if self.count == 1 { self.name.clone() } else { format!("{}-{}", self.name, index + 1) }
     }
 
-    pub(in super::super) fn order(&self, token: OrderToken, user_data: Option<Secret>) -> Order {
+    pub(crate) fn order(&self, token: OrderToken, user_data: Option<Secret>) -> Order {
         Order {
             token,
             name: self.name_of(token.index),
@@ -103,7 +99,7 @@ impl OrderSpec {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) enum SlotState {
+pub(crate) enum SlotState {
     Waiting,
     /// The order may have gone out.
     Ordered,
@@ -122,63 +118,63 @@ pub(in super::super) enum SlotState {
 
 /// One VM of an order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) struct Slot {
-    pub(in super::super) vm_id: VmId,
-    pub(in super::super) tries: u32,
-    pub(in super::super) state: SlotState,
+pub(crate) struct Slot {
+    pub(crate) vm_id: VmId,
+    pub(crate) tries: u32,
+    pub(crate) state: SlotState,
 }
 
 /// One provider of a sync that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) struct Refreshing {
-    pub(in super::super) provider_id: CloudProviderId,
-    pub(in super::super) done: bool,
-    pub(in super::super) error: Option<OperationError>,
+pub(crate) struct Refreshing {
+    pub(crate) provider_id: CloudProviderId,
+    pub(crate) done: bool,
+    pub(crate) error: Option<OperationError>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) enum OperationWork {
+pub(crate) enum OperationWork {
     Provision { provider_id: CloudProviderId, spec: Box<OrderSpec>, slots: Vec<Slot> },
     Refresh { providers: Vec<Refreshing> },
 }
 
 /// What a failed operation left in the cloud, or may have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) struct Leftover {
-    pub(in super::super) vm_id: VmId,
-    pub(in super::super) name: String,
-    pub(in super::super) provider_vm_id: Option<String>,
+pub(crate) struct Leftover {
+    pub(crate) vm_id: VmId,
+    pub(crate) name: String,
+    pub(crate) provider_vm_id: Option<String>,
     /// The token that its order carried.
-    pub(in super::super) token: String,
+    pub(crate) token: String,
     /// Nobody knows whether it is there.
-    pub(in super::super) uncertain: bool,
+    pub(crate) uncertain: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) struct Operation {
-    pub(in super::super) id: OperationId,
-    pub(in super::super) tenant_id: TenantId,
+pub(crate) struct Operation {
+    pub(crate) id: OperationId,
+    pub(crate) tenant_id: TenantId,
     /// Whose VMs it is about, where that is one organization.
-    pub(in super::super) organization_id: Option<OrganizationId>,
-    pub(in super::super) status: OperationStatus,
-    pub(in super::super) work: OperationWork,
-    pub(in super::super) actor: Actor,
-    pub(in super::super) created_at: Timestamp,
-    pub(in super::super) updated_at: Timestamp,
-    pub(in super::super) ended_at: Option<Timestamp>,
+    pub(crate) organization_id: Option<OrganizationId>,
+    pub(crate) status: OperationStatus,
+    pub(crate) work: OperationWork,
+    pub(crate) actor: Actor,
+    pub(crate) created_at: Timestamp,
+    pub(crate) updated_at: Timestamp,
+    pub(crate) ended_at: Option<Timestamp>,
     /// When there is next something to do; `None` when others do it, or nobody any more.
-    pub(in super::super) due_at: Option<Timestamp>,
+    pub(crate) due_at: Option<Timestamp>,
     /// VMs that have not come up by then are told as they are.
-    pub(in super::super) patience_until: Timestamp,
-    pub(in super::super) version: u64,
+    pub(crate) patience_until: Timestamp,
+    pub(crate) version: u64,
 }
 
 impl Operation {
-    pub(in super::super) fn token(&self, index: u32) -> OrderToken {
+    pub(crate) fn token(&self, index: u32) -> OrderToken {
         OrderToken { operation: self.id, index }
     }
 
-    pub(in super::super) fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> Phase {
         match (&self.work, self.status) {
             (_, status) if status.has_ended() => Phase::Done,
             (_, OperationStatus::Queued) => Phase::Queued,
@@ -191,7 +187,7 @@ impl Operation {
     }
 
     /// In percent. An order is half of the way, a VM that runs the whole.
-    pub(in super::super) fn progress(&self) -> u32 {
+    pub(crate) fn progress(&self) -> u32 {
         if self.status.has_ended() {
             return 100;
         }
@@ -210,7 +206,7 @@ impl Operation {
     }
 
     /// The first thing that went wrong.
-    pub(in super::super) fn error(&self) -> Option<&OperationError> {
+    pub(crate) fn error(&self) -> Option<&OperationError> {
         match &self.work {
             OperationWork::Provision { slots, .. } => slots.iter().find_map(|slot| match &slot.state {
                 SlotState::Failed { error, .. } => Some(error),
@@ -221,7 +217,7 @@ impl Operation {
     }
 
     /// Of an operation that failed: what is there all the same, and what may be.
-    pub(in super::super) fn leftovers(&self) -> Vec<Leftover> {
+    pub(crate) fn leftovers(&self) -> Vec<Leftover> {
         let OperationWork::Provision { spec, slots, .. } = &self.work else { return Vec::new() };
         if self.status != OperationStatus::Failed {
             return Vec::new();
@@ -242,7 +238,7 @@ impl Operation {
     }
 
     /// Ends the operation when nothing is left to do, with what came of it.
-    pub(in super::super) fn settle(&mut self, now: Timestamp) {
+    pub(crate) fn settle(&mut self, now: Timestamp) {
         let open = match &self.work {
             OperationWork::Provision { slots, .. } => {
                 slots.iter().any(|slot| !matches!(slot.state, SlotState::Running { .. } | SlotState::Failed { .. }))
@@ -262,7 +258,7 @@ impl Operation {
 }
 
 /// When an order is given again after it failed, or `None` when that is no use.
-pub(in super::super) fn next_try(failure: &Failure, tries: u32) -> Option<Duration> {
+pub(crate) fn next_try(failure: &Failure, tries: u32) -> Option<Duration> {
     if !failure.class.is_transient() || tries >= MOST_TRIES {
         return None;
     }

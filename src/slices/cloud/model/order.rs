@@ -4,22 +4,22 @@ use std::{collections::BTreeMap, fmt};
 
 use sha2::{Digest, Sha256};
 
-use crate::kernel::{id::OperationId, secrets::Secret};
+use tenantd_base::{id::OperationId, secrets::Secret};
 
 /// Names one creation for good: the operation and the place in it. It goes out as the provider's idempotency token, so that asking again
 /// creates nothing again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) struct OrderToken {
-    pub(in super::super) operation: OperationId,
-    pub(in super::super) index: u32,
+pub(crate) struct OrderToken {
+    pub(crate) operation: OperationId,
+    pub(crate) index: u32,
 }
 
 impl OrderToken {
     /// The tag or label that a created VM carries, where the provider has such.
-    pub(in super::super) const TAG: &'static str = "tenantd-order";
+    pub(crate) const TAG: &'static str = "tenantd-order";
 
     /// The form for providers that want a UUID.
-    pub(in super::super) fn uuid(self) -> uuid::Uuid {
+    pub(crate) fn uuid(self) -> uuid::Uuid {
         let digest: [u8; 32] =
             Sha256::new().chain_update(self.operation.as_bytes()).chain_update(self.index.to_be_bytes()).finalize().into();
         let bytes = digest.first_chunk().copied().unwrap_or_default();
@@ -35,16 +35,16 @@ impl fmt::Display for OrderToken {
 }
 
 #[derive(Clone, Debug)]
-pub(in super::super) struct Order {
-    pub(in super::super) token: OrderToken,
-    pub(in super::super) name: String,
-    pub(in super::super) region: String,
-    pub(in super::super) zone: Option<String>,
-    pub(in super::super) size: String,
-    pub(in super::super) image: String,
-    pub(in super::super) network: Option<String>,
-    pub(in super::super) ssh_keys: Vec<String>,
+pub(crate) struct Order {
+    pub(crate) token: OrderToken,
+    pub(crate) name: String,
+    pub(crate) region: String,
+    pub(crate) zone: Option<String>,
+    pub(crate) size: String,
+    pub(crate) image: String,
+    pub(crate) network: Option<String>,
+    pub(crate) ssh_keys: Vec<String>,
     /// Often has passwords in it.
-    pub(in super::super) user_data: Option<Secret>,
-    pub(in super::super) tags: BTreeMap<String, String>,
+    pub(crate) user_data: Option<Secret>,
+    pub(crate) tags: BTreeMap<String, String>,
 }

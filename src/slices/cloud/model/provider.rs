@@ -4,16 +4,18 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use tenantd_base::{
+    clock::Timestamp,
+    id::{CloudProviderId, OrganizationId, TenantId},
+    secrets::Sealed,
+    vocabulary::vocabulary,
+};
+use tenantd_egress::SecretTarget;
+
 use super::{
     failure::Failure,
     kind::{ProviderConfig, ProviderKind},
     verification::{Outcome, Verification},
-};
-use crate::kernel::{
-    clock::Timestamp,
-    egress::SecretTarget,
-    id::{CloudProviderId, OrganizationId, TenantId},
-    secrets::Sealed,
 };
 
 /// A VM is stale when its provider has not told of it for this many intervals.
@@ -24,83 +26,80 @@ const LONGEST_PAUSE: Duration = Duration::from_hours(1);
 
 /// A credential as it is kept: what may be shown of it, and the rest under seal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) struct StoredCredential {
-    pub(in super::super) type_name: String,
-    pub(in super::super) hint: Option<String>,
-    pub(in super::super) set_at: Timestamp,
-    pub(in super::super) sealed: Sealed,
+pub(crate) struct StoredCredential {
+    pub(crate) type_name: String,
+    pub(crate) hint: Option<String>,
+    pub(crate) set_at: Timestamp,
+    pub(crate) sealed: Sealed,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) struct Provider {
-    pub(in super::super) id: CloudProviderId,
-    pub(in super::super) tenant_id: TenantId,
-    pub(in super::super) name: String,
-    pub(in super::super) kind: ProviderKind,
-    pub(in super::super) organization_id: Option<OrganizationId>,
-    pub(in super::super) enabled: bool,
-    pub(in super::super) config: ProviderConfig,
-    pub(in super::super) credential: StoredCredential,
+pub(crate) struct Provider {
+    pub(crate) id: CloudProviderId,
+    pub(crate) tenant_id: TenantId,
+    pub(crate) name: String,
+    pub(crate) kind: ProviderKind,
+    pub(crate) organization_id: Option<OrganizationId>,
+    pub(crate) enabled: bool,
+    pub(crate) config: ProviderConfig,
+    pub(crate) credential: StoredCredential,
     /// The last one. It counts as no change of the record.
-    pub(in super::super) verification: Option<Verification>,
-    pub(in super::super) interval_seconds: u32,
-    pub(in super::super) created_at: Timestamp,
-    pub(in super::super) updated_at: Timestamp,
-    pub(in super::super) version: u64,
+    pub(crate) verification: Option<Verification>,
+    pub(crate) interval_seconds: u32,
+    pub(crate) created_at: Timestamp,
+    pub(crate) updated_at: Timestamp,
+    pub(crate) version: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum ProviderStatus {
-    Unverified,
-    Verified,
-    Degraded,
-    Invalid,
-    Unreachable,
-    Disabled,
+vocabulary! {
+    /// How a provider is doing.
+    ProviderStatus:
+    Unverified "unverified", Verified "verified", Degraded "degraded", Invalid "invalid", Unreachable "unreachable",
+    Disabled "disabled",
 }
 
 /// Why the last sync failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) struct SyncError {
-    pub(in super::super) code: String,
-    pub(in super::super) message: String,
-    pub(in super::super) outcome: Outcome,
-    pub(in super::super) at: Timestamp,
+pub(crate) struct SyncError {
+    pub(crate) code: String,
+    pub(crate) message: String,
+    pub(crate) outcome: Outcome,
+    pub(crate) at: Timestamp,
 }
 
 impl SyncError {
-    pub(in super::super) fn new(failure: &Failure, at: Timestamp) -> Self {
+    pub(crate) fn new(failure: &Failure, at: Timestamp) -> Self {
         Self { code: failure.class.name().to_owned(), message: failure.message.clone(), outcome: failure.class.outcome(), at }
     }
 }
 
 /// What the syncs of a provider came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) struct SyncState {
+pub(crate) struct SyncState {
     /// The end of the last that went well.
-    pub(in super::super) last_at: Option<Timestamp>,
+    pub(crate) last_at: Option<Timestamp>,
     /// VMs that the provider told of then.
-    pub(in super::super) vm_count: u64,
+    pub(crate) vm_count: u64,
     /// Of the last one, when it failed.
-    pub(in super::super) error: Option<SyncError>,
+    pub(crate) error: Option<SyncError>,
     /// In a row.
-    pub(in super::super) failures: u32,
+    pub(crate) failures: u32,
     /// When the next one begins; `None` while the provider is disabled.
-    pub(in super::super) due_at: Option<Timestamp>,
+    pub(crate) due_at: Option<Timestamp>,
 }
 
 impl Provider {
     /// The target that the credential belongs to.
-    pub(in super::super) fn target(&self) -> SecretTarget {
+    pub(crate) fn target(&self) -> SecretTarget {
         self.config.target()
     }
 
-    pub(in super::super) fn interval(&self) -> Duration {
+    pub(crate) fn interval(&self) -> Duration {
         Duration::from_secs(self.interval_seconds.into())
     }
 
     /// What the last verification and the last sync say, whichever is the later to find something wrong.
-    pub(in super::super) fn status(&self, sync: &SyncState) -> ProviderStatus {
+    pub(crate) fn status(&self, sync: &SyncState) -> ProviderStatus {
         if !self.enabled {
             return ProviderStatus::Disabled;
         }
@@ -117,12 +116,12 @@ impl Provider {
     }
 
     /// Whether what is known of its VMs is too old to count on.
-    pub(in super::super) fn is_stale(&self, sync: &SyncState, now: Timestamp) -> bool {
+    pub(crate) fn is_stale(&self, sync: &SyncState, now: Timestamp) -> bool {
         sync.last_at.is_none_or(|at| now.since(at) > self.interval() * STALE_INTERVALS)
     }
 
     /// How long to wait after a sync, without jitter: longer with every failure in a row.
-    pub(in super::super) fn pause(&self, failures: u32) -> Duration {
+    pub(crate) fn pause(&self, failures: u32) -> Duration {
         (self.interval() * (1 << failures.min(MOST_BACKOFF))).min(LONGEST_PAUSE.max(self.interval()))
     }
 }

@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::kernel::clock::Timestamp;
+use tenantd_base::clock::Timestamp;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) enum Outcome {
+pub(crate) enum Outcome {
     Valid,
     /// It can read and not create.
     ValidLimited,
@@ -20,17 +20,17 @@ pub(in super::super) enum Outcome {
 }
 
 impl Outcome {
-    pub(in super::super) const fn is_valid(self) -> bool {
+    pub(crate) const fn is_valid(self) -> bool {
         matches!(self, Self::Valid | Self::ValidLimited)
     }
 
-    pub(in super::super) const fn is_transient(self) -> bool {
+    pub(crate) const fn is_transient(self) -> bool {
         matches!(self, Self::Unreachable | Self::RateLimited | Self::ProviderError | Self::Timeout)
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) enum CheckName {
+pub(crate) enum CheckName {
     Dns,
     Tcp,
     Tls,
@@ -40,38 +40,38 @@ pub(in super::super) enum CheckName {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) enum CheckStatus {
+pub(crate) enum CheckStatus {
     Passed,
     Failed,
     Skipped,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) struct Check {
-    pub(in super::super) name: CheckName,
-    pub(in super::super) status: CheckStatus,
-    pub(in super::super) ms: u32,
-    pub(in super::super) code: Option<String>,
-    pub(in super::super) remedy: Option<String>,
+pub(crate) struct Check {
+    pub(crate) name: CheckName,
+    pub(crate) status: CheckStatus,
+    pub(crate) ms: u32,
+    pub(crate) code: Option<String>,
+    pub(crate) remedy: Option<String>,
 }
 
 impl Check {
-    pub(in super::super) fn passed(name: CheckName, ms: u32) -> Self {
+    pub(crate) fn passed(name: CheckName, ms: u32) -> Self {
         Self { name, status: CheckStatus::Passed, ms, code: None, remedy: None }
     }
 
-    pub(in super::super) fn skipped(name: CheckName) -> Self {
+    pub(crate) fn skipped(name: CheckName) -> Self {
         Self { name, status: CheckStatus::Skipped, ms: 0, code: None, remedy: None }
     }
 
-    pub(in super::super) fn failed(name: CheckName, ms: u32, code: &str, remedy: &str) -> Self {
+    pub(crate) fn failed(name: CheckName, ms: u32, code: &str, remedy: &str) -> Self {
         Self { name, status: CheckStatus::Failed, ms, code: Some(code.to_owned()), remedy: Some(remedy.to_owned()) }
     }
 }
 
 /// What is worth knowing though nothing failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) enum Warning {
+pub(crate) enum Warning {
     /// There is no VM: often the wrong project, subscription or region.
     EmptyInventory,
     /// The API has no way to ask whether this credential may create VMs.
@@ -79,20 +79,20 @@ pub(in super::super) enum Warning {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) struct Capabilities {
-    pub(in super::super) read: bool,
-    pub(in super::super) provision: bool,
+pub(crate) struct Capabilities {
+    pub(crate) read: bool,
+    pub(crate) provision: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) struct Verification {
-    pub(in super::super) at: Timestamp,
-    pub(in super::super) outcome: Outcome,
+pub(crate) struct Verification {
+    pub(crate) at: Timestamp,
+    pub(crate) outcome: Outcome,
     /// Who the provider says that we are.
-    pub(in super::super) identity: Option<String>,
-    pub(in super::super) checks: Vec<Check>,
-    pub(in super::super) capabilities: Capabilities,
-    pub(in super::super) warnings: Vec<Warning>,
+    pub(crate) identity: Option<String>,
+    pub(crate) checks: Vec<Check>,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) warnings: Vec<Warning>,
     /// The provider's message about what failed.
-    pub(in super::super) message: Option<String>,
+    pub(crate) message: Option<String>,
 }

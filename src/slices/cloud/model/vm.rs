@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use serde::{Deserialize, Serialize};
 
-use crate::kernel::{
+use tenantd_base::{
     clock::Timestamp,
     id::{CloudProviderId, OperationId, OrganizationId, TenantId, VmId},
 };
@@ -13,7 +13,7 @@ use crate::kernel::{
 const MOST_MISSED: u32 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub(in super::super) enum VmState {
+pub(crate) enum VmState {
     Provisioning,
     Starting,
     Running,
@@ -28,7 +28,7 @@ pub(in super::super) enum VmState {
 }
 
 impl VmState {
-    pub(in super::super) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Provisioning,
         Self::Starting,
         Self::Running,
@@ -42,7 +42,7 @@ impl VmState {
         Self::Unknown,
     ];
 
-    pub(in super::super) const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Provisioning => "provisioning",
             Self::Starting => "starting",
@@ -58,71 +58,71 @@ impl VmState {
         }
     }
 
-    pub(in super::super) fn parse(name: &str) -> Option<Self> {
+    pub(crate) fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.name() == name)
     }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(in super::super) struct Size {
+pub(crate) struct Size {
     /// The provider's name for it, such as `t3.small`.
-    pub(in super::super) id: String,
-    pub(in super::super) vcpus: Option<u32>,
-    pub(in super::super) memory_bytes: Option<u64>,
+    pub(crate) id: String,
+    pub(crate) vcpus: Option<u32>,
+    pub(crate) memory_bytes: Option<u64>,
 }
 
 /// A VM as its cloud tells of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) struct CloudVm {
+pub(crate) struct CloudVm {
     /// Unique within the provider.
-    pub(in super::super) provider_vm_id: String,
-    pub(in super::super) name: String,
-    pub(in super::super) state: VmState,
+    pub(crate) provider_vm_id: String,
+    pub(crate) name: String,
+    pub(crate) state: VmState,
     /// The state in the provider's word.
-    pub(in super::super) provider_state: String,
+    pub(crate) provider_state: String,
     /// What is worth saying about the state, such as that a stopped VM is still billed.
-    pub(in super::super) state_note: Option<String>,
-    pub(in super::super) region: String,
-    pub(in super::super) zone: Option<String>,
-    pub(in super::super) size: Size,
-    pub(in super::super) image: Option<String>,
-    pub(in super::super) private_ips: Vec<IpAddr>,
-    pub(in super::super) public_ips: Vec<IpAddr>,
-    pub(in super::super) tags: BTreeMap<String, String>,
-    pub(in super::super) launched_at: Option<Timestamp>,
+    pub(crate) state_note: Option<String>,
+    pub(crate) region: String,
+    pub(crate) zone: Option<String>,
+    pub(crate) size: Size,
+    pub(crate) image: Option<String>,
+    pub(crate) private_ips: Vec<IpAddr>,
+    pub(crate) public_ips: Vec<IpAddr>,
+    pub(crate) tags: BTreeMap<String, String>,
+    pub(crate) launched_at: Option<Timestamp>,
 }
 
 /// A VM as we keep it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) struct Vm {
-    pub(in super::super) id: VmId,
-    pub(in super::super) tenant_id: TenantId,
-    pub(in super::super) provider_id: CloudProviderId,
+pub(crate) struct Vm {
+    pub(crate) id: VmId,
+    pub(crate) tenant_id: TenantId,
+    pub(crate) provider_id: CloudProviderId,
     /// Its `provider_vm_id` is empty while the cloud has not told it.
-    pub(in super::super) facts: CloudVm,
+    pub(crate) facts: CloudVm,
     /// Its own; without one it belongs to the organization of its provider.
-    pub(in super::super) organization_id: Option<OrganizationId>,
+    pub(crate) organization_id: Option<OrganizationId>,
     /// The order that created it.
-    pub(in super::super) operation_id: Option<OperationId>,
-    pub(in super::super) discovered_at: Timestamp,
+    pub(crate) operation_id: Option<OperationId>,
+    pub(crate) discovered_at: Timestamp,
     /// The last sync that told of it, once one did not. While all do, the provider knows when.
-    pub(in super::super) last_seen_at: Option<Timestamp>,
+    pub(crate) last_seen_at: Option<Timestamp>,
     /// Syncs in a row that did not tell of it.
-    pub(in super::super) missed: u32,
+    pub(crate) missed: u32,
     /// When it was found to be gone, or could not be created.
-    pub(in super::super) ended_at: Option<Timestamp>,
-    pub(in super::super) updated_at: Timestamp,
-    pub(in super::super) version: u64,
+    pub(crate) ended_at: Option<Timestamp>,
+    pub(crate) updated_at: Timestamp,
+    pub(crate) version: u64,
 }
 
 impl Vm {
     /// Whether the cloud knows it: its creation has come that far.
-    pub(in super::super) fn is_known(&self) -> bool {
+    pub(crate) fn is_known(&self) -> bool {
         !self.facts.provider_vm_id.is_empty()
     }
 
     /// Takes up what the cloud tells now. Whether anything is new.
-    pub(in super::super) fn see(&mut self, facts: &CloudVm, now: Timestamp) -> bool {
+    pub(crate) fn see(&mut self, facts: &CloudVm, now: Timestamp) -> bool {
         let ended = facts.state == VmState::Terminated;
         if self.facts == *facts && self.missed == 0 && self.ended_at.is_some() == ended {
             return false;
@@ -135,7 +135,7 @@ impl Vm {
     }
 
     /// Takes down that a sync did not tell of it. One that is missing for too long is gone.
-    pub(in super::super) fn miss(&mut self, last_sync: Option<Timestamp>, now: Timestamp) {
+    pub(crate) fn miss(&mut self, last_sync: Option<Timestamp>, now: Timestamp) {
         self.missed += 1;
         self.last_seen_at = self.last_seen_at.or(last_sync);
         if self.missed >= MOST_MISSED {

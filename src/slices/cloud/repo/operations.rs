@@ -2,22 +2,23 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::model::{Operation, OperationWork};
-use crate::kernel::{
+use tenantd_base::{
     clock::Timestamp,
     clocks::Reading,
     id::{CloudProviderId, OperationId, TenantId},
     secrets::{SealError, SealedPlace},
-    store::{
-        Counts, Due, Index, Key, KeyRange, Read, SealedRecord, SealedVisitor, StoreError, Table, WriteTx, catalog, codec::Record,
-        due_key,
-    },
+};
+use tenantd_store::{
+    Counts, Due, Index, Key, KeyRange, Read, SealedRecord, SealedVisitor, StoreError, Table, WriteTx, catalog, codec::Record,
+    due_key,
 };
 
-pub(in super::super) type OperationKey = (TenantId, OperationId);
+use super::super::model::{Operation, OperationWork};
+
+pub(crate) type OperationKey = (TenantId, OperationId);
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(in super::super) struct OperationRecord(pub(super) Operation);
+pub(crate) struct OperationRecord(pub(super) Operation);
 
 impl Record for OperationRecord {
     const VERSION: u8 = 1;
@@ -49,11 +50,11 @@ static BY_END: Index<OperationKey, OperationRecord> = Index {
     keys: |_, OperationRecord(operation)| operation.ended_at.iter().map(Key::to_bytes).collect(),
 };
 
-pub(in super::super) static OPERATIONS: Table<OperationKey, OperationRecord> =
+pub(crate) static OPERATIONS: Table<OperationKey, OperationRecord> =
     Table::new(catalog::OPERATIONS, &[&BY_DUE, &BY_PROVIDER, &BY_END]).counting(Counts::Bytes);
 
 /// Where the user data of an order is sealed.
-pub(in super::super) fn user_data_place<'a>(tenant: &'a TenantId, id: &'a OperationId) -> SealedPlace<'a> {
+pub(crate) fn user_data_place<'a>(tenant: &'a TenantId, id: &'a OperationId) -> SealedPlace<'a> {
     SealedPlace { tenant: tenant.as_bytes(), table: catalog::OPERATIONS.name(), key: id.as_bytes(), target: None }
 }
 
@@ -68,22 +69,22 @@ impl SealedRecord<OperationKey> for OperationRecord {
     }
 }
 
-pub(in super::super) fn get(tx: &impl Read, key: OperationKey) -> Result<Option<Operation>, StoreError> {
+pub(crate) fn get(tx: &impl Read, key: OperationKey) -> Result<Option<Operation>, StoreError> {
     Ok(OPERATIONS.get(tx, &key)?.map(|record| record.0))
 }
 
-pub(in super::super) fn put(tx: &mut WriteTx, operation: &Operation) -> Result<(), StoreError> {
+pub(crate) fn put(tx: &mut WriteTx, operation: &Operation) -> Result<(), StoreError> {
     OPERATIONS.put(tx, &(operation.tenant_id, operation.id), &OperationRecord(operation.clone()))
 }
 
 /// Operations that have not ended and are about the provider.
-pub(in super::super) fn open(tx: &impl Read, provider: (TenantId, CloudProviderId)) -> Result<Vec<Operation>, StoreError> {
+pub(crate) fn open(tx: &impl Read, provider: (TenantId, CloudProviderId)) -> Result<Vec<Operation>, StoreError> {
     let keys = BY_PROVIDER.list(tx, &KeyRange::prefix(&provider.to_bytes()), usize::MAX)?;
     keys.into_iter().filter_map(|key| get(tx, key).transpose()).collect()
 }
 
 /// Operations that are due and wanted, at most `limit`, and when the first is due that is not.
-pub(in super::super) fn due(
+pub(crate) fn due(
     tx: &impl Read,
     reading: &Reading,
     limit: usize,
@@ -93,10 +94,10 @@ pub(in super::super) fn due(
 }
 
 /// Operations that ended before `time`, at most `limit`.
-pub(in super::super) fn ended_before(tx: &impl Read, time: Timestamp, limit: usize) -> Result<Vec<OperationKey>, StoreError> {
+pub(crate) fn ended_before(tx: &impl Read, time: Timestamp, limit: usize) -> Result<Vec<OperationKey>, StoreError> {
     BY_END.list(tx, &KeyRange::before(time.to_bytes()), limit)
 }
 
-pub(in super::super) fn remove(tx: &mut WriteTx, key: OperationKey) -> Result<(), StoreError> {
+pub(crate) fn remove(tx: &mut WriteTx, key: OperationKey) -> Result<(), StoreError> {
     OPERATIONS.remove(tx, &key).map(drop)
 }

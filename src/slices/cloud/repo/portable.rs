@@ -4,6 +4,10 @@
 
 use serde_json::Value;
 
+use tenantd_base::{access::TenantKind, id::TenantId, secrets::Secret};
+use tenantd_egress::{Audience, Egress, TargetUrl, check_ca_pem};
+use tenantd_store::portable::{Arrival, Carrier, Check, PortError, Portable};
+
 use super::{
     super::{
         adapters::SIMULATED_VMS,
@@ -13,13 +17,6 @@ use super::{
     providers::{PROVIDERS, ProviderKey, ProviderRecord, SYNCS, credential_place},
     vms::VMS,
 };
-use crate::kernel::{
-    access::TenantKind,
-    egress::{Audience, Egress, TargetUrl, check_ca_pem},
-    id::TenantId,
-    portable::{Arrival, Carrier, Check, PortError, Portable},
-    secrets::Secret,
-};
 
 /// What a provider tells of a VM: far more than any cloud has.
 const MAX_TEXT: usize = 4096;
@@ -27,12 +24,12 @@ const MAX_TAGS: usize = 1000;
 const MAX_ADDRESSES: usize = 1000;
 
 /// The bounds of the API, for records that do not come through it.
-pub(in super::super) struct Rules {
-    pub(in super::super) max_providers: u64,
-    pub(in super::super) egress: Egress,
-    pub(in super::super) provider: Check<Value>,
-    pub(in super::super) config: Check<ProviderConfig>,
-    pub(in super::super) credential: Check<Value>,
+pub(crate) struct Rules {
+    pub(crate) max_providers: u64,
+    pub(crate) egress: Egress,
+    pub(crate) provider: Check<Value>,
+    pub(crate) config: Check<ProviderConfig>,
+    pub(crate) credential: Check<Value>,
 }
 
 /// A record that names its tenant and its id itself must be under them: it is stored again under what it names.
@@ -40,7 +37,7 @@ fn check_key<K: PartialEq>(key: &K, named: &K) -> Result<(), PortError> {
     if key == named { Ok(()) } else { Err(PortError::wrong("its key and the ids in it are not the same")) }
 }
 
-pub(in super::super) fn portable(rules: Rules) -> Vec<Box<dyn Portable>> {
+pub(crate) fn portable(rules: Rules) -> Vec<Box<dyn Portable>> {
     let Rules { max_providers, egress, provider, config, credential } = rules;
     vec![
         Carrier::plain("simulated_vm", &SIMULATED_VMS, |_, _, _| Ok(())).boxed(),
@@ -104,7 +101,7 @@ pub(in super::super) fn portable(rules: Rules) -> Vec<Box<dyn Portable>> {
 }
 
 /// An operation is over for good, and has nothing secret left.
-fn check_operation(key: (TenantId, crate::kernel::id::OperationId), operation: &Operation) -> Result<(), PortError> {
+fn check_operation(key: (TenantId, tenantd_base::id::OperationId), operation: &Operation) -> Result<(), PortError> {
     check_key(&key, &(operation.tenant_id, operation.id))?;
     let has_user_data = match &operation.work {
         OperationWork::Provision { spec, .. } => spec.user_data.is_some(),

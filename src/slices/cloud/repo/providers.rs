@@ -2,21 +2,22 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::model::{Provider, SyncState};
-use crate::kernel::{
+use tenantd_base::{
     clocks::Reading,
     id::{CloudProviderId, TenantId},
     secrets::{SealError, SealedPlace, TargetDigest},
-    store::{
-        Counts, Direction, Due, Flow, Index, Key, KeyRange, Read, SealedRecord, SealedVisitor, StoreError, Table, WriteTx, catalog,
-        codec::Record, due_key,
-    },
+};
+use tenantd_store::{
+    Counts, Direction, Due, Flow, Index, Key, KeyRange, Read, SealedRecord, SealedVisitor, StoreError, Table, WriteTx, catalog,
+    codec::Record, due_key,
 };
 
-pub(in super::super) type ProviderKey = (TenantId, CloudProviderId);
+use super::super::model::{Provider, SyncState};
+
+pub(crate) type ProviderKey = (TenantId, CloudProviderId);
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(in super::super) struct ProviderRecord(pub(super) Provider);
+pub(crate) struct ProviderRecord(pub(super) Provider);
 
 impl Record for ProviderRecord {
     const VERSION: u8 = 1;
@@ -28,11 +29,11 @@ static BY_NAME: Index<ProviderKey, ProviderRecord> = Index {
     keys: |key, ProviderRecord(provider)| vec![(key.0, provider.name.to_lowercase()).to_bytes()],
 };
 
-pub(in super::super) static PROVIDERS: Table<ProviderKey, ProviderRecord> =
+pub(crate) static PROVIDERS: Table<ProviderKey, ProviderRecord> =
     Table::new(catalog::CLOUD_PROVIDERS, &[&BY_NAME]).counting(Counts::Records);
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(in super::super) struct SyncRecord(pub(super) SyncState);
+pub(crate) struct SyncRecord(pub(super) SyncState);
 
 impl Record for SyncRecord {
     const VERSION: u8 = 1;
@@ -44,10 +45,10 @@ static BY_DUE: Index<ProviderKey, SyncRecord> = Index {
     keys: |key, SyncRecord(sync)| sync.due_at.iter().map(|at| due_key(key.0, *at)).collect(),
 };
 
-pub(in super::super) static SYNCS: Table<ProviderKey, SyncRecord> = Table::new(catalog::CLOUD_SYNCS, &[&BY_DUE]);
+pub(crate) static SYNCS: Table<ProviderKey, SyncRecord> = Table::new(catalog::CLOUD_SYNCS, &[&BY_DUE]);
 
 /// Where the credential of a provider is sealed, and where it may be sent.
-pub(in super::super) fn credential_place(key: &ProviderKey, target: TargetDigest) -> SealedPlace<'_> {
+pub(crate) fn credential_place(key: &ProviderKey, target: TargetDigest) -> SealedPlace<'_> {
     let (tenant, id) = key;
     let table = catalog::CLOUD_PROVIDERS.name();
     SealedPlace { tenant: tenant.as_bytes(), table, key: id.as_bytes(), target: Some(target) }
@@ -60,16 +61,16 @@ impl SealedRecord<ProviderKey> for ProviderRecord {
     }
 }
 
-pub(in super::super) fn get(tx: &impl Read, key: ProviderKey) -> Result<Option<Provider>, StoreError> {
+pub(crate) fn get(tx: &impl Read, key: ProviderKey) -> Result<Option<Provider>, StoreError> {
     Ok(PROVIDERS.get(tx, &key)?.map(|record| record.0))
 }
 
-pub(in super::super) fn put(tx: &mut WriteTx, provider: &Provider) -> Result<(), StoreError> {
+pub(crate) fn put(tx: &mut WriteTx, provider: &Provider) -> Result<(), StoreError> {
     PROVIDERS.put(tx, &(provider.tenant_id, provider.id), &ProviderRecord(provider.clone()))
 }
 
 /// Whether another provider of the tenant has the name, in any case of its letters.
-pub(in super::super) fn name_taken(
+pub(crate) fn name_taken(
     tx: &impl Read,
     tenant: TenantId,
     name: &str,
@@ -80,7 +81,7 @@ pub(in super::super) fn name_taken(
 }
 
 /// The tenant's providers, the oldest first.
-pub(in super::super) fn list(tx: &impl Read, tenant: TenantId) -> Result<Vec<Provider>, StoreError> {
+pub(crate) fn list(tx: &impl Read, tenant: TenantId) -> Result<Vec<Provider>, StoreError> {
     let mut found = Vec::new();
     PROVIDERS.scan(tx, &KeyRange::prefix(&tenant.to_bytes()), Direction::Forward, |_, record| {
         found.push(record.0);
@@ -90,21 +91,21 @@ pub(in super::super) fn list(tx: &impl Read, tenant: TenantId) -> Result<Vec<Pro
 }
 
 /// Providers of all tenants behind one of them, in the order of their keys.
-pub(in super::super) fn list_after(tx: &impl Read, after: Option<ProviderKey>, limit: usize) -> Result<Vec<Provider>, StoreError> {
+pub(crate) fn list_after(tx: &impl Read, after: Option<ProviderKey>, limit: usize) -> Result<Vec<Provider>, StoreError> {
     let found = PROVIDERS.list_after(tx, after.as_ref(), limit)?;
     Ok(found.into_iter().map(|(_, record)| record.0).collect())
 }
 
-pub(in super::super) fn sync(tx: &impl Read, key: ProviderKey) -> Result<SyncState, StoreError> {
+pub(crate) fn sync(tx: &impl Read, key: ProviderKey) -> Result<SyncState, StoreError> {
     Ok(SYNCS.get(tx, &key)?.map(|record| record.0).unwrap_or_default())
 }
 
-pub(in super::super) fn put_sync(tx: &mut WriteTx, key: ProviderKey, sync: &SyncState) -> Result<(), StoreError> {
+pub(crate) fn put_sync(tx: &mut WriteTx, key: ProviderKey, sync: &SyncState) -> Result<(), StoreError> {
     SYNCS.put(tx, &key, &SyncRecord(sync.clone()))
 }
 
 /// Providers that are due and wanted, at most `limit`, and when the first is due that is not.
-pub(in super::super) fn due(
+pub(crate) fn due(
     tx: &impl Read,
     reading: &Reading,
     limit: usize,

@@ -2,6 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use tenantd_base::{
+    clock::Timestamp,
+    entropy::Entropy,
+    id::{CloudProviderId, OperationId, OrganizationId, TenantId, VmId},
+    secrets::{InstallationKey, Sealed, SealedPlace, Sealer, TargetDigest},
+};
+use tenantd_store::{codec::assert_golden, events::Actor};
+
 use super::{
     super::model::{
         Capabilities, Check, CheckName, CloudVm, Credential, Operation, OperationError, OperationStatus, OperationWork, OrderSpec,
@@ -11,14 +19,6 @@ use super::{
     operations::OperationRecord,
     providers::{ProviderRecord, SyncRecord, credential_place},
     vms::VmRecord,
-};
-use crate::kernel::{
-    clock::Timestamp,
-    entropy::Entropy,
-    events::Actor,
-    id::{CloudProviderId, OperationId, OrganizationId, TenantId, VmId},
-    secrets::{InstallationKey, Sealed, SealedPlace, Sealer, TargetDigest},
-    store::codec::assert_golden,
 };
 
 const TENANT: TenantId = TenantId::from_bytes([2; 16]);

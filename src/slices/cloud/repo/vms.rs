@@ -2,16 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::model::Vm;
-use crate::kernel::{
-    id::{CloudProviderId, TenantId, VmId},
-    store::{Counts, Direction, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
-};
+use tenantd_base::id::{CloudProviderId, TenantId, VmId};
+use tenantd_store::{Counts, Direction, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record};
 
-pub(in super::super) type VmKey = (TenantId, CloudProviderId, VmId);
+use super::super::model::Vm;
+
+pub(crate) type VmKey = (TenantId, CloudProviderId, VmId);
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(in super::super) struct VmRecord(pub(super) Vm);
+pub(crate) struct VmRecord(pub(super) Vm);
 
 impl Record for VmRecord {
     const VERSION: u8 = 1;
@@ -28,20 +27,19 @@ static BY_PROVIDER_VM: Index<VmKey, VmRecord> = Index {
     },
 };
 
-pub(in super::super) static VMS: Table<VmKey, VmRecord> =
-    Table::new(catalog::VMS, &[&BY_ID, &BY_PROVIDER_VM]).counting(Counts::Records);
+pub(crate) static VMS: Table<VmKey, VmRecord> = Table::new(catalog::VMS, &[&BY_ID, &BY_PROVIDER_VM]).counting(Counts::Records);
 
 fn key(vm: &Vm) -> VmKey {
     (vm.tenant_id, vm.provider_id, vm.id)
 }
 
-pub(in super::super) fn get(tx: &impl Read, tenant: TenantId, id: VmId) -> Result<Option<Vm>, StoreError> {
+pub(crate) fn get(tx: &impl Read, tenant: TenantId, id: VmId) -> Result<Option<Vm>, StoreError> {
     let Some(key) = BY_ID.find(tx, &(tenant, id).to_bytes())? else { return Ok(None) };
     Ok(VMS.get(tx, &key)?.map(|record| record.0))
 }
 
 /// The VM that the provider knows by this id.
-pub(in super::super) fn find(
+pub(crate) fn find(
     tx: &impl Read,
     (tenant, provider): (TenantId, CloudProviderId),
     provider_vm_id: &str,
@@ -52,11 +50,11 @@ pub(in super::super) fn find(
     Ok(VMS.get(tx, &key)?.map(|record| record.0))
 }
 
-pub(in super::super) fn put(tx: &mut WriteTx, vm: &Vm) -> Result<(), StoreError> {
+pub(crate) fn put(tx: &mut WriteTx, vm: &Vm) -> Result<(), StoreError> {
     VMS.put(tx, &key(vm), &VmRecord(vm.clone()))
 }
 
-pub(in super::super) fn remove(tx: &mut WriteTx, vm: &Vm) -> Result<(), StoreError> {
+pub(crate) fn remove(tx: &mut WriteTx, vm: &Vm) -> Result<(), StoreError> {
     VMS.remove(tx, &key(vm)).map(drop)
 }
 
@@ -70,7 +68,7 @@ fn list(tx: &impl Read, prefix: &[u8], limit: usize) -> Result<Vec<Vm>, StoreErr
 }
 
 /// VMs of all tenants behind one of them, in the order of their ids.
-pub(in super::super) fn list_after(tx: &impl Read, after: Option<(TenantId, VmId)>, limit: usize) -> Result<Vec<Vm>, StoreError> {
+pub(crate) fn list_after(tx: &impl Read, after: Option<(TenantId, VmId)>, limit: usize) -> Result<Vec<Vm>, StoreError> {
     let range = after.map_or(KeyRange::ALL, |key| KeyRange::ALL.after(&key.to_bytes(), Direction::Forward));
     let mut found = Vec::new();
     for key in BY_ID.list(tx, &range, limit)? {
@@ -80,15 +78,11 @@ pub(in super::super) fn list_after(tx: &impl Read, after: Option<(TenantId, VmId
 }
 
 /// A provider's VMs, at most `limit`.
-pub(in super::super) fn of_provider(
-    tx: &impl Read,
-    provider: (TenantId, CloudProviderId),
-    limit: usize,
-) -> Result<Vec<Vm>, StoreError> {
+pub(crate) fn of_provider(tx: &impl Read, provider: (TenantId, CloudProviderId), limit: usize) -> Result<Vec<Vm>, StoreError> {
     list(tx, &provider.to_bytes(), limit)
 }
 
 /// All VMs of a tenant.
-pub(in super::super) fn of_tenant(tx: &impl Read, tenant: TenantId) -> Result<Vec<Vm>, StoreError> {
+pub(crate) fn of_tenant(tx: &impl Read, tenant: TenantId) -> Result<Vec<Vm>, StoreError> {
     list(tx, &tenant.to_bytes(), usize::MAX)
 }

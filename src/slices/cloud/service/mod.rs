@@ -8,15 +8,18 @@ mod vms;
 
 use serde_json::value::{RawValue, to_raw_value};
 
+use tenantd_base::{
+    access::{Grants, Scope},
+    secrets::Sealer,
+};
+use tenantd_store::{
+    StoreError, WriteTx,
+    events::{self, Act, Draft, EventKind},
+};
+
 use super::{
     error::CloudError,
     model::{Provider, Vm},
-};
-use crate::kernel::{
-    access::{Grants, Scope},
-    events::{self, Act, Draft, EventKind},
-    secrets::Sealer,
-    store::{StoreError, WriteTx},
 };
 
 pub(super) use operations::SlotOutcome;

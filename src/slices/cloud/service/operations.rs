@@ -1,5 +1,12 @@
 //! The steps of operations. Each is made only when the operation is still as it was seen.
 
+use tenantd_base::{
+    access::Reach,
+    id::{CloudProviderId, OperationId},
+    secrets::Secret,
+};
+use tenantd_store::{StoreError, WriteTx, events::Act};
+
 use super::{
     super::{
         error::CloudError,
@@ -11,20 +18,13 @@ use super::{
     },
     Service,
 };
-use crate::kernel::{
-    access::Reach,
-    events::Act,
-    id::{CloudProviderId, OperationId},
-    secrets::Secret,
-    store::{StoreError, WriteTx},
-};
 
 /// How long a VM that comes up is left alone between two looks.
 const LOOK_PAUSE: std::time::Duration = std::time::Duration::from_secs(3);
 
 /// What came of a step with one VM of an order.
 #[derive(Clone, Debug)]
-pub(in super::super) enum SlotOutcome {
+pub(crate) enum SlotOutcome {
     /// The cloud has it.
     Created(Box<CloudVm>),
     /// The order failed.
@@ -35,7 +35,7 @@ pub(in super::super) enum SlotOutcome {
 
 impl Service {
     /// Asks for a sync of these providers now. Whoever asks for the same while one is due gets that one.
-    pub(in super::super) fn refresh(
+    pub(crate) fn refresh(
         tx: &mut WriteTx,
         act: &mut Act,
         reach: &Reach,
@@ -100,19 +100,14 @@ impl Service {
     }
 
     /// The user data of an order, for the call to the cloud.
-    pub(in super::super) fn user_data(&self, operation: &Operation) -> Result<Option<Secret>, CloudError> {
+    pub(crate) fn user_data(&self, operation: &Operation) -> Result<Option<Secret>, CloudError> {
         let OperationWork::Provision { spec, .. } = &operation.work else { return Ok(None) };
         let place = operations::user_data_place(&operation.tenant_id, &operation.id);
         Ok(spec.user_data.as_ref().map(|sealed| self.sealer.open(place, sealed)).transpose()?)
     }
 
     /// Writes down that an order goes out now.
-    pub(in super::super) fn begin_order(
-        tx: &mut WriteTx,
-        act: &Act,
-        seen: &Operation,
-        index: u32,
-    ) -> Result<Option<Operation>, CloudError> {
+    pub(crate) fn begin_order(tx: &mut WriteTx, act: &Act, seen: &Operation, index: u32) -> Result<Option<Operation>, CloudError> {
         let Some(mut operation) = current(tx, seen)? else { return Ok(None) };
         operation.status = OperationStatus::Running;
         if let Some(slot) = slot(&mut operation, index) {
@@ -124,7 +119,7 @@ impl Service {
     }
 
     /// Writes down what came of a step with one VM.
-    pub(in super::super) fn end_step(
+    pub(crate) fn end_step(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,

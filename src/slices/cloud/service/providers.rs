@@ -2,6 +2,16 @@
 
 use serde_json::{Map, Value, json};
 
+use tenantd_base::{
+    access::Reach,
+    change::Change,
+    id::{CloudProviderId, OrganizationId},
+    versions::ExpectedVersion,
+};
+use tenantd_directory as directory;
+use tenantd_egress::without_query;
+use tenantd_store::{Read, WriteTx, events::Act};
+
 use super::{
     super::{
         error::{CloudError, Fault},
@@ -13,39 +23,28 @@ use super::{
     },
     PROVIDER_CREATED, PROVIDER_DELETED, PROVIDER_NOT_VERIFIED, PROVIDER_UPDATED, PROVIDER_VERIFIED, Service,
 };
-use crate::{
-    kernel::{
-        access::Reach,
-        egress::without_query,
-        events::Act,
-        http::{precondition::IfMatch, wire::Change},
-        id::{CloudProviderId, OrganizationId},
-        store::{Read, WriteTx},
-    },
-    slices::directory,
-};
 
 /// A provider that is to be created.
 #[derive(Clone, Debug)]
-pub(in super::super) struct NewProvider {
-    pub(in super::super) name: String,
-    pub(in super::super) kind: ProviderKind,
-    pub(in super::super) organization_id: Option<OrganizationId>,
-    pub(in super::super) enabled: bool,
-    pub(in super::super) config: ProviderConfig,
-    pub(in super::super) credential: Credential,
-    pub(in super::super) interval_seconds: u32,
+pub(crate) struct NewProvider {
+    pub(crate) name: String,
+    pub(crate) kind: ProviderKind,
+    pub(crate) organization_id: Option<OrganizationId>,
+    pub(crate) enabled: bool,
+    pub(crate) config: ProviderConfig,
+    pub(crate) credential: Credential,
+    pub(crate) interval_seconds: u32,
 }
 
 /// What changes in a provider. Its kind stays.
 #[derive(Clone, Debug)]
-pub(in super::super) struct ProviderChange {
-    pub(in super::super) name: Option<String>,
-    pub(in super::super) organization_id: Change<OrganizationId>,
-    pub(in super::super) enabled: Option<bool>,
-    pub(in super::super) config: Option<ProviderConfig>,
-    pub(in super::super) credential: Option<Credential>,
-    pub(in super::super) interval_seconds: Option<u32>,
+pub(crate) struct ProviderChange {
+    pub(crate) name: Option<String>,
+    pub(crate) organization_id: Change<OrganizationId>,
+    pub(crate) enabled: Option<bool>,
+    pub(crate) config: Option<ProviderConfig>,
+    pub(crate) credential: Option<Credential>,
+    pub(crate) interval_seconds: Option<u32>,
 }
 
 /// Refuses an organization that the tenant does not have or the caller does not reach. To the latter the two look alike.
@@ -65,7 +64,7 @@ pub(super) fn check_organization(
 }
 
 impl Service {
-    pub(in super::super) fn seal(
+    pub(crate) fn seal(
         &self,
         act: &mut Act,
         id: CloudProviderId,
@@ -80,13 +79,13 @@ impl Service {
     }
 
     /// The credential of a provider, for a call to its cloud. It opens only for the target that it was given for.
-    pub(in super::super) fn unseal(&self, provider: &Provider) -> Result<Credential, CloudError> {
+    pub(crate) fn unseal(&self, provider: &Provider) -> Result<Credential, CloudError> {
         let key = (provider.tenant_id, provider.id);
         let place = providers::credential_place(&key, provider.target().digest());
         Ok(Credential::from_sealed(&self.sealer.open(place, &provider.credential.sealed)?)?)
     }
 
-    pub(in super::super) fn create_provider(
+    pub(crate) fn create_provider(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
@@ -127,17 +126,17 @@ impl Service {
         Ok(provider)
     }
 
-    pub(in super::super) fn update_provider(
+    pub(crate) fn update_provider(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
         reach: &Reach,
         id: CloudProviderId,
-        if_match: &IfMatch,
+        expected: &ExpectedVersion,
         change: &ProviderChange,
     ) -> Result<Provider, CloudError> {
         let before = find(tx, act, reach, id)?;
-        if_match.check(before.version)?;
+        expected.check(before.version)?;
         let mut after = before.clone();
         if let Some(name) = &change.name {
             after.name.clone_from(name);
@@ -188,16 +187,16 @@ impl Service {
 
     /// Deletes the provider and what we know of its VMs; in the cloud nothing happens. The rows of the VMs go in the background, led by
     /// the sync's row, which stays until they are gone.
-    pub(in super::super) fn delete_provider(
+    pub(crate) fn delete_provider(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
         reach: &Reach,
         id: CloudProviderId,
-        if_match: &IfMatch,
+        expected: &ExpectedVersion,
     ) -> Result<(), CloudError> {
         let provider = find(tx, act, reach, id)?;
-        if_match.check(provider.version)?;
+        expected.check(provider.version)?;
         let key = (act.tenant_id, id);
         if provisions_at(tx, key)? {
             return Err(CloudError::InUse);
@@ -212,7 +211,7 @@ impl Service {
     }
 
     /// Keeps what came of a verification, unless the provider is reached in another way by now.
-    pub(in super::super) fn note_verification(
+    pub(crate) fn note_verification(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
@@ -263,7 +262,7 @@ fn credential_needed(moved: &[&str]) -> Fault {
 }
 
 /// A provider that the caller reaches.
-pub(in super::super) fn find(tx: &impl Read, act: &Act, reach: &Reach, id: CloudProviderId) -> Result<Provider, CloudError> {
+pub(crate) fn find(tx: &impl Read, act: &Act, reach: &Reach, id: CloudProviderId) -> Result<Provider, CloudError> {
     let found = providers::get(tx, (act.tenant_id, id))?;
     found.filter(|provider| reach.covers(provider.organization_id)).ok_or(CloudError::NoProvider)
 }

@@ -2,6 +2,9 @@
 
 use serde_json::json;
 
+use tenantd_base::{clock::Timestamp, id::VmId};
+use tenantd_store::{WriteTx, events::Act};
+
 use super::{
     super::{
         error::CloudError,
@@ -10,11 +13,10 @@ use super::{
     },
     Service, VM_CREATED, VM_REMOVED, VM_STATE_CHANGED, VM_UPDATED,
 };
-use crate::kernel::{clock::Timestamp, events::Act, id::VmId, store::WriteTx};
 
 /// One difference between what a cloud tells and what we know.
 #[derive(Clone, Debug)]
-pub(in super::super) enum SyncChange {
+pub(crate) enum SyncChange {
     Seen(Box<CloudVm>),
     Missed(VmId),
     /// Long gone.
@@ -23,9 +25,9 @@ pub(in super::super) enum SyncChange {
 
 /// How a sync ended.
 #[derive(Clone, Debug)]
-pub(in super::super) struct SyncEnd {
-    pub(in super::super) started_at: Timestamp,
-    pub(in super::super) result: Result<u64, SyncError>,
+pub(crate) struct SyncEnd {
+    pub(crate) started_at: Timestamp,
+    pub(crate) result: Result<u64, SyncError>,
 }
 
 /// The orders that a cloud may have carried out before we know.
@@ -49,7 +51,7 @@ impl OpenOrders {
 
 impl Service {
     /// Makes some of the changes that a sync found. What has changed since it looked is looked at again the next time.
-    pub(in super::super) fn apply_sync(
+    pub(crate) fn apply_sync(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
@@ -134,12 +136,7 @@ impl Service {
     }
 
     /// Writes down how a sync ended and when the next begins, and ends what waited for it.
-    pub(in super::super) fn end_sync(
-        tx: &mut WriteTx,
-        act: &mut Act,
-        provider: &Provider,
-        end: &SyncEnd,
-    ) -> Result<(), CloudError> {
+    pub(crate) fn end_sync(tx: &mut WriteTx, act: &mut Act, provider: &Provider, end: &SyncEnd) -> Result<(), CloudError> {
         let key = (provider.tenant_id, provider.id);
         let Some(provider) = providers::get(tx, key)? else { return Ok(()) };
         let mut sync = providers::sync(tx, key)?;

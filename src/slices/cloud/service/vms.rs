@@ -4,6 +4,13 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::json;
 
+use tenantd_base::{
+    access::Reach,
+    id::{CloudProviderId, OperationId, OrganizationId, VmId},
+    secrets::Secret,
+};
+use tenantd_store::{Read, WriteTx, events::Act};
+
 use super::{
     super::{
         error::{CloudError, Fault},
@@ -16,32 +23,25 @@ use super::{
     Service, VM_CREATED, VM_PROVISION_FAILED, VM_PROVISIONING, VM_REMOVED, VM_STATE_CHANGED,
     providers::check_organization,
 };
-use crate::kernel::{
-    access::Reach,
-    events::Act,
-    id::{CloudProviderId, OperationId, OrganizationId, VmId},
-    secrets::Secret,
-    store::{Read, WriteTx},
-};
 
 /// How long VMs may take to come up before their operation says that they have not.
 const PATIENCE: Duration = Duration::from_mins(15);
 
 /// VMs that are to be created.
 #[derive(Clone, Debug)]
-pub(in super::super) struct NewVms {
-    pub(in super::super) provider_id: CloudProviderId,
-    pub(in super::super) organization_id: Option<OrganizationId>,
-    pub(in super::super) name: String,
-    pub(in super::super) region: String,
-    pub(in super::super) zone: Option<String>,
-    pub(in super::super) size: String,
-    pub(in super::super) image: String,
-    pub(in super::super) network: Option<String>,
-    pub(in super::super) ssh_keys: Vec<String>,
-    pub(in super::super) user_data: Option<Secret>,
-    pub(in super::super) tags: BTreeMap<String, String>,
-    pub(in super::super) count: u32,
+pub(crate) struct NewVms {
+    pub(crate) provider_id: CloudProviderId,
+    pub(crate) organization_id: Option<OrganizationId>,
+    pub(crate) name: String,
+    pub(crate) region: String,
+    pub(crate) zone: Option<String>,
+    pub(crate) size: String,
+    pub(crate) image: String,
+    pub(crate) network: Option<String>,
+    pub(crate) ssh_keys: Vec<String>,
+    pub(crate) user_data: Option<Secret>,
+    pub(crate) tags: BTreeMap<String, String>,
+    pub(crate) count: u32,
 }
 
 impl NewVms {
@@ -63,21 +63,15 @@ impl NewVms {
 
 /// What of an order can be told before it is given.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Plan {
-    pub(in super::super) provider: Provider,
-    pub(in super::super) operation: Operation,
-    pub(in super::super) vms: Vec<Vm>,
+pub(crate) struct Plan {
+    pub(crate) provider: Provider,
+    pub(crate) operation: Operation,
+    pub(crate) vms: Vec<Vm>,
 }
 
 impl Service {
     /// Checks an order and works out what it would make. Changes nothing.
-    pub(in super::super) fn plan_vms(
-        &self,
-        tx: &impl Read,
-        act: &mut Act,
-        reach: &Reach,
-        new: &NewVms,
-    ) -> Result<Plan, CloudError> {
+    pub(crate) fn plan_vms(&self, tx: &impl Read, act: &mut Act, reach: &Reach, new: &NewVms) -> Result<Plan, CloudError> {
         let found = providers::get(tx, (act.tenant_id, new.provider_id))?;
         // Who is restricted to some organizations may order from their providers, or from shared ones for one of them.
         let reachable = |provider: &Provider| provider.organization_id.is_none() || reach.covers(provider.organization_id);
@@ -116,13 +110,7 @@ impl Service {
     }
 
     /// Takes the order. The background gives it to the cloud.
-    pub(in super::super) fn order_vms(
-        &self,
-        tx: &mut WriteTx,
-        act: &mut Act,
-        reach: &Reach,
-        new: &NewVms,
-    ) -> Result<Plan, CloudError> {
+    pub(crate) fn order_vms(&self, tx: &mut WriteTx, act: &mut Act, reach: &Reach, new: &NewVms) -> Result<Plan, CloudError> {
         let plan = self.plan_vms(tx, act, reach, new)?;
         operations::put(tx, &plan.operation)?;
         for vm in &plan.vms {

@@ -6,15 +6,14 @@ use std::collections::BTreeMap;
 use poem_openapi::{Enum, Object};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
+use serde_with::skip_serializing_none;
+
+use tenantd_base::{clock::Timestamp, id::DeviceId};
+use tenantd_http::bounded::{List, Text};
 
 use super::{
-    super::model::{self, OrganizationLabel, PersonLabel},
+    super::model::{self, AgentStatus, OrganizationLabel, PersonLabel},
     wire::{OrganizationReference, PersonReference},
-};
-use crate::kernel::{
-    clock::Timestamp,
-    http::bounded::{List, Text},
-    id::DeviceId,
 };
 
 pub(super) const MAX_TAGS: usize = 64;
@@ -111,7 +110,8 @@ macro_rules! section {
     };
 }
 
-/// A choice on the wire, of the same name and variants as in the model.
+/// A choice on the wire, of the same name and variants as in the model. Files of exported tenants have the model's own names, such as
+/// `InRepair`, so that one type cannot serve both.
 macro_rules! choice {
     ($(#[$doc:meta])* $name:ident { $($variant:ident),* }) => {
         $(#[$doc])*
@@ -173,10 +173,6 @@ choice!(
 choice!(
     /// Whether there is a warranty.
     WarrantyStatus { Active, ExpiringSoon, Expired, None, Unknown }
-);
-choice!(
-    /// `offline` and `overdue` follow from how long ago the agent was last seen; `never` from its never having been.
-    AgentStatus { Online, Offline, Overdue, Never }
 );
 
 section!(
@@ -318,49 +314,39 @@ impl From<model::Software> for Software {
 }
 
 /// The agent on the device.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub struct Agent {
     pub status: AgentStatus,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_seen_at: Option<Timestamp>,
 }
 
 /// A device that the tenant looks after. A section that nobody has told of is absent.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub struct Device {
     pub id: DeviceId,
     /// The id in the system that the device comes from.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub external_id: Option<String>,
     pub name: String,
     pub class: DeviceClass,
     pub lifecycle: Lifecycle,
     pub organization: OrganizationReference,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub site: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<PersonReference>,
     pub tags: Vec<String>,
     pub custom_fields: BTreeMap<String, String>,
     pub agent: Agent,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub hardware: Option<Hardware>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub os: Option<OperatingSystem>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub security: Option<Security>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub patch: Option<Patch>,
     pub software: Vec<Software>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub warranty: Option<Warranty>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub backup: Option<BackupState>,
     pub health: Health,
     /// When what is known of the device was found out.
@@ -372,12 +358,7 @@ pub struct Device {
 }
 
 impl Device {
-    pub fn new(
-        device: model::Device,
-        organization: OrganizationLabel,
-        owner: Option<PersonLabel>,
-        status: model::AgentStatus,
-    ) -> Self {
+    pub fn new(device: model::Device, organization: OrganizationLabel, owner: Option<PersonLabel>, status: AgentStatus) -> Self {
         let details = device.details;
         Self {
             id: device.id,
@@ -390,7 +371,7 @@ impl Device {
             owner: owner.map(PersonReference::from),
             tags: details.tags,
             custom_fields: details.custom_fields,
-            agent: Agent { status: status.mirror(), version: device.agent_version, last_seen_at: device.last_seen_at },
+            agent: Agent { status, version: device.agent_version, last_seen_at: device.last_seen_at },
             hardware: details.hardware.mirror(),
             os: details.os.mirror(),
             network: details.network.mirror(),
@@ -412,7 +393,7 @@ pub(super) fn describe(
     device: &model::Device,
     organization: &OrganizationLabel,
     owner: Option<&PersonLabel>,
-    status: model::AgentStatus,
+    status: AgentStatus,
 ) -> Result<Box<RawValue>, serde_json::Error> {
     to_raw_value(&Device::new(device.clone(), organization.clone(), owner.cloned(), status))
 }

@@ -2,14 +2,16 @@
 
 use poem_openapi::types::Example;
 
-use super::{
-    device::{Agent, AgentStatus, Device, DeviceClass, Health, Lifecycle, OperatingSystem, OsFamily, Software},
-    wire::{Organization, OrganizationReference, Role, UserKind, UserStatus, UserView},
-};
-use crate::kernel::{
+use tenantd_base::{
     clock::Timestamp,
-    http::bounded::Text,
     id::{DeviceId, OrganizationId, UserId},
+};
+use tenantd_http::bounded::Text;
+
+use super::{
+    super::model::AgentStatus,
+    device::{Agent, Device, DeviceClass, Health, Lifecycle, OperatingSystem, OsFamily, Software},
+    wire::{Organization, OrganizationReference, Role, UserKind, UserStatus, UserView},
 };
 
 /// 2026-01-31T09:30:00Z

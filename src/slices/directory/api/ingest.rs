@@ -8,7 +8,23 @@ use std::sync::Arc;
 
 use poem_openapi::{Enum, Object, OpenApi, Tags, param::Path};
 use serde::Serialize;
+use serde_with::skip_serializing_none;
 use tokio::task::JoinHandle;
+
+use tenantd_base::{access::Principal, clocks::Clocks, id::TenantId, quotas::Allowance};
+use tenantd_http::{
+    incoming::{Incoming, Streamed},
+    input::Filter,
+    need::{Allowed, IngestWrite, LocalOperator},
+    outgoing::{Broken, Outgoing, StreamedLines, Streams},
+    problem::{Code, Place, Problem},
+};
+use tenantd_platform::Tenants;
+use tenantd_store::{
+    Store, StoreError, WriteTx,
+    events::{Act, Intent},
+    usage,
+};
 
 use super::{
     super::{
@@ -18,24 +34,6 @@ use super::{
     },
     ingest_lines::{self, Line, LineError},
     split::{MAX_VALUE, Piece, Splitter},
-};
-use crate::{
-    kernel::{
-        access::Principal,
-        clocks::Clocks,
-        events::{Act, Intent},
-        http::{
-            incoming::{Incoming, Streamed},
-            input::Filter,
-            need::{Allowed, IngestWrite, LocalOperator},
-            outgoing::{Broken, Outgoing, StreamedLines, Streams},
-            problem::{Code, Place, Problem},
-        },
-        id::TenantId,
-        quotas::Allowance,
-        store::{Store, StoreError, WriteTx, usage},
-    },
-    slices::platform::Tenants,
 };
 
 /// The most lines of one transaction.
@@ -66,33 +64,25 @@ struct IngestQuery {
 }
 
 /// What became of a line. The last line of the answer has `_end` and the counts in place of the rest.
+#[skip_serializing_none]
 #[derive(Debug, Default, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 struct IngestAnswer {
     /// The number of the line, or of the array's element, from 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
     line: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<AnswerStatus>,
     /// The record.
-    #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<String>,
     /// Why the line was not taken up; on the last line, why the rest of the body was not read.
-    #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<LineError>,
     /// On the last line. An answer without it was cut off.
     #[oai(rename = "_end")]
-    #[serde(rename = "_end", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "_end")]
     end: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     created: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     updated: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     unchanged: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     removed: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     failed: Option<u64>,
 }
 
@@ -120,12 +110,12 @@ impl From<LineStatus> for AnswerStatus {
 
 /// What both ways in share.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Ingest {
-    pub(in super::super) directory: Directory,
-    pub(in super::super) store: Store,
-    pub(in super::super) clocks: Clocks,
-    pub(in super::super) imports: Streams,
-    pub(in super::super) jobs: Arc<dyn JobTaker>,
+pub(crate) struct Ingest {
+    pub(crate) directory: Directory,
+    pub(crate) store: Store,
+    pub(crate) clocks: Clocks,
+    pub(crate) imports: Streams,
+    pub(crate) jobs: Arc<dyn JobTaker>,
 }
 
 impl Ingest {
@@ -144,7 +134,7 @@ impl Ingest {
     }
 }
 
-pub(in super::super) struct IngestApi(pub(in super::super) Ingest);
+pub(crate) struct IngestApi(pub(crate) Ingest);
 
 #[OpenApi(prefix_path = "/internal", tag = "Area::Ingest")]
 impl IngestApi {
@@ -166,9 +156,9 @@ impl IngestApi {
     }
 }
 
-pub(in super::super) struct AdminIngestApi {
-    pub(in super::super) ingest: Ingest,
-    pub(in super::super) tenants: Tenants,
+pub(crate) struct AdminIngestApi {
+    pub(crate) ingest: Ingest,
+    pub(crate) tenants: Tenants,
 }
 
 #[OpenApi(prefix_path = "/internal/admin/tenants", tag = "Area::Ingest")]

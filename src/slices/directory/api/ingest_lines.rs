@@ -8,6 +8,19 @@ use poem_openapi::{
     registry::{MetaSchema, MetaSchemaRef},
 };
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+
+use tenantd_base::{
+    change::Change,
+    clock::Timestamp,
+    id::{OrganizationId, UserId},
+    vocabulary::nearest,
+};
+use tenantd_http::{
+    bounded::{List, Text},
+    problem::{MAX_MESSAGE, MAX_PLACE, clipped},
+    wire::document_type,
+};
 
 use super::{
     super::model::{self, RecordKind, Reference, SentLine},
@@ -15,15 +28,6 @@ use super::{
         BackupState, DeviceClass, Hardware, Health, Lifecycle, MAX_CUSTOM_FIELDS, MAX_FIELD_NAME, MAX_SOFTWARE, MAX_TAGS, Mirror,
         Network, OperatingSystem, Patch, Security, Software, Warranty,
     },
-};
-use crate::kernel::{
-    clock::Timestamp,
-    http::{
-        bounded::{List, Text},
-        problem::{MAX_MESSAGE, MAX_PLACE, clipped, nearest},
-        wire::{Change, document_type},
-    },
-    id::{OrganizationId, UserId},
 };
 
 const KINDS: [&str; 4] = ["organization", "user", "device", "backup_job"];
@@ -212,13 +216,13 @@ document_type!(
 );
 
 /// Why a line was not taken up.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Object, Serialize)]
 pub(super) struct LineError {
     /// Stable: decide by this.
     pub(super) code: String,
     pub(super) message: String,
     /// A JSON pointer into the line.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) pointer: Option<String>,
 }
 

@@ -5,23 +5,25 @@ mod examples;
 mod ingest;
 mod ingest_lines;
 mod split;
+mod vocabulary;
 mod wire;
 
 use serde_json::{Map, Value};
 
 pub use device::{
-    Agent, AgentStatus, BackupState, Device, DeviceClass, Hardware, Health, Lifecycle, Network, OperatingSystem, OsFamily, Patch,
-    PatchStatus, Security, Software, Warranty, WarrantyStatus,
+    Agent, BackupState, Device, DeviceClass, Hardware, Health, Lifecycle, Network, OperatingSystem, OsFamily, Patch, PatchStatus,
+    Security, Software, Warranty, WarrantyStatus,
 };
 pub(super) use ingest::{AdminIngestApi, Ingest, IngestApi};
 pub use wire::{OrganizationReference, PersonReference, Role, UserKind, UserStatus, UserView};
 
-use super::{error::DirectoryError, repo::portable::Shapes, service::Describe};
-use crate::kernel::http::{
+use tenantd_http::{
     openapi,
     problem::{Code, FieldError, Problem},
     shape::Shape,
 };
+
+use super::{error::DirectoryError, repo::portable::Shapes, service::Describe};
 
 pub(super) const DESCRIBE: Describe =
     Describe { organization: wire::describe_organization, user: wire::describe_user, device: device::describe };

@@ -2,7 +2,7 @@
 //! ends alone; what is in them is read by whoever gets them. **Invariant:** no more than one value is held, and of one that is too
 //! long, nothing.
 
-use crate::kernel::http::incoming::Form;
+use tenantd_http::incoming::Form;
 
 /// The longest value.
 pub(super) const MAX_VALUE: usize = 256 << 10;

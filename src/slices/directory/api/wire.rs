@@ -3,13 +3,15 @@
 use poem_openapi::{Enum, Object};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
+use serde_with::skip_serializing_none;
 
-use super::super::model::{self, PersonLabel, Standing};
-use crate::kernel::{
+use tenantd_base::{
     access,
     clock::Timestamp,
     id::{IdentityProviderId, OrganizationId, UserId},
 };
+
+use super::super::model::{self, PersonLabel, Standing};
 
 /// An organization that a record refers to.
 #[derive(Clone, Debug, Object, Serialize)]
@@ -126,31 +128,26 @@ impl From<model::LinkedIdentity> for UserSso {
 }
 
 /// Someone who works for the tenant, or a contact at one of its organizations.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(rename = "User", skip_serializing_if_is_none, example)]
 pub struct UserView {
     pub id: UserId,
     /// The id in the system that the user comes from.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub external_id: Option<String>,
     #[oai(validator(max_length = 254))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub email: Option<String>,
     pub name: String,
     pub kind: UserKind,
     /// Of staff.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
     /// Of a contact.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub organization: Option<OrganizationReference>,
     pub status: UserStatus,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_login_at: Option<Timestamp>,
     /// Of staff who have signed in through an identity provider.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sso: Option<UserSso>,
     /// Counts the changes of this record.
     pub version: u64,
@@ -187,12 +184,12 @@ pub(super) fn describe_user(
 }
 
 /// A customer of the tenant.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct Organization {
     pub(super) id: OrganizationId,
     /// The id in the system that the organization comes from.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) external_id: Option<String>,
     pub(super) name: String,
     pub(super) created_at: Timestamp,

@@ -8,10 +8,11 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::kernel::{
+use tenantd_base::{
     clock::Timestamp,
     config,
     id::{DeviceId, OrganizationId, TenantId, UserId},
+    vocabulary::vocabulary,
 };
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,13 +49,10 @@ pub enum Health {
     Unknown,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AgentStatus {
-    Online,
-    Offline,
-    Overdue,
-    /// No agent was ever seen.
-    Never,
+vocabulary! {
+    /// What an agent is doing; `Never` when none was ever seen.
+    AgentStatus:
+    Online "online", Offline "offline", Overdue "overdue", Never "never",
 }
 
 /// From when on an agent that is not heard of counts as what.

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use tenantd_base::{
+    change::Change,
+    clock::Timestamp,
+    id::{DeviceId, OrganizationId, UserId},
+};
+
 use super::device::{
     BackupState, DeviceClass, Hardware, Health, Lifecycle, Network, OperatingSystem, Patch, Security, Software, Warranty,
-};
-use crate::kernel::{
-    clock::Timestamp,
-    http::wire::Change,
-    id::{DeviceId, OrganizationId, UserId},
 };
 
 /// A record that another one refers to.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::kernel::{
+use tenantd_base::{
     clock::Timestamp,
     id::{OrganizationId, TenantId},
 };

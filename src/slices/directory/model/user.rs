@@ -2,12 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::error::DirectoryError;
-use crate::kernel::{
+use tenantd_base::{
     access::Role,
     clock::Timestamp,
     id::{IdentityProviderId, OrganizationId, TenantId, UserId},
 };
+
+use super::super::error::DirectoryError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UserStatus {

@@ -5,20 +5,21 @@ use std::ops::Bound;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::model::{Details, Device, DeviceClass, DeviceLabel, Health, Lifecycle};
-use crate::kernel::{
+use tenantd_base::{
     clock::Timestamp,
     id::{DeviceId, OrganizationId, TenantId, UserId},
-    store::{
-        Counts, Direction, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
-        codec::{self, Record},
-    },
+};
+use tenantd_store::{
+    Counts, Direction, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
+    codec::{self, Record},
 };
 
-pub(in super::super) type DeviceKey = (TenantId, DeviceId);
+use super::super::model::{Details, Device, DeviceClass, DeviceLabel, Health, Lifecycle};
+
+pub(crate) type DeviceKey = (TenantId, DeviceId);
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(in super::super) struct DeviceRecord {
+pub(crate) struct DeviceRecord {
     pub(super) name: String,
     pub(super) external_id: Option<String>,
     pub(super) class: DeviceClass,
@@ -46,7 +47,7 @@ static BY_EXTERNAL_ID: Index<DeviceKey, DeviceRecord> = Index {
     unique: true,
     keys: |(tenant, _), device| device.external_id.iter().map(|id| (*tenant, id.clone()).to_bytes()).collect(),
 };
-pub(in super::super) static DEVICES: Table<DeviceKey, DeviceRecord> =
+pub(crate) static DEVICES: Table<DeviceKey, DeviceRecord> =
     Table::new(catalog::DEVICES, &[&BY_EXTERNAL_ID]).counting(Counts::Records);
 
 /// A device as it is read: its details have not been taken apart, and most who look for devices need not.
@@ -95,7 +96,7 @@ fn to_model(key: DeviceKey, record: DeviceRecord) -> Result<Device, StoreError> 
     FoldedDevice::new(key, record).unfold()
 }
 
-pub(in super::super) fn scan(
+pub(crate) fn scan(
     tx: &impl Read,
     tenant: TenantId,
     from: Bound<DeviceId>,
@@ -129,54 +130,53 @@ fn to_record(device: &Device) -> Result<DeviceRecord, StoreError> {
     })
 }
 
-pub(in super::super) fn get(tx: &impl Read, tenant: TenantId, id: DeviceId) -> Result<Option<Device>, StoreError> {
+pub(crate) fn get(tx: &impl Read, tenant: TenantId, id: DeviceId) -> Result<Option<Device>, StoreError> {
     let key = (tenant, id);
     DEVICES.get(tx, &key)?.map(|record| to_model(key, record)).transpose()
 }
 
 /// A device whose details are left empty.
-pub(in super::super) fn outline(tx: &impl Read, tenant: TenantId, id: DeviceId) -> Result<Option<Device>, StoreError> {
+pub(crate) fn outline(tx: &impl Read, tenant: TenantId, id: DeviceId) -> Result<Option<Device>, StoreError> {
     let key = (tenant, id);
     Ok(DEVICES.get(tx, &key)?.map(|record| FoldedDevice::new(key, record).device))
 }
 
 /// The name of a device, without a look at its details.
-pub(in super::super) fn label(tx: &impl Read, tenant: TenantId, id: DeviceId) -> Result<Option<DeviceLabel>, StoreError> {
+pub(crate) fn label(tx: &impl Read, tenant: TenantId, id: DeviceId) -> Result<Option<DeviceLabel>, StoreError> {
     let label = |record: DeviceRecord| DeviceLabel { id, name: record.name, organization_id: record.organization_id };
     Ok(DEVICES.get(tx, &(tenant, id))?.map(label))
 }
 
-pub(in super::super) fn find_external(tx: &impl Read, tenant: TenantId, external_id: &str) -> Result<Option<DeviceId>, StoreError> {
+pub(crate) fn find_external(tx: &impl Read, tenant: TenantId, external_id: &str) -> Result<Option<DeviceId>, StoreError> {
     Ok(BY_EXTERNAL_ID.find(tx, &(tenant, external_id.to_owned()).to_bytes())?.map(|(_, id)| id))
 }
 
-pub(in super::super) fn list_after(tx: &impl Read, after: Option<DeviceKey>, limit: usize) -> Result<Vec<Device>, StoreError> {
+pub(crate) fn list_after(tx: &impl Read, after: Option<DeviceKey>, limit: usize) -> Result<Vec<Device>, StoreError> {
     let found = DEVICES.list_after(tx, after.as_ref(), limit)?;
     found.into_iter().map(|(key, record)| to_model(key, record)).collect()
 }
 
 /// Stores a device whose id was just made.
-pub(in super::super) fn insert(tx: &mut WriteTx, device: &Device) -> Result<(), StoreError> {
+pub(crate) fn insert(tx: &mut WriteTx, device: &Device) -> Result<(), StoreError> {
     DEVICES.insert(tx, &(device.tenant_id, device.id), &to_record(device)?)
 }
 
-pub(in super::super) fn put(tx: &mut WriteTx, device: &Device) -> Result<(), StoreError> {
+pub(crate) fn put(tx: &mut WriteTx, device: &Device) -> Result<(), StoreError> {
     DEVICES.put(tx, &(device.tenant_id, device.id), &to_record(device)?)
 }
 
-pub(in super::super) fn remove(tx: &mut WriteTx, key: DeviceKey) -> Result<(), StoreError> {
+pub(crate) fn remove(tx: &mut WriteTx, key: DeviceKey) -> Result<(), StoreError> {
     DEVICES.remove(tx, &key).map(drop)
 }
 
 #[cfg(test)]
 mod tests {
+    use tenantd_store::codec::assert_golden;
+
     use super::*;
-    use crate::{
-        kernel::store::codec::assert_golden,
-        slices::directory::model::{
-            BackupState, Cpu, Disk, Hardware, Interface, Network, OperatingSystem, OsFamily, Patch, PatchStatus, Security,
-            Software, Volume, Warranty, WarrantyStatus,
-        },
+    use crate::model::{
+        BackupState, Cpu, Disk, Hardware, Interface, Network, OperatingSystem, OsFamily, Patch, PatchStatus, Security, Software,
+        Volume, Warranty, WarrantyStatus,
     };
 
     fn details(at: Timestamp) -> Details {

@@ -2,17 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::model::{Members, Organization};
-use crate::kernel::{
+use tenantd_base::{
     clock::Timestamp,
     id::{OrganizationId, TenantId},
-    store::{Counts, Index, Key, Read, StoreError, Table, WriteTx, catalog, codec::Record},
 };
+use tenantd_store::{Counts, Index, Key, Read, StoreError, Table, WriteTx, catalog, codec::Record};
 
-pub(in super::super) type OrganizationKey = (TenantId, OrganizationId);
+use super::super::model::{Members, Organization};
+
+pub(crate) type OrganizationKey = (TenantId, OrganizationId);
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(in super::super) struct OrganizationRecord {
+pub(crate) struct OrganizationRecord {
     name: String,
     external_id: Option<String>,
     created_at: Timestamp,
@@ -29,14 +30,14 @@ static BY_EXTERNAL_ID: Index<OrganizationKey, OrganizationRecord> = Index {
     unique: true,
     keys: |(tenant, _), record| record.external_id.iter().map(|id| (*tenant, id.clone()).to_bytes()).collect(),
 };
-pub(in super::super) static ORGANIZATIONS: Table<OrganizationKey, OrganizationRecord> =
+pub(crate) static ORGANIZATIONS: Table<OrganizationKey, OrganizationRecord> =
     Table::new(catalog::ORGANIZATIONS, &[&BY_EXTERNAL_ID]).counting(Counts::Records);
 
 impl Record for Members {
     const VERSION: u8 = 1;
 }
 
-pub(in super::super) static MEMBERS: Table<OrganizationKey, Members> = Table::new(catalog::ORGANIZATION_MEMBERS, &[]);
+pub(crate) static MEMBERS: Table<OrganizationKey, Members> = Table::new(catalog::ORGANIZATION_MEMBERS, &[]);
 
 fn to_model((tenant_id, id): OrganizationKey, record: OrganizationRecord) -> Organization {
     let OrganizationRecord { name, external_id, created_at, updated_at, version } = record;
@@ -53,43 +54,35 @@ fn to_record(organization: &Organization) -> OrganizationRecord {
     }
 }
 
-pub(in super::super) fn get(tx: &impl Read, tenant: TenantId, id: OrganizationId) -> Result<Option<Organization>, StoreError> {
+pub(crate) fn get(tx: &impl Read, tenant: TenantId, id: OrganizationId) -> Result<Option<Organization>, StoreError> {
     let key = (tenant, id);
     Ok(ORGANIZATIONS.get(tx, &key)?.map(|record| to_model(key, record)))
 }
 
-pub(in super::super) fn find_external(
-    tx: &impl Read,
-    tenant: TenantId,
-    external_id: &str,
-) -> Result<Option<OrganizationId>, StoreError> {
+pub(crate) fn find_external(tx: &impl Read, tenant: TenantId, external_id: &str) -> Result<Option<OrganizationId>, StoreError> {
     Ok(BY_EXTERNAL_ID.find(tx, &(tenant, external_id.to_owned()).to_bytes())?.map(|(_, id)| id))
 }
 
-pub(in super::super) fn list_after(
-    tx: &impl Read,
-    after: Option<OrganizationKey>,
-    limit: usize,
-) -> Result<Vec<Organization>, StoreError> {
+pub(crate) fn list_after(tx: &impl Read, after: Option<OrganizationKey>, limit: usize) -> Result<Vec<Organization>, StoreError> {
     let found = ORGANIZATIONS.list_after(tx, after.as_ref(), limit)?;
     Ok(found.into_iter().map(|(key, record)| to_model(key, record)).collect())
 }
 
-pub(in super::super) fn put(tx: &mut WriteTx, organization: &Organization) -> Result<(), StoreError> {
+pub(crate) fn put(tx: &mut WriteTx, organization: &Organization) -> Result<(), StoreError> {
     ORGANIZATIONS.put(tx, &(organization.tenant_id, organization.id), &to_record(organization))
 }
 
-pub(in super::super) fn remove(tx: &mut WriteTx, key: OrganizationKey) -> Result<(), StoreError> {
+pub(crate) fn remove(tx: &mut WriteTx, key: OrganizationKey) -> Result<(), StoreError> {
     MEMBERS.remove(tx, &key)?;
     ORGANIZATIONS.remove(tx, &key).map(drop)
 }
 
-pub(in super::super) fn members(tx: &impl Read, key: OrganizationKey) -> Result<Members, StoreError> {
+pub(crate) fn members(tx: &impl Read, key: OrganizationKey) -> Result<Members, StoreError> {
     Ok(MEMBERS.get(tx, &key)?.unwrap_or_default())
 }
 
 /// Counts one member that has moved from one organization to another, or come, or gone.
-pub(in super::super) fn move_member(
+pub(crate) fn move_member(
     tx: &mut WriteTx,
     tenant: TenantId,
     from: Option<OrganizationId>,
@@ -111,8 +104,9 @@ pub(in super::super) fn move_member(
 
 #[cfg(test)]
 mod tests {
+    use tenantd_store::codec::assert_golden;
+
     use super::*;
-    use crate::kernel::store::codec::assert_golden;
 
     #[test]
     fn the_stored_forms_are_those_that_were_written_down() {

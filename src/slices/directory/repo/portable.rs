@@ -4,18 +4,21 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use tenantd_base::{
+    access::Role,
+    clock::Timestamp,
+    id::{OrganizationId, TenantId, UserId},
+};
+use tenantd_store::{
+    WriteTx, codec,
+    portable::{Carrier, Check, PortError, Portable},
+};
+
 use super::{
     super::model::{Details, DeviceClass, Health, Lifecycle, Members, Standing, User, normalize_email},
     devices::{DEVICES, DeviceRecord},
     organizations::{self, MEMBERS, ORGANIZATIONS},
     users::{self, USERS},
-};
-use crate::kernel::{
-    access::Role,
-    clock::Timestamp,
-    id::{OrganizationId, TenantId, UserId},
-    portable::{Carrier, Check, PortError, Portable},
-    store::{WriteTx, codec},
 };
 
 /// The longest name that an identity provider has for somebody, and for itself.
@@ -23,11 +26,11 @@ const MAX_SUBJECT: usize = 255;
 const MAX_ISSUER: usize = 2048;
 
 /// The bounds of the API, for records that do not come through it.
-pub(in super::super) struct Shapes {
-    pub(in super::super) organization: Check<Value>,
-    pub(in super::super) user: Check<Value>,
-    pub(in super::super) device: Check<Value>,
-    pub(in super::super) details: fn(&Details, Option<&str>) -> Result<(), String>,
+pub(crate) struct Shapes {
+    pub(crate) organization: Check<Value>,
+    pub(crate) user: Check<Value>,
+    pub(crate) device: Check<Value>,
+    pub(crate) details: fn(&Details, Option<&str>) -> Result<(), String>,
 }
 
 /// A device as it is written in a line.
@@ -120,7 +123,7 @@ fn check_organization(tx: &WriteTx, tenant: TenantId, id: OrganizationId) -> Res
     found.map(drop).ok_or_else(|| PortError::Wrong(format!("it refers to {id}, which is not in the file")))
 }
 
-pub(in super::super) fn portable(shapes: Shapes) -> Vec<Box<dyn Portable>> {
+pub(crate) fn portable(shapes: Shapes) -> Vec<Box<dyn Portable>> {
     let Shapes { organization, user, device, details } = shapes;
     vec![
         Carrier::plain("organization", &ORGANIZATIONS, |_, _, _| Ok(())).within(organization).boxed(),

@@ -2,20 +2,21 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::model::{LinkedIdentity, Standing, User, UserStatus, mail_domain};
-use crate::kernel::{
+use tenantd_base::{
     clock::Timestamp,
     id::{TenantId, UserId},
-    store::{
-        Counts, Direction, Flow, Index, Key, KeyRange, Progress, Read, StoreError, Table, WriteTx, catalog,
-        codec::{Record, decode_fields},
-    },
+};
+use tenantd_store::{
+    Counts, Direction, Flow, Index, Key, KeyRange, Progress, Read, StoreError, Table, WriteTx, catalog,
+    codec::{Record, decode_fields},
 };
 
-pub(in super::super) type UserKey = (TenantId, UserId);
+use super::super::model::{LinkedIdentity, Standing, User, UserStatus, mail_domain};
+
+pub(crate) type UserKey = (TenantId, UserId);
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(in super::super) struct UserRecord {
+pub(crate) struct UserRecord {
     name: String,
     email: Option<String>,
     external_id: Option<String>,
@@ -86,15 +87,15 @@ static BY_IDENTITY: Index<UserKey, UserRecord> = Index {
     unique: true,
     keys: |(tenant, _), user| user.sso.iter().map(|sso| identity_key(*tenant, &sso.issuer, &sso.subject)).collect(),
 };
-pub(in super::super) static STAFF: Index<UserKey, UserRecord> = Index {
+pub(crate) static STAFF: Index<UserKey, UserRecord> = Index {
     table: catalog::USERS_STAFF,
     unique: false,
     keys: |(tenant, _), user| if user.is_staff() { vec![tenant.to_bytes()] } else { Vec::new() },
 };
-pub(in super::super) static USERS: Table<UserKey, UserRecord> =
+pub(crate) static USERS: Table<UserKey, UserRecord> =
     Table::new(catalog::USERS, &[&BY_EMAIL, &BY_LOGIN, &BY_EXTERNAL_ID, &BY_IDENTITY, &STAFF]).counting(Counts::Records);
 
-pub(in super::super) fn to_model((tenant_id, id): UserKey, record: UserRecord) -> User {
+pub(crate) fn to_model((tenant_id, id): UserKey, record: UserRecord) -> User {
     let UserRecord { name, email, external_id, standing, status, created_at, updated_at, last_login_at, sso, version } = record;
     User { id, tenant_id, external_id, email, name, standing, status, created_at, updated_at, last_login_at, sso, version }
 }
@@ -114,7 +115,7 @@ pub(super) fn to_record(user: &User) -> UserRecord {
     }
 }
 
-pub(in super::super) fn get(tx: &impl Read, tenant: TenantId, id: UserId) -> Result<Option<User>, StoreError> {
+pub(crate) fn get(tx: &impl Read, tenant: TenantId, id: UserId) -> Result<Option<User>, StoreError> {
     let key = (tenant, id);
     Ok(USERS.get(tx, &key)?.map(|record| to_model(key, record)))
 }
@@ -127,12 +128,12 @@ fn get_found(tx: &impl Read, found: Option<UserKey>) -> Result<Option<User>, Sto
 }
 
 /// Someone of the tenant by their address, which must be in its normal form.
-pub(in super::super) fn find_email(tx: &impl Read, tenant: TenantId, email: &str) -> Result<Option<User>, StoreError> {
+pub(crate) fn find_email(tx: &impl Read, tenant: TenantId, email: &str) -> Result<Option<User>, StoreError> {
     get_found(tx, BY_EMAIL.find(tx, &(tenant, email.to_owned()).to_bytes())?)
 }
 
 /// The staff of all tenants who sign in with this address, in the order of their tenants: at most `limit`.
-pub(in super::super) fn list_login(tx: &impl Read, email: &str, limit: usize) -> Result<Vec<User>, StoreError> {
+pub(crate) fn list_login(tx: &impl Read, email: &str, limit: usize) -> Result<Vec<User>, StoreError> {
     let mut found = Vec::new();
     for (tenant, id) in BY_LOGIN.list(tx, &KeyRange::prefix(&login_key(email)), limit)? {
         found.extend(get(tx, tenant, id)?);
@@ -141,7 +142,7 @@ pub(in super::super) fn list_login(tx: &impl Read, email: &str, limit: usize) ->
 }
 
 /// Whether anybody on the staff of another tenant signs in with an address of this domain.
-pub(in super::super) fn has_login_elsewhere(tx: &impl Read, tenant: TenantId, domain: &str) -> Result<bool, StoreError> {
+pub(crate) fn has_login_elsewhere(tx: &impl Read, tenant: TenantId, domain: &str) -> Result<bool, StoreError> {
     let mut found = false;
     BY_LOGIN.scan(tx, &KeyRange::prefix(&domain.to_owned().to_bytes()), Direction::Forward, |key, _| {
         found = key.0 != tenant;
@@ -151,7 +152,7 @@ pub(in super::super) fn has_login_elsewhere(tx: &impl Read, tenant: TenantId, do
 }
 
 /// Rewrites the entries of the index of sign-in addresses. Earlier releases allowed an address in one tenant only.
-pub(in super::super) fn share_logins(tx: &mut WriteTx) -> Result<Progress, StoreError> {
+pub(crate) fn share_logins(tx: &mut WriteTx) -> Result<Progress, StoreError> {
     BY_LOGIN.share(tx, |entry| String::from_bytes(entry).map(|email| login_key(&email)))
 }
 
@@ -160,25 +161,20 @@ fn identity_key(tenant: TenantId, issuer: &str, subject: &str) -> Vec<u8> {
 }
 
 /// Someone of the tenant by who they are at an identity provider.
-pub(in super::super) fn find_identity(
-    tx: &impl Read,
-    tenant: TenantId,
-    issuer: &str,
-    subject: &str,
-) -> Result<Option<User>, StoreError> {
+pub(crate) fn find_identity(tx: &impl Read, tenant: TenantId, issuer: &str, subject: &str) -> Result<Option<User>, StoreError> {
     get_found(tx, BY_IDENTITY.find(tx, &identity_key(tenant, issuer, subject))?)
 }
 
-pub(in super::super) fn find_external(tx: &impl Read, tenant: TenantId, external_id: &str) -> Result<Option<UserId>, StoreError> {
+pub(crate) fn find_external(tx: &impl Read, tenant: TenantId, external_id: &str) -> Result<Option<UserId>, StoreError> {
     Ok(BY_EXTERNAL_ID.find(tx, &(tenant, external_id.to_owned()).to_bytes())?.map(|(_, id)| id))
 }
 
-pub(in super::super) fn list_after(tx: &impl Read, after: Option<UserKey>, limit: usize) -> Result<Vec<User>, StoreError> {
+pub(crate) fn list_after(tx: &impl Read, after: Option<UserKey>, limit: usize) -> Result<Vec<User>, StoreError> {
     let found = USERS.list_after(tx, after.as_ref(), limit)?;
     Ok(found.into_iter().map(|(key, record)| to_model(key, record)).collect())
 }
 
-pub(in super::super) fn list_staff(tx: &impl Read, tenant: TenantId, limit: usize) -> Result<Vec<User>, StoreError> {
+pub(crate) fn list_staff(tx: &impl Read, tenant: TenantId, limit: usize) -> Result<Vec<User>, StoreError> {
     let mut staff = Vec::new();
     for (tenant, id) in STAFF.list(tx, &KeyRange::prefix(&tenant.to_bytes()), limit)? {
         staff.extend(get(tx, tenant, id)?);
@@ -186,22 +182,23 @@ pub(in super::super) fn list_staff(tx: &impl Read, tenant: TenantId, limit: usiz
     Ok(staff)
 }
 
-pub(in super::super) fn put(tx: &mut WriteTx, user: &User) -> Result<(), StoreError> {
+pub(crate) fn put(tx: &mut WriteTx, user: &User) -> Result<(), StoreError> {
     USERS.put(tx, &(user.tenant_id, user.id), &to_record(user))
 }
 
-pub(in super::super) fn remove(tx: &mut WriteTx, key: UserKey) -> Result<(), StoreError> {
+pub(crate) fn remove(tx: &mut WriteTx, key: UserKey) -> Result<(), StoreError> {
     USERS.remove(tx, &key).map(drop)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::kernel::{
+    use tenantd_base::{
         access::Role,
         id::{IdentityProviderId, OrganizationId},
-        store::codec::assert_golden,
     };
+    use tenantd_store::codec::assert_golden;
+
+    use super::*;
 
     #[test]
     fn the_stored_forms_are_those_that_were_written_down() {

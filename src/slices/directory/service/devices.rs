@@ -3,6 +3,16 @@
 
 use serde_json::value::RawValue;
 
+use tenantd_base::{
+    access::{Grants, Scope},
+    clock::Timestamp,
+    id::DeviceId,
+};
+use tenantd_store::{
+    Read, WriteTx,
+    events::{Act, EventKind},
+};
+
 use super::{
     super::{
         error::DirectoryError,
@@ -11,15 +21,8 @@ use super::{
     },
     Directory, announce,
 };
-use crate::kernel::{
-    access::{Grants, Scope},
-    clock::Timestamp,
-    events::{Act, EventKind},
-    id::DeviceId,
-    store::{Read, WriteTx},
-};
 
-pub(in super::super) static DEVICE_CREATED: EventKind = EventKind {
+pub(crate) static DEVICE_CREATED: EventKind = EventKind {
     name: "device.created",
     summary: "A device was seen for the first time.",
     subject: "device",
@@ -27,20 +30,20 @@ pub(in super::super) static DEVICE_CREATED: EventKind = EventKind {
     reads: Grants::of(&[Scope::InventoryRead]),
     has_changes: false,
 };
-pub(in super::super) static DEVICE_UPDATED: EventKind =
+pub(crate) static DEVICE_UPDATED: EventKind =
     EventKind { name: "device.updated", summary: "A device was changed.", ..DEVICE_CREATED };
-pub(in super::super) static DEVICE_REMOVED: EventKind =
+pub(crate) static DEVICE_REMOVED: EventKind =
     EventKind { name: "device.removed", summary: "A device was removed.", ..DEVICE_CREATED };
 
 /// The names that a device refers to.
 #[derive(Clone, Debug)]
-pub(in super::super) struct DeviceLabels {
-    pub(in super::super) organization: OrganizationLabel,
-    pub(in super::super) owner: Option<PersonLabel>,
+pub(crate) struct DeviceLabels {
+    pub(crate) organization: OrganizationLabel,
+    pub(crate) owner: Option<PersonLabel>,
 }
 
 impl DeviceLabels {
-    pub(in super::super) fn find(tx: &impl Read, device: &NewDevice, act: &Act) -> Result<Self, DirectoryError> {
+    pub(crate) fn find(tx: &impl Read, device: &NewDevice, act: &Act) -> Result<Self, DirectoryError> {
         let organization = super::super::organization(tx, act.tenant_id, device.organization_id)?;
         let organization = organization.ok_or(DirectoryError::UnknownOrganization)?;
         let owner = match device.owner_id {
@@ -63,7 +66,7 @@ impl Directory {
     }
 
     /// Stores a device that is known to be new.
-    pub(in super::super) fn insert_device(
+    pub(crate) fn insert_device(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
@@ -97,7 +100,7 @@ impl Directory {
     }
 
     /// Takes up what differs in `after`. `None` when nothing does.
-    pub(in super::super) fn change_device(
+    pub(crate) fn change_device(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,

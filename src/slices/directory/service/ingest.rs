@@ -5,6 +5,14 @@
 
 use std::collections::HashMap;
 
+use tenantd_base::{
+    access::Reach,
+    change::Change,
+    id::{OrganizationId, UserId},
+    versions::ExpectedVersion,
+};
+use tenantd_store::{Read, WriteTx, events::Act};
+
 use super::{
     super::{
         error::DirectoryError,
@@ -18,13 +26,6 @@ use super::{
     Directory,
     devices::DeviceLabels,
 };
-use crate::kernel::{
-    access::Reach,
-    events::Act,
-    http::{precondition::IfMatch, wire::Change},
-    id::{OrganizationId, UserId},
-    store::{Read, WriteTx},
-};
 
 /// Takes up the lines that tell of backup jobs, in the transaction of the lines around them. Whoever knows what they mean registers.
 pub trait JobTaker: std::fmt::Debug + Send + Sync + 'static {
@@ -34,7 +35,7 @@ pub trait JobTaker: std::fmt::Debug + Send + Sync + 'static {
 
 /// What lines of one transaction have looked up already.
 #[derive(Debug, Default)]
-pub(in super::super) struct Seen {
+pub(crate) struct Seen {
     by_external_id: HashMap<String, OrganizationLabel>,
     by_id: HashMap<OrganizationId, OrganizationLabel>,
 }
@@ -95,7 +96,7 @@ fn changed<T>(change: Option<T>) -> LineStatus {
 
 impl Directory {
     /// Takes up one line. A refusal other than of the store itself has written nothing.
-    pub(in super::super) fn ingest(
+    pub(crate) fn ingest(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
@@ -210,7 +211,7 @@ impl Directory {
                 Some(id) if users::get(tx, tenant, id)?.is_some_and(|user| user.role().is_some()) => {
                     return Err(DirectoryError::IsStaff);
                 }
-                Some(id) => Some(self.remove_user(tx, act, id, &IfMatch::any()).map(|_| id.to_string())?),
+                Some(id) => Some(self.remove_user(tx, act, id, &ExpectedVersion::Unspecified).map(|_| id.to_string())?),
                 None => None,
             },
             RecordKind::Device => match devices::find_external(tx, tenant, external_id)? {

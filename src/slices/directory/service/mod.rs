@@ -11,13 +11,14 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
+use tenantd_store::{
+    WriteTx,
+    events::{self, Act, Draft, EventKind},
+};
+
 use super::{
     error::DirectoryError,
     model::{AgentRules, AgentStatus, Device, Organization, OrganizationLabel, PersonLabel, User},
-};
-use crate::kernel::{
-    events::{self, Act, Draft, EventKind},
-    store::WriteTx,
 };
 
 pub(super) use devices::{DEVICE_CREATED, DEVICE_REMOVED, DEVICE_UPDATED};

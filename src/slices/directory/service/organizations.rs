@@ -2,6 +2,15 @@
 
 use serde_json::{Value, json};
 
+use tenantd_base::{
+    access::{Grants, Scope},
+    id::OrganizationId,
+};
+use tenantd_store::{
+    WriteTx,
+    events::{Act, EventKind},
+};
+
 use super::{
     super::{
         error::DirectoryError,
@@ -10,14 +19,8 @@ use super::{
     },
     Directory, announce, differences,
 };
-use crate::kernel::{
-    access::{Grants, Scope},
-    events::{Act, EventKind},
-    id::OrganizationId,
-    store::WriteTx,
-};
 
-pub(in super::super) static ORGANIZATION_CREATED: EventKind = EventKind {
+pub(crate) static ORGANIZATION_CREATED: EventKind = EventKind {
     name: "organization.created",
     summary: "An organization was created.",
     subject: "organization",
@@ -25,9 +28,9 @@ pub(in super::super) static ORGANIZATION_CREATED: EventKind = EventKind {
     reads: Grants::of(&[Scope::InventoryRead]),
     has_changes: false,
 };
-pub(in super::super) static ORGANIZATION_UPDATED: EventKind =
+pub(crate) static ORGANIZATION_UPDATED: EventKind =
     EventKind { name: "organization.updated", summary: "An organization was changed.", has_changes: true, ..ORGANIZATION_CREATED };
-pub(in super::super) static ORGANIZATION_REMOVED: EventKind =
+pub(crate) static ORGANIZATION_REMOVED: EventKind =
     EventKind { name: "organization.removed", summary: "An organization was removed.", ..ORGANIZATION_CREATED };
 
 impl Directory {
@@ -57,7 +60,7 @@ impl Directory {
     }
 
     /// Takes up what differs in `after`. `None` when nothing does.
-    pub(in super::super) fn change_organization(
+    pub(crate) fn change_organization(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,

@@ -2,6 +2,18 @@
 
 use serde_json::{Value, json, value::RawValue};
 
+use tenantd_base::{
+    access::{Grants, Role, Scope},
+    change::Change,
+    clock::Timestamp,
+    id::{OrganizationId, TenantId, UserId},
+    versions::ExpectedVersion,
+};
+use tenantd_store::{
+    Direction, Flow, Key, KeyRange, Read, StoreError, WriteTx,
+    events::{Act, EventKind},
+};
+
 use super::{
     super::{
         error::DirectoryError,
@@ -10,16 +22,8 @@ use super::{
     },
     Directory, announce, differences,
 };
-use crate::kernel::{
-    access::{Grants, Role, Scope},
-    clock::Timestamp,
-    events::{Act, EventKind},
-    http::{precondition::IfMatch, wire::Change},
-    id::{OrganizationId, TenantId, UserId},
-    store::{Direction, Flow, Key, KeyRange, Read, StoreError, WriteTx},
-};
 
-pub(in super::super) static USER_CREATED: EventKind = EventKind {
+pub(crate) static USER_CREATED: EventKind = EventKind {
     name: "user.created",
     summary: "A user was created.",
     subject: "user",
@@ -27,10 +31,9 @@ pub(in super::super) static USER_CREATED: EventKind = EventKind {
     reads: Grants::of(&[Scope::UsersRead]),
     has_changes: false,
 };
-pub(in super::super) static USER_UPDATED: EventKind =
+pub(crate) static USER_UPDATED: EventKind =
     EventKind { name: "user.updated", summary: "A user or their password was changed.", has_changes: true, ..USER_CREATED };
-pub(in super::super) static USER_REMOVED: EventKind =
-    EventKind { name: "user.removed", summary: "A user was removed.", ..USER_CREATED };
+pub(crate) static USER_REMOVED: EventKind = EventKind { name: "user.removed", summary: "A user was removed.", ..USER_CREATED };
 
 /// What changes in a user.
 #[derive(Clone, Debug, Default)]
@@ -85,11 +88,11 @@ impl Directory {
         tx: &mut WriteTx,
         act: &mut Act,
         id: UserId,
-        if_match: &IfMatch,
+        expected: &ExpectedVersion,
         change: &UserChange,
     ) -> Result<User, DirectoryError> {
         let before = repo::get(tx, act.tenant_id, id)?.ok_or(DirectoryError::NotFound)?;
-        if_match.check(before.version)?;
+        expected.check(before.version)?;
         let mut after = before.clone();
         if let Some(name) = &change.name {
             after.name.clone_from(name);
@@ -114,7 +117,7 @@ impl Directory {
     }
 
     /// Takes up what differs in `after`. `None` when nothing does.
-    pub(in super::super) fn change_user(
+    pub(crate) fn change_user(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
@@ -166,9 +169,15 @@ impl Directory {
     }
 
     /// Removes a user; who it was.
-    pub fn remove_user(&self, tx: &mut WriteTx, act: &mut Act, id: UserId, if_match: &IfMatch) -> Result<User, DirectoryError> {
+    pub fn remove_user(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        id: UserId,
+        expected: &ExpectedVersion,
+    ) -> Result<User, DirectoryError> {
         let user = repo::get(tx, act.tenant_id, id)?.ok_or(DirectoryError::NotFound)?;
-        if_match.check(user.version)?;
+        expected.check(user.version)?;
         if user.is_active_admin() {
             check_other_admin(tx, &user)?;
         }

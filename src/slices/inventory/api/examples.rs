@@ -2,11 +2,13 @@
 
 use poem_openapi::types::Example;
 
+use tenantd_directory::view::Device;
+use tenantd_http::page::Page;
+
 use super::{
     filters::Section,
     wire::{InventoryReport, InventoryRow},
 };
-use crate::{kernel::http::page::Page, slices::directory::view::Device};
 
 impl Example for InventoryRow {
     fn example() -> Self {

@@ -5,6 +5,13 @@
 
 use std::time::Duration;
 
+use tenantd_http::{
+    export::{RowFormat, Rows},
+    outgoing::{Broken, Exported, Outgoing, Streamed, Streams},
+    problem::Problem,
+};
+use tenantd_store::{ReadTx, Store};
+
 use super::{
     super::{
         labels::Labels,
@@ -16,14 +23,6 @@ use super::{
     filters::{GroupBy, Section},
     report::MAX_GROUPS,
     wire::{InventoryGroups, InventoryReport, rows},
-};
-use crate::kernel::{
-    http::{
-        export::{RowFormat, Rows},
-        outgoing::{Broken, Exported, Outgoing, Streamed, Streams},
-        problem::Problem,
-    },
-    store::{ReadTx, Store},
 };
 
 /// How many rows are read and sent at a time.

@@ -2,24 +2,23 @@
 
 use poem_openapi::{Enum, Object};
 
+use tenantd_base::{
+    access::Reach,
+    clock::Timestamp,
+    id::{OrganizationId, TenantId},
+};
+use tenantd_directory::{
+    AgentStatus, Directory,
+    view::{DeviceClass, Health, Lifecycle, OsFamily, PatchStatus, WarrantyStatus},
+};
+use tenantd_http::{bounded::Text, page::PageQuery};
+
 use super::super::{
     error::Fault,
     listing::RowKind,
     model::{AddressFilter, Folded, MacFilter, SoftwareFilter},
     query::{DetailsQuery, InventoryQuery},
     tally::Field,
-};
-use crate::{
-    kernel::{
-        access::Reach,
-        clock::Timestamp,
-        http::{bounded::Text, page::PageQuery},
-        id::{OrganizationId, TenantId},
-    },
-    slices::directory::{
-        Directory,
-        view::{AgentStatus, DeviceClass, Health, Lifecycle, OsFamily, PatchStatus, WarrantyStatus},
-    },
 };
 
 /// The parts of a device that rows can have. `id`, `name` and `organization` are always there.
@@ -194,11 +193,11 @@ pub(super) struct ReportAssetInventory {
 
 /// On whose behalf, and when.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Asker {
-    pub(in super::super) tenant_id: TenantId,
-    pub(in super::super) reach: Reach,
-    pub(in super::super) now: Timestamp,
-    pub(in super::super) directory: Directory,
+pub(crate) struct Asker {
+    pub(crate) tenant_id: TenantId,
+    pub(crate) reach: Reach,
+    pub(crate) now: Timestamp,
+    pub(crate) directory: Directory,
 }
 
 fn convert<A: Copy + Into<B>, B>(choices: Option<&Vec<A>>) -> Vec<B> {
@@ -300,7 +299,7 @@ impl InventoryFilters {
             classes: convert(self.class.as_ref()),
             lifecycles: convert(self.lifecycle.as_ref()),
             healths: convert(self.health.as_ref()),
-            agent_statuses: convert(self.agent_status.as_ref()),
+            agent_statuses: self.agent_status.clone().unwrap_or_default(),
             last_seen_before: self.last_seen_before,
             last_seen_after: self.last_seen_after,
             updated_after: self.updated_after,

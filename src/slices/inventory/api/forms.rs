@@ -3,6 +3,10 @@
 use poem_openapi::{Object, types::ParseFromJSON};
 use serde::Serialize;
 use serde_json::Value;
+use serde_with::skip_serializing_none;
+
+use tenantd_http::openapi;
+use tenantd_store::Read;
 
 use super::{
     super::{
@@ -15,7 +19,6 @@ use super::{
     report::groups,
     wire::{InventoryGroups, InventoryRow, InventoryTotals, rows},
 };
-use crate::kernel::{http::openapi, store::Read};
 
 /// What a report for a workflow holds at most: it is kept with the run.
 const DEFAULT_ROWS: u32 = 20;
@@ -41,6 +44,7 @@ struct ReportForm {
     limit: Option<u32>,
 }
 
+#[skip_serializing_none]
 #[derive(Debug, Serialize)]
 struct SmallReport {
     /// All devices that match.
@@ -48,13 +52,11 @@ struct SmallReport {
     data: Vec<InventoryRow>,
     /// Whether there are more devices than rows.
     truncated: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
     groups: Option<InventoryGroups>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     totals: Option<InventoryTotals>,
 }
 
-pub(in super::super) fn schema() -> Value {
+pub(crate) fn schema() -> Value {
     openapi::input_schema::<ReportForm>()
 }
 
@@ -63,7 +65,7 @@ fn invalid(parameter: &'static str, code: &'static str, message: impl Into<Strin
 }
 
 /// The whole report on a snapshot, within the bounds of a step's output.
-pub(in super::super) fn run(tx: &impl Read, asker: Asker, form: &Value) -> Result<Value, InventoryError> {
+pub(crate) fn run(tx: &impl Read, asker: Asker, form: &Value) -> Result<Value, InventoryError> {
     let form = ReportForm::parse_from_json(Some(form.clone())).map_err(|error| invalid("", "not_valid", error.into_message()))?;
     if form.group_by.is_some() && (form.sections.is_some() || form.limit.is_some()) {
         return Err(invalid("group_by", "not_allowed", "counts by a field have neither sections nor rows"));

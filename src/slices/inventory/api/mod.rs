@@ -13,8 +13,9 @@ pub(super) use report::InventoryApi;
 
 use poem_openapi::Tags;
 
+use tenantd_http::problem::{FieldError, Problem};
+
 use super::error::{Fault, InventoryError};
-use crate::kernel::http::problem::{FieldError, Problem};
 
 #[derive(Tags)]
 enum Area {

@@ -3,6 +3,19 @@
 use poem::Request;
 use poem_openapi::OpenApi;
 
+use tenantd_directory::Directory;
+use tenantd_http::{
+    acts,
+    context::header,
+    export::RowFormat,
+    input::Filter,
+    need::{Allowed, InventoryRead},
+    outgoing::{ListOrStream, Streams},
+    page::PageRequest,
+    problem::{FieldError, Problem},
+};
+use tenantd_store::{Read, Store, StoreError};
+
 use super::{
     super::{
         error::InventoryError,
@@ -16,30 +29,14 @@ use super::{
     filters::{Asker, GroupBy, InventoryFormat, InventoryRows, ReportAssetInventory, Section},
     wire::{InventoryGroups, InventoryReport, rows},
 };
-use crate::{
-    kernel::{
-        http::{
-            acts,
-            context::header,
-            export::RowFormat,
-            input::Filter,
-            need::{Allowed, InventoryRead},
-            outgoing::{ListOrStream, Streams},
-            page::PageRequest,
-            problem::{FieldError, Problem},
-        },
-        store::{Read, Store, StoreError},
-    },
-    slices::directory::Directory,
-};
 
 /// How many values of a field are told one by one.
 pub(super) const MAX_GROUPS: usize = 1_000;
 
-pub(in super::super) struct InventoryApi {
-    pub(in super::super) directory: Directory,
-    pub(in super::super) store: Store,
-    pub(in super::super) exports: Streams,
+pub(crate) struct InventoryApi {
+    pub(crate) directory: Directory,
+    pub(crate) store: Store,
+    pub(crate) exports: Streams,
 }
 
 #[OpenApi(prefix_path = "/api/rmm/reports", tag = "Area::Inventory")]

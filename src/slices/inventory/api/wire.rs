@@ -4,6 +4,18 @@ use std::collections::BTreeMap;
 
 use poem_openapi::Object;
 use serde::Serialize;
+use serde_with::skip_serializing_none;
+
+use tenantd_base::{clock::Timestamp, id::DeviceId};
+use tenantd_directory::{
+    OrganizationReference, PersonReference,
+    view::{
+        Agent, BackupState, Device, DeviceClass, Hardware, Health, Lifecycle, Network, OperatingSystem, Patch, Security, Software,
+        Warranty,
+    },
+};
+use tenantd_http::page::Page;
+use tenantd_store::{Read, StoreError};
 
 use super::{
     super::{
@@ -13,78 +25,42 @@ use super::{
     },
     filters::{GroupBy, Section},
 };
-use crate::{
-    kernel::{
-        clock::Timestamp,
-        http::page::Page,
-        id::DeviceId,
-        store::{Read, StoreError},
-    },
-    slices::directory::{
-        OrganizationReference, PersonReference,
-        view::{
-            Agent, BackupState, Device, DeviceClass, Hardware, Health, Lifecycle, Network, OperatingSystem, Patch, Security,
-            Software, Warranty,
-        },
-    },
-};
 
 /// A device, with the sections that were asked for; and of a report whose rows are packages, one of its packages.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
-pub(in super::super) struct InventoryRow {
+pub(crate) struct InventoryRow {
     pub(super) id: DeviceId,
     pub(super) name: String,
     pub(super) organization: OrganizationReference,
     /// Of the section `summary`, as all up to `version`: the id in the system that the device comes from.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) external_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) class: Option<DeviceClass>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) lifecycle: Option<Lifecycle>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) site: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) owner: Option<PersonReference>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tags: Option<Vec<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) custom_fields: Option<BTreeMap<String, String>>,
     /// What the agent is doing at the moment of the report.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) agent: Option<Agent>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) health: Option<Health>,
     /// When what is known of the device was found out.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) collected_at: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) created_at: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) updated_at: Option<Timestamp>,
     /// Counts the changes of the record.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) version: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) hardware: Option<Hardware>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) os: Option<OperatingSystem>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) network: Option<Network>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) security: Option<Security>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) patch: Option<Patch>,
     /// Not where rows are packages: there each has its own, in `package`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) software: Option<Vec<Software>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) warranty: Option<Warranty>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) backup: Option<BackupState>,
     /// Only with `rows=software`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) package: Option<Software>,
 }
 
@@ -148,21 +124,20 @@ pub(super) fn rows(
 }
 
 /// How many devices have a value.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
-pub(in super::super) struct InventoryGroup {
+pub(crate) struct InventoryGroup {
     /// Of an organization its id; of an operating system's version its name and version. Absent for the devices that have none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) value: Option<String>,
     /// Of an organization.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) name: Option<String>,
     pub(super) count: u64,
 }
 
 /// The devices of the report, counted by a field.
 #[derive(Clone, Debug, Object, Serialize)]
-pub(in super::super) struct InventoryGroups {
+pub(crate) struct InventoryGroups {
     pub(super) by: GroupBy,
     /// The most frequent values first, at most 1,000. They and `others` make up `devices`, but for `software`: a device has many
     /// packages, and counts once for each name.
@@ -182,7 +157,7 @@ impl InventoryGroups {
 
 /// What all devices of the report come to. Counts by a word have a place for every word that there is.
 #[derive(Clone, Debug, Object, Serialize)]
-pub(in super::super) struct InventoryTotals {
+pub(crate) struct InventoryTotals {
     pub(super) devices: u64,
     /// How many organizations they belong to.
     pub(super) organizations: u64,
@@ -242,19 +217,16 @@ impl From<tally::Totals> for InventoryTotals {
 }
 
 /// A page of rows; or the devices counted by a field; with totals where they were asked for.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
-pub(in super::super) struct InventoryReport {
+pub(crate) struct InventoryReport {
     /// Absent with `group_by`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) data: Option<Vec<InventoryRow>>,
     /// Absent with `group_by`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) page: Option<Page>,
     /// Only with `group_by`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) groups: Option<InventoryGroups>,
     /// Only with `summary=true`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) totals: Option<InventoryTotals>,
 }

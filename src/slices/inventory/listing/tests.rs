@@ -1,23 +1,22 @@
 //! Whatever a page may cost and however long it may be, the pages together are all that match; and nothing is found out of reach.
 
+use tenantd_base::{
+    access::Reach,
+    clock::Timestamp,
+    config,
+    id::{OrganizationId, TenantId},
+};
+use tenantd_directory::{Details, DeviceClass, Directory, Health, Lifecycle, NewDevice, NewOrganization};
+use tenantd_store::{
+    RedbEngine, Store, WriterSettings,
+    events::{Actor, Intent},
+};
+
 use super::*;
 use crate::{
-    kernel::{
-        access::Reach,
-        clock::Timestamp,
-        config,
-        events::{Actor, Intent},
-        id::{OrganizationId, TenantId},
-        store::{RedbEngine, Store, WriterSettings},
-    },
-    slices::{
-        directory::{Details, DeviceClass, Directory, Health, Lifecycle, NewDevice, NewOrganization},
-        inventory::{
-            model::SoftwareFilter,
-            query::DetailsQuery,
-            tally::{self, Field},
-        },
-    },
+    model::SoftwareFilter,
+    query::DetailsQuery,
+    tally::{self, Field},
 };
 
 const TENANT: TenantId = TenantId::from_bytes([7; 16]);

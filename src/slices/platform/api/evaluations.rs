@@ -5,6 +5,15 @@ use std::sync::{Arc, OnceLock};
 use poem_openapi::{Object, OpenApi, param::Path};
 use serde::Serialize;
 
+use tenantd_base::{access::TenantKind, clock::Timestamp, id::TenantId};
+use tenantd_http::{
+    idempotency::IdempotencyKey,
+    input::Body,
+    need::{Allowed, Operator},
+    problem::Problem,
+    reply::{Accepted, Created},
+};
+
 use super::{
     super::{
         admit,
@@ -14,18 +23,6 @@ use super::{
         service::Tenants,
     },
     tenants::{Area, Tenant},
-};
-use crate::kernel::{
-    access::TenantKind,
-    clock::Timestamp,
-    http::{
-        idempotency::IdempotencyKey,
-        input::Body,
-        need::{Allowed, Operator},
-        problem::Problem,
-        reply::{Accepted, Created},
-    },
-    id::TenantId,
 };
 
 const DEFAULT_SEED: u64 = 1;
@@ -97,9 +94,9 @@ struct EvaluationTenant {
     api_key: String,
 }
 
-pub(in super::super) struct EvaluationsApi {
-    pub(in super::super) tenants: Tenants,
-    pub(in super::super) storyteller: Arc<OnceLock<Arc<dyn Storyteller>>>,
+pub(crate) struct EvaluationsApi {
+    pub(crate) tenants: Tenants,
+    pub(crate) storyteller: Arc<OnceLock<Arc<dyn Storyteller>>>,
 }
 
 #[OpenApi(prefix_path = "/api/platform", tag = "Area::Platform")]

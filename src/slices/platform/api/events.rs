@@ -9,20 +9,23 @@ use poem_openapi::{Object, OpenApi, Tags, types::Any};
 use serde::Serialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
-use crate::kernel::{
+use tenantd_base::{
     access::Grants,
     authority::Lacking,
     clock::{Clock, Timestamp},
-    events::{EventKind, EventPattern, FeedPage, FeedQuery, Kinds, read_feed},
-    http::{
-        input::Filter,
-        need::{Allowed, EventsRead, SignedIn},
-        openapi,
-        problem::{FieldError, Problem, nearest},
-        reply::Answer,
-    },
     id::TenantId,
-    store::{Store, catalog},
+    vocabulary::nearest,
+};
+use tenantd_http::{
+    input::Filter,
+    need::{Allowed, EventsRead, SignedIn},
+    openapi,
+    problem::{FieldError, Problem},
+    reply::Answer,
+};
+use tenantd_store::{
+    Store, catalog,
+    events::{EventKind, EventPattern, FeedPage, FeedQuery, Kinds, read_feed},
 };
 
 #[derive(Tags)]
@@ -70,16 +73,16 @@ struct EventResource {
 #[oai(skip_serializing_if_is_none)]
 struct EventCause {
     /// The event that a run was started by.
-    event_id: Option<crate::kernel::id::EventId>,
+    event_id: Option<tenantd_base::id::EventId>,
     /// The workflow run whose step did it, or that it is about.
-    run_id: Option<crate::kernel::id::RunId>,
+    run_id: Option<tenantd_base::id::RunId>,
 }
 
 /// Something that happened.
 #[derive(Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 struct Event {
-    id: crate::kernel::id::EventId,
+    id: tenantd_base::id::EventId,
     /// The kind, such as `api_key.created`.
     #[oai(rename = "type")]
     kind: String,
@@ -140,12 +143,12 @@ struct EventCatalog {
     data: Vec<CatalogEntry>,
 }
 
-pub(in super::super) struct EventsApi {
-    pub(in super::super) store: Store,
-    pub(in super::super) clock: Clock,
-    pub(in super::super) kinds: Arc<Kinds>,
+pub(crate) struct EventsApi {
+    pub(crate) store: Store,
+    pub(crate) clock: Clock,
+    pub(crate) kinds: Arc<Kinds>,
     /// The published document, which is made after this API: the catalogue takes its examples from there.
-    pub(in super::super) document: Arc<OnceLock<Arc<Value>>>,
+    pub(crate) document: Arc<OnceLock<Arc<Value>>>,
 }
 
 #[OpenApi(prefix_path = "/api/events", tag = "Area::Events")]
@@ -234,7 +237,7 @@ fn data_schema(kind: &EventKind, address: &str) -> Value {
 }
 
 /// The schema of an event, whose `data` is that of one of the kinds.
-pub(in super::super) fn event_schemas(kinds: &Kinds) -> Map<String, Value> {
+pub(crate) fn event_schemas(kinds: &Kinds) -> Map<String, Value> {
     let mut forms: Vec<Value> = Vec::new();
     for form in kinds.iter().map(|kind| data_schema(kind, "")) {
         if !forms.contains(&form) {

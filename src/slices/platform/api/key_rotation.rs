@@ -2,18 +2,17 @@
 
 use poem_openapi::{Object, OpenApi, Tags};
 use serde::Serialize;
+use serde_with::skip_serializing_none;
+
+use tenantd_base::{clock::Timestamp, secrets::show_fingerprint};
+use tenantd_http::{
+    need::{Allowed, LocalOperator},
+    problem::{Code, Problem},
+    reply::Answer,
+};
+use tenantd_store::{RotationStatus, StoreError};
 
 use super::super::rotation::KeyRotation;
-use crate::kernel::{
-    clock::Timestamp,
-    http::{
-        need::{Allowed, LocalOperator},
-        problem::{Code, Problem},
-        reply::Answer,
-    },
-    secrets::show_fingerprint,
-    store::{RotationStatus, StoreError},
-};
 
 #[derive(Tags)]
 enum Area {
@@ -22,6 +21,7 @@ enum Area {
 }
 
 /// How a change of the installation key stands.
+#[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 struct KeyRotationStatus {
     /// Tells the key that the store names as its own from others.
@@ -29,17 +29,14 @@ struct KeyRotationStatus {
     under_way: bool,
     /// Of the key that takes the place of that one, while it does.
     #[oai(skip_serializing_if_is_none)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     next_fingerprint: Option<String>,
     #[oai(skip_serializing_if_is_none)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     started_at: Option<Timestamp>,
     /// Records whose secrets are under the next key so far.
     #[oai(validator(minimum(value = "0")))]
     resealed: u64,
     /// What is left for the operator to do, where tenantd may not write the file that the key is read from.
     #[oai(skip_serializing_if_is_none)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     errand: Option<String>,
 }
 
@@ -65,8 +62,8 @@ fn problem(error: StoreError) -> Problem {
     }
 }
 
-pub(in super::super) struct KeyRotationApi {
-    pub(in super::super) keys: KeyRotation,
+pub(crate) struct KeyRotationApi {
+    pub(crate) keys: KeyRotation,
 }
 
 #[OpenApi(prefix_path = "/internal/admin", tag = "Area::Administration")]

@@ -3,15 +3,14 @@
 use poem_openapi::{Object, OpenApi, Tags};
 use serde::Serialize;
 
-use super::super::reload::Reload;
-use crate::kernel::{
-    http::{
-        need::{Allowed, LocalOperator},
-        problem::{Code, Problem},
-        reply::Answer,
-    },
-    store::{Checked, Store},
+use tenantd_http::{
+    need::{Allowed, LocalOperator},
+    problem::{Code, Problem},
+    reply::Answer,
 };
+use tenantd_store::{Checked, Store};
+
+use super::super::reload::Reload;
 
 #[derive(Tags)]
 enum Area {
@@ -30,10 +29,10 @@ struct StoreCheck {
     more_problems: u64,
 }
 
-pub(in super::super) struct MaintenanceApi {
-    pub(in super::super) store: Store,
-    pub(in super::super) checked: Vec<&'static dyn Checked>,
-    pub(in super::super) reload: Reload,
+pub(crate) struct MaintenanceApi {
+    pub(crate) store: Store,
+    pub(crate) checked: Vec<&'static dyn Checked>,
+    pub(crate) reload: Reload,
 }
 
 /// What holds after the settings were read.

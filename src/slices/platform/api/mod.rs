@@ -14,8 +14,9 @@ pub(super) use maintenance::MaintenanceApi;
 pub(super) use support::SupportApi;
 pub(super) use tenants::{TenantsApi, describe, tenant_fields};
 
+use tenantd_http::problem::{Code, FieldError, Place, Problem};
+
 use super::error::TenantError;
-use crate::kernel::http::problem::{Code, FieldError, Place, Problem};
 
 impl From<TenantError> for Problem {
     fn from(error: TenantError) -> Self {

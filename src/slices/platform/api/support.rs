@@ -3,15 +3,13 @@
 use poem_openapi::{Object, OpenApi, Tags};
 use serde::Serialize;
 
-use crate::kernel::{
-    http::{
-        need::{Allowed, LocalOperator},
-        problem::Problem,
-        reply::Answer,
-    },
-    store::{Store, StoreError, catalog, rows_under, table_sizes},
-    telemetry,
+use tenantd_base::telemetry;
+use tenantd_http::{
+    need::{Allowed, LocalOperator},
+    problem::Problem,
+    reply::Answer,
 };
+use tenantd_store::{Store, StoreError, catalog, rows_under, table_sizes};
 
 #[derive(Tags)]
 enum Area {
@@ -44,8 +42,8 @@ struct SupportFacts {
     log: Vec<String>,
 }
 
-pub(in super::super) struct SupportApi {
-    pub(in super::super) store: Store,
+pub(crate) struct SupportApi {
+    pub(crate) store: Store,
 }
 
 #[OpenApi(prefix_path = "/internal/admin", tag = "Area::Administration")]

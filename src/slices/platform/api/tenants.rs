@@ -5,28 +5,26 @@ use std::time::Duration;
 use poem_openapi::{Enum, Object, OpenApi, Tags, param::Path};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
+use serde_with::skip_serializing_none;
+
+use tenantd_base::{access::TenantKind, clock::Timestamp, id::TenantId};
+use tenantd_http::{
+    idempotency::IdempotencyKey,
+    input::{Body, Filter},
+    need::{Allowed, Operator},
+    page::{PageQuery, PageRequest},
+    precondition::{IfMatch, IfNoneMatch},
+    problem::Problem,
+    reply::{Accepted, Changed, Created, Found, Listed},
+    shape::Shape,
+};
+use tenantd_store::{Key, Store, StoreError};
 
 use super::super::{
     activity,
     error::TenantError,
     model::{self, NewTenant},
     service::Tenants,
-};
-use crate::kernel::{
-    access::TenantKind,
-    clock::Timestamp,
-    http::{
-        idempotency::IdempotencyKey,
-        input::{Body, Filter},
-        need::{Allowed, Operator},
-        page::{PageQuery, PageRequest},
-        precondition::{IfMatch, IfNoneMatch},
-        problem::Problem,
-        reply::{Accepted, Changed, Created, Found, Listed},
-        shape::Shape,
-    },
-    id::TenantId,
-    store::{Key, Store, StoreError},
 };
 
 #[derive(Tags)]
@@ -75,6 +73,7 @@ enum Status {
 }
 
 /// A customer of this installation, with everything that belongs to it.
+#[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 pub(super) struct Tenant {
     id: TenantId,
@@ -88,13 +87,10 @@ pub(super) struct Tenant {
     created_at: Timestamp,
     updated_at: Timestamp,
     /// When an evaluation tenant ends.
-    #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<Timestamp>,
     /// Only of an evaluation tenant, whose clock is its own.
-    #[serde(skip_serializing_if = "Option::is_none")]
     clock: Option<TenantClock>,
     /// What the tenant does, without any of its content.
-    #[serde(skip_serializing_if = "Option::is_none")]
     activity: Option<Activity>,
     /// Counts the changes of this record.
     version: u64,
@@ -142,12 +138,12 @@ impl Tenant {
     }
 }
 
-pub(in super::super) fn describe(tenant: &model::Tenant) -> Result<Box<RawValue>, serde_json::Error> {
+pub(crate) fn describe(tenant: &model::Tenant) -> Result<Box<RawValue>, serde_json::Error> {
     to_raw_value(&Tenant::new(tenant, None, tenant.updated_at))
 }
 
 /// The bounds of a tenant's fields, for one that comes from another installation.
-pub(in super::super) fn tenant_fields() -> Result<Shape, String> {
+pub(crate) fn tenant_fields() -> Result<Shape, String> {
     Shape::fields::<CreateTenant>(&["name", "slug"])
 }
 
@@ -192,9 +188,9 @@ struct DeleteTenant {
     confirm: String,
 }
 
-pub(in super::super) struct TenantsApi {
-    pub(in super::super) tenants: Tenants,
-    pub(in super::super) store: Store,
+pub(crate) struct TenantsApi {
+    pub(crate) tenants: Tenants,
+    pub(crate) store: Store,
 }
 
 #[OpenApi(prefix_path = "/api/platform/tenants", tag = "Area::Platform")]
@@ -247,7 +243,7 @@ impl TenantsApi {
         };
         if expires_days.is_some() && kind != TenantKind::Evaluation {
             let message = "only an evaluation tenant ends by itself";
-            let error = crate::kernel::http::problem::FieldError::pointer("/expires_days", "not_allowed", message);
+            let error = tenantd_http::problem::FieldError::pointer("/expires_days", "not_allowed", message);
             return Err(Problem::invalid(vec![error]));
         }
         let new = NewTenant { name, slug, kind, expires_days };

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use tenantd_base::access::TenantKind;
+use tenantd_store::portable::{Arrival, Carrier, PortError, Portable};
+
 use super::{
     super::{
         activity::ACTIVITY,
@@ -11,15 +14,11 @@ use super::{
     },
     TENANTS, to_model, to_record,
 };
-use crate::kernel::{
-    access::TenantKind,
-    portable::{Arrival, Carrier, PortError, Portable},
-};
 
 /// As long as the API lets a tenant live.
 const LONGEST_LIFE_DAYS: u32 = 365;
 
-pub(in super::super) fn activity() -> Box<dyn Portable> {
+pub(crate) fn activity() -> Box<dyn Portable> {
     Carrier::plain("tenant_activity", &ACTIVITY, |arrival, _, activity| {
         // An evaluation tenant has room for so many events, and these are some of them.
         let is_less = arrival.tenant_kind == TenantKind::Evaluation && activity.events < arrival.landing.next() - 1;
@@ -29,7 +28,7 @@ pub(in super::super) fn activity() -> Box<dyn Portable> {
 }
 
 /// `fields` are the bounds of the API.
-pub(in super::super) fn tenant(fields: impl Fn(&Value) -> Result<(), String> + Send + Sync + 'static) -> Box<dyn Portable> {
+pub(crate) fn tenant(fields: impl Fn(&Value) -> Result<(), String> + Send + Sync + 'static) -> Box<dyn Portable> {
     Carrier::turning(
         "tenant",
         &TENANTS,

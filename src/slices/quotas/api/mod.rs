@@ -3,22 +3,20 @@
 use poem_openapi::{Enum, Object, OpenApi, Tags, param::Path};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
+use serde_with::skip_serializing_none;
+
+use tenantd_base::{clocks::Clocks, id::TenantId, quotas::Quota};
+use tenantd_http::{
+    input::Body,
+    need::{Allowed, Operator, QuotasRead},
+    problem::Problem,
+    reply::Answer,
+};
+use tenantd_store::Store;
 
 use super::{
     model::{Level, Standing},
     service::{Describe, QuotaError, Service},
-};
-use crate::kernel::{
-    clocks::Clocks,
-    http::{
-        input::Body,
-        need::{Allowed, Operator, QuotasRead},
-        problem::Problem,
-        reply::Answer,
-    },
-    id::TenantId,
-    quotas::Quota,
-    store::Store,
 };
 
 #[derive(Tags)]
@@ -81,15 +79,14 @@ enum QuotaStatus {
 }
 
 /// What a tenant uses of a quota.
+#[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 struct QuotaStanding {
     quota: QuotaName,
     limit: u64,
     /// Absent for `streams`, which are counted only while they are open.
-    #[serde(skip_serializing_if = "Option::is_none")]
     used: Option<u64>,
     /// The share of the limit that is used, in percent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     percent: Option<u64>,
     status: QuotaStatus,
     /// Whether the operator has set the limit for this tenant.

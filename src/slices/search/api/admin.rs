@@ -2,13 +2,15 @@
 
 use poem_openapi::{Object, OpenApi, Tags};
 use serde::Serialize;
+use serde_with::skip_serializing_none;
 
-use super::super::index::{IndexStatus, SearchIndex};
-use crate::kernel::http::{
+use tenantd_http::{
     need::{Allowed, LocalOperator},
     problem::Problem,
     reply::Answer,
 };
+
+use super::super::index::{IndexStatus, SearchIndex};
 
 #[derive(Tags)]
 enum Area {
@@ -17,6 +19,7 @@ enum Area {
 }
 
 /// How the search index is.
+#[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 struct SearchIndexStatus {
@@ -25,7 +28,6 @@ struct SearchIndexStatus {
     /// Whether a new one is being built.
     building: bool,
     /// How many documents the new one has so far.
-    #[serde(skip_serializing_if = "Option::is_none")]
     built: Option<u64>,
     documents: u64,
     /// The newest event that it holds.
@@ -43,8 +45,8 @@ impl From<IndexStatus> for SearchIndexStatus {
     }
 }
 
-pub(in super::super) struct AdminSearchApi {
-    pub(in super::super) index: SearchIndex,
+pub(crate) struct AdminSearchApi {
+    pub(crate) index: SearchIndex,
 }
 
 #[OpenApi(prefix_path = "/internal/admin/search", tag = "Area::Administration")]

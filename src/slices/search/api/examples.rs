@@ -2,15 +2,14 @@
 
 use poem_openapi::types::Example;
 
-use super::wire::{SearchHit, SearchMatch, SearchMatchKind, SearchResults, SearchType};
-use crate::{
-    kernel::{
-        clock::Timestamp,
-        http::page::Page,
-        id::{DeviceId, OrganizationId},
-    },
-    slices::directory::OrganizationReference,
+use tenantd_base::{
+    clock::Timestamp,
+    id::{DeviceId, OrganizationId},
 };
+use tenantd_directory::OrganizationReference;
+use tenantd_http::page::Page;
+
+use super::wire::{SearchHit, SearchMatch, SearchMatchKind, SearchResults, SearchType};
 
 /// 2026-01-31T09:30:00Z
 const UPDATED_AT: i64 = 1_769_851_800_000;

@@ -11,8 +11,9 @@ pub(super) use search::SearchApi;
 use poem_openapi::Tags;
 use serde_json::Value;
 
+use tenantd_http::problem::{FieldError, Problem};
+
 use super::{error::SearchError, model::Hit, query::Fault};
-use crate::kernel::http::problem::{FieldError, Problem};
 
 #[derive(Tags)]
 enum Area {

@@ -2,15 +2,7 @@
 
 use poem_openapi::OpenApi;
 
-use super::{
-    super::{
-        model::{Facets, Mode, Options, Order, Place, Sight},
-        service::Service,
-    },
-    Area,
-    wire::{Fuzzy, SearchFacet, SearchFacets, SearchHit, SearchMode, SearchParameters, SearchResults, SearchSort},
-};
-use crate::kernel::http::{
+use tenantd_http::{
     input::Filter,
     need::{Allowed, SearchRead},
     page::{PageQuery, PageRequest},
@@ -18,10 +10,19 @@ use crate::kernel::http::{
     reply::Paged,
 };
 
+use super::{
+    super::{
+        model::{Facets, Mode, Options, Order, Place, Sight},
+        service::Service,
+    },
+    Area,
+    wire::{Fuzzy, SearchFacet, SearchFacets, SearchHit, SearchParameters, SearchResults, SearchSort},
+};
+
 const DEFAULT_LIMIT: u32 = 20;
 
-pub(in super::super) struct SearchApi {
-    pub(in super::super) service: Service,
+pub(crate) struct SearchApi {
+    pub(crate) service: Service,
 }
 
 fn options(query: &SearchParameters, request: &PageRequest) -> Result<Options, Problem> {
@@ -30,10 +31,7 @@ fn options(query: &SearchParameters, request: &PageRequest) -> Result<Options, P
     Ok(Options {
         kinds: query.types.iter().flatten().map(|kind| (*kind).into()).collect(),
         organization_id: query.organization_id,
-        mode: match query.mode {
-            Some(SearchMode::Suggest) => Mode::Suggest,
-            Some(SearchMode::Full) | None => Mode::Full,
-        },
+        mode: query.mode.unwrap_or(Mode::Full),
         fuzzy: query.fuzzy != Some(Fuzzy::Off),
         order: match query.sort {
             Some(SearchSort::Recent) => Order::Recent,

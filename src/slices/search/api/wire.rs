@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use poem_openapi::{Enum, Object};
 use serde::Serialize;
+use serde_with::skip_serializing_none;
 
-use super::super::model;
-use crate::{
-    kernel::{clock::Timestamp, http::page::Page, id::OrganizationId},
-    slices::directory::OrganizationReference,
-};
+use tenantd_base::{clock::Timestamp, id::OrganizationId};
+use tenantd_directory::OrganizationReference;
+use tenantd_http::{page::Page, wire::word_type};
+
+use super::super::model::{self, Mode};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Enum, Serialize)]
 #[oai(rename_all = "snake_case")]
@@ -55,13 +56,8 @@ impl From<SearchType> for model::Kind {
     }
 }
 
-/// `full` searches everything. `suggest` is for while somebody types: it searches names and identifiers, and the last word may be
-/// unfinished.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
-#[oai(rename_all = "snake_case")]
-pub(super) enum SearchMode {
-    Full,
-    Suggest,
+word_type! {
+    Mode, "SearchMode", "`full` searches everything. `suggest` is for while somebody types: it searches names and identifiers, and the last word may be\nunfinished.";
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
@@ -103,7 +99,7 @@ pub(super) struct SearchParameters {
     /// Where to continue: `next_cursor` of the page before, with the same parameters.
     pub(super) cursor: Option<String>,
     /// `full` when absent.
-    pub(super) mode: Option<SearchMode>,
+    pub(super) mode: Option<Mode>,
     /// Whether a word that nothing has may be one with a typo: one in words of 5 to 8 letters, two in longer ones, none in words with
     /// digits. `auto` when absent.
     pub(super) fuzzy: Option<Fuzzy>,
@@ -146,6 +142,7 @@ pub(super) struct SearchMatch {
 }
 
 /// Something that was found.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct SearchHit {
@@ -155,19 +152,15 @@ pub(super) struct SearchHit {
     /// The record's id; of software its name, which the asset inventory filters by.
     pub(super) id: String,
     pub(super) title: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) subtitle: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) organization: Option<OrganizationReference>,
     /// Of tickets their status, of devices their lifecycle, of users `active` or `disabled`, of workflows `enabled`, `disabled` or
     /// `archived`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) status: Option<String>,
     /// How well it fits. Comparable within one answer only.
     pub(super) score: f64,
     pub(super) matched_on: Vec<SearchMatch>,
     /// Texts of the record by field, as HTML: what matched is in `<mark>`, everything else is escaped.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) highlights: Option<BTreeMap<String, String>>,
     pub(super) updated_at: Timestamp,
 }
@@ -194,27 +187,26 @@ impl From<model::Hit> for SearchHit {
 }
 
 /// A value and how many of all hits have it.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct SearchFacetValue {
     /// A type, the id of an organization, or a status.
     pub(super) value: String,
     /// The name of the organization.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) label: Option<String>,
     pub(super) count: u64,
 }
 
 /// Counts of all hits, by the facets that were asked for: at most 100 values each, the most frequent first.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct SearchFacets {
-    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "type")]
     #[oai(rename = "type")]
     pub(super) kind: Option<Vec<SearchFacetValue>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) organization: Option<Vec<SearchFacetValue>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) status: Option<Vec<SearchFacetValue>>,
 }
 
@@ -230,15 +222,14 @@ impl SearchFacets {
 }
 
 /// A page of hits.
+#[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct SearchResults {
     pub(super) data: Vec<SearchHit>,
     /// `total` is the exact number of all hits.
     pub(super) page: Page,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) facets: Option<SearchFacets>,
     /// The query with words that can be found, when some of it cannot, or was found with typos only.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) did_you_mean: Option<String>,
 }

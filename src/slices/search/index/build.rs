@@ -5,17 +5,15 @@
 
 use std::path::Path;
 
+use tenantd_base::id::EventId;
+use tenantd_store::{Read, Store, StoreError, events};
+
 use super::{
     super::{
         error::IndexError,
         sources::{After, SOURCES},
     },
     disk::{Disk, Position},
-};
-use crate::kernel::{
-    events,
-    id::EventId,
-    store::{Read, Store, StoreError},
 };
 
 /// How many records a step reads.

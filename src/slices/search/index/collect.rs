@@ -9,6 +9,8 @@ use tantivy::{
     query::{EnableScoring, Weight},
 };
 
+use tenantd_base::id::OrganizationId;
+
 use super::{
     super::{
         error::IndexError,
@@ -23,7 +25,6 @@ use super::{
     tier::Tier,
     view::{Columns, Part, Section, View},
 };
-use crate::kernel::id::OrganizationId;
 
 /// Matches that are gathered before they are looked at.
 const GATHERED: usize = 1 << 15;

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use tantivy::{Index, IndexReader, IndexWriter, ReloadPolicy, TantivyDocument};
 
+use tenantd_base::id::{EventId, TenantId};
+
 use super::{
     super::{
         error::IndexError,
@@ -18,7 +20,6 @@ use super::{
     schema::{self, Mark, Terms},
     view::{DISK, Part},
 };
-use crate::kernel::id::{EventId, TenantId};
 
 const NAME: &str = "generation-";
 /// For the terms of new documents: one thread keeps up with writers, and a rebuild may take more.

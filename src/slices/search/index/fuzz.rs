@@ -1,13 +1,6 @@
 //! Queries by their grammar, run against an index: each is refused, or ends with what is in the index.
 
-use super::{
-    super::{
-        model::{Document, Facets, Kind, Mode, Options, Order, Sight},
-        query::{FIELDS, MOST_TERMS, Query},
-    },
-    *,
-};
-use crate::kernel::{
+use tenantd_base::{
     access::{Grants, Reach},
     clock::Timestamp,
     entropy::{
@@ -15,6 +8,14 @@ use crate::kernel::{
         fuzz::{each_case, show, text},
     },
     id::TenantId,
+};
+
+use super::{
+    super::{
+        model::{Document, Facets, Kind, Mode, Options, Order, Sight},
+        query::{FIELDS, MOST_TERMS, Query},
+    },
+    *,
 };
 
 const DOCUMENTS: u64 = 120;

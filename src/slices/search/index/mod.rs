@@ -32,17 +32,17 @@ use std::{
 
 use tokio::sync::{Notify, watch};
 
+use tenantd_base::{clock::Clock, id::TenantId};
+use tenantd_store::{
+    ReadTx, Store, StoreError,
+    events::{self, Event},
+};
+
 use self::{build::Build, disk::Disk, overlay::Overlay};
 use super::{
     error::{IndexError, SearchError},
     model::DocumentKey,
     sources::{self, Source},
-};
-use crate::kernel::{
-    clock::Clock,
-    events::{self, Event},
-    id::TenantId,
-    store::{ReadTx, Store, StoreError},
 };
 
 pub use collect::{Counts, Found, run};

@@ -7,8 +7,9 @@ use std::collections::HashMap;
 
 use tantivy::{DocId, SegmentReader};
 
+use tenantd_base::id::OrganizationId;
+
 use super::{super::error::IndexError, view::Columns};
-use crate::kernel::id::OrganizationId;
 
 /// So many documents share one entry of [`Outline::newest`].
 const ZONE: usize = 256;

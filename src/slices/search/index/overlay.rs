@@ -7,6 +7,8 @@ use std::{collections::HashMap, sync::Arc};
 
 use tantivy::{ReloadPolicy, TantivyDocument, directory::RamDirectory};
 
+use tenantd_base::id::TenantId;
+
 use super::{
     super::{
         error::IndexError,
@@ -15,7 +17,6 @@ use super::{
     engine_error, schema,
     view::{DISK, GONE, Newest, Part, View},
 };
-use crate::kernel::id::TenantId;
 
 /// The most documents that wait for the disk.
 pub const MOST_FRESH: usize = 10_000;

@@ -11,6 +11,8 @@ use tantivy::{
     schema::{Field, IndexRecordOption},
 };
 
+use tenantd_base::{access::Reach, clock::Timestamp, id::OrganizationId};
+
 use super::{
     super::{
         error::IndexError,
@@ -24,7 +26,6 @@ use super::{
     view::View,
     words::{self, Meant},
 };
-use crate::kernel::{access::Reach, clock::Timestamp, id::OrganizationId};
 
 /// How many organizations or people a name in a query stands for.
 const MOST_NAMED: usize = 50;
@@ -413,7 +414,7 @@ impl<'a> Planner<'a> {
             Condition::Attribute { attribute: Attribute::Assignee, value, .. } => {
                 let ids = self.named(Kind::User, value)?.into_iter();
                 let assigned = ids.map(|id| {
-                    let id = crate::kernel::id::UserId::from_bytes(id.to_be_bytes());
+                    let id = tenantd_base::id::UserId::from_bytes(id.to_be_bytes());
                     self.token(Mark::Attribute(Attribute::Assignee), &id.to_string())
                 });
                 Ok(Clause::any(assigned.collect::<Result<Vec<_>, _>>()?))

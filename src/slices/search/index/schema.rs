@@ -11,11 +11,12 @@ use tantivy::{
     tokenizer::{TextAnalyzer, Token, TokenStream, Tokenizer, TokenizerManager},
 };
 
+use tenantd_base::id::TenantId;
+
 use super::super::{
     model::{Attribute, Document, DocumentKey, Kind, State},
     text,
 };
-use crate::kernel::id::TenantId;
 
 /// Raised with every change of what is in the index: an index of another format is built anew.
 pub const FORMAT: u32 = 2;

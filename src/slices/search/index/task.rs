@@ -6,21 +6,19 @@ use std::{
     time::Duration,
 };
 
+use tenantd_base::clock::Timestamp;
+use tenantd_store::{
+    catalog, events,
+    tasks::{Done, Task, TaskError},
+};
+
 use super::{
     Build, Caught, Disk, SearchIndex, continues,
     disk::Position,
     lock,
     overlay::{MOST_FRESH, Overlay},
 };
-use crate::{
-    kernel::{
-        clock::Timestamp,
-        events,
-        store::catalog,
-        tasks::{Done, Task, TaskError},
-    },
-    slices::search::error::IndexError,
-};
+use crate::error::IndexError;
 
 /// How long changes gather before they are written together, unless they are many: a commit costs much more than a document, and its
 /// syncs hold up whoever writes to the same disk. No search waits for it.

@@ -1,19 +1,20 @@
 //! The overlay and its views, without a store: what is put is found, what is replaced is found in its newest form only.
 
+use tenantd_base::{
+    access::{Grants, Reach},
+    clock::Timestamp,
+    id::{OrganizationId, TenantId},
+};
+use tenantd_store::{
+    RedbEngine, WriterSettings,
+    events::{Actor, Draft, EventKind, Intent},
+};
+
 use super::{
     super::model::{Document, DocumentKey, Facets, Kind, Mode, Options, Order, Sight, State},
     *,
 };
-use crate::{
-    kernel::{
-        access::{Grants, Reach},
-        clock::Timestamp,
-        events::{Actor, Draft, EventKind, Intent},
-        id::{OrganizationId, TenantId},
-        store::{RedbEngine, WriterSettings},
-    },
-    slices::search::query::Query,
-};
+use crate::query::Query;
 
 static HAPPENED: EventKind =
     EventKind { name: "thing.happened", summary: "", subject: "thing", schema: "Thing", reads: Grants::NONE, has_changes: false };
@@ -121,7 +122,7 @@ async fn a_search_waits_for_events_of_its_own_tenant_only() {
     let index = SearchIndex::new(store.clone(), Clock::System, directory.path().join("index"));
     let seen = empty_overlay(&directory.path().join("overlay")).publish().unwrap();
     index.inner.view.send_replace(Some(seen));
-    let happens = |tx: &mut crate::kernel::store::WriteTx| {
+    let happens = |tx: &mut tenantd_store::WriteTx| {
         let intent = Intent::new(tenant(1), Timestamp::from_millis(5), Actor::system("test"));
         let data = serde_json::value::RawValue::from_string("{}".to_owned()).unwrap();
         events::append(tx, &mut intent.begin(), &Draft::new(&HAPPENED, "thing_1".to_owned(), 1, &data))

@@ -15,13 +15,14 @@ use tantivy::{
     schema::Field,
 };
 
+use tenantd_base::id::TenantId;
+
 use super::{
     super::error::IndexError,
     engine_error,
     outline::Outline,
     schema::{self, Mark, Terms},
 };
-use crate::kernel::id::TenantId;
 
 /// The part in which the newest version of a document is, by the low half of its id. [`GONE`]: in none.
 pub type Newest = imbl::HashMap<u64, u32>;

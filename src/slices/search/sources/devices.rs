@@ -1,18 +1,15 @@
 //! Devices: found by name, host name, addresses, serial number, make, system and tags. Their packages make the type `software`.
 
+use tenantd_base::id::{DeviceId, TenantId};
+use tenantd_directory::{self as directory, Device, Lifecycle, Network, OperatingSystem, OsFamily};
+use tenantd_store::{ReadTx, StoreError};
+
 use super::{
     super::{
         model::{Attribute, Document, Kind, RecordId, State},
         text,
     },
     After, Scanned, Source, joined, scanned,
-};
-use crate::{
-    kernel::{
-        id::{DeviceId, TenantId},
-        store::{ReadTx, StoreError},
-    },
-    slices::directory::{self, Device, Lifecycle, Network, OperatingSystem, OsFamily},
 };
 
 pub(super) struct Devices;

@@ -11,11 +11,10 @@ mod users;
 mod vms;
 mod workflows;
 
+use tenantd_base::id::TenantId;
+use tenantd_store::{ReadTx, StoreError};
+
 use super::model::{Document, Kind, RecordId};
-use crate::kernel::{
-    id::TenantId,
-    store::{ReadTx, StoreError},
-};
 
 /// The record behind which a scan goes on: its tenant, and its own key as a number.
 pub type After = (TenantId, u128);

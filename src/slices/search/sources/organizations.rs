@@ -1,15 +1,12 @@
 //! Organizations: found by their names.
 
+use tenantd_base::id::{OrganizationId, TenantId};
+use tenantd_directory::{self as directory, Organization};
+use tenantd_store::{ReadTx, StoreError};
+
 use super::{
     super::model::{Document, Kind, RecordId},
     After, Scanned, Source, scanned,
-};
-use crate::{
-    kernel::{
-        id::{OrganizationId, TenantId},
-        store::{ReadTx, StoreError},
-    },
-    slices::directory::{self, Organization},
 };
 
 pub(super) struct Organizations;

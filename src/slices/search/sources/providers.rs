@@ -1,15 +1,12 @@
 //! Cloud providers: found by name and kind.
 
+use tenantd_base::id::{CloudProviderId, TenantId};
+use tenantd_cloud::{self as cloud, ProviderLabel};
+use tenantd_store::{ReadTx, StoreError};
+
 use super::{
     super::model::{Document, Kind, RecordId, State},
     After, Scanned, Source, scanned,
-};
-use crate::{
-    kernel::{
-        id::{CloudProviderId, TenantId},
-        store::{ReadTx, StoreError},
-    },
-    slices::cloud::{self, ProviderLabel},
 };
 
 pub(super) struct Providers;

@@ -1,18 +1,15 @@
 //! Tickets: found by number, subject, description, comments, tags and what they are known by elsewhere.
 
+use tenantd_base::id::{TenantId, TicketId};
+use tenantd_store::{ReadTx, StoreError};
+use tenantd_tickets::{self as tickets, Status, Ticket};
+
 use super::{
     super::{
         model::{Attribute, Document, Kind, RecordId, State},
         text,
     },
     After, Scanned, Source, joined, scanned,
-};
-use crate::{
-    kernel::{
-        id::{TenantId, TicketId},
-        store::{ReadTx, StoreError},
-    },
-    slices::tickets::{self, Status, Ticket},
 };
 
 pub(super) struct Tickets;

@@ -1,16 +1,15 @@
 //! People, staff and contacts: found by name and address.
 
+use tenantd_base::{
+    access::Role,
+    id::{TenantId, UserId},
+};
+use tenantd_directory::{self as directory, User, UserStatus};
+use tenantd_store::{ReadTx, StoreError};
+
 use super::{
     super::model::{Document, Kind, RecordId, State},
     After, Scanned, Source, joined, scanned,
-};
-use crate::{
-    kernel::{
-        access::Role,
-        id::{TenantId, UserId},
-        store::{ReadTx, StoreError},
-    },
-    slices::directory::{self, User, UserStatus},
 };
 
 pub(super) struct Users;

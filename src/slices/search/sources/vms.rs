@@ -1,18 +1,15 @@
 //! VMs: found by name, by the provider's own id, by address and by tag, as long as they are not over.
 
+use tenantd_base::id::{TenantId, VmId};
+use tenantd_cloud::{self as cloud, VmLabel};
+use tenantd_store::{ReadTx, StoreError};
+
 use super::{
     super::{
         model::{Attribute, Document, Kind, RecordId, State},
         text,
     },
     After, Scanned, Source, joined, scanned,
-};
-use crate::{
-    kernel::{
-        id::{TenantId, VmId},
-        store::{ReadTx, StoreError},
-    },
-    slices::cloud::{self, VmLabel},
 };
 
 pub(super) struct Vms;

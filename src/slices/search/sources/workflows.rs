@@ -1,15 +1,12 @@
 //! Workflows: found by name and key.
 
+use tenantd_base::id::{TenantId, WorkflowId};
+use tenantd_store::{ReadTx, StoreError};
+use tenantd_workflows::{self as workflows, Workflow};
+
 use super::{
     super::model::{Document, Kind, RecordId, State},
     After, Scanned, Source, scanned,
-};
-use crate::{
-    kernel::{
-        id::{TenantId, WorkflowId},
-        store::{ReadTx, StoreError},
-    },
-    slices::workflows::{self, Workflow},
 };
 
 pub(super) struct Workflows;

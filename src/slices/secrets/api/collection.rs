@@ -4,24 +4,23 @@ use std::sync::Arc;
 
 use poem_openapi::{Object, OpenApi};
 
+use tenantd_base::id::SecretId;
+use tenantd_http::{
+    idempotency::IdempotencyKey,
+    input::{Body, Filter, OptionalBody, target},
+    need::{Allowed, SecretsWrite},
+    page::{PageQuery, PageRequest},
+    precondition::IfMatch,
+    problem::Problem,
+    reply::{Changed, Created, Empty, Listed},
+};
+use tenantd_store::Key;
+
 use super::{
     super::{Core, error::SecretError, repo, service::NewSecret},
     Area,
     record::{self, DeleteSecretTarget},
     wire::{CreateSecret, NamedSecret, UpdateSecret},
-};
-use crate::kernel::{
-    http::{
-        idempotency::IdempotencyKey,
-        input::{Body, Filter, OptionalBody, target},
-        need::{Allowed, SecretsWrite},
-        page::{PageQuery, PageRequest},
-        precondition::IfMatch,
-        problem::Problem,
-        reply::{Changed, Created, Empty, Listed},
-    },
-    id::SecretId,
-    store::Key,
 };
 
 #[derive(Debug, Object)]
@@ -39,8 +38,8 @@ struct SecretTarget {
     id: Option<SecretId>,
 }
 
-pub(in super::super) struct SecretsApi {
-    pub(in super::super) core: Arc<Core>,
+pub(crate) struct SecretsApi {
+    pub(crate) core: Arc<Core>,
 }
 
 #[OpenApi(prefix_path = "/api/admin/secrets", tag = "Area::Secrets")]

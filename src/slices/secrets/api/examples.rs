@@ -2,12 +2,10 @@
 
 use poem_openapi::types::Example;
 
+use tenantd_base::{change::Change, clock::Timestamp, id::SecretId};
+use tenantd_http::author::Author;
+
 use super::wire::{CreateSecret, NamedSecret, RotateSecret, UpdateSecret};
-use crate::kernel::{
-    clock::Timestamp,
-    http::{author::Author, wire::Change},
-    id::SecretId,
-};
 
 /// 2026-01-31T09:30:00Z
 const AT: i64 = 1_769_851_800_000;

@@ -11,8 +11,9 @@ pub(super) use wire::{describe, secret_fields};
 
 use poem_openapi::Tags;
 
+use tenantd_http::problem::{Code, FieldError, Problem};
+
 use super::error::{Fault, SecretError};
-use crate::kernel::http::problem::{Code, FieldError, Problem};
 
 #[derive(Tags)]
 enum Area {

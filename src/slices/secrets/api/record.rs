@@ -4,23 +4,21 @@ use std::sync::Arc;
 
 use poem_openapi::{Object, OpenApi, param::Path};
 
+use tenantd_base::{id::SecretId, secrets::Secret};
+use tenantd_http::{
+    idempotency::IdempotencyKey,
+    input::{Body, target},
+    need::{Allowed, SecretsWrite},
+    precondition::{IfMatch, IfNoneMatch},
+    problem::Problem,
+    reply::{Changed, Empty, Found},
+};
+use tenantd_store::{Read, StoreError};
+
 use super::{
     super::{Core, error::SecretError, model, repo, service::SecretChange},
     Area,
     wire::{NamedSecret, RotateSecret, UpdateSecret},
-};
-use crate::kernel::{
-    http::{
-        idempotency::IdempotencyKey,
-        input::{Body, target},
-        need::{Allowed, SecretsWrite},
-        precondition::{IfMatch, IfNoneMatch},
-        problem::Problem,
-        reply::{Changed, Empty, Found},
-    },
-    id::SecretId,
-    secrets::Secret,
-    store::{Read, StoreError},
 };
 
 /// The secret to delete.
@@ -40,8 +38,8 @@ pub(super) fn show(tx: &impl Read, secret: model::NamedSecret) -> Result<NamedSe
     Ok(NamedSecret::new(secret, last))
 }
 
-pub(in super::super) struct SecretApi {
-    pub(in super::super) core: Arc<Core>,
+pub(crate) struct SecretApi {
+    pub(crate) core: Arc<Core>,
 }
 
 #[OpenApi(prefix_path = "/api/admin/secrets", tag = "Area::Secrets")]

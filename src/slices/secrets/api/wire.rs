@@ -3,38 +3,38 @@
 use poem_openapi::Object;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
+use serde_with::skip_serializing_none;
+
+use tenantd_base::{
+    change::Change,
+    clock::Timestamp,
+    id::{SecretId, WorkflowId},
+    secrets::Secret,
+};
+use tenantd_http::{author::Author, shape::Shape};
 
 use super::super::{
     error::{Fault, SecretError},
     model::{self, Host},
     service::{NewSecret, SecretChange},
 };
-use crate::kernel::{
-    clock::Timestamp,
-    http::{author::Author, shape::Shape, wire::Change},
-    id::{SecretId, WorkflowId},
-    secrets::Secret,
-};
 
 /// A named secret, without its value.
+#[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct NamedSecret {
     pub(super) id: SecretId,
     /// What workflow steps call it: `{{ secrets.NAME }}`. It cannot change.
     pub(super) name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) description: Option<String>,
     /// The servers that it may be sent to.
     pub(super) hosts: Vec<String>,
     /// The workflows that may send it. All of the tenant when absent, none when empty.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) workflow_ids: Option<Vec<WorkflowId>>,
     /// When it was last sent, to the minute. Events do not show it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) last_used_at: Option<Timestamp>,
     /// When the value was last replaced.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) rotated_at: Option<Timestamp>,
     pub(super) created_at: Timestamp,
     pub(super) created_by: Author,
@@ -61,7 +61,7 @@ impl NamedSecret {
     }
 }
 
-pub(in super::super) fn describe(secret: &model::NamedSecret) -> Result<Box<RawValue>, serde_json::Error> {
+pub(crate) fn describe(secret: &model::NamedSecret) -> Result<Box<RawValue>, serde_json::Error> {
     to_raw_value(&NamedSecret::new(secret.clone(), None))
 }
 
@@ -87,7 +87,7 @@ pub(super) struct CreateSecret {
 }
 
 /// The bounds of a stored secret.
-pub(in super::super) fn secret_fields() -> Result<Shape, String> {
+pub(crate) fn secret_fields() -> Result<Shape, String> {
     Shape::fields::<CreateSecret>(&["name", "hosts", "workflow_ids", "description"])
 }
 

@@ -3,17 +3,16 @@
 
 use serde_json::Value;
 
+use tenantd_base::secrets::{SHORTEST_SECRET, Secret};
+use tenantd_store::portable::{Arrival, Carrier, PortError, Portable, refuse_orphans};
+
 use super::{
     super::model::{Host, MAX_SECRETS, MAX_VALUE, is_name, sorted},
     SECRETS, SecretKey, SecretRecord, USES, sealed_place,
 };
-use crate::kernel::{
-    portable::{Arrival, Carrier, PortError, Portable, refuse_orphans},
-    secrets::{SHORTEST_SECRET, Secret},
-};
 
 /// `fields` are the bounds of the API.
-pub(in super::super) fn portable(fields: impl Fn(&Value) -> Result<(), String> + Send + Sync + 'static) -> Vec<Box<dyn Portable>> {
+pub(crate) fn portable(fields: impl Fn(&Value) -> Result<(), String> + Send + Sync + 'static) -> Vec<Box<dyn Portable>> {
     let secrets = Carrier::turning(
         "secret",
         &SECRETS,

@@ -2,27 +2,24 @@
 
 use poem_openapi::{Object, OpenApi};
 
+use tenantd_auth::Manager;
+use tenantd_base::id::IdentityProviderId;
+use tenantd_http::{
+    idempotency::IdempotencyKey,
+    input::{Body, Filter, OptionalBody, target},
+    need::{Allowed, UsersRead, UsersWrite},
+    page::{PageQuery, PageRequest},
+    precondition::IfMatch,
+    problem::Problem,
+    reply::{Changed, Created, Empty, Listed},
+};
+use tenantd_store::Key;
+
 use super::{
     super::{error::SsoError, model, repo, service::NewProvider},
     Area,
     record::{self, Desk},
     wire::{CreateIdentityProvider, DeleteIdentityProvider, IdentityProvider, UpdateIdentityProvider},
-};
-use crate::{
-    kernel::{
-        http::{
-            idempotency::IdempotencyKey,
-            input::{Body, Filter, OptionalBody, target},
-            need::{Allowed, UsersRead, UsersWrite},
-            page::{PageQuery, PageRequest},
-            precondition::IfMatch,
-            problem::Problem,
-            reply::{Changed, Created, Empty, Listed},
-        },
-        id::IdentityProviderId,
-        store::Key,
-    },
-    slices::auth::Manager,
 };
 
 #[derive(Debug, Object)]
@@ -39,7 +36,7 @@ struct IdentityProviderTarget {
     id: Option<IdentityProviderId>,
 }
 
-pub(in super::super) struct ProvidersApi(pub(in super::super) Desk);
+pub(crate) struct ProvidersApi(pub(crate) Desk);
 
 #[OpenApi(prefix_path = "/api/admin/identity-providers", tag = "Area::IdentityProviders")]
 impl ProvidersApi {

@@ -2,6 +2,16 @@
 
 use poem_openapi::{Object, OpenApi, Tags, param::Path};
 
+use tenantd_base::id::{IdentityProviderId, TenantId};
+use tenantd_http::{
+    input::Filter,
+    need::{Allowed, LocalOperator},
+    problem::Problem,
+    reply::Changed,
+};
+use tenantd_platform::Tenants;
+use tenantd_store::{Store, WriteTx};
+
 use super::{
     super::{
         error::{Fault, SsoError},
@@ -9,19 +19,6 @@ use super::{
         service::Service,
     },
     wire::IdentityProvider,
-};
-use crate::{
-    kernel::{
-        http::{
-            input::Filter,
-            need::{Allowed, LocalOperator},
-            problem::Problem,
-            reply::Changed,
-        },
-        id::{IdentityProviderId, TenantId},
-        store::{Store, WriteTx},
-    },
-    slices::platform::Tenants,
 };
 
 #[derive(Tags)]
@@ -36,10 +33,10 @@ struct ApproveQuery {
     identity_provider_id: Option<IdentityProviderId>,
 }
 
-pub(in super::super) struct AdminDomainsApi {
-    pub(in super::super) service: Service,
-    pub(in super::super) store: Store,
-    pub(in super::super) tenants: Tenants,
+pub(crate) struct AdminDomainsApi {
+    pub(crate) service: Service,
+    pub(crate) store: Store,
+    pub(crate) tenants: Tenants,
 }
 
 #[OpenApi(prefix_path = "/internal/admin", tag = "Area::Administration")]

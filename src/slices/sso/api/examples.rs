@@ -2,13 +2,12 @@
 
 use poem_openapi::types::Example;
 
+use tenantd_base::{clock::Timestamp, id::IdentityProviderId};
+use tenantd_directory::RoleView;
+
 use super::{
     sign_on::{BeginSignOn, SignOnBegun, SignOnProvider},
     wire::{CreateIdentityProvider, DomainClaim, IdentityProvider, ProviderType, UpdateIdentityProvider},
-};
-use crate::{
-    kernel::{clock::Timestamp, id::IdentityProviderId},
-    slices::directory::RoleView,
 };
 
 /// 2026-01-31T09:30:00Z

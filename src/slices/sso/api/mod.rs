@@ -20,13 +20,12 @@ pub(super) use wire::{describe, provider_fields};
 use poem_openapi::Tags;
 use serde_json::json;
 
+use tenantd_auth::RefusalReason;
+use tenantd_http::problem::{Code, FieldError, Problem};
+
 use super::{
     error::{Fault, SsoError},
     model::DomainProblem,
-};
-use crate::{
-    kernel::http::problem::{Code, FieldError, Problem},
-    slices::auth::RefusalReason,
 };
 
 #[derive(Tags)]

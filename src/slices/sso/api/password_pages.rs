@@ -4,19 +4,14 @@ use http::StatusCode;
 use poem::Request;
 use poem_openapi::{Object, OpenApi};
 
-use crate::{
-    kernel::{
-        clock::Clock,
-        http::{
-            context::RequestContext,
-            credentials::check_same_origin,
-            input::{Filter, Form},
-            pages::{Html, PageAnswer, escape},
-            problem::Problem,
-        },
-        secrets::Secret,
-    },
-    slices::auth::{AuthError, Users},
+use tenantd_auth::{AuthError, Users};
+use tenantd_base::{clock::Clock, secrets::Secret};
+use tenantd_http::{
+    context::RequestContext,
+    credentials::check_same_origin,
+    input::{Filter, Form},
+    pages::{Html, PageAnswer, escape},
+    problem::Problem,
 };
 
 #[derive(Debug, Object)]
@@ -34,9 +29,9 @@ struct PasswordForm {
     password: String,
 }
 
-pub(in super::super) struct PasswordPages {
-    pub(in super::super) users: Users,
-    pub(in super::super) clock: Clock,
+pub(crate) struct PasswordPages {
+    pub(crate) users: Users,
+    pub(crate) clock: Clock,
 }
 
 #[OpenApi]

@@ -6,6 +6,18 @@ use poem_openapi::{
     registry::{MetaResponses, Registry},
 };
 
+use tenantd_auth::Manager;
+use tenantd_base::{access::TenantKind, id::IdentityProviderId};
+use tenantd_egress::Egress;
+use tenantd_http::{
+    input::{Body, target},
+    need::{Allowed, UsersRead, UsersWrite},
+    precondition::{IfMatch, IfNoneMatch},
+    problem::Problem,
+    reply::{Changed, Empty, Found, declared},
+};
+use tenantd_store::Store;
+
 use super::{
     super::{
         error::{Fault, SsoError},
@@ -18,22 +30,6 @@ use super::{
     Area,
     wire::{IdentityProvider, UpdateIdentityProvider},
 };
-use crate::{
-    kernel::{
-        access::TenantKind,
-        egress::Egress,
-        http::{
-            input::{Body, target},
-            need::{Allowed, UsersRead, UsersWrite},
-            precondition::{IfMatch, IfNoneMatch},
-            problem::Problem,
-            reply::{Changed, Empty, Found, declared},
-        },
-        id::IdentityProviderId,
-        store::Store,
-    },
-    slices::auth::Manager,
-};
 
 pub(super) fn path(id: IdentityProviderId) -> String {
     format!("/api/admin/identity-providers/{id}")
@@ -41,11 +37,11 @@ pub(super) fn path(id: IdentityProviderId) -> String {
 
 /// What the operations on providers are made with.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Desk {
-    pub(in super::super) service: Service,
-    pub(in super::super) store: Store,
-    pub(in super::super) egress: Egress,
-    pub(in super::super) lookups: Lookups,
+pub(crate) struct Desk {
+    pub(crate) service: Service,
+    pub(crate) store: Store,
+    pub(crate) egress: Egress,
+    pub(crate) lookups: Lookups,
 }
 
 /// 200 with the provider; 409 where the domain is not available; 502 where DNS does not answer.
@@ -71,7 +67,7 @@ impl ApiResponse for Verified {
     }
 }
 
-pub(in super::super) struct ProviderApi(pub(in super::super) Desk);
+pub(crate) struct ProviderApi(pub(crate) Desk);
 
 #[OpenApi(prefix_path = "/api/admin/identity-providers", tag = "Area::IdentityProviders")]
 impl ProviderApi {

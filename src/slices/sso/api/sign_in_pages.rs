@@ -9,6 +9,20 @@ use http::{StatusCode, header};
 use poem::Request;
 use poem_openapi::{Object, OpenApi};
 
+use tenantd_auth::{Attempt, AuthError, SliceAuthenticator, TenantChoice, Users};
+use tenantd_base::{
+    access::{Identity, Principal},
+    clock::Clock,
+    secrets::Secret,
+};
+use tenantd_http::{
+    context::RequestContext,
+    credentials::{self, Authenticator, check_same_origin, forget_session, session_cookie, session_token},
+    input::{Filter, Form},
+    pages::{Html, PageAnswer, escape},
+    problem::{FieldError, Place, Problem},
+};
+
 use super::{
     super::{
         error::SsoError,
@@ -16,21 +30,6 @@ use super::{
         model::{Domain, ReturnPath},
     },
     sign_on::{redirect_uri, set_ticket},
-};
-use crate::{
-    kernel::{
-        access::{Identity, Principal},
-        clock::Clock,
-        http::{
-            context::RequestContext,
-            credentials::{self, Authenticator, check_same_origin, forget_session, session_cookie, session_token},
-            input::{Filter, Form},
-            pages::{Html, PageAnswer, escape},
-            problem::{FieldError, Place, Problem},
-        },
-        secrets::Secret,
-    },
-    slices::auth::{Attempt, AuthError, SliceAuthenticator, TenantChoice, Users},
 };
 
 const WRONG: &str = "E-mail address or password is wrong.";
@@ -61,11 +60,11 @@ struct SignInForm {
     return_to: Option<String>,
 }
 
-pub(in super::super) struct SignInPages {
-    pub(in super::super) sign_on: SignOn,
-    pub(in super::super) users: Users,
-    pub(in super::super) authenticator: Arc<SliceAuthenticator>,
-    pub(in super::super) clock: Clock,
+pub(crate) struct SignInPages {
+    pub(crate) sign_on: SignOn,
+    pub(crate) users: Users,
+    pub(crate) authenticator: Arc<SliceAuthenticator>,
+    pub(crate) clock: Clock,
 }
 
 #[OpenApi]

@@ -7,6 +7,19 @@ use poem_openapi::{
 };
 use serde::Serialize;
 
+use tenantd_base::{
+    clock::{Clock, Timestamp},
+    id::IdentityProviderId,
+};
+use tenantd_http::{
+    context::RequestContext,
+    credentials::{check_same_origin, cookie, session_cookie, session_token, set_cookie},
+    input::{Body, Filter},
+    pages::{PageAnswer, WayOn},
+    problem::Problem,
+    reply::Answer,
+};
+
 use super::{
     super::{
         error::{Fault, SsoError},
@@ -15,18 +28,6 @@ use super::{
         ticket::SIGN_ON_LIFE,
     },
     wire::ProviderType,
-};
-use crate::kernel::{
-    clock::{Clock, Timestamp},
-    http::{
-        context::RequestContext,
-        credentials::{check_same_origin, cookie, session_cookie, session_token, set_cookie},
-        input::{Body, Filter},
-        pages::{PageAnswer, WayOn},
-        problem::Problem,
-        reply::Answer,
-    },
-    id::IdentityProviderId,
 };
 
 #[derive(Tags)]
@@ -103,7 +104,7 @@ impl poem::IntoResponse for WayThere {
 impl ApiResponse for WayThere {
     fn meta() -> MetaResponses {
         let mut responses = Answer::<SignOnBegun>::meta();
-        responses.responses.extend([403, 404, 502, 504].map(crate::kernel::http::reply::declared));
+        responses.responses.extend([403, 404, 502, 504].map(tenantd_http::reply::declared));
         responses
     }
 
@@ -129,9 +130,9 @@ struct ProviderAnswer {
     error: Option<String>,
 }
 
-pub(in super::super) struct SignOnApi {
-    pub(in super::super) sign_on: SignOn,
-    pub(in super::super) clock: Clock,
+pub(crate) struct SignOnApi {
+    pub(crate) sign_on: SignOn,
+    pub(crate) clock: Clock,
 }
 
 #[OpenApi(prefix_path = "/api/auth", tag = "Area::Authentication")]

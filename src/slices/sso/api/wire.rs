@@ -3,15 +3,16 @@
 use poem_openapi::{Enum, Object};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
+use serde_with::skip_serializing_none;
+
+use tenantd_base::{clock::Timestamp, id::IdentityProviderId, secrets::Secret};
+use tenantd_directory::RoleView;
+use tenantd_http::{shape::Shape, wire::word_type};
 
 use super::super::{
     error::{Fault, SsoError},
-    model::{self, DEFAULT_SCOPES, Domain, check_issuer, is_scope},
+    model::{self, DEFAULT_SCOPES, Domain, ProvenBy, check_issuer, is_scope},
     service::{NewProvider, ProviderChange},
-};
-use crate::{
-    kernel::{clock::Timestamp, http::shape::Shape, id::IdentityProviderId, secrets::Secret},
-    slices::directory::RoleView,
 };
 
 /// The protocol that the provider speaks: OpenID Connect.
@@ -22,45 +23,23 @@ pub(super) enum ProviderType {
     Oidc,
 }
 
-/// How a domain was proven: by a record in DNS, by the operator, as a reserved domain of an evaluation tenant (such as `acme.example`), or
-/// because it was in use before domains had to be proven.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize)]
-#[oai(rename_all = "snake_case")]
-#[serde(rename_all = "snake_case")]
-pub(super) enum DomainProof {
-    Dns,
-    Operator,
-    Reserved,
-    Before,
-}
-
-impl From<model::ProvenBy> for DomainProof {
-    fn from(by: model::ProvenBy) -> Self {
-        match by {
-            model::ProvenBy::Dns => Self::Dns,
-            model::ProvenBy::Operator => Self::Operator,
-            model::ProvenBy::Reserved => Self::Reserved,
-            model::ProvenBy::Before => Self::Before,
-        }
-    }
+word_type! {
+    ProvenBy, "DomainProof", "How a domain was proven: by a record in DNS, by the operator, as a reserved domain of an evaluation tenant (such as `acme.example`), or\nbecause it was in use before domains had to be proven.";
 }
 
 /// A domain of an identity provider, and what proves that it is the tenant's.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct DomainClaim {
     pub(super) domain: String,
     /// Whether people with an address of the domain can sign in through the provider.
     pub(super) proven: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) proven_by: Option<DomainProof>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) proven_by: Option<ProvenBy>,
     pub(super) proven_at: Option<Timestamp>,
     /// While it is not proven: the name of the TXT record to publish.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) record_name: Option<String>,
     /// While it is not proven: the value of that record.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) record_value: Option<String>,
 }
 
@@ -70,7 +49,7 @@ impl DomainClaim {
         Self {
             domain: claim.domain.as_str().to_owned(),
             proven: !is_open,
-            proven_by: claim.proof.map(|proof| proof.by.into()),
+            proven_by: claim.proof.map(|proof| proof.by),
             proven_at: claim.proof.map(|proof| proof.at),
             record_name: is_open.then(|| claim.record_name()),
             record_value: is_open.then(|| claim.record_value()),
@@ -131,12 +110,12 @@ impl From<model::IdentityProvider> for IdentityProvider {
     }
 }
 
-pub(in super::super) fn describe(provider: &model::IdentityProvider) -> Result<Box<RawValue>, serde_json::Error> {
+pub(crate) fn describe(provider: &model::IdentityProvider) -> Result<Box<RawValue>, serde_json::Error> {
     to_raw_value(&IdentityProvider::from(provider.clone()))
 }
 
 /// The bounds of a provider's fields, for one that comes with a whole tenant.
-pub(in super::super) fn provider_fields() -> Result<Shape, String> {
+pub(crate) fn provider_fields() -> Result<Shape, String> {
     Shape::fields::<CreateIdentityProvider>(&["name", "issuer", "client_id", "domains", "scopes"])
 }
 

@@ -3,18 +3,17 @@
 
 use serde_json::Value;
 
+use tenantd_base::{
+    access::{Role, TenantKind},
+    secrets::Secret,
+};
+use tenantd_directory as directory;
+use tenantd_egress::{Audience, Egress};
+use tenantd_store::portable::{Arrival, Carrier, PortError, Portable};
+
 use super::{
     super::model::{Claim, Domain, MAX_PROVIDERS, check_issuer, is_scope},
     PROVIDERS, ProviderKey, ProviderRecord, sealed_place,
-};
-use crate::{
-    kernel::{
-        access::{Role, TenantKind},
-        egress::{Audience, Egress},
-        portable::{Arrival, Carrier, PortError, Portable},
-        secrets::Secret,
-    },
-    slices::directory,
 };
 
 /// As long as the API takes one.
@@ -22,7 +21,7 @@ const MAX_SECRET: usize = 1000;
 const MAX_TOKEN: usize = 64;
 
 /// `fields` are the bounds of the API.
-pub(in super::super) fn providers(
+pub(crate) fn providers(
     egress: Egress,
     fields: impl Fn(&Value) -> Result<(), String> + Send + Sync + 'static,
 ) -> Box<dyn Portable> {

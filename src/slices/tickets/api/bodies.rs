@@ -3,6 +3,14 @@
 use poem_openapi::{Object, types::Any};
 use serde::Serialize;
 use serde_json::Value;
+use serde_with::skip_serializing_none;
+
+use tenantd_base::{
+    change::Change,
+    clock::Timestamp,
+    id::{DeviceId, OrganizationId, UserId},
+};
+use tenantd_http::{bounded::Text, wire::Many};
 
 use super::{
     super::{
@@ -11,14 +19,6 @@ use super::{
     },
     vocabulary::Fields,
     wire::{ExternalRef, TicketJson},
-};
-use crate::kernel::{
-    clock::Timestamp,
-    http::{
-        bounded::Text,
-        wire::{Change, Many},
-    },
-    id::{DeviceId, OrganizationId, UserId},
 };
 
 /// A ticket to create.
@@ -233,6 +233,7 @@ impl Many for UpdateTickets {
 }
 
 /// What became of one of several tickets.
+#[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct TicketResult {
@@ -240,10 +241,8 @@ pub(super) struct TicketResult {
     pub(super) index: usize,
     /// The status that a request for this ticket alone would have had.
     pub(super) status: u16,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ticket: Option<TicketJson>,
     /// Why it failed: `code`, `detail` and, for input, `errors`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<Any<Value>>,
 }
 

@@ -1,10 +1,9 @@
 //! What one request for several tickets may read and write. It runs in the one writer, which all tenants wait for.
 
+use tenantd_http::problem::{Code, Problem};
+use tenantd_store::{Metered, Read, StoreError};
+
 use super::super::{error::TicketError, service::Plan};
-use crate::kernel::{
-    http::problem::{Code, Problem},
-    store::{Metered, Read, StoreError},
-};
 
 /// The bytes of all records that a request for several tickets reads and writes, its events among them.
 pub(super) const MAX_BULK_BYTES: usize = 4 << 20;

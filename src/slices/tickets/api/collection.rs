@@ -6,6 +6,31 @@ use std::sync::Arc;
 use poem::Request;
 use poem_openapi::{Object, OpenApi};
 
+use tenantd_base::{
+    access::Reach,
+    id::{OrganizationId, TenantId, UserId},
+};
+use tenantd_http::{
+    acts,
+    answer_cache::AnswerCache,
+    context::header,
+    export::RowFormat,
+    idempotency::IdempotencyKey,
+    input::{Body, Filter},
+    need::{Allowed, TicketsRead, TicketsWrite},
+    outgoing::{ListOrStream, Streams},
+    page::PageRequest,
+    precondition::IfMatch,
+    problem::Problem,
+    reply::{Changed, Rendered, Settled},
+    wire::OneOrMany,
+};
+use tenantd_store::{
+    Key, Read, Store, StoreError, WriteTx,
+    catalog::{self, TableName},
+    events::Act,
+};
+
 use super::{
     super::{
         error::TicketError,
@@ -21,30 +46,6 @@ use super::{
     filters::{CountsBy, ListTickets, TicketFormat, TicketSort},
     record::{self, Shown, TicketDryRun},
     wire::{Ticket, TicketCount, TicketCounts, TicketList},
-};
-use crate::kernel::{
-    access::Reach,
-    events::Act,
-    http::{
-        acts,
-        answer_cache::AnswerCache,
-        context::header,
-        export::RowFormat,
-        idempotency::IdempotencyKey,
-        input::{Body, Filter},
-        need::{Allowed, TicketsRead, TicketsWrite},
-        outgoing::{ListOrStream, Streams},
-        page::PageRequest,
-        precondition::IfMatch,
-        problem::Problem,
-        reply::{Changed, Rendered, Settled},
-        wire::OneOrMany,
-    },
-    id::{OrganizationId, TenantId, UserId},
-    store::{
-        Key, Read, Store, StoreError, WriteTx,
-        catalog::{self, TableName},
-    },
 };
 
 /// Whatever a ticket is shown from.
@@ -62,15 +63,15 @@ struct TicketTarget {
     dry_run: Option<bool>,
 }
 
-pub(in super::super) struct TicketsApi {
-    pub(in super::super) service: Arc<Service>,
-    pub(in super::super) store: Store,
-    pub(in super::super) exports: Streams,
+pub(crate) struct TicketsApi {
+    pub(crate) service: Arc<Service>,
+    pub(crate) store: Store,
+    pub(crate) exports: Streams,
     pages: AnswerCache<Rendered, 5>,
 }
 
 impl TicketsApi {
-    pub(in super::super) fn new(service: Arc<Service>, store: Store, exports: Streams) -> Self {
+    pub(crate) fn new(service: Arc<Service>, store: Store, exports: Streams) -> Self {
         Self { service, store, exports, pages: AnswerCache::new(SHOWN_FROM) }
     }
 }

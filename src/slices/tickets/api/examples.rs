@@ -2,6 +2,13 @@
 
 use poem_openapi::types::Example;
 
+use tenantd_base::{
+    clock::Timestamp,
+    id::{OrganizationId, TicketId, UserId},
+};
+use tenantd_directory::{OrganizationReference, PersonReference};
+use tenantd_http::author::Author;
+
 use super::{
     super::{
         model::{Level, Priority, SlaState, Source, Status, TicketRef, TicketType, Visibility},
@@ -11,14 +18,6 @@ use super::{
     sla::{ReplaceSlaPolicy, SlaPolicy},
     vocabulary::Fields,
     wire::{SlaClock, Ticket, TicketContact, TicketCounters, TicketSla},
-};
-use crate::{
-    kernel::{
-        clock::Timestamp,
-        http::author::Author,
-        id::{OrganizationId, TicketId, UserId},
-    },
-    slices::directory::{OrganizationReference, PersonReference},
 };
 
 /// 2026-01-30T09:30:00Z, a Friday.

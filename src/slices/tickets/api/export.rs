@@ -2,22 +2,20 @@
 
 use std::sync::Arc;
 
+use tenantd_base::{access::Reach, clock::Timestamp};
+use tenantd_http::{
+    export::{RowFormat, Rows},
+    outgoing::{Broken, Exported, Outgoing, Streamed, Streams},
+    problem::Problem,
+};
+use tenantd_store::Store;
+
 use super::{
     super::{
         labels::Labels,
         listing::{self, TicketQuery},
     },
     wire::{Ticket, TicketList},
-};
-use crate::kernel::{
-    access::Reach,
-    clock::Timestamp,
-    http::{
-        export::{RowFormat, Rows},
-        outgoing::{Broken, Exported, Outgoing, Streamed, Streams},
-        problem::Problem,
-    },
-    store::Store,
 };
 
 /// How many tickets are read and sent at a time.

@@ -2,6 +2,17 @@
 
 use poem_openapi::{Enum, Object};
 
+use tenantd_base::{
+    access::{Identity, Principal},
+    clock::Timestamp,
+    id::{DeviceId, OrganizationId, UserId},
+};
+use tenantd_http::{
+    page::PageQuery,
+    problem::{FieldError, Problem},
+};
+use tenantd_store::Direction;
+
 use super::{
     super::{
         listing::{SortField, TicketQuery},
@@ -9,16 +20,6 @@ use super::{
         repo::Field,
     },
     vocabulary::AssigneeFilter,
-};
-use crate::kernel::{
-    access::{Identity, Principal},
-    clock::Timestamp,
-    http::{
-        page::PageQuery,
-        problem::{FieldError, Problem},
-    },
-    id::{DeviceId, OrganizationId, UserId},
-    store::Direction,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]

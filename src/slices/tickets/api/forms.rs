@@ -4,6 +4,10 @@
 use poem_openapi::types::ParseFromJSON;
 use serde_json::{Value, json};
 
+use tenantd_base::{access::Reach, clock::Timestamp};
+use tenantd_http::openapi;
+use tenantd_store::Read;
+
 use super::{
     super::{
         error::{Fault, TicketError},
@@ -13,7 +17,6 @@ use super::{
     bodies::{CreateComment, CreateTicket, UpdateTicket},
     wire::Ticket,
 };
-use crate::kernel::{access::Reach, clock::Timestamp, http::openapi, store::Read};
 
 fn parse<T: ParseFromJSON>(form: Value) -> Result<T, TicketError> {
     T::parse_from_json(Some(form)).map_err(|error| TicketError::Invalid(vec![Fault::new("", "not_valid", error.into_message())]))
@@ -34,19 +37,19 @@ fn with_target(mut schema: Value, name: &str) -> Value {
     schema
 }
 
-pub(in super::super) fn create_schema() -> Value {
+pub(crate) fn create_schema() -> Value {
     openapi::input_schema::<CreateTicket>()
 }
 
-pub(in super::super) fn change_schema() -> Value {
+pub(crate) fn change_schema() -> Value {
     with_target(openapi::input_schema::<UpdateTicket>(), "UpdateTicket")
 }
 
-pub(in super::super) fn comment_schema() -> Value {
+pub(crate) fn comment_schema() -> Value {
     with_target(openapi::input_schema::<CreateComment>(), "CreateComment")
 }
 
-pub(in super::super) fn read_new(form: &Value) -> Result<NewTicket, TicketError> {
+pub(crate) fn read_new(form: &Value) -> Result<NewTicket, TicketError> {
     parse::<CreateTicket>(form.clone()).map(Into::into)
 }
 
@@ -55,13 +58,13 @@ fn target(form: &Value) -> Result<TicketRef, TicketError> {
     text.parse().map_err(|message| TicketError::Invalid(vec![Fault::new("/id", "wrong_form", message)]))
 }
 
-pub(in super::super) fn read_change(form: &Value) -> Result<(TicketRef, TicketChange), TicketError> {
+pub(crate) fn read_change(form: &Value) -> Result<(TicketRef, TicketChange), TicketError> {
     let ticket = target(form)?;
     let body: UpdateTicket = parse(form.clone())?;
     Ok((ticket, body.patch.into()))
 }
 
-pub(in super::super) fn read_comment(form: &Value) -> Result<(TicketRef, NewComment), TicketError> {
+pub(crate) fn read_comment(form: &Value) -> Result<(TicketRef, NewComment), TicketError> {
     let ticket = target(form)?;
     let mut rest = form.clone();
     if let Some(members) = rest.as_object_mut() {
@@ -70,6 +73,6 @@ pub(in super::super) fn read_comment(form: &Value) -> Result<(TicketRef, NewComm
     Ok((ticket, parse::<CreateComment>(rest)?.into()))
 }
 
-pub(in super::super) fn show(tx: &impl Read, ticket: model::Ticket, now: Timestamp) -> Result<Value, TicketError> {
+pub(crate) fn show(tx: &impl Read, ticket: model::Ticket, now: Timestamp) -> Result<Value, TicketError> {
     Ok(serde_json::to_value(Ticket::look_up(tx, &Reach::Everything, ticket, now)?)?)
 }

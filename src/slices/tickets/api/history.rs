@@ -4,25 +4,26 @@ use poem_openapi::{Object, OpenApi, param::Path, types::Any};
 use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
 
+use tenantd_base::{
+    access::{Principal, Reach},
+    id::OrganizationId,
+};
+use tenantd_directory::{self as directory, PersonKind};
+use tenantd_http::{
+    input::Filter,
+    need::{Allowed, TicketsRead},
+    page::{Page, PageRequest, UncountedPageQuery},
+    problem::Problem,
+    reply::Answer,
+};
+use tenantd_store::{
+    Key, Read, Store,
+    events::{EventRecord, read_numbered},
+};
+
 use super::{
     super::{error::TicketError, model::TicketRef, repo},
     Area, record,
-};
-use crate::{
-    kernel::{
-        access::{Principal, Reach},
-        events::{EventRecord, read_numbered},
-        http::{
-            input::Filter,
-            need::{Allowed, TicketsRead},
-            page::{PAGE_BYTES, Page, PageRequest, UncountedPageQuery},
-            problem::Problem,
-            reply::Answer,
-        },
-        id::OrganizationId,
-        store::{Key, Read, Store},
-    },
-    slices::directory::{self, PersonKind},
 };
 
 /// What happened to a ticket.
@@ -43,8 +44,8 @@ struct StoredHistory<'a> {
     truncated: bool,
 }
 
-pub(in super::super) struct HistoryApi {
-    pub(in super::super) store: Store,
+pub(crate) struct HistoryApi {
+    pub(crate) store: Store,
 }
 
 #[OpenApi(prefix_path = "/api/psa/tickets", tag = "Area::Tickets")]
@@ -70,7 +71,7 @@ impl HistoryApi {
             let mut events: Vec<Vec<u8>> = Vec::with_capacity(numbers.len());
             let (mut bytes, mut seen) = (0, None);
             for number in numbers {
-                if bytes >= PAGE_BYTES {
+                if bytes >= repo::PAGE_BYTES {
                     last = seen;
                     break;
                 }

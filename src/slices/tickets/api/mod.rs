@@ -22,15 +22,16 @@ pub(super) use sla::SlaApi;
 
 use poem_openapi::Tags;
 
+use tenantd_http::{
+    problem::{Code, FieldError, Place, Problem},
+    shape::Shape,
+};
+
 use super::{
     error::{Fault, TicketError},
     model::reference,
     repo::Shapes,
     service::Describe,
-};
-use crate::kernel::http::{
-    problem::{Code, FieldError, Place, Problem},
-    shape::Shape,
 };
 
 #[derive(Tags)]

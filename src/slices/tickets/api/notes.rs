@@ -4,6 +4,17 @@ use std::sync::Arc;
 
 use poem_openapi::{OpenApi, param::Path};
 
+use tenantd_http::{
+    idempotency::IdempotencyKey,
+    input::{Body, Filter},
+    need::{Allowed, TicketsRead, TicketsWrite},
+    page::{PageQuery, PageRequest},
+    precondition::IfMatch,
+    problem::Problem,
+    reply::{Created, Listed},
+};
+use tenantd_store::{Key, Store};
+
 use super::{
     super::{
         error::TicketError,
@@ -17,22 +28,10 @@ use super::{
     record,
     wire::{TicketComment, TicketTimeEntry},
 };
-use crate::kernel::{
-    http::{
-        idempotency::IdempotencyKey,
-        input::{Body, Filter},
-        need::{Allowed, TicketsRead, TicketsWrite},
-        page::{PageQuery, PageRequest},
-        precondition::IfMatch,
-        problem::Problem,
-        reply::{Created, Listed},
-    },
-    store::{Key, Store},
-};
 
-pub(in super::super) struct NotesApi {
-    pub(in super::super) service: Arc<Service>,
-    pub(in super::super) store: Store,
+pub(crate) struct NotesApi {
+    pub(crate) service: Arc<Service>,
+    pub(crate) store: Store,
 }
 
 #[OpenApi(prefix_path = "/api/psa/tickets", tag = "Area::Tickets")]

@@ -5,6 +5,20 @@ use std::{collections::BTreeSet, sync::Arc};
 use poem_openapi::{Object, OpenApi, param::Path, types::Any};
 use serde_json::{Map, Value, value::to_raw_value};
 
+use tenantd_base::{
+    access::{Principal, Reach},
+    id::TicketId,
+};
+use tenantd_http::{
+    answer_cache::AnswerCache,
+    input::{Body, Filter},
+    need::{Allowed, TicketsRead, TicketsWrite},
+    precondition::{IfMatch, IfNoneMatch},
+    problem::{FieldError, Place, Problem},
+    reply::{Changed, Found},
+};
+use tenantd_store::{Read, Store, events::Act};
+
 use super::{
     super::{
         error::{Fault, TicketError},
@@ -17,20 +31,6 @@ use super::{
     collection::SHOWN_FROM,
     filters::ListTickets,
     wire::{Ticket, TicketJson},
-};
-use crate::kernel::{
-    access::{Principal, Reach},
-    events::Act,
-    http::{
-        answer_cache::AnswerCache,
-        input::{Body, Filter},
-        need::{Allowed, TicketsRead, TicketsWrite},
-        precondition::{IfMatch, IfNoneMatch},
-        problem::{FieldError, Place, Problem},
-        reply::{Changed, Found},
-    },
-    id::TicketId,
-    store::{Read, Store},
 };
 
 pub(super) fn path(id: &str) -> String {
@@ -66,15 +66,15 @@ pub(super) struct TicketDryRun {
     pub(super) dry_run: Option<bool>,
 }
 
-pub(in super::super) struct TicketApi {
-    pub(in super::super) service: Arc<Service>,
-    pub(in super::super) store: Store,
+pub(crate) struct TicketApi {
+    pub(crate) service: Arc<Service>,
+    pub(crate) store: Store,
     /// With their versions.
     records: AnswerCache<(u64, Found<Ticket>), 5>,
 }
 
 impl TicketApi {
-    pub(in super::super) fn new(service: Arc<Service>, store: Store) -> Self {
+    pub(crate) fn new(service: Arc<Service>, store: Store) -> Self {
         Self { service, store, records: AnswerCache::new(SHOWN_FROM) }
     }
 }
@@ -145,7 +145,7 @@ pub(super) async fn update(
     let (service, change) = (service.clone(), TicketChange::from(patch));
     let intent = auth.context.intent(&auth.principal);
     let shown = if dry_run {
-        let rehearse = move |tx: &crate::kernel::store::ReadTx| {
+        let rehearse = move |tx: &tenantd_store::ReadTx| {
             let act = intent.begin();
             let before = service::target(tx, &act, named, also)?;
             if_match.check(before.version)?;
@@ -153,7 +153,7 @@ pub(super) async fn update(
         };
         store.scan_for(auth.principal.tenant_id, rehearse).await
     } else {
-        let perform = move |tx: &mut crate::kernel::store::WriteTx| {
+        let perform = move |tx: &mut tenantd_store::WriteTx| {
             let mut act = intent.begin();
             let before = service::target(tx, &act, named, also)?;
             if_match.check(before.version)?;
@@ -206,7 +206,7 @@ pub(super) async fn update_many(
     let (service, change) = (service.clone(), TicketChange::from(patch));
     let intent = auth.context.intent(&auth.principal);
     let tickets = if dry_run {
-        let rehearse = move |tx: &crate::kernel::store::ReadTx| {
+        let rehearse = move |tx: &tenantd_store::ReadTx| {
             let (act, mut named, mut budget) = (intent.begin(), BTreeSet::new(), Budget::of_many());
             each(&ids, |id| {
                 let plan = budget.plan(tx, |view| {
@@ -218,7 +218,7 @@ pub(super) async fn update_many(
         };
         store.scan_for(auth.principal.tenant_id, rehearse).await
     } else {
-        let perform = move |tx: &mut crate::kernel::store::WriteTx| {
+        let perform = move |tx: &mut tenantd_store::WriteTx| {
             let (mut act, mut named, mut budget) = (intent.begin(), BTreeSet::new(), Budget::of_many());
             each(&ids, |id| {
                 let plan = budget.plan(&*tx, |view| {

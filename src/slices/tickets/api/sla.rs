@@ -5,6 +5,20 @@ use std::sync::Arc;
 use poem_openapi::{Object, OpenApi};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
+use serde_with::skip_serializing_none;
+
+use tenantd_base::{
+    access::{Identity, Reach, Role},
+    clock::Timestamp,
+};
+use tenantd_http::{
+    input::Body,
+    need::{Allowed, TicketsRead, TicketsWrite},
+    precondition::{IfMatch, IfNoneMatch},
+    problem::{Code, Problem},
+    reply::{Changed, Found},
+};
+use tenantd_store::Store;
 
 use super::{
     super::{
@@ -13,18 +27,6 @@ use super::{
     },
     Area,
     vocabulary::Day,
-};
-use crate::kernel::{
-    access::{Identity, Reach, Role},
-    clock::Timestamp,
-    http::{
-        input::Body,
-        need::{Allowed, TicketsRead, TicketsWrite},
-        precondition::{IfMatch, IfNoneMatch},
-        problem::{Code, Problem},
-        reply::{Changed, Found},
-    },
-    store::Store,
 };
 
 /// A span of time on a day, of the clock on the wall.
@@ -79,6 +81,7 @@ pub(super) struct SlaTargets {
 }
 
 /// What the tenant promises.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct SlaPolicy {
@@ -86,7 +89,6 @@ pub(super) struct SlaPolicy {
     #[serde(flatten)]
     pub(super) terms: ReplaceSlaPolicy,
     /// Absent as long as the defaults hold.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) updated_at: Option<Timestamp>,
     /// 0 as long as the defaults hold.
     pub(super) version: u64,
@@ -162,9 +164,9 @@ pub(super) fn describe(policy: &sla::SlaPolicy) -> Result<Box<RawValue>, serde_j
     to_raw_value(&SlaPolicy::from(policy.clone()))
 }
 
-pub(in super::super) struct SlaApi {
-    pub(in super::super) service: Arc<Service>,
-    pub(in super::super) store: Store,
+pub(crate) struct SlaApi {
+    pub(crate) service: Arc<Service>,
+    pub(crate) store: Store,
 }
 
 #[OpenApi(prefix_path = "/api/psa", tag = "Area::Tickets")]

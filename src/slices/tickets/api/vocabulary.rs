@@ -14,13 +14,12 @@ use poem_openapi::{
 use serde::Serialize;
 use serde_json::Value;
 
+use tenantd_base::id::UserId;
+use tenantd_http::wire::{document_type, word_type};
+
 use super::super::model::{
     FieldValue, Level, MAX_CUSTOM_FIELDS, OnDuplicate, Priority, ResolutionCode, SlaState, Source, Status, StatusCategory,
     TicketRef, TicketType, Visibility,
-};
-use crate::kernel::{
-    http::wire::{document_type, word_type},
-    id::UserId,
 };
 
 word_type! {

@@ -9,6 +9,16 @@ use serde_json::{
     Value,
     value::{RawValue, to_raw_value},
 };
+use serde_with::skip_serializing_none;
+
+use tenantd_base::{
+    access::Reach,
+    clock::Timestamp,
+    id::{CommentId, DeviceId, TicketId, TimeEntryId, UserId},
+};
+use tenantd_directory::{OrganizationReference, PersonReference};
+use tenantd_http::{author::Author, page::Page, wire::document_type};
+use tenantd_store::{Read, StoreError};
 
 use super::{
     super::{
@@ -22,24 +32,14 @@ use super::{
     },
     vocabulary::Fields,
 };
-use crate::{
-    kernel::{
-        access::Reach,
-        clock::Timestamp,
-        http::{author::Author, page::Page, wire::document_type},
-        id::{CommentId, DeviceId, TicketId, TimeEntryId, UserId},
-        store::{Read, StoreError},
-    },
-    slices::directory::{OrganizationReference, PersonReference},
-};
 
 /// The person at the customer.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct TicketContact {
     pub(super) id: UserId,
     pub(super) name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) email: Option<String>,
 }
 
@@ -73,6 +73,7 @@ impl From<TicketLink> for TicketReference {
 }
 
 /// The ticket's name in another system.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct ExternalRef {
@@ -81,7 +82,6 @@ pub(super) struct ExternalRef {
     #[oai(validator(min_length = 1, max_length = 255))]
     pub(super) id: String,
     #[oai(validator(min_length = 1, max_length = 2048))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) url: Option<String>,
 }
 
@@ -98,14 +98,13 @@ impl From<ExternalRef> for model::ExternalRef {
 }
 
 /// One promise.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct SlaClock {
     pub(super) target_minutes: u32,
     /// Absent while the clock does not run.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) due_at: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) met_at: Option<Timestamp>,
     /// Whether the time was over before the promise was kept.
     pub(super) breached: bool,
@@ -143,6 +142,7 @@ pub(super) struct TicketCounters {
 }
 
 /// A ticket.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct Ticket {
@@ -154,7 +154,6 @@ pub(super) struct Ticket {
     #[serde(rename = "ref")]
     pub(super) reference: String,
     pub(super) subject: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) description: Option<String>,
     #[oai(rename = "type")]
     #[serde(rename = "type")]
@@ -162,48 +161,34 @@ pub(super) struct Ticket {
     pub(super) status: Status,
     pub(super) status_category: StatusCategory,
     pub(super) priority: Priority,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) impact: Option<Level>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) urgency: Option<Level>,
     pub(super) source: Source,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) queue: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) category: Option<String>,
     pub(super) organization: OrganizationReference,
     /// Of a contact or a device of an organization that a restricted key does not reach, the id alone.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) contact: Option<TicketContact>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) assignee: Option<PersonReference>,
     pub(super) devices: Vec<TicketDevice>,
     pub(super) tags: Vec<String>,
     pub(super) custom_fields: Fields<false>,
     pub(super) external_refs: Vec<ExternalRef>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) dedup_key: Option<String>,
     /// How often the same was reported.
     pub(super) occurrences: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) parent: Option<TicketReference>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) merged_into: Option<TicketReference>,
     pub(super) sla: TicketSla,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) resolution: Option<TicketResolution>,
     pub(super) counts: TicketCounters,
     pub(super) time_spent_minutes: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) due_at: Option<Timestamp>,
     pub(super) created_at: Timestamp,
     pub(super) updated_at: Timestamp,
     pub(super) status_changed_at: Timestamp,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) first_responded_at: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) resolved_at: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) closed_at: Option<Timestamp>,
     pub(super) created_by: Author,
     /// Counts the changes of this record.
@@ -211,7 +196,6 @@ pub(super) struct Ticket {
     /// The states that it can go to.
     pub(super) allowed_transitions: Vec<Status>,
     /// Only in the answer to a creation: the ticket was there already.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) deduplicated: Option<bool>,
 }
 
@@ -297,15 +281,12 @@ impl ToJSON for TicketJson {
     }
 }
 
-pub(in super::super) fn describe_ticket(
-    ticket: &model::Ticket,
-    labels: &Labels,
-    now: Timestamp,
-) -> Result<Box<RawValue>, serde_json::Error> {
+pub(crate) fn describe_ticket(ticket: &model::Ticket, labels: &Labels, now: Timestamp) -> Result<Box<RawValue>, serde_json::Error> {
     to_raw_value(&Ticket::new(ticket.clone(), labels, now))
 }
 
 /// A comment on a ticket.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct TicketComment {
@@ -313,7 +294,6 @@ pub(super) struct TicketComment {
     pub(super) body: String,
     pub(super) visibility: Visibility,
     /// The contact who wrote it, when somebody else passed it on.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) contact: Option<TicketContact>,
     pub(super) created_at: Timestamp,
     pub(super) created_by: Author,
@@ -332,11 +312,12 @@ impl TicketComment {
     }
 }
 
-pub(in super::super) fn describe_comment(comment: &model::Comment, labels: &Labels) -> Result<Box<RawValue>, serde_json::Error> {
+pub(crate) fn describe_comment(comment: &model::Comment, labels: &Labels) -> Result<Box<RawValue>, serde_json::Error> {
     to_raw_value(&TicketComment::new(comment.clone(), labels))
 }
 
 /// Time that was worked on a ticket.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct TicketTimeEntry {
@@ -344,9 +325,7 @@ pub(super) struct TicketTimeEntry {
     pub(super) minutes: u32,
     pub(super) billable: bool,
     pub(super) work_type: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) note: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) started_at: Option<Timestamp>,
     pub(super) created_at: Timestamp,
     pub(super) created_by: Author,
@@ -360,37 +339,34 @@ impl From<model::TimeEntry> for TicketTimeEntry {
 }
 
 /// How many tickets have a value.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct TicketCount {
     /// The value as a filter takes it; `none` for tickets without an assignee.
     pub(super) value: String,
     /// The name, where the value is an id.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) name: Option<String>,
     pub(super) count: u64,
 }
 
 /// Counts of all tickets that match, by the fields that `counts_by` names. The most frequent values first, at most 1,000 a field.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct TicketCounts {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) status: Option<Vec<TicketCount>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) priority: Option<Vec<TicketCount>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) assignee: Option<Vec<TicketCount>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) organization: Option<Vec<TicketCount>>,
 }
 
 /// A page of tickets.
+#[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct TicketList {
     pub(super) data: Vec<Ticket>,
     pub(super) page: Page,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) counts: Option<TicketCounts>,
 }

@@ -11,6 +11,8 @@ pub(super) use query::TicketQuery;
 
 use std::collections::HashMap;
 
+use tenantd_store::{Read, StoreError};
+
 use self::{
     place::Place,
     plan::{Plan, Source},
@@ -18,11 +20,7 @@ use self::{
 };
 use super::{
     model::Ticket,
-    repo::{self, Facet, Field},
-};
-use crate::kernel::{
-    http::page::PAGE_BYTES,
-    store::{Read, StoreError},
+    repo::{self, Facet, Field, PAGE_BYTES},
 };
 
 /// What one page may cost.

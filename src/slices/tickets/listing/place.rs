@@ -3,13 +3,12 @@
 
 use std::cmp::Ordering;
 
-use crate::{
-    kernel::store::{Direction, Key},
-    slices::tickets::model::Ticket,
-};
+use tenantd_store::{Direction, Key};
+
+use crate::model::Ticket;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum SortField {
+pub(crate) enum SortField {
     UpdatedAt,
     /// By number too: numbers are given in the order of creation.
     CreatedAt,

@@ -4,6 +4,9 @@
 //! by its own index; filters that leave few are collected as sets of numbers first, so that what cannot match is passed over without
 //! being read, and very few are read and sorted at once.
 
+use tenantd_base::clock::Timestamp;
+use tenantd_store::{Direction, Flow, Key, KeyRange, Read, StoreError};
+
 use super::{
     Effort,
     place::{Place, SortField},
@@ -11,14 +14,8 @@ use super::{
     walk::{Lane, Walk},
 };
 use crate::{
-    kernel::{
-        clock::Timestamp,
-        store::{Direction, Flow, Key, KeyRange, Read, StoreError},
-    },
-    slices::tickets::{
-        model::Priority,
-        repo::{self, BY_DUE, BY_FACET, BY_SEQ, BY_UPDATE, BY_WORD, Facet, TicketIndex},
-    },
+    model::Priority,
+    repo::{self, BY_DUE, BY_FACET, BY_SEQ, BY_UPDATE, BY_WORD, Facet, TicketIndex},
 };
 
 /// The time that tickets without a due time have in their index.

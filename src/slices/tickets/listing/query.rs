@@ -1,47 +1,46 @@
 //! What a list is asked for. Values of one filter are alternatives; all filters must hold.
 
+use tenantd_base::{
+    clock::Timestamp,
+    id::{DeviceId, OrganizationId, TenantId, UserId},
+};
+use tenantd_store::Direction;
+
 use super::place::SortField;
 use crate::{
-    kernel::{
-        clock::Timestamp,
-        id::{DeviceId, OrganizationId, TenantId, UserId},
-        store::Direction,
-    },
-    slices::tickets::{
-        model::{self, Priority, SlaState, Source, Status, Ticket, TicketType},
-        repo::Facet,
-    },
+    model::{self, Priority, SlaState, Source, Status, Ticket, TicketType},
+    repo::Facet,
 };
 
 #[derive(Clone, Debug)]
-pub(in super::super) struct TicketQuery {
-    pub(in super::super) tenant_id: TenantId,
+pub(crate) struct TicketQuery {
+    pub(crate) tenant_id: TenantId,
     /// `Some` and empty matches nothing: a status and a category that exclude one another.
-    pub(in super::super) statuses: Option<Vec<Status>>,
-    pub(in super::super) priorities: Vec<Priority>,
-    pub(in super::super) kinds: Vec<TicketType>,
-    pub(in super::super) sources: Vec<Source>,
+    pub(crate) statuses: Option<Vec<Status>>,
+    pub(crate) priorities: Vec<Priority>,
+    pub(crate) kinds: Vec<TicketType>,
+    pub(crate) sources: Vec<Source>,
     /// `Some` and empty matches nothing: the filter and what the caller reaches exclude one another.
-    pub(in super::super) organizations: Option<Vec<OrganizationId>>,
-    pub(in super::super) contacts: Vec<UserId>,
+    pub(crate) organizations: Option<Vec<OrganizationId>>,
+    pub(crate) contacts: Vec<UserId>,
     /// `None` stands for nobody.
-    pub(in super::super) assignees: Vec<Option<UserId>>,
-    pub(in super::super) devices: Vec<DeviceId>,
-    pub(in super::super) tags: Vec<String>,
-    pub(in super::super) sla_states: Vec<SlaState>,
-    pub(in super::super) dedup_key: Option<String>,
-    pub(in super::super) external_system: Option<String>,
-    pub(in super::super) external_id: Option<String>,
-    pub(in super::super) created_after: Option<Timestamp>,
-    pub(in super::super) created_before: Option<Timestamp>,
-    pub(in super::super) updated_after: Option<Timestamp>,
-    pub(in super::super) updated_before: Option<Timestamp>,
-    pub(in super::super) due_before: Option<Timestamp>,
+    pub(crate) assignees: Vec<Option<UserId>>,
+    pub(crate) devices: Vec<DeviceId>,
+    pub(crate) tags: Vec<String>,
+    pub(crate) sla_states: Vec<SlaState>,
+    pub(crate) dedup_key: Option<String>,
+    pub(crate) external_system: Option<String>,
+    pub(crate) external_id: Option<String>,
+    pub(crate) created_after: Option<Timestamp>,
+    pub(crate) created_before: Option<Timestamp>,
+    pub(crate) updated_after: Option<Timestamp>,
+    pub(crate) updated_before: Option<Timestamp>,
+    pub(crate) due_before: Option<Timestamp>,
     /// Beginnings of words that the subject must have.
-    pub(in super::super) words: Vec<String>,
-    pub(in super::super) since_seq: Option<u64>,
-    pub(in super::super) sort: SortField,
-    pub(in super::super) direction: Direction,
+    pub(crate) words: Vec<String>,
+    pub(crate) since_seq: Option<u64>,
+    pub(crate) sort: SortField,
+    pub(crate) direction: Direction,
 }
 
 fn any<T: PartialEq>(wanted: &[T], value: &T) -> bool {

@@ -3,18 +3,19 @@
 
 use proptest::prelude::*;
 
+use tenantd_base::{
+    clock::Timestamp,
+    id::{OrganizationId, TenantId, TicketId},
+};
+use tenantd_store::{
+    Direction, RedbEngine, Store, WriterSettings,
+    events::{Actor, ActorKind},
+};
+
 use super::*;
 use crate::{
-    kernel::{
-        clock::Timestamp,
-        events::{Actor, ActorKind},
-        id::{OrganizationId, TenantId, TicketId},
-        store::{Direction, RedbEngine, Store, WriterSettings},
-    },
-    slices::tickets::{
-        model::{Priority, Source as TicketSource, Status, TicketType},
-        sla::{Sla, SlaPolicy},
-    },
+    model::{Priority, Source as TicketSource, Status, TicketType},
+    sla::{Sla, SlaPolicy},
 };
 
 const TENANT: TenantId = TenantId::from_bytes([7; 16]);

@@ -3,18 +3,15 @@
 
 use std::{collections::VecDeque, ops::Bound};
 
+use tenantd_base::clock::Timestamp;
+use tenantd_store::{Direction, Flow, Key, KeyRange, Read, StoreError};
+
 use super::{
     place::{Place, SortField, compare_groups},
     plan::Plan,
     query::TicketQuery,
 };
-use crate::{
-    kernel::{
-        clock::Timestamp,
-        store::{Direction, Flow, Key, KeyRange, Read, StoreError},
-    },
-    slices::tickets::repo::TicketIndex,
-};
+use crate::repo::TicketIndex;
 
 /// How many entries are fetched at first, and at most.
 const FIRST_CHUNK: usize = 64;

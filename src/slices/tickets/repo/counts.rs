@@ -3,19 +3,19 @@
 
 use serde::{Deserialize, Serialize};
 
+use tenantd_base::id::TenantId;
+use tenantd_store::{
+    Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record, portable::TenantKey,
+};
+
 use super::{
     facets::{self, Facet, Field},
     record::TicketRecord,
 };
-use crate::kernel::{
-    id::TenantId,
-    portable::TenantKey,
-    store::{Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
-};
 
 /// A value of a field in a tenant. The value is the rest of the key.
 #[derive(Clone, Debug)]
-pub(in super::super) struct CountKey {
+pub(crate) struct CountKey {
     tenant: TenantId,
     field: u8,
     value: Vec<u8>,
@@ -52,7 +52,7 @@ impl TenantKey for CountKey {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(in super::super) struct Count {
+pub(crate) struct Count {
     tickets: u64,
 }
 
@@ -60,7 +60,7 @@ impl Record for Count {
     const VERSION: u8 = 1;
 }
 
-pub(in super::super) static COUNTS: Table<CountKey, Count> = Table::new(catalog::TICKET_COUNTS, &[]);
+pub(crate) static COUNTS: Table<CountKey, Count> = Table::new(catalog::TICKET_COUNTS, &[]);
 
 /// Takes a ticket's change into the counts.
 pub(super) fn moved(
@@ -90,20 +90,20 @@ fn add(tx: &mut WriteTx, tenant: TenantId, facet: &Facet, change: i64) -> Result
 }
 
 /// How many tickets have the value; `None` for a field without counters.
-pub(in super::super) fn count(tx: &impl Read, tenant: TenantId, facet: &Facet) -> Result<Option<u64>, StoreError> {
+pub(crate) fn count(tx: &impl Read, tenant: TenantId, facet: &Facet) -> Result<Option<u64>, StoreError> {
     if !facet.field.is_counted() {
         return Ok(None);
     }
     counted(tx, tenant, facet).map(Some)
 }
 
-pub(in super::super) fn counted(tx: &impl Read, tenant: TenantId, facet: &Facet) -> Result<u64, StoreError> {
+pub(crate) fn counted(tx: &impl Read, tenant: TenantId, facet: &Facet) -> Result<u64, StoreError> {
     let key = CountKey { tenant, field: facet.field as u8, value: facet.value.clone() };
     Ok(COUNTS.get(tx, &key)?.map_or(0, |count| count.tickets))
 }
 
 /// The values of a field with their counts, in the order of the values.
-pub(in super::super) fn values(tx: &impl Read, tenant: TenantId, field: Field) -> Result<Vec<(Vec<u8>, u64)>, StoreError> {
+pub(crate) fn values(tx: &impl Read, tenant: TenantId, field: Field) -> Result<Vec<(Vec<u8>, u64)>, StoreError> {
     let mut found = Vec::new();
     COUNTS.scan(tx, &KeyRange::prefix(&(tenant, field as u8).to_bytes()), Direction::Forward, |key, count| {
         found.push((key.value, count.tickets));
@@ -114,8 +114,9 @@ pub(in super::super) fn values(tx: &impl Read, tenant: TenantId, field: Field) -
 
 #[cfg(test)]
 mod tests {
+    use tenantd_store::codec::assert_golden;
+
     use super::*;
-    use crate::kernel::store::codec::assert_golden;
 
     #[test]
     fn the_stored_form_is_the_one_that_was_written_down() {

@@ -1,19 +1,18 @@
 //! The ways to find tickets. One index holds a row for each value of each field that a list can be filtered by: `(tenant, field, value,
 //! time of the last change)`, so that every filter by itself is already in the default order.
 
-use super::{TicketKey, record::TicketRecord};
-use crate::{
-    kernel::{
-        clock::Timestamp,
-        id::{DeviceId, OrganizationId, TenantId, UserId},
-        store::{Index, Key, catalog, due_key},
-    },
-    slices::tickets::model::{self, Priority, SlaState, Source, Status, TicketType},
+use tenantd_base::{
+    clock::Timestamp,
+    id::{DeviceId, OrganizationId, TenantId, UserId},
 };
+use tenantd_store::{Index, Key, catalog, due_key};
+
+use super::{TicketKey, record::TicketRecord};
+use crate::model::{self, Priority, SlaState, Source, Status, TicketType};
 
 /// A field that lists are filtered by. The number is in the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Field {
+pub(crate) enum Field {
     Status = 1,
     Priority = 2,
     Type = 3,
@@ -33,21 +32,21 @@ pub(in super::super) enum Field {
 
 impl Field {
     /// Whether there are counters of its values. The others have almost as many values as there are tickets.
-    pub(in super::super) fn is_counted(self) -> bool {
+    pub(crate) fn is_counted(self) -> bool {
         !matches!(self, Self::DedupKey | Self::ExternalRef | Self::Unfinished)
     }
 
     /// Whether a ticket has at most one value of it.
-    pub(in super::super) fn is_single(self) -> bool {
+    pub(crate) fn is_single(self) -> bool {
         !matches!(self, Self::Device | Self::Tag | Self::ExternalRef | Self::ExternalSystem)
     }
 }
 
 /// A field and one of its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) struct Facet {
-    pub(in super::super) field: Field,
-    pub(in super::super) value: Vec<u8>,
+pub(crate) struct Facet {
+    pub(crate) field: Field,
+    pub(crate) value: Vec<u8>,
 }
 
 impl Facet {
@@ -55,64 +54,64 @@ impl Facet {
         Self { field, value: value.to_bytes() }
     }
 
-    pub(in super::super) fn status(status: Status) -> Self {
+    pub(crate) fn status(status: Status) -> Self {
         Self::new(Field::Status, &status.code())
     }
 
-    pub(in super::super) fn priority(priority: Priority) -> Self {
+    pub(crate) fn priority(priority: Priority) -> Self {
         Self::new(Field::Priority, &priority.code())
     }
 
-    pub(in super::super) fn kind(kind: TicketType) -> Self {
+    pub(crate) fn kind(kind: TicketType) -> Self {
         Self::new(Field::Type, &kind.code())
     }
 
-    pub(in super::super) fn source(source: Source) -> Self {
+    pub(crate) fn source(source: Source) -> Self {
         Self::new(Field::Source, &source.code())
     }
 
-    pub(in super::super) fn organization(id: OrganizationId) -> Self {
+    pub(crate) fn organization(id: OrganizationId) -> Self {
         Self::new(Field::Organization, &id)
     }
 
-    pub(in super::super) fn contact(id: UserId) -> Self {
+    pub(crate) fn contact(id: UserId) -> Self {
         Self::new(Field::Contact, &id)
     }
 
-    pub(in super::super) fn assignee(id: Option<UserId>) -> Self {
+    pub(crate) fn assignee(id: Option<UserId>) -> Self {
         Self::new(Field::Assignee, &id)
     }
 
-    pub(in super::super) fn sla_state(state: SlaState) -> Self {
+    pub(crate) fn sla_state(state: SlaState) -> Self {
         Self::new(Field::SlaState, &state.code())
     }
 
-    pub(in super::super) fn device(id: DeviceId) -> Self {
+    pub(crate) fn device(id: DeviceId) -> Self {
         Self::new(Field::Device, &id)
     }
 
-    pub(in super::super) fn tag(tag: &str) -> Self {
+    pub(crate) fn tag(tag: &str) -> Self {
         Self::new(Field::Tag, &tag.to_owned())
     }
 
-    pub(in super::super) fn dedup_key(key: &str) -> Self {
+    pub(crate) fn dedup_key(key: &str) -> Self {
         Self::new(Field::DedupKey, &key.to_owned())
     }
 
-    pub(in super::super) fn external_ref(system: &str, id: &str) -> Self {
+    pub(crate) fn external_ref(system: &str, id: &str) -> Self {
         Self::new(Field::ExternalRef, &(system.to_owned(), id.to_owned()))
     }
 
-    pub(in super::super) fn external_system(system: &str) -> Self {
+    pub(crate) fn external_system(system: &str) -> Self {
         Self::new(Field::ExternalSystem, &system.to_owned())
     }
 
-    pub(in super::super) fn unfinished(organization: OrganizationId, dedup_key: &str) -> Self {
+    pub(crate) fn unfinished(organization: OrganizationId, dedup_key: &str) -> Self {
         Self::new(Field::Unfinished, &(organization, dedup_key.to_owned()))
     }
 
     /// What the index entries of this value start with.
-    pub(in super::super) fn prefix(&self, tenant: TenantId) -> Vec<u8> {
+    pub(crate) fn prefix(&self, tenant: TenantId) -> Vec<u8> {
         let mut prefix = (tenant, self.field as u8).to_bytes();
         prefix.extend_from_slice(&self.value);
         prefix
@@ -147,12 +146,12 @@ pub(super) fn of(record: &TicketRecord) -> Vec<Facet> {
     facets
 }
 
-pub(in super::super) type TicketIndex = Index<TicketKey, TicketRecord>;
+pub(crate) type TicketIndex = Index<TicketKey, TicketRecord>;
 
 pub(super) static BY_ID: TicketIndex =
     Index { table: catalog::TICKETS_BY_ID, unique: true, keys: |key, ticket| vec![(key.0, ticket.id).to_bytes()] };
 
-pub(in super::super) static BY_FACET: TicketIndex = Index {
+pub(crate) static BY_FACET: TicketIndex = Index {
     table: catalog::TICKETS_BY_FACET,
     unique: false,
     keys: |key, ticket| {
@@ -165,10 +164,10 @@ pub(in super::super) static BY_FACET: TicketIndex = Index {
     },
 };
 
-pub(in super::super) static BY_UPDATE: TicketIndex =
+pub(crate) static BY_UPDATE: TicketIndex =
     Index { table: catalog::TICKETS_BY_UPDATE, unique: false, keys: |key, ticket| vec![(key.0, ticket.updated_at).to_bytes()] };
 
-pub(in super::super) static BY_DUE: TicketIndex = Index {
+pub(crate) static BY_DUE: TicketIndex = Index {
     table: catalog::TICKETS_BY_DUE,
     unique: false,
     keys: |key, ticket| {
@@ -177,10 +176,10 @@ pub(in super::super) static BY_DUE: TicketIndex = Index {
     },
 };
 
-pub(in super::super) static BY_SEQ: TicketIndex =
+pub(crate) static BY_SEQ: TicketIndex =
     Index { table: catalog::TICKETS_BY_SEQ, unique: false, keys: |key, ticket| vec![(key.0, ticket.last_seq).to_bytes()] };
 
-pub(in super::super) static BY_WORD: TicketIndex = Index {
+pub(crate) static BY_WORD: TicketIndex = Index {
     table: catalog::TICKETS_BY_WORD,
     unique: false,
     keys: |key, ticket| model::words(&ticket.subject).into_iter().map(|word| (key.0, word).to_bytes()).collect(),

@@ -2,20 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::TicketKey;
-use crate::{
-    kernel::{
-        clock::Timestamp,
-        events::Actor,
-        http::page::PAGE_BYTES,
-        id::{CommentId, TenantId, TimeEntryId, UserId},
-        store::{Counts, Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
-    },
-    slices::tickets::model::{Comment, TimeEntry, Visibility},
+use tenantd_base::{
+    clock::Timestamp,
+    id::{CommentId, TenantId, TimeEntryId, UserId},
+};
+use tenantd_store::{
+    Counts, Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record, events::Actor,
 };
 
+use super::{PAGE_BYTES, TicketKey};
+use crate::model::{Comment, TimeEntry, Visibility};
+
 #[derive(Debug, Serialize, Deserialize)]
-pub(in super::super) struct CommentRecord {
+pub(crate) struct CommentRecord {
     body: String,
     visibility: Visibility,
     contact_id: Option<UserId>,
@@ -34,7 +33,7 @@ impl CommentRecord {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(in super::super) struct TimeEntryRecord {
+pub(crate) struct TimeEntryRecord {
     minutes: u32,
     billable: bool,
     work_type: String,
@@ -49,31 +48,31 @@ impl Record for TimeEntryRecord {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(in super::super) struct HistoryEntry;
+pub(crate) struct HistoryEntry;
 
 impl Record for HistoryEntry {
     const VERSION: u8 = 1;
 }
 
-pub(in super::super) static COMMENTS: Table<(TenantId, u64, CommentId), CommentRecord> =
+pub(crate) static COMMENTS: Table<(TenantId, u64, CommentId), CommentRecord> =
     Table::new(catalog::TICKET_COMMENTS, &[]).counting(Counts::Records);
-pub(in super::super) static TIME_ENTRIES: Table<(TenantId, u64, TimeEntryId), TimeEntryRecord> =
+pub(crate) static TIME_ENTRIES: Table<(TenantId, u64, TimeEntryId), TimeEntryRecord> =
     Table::new(catalog::TICKET_TIME_ENTRIES, &[]).counting(Counts::Records);
-pub(in super::super) static HISTORY: Table<(TenantId, u64, u64), HistoryEntry> = Table::new(catalog::TICKET_EVENTS, &[]);
+pub(crate) static HISTORY: Table<(TenantId, u64, u64), HistoryEntry> = Table::new(catalog::TICKET_EVENTS, &[]);
 
-pub(in super::super) fn put_comment(tx: &mut WriteTx, ticket: TicketKey, comment: &Comment) -> Result<(), StoreError> {
+pub(crate) fn put_comment(tx: &mut WriteTx, ticket: TicketKey, comment: &Comment) -> Result<(), StoreError> {
     let Comment { id, body, visibility, contact_id, created_at, created_by } = comment.clone();
     COMMENTS.put(tx, &(ticket.0, ticket.1, id), &CommentRecord { body, visibility, contact_id, created_at, created_by })
 }
 
-pub(in super::super) fn put_time_entry(tx: &mut WriteTx, ticket: TicketKey, entry: &TimeEntry) -> Result<(), StoreError> {
+pub(crate) fn put_time_entry(tx: &mut WriteTx, ticket: TicketKey, entry: &TimeEntry) -> Result<(), StoreError> {
     let TimeEntry { id, minutes, billable, work_type, note, started_at, created_at, created_by } = entry.clone();
     let record = TimeEntryRecord { minutes, billable, work_type, note, started_at, created_at, created_by };
     TIME_ENTRIES.put(tx, &(ticket.0, ticket.1, id), &record)
 }
 
 /// Leads from the ticket to its event.
-pub(in super::super) fn note_event(tx: &mut WriteTx, ticket: TicketKey, seq: u64) -> Result<(), StoreError> {
+pub(crate) fn note_event(tx: &mut WriteTx, ticket: TicketKey, seq: u64) -> Result<(), StoreError> {
     HISTORY.put(tx, &(ticket.0, ticket.1, seq), &HistoryEntry)
 }
 
@@ -108,7 +107,7 @@ fn part<K: Key + Copy, V: Record, T>(
 }
 
 /// At most `limit` comments after one of them, and about [`PAGE_BYTES`], the oldest first; and the last one's id when there are more.
-pub(in super::super) fn comments(
+pub(crate) fn comments(
     tx: &impl Read,
     ticket: TicketKey,
     after: Option<CommentId>,
@@ -121,7 +120,7 @@ pub(in super::super) fn comments(
     part(tx, &COMMENTS, ticket, after, limit, make, Comment::json_bytes)
 }
 
-pub(in super::super) fn time_entries(
+pub(crate) fn time_entries(
     tx: &impl Read,
     ticket: TicketKey,
     after: Option<TimeEntryId>,
@@ -135,7 +134,7 @@ pub(in super::super) fn time_entries(
     part(tx, &TIME_ENTRIES, ticket, after, limit, make, |_| 0)
 }
 
-pub(in super::super) fn time_entry_count(tx: &impl Read, ticket: TicketKey) -> Result<u64, StoreError> {
+pub(crate) fn time_entry_count(tx: &impl Read, ticket: TicketKey) -> Result<u64, StoreError> {
     let mut count = 0;
     TIME_ENTRIES.scan(tx, &KeyRange::prefix(&ticket.to_bytes()), Direction::Forward, |_, _| {
         count += 1;
@@ -145,7 +144,7 @@ pub(in super::super) fn time_entry_count(tx: &impl Read, ticket: TicketKey) -> R
 }
 
 /// The numbers of a ticket's events, in order.
-pub(in super::super) fn history(
+pub(crate) fn history(
     tx: &impl Read,
     ticket: TicketKey,
     after: Option<u64>,
@@ -156,8 +155,9 @@ pub(in super::super) fn history(
 
 #[cfg(test)]
 mod tests {
+    use tenantd_store::{codec::assert_golden, events::ActorKind};
+
     use super::*;
-    use crate::kernel::{events::ActorKind, store::codec::assert_golden};
 
     #[test]
     fn the_stored_forms_are_those_that_were_written_down() {

@@ -3,17 +3,13 @@
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    kernel::{
-        clock::Timestamp,
-        id::TenantId,
-        store::{Read, StoreError, Table, WriteTx, catalog, codec::Record},
-    },
-    slices::tickets::sla::{Hours, SlaPolicy, Target},
-};
+use tenantd_base::{clock::Timestamp, id::TenantId};
+use tenantd_store::{Read, StoreError, Table, WriteTx, catalog, codec::Record};
+
+use crate::sla::{Hours, SlaPolicy, Target};
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(in super::super) struct PolicyRecord {
+pub(crate) struct PolicyRecord {
     time_zone: String,
     week: [Vec<Hours>; 7],
     /// Year, month, day.
@@ -28,10 +24,10 @@ impl Record for PolicyRecord {
     const VERSION: u8 = 1;
 }
 
-pub(in super::super) static POLICIES: Table<TenantId, PolicyRecord> = Table::new(catalog::SLA_POLICIES, &[]);
+pub(crate) static POLICIES: Table<TenantId, PolicyRecord> = Table::new(catalog::SLA_POLICIES, &[]);
 
 /// The tenant's own policy, if it has set one.
-pub(in super::super) fn policy(tx: &impl Read, tenant: TenantId) -> Result<Option<SlaPolicy>, StoreError> {
+pub(crate) fn policy(tx: &impl Read, tenant: TenantId) -> Result<Option<SlaPolicy>, StoreError> {
     Ok(POLICIES.get(tx, &tenant)?.map(|record| to_model(&record)))
 }
 
@@ -50,12 +46,7 @@ pub(super) fn to_model(record: &PolicyRecord) -> SlaPolicy {
     }
 }
 
-pub(in super::super) fn put_policy(
-    tx: &mut WriteTx,
-    tenant: TenantId,
-    policy: &SlaPolicy,
-    now: Timestamp,
-) -> Result<(), StoreError> {
+pub(crate) fn put_policy(tx: &mut WriteTx, tenant: TenantId, policy: &SlaPolicy, now: Timestamp) -> Result<(), StoreError> {
     POLICIES.put(tx, &tenant, &to_record(policy, now))
 }
 
@@ -72,8 +63,9 @@ fn to_record(policy: &SlaPolicy, updated_at: Timestamp) -> PolicyRecord {
 
 #[cfg(test)]
 mod tests {
+    use tenantd_store::codec::assert_golden;
+
     use super::*;
-    use crate::kernel::store::codec::assert_golden;
 
     #[test]
     fn the_stored_form_is_the_one_that_was_written_down() {

@@ -4,6 +4,8 @@
 
 use serde_json::Value;
 
+use tenantd_store::portable::{Arrival, Carrier, Check, PortError, Portable, refuse_orphans};
+
 use super::{
     super::{
         model::{FieldValue, MAX_CUSTOM_FIELDS, MAX_TEXT_BYTES, is_field_name},
@@ -12,21 +14,20 @@ use super::{
     COMMENTS, COUNTS, HISTORY, NUMBERS, POLICIES, TICKETS, TIME_ENTRIES, counts, policies,
     record::TicketRecord,
 };
-use crate::kernel::portable::{Arrival, Carrier, Check, PortError, Portable, refuse_orphans};
 
 /// A comment that tells of a ticket that was reported again quotes all of it.
 const MAX_COMMENT_BYTES: usize = MAX_TEXT_BYTES + 2048;
 const MAX_SUMMARY: usize = 10_000;
 
 /// The bounds of the API, for records that do not come through it.
-pub(in super::super) struct Shapes {
-    pub(in super::super) policy: Check<SlaPolicy>,
-    pub(in super::super) ticket: Check<Value>,
-    pub(in super::super) time_entry: Check<Value>,
+pub(crate) struct Shapes {
+    pub(crate) policy: Check<SlaPolicy>,
+    pub(crate) ticket: Check<Value>,
+    pub(crate) time_entry: Check<Value>,
 }
 
 /// Tickets come behind what hangs on them: a timer that is due finds all of its ticket.
-pub(in super::super) fn portable(shapes: Shapes) -> Vec<Box<dyn Portable>> {
+pub(crate) fn portable(shapes: Shapes) -> Vec<Box<dyn Portable>> {
     vec![
         Carrier::plain("sla_policy", &POLICIES, move |_, _, record| {
             let policy = policies::to_model(record);

@@ -2,6 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use tenantd_base::{
+    clock::Timestamp,
+    id::{DeviceId, OrganizationId, TicketId, UserId},
+};
+use tenantd_store::{codec::Record, events::Actor};
+
 use super::{
     super::{
         model::{CustomFields, ExternalRef, Level, Priority, Resolution, Source, Status, Ticket, TicketLink, TicketType},
@@ -9,15 +15,9 @@ use super::{
     },
     TicketKey,
 };
-use crate::kernel::{
-    clock::Timestamp,
-    events::Actor,
-    id::{DeviceId, OrganizationId, TicketId, UserId},
-    store::codec::Record,
-};
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(in super::super) struct TicketRecord {
+pub(crate) struct TicketRecord {
     pub(super) id: TicketId,
     pub(super) subject: String,
     description: Option<String>,
@@ -161,13 +161,13 @@ pub(super) fn to_record(ticket: &Ticket, timer_at: Option<Timestamp>) -> TicketR
 
 #[cfg(test)]
 mod tests {
+    use tenantd_base::id::TenantId;
+    use tenantd_store::{codec::assert_golden, events::ActorKind};
+
     use super::*;
     use crate::{
-        kernel::{events::ActorKind, id::TenantId, store::codec::assert_golden},
-        slices::tickets::{
-            model::{FieldValue, ResolutionCode},
-            sla::SlaPolicy,
-        },
+        model::{FieldValue, ResolutionCode},
+        sla::SlaPolicy,
     };
 
     #[test]

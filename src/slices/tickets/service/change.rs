@@ -2,21 +2,22 @@
 
 use std::collections::BTreeMap;
 
+use tenantd_base::{
+    change::Change,
+    clock::Timestamp,
+    id::{DeviceId, OrganizationId, UserId},
+};
+use tenantd_store::{
+    Read,
+    events::{Act, ActorKind},
+};
+
 use super::{CLOSED, Plan, REOPENED, RESOLVED, Service, UPDATED, changes::changes, create, crossing_events, find};
 use crate::{
-    kernel::{
-        clock::Timestamp,
-        events::{Act, ActorKind},
-        http::wire::Change,
-        id::{DeviceId, OrganizationId, UserId},
-        store::Read,
-    },
-    slices::tickets::{
-        error::{Fault, TicketError},
-        model::{
-            ExternalRef, FieldValue, Level, Priority, Resolution, ResolutionCode, Source, Status, Ticket, TicketLink, TicketRef,
-            TicketType,
-        },
+    error::{Fault, TicketError},
+    model::{
+        ExternalRef, FieldValue, Level, Priority, Resolution, ResolutionCode, Source, Status, Ticket, TicketLink, TicketRef,
+        TicketType,
     },
 };
 
@@ -50,7 +51,7 @@ pub struct TicketChange {
 }
 
 impl Service {
-    pub(in super::super) fn plan_change(
+    pub(crate) fn plan_change(
         &self,
         tx: &impl Read,
         act: &Act,
@@ -111,7 +112,7 @@ pub(super) fn status_changed(policy: &super::SlaPolicy, act: &Act, ticket: &mut 
 }
 
 /// The event that a change of status has beside `ticket.updated`.
-pub(super) fn status_event(from: Status, to: Status) -> Option<&'static crate::kernel::events::EventKind> {
+pub(super) fn status_event(from: Status, to: Status) -> Option<&'static tenantd_store::events::EventKind> {
     match (from, to) {
         (from, to) if from == to => None,
         (_, Status::Resolved) => Some(&RESOLVED),

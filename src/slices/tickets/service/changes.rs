@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::slices::tickets::model::{CustomFields, FieldValue, Ticket, reference};
+use crate::model::{CustomFields, FieldValue, Ticket, reference};
 
-pub(in super::super) fn field_value(value: &FieldValue) -> Value {
+pub(crate) fn field_value(value: &FieldValue) -> Value {
     match value {
         FieldValue::Text(text) => json!(text),
         FieldValue::Integer(number) => json!(number),
@@ -13,7 +13,7 @@ pub(in super::super) fn field_value(value: &FieldValue) -> Value {
     }
 }
 
-pub(in super::super) fn field_values(fields: &CustomFields) -> Map<String, Value> {
+pub(crate) fn field_values(fields: &CustomFields) -> Map<String, Value> {
     fields.iter().map(|(name, value)| (name.clone(), field_value(value))).collect()
 }
 

@@ -1,25 +1,21 @@
 //! New tickets, and what is done with one whose cause is known already.
 
+use tenantd_base::{
+    clock::Timestamp,
+    id::{CommentId, DeviceId, OrganizationId, TenantId, TicketId, UserId},
+};
+use tenantd_directory::{self as directory, DeviceLabel, OrganizationLabel, PersonKind, PersonLabel};
+use tenantd_store::{Read, StoreError, events::Act};
+
 use super::{CREATED, Plan, Service, UPDATED, find};
 use crate::{
-    kernel::{
-        clock::Timestamp,
-        events::Act,
-        id::{CommentId, DeviceId, OrganizationId, TenantId, TicketId, UserId},
-        store::{Read, StoreError},
+    error::{Fault, TicketError},
+    model::{
+        Comment, CustomFields, ExternalRef, Level, MAX_CUSTOM_FIELDS, MAX_TEXT_BYTES, OnDuplicate, Priority, Source, Status,
+        Ticket, TicketLink, TicketRef, TicketType, Visibility, is_field_name,
     },
-    slices::{
-        directory::{self, DeviceLabel, OrganizationLabel, PersonKind, PersonLabel},
-        tickets::{
-            error::{Fault, TicketError},
-            model::{
-                Comment, CustomFields, ExternalRef, Level, MAX_CUSTOM_FIELDS, MAX_TEXT_BYTES, OnDuplicate, Priority, Source,
-                Status, Ticket, TicketLink, TicketRef, TicketType, Visibility, is_field_name,
-            },
-            repo,
-            sla::Sla,
-        },
-    },
+    repo,
+    sla::Sla,
 };
 
 /// How deep tickets may be below one another.
@@ -89,7 +85,7 @@ struct Found {
 }
 
 impl Service {
-    pub(in super::super) fn plan_create(&self, tx: &impl Read, act: &mut Act, new: &NewTicket) -> Result<Plan, TicketError> {
+    pub(crate) fn plan_create(&self, tx: &impl Read, act: &mut Act, new: &NewTicket) -> Result<Plan, TicketError> {
         let found = find_references(tx, act, new)?;
         if let Some(key) = new.dedup_key.as_deref().filter(|_| new.on_duplicate != OnDuplicate::Create)
             && let Some(first) = repo::find_unfinished(tx, act.tenant_id, found.organization_id, key)?
@@ -174,7 +170,7 @@ fn plan_duplicate(act: &mut Act, new: &NewTicket, before: Ticket) -> Result<Plan
         visibility: Visibility::Internal,
         contact_id: None,
         created_at: act.now,
-        created_by: crate::kernel::events::Actor::system("Deduplication"),
+        created_by: tenantd_store::events::Actor::system("Deduplication"),
     });
     plan.events = super::crossing_events(&crossings).collect();
     plan.events.push((&super::COMMENTED, None));

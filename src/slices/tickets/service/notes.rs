@@ -1,5 +1,15 @@
 //! Comments and time entries. Both are changes of their ticket.
 
+use tenantd_base::{
+    clock::Timestamp,
+    id::{CommentId, TimeEntryId, UserId},
+};
+use tenantd_directory::{self as directory, PersonKind};
+use tenantd_store::{
+    Read,
+    events::{Act, ActorKind},
+};
+
 use super::{
     COMMENTED, Plan, Service, UPDATED,
     change::{first_response, status_changed, status_event},
@@ -7,19 +17,8 @@ use super::{
     create, crossing_events,
 };
 use crate::{
-    kernel::{
-        clock::Timestamp,
-        events::{Act, ActorKind},
-        id::{CommentId, TimeEntryId, UserId},
-        store::Read,
-    },
-    slices::{
-        directory::{self, PersonKind},
-        tickets::{
-            error::TicketError,
-            model::{Comment, Status, Ticket, TimeEntry, Visibility},
-        },
-    },
+    error::TicketError,
+    model::{Comment, Status, Ticket, TimeEntry, Visibility},
 };
 
 #[derive(Clone, Debug)]
@@ -41,7 +40,7 @@ pub struct NewTimeEntry {
 
 impl Service {
     /// A public comment of staff or a key is the first response; one of a contact wakes a ticket that waits for them or is resolved.
-    pub(in super::super) fn plan_comment(
+    pub(crate) fn plan_comment(
         &self,
         tx: &impl Read,
         act: &mut Act,
@@ -90,7 +89,7 @@ impl Service {
     }
 }
 
-pub(in super::super) fn plan_time_entry(act: &mut Act, before: Ticket, new: &NewTimeEntry) -> Plan {
+pub(crate) fn plan_time_entry(act: &mut Act, before: Ticket, new: &NewTimeEntry) -> Plan {
     let mut after = before.clone();
     let crossings = after.sla.advance(after.status, act.now);
     after.time_spent_minutes += u64::from(new.minutes);

@@ -1,36 +1,35 @@
 //! Changes of what a tenant promises.
 
+use tenantd_base::versions::ExpectedVersion;
+use tenantd_store::{
+    WriteTx,
+    events::{self, Act, Draft},
+};
+
 use super::{SLA_UPDATED, Service};
 use crate::{
-    kernel::{
-        events::{self, Act, Draft},
-        http::precondition::IfMatch,
-        store::WriteTx,
-    },
-    slices::tickets::{
-        error::{Fault, TicketError},
-        repo,
-        sla::SlaPolicy,
-    },
+    error::{Fault, TicketError},
+    repo,
+    sla::SlaPolicy,
 };
 
 impl Service {
     /// Puts a policy in the place of the current one. It holds for tickets that are created, and for clocks that begin to run, from
     /// now on.
-    pub(in super::super) fn replace_policy(
+    pub(crate) fn replace_policy(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
-        if_match: &IfMatch,
+        expected: &ExpectedVersion,
         new: &SlaPolicy,
     ) -> Result<SlaPolicy, TicketError> {
         let faults = new.faults();
         if !faults.is_empty() {
-            let fault = |fault: crate::slices::tickets::sla::PolicyFault| Fault::new(fault.pointer, "not_valid", fault.message);
+            let fault = |fault: crate::sla::PolicyFault| Fault::new(fault.pointer, "not_valid", fault.message);
             return Err(TicketError::Invalid(faults.into_iter().map(fault).collect()));
         }
         let current = self.policy(tx, act.tenant_id)?;
-        if_match.check(current.version)?;
+        expected.check(current.version)?;
         let mut policy = SlaPolicy { version: current.version, updated_at: current.updated_at, ..new.clone() };
         if policy == current && current.version > 0 {
             return Ok(current);

@@ -1,17 +1,16 @@
 //! What time alone does to a ticket: a promise comes near its end, a promise is broken, a resolved ticket is closed.
 
+use tenantd_store::{Read, events::Act};
+
 use super::{CLOSED, Plan, Service, UPDATED, change::status_changed, changes::changes, crossing_events};
 use crate::{
-    kernel::{events::Act, store::Read},
-    slices::tickets::{
-        error::TicketError,
-        model::{Status, Ticket},
-    },
+    error::TicketError,
+    model::{Status, Ticket},
 };
 
 impl Service {
     /// What is due by now; nothing when the ticket was changed in the meantime.
-    pub(in super::super) fn plan_upkeep(&self, tx: &impl Read, act: &Act, before: Ticket) -> Result<Plan, TicketError> {
+    pub(crate) fn plan_upkeep(&self, tx: &impl Read, act: &Act, before: Ticket) -> Result<Plan, TicketError> {
         let mut after = before.clone();
         let crossings = after.sla.advance(after.status, act.now);
         let mut events: Vec<_> = crossing_events(&crossings).collect();

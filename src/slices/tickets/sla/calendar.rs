@@ -11,7 +11,7 @@ use jiff::{
     tz::TimeZone,
 };
 
-use crate::kernel::clock::Timestamp;
+use tenantd_base::clock::Timestamp;
 
 const MINUTE: i64 = 60_000;
 const DAY: i64 = 86_400_000;

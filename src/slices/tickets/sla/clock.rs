@@ -6,14 +6,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use tenantd_base::clock::Timestamp;
+
 use super::{
     calendar::Calendar,
     policy::{SlaPolicy, Target},
 };
-use crate::{
-    kernel::clock::Timestamp,
-    slices::tickets::model::{Priority, SlaState, Status, StatusCategory},
-};
+use crate::model::{Priority, SlaState, Status, StatusCategory};
 
 const MINUTE: i64 = 60_000;
 

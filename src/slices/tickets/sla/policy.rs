@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use jiff::{civil::Date, tz::TimeZone};
 
+use tenantd_base::clock::Timestamp;
+
 use super::calendar::{Calendar, Hours};
-use crate::{kernel::clock::Timestamp, slices::tickets::model::Priority};
+use crate::model::Priority;
 
 /// Fewer hours a week than this would put due times beyond what a calendar can say.
 const LEAST_WEEKLY_MINUTES: u32 = 60;

@@ -2,11 +2,10 @@
 
 use proptest::prelude::*;
 
+use tenantd_base::clock::Timestamp;
+
 use super::*;
-use crate::{
-    kernel::clock::Timestamp,
-    slices::tickets::model::{Priority, SlaState, Status},
-};
+use crate::model::{Priority, SlaState, Status};
 
 const MINUTE: i64 = 60_000;
 

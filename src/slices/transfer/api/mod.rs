@@ -8,28 +8,28 @@ use std::{collections::VecDeque, time::Duration};
 use data_encoding::HEXLOWER;
 use poem_openapi::{OpenApi, Tags, param::Path};
 
+use wire::{ExportLine, ExportTenant, ImportAnswer, ImportLine, ImportOrder, Mode};
+
+use tenantd_base::{
+    id::TenantId,
+    secrets::{InstallationKey, Sealer},
+};
+use tenantd_http::{
+    LINES, acts,
+    incoming::{Incoming, Streamed},
+    input::Body,
+    need::{Allowed, LocalOperator},
+    outgoing::{Broken, Outgoing, StreamedLines, Streams},
+    problem::{Code, Problem},
+};
+use tenantd_store::{catalog, events::Intent, portable::PortError};
+
 use super::{
     Core,
     error::TransferError,
     export::{Travel, Wanted},
     import::{Import, Order, Report},
 };
-use crate::kernel::{
-    events::Intent,
-    http::{
-        LINES, acts,
-        incoming::{Incoming, Streamed},
-        input::Body,
-        need::{Allowed, LocalOperator},
-        outgoing::{Broken, Outgoing, StreamedLines, Streams},
-        problem::{Code, Problem},
-    },
-    id::TenantId,
-    portable::PortError,
-    secrets::{InstallationKey, Sealer},
-    store::catalog,
-};
-use wire::{ExportLine, ExportTenant, ImportAnswer, ImportLine, ImportOrder, Mode};
 
 /// A store cannot reuse what an open snapshot may still read.
 const HELD: Duration = Duration::from_mins(30);

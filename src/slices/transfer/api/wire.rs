@@ -8,9 +8,13 @@ use poem_openapi::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_with::skip_serializing_none;
+
+use tenantd_base::id::TenantId;
+use tenantd_http::problem::Problem;
+use tenantd_store::portable::SwitchedOff;
 
 use super::super::import::Report;
-use crate::kernel::{http::problem::Problem, id::TenantId, portable::SwitchedOff};
 
 /// How a tenant is exported.
 #[derive(Debug, Object)]
@@ -111,39 +115,30 @@ pub(super) struct ImportConflict {
 }
 
 /// What came of an import.
+#[skip_serializing_none]
 #[derive(Debug, Default, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct ImportAnswer {
     /// Whether the tenant is there; of a check, whether nothing is in its way.
     done: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
     mode: Option<Mode>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     tenant_id: Option<TenantId>,
     /// How many records there are of each type.
-    #[serde(skip_serializing_if = "Option::is_none")]
     counts: Option<BTreeMap<String, u64>>,
     /// Whether the signatures of the file were checked.
-    #[serde(skip_serializing_if = "Option::is_none")]
     verified: Option<bool>,
     /// The id of the key that has signed it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     signed_by: Option<String>,
     /// What arrived without its authority, because nobody vouches for the file.
-    #[serde(skip_serializing_if = "Option::is_none")]
     switched_off: Option<Vec<SwitchedOffKind>>,
     /// What somebody has to see to: what came without its secrets is paused or disabled.
-    #[serde(skip_serializing_if = "Option::is_none")]
     notes: Option<Vec<String>>,
     /// Records of this installation that are in the way.
-    #[serde(skip_serializing_if = "Option::is_none")]
     conflicts: Option<Vec<ImportConflict>>,
     /// Conflicts beyond those listed.
     #[oai(validator(minimum(value = "0")))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     more_conflicts: Option<u64>,
     /// Why the export was refused. Nothing of it is there.
-    #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
 

@@ -5,22 +5,21 @@ use std::{path::PathBuf, time::Duration};
 use poem_openapi::{Object, OpenApi, Tags};
 use serde::Serialize;
 
+use tenantd_base::clock::Timestamp;
+use tenantd_http::{
+    input::{Body, Filter},
+    need::{Allowed, LocalOperator},
+    problem::{Code, Problem},
+    reply::Answer,
+};
+use tenantd_store::within_reserve;
+
 use super::{
     super::{
         model::{Run, RunKind},
         snapshots::Snapshots,
     },
     wire::SnapshotRun,
-};
-use crate::kernel::{
-    clock::Timestamp,
-    http::{
-        input::{Body, Filter},
-        need::{Allowed, LocalOperator},
-        problem::{Code, Problem},
-        reply::Answer,
-    },
-    store::within_reserve,
 };
 
 #[derive(Tags)]
@@ -96,8 +95,8 @@ struct StoreFormat {
     file_bytes: u64,
 }
 
-pub(in super::super) struct UpkeepApi {
-    pub(in super::super) snapshots: Snapshots,
+pub(crate) struct UpkeepApi {
+    pub(crate) snapshots: Snapshots,
 }
 
 #[OpenApi(prefix_path = "/internal/admin", tag = "Area::Administration")]

@@ -6,8 +6,9 @@ mod wire;
 pub(super) use maintenance::UpkeepApi;
 pub(super) use wire::{describe_disk, describe_run, record_schemas};
 
+use tenantd_http::problem::{Code, Problem};
+
 use super::error::UpkeepError;
-use crate::kernel::http::problem::{Code, Problem};
 
 impl From<UpkeepError> for Problem {
     fn from(error: UpkeepError) -> Self {

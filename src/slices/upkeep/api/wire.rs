@@ -6,9 +6,12 @@ use serde_json::{
     Map, Value,
     value::{RawValue, to_raw_value},
 };
+use serde_with::skip_serializing_none;
+
+use tenantd_base::clock::Timestamp;
+use tenantd_http::openapi;
 
 use super::super::model;
-use crate::kernel::{clock::Timestamp, http::openapi};
 
 #[derive(Clone, Copy, Debug, Enum, Serialize)]
 #[oai(rename_all = "snake_case")]
@@ -30,6 +33,7 @@ impl From<model::RunKind> for SnapshotRunKind {
 }
 
 /// What came of a snapshot of the store, or of the trial of restoring one.
+#[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct SnapshotRun {
@@ -48,7 +52,6 @@ pub(super) struct SnapshotRun {
     /// Whether everything was read back and found to be what was written.
     verified: bool,
     /// Why it does not count.
-    #[serde(skip_serializing_if = "Option::is_none")]
     failure: Option<String>,
 }
 
@@ -90,11 +93,11 @@ struct DiskSpace {
     total_bytes: u64,
 }
 
-pub(in super::super) fn describe_run(run: &model::Run) -> Result<Box<RawValue>, serde_json::Error> {
+pub(crate) fn describe_run(run: &model::Run) -> Result<Box<RawValue>, serde_json::Error> {
     to_raw_value(&SnapshotRun::new(run))
 }
 
-pub(in super::super) fn describe_disk(sample: &model::Sample) -> Result<Box<RawValue>, serde_json::Error> {
+pub(crate) fn describe_disk(sample: &model::Sample) -> Result<Box<RawValue>, serde_json::Error> {
     let state = match sample.fill {
         model::Fill::Ample => DiskState::Ample,
         model::Fill::Low => DiskState::Low,
@@ -103,6 +106,6 @@ pub(in super::super) fn describe_disk(sample: &model::Sample) -> Result<Box<RawV
     to_raw_value(&DiskSpace { state, free_bytes: sample.space.free, total_bytes: sample.space.total })
 }
 
-pub(in super::super) fn record_schemas() -> Map<String, Value> {
+pub(crate) fn record_schemas() -> Map<String, Value> {
     openapi::schemas::<SnapshotRun>().into_iter().chain(openapi::schemas::<DiskSpace>()).collect()
 }

@@ -4,24 +4,23 @@ use std::sync::Arc;
 
 use poem_openapi::{OpenApi, Tags, param::Path};
 
+use tenantd_base::{
+    access::Grants,
+    id::{TenantId, WebhookId},
+};
+use tenantd_http::{
+    idempotency::IdempotencyKey,
+    input::Body,
+    need::{Allowed, LocalOperator},
+    precondition::IfMatch,
+    problem::Problem,
+    reply::{Created, Empty},
+};
+use tenantd_platform::Tenants;
+
 use super::{
     super::{Core, error::WebhookError, model::NewEndpoint, repo},
     wire::{CreateWebhook, WebhookWithSecret},
-};
-use crate::{
-    kernel::{
-        access::Grants,
-        http::{
-            idempotency::IdempotencyKey,
-            input::Body,
-            need::{Allowed, LocalOperator},
-            precondition::IfMatch,
-            problem::Problem,
-            reply::{Created, Empty},
-        },
-        id::{TenantId, WebhookId},
-    },
-    slices::platform::Tenants,
 };
 
 #[derive(Tags)]
@@ -30,9 +29,9 @@ enum Area {
     Administration,
 }
 
-pub(in super::super) struct AdminWebhooksApi {
-    pub(in super::super) core: Arc<Core>,
-    pub(in super::super) tenants: Tenants,
+pub(crate) struct AdminWebhooksApi {
+    pub(crate) core: Arc<Core>,
+    pub(crate) tenants: Tenants,
 }
 
 #[OpenApi(prefix_path = "/internal/admin/tenants", tag = "Area::Administration")]

@@ -4,32 +4,31 @@ use std::sync::Arc;
 
 use poem_openapi::{Object, OpenApi};
 
+use tenantd_base::id::WebhookId;
+use tenantd_http::{
+    idempotency::IdempotencyKey,
+    input::{Body, Filter, OptionalBody, target},
+    need::{Allowed, WebhooksRead, WebhooksWrite},
+    page::{PageQuery, PageRequest},
+    precondition::IfMatch,
+    problem::Problem,
+    reply::{Changed, Created, Empty, Listed},
+};
+use tenantd_store::Key;
+
 use super::{
-    super::{Core, error::WebhookError, model::NewEndpoint, repo},
+    super::{Core, error::WebhookError, model::NewEndpoint, repo, service::WantedStatus},
     Area,
     record::{self, DeleteWebhookTarget},
     show,
-    wire::{CreateWebhook, UpdateWebhook, Webhook, WebhookStatus, WebhookWithSecret},
-};
-use crate::kernel::{
-    http::{
-        idempotency::IdempotencyKey,
-        input::{Body, Filter, OptionalBody, target},
-        need::{Allowed, WebhooksRead, WebhooksWrite},
-        page::{PageQuery, PageRequest},
-        precondition::IfMatch,
-        problem::Problem,
-        reply::{Changed, Created, Empty, Listed},
-    },
-    id::WebhookId,
-    store::Key,
+    wire::{CreateWebhook, UpdateWebhook, Webhook, WebhookWithSecret},
 };
 
 #[derive(Debug, Object)]
 struct ListWebhooks {
     /// Endpoints in one of these states.
     #[oai(validator(min_items = 1, max_items = 3))]
-    status: Option<Vec<WebhookStatus>>,
+    status: Option<Vec<WantedStatus>>,
     #[oai(flatten)]
     page: PageQuery,
 }
@@ -40,8 +39,8 @@ struct WebhookTargetQuery {
     id: Option<WebhookId>,
 }
 
-pub(in super::super) struct WebhooksApi {
-    pub(in super::super) core: Arc<Core>,
+pub(crate) struct WebhooksApi {
+    pub(crate) core: Arc<Core>,
 }
 
 #[OpenApi(prefix_path = "/api/admin/webhooks", tag = "Area::Webhooks")]

@@ -4,10 +4,24 @@ use std::{sync::Arc, time::Duration};
 
 use poem_openapi::{Enum, Object, OpenApi, param::Path};
 
+use tenantd_base::{
+    clock::Timestamp,
+    id::{DeliveryId, OperationId, WebhookId},
+};
+use tenantd_http::{
+    idempotency::IdempotencyKey,
+    input::{Body, Filter},
+    need::{Allowed, WebhooksRead, WebhooksWrite},
+    page::{PageQuery, PageRequest},
+    problem::{FieldError, Place, Problem},
+    reply::{Accepted, Answer, Listed},
+};
+use tenantd_store::{Key, Read, events};
+
 use super::{
     super::{
         Core,
-        delivery::{Delivery, Trigger, delivery_id, number_of},
+        delivery::{Delivery, DeliveryStatus, Trigger, delivery_id, number_of},
         error::WebhookError,
         ledger::{self, Counted},
         listing::{self, DeliveryQuery},
@@ -16,24 +30,8 @@ use super::{
         stats::{self, Figures},
     },
     Area,
-    delivery_wire::{
-        DeliveryStatus, ReplayWebhook, WebhookDelivery, WebhookDeliveryWithAttempts, WebhookFigures, WebhookReplay, WebhookStats,
-    },
+    delivery_wire::{ReplayWebhook, WebhookDelivery, WebhookDeliveryWithAttempts, WebhookFigures, WebhookReplay, WebhookStats},
     record,
-};
-use crate::kernel::{
-    clock::Timestamp,
-    events,
-    http::{
-        idempotency::IdempotencyKey,
-        input::{Body, Filter},
-        need::{Allowed, WebhooksRead, WebhooksWrite},
-        page::{PageQuery, PageRequest},
-        problem::{FieldError, Place, Problem},
-        reply::{Accepted, Answer, Listed},
-    },
-    id::{DeliveryId, OperationId, WebhookId},
-    store::{Key, Read},
 };
 
 #[derive(Debug, Object)]
@@ -70,8 +68,8 @@ struct WebhookStatsQuery {
     range: Option<WebhookStatsRange>,
 }
 
-pub(in super::super) struct DeliveriesApi {
-    pub(in super::super) core: Arc<Core>,
+pub(crate) struct DeliveriesApi {
+    pub(crate) core: Arc<Core>,
 }
 
 #[OpenApi(prefix_path = "/api/admin/webhooks", tag = "Area::Webhooks")]
@@ -89,7 +87,7 @@ impl DeliveriesApi {
         let request = PageRequest::new(&auth.context, &query.0.page)?;
         let endpoint = (auth.principal.tenant_id, id.0);
         let wanted = DeliveryQuery {
-            statuses: query.0.status.unwrap_or_default().into_iter().map(Into::into).collect(),
+            statuses: query.0.status.unwrap_or_default(),
             patterns: self.core.patterns(&query.0.kinds.unwrap_or_default()).map_err(in_type)?,
             since: query.0.since,
             until: query.0.until,

@@ -3,41 +3,22 @@
 use data_encoding::BASE64;
 use poem_openapi::{Enum, Object};
 use serde::Serialize;
+use serde_with::skip_serializing_none;
+
+use tenantd_base::{
+    clock::Timestamp,
+    id::{DeliveryId, EventId, OperationId, WebhookId},
+};
 
 use super::{
     super::{
-        delivery::{self, AttemptError, Decision, delivery_id},
+        delivery::{self, AttemptError, Decision, DeliveryStatus, Trigger, delivery_id},
         replay::{self, NewReplay, Only},
         stats::{Figures, start_of},
     },
     wire::{WebhookDisabledReason, wire_enum},
 };
-use crate::kernel::{
-    clock::Timestamp,
-    id::{DeliveryId, EventId, OperationId, WebhookId},
-};
 
-wire_enum! {
-    /// `pending` and `retrying` wait for an attempt. `exhausted`: the schedule is over. `aborted`: the receiver asked for it. `skipped`:
-    /// the endpoint was disabled. `expired`: given up because too many waited, or because the event is no longer kept.
-    DeliveryStatus for delivery::DeliveryStatus { Pending, Retrying, Delivered, Exhausted, Aborted, Skipped, Expired }
-}
-wire_enum! {
-    /// Why the attempt was made. `probe`: to see whether an endpoint that failed is back.
-    AttemptTrigger for delivery::Trigger { Auto, Manual, Replay, Test, Probe }
-}
-wire_enum! {
-    /// What followed from the attempt. `disabled`: the endpoint was disabled with it.
-    AttemptDecision for Decision { Delivered, Retry, Exhausted, Aborted, Disabled }
-}
-wire_enum! {
-    /// Why there was no answer. `blocked`: the address is not allowed. `interrupted`: tenantd was stopped in the middle.
-    DeliveryError for AttemptError { Dns, Blocked, Connect, Tls, Timeout, Reset, Protocol, Interrupted }
-}
-wire_enum! {
-    /// `failed`: exhausted, aborted or expired. `missing`: skipped or never tried. `all`: these, and what was delivered too.
-    ReplayOnly for Only { Failed, Missing, All }
-}
 wire_enum! {
     ReplayStatus for replay::ReplayStatus { Queued, Running, Succeeded, Cancelled }
 }
@@ -52,11 +33,12 @@ pub(super) enum BodyEncoding {
 }
 
 /// One attempt to deliver an event.
+#[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct DeliveryAttempt {
     pub(super) number: u32,
-    pub(super) trigger: AttemptTrigger,
+    pub(super) trigger: Trigger,
     pub(super) started_at: Timestamp,
     pub(super) dns_ms: u32,
     pub(super) connect_ms: u32,
@@ -64,27 +46,19 @@ pub(super) struct DeliveryAttempt {
     pub(super) first_byte_ms: u32,
     pub(super) total_ms: u32,
     /// The address that was connected to.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) remote_ip: Option<String>,
     /// The HTTP status of the answer.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) status: Option<u16>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) error: Option<DeliveryError>,
+    pub(super) error: Option<AttemptError>,
     /// The beginning of the answer's body, at most 4 KiB.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) response_body: Option<String>,
     /// `base64` when the bytes are no text in UTF-8.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) response_body_encoding: Option<BodyEncoding>,
     /// Whether the answer had more.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) response_body_truncated: Option<bool>,
     /// The wait in seconds that the answer asked for, as far as it counts.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) retry_after: Option<u32>,
-    pub(super) decision: AttemptDecision,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) decision: Decision,
     pub(super) next_attempt_at: Option<Timestamp>,
 }
 
@@ -93,7 +67,7 @@ impl From<delivery::Attempt> for DeliveryAttempt {
         let (body, encoding) = show_body(&attempt.body, attempt.body_truncated);
         Self {
             number: attempt.number,
-            trigger: attempt.trigger.into(),
+            trigger: attempt.trigger,
             started_at: attempt.started_at,
             dns_ms: attempt.durations.dns,
             connect_ms: attempt.durations.connect,
@@ -102,12 +76,12 @@ impl From<delivery::Attempt> for DeliveryAttempt {
             total_ms: attempt.durations.total,
             remote_ip: attempt.remote_ip.map(|ip| ip.to_string()),
             status: attempt.status,
-            error: attempt.error.map(Into::into),
+            error: attempt.error,
             response_body_encoding: body.is_some().then_some(encoding),
             response_body: body,
             response_body_truncated: attempt.body_truncated.then_some(true),
             retry_after: attempt.retry_after_seconds,
-            decision: attempt.decision.into(),
+            decision: attempt.decision,
             next_attempt_at: attempt.next_attempt_at,
         }
     }
@@ -129,6 +103,7 @@ fn show_body(body: &[u8], truncated: bool) -> (Option<String>, BodyEncoding) {
 }
 
 /// An event on its way to an endpoint.
+#[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct WebhookDelivery {
@@ -144,18 +119,13 @@ pub(super) struct WebhookDelivery {
     pub(super) status: DeliveryStatus,
     pub(super) attempt_count: u32,
     /// The HTTP status of the last attempt.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) last_status: Option<u16>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) last_error: Option<DeliveryError>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) last_error: Option<AttemptError>,
     pub(super) next_attempt_at: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) skipped_reason: Option<WebhookDisabledReason>,
     /// When the event happened.
     pub(super) created_at: Timestamp,
     /// When the delivery came to its end.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) settled_at: Option<Timestamp>,
 }
 
@@ -168,10 +138,10 @@ impl WebhookDelivery {
             event_id: delivery.event_id,
             kind: delivery.kind.clone(),
             seq: delivery.number,
-            status: delivery.status.into(),
+            status: delivery.status,
             attempt_count: delivery.attempt_count,
             last_status: last.and_then(|attempt| attempt.status),
-            last_error: last.and_then(|attempt| attempt.error).map(Into::into),
+            last_error: last.and_then(|attempt| attempt.error),
             next_attempt_at: delivery.next_attempt_at,
             skipped_reason: delivery.skipped_reason.map(Into::into),
             created_at: delivery.event_at,
@@ -209,13 +179,13 @@ pub(super) struct ReplayWebhook {
     #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
     pub(super) to_seq: Option<u64>,
     pub(super) until: Option<Timestamp>,
-    pub(super) only: ReplayOnly,
+    pub(super) only: Only,
 }
 
 impl From<ReplayWebhook> for NewReplay {
     fn from(body: ReplayWebhook) -> Self {
         let ReplayWebhook { from_seq, since, to_seq, until, only } = body;
-        Self { from_seq, since, to_seq, until, only: only.into() }
+        Self { from_seq, since, to_seq, until, only }
     }
 }
 
@@ -230,7 +200,7 @@ pub(super) struct WebhookReplay {
     pub(super) progress: u64,
     pub(super) from_seq: u64,
     pub(super) to_seq: u64,
-    pub(super) only: ReplayOnly,
+    pub(super) only: Only,
     /// Deliveries that were made due.
     pub(super) queued: u64,
     pub(super) created_at: Timestamp,
@@ -246,7 +216,7 @@ impl WebhookReplay {
             progress: replay.progress(),
             from_seq: replay.from_seq,
             to_seq: replay.to_seq,
-            only: replay.only.into(),
+            only: replay.only,
             queued: replay.queued,
             created_at: replay.created_at,
             updated_at: replay.updated_at,
@@ -255,11 +225,11 @@ impl WebhookReplay {
 }
 
 /// What happened in an hour, or in all.
+#[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WebhookFigures {
     /// The start of the hour; absent for the total.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) at: Option<Timestamp>,
     pub(super) attempts: u64,
     pub(super) failed_attempts: u64,
@@ -269,9 +239,7 @@ pub(super) struct WebhookFigures {
     pub(super) skipped: u64,
     pub(super) expired: u64,
     /// How long half of the attempts took at most, to the bucket.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) p50_ms: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) p95_ms: Option<u32>,
 }
 

@@ -4,20 +4,26 @@ use std::collections::BTreeMap;
 
 use poem_openapi::types::Example;
 
+use tenantd_base::{
+    change::Change,
+    clock::Timestamp,
+    id::{DeliveryId, EventId, OperationId, WebhookId},
+};
+
 use super::{
+    super::{
+        delivery::{Decision, DeliveryStatus, Trigger},
+        health::HealthState,
+        replay::Only,
+        service::WantedStatus,
+    },
     delivery_wire::{
-        AttemptDecision, AttemptTrigger, BodyEncoding, DeliveryAttempt, DeliveryStatus, ReplayOnly, ReplayStatus, ReplayWebhook,
-        WebhookDelivery, WebhookDeliveryWithAttempts, WebhookFigures, WebhookReplay, WebhookStats,
+        BodyEncoding, DeliveryAttempt, ReplayStatus, ReplayWebhook, WebhookDelivery, WebhookDeliveryWithAttempts, WebhookFigures,
+        WebhookReplay, WebhookStats,
     },
     wire::{
-        CreateWebhook, RotateWebhookSecret, UpdateWebhook, Webhook, WebhookHealth, WebhookHealthState, WebhookOrdering,
-        WebhookRetry, WebhookStatus, WebhookWithSecret,
+        CreateWebhook, RotateWebhookSecret, UpdateWebhook, Webhook, WebhookHealth, WebhookOrdering, WebhookRetry, WebhookWithSecret,
     },
-};
-use crate::kernel::{
-    clock::Timestamp,
-    http::wire::Change,
-    id::{DeliveryId, EventId, OperationId, WebhookId},
 };
 
 /// 2026-01-31T09:30:00Z
@@ -41,7 +47,7 @@ impl Example for Webhook {
             description: None,
             filter: None,
             header_names: vec!["x-room".to_owned()],
-            status: WebhookStatus::Active,
+            status: WantedStatus::Active,
             disabled_reason: None,
             ordering: WebhookOrdering::None,
             timeout_seconds: 20,
@@ -52,7 +58,7 @@ impl Example for Webhook {
             secret_rotated_at: None,
             previous_secret_expires_at: None,
             health: WebhookHealth {
-                state: WebhookHealthState::Healthy,
+                state: HealthState::Healthy,
                 consecutive_failures: 0,
                 last_success_at: Some(at()),
                 last_failure_at: None,
@@ -102,7 +108,7 @@ impl Example for UpdateWebhook {
             description: Change::Keep,
             filter: Change::Keep,
             headers: Change::Keep,
-            status: Some(WebhookStatus::Active),
+            status: Some(WantedStatus::Active),
             ordering: Some(WebhookOrdering::PerResource),
             timeout_seconds: Some(10),
             rate_limit_per_second: Change::Keep,
@@ -122,7 +128,7 @@ impl Example for DeliveryAttempt {
     fn example() -> Self {
         Self {
             number: 1,
-            trigger: AttemptTrigger::Auto,
+            trigger: Trigger::Auto,
             started_at: at(),
             dns_ms: 2,
             connect_ms: 11,
@@ -136,7 +142,7 @@ impl Example for DeliveryAttempt {
             response_body_encoding: Some(BodyEncoding::Text),
             response_body_truncated: None,
             retry_after: None,
-            decision: AttemptDecision::Delivered,
+            decision: Decision::Delivered,
             next_attempt_at: None,
         }
     }
@@ -170,7 +176,7 @@ impl Example for WebhookDeliveryWithAttempts {
 
 impl Example for ReplayWebhook {
     fn example() -> Self {
-        Self { from_seq: None, since: Some(at()), to_seq: None, until: None, only: ReplayOnly::Missing }
+        Self { from_seq: None, since: Some(at()), to_seq: None, until: None, only: Only::Missing }
     }
 }
 
@@ -183,7 +189,7 @@ impl Example for WebhookReplay {
             progress: 40,
             from_seq: 4000,
             to_seq: 4711,
-            only: ReplayOnly::Missing,
+            only: Only::Missing,
             queued: 17,
             created_at: at(),
             updated_at: at(),

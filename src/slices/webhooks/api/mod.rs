@@ -7,6 +7,7 @@ mod delivery_wire;
 mod examples;
 mod operations;
 mod record;
+mod vocabulary;
 mod wire;
 
 pub(super) use admin::AdminWebhooksApi;
@@ -18,6 +19,12 @@ pub(super) use wire::{describe, endpoint_fields};
 
 use poem_openapi::Tags;
 
+use wire::Webhook;
+
+use tenantd_base::clock::Timestamp;
+use tenantd_http::problem::{Code, FieldError, Problem};
+use tenantd_store::Read;
+
 use super::{
     Core,
     error::WebhookError,
@@ -25,12 +32,6 @@ use super::{
     model::{Endpoint, EndpointStatus},
     repo::{self, EndpointKey},
 };
-use crate::kernel::{
-    clock::Timestamp,
-    http::problem::{Code, FieldError, Problem},
-    store::Read,
-};
-use wire::Webhook;
 
 #[derive(Tags)]
 enum Area {

@@ -5,6 +5,20 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use poem_openapi::{OpenApi, param::Path};
 
+use tenantd_base::{id::WebhookId, versions::ExpectedVersion};
+use tenantd_http::{
+    idempotency::IdempotencyKey,
+    input::OptionalBody,
+    need::{Allowed, WebhooksWrite},
+    precondition::IfMatch,
+    problem::Problem,
+    reply::Changed,
+};
+use tenantd_store::{
+    WriteTx,
+    events::{self, Act},
+};
+
 use super::{
     super::{
         Core,
@@ -21,28 +35,15 @@ use super::{
     show,
     wire::{RotateWebhookSecret, Webhook, WebhookWithSecret},
 };
-use crate::kernel::{
-    events::{self, Act},
-    http::{
-        idempotency::IdempotencyKey,
-        input::OptionalBody,
-        need::{Allowed, WebhooksWrite},
-        precondition::IfMatch,
-        problem::Problem,
-        reply::Changed,
-    },
-    id::WebhookId,
-    store::WriteTx,
-};
 
 const DEFAULT_GRACE_SECONDS: u32 = 86_400;
 /// A test answers within the time that a request may take.
 const LONGEST_TEST: Duration = Duration::from_secs(20);
 
-type Transition = fn(&Service, &mut WriteTx, &mut Act, WebhookId, &IfMatch) -> Result<Endpoint, WebhookError>;
+type Transition = fn(&Service, &mut WriteTx, &mut Act, WebhookId, &ExpectedVersion) -> Result<Endpoint, WebhookError>;
 
-pub(in super::super) struct OperationsApi {
-    pub(in super::super) core: Arc<Core>,
+pub(crate) struct OperationsApi {
+    pub(crate) core: Arc<Core>,
 }
 
 #[OpenApi(prefix_path = "/api/admin/webhooks", tag = "Area::Webhooks")]

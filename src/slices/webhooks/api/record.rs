@@ -4,20 +4,19 @@ use std::sync::Arc;
 
 use poem_openapi::{Object, OpenApi, param::Path};
 
+use tenantd_base::id::WebhookId;
+use tenantd_http::{
+    input::{Body, target},
+    need::{Allowed, WebhooksRead, WebhooksWrite},
+    precondition::{IfMatch, IfNoneMatch},
+    problem::Problem,
+    reply::{Changed, Empty, Found},
+};
+
 use super::{
     super::{Core, error::WebhookError, repo, service::EndpointChange},
     Area, show,
     wire::{UpdateWebhook, Webhook},
-};
-use crate::kernel::{
-    http::{
-        input::{Body, target},
-        need::{Allowed, WebhooksRead, WebhooksWrite},
-        precondition::{IfMatch, IfNoneMatch},
-        problem::Problem,
-        reply::{Changed, Empty, Found},
-    },
-    id::WebhookId,
 };
 
 /// The endpoint to delete.
@@ -31,8 +30,8 @@ pub(super) fn path(id: WebhookId) -> String {
     format!("/api/admin/webhooks/{id}")
 }
 
-pub(in super::super) struct WebhookApi {
-    pub(in super::super) core: Arc<Core>,
+pub(crate) struct WebhookApi {
+    pub(crate) core: Arc<Core>,
 }
 
 #[OpenApi(prefix_path = "/api/admin/webhooks", tag = "Area::Webhooks")]

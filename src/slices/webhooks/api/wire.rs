@@ -5,6 +5,11 @@ use std::collections::BTreeMap;
 use poem_openapi::{Enum, Object};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
+use serde_with::skip_serializing_none;
+
+use tenantd_base::{change::Change, clock::Timestamp, id::WebhookId, secrets::Secret};
+use tenantd_egress::{TargetUrl, check_ca_pem, without_query};
+use tenantd_http::shape::Shape;
 
 use super::super::{
     error::WebhookError,
@@ -14,17 +19,11 @@ use super::super::{
     schedule,
     service::{EndpointChange, WantedStatus},
 };
-use crate::kernel::{
-    clock::Timestamp,
-    egress::{TargetUrl, check_ca_pem, without_query},
-    http::{shape::Shape, wire::Change},
-    id::WebhookId,
-    secrets::Secret,
-};
 
 pub(super) const DEFAULT_TIMEOUT_SECONDS: u32 = 20;
 
-/// Declares an enumeration of the wire and how it stands for one of the model.
+/// Declares an enumeration of the wire and how it stands for one of the model. For words that the model cannot show itself: the file
+/// of a tenant that leaves has endpoints with the model's own names, and `word_type!` always writes a description.
 macro_rules! wire_enum {
     ($(#[$doc:meta])* $name:ident for $model:ty { $($variant:ident),* $(,)? }) => {
         $(#[$doc])*
@@ -61,61 +60,47 @@ wire_enum! {
     /// `not_readable`, of a delivery: whom the endpoint acts for may not read the event.
     WebhookDisabledReason for model::DisabledReason { Gone, Failures, Receiver, Operator, NotReadable }
 }
-wire_enum! {
-    /// `active`: gets deliveries. `paused`: events wait. `disabled`: events are recorded as skipped.
-    WebhookStatus for WantedStatus { Active, Paused, Disabled }
-}
 
-wire_enum! {
-    /// `healthy`: the last delivery succeeded. `degraded`: some have failed since. `failing`: five or more in a row.
-    WebhookHealthState for HealthState { Healthy, Degraded, Failing }
-}
-
-fn status_parts(status: EndpointStatus) -> (WebhookStatus, Option<WebhookDisabledReason>) {
+fn status_parts(status: EndpointStatus) -> (WantedStatus, Option<WebhookDisabledReason>) {
     match status {
-        EndpointStatus::Active => (WebhookStatus::Active, None),
-        EndpointStatus::Paused => (WebhookStatus::Paused, None),
-        EndpointStatus::Disabled(reason) => (WebhookStatus::Disabled, Some(reason.into())),
+        EndpointStatus::Active => (WantedStatus::Active, None),
+        EndpointStatus::Paused => (WantedStatus::Paused, None),
+        EndpointStatus::Disabled(reason) => (WantedStatus::Disabled, Some(reason.into())),
     }
 }
 
 /// How deliveries to the endpoint are going.
+#[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WebhookHealth {
-    pub(super) state: WebhookHealthState,
+    pub(super) state: HealthState,
     /// Failed attempts since the last success.
     pub(super) consecutive_failures: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) last_success_at: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) last_failure_at: Option<Timestamp>,
     /// The HTTP status of the last attempt that was answered.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) last_status: Option<u16>,
     /// Deliveries that wait for an attempt.
     pub(super) pending: u64,
     /// When the event happened that waits for the next attempt.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) oldest_pending_at: Option<Timestamp>,
     /// Deliveries that were given up because too many waited.
     pub(super) shed: u64,
 }
 
 /// What an event must have beside its kind. A list that is absent asks for nothing.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WebhookFilter {
     /// Events of records of these organizations.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[oai(validator(min_items = 1, max_items = 100))]
     pub(super) organization_ids: Option<Vec<String>>,
     /// Events of tickets with these priorities.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[oai(validator(min_items = 1, max_items = 16))]
     pub(super) priorities: Option<Vec<String>>,
     /// Not what these users, keys or workflows did: an integration leaves its own changes out.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[oai(validator(min_items = 1, max_items = 100))]
     pub(super) exclude_actor_ids: Option<Vec<String>>,
 }
@@ -140,6 +125,7 @@ fn show_filter(filter: EventFilter) -> Option<WebhookFilter> {
 }
 
 /// A webhook endpoint, without its secret and the values of its headers.
+#[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct Webhook {
@@ -149,29 +135,22 @@ pub(super) struct Webhook {
     pub(super) url: String,
     /// The kinds of events that it gets: exact ones, `ticket.*`, or `*`.
     pub(super) events: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) description: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) filter: Option<WebhookFilter>,
     /// The names of the custom headers. Their values can be set but not read.
     pub(super) header_names: Vec<String>,
-    pub(super) status: WebhookStatus,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) status: WantedStatus,
     pub(super) disabled_reason: Option<WebhookDisabledReason>,
     pub(super) ordering: WebhookOrdering,
     /// How long one delivery may take, from the look-up of the name to the end of the answer.
     pub(super) timeout_seconds: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) rate_limit_per_second: Option<u32>,
     pub(super) retry: WebhookRetry,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ca_certificate_pem: Option<String>,
     /// The beginning of the secret, to recognise it by.
     pub(super) secret_hint: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) secret_rotated_at: Option<Timestamp>,
     /// Until when deliveries are signed with the secret before the rotation too.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) previous_secret_expires_at: Option<Timestamp>,
     pub(super) health: WebhookHealth,
     pub(super) created_at: Timestamp,
@@ -203,7 +182,7 @@ impl Webhook {
             secret_rotated_at: endpoint.secret_rotated_at,
             previous_secret_expires_at: endpoint.previous.map(|previous| previous.expires_at).filter(|end| now < *end),
             health: WebhookHealth {
-                state: health.state().into(),
+                state: health.state(),
                 consecutive_failures: health.consecutive_failures,
                 last_success_at: health.last_success_at,
                 last_failure_at: health.last_failure_at,
@@ -219,7 +198,7 @@ impl Webhook {
     }
 }
 
-pub(in super::super) fn describe(
+pub(crate) fn describe(
     endpoint: &model::Endpoint,
     state: &EndpointState,
     now: Timestamp,
@@ -282,7 +261,7 @@ pub(super) struct CreateWebhook {
 }
 
 /// The bounds of an endpoint's fields, for one that comes with a whole tenant.
-pub(in super::super) fn endpoint_fields() -> Result<Shape, String> {
+pub(crate) fn endpoint_fields() -> Result<Shape, String> {
     let fields = ["name", "url", "events", "description", "timeout_seconds", "rate_limit_per_second", "ca_certificate_pem"];
     Shape::fields::<CreateWebhook>(&fields)
 }
@@ -358,7 +337,7 @@ pub(super) struct UpdateWebhook {
     /// Replaces all custom headers. Send them again whenever you change the scheme, host or port of `url`, or `ca_certificate_pem`:
     /// tenantd removes stored values that were given for another target.
     pub(super) headers: Change<BTreeMap<String, String>>,
-    pub(super) status: Option<WebhookStatus>,
+    pub(super) status: Option<WantedStatus>,
     pub(super) ordering: Option<WebhookOrdering>,
     #[oai(validator(minimum(value = "1"), maximum(value = "60")))]
     pub(super) timeout_seconds: Option<u32>,
@@ -390,7 +369,7 @@ impl TryFrom<UpdateWebhook> for EndpointChange {
             rate_limit_per_second: body.rate_limit_per_second,
             retry: body.retry.map(Into::into),
             ca_certificate_pem: ca_certificate_pem.unwrap_or_default(),
-            status: body.status.map(Into::into),
+            status: body.status,
         })
     }
 }

@@ -3,6 +3,12 @@
 
 use std::{collections::BTreeSet, sync::atomic::Ordering, time::Duration};
 
+use tenantd_base::{clock::Timestamp, clocks::Reading};
+use tenantd_store::{
+    StoreError, events,
+    tasks::{Done, TaskError},
+};
+
 use super::{
     super::{
         delivery::DeliveryStatus,
@@ -14,13 +20,6 @@ use super::{
         stats,
     },
     Dispatcher, lock,
-};
-use crate::kernel::{
-    clock::Timestamp,
-    clocks::Reading,
-    events,
-    store::StoreError,
-    tasks::{Done, TaskError},
 };
 
 /// Rows that one step touches.

@@ -5,6 +5,12 @@
 
 use std::collections::HashMap;
 
+use tenantd_base::{clock::Timestamp, clocks::Reading, telemetry::Usage};
+use tenantd_store::{
+    WriteTx,
+    events::{self, Actor, Intent},
+};
+
 use super::super::{
     delivery::{Delivery, DeliveryStatus, Trigger},
     error::WebhookError,
@@ -14,13 +20,6 @@ use super::super::{
     repo::{self, EndpointKey, EndpointState},
     service::Service,
     stats::{self, Figures},
-};
-use crate::kernel::{
-    clock::Timestamp,
-    clocks::Reading,
-    events::{self, Actor, Intent},
-    store::WriteTx,
-    telemetry::Usage,
 };
 
 /// The name of the dispatcher's cursor in the log.

@@ -10,6 +10,12 @@ use std::{
     time::Duration,
 };
 
+use tenantd_base::{
+    clock::Timestamp,
+    clocks::{Reading, Timeline},
+    entropy::Entropy,
+};
+
 use super::{
     super::{
         delivery::{Decision, Delivery, DeliveryStatus, Sent, Trigger, decide},
@@ -22,11 +28,6 @@ use super::{
     lane::{Class, Job, Lane, QueuedEvent, Start},
     places::Places,
     rotation::Rotation,
-};
-use crate::kernel::{
-    clock::Timestamp,
-    clocks::{Reading, Timeline},
-    entropy::Entropy,
 };
 
 /// Events of the log that may be under way at one time, and settlements that may wait for a commit.

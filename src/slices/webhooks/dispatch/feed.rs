@@ -5,6 +5,12 @@ use std::sync::{
     atomic::{AtomicU64, Ordering as Atomic},
 };
 
+use tenantd_base::{clock::Timestamp, clocks::Reading, entropy::Entropy};
+use tenantd_store::{
+    ReadTx, StoreError, catalog,
+    events::{self, Event},
+};
+
 use super::{
     super::{
         delivery::{Delivery, DeliveryStatus},
@@ -18,13 +24,6 @@ use super::{
     engine::Engine,
     lane::{Job, Lane, QueuedEvent},
     lock,
-};
-use crate::kernel::{
-    clock::Timestamp,
-    clocks::Reading,
-    entropy::Entropy,
-    events::{self, Event},
-    store::{ReadTx, StoreError, catalog},
 };
 
 /// Events that are read at one time, and due deliveries that are taken from the store for one endpoint.

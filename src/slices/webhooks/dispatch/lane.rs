@@ -9,17 +9,15 @@ use std::{
 
 use bytes::Bytes;
 
+use tenantd_base::{clock::Timestamp, id::EventId};
+use tenantd_store::events::{Event, EventRecord};
+
 use super::super::{
     delivery::{Delivery, Trigger},
     health::Gate,
     model::EndpointStatus,
     repo::EndpointState,
     subscriptions::Target,
-};
-use crate::kernel::{
-    clock::Timestamp,
-    events::{Event, EventRecord},
-    id::EventId,
 };
 
 /// How many events may wait here for an endpoint that answers well, and for one that does not.

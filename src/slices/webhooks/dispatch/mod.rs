@@ -24,6 +24,12 @@ use std::{
 
 use tokio::sync::Notify;
 
+use tenantd_base::{clock::Timestamp, clocks::Clocks, config, telemetry::Usage};
+use tenantd_store::{
+    Store, catalog,
+    tasks::{Done, Task, TaskError},
+};
+
 use super::{
     delivery::{AttemptError, Sent},
     error::WebhookError,
@@ -31,14 +37,6 @@ use super::{
     sender::Sender,
     service::Service,
     subscriptions::Subscriptions,
-};
-use crate::kernel::{
-    clock::Timestamp,
-    clocks::Clocks,
-    config,
-    store::{Store, catalog},
-    tasks::{Done, Task, TaskError},
-    telemetry::Usage,
 };
 
 use engine::{Engine, Limits};

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use crate::kernel::id::TenantId;
+use tenantd_base::id::TenantId;
 
 /// One place in so many is for tenants that have none.
 const SPARE: usize = 8;

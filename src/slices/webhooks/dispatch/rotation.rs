@@ -3,8 +3,9 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use tenantd_base::id::{TenantId, WebhookId};
+
 use super::super::repo::EndpointKey;
-use crate::kernel::id::{TenantId, WebhookId};
 
 #[derive(Debug, Default)]
 pub(super) struct Rotation {

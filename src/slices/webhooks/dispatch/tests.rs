@@ -4,6 +4,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use tenantd_base::{
+    clock::{Clock, Timestamp},
+    clocks::{Clocks, Reading},
+    entropy::Entropy,
+    id::{EventId, TenantId, WebhookId},
+};
+
 use super::{
     super::{
         delivery::{AttemptError, Delivery, Sent, Trigger},
@@ -12,12 +19,6 @@ use super::{
     },
     engine::{Engine, Limits},
     lane::{Job, Lane, QueuedEvent},
-};
-use crate::kernel::{
-    clock::{Clock, Timestamp},
-    clocks::{Clocks, Reading},
-    entropy::Entropy,
-    id::{EventId, TenantId, WebhookId},
 };
 
 const ENDPOINTS: u8 = 100;

@@ -3,16 +3,16 @@
 
 use serde_json::Value;
 
+use tenantd_base::{access::TenantKind, secrets::Secret};
+use tenantd_egress::{Audience, Egress, TargetUrl, check_ca_pem};
+use tenantd_store::{
+    events::{Actor, ActorKind},
+    portable::{Arrival, Carrier, Check, Departure, PortError, Portable},
+};
+
 use super::{
     super::model::{CustomHeaders, EndpointStatus, EventFilter, generate_secret, secret_bytes, secret_hint},
     Binding, ENDPOINTS, EndpointKey, EndpointRecord,
-};
-use crate::kernel::{
-    access::TenantKind,
-    egress::{Audience, Egress, TargetUrl, check_ca_pem},
-    events::{Actor, ActorKind},
-    portable::{Arrival, Carrier, Check, Departure, PortError, Portable},
-    secrets::Secret,
 };
 
 /// Entries of each list of a filter, and the length of one.
@@ -22,15 +22,15 @@ const MAX_FILTER_TEXT: usize = 100;
 const SECRET_BYTES: usize = 32;
 
 /// What the use cases ask of an endpoint.
-pub(in super::super) struct Rules {
-    pub(in super::super) most: u64,
-    pub(in super::super) egress: Egress,
+pub(crate) struct Rules {
+    pub(crate) most: u64,
+    pub(crate) egress: Egress,
     /// The bounds of the API.
-    pub(in super::super) fields: Check<Value>,
-    pub(in super::super) events: Check<Vec<String>>,
+    pub(crate) fields: Check<Value>,
+    pub(crate) events: Check<Vec<String>>,
 }
 
-pub(in super::super) fn endpoints(rules: Rules) -> Box<dyn Portable> {
+pub(crate) fn endpoints(rules: Rules) -> Box<dyn Portable> {
     let Rules { most, egress, fields, events } = rules;
     Carrier::turning("webhook", &ENDPOINTS, leave, arrive)
         .within(fields)
@@ -150,19 +150,18 @@ fn make_secret(arrival: &mut Arrival, key: EndpointKey, endpoint: &mut EndpointR
 
 #[cfg(test)]
 mod tests {
+    use tenantd_base::{
+        clock::Timestamp,
+        entropy::Entropy,
+        id::{TenantId, WebhookId},
+        secrets::{InstallationKey, Sealer},
+    };
+    use tenantd_store::portable::{Landing, Trust};
+
     use super::*;
     use crate::{
-        kernel::{
-            clock::Timestamp,
-            entropy::Entropy,
-            id::{TenantId, WebhookId},
-            portable::{Landing, Trust},
-            secrets::{InstallationKey, Sealer},
-        },
-        slices::webhooks::{
-            model::{EventFilter, Ordering},
-            schedule::RetrySchedule,
-        },
+        model::{EventFilter, Ordering},
+        schedule::RetrySchedule,
     };
 
     const KEY: EndpointKey = (TenantId::from_bytes([2; 16]), WebhookId::from_bytes([1; 16]));

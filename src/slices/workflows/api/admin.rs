@@ -4,18 +4,20 @@ use std::sync::Arc;
 
 use poem_openapi::{Object, OpenApi, Tags, param::Path};
 use serde::Serialize;
+use serde_with::skip_serializing_none;
 
-use super::super::{Core, error::WorkflowError, model, repo};
-use crate::kernel::{
+use tenantd_base::{
     clock::Timestamp,
-    http::{
-        idempotency::IdempotencyKey,
-        need::{Allowed, LocalOperator},
-        problem::{Code, Problem},
-        reply::{Answer, Changed},
-    },
     id::{TenantId, WorkflowId},
 };
+use tenantd_http::{
+    idempotency::IdempotencyKey,
+    need::{Allowed, LocalOperator},
+    problem::{Code, Problem},
+    reply::{Answer, Changed},
+};
+
+use super::super::{Core, error::WorkflowError, model, repo};
 
 #[derive(Tags)]
 enum Area {
@@ -26,6 +28,7 @@ enum Area {
 const MAX_LISTED: usize = 10_000;
 
 /// A workflow, without its definition.
+#[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 struct TenantWorkflow {
@@ -37,9 +40,7 @@ struct TenantWorkflow {
     /// Kinds of events that start it.
     events: Vec<String>,
     /// When its schedule starts it next.
-    #[serde(skip_serializing_if = "Option::is_none")]
     next_run_at: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     archived_at: Option<Timestamp>,
     updated_at: Timestamp,
     version: u64,
@@ -67,8 +68,8 @@ struct TenantWorkflowList {
     data: Vec<TenantWorkflow>,
 }
 
-pub(in super::super) struct AdminWorkflowsApi {
-    pub(in super::super) core: Arc<Core>,
+pub(crate) struct AdminWorkflowsApi {
+    pub(crate) core: Arc<Core>,
 }
 
 impl AdminWorkflowsApi {

@@ -3,15 +3,16 @@
 
 use poem_openapi::{Enum, Object};
 
-use super::run_wire::WorkflowRunStatus;
-use crate::kernel::{
+use tenantd_base::{
     clock::Timestamp,
-    http::{
-        page::PageQuery,
-        problem::{Code, FieldError, Problem},
-    },
     id::{RunId, WorkflowId},
 };
+use tenantd_http::{
+    page::PageQuery,
+    problem::{Code, FieldError, Problem},
+};
+
+use super::super::model::RunStatus;
 
 /// `runs` lists runs, `catalog` lists what definitions can be made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
@@ -38,7 +39,7 @@ pub(super) struct ReadWorkflows {
     pub(super) workflow_id: Option<WorkflowId>,
     /// With `view=runs`: runs in one of these states.
     #[oai(validator(min_items = 1, max_items = 8))]
-    pub(super) status: Option<Vec<WorkflowRunStatus>>,
+    pub(super) status: Option<Vec<RunStatus>>,
     /// With `view=runs`: runs about this record.
     #[oai(validator(min_length = 1, max_length = 100))]
     pub(super) subject_id: Option<String>,

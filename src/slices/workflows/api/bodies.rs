@@ -3,14 +3,13 @@
 use poem_openapi::{Enum, Object, types::Any};
 use serde_json::{Map, Value};
 
-use super::super::service::Steering;
-use crate::kernel::{
-    http::{
-        problem::{FieldError, Problem},
-        wire::Change,
-    },
+use tenantd_base::{
+    change::Change,
     id::{RunId, WorkflowId},
 };
+use tenantd_http::problem::{FieldError, Problem};
+
+use super::super::service::Steering;
 
 /// `run` starts a run, and is the default; `create` makes a workflow; `validate` says what is wrong with a definition; `take_over` makes you
 /// the owner of a workflow.
@@ -100,36 +99,11 @@ impl TriggerWorkflow {
     }
 }
 
-/// What is done with a run. `approve` and `reject` decide about a step that waits for an approval.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
-#[oai(rename_all = "snake_case")]
-pub(super) enum WorkflowSteering {
-    Cancel,
-    Pause,
-    Resume,
-    Retry,
-    Approve,
-    Reject,
-}
-
-impl From<WorkflowSteering> for Steering {
-    fn from(steering: WorkflowSteering) -> Self {
-        match steering {
-            WorkflowSteering::Cancel => Self::Cancel,
-            WorkflowSteering::Pause => Self::Pause,
-            WorkflowSteering::Resume => Self::Resume,
-            WorkflowSteering::Retry => Self::Retry,
-            WorkflowSteering::Approve => Self::Approve,
-            WorkflowSteering::Reject => Self::Reject,
-        }
-    }
-}
-
 /// What to do with a run.
 #[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct SteerWorkflowRun {
-    pub(super) action: WorkflowSteering,
+    pub(super) action: Steering,
     /// With `approve` and `reject`: why.
     #[oai(validator(min_length = 1, max_length = 1000))]
     pub(super) comment: Option<String>,
@@ -140,7 +114,7 @@ pub(super) struct SteerWorkflowRun {
 
 impl SteerWorkflowRun {
     pub(super) fn check(&self) -> Result<(), Problem> {
-        let decides = matches!(self.action, WorkflowSteering::Approve | WorkflowSteering::Reject);
+        let decides = matches!(self.action, Steering::Approve | Steering::Reject);
         let given = [("comment", self.comment.is_some()), ("step", self.step.is_some())];
         let refuse = |name: &str| {
             FieldError::pointer(format!("/{name}"), "not_applicable", format!("{name} goes with approve and reject only"))
@@ -198,7 +172,7 @@ pub(super) struct UpdateWorkflow {
     pub(super) id: Option<WorkflowId>,
     /// The run, unless the query names it.
     pub(super) run_id: Option<RunId>,
-    pub(super) action: Option<WorkflowSteering>,
+    pub(super) action: Option<Steering>,
     #[oai(validator(min_length = 1, max_length = 1000))]
     pub(super) comment: Option<String>,
     #[oai(validator(min_length = 1, max_length = 200))]

@@ -9,6 +9,24 @@ use poem_openapi::{
 };
 use serde_json::{Value, json};
 
+use tenantd_base::{
+    access::Scope,
+    id::{RunId, TenantId, WorkflowId},
+    programs::Budget,
+    vocabulary::nearest,
+};
+use tenantd_http::{
+    idempotency::IdempotencyKey,
+    input::{Body, Filter, OptionalBody},
+    need::{Allowed, WorkflowsRead, WorkflowsSteer, WorkflowsTrigger},
+    page::PageRequest,
+    precondition::{IfMatch, IfNoneMatch},
+    problem::{FieldError, Problem},
+    reply::{Changed, Triggered, Viewed},
+    wire::document_type,
+};
+use tenantd_store::{Read, ReadTx};
+
 use super::{
     super::{
         Core,
@@ -29,22 +47,6 @@ use super::{
     record::{self, Caller},
     run_wire::{WorkflowRun, WorkflowRunList},
     wire::{Workflow, WorkflowList},
-};
-use crate::kernel::{
-    access::Scope,
-    http::{
-        idempotency::IdempotencyKey,
-        input::{Body, Filter, OptionalBody},
-        need::{Allowed, WorkflowsRead, WorkflowsSteer, WorkflowsTrigger},
-        page::PageRequest,
-        precondition::{IfMatch, IfNoneMatch},
-        problem::{FieldError, Problem, nearest},
-        reply::{Changed, Triggered, Viewed},
-        wire::document_type,
-    },
-    id::{RunId, TenantId, WorkflowId},
-    programs::Budget,
-    store::{Read, ReadTx},
 };
 
 #[derive(Debug, Object)]
@@ -90,8 +92,8 @@ shapes!(WorkflowView, "WorkflowView", [WorkflowList, Workflow, WorkflowRunList, 
 shapes!(WorkflowOutcome, "WorkflowOutcome", [WorkflowRun, Workflow, WorkflowPlan, WorkflowValidation]);
 shapes!(WorkflowOrRun, "WorkflowOrRun", [Workflow, WorkflowRun]);
 
-pub(in super::super) struct TriggerApi {
-    pub(in super::super) core: Arc<Core>,
+pub(crate) struct TriggerApi {
+    pub(crate) core: Arc<Core>,
 }
 
 #[OpenApi(prefix_path = "/api/psa/workflows/trigger", tag = "Area::Workflows")]
@@ -191,7 +193,7 @@ impl TriggerApi {
                 caller.needs(Scope::WorkflowsWrite)?;
                 let given = [("action", action.is_some()), ("comment", comment.is_some()), ("step", step.is_some())];
                 refuse(given.iter().filter(|(_, given)| *given).map(|(name, _)| *name), "a run, which run_id names")?;
-                let workflow = record::change(&self.core, &caller, id, if_match, patch).await?;
+                let workflow = record::change(&self.core, &caller, id, if_match.into(), patch).await?;
                 Ok(Changed::shaped(&workflow, Some(workflow.version)))
             }
             Target::Run(id) => {
@@ -199,7 +201,8 @@ impl TriggerApi {
                 let action = action.ok_or_else(|| {
                     Problem::invalid(vec![FieldError::pointer("/action", "required", "action is required for a run")])
                 })?;
-                let run = record::steer(&self.core, &caller, id, if_match, SteerWorkflowRun { action, comment, step }).await?;
+                let run =
+                    record::steer(&self.core, &caller, id, if_match.into(), SteerWorkflowRun { action, comment, step }).await?;
                 Ok(Changed::shaped(&run, Some(run.version)))
             }
         }
@@ -222,7 +225,7 @@ impl TriggerApi {
             Target::Workflow(id) => {
                 caller.needs(Scope::WorkflowsWrite)?;
                 let cancel = query.0.cancel_runs.unwrap_or(false);
-                let workflow = record::archive(&self.core, &caller, id, if_match, cancel).await?;
+                let workflow = record::archive(&self.core, &caller, id, if_match.into(), cancel).await?;
                 Ok(Changed::shaped(&workflow, Some(workflow.version)))
             }
             Target::Run(_) if query.0.cancel_runs.is_some() => {
@@ -230,7 +233,7 @@ impl TriggerApi {
                 Err(Problem::invalid(vec![error]))
             }
             Target::Run(id) => {
-                let run = record::cancel(&self.core, &caller, id, if_match).await?;
+                let run = record::cancel(&self.core, &caller, id, if_match.into()).await?;
                 Ok(Changed::shaped(&run, Some(run.version)))
             }
         }
@@ -311,7 +314,7 @@ impl TriggerApi {
         let wanted = RunQuery {
             tenant_id: caller.principal.tenant_id,
             workflow_id: query.workflow_id,
-            statuses: query.status.iter().flatten().map(|status| (*status).into()).collect(),
+            statuses: query.status.clone().unwrap_or_default(),
             subject_id: query.subject_id.clone(),
             started_after: query.started_after,
         };
@@ -350,6 +353,7 @@ impl TriggerApi {
         };
         let ready = self.core.on_worker(tenant, ready).await?;
         let (service, grants) = (self.core.service.clone(), caller.principal.grants);
+        let tenant = caller.principal.tenant_id;
         let started = idempotency_key
             .run(caller.context.intent(&caller.principal), move |tx, act| {
                 let workflow = find(tx, act.tenant_id, Some(ready.workflow_id), None)?;
@@ -364,7 +368,7 @@ impl TriggerApi {
                 }
             })
             .await?;
-        self.core.engine.wake();
+        self.core.engine.wake(tenant);
         Ok(started)
     }
 

@@ -3,6 +3,13 @@
 use poem_openapi::types::{Any, Example};
 use serde_json::json;
 
+use tenantd_base::{
+    change::Change,
+    clock::Timestamp,
+    id::{RunId, TenantId, WorkflowId},
+};
+use tenantd_store::events::{Actor, ActorKind};
+
 use super::{
     super::{
         model::{Origin, Run, RunStatus, RunTrigger, Workflow as Model},
@@ -11,12 +18,6 @@ use super::{
     bodies::{TriggerWorkflow, UpdateWorkflow, WorkflowPatch},
     run_wire::WorkflowRun,
     wire::Workflow,
-};
-use crate::kernel::{
-    clock::Timestamp,
-    events::{Actor, ActorKind},
-    http::wire::Change,
-    id::{RunId, TenantId, WorkflowId},
 };
 
 /// 2026-01-31T09:30:00Z

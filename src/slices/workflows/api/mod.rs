@@ -9,6 +9,7 @@ mod examples;
 mod plan_wire;
 mod record;
 mod run_wire;
+mod vocabulary;
 mod wire;
 
 pub(super) use admin::AdminWorkflowsApi;
@@ -17,13 +18,12 @@ pub(super) use record::{RunApi, WorkflowApi};
 
 use poem_openapi::Tags;
 
+use tenantd_base::programs::ProgramError;
+use tenantd_http::problem::{Code, FieldError, Problem};
+
 use super::{
     error::{Fault, WorkflowError},
     service::Describe,
-};
-use crate::kernel::{
-    http::problem::{Code, FieldError, Problem},
-    programs::ProgramError,
 };
 
 #[derive(Tags)]

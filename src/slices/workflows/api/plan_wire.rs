@@ -1,8 +1,11 @@
 //! Dry runs and validations as clients see them.
 
-use poem_openapi::{Enum, Object, types::Any};
+use poem_openapi::{Object, types::Any};
 use serde::Serialize;
 use serde_json::Value;
+use serde_with::skip_serializing_none;
+
+use tenantd_http::problem::MAX_ERRORS;
 
 use super::{
     super::{
@@ -11,20 +14,9 @@ use super::{
     },
     run_wire::WorkflowRunError,
 };
-use crate::kernel::http::problem::MAX_ERRORS;
-
-/// `unknown`: it depends on what another step comes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize)]
-#[oai(rename_all = "snake_case")]
-#[serde(rename_all = "snake_case")]
-pub(super) enum WorkflowPlanStatus {
-    Planned,
-    Skipped,
-    Unknown,
-    Failed,
-}
 
 /// What would become of a step.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WorkflowPlannedStep {
@@ -33,15 +25,11 @@ pub(super) struct WorkflowPlannedStep {
     #[oai(rename = "type")]
     #[serde(rename = "type")]
     kind: String,
-    status: WorkflowPlanStatus,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Prospect,
     summary: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     input: Option<Any<Value>>,
     /// What it would come to, as far as that is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     output: Option<Any<Value>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<WorkflowRunError>,
 }
 
@@ -51,12 +39,7 @@ impl From<PlannedStep> for WorkflowPlannedStep {
             id: step.step_id,
             path: step.path,
             kind: step.type_name,
-            status: match step.prospect {
-                Prospect::Planned => WorkflowPlanStatus::Planned,
-                Prospect::Skipped => WorkflowPlanStatus::Skipped,
-                Prospect::Unknown => WorkflowPlanStatus::Unknown,
-                Prospect::Failed => WorkflowPlanStatus::Failed,
-            },
+            status: step.prospect,
             summary: step.summary,
             input: step.input.map(Any),
             output: step.output.map(Any),
@@ -66,6 +49,7 @@ impl From<PlannedStep> for WorkflowPlannedStep {
 }
 
 /// What a run would do. Nothing was changed, and nobody was called.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WorkflowPlan {
@@ -73,9 +57,7 @@ pub(super) struct WorkflowPlan {
     dry_run: bool,
     steps: Vec<WorkflowPlannedStep>,
     /// Why the run would fail, if it would.
-    #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<WorkflowRunError>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     output: Option<Any<Value>>,
     /// Whether there would be more steps than are shown.
     truncated: bool,
@@ -94,6 +76,7 @@ impl From<Forecast> for WorkflowPlan {
 }
 
 /// One thing that is wrong with a definition.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WorkflowFault {
@@ -101,13 +84,12 @@ pub(super) struct WorkflowFault {
     pointer: String,
     code: String,
     message: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     allowed: Option<Vec<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     suggestion: Option<String>,
 }
 
 /// What is wrong with a definition. Nothing was stored.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WorkflowValidation {
@@ -115,7 +97,6 @@ pub(super) struct WorkflowValidation {
     /// At most 50.
     errors: Vec<WorkflowFault>,
     /// How many there are in all, if more than are listed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     total_errors: Option<u64>,
 }
 

@@ -6,6 +6,22 @@ use std::{sync::Arc, time::Duration};
 use poem_openapi::{Object, OpenApi, param::Path};
 use serde_json::{Map, Value, json};
 
+use tenantd_base::{
+    access::{Grants, Principal, Scope},
+    id::{RunId, TenantId, WorkflowId},
+    programs::Budget,
+    versions::ExpectedVersion,
+};
+use tenantd_http::{
+    context::RequestContext,
+    input::{Body, Filter},
+    need::{Allowed, Need, WorkflowsDecide, WorkflowsRead, WorkflowsRun, WorkflowsWrite},
+    precondition::{IfMatch, IfNoneMatch},
+    problem::Problem,
+    reply::{Changed, Found},
+};
+use tenantd_store::{Read, ReadTx, catalog};
+
 use super::{
     super::{
         Core,
@@ -18,20 +34,6 @@ use super::{
     bodies::{SteerWorkflowRun, WorkflowPatch},
     run_wire::{WorkflowRun, WorkflowRunStep},
     wire::Workflow,
-};
-use crate::kernel::{
-    access::{Grants, Principal, Scope},
-    http::{
-        context::RequestContext,
-        input::{Body, Filter},
-        need::{Allowed, Need, WorkflowsDecide, WorkflowsRead, WorkflowsRun, WorkflowsWrite},
-        precondition::{IfMatch, IfNoneMatch},
-        problem::Problem,
-        reply::{Changed, Found},
-    },
-    id::{RunId, TenantId, WorkflowId},
-    programs::Budget,
-    store::{Read, ReadTx, catalog},
 };
 
 /// How often a patch is applied to the newest version while others change it.
@@ -96,8 +98,8 @@ struct ArchiveWorkflowQuery {
     cancel_runs: Option<bool>,
 }
 
-pub(in super::super) struct WorkflowApi {
-    pub(in super::super) core: Arc<Core>,
+pub(crate) struct WorkflowApi {
+    pub(crate) core: Arc<Core>,
 }
 
 #[OpenApi(prefix_path = "/api/psa/workflows/trigger", tag = "Area::Workflows")]
@@ -129,7 +131,7 @@ impl WorkflowApi {
         if_match: IfMatch,
         body: Body<WorkflowPatch>,
     ) -> Result<Changed<Workflow>, Problem> {
-        let workflow = change(&self.core, &(&auth).into(), id.0, if_match, body.0.into_json()).await?;
+        let workflow = change(&self.core, &(&auth).into(), id.0, if_match.into(), body.0.into_json()).await?;
         Ok(Changed::new(&workflow, workflow.version))
     }
 
@@ -145,13 +147,13 @@ impl WorkflowApi {
         if_match: IfMatch,
     ) -> Result<Changed<Workflow>, Problem> {
         let cancel = query.0.cancel_runs.unwrap_or(false);
-        let workflow = archive(&self.core, &(&auth).into(), id.0, if_match, cancel).await?;
+        let workflow = archive(&self.core, &(&auth).into(), id.0, if_match.into(), cancel).await?;
         Ok(Changed::new(&workflow, workflow.version))
     }
 }
 
-pub(in super::super) struct RunApi {
-    pub(in super::super) core: Arc<Core>,
+pub(crate) struct RunApi {
+    pub(crate) core: Arc<Core>,
 }
 
 #[OpenApi(prefix_path = "/api/psa/workflows/trigger/runs", tag = "Area::Workflows")]
@@ -183,7 +185,7 @@ impl RunApi {
         if_match: IfMatch,
         body: Body<SteerWorkflowRun>,
     ) -> Result<Changed<WorkflowRun>, Problem> {
-        let run = steer(&self.core, &(&auth).into(), id.0, if_match, body.0).await?;
+        let run = steer(&self.core, &(&auth).into(), id.0, if_match.into(), body.0).await?;
         Ok(Changed::new(&run, run.version))
     }
 
@@ -197,7 +199,7 @@ impl RunApi {
         id: Path<RunId>,
         if_match: IfMatch,
     ) -> Result<Changed<WorkflowRun>, Problem> {
-        let run = cancel(&self.core, &(&auth).into(), id.0, if_match).await?;
+        let run = cancel(&self.core, &(&auth).into(), id.0, if_match.into()).await?;
         Ok(Changed::new(&run, run.version))
     }
 }
@@ -274,15 +276,15 @@ pub(super) async fn change(
     core: &Core,
     caller: &Caller,
     id: WorkflowId,
-    if_match: IfMatch,
+    expected: ExpectedVersion,
     patch: Value,
 ) -> Result<Workflow, Problem> {
-    rewrite(core, caller, id, if_match, Rewrite::Patch(Arc::new(patch))).await
+    rewrite(core, caller, id, expected, Rewrite::Patch(Arc::new(patch))).await
 }
 
 /// Makes the caller the owner of a workflow.
 pub(super) async fn take_over(core: &Core, caller: &Caller, id: WorkflowId) -> Result<Workflow, Problem> {
-    rewrite(core, caller, id, IfMatch::any(), Rewrite::TakeOver).await
+    rewrite(core, caller, id, ExpectedVersion::Unspecified, Rewrite::TakeOver).await
 }
 
 /// What the next version of a workflow comes of.
@@ -292,7 +294,13 @@ enum Rewrite {
     TakeOver,
 }
 
-async fn rewrite(core: &Core, caller: &Caller, id: WorkflowId, if_match: IfMatch, rewrite: Rewrite) -> Result<Workflow, Problem> {
+async fn rewrite(
+    core: &Core,
+    caller: &Caller,
+    id: WorkflowId,
+    expected: ExpectedVersion,
+    rewrite: Rewrite,
+) -> Result<Workflow, Problem> {
     let intent = caller.context.intent(&caller.principal);
     let mut tries = 0;
     loop {
@@ -302,9 +310,9 @@ async fn rewrite(core: &Core, caller: &Caller, id: WorkflowId, if_match: IfMatch
             Rewrite::TakeOver => service.accept_takeover(tx, &author, id, now, budget),
         };
         let change = core.on_worker(caller.tenant(), accept).await?;
-        let (service, intent, if_match) = (core.service.clone(), intent.clone(), if_match.clone());
+        let (service, intent, expected) = (core.service.clone(), intent.clone(), expected.clone());
         let written = core.store.write(move |tx| {
-            let (workflow, definition) = service.change(tx, &mut intent.begin(), id, &if_match, &change)?;
+            let (workflow, definition) = service.change(tx, &mut intent.begin(), id, &expected, &change)?;
             let last = repo::runs::last_of(tx, workflow.tenant_id, id)?;
             Ok::<_, WorkflowError>(Workflow::new(&workflow, &definition, last.as_ref()))
         });
@@ -321,7 +329,7 @@ pub(super) async fn archive(
     core: &Core,
     caller: &Caller,
     id: WorkflowId,
-    if_match: IfMatch,
+    expected: ExpectedVersion,
     cancel: bool,
 ) -> Result<Workflow, Problem> {
     let intent = caller.context.intent(&caller.principal);
@@ -329,17 +337,17 @@ pub(super) async fn archive(
     // A great many runs are cancelled in parts, so that nobody else has to wait for all of them.
     let mut more = cancel;
     while more {
-        let (service, intent, if_match) = (service.clone(), intent.clone(), if_match.clone());
-        let part = core.store.write(move |tx| service.cancel_some(tx, &mut intent.begin(), id, &if_match));
+        let (service, intent, expected) = (service.clone(), intent.clone(), expected.clone());
+        let part = core.store.write(move |tx| service.cancel_some(tx, &mut intent.begin(), id, &expected));
         more = part.await? == CANCELLED_AT_ONCE;
     }
     let written = core.store.write(move |tx| {
-        let (workflow, definition) = service.archive(tx, &mut intent.begin(), id, &if_match, cancel)?;
+        let (workflow, definition) = service.archive(tx, &mut intent.begin(), id, &expected, cancel)?;
         let last = repo::runs::last_of(tx, workflow.tenant_id, id)?;
         Ok::<_, WorkflowError>(Workflow::new(&workflow, &definition, last.as_ref()))
     });
     let workflow = written.await?;
-    core.engine.wake();
+    core.engine.wake(caller.principal.tenant_id);
     Ok(workflow)
 }
 
@@ -347,16 +355,15 @@ pub(super) async fn steer(
     core: &Core,
     caller: &Caller,
     id: RunId,
-    if_match: IfMatch,
+    expected: ExpectedVersion,
     body: SteerWorkflowRun,
 ) -> Result<WorkflowRun, Problem> {
     body.check()?;
-    let steering = Steering::from(body.action);
+    let SteerWorkflowRun { action: steering, comment, step } = body;
     if !matches!(steering, Steering::Approve | Steering::Reject) {
         caller.needs(Scope::WorkflowsRun)?;
     }
     let key = (caller.tenant(), id);
-    let SteerWorkflowRun { step, comment, .. } = body;
     let approved = steering == Steering::Approve;
     let verdict = Verdict { approver: Approver::of(&caller.principal), step, approved, comment };
     let intent = caller.context.intent(&caller.principal);
@@ -379,20 +386,20 @@ pub(super) async fn steer(
     let written = core.store.write(move |tx| {
         let mut act = intent.begin();
         let run = match (steering, &ready) {
-            (Steering::Retry, Some(ready)) => service.retry(tx, &mut act, key, &if_match, ready)?,
-            (Steering::Approve | Steering::Reject, _) => service.decide(tx, &mut act, key, &if_match, &verdict)?,
-            _ => service.steer(tx, &mut act, key, &if_match, steering)?,
+            (Steering::Retry, Some(ready)) => service.retry(tx, &mut act, key, &expected, ready)?,
+            (Steering::Approve | Steering::Reject, _) => service.decide(tx, &mut act, key, &expected, &verdict)?,
+            _ => service.steer(tx, &mut act, key, &expected, steering)?,
         };
         show_all(&service, tx, &run, held)
     });
     let run = written.await?;
-    core.engine.wake();
+    core.engine.wake(caller.principal.tenant_id);
     Ok(run)
 }
 
-pub(super) async fn cancel(core: &Core, caller: &Caller, id: RunId, if_match: IfMatch) -> Result<WorkflowRun, Problem> {
-    let body = SteerWorkflowRun { action: super::bodies::WorkflowSteering::Cancel, comment: None, step: None };
-    steer(core, caller, id, if_match, body).await
+pub(super) async fn cancel(core: &Core, caller: &Caller, id: RunId, expected: ExpectedVersion) -> Result<WorkflowRun, Problem> {
+    let body = SteerWorkflowRun { action: Steering::Cancel, comment: None, step: None };
+    steer(core, caller, id, expected, body).await
 }
 
 /// What the expressions of a dry run can name.
@@ -413,7 +420,7 @@ pub(super) fn rehearsal(
         "workflow_key": workflow_key,
         "workflow_name": workflow_name,
         "created_at": caller.context.now,
-        "started_by": {"id": crate::kernel::events::Actor::of(&caller.principal).id},
+        "started_by": {"id": tenantd_store::events::Actor::of(&caller.principal).id},
     });
     names.insert("run".to_owned(), run);
     names

@@ -6,56 +6,53 @@ use serde_json::{
     Value, json,
     value::{RawValue, to_raw_value},
 };
+use serde_with::skip_serializing_none;
 
-use super::{
-    super::model::{self, Run, RunTrigger, StepResult},
-    wire::WorkflowTriggerType,
-};
-use crate::kernel::{
+use tenantd_base::{
     access::{Grants, Scope},
     clock::Timestamp,
-    http::{author::Author, page::Page},
     id::{EventId, RunId, WorkflowId},
 };
+use tenantd_http::{author::Author, page::Page};
 
-macro_rules! wire_words {
-    ($(#[$doc:meta])* $type:ident $model:ty: $($variant:ident),*) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize)]
-        #[oai(rename_all = "snake_case")]
-        #[serde(rename_all = "snake_case")]
-        pub(super) enum $type { $($variant),* }
+use super::{
+    super::model::{Run, RunError, RunStatus, RunTrigger, StepResult, StepStatus, WaitingOn},
+    wire::WorkflowTriggerType,
+};
 
-        impl From<$model> for $type {
-            fn from(word: $model) -> Self {
-                match word { $(<$model>::$variant => Self::$variant),* }
-            }
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize)]
+#[oai(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+pub(super) enum WorkflowStepStatus {
+    Pending,
+    Running,
+    Waiting,
+    Retrying,
+    Succeeded,
+    Failed,
+    Skipped,
+    Cancelled,
+    TimedOut,
+}
+
+impl From<StepStatus> for WorkflowStepStatus {
+    fn from(status: StepStatus) -> Self {
+        match status {
+            StepStatus::Pending => Self::Pending,
+            StepStatus::Running => Self::Running,
+            StepStatus::Waiting => Self::Waiting,
+            StepStatus::Retrying => Self::Retrying,
+            StepStatus::Succeeded => Self::Succeeded,
+            StepStatus::Failed => Self::Failed,
+            StepStatus::Skipped => Self::Skipped,
+            StepStatus::Cancelled => Self::Cancelled,
+            StepStatus::TimedOut => Self::TimedOut,
         }
-
-        impl From<$type> for $model {
-            fn from(word: $type) -> Self {
-                match word { $($type::$variant => Self::$variant),* }
-            }
-        }
-    };
-}
-
-wire_words! {
-    /// `queued`, `running`, `waiting` and `paused` have not ended.
-    WorkflowRunStatus model::RunStatus: Queued, Running, Waiting, Paused, Succeeded, Failed, Cancelled, TimedOut
-}
-
-wire_words! {
-    /// What a run waits for. `authority`: those whom it acts for lack a right that its next step needs, or one to read what the run has read,
-    /// or they may do nothing in the tenant any more.
-    WorkflowWaitingOn model::WaitingOn: Approval, Event, Time, Retry, Concurrency, Provider, Authority
-}
-
-wire_words! {
-    WorkflowStepStatus model::StepStatus: Pending, Running, Waiting, Retrying, Succeeded, Failed, Skipped, Cancelled, TimedOut
+    }
 }
 
 /// Why a run or a step failed.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WorkflowRunError {
@@ -63,12 +60,11 @@ pub(super) struct WorkflowRunError {
     pub(super) code: String,
     pub(super) message: String,
     /// The path of the step that the run failed in.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) step: Option<String>,
 }
 
-impl From<model::RunError> for WorkflowRunError {
-    fn from(error: model::RunError) -> Self {
+impl From<RunError> for WorkflowRunError {
+    fn from(error: RunError) -> Self {
         Self { code: error.code, message: error.message, step: error.step }
     }
 }
@@ -81,17 +77,18 @@ pub(super) struct WorkflowEffect {
 }
 
 /// What somebody decided.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WorkflowDecision {
     pub(super) by: Author,
     pub(super) at: Timestamp,
     pub(super) approved: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) comment: Option<String>,
 }
 
 /// A step of a run that has begun.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WorkflowRunStep {
@@ -104,20 +101,14 @@ pub(super) struct WorkflowRunStep {
     pub(super) status: WorkflowStepStatus,
     pub(super) attempts: u32,
     pub(super) started_at: Timestamp,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ended_at: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) next_attempt_at: Option<Timestamp>,
     /// What it was given, without secrets.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) input: Option<Any<Value>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) output: Option<Any<Value>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<WorkflowRunError>,
     pub(super) effects: Vec<WorkflowEffect>,
     /// Of an approval.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) decisions: Option<Vec<WorkflowDecision>>,
 }
 
@@ -162,22 +153,19 @@ pub(super) struct WorkflowReference {
 }
 
 /// What started a run.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WorkflowRunTrigger {
     /// Absent for a run that another one has called.
     #[oai(rename = "type")]
-    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "type")]
     pub(super) kind: Option<WorkflowTriggerType>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) event_id: Option<EventId>,
     /// The kind of the event.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) event: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) scheduled_at: Option<Timestamp>,
     /// The run whose step has called this one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) run_id: Option<RunId>,
 }
 
@@ -202,45 +190,35 @@ impl From<&RunTrigger> for WorkflowRunTrigger {
 }
 
 /// A run of a workflow.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct WorkflowRun {
     pub(super) id: RunId,
     pub(super) workflow: WorkflowReference,
-    pub(super) status: WorkflowRunStatus,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) waiting_on: Option<WorkflowWaitingOn>,
+    pub(super) status: RunStatus,
+    pub(super) waiting_on: Option<WaitingOn>,
     pub(super) trigger: WorkflowRunTrigger,
     /// What it was started with. `{"redacted": true, "required_scopes": […]}` for readers who could not read what its steps have read, and
     /// those of runs that calls connect it with; so are the inputs and outputs of its steps. Absent in events.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) inputs: Option<Any<Value>>,
     /// The record that it is about: that of the event, or the one that was named.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) subject_id: Option<String>,
     /// The run that this one repeats.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) retry_of: Option<RunId>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) concurrency_key: Option<String>,
     pub(super) started_by: Author,
     pub(super) created_at: Timestamp,
     /// When its first step began.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) started_at: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ended_at: Option<Timestamp>,
     pub(super) timeout_at: Timestamp,
     /// What `return` gave.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) output: Option<Any<Value>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<WorkflowRunError>,
     /// The steps that have begun, in that order. Only where one run is read.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) steps: Option<Vec<WorkflowRunStep>>,
     /// Whether there are more steps than are shown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) steps_truncated: Option<bool>,
     /// Counts the changes of this record.
     pub(super) version: u64,
@@ -256,8 +234,8 @@ impl WorkflowRun {
                 name: run.workflow_name.clone(),
                 version: run.workflow_version,
             },
-            status: run.status.into(),
-            waiting_on: run.waiting_on.map(Into::into),
+            status: run.status,
+            waiting_on: run.waiting_on,
             trigger: (&run.trigger).into(),
             inputs: inputs.map(Any),
             subject_id: run.subject_id.clone(),

@@ -7,18 +7,17 @@ use serde_json::{
     Value,
     value::{RawValue, to_raw_value},
 };
+use serde_with::skip_serializing_none;
 
-use super::{
-    super::{
-        definition::DEFAULT_TIMEOUT_SECONDS,
-        model::{self, Run},
-    },
-    run_wire::WorkflowRunStatus,
-};
-use crate::kernel::{
+use tenantd_base::{
     clock::Timestamp,
-    http::{author::Author, page::Page},
     id::{RunId, WorkflowId},
+};
+use tenantd_http::{author::Author, page::Page};
+
+use super::super::{
+    definition::DEFAULT_TIMEOUT_SECONDS,
+    model::{self, Run, RunStatus},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize, Deserialize)]
@@ -31,6 +30,7 @@ pub(super) enum WorkflowTriggerType {
 }
 
 /// What starts a run: `manual`; `event` with the kind of the event and a condition; `schedule` with a cron pattern of five fields.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize, Deserialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WorkflowTrigger {
@@ -38,37 +38,31 @@ pub(super) struct WorkflowTrigger {
     #[serde(rename = "type")]
     kind: WorkflowTriggerType,
     /// The kind of event, such as `ticket.created`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     event: Option<String>,
     /// An expression that must hold for the event.
-    #[serde(skip_serializing_if = "Option::is_none")]
     condition: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     cron: Option<String>,
     /// The zone that the times of the schedule are in. UTC when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     timezone: Option<String>,
     /// `skip` or `run_once`: what is done about times that were missed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     catch_up: Option<String>,
 }
 
 /// How often and when a step that failed is tried again.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize, Deserialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WorkflowRetry {
     /// 1 to 10.
     max_attempts: u32,
     /// `fixed` or `exponential`, which is the default.
-    #[serde(skip_serializing_if = "Option::is_none")]
     backoff: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     initial_seconds: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     max_seconds: Option<u32>,
 }
 
 /// A step. `?view=catalog` lists the types with the schemas of their `with`.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize, Deserialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WorkflowStep {
@@ -77,46 +71,42 @@ pub(super) struct WorkflowStep {
     #[oai(rename = "type")]
     #[serde(rename = "type")]
     kind: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     with: Option<Any<Value>>,
     /// An expression; when it does not hold the step is left out.
     #[oai(rename = "if")]
-    #[serde(rename = "if", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "if")]
     condition: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     retry: Option<WorkflowRetry>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     timeout_seconds: Option<u64>,
     /// `fail`, which is the default, or `continue`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     on_error: Option<String>,
 }
 
 /// How many runs with the same key go on at one time, and what becomes of one more.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize, Deserialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WorkflowConcurrency {
     /// A template, such as `{{ inputs.user_id }}`.
     key: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<u32>,
     /// `queue`, which is the default, `reject`, `use_existing` or `cancel_existing`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     on_conflict: Option<String>,
 }
 
 /// A run, in short.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WorkflowLastRun {
     pub(super) id: RunId,
-    pub(super) status: WorkflowRunStatus,
+    pub(super) status: RunStatus,
     pub(super) created_at: Timestamp,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ended_at: Option<Timestamp>,
 }
 
 /// A workflow.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct Workflow {
@@ -124,25 +114,19 @@ pub(super) struct Workflow {
     /// A name for programs, unique among the tenant's workflows that are not archived.
     pub(super) key: String,
     pub(super) name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) description: Option<String>,
     /// A disabled workflow starts no runs; those that have begun go on.
     pub(super) enabled: bool,
     pub(super) triggers: Vec<WorkflowTrigger>,
     /// The JSON Schema of the inputs.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) input_schema: Option<Any<Value>>,
     /// How long a run may take.
     pub(super) timeout_seconds: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) concurrency: Option<WorkflowConcurrency>,
     pub(super) steps: Vec<WorkflowStep>,
     /// Steps that are run when the others have failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) on_failure: Option<Vec<WorkflowStep>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) archived_at: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) last_run: Option<WorkflowLastRun>,
     pub(super) created_at: Timestamp,
     pub(super) created_by: Author,
@@ -177,7 +161,7 @@ impl Workflow {
             archived_at: workflow.archived_at,
             last_run: last.map(|run| WorkflowLastRun {
                 id: run.id,
-                status: run.status.into(),
+                status: run.status,
                 created_at: run.created_at,
                 ended_at: run.ended_at,
             }),

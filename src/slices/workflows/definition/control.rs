@@ -5,19 +5,20 @@ use std::{collections::BTreeMap, sync::LazyLock};
 
 use serde_json::{Value, json};
 
+use tenantd_http::schema::BodySchema;
+
 use super::super::steps::compile;
-use crate::kernel::http::schema::BodySchema;
 
 const EXPRESSION: &str = "An expression, without braces.";
-pub(in super::super) const MAX_SECONDS: u64 = 2_592_000;
+pub(crate) const MAX_SECONDS: u64 = 2_592_000;
 
 /// A type of step that is part of the language.
 #[derive(Debug)]
-pub(in super::super) struct ControlType {
-    pub(in super::super) name: &'static str,
-    pub(in super::super) summary: &'static str,
-    pub(in super::super) schema: Value,
-    pub(in super::super) example: Value,
+pub(crate) struct ControlType {
+    pub(crate) name: &'static str,
+    pub(crate) summary: &'static str,
+    pub(crate) schema: Value,
+    pub(crate) example: Value,
     pub(super) compiled: Option<BodySchema>,
 }
 
@@ -83,7 +84,7 @@ fn steps(least: u64) -> Value {
 }
 
 /// The whole definition.
-pub(in super::super) static DEFINITION: LazyLock<(Value, Option<BodySchema>)> = LazyLock::new(|| {
+pub(crate) static DEFINITION: LazyLock<(Value, Option<BodySchema>)> = LazyLock::new(|| {
     let trigger = json!({"anyOf": [
         {"$ref": "#/components/schemas/Manual"},
         {"$ref": "#/components/schemas/Event"},
@@ -121,7 +122,7 @@ pub(in super::super) static DEFINITION: LazyLock<(Value, Option<BodySchema>)> = 
 });
 
 /// The steps of the language, by their names.
-pub(in super::super) static CONTROL: LazyLock<BTreeMap<&'static str, ControlType>> = LazyLock::new(|| {
+pub(crate) static CONTROL: LazyLock<BTreeMap<&'static str, ControlType>> = LazyLock::new(|| {
     let mut types = BTreeMap::new();
     let text = |most: u32| json!({"type": "string", "minLength": 1, "maxLength": most});
     let condition = || json!({"type": "string", "minLength": 1, "maxLength": 1000, "description": EXPRESSION});

@@ -4,6 +4,17 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
+use tenantd_base::{
+    access::Grants,
+    clock::Timestamp,
+    entropy::{
+        Entropy,
+        fuzz::{each_case, members, name, number, show, text, value},
+    },
+    programs::Budget,
+};
+use tenantd_store::events::{EventKind, Kinds};
+
 use super::{
     super::{
         language::{
@@ -13,16 +24,6 @@ use super::{
         steps::Planners,
     },
     *,
-};
-use crate::kernel::{
-    access::Grants,
-    clock::Timestamp,
-    entropy::{
-        Entropy,
-        fuzz::{each_case, members, name, number, show, text, value},
-    },
-    events::{EventKind, Kinds},
-    programs::Budget,
 };
 
 static CREATED: EventKind =

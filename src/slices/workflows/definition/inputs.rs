@@ -5,11 +5,12 @@ use std::sync::Arc;
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 
+use tenantd_base::programs::Budget;
+
 use super::{
     super::{error::Fault, language::size_of},
     schema::{self, Cost},
 };
-use crate::kernel::programs::Budget;
 
 /// How many problems are reported one by one.
 const MAX_FAULTS: usize = 50;
@@ -23,7 +24,7 @@ const PART: u64 = 16;
 const PATTERN_BYTE: u64 = 128;
 
 #[derive(Clone, Debug)]
-pub(in super::super) struct InputSchema {
+pub(crate) struct InputSchema {
     validator: Arc<Validator>,
     defaults: Vec<(String, Value)>,
     cost: Cost,
@@ -46,7 +47,7 @@ impl InputSchema {
     }
 
     /// The inputs with the defaults of the schema; or all that is wrong with them.
-    pub(in super::super) fn complete(&self, mut inputs: Value, budget: &Budget) -> Result<Value, Vec<Fault>> {
+    pub(crate) fn complete(&self, mut inputs: Value, budget: &Budget) -> Result<Value, Vec<Fault>> {
         if let Value::Object(given) = &mut inputs {
             for (name, value) in &self.defaults {
                 given.entry(name).or_insert_with(|| value.clone());

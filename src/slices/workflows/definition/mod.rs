@@ -18,7 +18,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
 
-use crate::kernel::clock::Timestamp;
+use tenantd_base::clock::Timestamp;
 
 pub(super) use control::{CONTROL, DEFINITION};
 pub(super) use inputs::InputSchema;

@@ -6,6 +6,9 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value};
 
+use tenantd_base::{programs::Budget, vocabulary::nearest};
+use tenantd_store::events::Kinds;
+
 use super::{
     super::{
         error::Fault,
@@ -16,16 +19,15 @@ use super::{
     MAX_DEFINITION_BYTES, MAX_NESTING, MAX_SCHEDULES, MAX_STEPS, OnConflict, OnTimeout, Program, Retry, Schedule, Step, StepKind,
     StepNumber, Trigger, references, secrets,
 };
-use crate::kernel::{events::Kinds, http::problem::nearest, programs::Budget};
 
 /// The structure of a definition that was checked when it was stored. Takes one pass and looks at no program in it.
-pub(in super::super) fn outline(value: &Value, planners: &Planners) -> Definition {
+pub(crate) fn outline(value: &Value, planners: &Planners) -> Definition {
     let mut reader = Reader::new(planners, None);
     reader.definition(value)
 }
 
 /// Reads a definition and compiles its programs; or all that is wrong with it.
-pub(in super::super) fn compile(value: &Value, planners: &Planners, kinds: &Kinds, budget: &Budget) -> Result<Program, Vec<Fault>> {
+pub(crate) fn compile(value: &Value, planners: &Planners, kinds: &Kinds, budget: &Budget) -> Result<Program, Vec<Fault>> {
     if value.to_string().len() > MAX_DEFINITION_BYTES {
         return Err(vec![Fault::new("", "too_long", format!("a definition has at most {MAX_DEFINITION_BYTES} bytes"))]);
     }

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tenantd_base::vocabulary::nearest;
+
 use super::{super::error::Fault, BlockNumber, Definition, StepKind, StepNumber, read::Mention};
-use crate::kernel::http::problem::nearest;
 
 const NAMES: [&str; 4] = ["inputs", "steps", "run", "event"];
 const LOOP_NAMES: [&str; 2] = ["item", "item_index"];

@@ -9,17 +9,17 @@ use croner::{
 };
 use jiff::{Zoned, tz::TimeZone};
 
-use crate::kernel::clock::Timestamp;
+use tenantd_base::clock::Timestamp;
 
 #[derive(Clone, Debug)]
-pub(in super::super) struct Schedule {
+pub(crate) struct Schedule {
     cron: Cron,
     zone: TimeZone,
-    pub(in super::super) run_missed: bool,
+    pub(crate) run_missed: bool,
 }
 
 /// A run that begins later than this after its time was missed.
-pub(in super::super) const GRACE: Duration = Duration::from_mins(1);
+pub(crate) const GRACE: Duration = Duration::from_mins(1);
 
 impl Schedule {
     /// The problem is told with the field that has it.
@@ -35,7 +35,7 @@ impl Schedule {
     }
 
     /// The first time after `after`.
-    pub(in super::super) fn next(&self, after: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn next(&self, after: Timestamp) -> Option<Timestamp> {
         let at = jiff::Timestamp::from_millisecond(after.as_millis()).ok()?;
         let next: Zoned = self.cron.find_next_occurrence(&at.to_zoned(self.zone.clone()), false).ok()?;
         Some(Timestamp::from_millis(next.timestamp().as_millisecond()))

@@ -8,8 +8,9 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
+use tenantd_base::vocabulary::nearest;
+
 use super::super::{error::Fault, language::escape};
-use crate::kernel::http::problem::nearest;
 
 /// The largest schema, as JSON.
 const MAX_BYTES: usize = 32_768;

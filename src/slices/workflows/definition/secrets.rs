@@ -6,8 +6,10 @@
 
 use serde_json::Value;
 
+use tenantd_base::secrets::Secret;
+use tenantd_secrets::is_name;
+
 use super::super::language::{self, Piece};
-use crate::{kernel::secrets::Secret, slices::secrets::is_name};
 
 /// What an expression that names a secret begins with.
 const PREFIX: &str = "secrets.";
@@ -128,7 +130,7 @@ fn read(text: &str) -> Option<Vec<Part>> {
 
 /// Whether a text shows no more than which secret stands in it, behind the usual word of an `Authorization` if any. Both as it is written
 /// in a definition and as a placeholder.
-pub(in super::super) fn is_bare_reference(text: &str) -> bool {
+pub(crate) fn is_bare_reference(text: &str) -> bool {
     let words = ["Bearer ", "Basic ", "Token ", "ApiKey "];
     let rest = words.iter().find_map(|word| text.strip_prefix(word)).unwrap_or(text);
     let placed = rest.strip_prefix("[secret ").and_then(|rest| rest.strip_suffix(']'));

@@ -2,12 +2,10 @@
 
 use serde_json::{Value, json};
 
+use tenantd_base::{access::Grants, programs::Budget};
+use tenantd_store::events::{EventKind, Kinds};
+
 use super::{super::steps::Planners, *};
-use crate::kernel::{
-    access::Grants,
-    events::{EventKind, Kinds},
-    programs::Budget,
-};
 
 static CREATED: EventKind =
     EventKind { name: "ticket.created", summary: "", subject: "ticket", schema: "Ticket", reads: Grants::NONE, has_changes: false };

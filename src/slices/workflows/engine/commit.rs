@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use tenantd_store::{Read, WriteTx, events::Act, usage};
+
 use super::{
     super::{
         error::WorkflowError,
@@ -11,10 +13,6 @@ use super::{
         steps::{Applier, Appliers, LocalError, QUOTA_EXCEEDED, StepError},
     },
     prepare::{Action, Move},
-};
-use crate::kernel::{
-    events::Act,
-    store::{Read, WriteTx, usage},
 };
 
 /// What must hold of the run for the move to be made.

@@ -2,12 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
+use tenantd_store::{Read, StoreError};
+
 use super::super::{
     definition::{Program, Step},
     model::{Run, Token},
     repo,
 };
-use crate::kernel::store::{Read, StoreError};
 
 /// What a run shows of itself.
 fn describe_run(run: &Run) -> Value {
@@ -26,7 +27,7 @@ fn describe_run(run: &Run) -> Value {
 }
 
 /// The names that the expressions of a step know, and their values.
-pub(in super::super) fn names(
+pub(crate) fn names(
     tx: &impl Read,
     run: &Run,
     program: &Program,

@@ -6,6 +6,9 @@ use std::{collections::BTreeSet, future::Future, pin::Pin, sync::Arc, time::Dura
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde_json::Value;
 
+use tenantd_base::{clock::Timestamp, programs::Budget};
+use tenantd_store::events::{Actor, ActorKind, Intent};
+
 use super::{
     super::{
         error::WorkflowError,
@@ -16,11 +19,6 @@ use super::{
     Shared,
     commit::{self, Expected},
     prepare::{Action, Deciding, Move, next_move},
-};
-use crate::kernel::{
-    clock::Timestamp,
-    events::{Actor, ActorKind, Intent},
-    programs::Budget,
 };
 
 type Answer = (u32, Result<StepDone, StepError>);

@@ -8,7 +8,7 @@ mod drive;
 mod prepare;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -18,20 +18,22 @@ use std::{
 
 use tokio::sync::Notify;
 
+use tenantd_base::{
+    clock::Timestamp,
+    clocks::{Clocks, Reading, Timeline},
+    id::TenantId,
+    programs::Programs,
+};
+use tenantd_platform::Tenants;
+use tenantd_store::{
+    Due, Store, StoreError,
+    tasks::{Alarm, Done, Task, TaskError},
+};
+
 use super::{
     repo::{self, runs::RunKey},
     service::Service,
     steps::Appliers,
-};
-use crate::{
-    kernel::{
-        clocks::Clocks,
-        id::TenantId,
-        programs::Programs,
-        store::{Due, Store, StoreError},
-        tasks::{Alarm, Done, Task, TaskError},
-    },
-    slices::platform::Tenants,
 };
 
 pub(super) use context::names;
@@ -39,14 +41,55 @@ pub(super) use context::names;
 /// How long a run rests after the store has failed it.
 const REST: Duration = Duration::from_secs(1);
 
-/// The runs that have a driver.
+/// The runs that have a driver, and when to look for more.
 #[derive(Debug, Default)]
 struct InFlight {
     runs: HashSet<RunKey>,
     by_tenant: HashMap<TenantId, usize>,
+    /// When to look for runs of a tenant, by its clock. A hint: a time that is too early costs one look at the index.
+    next: BTreeMap<TenantId, Timestamp>,
+    /// The tenant that was looked at last. Tenants take turns, so the next look starts behind it.
+    last: Option<TenantId>,
 }
 
 impl InFlight {
+    /// Looks for runs of a tenant at the next opportunity.
+    fn look_soon(&mut self, tenant: TenantId) {
+        self.next.insert(tenant, Timestamp::from_millis(0));
+    }
+
+    /// Adds due times from the index that no hint has named.
+    fn remind(&mut self, due: Vec<(TenantId, Timestamp)>) {
+        for (tenant, at) in due {
+            let next = self.next.entry(tenant).or_insert(at);
+            *next = at.min(*next);
+        }
+    }
+
+    /// How many more runs of a tenant may be driven. No tenant takes more than half of the drivers, so that another finds one.
+    fn room(&self, tenant: TenantId, most: usize) -> usize {
+        let theirs = self.by_tenant.get(&tenant).copied().unwrap_or_default();
+        most.div_ceil(2).saturating_sub(theirs).min(most.saturating_sub(self.runs.len()))
+    }
+
+    /// The tenants to look at, those behind the last one first.
+    fn in_turn(&self, reading: &Reading, most: usize) -> Vec<TenantId> {
+        let wants =
+            |(tenant, at): (&TenantId, &Timestamp)| (*at <= reading.of(*tenant) && self.room(*tenant, most) > 0).then_some(*tenant);
+        let (mut first, mut then) = (Vec::new(), Vec::new());
+        for tenant in self.next.iter().filter_map(wants) {
+            if Some(tenant) > self.last { first.push(tenant) } else { then.push(tenant) }
+        }
+        first.append(&mut then);
+        first
+    }
+
+    /// When the installation's clock shows the next time to look. A tenant without room is looked at when one of its drivers ends.
+    fn next_look(&self, reading: &Reading, most: usize) -> Option<Timestamp> {
+        let with_room = self.next.iter().filter(|(tenant, _)| self.room(**tenant, most) > 0);
+        with_room.map(|(tenant, at)| reading.reached(Timeline::of(*tenant), *at)).min()
+    }
+
     fn add(&mut self, key: RunKey) {
         if self.runs.insert(key) {
             *self.by_tenant.entry(key.0).or_default() += 1;
@@ -129,8 +172,9 @@ impl Engine {
         }))
     }
 
-    /// A hint: what is due is found without it too, later.
-    pub(super) fn wake(&self) {
+    /// Runs of a tenant were started or changed. A hint: what is due is found without it too, later.
+    pub(super) fn wake(&self, tenant: TenantId) {
+        lock(&self.0.in_flight).look_soon(tenant);
         self.0.signal.notify_one();
         self.0.woken.notify_waiters();
     }
@@ -138,7 +182,7 @@ impl Engine {
     pub(super) fn task(&self) -> Scheduler {
         // What makes a run due signals so: no table needs to be watched.
         let alarm = Alarm::new(self.0.store.clone(), self.0.clocks.clone(), &[]);
-        Scheduler { shared: self.0.clone(), alarm }
+        Scheduler { shared: self.0.clone(), alarm, looked_at_all: Mutex::new(None) }
     }
 }
 
@@ -150,7 +194,10 @@ struct Driven {
 
 impl Drop for Driven {
     fn drop(&mut self) {
-        lock(&self.shared.in_flight).remove(self.key);
+        let mut in_flight = lock(&self.shared.in_flight);
+        in_flight.remove(self.key);
+        in_flight.look_soon(self.key.0);
+        drop(in_flight);
         self.shared.signal.notify_one();
         self.shared.ended.notify_waiters();
     }
@@ -161,9 +208,52 @@ impl Drop for Driven {
 pub(super) struct Scheduler {
     shared: Arc<Shared>,
     alarm: Alarm,
+    /// When the runs of all tenants were last looked through.
+    looked_at_all: Mutex<Option<Timestamp>>,
 }
 
 impl Scheduler {
+    /// Once a minute, finds runs that are due without a hint.
+    async fn look_at_all(&self, now: Timestamp) -> Result<(), StoreError> {
+        if lock(&self.looked_at_all).is_some_and(|last| now.since(last) < self.period()) {
+            return Ok(());
+        }
+        let due = self.shared.store.scan(repo::runs::first_due).await?;
+        lock(&self.shared.in_flight).remind(due);
+        *lock(&self.looked_at_all) = Some(now);
+        Ok(())
+    }
+
+    /// Takes the runs that are due and can have a driver, a tenant after the other.
+    fn take_due(&self, reading: &Reading) -> Result<Vec<RunKey>, StoreError> {
+        let (shared, most) = (&self.shared, self.shared.service.settings.in_flight);
+        let mut in_flight = lock(&shared.in_flight);
+        let mut taken = Vec::new();
+        for tenant in in_flight.in_turn(reading, most) {
+            let room = in_flight.room(tenant, most);
+            if room == 0 {
+                break;
+            }
+            let is_new = |key: &RunKey| !in_flight.runs.contains(key);
+            let Due { found, next } =
+                shared.store.read::<_, StoreError>(|tx| repo::runs::due_of(tx, tenant, reading.of(tenant), room, is_new))?;
+            if found.len() < room {
+                match next {
+                    Some(at) => drop(in_flight.next.insert(tenant, at)),
+                    None => drop(in_flight.next.remove(&tenant)),
+                }
+            }
+            for key in &found {
+                in_flight.add(*key);
+            }
+            in_flight.last = Some(tenant);
+            taken.extend(found);
+        }
+        self.alarm.set(in_flight.next_look(reading, most));
+        metrics::gauge!("tenantd_workflow_runs_in_flight").set(in_flight.runs.len() as f64);
+        Ok(taken)
+    }
+
     fn start(&self, key: RunKey) {
         let driven = Driven { shared: self.shared.clone(), key };
         let shares = self.shared.store.shares().clone();
@@ -197,33 +287,9 @@ impl Task for Scheduler {
     }
 
     async fn activate(&self) -> Result<Done, TaskError> {
-        let shared = &self.shared;
-        let (reading, most) = (self.alarm.look(), shared.service.settings.in_flight);
-        let found = {
-            let mut in_flight = lock(&shared.in_flight);
-            let free = most.saturating_sub(in_flight.runs.len());
-            if free == 0 {
-                // A driver that ends wakes this task.
-                self.alarm.set(None);
-                return Ok(Done::All);
-            }
-            // No tenant takes more than half of the drivers while another may want one.
-            let mut taken: HashMap<TenantId, usize> = HashMap::new();
-            let wanted = |key: RunKey| {
-                let theirs = taken.entry(key.0).or_insert_with(|| in_flight.by_tenant.get(&key.0).copied().unwrap_or_default());
-                let wanted = !in_flight.runs.contains(&key) && *theirs < most.div_ceil(2);
-                *theirs += usize::from(wanted);
-                wanted
-            };
-            let Due { found, next } = shared.store.read::<_, StoreError>(|tx| repo::runs::due(tx, &reading, free, wanted))?;
-            self.alarm.set(next);
-            for key in &found {
-                in_flight.add(*key);
-            }
-            found
-        };
-        metrics::gauge!("tenantd_workflow_runs_in_flight").set(lock(&shared.in_flight).runs.len() as f64);
-        for key in found {
+        let reading = self.alarm.look();
+        self.look_at_all(reading.installation()).await?;
+        for key in self.take_due(&reading)? {
             self.start(key);
         }
         Ok(Done::All)
@@ -247,5 +313,64 @@ impl Task for Scheduler {
             tracing::info!("workflow runs under way were cut off; they go on after the next start");
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tenantd_base::{clock::Clock, entropy::Entropy, id::RunId};
+
+    use super::*;
+
+    const MOST: usize = 10;
+
+    fn tenants() -> Vec<TenantId> {
+        let mut tenants: Vec<_> =
+            (0..3).map(|seed| TenantId::new(Timestamp::from_millis(1), &mut Entropy::from_seed(seed))).collect();
+        tenants.sort_unstable();
+        tenants
+    }
+
+    fn run(tenant: TenantId, number: u64) -> RunKey {
+        (tenant, RunId::new(Timestamp::from_millis(2), &mut Entropy::from_seed(number)))
+    }
+
+    fn reading(now: i64) -> Reading {
+        Clocks::new(Clock::movable(Timestamp::from_millis(now))).read()
+    }
+
+    #[test]
+    fn a_tenant_has_half_of_the_drivers_and_others_find_the_rest() {
+        let (tenants, mut in_flight) = (tenants(), InFlight::default());
+        (0..5).for_each(|number| in_flight.add(run(tenants[0], number)));
+        assert_eq!((in_flight.room(tenants[0], MOST), in_flight.room(tenants[1], MOST)), (0, 5));
+        (5..8).for_each(|number| in_flight.add(run(tenants[1], number)));
+        assert_eq!(in_flight.room(tenants[2], MOST), 2, "no more than there are");
+        in_flight.remove(run(tenants[0], 0));
+        assert_eq!(in_flight.room(tenants[0], MOST), 1);
+    }
+
+    #[test]
+    fn tenants_with_room_whose_time_has_come_take_turns() {
+        let (tenants, mut in_flight) = (tenants(), InFlight::default());
+        for tenant in &tenants {
+            in_flight.look_soon(*tenant);
+        }
+        in_flight.last = Some(tenants[0]);
+        assert_eq!(in_flight.in_turn(&reading(1), MOST), [tenants[1], tenants[2], tenants[0]]);
+        (0..5).for_each(|number| in_flight.add(run(tenants[1], number)));
+        in_flight.next.insert(tenants[2], Timestamp::from_millis(50));
+        assert_eq!(in_flight.in_turn(&reading(1), MOST), [tenants[0]]);
+        in_flight.next.remove(&tenants[0]);
+        assert_eq!(in_flight.next_look(&reading(1), MOST), Some(Timestamp::from_millis(50)), "not for a tenant without room");
+    }
+
+    #[test]
+    fn a_reminder_does_not_make_a_look_later() {
+        let (tenants, mut in_flight) = (tenants(), InFlight::default());
+        in_flight.look_soon(tenants[0]);
+        in_flight.remind(vec![(tenants[0], Timestamp::from_millis(90)), (tenants[1], Timestamp::from_millis(60))]);
+        let next: Vec<_> = in_flight.next.into_iter().collect();
+        assert_eq!(next, [(tenants[0], Timestamp::from_millis(0)), (tenants[1], Timestamp::from_millis(60))]);
     }
 }

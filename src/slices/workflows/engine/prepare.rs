@@ -5,6 +5,18 @@ use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::{Value, json};
 
+use tenantd_base::{
+    access::{Grants, Scope},
+    authority::Authority,
+    clock::Timestamp,
+    id::RunId,
+    programs::Budget,
+};
+use tenantd_store::{
+    ReadTx,
+    events::{Actor, Intent},
+};
+
 use super::{
     super::{
         definition::{BlockNumber, OnTimeout, Program, SecretText, Step, StepKind},
@@ -16,15 +28,6 @@ use super::{
         steps::{Applier, Appliers, StepError},
     },
     context,
-};
-use crate::kernel::{
-    access::{Grants, Scope},
-    authority::Authority,
-    clock::Timestamp,
-    events::{Actor, Intent},
-    id::RunId,
-    programs::Budget,
-    store::ReadTx,
 };
 
 const MAX_ITEMS: usize = 1_000;

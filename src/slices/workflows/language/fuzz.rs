@@ -5,11 +5,12 @@ use std::sync::LazyLock;
 
 use serde_json::json;
 
-use super::*;
-use crate::kernel::entropy::{
+use tenantd_base::entropy::{
     Entropy,
     fuzz::{NUMBERS, each_case, show, text},
 };
+
+use super::*;
 
 const PATHS: [&str; 18] = [
     "inputs.text",
@@ -55,7 +56,7 @@ static CONTEXTS: LazyLock<[Context; 2]> = LazyLock::new(|| {
 });
 
 /// An expression. Most are short enough to be evaluated.
-pub(in super::super) fn expression(entropy: &mut Entropy) -> String {
+pub(crate) fn expression(entropy: &mut Entropy) -> String {
     let mut depth = entropy.place(6);
     loop {
         let made = nested(entropy, depth);
@@ -132,7 +133,7 @@ fn atom(entropy: &mut Entropy) -> String {
 }
 
 /// A text with templates in it.
-pub(in super::super) fn template(entropy: &mut Entropy) -> String {
+pub(crate) fn template(entropy: &mut Entropy) -> String {
     let piece = |entropy: &mut Entropy| match entropy.below(6) {
         0 => text(entropy),
         1 => format!("{{{{{}", expression(entropy)),

@@ -8,8 +8,9 @@ use minijinja::{
     value::{Rest, ValueKind, ValueOrKwargs},
 };
 
+use tenantd_base::programs::Budget;
+
 use super::filters::too_large;
-use crate::kernel::programs::Budget;
 
 pub(super) const TOO_MUCH_WORK: &str = "the expression takes too much work";
 /// What a filter takes or gives.

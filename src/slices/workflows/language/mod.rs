@@ -18,7 +18,7 @@ use std::{
 use minijinja::{Environment, ErrorKind, UndefinedBehavior};
 use serde_json::{Map, Value};
 
-use crate::kernel::programs::{Budget, Exhausted};
+use tenantd_base::programs::{Budget, Exhausted};
 
 pub(super) use scan::{Piece, is_template, pieces};
 

@@ -1,21 +1,22 @@
 //! Finds the templates in a text, and the words of an expression that the compiler itself would notice only when it runs.
 
+use tenantd_base::vocabulary::nearest;
+
 use super::filters::{FILTERS, TESTS};
-use crate::kernel::http::problem::nearest;
 
 /// A part of a text with templates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Piece<'a> {
+pub(crate) enum Piece<'a> {
     Text(&'a str),
     Expression(&'a str),
 }
 
-pub(in super::super) fn is_template(text: &str) -> bool {
+pub(crate) fn is_template(text: &str) -> bool {
     text.contains("{{") || text.contains("{%")
 }
 
 /// The parts of a text. A brace within an expression belongs to it, also where two close at the end.
-pub(in super::super) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, String> {
+pub(crate) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, String> {
     if text.contains("{%") {
         return Err("{% … %} is not part of the language; only {{ … }} is".to_owned());
     }

@@ -6,11 +6,11 @@ mod token;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::Error as _};
 use serde_json::Value;
 
-use crate::kernel::{
+use tenantd_base::{
     clock::Timestamp,
-    events::Actor,
     id::{TenantId, WorkflowId},
 };
+use tenantd_store::events::Actor;
 
 pub(super) use run::{Decision, Run, RunTrigger, StepResult};
 pub use run::{RunError, RunStatus, StepStatus, WaitingOn};

@@ -2,49 +2,29 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Json, Token, TokenState};
-use crate::kernel::{
+use tenantd_base::{
     clock::Timestamp,
-    events::Actor,
     id::{EventId, RunId, TenantId, UserId, WorkflowId},
+    vocabulary::vocabulary,
 };
+use tenantd_store::events::Actor;
 
-/// A closed list of words. The place of a word is what is stored, so words are only ever added at the end.
-macro_rules! words {
-    ($(#[$doc:meta])* $type:ident: $($variant:ident $name:literal,)*) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-        #[serde(rename_all = "snake_case")]
-        pub enum $type { $($variant),* }
+use super::{Json, Token, TokenState};
 
-        impl $type {
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name),* }
-            }
-        }
-    };
-}
-
-words! {
+vocabulary! {
     RunStatus:
     Queued "queued", Running "running", Waiting "waiting", Paused "paused", Succeeded "succeeded", Failed "failed",
     Cancelled "cancelled", TimedOut "timed_out",
 }
 
-/// What a run waits for. The place of a word is what is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WaitingOn {
-    Approval,
-    Event,
-    Time,
-    Retry,
-    Concurrency,
-    Provider,
-    Authority,
+vocabulary! {
+    /// What a run waits for.
+    WaitingOn:
+    Approval "approval", Event "event", Time "time", Retry "retry", Concurrency "concurrency", Provider "provider",
+    Authority "authority",
 }
 
-words! {
+vocabulary! {
     StepStatus:
     Pending "pending", Running "running", Waiting "waiting", Retrying "retrying", Succeeded "succeeded", Failed "failed",
     Skipped "skipped", Cancelled "cancelled", TimedOut "timed_out",
@@ -72,7 +52,7 @@ pub struct RunError {
 
 /// What started a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) enum RunTrigger {
+pub(crate) enum RunTrigger {
     Manual,
     Event {
         id: EventId,
@@ -90,43 +70,43 @@ pub(in super::super) enum RunTrigger {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(in super::super) struct Run {
-    pub(in super::super) tenant_id: TenantId,
-    pub(in super::super) id: RunId,
-    pub(in super::super) workflow_id: WorkflowId,
-    pub(in super::super) workflow_key: String,
-    pub(in super::super) workflow_name: String,
-    pub(in super::super) workflow_version: u64,
-    pub(in super::super) status: RunStatus,
-    pub(in super::super) waiting_on: Option<WaitingOn>,
-    pub(in super::super) trigger: RunTrigger,
-    pub(in super::super) retry_of: Option<RunId>,
-    pub(in super::super) subject_id: Option<String>,
+pub(crate) struct Run {
+    pub(crate) tenant_id: TenantId,
+    pub(crate) id: RunId,
+    pub(crate) workflow_id: WorkflowId,
+    pub(crate) workflow_key: String,
+    pub(crate) workflow_name: String,
+    pub(crate) workflow_version: u64,
+    pub(crate) status: RunStatus,
+    pub(crate) waiting_on: Option<WaitingOn>,
+    pub(crate) trigger: RunTrigger,
+    pub(crate) retry_of: Option<RunId>,
+    pub(crate) subject_id: Option<String>,
     /// How many runs led to this one, each by an event or a call.
-    pub(in super::super) depth: u8,
-    pub(in super::super) concurrency_key: Option<String>,
-    pub(in super::super) started_by: Actor,
-    pub(in super::super) created_at: Timestamp,
-    pub(in super::super) started_at: Option<Timestamp>,
-    pub(in super::super) ended_at: Option<Timestamp>,
-    pub(in super::super) updated_at: Timestamp,
-    pub(in super::super) timeout_at: Timestamp,
-    pub(in super::super) output: Option<Json>,
-    pub(in super::super) error: Option<RunError>,
+    pub(crate) depth: u8,
+    pub(crate) concurrency_key: Option<String>,
+    pub(crate) started_by: Actor,
+    pub(crate) created_at: Timestamp,
+    pub(crate) started_at: Option<Timestamp>,
+    pub(crate) ended_at: Option<Timestamp>,
+    pub(crate) updated_at: Timestamp,
+    pub(crate) timeout_at: Timestamp,
+    pub(crate) output: Option<Json>,
+    pub(crate) error: Option<RunError>,
     /// Whether the steps for a failure are running.
-    pub(in super::super) failing: bool,
-    pub(in super::super) tokens: Vec<Token>,
-    pub(in super::super) next_token: u32,
+    pub(crate) failing: bool,
+    pub(crate) tokens: Vec<Token>,
+    pub(crate) next_token: u32,
     /// How many steps have begun.
-    pub(in super::super) begun: u32,
+    pub(crate) begun: u32,
     /// When there is next something to do with it.
-    pub(in super::super) due_at: Option<Timestamp>,
-    pub(in super::super) version: u64,
+    pub(crate) due_at: Option<Timestamp>,
+    pub(crate) version: u64,
 }
 
 impl Run {
     /// Sets the status and the next time from what its tokens are doing. Not for runs that have ended, queue or are paused.
-    pub(in super::super) fn settle(&mut self, now: Timestamp) {
+    pub(crate) fn settle(&mut self, now: Timestamp) {
         let works = |token: &Token| matches!(token.state, TokenState::Ready | TokenState::Calling);
         if self.tokens.iter().any(works) {
             (self.status, self.waiting_on, self.due_at) = (RunStatus::Running, None, Some(now));
@@ -139,49 +119,49 @@ impl Run {
         self.due_at = Some(next.map_or(self.timeout_at, |at| at.min(self.timeout_at)));
     }
 
-    pub(in super::super) fn token(&self, id: u32) -> Option<&Token> {
+    pub(crate) fn token(&self, id: u32) -> Option<&Token> {
         self.tokens.iter().find(|token| token.id == id)
     }
 
-    pub(in super::super) fn token_mut(&mut self, id: u32) -> Option<&mut Token> {
+    pub(crate) fn token_mut(&mut self, id: u32) -> Option<&mut Token> {
         self.tokens.iter_mut().find(|token| token.id == id)
     }
 
     /// Whether it waits for its turn behind others with its concurrency key.
-    pub(in super::super) fn queues(&self) -> bool {
+    pub(crate) fn queues(&self) -> bool {
         self.status == RunStatus::Queued && self.waiting_on == Some(WaitingOn::Concurrency)
     }
 }
 
 /// What somebody decided about a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) struct Decision {
-    pub(in super::super) by: Actor,
-    pub(in super::super) at: Timestamp,
-    pub(in super::super) approved: bool,
-    pub(in super::super) comment: Option<String>,
+pub(crate) struct Decision {
+    pub(crate) by: Actor,
+    pub(crate) at: Timestamp,
+    pub(crate) approved: bool,
+    pub(crate) comment: Option<String>,
 }
 
 /// What came of a step so far.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(in super::super) struct StepResult {
+pub(crate) struct StepResult {
     /// The steps of a run in the order in which they began.
-    pub(in super::super) ordinal: u32,
-    pub(in super::super) step_id: String,
-    pub(in super::super) type_name: String,
-    pub(in super::super) status: StepStatus,
-    pub(in super::super) attempts: u32,
-    pub(in super::super) started_at: Timestamp,
-    pub(in super::super) ended_at: Option<Timestamp>,
+    pub(crate) ordinal: u32,
+    pub(crate) step_id: String,
+    pub(crate) type_name: String,
+    pub(crate) status: StepStatus,
+    pub(crate) attempts: u32,
+    pub(crate) started_at: Timestamp,
+    pub(crate) ended_at: Option<Timestamp>,
     /// Without what nobody may read.
-    pub(in super::super) input: Option<Json>,
-    pub(in super::super) output: Option<Json>,
-    pub(in super::super) error: Option<RunError>,
+    pub(crate) input: Option<Json>,
+    pub(crate) output: Option<Json>,
+    pub(crate) error: Option<RunError>,
     /// Kinds and ids of records.
-    pub(in super::super) effects: Vec<(String, String)>,
-    pub(in super::super) decisions: Vec<Decision>,
-    pub(in super::super) next_attempt_at: Option<Timestamp>,
+    pub(crate) effects: Vec<(String, String)>,
+    pub(crate) decisions: Vec<Decision>,
+    pub(crate) next_attempt_at: Option<Timestamp>,
     /// The people whose approval counts, each once, through whichever of their keys.
     #[serde(default)]
-    pub(in super::super) approvers: Vec<UserId>,
+    pub(crate) approvers: Vec<UserId>,
 }

@@ -3,12 +3,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use tenantd_base::{clock::Timestamp, id::RunId};
+
 use super::WaitingOn;
-use crate::kernel::{clock::Timestamp, id::RunId};
 
 /// What a step waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) enum Wait {
+pub(crate) enum Wait {
     Time,
     /// The next attempt.
     Retry,
@@ -28,7 +29,7 @@ pub(in super::super) enum Wait {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) enum TokenState {
+pub(crate) enum TokenState {
     /// Before its step.
     Ready,
     /// Its step calls out.
@@ -47,22 +48,22 @@ pub(in super::super) enum TokenState {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) struct Token {
-    pub(in super::super) id: u32,
+pub(crate) struct Token {
+    pub(crate) id: u32,
     /// The token of the step that holds this one's list.
-    pub(in super::super) parent: Option<u32>,
-    pub(in super::super) block: u32,
+    pub(crate) parent: Option<u32>,
+    pub(crate) block: u32,
     /// The place in the list.
-    pub(in super::super) at: u32,
+    pub(crate) at: u32,
     /// The loops that it is in, each with its item: what the paths of its steps start with, such as `each[3]/`.
-    pub(in super::super) scope: String,
+    pub(crate) scope: String,
     /// The item of the innermost loop.
-    pub(in super::super) item: Option<u32>,
-    pub(in super::super) state: TokenState,
+    pub(crate) item: Option<u32>,
+    pub(crate) state: TokenState,
 }
 
 impl Token {
-    pub(in super::super) fn path(&self, step_id: &str) -> String {
+    pub(crate) fn path(&self, step_id: &str) -> String {
         format!("{}{step_id}", self.scope)
     }
 
@@ -79,7 +80,7 @@ impl Token {
         }
     }
 
-    pub(in super::super) fn until(&self) -> Option<Timestamp> {
+    pub(crate) fn until(&self) -> Option<Timestamp> {
         match &self.state {
             TokenState::Waiting { until, .. } => *until,
             _ => None,
@@ -87,7 +88,7 @@ impl Token {
     }
 
     /// The event that it waits for: kind, resource, and the number above which its own must be.
-    pub(in super::super) fn awaited(&self) -> Option<(&str, Option<&str>, u64)> {
+    pub(crate) fn awaited(&self) -> Option<(&str, Option<&str>, u64)> {
         match &self.state {
             TokenState::Waiting { wait: Wait::Event { kind, resource_id, after_seq }, .. } => {
                 Some((kind, resource_id.as_deref(), *after_seq))

@@ -8,10 +8,8 @@ pub(super) mod workflows;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kernel::{
-    id::TenantId,
-    store::{Read, StoreError, Table, WriteTx, catalog, codec::Record},
-};
+use tenantd_base::id::TenantId;
+use tenantd_store::{Read, StoreError, Table, WriteTx, catalog, codec::Record};
 
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Counts {

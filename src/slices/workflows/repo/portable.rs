@@ -5,15 +5,16 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use tenantd_base::id::TenantId;
+use tenantd_store::{
+    StoreError, WriteTx,
+    portable::{Arrival, Carrier, Departure, PortError, Portable, refuse_orphans},
+};
+
 use super::{
     COUNTS, Counts,
     runs::{INPUTS, RUNS, RunKey, STEPS},
     workflows::{VERSIONS, WORKFLOWS, WorkflowKey, WorkflowRecord},
-};
-use crate::kernel::{
-    id::TenantId,
-    portable::{Arrival, Carrier, Departure, PortError, Portable, refuse_orphans},
-    store::{StoreError, WriteTx},
 };
 
 /// The longest definition, as JSON: more than the API takes.
@@ -21,20 +22,20 @@ const MAX_DEFINITION: usize = 1 << 20;
 
 /// What the record of a workflow has of its newest definition.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) struct Arming {
-    pub(in super::super) key: String,
-    pub(in super::super) name: String,
-    pub(in super::super) enabled: bool,
-    pub(in super::super) events: Vec<String>,
+pub(crate) struct Arming {
+    pub(crate) key: String,
+    pub(crate) name: String,
+    pub(crate) enabled: bool,
+    pub(crate) events: Vec<String>,
 }
 
 /// Reads a definition, or says what is wrong with it.
 type ReadDefinition = Box<dyn Fn(TenantId, &Value) -> Result<Arming, String> + Send + Sync>;
 
 /// What the use cases ask of a workflow.
-pub(in super::super) struct Rules {
-    pub(in super::super) max_workflows: u64,
-    pub(in super::super) read: ReadDefinition,
+pub(crate) struct Rules {
+    pub(crate) max_workflows: u64,
+    pub(crate) read: ReadDefinition,
 }
 
 fn has_ended(departure: &Departure<'_>, run: RunKey) -> Result<bool, StoreError> {
@@ -42,7 +43,7 @@ fn has_ended(departure: &Departure<'_>, run: RunKey) -> Result<bool, StoreError>
 }
 
 /// Workflows come last: one that is due finds all of its definition.
-pub(in super::super) fn portable(rules: Rules) -> Vec<Box<dyn Portable>> {
+pub(crate) fn portable(rules: Rules) -> Vec<Box<dyn Portable>> {
     let Rules { max_workflows, read } = rules;
     vec![versions(read), inputs(), steps(), runs(), counts(), workflows(max_workflows)]
 }

@@ -2,40 +2,38 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::kernel::{
-    id::TenantId,
-    store::{Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record},
-};
+use tenantd_base::id::TenantId;
+use tenantd_store::{Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record};
 
 /// Tenant and place in the log.
-pub(in super::super) type QueueKey = (TenantId, u64);
+pub(crate) type QueueKey = (TenantId, u64);
 
 /// The key says everything.
 #[derive(Debug, Serialize, Deserialize)]
-pub(in super::super) struct QueuedEvent;
+pub(crate) struct QueuedEvent;
 
 impl Record for QueuedEvent {
     const VERSION: u8 = 1;
 }
 
-pub(in super::super) static QUEUE: Table<QueueKey, QueuedEvent> = Table::new(catalog::WORKFLOW_TRIGGER_QUEUE, &[]);
+pub(crate) static QUEUE: Table<QueueKey, QueuedEvent> = Table::new(catalog::WORKFLOW_TRIGGER_QUEUE, &[]);
 
-pub(in super::super) fn put(tx: &mut WriteTx, key: QueueKey) -> Result<(), StoreError> {
+pub(crate) fn put(tx: &mut WriteTx, key: QueueKey) -> Result<(), StoreError> {
     QUEUE.put(tx, &key, &QueuedEvent)
 }
 
-pub(in super::super) fn remove(tx: &mut WriteTx, key: QueueKey) -> Result<(), StoreError> {
+pub(crate) fn remove(tx: &mut WriteTx, key: QueueKey) -> Result<(), StoreError> {
     QUEUE.remove(tx, &key).map(drop)
 }
 
 /// The first events that wait for a tenant.
-pub(in super::super) fn first_of(tx: &impl Read, tenant: TenantId, most: usize) -> Result<Vec<u64>, StoreError> {
+pub(crate) fn first_of(tx: &impl Read, tenant: TenantId, most: usize) -> Result<Vec<u64>, StoreError> {
     let rows = QUEUE.list(tx, &KeyRange::prefix(&tenant.to_bytes()), most)?;
     Ok(rows.into_iter().map(|((_, seq), _)| seq).collect())
 }
 
 /// Tenants that events wait for, in the order of their ids. One look for each: the rows of a tenant are passed over.
-pub(in super::super) fn tenants(tx: &impl Read, most: usize) -> Result<Vec<TenantId>, StoreError> {
+pub(crate) fn tenants(tx: &impl Read, most: usize) -> Result<Vec<TenantId>, StoreError> {
     let mut found: Vec<TenantId> = Vec::new();
     while found.len() < most {
         let after = found.last().map(|tenant| (*tenant, u64::MAX));

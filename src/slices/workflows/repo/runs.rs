@@ -3,45 +3,46 @@
 
 use serde::{Deserialize, Serialize};
 
+use tenantd_base::{
+    clock::Timestamp,
+    clocks::Timeline,
+    id::{EventId, RunId, TenantId, UserId, WorkflowId},
+};
+use tenantd_store::{
+    Counts, Direction, Due, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
+    codec::{Record, decode_fields, encode_fields},
+    tenant_due_key,
+};
+
 use super::{
     super::model::{Json, Run, RunStatus, RunTrigger, StepResult},
     count,
 };
-use crate::kernel::{
-    clock::Timestamp,
-    clocks::Reading,
-    id::{EventId, RunId, TenantId, UserId, WorkflowId},
-    store::{
-        Counts, Direction, Due, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
-        codec::{Record, decode_fields, encode_fields},
-        due_key,
-    },
-};
 
-pub(in super::super) type RunKey = (TenantId, RunId);
+pub(crate) type RunKey = (TenantId, RunId);
 type StepKey = (TenantId, RunId, String);
 
 /// The effect of a step that has called a run.
-pub(in super::super) const CALLED_RUN: &str = "run";
+pub(crate) const CALLED_RUN: &str = "run";
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(in super::super) struct RunRecord(pub(in super::super) Run);
+pub(crate) struct RunRecord(pub(crate) Run);
 
 impl Record for RunRecord {
     const VERSION: u8 = 1;
 }
 
-pub(in super::super) static BY_WORKFLOW: Index<RunKey, RunRecord> = Index {
+pub(crate) static BY_WORKFLOW: Index<RunKey, RunRecord> = Index {
     table: catalog::WORKFLOW_RUNS_BY_WORKFLOW,
     unique: false,
     keys: |key, RunRecord(run)| vec![(key.0, run.workflow_id).to_bytes()],
 };
-pub(in super::super) static BY_STATUS: Index<RunKey, RunRecord> = Index {
+pub(crate) static BY_STATUS: Index<RunKey, RunRecord> = Index {
     table: catalog::WORKFLOW_RUNS_BY_STATUS,
     unique: false,
     keys: |key, RunRecord(run)| vec![(key.0, run.status.code()).to_bytes()],
 };
-pub(in super::super) static BY_SUBJECT: Index<RunKey, RunRecord> = Index {
+pub(crate) static BY_SUBJECT: Index<RunKey, RunRecord> = Index {
     table: catalog::WORKFLOW_RUNS_BY_SUBJECT,
     unique: false,
     keys: |key, RunRecord(run)| run.subject_id.iter().map(|subject| (key.0, subject.clone()).to_bytes()).collect(),
@@ -49,7 +50,7 @@ pub(in super::super) static BY_SUBJECT: Index<RunKey, RunRecord> = Index {
 static BY_DUE: Index<RunKey, RunRecord> = Index {
     table: catalog::WORKFLOW_RUNS_BY_DUE,
     unique: false,
-    keys: |key, RunRecord(run)| run.due_at.iter().map(|at| due_key(key.0, *at)).collect(),
+    keys: |key, RunRecord(run)| run.due_at.iter().map(|at| tenant_due_key(key.0, *at)).collect(),
 };
 static BY_WAIT: Index<RunKey, RunRecord> = Index {
     table: catalog::WORKFLOW_RUNS_BY_WAIT,
@@ -76,27 +77,26 @@ static BY_EVENT: Index<RunKey, RunRecord> = Index {
     },
 };
 
-pub(in super::super) static RUNS: Table<RunKey, RunRecord> =
+pub(crate) static RUNS: Table<RunKey, RunRecord> =
     Table::new(catalog::WORKFLOW_RUNS, &[&BY_WORKFLOW, &BY_STATUS, &BY_SUBJECT, &BY_DUE, &BY_WAIT, &BY_CONCURRENCY, &BY_EVENT])
         .counting(Counts::Records);
 
 /// What a run was started with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(in super::super) struct RunInputs {
-    pub(in super::super) inputs: Json,
+pub(crate) struct RunInputs {
+    pub(crate) inputs: Json,
     /// The event, as it was sent.
-    pub(in super::super) event: Option<Json>,
+    pub(crate) event: Option<Json>,
 }
 
 impl Record for RunInputs {
     const VERSION: u8 = 1;
 }
 
-pub(in super::super) static INPUTS: Table<RunKey, RunInputs> =
-    Table::new(catalog::WORKFLOW_RUN_INPUTS, &[]).counting(Counts::Bytes);
+pub(crate) static INPUTS: Table<RunKey, RunInputs> = Table::new(catalog::WORKFLOW_RUN_INPUTS, &[]).counting(Counts::Bytes);
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(in super::super) struct StepRecord(pub(in super::super) StepResult);
+pub(crate) struct StepRecord(pub(crate) StepResult);
 
 impl Record for StepRecord {
     const VERSION: u8 = 2;
@@ -110,18 +110,18 @@ impl Record for StepRecord {
     }
 }
 
-pub(in super::super) static STEPS: Table<StepKey, StepRecord> = Table::new(catalog::WORKFLOW_STEPS, &[]).counting(Counts::Bytes);
+pub(crate) static STEPS: Table<StepKey, StepRecord> = Table::new(catalog::WORKFLOW_STEPS, &[]).counting(Counts::Bytes);
 
 fn slots(tenant: TenantId, workflow: WorkflowId, key: Option<&str>, queues: bool) -> Vec<u8> {
     (tenant, workflow, key.map(str::to_owned), u8::from(queues)).to_bytes()
 }
 
-pub(in super::super) fn get(tx: &impl Read, key: RunKey) -> Result<Option<Run>, StoreError> {
+pub(crate) fn get(tx: &impl Read, key: RunKey) -> Result<Option<Run>, StoreError> {
     Ok(RUNS.get(tx, &key)?.map(|record| record.0))
 }
 
 /// Stores a new run.
-pub(in super::super) fn insert(tx: &mut WriteTx, run: Run, inputs: &RunInputs) -> Result<Run, StoreError> {
+pub(crate) fn insert(tx: &mut WriteTx, run: Run, inputs: &RunInputs) -> Result<Run, StoreError> {
     let key = (run.tenant_id, run.id);
     INPUTS.insert(tx, &key, inputs)?;
     count(tx, run.tenant_id, 0, i64::from(!run.status.has_ended()))?;
@@ -131,7 +131,7 @@ pub(in super::super) fn insert(tx: &mut WriteTx, run: Run, inputs: &RunInputs) -
 }
 
 /// Stores a run that was there. `before` is the status that it had.
-pub(in super::super) fn update(tx: &mut WriteTx, run: Run, before: RunStatus) -> Result<Run, StoreError> {
+pub(crate) fn update(tx: &mut WriteTx, run: Run, before: RunStatus) -> Result<Run, StoreError> {
     let record = RunRecord(run);
     RUNS.put(tx, &(record.0.tenant_id, record.0.id), &record)?;
     let active = |status: RunStatus| i64::from(!status.has_ended());
@@ -140,7 +140,7 @@ pub(in super::super) fn update(tx: &mut WriteTx, run: Run, before: RunStatus) ->
 }
 
 /// Puts off a run that is due, without changing it otherwise.
-pub(in super::super) fn rest(tx: &mut WriteTx, key: RunKey, until: Timestamp) -> Result<(), StoreError> {
+pub(crate) fn rest(tx: &mut WriteTx, key: RunKey, until: Timestamp) -> Result<(), StoreError> {
     let Some(RunRecord(mut run)) = RUNS.get(tx, &key)? else { return Ok(()) };
     if run.due_at.is_none_or(|at| at >= until) {
         return Ok(());
@@ -149,20 +149,20 @@ pub(in super::super) fn rest(tx: &mut WriteTx, key: RunKey, until: Timestamp) ->
     RUNS.put(tx, &key, &RunRecord(run))
 }
 
-pub(in super::super) fn inputs(tx: &impl Read, key: RunKey) -> Result<RunInputs, StoreError> {
+pub(crate) fn inputs(tx: &impl Read, key: RunKey) -> Result<RunInputs, StoreError> {
     Ok(INPUTS.get(tx, &key)?.unwrap_or(RunInputs { inputs: Json::default(), event: None }))
 }
 
-pub(in super::super) fn step(tx: &impl Read, key: RunKey, path: &str) -> Result<Option<StepResult>, StoreError> {
+pub(crate) fn step(tx: &impl Read, key: RunKey, path: &str) -> Result<Option<StepResult>, StoreError> {
     Ok(STEPS.get(tx, &(key.0, key.1, path.to_owned()))?.map(|record| record.0))
 }
 
-pub(in super::super) fn put_step(tx: &mut WriteTx, key: RunKey, path: &str, step: StepResult) -> Result<(), StoreError> {
+pub(crate) fn put_step(tx: &mut WriteTx, key: RunKey, path: &str, step: StepResult) -> Result<(), StoreError> {
     STEPS.put(tx, &(key.0, key.1, path.to_owned()), &StepRecord(step))
 }
 
 /// The steps that have begun, with their paths, in that order: at most `limit`, and whether there are more.
-pub(in super::super) fn steps(tx: &impl Read, key: RunKey, limit: usize) -> Result<(Vec<(String, StepResult)>, bool), StoreError> {
+pub(crate) fn steps(tx: &impl Read, key: RunKey, limit: usize) -> Result<(Vec<(String, StepResult)>, bool), StoreError> {
     let mut found = Vec::new();
     STEPS.scan(tx, &KeyRange::prefix(&key.to_bytes()), Direction::Forward, |(_, _, path), record| {
         found.push((path, record.0));
@@ -175,7 +175,7 @@ pub(in super::super) fn steps(tx: &impl Read, key: RunKey, limit: usize) -> Resu
 }
 
 /// What came of the steps of a run; `None` if there are more than so many.
-pub(in super::super) fn results(tx: &impl Read, key: RunKey, most: usize) -> Result<Option<Vec<StepResult>>, StoreError> {
+pub(crate) fn results(tx: &impl Read, key: RunKey, most: usize) -> Result<Option<Vec<StepResult>>, StoreError> {
     let mut found = Vec::new();
     STEPS.scan(tx, &KeyRange::prefix(&key.to_bytes()), Direction::Forward, |_, StepRecord(step)| {
         found.push(step);
@@ -184,34 +184,35 @@ pub(in super::super) fn results(tx: &impl Read, key: RunKey, most: usize) -> Res
     Ok(Some(found).filter(|found| found.len() <= most))
 }
 
-/// Runs that there is something to do with now, the longest overdue first, and when the next is due. `wanted` says which are taken; the
-/// walk ends when it has `limit` of them or has seen many that it does not want.
-pub(in super::super) fn due(
+/// Runs of a tenant that there is something to do with now, the longest overdue first, and when the next is due. `wanted` says which are
+/// taken; the walk ends when it has `limit` of them.
+pub(crate) fn due_of(
     tx: &impl Read,
-    reading: &Reading,
+    tenant: TenantId,
+    now: Timestamp,
     limit: usize,
-    mut wanted: impl FnMut(RunKey) -> bool,
+    wanted: impl FnMut(&RunKey) -> bool,
 ) -> Result<Due<RunKey>, StoreError> {
-    BY_DUE.due(tx, reading, limit, |key| wanted(*key))
+    BY_DUE.due_on(tx, Timeline::Own(tenant), now, limit, wanted)
+}
+
+/// When the first run of each tenant is due.
+pub(crate) fn first_due(tx: &impl Read) -> Result<Vec<(TenantId, Timestamp)>, StoreError> {
+    BY_DUE.first_due(tx)
 }
 
 /// Whether a run of any tenant waits for an event.
-pub(in super::super) fn anybody_waits(tx: &impl Read) -> Result<bool, StoreError> {
+pub(crate) fn anybody_waits(tx: &impl Read) -> Result<bool, StoreError> {
     Ok(!BY_WAIT.list(tx, &KeyRange::ALL, 1)?.is_empty())
 }
 
 /// Whether a run waits for this kind of event at all.
-pub(in super::super) fn anybody_waits_for(tx: &impl Read, tenant: TenantId, kind: &str) -> Result<bool, StoreError> {
+pub(crate) fn anybody_waits_for(tx: &impl Read, tenant: TenantId, kind: &str) -> Result<bool, StoreError> {
     Ok(!BY_WAIT.list(tx, &KeyRange::prefix(&(tenant, kind.to_owned()).to_bytes()), 1)?.is_empty())
 }
 
 /// Runs that wait for this kind of event of this resource, or of any.
-pub(in super::super) fn waiting_for(
-    tx: &impl Read,
-    tenant: TenantId,
-    kind: &str,
-    resource_id: &str,
-) -> Result<Vec<RunKey>, StoreError> {
+pub(crate) fn waiting_for(tx: &impl Read, tenant: TenantId, kind: &str, resource_id: &str) -> Result<Vec<RunKey>, StoreError> {
     let mut found = Vec::new();
     for resource in [None, Some(resource_id.to_owned())] {
         let range = KeyRange::prefix(&(tenant, kind.to_owned(), resource).to_bytes());
@@ -221,7 +222,7 @@ pub(in super::super) fn waiting_for(
 }
 
 /// Runs with the concurrency key that have not ended, the oldest first: those that go on, or those that queue.
-pub(in super::super) fn with_concurrency_key(
+pub(crate) fn with_concurrency_key(
     tx: &impl Read,
     tenant: TenantId,
     workflow: WorkflowId,
@@ -233,7 +234,7 @@ pub(in super::super) fn with_concurrency_key(
 }
 
 /// The run that the event has started already.
-pub(in super::super) fn started_by(
+pub(crate) fn started_by(
     tx: &impl Read,
     tenant: TenantId,
     workflow: WorkflowId,
@@ -244,7 +245,7 @@ pub(in super::super) fn started_by(
 }
 
 /// The newest run of a workflow.
-pub(in super::super) fn last_of(tx: &impl Read, tenant: TenantId, workflow: WorkflowId) -> Result<Option<Run>, StoreError> {
+pub(crate) fn last_of(tx: &impl Read, tenant: TenantId, workflow: WorkflowId) -> Result<Option<Run>, StoreError> {
     let mut newest = None;
     let range = KeyRange::prefix(&(tenant, workflow).to_bytes());
     BY_WORKFLOW.scan(tx, &range, Direction::Backward, |key, _| {
@@ -255,17 +256,12 @@ pub(in super::super) fn last_of(tx: &impl Read, tenant: TenantId, workflow: Work
 }
 
 /// The runs of a workflow that have not ended: at most `limit` of them.
-pub(in super::super) fn active_of(
-    tx: &impl Read,
-    tenant: TenantId,
-    workflow: WorkflowId,
-    limit: usize,
-) -> Result<Vec<RunKey>, StoreError> {
+pub(crate) fn active_of(tx: &impl Read, tenant: TenantId, workflow: WorkflowId, limit: usize) -> Result<Vec<RunKey>, StoreError> {
     BY_CONCURRENCY.list(tx, &KeyRange::prefix(&(tenant, workflow).to_bytes()), limit)
 }
 
 /// Removes a run and at most `limit` of its steps. Whether all of it is gone.
-pub(in super::super) fn remove(tx: &mut WriteTx, key: RunKey, limit: usize) -> Result<bool, StoreError> {
+pub(crate) fn remove(tx: &mut WriteTx, key: RunKey, limit: usize) -> Result<bool, StoreError> {
     let mut paths = Vec::new();
     STEPS.scan(tx, &KeyRange::prefix(&key.to_bytes()), Direction::Forward, |step, _| {
         paths.push(step);
@@ -284,7 +280,7 @@ pub(in super::super) fn remove(tx: &mut WriteTx, key: RunKey, limit: usize) -> R
 }
 
 /// A part of the index that is walked for a list: everything of the tenant after a position.
-pub(in super::super) fn after(prefix: &[u8], position: Option<&[u8]>, direction: Direction) -> KeyRange {
+pub(crate) fn after(prefix: &[u8], position: Option<&[u8]>, direction: Direction) -> KeyRange {
     let range = KeyRange::prefix(prefix);
     match position {
         Some(position) => range.after(&[prefix, position].concat(), direction),

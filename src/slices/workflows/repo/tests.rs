@@ -2,6 +2,15 @@
 
 use serde_json::json;
 
+use tenantd_base::{
+    clock::Timestamp,
+    id::{EventId, RunId, TenantId, UserId, WorkflowId},
+};
+use tenantd_store::{
+    codec::assert_golden,
+    events::{Actor, ActorKind},
+};
+
 use super::{
     super::model::{
         Decision, Json, Origin, Run, RunError, RunStatus, RunTrigger, StepResult, StepStatus, Token, TokenState, Wait, WaitingOn,
@@ -10,12 +19,6 @@ use super::{
     Counts,
     runs::{RunInputs, RunRecord, StepRecord},
     workflows::{VersionRecord, to_model, to_record},
-};
-use crate::kernel::{
-    clock::Timestamp,
-    events::{Actor, ActorKind},
-    id::{EventId, RunId, TenantId, UserId, WorkflowId},
-    store::codec::assert_golden,
 };
 
 fn at() -> Timestamp {

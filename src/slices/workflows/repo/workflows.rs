@@ -5,27 +5,28 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use tenantd_base::{
+    clock::Timestamp,
+    clocks::Reading,
+    id::{TenantId, WorkflowId},
+};
+use tenantd_store::{
+    Counts, Due, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
+    codec::{self, Record},
+    due_key,
+    events::Actor,
+};
+
 use super::{
     super::model::{Json, Origin, Workflow},
     count,
     portable::Arming,
 };
-use crate::kernel::{
-    clock::Timestamp,
-    clocks::Reading,
-    events::Actor,
-    id::{TenantId, WorkflowId},
-    store::{
-        Counts, Due, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
-        codec::{self, Record},
-        due_key,
-    },
-};
 
-pub(in super::super) type WorkflowKey = (TenantId, WorkflowId);
+pub(crate) type WorkflowKey = (TenantId, WorkflowId);
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(in super::super) struct WorkflowRecord {
+pub(crate) struct WorkflowRecord {
     key: String,
     name: String,
     enabled: bool,
@@ -103,18 +104,18 @@ static BY_SCHEDULE: Index<WorkflowKey, WorkflowRecord> = Index {
     keys: |key, workflow| workflow.next_fire_at.filter(|_| workflow.is_live()).map(|at| due_key(key.0, at)).into_iter().collect(),
 };
 
-pub(in super::super) static WORKFLOWS: Table<WorkflowKey, WorkflowRecord> =
+pub(crate) static WORKFLOWS: Table<WorkflowKey, WorkflowRecord> =
     Table::new(catalog::WORKFLOWS, &[&BY_KEY, &BY_EVENT, &BY_SCHEDULE]).counting(Counts::Records);
 
 /// A definition as it was at one version.
 #[derive(Debug, Serialize, Deserialize)]
-pub(in super::super) struct VersionRecord {
-    pub(in super::super) definition: Json,
-    pub(in super::super) changed_at: Timestamp,
-    pub(in super::super) changed_by: Actor,
+pub(crate) struct VersionRecord {
+    pub(crate) definition: Json,
+    pub(crate) changed_at: Timestamp,
+    pub(crate) changed_by: Actor,
     /// Those who saved the versions before, as long as a step of them was left.
     #[serde(default)]
-    pub(in super::super) earlier_authors: Vec<Actor>,
+    pub(crate) earlier_authors: Vec<Actor>,
 }
 
 impl Record for VersionRecord {
@@ -133,12 +134,12 @@ impl Record for VersionRecord {
 const MOST_AUTHORS: usize = 64;
 
 impl VersionRecord {
-    pub(in super::super) fn first(definition: Json, changed_at: Timestamp, changed_by: Actor) -> Self {
+    pub(crate) fn first(definition: Json, changed_at: Timestamp, changed_by: Actor) -> Self {
         Self { definition, changed_at, changed_by, earlier_authors: Vec::new() }
     }
 
     /// The version after this one.
-    pub(in super::super) fn next(self, definition: Json, changed_at: Timestamp, changed_by: Actor) -> Self {
+    pub(crate) fn next(self, definition: Json, changed_at: Timestamp, changed_by: Actor) -> Self {
         let steps = |definition: &Json| definition.0.get("steps").and_then(Value::as_array).cloned().unwrap_or_default();
         let new = steps(&definition);
         let mut earlier_authors = Vec::new();
@@ -149,15 +150,15 @@ impl VersionRecord {
         Self { definition, changed_at, changed_by, earlier_authors }
     }
 
-    pub(in super::super) fn authors(self) -> impl Iterator<Item = Actor> {
+    pub(crate) fn authors(self) -> impl Iterator<Item = Actor> {
         std::iter::once(self.changed_by).chain(self.earlier_authors)
     }
 }
 
-pub(in super::super) static VERSIONS: Table<(TenantId, WorkflowId, u64), VersionRecord> =
+pub(crate) static VERSIONS: Table<(TenantId, WorkflowId, u64), VersionRecord> =
     Table::new(catalog::WORKFLOW_VERSIONS, &[]).counting(Counts::Bytes);
 
-pub(in super::super) fn to_model((tenant_id, id): WorkflowKey, record: WorkflowRecord) -> Workflow {
+pub(crate) fn to_model((tenant_id, id): WorkflowKey, record: WorkflowRecord) -> Workflow {
     let WorkflowRecord {
         key,
         name,
@@ -210,22 +211,22 @@ pub(super) fn to_record(workflow: &Workflow) -> WorkflowRecord {
     }
 }
 
-pub(in super::super) fn get(tx: &impl Read, tenant: TenantId, id: WorkflowId) -> Result<Option<Workflow>, StoreError> {
+pub(crate) fn get(tx: &impl Read, tenant: TenantId, id: WorkflowId) -> Result<Option<Workflow>, StoreError> {
     Ok(WORKFLOWS.get(tx, &(tenant, id))?.map(|record| to_model((tenant, id), record)))
 }
 
-pub(in super::super) fn list_after(tx: &impl Read, after: Option<WorkflowKey>, limit: usize) -> Result<Vec<Workflow>, StoreError> {
+pub(crate) fn list_after(tx: &impl Read, after: Option<WorkflowKey>, limit: usize) -> Result<Vec<Workflow>, StoreError> {
     let found = WORKFLOWS.list_after(tx, after.as_ref(), limit)?;
     Ok(found.into_iter().map(|(key, record)| to_model(key, record)).collect())
 }
 
-pub(in super::super) fn of_tenant(tx: &impl Read, tenant: TenantId, limit: usize) -> Result<Vec<Workflow>, StoreError> {
+pub(crate) fn of_tenant(tx: &impl Read, tenant: TenantId, limit: usize) -> Result<Vec<Workflow>, StoreError> {
     let found = WORKFLOWS.list(tx, &KeyRange::prefix(&tenant.to_bytes()), limit)?;
     Ok(found.into_iter().map(|(key, record)| to_model(key, record)).collect())
 }
 
 /// One that is not archived.
-pub(in super::super) fn find_key(tx: &impl Read, tenant: TenantId, key: &str) -> Result<Option<Workflow>, StoreError> {
+pub(crate) fn find_key(tx: &impl Read, tenant: TenantId, key: &str) -> Result<Option<Workflow>, StoreError> {
     match BY_KEY.find(tx, &(tenant, key.to_owned()).to_bytes())? {
         Some((tenant, id)) => get(tx, tenant, id),
         None => Ok(None),
@@ -233,32 +234,27 @@ pub(in super::super) fn find_key(tx: &impl Read, tenant: TenantId, key: &str) ->
 }
 
 /// Stores the workflow, and counts it. `before` is how it was.
-pub(in super::super) fn put(tx: &mut WriteTx, workflow: &Workflow, before: Option<&Workflow>) -> Result<(), StoreError> {
+pub(crate) fn put(tx: &mut WriteTx, workflow: &Workflow, before: Option<&Workflow>) -> Result<(), StoreError> {
     WORKFLOWS.put(tx, &(workflow.tenant_id, workflow.id), &to_record(workflow))?;
     let counted = |workflow: &Workflow| i64::from(workflow.archived_at.is_none());
     count(tx, workflow.tenant_id, counted(workflow) - before.map_or(0, counted), 0)
 }
 
-pub(in super::super) fn put_version(tx: &mut WriteTx, workflow: &Workflow, version: &VersionRecord) -> Result<(), StoreError> {
+pub(crate) fn put_version(tx: &mut WriteTx, workflow: &Workflow, version: &VersionRecord) -> Result<(), StoreError> {
     VERSIONS.put(tx, &(workflow.tenant_id, workflow.id, workflow.version), version)
 }
 
-pub(in super::super) fn version(
-    tx: &impl Read,
-    tenant: TenantId,
-    id: WorkflowId,
-    version: u64,
-) -> Result<Option<VersionRecord>, StoreError> {
+pub(crate) fn version(tx: &impl Read, tenant: TenantId, id: WorkflowId, version: u64) -> Result<Option<VersionRecord>, StoreError> {
     VERSIONS.get(tx, &(tenant, id, version))
 }
 
 /// Whether any tenant has a workflow that starts by an event.
-pub(in super::super) fn any_by_event(tx: &impl Read) -> Result<bool, StoreError> {
+pub(crate) fn any_by_event(tx: &impl Read) -> Result<bool, StoreError> {
     Ok(!BY_EVENT.list(tx, &KeyRange::ALL, 1)?.is_empty())
 }
 
 /// The workflows of the tenant that start by this kind of event.
-pub(in super::super) fn by_event(tx: &impl Read, tenant: TenantId, kind: &str) -> Result<Vec<Workflow>, StoreError> {
+pub(crate) fn by_event(tx: &impl Read, tenant: TenantId, kind: &str) -> Result<Vec<Workflow>, StoreError> {
     let range = KeyRange::prefix(&(tenant, kind.to_owned()).to_bytes());
     let mut found = Vec::new();
     for (tenant, id) in BY_EVENT.list(tx, &range, usize::MAX)? {
@@ -268,7 +264,7 @@ pub(in super::super) fn by_event(tx: &impl Read, tenant: TenantId, kind: &str) -
 }
 
 /// Workflows of any tenant whose schedule has come, the longest overdue first; and when the next comes.
-pub(in super::super) fn scheduled(tx: &impl Read, reading: &Reading, limit: usize) -> Result<Due<Workflow>, StoreError> {
+pub(crate) fn scheduled(tx: &impl Read, reading: &Reading, limit: usize) -> Result<Due<Workflow>, StoreError> {
     let Due { found: keys, next } = BY_SCHEDULE.due(tx, reading, limit, |_| true)?;
     let mut found = Vec::with_capacity(keys.len());
     for (tenant, id) in keys {

@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use tenantd_base::{id::TenantId, vocabulary::nearest};
+use tenantd_secrets as secrets;
+use tenantd_store::Read;
+
 use super::{
     super::{
         definition::{Definition, Step},
         error::{Fault, WorkflowError},
     },
     Service,
-};
-use crate::{
-    kernel::{http::problem::nearest, id::TenantId, store::Read},
-    slices::secrets,
 };
 
 impl Service {

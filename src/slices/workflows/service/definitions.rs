@@ -4,6 +4,17 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
+use tenantd_base::{
+    id::WorkflowId,
+    quotas::{Quota, QuotaExceeded},
+    versions::ExpectedVersion,
+};
+use tenantd_store::{
+    Read, WriteTx,
+    events::{Act, last_number},
+    usage,
+};
+
 use super::{
     super::{
         error::WorkflowError,
@@ -13,19 +24,12 @@ use super::{
     CREATED, DELETED, Service, UPDATED,
     ready::{Accepted, AcceptedChange},
 };
-use crate::kernel::{
-    events::{Act, last_number},
-    http::precondition::IfMatch,
-    id::WorkflowId,
-    quotas::{Quota, QuotaExceeded},
-    store::{Read, WriteTx, usage},
-};
 
 /// How many runs one transaction cancels.
-pub(in super::super) const CANCELLED_AT_ONCE: usize = 500;
+pub(crate) const CANCELLED_AT_ONCE: usize = 500;
 
 impl Service {
-    pub(in super::super) fn create(&self, tx: &mut WriteTx, act: &mut Act, accepted: &Accepted) -> Result<Workflow, WorkflowError> {
+    pub(crate) fn create(&self, tx: &mut WriteTx, act: &mut Act, accepted: &Accepted) -> Result<Workflow, WorkflowError> {
         let Accepted { value, definition, .. } = accepted;
         let (limit, used) = (usage::limits_in(tx, act.tenant_id)?.workflows, repo::counts(tx, act.tenant_id)?.workflows);
         if used >= limit {
@@ -60,16 +64,16 @@ impl Service {
     }
 
     /// What a patch makes of the newest version becomes the next one.
-    pub(in super::super) fn change(
+    pub(crate) fn change(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
         id: WorkflowId,
-        if_match: &IfMatch,
+        expected: &ExpectedVersion,
         change: &AcceptedChange,
     ) -> Result<(Workflow, Value), WorkflowError> {
         let before = repo::workflows::get(tx, act.tenant_id, id)?.ok_or(WorkflowError::NotFound)?;
-        if_match.check(before.version)?;
+        expected.check(before.version)?;
         if before.archived_at.is_some() {
             return Err(WorkflowError::Archived);
         }
@@ -96,7 +100,7 @@ impl Service {
 
     /// Takes a workflow out of use without looking at its definition, whatever that holds: nothing starts it any more. Runs under way go
     /// on. Nothing happens to one that is disabled or archived already.
-    pub(in super::super) fn disable(&self, tx: &mut WriteTx, act: &mut Act, id: WorkflowId) -> Result<Workflow, WorkflowError> {
+    pub(crate) fn disable(&self, tx: &mut WriteTx, act: &mut Act, id: WorkflowId) -> Result<Workflow, WorkflowError> {
         let before = repo::workflows::get(tx, act.tenant_id, id)?.ok_or(WorkflowError::NotFound)?;
         if !before.is_live() {
             return Ok(before);
@@ -117,15 +121,15 @@ impl Service {
     }
 
     /// Cancels a bounded part of the workflow's runs, to be repeated before it is archived. How many.
-    pub(in super::super) fn cancel_some(
+    pub(crate) fn cancel_some(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
         id: WorkflowId,
-        if_match: &IfMatch,
+        expected: &ExpectedVersion,
     ) -> Result<usize, WorkflowError> {
         let workflow = repo::workflows::get(tx, act.tenant_id, id)?.ok_or(WorkflowError::NotFound)?;
-        if_match.check(workflow.version)?;
+        expected.check(workflow.version)?;
         let active = repo::runs::active_of(tx, act.tenant_id, id, CANCELLED_AT_ONCE)?;
         for key in &active {
             self.cancel(tx, act, *key)?;
@@ -134,16 +138,16 @@ impl Service {
     }
 
     /// Takes the workflow out of use. Its runs are cancelled, or stand in the way.
-    pub(in super::super) fn archive(
+    pub(crate) fn archive(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
         id: WorkflowId,
-        if_match: &IfMatch,
+        expected: &ExpectedVersion,
         cancel_runs: bool,
     ) -> Result<(Workflow, Value), WorkflowError> {
         let before = repo::workflows::get(tx, act.tenant_id, id)?.ok_or(WorkflowError::NotFound)?;
-        if_match.check(before.version)?;
+        expected.check(before.version)?;
         let stored = repo::workflows::version(tx, act.tenant_id, id, before.version)?.ok_or(WorkflowError::NotFound)?;
         let definition = stored.definition.clone();
         if before.archived_at.is_some() {
@@ -182,7 +186,7 @@ fn arm(tx: &impl Read, act: &Act, workflow: &mut Workflow, accepted: &Accepted) 
 }
 
 /// A merge patch: members replace members, `null` removes.
-pub(in super::super) fn merge(target: &mut Value, patch: &Value) {
+pub(crate) fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();
         return;

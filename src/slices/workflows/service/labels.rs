@@ -5,6 +5,12 @@
 
 use std::collections::BTreeSet;
 
+use tenantd_base::{
+    access::{Grants, Role},
+    id::RunId,
+};
+use tenantd_store::Read;
+
 use super::{
     super::{
         definition::{Definition, Step, StepKind},
@@ -15,11 +21,6 @@ use super::{
     Service,
     rights::called_by,
 };
-use crate::kernel::{
-    access::{Grants, Role},
-    id::RunId,
-    store::Read,
-};
 
 /// Connected runs that are looked at, and steps of each. Of more, nobody says what they have read.
 const MOST_RUNS: usize = 32;
@@ -27,7 +28,7 @@ const MOST_STEPS: usize = 2_000;
 
 impl Service {
     /// What a reader needs for the values of a run.
-    pub(in super::super) fn label_of(&self, tx: &impl Read, run: &Run) -> Result<Grants, WorkflowError> {
+    pub(crate) fn label_of(&self, tx: &impl Read, run: &Run) -> Result<Grants, WorkflowError> {
         let (mut label, mut seen, mut open) = (Grants::NONE, BTreeSet::new(), vec![run.clone()]);
         while let Some(run) = open.pop() {
             seen.insert(run.id);

@@ -4,6 +4,9 @@
 //! workflow. Otherwise it is [`Origin::Legacy`]: its versions of that time act with the scopes that they need until the grace is over.
 //! **Invariant:** only somebody who covers the needs can change such a workflow, and becomes its owner by that.
 
+use tenantd_base::{authority::Authority, clock::Timestamp};
+use tenantd_store::ReadTx;
+
 use super::{
     super::{
         error::WorkflowError,
@@ -12,11 +15,10 @@ use super::{
     },
     Service, VersionKey,
 };
-use crate::kernel::{authority::Authority, clock::Timestamp, store::ReadTx};
 
 impl Service {
     /// What a workflow is whose authors nobody has checked.
-    pub(in super::super) fn origin_of(&self, tx: &ReadTx, workflow: &Workflow, now: Timestamp) -> Result<Origin, WorkflowError> {
+    pub(crate) fn origin_of(&self, tx: &ReadTx, workflow: &Workflow, now: Timestamp) -> Result<Origin, WorkflowError> {
         let newest = (workflow.tenant_id, workflow.id, workflow.version);
         let (needs, author) = (self.needs(&*self.outline(tx, newest)?), self.author(tx, newest)?);
         let rights = self.holder_rights(tx, workflow.tenant_id, &author, now)?;

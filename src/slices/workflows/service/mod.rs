@@ -19,21 +19,24 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
+use tenantd_base::{
+    access::{Grants, Scope},
+    config,
+    id::{TenantId, WorkflowId},
+    programs::Budget,
+};
+use tenantd_store::{
+    Read, WriteTx,
+    events::{self, Act, Actor, Draft, EventKind, Kinds},
+    holders::Holders,
+};
+
 use super::{
     definition::{self, Definition, Program},
     error::{Fault, WorkflowError},
     model::{Run, Workflow},
     repo,
     steps::{Planners, StepType},
-};
-use crate::kernel::{
-    access::{Grants, Scope},
-    config,
-    events::{self, Act, Actor, Draft, EventKind, Kinds},
-    holders::Holders,
-    id::{TenantId, WorkflowId},
-    programs::Budget,
-    store::{Read, WriteTx},
 };
 
 pub(super) use definitions::{CANCELLED_AT_ONCE, merge};

@@ -3,23 +3,19 @@
 
 use std::collections::BTreeSet;
 
+use tenantd_api_keys::person_behind;
+use tenantd_base::{
+    access::Scope,
+    id::{RunId, TenantId, UserId},
+};
+use tenantd_directory::{self as directory, UserStatus};
+use tenantd_store::{Read, events::Actor};
+
 use super::super::{
     definition::Approval,
     error::WorkflowError,
     model::{Run, RunTrigger, StepResult},
     repo::{self, workflows::VersionRecord},
-};
-use crate::{
-    kernel::{
-        access::Scope,
-        events::Actor,
-        id::{RunId, TenantId, UserId},
-        store::Read,
-    },
-    slices::{
-        api_keys::person_behind,
-        directory::{self, UserStatus},
-    },
 };
 
 /// How many runs are looked at that led to one.

@@ -5,6 +5,14 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::{Map, Value, json};
 
+use tenantd_base::{
+    authority::Authority,
+    clock::Timestamp,
+    id::{RunId, TenantId, WorkflowId},
+    programs::Budget,
+};
+use tenantd_store::Read;
+
 use super::{
     super::{
         definition::{Definition, Program},
@@ -15,28 +23,21 @@ use super::{
     },
     NewRun, Service, merge,
 };
-use crate::kernel::{
-    authority::Authority,
-    clock::Timestamp,
-    id::{RunId, TenantId, WorkflowId},
-    programs::Budget,
-    store::Read,
-};
 
 const MAX_INPUT_BYTES: usize = 65_536;
 const MAX_KEY_BYTES: usize = 200;
 
 /// A definition that was checked and can be stored.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Accepted {
-    pub(in super::super) value: Value,
-    pub(in super::super) definition: Arc<Definition>,
+pub(crate) struct Accepted {
+    pub(crate) value: Value,
+    pub(crate) definition: Arc<Definition>,
     pub(super) next_fire_at: Option<Timestamp>,
 }
 
 /// What a patch makes of the newest version of a workflow.
 #[derive(Clone, Debug)]
-pub(in super::super) struct AcceptedChange {
+pub(crate) struct AcceptedChange {
     /// The version that the patch was applied to.
     pub(super) base: u64,
     /// `None` when nothing changes.
@@ -45,16 +46,16 @@ pub(in super::super) struct AcceptedChange {
 
 /// A run that can be started: its inputs and its concurrency key are known, or what is wrong with them.
 #[derive(Clone, Debug)]
-pub(in super::super) struct ReadyRun {
-    pub(in super::super) workflow_id: WorkflowId,
-    pub(in super::super) version: u64,
+pub(crate) struct ReadyRun {
+    pub(crate) workflow_id: WorkflowId,
+    pub(crate) version: u64,
     pub(super) new: NewRun,
     pub(super) definition: Arc<Definition>,
     pub(super) evaluated: Result<Evaluated, Vec<Fault>>,
 }
 
 impl ReadyRun {
-    pub(in super::super) fn trigger(&self) -> &RunTrigger {
+    pub(crate) fn trigger(&self) -> &RunTrigger {
         &self.new.trigger
     }
 }
@@ -67,7 +68,7 @@ pub(super) struct Evaluated {
 
 impl Service {
     /// Checks a definition by itself, with what it calls, and with the rights of whoever saves it.
-    pub(in super::super) fn accept(
+    pub(crate) fn accept(
         &self,
         tx: &impl Read,
         author: &Authority,
@@ -97,7 +98,7 @@ impl Service {
 
     /// Applies a merge patch (RFC 7396) to the newest version and checks what comes of it. The new version acts for whoever makes it.
     /// Turning a workflow off is free, so that a weaker administrator can stop a stronger workflow.
-    pub(in super::super) fn accept_change(
+    pub(crate) fn accept_change(
         &self,
         tx: &impl Read,
         author: &Authority,
@@ -125,7 +126,7 @@ impl Service {
     }
 
     /// The newest version once more, as one that acts for whoever takes the workflow over.
-    pub(in super::super) fn accept_takeover(
+    pub(crate) fn accept_takeover(
         &self,
         tx: &impl Read,
         author: &Authority,
@@ -142,7 +143,7 @@ impl Service {
     }
 
     /// Evaluates what the start of a run needs. A definition that this release does not accept is a fault of the run, too.
-    pub(in super::super) fn ready(
+    pub(crate) fn ready(
         &self,
         tx: &impl Read,
         workflow: &Workflow,
@@ -160,13 +161,7 @@ impl Service {
     }
 
     /// A new run with what an ended one was started with.
-    pub(in super::super) fn ready_again(
-        &self,
-        tx: &impl Read,
-        key: RunKey,
-        id: RunId,
-        budget: &Budget,
-    ) -> Result<ReadyRun, WorkflowError> {
+    pub(crate) fn ready_again(&self, tx: &impl Read, key: RunKey, id: RunId, budget: &Budget) -> Result<ReadyRun, WorkflowError> {
         let run = repo::runs::get(tx, key)?.ok_or(WorkflowError::RunNotFound)?;
         let workflow = repo::workflows::get(tx, run.tenant_id, run.workflow_id)?.ok_or(WorkflowError::NotFound)?;
         let given = repo::runs::inputs(tx, key)?;
@@ -220,7 +215,7 @@ fn evaluate(program: &Program, workflow: &Workflow, new: &NewRun, budget: &Budge
 }
 
 /// The inputs with the defaults of the schema; or all that is wrong with them.
-pub(in super::super) fn complete_inputs(program: &Program, given: &Value, budget: &Budget) -> Result<Value, Vec<Fault>> {
+pub(crate) fn complete_inputs(program: &Program, given: &Value, budget: &Budget) -> Result<Value, Vec<Fault>> {
     if given.to_string().len() > MAX_INPUT_BYTES {
         return Err(vec![Fault::new("/inputs", "too_long", format!("inputs have at most {MAX_INPUT_BYTES} bytes"))]);
     }

@@ -6,6 +6,17 @@
 //! **Invariant:** a step acts only while those whom the run acts for may read everything that the run has read: a value of one step can be
 //! in that of any other, so sending something out is using it.
 
+use tenantd_base::{
+    access::{Grants, Scope},
+    authority::{Authority, Lacking, Within},
+    clock::Timestamp,
+    id::TenantId,
+};
+use tenantd_store::{
+    ReadTx,
+    events::{Actor, ActorKind},
+};
+
 use super::{
     super::{
         definition::{Definition, Step, StepKind, Trigger},
@@ -15,21 +26,13 @@ use super::{
     },
     Service,
 };
-use crate::kernel::{
-    access::{Grants, Scope},
-    authority::{Authority, Lacking, Within},
-    clock::Timestamp,
-    events::{Actor, ActorKind},
-    id::TenantId,
-    store::ReadTx,
-};
 
 /// Runs that lead to one another by calls, at most.
 const MAX_CALLERS: usize = 16;
 
 impl Service {
     /// What a step takes of whoever it acts for.
-    pub(in super::super) fn needs_of(&self, step: &Step) -> Grants {
+    pub(crate) fn needs_of(&self, step: &Step) -> Grants {
         let secrets = if step.secrets.is_empty() { Grants::NONE } else { Grants::of(&[Scope::SecretsUse]) };
         secrets.union(match &step.kind {
             StepKind::Action => self.planners.get(&step.type_name).map_or(Grants::NONE, |known| known.scopes()),
@@ -40,13 +43,13 @@ impl Service {
     }
 
     /// What a definition takes of whoever saves or starts it: the needs of its steps, and of the events that start it.
-    pub(in super::super) fn needs(&self, definition: &Definition) -> Grants {
+    pub(crate) fn needs(&self, definition: &Definition) -> Grants {
         let steps = definition.steps.iter().map(|step| self.needs_of(step));
         steps.chain(self.triggering(definition)).fold(Grants::NONE, Grants::union)
     }
 
     /// What a definition's steps and triggers need to read. A run carries what they have read, so those whom it acts for must keep it.
-    pub(in super::super) fn carries(&self, definition: &Definition) -> Grants {
+    pub(crate) fn carries(&self, definition: &Definition) -> Grants {
         let steps = definition.steps.iter().map(|step| match &step.kind {
             StepKind::WaitEvent { kind, .. } => self.kinds.reads(kind),
             _ => self.needs_of(step).reads(),
@@ -63,13 +66,13 @@ impl Service {
     }
 
     /// Whether somebody may save or start the definition. The scopes that lead here are tenant-wide, so only scopes can be missing.
-    pub(in super::super) fn check_needs(&self, definition: &Definition, held: &Authority) -> Result<(), WorkflowError> {
+    pub(crate) fn check_needs(&self, definition: &Definition, held: &Authority) -> Result<(), WorkflowError> {
         let lacking = self.needs(definition).without(held.scopes());
         if lacking == Grants::NONE { Ok(()) } else { Err(WorkflowError::NotHeld(Box::new(Lacking::scopes(lacking)))) }
     }
 
     /// What a run may do now. `None` if somebody whom it acts for may do nothing in the tenant as a whole.
-    pub(in super::super) fn rights_of(&self, tx: &ReadTx, run: &Run, now: Timestamp) -> Result<Option<Authority>, WorkflowError> {
+    pub(crate) fn rights_of(&self, tx: &ReadTx, run: &Run, now: Timestamp) -> Result<Option<Authority>, WorkflowError> {
         let Some(mut rights) = self.own_rights(tx, run, now)? else { return Ok(None) };
         let mut caller = called_by(run);
         for _ in 0..MAX_CALLERS {
@@ -108,7 +111,7 @@ impl Service {
     }
 
     /// What the author of a version may do now, met with what somebody holds who wants to try it.
-    pub(in super::super) fn rights_with(
+    pub(crate) fn rights_with(
         &self,
         tx: &ReadTx,
         version: super::VersionKey,
@@ -120,7 +123,7 @@ impl Service {
     }
 }
 
-pub(super) fn called_by(run: &Run) -> Option<crate::kernel::id::RunId> {
+pub(super) fn called_by(run: &Run) -> Option<tenantd_base::id::RunId> {
     match &run.trigger {
         RunTrigger::Call { run, .. } => Some(*run),
         _ => None,

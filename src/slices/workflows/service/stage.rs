@@ -6,6 +6,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use tenantd_base::clock::Timestamp;
+use tenantd_store::{
+    WriteTx,
+    events::{Act, last_number},
+};
+
 use super::{
     super::{
         definition::{BlockNumber, Definition, Step, StepKind},
@@ -16,11 +22,6 @@ use super::{
     },
     RUN_WAITING, Service,
 };
-use crate::kernel::{
-    clock::Timestamp,
-    events::{Act, last_number},
-    store::WriteTx,
-};
 
 /// Steps that may begin in one run.
 const MAX_BEGUN: u32 = 20_000;
@@ -29,24 +30,24 @@ const MAX_TOKENS: usize = 100;
 /// What the output of one step may hold.
 const MAX_OUTPUT_BYTES: usize = 131_072;
 
-pub(in super::super) struct Stage<'a> {
-    pub(in super::super) service: &'a Service,
-    pub(in super::super) tx: &'a mut WriteTx,
-    pub(in super::super) act: &'a mut Act,
-    pub(in super::super) run: Run,
-    pub(in super::super) definition: Arc<Definition>,
+pub(crate) struct Stage<'a> {
+    pub(crate) service: &'a Service,
+    pub(crate) tx: &'a mut WriteTx,
+    pub(crate) act: &'a mut Act,
+    pub(crate) run: Run,
+    pub(crate) definition: Arc<Definition>,
     /// Whether there may be something to do at once, whatever its tokens wait for.
     pub(super) look_again: bool,
     /// Whether an approval is asked for.
-    pub(in super::super) asks: bool,
+    pub(crate) asks: bool,
     /// Whether a failure is that of the run, also where a step says that the run goes on.
-    pub(in super::super) stops: bool,
+    pub(crate) stops: bool,
     before: RunStatus,
 }
 
 impl<'a> Stage<'a> {
     /// Opens the run. `None` when it is gone or has ended.
-    pub(in super::super) fn open(
+    pub(crate) fn open(
         service: &'a Service,
         tx: &'a mut WriteTx,
         act: &'a mut Act,
@@ -63,7 +64,7 @@ impl<'a> Stage<'a> {
     }
 
     /// The step that a token stands at, and its path.
-    pub(in super::super) fn at(&self, token: u32) -> Option<(Arc<Step>, String)> {
+    pub(crate) fn at(&self, token: u32) -> Option<(Arc<Step>, String)> {
         let token = self.run.token(token)?;
         let number = self.definition.block(token.block).get(token.at as usize)?;
         let step = self.definition.step(*number)?.clone();
@@ -116,7 +117,7 @@ impl<'a> Stage<'a> {
     }
 
     /// The step is left out.
-    pub(in super::super) fn skip(&mut self, token: u32) -> Result<(), WorkflowError> {
+    pub(crate) fn skip(&mut self, token: u32) -> Result<(), WorkflowError> {
         let Some((step, path)) = self.at(token) else { return Ok(()) };
         let mut row = self.begin(&step, &path, None)?;
         row.status = StepStatus::Skipped;
@@ -128,7 +129,7 @@ impl<'a> Stage<'a> {
     }
 
     /// The step calls out from now on.
-    pub(in super::super) fn calls(&mut self, token: u32, input: Value) -> Result<(), WorkflowError> {
+    pub(crate) fn calls(&mut self, token: u32, input: Value) -> Result<(), WorkflowError> {
         let Some((step, path)) = self.at(token) else { return Ok(()) };
         let mut row = self.begin(&step, &path, Some(input))?;
         row.status = StepStatus::Running;
@@ -138,7 +139,7 @@ impl<'a> Stage<'a> {
     }
 
     /// The step cannot begin: those whom the run acts for lack a right. That is no attempt.
-    pub(in super::super) fn awaits_rights(&mut self, token: u32, input: Value, until: Timestamp) -> Result<(), WorkflowError> {
+    pub(crate) fn awaits_rights(&mut self, token: u32, input: Value, until: Timestamp) -> Result<(), WorkflowError> {
         let Some((step, path)) = self.at(token) else { return Ok(()) };
         let mut row = match self.row(&path)? {
             Some(row) => row,
@@ -151,13 +152,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    pub(in super::super) fn waits(
-        &mut self,
-        token: u32,
-        input: Value,
-        wait: Wait,
-        until: Option<Timestamp>,
-    ) -> Result<(), WorkflowError> {
+    pub(crate) fn waits(&mut self, token: u32, input: Value, wait: Wait, until: Option<Timestamp>) -> Result<(), WorkflowError> {
         let Some((step, path)) = self.at(token) else { return Ok(()) };
         let mut row = self.begin(&step, &path, Some(input))?;
         row.status = StepStatus::Waiting;
@@ -177,7 +172,7 @@ impl<'a> Stage<'a> {
     }
 
     /// The step is done, in one go or after it began.
-    pub(in super::super) fn finish(
+    pub(crate) fn finish(
         &mut self,
         token: u32,
         input: Option<Value>,
@@ -209,7 +204,7 @@ impl<'a> Stage<'a> {
     }
 
     /// The step failed: it is tried again, or left behind, or takes its list along.
-    pub(in super::super) fn fail(
+    pub(crate) fn fail(
         &mut self,
         token: u32,
         input: Option<Value>,
@@ -323,14 +318,14 @@ impl<'a> Stage<'a> {
     }
 
     /// Ends the run. What is still under way is cancelled.
-    pub(in super::super) fn end(&mut self, status: RunStatus) -> Result<(), WorkflowError> {
+    pub(crate) fn end(&mut self, status: RunStatus) -> Result<(), WorkflowError> {
         self.clear(None)?;
         self.run.status = status;
         Ok(())
     }
 
     /// Ends the run from within a step, which has its own end already.
-    pub(in super::super) fn give_back(&mut self, token: u32, input: Value, output: Value) -> Result<(), WorkflowError> {
+    pub(crate) fn give_back(&mut self, token: u32, input: Value, output: Value) -> Result<(), WorkflowError> {
         self.finish(token, Some(input), output.clone(), &[])?;
         if self.run.failing {
             return self.end(RunStatus::Failed);
@@ -346,7 +341,7 @@ impl<'a> Stage<'a> {
     }
 
     /// The step's lists begin.
-    pub(in super::super) fn enter(&mut self, token: u32, input: Value, blocks: &[BlockNumber]) -> Result<(), WorkflowError> {
+    pub(crate) fn enter(&mut self, token: u32, input: Value, blocks: &[BlockNumber]) -> Result<(), WorkflowError> {
         let Some((step, path)) = self.at(token) else { return Ok(()) };
         if self.is_crowded(blocks.len()) {
             return self.fail(token, Some(input), &too_many(), StepStatus::Failed);
@@ -364,13 +359,7 @@ impl<'a> Stage<'a> {
     }
 
     /// The first items of a loop begin.
-    pub(in super::super) fn enter_loop(
-        &mut self,
-        token: u32,
-        block: BlockNumber,
-        items: Value,
-        most: u32,
-    ) -> Result<(), WorkflowError> {
+    pub(crate) fn enter_loop(&mut self, token: u32, block: BlockNumber, items: Value, most: u32) -> Result<(), WorkflowError> {
         let Some((step, path)) = self.at(token) else { return Ok(()) };
         let total = u32::try_from(items.as_array().map_or(0, Vec::len)).unwrap_or(u32::MAX);
         let running = total.min(most);
@@ -403,7 +392,7 @@ impl<'a> Stage<'a> {
     }
 
     /// The list of a token is at its end.
-    pub(in super::super) fn leave(&mut self, token: u32) -> Result<(), WorkflowError> {
+    pub(crate) fn leave(&mut self, token: u32) -> Result<(), WorkflowError> {
         let Some(parent) = self.run.token(token).and_then(|token| token.parent) else {
             let status = if self.run.failing { RunStatus::Failed } else { RunStatus::Succeeded };
             return self.end(status);
@@ -441,7 +430,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Stores the run, and does what follows from its end.
-    pub(in super::super) fn save(mut self) -> Result<Run, WorkflowError> {
+    pub(crate) fn save(mut self) -> Result<Run, WorkflowError> {
         self.leave_finished()?;
         let now = self.act.now;
         self.run.version += 1;

@@ -3,6 +3,12 @@
 
 use serde_json::Value;
 
+use tenantd_base::{
+    id::RunId,
+    quotas::{Quota, QuotaExceeded},
+};
+use tenantd_store::{Read, WriteTx, events::Act, usage};
+
 use super::{
     super::{
         definition::{Definition, OnConflict},
@@ -17,39 +23,33 @@ use super::{
     RUN_FAILED, RUN_STARTED, Service,
     ready::{Evaluated, ReadyRun},
 };
-use crate::kernel::{
-    events::Act,
-    id::RunId,
-    quotas::{Quota, QuotaExceeded},
-    store::{Read, WriteTx, usage},
-};
 
 /// How many runs may lead to one another by events and calls.
-pub(in super::super) const MAX_DEPTH: u8 = 8;
+pub(crate) const MAX_DEPTH: u8 = 8;
 
 /// A run as it is asked for.
 #[derive(Clone, Debug)]
-pub(in super::super) struct NewRun {
-    pub(in super::super) id: RunId,
-    pub(in super::super) inputs: Value,
-    pub(in super::super) event: Option<Value>,
-    pub(in super::super) trigger: RunTrigger,
-    pub(in super::super) subject_id: Option<String>,
-    pub(in super::super) depth: u8,
-    pub(in super::super) retry_of: Option<RunId>,
+pub(crate) struct NewRun {
+    pub(crate) id: RunId,
+    pub(crate) inputs: Value,
+    pub(crate) event: Option<Value>,
+    pub(crate) trigger: RunTrigger,
+    pub(crate) subject_id: Option<String>,
+    pub(crate) depth: u8,
+    pub(crate) retry_of: Option<RunId>,
     /// The run that has led to this one, by a call or by an event.
-    pub(in super::super) cause: Option<RunId>,
+    pub(crate) cause: Option<RunId>,
 }
 
 impl NewRun {
-    pub(in super::super) fn manual(id: RunId, inputs: Value, subject_id: Option<String>) -> Self {
+    pub(crate) fn manual(id: RunId, inputs: Value, subject_id: Option<String>) -> Self {
         Self { id, inputs, event: None, trigger: RunTrigger::Manual, subject_id, depth: 0, retry_of: None, cause: None }
     }
 }
 
 /// What became of the wish for a run.
 #[derive(Clone, Debug)]
-pub(in super::super) enum Started {
+pub(crate) enum Started {
     New(Run),
     /// Another run stands for it.
     Existing(Run),
@@ -57,7 +57,7 @@ pub(in super::super) enum Started {
 
 impl Service {
     /// Starts a run of the version of the workflow that it was made ready for.
-    pub(in super::super) fn start(
+    pub(crate) fn start(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
@@ -94,7 +94,7 @@ impl Service {
     }
 
     /// Starts a run that nobody waits for the refusal of: what stands in its way is told by a run that has failed.
-    pub(in super::super) fn start_unasked(
+    pub(crate) fn start_unasked(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
@@ -116,7 +116,7 @@ impl Service {
     }
 
     /// Starts a run that nobody asked for, unless the tenant has used up a quota: then not even a failed run is stored.
-    pub(in super::super) fn start_within_quotas(
+    pub(crate) fn start_within_quotas(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
@@ -145,7 +145,7 @@ impl Service {
     }
 
     /// Counts the records that a step of a run has made.
-    pub(in super::super) fn count_effects(&self, tx: &mut WriteTx, run: RunKey, effects: usize) -> Result<(), WorkflowError> {
+    pub(crate) fn count_effects(&self, tx: &mut WriteTx, run: RunKey, effects: usize) -> Result<(), WorkflowError> {
         if effects == 0 {
             return Ok(());
         }
@@ -203,7 +203,7 @@ impl Service {
 }
 
 /// The depth of what a run causes.
-pub(in super::super) fn depth_below(tx: &impl Read, cause: RunKey) -> Result<u8, WorkflowError> {
+pub(crate) fn depth_below(tx: &impl Read, cause: RunKey) -> Result<u8, WorkflowError> {
     Ok(repo::runs::get(tx, cause)?.map_or(0, |run| run.depth.saturating_add(1)))
 }
 

@@ -2,6 +2,17 @@
 
 use serde_json::json;
 
+use tenantd_api_keys::person_behind;
+use tenantd_base::{
+    access::{Identity, Principal, Scope},
+    versions::ExpectedVersion,
+    vocabulary::vocabulary,
+};
+use tenantd_store::{
+    Read, WriteTx,
+    events::{Act, Actor},
+};
+
 use super::{
     super::{
         definition::StepKind,
@@ -13,38 +24,24 @@ use super::{
     RUN_CANCELLED, RUN_FAILED, RUN_SUCCEEDED, RUN_TIMED_OUT, ReadyRun, Service, Started, people,
     stage::Stage,
 };
-use crate::{
-    kernel::{
-        access::{Identity, Principal, Scope},
-        events::{Act, Actor},
-        http::precondition::IfMatch,
-        store::{Read, WriteTx},
-    },
-    slices::api_keys::person_behind,
-};
 
-/// What is done with a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Steering {
-    Cancel,
-    Pause,
-    Resume,
-    Retry,
-    Approve,
-    Reject,
+vocabulary! {
+    /// What is done with a run.
+    Steering:
+    Cancel "cancel", Pause "pause", Resume "resume", Retry "retry", Approve "approve", Reject "reject",
 }
 
 /// Who decides about a step.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Approver {
-    pub(in super::super) actor: Actor,
+pub(crate) struct Approver {
+    pub(crate) actor: Actor,
     /// The role of a person; keys have none.
     role: Option<&'static str>,
     has_scope: bool,
 }
 
 impl Approver {
-    pub(in super::super) fn of(principal: &Principal) -> Self {
+    pub(crate) fn of(principal: &Principal) -> Self {
         let role = match &principal.identity {
             Identity::User { role, .. } => Some(role.name()),
             Identity::ApiKey { .. } | Identity::LocalOperator => None,
@@ -56,23 +53,23 @@ impl Approver {
 
 /// What somebody decides about a step.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Verdict {
-    pub(in super::super) approver: Approver,
+pub(crate) struct Verdict {
+    pub(crate) approver: Approver,
     /// The path of the step, when several wait.
-    pub(in super::super) step: Option<String>,
-    pub(in super::super) approved: bool,
-    pub(in super::super) comment: Option<String>,
+    pub(crate) step: Option<String>,
+    pub(crate) approved: bool,
+    pub(crate) comment: Option<String>,
 }
 
-fn expect(tx: &impl Read, key: RunKey, if_match: &IfMatch) -> Result<Run, WorkflowError> {
+fn expect(tx: &impl Read, key: RunKey, expected: &ExpectedVersion) -> Result<Run, WorkflowError> {
     let run = repo::runs::get(tx, key)?.ok_or(WorkflowError::RunNotFound)?;
-    if_match.check(run.version)?;
+    expected.check(run.version)?;
     Ok(run)
 }
 
 impl Service {
     /// Ends a run. Whether it had not ended before.
-    pub(in super::super) fn cancel(&self, tx: &mut WriteTx, act: &mut Act, key: RunKey) -> Result<bool, WorkflowError> {
+    pub(crate) fn cancel(&self, tx: &mut WriteTx, act: &mut Act, key: RunKey) -> Result<bool, WorkflowError> {
         act.use_reserve();
         let Some(mut stage) = Stage::open(self, tx, act, key)? else { return Ok(false) };
         stage.end(RunStatus::Cancelled)?;
@@ -81,15 +78,15 @@ impl Service {
     }
 
     /// Cancels, pauses or resumes. The run after it.
-    pub(in super::super) fn steer(
+    pub(crate) fn steer(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
         key: RunKey,
-        if_match: &IfMatch,
+        expected: &ExpectedVersion,
         steering: Steering,
     ) -> Result<Run, WorkflowError> {
-        let run = expect(tx, key, if_match)?;
+        let run = expect(tx, key, expected)?;
         if run.status.has_ended() {
             return Err(WorkflowError::Ended(run.status));
         }
@@ -112,15 +109,15 @@ impl Service {
     }
 
     /// Starts a new run with what an ended one was started with.
-    pub(in super::super) fn retry(
+    pub(crate) fn retry(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
         key: RunKey,
-        if_match: &IfMatch,
+        expected: &ExpectedVersion,
         ready: &ReadyRun,
     ) -> Result<Run, WorkflowError> {
-        let run = expect(tx, key, if_match)?;
+        let run = expect(tx, key, expected)?;
         if !run.status.has_ended() || run.status == RunStatus::Succeeded {
             return Err(WorkflowError::NotPossible { from: run.status, action: "be retried" });
         }
@@ -134,17 +131,17 @@ impl Service {
     }
 
     /// Notes what somebody decided about the step that waits for an approval. People count, once each, through whichever of their keys.
-    pub(in super::super) fn decide(
+    pub(crate) fn decide(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
         key: RunKey,
-        if_match: &IfMatch,
+        expected: &ExpectedVersion,
         verdict: &Verdict,
     ) -> Result<Run, WorkflowError> {
         let Verdict { approver, step: step_path, approved, comment } = verdict;
         let approved = *approved;
-        let run = expect(tx, key, if_match)?;
+        let run = expect(tx, key, expected)?;
         if run.status.has_ended() {
             return Err(WorkflowError::Ended(run.status));
         }
@@ -201,13 +198,7 @@ impl Service {
     }
 
     /// Ends a run whose definition cannot be read.
-    pub(in super::super) fn break_off(
-        &self,
-        tx: &mut WriteTx,
-        act: &mut Act,
-        key: RunKey,
-        message: &str,
-    ) -> Result<(), WorkflowError> {
+    pub(crate) fn break_off(&self, tx: &mut WriteTx, act: &mut Act, key: RunKey, message: &str) -> Result<(), WorkflowError> {
         let Some(mut run) = repo::runs::get(tx, key)?.filter(|run| !run.status.has_ended()) else { return Ok(()) };
         let before = run.status;
         run.error = Some(RunError { code: "definition_invalid".to_owned(), message: message.to_owned(), step: None });

@@ -3,17 +3,18 @@
 
 use serde_json::{Value, json};
 
-use super::{Call, CallFuture, Effect, LocalError, LocalStep, Planned, Planning, RemoteStep, StepDone, StepError, StepType};
-use crate::{
-    kernel::{
-        access::{Grants, Scope},
-        clock::Timestamp,
-        events::{Act, Actor, ActorKind, Intent},
-        id::{CloudProviderId, VmId},
-        store::{ReadTx, WriteTx},
-    },
-    slices::cloud::{CloudError, CloudStepError, Clouds, ShownOrder, vm_states},
+use tenantd_base::{
+    access::{Grants, Scope},
+    clock::Timestamp,
+    id::{CloudProviderId, VmId},
 };
+use tenantd_cloud::{CloudError, CloudStepError, Clouds, ShownOrder, vm_states};
+use tenantd_store::{
+    ReadTx, WriteTx,
+    events::{Act, Actor, ActorKind, Intent},
+};
+
+use super::{Call, CallFuture, Effect, LocalError, LocalStep, Planned, Planning, RemoteStep, StepDone, StepError, StepType};
 
 const HIDDEN: &str = "[hidden]";
 

@@ -8,25 +8,22 @@ use std::{collections::BTreeMap, time::Duration};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use serde_json::{Value, json};
 
+use tenantd_base::{
+    access::{Grants, TenantKind},
+    id::TenantId,
+    secrets::{Concealer, Secret},
+};
+use tenantd_egress::{Audience, Egress, MAX_BODY_BYTES, Request, Response, TargetUrl, without_query};
+use tenantd_platform::Tenants;
+use tenantd_secrets::{Asked, Refusal, Vault};
+use tenantd_store::ReadTx;
+
 use super::{
     super::{
         definition::is_bare_reference,
         language::{escape, is_template},
     },
     Call, CallFuture, LocalError, Planned, Planning, RemoteStep, SecretPlace, SecretText, StepDone, StepError, StepType,
-};
-use crate::{
-    kernel::{
-        access::{Grants, TenantKind},
-        egress::{Audience, Egress, MAX_BODY_BYTES, Request, Response, TargetUrl, without_query},
-        id::TenantId,
-        secrets::{Concealer, Secret},
-        store::ReadTx,
-    },
-    slices::{
-        platform::Tenants,
-        secrets::{Asked, Refusal, Vault},
-    },
 };
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");

@@ -3,14 +3,11 @@
 
 use serde_json::{Value, json};
 
+use tenantd_base::access::{Grants, Scope};
+use tenantd_inventory::{Inventory, InventoryError};
+use tenantd_store::ReadTx;
+
 use super::{Call, CallFuture, LocalError, Planned, Planning, RemoteStep, StepDone, StepError, StepType};
-use crate::{
-    kernel::{
-        access::{Grants, Scope},
-        store::ReadTx,
-    },
-    slices::inventory::{Inventory, InventoryError},
-};
 
 #[derive(Clone, Debug)]
 pub struct ReportInventory(pub Inventory);

@@ -12,19 +12,22 @@ use std::{collections::BTreeMap, fmt, future::Future, pin::Pin, sync::Arc, time:
 
 use serde_json::{Value, json};
 
-pub use super::definition::{SecretPlace, SecretText};
-use super::{error::Fault, language::is_template};
-use crate::kernel::{
+use tenantd_base::{
     access::Grants,
     authority::Authority,
-    events::{Act, Intent},
-    http::{
-        problem::{FieldError, Place},
-        schema::BodySchema,
-    },
     id::{TenantId, WorkflowId},
-    store::{ReadTx, StoreError, WriteTx},
 };
+use tenantd_http::{
+    problem::{FieldError, Place},
+    schema::BodySchema,
+};
+use tenantd_store::{
+    ReadTx, StoreError, WriteTx,
+    events::{Act, Intent},
+};
+
+pub use super::definition::{SecretPlace, SecretText};
+use super::{error::Fault, language::is_template};
 
 pub use cloud::{ProvisionVm, VerifyProvider, WaitForVm};
 pub use http_request::HttpRequest;

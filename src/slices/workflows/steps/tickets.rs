@@ -2,16 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::{Effect, LocalError, LocalStep, Planned, Planning, StepDone, StepError, StepType};
-use crate::{
-    kernel::{
-        access::{Grants, Scope},
-        clock::Timestamp,
-        events::Act,
-        store::{Read, ReadTx, WriteTx},
-    },
-    slices::tickets::{Source, Ticket, TicketError, Tickets},
+use tenantd_base::{
+    access::{Grants, Scope},
+    clock::Timestamp,
 };
+use tenantd_store::{Read, ReadTx, WriteTx, events::Act};
+use tenantd_tickets::{Source, Ticket, TicketError, Tickets};
+
+use super::{Effect, LocalError, LocalStep, Planned, Planning, StepDone, StepError, StepType};
 
 impl From<TicketError> for LocalError {
     fn from(error: TicketError) -> Self {
@@ -47,7 +45,7 @@ fn form(place: usize) -> Value {
 }
 
 /// A form of a new ticket, which says where it comes from unless the definition does.
-fn new_ticket(with: &Value) -> Result<crate::slices::tickets::NewTicket, LocalError> {
+fn new_ticket(with: &Value) -> Result<tenantd_tickets::NewTicket, LocalError> {
     let mut new = Tickets::read_new(with)?;
     if with.get("source").is_none() {
         new.source = Source::Workflow;

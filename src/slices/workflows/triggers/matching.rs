@@ -2,6 +2,12 @@
 
 use serde_json::{Map, Value};
 
+use tenantd_base::{clock::Timestamp, id::RunId, programs::Budget};
+use tenantd_store::{
+    Read,
+    events::{Actor, Event, Intent},
+};
+
 use super::super::{
     definition::{Program, StepKind, Trigger},
     engine::names,
@@ -10,13 +16,6 @@ use super::super::{
     model::{Run, RunTrigger, Token, Workflow},
     repo::{self, runs::RunKey},
     service::{MAX_DEPTH, NewRun, ReadyRun, Service, depth_below},
-};
-use crate::kernel::{
-    clock::Timestamp,
-    events::{Actor, Event, Intent},
-    id::RunId,
-    programs::Budget,
-    store::Read,
 };
 
 /// What an event leads to.

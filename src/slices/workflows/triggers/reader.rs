@@ -11,26 +11,25 @@ use std::{
     time::Duration,
 };
 
+use tenantd_platform::Tenants;
+use tenantd_store::{
+    Read, Store, StoreError, catalog,
+    events::{self, Event},
+    tasks::{Done, Task, TaskError},
+};
+
 use super::super::{
     error::WorkflowError,
     repo::{self, queue::QueueKey},
 };
-use crate::{
-    kernel::{
-        events::{self, Event},
-        store::{Read, Store, StoreError, catalog},
-        tasks::{Done, Task, TaskError},
-    },
-    slices::platform::Tenants,
-};
 
-pub(in super::super) const CURSOR: &str = "workflow_triggers";
+pub(crate) const CURSOR: &str = "workflow_triggers";
 const BATCH: usize = 256;
 /// How far the cursor in memory may be ahead of the stored one.
 const UNWRITTEN: u64 = 2_000;
 
 #[derive(Debug)]
-pub(in super::super) struct EventReader {
+pub(crate) struct EventReader {
     store: Store,
     tenants: Tenants,
     seen: AtomicU64,
@@ -39,7 +38,7 @@ pub(in super::super) struct EventReader {
 }
 
 impl EventReader {
-    pub(in super::super) fn new(store: Store, tenants: Tenants) -> Self {
+    pub(crate) fn new(store: Store, tenants: Tenants) -> Self {
         Self { store, tenants, seen: AtomicU64::new(0), position: Mutex::new(None) }
     }
 

@@ -12,6 +12,18 @@ use std::{
 use serde_json::Value;
 use tokio::sync::Notify;
 
+use tenantd_base::{
+    clocks::Clocks,
+    id::TenantId,
+    programs::{Budget, Programs},
+};
+use tenantd_platform::Tenants;
+use tenantd_store::{
+    ReadTx, Store, WriteTx, catalog,
+    events::{self, Act, Intent},
+    tasks::{Done, Task, TaskError},
+};
+
 use super::{
     super::{
         engine::Engine,
@@ -21,17 +33,6 @@ use super::{
         service::{ReadyRun, Service, Stage, ensure_room},
     },
     matching::{self, Consequences, Woken},
-};
-use crate::{
-    kernel::{
-        clocks::Clocks,
-        events::{self, Act, Intent},
-        id::TenantId,
-        programs::{Budget, Programs},
-        store::{ReadTx, Store, WriteTx, catalog},
-        tasks::{Done, Task, TaskError},
-    },
-    slices::platform::Tenants,
 };
 
 /// Tenants whose queues are taken at the same time.
@@ -80,13 +81,13 @@ impl Shared {
 
 /// The task that finds queues with something in them.
 #[derive(Debug)]
-pub(in super::super) struct TriggerWorkers {
+pub(crate) struct TriggerWorkers {
     shared: Arc<Shared>,
     seen: AtomicU64,
 }
 
 impl TriggerWorkers {
-    pub(in super::super) fn new(
+    pub(crate) fn new(
         store: Store,
         clocks: Clocks,
         service: Arc<Service>,
@@ -180,7 +181,7 @@ async fn take_some(shared: &Shared, tenant: TenantId) -> Result<bool, WorkflowEr
             Ok::<_, WorkflowError>(())
         })
         .await?;
-    shared.engine.wake();
+    shared.engine.wake(tenant);
     Ok(true)
 }
 

@@ -4,8 +4,9 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use serde::Deserialize;
 
+use tenantd_base::clock::Timestamp;
+
 use super::super::super::model::{CloudVm, Size, VmState};
-use crate::kernel::clock::Timestamp;
 
 /// EC2 writes lists as `item` elements.
 #[derive(Debug, Deserialize)]

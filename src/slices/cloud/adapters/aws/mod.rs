@@ -10,14 +10,17 @@ use data_encoding::BASE64;
 use http::{HeaderName, header};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use answers::{DescribeInstanceTypes, DescribeInstances, DescribeRegions, ErrorAnswer, GetCallerIdentity, RunInstances};
+use sigv4::{Signable, Signer, amz_date};
+
+use tenantd_base::secrets::Secret;
+use tenantd_egress::TargetUrl;
+
 use super::{
     super::model::{CloudVm, Credential, Failure, FailureClass, Order, OrderToken},
     Access, Adapter, Answer, FleetPage, Identity, Rehearsal, VmPlace,
     client::{Call, Reply, unusable},
 };
-use crate::kernel::{egress::TargetUrl, secrets::Secret};
-use answers::{DescribeInstanceTypes, DescribeInstances, DescribeRegions, ErrorAnswer, GetCallerIdentity, RunInstances};
-use sigv4::{Signable, Signer, amz_date};
 
 const EC2_VERSION: &str = "2016-11-15";
 const STS_VERSION: &str = "2011-06-15";

@@ -4,7 +4,7 @@ use data_encoding::HEXLOWER;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
-use crate::kernel::{clock::Timestamp, secrets::Secret};
+use tenantd_base::{clock::Timestamp, secrets::Secret};
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 

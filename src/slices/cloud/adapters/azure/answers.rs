@@ -5,8 +5,9 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use serde::Deserialize;
 
+use tenantd_base::clock::Timestamp;
+
 use super::super::super::model::{CloudVm, Size, VmState};
-use crate::kernel::clock::Timestamp;
 
 /// A part of any list.
 #[derive(Debug, Deserialize)]

@@ -1,5 +1,7 @@
 //! The token of a service principal: the client-credentials grant of Microsoft Entra ID. Nothing of Resource Manager is here.
 
+use tenantd_base::secrets::Secret;
+
 use super::super::{
     super::model::{Credential, Failure, FailureClass},
     Access, Answer,
@@ -9,7 +11,6 @@ use super::super::{
     wire::{segment, wrong_credential},
 };
 use super::API;
-use crate::kernel::secrets::Secret;
 
 const LOGIN: &str = "https://login.microsoftonline.com";
 

@@ -4,8 +4,9 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use serde::Deserialize;
 
+use tenantd_base::clock::Timestamp;
+
 use super::super::super::model::{CloudVm, Failure, FailureClass, Size, VmState};
-use crate::kernel::clock::Timestamp;
 
 /// Part of the machines of all zones, by zone.
 #[derive(Debug, Deserialize)]

@@ -12,6 +12,8 @@ use rustls::{
 use serde::Deserialize;
 use serde_json::json;
 
+use tenantd_base::{clock::Timestamp, secrets::Secret};
+
 use super::super::{
     super::model::{Credential, Failure, FailureClass},
     Access, Answer,
@@ -20,7 +22,6 @@ use super::super::{
     tokens::{Issued, Token},
     wire::wrong_credential,
 };
-use crate::kernel::{clock::Timestamp, secrets::Secret};
 
 const TOKEN_URI: &str = "https://oauth2.googleapis.com/token";
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";

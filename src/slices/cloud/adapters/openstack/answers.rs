@@ -5,12 +5,13 @@ use std::{collections::BTreeMap, net::IpAddr};
 use serde::Deserialize;
 use serde_json::Value;
 
+use tenantd_base::clock::Timestamp;
+
 use super::super::{
     super::model::{CloudVm, Failure, FailureClass, Size, VmState},
     client::Reply,
     wire::add_address,
 };
-use crate::kernel::clock::Timestamp;
 
 #[derive(Debug, Deserialize)]
 pub(super) struct ServerPage {

@@ -6,6 +6,8 @@ use http::HeaderName;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use tenantd_base::{clock::Timestamp, secrets::Secret};
+
 use super::super::{
     super::model::{Credential, Failure, FailureClass},
     Access, Answer,
@@ -14,7 +16,6 @@ use super::super::{
     wire::wrong_credential,
 };
 use super::answers::failure;
-use crate::kernel::{clock::Timestamp, secrets::Secret};
 
 const SUBJECT_TOKEN: HeaderName = HeaderName::from_static("x-subject-token");
 const DEFAULT_DOMAIN: &str = "Default";

@@ -8,12 +8,13 @@ use std::{
 use serde::Deserialize;
 use serde_json::Value;
 
+use tenantd_base::clock::Timestamp;
+
 use super::super::{
     super::model::{CloudVm, Failure, FailureClass, Size, VmState},
     client::Reply,
     wire::{add_address, is_reachable},
 };
-use crate::kernel::clock::Timestamp;
 
 /// Every answer is in one of these.
 #[derive(Debug, Deserialize)]

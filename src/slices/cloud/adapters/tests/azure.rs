@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{super::azure::Azure, *};
-use crate::slices::cloud::model::VmState;
+use crate::model::VmState;
 
 const SUBSCRIPTION: &str = "/subscriptions/5a6b0f0a-0000-4000-8000-000000000001";
 const TOKEN: &str = "eyJ0eXAiOiJKV1QiLCJhbGciOiJSUzI1NiJ9.claims.signature";

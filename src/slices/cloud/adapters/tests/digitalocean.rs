@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{super::digitalocean::DigitalOcean, *};
-use crate::slices::cloud::model::VmState;
+use crate::model::VmState;
 
 const TOKEN: &str = "dop_v1_0123456789abcdef";
 

@@ -4,7 +4,7 @@ use data_encoding::BASE64URL_NOPAD;
 use serde_json::{Value, json};
 
 use super::{super::gcp::Gcp, *};
-use crate::slices::cloud::model::VmState;
+use crate::model::VmState;
 
 const TOKEN: &str = "ya29.c.b0Aaekm1Kq";
 const PROJECT: &str = "/compute/v1/projects/lab-1";

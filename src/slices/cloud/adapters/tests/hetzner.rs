@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{super::hetzner::Hetzner, *};
-use crate::slices::cloud::model::VmState;
+use crate::model::VmState;
 
 const TOKEN: &str = "hetzner-api-token-0123456789";
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{super::openstack::OpenStack, *};
-use crate::slices::cloud::model::VmState;
+use crate::model::VmState;
 
 const TOKEN: &str = "gAAAAABh-keystone-token";
 

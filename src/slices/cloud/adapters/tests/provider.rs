@@ -7,7 +7,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
-use crate::kernel::egress::tests::receiver::{Receiver, read_request};
+use super::receiver::{Receiver, read_request};
 
 /// Says what is wrong with the pairs of a form.
 type Judge = fn(&[(String, String)]) -> Result<(), String>;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{super::proxmox::Proxmox, *};
-use crate::slices::cloud::model::VmState;
+use crate::model::VmState;
 
 const CLONE: &str = "UPID:pve1:000A2B3C:01D2E3F4:697DFA40:qmclone:9000:tenantd@pve!fleet:";
 const START: &str = "UPID:pve1:000A2B3D:01D2E3F5:697DFA41:qmstart:105:tenantd@pve!fleet:";

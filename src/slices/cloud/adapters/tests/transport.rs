@@ -7,15 +7,11 @@ use tokio_rustls::TlsAcceptor;
 
 use super::{
     super::{azure::Azure, digitalocean::DigitalOcean, gcp::Gcp, hetzner::Hetzner, openstack::OpenStack, proxmox::Proxmox, verify},
+    certificates::{leaf, server},
+    receiver::{Receiver, answer_all, read_request},
     *,
 };
-use crate::{
-    kernel::egress::tests::{
-        certificates::{leaf, server},
-        receiver::{Receiver, answer_all, read_request},
-    },
-    slices::cloud::model::{Outcome, Warning},
-};
+use crate::model::{Outcome, Warning};
 
 /// For what never answers.
 const SHORT: Duration = Duration::from_millis(300);
@@ -84,7 +80,7 @@ async fn a_certificate_that_nobody_vouches_for_is_not_believed() {
 async fn a_certificate_by_its_fingerprint_is_believed() {
     let key = rcgen::KeyPair::generate().unwrap();
     let certificate = leaf(&["elsewhere.example"]).self_signed(&key).unwrap();
-    let fingerprint = crate::kernel::secrets::digest(certificate.der());
+    let fingerprint = tenantd_base::secrets::digest(certificate.der());
     let key = rustls::pki_types::PrivatePkcs8KeyDer::from(key.serialize_der());
     let builder = rustls::ServerConfig::builder_with_provider(rustls::crypto::ring::default_provider().into());
     let builder = builder.with_safe_default_protocol_versions().unwrap().with_no_client_auth();

@@ -2,31 +2,38 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::to_raw_value};
 
-use super::{
-    super::super::{
-        api::DESCRIBE,
-        definition::SecretPlace,
-        model::Json,
-        repo::{self, workflows::VersionRecord},
-        steps::{Call, CallFuture, LocalError, Planned, Planning, RemoteStep, StepCatalogue, StepError, StepType},
-    },
-    *,
-};
-use crate::kernel::{
+use tenantd_base::{
     access::{Grants, Scope},
     authority::Authority,
     clock::Timestamp,
     config,
+    programs::Budget,
+    versions::ExpectedVersion,
+};
+use tenantd_store::{
+    ReadTx, RedbEngine, Store, StoreError, WriterSettings,
     events::{Actor, Intent, Kinds},
     holders::{HolderRights, Holders},
-    http::precondition::IfMatch,
-    programs::Budget,
-    store::{ReadTx, RedbEngine, Store, StoreError, WriterSettings},
+};
+
+use super::{
+    super::{
+        super::{
+            definition::SecretPlace,
+            model::Json,
+            repo::{self, workflows::VersionRecord},
+            steps::{Call, CallFuture, LocalError, Planned, Planning, RemoteStep, StepCatalogue, StepError, StepType},
+        },
+        Describe,
+    },
+    *,
 };
 
 const TENANT: TenantId = TenantId::from_bytes([2; 16]);
+/// Events are of no interest here.
+const DESCRIBE: Describe = Describe { workflow: |workflow, _| to_raw_value(&workflow.id), run: |run| to_raw_value(&run.id) };
 
 /// A step with one header that a credential can be in.
 struct Send;
@@ -123,7 +130,7 @@ async fn a_credential_of_an_earlier_release_stays_and_a_new_one_is_refused() {
     let change = async |patch: Value| {
         let accepted = store.read(|tx| service.accept_change(tx, &everything, id, &patch, now, &budget))?;
         let (service, intent) = (service.clone(), intent.clone());
-        store.write(move |tx| service.change(tx, &mut intent.begin(), id, &IfMatch::any(), &accepted)).await
+        store.write(move |tx| service.change(tx, &mut intent.begin(), id, &ExpectedVersion::Unspecified, &accepted)).await
     };
     assert!(!change(json!({"enabled": false})).await.unwrap().0.enabled);
     assert!(change(json!({"enabled": true, "name": "Y"})).await.unwrap().0.enabled);

@@ -1,0 +1,467 @@
+//! Who may do what: scopes, roles, and the identity behind a request. Plain data; how a request proves its identity is
+//! `tenantd_http::principal`, and who checks the proof is `tenantd_auth`.
+
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    clock::Timestamp,
+    id::{ApiKeyId, OrganizationId, SessionId, TenantId, UserId},
+};
+
+macro_rules! scopes {
+    ($($variant:ident $name:literal $what:literal;)*) => {
+        /// One permission. The wire name is `area:action`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Scope { $($variant),* }
+
+        impl Scope {
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),* }
+            }
+
+            /// What it allows, for the documentation.
+            pub const fn description(self) -> &'static str {
+                match self { $(Self::$variant => $what),* }
+            }
+        }
+    };
+}
+
+scopes! {
+    TicketsRead "tickets:read" "Read tickets, their comments, time entries and history.";
+    TicketsWrite "tickets:write" "Create and change tickets.";
+    WorkflowsRead "workflows:read" "Read workflow definitions and runs.";
+    WorkflowsWrite "workflows:write" "Create, change and archive workflow definitions.";
+    WorkflowsRun "workflows:run" "Start and steer workflow runs.";
+    WorkflowsApprove "workflows:approve" "Approve or reject waiting workflow steps.";
+    SearchRead "search:read" "Search; each hit also needs the read scope of its kind.";
+    InventoryRead "inventory:read" "Read devices and the asset inventory.";
+    ProvidersRead "providers:read" "Read cloud providers, never their secrets.";
+    ProvidersWrite "providers:write" "Create, verify, change and delete cloud providers.";
+    VmsRead "vms:read" "Read virtual machines.";
+    VmsWrite "vms:write" "Provision virtual machines.";
+    BackupRead "backup:read" "Read backup configuration and posture.";
+    BackupWrite "backup:write" "Change backup configuration.";
+    AnalyticsRead "analytics:read" "Read the tenant's analytics.";
+    PlatformRead "platform:read" "Read platform analytics; works in the platform tenant only.";
+    ApiKeysRead "api_keys:read" "List API keys, never their plaintext.";
+    ApiKeysWrite "api_keys:write" "Create, change, rotate and revoke API keys.";
+    WebhooksRead "webhooks:read" "Read webhook endpoints and their deliveries.";
+    WebhooksWrite "webhooks:write" "Create, change, test and delete webhook endpoints.";
+    EventsRead "events:read" "Read the event feed.";
+    UsersRead "users:read" "Read users.";
+    UsersWrite "users:write" "Create, change and disable users.";
+    IngestWrite "ingest:write" "Send organizations, users, devices and backup jobs.";
+    SecretsWrite "secrets:write" "List, create, change, rotate and delete named secrets, never read their values.";
+    SecretsUse "secrets:use" "Save and start workflows that send named secrets.";
+    QuotasRead "quotas:read" "Read the quotas of the tenant, and what it uses of them.";
+}
+
+/// Which scopes a wildcard stands for. A credential that was given a wildcard keeps what it stood for then: scopes that a later release
+/// adds do not join it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Generation(pub u16);
+
+impl Generation {
+    /// That of the scopes of this release.
+    pub const CURRENT: Self = Self(1);
+}
+
+impl Scope {
+    fn area(self) -> &'static str {
+        self.name().split_once(':').map_or("", |(area, _)| area)
+    }
+
+    fn action(self) -> &'static str {
+        self.name().split_once(':').map_or("", |(_, action)| action)
+    }
+
+    /// Whether it only reads.
+    pub fn is_read(self) -> bool {
+        self.action() == "read"
+    }
+
+    const fn bit(self) -> u64 {
+        1 << (self as u64)
+    }
+
+    /// The first generation of wildcards that has it.
+    const fn since(self) -> Generation {
+        match self {
+            Self::SecretsWrite | Self::SecretsUse | Self::QuotasRead => Generation(1),
+            _ => Generation(0),
+        }
+    }
+}
+
+/// A set of scopes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Grants(u64);
+
+impl Grants {
+    pub const NONE: Self = Self(0);
+    /// Those over records that belong to an organization, which is all that a key for some organizations can have.
+    pub const BY_ORGANIZATION: Self = Self::of(&[
+        Scope::TicketsRead,
+        Scope::TicketsWrite,
+        Scope::SearchRead,
+        Scope::InventoryRead,
+        Scope::ProvidersRead,
+        Scope::ProvidersWrite,
+        Scope::VmsRead,
+        Scope::VmsWrite,
+        Scope::BackupRead,
+        Scope::BackupWrite,
+        Scope::IngestWrite,
+    ]);
+
+    /// Those that create and change credentials. A secret that a rotation has replaced does not have them.
+    pub const OVER_CREDENTIALS: Self = Self::of(&[Scope::ApiKeysWrite, Scope::UsersWrite]);
+
+    pub fn all() -> Self {
+        Scope::ALL.iter().copied().collect()
+    }
+
+    /// These scopes, in a constant.
+    pub const fn of(scopes: &[Scope]) -> Self {
+        let (mut set, mut rest) = (0, scopes);
+        while let [scope, others @ ..] = rest {
+            set |= scope.bit();
+            rest = others;
+        }
+        Self(set)
+    }
+
+    pub const fn overlaps(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    pub const fn allows(self, scope: Scope) -> bool {
+        self.0 & scope.bit() != 0
+    }
+
+    pub const fn covers(self, other: Self) -> bool {
+        other.0 & !self.0 == 0
+    }
+
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub const fn intersection(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// Those that only read.
+    pub fn reads(self) -> Self {
+        self.iter().filter(|scope| scope.is_read()).collect()
+    }
+
+    pub fn iter(self) -> impl Iterator<Item = Scope> {
+        Scope::ALL.iter().copied().filter(move |scope| self.allows(*scope))
+    }
+
+    /// What a list of scope patterns grants; patterns that are not known grant nothing.
+    pub fn from_patterns<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Self {
+        Self::from_patterns_of(Generation::CURRENT, patterns)
+    }
+
+    /// As [`Self::from_patterns`], with wildcards as they were meant in a generation. A scope by its name is always meant.
+    pub fn from_patterns_of<'a>(generation: Generation, patterns: impl IntoIterator<Item = &'a str>) -> Self {
+        let expand = |pattern: &str| {
+            let known = |scope: &Scope| scope.since() <= generation || scope.name() == pattern;
+            Some(expand(pattern)?.iter().filter(known).collect())
+        };
+        patterns.into_iter().filter_map(expand).fold(Self::NONE, Self::union)
+    }
+}
+
+impl FromIterator<Scope> for Grants {
+    fn from_iter<I: IntoIterator<Item = Scope>>(scopes: I) -> Self {
+        Self(scopes.into_iter().fold(0, |set, scope| set | scope.bit()))
+    }
+}
+
+/// What reads everything that an administrator does is made of.
+pub const AUDIT_READ: Grants = Grants::of(&[Scope::ApiKeysRead, Scope::WebhooksRead, Scope::EventsRead, Scope::UsersRead]);
+
+/// The scopes that a pattern stands for: a scope's name, `area:*`, `*:action` or `*`. `None` for a pattern that matches nothing.
+pub fn expand(pattern: &str) -> Option<Grants> {
+    let wanted = |scope: &Scope| match pattern.split_once(':') {
+        None => pattern == "*",
+        Some(("*", "*")) => false,
+        Some(("*", action)) => scope.action() == action,
+        Some((area, "*")) => scope.area() == area,
+        Some(_) => scope.name() == pattern,
+    };
+    let grants: Grants = Scope::ALL.iter().copied().filter(wanted).collect();
+    (grants != Grants::NONE).then_some(grants)
+}
+
+/// Every pattern that [`expand`] knows, for error messages and the published document.
+pub fn known_patterns() -> Vec<String> {
+    let mut areas: Vec<&str> = Scope::ALL.iter().map(|scope| scope.area()).collect();
+    areas.dedup();
+    let mut actions: Vec<&str> = Scope::ALL.iter().map(|scope| scope.action()).collect();
+    actions.sort_unstable();
+    actions.dedup();
+    let names = Scope::ALL.iter().map(|scope| scope.name().to_owned());
+    let by_area = areas.into_iter().map(|area| format!("{area}:*"));
+    let by_action = actions.into_iter().map(|action| format!("*:{action}"));
+    names.chain(by_area).chain(by_action).chain(["*".to_owned()]).collect()
+}
+
+/// The role of a person who signs in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    Admin,
+    Technician,
+    Viewer,
+    /// Runs the installation; lives in the platform tenant and sees no other tenant's content.
+    Operator,
+}
+
+impl Role {
+    pub const ALL: [Self; 4] = [Self::Admin, Self::Technician, Self::Viewer, Self::Operator];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Admin => "admin",
+            Self::Technician => "technician",
+            Self::Viewer => "viewer",
+            Self::Operator => "operator",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.name() == name)
+    }
+
+    /// What the role is worth in a tenant of this kind: an operator's is worth something in the platform tenant alone.
+    pub fn grants_in(self, kind: TenantKind) -> Grants {
+        if self == Self::Operator && kind != TenantKind::Platform { Grants::NONE } else { self.grants() }
+    }
+
+    pub fn grants(self) -> Grants {
+        let reads = Grants::from_patterns(["*:read"]);
+        let administration = Grants::from_patterns(["api_keys:*", "webhooks:*", "platform:*"]);
+        match self {
+            Self::Operator => Grants::all(),
+            Self::Admin => Grants::all().without(Grants::from_patterns(["platform:*"])),
+            Self::Technician => {
+                reads.without(administration).union(Grants::from_patterns(["tickets:write", "workflows:run", "vms:write"]))
+            }
+            Self::Viewer => reads.without(administration),
+        }
+    }
+}
+
+/// What kind of customer a tenant is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TenantKind {
+    Standard,
+    /// Tried offline: synthetic data, an end date, keys that can be told apart.
+    Evaluation,
+    /// The operator's own; exactly one exists.
+    Platform,
+}
+
+impl TenantKind {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Standard => "standard",
+            Self::Evaluation => "evaluation",
+            Self::Platform => "platform",
+        }
+    }
+}
+
+/// The proven identity behind a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Principal {
+    pub tenant_id: TenantId,
+    pub tenant_name: String,
+    pub tenant_kind: TenantKind,
+    pub identity: Identity,
+    pub grants: Grants,
+    pub reach: Reach,
+    /// The networks that it works from; `None` for any.
+    pub networks: Option<Arc<[IpNet]>>,
+    /// When it ends by itself; `None` for a session, whose end is not set.
+    pub until: Option<Timestamp>,
+    /// Whether a rotation has replaced its secret, which works only until the overlap is over.
+    pub superseded: bool,
+}
+
+/// Whose records a credential sees and changes, within its tenant.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Reach {
+    #[default]
+    Everything,
+    /// Only what belongs to one of these organizations, in order. What belongs to none is out of reach.
+    Organizations(Arc<[OrganizationId]>),
+}
+
+impl Reach {
+    /// An empty list restricts nothing.
+    pub fn new(mut organizations: Vec<OrganizationId>) -> Self {
+        if organizations.is_empty() {
+            return Self::Everything;
+        }
+        organizations.sort_unstable();
+        organizations.dedup();
+        Self::Organizations(organizations.into())
+    }
+
+    /// What is left of grants: a scope over the whole tenant is worth nothing to one who reaches a part of it.
+    pub fn limit(&self, grants: Grants) -> Grants {
+        match self {
+            Self::Everything => grants,
+            Self::Organizations(_) => grants.without(Grants::all().without(Grants::BY_ORGANIZATION)),
+        }
+    }
+
+    /// The organizations that both a filter and the reach allow; `None` for all there are.
+    pub fn narrow(&self, wanted: Option<Vec<OrganizationId>>) -> Option<Vec<OrganizationId>> {
+        match (self, wanted) {
+            (Self::Everything, wanted) => wanted,
+            (Self::Organizations(within), None) => Some(within.to_vec()),
+            (Self::Organizations(_), Some(mut wanted)) => {
+                wanted.retain(|id| self.covers(Some(*id)));
+                Some(wanted)
+            }
+        }
+    }
+
+    /// Whether a record that belongs to this organization, or to none, is within reach.
+    pub fn covers(&self, organization: Option<OrganizationId>) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::Organizations(within) => organization.is_some_and(|id| within.binary_search(&id).is_ok()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Identity {
+    User {
+        id: UserId,
+        session_id: SessionId,
+        email: String,
+        name: String,
+        role: Role,
+    },
+    ApiKey {
+        id: ApiKeyId,
+        name: String,
+    },
+    /// Whoever may open the admin socket.
+    LocalOperator,
+}
+
+impl Principal {
+    /// May act for the whole installation, beyond one tenant.
+    pub fn is_operator(&self) -> bool {
+        match &self.identity {
+            Identity::LocalOperator => true,
+            Identity::User { role, .. } => *role == Role::Operator && self.tenant_kind == TenantKind::Platform,
+            Identity::ApiKey { .. } => false,
+        }
+    }
+
+    /// A short text that is unique for the credential: the scope of idempotency keys and rate limits.
+    pub fn credential(&self) -> [u8; 16] {
+        match &self.identity {
+            Identity::User { id, .. } => *id.as_bytes(),
+            Identity::ApiKey { id, .. } => *id.as_bytes(),
+            Identity::LocalOperator => [0; 16],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_expand_to_the_scopes_they_name() {
+        assert_eq!(expand("*"), Some(Grants::all()));
+        let tickets: Vec<Scope> = expand("tickets:*").into_iter().flat_map(Grants::iter).collect();
+        assert_eq!(tickets, [Scope::TicketsRead, Scope::TicketsWrite]);
+        assert!(expand("*:read").is_some_and(|reads| reads.allows(Scope::VmsRead) && !reads.allows(Scope::VmsWrite)));
+        for unknown in ["", "**", "*:*", "tickets", "tickets:reed", "tickets:", ":read", "Tickets:read", "nothing:*"] {
+            assert_eq!(expand(unknown), None, "{unknown}");
+        }
+        assert!(known_patterns().iter().all(|pattern| expand(pattern).is_some()));
+    }
+
+    #[test]
+    fn an_operator_is_one_in_the_platform_tenant_only() {
+        for kind in [TenantKind::Standard, TenantKind::Evaluation, TenantKind::Platform] {
+            let (id, session_id) = (UserId::from_bytes([1; 16]), SessionId::from_bytes([2; 16]));
+            let identity = Identity::User { id, session_id, email: String::new(), name: String::new(), role: Role::Operator };
+            let principal = Principal {
+                tenant_id: TenantId::from_bytes([3; 16]),
+                tenant_name: String::new(),
+                tenant_kind: kind,
+                identity,
+                grants: Role::Operator.grants_in(kind),
+                reach: Reach::Everything,
+                networks: None,
+                until: None,
+                superseded: false,
+            };
+            let is_platform = kind == TenantKind::Platform;
+            assert_eq!(principal.is_operator(), is_platform, "{kind:?}");
+            assert_eq!(principal.grants != Grants::NONE, is_platform, "{kind:?}");
+        }
+        assert_eq!(Role::Admin.grants_in(TenantKind::Evaluation), Role::Admin.grants());
+    }
+
+    #[test]
+    fn later_scopes_do_not_join_earlier_wildcards() {
+        let first = |pattern: &str| Grants::from_patterns_of(Generation(0), [pattern]);
+        let later: Grants = Scope::ALL.iter().copied().filter(|scope| scope.since() > Generation(0)).collect();
+        assert!(later.allows(Scope::SecretsWrite) && later.allows(Scope::QuotasRead));
+        for wildcard in ["*", "*:write", "*:read", "secrets:*", "quotas:*", "*:use"] {
+            let (then, now) = (first(wildcard), Grants::from_patterns([wildcard]));
+            assert!(!then.overlaps(later), "{wildcard}");
+            assert_eq!(then, now.without(later), "{wildcard}");
+        }
+        assert!(first("secrets:write").allows(Scope::SecretsWrite));
+        assert_eq!(first("tickets:*"), Grants::from_patterns(["tickets:*"]));
+        assert!(Scope::ALL.iter().all(|scope| scope.since() <= Generation::CURRENT));
+    }
+
+    #[test]
+    fn roles_hold_what_the_documentation_says() {
+        assert!(!Role::Admin.grants().allows(Scope::PlatformRead));
+        assert!(Role::Operator.grants().allows(Scope::PlatformRead));
+        for (scope, technician, viewer) in [
+            (Scope::TicketsRead, true, true),
+            (Scope::TicketsWrite, true, false),
+            (Scope::WorkflowsRun, true, false),
+            (Scope::WorkflowsApprove, false, false),
+            (Scope::ApiKeysRead, false, false),
+            (Scope::WebhooksRead, false, false),
+            (Scope::VmsWrite, true, false),
+            (Scope::UsersWrite, false, false),
+            (Scope::SecretsWrite, false, false),
+            (Scope::SecretsUse, false, false),
+        ] {
+            assert_eq!(Role::Technician.grants().allows(scope), technician, "{}", scope.name());
+            assert_eq!(Role::Viewer.grants().allows(scope), viewer, "{}", scope.name());
+        }
+    }
+}

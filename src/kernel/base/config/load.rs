@@ -1,0 +1,377 @@
+//! Reads the settings in layers: the defaults, a file, `TENANTD_SECTION__KEY` variables, flags. A key that does not exist or a
+//! value of the wrong type is refused with file, line and the nearest key that does exist.
+
+use std::{ops::Range, path::Path};
+
+use toml::{
+    Table, Value,
+    de::{DeTable, DeValue},
+};
+
+use super::{Config, DEFAULTS, log_filter};
+
+/// Why the settings cannot be used. The text is for the operator: where, what, and what would be right.
+#[derive(Debug, thiserror::Error)]
+#[error("{place}: {problem}")]
+pub struct ConfigError {
+    place: String,
+    problem: String,
+}
+
+impl ConfigError {
+    pub fn new(place: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self { place: place.into(), problem: problem.into() }
+    }
+}
+
+const VARIABLE_PREFIX: &str = "TENANTD_";
+
+/// The settings from the defaults, then `file`, then `variables` (of which those that start with `TENANTD_` and have a `__` count),
+/// then `flags` (dotted key and value).
+pub fn load(
+    file: Option<&Path>,
+    variables: impl IntoIterator<Item = (String, String)>,
+    flags: &[(&str, String)],
+) -> Result<Config, ConfigError> {
+    let defaults: Table = DEFAULTS.parse().map_err(|error| ConfigError::new("built-in defaults", format!("{error}")))?;
+    let mut settings = defaults.clone();
+    if let Some(path) = file {
+        lay_file(&mut settings, &defaults, path)?;
+    }
+    for (name, text) in variables {
+        let Some((section, key)) = name.strip_prefix(VARIABLE_PREFIX).and_then(|rest| rest.split_once("__")) else { continue };
+        let path: Vec<String> = std::iter::once(section).chain(key.split("__")).map(str::to_lowercase).collect();
+        lay_text(&mut settings, &path, &text, &format!("environment variable {name}"))?;
+    }
+    for (key, text) in flags {
+        let path: Vec<String> = key.split('.').map(str::to_owned).collect();
+        lay_text(&mut settings, &path, text, &format!("flag for {key}"))?;
+    }
+    let config: Config =
+        settings.try_into().map_err(|error| ConfigError::new("settings", error.to_string().trim().replace('\n', " ")))?;
+    check_ranges(&config)?;
+    Ok(config)
+}
+
+fn lay_file(settings: &mut Table, defaults: &Table, path: &Path) -> Result<(), ConfigError> {
+    let shown = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| ConfigError::new(&shown, error.to_string()))?;
+    let parsed = DeTable::parse(&text).map_err(|error| {
+        let line = error.span().map_or(1, |span| line_of(&text, &span));
+        ConfigError::new(format!("{shown}:{line}"), error.message().to_owned())
+    })?;
+    let file = FileContext { shown: &shown, text: &text };
+    lay_table(settings, defaults, parsed.get_ref(), "", &file)
+}
+
+struct FileContext<'a> {
+    shown: &'a str,
+    text: &'a str,
+}
+
+impl FileContext<'_> {
+    fn error(&self, span: &Range<usize>, problem: String) -> ConfigError {
+        ConfigError::new(format!("{}:{}", self.shown, line_of(self.text, span)), problem)
+    }
+}
+
+fn line_of(text: &str, span: &Range<usize>) -> usize {
+    text.bytes().take(span.start).filter(|byte| *byte == b'\n').count() + 1
+}
+
+fn lay_table(
+    settings: &mut Table,
+    defaults: &Table,
+    given: &DeTable<'_>,
+    prefix: &str,
+    file: &FileContext<'_>,
+) -> Result<(), ConfigError> {
+    for (key, value) in given {
+        let name: &str = key.get_ref();
+        let Some(default) = defaults.get(name) else {
+            return Err(file.error(&key.span(), unknown_key(prefix, name, defaults)));
+        };
+        let dotted = format!("{prefix}{name}");
+        match (default, value.get_ref()) {
+            (Value::Table(default), DeValue::Table(inner)) => {
+                let Some(Value::Table(target)) = settings.get_mut(name) else { continue };
+                lay_table(target, default, inner, &format!("{dotted}."), file)?;
+            }
+            (default, inner) => {
+                let span = value.span();
+                let source = file.text.get(span.clone()).unwrap_or_default();
+                if !same_type(default, inner) {
+                    return Err(file.error(&span, format!("{dotted} is {}, but {source} is not", type_name(default))));
+                }
+                let Some(laid) = parse_value(source) else {
+                    return Err(file.error(&span, format!("{dotted}: {source} cannot be read")));
+                };
+                settings.insert(name.to_owned(), laid.clone());
+                check_value(&dotted, &laid).map_err(|problem| file.error(&span, problem))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn parse_value(source: &str) -> Option<Value> {
+    format!("value = {source}").parse::<Table>().ok()?.remove("value")
+}
+
+fn lay_text(settings: &mut Table, path: &[String], text: &str, place: &str) -> Result<(), ConfigError> {
+    let Some((last, parents)) = path.split_last() else { return Ok(()) };
+    let mut table = settings;
+    let mut prefix = String::new();
+    for parent in parents {
+        let unknown = unknown_key(&prefix, parent, table);
+        table = match table.get_mut(parent) {
+            Some(Value::Table(inner)) => inner,
+            _ => return Err(ConfigError::new(place, unknown)),
+        };
+        prefix = format!("{prefix}{parent}.");
+    }
+    let Some(default) = table.get(last) else {
+        return Err(ConfigError::new(place, unknown_key(&prefix, last, table)));
+    };
+    let value = match default {
+        Value::String(_) => Some(Value::String(text.to_owned())),
+        _ => parse_value(text),
+    };
+    let dotted = format!("{prefix}{last}");
+    match value {
+        Some(value) if value.same_type(default) => {
+            check_value(&dotted, &value).map_err(|problem| ConfigError::new(place, problem))?;
+            table.insert(last.clone(), value);
+            Ok(())
+        }
+        _ => Err(ConfigError::new(place, format!("{dotted} is {}, but {text} is not", type_name(default)))),
+    }
+}
+
+fn same_type(default: &Value, given: &DeValue<'_>) -> bool {
+    matches!(
+        (default, given),
+        (Value::String(_), DeValue::String(_))
+            | (Value::Integer(_), DeValue::Integer(_))
+            | (Value::Boolean(_), DeValue::Boolean(_))
+            | (Value::Array(_), DeValue::Array(_))
+    )
+}
+
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::String(_) => "a text in quotes",
+        Value::Integer(_) => "a whole number",
+        Value::Boolean(_) => "true or false",
+        Value::Array(_) => "a list",
+        Value::Table(_) => "a section",
+        Value::Float(_) | Value::Datetime(_) => "another kind of value",
+    }
+}
+
+fn unknown_key(prefix: &str, name: &str, known: &Table) -> String {
+    let nearest = known.keys().min_by_key(|key| strsim::osa_distance(key, name));
+    match nearest {
+        Some(key) if strsim::osa_distance(key, name) <= 3 => format!("unknown key {prefix}{name}; did you mean {prefix}{key}?"),
+        _ => {
+            let keys: Vec<&str> = known.keys().map(String::as_str).collect();
+            format!("unknown key {prefix}{name}; known here: {}", keys.join(", "))
+        }
+    }
+}
+
+/// A single value must be usable by itself, so that the message can point to its line.
+fn check_value(dotted: &str, value: &Value) -> Result<(), String> {
+    let mut probe: Table = DEFAULTS.parse().map_err(|error| format!("{error}"))?;
+    let Some((section, key)) = dotted.split_once('.') else { return Ok(()) };
+    let mut table = &mut probe;
+    let mut keys: Vec<&str> = std::iter::once(section).chain(key.split('.')).collect();
+    let last = keys.pop().unwrap_or_default();
+    for parent in keys {
+        match table.get_mut(parent) {
+            Some(Value::Table(inner)) => table = inner,
+            _ => return Ok(()),
+        }
+    }
+    table.insert(last.to_owned(), value.clone());
+    let reason = |error: toml::de::Error| format!("{dotted} = {value}: {}", error.message());
+    let config: Config = probe.try_into().map_err(reason)?;
+    check_ranges(&config).map_err(|error| error.problem)
+}
+
+fn check_ranges(config: &Config) -> Result<(), ConfigError> {
+    let limits = &config.limits;
+    let at_least = [
+        ("limits.connections", limits.connections as u64, 16),
+        ("limits.connections_per_address", limits.connections_per_address as u64, 1),
+        ("limits.handshake_seconds", limits.handshake_seconds, 1),
+        ("limits.header_seconds", limits.header_seconds, 1),
+        ("limits.request_seconds", limits.request_seconds, 1),
+        ("limits.idle_seconds", limits.idle_seconds, 1),
+        ("limits.header_bytes", limits.header_bytes as u64, 8192),
+        ("limits.header_count", limits.header_count as u64, 16),
+        ("limits.body_bytes", limits.body_bytes as u64, 1024),
+        ("limits.public_body_bytes", limits.public_body_bytes as u64, 1024),
+        ("limits.buffered_body_bytes", limits.buffered_body_bytes as u64, limits.body_bytes as u64),
+        ("limits.stream_idle_seconds", limits.stream_idle_seconds, 1),
+        ("limits.streams", limits.streams as u64, 1),
+        ("limits.http2_streams", u64::from(limits.http2_streams), 1),
+        ("limits.json_depth", limits.json_depth as u64, 8),
+        ("tls.reload_seconds", config.tls.reload_seconds, 1),
+        ("storage.cache_bytes", config.storage.cache_bytes as u64, 1 << 20),
+        ("storage.journal_bytes", config.storage.journal_bytes, 1 << 16),
+        ("storage.batch_size", config.storage.batch_size as u64, 1),
+        ("storage.queue_length", config.storage.queue_length as u64, 1),
+        ("storage.stall_seconds", config.storage.stall_seconds, 1),
+        ("secrets.password_hashes", config.secrets.password_hashes as u64, 1),
+        ("sessions.idle_seconds", config.sessions.idle_seconds, 60),
+        ("sessions.absolute_seconds", config.sessions.absolute_seconds, 60),
+        ("api_keys.max_live", config.api_keys.max_live, 1),
+        ("api_keys.max_expires_days", u64::from(config.api_keys.max_expires_days), 1),
+        ("api_keys.default_expires_days", u64::from(config.api_keys.default_expires_days), 1),
+        ("directory.agent_offline_seconds", config.directory.agent_offline_seconds, 1),
+        ("directory.agent_overdue_seconds", config.directory.agent_overdue_seconds, config.directory.agent_offline_seconds),
+        ("tickets.auto_close_days", u64::from(config.tickets.auto_close_days), 1),
+        ("backup.job_retention_days", u64::from(config.backup.job_retention_days), 30),
+        ("events.retention_days", u64::from(config.events.retention_days), 1),
+        ("webhooks.in_flight", config.webhooks.in_flight as u64, 1),
+        ("webhooks.in_flight_per_endpoint", config.webhooks.in_flight_per_endpoint as u64, 1),
+        ("webhooks.max_pending_per_tenant", config.webhooks.max_pending_per_tenant, 1),
+        ("workflows.max_descendants", config.workflows.max_descendants, 1),
+        ("workflows.in_flight", config.workflows.in_flight as u64, 2),
+        ("cloud.max_providers", config.cloud.max_providers as u64, 1),
+        ("cloud.sync_interval_seconds", u64::from(config.cloud.sync_interval_seconds), 60),
+        ("workflows.retention_days", u64::from(config.workflows.retention_days), 1),
+        ("egress.pool_connections_per_target", config.egress.pool_connections_per_target as u64, 1),
+        ("egress.pool_idle_seconds", config.egress.pool_idle_seconds, 1),
+        ("egress.pool_lifetime_seconds", config.egress.pool_lifetime_seconds, 1),
+        ("limits.evaluation_events", config.limits.evaluation_events, 1),
+        ("rate_limits.evaluation_percent", u64::from(config.rate_limits.evaluation_percent), 1),
+        ("rate_limits.sign_in_per_address", u64::from(config.rate_limits.sign_in_per_address), 1),
+        ("rate_limits.public_per_address", u64::from(config.rate_limits.public_per_address), 1),
+    ];
+    let rates = &config.rate_limits;
+    let rates = [
+        ("rate_limits.read", rates.read),
+        ("rate_limits.search", rates.search),
+        ("rate_limits.report", rates.report),
+        ("rate_limits.write", rates.write),
+        ("rate_limits.provision", rates.provision),
+    ];
+    for (key, value, least) in at_least {
+        if value < least {
+            return Err(ConfigError::new("settings", format!("{key} is {value}, but must be at least {least}")));
+        }
+    }
+    for (key, rate) in rates {
+        if rate.credential == 0 || rate.tenant == 0 {
+            return Err(ConfigError::new("settings", format!("{key} must allow at least one request a minute")));
+        }
+    }
+    let disk = &config.disk;
+    for (key, percent) in [("disk.low_percent", disk.low_percent), ("disk.full_percent", disk.full_percent)] {
+        if percent > 100 {
+            return Err(ConfigError::new("settings", format!("{key} is {percent}, but a disk has only 100")));
+        }
+    }
+    if config.api_keys.default_expires_days > config.api_keys.max_expires_days {
+        let problem = "api_keys.default_expires_days is longer than api_keys.max_expires_days";
+        return Err(ConfigError::new("settings", problem));
+    }
+    if config.api_keys.max_expires_days > 36_500 {
+        return Err(ConfigError::new("settings", "api_keys.max_expires_days must be at most 36500"));
+    }
+    if jiff::tz::TimeZone::get(&config.tickets.time_zone).is_err() {
+        let problem = format!("tickets.time_zone: {} is no IANA time zone such as Europe/Berlin", config.tickets.time_zone);
+        return Err(ConfigError::new("settings", problem));
+    }
+    log_filter(&config.telemetry.log_level).map_err(|problem| ConfigError::new("settings", problem))?;
+    if let Some(problem) = config.egress.problem() {
+        return Err(ConfigError::new("settings", problem));
+    }
+    if limits.json_depth > 120 {
+        return Err(ConfigError::new("settings", "limits.json_depth must be at most 120"));
+    }
+    if config.tls.certificate_file.is_some() != config.tls.private_key_file.is_some() {
+        let problem = "tls.certificate_file and tls.private_key_file go together: set both or neither";
+        return Err(ConfigError::new("settings", problem));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load_text(text: &str) -> Result<Config, String> {
+        let file = tempfile::NamedTempFile::new().map_err(|error| error.to_string())?;
+        std::fs::write(file.path(), text).map_err(|error| error.to_string())?;
+        let shown = file.path().display().to_string();
+        load(Some(file.path()), [], &[]).map_err(|error| error.to_string().replace(&shown, "FILE"))
+    }
+
+    #[test]
+    fn the_defaults_are_complete() {
+        let config = load(None, [], &[]).map_err(|error| error.to_string());
+        assert!(config.is_ok_and(|config| config.limits.body_bytes == 1 << 20 && config.tls.certificate_file.is_none()));
+    }
+
+    #[test]
+    fn a_bad_file_is_told_by_line_with_a_suggestion() {
+        for (text, expected) in [
+            ("[limits]\n\nbody_bites = 1\n", "FILE:3: unknown key limits.body_bites; did you mean limits.body_bytes?"),
+            ("[limit]\n", "FILE:1: unknown key limit; did you mean limits?"),
+            ("[limits]\nbody_bytes = \"1\"\n", "FILE:2: limits.body_bytes is a whole number, but \"1\" is not"),
+            ("[limits]\nbody_bytes = 5\n", "FILE:2: limits.body_bytes is 5, but must be at least 1024"),
+            (
+                "[rate_limits]\nread = { credential = 1, tennant = 2 }\n",
+                "FILE:2: unknown key rate_limits.read.tennant; did you mean rate_limits.read.tenant?",
+            ),
+        ] {
+            assert_eq!(load_text(text).map(|_| ()), Err(expected.to_owned()));
+        }
+        for (text, expected) in [
+            (
+                "allowed_networks = [\"127.0.0.0/8\"]",
+                "FILE:2: egress.allowed_networks: 127.0.0.0/8 is not part of a private network",
+            ),
+            ("allowed_networks = [\"0.0.0.0/0\"]", "FILE:2: egress.allowed_networks: 0.0.0.0/0 is not part of a private network"),
+            ("allowed_addresses = [\"10.0.0.0/8\"]", "FILE:2: egress.allowed_addresses = [\"10.0.0.0/8\"]"),
+            ("dns_servers = [\"10.0.0.53\"]", "FILE:2: egress.dns_servers = [\"10.0.0.53\"]"),
+            ("pool_idle_seconds = 0", "FILE:2: egress.pool_idle_seconds is 0, but must be at least 1"),
+        ] {
+            let refused = load_text(&format!("[egress]\n{text}\n")).map(|_| ());
+            assert!(refused.as_ref().is_err_and(|error| error.starts_with(expected)), "{refused:?}");
+        }
+        let wrong_address = load_text("[listen]\naddress = \"here\"\n");
+        assert!(wrong_address.is_err_and(|error| error.starts_with("FILE:2: listen.address = \"here\"")));
+    }
+
+    #[test]
+    fn a_log_level_is_a_level_or_a_module_with_one() {
+        for level in ["warn", "INFO", "off", "info,tenantd_store=debug", "tenantd=trace, warn"] {
+            assert!(load_text(&format!("[telemetry]\nlog_level = \"{level}\"\n")).is_ok(), "{level}");
+        }
+        for (level, problem) in [
+            ("lowd", "\"lowd\" is no level; use error,"),
+            ("info,tenantd", "\"tenantd\" is no level"),
+            ("tenantd_store=verbose", "error parsing level filter"),
+        ] {
+            let refused = load_text(&format!("[telemetry]\nlog_level = \"{level}\"\n")).map(|_| ());
+            let expected = format!("FILE:2: telemetry.log_level: {problem}");
+            assert!(refused.as_ref().is_err_and(|error| error.starts_with(&expected)), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn variables_override_the_file_and_flags_override_both() {
+        let variables =
+            || [("TENANTD_LIMITS__BODY_BYTES".to_owned(), "2048".to_owned()), ("TENANTD_CONFIG".to_owned(), "x".to_owned())];
+        let from_variable = load(None, variables(), &[]).map(|config| config.limits.body_bytes);
+        assert!(from_variable.is_ok_and(|bytes| bytes == 2048));
+        let from_flag = load(None, variables(), &[("limits.body_bytes", "4096".to_owned())]).map(|config| config.limits.body_bytes);
+        assert!(from_flag.is_ok_and(|bytes| bytes == 4096));
+        let unknown = load(None, [("TENANTD_LIMITS__BODY_BYTE".to_owned(), "1".to_owned())], &[]).map(|_| ());
+        assert!(unknown.is_err_and(|error| error.to_string().contains("did you mean limits.body_bytes?")));
+    }
+}

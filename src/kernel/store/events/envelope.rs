@@ -1,0 +1,141 @@
+//! What an event says around its data. The field order here is the order on the wire.
+
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use tenantd_base::{
+    clock::Timestamp,
+    id::{EventId, TenantId},
+};
+
+use super::{
+    act::{Act, Actor, Cause},
+    kind::EventKind,
+    log::EventRecord,
+};
+
+/// The record that an event is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Resource {
+    pub kind: &'static str,
+    pub id: String,
+    pub version: u64,
+}
+
+/// An event before it has its number. Its data is `{"<subject>": record}`, and what stands beside that.
+#[derive(Debug)]
+pub struct Draft<'a> {
+    pub kind: &'static EventKind,
+    pub resource: Resource,
+    record: &'a RawValue,
+    beside: Option<(&'static str, &'a RawValue)>,
+}
+
+impl<'a> Draft<'a> {
+    pub fn new(kind: &'static EventKind, id: String, version: u64, record: &'a RawValue) -> Self {
+        Self { kind, resource: Resource { kind: kind.subject, id, version }, record, beside: None }
+    }
+
+    /// With the fields that changed, where the kind has them.
+    #[must_use]
+    pub fn with_changes(self, changes: Option<&'a RawValue>) -> Self {
+        Self { beside: changes.map(|changes| ("changes", changes)), ..self }
+    }
+
+    /// With another record, under its name.
+    #[must_use]
+    pub fn with(self, name: &'static str, other: &'a RawValue) -> Self {
+        Self { beside: Some((name, other)), ..self }
+    }
+}
+
+impl Serialize for Draft<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map([(self.kind.subject, self.record)].into_iter().chain(self.beside))
+    }
+}
+
+#[derive(Serialize)]
+struct Envelope<'a> {
+    id: EventId,
+    #[serde(rename = "type")]
+    kind: &'a str,
+    timestamp: Timestamp,
+    tenant_id: TenantId,
+    seq: u64,
+    resource: &'a Resource,
+    actor: &'a Actor,
+    #[serde(skip_serializing_if = "Cause::is_empty")]
+    cause: &'a Cause,
+    data: &'a Draft<'a>,
+}
+
+pub(super) fn render(act: &Act, id: EventId, seq: u64, draft: &Draft<'_>) -> Result<Vec<u8>, serde_json::Error> {
+    serde_json::to_vec(&Envelope {
+        id,
+        kind: draft.kind.name,
+        timestamp: act.now,
+        tenant_id: act.tenant_id,
+        seq,
+        resource: &draft.resource,
+        actor: &act.actor,
+        cause: &act.cause,
+        data: draft,
+    })
+}
+
+/// What an event is about, as its body names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct About<'a> {
+    pub kind: &'a str,
+    pub id: &'a str,
+}
+
+/// Reads of a body what the event is about, and nothing that stands behind it. Before it come only texts, in which every quote is escaped:
+/// what looks like the field is the field.
+pub fn about(body: &[u8]) -> Option<About<'_>> {
+    const FIELD: &[u8] = b",\"resource\":";
+    let at = body.windows(FIELD.len()).position(|bytes| bytes == FIELD)?;
+    serde_json::Deserializer::from_slice(body.get(at + FIELD.len()..)?).into_iter().next()?.ok()
+}
+
+/// The front of a body: what stands before the record that the event is about.
+#[derive(Serialize)]
+struct Front<'a> {
+    id: EventId,
+    #[serde(rename = "type")]
+    kind: &'a str,
+    timestamp: Timestamp,
+    tenant_id: TenantId,
+    seq: u64,
+}
+
+/// The body of an event under another number: all of its bytes but the number stay. `None` when the body is not that of this event under
+/// the number `from`.
+pub(super) fn moved(record: &EventRecord, from: u64, to: u64) -> Option<Vec<u8>> {
+    let front = |seq| {
+        let (id, kind, timestamp, tenant_id) = (record.id, record.kind.as_str(), record.at, record.tenant_id);
+        let mut text = serde_json::to_vec(&Front { id, kind, timestamp, tenant_id, seq }).ok()?;
+        text.pop();
+        text.push(b',');
+        Some(text)
+    };
+    let rest = record.body.strip_prefix(front(from)?.as_slice())?;
+    Some([front(to)?.as_slice(), rest].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_event_is_about_is_read_without_what_stands_behind_it() {
+        let read = |body: &'static str| about(body.as_bytes());
+        let ticket = Some(About { kind: "ticket", id: "tkt_1" });
+        let body = r#"{"id":"evt_1","type":",\"resource\":{\"kind\":\"a\",\"id\":\"b\"}","seq":1,"resource":{"kind":"ticket","id":"tkt_1","version":2},"data":{"#;
+        assert_eq!(read(body), ticket);
+        assert_eq!(read(r#"{"seq":1,"resource":{"kind":"ticket","#), None);
+        assert_eq!(read(r#"{"seq":1,"data":{}}"#), None);
+        assert_eq!(read(""), None);
+    }
+}

@@ -1,0 +1,124 @@
+//! The kinds of events. Each slice declares its own as constants and lists them in its face; the composition root collects them.
+//! Subscriptions and filters take an exact kind, `area.*` or `*`.
+//!
+//! **Invariant:** a kind names the scopes that read its subject. Whoever lacks one of them sees no event of that kind: in the feed, through
+//! a webhook, as a trigger or in a replay. Events are for credentials of the whole tenant only, because the scopes that lead to them are
+//! tenant-wide, so a kind needs no organization.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use tenantd_base::access::Grants;
+
+/// A kind of event, and what its `data` holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventKind {
+    /// Such as `ticket.created`.
+    pub name: &'static str,
+    /// One sentence for the catalogue.
+    pub summary: &'static str,
+    /// The member of `data` that holds the record, such as `ticket`.
+    pub subject: &'static str,
+    /// The record's schema in the published document, such as `Ticket`.
+    pub schema: &'static str,
+    /// What a reader must hold beside the scope of the feed: the scopes that read the record itself.
+    pub reads: Grants,
+    /// Whether `data.changes` tells what was changed.
+    pub has_changes: bool,
+}
+
+/// All kinds of the installation.
+#[derive(Clone, Debug, Default)]
+pub struct Kinds(Vec<EventKind>);
+
+/// A text that is neither a kind nor a pattern of kinds.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{given} is no kind of event")]
+pub struct UnknownKind {
+    pub given: String,
+    pub suggestion: Option<String>,
+}
+
+/// The kinds that a reader may see.
+#[derive(Clone, Debug)]
+pub struct Readable {
+    names: Arc<BTreeSet<&'static str>>,
+    all: bool,
+}
+
+impl Readable {
+    pub fn has(&self, kind: &str) -> bool {
+        self.all || self.names.contains(kind)
+    }
+}
+
+/// Bytes of a text that is compared with the names of kinds.
+const MAX_COMPARED: usize = 128;
+
+/// Which kinds are wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EventPattern {
+    All,
+    /// Every kind of an area: the text before the dot and star.
+    Area(String),
+    Exact(String),
+}
+
+impl EventPattern {
+    pub fn matches(&self, kind: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Area(area) => kind.strip_prefix(area.as_str()).is_some_and(|rest| rest.starts_with('.')),
+            Self::Exact(name) => kind == name,
+        }
+    }
+}
+
+impl Kinds {
+    pub fn new(kinds: impl IntoIterator<Item = &'static EventKind>) -> Self {
+        let mut kinds: Vec<EventKind> = kinds.into_iter().copied().collect();
+        kinds.sort_by_key(|kind| kind.name);
+        Self(kinds)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &EventKind> {
+        self.0.iter()
+    }
+
+    /// What a reader of this kind must hold. A kind of another release is read by those only who may read everything.
+    pub fn reads(&self, kind: &str) -> Grants {
+        match self.0.binary_search_by_key(&kind, |known| known.name) {
+            Ok(place) => self.0.get(place).map_or(Grants::NONE, |known| known.reads),
+            Err(_) => self.0.iter().map(|known| known.reads).fold(Grants::NONE, Grants::union),
+        }
+    }
+
+    /// The kinds that these scopes can read.
+    pub fn readable(&self, held: Grants) -> Readable {
+        let names = self.0.iter().filter(|kind| held.covers(kind.reads)).map(|kind| kind.name).collect();
+        Readable { names: Arc::new(names), all: self.0.iter().all(|kind| held.covers(kind.reads)) }
+    }
+
+    /// What is missing to read anything that a pattern stands for; `None` if one of its kinds is readable.
+    pub fn lacking(&self, pattern: &EventPattern, held: Grants) -> Option<Grants> {
+        let mut matched = self.0.iter().filter(|kind| pattern.matches(kind.name)).map(|kind| kind.reads.without(held));
+        let first = matched.next()?;
+        let least = matched.fold(first, |least, other| if other.iter().count() < least.iter().count() { other } else { least });
+        (least != Grants::NONE).then_some(least)
+    }
+
+    /// Reads a kind or a pattern; one that no kind matches is refused with the nearest that one does.
+    pub fn parse(&self, text: &str) -> Result<EventPattern, UnknownKind> {
+        let pattern = match (text, text.strip_suffix(".*")) {
+            ("*", _) => EventPattern::All,
+            (_, Some(area)) => EventPattern::Area(area.to_owned()),
+            (exact, None) => EventPattern::Exact(exact.to_owned()),
+        };
+        if self.0.iter().any(|kind| pattern.matches(kind.name)) {
+            return Ok(pattern);
+        }
+        // Comparing takes as long as the texts are, and a long one is nobody's typing error.
+        let known = self.0.iter().map(|kind| kind.name).filter(|_| text.len() <= MAX_COMPARED);
+        let nearest = known.min_by_key(|name| strsim::osa_distance(name, text));
+        Err(UnknownKind { given: text.to_owned(), suggestion: nearest.map(str::to_owned) })
+    }
+}

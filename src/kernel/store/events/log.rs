@@ -1,0 +1,253 @@
+//! The log's tables: appending in the caller's transaction, and reading in order.
+
+use serde::{Deserialize, Serialize};
+
+use tenantd_base::{
+    clock::Timestamp,
+    id::{EventId, TenantId},
+};
+
+use super::{
+    act::Act,
+    envelope::{self, Draft},
+    feed::{self, Sequence},
+};
+use crate::{
+    Counts, Flow, Key, KeyRange, Read, SegmentedTable, StoreError, Table, WriteTx, catalog,
+    codec::{self, Record},
+    end_of_segment, segment_of,
+    usage::{self, CountedSegments},
+};
+
+/// An event as it is stored: what readers filter by, and the body as it is sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventRecord {
+    pub id: EventId,
+    pub tenant_id: TenantId,
+    pub kind: String,
+    pub at: Timestamp,
+    #[serde(with = "codec::bytes")]
+    pub body: Vec<u8>,
+    /// When the event came from another installation, where it has had its effects already.
+    pub imported_at: Option<Timestamp>,
+    /// Its number in the tenant's sequence: the `seq` that the body shows.
+    pub number: u64,
+}
+
+impl Record for EventRecord {
+    const VERSION: u8 = 3;
+
+    /// Version 1 ended before the time of the import, which there was none of. Version 2 ended before the number, which was the place in
+    /// the log: [`Event::stored`] fills it in.
+    fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
+        let (not_imported, as_place) = (codec::encode_fields(&None::<Timestamp>)?, codec::encode_fields(&0_u64)?);
+        match version {
+            1 => codec::decode_fields(&[fields, &not_imported, &as_place].concat()),
+            2 => codec::decode_fields(&[fields, &as_place].concat()),
+            _ => Err(format!("format version {version} is not known to this release")),
+        }
+    }
+}
+
+impl EventRecord {
+    /// Since when this log has it.
+    pub(super) fn arrived_at(&self) -> Timestamp {
+        self.imported_at.unwrap_or(self.at)
+    }
+}
+
+impl EventRecord {
+    /// What stays of an event whose tenant is gone: its place, its id and its time. The log has no gaps, and retention goes by time.
+    pub(super) fn erased(self) -> Self {
+        Self {
+            id: self.id,
+            tenant_id: TenantId::from_bytes([0; 16]),
+            kind: String::new(),
+            at: self.at,
+            body: Vec::new(),
+            imported_at: self.imported_at,
+            number: 0,
+        }
+    }
+
+    /// Whether it was an event of a tenant that is gone. Readers pass over it.
+    pub fn is_erased(&self) -> bool {
+        self.kind.is_empty()
+    }
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Position(u64);
+
+impl Record for Position {
+    const VERSION: u8 = 1;
+}
+
+/// An event with its place in the log of the installation, which tenants do not see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub seq: u64,
+    pub record: EventRecord,
+}
+
+impl Event {
+    /// An event as it was read. Events of earlier releases have their place as their number.
+    pub(super) fn stored(seq: u64, record: EventRecord) -> Self {
+        let number = if record.number == 0 { seq } else { record.number };
+        Self { seq, record: EventRecord { number, ..record } }
+    }
+
+    /// Whether it is history from elsewhere: it is shown, and nothing follows from it.
+    pub const fn is_imported(&self) -> bool {
+        self.record.imported_at.is_some()
+    }
+}
+
+pub(super) static HEAD: Table<u8, Position> = Table::new(catalog::EVENT_HEAD, &[]);
+const LAST: u8 = 0;
+const FIRST_KEPT: u8 = 1;
+
+/// Events and the entries of the tenants' feeds share the table: a commit pays for every table that it touches.
+pub(super) static EVENTS: SegmentedTable = SegmentedTable::new(catalog::EVENTS);
+
+/// How events count for their tenants. The entries of feeds do not.
+pub(super) static COUNTED: CountedSegments = CountedSegments {
+    table: catalog::EVENTS,
+    counts: Counts::Bytes,
+    tenant_of: |key, stored| {
+        let (EVENT_ROW, _) = EventKey::from_bytes(key)? else { return None };
+        let event: EventRecord = codec::decode(catalog::EVENTS.name(), key, stored).ok()?;
+        (!event.is_erased()).then_some(event.tenant_id)
+    },
+};
+
+/// What the keys of events begin with. Those of the feeds' entries begin with [`feed::TENANT_ROW`].
+pub(super) const EVENT_ROW: u8 = 0;
+
+type EventKey = (u8, u64);
+
+/// The place of the newest event; zero while there is none.
+pub fn head(tx: &impl Read) -> Result<u64, StoreError> {
+    Ok(HEAD.get(tx, &LAST)?.map_or(0, |position| position.0))
+}
+
+/// The place of the oldest event that retention has left.
+pub fn first_kept(tx: &impl Read) -> Result<u64, StoreError> {
+    Ok(HEAD.get(tx, &FIRST_KEPT)?.map_or(1, |position| position.0))
+}
+
+pub(super) fn drop_segment(tx: &mut WriteTx, segment: u64) -> Result<(), StoreError> {
+    feed::forget_segment(tx, segment)?;
+    EVENTS.drop_segment(tx, segment)?;
+    HEAD.put(tx, &FIRST_KEPT, &Position(end_of_segment(segment)))
+}
+
+/// Moves the end of the log on, as if events that nobody asks for were there: a segment has more than a test can write.
+#[cfg(test)]
+pub(super) fn skip_to(tx: &mut WriteTx, seq: u64) -> Result<(), StoreError> {
+    HEAD.put(tx, &LAST, &Position(seq))
+}
+
+/// Appends the event to the log, in the transaction of the change that it describes. Returns its number in the tenant's sequence.
+pub fn append(tx: &mut WriteTx, act: &mut Act, draft: &Draft<'_>) -> Result<u64, StoreError> {
+    let before = feed::sequence(tx, act.tenant_id)?;
+    let (id, number) = (EventId::new(act.now, &mut act.entropy), before.last + 1);
+    let body = envelope::render(act, id, number, draft).map_err(StoreError::engine)?;
+    let kind = draft.kind.name.to_owned();
+    put_last(tx, before, &EventRecord { id, tenant_id: act.tenant_id, kind, at: act.now, body, imported_at: None, number })?;
+    usage::note_event(tx, act.tenant_id, act.now, act.allowance);
+    Ok(number)
+}
+
+fn put_last(tx: &mut WriteTx, before: Sequence, record: &EventRecord) -> Result<(), StoreError> {
+    let seq = head(tx)? + 1;
+    EVENTS.insert_for(tx, record.tenant_id, segment_of(seq), &(EVENT_ROW, seq), record)?;
+    feed::put_next(tx, record.tenant_id, before, seq)?;
+    HEAD.put(tx, &LAST, &Position(seq))
+}
+
+/// Appends an event of another installation, which had another number there. Its number here.
+pub fn bring_in(tx: &mut WriteTx, mut record: EventRecord, now: Timestamp) -> Result<u64, StoreError> {
+    let before = feed::sequence(tx, record.tenant_id)?;
+    let number = before.last + 1;
+    let misplaced = || StoreError::damaged(catalog::EVENTS.name(), record.id.as_bytes(), "the body is not that of this event");
+    record.body = moved_body(&record, number).ok_or_else(misplaced)?;
+    (record.imported_at, record.number) = (Some(now), number);
+    put_last(tx, before, &record)?;
+    Ok(number)
+}
+
+/// The body of an event as it reads under another number.
+pub fn moved_body(record: &EventRecord, to: u64) -> Option<Vec<u8>> {
+    envelope::moved(record, record.number, to)
+}
+
+/// The bytes after which a batch is full. What a consumer does with one holds up all writes.
+const BATCH_BYTES: usize = 512 << 10;
+
+/// The events after `after`, in order: at most `limit`, about [`BATCH_BYTES`], all of one segment. Some may be
+/// [erased](EventRecord::is_erased).
+pub fn read_batch(tx: &impl Read, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
+    // Readers ask until nothing is left, and to see that takes less than to look for it.
+    if after >= head(tx)? {
+        return Ok(Vec::new());
+    }
+    let next = (after + 1).max(first_kept(tx)?);
+    let range = KeyRange {
+        start: std::ops::Bound::Included((EVENT_ROW, next).to_bytes()),
+        end: KeyRange::prefix(&EVENT_ROW.to_bytes()).end,
+    };
+    let (mut events, mut bytes) = (Vec::new(), 0);
+    EVENTS.scan(tx, segment_of(next), &range, |(_, seq): EventKey, record: EventRecord| {
+        bytes += record.body.len();
+        events.push(Event::stored(seq, record));
+        Ok(if events.len() < limit && bytes < BATCH_BYTES { Flow::Continue } else { Flow::Stop })
+    })?;
+    Ok(events)
+}
+
+/// One event by its place, while it is kept.
+pub fn read_one(tx: &impl Read, seq: u64) -> Result<Option<Event>, StoreError> {
+    let record: Option<EventRecord> = EVENTS.get(tx, segment_of(seq), &(EVENT_ROW, seq))?;
+    Ok(record.filter(|record| !record.is_erased()).map(|record| Event::stored(seq, record)))
+}
+
+/// Whether a segment is full and all that happened in it was before the time up to which events are kept. Not the order of the log counts
+/// here but the time of each: the story of an evaluation tenant is told after the event, among what happens now. A tenant whose own clock
+/// is ahead tells times that have not come; they count only where there is nothing else.
+pub(super) fn is_older(tx: &impl Read, segment: u64, kept_from: Timestamp, now: Timestamp) -> Result<bool, StoreError> {
+    let last: Option<EventRecord> = EVENTS.get(tx, segment, &(EVENT_ROW, end_of_segment(segment) - 1))?;
+    if last.is_none() {
+        return Ok(false);
+    }
+    let (mut old, mut young) = (false, false);
+    EVENTS.scan(tx, segment, &KeyRange::prefix(&EVENT_ROW.to_bytes()), |_: EventKey, event: EventRecord| {
+        let at = event.arrived_at();
+        let is_ahead = event.tenant_id.has_own_clock() && at > now;
+        old |= at < kept_from;
+        young |= at >= kept_from && !is_ahead;
+        Ok(if young { Flow::Stop } else { Flow::Continue })
+    })?;
+    Ok(old && !young)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::assert_golden;
+
+    #[test]
+    fn the_stored_forms_are_those_that_were_written_down() {
+        assert_golden("event_position", &Position(300));
+        let event = EventRecord {
+            id: EventId::from_bytes([1; 16]),
+            tenant_id: TenantId::from_bytes([2; 16]),
+            kind: "api_key.created".to_owned(),
+            at: Timestamp::from_millis(1_767_225_600_000),
+            body: b"{}".to_vec(),
+            imported_at: Some(Timestamp::from_millis(1_767_312_000_000)),
+            number: 300,
+        };
+        assert_golden("event", &event);
+    }
+}

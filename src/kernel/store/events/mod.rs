@@ -1,0 +1,36 @@
+//! The log: every change of state appends its event in its own transaction.
+//!
+//! An event has a place in the log of the installation ([`Event::seq`]), without gaps, and a number in the sequence of its tenant
+//! ([`EventRecord::number`]), without gaps too. Webhook dispatch, search, analytics, workflow triggers and audit read the log as
+//! [`Consumer`]s with durable cursors; tenants read their part of it as a feed. **Invariant:** there is no event of a change that did not
+//! commit, and no change without its event. **Invariant:** the stored body is the sent body, byte for byte. **Boundary:** a place stays
+//! inside. Whatever a tenant sees or stores is its own number, because places would tell it how many events other tenants have.
+
+mod act;
+mod consumer;
+mod envelope;
+mod feed;
+mod kind;
+mod log;
+mod retention;
+
+pub use act::{Act, Actor, ActorKind, Cause, Intent};
+pub use consumer::{Consumer, ConsumerTask, cursor, set_cursor};
+pub use envelope::{About, Draft, Resource, about};
+pub use feed::{
+    FeedPage, FeedQuery, Sequence, TenantEvents, last_number, number_at, number_tenants, place_of, read_feed, read_numbered,
+    scan_tenant, sequence,
+};
+pub use kind::{EventKind, EventPattern, Kinds, Readable};
+pub use log::{Event, EventRecord, append, bring_in, first_kept, head, moved_body, read_batch, read_one};
+pub use retention::Retention;
+
+use crate::Checked;
+
+/// The log's tables that `tenantd check` reads; segments are read by their names.
+pub fn tables() -> Vec<&'static dyn Checked> {
+    vec![&log::HEAD, &consumer::CURSORS, &log::COUNTED, &feed::SEQUENCES, &feed::SEGMENTS]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+//! Analytics: figures of tenants and of the installation over time, and how the parts of the server are doing.
+//!
+//! Figures come from the event log (`rollup`), from what was counted in memory (`usage`) and from samples (`gauges`), and are kept as roll-ups
+//! by quarter of an hour. **Invariant:** a question reads roll-ups and nothing else. **Boundary:** no slice is imported; what is sampled of
+//! others is handed in as [`GaugeSource`]s. Keys for some organizations cannot have these figures (`analytics:read` is no scope of theirs).
+
+mod api;
+mod erasure;
+mod error;
+mod gauges;
+mod health;
+mod model;
+mod query;
+mod repo;
+mod rollup;
+mod sample;
+mod service;
+mod upkeep;
+mod usage;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex};
+
+use poem_openapi::OpenApi;
+
+use tenantd_base::{clock::Timestamp, clocks::Clocks, config, telemetry::Usage};
+use tenantd_http::{
+    outgoing::Streams,
+    pages::{ChartSource, HealthSource},
+};
+use tenantd_store::{
+    Checked, Store, StoreError, TenantRows,
+    events::ConsumerTask,
+    portable::{Carrier, Portable},
+    tasks::Tasks,
+};
+
+pub use gauges::{GaugeSource, Gauges, Moment, PlatformGauge, Sample, TenantGauge};
+pub use health::{HealthParts, Queue, QueueProbe};
+pub use model::Series;
+pub use sample::Backfill;
+
+#[derive(Clone, Debug)]
+pub struct Analytics {
+    store: Store,
+    clocks: Clocks,
+    usage: Arc<Usage>,
+    exports: Streams,
+    started_at: Timestamp,
+}
+
+impl Analytics {
+    /// The readers of the log that retention waits for.
+    pub const CONSUMERS: &'static [&'static str] = &[rollup::NAME];
+
+    pub fn new(store: Store, clocks: Clocks, usage: Arc<Usage>, limits: &config::Limits) -> Self {
+        let started_at = clocks.installation().now();
+        let exports = Streams::new("analytics", limits, &store);
+        Self { store, clocks, usage, exports, started_at }
+    }
+
+    pub fn api(&self) -> impl OpenApi + use<> {
+        api::AnalyticsApi { store: self.store.clone(), exports: self.exports.clone(), started_at: self.started_at }
+    }
+
+    /// The figures of the page for people.
+    pub fn charts(&self) -> Arc<dyn ChartSource> {
+        Arc::new(api::Charts { store: self.store.clone(), clocks: self.clocks.clone() })
+    }
+
+    pub fn spawn(&self, tasks: &mut Tasks, gauges: Gauges, health: &HealthMonitor) {
+        let (store, clocks) = (|| self.store.clone(), || self.clocks.clone());
+        let clock = || self.clocks.installation().clone();
+        tasks.spawn(ConsumerTask::new(store(), rollup::RollUps { clock: clock() }));
+        tasks.spawn(usage::UsageFlush { store: store(), clocks: clocks(), usage: self.usage.clone() });
+        tasks.spawn(gauges::Sampler { store: store(), clocks: clocks(), gauges, last: Mutex::default() });
+        tasks.spawn(upkeep::RollUpUpkeep { store: store(), clock: clock() });
+        tasks.spawn(health::HealthWatch::new(health.0.clone()));
+    }
+
+    /// Stores what was counted so far, without waiting for the next time.
+    pub async fn flush(&self) -> Result<(), StoreError> {
+        usage::UsageFlush { store: self.store.clone(), clocks: self.clocks.clone(), usage: self.usage.clone() }.flush().await
+    }
+
+    /// A tenant's figures, which go along to another installation.
+    pub fn portable() -> Vec<Box<dyn Portable>> {
+        vec![
+            Carrier::plain("analytics_hour", &repo::HOURS, |_, key, record| record.check(key)).boxed(),
+            Carrier::plain("analytics_day", &repo::DAYS, |_, key, record| record.check(key)).boxed(),
+        ]
+    }
+
+    pub fn tables() -> Vec<&'static dyn Checked> {
+        vec![&repo::HOURS, &repo::DAYS, &health::DAYS, &health::INCIDENTS]
+    }
+
+    /// What the figures of the installation say of tenants.
+    pub fn tenant_rows() -> Vec<&'static dyn TenantRows> {
+        vec![&erasure::IN_HOURS, &erasure::IN_DAYS]
+    }
+}
+
+/// Finds out how the parts of the server are doing.
+#[derive(Clone, Debug)]
+pub struct HealthMonitor(Arc<health::HealthBoard>);
+
+impl HealthMonitor {
+    pub fn new(parts: HealthParts) -> Self {
+        Self(Arc::new(health::HealthBoard::new(parts)))
+    }
+
+    pub fn source(&self) -> Arc<dyn HealthSource> {
+        self.0.clone()
+    }
+
+    /// Says from now on that deliveries and workflows are off.
+    pub fn enter_safe_mode(&self) {
+        self.0.enter_safe_mode();
+    }
+
+    pub fn queue(&self) -> Queue {
+        self.0.queue()
+    }
+
+    /// How far each reader of the log is behind.
+    pub fn lags(&self) -> Result<Vec<(&'static str, u64)>, StoreError> {
+        self.0.lags()
+    }
+}

@@ -1,0 +1,157 @@
+//! Clouds: providers with sealed credentials, the VMs that they have, and the creation of new ones.
+//!
+//! **Boundary:** everything goes out through the adapters, and so through the kernel's egress. **Invariant:** no request but a
+//! verification and a dry run waits for a cloud; an order is in the store before it goes out, and never goes out again before the cloud was
+//! asked what came of it.
+
+mod adapters;
+mod api;
+mod error;
+mod fleet;
+mod found;
+mod model;
+mod provision;
+mod repo;
+mod service;
+mod steps;
+mod sync;
+mod worker;
+
+use std::{sync::Arc, time::Duration};
+
+use poem_openapi::OpenApi;
+
+use tenantd_base::{
+    access::TenantKind,
+    clocks::Clocks,
+    config,
+    id::{CloudProviderId, TenantId},
+    secrets::Sealer,
+};
+use tenantd_egress::{Audience, Egress};
+use tenantd_platform::Tenants;
+use tenantd_store::{Checked, SealedTable, Store, events::EventKind, portable::Portable, tasks::Tasks};
+
+pub use error::{CloudError, Fault};
+pub use found::{ProviderLabel, VmLabel, provider, providers_after, vm, vms_after, vms_by_state, vms_of};
+pub use steps::{CloudStepError, ShownOrder, vm_states};
+
+use adapters::{Access, Adapter, Adapters, Client, ClientParts};
+use fleet::Fleets;
+use model::{Credential, ProviderConfig, ProviderKind};
+use service::Service;
+use worker::Worker;
+
+pub const EVENTS: &[&EventKind] = &[
+    &service::PROVIDER_CREATED,
+    &service::PROVIDER_UPDATED,
+    &service::PROVIDER_DELETED,
+    &service::PROVIDER_VERIFIED,
+    &service::PROVIDER_NOT_VERIFIED,
+    &service::VM_PROVISIONING,
+    &service::VM_CREATED,
+    &service::VM_PROVISION_FAILED,
+    &service::VM_STATE_CHANGED,
+    &service::VM_UPDATED,
+    &service::VM_REMOVED,
+];
+
+/// What handlers and background share.
+#[derive(Debug)]
+struct Core {
+    store: Store,
+    clocks: Clocks,
+    service: Service,
+    egress: Egress,
+    tenants: Tenants,
+    adapters: Adapters,
+    fleets: Fleets,
+    default_interval_seconds: u32,
+}
+
+impl Core {
+    fn audience(&self, tenant: TenantId) -> Audience {
+        let tenant = self.tenants.cached(tenant).ok();
+        let kind = tenant.as_ref().and_then(|tenant| tenant.as_ref().as_ref().map(|tenant| tenant.kind));
+        Audience { allow_loopback: kind == Some(TenantKind::Evaluation) }
+    }
+
+    /// A way to a cloud for this long.
+    fn access(
+        &self,
+        tenant_id: TenantId,
+        provider_id: Option<CloudProviderId>,
+        (kind, config, credential): (ProviderKind, ProviderConfig, Credential),
+        time: Duration,
+    ) -> (&dyn Adapter, Access) {
+        let adapter = self.adapters.get(kind);
+        let parts = ClientParts {
+            egress: self.egress.clone(),
+            clock: self.clocks.installation().clone(),
+            audience: self.audience(tenant_id),
+            ca_pem: config.ca_certificate_pem.as_deref().map(Arc::from),
+            pinned_certificate: config.tls_fingerprint,
+        };
+        (adapter, Access { tenant_id, provider_id, config, credential, client: Client::new(parts, time) })
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Clouds {
+    core: Arc<Core>,
+}
+
+impl Clouds {
+    pub fn new(store: Store, clocks: Clocks, settings: &config::Cloud, sealer: Sealer, egress: Egress, tenants: Tenants) -> Self {
+        let service = Service { sealer, max_providers: settings.max_providers, describe: api::DESCRIBE };
+        Self {
+            core: Arc::new(Core {
+                adapters: Adapters::new(store.clone(), clocks.clone()),
+                fleets: Fleets::new(),
+                default_interval_seconds: settings.sync_interval_seconds,
+                store,
+                clocks,
+                service,
+                egress,
+                tenants,
+            }),
+        }
+    }
+
+    pub fn api(&self) -> impl OpenApi + use<> {
+        let core = || self.core.clone();
+        (
+            api::ProvidersApi { core: core() },
+            api::ProviderApi { core: core() },
+            api::VmsApi { core: core() },
+            api::OperationsApi { core: core() },
+        )
+    }
+
+    pub fn spawn(&self, tasks: &mut Tasks) {
+        let (core, store, clocks) = (&self.core, &self.core.store, &self.core.clocks);
+        tasks.spawn(Worker::new(sync::Syncs(core.clone()), store.clone(), clocks.clone()));
+        tasks.spawn(Worker::new(provision::Provisions(core.clone()), store.clone(), clocks.clone()));
+    }
+
+    /// What of a tenant's clouds goes along to another installation. Operations that have not ended go on where they are.
+    pub fn portable(&self) -> Result<Vec<Box<dyn Portable>>, String> {
+        let core = &self.core;
+        Ok(repo::portable::portable(api::import_rules(core.service.max_providers as u64, core.egress.clone())?))
+    }
+
+    pub fn tables() -> Vec<&'static dyn Checked> {
+        vec![
+            &repo::providers::PROVIDERS,
+            &repo::providers::SYNCS,
+            &repo::vms::VMS,
+            &repo::operations::OPERATIONS,
+            &adapters::SIMULATED_VMS,
+        ]
+    }
+
+    /// Those with secrets under the installation key.
+    pub fn sealed_tables() -> Vec<&'static dyn SealedTable> {
+        vec![&repo::providers::PROVIDERS, &repo::operations::OPERATIONS]
+    }
+}

@@ -1,0 +1,214 @@
+//! The directory: organizations (the customers of a tenant), people (its staff, and contacts at the organizations), and devices.
+//!
+//! Other records refer to these by id and show their names: for that the functions here are cheap, one look-up each.
+//! **Boundary:** passwords, sessions and the API of users are `auth`'s, which composes the use cases of [`Directory`] with its own.
+
+mod api;
+mod error;
+mod listing;
+mod model;
+mod repo;
+mod service;
+
+use std::{ops::Bound, sync::Arc};
+
+use poem_openapi::OpenApi;
+use serde_json::{Map, Value};
+
+use tenantd_base::{
+    clock::Timestamp,
+    clocks::Clocks,
+    config,
+    id::{DeviceId, OrganizationId, TenantId, UserId},
+};
+use tenantd_http::outgoing::Streams;
+use tenantd_platform::Tenants;
+use tenantd_store::{Checked, Flow, Progress, Read, Store, StoreError, WriteTx, events::EventKind, portable::Portable};
+
+pub use api::{
+    OrganizationReference, PersonReference, Role as RoleView, UserKind as UserKindView, UserStatus as UserStatusView, UserView,
+};
+pub use error::DirectoryError;
+
+/// Devices and their parts as clients see them, for those who show them in records of their own.
+pub mod view {
+    pub use super::api::{
+        Agent, BackupState, Device, DeviceClass, Hardware, Health, Lifecycle, Network, OperatingSystem, OsFamily, Patch,
+        PatchStatus, Security, Software, Warranty, WarrantyStatus,
+    };
+}
+
+pub use listing::{UserPage, UserQuery, list_users};
+pub use model::{
+    AgentStatus, BackupState, Cpu, Details, Device, DeviceClass, DeviceLabel, Disk, Hardware, Health, Interface, JobLine,
+    JobStatus, Lifecycle, LineDone, LineStatus, LinkedIdentity, Network, NewDevice, NewOrganization, NewUser, OperatingSystem,
+    Organization, OrganizationLabel, OsFamily, Patch, PatchStatus, PersonKind, PersonLabel, Reference, Security, Software,
+    Standing, User, UserStatus, Volume, Warranty, WarrantyStatus, normalize_email,
+};
+pub use repo::devices::FoldedDevice;
+pub use service::{Directory, JobTaker, UserChange};
+
+pub const EVENTS: &[&EventKind] = &[
+    &service::ORGANIZATION_CREATED,
+    &service::ORGANIZATION_UPDATED,
+    &service::ORGANIZATION_REMOVED,
+    &service::USER_CREATED,
+    &service::USER_UPDATED,
+    &service::USER_REMOVED,
+    &service::DEVICE_CREATED,
+    &service::DEVICE_UPDATED,
+    &service::DEVICE_REMOVED,
+];
+
+impl Directory {
+    pub fn new(settings: &config::Directory) -> Self {
+        Self { agents: model::AgentRules::new(settings), describe: api::DESCRIBE }
+    }
+
+    /// What an agent that was last seen then is doing now.
+    pub fn agent_status(&self, last_seen_at: Option<Timestamp>, now: Timestamp) -> AgentStatus {
+        self.agents.status(last_seen_at, now)
+    }
+
+    /// The schemas of the records that events carry.
+    pub fn record_schemas() -> Map<String, Value> {
+        api::record_schemas()
+    }
+
+    /// What of a tenant's directory goes along to another installation.
+    pub fn portable() -> Result<Vec<Box<dyn Portable>>, String> {
+        Ok(repo::portable::portable(api::shapes()?))
+    }
+
+    pub fn tables() -> Vec<&'static dyn Checked> {
+        vec![&repo::organizations::ORGANIZATIONS, &repo::organizations::MEMBERS, &repo::users::USERS, &repo::devices::DEVICES]
+    }
+}
+
+/// The way in for agents and imports.
+#[derive(Clone, Debug)]
+pub struct DirectoryIngest(api::Ingest);
+
+impl DirectoryIngest {
+    /// Lines that tell of backup jobs go to `jobs`.
+    pub fn new(directory: Directory, store: Store, clocks: Clocks, limits: &config::Limits, jobs: Arc<dyn JobTaker>) -> Self {
+        let imports = Streams::new("imports", limits, &store);
+        Self(api::Ingest { directory, store, clocks, imports, jobs })
+    }
+
+    /// What the listener serves beside the public API, with a document of its own.
+    pub fn api(&self) -> impl OpenApi + use<> {
+        api::IngestApi(self.0.clone())
+    }
+
+    /// What only the admin socket serves.
+    pub fn admin_api(&self, tenants: Tenants) -> impl OpenApi + use<> {
+        api::AdminIngestApi { ingest: self.0.clone(), tenants }
+    }
+}
+
+/// The organization's name, if the tenant has it.
+pub fn organization(tx: &impl Read, tenant: TenantId, id: OrganizationId) -> Result<Option<OrganizationLabel>, StoreError> {
+    let found = repo::organizations::get(tx, tenant, id)?;
+    Ok(found.map(|organization| OrganizationLabel { id, name: organization.name }))
+}
+
+/// The name and the standing of a member of staff or a contact, if the tenant has them.
+pub fn person(tx: &impl Read, tenant: TenantId, id: UserId) -> Result<Option<PersonLabel>, StoreError> {
+    Ok(repo::users::get(tx, tenant, id)?.map(PersonLabel::from))
+}
+
+/// Someone of the tenant by their e-mail address, in any case; an address that is none finds nobody.
+pub fn person_by_email(tx: &impl Read, tenant: TenantId, email: &str) -> Result<Option<PersonLabel>, StoreError> {
+    let Ok(email) = normalize_email(email) else { return Ok(None) };
+    Ok(repo::users::find_email(tx, tenant, &email)?.map(PersonLabel::from))
+}
+
+/// The device's name and organization, if the tenant has it.
+pub fn device(tx: &impl Read, tenant: TenantId, id: DeviceId) -> Result<Option<DeviceLabel>, StoreError> {
+    repo::devices::label(tx, tenant, id)
+}
+
+/// Walks the tenant's devices in the order of their ids, which is that of their creation.
+pub fn scan_devices(
+    tx: &impl Read,
+    tenant: TenantId,
+    from: Bound<DeviceId>,
+    visit: impl FnMut(FoldedDevice) -> Result<Flow, StoreError>,
+) -> Result<(), StoreError> {
+    repo::devices::scan(tx, tenant, from, visit)
+}
+
+/// The whole record of a user.
+pub fn user(tx: &impl Read, tenant: TenantId, id: UserId) -> Result<Option<User>, StoreError> {
+    repo::users::get(tx, tenant, id)
+}
+
+/// The staff of all tenants who sign in with this address, which must be in its normal form: at most `limit`.
+pub fn staff_by_address(tx: &impl Read, email: &str, limit: usize) -> Result<Vec<User>, StoreError> {
+    repo::users::list_login(tx, email, limit)
+}
+
+/// A member of the tenant's staff by their address, which must be in its normal form.
+pub fn staff_of_tenant(tx: &impl Read, tenant: TenantId, email: &str) -> Result<Option<User>, StoreError> {
+    Ok(repo::users::find_email(tx, tenant, email)?.filter(|user| user.role().is_some()))
+}
+
+/// Whether anybody on the staff of another tenant has an address of this domain, which must be in the form of DNS.
+pub fn has_staff_elsewhere(tx: &impl Read, tenant: TenantId, domain: &str) -> Result<bool, StoreError> {
+    repo::users::has_login_elsewhere(tx, tenant, domain)
+}
+
+/// Rewrites the index of sign-in addresses, so that several tenants can have staff with the same address.
+pub fn share_logins(tx: &mut WriteTx) -> Result<Progress, StoreError> {
+    repo::users::share_logins(tx)
+}
+
+/// A member of the tenant's staff by who they are at an identity provider.
+pub fn staff_by_identity(tx: &impl Read, tenant: TenantId, issuer: &str, subject: &str) -> Result<Option<User>, StoreError> {
+    repo::users::find_identity(tx, tenant, issuer, subject)
+}
+
+/// The whole record of an organization.
+pub fn organization_record(tx: &impl Read, tenant: TenantId, id: OrganizationId) -> Result<Option<Organization>, StoreError> {
+    repo::organizations::get(tx, tenant, id)
+}
+
+/// A device by the id that it has in the system that it comes from.
+pub fn device_by_external_id(tx: &impl Read, tenant: TenantId, external_id: &str) -> Result<Option<DeviceId>, StoreError> {
+    repo::devices::find_external(tx, tenant, external_id)
+}
+
+/// A device without its details, which cost more to read than the rest.
+pub fn device_outline(tx: &impl Read, tenant: TenantId, id: DeviceId) -> Result<Option<Device>, StoreError> {
+    repo::devices::outline(tx, tenant, id)
+}
+
+/// The whole record of a device.
+pub fn device_record(tx: &impl Read, tenant: TenantId, id: DeviceId) -> Result<Option<Device>, StoreError> {
+    repo::devices::get(tx, tenant, id)
+}
+
+/// Organizations of all tenants behind one of them, in the order of their keys.
+pub fn organizations_after(
+    tx: &impl Read,
+    after: Option<(TenantId, OrganizationId)>,
+    limit: usize,
+) -> Result<Vec<Organization>, StoreError> {
+    repo::organizations::list_after(tx, after, limit)
+}
+
+/// People of all tenants behind one of them, in the order of their keys.
+pub fn users_after(tx: &impl Read, after: Option<(TenantId, UserId)>, limit: usize) -> Result<Vec<User>, StoreError> {
+    repo::users::list_after(tx, after, limit)
+}
+
+/// Devices of all tenants behind one of them, in the order of their keys.
+pub fn devices_after(tx: &impl Read, after: Option<(TenantId, DeviceId)>, limit: usize) -> Result<Vec<Device>, StoreError> {
+    repo::devices::list_after(tx, after, limit)
+}
+
+/// The tenant's staff, the oldest first, at most `limit`.
+pub fn staff(tx: &impl Read, tenant: TenantId, limit: usize) -> Result<Vec<User>, StoreError> {
+    repo::users::list_staff(tx, tenant, limit)
+}

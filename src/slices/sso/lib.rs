@@ -1,0 +1,124 @@
+//! Single sign-on: the tenants' identity providers, signing in through them by OpenID Connect, and the pages for people who sign in.
+//!
+//! **Boundary:** sessions, passwords and events of signing in are `auth`'s, people are the directory's. This slice proves who somebody is and
+//! hands them over. Only `discovery.rs`, `exchange.rs` and `transport.rs` name the OpenID crate.
+
+mod api;
+mod discovery;
+mod error;
+mod exchange;
+mod flow;
+mod lookups;
+mod model;
+mod repo;
+mod service;
+mod ticket;
+mod transport;
+mod upkeep;
+
+use poem_openapi::OpenApi;
+
+use tenantd_auth::Auth;
+use tenantd_base::{
+    clock::Clock,
+    id::{IdentityProviderId, TenantId},
+    secrets::Sealer,
+};
+use tenantd_directory::Directory;
+use tenantd_egress::Egress;
+use tenantd_platform::Tenants;
+use tenantd_store::{Checked, ReadTx, SealedTable, Store, StoreError, events::EventKind, portable::Portable, tasks::Tasks};
+
+pub use error::SsoError;
+
+pub const EVENTS: &[&EventKind] =
+    &[&service::CREATED, &service::UPDATED, &service::DOMAIN_PROVEN, &service::DOMAIN_APPROVED, &service::DELETED];
+
+/// Whether an identity provider is there and switched on.
+pub fn provider_is_on(tx: &ReadTx, tenant: TenantId, id: IdentityProviderId) -> Result<bool, StoreError> {
+    Ok(repo::get(tx, (tenant, id))?.is_some_and(|provider| provider.enabled))
+}
+
+#[derive(Clone, Debug)]
+pub struct SingleSignOn {
+    service: service::Service,
+    sign_on: flow::SignOn,
+    lookups: lookups::Lookups,
+    auth: Auth,
+    store: Store,
+    clock: Clock,
+}
+
+impl SingleSignOn {
+    pub fn new(
+        store: Store,
+        clock: Clock,
+        sealer: Sealer,
+        egress: Egress,
+        tenants: Tenants,
+        auth: Auth,
+        directory: Directory,
+    ) -> Self {
+        let sign_on = flow::SignOn {
+            store: store.clone(),
+            sealer: sealer.clone(),
+            egress,
+            tenants,
+            users: auth.users.clone(),
+            directory,
+            discovery: discovery::Discovery::new(),
+            tickets: ticket::Tickets { sealer: sealer.clone() },
+        };
+        Self {
+            service: service::Service { sealer, describe: api::describe },
+            sign_on,
+            lookups: lookups::Lookups::default(),
+            auth,
+            store,
+            clock,
+        }
+    }
+
+    pub fn api(&self) -> impl OpenApi + use<> {
+        let desk = api::Desk {
+            service: self.service.clone(),
+            store: self.store.clone(),
+            egress: self.sign_on.egress.clone(),
+            lookups: self.lookups.clone(),
+        };
+        let sign_on = api::SignOnApi { sign_on: self.sign_on.clone(), clock: self.clock.clone() };
+        (api::ProvidersApi(desk.clone()), api::ProviderApi(desk), sign_on)
+    }
+
+    /// What only the admin socket serves.
+    pub fn admin_api(&self, tenants: Tenants) -> impl OpenApi + use<> {
+        api::AdminDomainsApi { service: self.service.clone(), store: self.store.clone(), tenants }
+    }
+
+    /// The pages for people who sign in, which the published document is silent about.
+    pub fn pages(&self) -> impl OpenApi + use<> {
+        let (users, clock) = (self.auth.users.clone(), self.clock.clone());
+        let authenticator = self.auth.authenticator.clone();
+        let passwords = api::PasswordPages { users: users.clone(), clock: clock.clone() };
+        (api::SignInPages { sign_on: self.sign_on.clone(), users, authenticator, clock }, passwords)
+    }
+
+    pub fn spawn(&self, tasks: &mut Tasks) {
+        tasks.spawn(upkeep::SignOnUpkeep { store: self.store.clone(), clock: self.clock.clone() });
+    }
+
+    /// What of a tenant's identity providers goes along to another installation.
+    pub fn portable(&self) -> Result<Vec<Box<dyn Portable>>, String> {
+        let fields = api::provider_fields()?;
+        Ok(vec![repo::portable::providers(self.sign_on.egress.clone(), move |record| fields.check(record))])
+    }
+
+    pub fn tables() -> Vec<&'static dyn Checked> {
+        vec![&repo::PROVIDERS, &repo::SPENT]
+    }
+
+    /// Those with secrets under the installation key.
+    pub fn sealed_tables() -> Vec<&'static dyn SealedTable> {
+        vec![&repo::PROVIDERS]
+    }
+}

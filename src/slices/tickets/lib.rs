@@ -1,0 +1,182 @@
+//! Tickets and what is promised for them: created by people, keys and alerts, moved through their states, commented on, closed by time.
+//!
+//! **Boundary:** organizations, people and devices are the directory's; a ticket holds their ids and looks up their names when it is
+//! shown. **Invariant:** the state of a ticket's promises is stored and changes by its own timers, so that it can be filtered by and is
+//! never out of date.
+
+mod api;
+mod error;
+mod labels;
+mod listing;
+mod model;
+mod repo;
+mod service;
+mod sla;
+mod upkeep;
+
+use std::sync::Arc;
+
+use poem_openapi::OpenApi;
+use serde_json::Value;
+
+use tenantd_base::{
+    clock::Timestamp,
+    clocks::Clocks,
+    config,
+    id::{TenantId, TicketId},
+};
+use tenantd_http::outgoing::Streams;
+use tenantd_store::{
+    Checked, Read, Store, StoreError, WriteTx,
+    events::{Act, EventKind},
+    portable::Portable,
+    tasks::Tasks,
+};
+
+pub use error::TicketError;
+pub use model::{Priority, ResolutionCode, Source, Status, Ticket, TicketRef, TicketType, Visibility};
+pub use service::{NewComment, NewTicket, NewTimeEntry, TicketChange};
+
+pub const EVENTS: &[&EventKind] = &[
+    &service::CREATED,
+    &service::UPDATED,
+    &service::COMMENTED,
+    &service::RESOLVED,
+    &service::CLOSED,
+    &service::REOPENED,
+    &service::SLA_AT_RISK,
+    &service::SLA_BREACHED,
+    &service::SLA_UPDATED,
+];
+
+#[derive(Clone, Debug)]
+pub struct Tickets {
+    service: Arc<service::Service>,
+    store: Store,
+    clocks: Clocks,
+    exports: Streams,
+}
+
+impl Tickets {
+    pub fn new(store: Store, clocks: Clocks, settings: &config::Tickets, limits: &config::Limits) -> Self {
+        let service = Arc::new(service::Service::new(settings, api::DESCRIBE));
+        let exports = Streams::new("exports", limits, &store);
+        Self { service, store, clocks, exports }
+    }
+
+    pub fn api(&self) -> impl OpenApi + use<> {
+        let (service, store) = (&self.service, &self.store);
+        (
+            api::TicketsApi::new(service.clone(), store.clone(), self.exports.clone()),
+            api::TicketApi::new(service.clone(), store.clone()),
+            api::NotesApi { service: service.clone(), store: store.clone() },
+            api::HistoryApi { store: store.clone() },
+            api::SlaApi { service: service.clone(), store: store.clone() },
+        )
+    }
+
+    pub fn spawn(&self, tasks: &mut Tasks) {
+        tasks.spawn(upkeep::TicketTimers::new(self.store.clone(), self.clocks.clone(), self.service.clone()));
+    }
+
+    /// What of a tenant's tickets goes along to another installation.
+    pub fn portable() -> Result<Vec<Box<dyn Portable>>, String> {
+        Ok(repo::portable(api::shapes()?))
+    }
+
+    pub fn tables() -> Vec<&'static dyn Checked> {
+        vec![&repo::TICKETS, &repo::NUMBERS, &repo::COUNTS, &repo::COMMENTS, &repo::TIME_ENTRIES, &repo::HISTORY, &repo::POLICIES]
+    }
+}
+
+/// How many of the tenant's tickets are not finished, by status; one without any is not told.
+pub fn backlog(tx: &impl Read, tenant: TenantId) -> Result<Vec<(Status, u64)>, StoreError> {
+    repo::backlog(tx, tenant)
+}
+
+/// A ticket of the tenant.
+pub fn ticket(tx: &impl Read, tenant: TenantId, id: TicketId) -> Result<Option<Ticket>, StoreError> {
+    repo::find(tx, tenant, TicketRef::Id(id))
+}
+
+/// Tickets of all tenants behind one of them, in the order of tenant and number.
+pub fn tickets_after(tx: &impl Read, after: Option<(TenantId, u64)>, limit: usize) -> Result<Vec<Ticket>, StoreError> {
+    repo::list_after(tx, after, limit)
+}
+
+/// What the first comments on a ticket say.
+pub fn comment_texts(tx: &impl Read, ticket: &Ticket, limit: usize) -> Result<Vec<String>, StoreError> {
+    let (comments, _) = repo::comments(tx, (ticket.tenant_id, ticket.number), None, limit)?;
+    Ok(comments.into_iter().map(|comment| comment.body).collect())
+}
+
+/// The use cases, for those who compose them with their own.
+impl Tickets {
+    pub fn create(&self, tx: &mut WriteTx, act: &mut Act, new: &NewTicket) -> Result<Ticket, TicketError> {
+        let plan = self.service.plan_create(tx, act, new)?;
+        Ok(self.service.commit(tx, act, plan)?.ticket)
+    }
+
+    pub fn change(&self, tx: &mut WriteTx, act: &mut Act, ticket: TicketRef, change: &TicketChange) -> Result<Ticket, TicketError> {
+        let before = service::target(tx, act, ticket, None)?;
+        let plan = self.service.plan_change(tx, act, before, change)?;
+        Ok(self.service.commit(tx, act, plan)?.ticket)
+    }
+
+    pub fn comment(&self, tx: &mut WriteTx, act: &mut Act, ticket: TicketRef, new: &NewComment) -> Result<Ticket, TicketError> {
+        let before = service::target(tx, act, ticket, None)?;
+        let plan = self.service.plan_comment(tx, act, before, new)?;
+        Ok(self.service.commit(tx, act, plan)?.ticket)
+    }
+
+    pub fn log_time(&self, tx: &mut WriteTx, act: &mut Act, ticket: TicketRef, new: &NewTimeEntry) -> Result<Ticket, TicketError> {
+        let before = service::target(tx, act, ticket, None)?;
+        let plan = service::plan_time_entry(act, before, new);
+        Ok(self.service.commit(tx, act, plan)?.ticket)
+    }
+
+    /// Does what time alone has done to tickets until now, each at its own time, the earliest first.
+    pub fn tend(&self, tx: &mut WriteTx, act: &mut Act) -> Result<(), TicketError> {
+        upkeep::tend(&self.service, tx, act)
+    }
+}
+
+/// The use cases with tickets as JSON, for those who have values and no types: planned on what can be read, and done.
+impl Tickets {
+    /// The JSON Schemas of what [`Tickets::read_new`], [`Tickets::read_change`] and [`Tickets::read_comment`] read.
+    pub fn form_schemas() -> [Value; 3] {
+        [api::forms::create_schema(), api::forms::change_schema(), api::forms::comment_schema()]
+    }
+
+    pub fn read_new(form: &Value) -> Result<NewTicket, TicketError> {
+        api::forms::read_new(form)
+    }
+
+    pub fn read_change(form: &Value) -> Result<(TicketRef, TicketChange), TicketError> {
+        api::forms::read_change(form)
+    }
+
+    pub fn read_comment(form: &Value) -> Result<(TicketRef, NewComment), TicketError> {
+        api::forms::read_comment(form)
+    }
+
+    /// The ticket as the API shows it.
+    pub fn show(tx: &impl Read, ticket: Ticket, now: Timestamp) -> Result<Value, TicketError> {
+        api::forms::show(tx, ticket, now)
+    }
+
+    /// The ticket that would be created, or the one that stands for it already.
+    pub fn plan_create(&self, tx: &impl Read, act: &mut Act, new: &NewTicket) -> Result<Ticket, TicketError> {
+        Ok(self.service.plan_create(tx, act, new)?.after)
+    }
+
+    pub fn plan_change(&self, tx: &impl Read, act: &Act, ticket: TicketRef, change: &TicketChange) -> Result<Ticket, TicketError> {
+        let before = service::target(tx, act, ticket, None)?;
+        Ok(self.service.plan_change(tx, act, before, change)?.after)
+    }
+
+    pub fn plan_comment(&self, tx: &impl Read, act: &mut Act, ticket: TicketRef, new: &NewComment) -> Result<Ticket, TicketError> {
+        let before = service::target(tx, act, ticket, None)?;
+        Ok(self.service.plan_comment(tx, act, before, new)?.after)
+    }
+}

@@ -1,0 +1,145 @@
+//! The installation looks after itself: snapshots that are proven before they count, trials of restoring them, and a disk that is watched
+//! before it is full.
+//!
+//! **Invariant:** nothing here reads a tenant's content, and all that is kept is bounded. **Boundary:** what runs out of room, and who may go
+//! on, is told to the store and the edge; they keep to it.
+
+mod api;
+mod disk;
+mod error;
+mod model;
+mod repo;
+mod service;
+mod snapshots;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use poem_openapi::OpenApi;
+use serde_json::{Map, Value};
+
+use tenantd_base::{
+    clock::{Clock, Timestamp},
+    config::{self, Config},
+};
+use tenantd_http::pages::{InstallationFacts, InstallationSource, RunFacts};
+use tenantd_platform::Tenants;
+use tenantd_store::{Checked, Rotation, Store, StoreError, events::EventKind, tasks::Tasks};
+
+pub use error::UpkeepError;
+pub use model::{Run, RunKind};
+pub use snapshots::{Room, Snapshots, Taken};
+
+pub const EVENTS: &[&EventKind] = &[
+    &service::SNAPSHOT_VERIFIED,
+    &service::SNAPSHOT_FAILED,
+    &service::DRILL_PASSED,
+    &service::DRILL_FAILED,
+    &service::DISK_LOW,
+    &service::DISK_FULL,
+    &service::DISK_RECOVERED,
+];
+
+/// Where the installation keeps what this is about.
+#[derive(Clone, Debug)]
+pub struct Places {
+    pub data: PathBuf,
+    pub store_file: PathBuf,
+}
+
+/// Where snapshots are, unless somebody names another place.
+pub fn snapshot_directory(settings: &config::Snapshots, data: &Path) -> PathBuf {
+    settings.directory.clone().unwrap_or_else(|| data.join("snapshots"))
+}
+
+/// How much room there is for a snapshot at `path`.
+pub fn room(config: &Config, places: &Places, path: &Path) -> std::io::Result<Room> {
+    snapshots::room(&places.store_file, &disk::Disk::new(places.data.clone(), config.disk), path)
+}
+
+/// Writes a snapshot of a store that nobody serves yet.
+pub async fn take_before_upgrade(config: &Config, places: &Places, store: &Store, path: PathBuf, now: Timestamp) -> Taken {
+    let disk = disk::Disk::new(places.data.clone(), config.disk);
+    snapshots::take(store, (&places.store_file, &disk), path, RunKind::BeforeUpgrade, now).await
+}
+
+#[derive(Clone, Debug)]
+pub struct Upkeep {
+    pub snapshots: Snapshots,
+    store: Store,
+    clock: Clock,
+    disk: Arc<disk::Disk>,
+    max_age: Option<Duration>,
+}
+
+impl Upkeep {
+    pub fn new(store: Store, clock: Clock, config: &Config, places: Places, tenants: Tenants, rotation: Rotation) -> Self {
+        let disk = Arc::new(disk::Disk::new(places.data, config.disk));
+        let snapshots = Snapshots {
+            store: store.clone(),
+            clock: clock.clone(),
+            store_file: places.store_file,
+            disk: disk.clone(),
+            tenants,
+            describe: service::Describe { run: api::describe_run, disk: api::describe_disk },
+            busy: Arc::default(),
+            rotation,
+        };
+        let hours = config.snapshots.max_age_hours;
+        let max_age = (hours > 0).then(|| Duration::from_hours(hours.into()));
+        Self { snapshots, store, clock, disk, max_age }
+    }
+
+    /// Takes up other marks of the disk.
+    pub fn reload(&self, config: &Config) {
+        self.disk.reload(config.disk);
+    }
+
+    pub fn admin_api(&self) -> impl OpenApi + use<> {
+        api::UpkeepApi { snapshots: self.snapshots.clone() }
+    }
+
+    /// The schemas of what events hold, which no public operation has.
+    pub fn record_schemas() -> Map<String, Value> {
+        api::record_schemas()
+    }
+
+    pub fn spawn(&self, tasks: &mut Tasks) {
+        let (store, clock) = (|| self.store.clone(), || self.clock.clone());
+        let Snapshots { tenants, describe, .. } = self.snapshots.clone();
+        tasks.spawn(disk::DiskWatch { disk: self.disk.clone(), store: store(), clock: clock(), tenants, describe });
+        tasks.spawn(snapshots::SnapshotWatch::new(store(), clock(), self.max_age));
+    }
+
+    pub fn tables() -> Vec<&'static dyn Checked> {
+        vec![&repo::RUNS, &repo::SAMPLES, &repo::WATCH]
+    }
+}
+
+impl InstallationSource for Upkeep {
+    fn facts(&self) -> Result<InstallationFacts, StoreError> {
+        let shown = |run: Run| RunFacts {
+            at: run.at,
+            path: run.path,
+            seconds: run.took.as_secs_f64(),
+            records: run.records,
+            failure: run.failure,
+        };
+        let seen = self.disk.seen();
+        self.store.read(|tx| {
+            let newest = |wanted: &dyn Fn(&Run) -> bool| Ok::<_, StoreError>(repo::newest(tx, wanted)?.map(shown));
+            Ok(InstallationFacts {
+                disk_state: seen.map(|seen| seen.sample.fill.name()),
+                disk_free_bytes: seen.map(|seen| seen.sample.space.free),
+                disk_total_bytes: seen.map(|seen| seen.sample.space.total),
+                days_to_full: seen.and_then(|seen| seen.days_to_full).map(|days| (days * 10.0).round() / 10.0),
+                last_verified_snapshot: newest(&Run::is_snapshot)?,
+                last_snapshot_failure: newest(&|run| run.kind != RunKind::Drill && !run.is_good())?,
+                last_drill: newest(&|run| run.kind == RunKind::Drill)?,
+            })
+        })
+    }
+}

@@ -1,0 +1,203 @@
+//! Webhooks: endpoints that get the tenant's events as they happen, signed by Standard Webhooks, tried again until they take them.
+//!
+//! **Boundary:** everything is sent through the kernel's egress, which judges every address. **Invariant:** an event that an endpoint
+//! subscribes to is delivered at least once, or its delivery says why not. Secrets and the values of custom headers leave the store
+//! only into the deliveries themselves.
+
+mod api;
+mod delivery;
+mod dispatch;
+mod error;
+mod health;
+mod ledger;
+mod listing;
+mod model;
+mod replay;
+mod repo;
+mod schedule;
+mod sender;
+mod service;
+mod signature;
+mod stats;
+mod subscriptions;
+
+use std::{sync::Arc, time::Duration};
+
+use poem_openapi::OpenApi;
+
+use tenantd_base::{
+    access::{Grants, TenantKind},
+    clocks::Clocks,
+    config::Config,
+    secrets::Sealer,
+    telemetry::Usage,
+};
+use tenantd_egress::{Egress, TargetUrl};
+use tenantd_platform::Tenants;
+use tenantd_store::{
+    Checked, SealedTable, Store, TenantRows,
+    events::{EventKind, EventPattern, Kinds},
+    holders::Holders,
+    portable::Portable,
+    tasks::Tasks,
+};
+
+pub use error::WebhookError;
+pub use signature::{SIGNATURE_HEADERS, is_signed};
+
+use dispatch::{Dispatch, Parts};
+use error::UnknownEvent;
+use sender::Sender;
+use service::Service;
+use subscriptions::{Subscriptions, audience_of};
+
+pub const EVENTS: &[&EventKind] = &[&service::CREATED, &service::UPDATED, &service::DELETED, &service::DISABLED, &service::TEST];
+
+/// What the handlers share.
+#[derive(Debug)]
+struct Core {
+    store: Store,
+    clocks: Clocks,
+    service: Service,
+    subscriptions: Subscriptions,
+    sender: Sender,
+    egress: Egress,
+    dispatch: Dispatch,
+}
+
+impl Core {
+    /// Refuses a URL whose address is not allowed. It is judged again with every delivery.
+    async fn vet(&self, url: &str, tenant: TenantKind) -> Result<(), WebhookError> {
+        let url = TargetUrl::parse(url).map_err(WebhookError::BadUrl)?;
+        Ok(self.egress.vet(&url, audience_of(tenant)).await?)
+    }
+
+    fn patterns(&self, texts: &[String]) -> Result<Vec<EventPattern>, WebhookError> {
+        let parse = |(place, text): (usize, &String)| {
+            self.service.kinds.parse(text).map_err(|unknown| UnknownEvent {
+                place,
+                given: unknown.given,
+                suggestion: unknown.suggestion,
+            })
+        };
+        let parsed: Result<Vec<EventPattern>, UnknownEvent> = texts.iter().enumerate().map(parse).collect();
+        parsed.map_err(|unknown| WebhookError::UnknownEvents(vec![unknown]))
+    }
+}
+
+/// What webhooks need of the rest of the server.
+#[derive(Debug)]
+pub struct Surroundings {
+    pub sealer: Sealer,
+    pub egress: Egress,
+    pub tenants: Tenants,
+    pub kinds: Kinds,
+    /// Where attempts are counted.
+    pub usage: Arc<Usage>,
+    /// Knows whom endpoints act for.
+    pub holders: Holders,
+}
+
+#[derive(Clone, Debug)]
+pub struct Webhooks {
+    core: Arc<Core>,
+}
+
+impl Webhooks {
+    /// The readers of the log that retention waits for.
+    pub const CONSUMERS: &'static [&'static str] = &[dispatch::CURSOR];
+
+    pub fn new(store: Store, clocks: Clocks, config: &Config, around: Surroundings) -> Self {
+        let Surroundings { sealer, egress, tenants, kinds, usage, holders } = around;
+        let kinds = Arc::new(kinds);
+        let service = Service {
+            sealer: sealer.clone(),
+            kinds: kinds.clone(),
+            max_endpoints: config.webhooks.max_endpoints,
+            describe: api::describe,
+        };
+        let subscriptions = Subscriptions::new(store.clone(), sealer, kinds, tenants, holders, clocks.clone());
+        let sender = Sender { egress: egress.clone(), clocks: clocks.clone() };
+        let dispatch = Dispatch::new(Parts {
+            store: store.clone(),
+            clocks: clocks.clone(),
+            service: service.clone(),
+            subscriptions: subscriptions.clone(),
+            sender: sender.clone(),
+            settings: config.webhooks,
+            keep: Duration::from_secs(u64::from(config.events.retention_days) * 86_400),
+            usage,
+        });
+        Self { core: Arc::new(Core { store, clocks, service, subscriptions, sender, egress, dispatch }) }
+    }
+
+    pub fn api(&self) -> impl OpenApi + use<> {
+        let core = || self.core.clone();
+        (
+            api::WebhooksApi { core: core() },
+            api::WebhookApi { core: core() },
+            api::OperationsApi { core: core() },
+            api::DeliveriesApi { core: core() },
+        )
+    }
+
+    /// What only the admin socket serves.
+    pub fn admin_api(&self, tenants: Tenants) -> impl OpenApi + use<> {
+        api::AdminWebhooksApi { core: self.core.clone(), tenants }
+    }
+
+    pub fn spawn(&self, tasks: &mut Tasks) {
+        tasks.spawn(self.core.dispatch.task());
+    }
+
+    /// Finds the endpoints that an older release has stored without an owner, before anything is sent to them. How many.
+    pub async fn adopt(&self) -> Result<u64, WebhookError> {
+        const AT_ONCE: usize = 256;
+        let Core { store, clocks, .. } = self.core.as_ref();
+        let unowned = store.read(repo::unowned)?;
+        for keys in unowned.chunks(AT_ONCE) {
+            let noted: Vec<_> = keys.iter().map(|key| (*key, clocks.now(key.0))).collect();
+            store.write(move |tx| noted.iter().try_for_each(|(key, since)| repo::note_legacy(tx, *key, *since))).await?;
+        }
+        Ok(unowned.len() as u64)
+    }
+
+    /// How many deliveries wait, and for how long the oldest that is due has.
+    pub fn queue(&self) -> (u64, Option<Duration>) {
+        self.core.dispatch.queue()
+    }
+
+    /// What of a tenant's endpoints goes along to another installation. What waits to be sent is sent where the event was.
+    pub fn portable(&self) -> Result<Vec<Box<dyn Portable>>, String> {
+        let (fields, service) = (api::endpoint_fields()?, self.core.service.clone());
+        let endpoints = repo::portable::endpoints(repo::portable::Rules {
+            most: service.max_endpoints as u64,
+            egress: self.core.egress.clone(),
+            fields: Box::new(move |record| fields.check(record)),
+            events: Box::new(move |given| service.check_events(given, Grants::all()).map_err(|error| error.to_string())),
+        });
+        Ok(vec![stats::portable(), endpoints])
+    }
+
+    pub fn tables() -> Vec<&'static dyn Checked> {
+        vec![
+            &repo::ENDPOINTS,
+            &repo::STATES,
+            &ledger::COUNTED_DELIVERIES,
+            &ledger::DUE,
+            &ledger::HELD,
+            &stats::FIGURES,
+            &replay::REPLAYS,
+        ]
+    }
+
+    /// What tenants have in segments.
+    pub fn tenant_rows() -> Vec<&'static dyn TenantRows> {
+        vec![&ledger::DELIVERIES_OF_TENANTS]
+    }
+
+    /// Those with secrets under the installation key.
+    pub fn sealed_tables() -> Vec<&'static dyn SealedTable> {
+        vec![&repo::ENDPOINTS]
+    }
+}

@@ -1,0 +1,266 @@
+//! Workflows: definitions that people, events and schedules start, and an engine that carries them out step by step.
+//!
+//! **Invariant:** the result of a step is on the disk before the next begins. A step that changes our own data commits its effect and
+//! its result together: exactly once. A step that calls out carries a key that stays the same: at least once. **Boundary:** types of
+//! steps register in a [`StepCatalogue`]; the engine knows none by name. A dry run has no way to an effect.
+
+mod api;
+mod calendar;
+mod definition;
+mod engine;
+mod error;
+mod language;
+mod listing;
+mod model;
+mod plan;
+mod repo;
+mod service;
+mod starters;
+pub mod steps;
+mod triggers;
+
+use std::sync::Arc;
+
+use poem_openapi::OpenApi;
+use serde_json::Value;
+
+use tenantd_base::{
+    authority::Authority,
+    clocks::Clocks,
+    config,
+    id::{RunId, TenantId, WorkflowId},
+    programs::{Budget, Programs},
+};
+use tenantd_platform::Tenants;
+use tenantd_store::{
+    Checked, Read, ReadTx, Store, StoreError, WriteTx, catalog,
+    events::{EventKind, Intent, Kinds},
+    holders::Holders,
+    portable::Portable,
+    tasks::{Alarm, Tasks},
+};
+
+pub use error::WorkflowError;
+pub use model::{RunStatus, Workflow};
+pub use steps::StepCatalogue;
+
+use engine::Engine;
+use model::Origin;
+use service::{NewRun, Service, Started};
+
+pub const EVENTS: &[&EventKind] = &[
+    &service::CREATED,
+    &service::UPDATED,
+    &service::DELETED,
+    &service::RUN_STARTED,
+    &service::RUN_WAITING,
+    &service::RUN_SUCCEEDED,
+    &service::RUN_FAILED,
+    &service::RUN_CANCELLED,
+    &service::RUN_TIMED_OUT,
+];
+
+/// What the handlers share.
+#[derive(Debug)]
+struct Core {
+    store: Store,
+    clocks: Clocks,
+    service: Arc<Service>,
+    tenants: Tenants,
+    engine: Engine,
+    programs: Programs,
+    rehearsals: Programs,
+}
+
+impl Core {
+    /// Works on a snapshot in the turn of the tenant.
+    async fn on_worker<T: Send + 'static>(
+        &self,
+        tenant: TenantId,
+        work: impl FnOnce(&Service, &ReadTx, &Budget) -> Result<T, WorkflowError> + Send + 'static,
+    ) -> Result<T, WorkflowError> {
+        let (service, store) = (self.service.clone(), self.store.clone());
+        self.programs.run(tenant, move |budget| store.read(|tx| work(&service, tx, budget))).await?
+    }
+}
+
+/// What the slice gets from elsewhere.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// Evaluates the programs of tenants.
+    pub programs: Programs,
+    /// For dry runs, which look at records as much as they evaluate.
+    pub rehearsals: Programs,
+    pub tenants: Tenants,
+    /// Knows whom workflows act for.
+    pub holders: Holders,
+}
+
+#[derive(Clone, Debug)]
+pub struct Workflows {
+    core: Arc<Core>,
+}
+
+impl Workflows {
+    /// The readers of the log that retention waits for.
+    pub const CONSUMERS: &'static [&'static str] = &[triggers::CURSOR];
+
+    pub fn new(
+        store: Store,
+        clocks: Clocks,
+        settings: config::Workflows,
+        catalogue: StepCatalogue,
+        kinds: Kinds,
+        around: Surroundings,
+    ) -> Self {
+        let Surroundings { programs, rehearsals, tenants, holders } = around;
+        let StepCatalogue { planners, appliers } = catalogue;
+        let service = Arc::new(Service::new(planners, Arc::new(kinds), settings, api::DESCRIBE, holders));
+        let engine = Engine::new(store.clone(), clocks.clone(), service.clone(), tenants.clone(), appliers, programs.clone());
+        Self { core: Arc::new(Core { store, clocks, service, tenants, engine, programs, rehearsals }) }
+    }
+
+    pub fn api(&self) -> impl OpenApi + use<> {
+        let core = || self.core.clone();
+        (api::TriggerApi { core: core() }, api::WorkflowApi { core: core() }, api::RunApi { core: core() })
+    }
+
+    /// What only the admin socket serves.
+    pub fn admin_api(&self) -> impl OpenApi + use<> {
+        api::AdminWorkflowsApi { core: self.core.clone() }
+    }
+
+    pub fn spawn(&self, tasks: &mut Tasks) {
+        let Core { store, clocks, service, tenants, engine, programs, .. } = self.core.as_ref();
+        tasks.spawn(engine.task());
+        tasks.spawn(triggers::EventReader::new(store.clone(), tenants.clone()));
+        tasks.spawn(triggers::TriggerWorkers::new(
+            store.clone(),
+            clocks.clone(),
+            service.clone(),
+            engine.clone(),
+            programs.clone(),
+            tenants.clone(),
+        ));
+        tasks.spawn(calendar::Calendar {
+            store: store.clone(),
+            alarm: Alarm::new(store.clone(), clocks.clone(), &[catalog::WORKFLOWS_BY_SCHEDULE]),
+            service: service.clone(),
+            engine: engine.clone(),
+            programs: programs.clone(),
+            tenants: tenants.clone(),
+        });
+    }
+
+    /// Looks once at each workflow that an older release has stored, before anything starts it. How many lack an owner.
+    pub async fn adopt(&self) -> Result<u64, WorkflowError> {
+        const AT_ONCE: usize = 256;
+        let Core { store, clocks, service, .. } = self.core.as_ref();
+        let (mut after, mut legacy) = (None, 0);
+        loop {
+            let found = store.read(|tx| repo::workflows::list_after(tx, after, AT_ONCE))?;
+            let Some(last) = found.last() else { return Ok(legacy) };
+            after = Some((last.tenant_id, last.id));
+            let mut adopted = Vec::new();
+            for mut workflow in found.into_iter().filter(|workflow| workflow.origin == Origin::Unchecked) {
+                workflow.origin = match store.read(|tx| service.origin_of(tx, &workflow, clocks.now(workflow.tenant_id))) {
+                    // Without a definition there is nothing to run.
+                    Err(WorkflowError::NotFound) => Origin::Checked,
+                    origin => origin?,
+                };
+                legacy += u64::from(workflow.origin != Origin::Checked && workflow.archived_at.is_none());
+                adopted.push(workflow);
+            }
+            if !adopted.is_empty() {
+                let keep = move |tx: &mut WriteTx| adopted.iter().try_for_each(|one| repo::workflows::put(tx, one, Some(one)));
+                store.write(keep).await?;
+            }
+        }
+    }
+
+    /// What of a tenant's workflows goes along to another installation. Runs that have not ended go on where they are.
+    pub fn portable(&self) -> Vec<Box<dyn Portable>> {
+        let (service, programs) = (self.core.service.clone(), self.core.programs.clone());
+        let read = move |tenant: TenantId, definition: &Value| {
+            let told = |faults: Vec<error::Fault>| {
+                let first = faults.into_iter().next().map(|fault| format!("{}: {}", fault.pointer, fault.message));
+                first.unwrap_or_else(|| "it cannot be read".to_owned())
+            };
+            let (service, definition) = (service.clone(), definition.clone());
+            let read = programs.run_blocking(tenant, move |budget| service.compile(&definition, budget));
+            let read = read.map_err(|error| error.to_string())?.map_err(told)?.definition;
+            let (key, name, events) = (read.key.clone(), read.name.clone(), read.events());
+            Ok(repo::portable::Arming { key, name, enabled: read.enabled, events })
+        };
+        let max_workflows = self.core.store.default_quotas().workflows;
+        repo::portable::portable(repo::portable::Rules { max_workflows, read: Box::new(read) })
+    }
+
+    pub fn tables() -> Vec<&'static dyn Checked> {
+        vec![
+            &repo::workflows::WORKFLOWS,
+            &repo::workflows::VERSIONS,
+            &repo::runs::RUNS,
+            &repo::runs::INPUTS,
+            &repo::runs::STEPS,
+            &repo::COUNTS,
+            &repo::queue::QUEUE,
+            &repo::causes::CAUSES,
+        ]
+    }
+}
+
+/// How many workflows of a tenant are not archived, and how many of its runs have not ended.
+pub fn counts(tx: &impl Read, tenant: TenantId) -> Result<(u64, u64), StoreError> {
+    let counts = repo::counts(tx, tenant)?;
+    Ok((counts.workflows, counts.active_runs))
+}
+
+/// A workflow of the tenant, archived or not.
+pub fn workflow(tx: &impl Read, tenant: TenantId, id: WorkflowId) -> Result<Option<Workflow>, StoreError> {
+    repo::workflows::get(tx, tenant, id)
+}
+
+/// Workflows of all tenants behind one of them, in the order of their keys.
+pub fn workflows_after(tx: &impl Read, after: Option<(TenantId, WorkflowId)>, limit: usize) -> Result<Vec<Workflow>, StoreError> {
+    repo::workflows::list_after(tx, after, limit)
+}
+
+/// The use cases, for those who compose the past of an evaluation tenant.
+impl Workflows {
+    /// Installs a definition that comes with the binary, with what differs as a merge patch.
+    pub async fn install(&self, intent: Intent, starter: &str, patch: &Value) -> Result<Workflow, WorkflowError> {
+        let mut definition = starters::find(starter).cloned().ok_or(WorkflowError::NotFound)?;
+        service::merge(&mut definition, patch);
+        let (tenant, now) = (intent.tenant_id, intent.now);
+        let author = Authority::everything(tenant);
+        let accept = move |service: &Service, tx: &ReadTx, budget: &Budget| service.accept(tx, &author, definition, now, budget);
+        let accepted = self.core.on_worker(tenant, accept).await?;
+        let service = self.core.service.clone();
+        self.core.store.write(move |tx| service.create(tx, &mut intent.begin(), &accepted)).await
+    }
+
+    /// Starts a run. The engine looks for it within a minute, or at once when it is [woken](Self::wake).
+    pub async fn start(&self, intent: Intent, workflow: Workflow, inputs: Value) -> Result<RunId, WorkflowError> {
+        let mut act = intent.begin();
+        let new = NewRun::manual(RunId::new(act.now, &mut act.entropy), inputs, None);
+        let seen = workflow.clone();
+        let ready = move |service: &Service, tx: &ReadTx, budget: &Budget| service.ready(tx, &seen, seen.version, new, budget);
+        let ready = self.core.on_worker(workflow.tenant_id, ready).await?;
+        let service = self.core.service.clone();
+        let start = move |tx: &mut WriteTx| {
+            let mut act = intent.begin();
+            // The id of the run was the first that was drawn.
+            RunId::new(act.now, &mut act.entropy);
+            service.start(tx, &mut act, &workflow, &ready)
+        };
+        match self.core.store.write(start).await? {
+            Started::New(run) | Started::Existing(run) => Ok(run.id),
+        }
+    }
+
+    /// Lets the engine look for runs of a tenant that were started.
+    pub fn wake(&self, tenant: TenantId) {
+        self.core.engine.wake(tenant);
+    }
+}
