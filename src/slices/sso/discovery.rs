@@ -5,11 +5,10 @@
 
 use std::{sync::Arc, time::Duration};
 
+use bytes::Bytes;
+use http::StatusCode;
 use moka::sync::Cache;
-use openidconnect::{
-    DiscoveryError, IssuerUrl,
-    core::{CoreJsonWebKeySet, CoreProviderMetadata},
-};
+use serde::Deserialize;
 use tokio::sync::Mutex;
 
 use tenantd_base::clock::Timestamp;
@@ -18,6 +17,7 @@ use tenantd_egress::EgressError;
 use super::{
     error::SsoError,
     model::provider_url,
+    token::Keys,
     transport::{Transport, TransportError},
 };
 
@@ -25,10 +25,23 @@ const FRESH: Duration = Duration::from_hours(1);
 const BETWEEN_KEYS: Duration = Duration::from_secs(30);
 const MAX_KNOWN: u64 = 1000;
 
+/// What a provider says of itself, as far as it matters here.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Metadata {
+    pub(super) issuer: String,
+    pub(super) authorization_endpoint: String,
+    pub(super) token_endpoint: String,
+    /// How it lets clients prove who they are. Without a word on it, a provider takes the header.
+    pub(super) token_endpoint_auth_methods_supported: Option<Vec<String>>,
+    pub(super) userinfo_endpoint: Option<String>,
+    jwks_uri: String,
+}
+
 /// What is known of a provider.
 #[derive(Debug)]
 pub(super) struct Known {
-    pub(super) metadata: CoreProviderMetadata,
+    pub(super) metadata: Metadata,
+    pub(super) keys: Keys,
     read_at: Timestamp,
     keys_read_at: Timestamp,
 }
@@ -45,7 +58,7 @@ pub(super) struct Discovery {
 
 impl Discovery {
     pub(super) fn new() -> Self {
-        Self { known: Cache::builder().max_capacity(MAX_KNOWN).build() }
+        Self { known: Cache::new(MAX_KNOWN) }
     }
 
     fn slot(&self, transport: &Transport, issuer: &str) -> Slot {
@@ -58,10 +71,17 @@ impl Discovery {
         if let Some(known) = known.as_ref().filter(|known| now < known.read_at + FRESH) {
             return Ok(known.clone());
         }
-        let url = IssuerUrl::new(issuer.to_owned()).map_err(|error| SsoError::ProviderError(error.to_string()))?;
-        let metadata = CoreProviderMetadata::discover_async(url, transport).await.map_err(failed)?;
-        check_endpoints(&metadata)?;
-        let fresh = Arc::new(Known { metadata, read_at: now, keys_read_at: now });
+        let url = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
+        let document = document(transport, &url).await?;
+        let metadata: Metadata = serde_json::from_slice(&document).map_err(|error| unreadable("discovery", &error))?;
+        if metadata.issuer != issuer {
+            return Err(SsoError::ProviderError("the provider's discovery is that of another issuer".to_owned()));
+        }
+        // Where the browser is sent is not vetted by the way out, so it is here.
+        provider_url(&metadata.authorization_endpoint)
+            .map_err(|error| SsoError::ProviderError(format!("the provider's authorization_endpoint {error}")))?;
+        let keys = read_keys(transport, &metadata).await?;
+        let fresh = Arc::new(Known { metadata, keys, read_at: now, keys_read_at: now });
         *known = Some(fresh.clone());
         Ok(fresh)
     }
@@ -76,33 +96,28 @@ impl Discovery {
         let slot = self.slot(transport, issuer);
         let mut slot = slot.lock().await;
         let Some(before) = slot.as_ref().filter(|known| now >= known.keys_read_at + BETWEEN_KEYS) else { return Ok(None) };
-        let keys = CoreJsonWebKeySet::fetch_async(before.metadata.jwks_uri(), transport).await.map_err(failed)?;
-        let metadata = before.metadata.clone().set_jwks(keys);
-        let renewed = Arc::new(Known { metadata, read_at: before.read_at, keys_read_at: now });
+        let keys = read_keys(transport, &before.metadata).await?;
+        let renewed = Arc::new(Known { metadata: before.metadata.clone(), keys, read_at: before.read_at, keys_read_at: now });
         *slot = Some(renewed.clone());
         Ok(Some(renewed))
     }
 }
 
-/// Where the browser is sent is not vetted by the way out, so it is here.
-fn check_endpoints(metadata: &CoreProviderMetadata) -> Result<(), SsoError> {
-    let problem = |what: &str, problem: &dyn std::fmt::Display| SsoError::ProviderError(format!("the provider's {what} {problem}"));
-    provider_url(metadata.authorization_endpoint().as_str()).map_err(|error| problem("authorization_endpoint", &error))?;
-    if metadata.token_endpoint().is_none() {
-        return Err(problem("token_endpoint", &"is missing"));
-    }
-    Ok(())
+async fn read_keys(transport: &Transport, metadata: &Metadata) -> Result<Keys, SsoError> {
+    Keys::read(&document(transport, &metadata.jwks_uri).await?).map_err(|error| unreadable("key set", &error))
 }
 
-/// The crate's errors can hold whole answers; only what is ours is told.
-fn failed(error: DiscoveryError<TransportError>) -> SsoError {
-    match error {
-        DiscoveryError::Request(error) => unreachable_provider(error),
-        DiscoveryError::Response(status, ..) => SsoError::ProviderError(format!("the discovery was answered with {status}")),
-        DiscoveryError::Validation(problem) => SsoError::ProviderError(problem),
-        DiscoveryError::Parse(_) => SsoError::ProviderError("the discovery is not what it should be".to_owned()),
-        _ => SsoError::ProviderError("the discovery failed".to_owned()),
+async fn document(transport: &Transport, url: &str) -> Result<Bytes, SsoError> {
+    let answer = transport.get(url, None).await.map_err(unreachable_provider)?;
+    if answer.status != StatusCode::OK {
+        return Err(SsoError::ProviderError(format!("the discovery was answered with {}", answer.status)));
     }
+    Ok(answer.body)
+}
+
+/// Both documents are public, so the error may name what is wrong with them.
+fn unreadable(what: &str, error: &serde_json::Error) -> SsoError {
+    SsoError::ProviderError(format!("the provider's {what} cannot be read: {error}"))
 }
 
 pub(super) fn unreachable_provider(error: TransportError) -> SsoError {

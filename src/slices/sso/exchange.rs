@@ -1,54 +1,33 @@
 //! From the provider's answer to who somebody is: the code is exchanged, the ID token checked, and the address taken from it or from the
 //! provider's user information.
-//!
-//! **Invariant:** a token counts only under one of the provider's public keys. Its algorithm is one of a list that has neither `none` nor one
-//! whose key would be our own secret.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::sync::Arc;
 
-use data_encoding::BASE64URL_NOPAD;
-use openidconnect::{
-    AccessTokenHash, AuthType, AuthorizationCode, ClaimsVerificationError, ClientId, ClientSecret, CsrfToken,
-    EmptyAdditionalClaims, EndpointMaybeSet, EndpointNotSet, EndpointSet, LoginHint, Nonce, OAuth2TokenResponse, PkceCodeChallenge,
-    PkceCodeVerifier, RedirectUrl, RequestTokenError, Scope, SignatureVerificationError, TokenResponse, UserInfoClaims,
-    core::{
-        CoreAuthenticationFlow, CoreClient, CoreClientAuthMethod, CoreGenderClaim, CoreIdToken, CoreIdTokenClaims,
-        CoreIdTokenVerifier, CoreJwsSigningAlgorithm, CoreProviderMetadata, CoreRequestTokenError, CoreTokenResponse,
-    },
-};
+use data_encoding::{BASE64, BASE64URL_NOPAD};
+use http::{StatusCode, header::CONTENT_TYPE};
 use serde::Deserialize;
+use url::Url;
 
 use tenantd_auth::RefusalReason;
-use tenantd_base::{clock::Timestamp, secrets::Secret};
+use tenantd_base::{
+    clock::Timestamp,
+    secrets::{Secret, digest},
+};
+use tenantd_egress::Response;
 
 use super::{
-    discovery::{Discovery, unreachable_provider},
+    discovery::{Discovery, Known, Metadata, unreachable_provider},
     error::SsoError,
     model::IdentityProvider,
     ticket::Ticket,
-    transport::{Transport, TransportError},
+    token::{Expected, Keys, Person, TokenError},
+    transport::Transport,
 };
 
-/// How far a provider's clock may be off.
-const LEEWAY: Duration = Duration::from_mins(1);
 const MAX_SUBJECT: usize = 255;
 const MAX_NAME: usize = 200;
-
-/// Signatures with a key pair.
-const ALGORITHMS: [CoreJwsSigningAlgorithm; 9] = [
-    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha256,
-    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha384,
-    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha512,
-    CoreJwsSigningAlgorithm::RsaSsaPssSha256,
-    CoreJwsSigningAlgorithm::RsaSsaPssSha384,
-    CoreJwsSigningAlgorithm::RsaSsaPssSha512,
-    CoreJwsSigningAlgorithm::EcdsaP256Sha256,
-    CoreJwsSigningAlgorithm::EcdsaP384Sha384,
-    CoreJwsSigningAlgorithm::EdDsa,
-];
-
-/// A client of a provider whose discovery was read.
-type Client = CoreClient<EndpointSet, EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointMaybeSet, EndpointMaybeSet>;
+/// How much of a provider's word for a refusal is logged.
+const MAX_REFUSAL: usize = 60;
 
 /// Who somebody is, as their provider says.
 #[derive(Clone, Debug)]
@@ -59,10 +38,17 @@ pub(super) struct Claims {
     pub(super) name: Option<String>,
 }
 
-/// When a token begins to count, in seconds.
+/// What comes for a code.
 #[derive(Deserialize)]
-struct Begin {
-    nbf: Option<f64>,
+struct Tokens {
+    access_token: String,
+    id_token: String,
+}
+
+/// What comes for a code that the provider does not take.
+#[derive(Deserialize)]
+struct Refusal {
+    error: String,
 }
 
 /// A provider with what it takes to talk to it.
@@ -76,22 +62,6 @@ pub(super) struct Relation<'a> {
 }
 
 impl Relation<'_> {
-    fn client(&self, metadata: &CoreProviderMetadata, redirect_uri: &str) -> Result<Client, SsoError> {
-        let redirect = RedirectUrl::new(redirect_uri.to_owned()).map_err(|error| SsoError::ProviderError(error.to_string()))?;
-        let secret = ClientSecret::new(self.secret.expose().to_owned());
-        let methods = metadata.token_endpoint_auth_methods_supported();
-        // Without a word on it, a provider takes the header.
-        let in_body = methods.is_some_and(|methods| {
-            !methods.contains(&CoreClientAuthMethod::ClientSecretBasic) && methods.contains(&CoreClientAuthMethod::ClientSecretPost)
-        });
-        let client = CoreClient::from_provider_metadata(metadata.clone(), self.client_id(), Some(secret));
-        Ok(client.set_redirect_uri(redirect).set_auth_type(if in_body { AuthType::RequestBody } else { AuthType::BasicAuth }))
-    }
-
-    fn client_id(&self) -> ClientId {
-        ClientId::new(self.provider.client_id.clone())
-    }
-
     /// Where the browser is sent.
     pub(super) async fn authorization_url(
         &self,
@@ -99,139 +69,127 @@ impl Relation<'_> {
         ticket: &Ticket,
         login_hint: Option<&str>,
     ) -> Result<String, SsoError> {
-        let known = self.discovery.known(&self.transport, &self.provider.issuer, self.now).await?;
-        let client = self.client(&known.metadata, &ticket.redirect_uri)?;
-        let verifier = PkceCodeVerifier::new(ticket.verifier.clone());
-        let (state, nonce) = (CsrfToken::new(state.to_owned()), Nonce::new(ticket.nonce.clone()));
-        let mut request = client
-            .authorize_url(CoreAuthenticationFlow::AuthorizationCode, move || state, move || nonce)
-            .set_pkce_challenge(PkceCodeChallenge::from_code_verifier_sha256(&verifier));
-        for scope in self.provider.scopes.iter().filter(|scope| *scope != "openid") {
-            request = request.add_scope(Scope::new(scope.clone()));
-        }
-        if let Some(hint) = login_hint {
-            request = request.set_login_hint(LoginHint::new(hint.to_owned()));
-        }
-        Ok(request.url().0.into())
+        let known = self.known().await?;
+        let unusable = |_| SsoError::ProviderError("the provider's authorization_endpoint is no address".to_owned());
+        let mut url = Url::parse(&known.metadata.authorization_endpoint).map_err(unusable)?;
+        let others = self.provider.scopes.iter().map(String::as_str).filter(|scope| *scope != "openid");
+        let scopes = std::iter::once("openid").chain(others).collect::<Vec<_>>().join(" ");
+        let challenge = BASE64URL_NOPAD.encode(&digest(ticket.verifier.as_bytes()));
+        url.query_pairs_mut()
+            .append_pair("response_type", "code")
+            .append_pair("client_id", &self.provider.client_id)
+            .append_pair("redirect_uri", &ticket.redirect_uri)
+            .append_pair("scope", &scopes)
+            .append_pair("state", state)
+            .append_pair("nonce", &ticket.nonce)
+            .append_pair("code_challenge", &challenge)
+            .append_pair("code_challenge_method", "S256")
+            .extend_pairs(login_hint.map(|hint| ("login_hint", hint)));
+        Ok(url.into())
+    }
+
+    async fn known(&self) -> Result<Arc<Known>, SsoError> {
+        self.discovery.known(&self.transport, &self.provider.issuer, self.now).await
     }
 
     /// Exchanges the code, and checks what comes for it.
     pub(super) async fn claims(&self, code: &str, ticket: &Ticket) -> Result<Claims, SsoError> {
-        let known = self.discovery.known(&self.transport, &self.provider.issuer, self.now).await?;
-        let client = self.client(&known.metadata, &ticket.redirect_uri)?;
-        let request = client
-            .exchange_code(AuthorizationCode::new(code.to_owned()))
-            .map_err(|error| SsoError::ProviderError(error.to_string()))?
-            .set_pkce_verifier(PkceCodeVerifier::new(ticket.verifier.clone()));
-        let tokens = request.request_async(&self.transport).await.map_err(|error| self.exchange_failed(error))?;
-        let id_token = tokens.id_token().ok_or(SsoError::Refused(RefusalReason::BadToken))?;
-        let nonce = Nonce::new(ticket.nonce.clone());
-        let claims = match self.verify(&known.metadata, id_token, &tokens, &nonce) {
-            Err(ClaimsVerificationError::SignatureVerification(SignatureVerificationError::NoMatchingKey)) => {
+        let known = self.known().await?;
+        let tokens = self.exchange(&known.metadata, code, ticket).await?;
+        let expected = Expected {
+            issuer: &self.provider.issuer,
+            client_id: &self.provider.client_id,
+            nonce: &ticket.nonce,
+            access_token: &tokens.access_token,
+            now: self.now,
+        };
+        let person = match expected.check(&tokens.id_token, &known.keys) {
+            Err(TokenError::UnknownKey) => {
                 let renewed = self.discovery.with_new_keys(&self.transport, &self.provider.issuer, self.now).await?;
                 let renewed = renewed.ok_or(SsoError::Refused(RefusalReason::BadSignature))?;
-                self.verify(&renewed.metadata, id_token, &tokens, &nonce)
+                expected.check(&tokens.id_token, &renewed.keys)
             }
             checked => checked,
         };
-        let claims = claims.map_err(|error| self.token_refused(&error))?;
-        let told = Claims {
-            subject: claims.subject().to_string(),
-            email: claims.email().map(|email| email.to_string()),
-            email_verified: claims.email_verified().unwrap_or(false),
-            name: claims.name().and_then(|name| name.get(None)).map(|name| name.to_string()),
-        };
-        let told = if told.email.is_some() { told } else { self.with_user_info(&client, &tokens, told).await? };
-        if told.subject.is_empty() || told.subject.len() > MAX_SUBJECT {
+        let mut person = person.map_err(|error| self.token_refused(error))?;
+        if let (None, Some(endpoint)) = (&person.email, &known.metadata.userinfo_endpoint) {
+            let info = self.user_info(endpoint, &tokens.access_token, &known.keys, &person.sub).await?;
+            person = Person { name: person.name.or_else(|| info.name.clone()), ..info };
+        }
+        if person.sub.is_empty() || person.sub.len() > MAX_SUBJECT {
             return Err(SsoError::Refused(RefusalReason::BadToken));
         }
-        Ok(Claims { name: told.name.as_deref().map(tidy_name).filter(|name| !name.is_empty()), ..told })
-    }
-
-    fn verify(
-        &self,
-        metadata: &CoreProviderMetadata,
-        id_token: &CoreIdToken,
-        tokens: &CoreTokenResponse,
-        nonce: &Nonce,
-    ) -> Result<CoreIdTokenClaims, ClaimsVerificationError> {
-        let (issuer, keys) = (metadata.issuer().clone(), metadata.jwks().clone());
-        let now = Duration::from_millis(u64::try_from(self.now.as_millis()).unwrap_or(0)).saturating_sub(LEEWAY);
-        // As for a client without a secret: ours is never the key of a signature.
-        let verifier = CoreIdTokenVerifier::new_public_client(self.client_id(), issuer, keys)
-            .set_allowed_algs(ALGORITHMS)
-            .set_time_fn(move || (UNIX_EPOCH + now).into());
-        let claims = id_token.claims(&verifier, nonce)?;
-        self.check_begin(id_token)?;
-        if let Some(expected) = claims.access_token_hash() {
-            let signature = ClaimsVerificationError::SignatureVerification;
-            let algorithm = id_token.signing_alg().map_err(signature)?;
-            let key = id_token.signing_key(&verifier).map_err(signature)?;
-            let found = AccessTokenHash::from_token(tokens.access_token(), algorithm, key);
-            if !found.is_ok_and(|found| found == *expected) {
-                return Err(ClaimsVerificationError::Other("the access token is another one".to_owned()));
-            }
-        }
-        Ok(claims.clone())
-    }
-
-    /// Refuses a verified token whose time has not come. The crate knows no `nbf`, which is not of OpenID Connect but of every JWT.
-    fn check_begin(&self, id_token: &CoreIdToken) -> Result<(), ClaimsVerificationError> {
-        let token = id_token.to_string();
-        let payload = token.split('.').nth(1).and_then(|part| BASE64URL_NOPAD.decode(part.as_bytes()).ok());
-        let begin = payload.and_then(|payload| serde_json::from_slice::<Begin>(&payload).ok());
-        let latest = (self.now + LEEWAY).as_millis() as f64 / 1000.0;
-        match begin {
-            Some(Begin { nbf }) if nbf.is_none_or(|nbf| nbf <= latest) => Ok(()),
-            Some(_) => Err(ClaimsVerificationError::Other("the token is not valid yet".to_owned())),
-            None => Err(ClaimsVerificationError::Other("the beginning of the token is no time".to_owned())),
-        }
-    }
-
-    /// Some providers keep the address out of the ID token. The crate checks that the answer is about the same subject.
-    async fn with_user_info(&self, client: &Client, tokens: &CoreTokenResponse, told: Claims) -> Result<Claims, SsoError> {
-        let subject = openidconnect::SubjectIdentifier::new(told.subject.clone());
-        let Ok(request) = client.user_info(tokens.access_token().clone(), Some(subject)) else { return Ok(told) };
-        let asked = request.request_async::<EmptyAdditionalClaims, _, CoreGenderClaim>(&self.transport).await;
-        let info: UserInfoClaims<EmptyAdditionalClaims, CoreGenderClaim> = asked.map_err(|error| match error {
-            openidconnect::UserInfoError::Request(error) => unreachable_provider(error),
-            openidconnect::UserInfoError::ClaimsVerification(error) => self.token_refused(&error),
-            _ => SsoError::ProviderError("the user information is not what it should be".to_owned()),
-        })?;
-        let name = info.name().and_then(|name| name.get(None)).map(|name| name.to_string());
         Ok(Claims {
-            email: info.email().map(|email| email.to_string()),
-            email_verified: info.email_verified().unwrap_or(false),
-            name: told.name.or(name),
-            ..told
+            subject: person.sub,
+            email: person.email,
+            email_verified: person.email_verified.unwrap_or(false),
+            name: person.name.as_deref().map(tidy_name).filter(|name| !name.is_empty()),
         })
     }
 
-    /// What a provider says to a refused code is its word for our log, cut to what is no secret.
-    fn exchange_failed(&self, error: CoreRequestTokenError<TransportError>) -> SsoError {
-        match error {
-            RequestTokenError::Request(error) => unreachable_provider(error),
-            RequestTokenError::ServerResponse(refusal) => {
-                tracing::warn!(provider = %self.provider.id, error = %refusal.error(), "a provider refused a code");
-                SsoError::Refused(RefusalReason::CodeRefused)
-            }
-            RequestTokenError::Parse(..) => SsoError::Refused(RefusalReason::BadToken),
-            RequestTokenError::Other(_) => SsoError::ProviderError("the answer to the code is not what it should be".to_owned()),
+    /// The form for the code, and how we prove who we are: in the header, unless the provider takes it in the form only.
+    fn code_form(&self, metadata: &Metadata, code: &str, ticket: &Ticket) -> (Secret, Option<Secret>) {
+        let methods = metadata.token_endpoint_auth_methods_supported.as_deref().unwrap_or_default();
+        let offers = |method: &str| methods.iter().any(|offered| offered == method);
+        let (id, secret) = (self.provider.client_id.as_str(), self.secret.expose());
+        let mut form = form_urlencoded::Serializer::new(String::new());
+        form.append_pair("grant_type", "authorization_code")
+            .append_pair("code", code)
+            .append_pair("code_verifier", &ticket.verifier)
+            .append_pair("redirect_uri", &ticket.redirect_uri);
+        if offers("client_secret_post") && !offers("client_secret_basic") {
+            form.append_pair("client_id", id).append_pair("client_secret", secret);
+            return (Secret::new(form.finish()), None);
         }
+        let encode = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+        let pair = format!("{}:{}", encode(id), encode(secret));
+        (Secret::new(form.finish()), Some(Secret::new(format!("Basic {}", BASE64.encode(pair.as_bytes())))))
     }
 
-    fn token_refused(&self, error: &ClaimsVerificationError) -> SsoError {
+    async fn exchange(&self, metadata: &Metadata, code: &str, ticket: &Ticket) -> Result<Tokens, SsoError> {
+        let (form, authorization) = self.code_form(metadata, code, ticket);
+        let sent = self.transport.post(&metadata.token_endpoint, authorization.as_ref(), form).await;
+        let answer = sent.map_err(unreachable_provider)?;
+        if answer.status == StatusCode::OK {
+            return serde_json::from_slice(&answer.body).map_err(|_| SsoError::Refused(RefusalReason::BadToken));
+        }
+        let Ok(Refusal { error }) = serde_json::from_slice(&answer.body) else {
+            return Err(SsoError::ProviderError("the answer to the code is not what it should be".to_owned()));
+        };
+        let error: String = error.chars().filter(char::is_ascii_graphic).take(MAX_REFUSAL).collect();
+        tracing::warn!(provider = %self.provider.id, error, "a provider refused a code");
+        Err(SsoError::Refused(RefusalReason::CodeRefused))
+    }
+
+    /// Some providers keep the address out of the ID token. The answer must be about the same subject.
+    async fn user_info(&self, endpoint: &str, access_token: &str, keys: &Keys, subject: &str) -> Result<Person, SsoError> {
+        let authorization = Secret::new(format!("Bearer {access_token}"));
+        let answer = self.transport.get(endpoint, Some(&authorization)).await.map_err(unreachable_provider)?;
+        let unusable = || SsoError::ProviderError("the user information is not what it should be".to_owned());
+        if answer.status != StatusCode::OK {
+            return Err(unusable());
+        }
+        let person: Person = if is_signed(&answer) {
+            let token = std::str::from_utf8(&answer.body).map_err(|_| unusable())?;
+            keys.verify(token.trim()).map_err(|error| self.token_refused(error))?.1
+        } else {
+            serde_json::from_slice(&answer.body).map_err(|_| unusable())?
+        };
+        if person.sub == subject { Ok(person) } else { Err(SsoError::Refused(RefusalReason::BadToken)) }
+    }
+
+    fn token_refused(&self, error: TokenError) -> SsoError {
         let reason = match error {
-            ClaimsVerificationError::Expired(_) => RefusalReason::TokenExpired,
-            ClaimsVerificationError::InvalidAudience(_) => RefusalReason::WrongAudience,
-            ClaimsVerificationError::InvalidIssuer(_) => RefusalReason::WrongIssuer,
-            ClaimsVerificationError::InvalidNonce(_) => RefusalReason::WrongNonce,
-            ClaimsVerificationError::SignatureVerification(_) => RefusalReason::BadSignature,
-            _ => RefusalReason::BadToken,
+            TokenError::UnknownKey => RefusalReason::BadSignature,
+            TokenError::Refused(reason) => reason,
         };
         tracing::warn!(provider = %self.provider.id, reason = reason.name(), "a provider's token is refused");
         SsoError::Refused(reason)
     }
+}
+
+fn is_signed(answer: &Response) -> bool {
+    answer.headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/jwt"))
 }
 
 /// A name for people to read: on one line, and no longer than a name may be.

@@ -13,6 +13,7 @@ mod model;
 mod repo;
 mod service;
 mod ticket;
+mod token;
 mod transport;
 mod upkeep;
 

@@ -1,10 +1,14 @@
-//! HTTP for the OpenID crate, by the only way out that there is: every address that a provider names is judged as a tenant's target.
+//! HTTP to providers, by the only way out that there is: every address that a provider names is judged as a tenant's target.
 
-use std::{future::Future, pin::Pin, time::Duration};
+use std::time::Duration;
 
-use openidconnect::{AsyncHttpClient, HttpRequest, HttpResponse};
+use http::{
+    HeaderMap, HeaderValue, Method,
+    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE},
+};
 
-use tenantd_egress::{Audience, Egress, EgressError, Request};
+use tenantd_base::secrets::Secret;
+use tenantd_egress::{Audience, Egress, EgressError, Request, Response};
 
 use super::model::{IssuerProblem, provider_url};
 
@@ -25,7 +29,7 @@ pub(super) enum TransportError {
     Failing(http::StatusCode),
     #[error("the answer is too long")]
     TooLong,
-    #[error("the answer cannot be taken up: {0}")]
+    #[error("the request cannot be made: {0}")]
     Unusable(#[from] http::Error),
 }
 
@@ -37,21 +41,39 @@ pub(super) struct Transport {
 }
 
 impl Transport {
-    async fn exchange(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
-        let (parts, body) = request.into_parts();
-        let url = provider_url(&parts.uri.to_string()).map_err(TransportError::Address)?;
-        let repeatable = parts.method == http::Method::GET;
+    pub(super) async fn get(&self, url: &str, authorization: Option<&Secret>) -> Result<Response, TransportError> {
+        self.exchange(Method::GET, url, authorization, None).await
+    }
+
+    pub(super) async fn post(&self, url: &str, authorization: Option<&Secret>, form: Secret) -> Result<Response, TransportError> {
+        self.exchange(Method::POST, url, authorization, Some(form)).await
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        url: &str,
+        authorization: Option<&Secret>,
+        form: Option<Secret>,
+    ) -> Result<Response, TransportError> {
+        let mut headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/json"))]);
+        if let Some(authorization) = authorization {
+            headers.insert(AUTHORIZATION, HeaderValue::try_from(authorization.expose()).map_err(http::Error::from)?);
+        }
+        if form.is_some() {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
+        }
         let request = Request {
-            method: parts.method,
-            url,
-            headers: parts.headers,
-            body: body.into(),
+            repeatable: method == Method::GET,
+            method,
+            url: provider_url(url).map_err(TransportError::Address)?,
+            headers,
+            body: form.map(|form| form.expose().to_owned()).unwrap_or_default().into(),
             timeout: TIMEOUT,
             audience: self.audience,
             ca_pem: None,
             pinned_certificate: None,
             max_body_bytes: MAX_ANSWER_BYTES,
-            repeatable,
         };
         let answer = self.egress.send(request).await.outcome.map_err(TransportError::Egress)?;
         if answer.status.is_server_error() {
@@ -60,17 +82,6 @@ impl Transport {
         if answer.truncated {
             return Err(TransportError::TooLong);
         }
-        let mut response = http::Response::builder().status(answer.status).body(answer.body.to_vec())?;
-        *response.headers_mut() = answer.headers;
-        Ok(response)
-    }
-}
-
-impl<'c> AsyncHttpClient<'c> for Transport {
-    type Error = TransportError;
-    type Future = Pin<Box<dyn Future<Output = Result<HttpResponse, TransportError>> + Send + 'c>>;
-
-    fn call(&'c self, request: HttpRequest) -> Self::Future {
-        Box::pin(self.exchange(request))
+        Ok(answer)
     }
 }

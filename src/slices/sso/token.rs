@@ -1,0 +1,369 @@
+//! Signed tokens of providers, as RFC 7515 (JWS), RFC 7517 (JWK) and OpenID Connect define them.
+//!
+//! **Invariant:** a token counts only under one of the provider's public keys. `none` and algorithms whose key would be our own secret are not
+//! known here.
+
+use std::time::Duration;
+
+use data_encoding::BASE64URL_NOPAD;
+use ring::{
+    digest,
+    signature::{self, RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm},
+};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
+
+use tenantd_auth::RefusalReason;
+use tenantd_base::clock::Timestamp;
+
+/// More keys than any provider publishes. Each of them may be tried for a token without a key id.
+const MAX_KEYS: usize = 64;
+/// How far a provider's clock may be off.
+const LEEWAY: Duration = Duration::from_mins(1);
+
+/// Signatures with a key pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub(super) enum Algorithm {
+    Rs256,
+    Rs384,
+    Rs512,
+    Ps256,
+    Ps384,
+    Ps512,
+    Es256,
+    Es384,
+    #[serde(rename = "EdDSA")]
+    EdDsa,
+}
+
+impl Algorithm {
+    fn parse(name: &Value) -> Option<Self> {
+        Self::deserialize(name).ok()
+    }
+
+    /// The left half of the digest that belongs to the algorithm: how an ID token names the access token that came with it.
+    fn half_digest(self, text: &str) -> String {
+        let digest = match self {
+            Self::Rs256 | Self::Ps256 | Self::Es256 => digest::digest(&digest::SHA256, text.as_bytes()),
+            Self::Rs384 | Self::Ps384 | Self::Es384 => digest::digest(&digest::SHA384, text.as_bytes()),
+            Self::Rs512 | Self::Ps512 | Self::EdDsa => digest::digest(&digest::SHA512, text.as_bytes()),
+        };
+        let bytes = digest.as_ref();
+        BASE64URL_NOPAD.encode(bytes.split_at(bytes.len() / 2).0)
+    }
+}
+
+/// A public key as a provider publishes it.
+#[derive(Debug, Deserialize)]
+struct PublishedKey {
+    kty: String,
+    kid: Option<String>,
+    #[serde(rename = "use")]
+    usage: Option<String>,
+    alg: Option<Value>,
+    crv: Option<String>,
+    n: Option<String>,
+    e: Option<String>,
+    x: Option<String>,
+    y: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+struct Key {
+    id: Option<String>,
+    /// The only algorithm that it is for.
+    algorithm: Option<Algorithm>,
+    material: Material,
+}
+
+#[derive(Clone, Debug)]
+enum Material {
+    Rsa { modulus: Vec<u8>, exponent: Vec<u8> },
+    P256(Vec<u8>),
+    P384(Vec<u8>),
+    Ed25519(Vec<u8>),
+}
+
+impl PublishedKey {
+    /// The key, if it is one for signatures that is known here.
+    fn read(self) -> Option<Key> {
+        if self.usage.is_some_and(|usage| usage != "sig") {
+            return None;
+        }
+        let bytes = |text: Option<String>| BASE64URL_NOPAD.decode(text?.as_bytes()).ok();
+        // RFC 7518 forbids zeros in front; some providers have one all the same.
+        let number = |text: Option<String>| bytes(text).map(|bytes| bytes.into_iter().skip_while(|byte| *byte == 0).collect());
+        let material = match (self.kty.as_str(), self.crv.as_deref()) {
+            ("RSA", _) => Material::Rsa { modulus: number(self.n)?, exponent: number(self.e)? },
+            ("EC", Some("P-256")) => Material::P256([vec![4], bytes(self.x)?, bytes(self.y)?].concat()),
+            ("EC", Some("P-384")) => Material::P384([vec![4], bytes(self.x)?, bytes(self.y)?].concat()),
+            ("OKP", Some("Ed25519")) => Material::Ed25519(bytes(self.x)?),
+            _ => return None,
+        };
+        let algorithm = match self.alg {
+            Some(name) => Some(Algorithm::parse(&name)?),
+            None => None,
+        };
+        Some(Key { id: self.kid, algorithm, material })
+    }
+}
+
+/// How to check a signature, if key and algorithm belong together.
+enum Check<'a> {
+    Rsa(RsaPublicKeyComponents<&'a [u8]>, &'static RsaParameters),
+    Point(&'a [u8], &'static dyn VerificationAlgorithm),
+}
+
+impl Key {
+    fn check(&self, algorithm: Algorithm) -> Option<Check<'_>> {
+        if self.algorithm.is_some_and(|only| only != algorithm) {
+            return None;
+        }
+        Some(match &self.material {
+            Material::Rsa { modulus, exponent } => {
+                let parameters = match algorithm {
+                    Algorithm::Rs256 => &signature::RSA_PKCS1_2048_8192_SHA256,
+                    Algorithm::Rs384 => &signature::RSA_PKCS1_2048_8192_SHA384,
+                    Algorithm::Rs512 => &signature::RSA_PKCS1_2048_8192_SHA512,
+                    Algorithm::Ps256 => &signature::RSA_PSS_2048_8192_SHA256,
+                    Algorithm::Ps384 => &signature::RSA_PSS_2048_8192_SHA384,
+                    Algorithm::Ps512 => &signature::RSA_PSS_2048_8192_SHA512,
+                    Algorithm::Es256 | Algorithm::Es384 | Algorithm::EdDsa => return None,
+                };
+                Check::Rsa(RsaPublicKeyComponents { n: modulus, e: exponent }, parameters)
+            }
+            Material::P256(point) if algorithm == Algorithm::Es256 => Check::Point(point, &signature::ECDSA_P256_SHA256_FIXED),
+            Material::P384(point) if algorithm == Algorithm::Es384 => Check::Point(point, &signature::ECDSA_P384_SHA384_FIXED),
+            Material::Ed25519(point) if algorithm == Algorithm::EdDsa => Check::Point(point, &signature::ED25519),
+            Material::P256(_) | Material::P384(_) | Material::Ed25519(_) => return None,
+        })
+    }
+}
+
+impl Check<'_> {
+    fn passes(&self, message: &[u8], signature: &[u8]) -> bool {
+        match self {
+            Self::Rsa(key, parameters) => key.verify(parameters, message, signature).is_ok(),
+            Self::Point(point, algorithm) => UnparsedPublicKey::new(*algorithm, point).verify(message, signature).is_ok(),
+        }
+    }
+}
+
+/// The public keys of a provider.
+#[derive(Clone, Debug)]
+pub(super) struct Keys(Vec<Key>);
+
+impl Keys {
+    /// Reads a key set. Keys of other kinds are left out, as RFC 7517 asks for.
+    pub(super) fn read(document: &[u8]) -> Result<Self, serde_json::Error> {
+        #[derive(Deserialize)]
+        struct KeySet {
+            keys: Vec<Value>,
+        }
+        let published = serde_json::from_slice::<KeySet>(document)?.keys.into_iter();
+        let keys = published.filter_map(|key| serde_json::from_value::<PublishedKey>(key).ok()?.read());
+        Ok(Self(keys.take(MAX_KEYS).collect()))
+    }
+
+    /// What a token says, if one of the keys has signed it.
+    pub(super) fn verify<T: DeserializeOwned>(&self, token: &str) -> Result<(Algorithm, T), TokenError> {
+        #[derive(Deserialize)]
+        struct Header {
+            alg: Value,
+            kid: Option<String>,
+            /// Extensions that must be understood. None is.
+            crit: Option<Value>,
+        }
+        let (signed, signature) = token.rsplit_once('.').ok_or(BAD_TOKEN)?;
+        let (header, payload) = signed.split_once('.').ok_or(BAD_TOKEN)?;
+        let header: Header = part(header)?;
+        if header.crit.is_some() {
+            return Err(BAD_TOKEN);
+        }
+        let algorithm = Algorithm::parse(&header.alg).ok_or(BAD_SIGNATURE)?;
+        let named = self.0.iter().filter(|key| header.kid.is_none() || key.id == header.kid);
+        let mut checks = named.filter_map(|key| key.check(algorithm)).peekable();
+        checks.peek().ok_or(TokenError::UnknownKey)?;
+        let signature = BASE64URL_NOPAD.decode(signature.as_bytes()).map_err(|_| BAD_TOKEN)?;
+        if !checks.any(|check| check.passes(signed.as_bytes(), &signature)) {
+            return Err(BAD_SIGNATURE);
+        }
+        Ok((algorithm, part(payload)?))
+    }
+}
+
+fn part<T: DeserializeOwned>(text: &str) -> Result<T, TokenError> {
+    let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).map_err(|_| BAD_TOKEN)?;
+    serde_json::from_slice(&bytes).map_err(|_| BAD_TOKEN)
+}
+
+/// Why a token does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TokenError {
+    /// It names a key that is not among those that are known, or one of another kind.
+    UnknownKey,
+    Refused(RefusalReason),
+}
+
+const BAD_TOKEN: TokenError = TokenError::Refused(RefusalReason::BadToken);
+const BAD_SIGNATURE: TokenError = TokenError::Refused(RefusalReason::BadSignature);
+
+/// Who somebody is, as ID tokens and user information have it.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Person {
+    pub(super) sub: String,
+    pub(super) email: Option<String>,
+    pub(super) email_verified: Option<bool>,
+    pub(super) name: Option<String>,
+}
+
+/// What an ID token says.
+#[derive(Clone, Debug, Deserialize)]
+struct IdToken {
+    iss: String,
+    aud: Audience,
+    /// Times are in seconds since 1970.
+    exp: f64,
+    #[serde(rename = "iat")]
+    _iat: f64,
+    nbf: Option<f64>,
+    azp: Option<String>,
+    nonce: Option<String>,
+    at_hash: Option<String>,
+    #[serde(flatten)]
+    person: Person,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum Audience {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl Audience {
+    /// A token that is for others as well could be one that they have handed on.
+    fn is_only(&self, client: &str) -> bool {
+        match self {
+            Self::One(found) => found == client,
+            Self::Several(found) => !found.is_empty() && found.iter().all(|found| found == client),
+        }
+    }
+}
+
+/// What an ID token must say to be the answer to our request.
+#[derive(Debug)]
+pub(super) struct Expected<'a> {
+    pub(super) issuer: &'a str,
+    pub(super) client_id: &'a str,
+    pub(super) nonce: &'a str,
+    pub(super) access_token: &'a str,
+    pub(super) now: Timestamp,
+}
+
+impl Expected<'_> {
+    pub(super) fn check(&self, token: &str, keys: &Keys) -> Result<Person, TokenError> {
+        let (algorithm, claims) = keys.verify::<IdToken>(token)?;
+        let seconds = |at: Timestamp| at.as_millis() as f64 / 1000.0;
+        let wrong = |reason| Err(TokenError::Refused(reason));
+        if claims.iss != self.issuer {
+            return wrong(RefusalReason::WrongIssuer);
+        }
+        if !claims.aud.is_only(self.client_id) || claims.azp.is_some_and(|party| party != self.client_id) {
+            return wrong(RefusalReason::WrongAudience);
+        }
+        if claims.exp <= seconds(self.now - LEEWAY) {
+            return wrong(RefusalReason::TokenExpired);
+        }
+        if claims.nbf.is_some_and(|begin| begin > seconds(self.now + LEEWAY)) {
+            return wrong(RefusalReason::BadToken);
+        }
+        if claims.nonce.as_deref() != Some(self.nonce) {
+            return wrong(RefusalReason::WrongNonce);
+        }
+        if claims.at_hash.is_some_and(|hash| hash != algorithm.half_digest(self.access_token)) {
+            return wrong(RefusalReason::BadToken);
+        }
+        Ok(claims.person)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Keys of every kind, with tokens that another library has signed.
+    fn tokens() -> (Keys, Value) {
+        let document = include_bytes!("tokens.json");
+        (Keys::read(document).unwrap(), serde_json::from_slice(document).unwrap())
+    }
+
+    fn subject(keys: &Keys, token: &str) -> Result<String, TokenError> {
+        keys.verify::<Person>(token).map(|(_, person)| person.sub)
+    }
+
+    #[test]
+    fn every_algorithm_is_verified_and_a_changed_bit_is_noticed() {
+        let (keys, document) = tokens();
+        for (algorithm, token) in document["tokens"].as_object().unwrap() {
+            let token = token.as_str().unwrap();
+            assert_eq!(subject(&keys, token), Ok("ada".to_owned()), "{algorithm}");
+            for at in 0..3 {
+                let mut parts: Vec<Vec<u8>> =
+                    token.split('.').map(|part| BASE64URL_NOPAD.decode(part.as_bytes()).unwrap()).collect();
+                let middle = parts[at].len() / 2;
+                parts[at][middle] ^= 1;
+                let changed = parts.iter().map(|part| BASE64URL_NOPAD.encode(part)).collect::<Vec<_>>().join(".");
+                assert!(subject(&keys, &changed).is_err(), "{algorithm}, part {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn other_algorithms_and_keys_do_not_count() {
+        let (keys, document) = tokens();
+        let found = |name: &str| subject(&keys, document["others"][name].as_str().unwrap());
+        assert_eq!(found("HS256"), Err(BAD_SIGNATURE));
+        assert_eq!(found("none"), Err(BAD_SIGNATURE));
+        assert_eq!(found("short key"), Err(BAD_SIGNATURE), "1024 bits");
+        assert_eq!(found("crit"), Err(BAD_TOKEN));
+        assert_eq!(found("unknown key"), Err(TokenError::UnknownKey));
+        assert_eq!(found("key of another kind"), Err(TokenError::UnknownKey));
+        assert_eq!(found("without a key id"), Ok("ada".to_owned()), "the only key of its kind");
+        for nonsense in ["", ".", "..", "a.b", "a.b.c", "e30.e30.e30", "e30.e30.e30.e30"] {
+            assert!(subject(&keys, nonsense).is_err(), "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_for_the_algorithm_and_use_that_it_names() {
+        let (_, document) = tokens();
+        let token = document["tokens"]["PS256"].as_str().unwrap();
+        let with = |name: &str, value: &str| {
+            let mut key = document["keys"][0].clone();
+            key[name] = json!(value);
+            subject(&Keys::read(json!({"keys": [key]}).to_string().as_bytes()).unwrap(), token)
+        };
+        assert_eq!(with("alg", "PS256"), Ok("ada".to_owned()));
+        assert_eq!(with("alg", "RS256"), Err(TokenError::UnknownKey));
+        assert_eq!(with("alg", "RSA-OAEP"), Err(TokenError::UnknownKey));
+        assert_eq!(with("use", "enc"), Err(TokenError::UnknownKey));
+    }
+
+    #[test]
+    fn an_access_token_is_named_by_half_of_its_digest() {
+        assert_eq!(Algorithm::Es256.half_digest("access"), "oFYf1knNtrqnhAVfBRuteQ");
+        assert_eq!(Algorithm::Es384.half_digest("access"), "SeGOaEgS6QNKbB7vkLM3y8nujeY4Ple3");
+        assert_eq!(Algorithm::EdDsa.half_digest("access"), "kyd4-h3ZoV2sH212kLKbcOnCBajStKQ38Ae_bfT-PFI");
+    }
+
+    #[test]
+    fn a_token_for_others_as_well_is_not_ours() {
+        let is_ours = |audience: Value| Audience::deserialize(audience).unwrap().is_only("us");
+        assert!(is_ours(json!("us")) && is_ours(json!(["us"])));
+        assert!(!is_ours(json!("them")) && !is_ours(json!(["us", "them"])) && !is_ours(json!([])));
+    }
+}
