@@ -10,6 +10,8 @@ pub mod clock;
 
 pub mod id;
 
+pub mod cache;
+
 pub mod clocks;
 
 pub mod access;

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use moka::sync::Cache;
+use tenantd_base::cache::Cache;
 
 /// How long an answer counts, and how many are kept.
 const FRESH: Duration = Duration::from_secs(10);
@@ -21,11 +21,16 @@ pub(super) struct Machine {
 
 impl Machine {
     pub(super) fn new() -> Self {
-        Self { known: Cache::builder().max_capacity(KEPT).time_to_live(FRESH).build() }
+        Self { known: Cache::expiring(KEPT, FRESH) }
     }
 
     pub(super) fn has(&self, ip: IpAddr) -> bool {
-        self.known.get_with(ip, || source_towards(ip) == Some(ip))
+        if let Some(known) = self.known.get(&ip) {
+            return known;
+        }
+        let found = source_towards(ip) == Some(ip);
+        self.known.insert(ip, found);
+        found
     }
 
     #[cfg(test)]

@@ -16,8 +16,9 @@ use hickory_resolver::{
     net::runtime::TokioRuntimeProvider,
     proto::rr::{RData, Record},
 };
-use moka::sync::Cache;
 use tokio::time::Instant;
+
+use tenantd_base::cache::Cache;
 
 use super::error::EgressError;
 
@@ -34,7 +35,7 @@ pub(super) struct Resolver {
     /// None where the system has no usable configuration: then only addresses can be dialled.
     servers: Option<TokioResolver>,
     /// Ready addresses: the resolver's own cache keeps whole messages, and reading it costs as much as the exchange itself.
-    kept: Cache<Box<str>, Kept>,
+    kept: Cache<String, Kept>,
     limit: Duration,
 }
 
@@ -66,13 +67,13 @@ impl Resolver {
                 |error| tracing::warn!(%error, "names of targets cannot be resolved; egress.dns_servers names DNS servers"),
             )
             .ok();
-        let kept = Cache::builder().max_capacity(KEPT_ANSWERS).time_to_live(LONGEST_ANSWER).build();
+        let kept = Cache::expiring(KEPT_ANSWERS, LONGEST_ANSWER);
         Self { servers, kept, limit }
     }
 
     /// All addresses of `name`, at least one.
     pub(super) async fn addresses(&self, name: &str) -> Result<Arc<[IpAddr]>, EgressError> {
-        if let Some(kept) = self.kept.get(name)
+        if let Some(kept) = self.kept.get(&name.to_owned())
             && Instant::now() < kept.until
         {
             return Ok(kept.addresses);

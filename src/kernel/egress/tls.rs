@@ -3,7 +3,6 @@
 
 use std::{path::Path, sync::Arc};
 
-use moka::sync::Cache;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
@@ -11,6 +10,8 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
 };
 use sha2::{Digest, Sha256};
+
+use tenantd_base::cache::Cache;
 
 /// Private authorities whose settings are kept ready.
 const KEPT_CONFIGS: u64 = 256;

@@ -3,12 +3,14 @@
 
 use std::{hash::Hash, sync::Arc};
 
+use tenantd_base::cache::Cache;
+
 use super::{Store, catalog::TableName};
 
 /// Entries, each with the versions of `TABLES` tables at the time it was made.
 pub struct VersionedCache<K, V, const TABLES: usize> {
     tables: [TableName; TABLES],
-    entries: moka::sync::Cache<K, Entry<V, TABLES>>,
+    entries: Cache<K, Entry<V, TABLES>>,
 }
 
 struct Entry<V, const TABLES: usize> {
@@ -34,13 +36,13 @@ where
     V: Send + Sync + 'static,
 {
     pub fn new(tables: [TableName; TABLES], capacity: u64) -> Self {
-        Self { tables, entries: moka::sync::Cache::new(capacity) }
+        Self { tables, entries: Cache::new(capacity) }
     }
 
     /// Holds as many entries as weigh `capacity` together.
     pub fn weighed(tables: [TableName; TABLES], capacity: u64, weigh: fn(&K, &V) -> u32) -> Self {
         let weigher = move |key: &K, entry: &Entry<V, TABLES>| weigh(key, &entry.value);
-        Self { tables, entries: moka::sync::Cache::builder().max_capacity(capacity).weigher(weigher).build() }
+        Self { tables, entries: Cache::weighed(capacity, weigher) }
     }
 
     /// The entry, made anew by `load` when it is missing or out of date.

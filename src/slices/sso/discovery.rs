@@ -7,11 +7,10 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::StatusCode;
-use moka::sync::Cache;
 use serde::Deserialize;
 use tokio::sync::Mutex;
 
-use tenantd_base::clock::Timestamp;
+use tenantd_base::{cache::Cache, clock::Timestamp};
 use tenantd_egress::EgressError;
 
 use super::{
@@ -62,7 +61,7 @@ impl Discovery {
     }
 
     fn slot(&self, transport: &Transport, issuer: &str) -> Slot {
-        self.known.get_with((issuer.to_owned(), transport.audience.allow_loopback), Slot::default)
+        self.known.get_or_insert((issuer.to_owned(), transport.audience.allow_loopback), Slot::default())
     }
 
     pub(super) async fn known(&self, transport: &Transport, issuer: &str, now: Timestamp) -> Result<Arc<Known>, SsoError> {

@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use http::StatusCode;
 
-use tenantd_base::{clock::Timestamp, secrets::digest};
+use tenantd_base::{cache::Cache, clock::Timestamp, secrets::digest};
 
 use super::{
     super::model::Failure,
@@ -46,11 +46,11 @@ impl<T> Clone for Kept<T> {
 }
 
 #[derive(Debug)]
-pub(super) struct Tokens<T: Token>(moka::sync::Cache<[u8; 32], Kept<T>>);
+pub(super) struct Tokens<T: Token>(Cache<[u8; 32], Kept<T>>);
 
 impl<T: Token> Tokens<T> {
     pub(super) fn new() -> Self {
-        Self(moka::sync::Cache::new(MOST_TOKENS))
+        Self(Cache::new(MOST_TOKENS))
     }
 
     /// Sends what `make` makes with a token. When a kept token is refused, once more with a new one.
@@ -68,7 +68,7 @@ impl<T: Token> Tokens<T> {
         let fresh = self.renew(access).await?;
         let reply = access.client.send(make(&fresh)?).await?;
         if reply.status == StatusCode::UNAUTHORIZED {
-            self.0.invalidate(&key(access)?);
+            self.0.remove(&key(access)?);
         }
         Ok(reply)
     }
@@ -84,7 +84,7 @@ impl<T: Token> Tokens<T> {
     /// A new token, whatever is kept: for trying a credential.
     pub(super) async fn renew(&self, access: &Access) -> Result<Arc<T>, Failure> {
         let key = key(access)?;
-        self.0.invalidate(&key);
+        self.0.remove(&key);
         let Issued { token, lifetime } = T::issue(access).await?;
         let token = Arc::new(token);
         let until = access.client.now() + lifetime.saturating_sub(MARGIN);

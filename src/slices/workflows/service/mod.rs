@@ -21,6 +21,7 @@ use serde_json::{
 
 use tenantd_base::{
     access::{Grants, Scope},
+    cache::Cache,
     config,
     id::{TenantId, WorkflowId},
     programs::Budget,
@@ -88,7 +89,7 @@ pub(super) struct Describe {
 
 /// A version of a workflow. It never changes, so neither does what was read of it.
 pub(super) type VersionKey = (TenantId, WorkflowId, u64);
-type Kept<T> = moka::sync::Cache<VersionKey, Arc<T>>;
+type Kept<T> = Cache<VersionKey, Arc<T>>;
 
 /// What is kept of definitions that were read, in bytes.
 const KEPT_BYTES: u64 = 64 << 20;
@@ -115,9 +116,9 @@ impl Service {
         describe: Describe,
         holders: Holders,
     ) -> Self {
-        let outlines = Kept::builder().weigher(|_, outline: &Arc<Definition>| outline.weight).max_capacity(KEPT_BYTES).build();
-        let compiled = Kept::builder().weigher(|_, program: &Arc<Program>| program.weight).max_capacity(KEPT_BYTES).build();
-        let authors = Kept::builder().max_capacity(KEPT_AUTHORS).build();
+        let outlines = Kept::weighed(KEPT_BYTES, |_, outline: &Arc<Definition>| outline.weight);
+        let compiled = Kept::weighed(KEPT_BYTES, |_, program: &Arc<Program>| program.weight);
+        let authors = Kept::new(KEPT_AUTHORS);
         Self { planners, kinds, settings, describe, holders, outlines, compiled, authors }
     }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use answers::{DescribeInstanceTypes, DescribeInstances, DescribeRegions, ErrorAnswer, GetCallerIdentity, RunInstances};
 use sigv4::{Signable, Signer, amz_date};
 
-use tenantd_base::secrets::Secret;
+use tenantd_base::{cache::Cache, secrets::Secret};
 use tenantd_egress::TargetUrl;
 
 use super::{
@@ -43,7 +43,7 @@ type Measures = (Option<u32>, Option<u64>);
 
 #[derive(Clone, Debug)]
 pub(super) struct Aws {
-    types: moka::sync::Cache<String, Measures>,
+    types: Cache<String, Measures>,
 }
 
 /// How far the walk over the regions has come.
@@ -85,7 +85,7 @@ fn parameter(name: &str, value: impl Into<String>) -> (String, String) {
 
 impl Aws {
     pub(super) fn new() -> Self {
-        Self { types: moka::sync::Cache::new(KNOWN_TYPES) }
+        Self { types: Cache::new(KNOWN_TYPES) }
     }
 
     async fn walk(&self, access: &Access, from: Option<&str>) -> Result<FleetPage, Failure> {
@@ -107,7 +107,7 @@ impl Aws {
     /// Fills in what the types of the VMs have. A credential that may not ask gets VMs without: they are the answer, this is not.
     async fn measure(&self, access: &Access, region: &str, vms: &mut [CloudVm]) {
         let mut unknown: Vec<String> =
-            vms.iter().map(|vm| vm.size.id.clone()).filter(|id| !id.is_empty() && !self.types.contains_key(id)).collect();
+            vms.iter().map(|vm| vm.size.id.clone()).filter(|id| !id.is_empty() && self.types.get(id).is_none()).collect();
         unknown.sort_unstable();
         unknown.dedup();
         unknown.truncate(MOST_TYPES);

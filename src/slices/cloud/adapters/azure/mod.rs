@@ -24,6 +24,8 @@ use http::{Method, header};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use tenantd_base::cache::Cache;
+
 use super::{
     super::model::{CloudVm, Credential, Failure, FailureClass, Order, OrderToken},
     Access, Adapter, Answer, FleetPage, Identity, Rehearsal, VmPlace,
@@ -68,15 +70,15 @@ type Sizes = HashMap<String, (u32, u64)>;
 pub(super) struct Azure {
     tokens: Tokens<AccessToken>,
     /// Read with the first part of a fleet, for the parts after it.
-    surroundings: moka::sync::Cache<[u8; 32], Arc<Surroundings>>,
-    sizes: moka::sync::Cache<String, Arc<Sizes>>,
+    surroundings: Cache<[u8; 32], Arc<Surroundings>>,
+    sizes: Cache<String, Arc<Sizes>>,
 }
 
 impl Azure {
     pub(super) fn new() -> Self {
-        let surroundings = moka::sync::Cache::builder().max_capacity(KNOWN_SUBSCRIPTIONS).time_to_live(SURROUNDINGS_KEPT);
-        let sizes = moka::sync::Cache::builder().max_capacity(KNOWN_LOCATIONS).time_to_live(SIZES_KEPT);
-        Self { tokens: Tokens::new(), surroundings: surroundings.build(), sizes: sizes.build() }
+        let surroundings = Cache::expiring(KNOWN_SUBSCRIPTIONS, SURROUNDINGS_KEPT);
+        let sizes = Cache::expiring(KNOWN_LOCATIONS, SIZES_KEPT);
+        Self { tokens: Tokens::new(), surroundings, sizes }
     }
 
     async fn send(&self, access: &Access, call: Call) -> Result<Reply, Failure> {

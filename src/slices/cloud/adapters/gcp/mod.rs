@@ -19,6 +19,8 @@ mod login;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use tenantd_base::cache::Cache;
+
 use super::{
     super::model::{CloudVm, Failure, FailureClass, Order, OrderToken},
     Access, Adapter, Answer, FleetPage, Identity, Rehearsal, VmPlace,
@@ -48,12 +50,12 @@ type Measures = (u32, u64);
 pub(super) struct Gcp {
     tokens: Tokens<AccessToken>,
     /// By the names of types, which are the same for everybody.
-    types: moka::sync::Cache<String, Measures>,
+    types: Cache<String, Measures>,
 }
 
 impl Gcp {
     pub(super) fn new() -> Self {
-        Self { tokens: Tokens::new(), types: moka::sync::Cache::new(KNOWN_TYPES) }
+        Self { tokens: Tokens::new(), types: Cache::new(KNOWN_TYPES) }
     }
 
     async fn send<T: DeserializeOwned>(&self, access: &Access, call: Call) -> Result<T, Failure> {
@@ -77,7 +79,7 @@ impl Gcp {
 
     /// Fills in what the types of the VMs have. A VM without is an answer too.
     async fn measure(&self, access: &Access, vms: &mut [CloudVm]) {
-        let unknown = vms.iter().filter(|vm| !self.types.contains_key(&vm.size.id));
+        let unknown = vms.iter().filter(|vm| self.types.get(&vm.size.id).is_none());
         let mut unknown: Vec<(String, String)> = unknown.filter_map(|vm| Some((vm.size.id.clone(), vm.zone.clone()?))).collect();
         unknown.sort_unstable();
         unknown.dedup_by(|one, other| one.0 == other.0);
