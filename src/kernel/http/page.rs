@@ -74,13 +74,6 @@ pub struct Page {
     pub(super) link: Option<String>,
 }
 
-impl Page {
-    /// A page of a list that goes on, for the examples of the published document.
-    pub fn example_of(limit: u32, total: u64) -> Self {
-        Self { limit, next_cursor: Some("xGkC3kqTZ0U".to_owned()), total: Some(total), link: None }
-    }
-}
-
 impl PageRequest {
     pub fn new(context: &RequestContext, query: &PageQuery) -> Result<Self, Problem> {
         let fingerprint = fingerprint(context);

@@ -1,8 +1,28 @@
 //! An example for every body: taken from the schema where it has one, put together from its parts where it has not.
 
+use poem_openapi::types::ParseFromJSON;
 use serde_json::{Map, Value, json};
 
 use super::super::schema::resolve;
+
+/// Gives types their examples in the published document, each from its file in the folder `examples` beside the caller's file.
+#[macro_export]
+macro_rules! examples {
+    ($($type:ty => $file:literal,)*) => {$(
+        impl ::poem_openapi::types::Example for $type {
+            fn example() -> Self {
+                $crate::openapi::read_example(include_str!(concat!("examples/", $file)))
+            }
+        }
+    )*};
+}
+
+/// Reads a file of [`examples!`]. Every server needs all of them to start, so a wrong one cannot get past the first test.
+#[expect(clippy::panic, reason = "the file is part of the program, and `Example` returns no error")]
+pub fn read_example<T: ParseFromJSON>(file: &str) -> T {
+    T::parse_from_json_string(file)
+        .unwrap_or_else(|error| panic!("the file with the example of {}: {}", T::name(), error.into_message()))
+}
 
 /// How deep an example is put together; no schema of ours nests further.
 const MAX_DEPTH: usize = 12;

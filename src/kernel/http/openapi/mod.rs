@@ -7,6 +7,8 @@ mod example;
 mod normalize;
 mod responses;
 
+pub use example::read_example;
+
 use poem_openapi::{registry::Registry, types::Type};
 use serde_json::{Map, Value, json};
 

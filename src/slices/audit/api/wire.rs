@@ -1,11 +1,8 @@
 //! Records of the audit as clients see them.
 
-use poem_openapi::{
-    Object,
-    types::{Any, Example},
-};
+use poem_openapi::{Object, types::Any};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use serde_with::skip_serializing_none;
 
 use tenantd_base::{
@@ -13,7 +10,7 @@ use tenantd_base::{
     id::{EventId, RunId, TenantId},
     secrets::PublicKey,
 };
-use tenantd_http::{author::Author, outgoing::Exported, page::Page};
+use tenantd_http::{author::Author, examples, outgoing::Exported, page::Page};
 
 use super::{
     super::{
@@ -23,6 +20,12 @@ use super::{
     },
     lines::CheckpointForm,
 };
+
+examples! {
+    AuditRecord => "audit_record.json",
+    AuditList => "audit_list.json",
+    AuditCheckpoint => "audit_checkpoint.json",
+}
 
 /// What something was done with.
 #[derive(Debug, Object, Serialize)]
@@ -88,37 +91,12 @@ impl TryFrom<Found> for AuditRecord {
     }
 }
 
-impl Example for AuditRecord {
-    fn example() -> Self {
-        let person = |id: &str, name: &str| Author { kind: "user".to_owned(), id: id.to_owned(), name: name.to_owned() };
-        Self {
-            number: 17,
-            at: Timestamp::from_millis(1_769_765_400_000),
-            action: "user.updated".to_owned(),
-            actor: person("usr_01k9z7w3v5e8g9m2n4p6r8t0x1", "Ada Lovelace"),
-            resource: AuditResource { kind: "user".to_owned(), id: "usr_01k9z7w3v5e8g9m2n4p6r8t0x2".to_owned(), version: 3 },
-            changes: Some(Any(json!({"role": {"from": "viewer", "to": "technician"}}))),
-            run_id: None,
-            event_id: EventId::from_bytes([1; 16]),
-            seq: 4_711,
-            event_sha256: "6b".repeat(32),
-            hash: "9f".repeat(32),
-        }
-    }
-}
-
 /// A page of the audit.
 #[derive(Debug, Object, Serialize)]
 #[oai(example)]
 pub(super) struct AuditList {
     pub(super) data: Vec<AuditRecord>,
     pub(super) page: Page,
-}
-
-impl Example for AuditList {
-    fn example() -> Self {
-        Self { data: vec![AuditRecord::example()], page: Page::example_of(50, 717) }
-    }
 }
 
 impl Exported for AuditList {
@@ -174,20 +152,6 @@ impl AuditCheckpoint {
     pub(super) fn checkpoint(self) -> Result<SignedCheckpoint, String> {
         let Self { tenant_id, first, number, hash, at, signature, public_key: _ } = self;
         CheckpointForm { tenant_id, first, number, hash, at, signature, public_key: None }.checkpoint()
-    }
-}
-
-impl Example for AuditCheckpoint {
-    fn example() -> Self {
-        Self {
-            tenant_id: TenantId::from_bytes([1; 16]),
-            first: 1,
-            number: 717,
-            hash: "9f".repeat(32),
-            at: Timestamp::from_millis(1_769_765_400_000),
-            signature: "3c".repeat(64),
-            public_key: "d7".repeat(32),
-        }
     }
 }
 

@@ -1,10 +1,7 @@
 //! What clients send about providers, and how it becomes what the service takes. All that is wrong is told at once.
 
 use data_encoding::HEXLOWER_PERMISSIVE;
-use poem_openapi::{
-    Enum, Object,
-    types::{Example, ToJSON},
-};
+use poem_openapi::{Enum, Object, types::ToJSON};
 use serde_json::{Map, Value};
 
 use tenantd_base::{
@@ -283,43 +280,5 @@ impl UpdateCloudProvider {
             credential,
             interval_seconds: self.sync_interval_seconds,
         })
-    }
-}
-
-impl Example for CreateCloudProvider {
-    fn example() -> Self {
-        Self {
-            name: "Production (Ireland)".to_owned(),
-            kind: CloudKind::Aws,
-            organization_id: None,
-            enabled: None,
-            config: Some(ProviderConfig { regions: Some(vec!["eu-west-1".to_owned()]), ..ProviderConfig::default() }),
-            credential: Some(CredentialInput {
-                access_key_id: Some("AKIAIOSFODNN7EXAMPLE".to_owned()),
-                secret_access_key: Some("wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY".to_owned()),
-                ..CredentialInput::default()
-            }),
-            sync_interval_seconds: Some(300),
-        }
-    }
-}
-
-impl Example for VerifyCloudProvider {
-    fn example() -> Self {
-        Self { action: ProviderAction::Verify, id: None, kind: Some(CloudKind::Simulated), config: None, credential: None }
-    }
-}
-
-impl Example for UpdateCloudProvider {
-    fn example() -> Self {
-        Self {
-            id: None,
-            name: Some("Production".to_owned()),
-            organization_id: Change::Keep,
-            enabled: Some(true),
-            config: None,
-            credential: None,
-            sync_interval_seconds: Some(600),
-        }
     }
 }

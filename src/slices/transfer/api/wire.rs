@@ -2,19 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use poem_openapi::{
-    Enum, Object,
-    types::{Any, Example},
-};
+use poem_openapi::{Enum, Object, types::Any};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_with::skip_serializing_none;
 
 use tenantd_base::id::TenantId;
-use tenantd_http::problem::Problem;
+use tenantd_http::{examples, problem::Problem};
 use tenantd_store::portable::SwitchedOff;
 
 use super::super::import::Report;
+
+examples! {
+    ExportTenant => "export_tenant.json",
+}
 
 /// How a tenant is exported.
 #[derive(Debug, Object)]
@@ -26,12 +27,6 @@ pub(super) struct ExportTenant {
     /// The salt that the key was made with from a passphrase: 32 hexadecimal digits. It is told in the first line.
     #[oai(validator(min_length = 32, max_length = 32))]
     pub(super) salt: Option<String>,
-}
-
-impl Example for ExportTenant {
-    fn example() -> Self {
-        Self { key: Some("5e".repeat(32)), salt: Some("a1".repeat(16)) }
-    }
 }
 
 /// A line of an export. The first has `format` and tells of the whole; the last record is followed by a line of the type `end`. Lines of
