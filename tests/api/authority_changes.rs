@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Actor, Reply, Setup, Tenant, TestApp, with_app, with_setup};
+use crate::harness::{Actor, Reply, Setup, Tenant, TestApp, example, with_app, with_setup};
 
 const KEYS: &str = "/api/admin/api-keys";
 
@@ -314,22 +314,20 @@ async fn a_replaced_secret_changes_no_credentials() {
         let acme = app.tenant("acme").await;
         let (old, key) = acme.new_key("Rotating", &["*"]).await;
         let rotate = || old.post(&format!("{}/rotate", path(&key))).header("idempotency-key", "once");
-        let answer = rotate().json(json!({"overlap_seconds": 3600})).send().await.ok(200).clone();
-        let replayed = rotate().json(json!({"overlap_seconds": 3600})).send().await;
+        let an_hour = example("api_keys/rotate_api_key");
+        let answer = rotate().json(an_hour.clone()).send().await.ok(200).clone();
+        let replayed = rotate().json(an_hour).send().await;
         assert_eq!(replayed.problem(403), "superseded_secret", "the answer to its own rotation is not for the old secret");
         assert!(!replayed.text.contains(answer["key"].as_str().unwrap()));
         let new = app.anonymous().bearer(answer["key"].as_str().unwrap());
-        let body = json!({"name": "Next", "scopes": ["tickets:read"]});
-        let staff = json!({"email": "x@acme.example", "name": "X", "role": "viewer"});
-        let provider = json!({"name": "P", "issuer": "https://id.acme.example", "client_id": "c", "client_secret": "s-e-c-r-e-t",
-            "domains": ["acme.example"]});
+        let body = example("api_keys/create_api_key");
         let refused = [
             old.post(KEYS).json(body.clone()).send().await,
             old.put(&path(&key)).json(json!({"name": "Renamed"})).send().await,
             old.post(&format!("{}/rotate", path(&key))).send().await,
             old.delete(&path(&key)).send().await,
-            old.post("/api/admin/users").json(staff).send().await,
-            old.post("/api/admin/identity-providers").json(provider).send().await,
+            old.post("/api/admin/users").json(example("auth/create_user")).send().await,
+            old.post("/api/admin/identity-providers").json(example("sso/create_identity_provider")).send().await,
         ];
         for reply in refused {
             assert_eq!(reply.problem(403), "superseded_secret");

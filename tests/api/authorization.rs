@@ -23,11 +23,15 @@ impl Operation {
     }
 }
 
+/// What comes behind the kind in an id that no record has.
+pub const NO_RECORD: &str = "_01k9z7w3v5e8g9m2n4p6r8t0x1";
+
 /// A valid id of each kind that a path can name, none of which exists.
 pub fn fill(path: &str) -> String {
     let prefix = match path {
         path if path.contains("/api-keys/") => "key",
         path if path.contains("/users/") => "usr",
+        path if path.contains("/admin/secrets/") => "sec",
         path if path.contains("/identity-providers/") => "idp",
         path if path.contains("/cloud/providers/") => "prv",
         path if path.contains("/cloud/vms/") => "vm",
@@ -40,7 +44,7 @@ pub fn fill(path: &str) -> String {
     };
     let named =
         [("{id}", prefix), ("{key_id}", "key"), ("{webhook_id}", "whk"), ("{delivery_id}", "dlv"), ("{operation_id}", "op")];
-    named.iter().fold(path.to_owned(), |path, (name, prefix)| path.replace(name, &format!("{prefix}_01k9z7w3v5e8g9m2n4p6r8t0x1")))
+    named.iter().fold(path.to_owned(), |path, (name, prefix)| path.replace(name, &format!("{prefix}{NO_RECORD}")))
 }
 
 /// The operations of the public document and of the one for agents and imports.

@@ -9,6 +9,8 @@ use tenantd::app;
 use tenantd_base::config;
 use tenantd_http::problem::Code;
 
+use crate::harness::example;
+
 fn check(name: &str, content: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
@@ -25,6 +27,26 @@ fn document() -> Value {
 #[test]
 fn the_document_is_the_one_that_was_reviewed() {
     check("openapi.json", &format!("{}\n", serde_json::to_string_pretty(&document()).unwrap()));
+}
+
+/// A field that the schema does not have would be missing in the document.
+#[test]
+fn the_document_shows_every_example_file_as_it_is() {
+    let internal = app::internal_document(&config::load(None, [], &[]).unwrap()).unwrap();
+    let documents = [document(), internal];
+    let files = |folder: PathBuf| std::fs::read_dir(folder).into_iter().flatten().map(|file| file.unwrap().path());
+    let mut shown = 0;
+    for slice in files(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/slices")) {
+        for file in files(slice.join("api/examples")) {
+            let [slice, file] = [&slice, &file].map(|path| path.file_stem().unwrap().to_str().unwrap());
+            let words = file.split('_').map(|word| format!("{}{}", word[..1].to_uppercase(), &word[1..]));
+            let schema = format!("/components/schemas/{}/examples/0", words.collect::<String>());
+            let published = documents.iter().find_map(|document| document.pointer(&schema));
+            assert_eq!(published, Some(&example(&format!("{slice}/{file}"))), "{slice}/{file}");
+            shown += 1;
+        }
+    }
+    assert!(shown > 50, "{shown}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use tenantd_base::{
 };
 use tenantd_store::StoreError;
 
-use crate::harness::{Actor, Receiver, Setup, TestApp};
+use crate::harness::{Actor, Receiver, Setup, TestApp, example};
 
 const ROTATION: &str = "/internal/admin/key-rotation";
 const KEYS: &str = "/api/admin/api-keys";
@@ -71,8 +71,7 @@ async fn a_server_at_work_turns_to_another_key_with_every_secret() {
     let provider = admin.post("/api/admin/identity-providers").json(provider).send().await.ok(201).clone();
     let cloud = json!({"name": "Aws", "kind": "aws", "enabled": false, "credential": {"access_key_id": "AKIA", "secret_access_key": "s3cret"}});
     admin.post("/api/cloud/providers?verify=skip").json(cloud).send().await.ok(201);
-    let named = json!({"name": "github", "value": "s3cret", "hosts": ["api.example.com"]});
-    admin.post("/api/admin/secrets").json(named).send().await.ok(201);
+    admin.post("/api/admin/secrets").json(example("secrets/create_secret")).send().await.ok(201);
     let before = key(&app);
     let held = secrets(&app, &before).await.unwrap();
     for (table, least) in [("webhooks", 3), ("cloud_providers", 1), ("identity_providers", 1), ("secrets", 1), ("idempotency", 1)] {

@@ -8,7 +8,7 @@ use crate::{
     harness::{
         Actor, Setup, Tenant, TestApp,
         dns::{Answer, DnsServer},
-        with_app, with_setup,
+        example, with_app, with_setup,
     },
     sso::{PROVIDERS, Scene},
 };
@@ -29,7 +29,8 @@ async fn with_dns(test: impl AsyncFnOnce(&TestApp, &Texts)) {
 }
 
 async fn claim(admin: &Actor, domains: &[&str]) -> crate::harness::Reply {
-    let body = json!({"name": "Acme", "issuer": "https://id.acme.com", "client_id": "x", "client_secret": "y", "domains": domains});
+    let mut body = example("sso/create_identity_provider");
+    body["domains"] = json!(domains);
     admin.post(PROVIDERS).json(body).send().await
 }
 

@@ -38,6 +38,13 @@ pub use receiver::{Received, Receiver, Script};
 const OPERATOR_EMAIL: &str = "operator@example.com";
 pub const PASSWORD: &str = "correct horse battery";
 
+/// An example of the published document, from its file: `tickets/create_ticket`.
+pub fn example(name: &str) -> Value {
+    let (slice, schema) = name.split_once('/').unwrap();
+    let path = format!("{}/src/slices/{slice}/api/examples/{schema}.json", env!("CARGO_MANIFEST_DIR"));
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
 pub struct TestApp {
     running: Running,
     clock: Clock,

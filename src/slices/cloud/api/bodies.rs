@@ -25,7 +25,7 @@ use super::{
 /// perhaps `session_token`; azure `tenant_id`, `client_id`, `client_secret` and `subscription_id`; gcp `service_account_json`, perhaps
 /// `project_id`; openstack `application_credential_id` and `application_credential_secret`, or `username`, `password` and `project_name`;
 /// proxmox `token_id` and `token_secret`; hetzner and digitalocean `api_token`; simulated none. It is never shown again.
-#[derive(Clone, Debug, Default, Object)]
+#[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct CredentialInput {
     /// The form, where a kind has several. The fields tell it too.

@@ -139,7 +139,7 @@ pub(super) struct UpdateTicket {
 }
 
 /// What changes in a ticket.
-#[derive(Clone, Debug, Default, Object)]
+#[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct TicketPatch {
     #[oai(validator(min_length = 1, max_length = 255))]

@@ -125,7 +125,7 @@ impl SteerWorkflowRun {
 }
 
 /// A change of a workflow, as a JSON merge patch (RFC 7396) of its definition: what is absent stays, `null` removes, lists are replaced.
-#[derive(Clone, Debug, Default, Object)]
+#[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WorkflowPatch {
     pub(super) key: Change<Any<Value>>,
