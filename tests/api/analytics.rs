@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use tenantd_store::events;
 
-use crate::harness::{Actor, Endpoint, Receiver, Script, TestApp, with_app};
+use crate::harness::{Actor, Endpoint, Receiver, Script, TestApp, example, with_app};
 
 const TENANT: &str = "/api/analytics/tenant";
 const PLATFORM: &str = "/api/analytics/platform";
@@ -84,7 +84,7 @@ async fn tickets_are_counted_from_the_log_and_sampled_each_hour() {
             ids.push(admin.post("/api/psa/tickets").json(body).send().await.ok(201)["id"].as_str().unwrap().to_owned());
         }
         app.advance(Duration::from_mins(30));
-        let comment = json!({"body": "We look at it.", "visibility": "public"});
+        let comment = example("tickets/create_comment");
         admin.post(&format!("/api/psa/tickets/{}/comments", ids[0])).json(comment).send().await.ok(201);
         app.advance(Duration::from_mins(30));
         let resolve = json!({"status": "resolved", "resolution": {"code": "fixed", "summary": "Done."}});

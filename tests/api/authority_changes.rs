@@ -353,7 +353,7 @@ async fn a_replaced_secret_gets_no_kept_secret() {
         let acme = app.tenant("acme").await;
         let (old, key) = acme.new_key("Rotating", &["*"]).await;
         let create = |actor: &Actor| {
-            let body = json!({"name": "Chat", "url": "https://hooks.example.com/", "events": ["ticket.created"]});
+            let body = example("webhooks/create_webhook");
             actor.post("/api/admin/webhooks").header("idempotency-key", "chat").json(body).send()
         };
         let webhook = create(&old).await.ok(201).clone();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Actor, Setup, TestApp, with_app};
+use crate::harness::{Actor, Setup, TestApp, example, with_app};
 
 const TICKETS: &str = "/api/psa/tickets";
 const SLA: &str = "/api/psa/sla";
@@ -51,7 +51,7 @@ async fn a_promise_is_at_risk_and_then_broken_once_each() {
         let listed = key.get(&format!("{TICKETS}?sla_state=breached")).send().await;
         assert_eq!(listed.ok(200)["data"][0]["ref"], "T-1");
         app.advance(Duration::from_hours(1));
-        key.post(&format!("{path}/comments")).json(json!({"body": "Late.", "visibility": "public"})).send().await.ok(201);
+        key.post(&format!("{path}/comments")).json(example("tickets/create_comment")).send().await.ok(201);
         let (told, _) = events(&key, "ticket.sla_at_risk,ticket.sla_breached", 0).await;
         let kinds: Vec<&str> = told.iter().map(|event| event["type"].as_str().unwrap()).collect();
         assert_eq!(kinds, ["ticket.sla_at_risk", "ticket.sla_breached"]);
