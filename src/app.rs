@@ -17,8 +17,6 @@ use std::{
     time::Duration,
 };
 
-use http::Method;
-
 use tenantd_analytics::{Analytics, HealthMonitor, HealthParts, Queue};
 use tenantd_api_keys::{self as api_keys, ApiKeySlice};
 use tenantd_audit::Audit;
@@ -42,7 +40,7 @@ use tenantd_http::{
     idempotency::{Idempotency, IdempotencyPurge},
     listener::{self, Listeners},
     pages::SAFE_MODE,
-    rate::{RateClass, RateLimitSweep, RateLimits},
+    rate::{RateLimitSweep, RateLimits},
     tls::{Certificate, CertificateFiles, CertificateWatch},
 };
 use tenantd_platform::{self as platform, Platform, Reload, ReloadRequests, Reloaded, Tenant};
@@ -186,26 +184,6 @@ fn local_operator(platform: Tenant) -> Principal {
         networks: None,
         until: None,
         superseded: false,
-    }
-}
-
-/// Under which rate limit an operation falls.
-fn classify(method: &Method, path: &str, secured: bool) -> RateClass {
-    match (path, secured) {
-        ("/api/auth/login" | "/api/auth/password" | "/api/auth/sso", _) => RateClass::SignIn,
-        ("/sign-in" | "/set-password", _) if *method == Method::POST => RateClass::SignIn,
-        (
-            "/api/rmm/reports/asset-inventory"
-            | "/api/backup/customer-aggregate"
-            | "/api/analytics/tenant"
-            | "/api/analytics/platform",
-            _,
-        ) => RateClass::Report,
-        (_, false) => RateClass::Public,
-        ("/api/search", _) => RateClass::Search,
-        ("/api/cloud/vms", _) if *method == Method::POST => RateClass::Provision,
-        _ if *method == Method::GET => RateClass::Read,
-        _ => RateClass::Write,
     }
 }
 

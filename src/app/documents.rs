@@ -19,7 +19,7 @@ use tenantd_directory::Directory;
 use tenantd_egress::Egress;
 use tenantd_http::{
     acts,
-    openapi::{self, About},
+    openapi::{self, About, Document},
 };
 use tenantd_platform::{Platform, Reload};
 use tenantd_store::{KeyFiles, RedbEngine, Rotation, Store, WriterSettings};
@@ -58,24 +58,24 @@ const PAGES: About = About {
 pub(super) struct Service {
     pub(super) api: BoxEndpoint<'static, Response>,
     /// Of the API that the pages are about.
-    pub(super) document: Value,
+    pub(super) document: Document,
     /// Of the way in for agents and imports.
-    pub(super) ingest: Value,
+    pub(super) ingest: Document,
     /// Of the pages for people who sign in.
-    pub(super) pages: Value,
+    pub(super) pages: Document,
 }
 
 fn endpoint(api: impl OpenApi + 'static) -> BoxEndpoint<'static, Response> {
     OpenApiService::new(api, "", "").into_endpoint().map_to_response().boxed()
 }
 
-fn document(api: impl OpenApi + 'static, about: About) -> Result<Value, String> {
+fn document(api: impl OpenApi + 'static, about: About) -> Result<Document, String> {
     let draft = OpenApiService::new(api, about.title, about.version).spec();
     openapi::publish(&draft, about, Map::new())
 }
 
 /// The document of an API with the event feed, which carries records of all slices, also such that no operation has.
-fn document_with_events(api: impl OpenApi + 'static, about: About) -> Result<Value, String> {
+fn document_with_events(api: impl OpenApi + 'static, about: About) -> Result<Document, String> {
     let draft = OpenApiService::new(api, about.title, about.version).spec();
     let mut schemas = Directory::record_schemas();
     schemas.extend(Auth::record_schemas());
@@ -176,15 +176,15 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Slices) -> T) -> Result<T, St
 
 /// The published document.
 pub fn public_document(config: &Config) -> Result<Value, String> {
-    describe(config, |slices| document_with_events(public_api(slices), PUBLIC))?
+    describe(config, |slices| document_with_events(public_api(slices), PUBLIC))?.map(|document| document.published)
 }
 
 /// The document of what only the admin socket serves.
 pub fn internal_document(config: &Config) -> Result<Value, String> {
-    describe(config, |slices| document(admin_api(slices), INTERNAL))?
+    describe(config, |slices| document(admin_api(slices), INTERNAL))?.map(|document| document.published)
 }
 
 /// The document of the way in for agents and imports.
 pub fn ingest_document(config: &Config) -> Result<Value, String> {
-    describe(config, |slices| document(slices.ingest.api(), INGEST))?
+    describe(config, |slices| document(slices.ingest.api(), INGEST))?.map(|document| document.published)
 }

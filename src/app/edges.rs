@@ -19,7 +19,7 @@ use tenantd_http::{
 };
 use tenantd_store::Store;
 
-use super::{Slices, classify, documents, event_kinds};
+use super::{Slices, documents, event_kinds};
 
 /// What both edges share.
 pub(super) struct Parts<'a> {
@@ -36,7 +36,8 @@ pub(super) struct Parts<'a> {
 impl Parts<'_> {
     pub(super) fn edge(&self, service: documents::Service, local_operator: Option<Arc<Principal>>) -> Result<Arc<Edge>, String> {
         let documents::Service { api, document, ingest, pages } = service;
-        let document = Arc::new(document);
+        let operations = Operations::compile(&[&document, &ingest, &pages])?;
+        let document = Arc::new(document.published);
         let Slices { platform, auth, analytics, backups, audit, transfer, upkeep, .. } = self.slices;
         platform.set_document(document.clone());
         let metrics_token = match &self.config.telemetry.metrics_token_file {
@@ -48,10 +49,9 @@ impl Parts<'_> {
         };
         // Metrics are recorded from the first request on.
         telemetry::metrics();
-        let operations = Operations::compile(&[document.as_ref(), &ingest, &pages], classify)?;
         let pages = Pages::new(PageSources {
             document,
-            internal_document: ingest,
+            internal_document: ingest.published,
             kinds: event_kinds(),
             rates: self.rates.clone(),
             store: self.store.clone(),

@@ -55,9 +55,6 @@ const AT_ONCE: Duration = Duration::from_millis(50);
 /// Bodies above this are read on the threads of their tenant, in bytes.
 const LARGE_BODY: usize = 64 << 10;
 
-/// The operation that ends a session: it removes one.
-const LOGOUT: &str = "logout";
-
 /// What the operator can do about a writer that does not come back.
 const LOCAL_WAY_OUT: &str = " The log names the code that holds it. Stop the server, then repeat this command with --offline, or start \
                              `tenantd serve --safe-mode` and repeat it.";
@@ -217,7 +214,8 @@ impl Edge {
         principal: Option<Arc<Principal>>,
         arrival: Arrival<'_>,
     ) -> poem::Result<Response> {
-        if !goes_on_when_full(&operation, arrival.client) {
+        // A stream of records needs room also when the operator of this host sends it.
+        if operation.streams() || !(operation.while_full || arrival.client == Client::Local) {
             self.parts.store.ensure_room().map_err(Problem::from)?;
         }
         if operation.method != Method::GET {
@@ -236,9 +234,9 @@ impl Edge {
         if begin.elapsed() > AT_ONCE {
             again().map_or(Ok(()), |again| again.check())?;
         }
-        let watch = if operation.streams { again() } else { None };
+        let watch = if operation.streams() { again() } else { None };
         let again = if changes && !operation.may_stream_out() { None } else { again() };
-        let stream = if operation.streams { Some(incoming(&mut request, watch, arrival)?) } else { None };
+        let stream = if operation.streams() { Some(incoming(&mut request, watch, arrival)?) } else { None };
         let has_session = principal.as_ref().is_some_and(|caller| matches!(caller.identity, Identity::User { .. }));
         let foreign = has_session && credentials::check_same_origin(request.headers(), &arrival.base_url.to_string()).is_err();
         let now = principal.as_ref().map_or(arrival.clocks.installation(), |caller| arrival.clocks.of(caller.tenant_id));
@@ -355,7 +353,7 @@ impl Edge {
         arrival: Arrival<'_>,
     ) -> Result<(Option<Value>, Option<[u8; 32]>, Option<body::BufferedBody>), Problem> {
         if operation.body.is_none() {
-            if !operation.streams && operation.method != Method::GET && body::is_announced(request.headers()) {
+            if !operation.streams() && operation.method != Method::GET && body::is_announced(request.headers()) {
                 return Err(Problem::new(Code::MalformedRequest, "This operation takes no body; leave it out."));
             }
             return Ok((None, None, None));
@@ -443,7 +441,7 @@ fn body_value(operation: &Operation, content_type: &str, bytes: &[u8], depth: us
         BodyMedia::Form if media_type.eq_ignore_ascii_case(FORM) => media::form_value(bytes)?,
         BodyMedia::Json if media::is_json(media_type, operation.method == Method::PATCH) => json::parse(bytes, depth)
             .map_err(|error| Problem::new(Code::MalformedJson, format!("The body is not usable JSON: {error}.")))?,
-        BodyMedia::Form | BodyMedia::Json => return Err(Problem::plain(Code::UnsupportedMediaType)),
+        BodyMedia::Form | BodyMedia::Json | BodyMedia::Lines => return Err(Problem::plain(Code::UnsupportedMediaType)),
     };
     if let Some(schema) = &operation.body {
         schema.check(&value)?;
@@ -470,14 +468,4 @@ fn incoming(request: &mut Request, caller: Option<Again>, arrival: Arrival<'_>) 
         return Err(Problem::invalid(vec![FieldError::new(place, "not_allowed", message)]));
     }
     Ok(Incoming::new(request.take_body(), form, caller, &arrival.settings.limits))
-}
-
-/// Whether an operation is answered while the disk is nearly full: what reads, what removes, signing in, which those who remove must do
-/// first, and what the operator does here. A stream of records is none of that, wherever it comes from.
-fn goes_on_when_full(operation: &Operation, client: Client) -> bool {
-    let adds_little = matches!(operation.method, Method::GET | Method::DELETE)
-        || operation.class == RateClass::SignIn
-        || operation.id == LOGOUT
-        || client == Client::Local;
-    adds_little && !operation.streams
 }

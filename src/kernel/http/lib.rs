@@ -21,6 +21,7 @@ pub mod input;
 pub mod json;
 pub mod listener;
 mod local;
+pub mod mark;
 mod media;
 pub mod need;
 pub mod openapi;

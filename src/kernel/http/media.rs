@@ -12,7 +12,7 @@ use super::{
 
 /// Refuses a body that is encoded, such as with gzip: it would be read as if it were not.
 pub(super) fn check_encoding(headers: &HeaderMap, operation: &Operation) -> Result<(), Problem> {
-    if operation.body.is_none() && !operation.streams {
+    if operation.body.is_none() && !operation.streams() {
         return Ok(());
     }
     let plain = |value: &HeaderValue| {

@@ -15,7 +15,9 @@ use tenantd_base::telemetry::Usage;
 
 use super::{
     FORM, LINES,
+    mark::Marks,
     need::Need,
+    openapi::Document,
     rate::RateClass,
     schema::{BodySchema, QuerySchema},
 };
@@ -26,6 +28,8 @@ pub enum BodyMedia {
     Json,
     /// What an HTML form sends.
     Form,
+    /// Records, a line each, that are handled while they come in.
+    Lines,
 }
 
 /// Who sees the answers of an operation.
@@ -46,6 +50,8 @@ pub struct Operation {
     /// What the caller must be; `None` for a public operation.
     pub need: Option<Need>,
     pub class: RateClass,
+    /// Whether it is answered while the disk is nearly full.
+    pub while_full: bool,
     pub query: QuerySchema,
     pub body: Option<BodySchema>,
     pub body_required: bool,
@@ -55,13 +61,16 @@ pub struct Operation {
     pub audience: Audience,
     /// Whether a request may wait for something to happen, by its parameter `wait_seconds`.
     pub waits: bool,
-    /// Whether the body is handled while it comes in.
-    pub streams: bool,
     pub measures: Measures,
     route: OnceLock<Option<u16>>,
 }
 
 impl Operation {
+    /// Whether the body is handled while it comes in.
+    pub fn streams(&self) -> bool {
+        self.body_media == BodyMedia::Lines
+    }
+
     /// Whether its answer can be one that is sent while it is made.
     pub fn may_stream_out(&self) -> bool {
         self.produces.iter().any(|media_type| media_type != "application/json")
@@ -116,15 +125,15 @@ pub struct Operations {
 }
 
 impl Operations {
-    /// Reads the operations of the documents. `classify` says under which rate limit an operation falls.
-    pub fn compile(documents: &[&Value], classify: impl Fn(&Method, &str, bool) -> RateClass) -> Result<Self, String> {
+    /// Reads the operations of the documents.
+    pub fn compile(documents: &[&Document]) -> Result<Self, String> {
         let mut routes = matchit::Router::new();
-        for document in documents {
-            let components = document.get("components").cloned().unwrap_or_else(|| json!({}));
-            for (path, methods) in document.get("paths").and_then(Value::as_object).into_iter().flatten() {
+        for Document { published, marks } in documents {
+            let components = published.get("components").cloned().unwrap_or_else(|| json!({}));
+            for (path, methods) in published.get("paths").and_then(Value::as_object).into_iter().flatten() {
                 let mut operations = BTreeMap::new();
                 for (method, operation) in methods.as_object().into_iter().flatten() {
-                    let operation = compile_operation(path, method, operation, &components, &classify)?;
+                    let operation = compile_operation(path, method, operation, &components, marks)?;
                     operations.insert(operation.method.to_string(), Arc::new(operation));
                 }
                 routes.insert(path.as_str(), operations).map_err(|error| error.to_string())?;
@@ -149,7 +158,7 @@ fn compile_operation(
     method: &str,
     operation: &Value,
     components: &Value,
-    classify: &impl Fn(&Method, &str, bool) -> RateClass,
+    marks: &BTreeMap<String, Marks>,
 ) -> Result<Operation, String> {
     let fail = |problem: String| format!("{method} {path}: {problem}");
     let method: Method = method.to_uppercase().parse().map_err(|_| fail("not a method".to_owned()))?;
@@ -167,12 +176,13 @@ fn compile_operation(
         .collect();
     let body = operation.get("requestBody");
     let content = body.and_then(|body| body.get("content"));
-    let streams = content.is_some_and(|content| content.get(LINES).is_some());
-    let (body_media, media_type) = match content.and_then(|content| content.get(FORM)) {
-        Some(_) => (BodyMedia::Form, FORM),
-        None => (BodyMedia::Json, "application/json"),
+    let takes = |media_type: &str| content.is_some_and(|content| content.get(media_type).is_some());
+    let (body_media, media_type) = match (takes(LINES), takes(FORM)) {
+        (true, _) => (BodyMedia::Lines, None),
+        (false, true) => (BodyMedia::Form, Some(FORM)),
+        (false, false) => (BodyMedia::Json, Some("application/json")),
     };
-    let body_schema = content.filter(|_| !streams).and_then(|content| content.get(media_type)?.get("schema"));
+    let body_schema = media_type.and_then(|media_type| content?.get(media_type)?.get("schema"));
     let responses = || operation.get("responses").and_then(Value::as_object).into_iter().flatten();
     let media_types = |response: &Value| response.get("content")?.as_object().map(|content| content.keys().cloned().collect());
     let produces = responses().filter(|(status, _)| status.starts_with('2')).filter_map(|(_, response)| media_types(response));
@@ -181,9 +191,18 @@ fn compile_operation(
     let audience = if shows_pages { Audience::People } else { Audience::Programs };
     let open_query = operation.get("x-open-query") == Some(&Value::Bool(true));
     let id = operation.get("operationId").and_then(Value::as_str).ok_or_else(|| fail("no operation id".to_owned()))?;
+    let marks = marks.get(id).copied().unwrap_or_default();
+    let class = marks.class.unwrap_or(match (need, &method) {
+        (None, _) => RateClass::Public,
+        (Some(_), &Method::GET) => RateClass::Read,
+        (Some(_), _) => RateClass::Write,
+    });
+    // Whoever removes something to make room must sign in first.
+    let while_full = marks.while_full || class == RateClass::SignIn || matches!(method, Method::GET | Method::DELETE);
     Ok(Operation {
         id: id.to_owned(),
-        class: classify(&method, path, need.is_some()),
+        class,
+        while_full,
         path: path.to_owned(),
         need,
         waits: parameters.iter().any(|parameter| parameter.get("name") == Some(&json!("wait_seconds"))),
@@ -193,7 +212,6 @@ fn compile_operation(
         body_media,
         produces,
         audience,
-        streams,
         method,
         measures: Measures::default(),
         route: OnceLock::new(),

@@ -7,10 +7,14 @@ mod example;
 mod normalize;
 mod responses;
 
-pub use example::read_example;
+use std::collections::BTreeMap;
 
 use poem_openapi::{registry::Registry, types::Type};
 use serde_json::{Map, Value, json};
+
+use super::mark::Marks;
+
+pub use example::read_example;
 
 /// The draft names what an operation needs by one of these in front of its security requirement.
 pub const NEED_PREFIX: &str = "need:";
@@ -27,6 +31,13 @@ pub struct About {
     pub title: &'static str,
     pub version: &'static str,
     pub description: &'static str,
+}
+
+/// A document, and what its operations say to the edge alone, by their ids.
+#[derive(Debug)]
+pub struct Document {
+    pub published: Value,
+    pub marks: BTreeMap<String, Marks>,
 }
 
 /// The schemas of `T` and of what it is made of, for a document without an operation that has it.
@@ -48,7 +59,7 @@ pub fn input_schema<T: Type>() -> Value {
 
 /// Turns poem-openapi's draft into the published document. `schemas` join those of the draft or take their place: what only the
 /// composition root can say.
-pub fn publish(draft: &str, about: About, schemas: Map<String, Value>) -> Result<Value, String> {
+pub fn publish(draft: &str, about: About, schemas: Map<String, Value>) -> Result<Document, String> {
     let mut document: Value = serde_json::from_str(draft).map_err(|error| error.to_string())?;
     let mut components = document.get_mut("components").map_or_else(|| json!({}), Value::take);
     if let Some(drafted) = components.get_mut("schemas").and_then(Value::as_object_mut) {
@@ -57,8 +68,10 @@ pub fn publish(draft: &str, about: About, schemas: Map<String, Value>) -> Result
     normalize::schema_tree(&mut components);
     let mut paths = document.get_mut("paths").map_or_else(|| json!({}), Value::take);
     normalize::schema_tree(&mut paths);
+    let mut marks = BTreeMap::new();
     for (path, operation) in operations_mut(&mut paths) {
-        normalize::operation(&path, operation, &components)?;
+        let id = operation.get("operationId").and_then(Value::as_str).ok_or_else(|| format!("{path}: no operation id"))?.to_owned();
+        marks.insert(id, normalize::operation(&path, operation, &components)?);
         responses::complete(&path, operation, &components);
     }
     normalize::close_inputs(&paths, &mut components);
@@ -69,7 +82,7 @@ pub fn publish(draft: &str, about: About, schemas: Map<String, Value>) -> Result
     add_security_schemes(&mut components);
     normalize::drop_unused(&paths, &mut components);
     let tags = document.get_mut("tags").map_or_else(|| json!([]), Value::take);
-    Ok(json!({
+    let published = json!({
         "openapi": "3.1.0",
         "info": {
             "title": about.title,
@@ -82,7 +95,8 @@ pub fn publish(draft: &str, about: About, schemas: Map<String, Value>) -> Result
         "tags": tags,
         "paths": paths,
         "components": components,
-    }))
+    });
+    Ok(Document { published, marks })
 }
 
 /// An example of one of the document's schemas.

@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::{super::schema::resolve, NEED_PREFIX, OPEN_QUERY_PARAMETER, QUERY_PARAMETER};
+use super::{
+    super::{mark::Marks, schema::resolve},
+    NEED_PREFIX, OPEN_QUERY_PARAMETER, QUERY_PARAMETER,
+};
 
 /// Header parameters as handlers name their arguments, as HTTP names them, and what they are for.
 const HEADERS: [(&str, &str, &str); 3] = [
@@ -92,8 +95,8 @@ fn whole_bounds(object: &mut Map<String, Value>) {
     }
 }
 
-pub(super) fn operation(path: &str, operation: &mut Map<String, Value>, components: &Value) -> Result<(), String> {
-    security(path, operation)?;
+pub(super) fn operation(path: &str, operation: &mut Map<String, Value>, components: &Value) -> Result<Marks, String> {
+    let marks = security(path, operation)?;
     parameters(operation, components);
     let bodies = operation.get_mut("requestBody").into_iter().filter_map(|body| body.get_mut("content"));
     bodies.for_each(strip_charset);
@@ -103,14 +106,15 @@ pub(super) fn operation(path: &str, operation: &mut Map<String, Value>, componen
             strip_charset(content);
         }
     }
-    Ok(())
+    Ok(marks)
 }
 
-/// `need:scope:x` of the draft becomes a requirement of any of our schemes, with the scope as its role.
-fn security(path: &str, operation: &mut Map<String, Value>) -> Result<(), String> {
+/// `need:scope:x` of the draft becomes a requirement of any of our schemes, with the scope as its role. Marks are taken out.
+fn security(path: &str, operation: &mut Map<String, Value>) -> Result<Marks, String> {
     let requirements = operation.remove("security").unwrap_or_else(|| json!([]));
     let names = requirements.as_array().into_iter().flatten().filter_map(Value::as_object).flat_map(|names| names.keys());
-    let needs: Vec<&str> = names.filter_map(|name| name.strip_prefix(NEED_PREFIX)).collect();
+    let names: Vec<&str> = names.map(String::as_str).collect();
+    let needs: Vec<&str> = names.iter().filter_map(|name| name.strip_prefix(NEED_PREFIX)).collect();
     match needs.as_slice() {
         [] => operation.insert("security".to_owned(), json!([])),
         [need] => {
@@ -126,7 +130,7 @@ fn security(path: &str, operation: &mut Map<String, Value>) -> Result<(), String
         }
         _ => return Err(format!("an operation of {path} names more than one need")),
     };
-    Ok(())
+    Ok(Marks::find(&names))
 }
 
 fn parameters(operation: &mut Map<String, Value>, components: &Value) {

@@ -8,6 +8,7 @@ use tenantd_http::{
     context::header,
     export::RowFormat,
     input::Filter,
+    mark::{Marked, Report},
     need::{Allowed, AnalyticsRead, PlatformRead},
     outgoing::{ListOrStream, Streams},
     problem::Problem,
@@ -60,6 +61,7 @@ impl AnalyticsApi {
     async fn report_tenant_analytics(
         &self,
         auth: Allowed<AnalyticsRead>,
+        _class: Marked<Report>,
         request: &Request,
         query: Filter<AnalyticsQuery>,
     ) -> Result<ListOrStream<AnalyticsReport>, Problem> {
@@ -81,6 +83,7 @@ impl AnalyticsApi {
     async fn report_platform_analytics(
         &self,
         auth: Allowed<PlatformRead>,
+        _class: Marked<Report>,
         request: &Request,
         query: Filter<AnalyticsQuery>,
     ) -> Result<ListOrStream<AnalyticsReport>, Problem> {

@@ -19,6 +19,7 @@ use tenantd_http::{
     context::RequestContext,
     credentials::{check_same_origin, forget_session, session_cookie, session_token},
     input::Body,
+    mark::{Marked, SignIn, WhileFull},
     need::{Allowed, SignedIn},
     problem::Problem,
     reply::{Answer, Empty, declared},
@@ -132,7 +133,7 @@ impl AuthApi {
     /// is looked at for a while. An address can belong to the staff of several tenants; the password decides which account it is. If the
     /// password is right for several, the answer is 409 `tenant_required` with the tenants: repeat the request with `tenant`.
     #[oai(path = "/login", method = "post", operation_id = "login")]
-    async fn login(&self, request: &Request, body: Body<Login>) -> Result<SignedInAnswer, Problem> {
+    async fn login(&self, _class: Marked<SignIn>, request: &Request, body: Body<Login>) -> Result<SignedInAnswer, Problem> {
         let context = RequestContext::of(request)?;
         // Another site must not be able to sign a browser in as somebody else.
         check_same_origin(request.headers(), &context.base_url.to_string())?;
@@ -153,7 +154,7 @@ impl AuthApi {
     /// The token is the one that an administrator got when they created the user or asked for a new password. It works once. All
     /// sessions of the user end.
     #[oai(path = "/password", method = "post", operation_id = "set_password")]
-    async fn set_password(&self, body: Body<SetPassword>) -> Result<Empty, Problem> {
+    async fn set_password(&self, _class: Marked<SignIn>, body: Body<SetPassword>) -> Result<Empty, Problem> {
         let SetPassword { token, password } = body.0;
         self.users.redeem_password_token(&Secret::new(token), Secret::new(password), self.clock.now()).await?;
         Ok(Empty::new())
@@ -163,7 +164,7 @@ impl AuthApi {
     ///
     /// Ends the session of the cookie and removes the cookie. With an API key nothing happens.
     #[oai(path = "/logout", method = "post", operation_id = "logout")]
-    async fn logout(&self, auth: Allowed<SignedIn>, request: &Request) -> Result<Empty, Problem> {
+    async fn logout(&self, auth: Allowed<SignedIn>, _full: Marked<WhileFull>, request: &Request) -> Result<Empty, Problem> {
         let secure = auth.context.secure;
         if let Some(token) = session_token(request.headers(), secure) {
             self.users.logout(&token).await?;

@@ -16,6 +16,7 @@ use tenantd_http::{
     context::header,
     export::RowFormat,
     input::Filter,
+    mark::{Marked, Report},
     need::{Allowed, BackupRead},
     outgoing::{ListOrStream, Streams},
     page::{PageQuery, PageRequest},
@@ -166,6 +167,7 @@ impl AggregateApi {
     async fn report_backup_customers(
         &self,
         auth: Allowed<BackupRead>,
+        _class: Marked<Report>,
         request: &Request,
         query: Filter<ReportBackup>,
     ) -> Result<ListOrStream<BackupAggregate>, Problem> {

@@ -17,6 +17,7 @@ use tenantd_directory::OrganizationReference;
 use tenantd_http::{
     idempotency::IdempotencyKey,
     input::{Body, Filter},
+    mark::{Marked, Provision},
     need::{Allowed, VmsRead, VmsWrite},
     page::{PageQuery, PageRequest},
     precondition::IfNoneMatch,
@@ -169,6 +170,7 @@ impl VmsApi {
     async fn provision_vms(
         &self,
         auth: Allowed<VmsWrite>,
+        _class: Marked<Provision>,
         query: Filter<ProvisionQuery>,
         idempotency_key: IdempotencyKey,
         body: Body<ProvisionVms>,

@@ -9,6 +9,7 @@ use tenantd_http::{
     context::header,
     export::RowFormat,
     input::Filter,
+    mark::{Marked, Report},
     need::{Allowed, InventoryRead},
     outgoing::{ListOrStream, Streams},
     page::PageRequest,
@@ -59,6 +60,7 @@ impl InventoryApi {
     async fn report_asset_inventory(
         &self,
         auth: Allowed<InventoryRead>,
+        _class: Marked<Report>,
         request: &Request,
         query: Filter<ReportAssetInventory>,
     ) -> Result<ListOrStream<InventoryReport>, Problem> {

@@ -4,6 +4,7 @@ use poem_openapi::OpenApi;
 
 use tenantd_http::{
     input::Filter,
+    mark::{Marked, Search},
     need::{Allowed, SearchRead},
     page::{PageQuery, PageRequest},
     problem::{Code, Problem},
@@ -68,7 +69,12 @@ impl SearchApi {
     ///
     /// `next_cursor` continues behind the last hit in this order; a record that changes between two pages may be on both or on neither.
     #[oai(path = "/", method = "get", operation_id = "search")]
-    async fn search(&self, auth: Allowed<SearchRead>, query: Filter<SearchParameters>) -> Result<Paged<SearchResults>, Problem> {
+    async fn search(
+        &self,
+        auth: Allowed<SearchRead>,
+        _class: Marked<Search>,
+        query: Filter<SearchParameters>,
+    ) -> Result<Paged<SearchResults>, Problem> {
         let query = query.0;
         let page = PageQuery {
             limit: Some(query.limit.unwrap_or(DEFAULT_LIMIT)),

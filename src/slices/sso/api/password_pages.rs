@@ -10,6 +10,7 @@ use tenantd_http::{
     context::RequestContext,
     credentials::check_same_origin,
     input::{Filter, Form},
+    mark::{Marked, SignIn},
     pages::{Html, PageAnswer, escape},
     problem::Problem,
 };
@@ -48,7 +49,12 @@ impl PasswordPages {
     ///
     /// Uses up the token, and leads to the sign-in page.
     #[oai(path = "/set-password", method = "post", operation_id = "submit_set_password")]
-    async fn submit_set_password(&self, request: &Request, body: Form<PasswordForm>) -> Result<PageAnswer, Problem> {
+    async fn submit_set_password(
+        &self,
+        _class: Marked<SignIn>,
+        request: &Request,
+        body: Form<PasswordForm>,
+    ) -> Result<PageAnswer, Problem> {
         let context = RequestContext::of(request)?;
         check_same_origin(request.headers(), &context.base_url.to_string())?;
         let PasswordForm { token, password } = body.0;

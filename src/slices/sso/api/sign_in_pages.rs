@@ -19,6 +19,7 @@ use tenantd_http::{
     context::RequestContext,
     credentials::{self, Authenticator, check_same_origin, forget_session, session_cookie, session_token},
     input::{Filter, Form},
+    mark::{Marked, SignIn},
     pages::{Html, PageAnswer, escape},
     problem::{FieldError, Place, Problem},
 };
@@ -96,7 +97,12 @@ impl SignInPages {
     ///
     /// Without a password, the domain of the address leads to its provider, or to the question for the password.
     #[oai(path = "/sign-in", method = "post", operation_id = "submit_sign_in")]
-    async fn submit_sign_in(&self, request: &Request, body: Form<SignInForm>) -> Result<PageAnswer, Problem> {
+    async fn submit_sign_in(
+        &self,
+        _class: Marked<SignIn>,
+        request: &Request,
+        body: Form<SignInForm>,
+    ) -> Result<PageAnswer, Problem> {
         let context = RequestContext::of(request)?;
         // Another site must not be able to sign a browser in as somebody else.
         check_same_origin(request.headers(), &context.base_url.to_string())?;

@@ -15,6 +15,7 @@ use tenantd_http::{
     context::RequestContext,
     credentials::{check_same_origin, cookie, session_cookie, session_token, set_cookie},
     input::{Body, Filter},
+    mark::{Marked, SignIn},
     pages::{PageAnswer, WayOn},
     problem::Problem,
     reply::Answer,
@@ -142,7 +143,7 @@ impl SignOnApi {
     /// For a domain that has an enabled identity provider. Sets a cookie for ten minutes, and tells where the browser goes: it comes back to
     /// `/api/auth/sso/callback` with the same cookie. A domain without a provider and one whose provider is disabled are answered alike.
     #[oai(path = "/sso", method = "post", operation_id = "begin_sso")]
-    async fn begin_sso(&self, request: &Request, body: Body<BeginSignOn>) -> Result<WayThere, Problem> {
+    async fn begin_sso(&self, _class: Marked<SignIn>, request: &Request, body: Body<BeginSignOn>) -> Result<WayThere, Problem> {
         let context = RequestContext::of(request)?;
         // Another site must not be able to begin what the browser then ends as somebody else.
         check_same_origin(request.headers(), &context.base_url.to_string())?;
