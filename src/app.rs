@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-use tenantd_analytics::{Analytics, HealthMonitor, HealthParts, Queue};
+use tenantd_analytics::{Analytics, HealthMonitor, HealthParts, Queue, SAFE_MODE};
 use tenantd_api_keys::{self as api_keys, ApiKeySlice};
 use tenantd_audit::Audit;
 use tenantd_auth::{self as auth, Auth};
@@ -39,7 +39,6 @@ use tenantd_http::{
     edge::{Edge, EdgeSettings},
     idempotency::{Idempotency, IdempotencyPurge},
     listener::{self, Listeners},
-    pages::SAFE_MODE,
     rate::{RateLimitSweep, RateLimits},
     tls::{Certificate, CertificateFiles, CertificateWatch},
 };
@@ -158,9 +157,9 @@ pub fn consumers() -> Vec<&'static str> {
     .concat()
 }
 
-fn health_monitor(store: &Store, clock: &Clock, tasks: &Tasks, webhooks: &Webhooks) -> HealthMonitor {
+fn health_monitor(store: &Store, clock: &Clock, tasks: &Tasks, webhooks: &Webhooks) -> Arc<HealthMonitor> {
     let webhooks = webhooks.clone();
-    HealthMonitor::new(HealthParts {
+    Arc::new(HealthMonitor::new(HealthParts {
         store: store.clone(),
         clock: clock.clone(),
         tasks: tasks.board(),
@@ -169,7 +168,7 @@ fn health_monitor(store: &Store, clock: &Clock, tasks: &Tasks, webhooks: &Webhoo
             Queue { depth, oldest }
         }),
         consumers: consumers(),
-    })
+    }))
 }
 
 /// Whoever may open the admin socket.
@@ -194,7 +193,7 @@ pub struct App {
     pub clock: Clock,
     pub clocks: Clocks,
     pub slices: Box<Slices>,
-    health: HealthMonitor,
+    health: Arc<HealthMonitor>,
     egress: Egress,
     config: Config,
     rates: Arc<RateLimits>,
@@ -341,7 +340,7 @@ impl App {
             slices.workflows.spawn(tasks);
         }
         slices.clouds.spawn(tasks);
-        slices.analytics.spawn(tasks, gauges, &self.health);
+        slices.analytics.spawn(tasks, gauges, self.health.clone());
         slices.backups.spawn(tasks);
         slices.audit.spawn(tasks);
         slices.upkeep.spawn(tasks);

@@ -30,7 +30,7 @@ pub(super) struct Parts<'a> {
     pub(super) idempotency: Arc<Idempotency>,
     pub(super) usage: &'a Arc<Usage>,
     pub(super) slices: &'a Slices,
-    pub(super) health: &'a HealthMonitor,
+    pub(super) health: &'a Arc<HealthMonitor>,
 }
 
 impl Parts<'_> {
@@ -49,15 +49,16 @@ impl Parts<'_> {
         };
         // Metrics are recorded from the first request on.
         telemetry::metrics();
+        let health = self.health.clone();
+        let pages = upkeep.pages(&health).into_iter().chain([analytics.page()]).collect();
         let pages = Pages::new(PageSources {
             document,
             internal_document: ingest.published,
             kinds: event_kinds(),
             rates: self.rates.clone(),
             store: self.store.clone(),
-            health: self.health.source(),
-            installation: Arc::new(upkeep.clone()),
-            charts: analytics.charts(),
+            pages,
+            is_safe_mode: Box::new(move || health.is_safe_mode()),
             signing_keys: vec![backups.public_key().map_err(|error| error.to_string())?, audit.public_key(), transfer.public_key()],
             metrics_token,
         });

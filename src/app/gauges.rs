@@ -3,6 +3,7 @@
 use std::{
     ops::Bound,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use tenantd_analytics::{GaugeSource, Gauges, HealthMonitor, Moment, PlatformGauge, Sample, TenantGauge};
@@ -143,7 +144,7 @@ impl GaugeSource for QuotaGauges {
 
 struct InstallationGauges {
     tenants: Tenants,
-    health: HealthMonitor,
+    health: Arc<HealthMonitor>,
     data: PathBuf,
     index: PathBuf,
 }

@@ -42,7 +42,7 @@ use super::{
     need::Need,
     operations::{Audience, BodyMedia, Measures, Operation, Operations, Route},
     outgoing::UnderWay,
-    pages::{self, Pages},
+    pages::{self, Pages, Readers},
     plain,
     problem::{Code, FieldError, Place, Problem},
     rate::{RateClass, RateLimits},
@@ -381,13 +381,14 @@ impl Edge {
         if !pages::is_probe(request.uri().path()) {
             told.standing = self.parts.rates.take(RateClass::Public, None, arrival.client)?;
         }
-        let reader = match pages::need(request.uri().path()) {
-            Some(_) if arrival.client == Client::Local => self.parts.local_operator.clone(),
-            Some(_) => Some(self.authenticate(request.headers(), true, arrival)?),
-            None if pages::tells_operators_more(request.uri().path()) => self.operator(request, arrival),
-            None => None,
+        let readers = self.parts.pages.readers(request.uri().path());
+        let reader = match readers {
+            Readers::Everyone => None,
+            Readers::EveryoneAndOperators => self.operator(request, arrival),
+            Readers::Only(_) if arrival.client == Client::Local => self.parts.local_operator.clone(),
+            Readers::Only(_) => Some(self.authenticate(request.headers(), true, arrival)?),
         };
-        if let (Some(need), Some(reader)) = (pages::need(request.uri().path()), &reader) {
+        if let (Readers::Only(need), Some(reader)) = (readers, &reader) {
             need.check(reader)?;
         }
         told.principal.clone_from(&reader);

@@ -26,10 +26,7 @@ use std::sync::{Arc, Mutex};
 use poem_openapi::OpenApi;
 
 use tenantd_base::{clock::Timestamp, clocks::Clocks, config, telemetry::Usage};
-use tenantd_http::{
-    outgoing::Streams,
-    pages::{ChartSource, HealthSource},
-};
+use tenantd_http::{outgoing::Streams, pages::Page};
 use tenantd_store::{
     Checked, Store, StoreError, TenantRows,
     events::ConsumerTask,
@@ -38,7 +35,9 @@ use tenantd_store::{
 };
 
 pub use gauges::{GaugeSource, Gauges, Moment, PlatformGauge, Sample, TenantGauge};
-pub use health::{HealthParts, Queue, QueueProbe};
+pub use health::{
+    Component, ComponentState, DayOfHealth, Health, HealthMonitor, HealthParts, Incident, Queue, QueueProbe, SAFE_MODE,
+};
 pub use model::Series;
 pub use sample::Backfill;
 
@@ -65,19 +64,19 @@ impl Analytics {
         api::AnalyticsApi { store: self.store.clone(), exports: self.exports.clone(), started_at: self.started_at }
     }
 
-    /// The figures of the page for people.
-    pub fn charts(&self) -> Arc<dyn ChartSource> {
-        Arc::new(api::Charts { store: self.store.clone(), clocks: self.clocks.clone() })
+    /// A tenant's figures as a page.
+    pub fn page(&self) -> Box<dyn Page> {
+        Box::new(api::AnalyticsPage { store: self.store.clone(), clocks: self.clocks.clone() })
     }
 
-    pub fn spawn(&self, tasks: &mut Tasks, gauges: Gauges, health: &HealthMonitor) {
+    pub fn spawn(&self, tasks: &mut Tasks, gauges: Gauges, health: Arc<HealthMonitor>) {
         let (store, clocks) = (|| self.store.clone(), || self.clocks.clone());
         let clock = || self.clocks.installation().clone();
         tasks.spawn(ConsumerTask::new(store(), rollup::RollUps { clock: clock() }));
         tasks.spawn(usage::UsageFlush { store: store(), clocks: clocks(), usage: self.usage.clone() });
         tasks.spawn(gauges::Sampler { store: store(), clocks: clocks(), gauges, last: Mutex::default() });
         tasks.spawn(upkeep::RollUpUpkeep { store: store(), clock: clock() });
-        tasks.spawn(health::HealthWatch::new(health.0.clone()));
+        tasks.spawn(health::HealthWatch::new(health));
     }
 
     /// Stores what was counted so far, without waiting for the next time.
@@ -100,33 +99,5 @@ impl Analytics {
     /// What the figures of the installation say of tenants.
     pub fn tenant_rows() -> Vec<&'static dyn TenantRows> {
         vec![&erasure::IN_HOURS, &erasure::IN_DAYS]
-    }
-}
-
-/// Finds out how the parts of the server are doing.
-#[derive(Clone, Debug)]
-pub struct HealthMonitor(Arc<health::HealthBoard>);
-
-impl HealthMonitor {
-    pub fn new(parts: HealthParts) -> Self {
-        Self(Arc::new(health::HealthBoard::new(parts)))
-    }
-
-    pub fn source(&self) -> Arc<dyn HealthSource> {
-        self.0.clone()
-    }
-
-    /// Says from now on that deliveries and workflows are off.
-    pub fn enter_safe_mode(&self) {
-        self.0.enter_safe_mode();
-    }
-
-    pub fn queue(&self) -> Queue {
-        self.0.queue()
-    }
-
-    /// How far each reader of the log is behind.
-    pub fn lags(&self) -> Result<Vec<(&'static str, u64)>, StoreError> {
-        self.0.lags()
     }
 }

@@ -17,7 +17,6 @@ use tenantd_base::{
     id::TenantId,
     telemetry::RELATIVE_ERROR,
 };
-use tenantd_http::pages::{ComponentState, HealthSource};
 use tenantd_store::{
     RedbEngine, Store, StoreError, WriterSettings,
     events::{self, Actor, ConsumerTask, Draft, EventKind, Intent},
@@ -26,7 +25,7 @@ use tenantd_store::{
 
 use super::{
     Analytics,
-    health::{HealthBoard, HealthParts, HealthWatch, Queue},
+    health::{ComponentState, HealthMonitor, HealthParts, HealthWatch, Queue},
     model::Bucket,
     query::{Answer, Subject},
     rollup,
@@ -383,8 +382,8 @@ async fn an_incident_opens_and_closes_with_its_signal_and_is_not_forgotten_by_a_
     let mut tasks = Tasks::new(clock.clone());
     tasks.spawn(Troubled { concern: concern.clone(), wake: wake.clone(), looked: looked.clone() });
     looked.notified().await;
-    let board = |store: &Store| {
-        Arc::new(HealthBoard::new(HealthParts {
+    let monitor = |store: &Store| {
+        Arc::new(HealthMonitor::new(HealthParts {
             store: store.clone(),
             clock: clock.clone(),
             tasks: tasks.board(),
@@ -392,7 +391,7 @@ async fn an_incident_opens_and_closes_with_its_signal_and_is_not_forgotten_by_a_
             consumers: vec![],
         }))
     };
-    let first = board(&store);
+    let first = monitor(&store);
     let watch = HealthWatch::new(first.clone());
     let minute = async |watch: &HealthWatch, trouble: Option<&str>| {
         *concern.lock().unwrap() = trouble.map(str::to_owned);
@@ -416,7 +415,7 @@ async fn an_incident_opens_and_closes_with_its_signal_and_is_not_forgotten_by_a_
     assert_eq!((day.operational_minutes, day.degraded_minutes, day.down_minutes), (2, 2, 0));
     drop((watch, first));
     clock.advance(Duration::from_mins(30));
-    let second = board(&store);
+    let second = monitor(&store);
     HealthWatch::new(second.clone()).activate().await.unwrap();
     let health = second.health().unwrap();
     let told: Vec<_> = health.incidents.iter().map(|incident| (incident.component, incident.state)).collect();

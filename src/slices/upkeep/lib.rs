@@ -1,5 +1,5 @@
 //! The installation looks after itself: snapshots that are proven before they count, trials of restoring them, and a disk that is watched
-//! before it is full.
+//! before it is full. The status page shows how it is doing.
 //!
 //! **Invariant:** nothing here reads a tenant's content, and all that is kept is bounded. **Boundary:** what runs out of room, and who may go
 //! on, is told to the store and the edge; they keep to it.
@@ -21,13 +21,14 @@ use std::{
 use poem_openapi::OpenApi;
 use serde_json::{Map, Value};
 
+use tenantd_analytics::HealthMonitor;
 use tenantd_base::{
     clock::{Clock, Timestamp},
     config::{self, Config},
 };
-use tenantd_http::pages::{InstallationFacts, InstallationSource, RunFacts};
+use tenantd_http::pages::Page;
 use tenantd_platform::Tenants;
-use tenantd_store::{Checked, Rotation, Store, StoreError, events::EventKind, tasks::Tasks};
+use tenantd_store::{Checked, Rotation, Store, events::EventKind, tasks::Tasks};
 
 pub use error::UpkeepError;
 pub use model::{Run, RunKind};
@@ -102,6 +103,12 @@ impl Upkeep {
         api::UpkeepApi { snapshots: self.snapshots.clone() }
     }
 
+    /// The pages that say how the server and the installation are doing.
+    pub fn pages(&self, health: &Arc<HealthMonitor>) -> [Box<dyn Page>; 2] {
+        let (store, disk) = (self.store.clone(), self.disk.clone());
+        [Box::new(api::Readiness { health: health.clone() }), Box::new(api::StatusPage { store, disk, health: health.clone() })]
+    }
+
     /// The schemas of what events hold, which no public operation has.
     pub fn record_schemas() -> Map<String, Value> {
         api::record_schemas()
@@ -116,30 +123,5 @@ impl Upkeep {
 
     pub fn tables() -> Vec<&'static dyn Checked> {
         vec![&repo::RUNS, &repo::SAMPLES, &repo::WATCH]
-    }
-}
-
-impl InstallationSource for Upkeep {
-    fn facts(&self) -> Result<InstallationFacts, StoreError> {
-        let shown = |run: Run| RunFacts {
-            at: run.at,
-            path: run.path,
-            seconds: run.took.as_secs_f64(),
-            records: run.records,
-            failure: run.failure,
-        };
-        let seen = self.disk.seen();
-        self.store.read(|tx| {
-            let newest = |wanted: &dyn Fn(&Run) -> bool| Ok::<_, StoreError>(repo::newest(tx, wanted)?.map(shown));
-            Ok(InstallationFacts {
-                disk_state: seen.map(|seen| seen.sample.fill.name()),
-                disk_free_bytes: seen.map(|seen| seen.sample.space.free),
-                disk_total_bytes: seen.map(|seen| seen.sample.space.total),
-                days_to_full: seen.and_then(|seen| seen.days_to_full).map(|days| (days * 10.0).round() / 10.0),
-                last_verified_snapshot: newest(&Run::is_snapshot)?,
-                last_snapshot_failure: newest(&|run| run.kind != RunKind::Drill && !run.is_good())?,
-                last_drill: newest(&|run| run.kind == RunKind::Drill)?,
-            })
-        })
     }
 }

@@ -33,7 +33,7 @@ pub struct Chart {
 
 impl Chart {
     /// The chart and its table.
-    pub(super) fn render(&self, page: &mut Html) {
+    pub fn render(&self, page: &mut Html) {
         page.raw(&format!("<figure><figcaption>{}</figcaption>", escape(&self.title)));
         page.raw(&self.svg());
         page.raw(&format!("<details><summary>{} as a table</summary>", escape(&self.title)));

@@ -1,13 +1,11 @@
-//! What the server tells people and probes outside of the API: the documentation, the rate limits, the changelog, the status, health
-//! and metrics. All of it is made from the running binary, and nothing is loaded from another host.
+//! What the server tells people and probes outside of the API: the documentation, the rate limits, the changelog, metrics, and the
+//! [`Page`]s of slices. All of it is made from the running binary, and nothing is loaded from another host.
 
-mod analytics;
 mod answer;
 mod chart;
 mod keys;
 mod layout;
 mod reference;
-mod status;
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -31,16 +29,30 @@ use super::{
 
 pub(super) use answer::problem;
 pub use answer::{PageAnswer, WayOn};
+pub use chart::{Chart, Mark};
 pub use layout::{Html, escape};
 
-pub use analytics::{ChartSource, Figures};
-pub use chart::{Chart, Mark};
-pub use status::{
-    Component, ComponentState, DayOfHealth, Health, HealthSource, Incident, InstallationFacts, InstallationSource, RunFacts,
-    SAFE_MODE,
-};
-
 const CHANGELOG: &str = include_str!("../../../../CHANGELOG.md");
+
+/// A page that a slice serves.
+pub trait Page: Send + Sync {
+    fn path(&self) -> &'static str;
+
+    fn readers(&self) -> Readers;
+
+    /// `reader` is there if [`Page::readers`] asks for one.
+    fn answer(&self, reader: Option<&Principal>, as_json: bool) -> Result<Response, Problem>;
+}
+
+/// Who a page is for.
+#[derive(Clone, Copy, Debug)]
+pub enum Readers {
+    Everyone,
+    /// Everyone. An operator is the page's reader, and is told more.
+    EveryoneAndOperators,
+    /// Callers that meet the need. Each is the page's reader.
+    Only(Need),
+}
 
 /// What the pages are made from.
 #[allow(missing_debug_implementations, reason = "sources are seams and do not print")]
@@ -51,12 +63,10 @@ pub struct PageSources {
     pub kinds: Kinds,
     pub rates: Arc<RateLimits>,
     pub store: Store,
-    /// How the parts of the server are doing.
-    pub health: Arc<dyn HealthSource>,
-    /// What operators are told beyond that.
-    pub installation: Arc<dyn InstallationSource>,
-    /// The figures that a tenant is shown.
-    pub charts: Arc<dyn ChartSource>,
+    /// The pages of slices.
+    pub pages: Vec<Box<dyn Page>>,
+    /// Whether the server was started in safe mode, which `/metrics` shows.
+    pub is_safe_mode: Box<dyn Fn() -> bool + Send + Sync>,
     /// What `/metrics` wants from clients that are not on this host.
     pub metrics_token: Option<Secret>,
     /// What signatures that leave the installation are checked with, by what they are for.
@@ -74,19 +84,6 @@ impl std::fmt::Debug for Pages {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Pages")
     }
-}
-
-const ANALYTICS_PATH: &str = "/documentation/analytics/";
-const STATUS_PATH: &str = "/status/";
-
-/// What the reader of a page must be; `None` for the pages that are everybody's.
-pub fn need(path: &str) -> Option<Need> {
-    (path == ANALYTICS_PATH).then_some(Need::Scope(Scope::AnalyticsRead))
-}
-
-/// Whether a page that is everybody's tells operators more.
-pub fn tells_operators_more(path: &str) -> bool {
-    path == STATUS_PATH
 }
 
 /// Whether a path is asked by monitors. They are not counted against a rate limit: a monitor must not lock itself out.
@@ -124,7 +121,7 @@ impl PublishedDocument {
 
 const DOCUMENT_PATH: &str = "/api/openapi.json";
 const INTERNAL_DOCUMENT_PATH: &str = "/internal/openapi.json";
-const PATHS: [&str; 12] = [
+const PATHS: [&str; 10] = [
     "/",
     "/api/rate-limits/",
     "/documentation/",
@@ -133,8 +130,6 @@ const PATHS: [&str; 12] = [
     "/documentation/scopes/",
     "/documentation/keys/",
     "/documentation/changelog/",
-    ANALYTICS_PATH,
-    STATUS_PATH,
     DOCUMENT_PATH,
     INTERNAL_DOCUMENT_PATH,
 ];
@@ -148,7 +143,16 @@ impl Pages {
         Self { sources, document, internal_document, reference }
     }
 
-    /// `reader` is who asks, for a page that [`need`]s one, and the operator, for one that [`tells_operators_more`].
+    fn page(&self, path: &str) -> Option<&dyn Page> {
+        self.sources.pages.iter().find(|page| page.path() == path).map(AsRef::as_ref)
+    }
+
+    /// Who the page at a path is for.
+    pub fn readers(&self, path: &str) -> Readers {
+        self.page(path).map_or(Readers::Everyone, Page::readers)
+    }
+
+    /// `reader` is who asks, as far as [`Pages::readers`] wants to know it.
     pub fn answer(
         &self,
         request: &Request,
@@ -157,14 +161,17 @@ impl Pages {
         reader: Option<&Principal>,
     ) -> Result<Response, Problem> {
         let path = request.uri().path();
-        let known = PATHS.contains(&path) || is_probe(path);
-        if !known {
-            return redirect_or_missing(path);
+        let page = self.page(path);
+        if page.is_none() && !PATHS.contains(&path) && !is_probe(path) {
+            return self.redirect_or_missing(path);
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return Err(Problem::plain(Code::MethodNotAllowed).header(header::ALLOW, "GET, HEAD"));
         }
         let as_json = wants_json(request);
+        if let Some(page) = page {
+            return page.answer(reader, as_json);
+        }
         match path {
             "/" => Ok(redirect("/documentation/")),
             DOCUMENT_PATH => Ok(self.document.answer(request)),
@@ -176,16 +183,19 @@ impl Pages {
             "/documentation/scopes/" => Ok(scopes(as_json)),
             "/documentation/keys/" => Ok(keys::page(&self.sources.signing_keys, as_json)),
             "/documentation/changelog/" => Ok(changelog(as_json)),
-            ANALYTICS_PATH => analytics::page(self.sources.charts.as_ref(), reader, as_json),
-            STATUS_PATH => {
-                let facts = reader.map(|_| self.sources.installation.facts()).transpose()?;
-                status::page(self.sources.health.as_ref(), facts.as_ref(), as_json)
-            }
             "/healthz" => Ok(json_response(StatusCode::OK, &json!({"status": "alive"}))),
-            "/readyz" => Ok(status::ready(self.sources.health.as_ref())),
             "/metrics" => self.metrics(request, client),
             _ => Err(Problem::new(Code::NotFound, format!("There is nothing at {base_url}{path}."))),
         }
+    }
+
+    /// A page's path without its slash leads to the page.
+    fn redirect_or_missing(&self, path: &str) -> Result<Response, Problem> {
+        let with_slash = format!("{path}/");
+        if PATHS.contains(&with_slash.as_str()) || self.page(&with_slash).is_some() {
+            return Ok(redirect(&with_slash));
+        }
+        Err(Problem::new(Code::NotFound, format!("There is nothing at {path}; the API is described at /documentation/.")))
     }
 
     fn rate_limits(&self, as_json: bool) -> Response {
@@ -259,19 +269,10 @@ impl Pages {
         metrics::gauge!("tenantd_store_writer_busy_seconds").set(busy);
         metrics::gauge!("tenantd_store_writer_stalled").set(f64::from(u8::from(store.writer().stalled().is_some())));
         metrics::gauge!("tenantd_store_waiting_writes").set(store.waiting_writes() as f64);
-        metrics::gauge!("tenantd_safe_mode").set(f64::from(u8::from(self.sources.health.is_safe_mode())));
+        metrics::gauge!("tenantd_safe_mode").set(f64::from(u8::from((self.sources.is_safe_mode)())));
         let rendered = telemetry::metrics().map(metrics_exporter_prometheus::PrometheusHandle::render).unwrap_or_default();
         Ok(Response::builder().content_type("text/plain; version=0.0.4; charset=utf-8").body(rendered))
     }
-}
-
-/// A page's path without its slash leads to the page.
-fn redirect_or_missing(path: &str) -> Result<Response, Problem> {
-    let with_slash = format!("{path}/");
-    if PATHS.contains(&with_slash.as_str()) {
-        return Ok(redirect(&with_slash));
-    }
-    Err(Problem::new(Code::NotFound, format!("There is nothing at {path}; the API is described at /documentation/.")))
 }
 
 fn is_loopback(address: IpAddr) -> bool {
@@ -287,7 +288,8 @@ fn redirect(path: &str) -> Response {
     Response::builder().status(StatusCode::PERMANENT_REDIRECT).header(header::LOCATION, path).finish()
 }
 
-fn html(body: String) -> Response {
+/// A page as it is sent.
+pub fn html(body: String) -> Response {
     Response::builder()
         .content_type("text/html; charset=utf-8")
         .header(
@@ -298,7 +300,7 @@ fn html(body: String) -> Response {
         .body(body)
 }
 
-fn json_response(status: StatusCode, value: &Value) -> Response {
+pub fn json_response(status: StatusCode, value: &Value) -> Response {
     Response::builder().status(status).content_type("application/json").body(value.to_string())
 }
 

@@ -1,12 +1,12 @@
 //! Figures on the wire.
 
-mod charts;
 mod examples;
 mod export;
+mod page;
 mod report;
 mod wire;
 
-pub(super) use charts::Charts;
+pub(super) use page::AnalyticsPage;
 pub(super) use report::AnalyticsApi;
 
 use poem_openapi::Tags;

@@ -4,9 +4,11 @@
 //!
 //! **Invariant:** nothing here names a tenant or shows a text of one. A time in which the server did not run counts as down.
 
+mod model;
 mod repo;
 mod watch;
 
+pub use model::{Component, ComponentState, DayOfHealth, Health, Incident, SAFE_MODE};
 pub(super) use repo::{DAYS, INCIDENTS};
 pub(super) use watch::HealthWatch;
 
@@ -22,7 +24,6 @@ use tenantd_base::{
     clock::{Clock, Timestamp},
     vocabulary::vocabulary,
 };
-use tenantd_http::pages::{Component, ComponentState, DayOfHealth, Health, HealthSource, Incident};
 use tenantd_store::{
     Store, StoreError, events,
     tasks::{TaskBoard, TaskStatus},
@@ -72,7 +73,7 @@ pub struct Queue {
 /// Asks the dispatcher how much waits.
 pub type QueueProbe = Arc<dyn Fn() -> Queue + Send + Sync>;
 
-/// What the board is made from.
+/// What the monitor is made from.
 #[allow(missing_debug_implementations, reason = "it is taken apart at once; a probe does not print")]
 pub struct HealthParts {
     pub store: Store,
@@ -83,8 +84,8 @@ pub struct HealthParts {
     pub consumers: Vec<&'static str>,
 }
 
-/// The signals, and what was found with the last of the slow ones.
-pub(super) struct HealthBoard {
+/// Finds out how the parts of the server are doing: the signals, and what was found with the last of the slow ones.
+pub struct HealthMonitor {
     store: Store,
     clock: Clock,
     tasks: TaskBoard,
@@ -96,30 +97,31 @@ pub(super) struct HealthBoard {
     safe_mode: AtomicBool,
 }
 
-impl std::fmt::Debug for HealthBoard {
+impl std::fmt::Debug for HealthMonitor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("HealthBoard")
+        f.write_str("HealthMonitor")
     }
 }
 
-impl HealthBoard {
-    pub(super) fn new(parts: HealthParts) -> Self {
+impl HealthMonitor {
+    pub fn new(parts: HealthParts) -> Self {
         let HealthParts { store, clock, tasks, queue, consumers } = parts;
         let started_at = clock.now();
         let safe_mode = AtomicBool::new(false);
         Self { store, clock, tasks, queue, consumers, started_at, probe: Mutex::default(), safe_mode }
     }
 
-    pub(super) fn enter_safe_mode(&self) {
+    /// Says from now on that deliveries and workflows are off.
+    pub fn enter_safe_mode(&self) {
         self.safe_mode.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn queue(&self) -> Queue {
+    pub fn queue(&self) -> Queue {
         (self.queue)()
     }
 
     /// How far each reader of the log is behind.
-    pub(super) fn lags(&self) -> Result<Vec<(&'static str, u64)>, StoreError> {
+    pub fn lags(&self) -> Result<Vec<(&'static str, u64)>, StoreError> {
         self.store.read(|tx| {
             let head = events::head(tx)?;
             self.consumers.iter().map(|name| Ok((*name, head.saturating_sub(events::cursor(tx, name)?)))).collect()
@@ -139,16 +141,9 @@ impl HealthBoard {
         };
         Component { name: PartName::Storage.name(), state, detail }
     }
-}
 
-fn trouble(task: &str, status: &TaskStatus) -> Option<String> {
-    let failing = status.consecutive_failures >= FAILURES_UNTIL_DEGRADED;
-    let failed = failing.then(|| format!("{} failed {} times in a row", task.replace('_', " "), status.consecutive_failures));
-    failed.or_else(|| status.concern.clone())
-}
-
-impl HealthSource for HealthBoard {
-    fn components(&self) -> Vec<Component> {
+    /// How the parts are doing now. Answers also when the store does not: that is then what it tells.
+    pub fn components(&self) -> Vec<Component> {
         let statuses = self.tasks.statuses();
         // Without the store nobody knows how far the readers are, and the storage says so itself.
         let lags = self.lags().unwrap_or_default();
@@ -180,15 +175,17 @@ impl HealthSource for HealthBoard {
         found
     }
 
-    fn is_safe_mode(&self) -> bool {
+    /// Whether the server was started in safe mode ([`SAFE_MODE`]).
+    pub fn is_safe_mode(&self) -> bool {
         self.safe_mode.load(Ordering::Relaxed)
     }
 
-    fn is_read_only(&self) -> bool {
+    /// Whether only reads, exports and deletions are answered.
+    pub fn is_read_only(&self) -> bool {
         self.store.ensure_room().is_err()
     }
 
-    fn health(&self) -> Result<Health, StoreError> {
+    pub fn health(&self) -> Result<Health, StoreError> {
         let (now, queue) = (self.clock.now(), self.queue());
         let (days, incidents) = self.store.read(|tx| {
             let first = repo::day_of(now).saturating_sub(SHOWN_DAYS - 1);
@@ -207,6 +204,12 @@ impl HealthSource for HealthBoard {
             now,
         })
     }
+}
+
+fn trouble(task: &str, status: &TaskStatus) -> Option<String> {
+    let failing = status.consecutive_failures >= FAILURES_UNTIL_DEGRADED;
+    let failed = failing.then(|| format!("{} failed {} times in a row", task.replace('_', " "), status.consecutive_failures));
+    failed.or_else(|| status.concern.clone())
 }
 
 impl repo::DayRecord {

@@ -10,7 +10,6 @@ use std::{
 };
 
 use tenantd_base::clock::Timestamp;
-use tenantd_http::pages::{Component, ComponentState, HealthSource};
 use tenantd_store::{
     StoreError, WriteTx,
     tasks::{Done, Task, TaskError},
@@ -21,7 +20,7 @@ use super::{
         model::{Changes, INSTALLATION, Measure, Series},
         repo as roll_ups,
     },
-    HealthBoard, PartName,
+    Component, ComponentState, HealthMonitor, PartName,
     repo::{self, IncidentRecord, Minutes},
 };
 
@@ -40,24 +39,24 @@ const NOT_RUNNING: &str = "the server did not run";
 
 #[derive(Debug)]
 pub(crate) struct HealthWatch {
-    board: Arc<HealthBoard>,
+    monitor: Arc<HealthMonitor>,
     /// Whether this life has looked before.
     looked: AtomicBool,
 }
 
 impl HealthWatch {
-    pub(crate) fn new(board: Arc<HealthBoard>) -> Self {
-        Self { board, looked: AtomicBool::new(false) }
+    pub(crate) fn new(monitor: Arc<HealthMonitor>) -> Self {
+        Self { monitor, looked: AtomicBool::new(false) }
     }
 
     async fn probe(&self, now: Timestamp) {
-        let outcome = tokio::time::timeout(PROBE_PATIENCE, self.board.store.probe(now)).await;
+        let outcome = tokio::time::timeout(PROBE_PATIENCE, self.monitor.store.probe(now)).await;
         let late = match outcome {
             Ok(Ok(())) => None,
             Ok(Err(_)) => Some("a trial of the way to the disk failed".to_owned()),
             Err(_) => Some(format!("a write takes longer than {} seconds", PROBE_PATIENCE.as_secs())),
         };
-        *self.board.probe.lock().unwrap_or_else(PoisonError::into_inner) = late;
+        *self.monitor.probe.lock().unwrap_or_else(PoisonError::into_inner) = late;
     }
 }
 
@@ -75,11 +74,11 @@ impl Task for HealthWatch {
     }
 
     async fn activate(&self) -> Result<Done, TaskError> {
-        let now = self.board.clock.now();
+        let now = self.monitor.clock.now();
         self.probe(now).await;
-        let components = self.board.components();
+        let components = self.monitor.components();
         let first = !self.looked.load(Ordering::SeqCst);
-        self.board.store.write(move |tx| note(tx, now, &components, first)).await?;
+        self.monitor.store.write(move |tx| note(tx, now, &components, first)).await?;
         self.looked.store(true, Ordering::SeqCst);
         Ok(Done::All)
     }

@@ -1,9 +1,11 @@
-//! Snapshots and the disk on the wire.
+//! Snapshots and the disk on the wire, and the status page.
 
 mod maintenance;
+mod status;
 mod wire;
 
 pub(super) use maintenance::UpkeepApi;
+pub(super) use status::{Readiness, StatusPage};
 pub(super) use wire::{describe_disk, describe_run, record_schemas};
 
 use tenantd_http::problem::{Code, Problem};

@@ -1,5 +1,7 @@
-//! Whether the server is ready, and how its parts are doing: now, over the last days, and what went wrong when. Who finds that out, and
-//! from which signals, is behind [`HealthSource`]; here it becomes pages. **Invariant:** nothing on them comes from a tenant.
+//! `/status/` and `/readyz`: whether the server is ready, and how its parts and the installation are doing. The `analytics` slice finds
+//! out how the parts are doing. **Invariant:** nothing here comes from a tenant.
+
+use std::sync::Arc;
 
 use http::StatusCode;
 use poem::Response;
@@ -7,133 +9,115 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use serde_with::skip_serializing_none;
 
-use tenantd_base::clock::Timestamp;
-use tenantd_store::StoreError;
-
-use super::{
-    Chart,
-    chart::Mark,
-    html, json_response,
-    layout::{Html, escape},
+use tenantd_analytics::{ComponentState, Health, HealthMonitor, SAFE_MODE};
+use tenantd_base::{access::Principal, clock::Timestamp};
+use tenantd_http::{
+    pages::{Chart, Html, Mark, Page, Readers, escape, html, json_response},
+    problem::Problem,
 };
-use crate::problem::Problem;
+use tenantd_store::{Store, StoreError};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ComponentState {
-    Operational,
-    Degraded,
-    Down,
+use super::super::{
+    disk::Disk,
+    model::{Run, RunKind},
+    repo,
+};
+
+/// `/readyz`.
+#[derive(Debug)]
+pub(crate) struct Readiness {
+    pub(crate) health: Arc<HealthMonitor>,
 }
 
-impl ComponentState {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Operational => "operational",
-            Self::Degraded => "degraded",
-            Self::Down => "down",
-        }
+impl Page for Readiness {
+    fn path(&self) -> &'static str {
+        "/readyz"
+    }
+
+    fn readers(&self) -> Readers {
+        Readers::Everyone
+    }
+
+    fn answer(&self, _reader: Option<&Principal>, _as_json: bool) -> Result<Response, Problem> {
+        Ok(ready(&self.health))
     }
 }
 
-/// A part of the server.
-#[derive(Clone, Debug, Serialize)]
-pub struct Component {
-    pub name: &'static str,
-    pub state: ComponentState,
-    pub detail: String,
+/// `/status/`.
+#[derive(Debug)]
+pub(crate) struct StatusPage {
+    pub(crate) store: Store,
+    pub(crate) disk: Arc<Disk>,
+    pub(crate) health: Arc<HealthMonitor>,
 }
 
-/// How a part did on a day, in minutes (UTC).
-#[derive(Clone, Debug, Serialize)]
-pub struct DayOfHealth {
-    pub date: String,
-    pub component: &'static str,
-    pub operational_minutes: u32,
-    pub degraded_minutes: u32,
-    pub down_minutes: u32,
-    pub uptime_percent: f64,
+impl Page for StatusPage {
+    fn path(&self) -> &'static str {
+        "/status/"
+    }
+
+    fn readers(&self) -> Readers {
+        Readers::EveryoneAndOperators
+    }
+
+    fn answer(&self, operator: Option<&Principal>, as_json: bool) -> Result<Response, Problem> {
+        let facts = operator.map(|_| self.facts()).transpose()?;
+        page(&self.health, facts.as_ref(), as_json)
+    }
 }
 
-#[skip_serializing_none]
-#[derive(Clone, Debug, Serialize)]
-pub struct Incident {
-    pub component: &'static str,
-    pub state: ComponentState,
-    pub opened_at: Timestamp,
-    pub closed_at: Option<Timestamp>,
-    pub detail: String,
-}
-
-#[derive(Clone, Debug)]
-pub struct Health {
-    pub components: Vec<Component>,
-    /// The oldest first.
-    pub days: Vec<DayOfHealth>,
-    /// The newest first.
-    pub incidents: Vec<Incident>,
-    /// Deliveries of events that wait.
-    pub queue_depth: u64,
-    pub oldest_undelivered_seconds: Option<u64>,
-    pub started_at: Timestamp,
-    pub now: Timestamp,
-}
-
-impl Health {
-    /// The state of the part that does worst.
-    pub fn state(&self) -> ComponentState {
-        self.components.iter().map(|component| component.state).max().unwrap_or(ComponentState::Operational)
+impl StatusPage {
+    fn facts(&self) -> Result<InstallationFacts, StoreError> {
+        let shown = |run: Run| RunFacts {
+            at: run.at,
+            path: run.path,
+            seconds: run.took.as_secs_f64(),
+            records: run.records,
+            failure: run.failure,
+        };
+        let seen = self.disk.seen();
+        self.store.read(|tx| {
+            let newest = |wanted: &dyn Fn(&Run) -> bool| Ok::<_, StoreError>(repo::newest(tx, wanted)?.map(shown));
+            Ok(InstallationFacts {
+                disk_state: seen.map(|seen| seen.sample.fill.name()),
+                disk_free_bytes: seen.map(|seen| seen.sample.space.free),
+                disk_total_bytes: seen.map(|seen| seen.sample.space.total),
+                days_to_full: seen.and_then(|seen| seen.days_to_full).map(|days| (days * 10.0).round() / 10.0),
+                last_verified_snapshot: newest(&Run::is_snapshot)?,
+                last_snapshot_failure: newest(&|run| run.kind != RunKind::Drill && !run.is_good())?,
+                last_drill: newest(&|run| run.kind == RunKind::Drill)?,
+            })
+        })
     }
 }
 
 /// What came of a snapshot, or of the trial of restoring one.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize)]
-pub struct RunFacts {
-    pub at: Timestamp,
-    pub path: String,
-    pub seconds: f64,
-    pub records: u64,
-    pub failure: Option<String>,
+struct RunFacts {
+    at: Timestamp,
+    path: String,
+    seconds: f64,
+    records: u64,
+    failure: Option<String>,
 }
 
 /// What operators are told of the installation. What is not known yet is left out.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub struct InstallationFacts {
-    pub disk_state: Option<&'static str>,
-    pub disk_free_bytes: Option<u64>,
-    pub disk_total_bytes: Option<u64>,
+struct InstallationFacts {
+    disk_state: Option<&'static str>,
+    disk_free_bytes: Option<u64>,
+    disk_total_bytes: Option<u64>,
     /// Until changes are refused, if it goes on as in the last weeks.
-    pub days_to_full: Option<f64>,
-    pub last_verified_snapshot: Option<RunFacts>,
-    pub last_snapshot_failure: Option<RunFacts>,
-    pub last_drill: Option<RunFacts>,
+    days_to_full: Option<f64>,
+    last_verified_snapshot: Option<RunFacts>,
+    last_snapshot_failure: Option<RunFacts>,
+    last_drill: Option<RunFacts>,
 }
 
-pub trait InstallationSource: Send + Sync {
-    fn facts(&self) -> Result<InstallationFacts, StoreError>;
-}
-
-pub trait HealthSource: Send + Sync {
-    /// How the parts are doing now. Answers also when the store does not: that is then what it tells.
-    fn components(&self) -> Vec<Component>;
-
-    /// Whether the server was started in safe mode ([`SAFE_MODE`]).
-    fn is_safe_mode(&self) -> bool;
-
-    /// Whether only reads, exports and deletions are answered.
-    fn is_read_only(&self) -> bool;
-
-    fn health(&self) -> Result<Health, StoreError>;
-}
-
-/// What safe mode means, for the operator.
-pub const SAFE_MODE: &str = "Safe mode: workflow triggers, schedules and runs, and webhook deliveries are off. They continue after a \
-                             normal start.";
-
-pub(super) fn ready(source: &dyn HealthSource) -> Response {
+fn ready(source: &HealthMonitor) -> Response {
     let components = source.components();
     let down = || components.iter().filter(|component| component.state == ComponentState::Down);
     let failing: Vec<&str> = down().map(|component| component.name).collect();
@@ -150,14 +134,14 @@ pub(super) fn ready(source: &dyn HealthSource) -> Response {
     json_response(status, &body)
 }
 
-fn note_safe_mode(source: &dyn HealthSource, body: &mut Value) {
+fn note_safe_mode(source: &HealthMonitor, body: &mut Value) {
     if let (true, Some(body)) = (source.is_safe_mode(), body.as_object_mut()) {
         body.insert("mode".to_owned(), "safe".into());
         body.insert("detail".to_owned(), SAFE_MODE.into());
     }
 }
 
-pub(super) fn page(source: &dyn HealthSource, facts: Option<&InstallationFacts>, as_json: bool) -> Result<Response, Problem> {
+fn page(source: &HealthMonitor, facts: Option<&InstallationFacts>, as_json: bool) -> Result<Response, Problem> {
     let health = source.health()?;
     if as_json {
         let mut body = json!({

@@ -1,15 +1,29 @@
-//! The figures of the page for people: a few metrics over the last weeks, as charts.
+//! `/documentation/analytics/`: a few metrics of the reader's tenant over the last weeks, as charts.
 
-use tenantd_base::{access::Principal, clocks::Clocks};
-use tenantd_http::pages::{Chart, ChartSource, Figures, Mark};
-use tenantd_store::{Store, StoreError};
+use http::StatusCode;
+use poem::Response;
+use serde_json::{Value, json};
+
+use tenantd_base::{
+    access::{Principal, Scope, TenantKind},
+    clocks::Clocks,
+};
+use tenantd_http::{
+    credentials,
+    need::Need,
+    pages::{Chart, Html, Mark, Page, Readers, html, json_response},
+    problem::Problem,
+};
+use tenantd_store::Store;
 
 use super::super::{
-    error::AnalyticsError,
     model::{Bucket, METRICS, Span, Unit},
     query::Subject,
     service::{self, Asked},
 };
+
+/// In a sentence: what time the page is about.
+const ABOUT: &str = "the last 90 days, by day (UTC).";
 
 /// What the page shows, in this order.
 const SHOWN: [(&str, &str); 12] = [
@@ -28,7 +42,7 @@ const SHOWN: [(&str, &str); 12] = [
 ];
 
 #[derive(Debug)]
-pub(crate) struct Charts {
+pub(crate) struct AnalyticsPage {
     pub(crate) store: Store,
     pub(crate) clocks: Clocks,
 }
@@ -43,8 +57,41 @@ const fn unit(unit: Unit) -> &'static str {
     }
 }
 
-impl ChartSource for Charts {
-    fn charts(&self, reader: &Principal) -> Result<Figures, StoreError> {
+impl Page for AnalyticsPage {
+    fn path(&self) -> &'static str {
+        "/documentation/analytics/"
+    }
+
+    fn readers(&self) -> Readers {
+        Readers::Only(Need::Scope(Scope::AnalyticsRead))
+    }
+
+    fn answer(&self, reader: Option<&Principal>, as_json: bool) -> Result<Response, Problem> {
+        let reader = reader.ok_or_else(credentials::missing)?;
+        let charts = self.charts(reader)?;
+        if as_json {
+            let chart = |chart: &Chart| {
+                let points: Vec<Value> = chart.marks.iter().map(|mark| json!({"from": mark.label, "value": mark.value})).collect();
+                json!({"id": chart.id, "title": chart.title, "unit": chart.unit, "points": points})
+            };
+            let charts: Vec<Value> = charts.iter().map(chart).collect();
+            return Ok(json_response(StatusCode::OK, &json!({"about": ABOUT, "charts": charts})));
+        }
+        let mut page = Html::new("Analytics");
+        if reader.tenant_kind == TenantKind::Evaluation {
+            page.evaluation_banner(&reader.tenant_name);
+        }
+        page.paragraph(&format!("{}: {ABOUT}", reader.tenant_name));
+        page.raw("<p>All figures, in any time zone and by any bucket: <code>GET /api/analytics/tenant</code>.</p>");
+        for chart in &charts {
+            chart.render(&mut page);
+        }
+        Ok(html(page.finish()))
+    }
+}
+
+impl AnalyticsPage {
+    fn charts(&self, reader: &Principal) -> Result<Vec<Chart>, Problem> {
         let readable = |name: &str| METRICS.iter().any(|metric| metric.name == name && reader.grants.covers(metric.reads(None)));
         let shown = SHOWN.iter().filter(|(name, _)| readable(name));
         let asked = Asked {
@@ -54,15 +101,7 @@ impl ChartSource for Charts {
             ..Asked::default()
         };
         let subject = Subject::Tenant(reader.tenant_id);
-        let question =
-            service::understand(&asked, subject, reader.grants, self.clocks.now(reader.tenant_id)).map_err(
-                |error| match error {
-                    AnalyticsError::Store(error) => error,
-                    AnalyticsError::Invalid(_) | AnalyticsError::NotHeld(_) => {
-                        StoreError::Engine("the page asks for figures that there are not".to_owned())
-                    }
-                },
-            )?;
+        let question = service::understand(&asked, subject, reader.grants, self.clocks.now(reader.tenant_id))?;
         let answer = self.store.read(|tx| service::answer(tx, &question))?;
         let chart = |(name, title): &(&str, &str)| {
             let metric = METRICS.iter().find(|metric| metric.name == *name)?;
@@ -81,6 +120,6 @@ impl ChartSource for Charts {
                 floor: 0.0,
             })
         };
-        Ok(Figures { about: "the last 90 days, by day (UTC).".to_owned(), charts: SHOWN.iter().filter_map(chart).collect() })
+        Ok(SHOWN.iter().filter_map(chart).collect())
     }
 }
