@@ -87,7 +87,7 @@ pub(super) async fn operator_acts(store: &Store, context: &RequestContext) -> Re
         Some(principal) if context.method != Method::GET && context.path().starts_with("/internal/admin/") => {
             let act = OperatorAct {
                 request_id: context.request_id,
-                operation: context.operation.id.clone(),
+                operation: context.operation_id.to_string(),
                 path: context.path().to_owned(),
             };
             tell(store, context, principal, &OPERATOR_ACTED, &act).await

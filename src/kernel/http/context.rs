@@ -24,12 +24,7 @@ use tenantd_base::{
 };
 use tenantd_store::events::Intent;
 
-use super::{
-    idempotency::Idempotency,
-    incoming::Incoming,
-    operations::Operation,
-    problem::{Code, Problem},
-};
+use super::problem::{Code, Problem};
 
 /// Where a request came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +80,7 @@ impl std::fmt::Display for BaseUrl {
 #[derive(Debug)]
 pub struct RequestContext {
     pub request_id: RequestId,
-    pub operation: Arc<Operation>,
+    pub operation_id: Arc<str>,
     pub principal: Option<Arc<Principal>>,
     pub client: Client,
     /// Whether the connection is TLS.
@@ -102,11 +97,8 @@ pub struct RequestContext {
     pub base_url: BaseUrl,
     /// Whether a browser sent it with somebody's session from another site.
     pub(super) foreign: bool,
-    pub idempotency: Arc<Idempotency>,
     /// The checked body; the handler's extractor takes it.
     pub(super) body: Mutex<Option<Value>>,
-    /// The body of a streamed operation, unread.
-    pub(super) stream: Mutex<Option<Incoming>>,
     pub(super) body_digest: Option<[u8; 32]>,
 }
 
@@ -133,10 +125,6 @@ impl RequestContext {
 
     pub(super) fn take_body(&self) -> Option<Value> {
         self.body.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    pub(super) fn take_stream(&self) -> Option<Incoming> {
-        self.stream.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// What the caller is about to do.

@@ -236,13 +236,15 @@ impl Edge {
         }
         let watch = if operation.streams() { again() } else { None };
         let again = if changes && !operation.may_stream_out() { None } else { again() };
-        let stream = if operation.streams() { Some(incoming(&mut request, watch, arrival)?) } else { None };
+        if operation.streams() {
+            incoming(&mut request, watch, arrival)?.hand_on(&mut request);
+        }
         let has_session = principal.as_ref().is_some_and(|caller| matches!(caller.identity, Identity::User { .. }));
         let foreign = has_session && credentials::check_same_origin(request.headers(), &arrival.base_url.to_string()).is_err();
         let now = principal.as_ref().map_or(arrival.clocks.installation(), |caller| arrival.clocks.of(caller.tenant_id));
         let context = RequestContext {
             request_id: arrival.request_id,
-            operation,
+            operation_id: operation.id.clone(),
             principal,
             client: arrival.client,
             secure: arrival.peer.secure,
@@ -254,14 +256,13 @@ impl Edge {
             anew: header_text(request.headers(), header::CACHE_CONTROL).is_some_and(|wish| wish.contains("no-cache")),
             base_url: arrival.base_url.clone(),
             foreign,
-            idempotency: self.parts.idempotency.clone(),
             body: Mutex::new(body),
-            stream: Mutex::new(stream),
             body_digest,
         };
         let work = async {
             acts::operator_acts(&self.parts.store, &context).await?;
             request.extensions_mut().insert(Arc::new(context));
+            request.extensions_mut().insert(self.parts.idempotency.clone());
             tokio::time::timeout_at(end, self.parts.api.call(request)).await.map_err(|_| failures::late(changes))?
         };
         // Whoever was let in may finish, also when the disk has filled up since.

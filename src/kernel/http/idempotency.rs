@@ -354,7 +354,8 @@ header_parameter!(
 /// Claims the key for this request, or answers for the one that had it before.
 fn claim(request: &Request) -> poem::Result<IdempotencyKey> {
     let context = RequestContext::of(request)?;
-    let idempotency = context.idempotency.clone();
+    let idempotency = request.extensions().get::<Arc<Idempotency>>().cloned();
+    let idempotency = idempotency.ok_or_else(|| Problem::internal("a handler was reached without passing the edge"))?;
     let Some(value) = request.headers().get("idempotency-key") else { return Ok(IdempotencyKey { claim: None, idempotency }) };
     let key = value.as_bytes();
     if key.is_empty() || key.len() > 255 || !key.iter().all(u8::is_ascii_graphic) {

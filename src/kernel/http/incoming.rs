@@ -5,7 +5,13 @@
 //! long for one record. Time in which the server does not ask for more counts for nobody. **Invariant:** bytes are taken from the connection only when the
 //! handler asks for them, so a client is held back by whatever the handler waits for.
 
-use std::{io, marker::PhantomData, pin::Pin, time::Duration};
+use std::{
+    io,
+    marker::PhantomData,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
@@ -22,7 +28,6 @@ use tenantd_base::config::Limits;
 use super::{
     LINES,
     again::Again,
-    context::RequestContext,
     problem::{Code, Problem},
 };
 
@@ -98,6 +103,11 @@ impl Incoming {
         }
     }
 
+    /// Leaves the body with the request, where [`Streamed`] takes it.
+    pub(super) fn hand_on(self, request: &mut Request) {
+        request.extensions_mut().insert::<HandedOn>(Arc::new(Mutex::new(Some(self))));
+    }
+
     /// Notes that a record was whole. Without that, bytes alone keep a place for [`RECORD`] at most.
     pub fn took_record(&mut self) {
         self.waited_for_record = Duration::ZERO;
@@ -138,6 +148,8 @@ impl Incoming {
     }
 }
 
+type HandedOn = Arc<Mutex<Option<Incoming>>>;
+
 /// A streamed body in a handler's signature, of values that look like `T`.
 #[derive(Debug)]
 pub struct Streamed<T> {
@@ -164,7 +176,8 @@ impl<'a, T: Type> ApiExtractor<'a> for Streamed<T> {
     }
 
     async fn from_request(request: &'a Request, _body: &mut RequestBody, _options: ExtractParamOptions<()>) -> poem::Result<Self> {
-        let body = RequestContext::of(request)?.take_stream();
+        let handed_on = request.extensions().get::<HandedOn>();
+        let body = handed_on.and_then(|body| body.lock().unwrap_or_else(PoisonError::into_inner).take());
         let body = body.ok_or_else(|| Problem::internal("a streamed operation was reached without its body"))?;
         Ok(Self { body, value: PhantomData })
     }

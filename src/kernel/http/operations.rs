@@ -43,7 +43,7 @@ pub enum Audience {
 /// One operation of the document.
 #[derive(Debug)]
 pub struct Operation {
-    pub id: String,
+    pub id: Arc<str>,
     pub method: Method,
     /// The path as the document writes it: a label for logs and metrics that has no ids in it.
     pub path: String,
@@ -200,7 +200,7 @@ fn compile_operation(
     // Whoever removes something to make room must sign in first.
     let while_full = marks.while_full || class == RateClass::SignIn || matches!(method, Method::GET | Method::DELETE);
     Ok(Operation {
-        id: id.to_owned(),
+        id: id.into(),
         class,
         while_full,
         path: path.to_owned(),

@@ -103,7 +103,7 @@ fn fingerprint(context: &RequestContext) -> [u8; FINGERPRINT_LENGTH] {
     let mut filters: Vec<(&String, &Value)> =
         context.query.as_object().into_iter().flatten().filter(|(name, _)| !PAGE_PARAMETERS.contains(&name.as_str())).collect();
     filters.sort_by_key(|(name, _)| *name);
-    let mut input = context.operation.id.clone();
+    let mut input = context.operation_id.to_string();
     for (name, value) in filters {
         input.push_str(&format!("\n{name}={value}"));
     }

@@ -88,7 +88,7 @@ impl Drop for Visit {
     fn drop(&mut self) {
         let (took, status) = (self.started.elapsed(), self.status);
         let (operation, measures) = match &self.told.operation {
-            Some(operation) => (operation.id.as_str(), &operation.measures),
+            Some(operation) => (&*operation.id, &operation.measures),
             None => ("none", &*self.others),
         };
         measures.record(operation, status, took);

@@ -21,7 +21,6 @@ use tokio::{
 use tenantd_base::config::Limits;
 
 use super::{
-    Phase,
     gate::{Activity, Pass},
     watched::Watched,
 };
@@ -83,6 +82,16 @@ impl ConnectionSettings {
             .keep_alive_timeout(self.header);
         builder
     }
+}
+
+/// How far a stop has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+pub(super) enum Phase {
+    Serving,
+    /// No new connections; those that are open finish their request.
+    Draining,
+    /// The rest is cut off.
+    Closing,
 }
 
 pub(super) async fn serve<S>(

@@ -18,18 +18,8 @@ use super::{
     context::Client,
     edge::{Edge, Peer},
 };
-use connection::ConnectionSettings;
+use connection::{ConnectionSettings, Phase};
 use gate::Gate;
-
-/// How far a stop has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
-enum Phase {
-    Serving,
-    /// No new connections; those that are open finish their request.
-    Draining,
-    /// The rest is cut off.
-    Closing,
-}
 
 /// All listeners of a server.
 #[derive(Debug)]
