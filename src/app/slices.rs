@@ -6,7 +6,7 @@ use tenantd_analytics::Analytics;
 use tenantd_api_keys::ApiKeySlice;
 use tenantd_audit::Audit;
 use tenantd_auth::{Auth, CredentialRights};
-use tenantd_backup::{Backups, ReadPosture, UpdateConfig};
+use tenantd_backup::Backups;
 use tenantd_base::{
     clocks::Clocks,
     config::Config,
@@ -21,7 +21,7 @@ use tenantd_inventory::Inventory;
 use tenantd_platform::{Platform, Reload};
 use tenantd_quotas::TenantQuotas;
 use tenantd_sample::Sampler;
-use tenantd_search::{Search, SearchQuery};
+use tenantd_search::Search;
 use tenantd_secrets::NamedSecrets;
 use tenantd_sso::{self as sso, SingleSignOn};
 use tenantd_store::{Rotation, Store, holders::Holders, tasks::Quiet};
@@ -29,10 +29,7 @@ use tenantd_tickets::Tickets;
 use tenantd_transfer::{Others, Transfer};
 use tenantd_upkeep::{Places, Upkeep};
 use tenantd_webhooks::{Surroundings, Webhooks};
-use tenantd_workflows::{
-    self as workflows, StepCatalogue, Workflows,
-    steps::{CommentOnTicket, CreateTicket, HttpRequest, ProvisionVm, ReportInventory, UpdateTicket, VerifyProvider, WaitForVm},
-};
+use tenantd_workflows::{self as workflows, Workflows};
 
 use super::{erasure, event_kinds, portable};
 
@@ -101,19 +98,6 @@ impl Slices {
         let secrets = NamedSecrets::new(store(), clocks(), sealer(), |tx, tenant, id| {
             Ok(workflows::workflow(tx, tenant, id)?.is_some_and(|workflow| workflow.archived_at.is_none()))
         });
-        // Every type of step that a workflow can have: a slice brings its own along, and the engine knows none of them by name.
-        let steps = StepCatalogue::default()
-            .local(CreateTicket(tickets.clone()))?
-            .local(UpdateTicket(tickets.clone()))?
-            .local(CommentOnTicket(tickets.clone()))?
-            .local(ProvisionVm(clouds.clone()))?
-            .local(UpdateConfig(backups.clone()))?
-            .remote(ReadPosture(backups.clone()))?
-            .remote(VerifyProvider(clouds.clone()))?
-            .remote(WaitForVm(clouds.clone()))?
-            .remote(ReportInventory(inventory.clone()))?
-            .remote(SearchQuery(search.clone()))?
-            .remote(HttpRequest { egress: egress.clone(), tenants: tenants(), vault: secrets.vault() })?;
         let pool =
             |patience| Programs::new(patience, store().shares().clone()).map_err(|error| format!("cannot start a worker: {error}"));
         let holders =
@@ -122,9 +106,12 @@ impl Slices {
             programs: pool(PROGRAM)?,
             rehearsals: pool(REHEARSAL)?,
             tenants: tenants(),
+            egress: egress.clone(),
+            vault: secrets.vault(),
             holders: holders.clone(),
         };
-        let workflows = Workflows::new(store(), clocks(), config.workflows, steps, event_kinds(), around);
+        let steps = [tickets.steps(), clouds.steps(), backups.steps(), inventory.steps(), search.steps()].concat();
+        let workflows = Workflows::new(store(), clocks(), config.workflows, steps, event_kinds(), around)?;
         let around = Surroundings {
             sealer: sealer(),
             egress: egress.clone(),

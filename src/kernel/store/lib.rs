@@ -31,6 +31,7 @@ mod rotation;
 mod segments;
 mod shared;
 mod snapshot;
+pub mod steps;
 mod table;
 pub mod tasks;
 mod transaction;

@@ -33,13 +33,13 @@ use tenantd_store::{
     Checked, Read, Store, StoreError, TenantRows, WriteTx,
     events::{Act, ConsumerTask, EventKind, Intent},
     portable::Portable,
+    steps::StepEntry,
     tasks::Tasks,
 };
 use tenantd_tickets::Tickets;
 
 pub use error::{BackupError, Fault};
 pub use model::{Alarm, Minutes, Notifications, Objectives, OwnConfig, Rhythm, Schedule, Scope, Target, TargetKind};
-pub use steps::{ReadPosture, UpdateConfig};
 
 pub const EVENTS: &[&EventKind] = &[
     &service::CONFIG_UPDATED,
@@ -108,6 +108,11 @@ impl Backups {
         let (clocks, service) = (self.clocks.clone(), self.service.clone());
         tasks.spawn(ConsumerTask::new(self.store.clone(), follower::Follower { clocks, service }));
         tasks.spawn(upkeep::BackupTimers::new(self.store.clone(), self.clocks.clone(), self.service.clone()));
+    }
+
+    /// What workflows can do with backups.
+    pub fn steps(&self) -> Vec<StepEntry> {
+        vec![StepEntry::local(steps::UpdateConfig(self.clone())), StepEntry::remote(steps::ReadPosture(self.clone()))]
     }
 
     /// What of a tenant's backups goes along to another installation. Postures come last, behind what their timers look at.

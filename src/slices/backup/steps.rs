@@ -6,9 +6,10 @@ use tenantd_base::{
     access::{Grants, Scope},
     versions::ExpectedVersion,
 };
-use tenantd_store::{ReadTx, WriteTx, events::Act};
-use tenantd_workflows::steps::{
-    Call, CallFuture, Effect, LocalError, LocalStep, Planned, Planning, RemoteStep, StepDone, StepError, StepType,
+use tenantd_store::{
+    ReadTx, WriteTx,
+    events::Act,
+    steps::{Call, CallFuture, Effect, LocalError, LocalStep, Planned, Planning, RemoteStep, StepDone, StepError, StepType},
 };
 
 use super::{Backups, api::forms, error::BackupError, service::Service};
@@ -34,8 +35,8 @@ impl From<BackupError> for LocalError {
 }
 
 /// Replaces what is set for a scope.
-#[derive(Clone, Debug)]
-pub struct UpdateConfig(pub Backups);
+#[derive(Debug)]
+pub(super) struct UpdateConfig(pub(super) Backups);
 
 impl StepType for UpdateConfig {
     fn name(&self) -> &'static str {
@@ -79,8 +80,8 @@ impl LocalStep for UpdateConfig {
 
 /// Reports how well organizations are backed up. It changes nothing, but reads all of them: it is a call of its own, and does not keep the
 /// writer waiting.
-#[derive(Clone, Debug)]
-pub struct ReadPosture(pub Backups);
+#[derive(Debug)]
+pub(super) struct ReadPosture(pub(super) Backups);
 
 impl StepType for ReadPosture {
     fn name(&self) -> &'static str {
@@ -118,11 +119,7 @@ impl RemoteStep for ReadPosture {
         Box::pin(async move {
             let now = backups.clocks.now(call.tenant_id);
             let read = backups.store.scan_for(call.tenant_id, move |tx| forms::posture(tx, call.tenant_id, now, &call.with)).await;
-            match read.map_err(LocalError::from) {
-                Ok(output) => Ok(StepDone { output, effects: Vec::new() }),
-                Err(LocalError::Step(error)) => Err(error),
-                Err(LocalError::Store(error)) => Err(StepError::retryable("store_failed", error.to_string())),
-            }
+            Ok(StepDone { output: read.map_err(LocalError::from)?, effects: Vec::new() })
         })
     }
 }

@@ -7,6 +7,7 @@
 mod adapters;
 mod api;
 mod error;
+mod evaluation;
 mod fleet;
 mod found;
 mod model;
@@ -30,11 +31,10 @@ use tenantd_base::{
 };
 use tenantd_egress::{Audience, Egress};
 use tenantd_platform::Tenants;
-use tenantd_store::{Checked, SealedTable, Store, events::EventKind, portable::Portable, tasks::Tasks};
+use tenantd_store::{Checked, SealedTable, Store, events::EventKind, portable::Portable, steps::StepEntry, tasks::Tasks};
 
-pub use error::{CloudError, Fault};
+pub use error::CloudError;
 pub use found::{ProviderLabel, VmLabel, provider, providers_after, vm, vms_after, vms_by_state, vms_of};
-pub use steps::{CloudStepError, ShownOrder, vm_states};
 
 use adapters::{Access, Adapter, Adapters, Client, ClientParts};
 use fleet::Fleets;
@@ -132,6 +132,16 @@ impl Clouds {
         let (core, store, clocks) = (&self.core, &self.core.store, &self.core.clocks);
         tasks.spawn(Worker::new(sync::Syncs(core.clone()), store.clone(), clocks.clone()));
         tasks.spawn(Worker::new(provision::Provisions(core.clone()), store.clone(), clocks.clone()));
+    }
+
+    /// What workflows can do with clouds.
+    pub fn steps(&self) -> Vec<StepEntry> {
+        let core = || self.core.clone();
+        vec![
+            StepEntry::local(steps::ProvisionVm(core())),
+            StepEntry::remote(steps::VerifyProvider(core())),
+            StepEntry::remote(steps::WaitForVm(core())),
+        ]
     }
 
     /// What of a tenant's clouds goes along to another installation. Operations that have not ended go on where they are.

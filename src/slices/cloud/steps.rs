@@ -1,51 +1,36 @@
-//! What those do with clouds who compose use cases from values that come at run time: they try a provider, order VMs, and wait for a
-//! state. The forms are those of the requests.
+//! The steps `vm.provision`, `provider.verify` and `vm.wait_state` of workflows. An order is taken in the transaction of its step, exactly
+//! once; its operation carries it out.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 
 use tenantd_base::{
-    access::Reach,
-    clock::Timestamp,
-    id::{CloudProviderId, OrganizationId, TenantId, VmId},
+    access::{Grants, Reach, Scope},
+    id::{CloudProviderId, VmId},
 };
 use tenantd_store::{
     ReadTx, WriteTx,
-    events::{Act, Intent},
+    events::{Act, Actor, ActorKind, Intent},
+    steps::{Call, CallFuture, Effect, LocalError, LocalStep, Planned, Planning, RemoteStep, StepDone, StepError, StepType},
 };
 
 use super::{
-    Clouds,
-    adapters::{self, VmPlace},
+    Core,
+    adapters::VmPlace,
     api,
     error::CloudError,
-    model::{Credential, ProviderConfig, ProviderKind, SyncError, Vm, VmState},
+    model::{Vm, VmState},
     repo,
-    service::{NewProvider, Service, SyncChange, SyncEnd, find_provider},
-    sync::{differences, whole_fleet},
+    service::{SyncChange, find_provider},
 };
 
 /// How long a VM that is waited for is left alone between two looks, and how long one look may take.
 const LOOK_PAUSE: Duration = Duration::from_secs(3);
 const LOOK_LIMIT: Duration = Duration::from_secs(20);
+const HIDDEN: &str = "[hidden]";
 
-/// Why something with a cloud did not come to its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CloudStepError {
-    pub code: String,
-    pub message: String,
-    /// Whether the same could go well at another time.
-    pub retryable: bool,
-}
-
-impl CloudStepError {
-    fn new(code: &str, message: impl Into<String>) -> Self {
-        Self { code: code.to_owned(), message: message.into(), retryable: false }
-    }
-}
-
-impl From<CloudError> for CloudStepError {
+impl From<CloudError> for StepError {
     fn from(error: CloudError) -> Self {
         let code = match &error {
             CloudError::NoProvider | CloudError::NoVm | CloudError::NoOperation => "not_found",
@@ -63,144 +48,240 @@ impl From<CloudError> for CloudStepError {
     }
 }
 
-/// An order as it is shown, and the ids of its VMs.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ShownOrder {
-    pub order: Value,
-    pub vm_ids: Vec<VmId>,
+impl From<CloudError> for LocalError {
+    fn from(error: CloudError) -> Self {
+        match error {
+            CloudError::Store(error) => Self::Store(error),
+            other => Self::Step(other.into()),
+        }
+    }
 }
 
-impl Clouds {
-    pub fn now(&self, tenant: TenantId) -> Timestamp {
-        self.core.clocks.now(tenant)
+fn id<T: std::str::FromStr<Err: std::fmt::Display>>(with: &Value, name: &str) -> Result<T, StepError> {
+    let text = with.get(name).and_then(Value::as_str).unwrap_or_default();
+    text.parse().map_err(|error: T::Err| StepError::new("invalid_input", format!("/{name}: {error}")))
+}
+
+impl Core {
+    /// As whom a call changes what we know.
+    fn intent(&self, call: &Call) -> Intent {
+        let actor = Actor { kind: ActorKind::Workflow, id: call.idempotency_key.clone(), name: "Workflow step".to_owned() };
+        Intent::new(call.tenant_id, self.clocks.now(call.tenant_id), actor)
+    }
+}
+
+/// Orders VMs.
+#[derive(Debug)]
+pub(super) struct ProvisionVm(pub(super) Arc<Core>);
+
+impl StepType for ProvisionVm {
+    fn name(&self) -> &'static str {
+        "vm.provision"
     }
 
-    /// Creates a provider whose cloud is simulated, with all of its VMs, for evaluation.
-    pub async fn connect_simulated(
-        &self,
-        intent: Intent,
-        name: &str,
-        organization_id: Option<OrganizationId>,
-        seed: u64,
-        vm_count: u32,
-    ) -> Result<(), CloudError> {
-        let config = ProviderConfig { seed: Some(seed), vm_count: Some(vm_count), ..ProviderConfig::default() };
-        let way = (ProviderKind::Simulated, config.clone(), Credential::None {});
-        let (adapter, access) = self.core.access(intent.tenant_id, None, way, LOOK_LIMIT);
-        let verification = adapters::verify(adapter, &access, LOOK_LIMIT).await;
-        let new = NewProvider {
-            name: name.to_owned(),
-            kind: ProviderKind::Simulated,
-            organization_id,
-            enabled: true,
-            config,
-            credential: Credential::None {},
-            interval_seconds: self.core.default_interval_seconds,
-        };
-        // In one transaction with the provider, so that the ids of the VMs come of the same intent.
-        let fleet = whole_fleet(adapter, &access).await;
-        let seen = differences(&[], fleet.as_deref().unwrap_or_default(), intent.now);
-        let result = fleet.map(|fleet| fleet.len() as u64).map_err(|failure| SyncError::new(&failure, intent.now));
-        let (core, end) = (self.core.clone(), SyncEnd { started_at: intent.now, result });
-        let create = move |tx: &mut WriteTx| {
-            let mut act = intent.begin();
-            let provider = core.service.create_provider(tx, &mut act, &Reach::Everything, &new, Some(&verification))?;
-            core.service.apply_sync(tx, &mut act, &provider, &seen)?;
-            Service::end_sync(tx, &mut act, &provider, &end)
-        };
-        self.core.store.write(create).await
+    fn summary(&self) -> &'static str {
+        "Orders VMs. Takes what the request to create VMs takes. Its output has `operation` and `vms`; `vm.wait_state` waits for them."
     }
 
-    /// The JSON Schema of an order.
-    pub fn order_schema() -> Value {
+    fn scopes(&self) -> Grants {
+        Grants::of(&[Scope::VmsRead, Scope::VmsWrite])
+    }
+
+    fn schema(&self) -> Value {
         api::order_schema()
     }
 
-    /// Checks an order. Changes nothing, and asks no cloud.
-    pub fn plan_order(&self, tx: &ReadTx, act: &mut Act, form: &Value) -> Result<ShownOrder, CloudError> {
-        let plan = self.core.service.plan_vms(tx, act, &Reach::Everything, &api::read_order(form)?)?;
-        let vm_ids = plan.vms.iter().map(|vm| vm.id).collect();
-        Ok(ShownOrder { order: api::show_order(tx, &plan, act.now, false)?, vm_ids })
+    fn example(&self) -> Value {
+        json!({
+            "provider_id": CloudProviderId::example(), "name": "web-01", "region": "eu-west-1", "size": "t3.small",
+            "image": "ami-0123456789abcdef0",
+        })
     }
 
-    /// Takes an order in the caller's transaction. The background carries it out.
-    pub fn order(&self, tx: &mut WriteTx, act: &mut Act, form: &Value) -> Result<ShownOrder, CloudError> {
-        let plan = self.core.service.order_vms(tx, act, &Reach::Everything, &api::read_order(form)?)?;
-        let vm_ids = plan.vms.iter().map(|vm| vm.id).collect();
-        Ok(ShownOrder { order: api::show_order(tx, &plan, act.now, true)?, vm_ids })
-    }
-
-    /// Whether the tenant has the provider, by its name.
-    pub fn provider_name(&self, tx: &ReadTx, act: &Act, id: CloudProviderId) -> Result<String, CloudError> {
-        Ok(find_provider(tx, act, &Reach::Everything, id)?.name)
-    }
-
-    /// Tries the credential of a stored provider, and keeps what came of it. What came of it is the answer, also when it does not work.
-    pub async fn verify(&self, intent: Intent, id: CloudProviderId) -> Result<Value, CloudStepError> {
-        let core = &self.core;
-        let provider = core.store.read(|tx| find_provider(tx, &intent.begin(), &Reach::Everything, id))?;
-        let verification = core.try_stored(&provider).await.map_err(|problem| CloudStepError::new("cloud", problem.to_string()))?;
-        let shown = api::show_verification(&verification);
-        let inner = core.clone();
-        let written =
-            core.store.write(move |tx| inner.service.note_verification(tx, &mut intent.begin(), &provider, &verification)).await;
-        written?;
-        Ok(shown)
-    }
-
-    /// Waits until the VM has one of these states, by asking its cloud now and then. The VM as it is then.
-    pub async fn wait_for_state(
-        &self,
-        intent: Intent,
-        id: VmId,
-        states: &[String],
-        patience: Duration,
-    ) -> Result<Value, CloudStepError> {
-        let wanted: Vec<VmState> = states.iter().filter_map(|name| VmState::parse(name)).collect();
-        let deadline = tokio::time::Instant::now() + patience;
-        loop {
-            let found = self.core.store.read(|tx| repo::vms::get(tx, intent.tenant_id, id)).map_err(CloudError::Store)?;
-            let vm = found.ok_or(CloudError::NoVm)?;
-            let state = vm.facts.state;
-            if wanted.contains(&state) {
-                let shown = self.core.store.read(|tx| api::show_vm_value(tx, &vm, intent.now));
-                return Ok(shown?);
-            }
-            if vm.ended_at.is_some() {
-                return Err(CloudStepError::new("vm_ended", format!("the VM is {} and will not change any more", state.name())));
-            }
-            if tokio::time::Instant::now() + LOOK_PAUSE >= deadline {
-                let message = format!("the VM is still {}", state.name());
-                return Err(CloudStepError { retryable: true, ..CloudStepError::new("vm_not_yet", message) });
-            }
-            tokio::time::sleep(LOOK_PAUSE).await;
-            self.look_again(&intent, &vm).await?;
+    fn redact(&self, with: &mut Value) {
+        if let Some(data) = with.get_mut("user_data") {
+            *data = Value::String(HIDDEN.to_owned());
         }
     }
 
-    /// Asks the cloud of a VM how it is. That it cannot be asked now is no failure of whoever waits.
-    async fn look_again(&self, intent: &Intent, vm: &Vm) -> Result<(), CloudStepError> {
-        let core = &self.core;
-        let provider = core.store.read(|tx| find_provider(tx, &intent.begin(), &Reach::Everything, vm.provider_id))?;
-        // One that is being created is looked at by its operation.
-        let Ok((adapter, access)) = core.reach(&provider, LOOK_LIMIT) else { return Ok(()) };
-        if !vm.is_known() {
-            return Ok(());
-        }
-        let facts = &vm.facts;
-        let place =
-            VmPlace { provider_vm_id: facts.provider_vm_id.clone(), region: facts.region.clone(), zone: facts.zone.clone() };
-        let looked = tokio::time::timeout(LOOK_LIMIT, adapter.get(&access, &place)).await;
-        let Ok(Ok(Some(facts))) = looked else { return Ok(()) };
-        let (inner, intent) =
-            (core.clone(), Intent::new(intent.tenant_id, core.clocks.now(intent.tenant_id), intent.actor.clone()));
-        let change = [SyncChange::Seen(Box::new(facts))];
-        let written = core.store.write(move |tx| inner.service.apply_sync(tx, &mut intent.begin(), &provider, &change)).await;
-        Ok(written?)
+    fn plan(&self, tx: &ReadTx, planning: &Planning, with: &Value) -> Result<Planned, LocalError> {
+        let mut act = planning.intent.begin();
+        let plan = self.0.service.plan_vms(tx, &mut act, &Reach::Everything, &api::read_order(with)?)?;
+        let output = api::show_order(tx, &plan, act.now, false)?;
+        Ok(Planned { output: Some(output), summary: format!("would order {} VMs", plan.vms.len()) })
     }
 }
 
-/// The names of all states.
-pub fn vm_states() -> Value {
-    json!(VmState::ALL.map(VmState::name))
+impl LocalStep for ProvisionVm {
+    fn apply(&self, tx: &mut WriteTx, act: &mut Act, with: &Value) -> Result<StepDone, LocalError> {
+        let plan = self.0.service.order_vms(tx, act, &Reach::Everything, &api::read_order(with)?)?;
+        let effects = plan.vms.iter().map(|vm| Effect { kind: "vm", id: vm.id.to_string() }).collect();
+        Ok(StepDone { output: api::show_order(tx, &plan, act.now, true)?, effects })
+    }
+}
+
+/// Tries the credential of a provider.
+#[derive(Debug)]
+pub(super) struct VerifyProvider(pub(super) Arc<Core>);
+
+impl StepType for VerifyProvider {
+    fn name(&self) -> &'static str {
+        "provider.verify"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Tries the credential of a cloud provider. Its output is the verification; look at its `outcome`."
+    }
+
+    fn scopes(&self) -> Grants {
+        Grants::of(&[Scope::ProvidersRead, Scope::ProvidersWrite])
+    }
+
+    fn schema(&self) -> Value {
+        json!({
+            "type": "object",
+            "additionalProperties": false,
+            "required": ["provider_id"],
+            "properties": {"provider_id": {"type": "string", "pattern": CloudProviderId::pattern()}},
+        })
+    }
+
+    fn example(&self) -> Value {
+        json!({"provider_id": CloudProviderId::example()})
+    }
+
+    fn plan(&self, tx: &ReadTx, planning: &Planning, with: &Value) -> Result<Planned, LocalError> {
+        let provider: CloudProviderId = id(with, "provider_id").map_err(LocalError::Step)?;
+        let provider = find_provider(tx, &planning.intent.begin(), &Reach::Everything, provider)?;
+        Ok(Planned { output: None, summary: format!("would verify the provider {}", provider.name) })
+    }
+}
+
+impl RemoteStep for VerifyProvider {
+    fn call(&self, call: Call) -> CallFuture {
+        let core = self.0.clone();
+        Box::pin(async move {
+            let id: CloudProviderId = id(&call.with, "provider_id")?;
+            let output = verify(&core, core.intent(&call), id).await?;
+            Ok(StepDone { output, effects: vec![Effect { kind: "provider", id: id.to_string() }] })
+        })
+    }
+}
+
+/// Tries the credential of a stored provider, and keeps what came of it. What came of it is the answer, also when it does not work.
+async fn verify(core: &Arc<Core>, intent: Intent, id: CloudProviderId) -> Result<Value, StepError> {
+    let provider = core.store.read(|tx| find_provider(tx, &intent.begin(), &Reach::Everything, id))?;
+    let verification = core.try_stored(&provider).await.map_err(|problem| StepError::new("cloud", problem.to_string()))?;
+    let shown = api::show_verification(&verification);
+    let inner = core.clone();
+    let written =
+        core.store.write(move |tx| inner.service.note_verification(tx, &mut intent.begin(), &provider, &verification)).await;
+    written?;
+    Ok(shown)
+}
+
+/// Waits for a state of a VM.
+#[derive(Debug)]
+pub(super) struct WaitForVm(pub(super) Arc<Core>);
+
+impl StepType for WaitForVm {
+    fn name(&self) -> &'static str {
+        "vm.wait_state"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Waits until a VM has one of the `states`, `running` when absent. Its output is the VM. `timeout_seconds` of the step bounds the \
+         wait; a VM that is not there by then is worth a retry."
+    }
+
+    fn scopes(&self) -> Grants {
+        Grants::of(&[Scope::VmsRead])
+    }
+
+    fn schema(&self) -> Value {
+        json!({
+            "type": "object",
+            "additionalProperties": false,
+            "required": ["vm_id"],
+            "properties": {
+                "vm_id": {"type": "string", "pattern": VmId::pattern()},
+                "states": {"type": "array", "items": {"type": "string", "enum": VmState::ALL.map(VmState::name)}, "minItems": 1, "maxItems": 11},
+            },
+        })
+    }
+
+    fn example(&self) -> Value {
+        json!({"vm_id": "{{ steps.order.output.vms[0].id }}", "states": ["running"]})
+    }
+
+    fn plan(&self, _tx: &ReadTx, _planning: &Planning, with: &Value) -> Result<Planned, LocalError> {
+        let states = wanted_states(with).join(" or ");
+        Ok(Planned { output: None, summary: format!("would wait until the VM is {states}") })
+    }
+}
+
+fn wanted_states(with: &Value) -> Vec<String> {
+    let given = with.get("states").and_then(Value::as_array);
+    let named = given.map(|states| states.iter().filter_map(Value::as_str).map(str::to_owned).collect());
+    named.unwrap_or_else(|| vec!["running".to_owned()])
+}
+
+impl RemoteStep for WaitForVm {
+    fn call(&self, call: Call) -> CallFuture {
+        let core = self.0.clone();
+        Box::pin(async move {
+            let vm: VmId = id(&call.with, "vm_id")?;
+            let states = wanted_states(&call.with);
+            let output = wait_for_state(&core, core.intent(&call), vm, &states, call.timeout).await?;
+            Ok(StepDone { output, effects: Vec::new() })
+        })
+    }
+}
+
+/// Waits until the VM has one of these states, by asking its cloud now and then. The VM as it is then.
+async fn wait_for_state(
+    core: &Arc<Core>,
+    intent: Intent,
+    id: VmId,
+    states: &[String],
+    patience: Duration,
+) -> Result<Value, StepError> {
+    let wanted: Vec<VmState> = states.iter().filter_map(|name| VmState::parse(name)).collect();
+    let deadline = tokio::time::Instant::now() + patience;
+    loop {
+        let found = core.store.read(|tx| repo::vms::get(tx, intent.tenant_id, id)).map_err(CloudError::Store)?;
+        let vm = found.ok_or(CloudError::NoVm)?;
+        let state = vm.facts.state;
+        if wanted.contains(&state) {
+            let shown = core.store.read(|tx| api::show_vm_value(tx, &vm, intent.now));
+            return Ok(shown?);
+        }
+        if vm.ended_at.is_some() {
+            return Err(StepError::new("vm_ended", format!("the VM is {} and will not change any more", state.name())));
+        }
+        if tokio::time::Instant::now() + LOOK_PAUSE >= deadline {
+            let message = format!("the VM is still {}", state.name());
+            return Err(StepError::retryable("vm_not_yet", message));
+        }
+        tokio::time::sleep(LOOK_PAUSE).await;
+        look_again(core, &intent, &vm).await?;
+    }
+}
+
+/// Asks the cloud of a VM how it is. That it cannot be asked now is no failure of whoever waits.
+async fn look_again(core: &Arc<Core>, intent: &Intent, vm: &Vm) -> Result<(), StepError> {
+    let provider = core.store.read(|tx| find_provider(tx, &intent.begin(), &Reach::Everything, vm.provider_id))?;
+    // One that is being created is looked at by its operation.
+    let Ok((adapter, access)) = core.reach(&provider, LOOK_LIMIT) else { return Ok(()) };
+    if !vm.is_known() {
+        return Ok(());
+    }
+    let facts = &vm.facts;
+    let place = VmPlace { provider_vm_id: facts.provider_vm_id.clone(), region: facts.region.clone(), zone: facts.zone.clone() };
+    let looked = tokio::time::timeout(LOOK_LIMIT, adapter.get(&access, &place)).await;
+    let Ok(Ok(Some(facts))) = looked else { return Ok(()) };
+    let (inner, intent) = (core.clone(), Intent::new(intent.tenant_id, core.clocks.now(intent.tenant_id), intent.actor.clone()));
+    let change = [SyncChange::Seen(Box::new(facts))];
+    let written = core.store.write(move |tx| inner.service.apply_sync(tx, &mut intent.begin(), &provider, &change)).await;
+    Ok(written?)
 }

@@ -9,18 +9,16 @@ mod labels;
 mod listing;
 mod model;
 mod query;
+mod steps;
 mod tally;
 mod version;
 
 use poem_openapi::OpenApi;
-use serde_json::Value;
 
-use tenantd_base::{access::Reach, clock::Timestamp, clocks::Clocks, config, id::TenantId};
+use tenantd_base::{clocks::Clocks, config};
 use tenantd_directory::Directory;
 use tenantd_http::outgoing::Streams;
-use tenantd_store::{Read, Store};
-
-pub use error::{Fault, InventoryError};
+use tenantd_store::{Store, steps::StepEntry};
 
 #[derive(Clone, Debug)]
 pub struct Inventory {
@@ -39,24 +37,9 @@ impl Inventory {
     pub fn api(&self) -> impl OpenApi + use<> {
         api::InventoryApi { directory: self.directory, store: self.store.clone(), exports: self.exports.clone() }
     }
-}
 
-/// Small reports as JSON, for those who have values and no types.
-impl Inventory {
-    /// The JSON Schema of what [`Inventory::report`] takes.
-    pub fn form_schema() -> Value {
-        api::forms::schema()
-    }
-
-    /// The report as of now, on a thread that may block.
-    pub async fn report(&self, tenant_id: TenantId, form: Value) -> Result<Value, InventoryError> {
-        let (inventory, now) = (self.clone(), self.clocks.now(tenant_id));
-        self.store.scan_for(tenant_id, move |tx| inventory.report_on(tx, tenant_id, now, &form)).await
-    }
-
-    /// The report on a snapshot.
-    pub fn report_on(&self, tx: &impl Read, tenant_id: TenantId, now: Timestamp, form: &Value) -> Result<Value, InventoryError> {
-        let asker = api::Asker { tenant_id, reach: Reach::Everything, now, directory: self.directory };
-        api::forms::run(tx, asker, form)
+    /// What workflows can do with the inventory.
+    pub fn steps(&self) -> Vec<StepEntry> {
+        vec![StepEntry::remote(steps::ReportInventory(self.clone()))]
     }
 }

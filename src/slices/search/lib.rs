@@ -12,7 +12,7 @@ mod query;
 mod service;
 mod software;
 mod sources;
-mod step;
+mod steps;
 mod text;
 
 use std::path::PathBuf;
@@ -20,12 +20,11 @@ use std::path::PathBuf;
 use poem_openapi::OpenApi;
 
 use tenantd_base::clock::Clock;
-use tenantd_store::{Store, tasks::Tasks};
+use tenantd_store::{Store, steps::StepEntry, tasks::Tasks};
 
 pub use error::{IndexError, SearchError};
 pub use index::IndexStatus;
 pub use model::{Facets, Hit, Kind, Mode, Options, Order, Results, Sight};
-pub use step::SearchQuery;
 
 use index::SearchIndex;
 use service::Service;
@@ -52,6 +51,11 @@ impl Search {
 
     pub fn spawn(&self, tasks: &mut Tasks) {
         tasks.spawn(self.service.index.task());
+    }
+
+    /// What workflows can do with the search.
+    pub fn steps(&self) -> Vec<StepEntry> {
+        vec![StepEntry::remote(steps::SearchQuery(self.clone()))]
     }
 
     pub async fn search(&self, sight: Sight, q: String, options: Options) -> Result<Results, SearchError> {

@@ -12,15 +12,14 @@ mod model;
 mod repo;
 mod service;
 mod sla;
+mod steps;
 mod upkeep;
 
 use std::sync::Arc;
 
 use poem_openapi::OpenApi;
-use serde_json::Value;
 
 use tenantd_base::{
-    clock::Timestamp,
     clocks::Clocks,
     config,
     id::{TenantId, TicketId},
@@ -30,6 +29,7 @@ use tenantd_store::{
     Checked, Read, Store, StoreError, WriteTx,
     events::{Act, EventKind},
     portable::Portable,
+    steps::StepEntry,
     tasks::Tasks,
 };
 
@@ -77,6 +77,15 @@ impl Tickets {
 
     pub fn spawn(&self, tasks: &mut Tasks) {
         tasks.spawn(upkeep::TicketTimers::new(self.store.clone(), self.clocks.clone(), self.service.clone()));
+    }
+
+    /// What workflows can do with tickets.
+    pub fn steps(&self) -> Vec<StepEntry> {
+        vec![
+            StepEntry::local(steps::CreateTicket(self.clone())),
+            StepEntry::local(steps::UpdateTicket(self.clone())),
+            StepEntry::local(steps::CommentOnTicket(self.clone())),
+        ]
     }
 
     /// What of a tenant's tickets goes along to another installation.
@@ -138,45 +147,5 @@ impl Tickets {
     /// Does what time alone has done to tickets until now, each at its own time, the earliest first.
     pub fn tend(&self, tx: &mut WriteTx, act: &mut Act) -> Result<(), TicketError> {
         upkeep::tend(&self.service, tx, act)
-    }
-}
-
-/// The use cases with tickets as JSON, for those who have values and no types: planned on what can be read, and done.
-impl Tickets {
-    /// The JSON Schemas of what [`Tickets::read_new`], [`Tickets::read_change`] and [`Tickets::read_comment`] read.
-    pub fn form_schemas() -> [Value; 3] {
-        [api::forms::create_schema(), api::forms::change_schema(), api::forms::comment_schema()]
-    }
-
-    pub fn read_new(form: &Value) -> Result<NewTicket, TicketError> {
-        api::forms::read_new(form)
-    }
-
-    pub fn read_change(form: &Value) -> Result<(TicketRef, TicketChange), TicketError> {
-        api::forms::read_change(form)
-    }
-
-    pub fn read_comment(form: &Value) -> Result<(TicketRef, NewComment), TicketError> {
-        api::forms::read_comment(form)
-    }
-
-    /// The ticket as the API shows it.
-    pub fn show(tx: &impl Read, ticket: Ticket, now: Timestamp) -> Result<Value, TicketError> {
-        api::forms::show(tx, ticket, now)
-    }
-
-    /// The ticket that would be created, or the one that stands for it already.
-    pub fn plan_create(&self, tx: &impl Read, act: &mut Act, new: &NewTicket) -> Result<Ticket, TicketError> {
-        Ok(self.service.plan_create(tx, act, new)?.after)
-    }
-
-    pub fn plan_change(&self, tx: &impl Read, act: &Act, ticket: TicketRef, change: &TicketChange) -> Result<Ticket, TicketError> {
-        let before = service::target(tx, act, ticket, None)?;
-        Ok(self.service.plan_change(tx, act, before, change)?.after)
-    }
-
-    pub fn plan_comment(&self, tx: &impl Read, act: &mut Act, ticket: TicketRef, new: &NewComment) -> Result<Ticket, TicketError> {
-        let before = service::target(tx, act, ticket, None)?;
-        Ok(self.service.plan_comment(tx, act, before, new)?.after)
     }
 }

@@ -1,7 +1,7 @@
 //! What can go wrong with workflows and their runs.
 
 use tenantd_base::{authority::Lacking, id::RunId, programs::ProgramError, quotas::QuotaExceeded, versions::Stale};
-use tenantd_store::StoreError;
+use tenantd_store::{StoreError, steps::StepError};
 
 use super::model::RunStatus;
 
@@ -76,7 +76,7 @@ pub enum WorkflowError {
     ApprovedAlready,
     /// A step's effect and its result are one: what fails takes both back.
     #[error("the step failed: {0:?}")]
-    Step(crate::steps::StepError),
+    Step(StepError),
     #[error(transparent)]
     Stale(#[from] Stale),
     #[error("an event could not be written: {0}")]

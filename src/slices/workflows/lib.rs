@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** the result of a step is on the disk before the next begins. A step that changes our own data commits its effect and
 //! its result together: exactly once. A step that calls out carries a key that stays the same: at least once. **Boundary:** types of
-//! steps register in a [`StepCatalogue`]; the engine knows none by name. A dry run has no way to an effect.
+//! steps are registered by the slices whose records they act on; the engine knows none by name. A dry run has no way to an effect.
 
 mod api;
 mod calendar;
@@ -16,7 +16,7 @@ mod plan;
 mod repo;
 mod service;
 mod starters;
-pub mod steps;
+mod steps;
 mod triggers;
 
 use std::sync::Arc;
@@ -31,22 +31,25 @@ use tenantd_base::{
     id::{RunId, TenantId, WorkflowId},
     programs::{Budget, Programs},
 };
+use tenantd_egress::Egress;
 use tenantd_platform::Tenants;
+use tenantd_secrets::Vault;
 use tenantd_store::{
     Checked, Read, ReadTx, Store, StoreError, WriteTx, catalog,
     events::{EventKind, Intent, Kinds},
     holders::Holders,
     portable::Portable,
+    steps::StepEntry,
     tasks::{Alarm, Tasks},
 };
 
 pub use error::WorkflowError;
 pub use model::{RunStatus, Workflow};
-pub use steps::StepCatalogue;
 
 use engine::Engine;
 use model::Origin;
 use service::{NewRun, Service, Started};
+use steps::{HttpRequest, catalogue};
 
 pub const EVENTS: &[&EventKind] = &[
     &service::CREATED,
@@ -92,6 +95,9 @@ pub struct Surroundings {
     /// For dry runs, which look at records as much as they evaluate.
     pub rehearsals: Programs,
     pub tenants: Tenants,
+    pub egress: Egress,
+    /// Opens the named secrets that steps send.
+    pub vault: Vault,
     /// Knows whom workflows act for.
     pub holders: Holders,
 }
@@ -105,19 +111,21 @@ impl Workflows {
     /// The readers of the log that retention waits for.
     pub const CONSUMERS: &'static [&'static str] = &[triggers::CURSOR];
 
+    /// `steps` are those of the other slices.
     pub fn new(
         store: Store,
         clocks: Clocks,
         settings: config::Workflows,
-        catalogue: StepCatalogue,
+        steps: Vec<StepEntry>,
         kinds: Kinds,
         around: Surroundings,
-    ) -> Self {
-        let Surroundings { programs, rehearsals, tenants, holders } = around;
-        let StepCatalogue { planners, appliers } = catalogue;
+    ) -> Result<Self, String> {
+        let Surroundings { programs, rehearsals, tenants, egress, vault, holders } = around;
+        let request = StepEntry::remote(HttpRequest { egress, tenants: tenants.clone(), vault });
+        let (planners, appliers) = catalogue(steps.into_iter().chain([request]))?;
         let service = Arc::new(Service::new(planners, Arc::new(kinds), settings, api::DESCRIBE, holders));
         let engine = Engine::new(store.clone(), clocks.clone(), service.clone(), tenants.clone(), appliers, programs.clone());
-        Self { core: Arc::new(Core { store, clocks, service, tenants, engine, programs, rehearsals }) }
+        Ok(Self { core: Arc::new(Core { store, clocks, service, tenants, engine, programs, rehearsals }) })
     }
 
     pub fn api(&self) -> impl OpenApi + use<> {

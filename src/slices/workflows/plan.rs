@@ -12,14 +12,16 @@ use tenantd_base::{
     programs::Budget,
     vocabulary::vocabulary,
 };
-use tenantd_store::{ReadTx, StoreError};
+use tenantd_store::{
+    ReadTx, StoreError,
+    steps::{LocalError, Planning},
+};
 
 use super::{
     definition::{BlockNumber, Program, Step, StepKind},
     language::{self, Context, ExpressionError},
     model::RunError,
     service::Service,
-    steps::{LocalError, Planning},
 };
 
 /// Steps that are planned one by one, and items of one loop.

@@ -9,12 +9,14 @@ mod installation_key;
 mod password;
 mod seal;
 mod signer;
+mod text;
 
 pub use conceal::{Concealer, SHORTEST_SECRET};
 pub use installation_key::{InstallationKey, KeySource, show_fingerprint};
 pub use password::{PasswordError, PasswordHash, Passwords};
 pub use seal::{SealError, Sealed, SealedPlace, Sealer, TargetDigest};
 pub use signer::{PublicKey, Signature, SignatureError, Signer};
+pub use text::{SecretPart, SecretText};
 
 use data_encoding::BASE32_DNSCURVE;
 use sha2::{Digest, Sha256};

@@ -25,7 +25,7 @@ use tenantd_http::{
     reply::{Changed, Triggered, Viewed},
     wire::document_type,
 };
-use tenantd_store::{Read, ReadTx};
+use tenantd_store::{Read, ReadTx, steps::Planning};
 
 use super::{
     super::{
@@ -37,7 +37,6 @@ use super::{
         repo,
         service::{Accepted, NewRun, Service, Started, complete_inputs, merge},
         starters,
-        steps::Planning,
     },
     Area,
     asked::{Asked, ReadWorkflows, Target, target},

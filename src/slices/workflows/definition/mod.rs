@@ -18,14 +18,13 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
 
-use tenantd_base::clock::Timestamp;
+use tenantd_base::{clock::Timestamp, secrets::SecretText};
 
 pub(super) use control::{CONTROL, DEFINITION};
 pub(super) use inputs::InputSchema;
 pub(super) use read::{compile, outline};
 pub(super) use schedule::{GRACE, Schedule};
 pub(super) use secrets::is_bare_reference;
-pub use secrets::{SecretPlace, SecretText};
 
 /// The place of a step among all steps of the definition.
 pub(super) type StepNumber = u32;

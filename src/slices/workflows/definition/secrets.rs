@@ -6,71 +6,18 @@
 
 use serde_json::Value;
 
-use tenantd_base::secrets::Secret;
+use tenantd_base::secrets::{SecretPart, SecretText};
 use tenantd_secrets::is_name;
+use tenantd_store::steps::SecretPlace;
 
 use super::super::language::{self, Piece};
 
 /// What an expression that names a secret begins with.
 const PREFIX: &str = "secrets.";
 
-/// A part of a text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
-    Text(String),
-    Secret(String),
-}
-
-/// A text of `with` that names secrets, and where it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SecretText {
-    /// A JSON pointer into `with`.
-    pub pointer: String,
-    parts: Vec<Part>,
-}
-
-impl SecretText {
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.parts.iter().filter_map(|part| match part {
-            Part::Secret(name) => Some(name.as_str()),
-            Part::Text(_) => None,
-        })
-    }
-
-    /// The text with the values of its secrets.
-    pub fn filled<'a>(&self, value: impl Fn(&str) -> Option<&'a Secret>) -> Option<Secret> {
-        let mut filled = zeroize::Zeroizing::new(String::new());
-        for part in &self.parts {
-            filled.push_str(match part {
-                Part::Text(text) => text,
-                Part::Secret(name) => value(name)?.expose(),
-            });
-        }
-        Some(Secret::new(filled.as_str()))
-    }
-
-    fn placeholder(&self) -> String {
-        let shown = |part: &Part| match part {
-            Part::Text(text) => text.clone(),
-            Part::Secret(name) => format!("[secret {name}]"),
-        };
-        self.parts.iter().map(shown).collect()
-    }
-
-    /// Whether it ends with its one secret, as the value of a header has to.
-    fn is_header(&self) -> bool {
-        let last = matches!(self.parts.last(), Some(Part::Secret(_)));
-        last && self.names().count() == 1
-    }
-}
-
-/// Where in `with` secrets may be named.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SecretPlace {
-    /// A member whose members are headers: a value is a secret, perhaps behind a fixed text such as `Bearer `.
-    Headers(&'static str),
-    /// A member in all texts of which secrets may stand.
-    Texts(&'static str),
+/// Whether the text ends with its one secret, as the value of a header has to.
+fn is_header(text: &SecretText) -> bool {
+    matches!(text.parts.last(), Some(SecretPart::Secret(_))) && text.names().count() == 1
 }
 
 /// Takes the texts that name secrets out of `with`, and leaves placeholders in their places. What names a secret in another place or in
@@ -82,7 +29,7 @@ pub(super) fn take(with: &mut Value, places: &[SecretPlace]) -> Vec<SecretText> 
             SecretPlace::Headers(name) => {
                 for (header, value) in with.get_mut(*name).and_then(Value::as_object_mut).into_iter().flatten() {
                     let pointer = format!("/{name}/{}", language::escape(header));
-                    take_text(value, pointer, &mut taken, SecretText::is_header);
+                    take_text(value, pointer, &mut taken, is_header);
                 }
             }
             SecretPlace::Texts(name) => {
@@ -117,12 +64,12 @@ fn take_text(value: &mut Value, pointer: String, taken: &mut Vec<SecretText>, fi
 }
 
 /// The parts of a text whose expressions all are names of secrets.
-fn read(text: &str) -> Option<Vec<Part>> {
+fn read(text: &str) -> Option<Vec<SecretPart>> {
     let part = |piece: Piece<'_>| match piece {
-        Piece::Text(text) => Some(Part::Text(text.to_owned())),
+        Piece::Text(text) => Some(SecretPart::Text(text.to_owned())),
         Piece::Expression(expression) => {
             let name = expression.strip_prefix(PREFIX)?;
-            is_name(name).then(|| Part::Secret(name.to_owned()))
+            is_name(name).then(|| SecretPart::Secret(name.to_owned()))
         }
     };
     language::pieces(text).ok()?.into_iter().map(part).collect()
@@ -134,12 +81,14 @@ pub(crate) fn is_bare_reference(text: &str) -> bool {
     let words = ["Bearer ", "Basic ", "Token ", "ApiKey "];
     let rest = words.iter().find_map(|word| text.strip_prefix(word)).unwrap_or(text);
     let placed = rest.strip_prefix("[secret ").and_then(|rest| rest.strip_suffix(']'));
-    placed.is_some_and(is_name) || matches!(read(rest).as_deref(), Some([Part::Secret(_)]))
+    placed.is_some_and(is_name) || matches!(read(rest).as_deref(), Some([SecretPart::Secret(_)]))
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+
+    use tenantd_base::secrets::Secret;
 
     use super::*;
 

@@ -2,7 +2,12 @@
 
 use serde_json::{Value, json};
 
-use tenantd_store::{Read, WriteTx, events::Act, usage};
+use tenantd_store::{
+    Read, WriteTx,
+    events::Act,
+    steps::{Applier, LocalError, StepDone, StepError},
+    usage,
+};
 
 use super::{
     super::{
@@ -10,7 +15,7 @@ use super::{
         model::{Run, RunStatus, StepStatus, TokenState, Wait, Workflow},
         repo::{self, runs::RunKey},
         service::{ReadyRun, Service, Stage, Started, ensure_room},
-        steps::{Applier, Appliers, LocalError, QUOTA_EXCEEDED, StepError},
+        steps::{Appliers, QUOTA_EXCEEDED},
     },
     prepare::{Action, Move},
 };
@@ -114,13 +119,7 @@ fn fits(run: &Run, expected: Expected, token: u32) -> bool {
     }
 }
 
-fn apply(
-    appliers: &Appliers,
-    tx: &mut WriteTx,
-    act: &mut Act,
-    name: &str,
-    with: &Value,
-) -> Result<super::super::steps::StepDone, WorkflowError> {
+fn apply(appliers: &Appliers, tx: &mut WriteTx, act: &mut Act, name: &str, with: &Value) -> Result<StepDone, WorkflowError> {
     let unknown = || WorkflowError::Step(StepError::new("unknown_step_type", format!("this release has no type of step {name}")));
     match appliers.get(name) {
         Some(Applier::Local(step)) => step.apply(tx, act, with).map_err(|error| match error {

@@ -7,14 +7,16 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde_json::Value;
 
 use tenantd_base::{clock::Timestamp, programs::Budget};
-use tenantd_store::events::{Actor, ActorKind, Intent};
+use tenantd_store::{
+    events::{Actor, ActorKind, Intent},
+    steps::{Applier, Call, StepDone, StepError},
+};
 
 use super::{
     super::{
         error::WorkflowError,
         model::{Run, StepStatus, Token},
         repo::{self, runs::RunKey},
-        steps::{Applier, Call, StepDone, StepError},
     },
     Shared,
     commit::{self, Expected},

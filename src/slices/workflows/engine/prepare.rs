@@ -11,21 +11,23 @@ use tenantd_base::{
     clock::Timestamp,
     id::RunId,
     programs::Budget,
+    secrets::SecretText,
 };
 use tenantd_store::{
     ReadTx,
     events::{Actor, Intent},
+    steps::{Applier, StepError},
 };
 
 use super::{
     super::{
-        definition::{BlockNumber, OnTimeout, Program, SecretText, Step, StepKind},
+        definition::{BlockNumber, OnTimeout, Program, Step, StepKind},
         error::WorkflowError,
         language::{self, Context, ExpressionError},
         model::{Run, RunStatus, RunTrigger, StepStatus, Token, TokenState, Wait},
         repo,
         service::{NewRun, ReadyRun, Service},
-        steps::{Applier, Appliers, StepError},
+        steps::Appliers,
     },
     context,
 };

@@ -30,6 +30,7 @@ use tenantd_store::{
     Read, WriteTx,
     events::{self, Act, Actor, Draft, EventKind, Kinds},
     holders::Holders,
+    steps::StepType,
 };
 
 use super::{
@@ -37,7 +38,7 @@ use super::{
     error::{Fault, WorkflowError},
     model::{Run, Workflow},
     repo,
-    steps::{Planners, StepType},
+    steps::Planners,
 };
 
 pub(super) use definitions::{CANCELLED_AT_ONCE, merge};

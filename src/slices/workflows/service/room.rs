@@ -1,13 +1,9 @@
 //! Whether a tenant has room for what its runs store.
 
 use tenantd_base::quotas::{Allowance, Quota};
-use tenantd_store::{WriteTx, usage};
+use tenantd_store::{WriteTx, steps::StepError, usage};
 
-use super::super::{
-    error::WorkflowError,
-    model::Run,
-    steps::{QUOTA_EXCEEDED, StepError},
-};
+use super::super::{error::WorkflowError, model::Run, steps::QUOTA_EXCEEDED};
 
 /// Refuses what the write has added for a run if the tenant has no room for it, with the reserve that changes have. The caller takes the
 /// write back. A run that has ended needs room for its bytes only: the event of its end is always told.

@@ -10,6 +10,7 @@ use tenantd_base::clock::Timestamp;
 use tenantd_store::{
     WriteTx,
     events::{Act, last_number},
+    steps::{Effect, StepError},
 };
 
 use super::{
@@ -18,7 +19,6 @@ use super::{
         error::WorkflowError,
         model::{Json, Run, RunError, RunStatus, StepResult, StepStatus, Token, TokenState, Wait},
         repo::{self, runs::RunKey},
-        steps::{Effect, StepError},
     },
     RUN_WAITING, Service,
 };

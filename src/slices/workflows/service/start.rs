@@ -7,7 +7,7 @@ use tenantd_base::{
     id::RunId,
     quotas::{Quota, QuotaExceeded},
 };
-use tenantd_store::{Read, WriteTx, events::Act, usage};
+use tenantd_store::{Read, WriteTx, events::Act, steps::StepError, usage};
 
 use super::{
     super::{
@@ -18,7 +18,7 @@ use super::{
             self,
             runs::{RunInputs, RunKey},
         },
-        steps::{QUOTA_EXCEEDED, StepError},
+        steps::QUOTA_EXCEEDED,
     },
     RUN_FAILED, RUN_STARTED, Service,
     ready::{Evaluated, ReadyRun},

@@ -11,6 +11,7 @@ use tenantd_base::{
 use tenantd_store::{
     Read, WriteTx,
     events::{Act, Actor},
+    steps::StepError,
 };
 
 use super::{
@@ -19,7 +20,6 @@ use super::{
         error::WorkflowError,
         model::{Decision, Run, RunError, RunStatus, RunTrigger, StepStatus, TokenState, Wait},
         repo::{self, runs::RunKey},
-        steps::StepError,
     },
     RUN_CANCELLED, RUN_FAILED, RUN_SUCCEEDED, RUN_TIMED_OUT, ReadyRun, Service, Started, people,
     stage::Stage,

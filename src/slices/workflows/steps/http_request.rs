@@ -11,19 +11,19 @@ use serde_json::{Value, json};
 use tenantd_base::{
     access::{Grants, TenantKind},
     id::TenantId,
-    secrets::{Concealer, Secret},
+    secrets::{Concealer, Secret, SecretText},
 };
 use tenantd_egress::{Audience, Egress, MAX_BODY_BYTES, Request, Response, TargetUrl, without_query};
 use tenantd_platform::Tenants;
 use tenantd_secrets::{Asked, Refusal, Vault};
-use tenantd_store::ReadTx;
+use tenantd_store::{
+    ReadTx,
+    steps::{Call, CallFuture, LocalError, Planned, Planning, RemoteStep, SecretPlace, StepDone, StepError, StepType},
+};
 
-use super::{
-    super::{
-        definition::is_bare_reference,
-        language::{escape, is_template},
-    },
-    Call, CallFuture, LocalError, Planned, Planning, RemoteStep, SecretPlace, SecretText, StepDone, StepError, StepType,
+use super::super::{
+    definition::is_bare_reference,
+    language::{escape, is_template},
 };
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -33,10 +33,10 @@ const SECRET_HEADERS: [&str; 5] = ["authorization", "proxy-authorization", "cook
 const SECRET_ENDINGS: [&str; 4] = ["-key", "-token", "-secret", "-password"];
 
 #[derive(Clone, Debug)]
-pub struct HttpRequest {
-    pub egress: Egress,
-    pub tenants: Tenants,
-    pub vault: Vault,
+pub(crate) struct HttpRequest {
+    pub(crate) egress: Egress,
+    pub(crate) tenants: Tenants,
+    pub(crate) vault: Vault,
 }
 
 /// What is sent, and the secrets in it.

@@ -16,15 +16,15 @@ use tenantd_store::{
     ReadTx, RedbEngine, Store, StoreError, WriterSettings,
     events::{Actor, Intent, Kinds},
     holders::{HolderRights, Holders},
+    steps::{Call, CallFuture, LocalError, Planned, Planning, RemoteStep, SecretPlace, StepEntry, StepError, StepType},
 };
 
 use super::{
     super::{
         super::{
-            definition::SecretPlace,
             model::Json,
             repo::{self, workflows::VersionRecord},
-            steps::{Call, CallFuture, LocalError, Planned, Planning, RemoteStep, StepCatalogue, StepError, StepType},
+            steps::catalogue,
         },
         Describe,
     },
@@ -36,6 +36,7 @@ const TENANT: TenantId = TenantId::from_bytes([2; 16]);
 const DESCRIBE: Describe = Describe { workflow: |workflow, _| to_raw_value(&workflow.id), run: |run| to_raw_value(&run.id) };
 
 /// A step with one header that a credential can be in.
+#[derive(Debug)]
 struct Send;
 
 impl StepType for Send {
@@ -104,10 +105,10 @@ async fn a_credential_of_an_earlier_release_stays_and_a_new_one_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let engine = RedbEngine::create(&directory.path().join("store"), 1 << 20).unwrap();
     let store = Store::new(engine, WriterSettings { batch_size: 8, queue_length: 8 }).unwrap();
-    let catalogue = StepCatalogue::default().remote(Send).unwrap();
+    let (planners, _) = catalogue([StepEntry::remote(Send)]).unwrap();
     let settings = config::load(None, [], &[]).unwrap().workflows;
     let kinds = Arc::new(Kinds::new([&super::super::CREATED, &super::super::UPDATED]));
-    let service = Arc::new(Service::new(catalogue.planners, kinds, settings, DESCRIBE, Holders::new(Everybody, Duration::ZERO)));
+    let service = Arc::new(Service::new(planners, kinds, settings, DESCRIBE, Holders::new(Everybody, Duration::ZERO)));
     let now = Timestamp::from_millis(1_767_225_600_000);
     let (intent, everything) = (Intent::new(TENANT, now, Actor::system("test")), Authority::everything(TENANT));
     let budget = Budget::for_tests();

@@ -1,16 +1,33 @@
-//! A step that makes a small report of the asset inventory. It changes nothing, but looks at every device: it is a call of its own, and
-//! does not keep the writer waiting.
+//! The step `inventory.report` of workflows: a small report of the asset inventory. It changes nothing, but looks at every device: it is
+//! a call of its own, and does not keep the writer waiting.
 
 use serde_json::{Value, json};
 
-use tenantd_base::access::{Grants, Scope};
-use tenantd_inventory::{Inventory, InventoryError};
-use tenantd_store::ReadTx;
+use tenantd_base::{
+    access::{Grants, Reach, Scope},
+    clock::Timestamp,
+    id::TenantId,
+};
+use tenantd_store::{
+    ReadTx,
+    steps::{Call, CallFuture, LocalError, Planned, Planning, RemoteStep, StepDone, StepError, StepType},
+};
 
-use super::{Call, CallFuture, LocalError, Planned, Planning, RemoteStep, StepDone, StepError, StepType};
+use super::{
+    Inventory,
+    api::{Asker, forms},
+    error::InventoryError,
+};
 
 #[derive(Clone, Debug)]
-pub struct ReportInventory(pub Inventory);
+pub(super) struct ReportInventory(pub(super) Inventory);
+
+impl ReportInventory {
+    fn report(&self, tx: &ReadTx, tenant_id: TenantId, now: Timestamp, with: &Value) -> Result<Value, LocalError> {
+        let asker = Asker { tenant_id, reach: Reach::Everything, now, directory: self.0.directory };
+        Ok(forms::run(tx, asker, with)?)
+    }
+}
 
 impl From<InventoryError> for LocalError {
     fn from(error: InventoryError) -> Self {
@@ -41,7 +58,7 @@ impl StepType for ReportInventory {
     }
 
     fn schema(&self) -> Value {
-        Inventory::form_schema()
+        forms::schema()
     }
 
     fn example(&self) -> Value {
@@ -50,7 +67,7 @@ impl StepType for ReportInventory {
 
     fn plan(&self, tx: &ReadTx, planning: &Planning, with: &Value) -> Result<Planned, LocalError> {
         let act = planning.intent.begin();
-        let report = self.0.report_on(tx, act.tenant_id, act.now, with)?;
+        let report = self.report(tx, act.tenant_id, act.now, with)?;
         let summary = format!("would report on {} devices", report.get("count").unwrap_or(&Value::Null));
         Ok(Planned { output: Some(report), summary })
     }
@@ -58,14 +75,11 @@ impl StepType for ReportInventory {
 
 impl RemoteStep for ReportInventory {
     fn call(&self, call: Call) -> CallFuture {
-        let inventory = self.0.clone();
+        let this = self.clone();
         Box::pin(async move {
-            let reported = inventory.report(call.tenant_id, call.with).await.map_err(LocalError::from);
-            match reported {
-                Ok(output) => Ok(StepDone { output, effects: Vec::new() }),
-                Err(LocalError::Step(error)) => Err(error),
-                Err(LocalError::Store(error)) => Err(StepError::retryable("store_failed", error.to_string())),
-            }
+            let (store, now) = (this.0.store.clone(), this.0.clocks.now(call.tenant_id));
+            let output = store.scan_for(call.tenant_id, move |tx| this.report(tx, call.tenant_id, now, &call.with)).await?;
+            Ok(StepDone { output, effects: Vec::new() })
         })
     }
 }

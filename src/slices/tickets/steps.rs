@@ -1,4 +1,4 @@
-//! Steps that create, change and comment on tickets: the tickets' own use cases, in the transaction of the step's result.
+//! The steps `ticket.create`, `ticket.update` and `ticket.comment` of workflows: use cases in the transaction of the step's result.
 
 use serde_json::{Value, json};
 
@@ -6,10 +6,19 @@ use tenantd_base::{
     access::{Grants, Scope},
     clock::Timestamp,
 };
-use tenantd_store::{Read, ReadTx, WriteTx, events::Act};
-use tenantd_tickets::{Source, Ticket, TicketError, Tickets};
+use tenantd_store::{
+    Read, ReadTx, WriteTx,
+    events::Act,
+    steps::{Effect, LocalError, LocalStep, Planned, Planning, StepDone, StepError, StepType},
+};
 
-use super::{Effect, LocalError, LocalStep, Planned, Planning, StepDone, StepError, StepType};
+use super::{
+    Tickets,
+    api::forms,
+    error::TicketError,
+    model::{Source, Ticket},
+    service::{self, NewTicket},
+};
 
 impl From<TicketError> for LocalError {
     fn from(error: TicketError) -> Self {
@@ -32,29 +41,25 @@ impl From<TicketError> for LocalError {
 
 fn done(tx: &impl Read, ticket: Ticket, now: Timestamp) -> Result<StepDone, LocalError> {
     let effects = vec![Effect { kind: "ticket", id: ticket.id.to_string() }];
-    Ok(StepDone { output: Tickets::show(tx, ticket, now)?, effects })
+    Ok(StepDone { output: forms::show(tx, ticket, now)?, effects })
 }
 
 fn planned(tx: &impl Read, ticket: Ticket, now: Timestamp, verb: &str) -> Result<Planned, LocalError> {
     let summary = format!("would {verb} {} ({})", ticket.reference(), ticket.subject);
-    Ok(Planned { output: Some(Tickets::show(tx, ticket, now)?), summary })
-}
-
-fn form(place: usize) -> Value {
-    Tickets::form_schemas().into_iter().nth(place).unwrap_or_default()
+    Ok(Planned { output: Some(forms::show(tx, ticket, now)?), summary })
 }
 
 /// A form of a new ticket, which says where it comes from unless the definition does.
-fn new_ticket(with: &Value) -> Result<tenantd_tickets::NewTicket, LocalError> {
-    let mut new = Tickets::read_new(with)?;
+fn new_ticket(with: &Value) -> Result<NewTicket, LocalError> {
+    let mut new = forms::read_new(with)?;
     if with.get("source").is_none() {
         new.source = Source::Workflow;
     }
     Ok(new)
 }
 
-#[derive(Clone, Debug)]
-pub struct CreateTicket(pub Tickets);
+#[derive(Debug)]
+pub(super) struct CreateTicket(pub(super) Tickets);
 
 impl StepType for CreateTicket {
     fn name(&self) -> &'static str {
@@ -70,7 +75,7 @@ impl StepType for CreateTicket {
     }
 
     fn schema(&self) -> Value {
-        form(0)
+        forms::create_schema()
     }
 
     fn example(&self) -> Value {
@@ -79,8 +84,8 @@ impl StepType for CreateTicket {
 
     fn plan(&self, tx: &ReadTx, planning: &Planning, with: &Value) -> Result<Planned, LocalError> {
         let mut act = planning.intent.begin();
-        let ticket = self.0.plan_create(tx, &mut act, &new_ticket(with)?)?;
-        planned(tx, ticket, act.now, "create")
+        let plan = self.0.service.plan_create(tx, &mut act, &new_ticket(with)?)?;
+        planned(tx, plan.after, act.now, "create")
     }
 }
 
@@ -91,8 +96,8 @@ impl LocalStep for CreateTicket {
     }
 }
 
-#[derive(Clone, Debug)]
-pub struct UpdateTicket(pub Tickets);
+#[derive(Debug)]
+pub(super) struct UpdateTicket(pub(super) Tickets);
 
 impl StepType for UpdateTicket {
     fn name(&self) -> &'static str {
@@ -108,7 +113,7 @@ impl StepType for UpdateTicket {
     }
 
     fn schema(&self) -> Value {
-        form(1)
+        forms::change_schema()
     }
 
     fn example(&self) -> Value {
@@ -116,22 +121,23 @@ impl StepType for UpdateTicket {
     }
 
     fn plan(&self, tx: &ReadTx, planning: &Planning, with: &Value) -> Result<Planned, LocalError> {
-        let (ticket, change) = Tickets::read_change(with)?;
+        let (ticket, change) = forms::read_change(with)?;
         let act = planning.intent.begin();
-        planned(tx, self.0.plan_change(tx, &act, ticket, &change)?, act.now, "change")
+        let plan = self.0.service.plan_change(tx, &act, service::target(tx, &act, ticket, None)?, &change)?;
+        planned(tx, plan.after, act.now, "change")
     }
 }
 
 impl LocalStep for UpdateTicket {
     fn apply(&self, tx: &mut WriteTx, act: &mut Act, with: &Value) -> Result<StepDone, LocalError> {
-        let (ticket, change) = Tickets::read_change(with)?;
+        let (ticket, change) = forms::read_change(with)?;
         let ticket = self.0.change(tx, act, ticket, &change)?;
         done(tx, ticket, act.now)
     }
 }
 
-#[derive(Clone, Debug)]
-pub struct CommentOnTicket(pub Tickets);
+#[derive(Debug)]
+pub(super) struct CommentOnTicket(pub(super) Tickets);
 
 impl StepType for CommentOnTicket {
     fn name(&self) -> &'static str {
@@ -147,7 +153,7 @@ impl StepType for CommentOnTicket {
     }
 
     fn schema(&self) -> Value {
-        form(2)
+        forms::comment_schema()
     }
 
     fn example(&self) -> Value {
@@ -155,16 +161,17 @@ impl StepType for CommentOnTicket {
     }
 
     fn plan(&self, tx: &ReadTx, planning: &Planning, with: &Value) -> Result<Planned, LocalError> {
-        let (ticket, comment) = Tickets::read_comment(with)?;
+        let (ticket, comment) = forms::read_comment(with)?;
         let mut act = planning.intent.begin();
-        let ticket = self.0.plan_comment(tx, &mut act, ticket, &comment)?;
-        planned(tx, ticket, act.now, "comment on")
+        let before = service::target(tx, &act, ticket, None)?;
+        let plan = self.0.service.plan_comment(tx, &mut act, before, &comment)?;
+        planned(tx, plan.after, act.now, "comment on")
     }
 }
 
 impl LocalStep for CommentOnTicket {
     fn apply(&self, tx: &mut WriteTx, act: &mut Act, with: &Value) -> Result<StepDone, LocalError> {
-        let (ticket, comment) = Tickets::read_comment(with)?;
+        let (ticket, comment) = forms::read_comment(with)?;
         let ticket = self.0.comment(tx, act, ticket, &comment)?;
         done(tx, ticket, act.now)
     }

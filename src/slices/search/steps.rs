@@ -4,8 +4,10 @@
 use serde_json::{Value, json};
 
 use tenantd_base::access::{Grants, Reach, Scope};
-use tenantd_store::ReadTx;
-use tenantd_workflows::steps::{Call, CallFuture, LocalError, Planned, Planning, RemoteStep, StepDone, StepError, StepType};
+use tenantd_store::{
+    ReadTx,
+    steps::{Call, CallFuture, LocalError, Planned, Planning, RemoteStep, StepDone, StepError, StepType},
+};
 
 use super::{
     Search, api,
@@ -15,8 +17,8 @@ use super::{
 
 const DEFAULT_LIMIT: usize = 20;
 
-#[derive(Clone, Debug)]
-pub struct SearchQuery(pub Search);
+#[derive(Debug)]
+pub(super) struct SearchQuery(pub(super) Search);
 
 impl StepType for SearchQuery {
     fn name(&self) -> &'static str {
