@@ -188,7 +188,7 @@ impl Dispatcher {
         lock(&self.chores).observed = Some(now);
         let figures = self.shared.with_engine(|engine| {
             let age = engine.oldest_due(clocks).unwrap_or_default();
-            (engine.depth(), age, engine.in_flight.taken())
+            (engine.depth(), age, engine.in_flight())
         });
         let (depth, age, in_flight) = figures.unwrap_or_default();
         metrics::gauge!("tenantd_webhook_queue_depth").set(depth as f64);

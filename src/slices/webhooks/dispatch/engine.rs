@@ -1,8 +1,15 @@
 //! What the dispatcher holds in memory: a window of the log, a lane for each endpoint with something to do, whose turn it is, and what
 //! waits to be committed. No I/O and no waiting here: `mod.rs` reads, sends and commits.
 //!
+//! **Boundary:** lanes, places and turns change by the methods of the engine alone.
 //! **Invariant:** everything here can be lost. An event leaves the window only when what became of it is in the outbox, and the cursor
 //! that is committed with the outbox never passes an event that is still in the window.
+
+mod calendar;
+mod endpoints;
+mod lane;
+mod places;
+mod rotation;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -25,10 +32,12 @@ use super::{
         subscriptions::Target,
     },
     commit::{Batch, Committed, Settlement, SettlementKind, disabling_intent},
-    lane::{Class, Job, Lane, QueuedEvent, Start},
-    places::Places,
-    rotation::Rotation,
 };
+
+use lane::{Class, Lane, Start};
+pub(super) use lane::{Job, QueuedEvent};
+use places::Places;
+use rotation::Rotation;
 
 /// Events of the log that may be under way at one time, and settlements that may wait for a commit.
 pub(super) const WINDOW: usize = 4096;
@@ -48,7 +57,7 @@ pub(super) struct Limits {
 pub(super) struct Engine {
     limits: Limits,
     entropy: Entropy,
-    pub(super) lanes: HashMap<EndpointKey, Lane>,
+    lanes: HashMap<EndpointKey, Lane>,
     first_turns: Rotation,
     late_turns: Rotation,
     /// When lanes want to be looked at again, by whose clock: something is due, the breaker lets a probe through, the rate limit has room.
@@ -56,20 +65,20 @@ pub(super) struct Engine {
     /// Events with deliveries that are neither settled nor stored, and how many of them.
     window: BTreeMap<u64, usize>,
     /// The last event that was read, and the last that the stored cursor has passed.
-    pub(super) read_to: u64,
+    read_to: u64,
     saved_cursor: u64,
-    pub(super) in_flight: Places,
+    in_flight: Places,
     /// Stored deliveries that wait here.
     claimed: Places,
     outbox: Vec<Settlement>,
-    pub(super) committing: bool,
+    committing: bool,
     /// No new attempts: the server stops.
-    pub(super) closing: bool,
+    closing: bool,
     timer: Option<Timestamp>,
     /// The log goes on, but there was no room for it.
     starved: bool,
     /// Tells this memory from one before it that was given up.
-    pub(super) epoch: u64,
+    epoch: u64,
 }
 
 impl Engine {
@@ -95,8 +104,28 @@ impl Engine {
         }
     }
 
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Starts no attempt from now on.
+    pub(super) fn shut_down(&mut self) {
+        self.closing = true;
+    }
+
+    pub(super) fn read_to(&self) -> u64 {
+        self.read_to
+    }
+
+    pub(super) fn advance_to(&mut self, seq: u64) {
+        self.read_to = seq;
+    }
+
     /// How many events can be read now. Without any, the next commit tells the reader to look again.
     pub(super) fn room(&mut self, clocks: &Reading) -> usize {
+        if self.closing {
+            return 0;
+        }
         let room = |engine: &Self| WINDOW.saturating_sub(engine.window.len().max(engine.outbox.len()));
         if room(self) == 0 {
             self.relieve(clocks);
@@ -108,6 +137,11 @@ impl Engine {
 
     pub(super) fn is_quiet(&self) -> bool {
         self.in_flight.taken() == 0 && self.outbox.is_empty() && !self.committing
+    }
+
+    /// Attempts under way.
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight.taken()
     }
 
     /// Deliveries that wait here, beside those in the store.
@@ -173,24 +207,6 @@ impl Engine {
         }
     }
 
-    /// Moves what waits here for an endpoint into the store, in order, or out of the way when the endpoint is gone.
-    pub(super) fn unload(&mut self, key: EndpointKey, now: Timestamp) {
-        let Some(lane) = self.lanes.get_mut(&key) else { return };
-        let status = lane.target.status;
-        let jobs: Vec<Job> = lane.first.drain(..).collect();
-        self.claimed.give_back(key.0, lane.late.len());
-        for job in lane.late.drain(..) {
-            lane.claimed.remove(&job.event.seq);
-        }
-        for job in jobs {
-            match status {
-                EndpointStatus::Disabled(reason) => self.skip(&job.event, key, job.resource, reason, now),
-                EndpointStatus::Active | EndpointStatus::Paused => self.park(&job.event, key, job.resource, true),
-            }
-            self.close(job.event.seq);
-        }
-    }
-
     /// The window is full: what waits longest here goes into the store, so that the others go on.
     fn relieve(&mut self, clocks: &Reading) {
         let longest = self.lanes.iter().max_by_key(|(_, lane)| lane.first.len()).map(|(key, _)| *key);
@@ -247,43 +263,6 @@ impl Engine {
         }
     }
 
-    /// Puts an endpoint into the calendar, at the earlier of this time and the one that it has.
-    pub(super) fn remind(&mut self, key: EndpointKey, at: Timestamp) {
-        let Some(lane) = self.lanes.get_mut(&key) else { return };
-        if lane.next_due.is_some_and(|known| known <= at) {
-            return;
-        }
-        let times = self.calendar.entry(Timeline::of(key.0)).or_default();
-        if let Some(known) = lane.next_due.replace(at) {
-            times.remove(&(known, key));
-        }
-        times.insert((at, key));
-    }
-
-    /// The endpoints whose time has come; they leave the calendar.
-    pub(super) fn due_lanes(&mut self, clocks: &Reading) -> Vec<EndpointKey> {
-        let mut due = Vec::new();
-        for (timeline, times) in &mut self.calendar {
-            let now = clocks.on(*timeline);
-            while let Some((at, key)) = times.first().copied().filter(|(at, _)| *at <= now) {
-                times.remove(&(at, key));
-                if let Some(lane) = self.lanes.get_mut(&key) {
-                    lane.next_due = None;
-                }
-                due.push(key);
-            }
-        }
-        self.calendar.retain(|_, times| !times.is_empty());
-        due
-    }
-
-    /// Takes in that clocks were moved: what is due by that has not waited for it.
-    pub(super) fn clocks_moved(&mut self, clocks: &Reading) {
-        for (key, lane) in self.lanes.iter_mut().filter(|(key, _)| key.0.has_own_clock()) {
-            lane.open_since = clocks.of(key.0);
-        }
-    }
-
     /// Whether deliveries of an endpoint whose time has come are to be taken from the store: those that are here already, and where to.
     pub(super) fn plan_claim(&mut self, key: EndpointKey, now: Timestamp) -> Option<(HashSet<u64>, Arc<Target>)> {
         self.list(key);
@@ -309,11 +288,6 @@ impl Engine {
         }
     }
 
-    /// When the installation's clock shows the next reminder.
-    fn next_reminder(&self, clocks: &Reading) -> Option<Timestamp> {
-        self.calendar.iter().filter_map(|(timeline, times)| Some(clocks.reached(*timeline, times.first()?.0))).min()
-    }
-
     /// Deliveries that wait, here and in the store.
     pub(super) fn depth(&self) -> u64 {
         self.lanes.values().map(|lane| lane.state.pending + lane.first.len() as u64).sum()
@@ -327,17 +301,6 @@ impl Engine {
             lane.oldest_due().filter(|_| is_open).map(|due| now.since(due))
         };
         self.lanes.iter().filter_map(age).max()
-    }
-
-    /// Sets the timer to the next reminder.
-    pub(super) fn arm_timer(&mut self, clocks: &Reading) -> Option<Timestamp> {
-        self.timer = self.next_reminder(clocks);
-        self.timer
-    }
-
-    /// Whether a reminder has come up that is earlier than the timer is set to.
-    pub(super) fn wants_earlier_timer(&self, clocks: &Reading) -> bool {
-        self.next_reminder(clocks).is_some_and(|next| self.timer.is_none_or(|timer| next < timer))
     }
 
     /// Takes in what came of an attempt.
@@ -422,11 +385,19 @@ impl Engine {
         self.window.first_key_value().map_or(self.read_to, |(seq, _)| seq.saturating_sub(1))
     }
 
-    /// What is to be committed, if there is anything and nobody is at it.
-    pub(super) fn take_batch(&mut self, clocks: &Reading) -> Option<Batch> {
+    /// What is to be committed, if there is anything and no commit is under way.
+    pub(super) fn begin_commit(&mut self, clocks: &Reading) -> Option<Batch> {
+        if self.committing {
+            return None;
+        }
+        self.take_batch(clocks)
+    }
+
+    fn take_batch(&mut self, clocks: &Reading) -> Option<Batch> {
         let low_water = self.low_water();
         let far = low_water >= self.saved_cursor + CURSOR_STRIDE || (self.closing && low_water > self.saved_cursor);
-        if self.outbox.is_empty() && !far {
+        self.committing = far || !self.outbox.is_empty();
+        if !self.committing {
             return None;
         }
         let cursor = (low_water > self.saved_cursor).then_some(low_water);
@@ -434,8 +405,8 @@ impl Engine {
         Some(Batch { settlements: std::mem::take(&mut self.outbox), cursor, clocks: Some(clocks.clone()) })
     }
 
-    /// Takes in that a batch is stored. Whether endpoints have more to do because of it.
-    pub(super) fn committed(&mut self, batch: &Batch, report: &[Committed], clocks: &Reading) -> bool {
+    /// Takes in that a batch is stored. Whether endpoints have more to do because of it, and the next batch.
+    pub(super) fn committed(&mut self, batch: &Batch, report: &[Committed], clocks: &Reading) -> (bool, Option<Batch>) {
         let mut more = false;
         for settlement in &batch.settlements {
             if let Some(lane) = self.lanes.get_mut(&settlement.endpoint) {
@@ -463,27 +434,7 @@ impl Engine {
                 more = true;
             }
         }
-        more || self.starved
-    }
-
-    /// Forgets endpoints that have nothing to do.
-    pub(super) fn tidy(&mut self) {
-        let idle: Vec<EndpointKey> = self.lanes.iter().filter(|(_, lane)| lane.is_idle()).map(|(key, _)| *key).collect();
-        for key in idle {
-            self.drop_lane(key);
-        }
-    }
-
-    pub(super) fn drop_lane(&mut self, key: EndpointKey) {
-        if let Some(lane) = self.lanes.remove(&key) {
-            if let (Some(at), Some(times)) = (lane.next_due, self.calendar.get_mut(&Timeline::of(key.0))) {
-                times.remove(&(at, key));
-            }
-            self.claimed.give_back(key.0, lane.late.len());
-            for job in lane.first {
-                self.close(job.event.seq);
-            }
-        }
+        (more || self.starved, self.take_batch(clocks))
     }
 }
 

@@ -21,8 +21,7 @@ use super::{
     },
     Dispatcher,
     commit::CURSOR,
-    engine::Engine,
-    lane::{Job, Lane, QueuedEvent},
+    engine::{Engine, Job, QueuedEvent},
     lock,
 };
 
@@ -69,15 +68,7 @@ impl Dispatcher {
         }
         let (state, due) = shared.store.read(|tx| Ok::<_, StoreError>((repo::state(tx, key)?, ledger::next_due(tx, key)?)))?;
         let now = clocks.of(key.0);
-        shared.with_engine(|engine| {
-            let lane = engine.lanes.entry(key).or_insert_with(|| Lane::new(target, state, now));
-            (lane.state.pending, lane.state.parked) = (state.pending, state.parked);
-            if lane.is_served()
-                && let Some((at, _)) = due
-            {
-                engine.remind(key, at.max(now));
-            }
-        });
+        shared.with_engine(|engine| engine.take_up(target, state, due.map(|(at, _)| at), now));
         Ok(())
     }
 
@@ -98,56 +89,24 @@ impl Dispatcher {
         if endpoints && tenants {
             return Ok(());
         }
-        let known: Vec<EndpointKey> = shared.with_engine(|engine| engine.lanes.keys().copied().collect()).unwrap_or_default();
+        let known: Vec<EndpointKey> = shared.with_engine(|engine| engine.known()).unwrap_or_default();
         for key in known {
             let target = shared.subscriptions.target(key)?;
             let state = shared.store.read(|tx| repo::state(tx, key))?;
-            shared.with_engine(|engine| self.refresh(engine, key, target, state, clocks.of(key.0)));
-        }
-        Ok(())
-    }
-
-    fn refresh(
-        &self,
-        engine: &mut Engine,
-        key: EndpointKey,
-        target: Option<Arc<Target>>,
-        state: repo::EndpointState,
-        now: Timestamp,
-    ) {
-        let Some(target) = target else {
-            engine.drop_lane(key);
-            lock(&self.chores).sweep.insert(key);
-            return;
-        };
-        let Some(lane) = engine.lanes.get_mut(&key) else { return };
-        let was_served = lane.is_served();
-        lane.disabled = false;
-        lane.target = target;
-        if lane.is_served() {
-            if !was_served {
-                // Enabling an endpoint gives it a clean slate in the store.
-                lane.state = state;
-                lane.open_since = now;
-            }
-            engine.list(key);
-            engine.remind(key, now);
-        } else {
-            if matches!(lane.target.status, EndpointStatus::Disabled(_)) {
+            let gives_up = shared.with_engine(|engine| engine.refresh(key, target, state, clocks.of(key.0)));
+            if gives_up == Some(true) {
                 lock(&self.chores).sweep.insert(key);
             }
-            engine.unload(key, now);
         }
+        Ok(())
     }
 
     /// Reads the log as far as there is room, and gives each event to the endpoints that want it.
     pub(super) fn read_log(&self, clocks: &Reading) -> Result<(), StoreError> {
         let shared = &self.shared;
         loop {
-            let place = shared.with_engine(|engine| {
-                (engine.read_to, engine.room(clocks).min(READ_BATCH), engine.lanes.is_empty(), engine.closing)
-            });
-            let Some((read_to, room, nobody_known, false)) = place else { return Ok(()) };
+            let place = shared.with_engine(|engine| (engine.read_to(), engine.room(clocks).min(READ_BATCH), engine.knows_nobody()));
+            let Some((read_to, room, nobody_known)) = place else { return Ok(()) };
             if room == 0 {
                 return Ok(());
             }
@@ -164,7 +123,7 @@ impl Dispatcher {
                 Ok::<_, StoreError>(last)
             })?;
             let Some(last) = last else { return Ok(()) };
-            shared.with_engine(|engine| engine.read_to = last);
+            shared.with_engine(|engine| engine.advance_to(last));
             shared.start_workers();
         }
     }
@@ -191,12 +150,12 @@ impl Dispatcher {
                 continue;
             }
             let resource = target.ordered_by(&queued.body);
-            let known = shared.with_engine(|engine| engine.lanes.get(&key).map(|lane| lane.state.pending)).flatten();
+            let known = shared.with_engine(|engine| engine.pending(key)).flatten();
             let pending = if let Some(pending) = known {
                 pending
             } else {
                 let state = repo::state(tx, key)?;
-                shared.with_engine(|engine| engine.lanes.insert(key, Lane::new(target.clone(), state, now)));
+                shared.with_engine(|engine| engine.take_up(target.clone(), state, None, now));
                 state.pending
             };
             let held = match &resource {
@@ -275,7 +234,7 @@ impl Dispatcher {
     /// How many events of the log were not read yet.
     pub(super) fn lag(&self) -> Result<u64, StoreError> {
         let head = self.shared.store.read(events::head)?;
-        let read_to = self.shared.with_engine(|engine| engine.read_to).unwrap_or(head);
+        let read_to = self.shared.with_engine(|engine| engine.read_to()).unwrap_or(head);
         Ok(head.saturating_sub(read_to))
     }
 }

@@ -9,9 +9,6 @@ mod chores;
 mod commit;
 mod engine;
 mod feed;
-mod lane;
-mod places;
-mod rotation;
 
 use std::{
     collections::BTreeSet,
@@ -39,8 +36,7 @@ use super::{
     subscriptions::Subscriptions,
 };
 
-use engine::{Engine, Limits};
-use lane::Job;
+use engine::{Engine, Job, Limits};
 
 pub use commit::CURSOR;
 
@@ -173,7 +169,7 @@ impl Shared {
     /// Starts as many attempts as may be made now.
     fn start_workers(self: &Arc<Self>) {
         let clocks = self.clocks.read();
-        while let Some((job, epoch)) = self.with_engine(|engine| engine.next(&clocks).map(|job| (job, engine.epoch))).flatten() {
+        while let Some((job, epoch)) = self.with_engine(|engine| engine.next(&clocks).map(|job| (job, engine.epoch()))).flatten() {
             tokio::spawn(work(self.clone(), job, epoch));
         }
     }
@@ -181,14 +177,7 @@ impl Shared {
     /// Starts a commit, unless one is under way: that one goes on with what there is when it ends.
     fn start_commit(self: &Arc<Self>) {
         let clocks = self.clocks.read();
-        let batch = self.with_engine(|engine| {
-            if engine.committing {
-                return None;
-            }
-            let batch = engine.take_batch(&clocks)?;
-            engine.committing = true;
-            Some((batch, engine.epoch))
-        });
+        let batch = self.with_engine(|engine| engine.begin_commit(&clocks).map(|batch| (batch, engine.epoch())));
         if let Some((batch, epoch)) = batch.flatten() {
             tokio::spawn(commit(self.clone(), batch, epoch));
         }
@@ -208,7 +197,7 @@ impl UnderWay {
         let job = self.job.take()?;
         let clocks = self.shared.clocks.read();
         let next = self.shared.with_engine(|engine| {
-            if engine.epoch != self.epoch {
+            if engine.epoch() != self.epoch {
                 return None;
             }
             let now = clocks.of(job.target.key.0);
@@ -267,13 +256,10 @@ async fn commit(shared: Arc<Shared>, batch: commit::Batch, epoch: u64) {
             Ok(report) => {
                 current.count(&shared.usage);
                 shared.with_engine(|engine| {
-                    if engine.epoch != epoch {
+                    if engine.epoch() != epoch {
                         return (false, None);
                     }
-                    let more = engine.committed(&current, &report, &clocks);
-                    let next = engine.take_batch(&clocks);
-                    engine.committing = next.is_some();
-                    (more, next)
+                    engine.committed(&current, &report, &clocks)
                 })
             }
         };
@@ -348,7 +334,7 @@ impl Task for Dispatcher {
     /// Begins nothing new, waits for what is under way, and writes it down.
     async fn finish(&self) -> Result<(), TaskError> {
         let shared = &self.shared;
-        shared.with_engine(|engine| engine.closing = true);
+        shared.with_engine(Engine::shut_down);
         shared.start_commit();
         let quiet = async {
             loop {

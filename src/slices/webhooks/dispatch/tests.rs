@@ -17,8 +17,7 @@ use super::{
         repo::{EndpointKey, EndpointState},
         subscriptions::Target,
     },
-    engine::{Engine, Limits},
-    lane::{Job, Lane, QueuedEvent},
+    engine::{Engine, Job, Limits, QueuedEvent},
 };
 
 const ENDPOINTS: u8 = 100;
@@ -50,8 +49,7 @@ impl Memory {
     /// The endpoint, which the memory knows from now on.
     fn target(&mut self, key: EndpointKey) -> Arc<Target> {
         let target = Arc::new(Target::example(key));
-        let lane = || Lane::new(target.clone(), EndpointState::default(), self.clocks.installation());
-        self.engine.lanes.entry(key).or_insert_with(lane);
+        self.engine.take_up(target.clone(), EndpointState::default(), None, self.clocks.installation());
         target
     }
 
@@ -83,7 +81,7 @@ fn two_tenants_whose_receivers_never_answer_leave_places_for_a_third() {
     assert!((1..=IN_FLIGHT / 2).contains(&second) && first + second < IN_FLIGHT, "{first} and {second}");
     let third = memory.happen(3, 5);
     assert_eq!(tenants(&third), [key(3, 0).0; 5], "nobody waits for the others");
-    assert_eq!(memory.engine.in_flight.taken(), first + second + 5);
+    assert_eq!(memory.engine.in_flight(), first + second + 5);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use tenantd_base::{clock::Timestamp, id::EventId};
 use tenantd_store::events::{Event, EventRecord};
 
-use super::super::{
+use super::super::super::{
     delivery::{Delivery, Trigger},
     health::Gate,
     model::EndpointStatus,
@@ -26,18 +26,18 @@ const TROUBLED_QUEUE: usize = 64;
 
 /// An event of the log that waits or is under way. Endpoints share it.
 #[derive(Debug)]
-pub(super) struct QueuedEvent {
-    pub(super) seq: u64,
+pub(crate) struct QueuedEvent {
+    pub(crate) seq: u64,
     /// Its number in the tenant's sequence.
-    pub(super) number: u64,
-    pub(super) id: EventId,
-    pub(super) kind: String,
-    pub(super) at: Timestamp,
-    pub(super) body: Bytes,
+    pub(crate) number: u64,
+    pub(crate) id: EventId,
+    pub(crate) kind: String,
+    pub(crate) at: Timestamp,
+    pub(crate) body: Bytes,
 }
 
 impl QueuedEvent {
-    pub(super) fn new(Event { seq, record }: Event) -> Self {
+    pub(crate) fn new(Event { seq, record }: Event) -> Self {
         let EventRecord { id, number, kind, at, body, .. } = record;
         Self { seq, number, id, kind, at, body: Bytes::from(body) }
     }
@@ -45,14 +45,14 @@ impl QueuedEvent {
 
 /// An attempt to make.
 #[derive(Debug)]
-pub(super) struct Job {
-    pub(super) target: Arc<Target>,
-    pub(super) event: Arc<QueuedEvent>,
+pub(crate) struct Job {
+    pub(crate) target: Arc<Target>,
+    pub(crate) event: Arc<QueuedEvent>,
     /// The stored delivery; none while the event comes straight from the log.
-    pub(super) stored: Option<Delivery>,
-    pub(super) trigger: Trigger,
+    pub(crate) stored: Option<Delivery>,
+    pub(crate) trigger: Trigger,
     /// What the event is about, where the endpoint keeps the order.
-    pub(super) resource: Option<String>,
+    pub(crate) resource: Option<String>,
 }
 
 /// First attempts come before late ones.

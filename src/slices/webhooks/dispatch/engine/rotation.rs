@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 
 use tenantd_base::id::{TenantId, WebhookId};
 
-use super::super::repo::EndpointKey;
+use super::super::super::repo::EndpointKey;
 
 #[derive(Debug, Default)]
 pub(super) struct Rotation {
