@@ -3,10 +3,7 @@
 //! **Invariant:** anyone who creates, changes or rotates a key covers it, before and after, in scopes, organizations, networks and lifetime.
 //! Reducing or ending a key is free.
 
-use serde_json::{
-    Map, Value, json,
-    value::{RawValue, to_raw_value},
-};
+use serde_json::{json, value::RawValue};
 
 use tenantd_base::{
     access::{Generation, Grants, Principal, Scope, TenantKind},
@@ -19,7 +16,7 @@ use tenantd_base::{
 use tenantd_directory as directory;
 use tenantd_store::{
     StoreError, WriteTx,
-    events::{self, Act, Draft, EventKind},
+    events::{self, Act, Changes, Draft, EventKind},
 };
 
 use super::{
@@ -306,11 +303,10 @@ impl Service {
         act: &mut Act,
         kind: &'static EventKind,
         key: &ApiKey,
-        changes: Option<Value>,
+        changes: Option<Changes>,
     ) -> Result<(), ApiKeyError> {
         let shown = (self.describe)(key, act.now, &self.rules)?;
-        let changes = changes.map(|changes| to_raw_value(&changes)).transpose()?;
-        let draft = Draft::new(kind, key.id.to_string(), key.version, &shown).with_changes(changes.as_deref());
+        let draft = Draft::new(kind, key.id.to_string(), key.version, &shown).with_changes(changes.as_ref());
         events::append(tx, act, &draft)?;
         Ok(())
     }
@@ -333,20 +329,18 @@ pub(super) fn find(tx: &WriteTx, act: &Act, id: ApiKeyId) -> Result<ApiKey, ApiK
 }
 
 /// What a change changed, field by field.
-pub(super) fn changes(before: &ApiKey, after: &ApiKey) -> Value {
+pub(super) fn changes(before: &ApiKey, after: &ApiKey) -> Changes {
     let fields = |key: &ApiKey| {
-        [
-            ("name", json!(key.name)),
-            ("description", json!(key.description)),
-            ("scopes", json!(key.scopes)),
-            ("organization_ids", json!(key.organization_ids)),
-            ("allowed_ips", json!(key.allowed_ips)),
-            ("enabled", json!(key.enabled)),
-            ("expires_at", json!(key.expires_at)),
-            ("owner", json!(key.owner)),
-        ]
+        json!({
+            "name": key.name,
+            "description": key.description,
+            "scopes": key.scopes,
+            "organization_ids": key.organization_ids,
+            "allowed_ips": key.allowed_ips,
+            "enabled": key.enabled,
+            "expires_at": key.expires_at,
+            "owner": key.owner,
+        })
     };
-    let pairs = fields(before).into_iter().zip(fields(after));
-    let changed = pairs.filter(|((_, from), (_, to))| from != to);
-    Value::Object(changed.map(|((name, from), (_, to))| (name.to_owned(), json!({"from": from, "to": to}))).collect::<Map<_, _>>())
+    Changes::between(&fields(before), &fields(after))
 }

@@ -1,10 +1,7 @@
 //! What is done with named secrets. Every method is one use case in the caller's transaction: check, write, append the event. No event has
 //! a value in it.
 
-use serde_json::{
-    Map, Value, json,
-    value::{RawValue, to_raw_value},
-};
+use serde_json::{json, value::RawValue};
 
 use tenantd_base::{
     access::{Grants, Scope},
@@ -15,7 +12,7 @@ use tenantd_base::{
 };
 use tenantd_store::{
     StoreError, WriteTx,
-    events::{self, Act, Draft, EventKind},
+    events::{self, Act, Changes, Draft, EventKind},
 };
 
 use super::{
@@ -200,11 +197,10 @@ impl Service {
         act: &mut Act,
         kind: &'static EventKind,
         secret: &NamedSecret,
-        changes: Option<Value>,
+        changes: Option<Changes>,
     ) -> Result<(), SecretError> {
         let shown = (self.describe)(secret)?;
-        let changes = changes.map(|changes| to_raw_value(&changes)).transpose()?;
-        let draft = Draft::new(kind, secret.id.to_string(), secret.version, &shown).with_changes(changes.as_deref());
+        let draft = Draft::new(kind, secret.id.to_string(), secret.version, &shown).with_changes(changes.as_ref());
         events::append(tx, act, &draft)?;
         Ok(())
     }
@@ -215,19 +211,14 @@ fn find(tx: &WriteTx, act: &Act, id: SecretId) -> Result<NamedSecret, SecretErro
 }
 
 /// What a change changed, field by field. Of the value only that it is another one.
-fn changes(before: &NamedSecret, after: &NamedSecret, replaced: bool) -> Value {
+fn changes(before: &NamedSecret, after: &NamedSecret, replaced: bool) -> Changes {
     let fields = |secret: &NamedSecret| {
-        [
-            ("description", json!(secret.description)),
-            ("hosts", json!(secret.hosts.iter().map(Host::shown).collect::<Vec<_>>())),
-            ("workflow_ids", json!(secret.workflow_ids)),
-        ]
+        json!({
+            "description": secret.description,
+            "hosts": secret.hosts.iter().map(Host::shown).collect::<Vec<_>>(),
+            "workflow_ids": secret.workflow_ids,
+        })
     };
-    let pairs = fields(before).into_iter().zip(fields(after)).filter(|((_, from), (_, to))| from != to);
-    let mut changed: Map<String, Value> =
-        pairs.map(|((name, from), (_, to))| (name.to_owned(), json!({"from": from, "to": to}))).collect();
-    if replaced {
-        changed.insert("value".to_owned(), json!({"from": "hidden", "to": "hidden"}));
-    }
-    Value::Object(changed)
+    let changes = Changes::between(&fields(before), &fields(after));
+    if replaced { changes.with("value", "hidden", "hidden") } else { changes }
 }

@@ -3,10 +3,7 @@
 //! **Invariant:** a provider can sign anyone in, so it counts as an administrator: whoever creates or changes one covers the strongest
 //! account. Reducing or ending one is free.
 
-use serde_json::{
-    Map, Value, json,
-    value::{RawValue, to_raw_value},
-};
+use serde_json::{json, value::RawValue};
 
 use tenantd_auth::Manager;
 use tenantd_base::{
@@ -18,7 +15,7 @@ use tenantd_base::{
 use tenantd_directory as directory;
 use tenantd_store::{
     WriteTx,
-    events::{self, Act, Draft, EventKind},
+    events::{self, Act, Changes, Draft, EventKind},
 };
 
 use super::{
@@ -266,11 +263,10 @@ impl Service {
         act: &mut Act,
         kind: &'static EventKind,
         provider: &IdentityProvider,
-        changes: Option<Value>,
+        changes: Option<Changes>,
     ) -> Result<(), SsoError> {
         let shown = (self.describe)(provider)?;
-        let changes = changes.map(|changes| to_raw_value(&changes)).transpose()?;
-        let draft = Draft::new(kind, provider.id.to_string(), provider.version, &shown).with_changes(changes.as_deref());
+        let draft = Draft::new(kind, provider.id.to_string(), provider.version, &shown).with_changes(changes.as_ref());
         events::append(tx, act, &draft)?;
         Ok(())
     }
@@ -348,25 +344,20 @@ fn proven(provider: &IdentityProvider) -> Vec<&str> {
 }
 
 /// What a change changed, field by field. Of the secret only that it is another one.
-fn changes(before: &IdentityProvider, after: &IdentityProvider) -> Value {
+fn changes(before: &IdentityProvider, after: &IdentityProvider) -> Changes {
     let fields = |provider: &IdentityProvider| {
-        [
-            ("name", json!(provider.name)),
-            ("issuer", json!(provider.issuer)),
-            ("client_id", json!(provider.client_id)),
-            ("domains", json!(provider.domains.iter().map(|claim| claim.domain.as_str()).collect::<Vec<_>>())),
-            ("proven_domains", json!(proven(provider))),
-            ("enabled", json!(provider.enabled)),
-            ("default_role", json!(provider.default_role)),
-            ("auto_provision", json!(provider.auto_provision)),
-            ("scopes", json!(provider.scopes)),
-        ]
+        json!({
+            "name": provider.name,
+            "issuer": provider.issuer,
+            "client_id": provider.client_id,
+            "domains": provider.domains.iter().map(|claim| claim.domain.as_str()).collect::<Vec<_>>(),
+            "proven_domains": proven(provider),
+            "enabled": provider.enabled,
+            "default_role": provider.default_role,
+            "auto_provision": provider.auto_provision,
+            "scopes": provider.scopes,
+        })
     };
-    let pairs = fields(before).into_iter().zip(fields(after)).filter(|((_, from), (_, to))| from != to);
-    let mut changed: Map<String, Value> =
-        pairs.map(|((name, from), (_, to))| (name.to_owned(), json!({"from": from, "to": to}))).collect();
-    if before.client_secret != after.client_secret {
-        changed.insert("client_secret".to_owned(), json!({"from": "hidden", "to": "hidden"}));
-    }
-    Value::Object(changed)
+    let changes = Changes::between(&fields(before), &fields(after));
+    if before.client_secret == after.client_secret { changes } else { changes.with("client_secret", "hidden", "hidden") }
 }

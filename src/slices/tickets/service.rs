@@ -16,10 +16,7 @@ pub use notes::{NewComment, NewTimeEntry};
 
 use std::{sync::Arc, time::Duration};
 
-use serde_json::{
-    Value,
-    value::{RawValue, to_raw_value},
-};
+use serde_json::value::RawValue;
 
 use tenantd_base::{
     access::{Grants, Reach, Scope},
@@ -29,7 +26,7 @@ use tenantd_base::{
 };
 use tenantd_store::{
     Read, StoreError, WriteTx,
-    events::{self, Act, Draft, EventKind},
+    events::{self, Act, Changes, Draft, EventKind},
 };
 
 use super::{
@@ -107,7 +104,7 @@ pub(super) struct Plan {
     pub(super) time_entry: Option<TimeEntry>,
     /// Whether the ticket was there when one was to be created.
     pub(super) deduplicated: bool,
-    events: Vec<(&'static EventKind, Option<Value>)>,
+    events: Vec<(&'static EventKind, Option<Changes>)>,
 }
 
 impl Plan {
@@ -125,7 +122,7 @@ impl Plan {
         self.after.json_bytes() * (1 + self.events.len()) + 2 * comment
     }
 
-    fn change(before: Ticket, after: Ticket, events: Vec<(&'static EventKind, Option<Value>)>) -> Self {
+    fn change(before: Ticket, after: Ticket, events: Vec<(&'static EventKind, Option<Changes>)>) -> Self {
         Self { before: Some(before), after, comment: None, time_entry: None, deduplicated: false, events }
     }
 }
@@ -172,8 +169,7 @@ impl Service {
             })
             .transpose()?;
         for (kind, changes) in events {
-            let changes = changes.map(|changes| to_raw_value(&changes)).transpose()?;
-            let mut draft = Draft::new(kind, ticket.id.to_string(), ticket.version, &shown).with_changes(changes.as_deref());
+            let mut draft = Draft::new(kind, ticket.id.to_string(), ticket.version, &shown).with_changes(changes.as_ref());
             if let Some(comment) = comment_shown.as_deref().filter(|_| *kind == COMMENTED) {
                 draft = draft.with("comment", comment);
             }
@@ -196,7 +192,7 @@ impl Service {
 }
 
 /// The events of thresholds that were crossed.
-fn crossing_events(crossings: &[Crossing]) -> impl Iterator<Item = (&'static EventKind, Option<Value>)> {
+fn crossing_events(crossings: &[Crossing]) -> impl Iterator<Item = (&'static EventKind, Option<Changes>)> {
     crossings.iter().map(|crossing| {
         let clock = match crossing.promise {
             Promise::FirstResponse => "sla.first_response",
@@ -206,7 +202,7 @@ fn crossing_events(crossings: &[Crossing]) -> impl Iterator<Item = (&'static Eve
             CrossingKind::AtRisk => (&SLA_AT_RISK, "on_track", "at_risk"),
             CrossingKind::Breached => (&SLA_BREACHED, "at_risk", "breached"),
         };
-        (kind, Some(serde_json::json!({clock: {"from": from, "to": to}})))
+        (kind, Some(Changes::default().with(clock, from, to)))
     })
 }
 

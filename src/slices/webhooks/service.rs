@@ -2,10 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use serde_json::{
-    Map, Value, json,
-    value::{RawValue, to_raw_value},
-};
+use serde_json::{json, value::RawValue};
 
 use tenantd_base::{
     access::{Grants, Scope},
@@ -20,7 +17,7 @@ use tenantd_base::{
 use tenantd_egress::{SecretTarget, without_query};
 use tenantd_store::{
     WriteTx,
-    events::{self, Act, ActorKind, Draft, EventKind, Kinds},
+    events::{self, Act, ActorKind, Changes, Draft, EventKind, Kinds},
 };
 
 use super::{
@@ -236,8 +233,7 @@ impl Service {
         after.updated_at = act.now;
         after.version += 1;
         repo::put(tx, after)?;
-        let changes = changes(before, after);
-        self.announce(tx, act, &UPDATED, after, Some(changes))?;
+        self.announce(tx, act, &UPDATED, after, Some(changes(before, after)))?;
         Ok(())
     }
 
@@ -384,12 +380,11 @@ impl Service {
         act: &mut Act,
         kind: &'static EventKind,
         endpoint: &Endpoint,
-        changes: Option<Value>,
+        changes: Option<Changes>,
     ) -> Result<u64, WebhookError> {
         let state = repo::state(tx, (endpoint.tenant_id, endpoint.id))?;
         let shown = (self.describe)(endpoint, &state, act.now)?;
-        let changes = changes.map(|changes| to_raw_value(&changes)).transpose()?;
-        let draft = Draft::new(kind, endpoint.id.to_string(), endpoint.version, &shown).with_changes(changes.as_deref());
+        let draft = Draft::new(kind, endpoint.id.to_string(), endpoint.version, &shown).with_changes(changes.as_ref());
         Ok(events::append(tx, act, &draft)?)
     }
 }
@@ -429,31 +424,24 @@ fn status_name(status: EndpointStatus) -> &'static str {
 }
 
 /// What a change changed, field by field. Of secrets it tells only that they are others now.
-fn changes(before: &Endpoint, after: &Endpoint) -> Value {
+fn changes(before: &Endpoint, after: &Endpoint) -> Changes {
     let fields = |endpoint: &Endpoint| {
-        [
-            ("name", json!(endpoint.name)),
-            ("url", json!(endpoint.url)),
-            ("description", json!(endpoint.description)),
-            ("events", json!(endpoint.events)),
-            ("filter", json!(endpoint.filter)),
-            ("header_names", json!(endpoint.header_names)),
-            ("status", json!(status_name(endpoint.status))),
-            ("ordering", json!(matches!(endpoint.ordering, Ordering::PerResource).then_some("per_resource").unwrap_or("none"))),
-            ("timeout_seconds", json!(endpoint.timeout_seconds)),
-            ("rate_limit_per_second", json!(endpoint.rate_limit_per_second)),
-            ("retry", json!(format!("{:?}", endpoint.retry).to_lowercase())),
-            ("ca_certificate_pem", json!(endpoint.ca_certificate_pem)),
-            ("secret_hint", json!(endpoint.secret_hint)),
-        ]
+        json!({
+            "name": endpoint.name,
+            "description": endpoint.description,
+            "events": endpoint.events,
+            "filter": endpoint.filter,
+            "header_names": endpoint.header_names,
+            "status": status_name(endpoint.status),
+            "ordering": matches!(endpoint.ordering, Ordering::PerResource).then_some("per_resource").unwrap_or("none"),
+            "timeout_seconds": endpoint.timeout_seconds,
+            "rate_limit_per_second": endpoint.rate_limit_per_second,
+            "retry": format!("{:?}", endpoint.retry).to_lowercase(),
+            "ca_certificate_pem": endpoint.ca_certificate_pem,
+            "secret_hint": endpoint.secret_hint,
+        })
     };
-    let pairs = fields(before).into_iter().zip(fields(after));
-    let changed = pairs.filter(|((_, from), (_, to))| from != to);
-    let mut changes: Map<_, _> =
-        changed.map(|((name, from), (_, to))| (name.to_owned(), json!({"from": from, "to": to}))).collect();
-    if let Some(url) = changes.get_mut("url") {
-        // Two that look alike differ in their queries, which events do not show.
-        *url = json!({"from": without_query(&before.url), "to": without_query(&after.url)});
-    }
-    Value::Object(changes)
+    let changes = Changes::between(&fields(before), &fields(after));
+    // Events do not show queries: two URLs that differ may look alike.
+    if before.url == after.url { changes } else { changes.with("url", without_query(&before.url), without_query(&after.url)) }
 }

@@ -1,6 +1,6 @@
 //! What an event says around its data. The field order here is the order on the wire.
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};
 use serde_json::value::RawValue;
 
 use tenantd_base::{
@@ -10,6 +10,7 @@ use tenantd_base::{
 
 use super::{
     act::{Act, Actor, Cause},
+    changes::Changes,
     kind::EventKind,
     log::EventRecord,
 };
@@ -28,18 +29,19 @@ pub struct Draft<'a> {
     pub kind: &'static EventKind,
     pub resource: Resource,
     record: &'a RawValue,
+    changes: Option<&'a Changes>,
     beside: Option<(&'static str, &'a RawValue)>,
 }
 
 impl<'a> Draft<'a> {
     pub fn new(kind: &'static EventKind, id: String, version: u64, record: &'a RawValue) -> Self {
-        Self { kind, resource: Resource { kind: kind.subject, id, version }, record, beside: None }
+        Self { kind, resource: Resource { kind: kind.subject, id, version }, record, changes: None, beside: None }
     }
 
     /// With the fields that changed, where the kind has them.
     #[must_use]
-    pub fn with_changes(self, changes: Option<&'a RawValue>) -> Self {
-        Self { beside: changes.map(|changes| ("changes", changes)), ..self }
+    pub fn with_changes(self, changes: Option<&'a Changes>) -> Self {
+        Self { changes, ..self }
     }
 
     /// With another record, under its name.
@@ -51,7 +53,15 @@ impl<'a> Draft<'a> {
 
 impl Serialize for Draft<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map([(self.kind.subject, self.record)].into_iter().chain(self.beside))
+        let mut data = serializer.serialize_map(None)?;
+        data.serialize_entry(self.kind.subject, self.record)?;
+        if let Some(changes) = self.changes {
+            data.serialize_entry("changes", changes)?;
+        }
+        if let Some((name, other)) = self.beside {
+            data.serialize_entry(name, other)?;
+        }
+        data.end()
     }
 }
 

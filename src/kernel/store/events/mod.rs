@@ -7,6 +7,7 @@
 //! inside. Whatever a tenant sees or stores is its own number, because places would tell it how many events other tenants have.
 
 mod act;
+mod changes;
 mod consumer;
 mod envelope;
 mod feed;
@@ -15,6 +16,7 @@ mod log;
 mod retention;
 
 pub use act::{Act, Actor, ActorKind, Cause, Intent};
+pub use changes::Changes;
 pub use consumer::{Consumer, ConsumerTask, cursor, set_cursor};
 pub use envelope::{About, Draft, Resource, about};
 pub use feed::{

@@ -3,8 +3,6 @@
 
 use std::collections::HashMap;
 
-use serde_json::{Map, Value, json, value::to_raw_value};
-
 use tenantd_base::{
     access::Reach,
     clock::Timestamp,
@@ -14,7 +12,7 @@ use tenantd_base::{
 use tenantd_directory as directory;
 use tenantd_store::{
     self as store, Flow, WriteTx,
-    events::{self, Act, Draft},
+    events::{self, Act, Changes, Draft},
 };
 
 use super::{
@@ -123,7 +121,7 @@ impl Service {
         let name = scope.to_string();
         let shown_config = (self.describe.config)(&name, own, act.now, version)?;
         let before = (self.describe.config)(&name, &before, act.now, version)?;
-        let changes = to_raw_value(&changes(before.get(), shown_config.get())?)?;
+        let changes = Changes::between(&serde_json::from_str(before.get())?, &serde_json::from_str(shown_config.get())?);
         let id = if scope == Scope::Tenant { act.tenant_id.to_string() } else { name };
         let draft = Draft::new(&CONFIG_UPDATED, id, version, &shown_config).with_changes(Some(&changes));
         events::append(tx, act, &draft)?;
@@ -271,16 +269,4 @@ fn add(impact: &mut Impact, posture: Posture, differs: bool, policy: &Policy, no
     }
     impact.newly_missed += u64::from(after.standing.missed && !was.missed);
     impact.expiring_points += points.saturating_sub(after.points.len()) as u64;
-}
-
-/// The fields that differ, with both values.
-fn changes(before: &str, after: &str) -> Result<Value, serde_json::Error> {
-    let [before, after]: [Map<String, Value>; 2] = [serde_json::from_str(before)?, serde_json::from_str(after)?];
-    let mut names: Vec<&String> = before.keys().chain(after.keys()).collect();
-    names.sort();
-    names.dedup();
-    let value = |of: &Map<String, Value>, name: &str| of.get(name).cloned().unwrap_or(Value::Null);
-    let differing = names.into_iter().filter(|name| before.get(*name) != after.get(*name));
-    let change = |name: &String| (name.clone(), json!({"from": value(&before, name), "to": value(&after, name)}));
-    Ok(Value::Object(differing.map(change).collect()))
 }

@@ -6,7 +6,7 @@ mod providers;
 mod syncs;
 mod vms;
 
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 
 use tenantd_base::{
     access::{Grants, Scope},
@@ -14,7 +14,7 @@ use tenantd_base::{
 };
 use tenantd_store::{
     StoreError, WriteTx,
-    events::{self, Act, Draft, EventKind},
+    events::{self, Act, Changes, Draft, EventKind},
 };
 
 use super::{
@@ -86,7 +86,7 @@ impl Service {
         act: &mut Act,
         kind: &'static EventKind,
         provider: &Provider,
-        changes: Option<serde_json::Value>,
+        changes: Option<Changes>,
     ) -> Result<(), CloudError> {
         let shown = (self.describe.provider)(tx, provider, act)?;
         append(tx, act, kind, (provider.id.to_string(), provider.version), &shown, changes)
@@ -98,7 +98,7 @@ impl Service {
         act: &mut Act,
         kind: &'static EventKind,
         vm: &Vm,
-        changes: Option<serde_json::Value>,
+        changes: Option<Changes>,
     ) -> Result<(), CloudError> {
         let shown = (self.describe.vm)(tx, vm, act)?;
         append(tx, act, kind, (vm.id.to_string(), vm.version), &shown, changes)
@@ -111,9 +111,8 @@ fn append(
     kind: &'static EventKind,
     (id, version): (String, u64),
     shown: &RawValue,
-    changes: Option<serde_json::Value>,
+    changes: Option<Changes>,
 ) -> Result<(), CloudError> {
-    let changes = changes.map(|changes| to_raw_value(&changes)).transpose()?;
-    let draft = Draft::new(kind, id, version, shown).with_changes(changes.as_deref());
+    let draft = Draft::new(kind, id, version, shown).with_changes(changes.as_ref());
     events::append(tx, act, &draft).map(drop).map_err(|error: StoreError| error.into())
 }

@@ -1,6 +1,6 @@
 //! Providers: created, changed, deleted, verified.
 
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use tenantd_base::{
     access::Reach,
@@ -10,7 +10,10 @@ use tenantd_base::{
 };
 use tenantd_directory as directory;
 use tenantd_egress::without_query;
-use tenantd_store::{Read, WriteTx, events::Act};
+use tenantd_store::{
+    Read, WriteTx,
+    events::{Act, Changes},
+};
 
 use super::{
     super::{
@@ -268,20 +271,18 @@ pub(crate) fn find(tx: &impl Read, act: &Act, reach: &Reach, id: CloudProviderId
 }
 
 /// What a change changed, field by field. Of credentials it tells only that they are others now.
-fn changes(before: &Provider, after: &Provider) -> Value {
+fn changes(before: &Provider, after: &Provider) -> Changes {
     let fields = |provider: &Provider| {
-        [
-            ("name", json!(provider.name)),
-            ("organization_id", json!(provider.organization_id)),
-            ("enabled", json!(provider.enabled)),
-            ("endpoint", json!(provider.config.endpoint.as_deref().map(without_query))),
-            ("regions", json!(provider.config.regions)),
-            ("auth_url", json!(provider.config.auth_url.as_deref().map(without_query))),
-            ("credential_set_at", json!(provider.credential.set_at)),
-            ("sync_interval_seconds", json!(provider.interval_seconds)),
-        ]
+        json!({
+            "name": provider.name,
+            "organization_id": provider.organization_id,
+            "enabled": provider.enabled,
+            "endpoint": provider.config.endpoint.as_deref().map(without_query),
+            "regions": provider.config.regions,
+            "auth_url": provider.config.auth_url.as_deref().map(without_query),
+            "credential_set_at": provider.credential.set_at,
+            "sync_interval_seconds": provider.interval_seconds,
+        })
     };
-    let pairs = fields(before).into_iter().zip(fields(after));
-    let changed = pairs.filter(|((_, from), (_, to))| from != to);
-    Value::Object(changed.map(|((name, from), (_, to))| (name.to_owned(), json!({"from": from, "to": to}))).collect::<Map<_, _>>())
+    Changes::between(&fields(before), &fields(after))
 }

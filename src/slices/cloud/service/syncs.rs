@@ -1,9 +1,10 @@
 //! What a look at a cloud changes: VMs that are new, other than before, or gone; and the end of the look itself.
 
-use serde_json::json;
-
 use tenantd_base::{clock::Timestamp, id::VmId};
-use tenantd_store::{WriteTx, events::Act};
+use tenantd_store::{
+    WriteTx,
+    events::{Act, Changes},
+};
 
 use super::{
     super::{
@@ -124,7 +125,7 @@ impl Service {
         vm.version += 1;
         vms::put(tx, &vm)?;
         if vm.facts.state != before.facts.state {
-            let changes = json!({"state": {"from": before.facts.state.name(), "to": vm.facts.state.name()}});
+            let changes = Changes::default().with("state", before.facts.state.name(), vm.facts.state.name());
             self.announce_vm(tx, act, &VM_STATE_CHANGED, &vm, Some(changes))?;
         } else if vm.facts != before.facts {
             self.announce_vm(tx, act, &VM_UPDATED, &vm, None)?;

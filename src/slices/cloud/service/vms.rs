@@ -2,14 +2,15 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use serde_json::json;
-
 use tenantd_base::{
     access::Reach,
     id::{CloudProviderId, OperationId, OrganizationId, VmId},
     secrets::Secret,
 };
-use tenantd_store::{Read, WriteTx, events::Act};
+use tenantd_store::{
+    Read, WriteTx,
+    events::{Act, Changes},
+};
 
 use super::{
     super::{
@@ -136,7 +137,7 @@ impl Service {
         vms::put(tx, &vm)?;
         self.announce_vm(tx, act, &VM_CREATED, &vm, None)?;
         if vm.facts.state != before {
-            let changes = json!({"state": {"from": before.name(), "to": vm.facts.state.name()}});
+            let changes = Changes::default().with("state", before.name(), vm.facts.state.name());
             self.announce_vm(tx, act, &VM_STATE_CHANGED, &vm, Some(changes))?;
         }
         Ok(())

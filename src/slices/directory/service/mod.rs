@@ -6,14 +6,11 @@ mod ingest;
 mod organizations;
 mod users;
 
-use serde_json::{
-    Map, Value, json,
-    value::{RawValue, to_raw_value},
-};
+use serde_json::value::RawValue;
 
 use tenantd_store::{
     WriteTx,
-    events::{self, Act, Draft, EventKind},
+    events::{self, Act, Changes, Draft, EventKind},
 };
 
 use super::{
@@ -52,16 +49,9 @@ fn announce(
     kind: &'static EventKind,
     (id, version): (String, u64),
     shown: &RawValue,
-    changes: Option<Value>,
+    changes: Option<Changes>,
 ) -> Result<(), DirectoryError> {
-    let changes = changes.map(|changes| to_raw_value(&changes)).transpose()?;
-    let draft = Draft::new(kind, id, version, shown).with_changes(changes.as_deref());
+    let draft = Draft::new(kind, id, version, shown).with_changes(changes.as_ref());
     events::append(tx, act, &draft)?;
     Ok(())
-}
-
-/// What a change changed: the fields that differ, with both values.
-fn differences<const N: usize>(before: [(&str, Value); N], after: [(&str, Value); N]) -> Value {
-    let changed = before.into_iter().zip(after).filter(|((_, from), (_, to))| from != to);
-    Value::Object(changed.map(|((name, from), (_, to))| (name.to_owned(), json!({"from": from, "to": to}))).collect::<Map<_, _>>())
 }

@@ -1,6 +1,6 @@
 //! Organizations are created, renamed, and removed once nothing belongs to them.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use tenantd_base::{
     access::{Grants, Scope},
@@ -8,7 +8,7 @@ use tenantd_base::{
 };
 use tenantd_store::{
     WriteTx,
-    events::{Act, EventKind},
+    events::{Act, Changes, EventKind},
 };
 
 use super::{
@@ -17,7 +17,7 @@ use super::{
         model::{NewOrganization, Organization},
         repo::organizations as repo,
     },
-    Directory, announce, differences,
+    Directory, announce,
 };
 
 pub(crate) static ORGANIZATION_CREATED: EventKind = EventKind {
@@ -73,8 +73,7 @@ impl Directory {
         after.updated_at = act.now;
         after.version += 1;
         repo::put(tx, &after)?;
-        let fields = |organization: &Organization| [("name", json!(organization.name))];
-        let changes = differences(fields(before), fields(&after));
+        let changes = Changes::between(&json!({"name": before.name}), &json!({"name": after.name}));
         self.announce_organization(tx, act, &ORGANIZATION_UPDATED, &after, Some(changes))?;
         Ok(Some(after))
     }
@@ -95,7 +94,7 @@ impl Directory {
         act: &mut Act,
         kind: &'static EventKind,
         organization: &Organization,
-        changes: Option<Value>,
+        changes: Option<Changes>,
     ) -> Result<(), DirectoryError> {
         let shown = (self.describe.organization)(organization)?;
         announce(tx, act, kind, (organization.id.to_string(), organization.version), &shown, changes)

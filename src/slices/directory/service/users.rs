@@ -1,6 +1,6 @@
 //! People are created, changed and removed. Their passwords and sessions are `auth`'s, which composes these use cases with its own.
 
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{json, value::RawValue};
 
 use tenantd_base::{
     access::{Grants, Role, Scope},
@@ -11,7 +11,7 @@ use tenantd_base::{
 };
 use tenantd_store::{
     Direction, Flow, Key, KeyRange, Read, StoreError, WriteTx,
-    events::{Act, EventKind},
+    events::{Act, Changes, EventKind},
 };
 
 use super::{
@@ -20,7 +20,7 @@ use super::{
         model::{LinkedIdentity, NewUser, OrganizationLabel, Standing, User, UserStatus, normalize_email},
         repo::{organizations, users as repo},
     },
-    Directory, announce, differences,
+    Directory, announce,
 };
 
 pub(crate) static USER_CREATED: EventKind = EventKind {
@@ -199,7 +199,7 @@ impl Directory {
         act: &mut Act,
         kind: &'static EventKind,
         user: &User,
-        changes: Option<Value>,
+        changes: Option<Changes>,
     ) -> Result<(), DirectoryError> {
         let shown = self.show_user(tx, user)?;
         announce(tx, act, kind, (user.id.to_string(), user.version), &shown, changes)
@@ -254,17 +254,17 @@ fn check_other_admin(tx: &impl Read, user: &User) -> Result<(), DirectoryError> 
     if other { Ok(()) } else { Err(DirectoryError::LastAdmin) }
 }
 
-fn changes(before: &User, after: &User) -> Value {
+fn changes(before: &User, after: &User) -> Changes {
     let fields = |user: &User| {
-        [
-            ("name", json!(user.name)),
-            ("email", json!(user.email)),
-            ("role", json!(user.role())),
-            ("organization_id", json!(user.organization_id())),
-            ("status", json!(if user.status == UserStatus::Active { "active" } else { "disabled" })),
-            ("external_id", json!(user.external_id)),
-            ("sso", json!(user.sso)),
-        ]
+        json!({
+            "name": user.name,
+            "email": user.email,
+            "role": user.role(),
+            "organization_id": user.organization_id(),
+            "status": if user.status == UserStatus::Active { "active" } else { "disabled" },
+            "external_id": user.external_id,
+            "sso": user.sso,
+        })
     };
-    differences(fields(before), fields(after))
+    Changes::between(&fields(before), &fields(after))
 }

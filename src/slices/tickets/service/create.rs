@@ -5,7 +5,10 @@ use tenantd_base::{
     id::{CommentId, DeviceId, OrganizationId, TenantId, TicketId, UserId},
 };
 use tenantd_directory::{self as directory, DeviceLabel, OrganizationLabel, PersonKind, PersonLabel};
-use tenantd_store::{Read, StoreError, events::Act};
+use tenantd_store::{
+    Read, StoreError,
+    events::{Act, Changes},
+};
 
 use super::{CREATED, Plan, Service, UPDATED, find};
 use crate::{
@@ -158,7 +161,7 @@ fn plan_duplicate(act: &mut Act, new: &NewTicket, before: Ticket) -> Result<Plan
     ticket.version += 1;
     ticket.updated_at = act.now.max(ticket.updated_at);
     let crossings = ticket.sla.advance(ticket.status, act.now);
-    let changes = serde_json::json!({"occurrences": {"from": occurrences, "to": ticket.occurrences}});
+    let changes = Changes::default().with("occurrences", occurrences, ticket.occurrences);
     let mut body = format!("Reported again ({} times so far): {}", ticket.occurrences, new.subject);
     if let Some(description) = &new.description {
         body.push_str("\n\n");

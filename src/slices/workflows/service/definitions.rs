@@ -1,7 +1,5 @@
 //! Workflows: created, changed version by version, archived.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Map, Value, json};
 
 use tenantd_base::{
@@ -11,7 +9,7 @@ use tenantd_base::{
 };
 use tenantd_store::{
     Read, WriteTx,
-    events::{Act, last_number},
+    events::{Act, Changes, last_number},
     usage,
 };
 
@@ -93,8 +91,8 @@ impl Service {
         repo::workflows::put(tx, &workflow, Some(&before))?;
         let version = stored.next(Json(value.clone()), act.now, act.actor.clone());
         repo::workflows::put_version(tx, &workflow, &version)?;
-        let changed = changes(&self.in_event(&old), &self.in_event(value));
-        self.announce(tx, act, &UPDATED, &workflow, value, Some(changed))?;
+        let changes = Changes::between(&self.in_event(&old), &self.in_event(value));
+        self.announce(tx, act, &UPDATED, &workflow, value, Some(changes))?;
         Ok((workflow, value.clone()))
     }
 
@@ -115,7 +113,7 @@ impl Service {
         repo::workflows::put(tx, &workflow, Some(&before))?;
         let version = stored.next(Json(value.clone()), act.now, act.actor.clone());
         repo::workflows::put_version(tx, &workflow, &version)?;
-        let changes = json!({"enabled": {"from": true, "to": false}});
+        let changes = Changes::default().with("enabled", true, false);
         self.announce(tx, act, &UPDATED, &workflow, &value, Some(changes))?;
         Ok(workflow)
     }
@@ -202,12 +200,4 @@ pub(crate) fn merge(target: &mut Value, patch: &Value) {
             merge(members.entry(name).or_insert(Value::Null), change);
         }
     }
-}
-
-/// What changed, member by member of the definition.
-fn changes(before: &Value, after: &Value) -> Value {
-    let names = |value: &Value| value.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect::<BTreeSet<_>>();
-    let all: BTreeSet<String> = names(before).union(&names(after)).cloned().collect();
-    let changed = all.into_iter().filter(|name| before.get(name) != after.get(name));
-    Value::Object(changed.map(|name| (name.clone(), json!({"from": before.get(&name), "to": after.get(&name)}))).collect())
 }

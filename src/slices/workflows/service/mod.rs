@@ -14,10 +14,7 @@ mod steer;
 
 use std::{sync::Arc, time::Duration};
 
-use serde_json::{
-    Value,
-    value::{RawValue, to_raw_value},
-};
+use serde_json::{Value, value::RawValue};
 
 use tenantd_base::{
     access::{Grants, Scope},
@@ -28,7 +25,7 @@ use tenantd_base::{
 };
 use tenantd_store::{
     Read, WriteTx,
-    events::{self, Act, Actor, Draft, EventKind, Kinds},
+    events::{self, Act, Actor, Changes, Draft, EventKind, Kinds},
     holders::Holders,
     steps::StepType,
 };
@@ -186,11 +183,10 @@ impl Service {
         kind: &'static EventKind,
         workflow: &Workflow,
         definition: &Value,
-        changes: Option<Value>,
+        changes: Option<Changes>,
     ) -> Result<(), WorkflowError> {
         let shown = (self.describe.workflow)(workflow, &self.in_event(definition))?;
-        let changes = changes.map(|changes| to_raw_value(&changes)).transpose()?;
-        let draft = Draft::new(kind, workflow.id.to_string(), workflow.version, &shown).with_changes(changes.as_deref());
+        let draft = Draft::new(kind, workflow.id.to_string(), workflow.version, &shown).with_changes(changes.as_ref());
         events::append(tx, act, &draft)?;
         Ok(())
     }
