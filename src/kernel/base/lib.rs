@@ -4,6 +4,8 @@
 
 pub mod vocabulary;
 
+pub mod fault;
+
 pub mod entropy;
 
 pub mod clock;

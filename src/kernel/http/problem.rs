@@ -10,6 +10,7 @@ use serde_with::skip_serializing_none;
 
 use tenantd_base::{
     authority::{Lacking, Within},
+    fault::{self, Fault},
     quotas::QuotaExceeded,
 };
 use tenantd_store::StoreError;
@@ -147,6 +148,23 @@ impl FieldError {
     pub fn with_suggestion(mut self, suggestion: Option<String>) -> Self {
         self.suggestion = suggestion;
         self
+    }
+}
+
+impl From<Fault> for FieldError {
+    fn from(fault: Fault) -> Self {
+        let Fault { place, code, message, allowed, suggestion } = fault;
+        let place = match place {
+            fault::Place::Pointer(pointer) => Place::Pointer(pointer),
+            fault::Place::Parameter(name) => Place::Parameter(name),
+        };
+        Self { place, code, message, allowed: allowed.into(), suggestion }
+    }
+}
+
+impl From<Vec<Fault>> for Problem {
+    fn from(faults: Vec<Fault>) -> Self {
+        Self::invalid(faults.into_iter().map(Into::into).collect())
     }
 }
 

@@ -1,10 +1,10 @@
 //! From what was asked to a question that makes sense: every mistake is told at once, with what would have been right.
 
-use tenantd_base::{access::Grants, clock::Timestamp};
+use tenantd_base::{access::Grants, clock::Timestamp, fault::Fault};
 use tenantd_store::{Read, StoreError};
 
 use super::{
-    error::{AnalyticsError, Fault},
+    error::AnalyticsError,
     model::{Bucket, Formula, GroupBy, METRICS, Metric, Span, Zone},
     query::{self, Answer, MAX_POINTS, Question, Subject},
     upkeep::FINE_DAYS,
@@ -48,8 +48,10 @@ pub(super) fn understand(asked: &Asked, subject: Subject, held: Grants, now: Tim
         metrics.retain(|(metric, _)| lacking(metric) == Grants::NONE);
     }
     let time = time(asked, &zone, now, &mut faults);
-    let Some((bucket, bounds, span)) = time.filter(|_| faults.is_empty()) else { return Err(faults.into()) };
-    let (Some(from), Some(to)) = (bounds.first().copied(), bounds.last().copied()) else { return Err(faults.into()) };
+    let Some((bucket, bounds, span)) = time.filter(|_| faults.is_empty()) else { return Err(AnalyticsError::Invalid(faults)) };
+    let (Some(from), Some(to)) = (bounds.first().copied(), bounds.last().copied()) else {
+        return Err(AnalyticsError::Invalid(faults));
+    };
     let before = if asked.compare { begin_before(&zone, bucket, span, &bounds) } else { None };
     let previous = before.map(|begins| query::previous_of(from, to, now, begins));
     Ok(Question { subject, now, zone, bucket, bounds, metrics, group_by: asked.group_by, previous })
@@ -68,7 +70,7 @@ fn zone(asked: &Asked, faults: &mut Vec<Fault>) -> Zone {
         let known: Vec<String> = jiff::tz::db().available().map(|name| name.as_str().to_owned()).collect();
         let suggestion = nearest(name, known.iter().map(String::as_str));
         let message = format!("{name} is no IANA time zone such as Europe/Berlin");
-        faults.push(Fault { suggestion, ..Fault::new("timezone", "unknown_time_zone", message) });
+        faults.push(Fault::parameter("timezone", "unknown_time_zone", message).with_suggestion(suggestion));
         Zone::utc()
     })
 }
@@ -84,27 +86,25 @@ fn metrics(asked: &Asked, subject: Subject, faults: &mut Vec<Fault>) -> Vec<(&'s
     if asked.metrics.is_empty() {
         let found: Vec<_> = known().filter_map(|metric| Some((metric, formula(metric)?))).collect();
         if found.is_empty() {
-            faults.push(Fault::new("group_by", "not_allowed", format!("nothing here can be grouped by {by}")));
+            faults.push(Fault::parameter("group_by", "not_allowed", format!("nothing here can be grouped by {by}")));
         }
         return found;
     }
     let mut found: Vec<(&'static Metric, Formula)> = Vec::new();
     for name in asked.metrics.iter().flat_map(|name| written_out(name, known())) {
         let Some(metric) = known().find(|metric| metric.name == name) else {
-            let allowed = known().map(|metric| metric.name.to_owned()).collect();
-            let suggestion = nearest(&name, known().map(|metric| metric.name));
-            let fault = Fault::new("metrics", "unknown_metric", format!("{name} is no metric"));
-            faults.push(Fault { allowed, suggestion, ..fault });
+            let names = || known().map(|metric| metric.name);
+            let fault = Fault::parameter("metrics", "unknown_metric", format!("{name} is no metric"));
+            faults.push(fault.with_allowed(names()).with_suggestion(nearest(&name, names())));
             continue;
         };
         match formula(metric) {
             Some(formula) if found.iter().all(|(known, _)| known.name != metric.name) => found.push((metric, formula)),
-            Some(_) => faults.push(Fault::new("metrics", "repeated", format!("{name} is there twice"))),
+            Some(_) => faults.push(Fault::parameter("metrics", "repeated", format!("{name} is there twice"))),
             None => {
                 let groupings = metric.groupings.iter().filter(|(by, _)| metric.grouped(*by, platform).is_some());
-                let allowed = groupings.map(|(by, _)| by.name().to_owned()).collect();
-                let fault = Fault::new("group_by", "not_allowed", format!("{name} cannot be grouped by {by}"));
-                faults.push(Fault { allowed, ..fault });
+                let fault = Fault::parameter("group_by", "not_allowed", format!("{name} cannot be grouped by {by}"));
+                faults.push(fault.with_allowed(groupings.map(|(by, _)| by.name())));
             }
         }
     }
@@ -135,11 +135,11 @@ type Time = (Bucket, Vec<Timestamp>, Option<Span>);
 fn time(asked: &Asked, zone: &Zone, now: Timestamp, faults: &mut Vec<Fault>) -> Option<Time> {
     let (span, given) = match (asked.range, asked.from, asked.to) {
         (Some(_), from, to) if from.is_some() || to.is_some() => {
-            faults.push(Fault::new("range", "not_allowed", "give either range, or from and to"));
+            faults.push(Fault::parameter("range", "not_allowed", "give either range, or from and to"));
             return None;
         }
         (None, None, Some(_)) => {
-            faults.push(Fault::new("from", "required", "to needs a from"));
+            faults.push(Fault::parameter("from", "required", "to needs a from"));
             return None;
         }
         (None, Some(from), to) => (None, Some((from, to.unwrap_or(now)))),
@@ -147,11 +147,11 @@ fn time(asked: &Asked, zone: &Zone, now: Timestamp, faults: &mut Vec<Fault>) -> 
     };
     if let Some((from, to)) = given {
         if from >= to {
-            faults.push(Fault::new("to", "out_of_range", "to must be later than from"));
+            faults.push(Fault::parameter("to", "out_of_range", "to must be later than from"));
             return None;
         }
         if from > now {
-            faults.push(Fault::new("from", "out_of_range", "from lies in the future"));
+            faults.push(Fault::parameter("from", "out_of_range", "from lies in the future"));
             return None;
         }
     }
@@ -180,13 +180,13 @@ fn time(asked: &Asked, zone: &Zone, now: Timestamp, faults: &mut Vec<Fault>) -> 
             None => format!("that is more than {MAX_POINTS} points; ask for less time"),
         };
         let suggestion = fits.map(|fits| fits.name().to_owned());
-        faults.push(Fault { suggestion, ..Fault::new("bucket", "too_many_points", message) });
+        faults.push(Fault::parameter("bucket", "too_many_points", message).with_suggestion(suggestion));
         return None;
     };
     let finest = now - std::time::Duration::from_secs(u64::from(FINE_DAYS) * 86_400);
     if bucket == Bucket::Hour && found.first().is_some_and(|from| *from < finest) {
         let message = format!("hours are kept for {FINE_DAYS} days; bucket=day goes further back");
-        faults.push(Fault { suggestion: Some("day".to_owned()), ..Fault::new("bucket", "out_of_range", message) });
+        faults.push(Fault::parameter("bucket", "out_of_range", message).with_suggestion(Some("day".to_owned())));
         return None;
     }
     Some((bucket, found, span))

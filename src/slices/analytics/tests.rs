@@ -14,6 +14,7 @@ use tenantd_base::{
     access::Grants,
     clock::{Clock, Timestamp},
     entropy::Entropy,
+    fault::Fault,
     id::TenantId,
     telemetry::RELATIVE_ERROR,
 };
@@ -318,13 +319,14 @@ fn a_question_that_makes_no_sense_is_told_with_what_would() {
     let now = Timestamp::parse("2026-03-31T07:10:00Z").unwrap();
     let faults = |asked: Asked| match service::understand(&asked, Subject::Tenant(tenant(1)), Grants::all(), now) {
         Err(super::error::AnalyticsError::Invalid(faults)) => {
-            faults.into_iter().map(|fault| (fault.0.parameter, fault.0.code, fault.0.suggestion.unwrap_or_default())).collect()
+            let told = |fault: Fault| [fault.place.to_string(), fault.code, fault.suggestion.unwrap_or_default()];
+            faults.into_iter().map(told).collect()
         }
         _ => Vec::new(),
     };
     let hour = Asked { bucket: Some(Bucket::Hour), from: Some(now - Duration::from_hours(1001)), ..Asked::default() };
-    assert_eq!(faults(hour.clone()), [("bucket", "too_many_points", "day".to_owned())]);
-    assert_eq!(faults(Asked { from: Some(now - Duration::from_hours(999)), ..hour }), []);
+    assert_eq!(faults(hour.clone()), [["bucket", "too_many_points", "day"]]);
+    assert_eq!(faults(Asked { from: Some(now - Duration::from_hours(999)), ..hour }), Vec::<[String; 3]>::new());
     let several = Asked {
         metrics: vec!["tickets_create".to_owned()],
         timezone: Some("Europe/Berlim".to_owned()),
@@ -334,13 +336,13 @@ fn a_question_that_makes_no_sense_is_told_with_what_would() {
     assert_eq!(
         faults(several),
         [
-            ("timezone", "unknown_time_zone", "Europe/Berlin".to_owned()),
-            ("metrics", "unknown_metric", "tickets_created".to_owned()),
-            ("from", "required", String::new())
+            ["timezone", "unknown_time_zone", "Europe/Berlin"],
+            ["metrics", "unknown_metric", "tickets_created"],
+            ["from", "required", ""]
         ]
     );
     let tenants = Asked { metrics: vec!["tenants".to_owned()], ..Asked::default() };
-    assert_eq!(faults(tenants)[0].1, "unknown_metric", "the platform's metrics are not a tenant's");
+    assert_eq!(faults(tenants)[0][1], "unknown_metric", "the platform's metrics are not a tenant's");
 }
 
 /// A task whose trouble a test sets.

@@ -1,23 +1,11 @@
 //! What can go wrong with backups. No HTTP here.
 
-use tenantd_base::versions::Stale;
+use tenantd_base::{
+    fault::{Fault, listed},
+    versions::Stale,
+};
 use tenantd_store::StoreError;
 use tenantd_tickets::TicketError;
-
-/// One thing that is wrong with what was sent, and where in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// A JSON pointer.
-    pub pointer: String,
-    pub code: &'static str,
-    pub message: String,
-}
-
-impl Fault {
-    pub fn new(pointer: impl Into<String>, code: &'static str, message: impl Into<String>) -> Self {
-        Self { pointer: pointer.into(), code, message: message.into() }
-    }
-}
 
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
@@ -26,7 +14,7 @@ pub enum BackupError {
     NotFound,
     #[error("what holds for the whole tenant is not for a key of some organizations to change")]
     OverTenant,
-    #[error("the input is not valid: {0:?}")]
+    #[error("the input is not valid: {}", listed(.0))]
     Invalid(Vec<Fault>),
     #[error("{most} scopes have settings of their own already")]
     LimitReached { most: usize },

@@ -38,7 +38,7 @@ use tenantd_store::{
 };
 use tenantd_tickets::Tickets;
 
-pub use error::{BackupError, Fault};
+pub use error::BackupError;
 pub use model::{Alarm, Minutes, Notifications, Objectives, OwnConfig, Rhythm, Schedule, Scope, Target, TargetKind};
 
 pub const EVENTS: &[&EventKind] = &[

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use tenantd_base::{
     access::{Grants, Scope},
+    fault::{Fault, listed},
     versions::ExpectedVersion,
 };
 use tenantd_store::{
@@ -21,8 +22,8 @@ impl From<BackupError> for LocalError {
             BackupError::Store(error) => Self::Store(error),
             BackupError::NotFound => step("scope_not_found", "there is no such organization or device".to_owned()),
             BackupError::Invalid(faults) => {
-                let told: Vec<String> = faults.iter().map(|fault| format!("/config{}: {}", fault.pointer, fault.message)).collect();
-                step("invalid_input", told.join("; "))
+                let faults: Vec<Fault> = faults.into_iter().map(|fault| fault.below("/config")).collect();
+                step("invalid_input", listed(&faults))
             }
             // Another change came between: the next attempt sees it.
             BackupError::Stale(_) => Self::Step(StepError::retryable("version_conflict", error.to_string())),

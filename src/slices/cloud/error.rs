@@ -1,26 +1,13 @@
 //! What can go wrong with clouds, beside what goes wrong in them (`model/failure.rs`).
 
-use tenantd_base::{secrets::SealError, versions::Stale};
+use tenantd_base::{
+    fault::{Fault, listed},
+    secrets::SealError,
+    versions::Stale,
+};
 use tenantd_store::StoreError;
 
 use super::model::Verification;
-
-/// One thing that is wrong with the input, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// A JSON pointer into the body.
-    pub pointer: String,
-    pub code: &'static str,
-    pub message: String,
-    pub allowed: Vec<String>,
-    pub suggestion: Option<String>,
-}
-
-impl Fault {
-    pub(super) fn new(pointer: impl Into<String>, code: &'static str, message: impl Into<String>) -> Self {
-        Self { pointer: pointer.into(), code, message: message.into(), allowed: Vec::new(), suggestion: None }
-    }
-}
 
 #[derive(Debug, thiserror::Error)]
 pub enum CloudError {
@@ -38,7 +25,7 @@ pub enum CloudError {
     InUse,
     #[error("the provider is disabled")]
     Disabled,
-    #[error("the input is not valid: {0:?}")]
+    #[error("the input is not valid: {}", listed(.0))]
     Invalid(Vec<Fault>),
     /// The address policy does not let the target in this field be reached.
     #[error("the target in {0} is not allowed")]

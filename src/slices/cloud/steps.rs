@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use tenantd_base::{
     access::{Grants, Reach, Scope},
+    fault::listed,
     id::{CloudProviderId, VmId},
 };
 use tenantd_store::{
@@ -39,9 +40,7 @@ impl From<CloudError> for StepError {
             _ => "cloud",
         };
         let message = match &error {
-            CloudError::Invalid(faults) => {
-                faults.iter().map(|fault| format!("{}: {}", fault.pointer, fault.message)).collect::<Vec<_>>().join("; ")
-            }
+            CloudError::Invalid(faults) => listed(faults),
             other => other.to_string(),
         };
         Self { code: code.to_owned(), message, retryable: matches!(error, CloudError::Store(_)) }

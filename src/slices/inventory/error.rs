@@ -1,16 +1,7 @@
 //! What can go wrong with a report.
 
+use tenantd_base::fault::Fault;
 use tenantd_store::StoreError;
-
-/// A filter that cannot be what it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    pub parameter: &'static str,
-    pub code: &'static str,
-    pub message: String,
-    /// What was probably meant.
-    pub suggestion: Option<String>,
-}
 
 #[derive(Debug, thiserror::Error)]
 pub enum InventoryError {

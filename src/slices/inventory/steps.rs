@@ -34,7 +34,7 @@ impl From<InventoryError> for LocalError {
         match error {
             InventoryError::Store(error) => Self::Store(error),
             InventoryError::Invalid(faults) => {
-                let told: Vec<String> = faults.iter().map(|fault| format!("/{}: {}", fault.parameter, fault.message)).collect();
+                let told: Vec<String> = faults.iter().map(|fault| format!("/{fault}")).collect();
                 Self::Step(StepError::new("invalid_input", told.join("; ")))
             }
             InventoryError::Written(_) => Self::Step(StepError::new("report_failed", error.to_string())),

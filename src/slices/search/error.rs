@@ -1,8 +1,7 @@
 //! Why a search cannot be answered. No HTTP in here.
 
+use tenantd_base::fault::Fault;
 use tenantd_store::StoreError;
-
-use super::query::Fault;
 
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError {

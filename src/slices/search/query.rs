@@ -3,7 +3,7 @@
 //!
 //! Terms are AND-ed. `"a phrase"`, `a OR b`, `-term`, `prefix*`, `field:value`. There are no parentheses: `OR` joins its two neighbours.
 
-use tenantd_base::clock::Timestamp;
+use tenantd_base::{clock::Timestamp, fault::Fault};
 
 use super::{
     model::{Attribute, Kind, State},
@@ -70,27 +70,15 @@ pub enum Condition {
     },
 }
 
-/// What is wrong with a query.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    pub code: &'static str,
-    pub message: String,
-    pub allowed: Vec<String>,
-    pub suggestion: Option<String>,
+fn fault(code: &str, message: impl Into<String>) -> Fault {
+    Fault::parameter("q", code, message)
 }
 
-impl Fault {
-    fn new(code: &'static str, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), allowed: Vec::new(), suggestion: None }
-    }
-
-    fn among<'a>(mut self, given: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
-        self.allowed = known.into_iter().map(str::to_owned).collect();
-        let near = |name: &&String| strsim::osa_distance(name, given) <= 1 + given.chars().count() / 3;
-        let nearest = self.allowed.iter().filter(near).min_by_key(|name| strsim::osa_distance(name, given));
-        self.suggestion = nearest.cloned();
-        self
-    }
+fn among<'a>(fault: Fault, given: &str, known: impl IntoIterator<Item = &'a str>) -> Fault {
+    let fault = fault.with_allowed(known);
+    let near = |name: &&String| strsim::osa_distance(name, given) <= 1 + given.chars().count() / 3;
+    let nearest = fault.allowed.iter().filter(near).min_by_key(|name| strsim::osa_distance(name, given)).cloned();
+    fault.with_suggestion(nearest)
 }
 
 impl Query {
@@ -101,9 +89,9 @@ impl Query {
             return Err(parser.faults);
         }
         match query.groups.iter().map(|group| group.any.len()).sum::<usize>() {
-            0 => Err(vec![Fault::new("nothing_to_search", "has no word to search for")]),
+            0 => Err(vec![fault("nothing_to_search", "has no word to search for")]),
             terms if terms > MOST_TERMS => {
-                Err(vec![Fault::new("too_many_terms", format!("has {terms} terms; at most {MOST_TERMS} are searched for"))])
+                Err(vec![fault("too_many_terms", format!("has {terms} terms; at most {MOST_TERMS} are searched for"))])
             }
             _ => Ok(query),
         }
@@ -148,7 +136,7 @@ impl Parser<'_> {
         while let Some(piece) = self.piece() {
             match piece {
                 Piece::Or if joins || query.groups.is_empty() => {
-                    self.faults.push(Fault::new("wrong_form", "OR needs a term on both sides"));
+                    self.faults.push(fault("wrong_form", "OR needs a term on both sides"));
                     joins = false;
                 }
                 Piece::Or => joins = true,
@@ -157,7 +145,7 @@ impl Parser<'_> {
                 Piece::Term(Some(term), negated) => {
                     match query.groups.last_mut().filter(|_| joins) {
                         Some(group) if negated || group.negated => {
-                            self.faults.push(Fault::new("wrong_form", "a term with - cannot be joined by OR"));
+                            self.faults.push(fault("wrong_form", "a term with - cannot be joined by OR"));
                         }
                         Some(group) => group.any.push(term),
                         None => query.groups.push(Group { any: vec![term], negated }),
@@ -167,7 +155,7 @@ impl Parser<'_> {
             }
         }
         if joins {
-            self.faults.push(Fault::new("wrong_form", "OR needs a term on both sides"));
+            self.faults.push(fault("wrong_form", "OR needs a term on both sides"));
         }
         query
     }
@@ -197,7 +185,7 @@ impl Parser<'_> {
             self.rest = rest;
             return Some(phrase.to_owned());
         }
-        self.faults.push(Fault::new("unbalanced_quote", "has a quote that is not closed"));
+        self.faults.push(fault("unbalanced_quote", "has a quote that is not closed"));
         self.rest = "";
         Some(String::new())
     }
@@ -228,7 +216,7 @@ impl Parser<'_> {
             return Some(Term::Word { raw: raw.to_owned(), words });
         }
         if last.chars().count() < SHORTEST_PREFIX {
-            self.faults.push(Fault::new("too_short", format!("{raw} needs at least {SHORTEST_PREFIX} letters before the *")));
+            self.faults.push(fault("too_short", format!("{raw} needs at least {SHORTEST_PREFIX} letters before the *")));
             return None;
         }
         Some(Term::Prefix { words })
@@ -253,15 +241,14 @@ fn field_name(raw: &str) -> Option<(String, &str)> {
 fn condition(name: &str, value: &str) -> Result<Condition, Fault> {
     if !FIELDS.contains(&name) {
         let message = format!("there is no field {name}; put the text in quotes to search for it");
-        return Err(Fault::new("unknown_field", message).among(name, FIELDS));
+        return Err(among(fault("unknown_field", message), name, FIELDS));
     }
     let value = value.trim();
     if text::fold(value).is_empty() {
-        return Err(Fault::new("required", format!("{name}: needs a value")));
+        return Err(fault("required", format!("{name}: needs a value")));
     }
-    let unknown = |known: &[&str]| {
-        Fault::new("unknown_value", format!("{value} is no {name}")).among(&text::fold(value), known.iter().copied())
-    };
+    let unknown =
+        |known: &[&str]| among(fault("unknown_value", format!("{value} is no {name}")), &text::fold(value), known.iter().copied());
     let folded = text::fold(value);
     match name {
         "type" => {
@@ -305,7 +292,7 @@ fn number(value: &str) -> Result<Condition, Fault> {
     let digits = value.strip_prefix(['T', 't']).and_then(|rest| rest.strip_prefix('-')).unwrap_or(value);
     match digits.parse::<u64>() {
         Ok(number) => Ok(attribute(Attribute::Number, number.to_string(), false)),
-        Err(_) => Err(Fault::new("wrong_form", format!("{value} is no number of a ticket such as 1042 or T-1042"))),
+        Err(_) => Err(fault("wrong_form", format!("{value} is no number of a ticket such as 1042 or T-1042"))),
     }
 }
 
@@ -316,7 +303,7 @@ fn updated(value: &str) -> Result<Condition, Fault> {
         .find_map(|sign| value.strip_prefix(sign).map(|rest| (sign, rest)))
         .unwrap_or(("", value));
     let wrong =
-        || Fault::new("wrong_form", format!("{given} is neither a day such as 2026-01-31 nor a time such as 2026-01-31T09:30:00Z"));
+        || fault("wrong_form", format!("{given} is neither a day such as 2026-01-31 nor a time such as 2026-01-31T09:30:00Z"));
     let day = Timestamp::parse(&format!("{given}T00:00:00Z")).filter(|_| given.len() == 10);
     let (first, after) = if let Some(day) = day {
         (day, day.plus_days(1))

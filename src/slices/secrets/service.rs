@@ -16,7 +16,7 @@ use tenantd_store::{
 };
 
 use super::{
-    error::{Fault, SecretError},
+    error::{self, SecretError},
     model::{Host, MAX_SECRETS, NamedSecret, is_name, sorted},
     repo::{self, sealed_place},
 };
@@ -69,7 +69,7 @@ pub(super) struct SecretChange {
 impl Service {
     pub(super) fn create(&self, tx: &mut WriteTx, act: &mut Act, new: &NewSecret) -> Result<NamedSecret, SecretError> {
         if !is_name(&new.name) {
-            return Err(SecretError::Invalid(vec![Fault::Name]));
+            return Err(SecretError::Invalid(vec![error::bad_name()]));
         }
         self.check_workflows(tx, act, new.workflow_ids.as_deref())?;
         if repo::by_name(tx, act.tenant_id, &new.name)?.is_some() {
@@ -108,7 +108,7 @@ impl Service {
         let mut faults = Vec::new();
         for (place, id) in ids.into_iter().flatten().enumerate() {
             if !(self.knows_workflow)(tx, act.tenant_id, *id)? {
-                faults.push(Fault::Workflow(place, *id));
+                faults.push(error::unknown_workflow(place, *id));
             }
         }
         if faults.is_empty() { Ok(()) } else { Err(SecretError::Invalid(faults)) }
@@ -145,7 +145,7 @@ impl Service {
                 let value = self.sealer.open(sealed_place(&key, &before.hosts), &before.value)?;
                 after.value = self.seal(act, id, &after.hosts, &value)?;
             }
-            None => return Err(SecretError::Invalid(vec![Fault::ValueNeeded])),
+            None => return Err(SecretError::Invalid(vec![error::value_needed()])),
         }
         if after == before {
             return Ok(before);

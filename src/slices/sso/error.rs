@@ -1,7 +1,7 @@
 //! What can go wrong with identity providers and with signing in through them.
 
 use tenantd_auth::{AuthError, RefusalReason};
-use tenantd_base::{secrets::SealError, versions::Stale};
+use tenantd_base::{fault::Fault, secrets::SealError, versions::Stale};
 use tenantd_directory::DirectoryError;
 use tenantd_egress::Blocked;
 use tenantd_store::StoreError;
@@ -56,23 +56,48 @@ pub enum SsoError {
     Store(#[from] StoreError),
 }
 
-/// One thing that is wrong with the input.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// A domain, and its place in the list; `None` where there is only one.
-    Domain(Option<usize>, DomainProblem),
-    Issuer(IssuerProblem),
-    /// The issuer changes its server, and the client secret did not come along.
-    SecretNeeded,
-    Scope(usize),
-    NoOpenidScope,
-    DefaultRole,
-    ReturnTo,
-    LoginHint,
-}
-
 impl From<DirectoryError> for SsoError {
     fn from(error: DirectoryError) -> Self {
         Self::Auth(error.into())
     }
+}
+
+/// `place` is that of the domain in the list; `None` where there is only one.
+pub(super) fn bad_domain(place: Option<usize>, problem: DomainProblem) -> Fault {
+    let pointer = place.map_or("/domain".to_owned(), |place| format!("/domains/{place}"));
+    let fault = Fault::new(pointer, "wrong_form", problem.to_string());
+    match problem {
+        DomainProblem::Address { domain } => fault.with_suggestion(Some(domain)),
+        DomainProblem::NoDomain => fault,
+    }
+}
+
+pub(super) fn bad_issuer(problem: IssuerProblem) -> Fault {
+    Fault::new("/issuer", "wrong_form", format!("the issuer {problem}"))
+}
+
+/// The issuer moves to another server, and the request lacks the client secret.
+pub(super) fn secret_needed() -> Fault {
+    let message = "the stored client secret is bound to the scheme, host and port of the issuer: send it again to change these";
+    Fault::new("/client_secret", "required", message)
+}
+
+pub(super) fn bad_scope(place: usize) -> Fault {
+    Fault::new(format!("/scopes/{place}"), "wrong_form", "this is not a scope of OAuth 2.0")
+}
+
+pub(super) fn no_openid_scope() -> Fault {
+    Fault::new("/scopes", "required", "the scope openid is needed")
+}
+
+pub(super) fn bad_default_role() -> Fault {
+    Fault::new("/default_role", "not_allowed", "operator is a role of the platform tenant, and the only one there")
+}
+
+pub(super) fn bad_return_to() -> Fault {
+    Fault::new("/return_to", "wrong_form", "return_to must be a path of this site, such as /documentation/")
+}
+
+pub(super) fn bad_login_hint() -> Fault {
+    Fault::new("/login_hint", "wrong_form", "login_hint must be 1 to 254 bytes on one line")
 }

@@ -19,7 +19,7 @@ use tenantd_store::{
 };
 
 use super::{
-    error::{Fault, SsoError},
+    error::{self, SsoError},
     model::{Claim, Domain, IdentityProvider, MAX_DOMAINS, MAX_PROVIDERS, Proof, ProvenBy, secret_target},
     repo::{self, ProviderKey, sealed_place},
 };
@@ -158,7 +158,7 @@ impl Service {
         match &change.client_secret {
             Some(secret) => after.client_secret = self.seal(act, id, &after.issuer, secret)?,
             None if secret_target(&after.issuer) == secret_target(&before.issuer) => {}
-            None => return Err(SsoError::Invalid(vec![Fault::SecretNeeded])),
+            None => return Err(SsoError::Invalid(vec![error::secret_needed()])),
         }
         if after == before {
             return Ok(before);
@@ -302,7 +302,7 @@ fn widens(before: &IdentityProvider, change: &ProviderChange) -> bool {
 }
 
 fn check_role(manager: &Manager, role: Role) -> Result<(), SsoError> {
-    manager.check_place(role).map_err(|_| SsoError::Invalid(vec![Fault::DefaultRole]))
+    manager.check_place(role).map_err(|_| SsoError::Invalid(vec![error::bad_default_role()]))
 }
 
 /// Claims to these domains. One that was there before stays as far proven as it was.

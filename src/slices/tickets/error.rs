@@ -1,24 +1,12 @@
 //! What can go wrong with tickets.
 
-use tenantd_base::versions::Stale;
+use tenantd_base::{
+    fault::{Fault, listed},
+    versions::Stale,
+};
 use tenantd_store::StoreError;
 
 use super::model::{Status, TicketLink};
-
-/// One thing that is wrong with what was sent, and where in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// A JSON pointer.
-    pub pointer: String,
-    pub code: &'static str,
-    pub message: String,
-}
-
-impl Fault {
-    pub fn new(pointer: impl Into<String>, code: &'static str, message: impl Into<String>) -> Self {
-        Self { pointer: pointer.into(), code, message: message.into() }
-    }
-}
 
 #[derive(Debug, thiserror::Error)]
 pub enum TicketError {
@@ -27,7 +15,7 @@ pub enum TicketError {
     /// The query and the body name different tickets.
     #[error("two different tickets are named")]
     OtherTarget,
-    #[error("the input is not valid: {0:?}")]
+    #[error("the input is not valid: {}", listed(.0))]
     Invalid(Vec<Fault>),
     #[error("a ticket cannot go from {from:?} to {to:?}")]
     InvalidTransition { from: Status, to: Status },

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use tenantd_base::{
     access::{Grants, Scope},
     clock::Timestamp,
+    fault::listed,
 };
 use tenantd_store::{
     Read, ReadTx, WriteTx,
@@ -26,10 +27,7 @@ impl From<TicketError> for LocalError {
         match error {
             TicketError::Store(error) => Self::Store(error),
             TicketError::NotFound => step("ticket_not_found", "there is no such ticket".to_owned()),
-            TicketError::Invalid(faults) => {
-                let told: Vec<String> = faults.iter().map(|fault| format!("{}: {}", fault.pointer, fault.message)).collect();
-                step("invalid_input", told.join("; "))
-            }
+            TicketError::Invalid(faults) => step("invalid_input", listed(&faults)),
             TicketError::InvalidTransition { .. } => step("invalid_transition", error.to_string()),
             TicketError::Duplicate(_) => step("already_exists", error.to_string()),
             // Another change came between: the next attempt sees it.

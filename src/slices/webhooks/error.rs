@@ -1,6 +1,11 @@
 //! What can go wrong with webhook endpoints and their deliveries.
 
-use tenantd_base::{authority::Lacking, secrets::SealError, versions::Stale};
+use tenantd_base::{
+    authority::Lacking,
+    fault::{Fault, listed},
+    secrets::SealError,
+    versions::Stale,
+};
 use tenantd_egress::{Blocked, UrlProblem};
 use tenantd_store::StoreError;
 
@@ -13,6 +18,13 @@ pub struct UnknownEvent {
     pub place: usize,
     pub given: String,
     pub suggestion: Option<String>,
+}
+
+impl From<UnknownEvent> for Fault {
+    fn from(event: UnknownEvent) -> Self {
+        let message = format!("{} is no kind of event", event.given);
+        Self::new(format!("/events/{}", event.place), "unknown_event", message).with_suggestion(event.suggestion)
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -30,24 +42,16 @@ pub enum WebhookError {
     LimitReached { most: usize },
     #[error("unknown kinds of events: {0:?}")]
     UnknownEvents(Vec<UnknownEvent>),
-    #[error("the URL {0}")]
-    BadUrl(UrlProblem),
+    #[error("the input is not valid: {}", listed(.0))]
+    Invalid(Vec<Fault>),
     #[error(transparent)]
     Blocked(#[from] Blocked),
-    #[error("headers that cannot be: {0:?}")]
-    BadHeaders(Vec<(String, &'static str)>),
-    #[error("the certificate {0}")]
-    BadCertificate(String),
-    #[error("several things are wrong")]
-    Several(Vec<WebhookError>),
     /// The endpoint's state does not allow it.
     #[error("the endpoint is {0:?}")]
     WrongState(EndpointStatus),
     /// The event is past its retention, so that its body is gone.
     #[error("the event is no longer kept")]
     EventGone,
-    #[error("the range of a replay is empty")]
-    EmptyRange,
     #[error("the endpoint has {most} replays under way already")]
     TooManyReplays { most: usize },
     #[error(transparent)]
@@ -58,4 +62,8 @@ pub enum WebhookError {
     Sealing(#[from] SealError),
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+pub(super) fn bad_url(problem: UrlProblem) -> Vec<Fault> {
+    vec![Fault::new("/url", "wrong_form", format!("the URL {problem}"))]
 }

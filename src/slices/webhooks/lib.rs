@@ -68,7 +68,7 @@ struct Core {
 impl Core {
     /// Refuses a URL whose address is not allowed. It is judged again with every delivery.
     async fn vet(&self, url: &str, tenant: TenantKind) -> Result<(), WebhookError> {
-        let url = TargetUrl::parse(url).map_err(WebhookError::BadUrl)?;
+        let url = TargetUrl::parse(url).map_err(|problem| WebhookError::Invalid(error::bad_url(problem)))?;
         Ok(self.egress.vet(&url, audience_of(tenant)).await?)
     }
 

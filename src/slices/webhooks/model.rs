@@ -8,13 +8,14 @@ use serde::{Deserialize, Serialize};
 use tenantd_base::{
     clock::Timestamp,
     entropy::Entropy,
+    fault::Fault,
     id::{TenantId, WebhookId},
     secrets::{Sealed, Secret},
 };
 use tenantd_egress::SecretTarget;
 use tenantd_store::events::Actor;
 
-use super::{error::WebhookError, schedule::RetrySchedule};
+use super::schedule::RetrySchedule;
 
 pub const MAX_HEADERS: usize = 16;
 const MAX_HEADER_VALUE: usize = 4096;
@@ -165,21 +166,22 @@ impl std::fmt::Debug for CustomHeaders {
 
 impl CustomHeaders {
     /// Checks names and values; every problem is told.
-    pub fn parse(given: impl IntoIterator<Item = (String, String)>) -> Result<Self, WebhookError> {
-        let (mut headers, mut problems) = (BTreeMap::new(), Vec::new());
+    pub fn parse(given: impl IntoIterator<Item = (String, String)>) -> Result<Self, Vec<Fault>> {
+        let refuse = |name: &str, problem: &str| Fault::new("/headers", "not_allowed", format!("{name} {problem}"));
+        let (mut headers, mut faults) = (BTreeMap::new(), Vec::new());
         for (name, value) in given {
             let lower = name.to_ascii_lowercase();
             let problem = header_problem(&lower, &value)
                 .or_else(|| headers.contains_key(&lower).then_some("is there twice, in different spellings"));
             match problem {
-                Some(problem) => problems.push((name, problem)),
+                Some(problem) => faults.push(refuse(&name, problem)),
                 None => drop(headers.insert(lower, value)),
             }
         }
         if headers.len() > MAX_HEADERS {
-            problems.push(("headers".to_owned(), "are more than 16"));
+            faults.push(refuse("headers", "are more than 16"));
         }
-        if problems.is_empty() { Ok(Self(headers)) } else { Err(WebhookError::BadHeaders(problems)) }
+        if faults.is_empty() { Ok(Self(headers)) } else { Err(faults) }
     }
 
     pub fn is_empty(&self) -> bool {

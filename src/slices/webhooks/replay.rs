@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use tenantd_base::{
     clock::Timestamp,
     clocks::Reading,
+    fault::Fault,
     id::{OperationId, TenantId, WebhookId},
     vocabulary::vocabulary,
 };
@@ -144,7 +145,8 @@ pub(super) fn create(
     let to_seq = new.to_seq.unwrap_or(u64::MAX).min(kept.last);
     let backwards = matches!((new.since, new.until), (Some(since), Some(until)) if since >= until);
     if from_seq > to_seq || backwards {
-        return Err(WebhookError::EmptyRange);
+        let message = "no event lies in this range; events past their retention are gone";
+        return Err(WebhookError::Invalid(vec![Fault::new("", "empty_range", message)]));
     }
     let id = OperationId::new(act.now, &mut act.entropy);
     let replay = Replay {

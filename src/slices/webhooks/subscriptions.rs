@@ -25,7 +25,7 @@ use tenantd_store::{
 };
 
 use super::{
-    error::WebhookError,
+    error::{WebhookError, bad_url},
     model::{CustomHeaders, Endpoint, EndpointStatus, EventFilter, Ordering, secret_bytes},
     repo::{self, Binding, EndpointKey},
     schedule::RetrySchedule,
@@ -231,7 +231,7 @@ impl Subscriptions {
             retry: endpoint.retry,
             timeout: Duration::from_secs(u64::from(endpoint.timeout_seconds)),
             rate_limit_per_second: endpoint.rate_limit_per_second,
-            url: TargetUrl::parse(&endpoint.url).map_err(WebhookError::BadUrl)?,
+            url: TargetUrl::parse(&endpoint.url).map_err(|problem| WebhookError::Invalid(bad_url(problem)))?,
             audience,
             ca_pem: endpoint.ca_certificate_pem.as_deref().map(Arc::from),
             headers: fixed_headers(&custom),

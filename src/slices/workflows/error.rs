@@ -1,32 +1,16 @@
 //! What can go wrong with workflows and their runs.
 
-use tenantd_base::{authority::Lacking, id::RunId, programs::ProgramError, quotas::QuotaExceeded, versions::Stale};
+use tenantd_base::{
+    authority::Lacking,
+    fault::{Fault, listed},
+    id::RunId,
+    programs::ProgramError,
+    quotas::QuotaExceeded,
+    versions::Stale,
+};
 use tenantd_store::{StoreError, steps::StepError};
 
 use super::model::RunStatus;
-
-/// One thing that is wrong with a definition or with inputs, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// A JSON pointer.
-    pub pointer: String,
-    pub code: String,
-    pub message: String,
-    pub allowed: Vec<String>,
-    pub suggestion: Option<String>,
-}
-
-impl Fault {
-    pub fn new(pointer: impl Into<String>, code: &str, message: impl Into<String>) -> Self {
-        Self { pointer: pointer.into(), code: code.to_owned(), message: message.into(), allowed: Vec::new(), suggestion: None }
-    }
-
-    /// The same fault in a larger value, in which this one is at `place`.
-    pub fn below(mut self, place: &str) -> Self {
-        self.pointer.insert_str(0, place);
-        self
-    }
-}
 
 #[derive(Debug, thiserror::Error)]
 pub enum WorkflowError {
@@ -34,7 +18,7 @@ pub enum WorkflowError {
     NotFound,
     #[error("there is no such run")]
     RunNotFound,
-    #[error("the input is not valid: {0:?}")]
+    #[error("the input is not valid: {}", listed(.0))]
     Invalid(Vec<Fault>),
     #[error("a workflow has the key {0} already")]
     KeyTaken(String),

@@ -28,6 +28,7 @@ use tenantd_base::{
     authority::Authority,
     clocks::Clocks,
     config,
+    fault::Fault,
     id::{RunId, TenantId, WorkflowId},
     programs::{Budget, Programs},
 };
@@ -190,8 +191,8 @@ impl Workflows {
     pub fn portable(&self) -> Vec<Box<dyn Portable>> {
         let (service, programs) = (self.core.service.clone(), self.core.programs.clone());
         let read = move |tenant: TenantId, definition: &Value| {
-            let told = |faults: Vec<error::Fault>| {
-                let first = faults.into_iter().next().map(|fault| format!("{}: {}", fault.pointer, fault.message));
+            let told = |faults: Vec<Fault>| {
+                let first = faults.into_iter().next().map(|fault| fault.to_string());
                 first.unwrap_or_else(|| "it cannot be read".to_owned())
             };
             let (service, definition) = (service.clone(), definition.clone());

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use tenantd_base::{
     access::{Grants, Scope},
+    fault::listed,
     programs::Budget,
     vocabulary::vocabulary,
 };
@@ -288,8 +289,7 @@ impl Walk<'_> {
         }
         let faults = planners.check(&step.type_name, &with);
         if !faults.is_empty() {
-            let told: Vec<String> = faults.iter().map(|fault| format!("{}: {}", fault.pointer, fault.message)).collect();
-            return Ok(self.fail(step, scope, Some(with), "invalid_input", told.join("; ")));
+            return Ok(self.fail(step, scope, Some(with), "invalid_input", listed(&faults)));
         }
         let Some(known) = planners.get(&step.type_name) else {
             let message = format!("this release has no type of step {}", step.type_name);

@@ -12,9 +12,9 @@ pub(super) use report::AnalyticsApi;
 use poem_openapi::Tags;
 
 use tenantd_base::authority::Lacking;
-use tenantd_http::problem::{FieldError, Problem};
+use tenantd_http::problem::Problem;
 
-use super::error::{AnalyticsError, Fault, InvalidParameter};
+use super::error::AnalyticsError;
 
 #[derive(Tags)]
 enum Area {
@@ -25,14 +25,7 @@ enum Area {
 impl From<AnalyticsError> for Problem {
     fn from(error: AnalyticsError) -> Self {
         match error {
-            AnalyticsError::Invalid(faults) => {
-                let error = |InvalidParameter(fault): InvalidParameter| {
-                    let Fault { parameter, code, message, allowed, suggestion } = fault;
-                    let error = FieldError::parameter(parameter, code, message).with_suggestion(suggestion);
-                    if allowed.is_empty() { error } else { error.with_allowed(allowed) }
-                };
-                Self::invalid(faults.into_iter().map(error).collect())
-            }
+            AnalyticsError::Invalid(faults) => faults.into(),
             AnalyticsError::NotHeld(scopes) => Lacking::scopes(scopes).into(),
             AnalyticsError::Store(error) => error.into(),
         }

@@ -13,9 +13,9 @@ pub use lines::{ExportCheck, parse_checkpoint, show_checkpoint};
 
 use poem_openapi::Tags;
 
-use tenantd_http::problem::{FieldError, Problem};
+use tenantd_http::problem::Problem;
 
-use super::error::{AuditError, UnknownValue};
+use super::error::AuditError;
 
 #[derive(Tags)]
 enum Area {
@@ -26,14 +26,7 @@ enum Area {
 impl From<AuditError> for Problem {
     fn from(error: AuditError) -> Self {
         match error {
-            AuditError::Unknown(values) => {
-                let error = |value: UnknownValue| {
-                    let UnknownValue { parameter, given, suggestion } = value;
-                    let message = format!("{given} is not known here");
-                    FieldError::parameter(parameter, "unknown_value", message).with_suggestion(suggestion)
-                };
-                Self::invalid(values.into_iter().map(error).collect())
-            }
+            AuditError::Invalid(faults) => faults.into(),
             AuditError::Unreadable(error) => Self::internal(error),
             AuditError::Signature(error) => Self::internal(error),
             AuditError::Store(error) => error.into(),

@@ -8,6 +8,7 @@ use poem_openapi::{Enum, Object, OpenApi};
 use tenantd_base::{
     access::{Grants, Principal, Scope, TenantKind},
     clock::Timestamp,
+    fault::Fault,
     secrets::PublicKey,
     vocabulary::nearest,
 };
@@ -29,7 +30,7 @@ use tenantd_store::{
 
 use super::{
     super::{
-        error::{AuditError, UnknownValue},
+        error::AuditError,
         listing::{self, AuditQuery},
         model::Filters,
         recorder::Recorder,
@@ -179,13 +180,16 @@ impl AuditApi {
     }
 
     fn filters(&self, asked: &ListAuditRecords) -> Result<Filters, AuditError> {
-        let (mut unknown, mut actions) = (Vec::new(), Vec::new());
+        let unknown = |parameter: &str, given: &str, suggestion| {
+            Fault::parameter(parameter, "unknown_value", format!("{given} is not known here")).with_suggestion(suggestion)
+        };
+        let (mut faults, mut actions) = (Vec::new(), Vec::new());
         for given in asked.action.iter().flatten() {
             match self.kinds.parse(given) {
                 Ok(pattern) => actions.push(pattern),
                 Err(error) => {
                     let suggestion = nearest(given, self.kinds.iter().map(|kind| kind.name)).or(error.suggestion);
-                    unknown.push(UnknownValue { parameter: "action", given: given.clone(), suggestion });
+                    faults.push(unknown("action", given, suggestion));
                 }
             }
         }
@@ -193,12 +197,11 @@ impl AuditApi {
         let subjects = || self.kinds.iter().map(|kind: &EventKind| kind.subject);
         for given in &resource_kinds {
             if !subjects().any(|subject| subject == given) {
-                let suggestion = nearest(given, subjects());
-                unknown.push(UnknownValue { parameter: "resource_kind", given: given.clone(), suggestion });
+                faults.push(unknown("resource_kind", given, nearest(given, subjects())));
             }
         }
-        if !unknown.is_empty() {
-            return Err(AuditError::Unknown(unknown));
+        if !faults.is_empty() {
+            return Err(AuditError::Invalid(faults));
         }
         Ok(Filters {
             actor_ids: asked.actor_id.clone().unwrap_or_default(),

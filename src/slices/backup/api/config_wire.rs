@@ -7,12 +7,11 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_with::skip_serializing_none;
 
-use tenantd_base::{clock::Timestamp, id::DeviceId};
+use tenantd_base::{clock::Timestamp, fault::Fault, id::DeviceId};
 use tenantd_http::shape::Shape;
 use tenantd_tickets::Priority;
 
 use super::super::{
-    error::Fault,
     model::{self, Alarm, KeySource, OwnConfig, Policy, Rhythm, TargetKind, Workload},
     service::{ConfigRead, Impact, Replaced},
 };
@@ -309,7 +308,7 @@ impl BackupSettings {
         if faults.is_empty() {
             return Ok(own);
         }
-        faults.extend(own.conflicts().into_iter().map(|found| Fault::new(found.pointer, "not_valid", found.message)));
+        faults.extend(own.faults());
         Err(faults)
     }
 }

@@ -4,13 +4,13 @@
 use poem_openapi::{Object, types::ParseFromJSON};
 use serde_json::{Value, json};
 
-use tenantd_base::{access::Reach, clock::Timestamp, id::TenantId};
+use tenantd_base::{access::Reach, clock::Timestamp, fault::Fault, id::TenantId};
 use tenantd_http::openapi;
 use tenantd_store::Read;
 
 use super::{
     super::{
-        error::{BackupError, Fault},
+        error::BackupError,
         listing,
         model::{OwnConfig, Scope},
         service::Replaced,

@@ -20,13 +20,10 @@ use serde_json::{Map, Value};
 
 use tenantd_http::{
     openapi,
-    problem::{Code, FieldError, Problem},
+    problem::{Code, Problem},
 };
 
-use super::{
-    error::{BackupError, Fault},
-    service::Describe,
-};
+use super::{error::BackupError, service::Describe};
 
 #[derive(Tags)]
 enum Area {
@@ -52,10 +49,7 @@ impl From<BackupError> for Problem {
                 let detail = "These settings hold for the whole tenant; this key is for some of its organizations.";
                 Self::new(Code::InsufficientScope, detail)
             }
-            BackupError::Invalid(faults) => {
-                let error = |fault: Fault| FieldError::pointer(fault.pointer, fault.code, fault.message);
-                Self::invalid(faults.into_iter().map(error).collect())
-            }
+            BackupError::Invalid(faults) => faults.into(),
             BackupError::LimitReached { most } => {
                 Self::new(Code::LimitReached, format!("{most} organizations and devices have settings of their own already."))
             }

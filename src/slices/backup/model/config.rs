@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use tenantd_base::{
+    fault::Fault,
     id::{DeviceId, OrganizationId},
     vocabulary::vocabulary,
 };
@@ -180,18 +181,11 @@ impl OwnConfig {
     }
 }
 
-/// Something that does not go together, with the field that has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Conflict {
-    pub pointer: String,
-    pub message: String,
-}
-
 impl OwnConfig {
     /// All that is wrong with what a scope sets, whatever holds above it.
-    pub fn conflicts(&self) -> Vec<Conflict> {
+    pub fn faults(&self) -> Vec<Fault> {
         let mut found = Vec::new();
-        let mut tell = |pointer: &str, message: String| found.push(Conflict { pointer: pointer.to_owned(), message });
+        let mut tell = |pointer: &str, message: String| found.push(Fault::new(pointer, "not_valid", message));
         if let Some(schedule) = &self.schedule {
             schedule.problems().into_iter().for_each(|(field, message)| tell(&format!("/schedule/{field}"), message));
         }

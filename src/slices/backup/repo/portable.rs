@@ -23,10 +23,8 @@ pub(crate) fn portable(settings: impl Fn(&OwnConfig) -> Result<(), String> + Sen
                 return Err(PortError::wrong("its key names no scope"));
             }
             settings(&record.own).map_err(PortError::Wrong)?;
-            match record.own.conflicts().first() {
-                Some(conflict) => {
-                    Err(PortError::Wrong(format!("{}: {}", conflict.pointer.trim_start_matches('/'), conflict.message)))
-                }
+            match record.own.faults().first() {
+                Some(fault) => Err(PortError::Wrong(fault.to_string().trim_start_matches('/').to_owned())),
                 None => Ok(()),
             }
         })

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use tenantd_base::{
     access::Reach,
     clock::Timestamp,
+    fault::Fault,
     id::{DeviceId, OrganizationId, TenantId},
     versions::ExpectedVersion,
 };
@@ -17,7 +18,7 @@ use tenantd_store::{
 
 use super::{
     super::{
-        error::{BackupError, Fault},
+        error::BackupError,
         model::{OwnConfig, Policy, Posture, Rpo, Scope, resolve},
         repo::{configs, configs::ConfigRecord, postures, sweeps},
     },
@@ -177,8 +178,7 @@ fn check(
     if current.is_none() && !own.is_empty() && configs::list(tx, tenant, MAX_CONFIGS)?.len() >= MAX_CONFIGS {
         return Err(BackupError::LimitReached { most: MAX_CONFIGS });
     }
-    let mut faults: Vec<Fault> =
-        own.conflicts().into_iter().map(|found| Fault::new(found.pointer, "not_valid", found.message)).collect();
+    let mut faults = own.faults();
     faults.extend(locks(tx, tenant, scope, own)?);
     if faults.is_empty() { Ok((chain, records)) } else { Err(BackupError::Invalid(faults)) }
 }

@@ -6,16 +6,16 @@ use serde_json::{Map, Value};
 
 use tenantd_base::{
     change::Change,
+    fault::Fault,
     id::{CloudProviderId, OrganizationId},
-    vocabulary::nearest,
 };
 use tenantd_egress::{TargetUrl, check_ca_pem};
 use tenantd_http::wire::Many;
 
 use super::{
     super::{
-        error::{CloudError, Fault},
-        model::{self, Credential, FormFault, read_credential},
+        error::CloudError,
+        model::{self, Credential, read_credential},
         service::{NewProvider, ProviderChange},
     },
     wire::{CloudKind, ProviderConfig},
@@ -155,32 +155,11 @@ pub(super) fn read_way(
     let credential = fields.and_then(|fields| match read_credential(kind, fields) {
         Ok(credential) => Some(credential),
         Err(problems) => {
-            faults.extend(problems.into_iter().map(|problem| credential_fault(kind, problem)));
+            faults.extend(problems);
             None
         }
     });
     if faults.is_empty() { Ok((config, credential)) } else { Err(CloudError::Invalid(faults)) }
-}
-
-fn credential_fault(kind: model::ProviderKind, problem: FormFault) -> Fault {
-    let kind = kind.name();
-    match problem {
-        FormFault::UnknownType { allowed } => {
-            let mut fault = Fault::new("/credential/type", "not_allowed", format!("{kind} has no credential of this type"));
-            fault.allowed = allowed.into_iter().map(str::to_owned).collect();
-            fault
-        }
-        FormFault::Missing(field) => {
-            Fault::new(format!("/credential/{field}"), "required", format!("a credential of {kind} needs {field}"))
-        }
-        FormFault::Strange { field, allowed } => {
-            let message = format!("this credential of {kind} has no {field}");
-            let mut fault = Fault::new(format!("/credential/{field}"), "unknown_field", message);
-            fault.suggestion = nearest(&field, allowed.iter().copied());
-            fault.allowed = allowed.into_iter().map(str::to_owned).collect();
-            fault
-        }
-    }
 }
 
 fn read_config(kind: model::ProviderKind, wire: ProviderConfig, faults: &mut Vec<Fault>) -> model::ProviderConfig {
@@ -265,11 +244,8 @@ impl UpdateCloudProvider {
                 let Some(Value::Object(fields)) = credential.to_json() else {
                     return Err(CloudError::Invalid(vec![Fault::new("/credential", "not_valid", "is no credential")]));
                 };
-                let read = read_credential(kind, fields);
-                let faults = |problems: Vec<FormFault>| {
-                    CloudError::Invalid(problems.into_iter().map(|problem| credential_fault(kind, problem)).collect())
-                };
-                (model::ProviderConfig::default(), Some(read.map_err(faults)?))
+                let read = read_credential(kind, fields).map_err(CloudError::Invalid)?;
+                (model::ProviderConfig::default(), Some(read))
             }
         };
         Ok(ProviderChange {

@@ -20,7 +20,7 @@ use serde_json::{Value, json, value::to_raw_value};
 
 use wire::{CloudProvider, ProviderVerification};
 
-use tenantd_base::clock::Timestamp;
+use tenantd_base::{clock::Timestamp, fault::Fault};
 use tenantd_egress::{Egress, without_query};
 use tenantd_http::{
     openapi,
@@ -30,7 +30,7 @@ use tenantd_http::{
 use tenantd_store::{Read, StoreError};
 
 use super::{
-    error::{CloudError, Fault},
+    error::CloudError,
     fleet::Known,
     model,
     repo::portable::Rules,
@@ -128,7 +128,7 @@ impl From<CloudError> for Problem {
             ),
             CloudError::InUse => Self::new(Code::InUse, "VMs are being created there; wait for the operation to end."),
             CloudError::Disabled => Self::new(Code::InvalidTransition, "The provider is disabled; enable it first."),
-            CloudError::Invalid(faults) => Self::invalid(faults.into_iter().map(field_error).collect()),
+            CloudError::Invalid(faults) => faults.into(),
             CloudError::Blocked(field) => {
                 let mut problem = Self::new(Code::TargetNotAllowed, "The address of the URL is not allowed as a target.");
                 let pointer = format!("/config/{field}");
@@ -147,8 +147,4 @@ impl From<CloudError> for Problem {
             CloudError::Store(error) => error.into(),
         }
     }
-}
-
-fn field_error(fault: Fault) -> FieldError {
-    FieldError::pointer(fault.pointer, fault.code, fault.message).with_allowed(fault.allowed).with_suggestion(fault.suggestion)
 }

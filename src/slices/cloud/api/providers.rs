@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use poem_openapi::{Enum, Object, OpenApi};
 
-use tenantd_base::id::{CloudProviderId, OrganizationId, TenantId};
+use tenantd_base::{
+    fault::Fault,
+    id::{CloudProviderId, OrganizationId, TenantId},
+};
 use tenantd_egress::TargetUrl;
 use tenantd_http::{
     idempotency::IdempotencyKey,
@@ -21,7 +24,7 @@ use tenantd_store::{Key, StoreError};
 use super::{
     super::{
         Core, adapters,
-        error::{CloudError, Fault, VerificationResult},
+        error::{CloudError, VerificationResult},
         fleet::Known,
         model::{self, ProviderStatus, Verification},
         repo,

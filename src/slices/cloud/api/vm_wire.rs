@@ -8,6 +8,7 @@ use serde_with::skip_serializing_none;
 
 use tenantd_base::{
     clock::Timestamp,
+    fault::Fault,
     id::{CloudProviderId, OperationId, OrganizationId, VmId},
     secrets::Secret,
 };
@@ -17,7 +18,7 @@ use tenantd_store::{Read, StoreError};
 
 use super::{
     super::{
-        error::{CloudError, Fault},
+        error::CloudError,
         fleet::{GroupBy, Known},
         model::{self, OperationWork, Phase},
         service::NewVms,

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use tenantd_base::secrets::Secret;
+use tenantd_base::{fault::Fault, secrets::Secret, vocabulary::nearest};
 
 use super::kind::ProviderKind;
 
@@ -112,23 +112,8 @@ const fn forms(kind: ProviderKind) -> &'static [Form] {
     }
 }
 
-/// What is wrong with the fields of a credential.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum FormFault {
-    /// The kind has no credential of this type; it has these.
-    UnknownType {
-        allowed: Vec<&'static str>,
-    },
-    Missing(&'static str),
-    /// The form has no such field; it has these.
-    Strange {
-        field: String,
-        allowed: Vec<&'static str>,
-    },
-}
-
 /// Reads the fields of a credential for a provider of this kind, or says all that is wrong with them.
-pub(crate) fn read_credential(kind: ProviderKind, mut fields: Map<String, Value>) -> Result<Credential, Vec<FormFault>> {
+pub(crate) fn read_credential(kind: ProviderKind, mut fields: Map<String, Value>) -> Result<Credential, Vec<Fault>> {
     let forms = forms(kind);
     let wanted = fields.remove("type");
     let form = match wanted.as_ref().and_then(Value::as_str) {
@@ -136,18 +121,25 @@ pub(crate) fn read_credential(kind: ProviderKind, mut fields: Map<String, Value>
         // The form that more of the fields belong to; the first one when that does not tell.
         None => forms.iter().rev().max_by_key(|form| fields.keys().filter(|field| form.has(field)).count()),
     };
-    let Some(form) = form else {
-        return Err(vec![FormFault::UnknownType { allowed: forms.iter().map(|form| form.name).collect() }]);
-    };
-    let missing = form.required.iter().filter(|field| !fields.contains_key(**field)).map(|field| FormFault::Missing(field));
-    let strange = fields.keys().filter(|field| !form.has(field));
-    let strange = strange.map(|field| FormFault::Strange { field: field.clone(), allowed: form.fields().collect() });
-    let faults: Vec<FormFault> = missing.chain(strange).collect();
+    let kind = kind.name();
+    let unknown_type = || Fault::new("/credential/type", "not_allowed", format!("{kind} has no credential of this type"));
+    let form = form.ok_or_else(|| vec![unknown_type().with_allowed(forms.iter().map(|form| form.name))])?;
+    let missing = form
+        .required
+        .iter()
+        .filter(|field| !fields.contains_key(**field))
+        .map(|field| Fault::new(format!("/credential/{field}"), "required", format!("a credential of {kind} needs {field}")));
+    let strange = fields.keys().filter(|field| !form.has(field)).map(|field| {
+        let message = format!("this credential of {kind} has no {field}");
+        let fault = Fault::new(format!("/credential/{field}"), "unknown_field", message);
+        fault.with_allowed(form.fields()).with_suggestion(nearest(field, form.fields()))
+    });
+    let faults: Vec<Fault> = missing.chain(strange).collect();
     if !faults.is_empty() {
         return Err(faults);
     }
     fields.insert("type".to_owned(), form.name.into());
-    serde_json::from_value(Value::Object(fields)).map_err(|_| vec![FormFault::UnknownType { allowed: vec![form.name] }])
+    serde_json::from_value(Value::Object(fields)).map_err(|_| vec![unknown_type().with_allowed([form.name])])
 }
 
 impl Form {
@@ -279,7 +271,7 @@ mod tests {
 
     use super::*;
 
-    fn read(kind: ProviderKind, fields: Value) -> Result<Credential, Vec<FormFault>> {
+    fn read(kind: ProviderKind, fields: Value) -> Result<Credential, Vec<Fault>> {
         read_credential(kind, fields.as_object().unwrap().clone())
     }
 
@@ -290,12 +282,10 @@ mod tests {
         let named = json!({"username": "ada", "password": "s3cret", "project_name": "lab"});
         assert_eq!(read(ProviderKind::Openstack, named).unwrap().hint().unwrap(), "ada@lab");
         let faults = read(ProviderKind::Aws, json!({"access_key": "x", "secret_access_key": "y"})).unwrap_err();
-        assert_eq!(faults.first(), Some(&FormFault::Missing("access_key_id")));
-        assert!(matches!(faults.get(1), Some(FormFault::Strange { field, .. }) if field == "access_key"));
-        assert!(matches!(
-            read(ProviderKind::Hetzner, json!({"type": "password"})).unwrap_err().as_slice(),
-            [FormFault::UnknownType { allowed }] if allowed == &["bearer_token"]
-        ));
+        let found: Vec<(String, &str)> = faults.iter().map(|fault| (fault.place.to_string(), fault.code.as_str())).collect();
+        let expected = [("/credential/access_key_id", "required"), ("/credential/access_key", "unknown_field")];
+        assert_eq!(found, expected.map(|(place, code)| (place.to_owned(), code)));
+        assert_eq!(read(ProviderKind::Hetzner, json!({"type": "password"})).unwrap_err()[0].allowed[..], ["bearer_token"]);
         assert!(read(ProviderKind::Simulated, json!({})).is_ok());
     }
 

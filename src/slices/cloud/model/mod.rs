@@ -10,7 +10,7 @@ mod provider;
 mod verification;
 mod vm;
 
-pub(super) use credential::{Credential, FormFault, read_credential};
+pub(super) use credential::{Credential, read_credential};
 pub(super) use failure::{Failure, FailureClass};
 pub(super) use kind::{ProviderConfig, ProviderKind, SimulatedFailure};
 pub(super) use operation::{

@@ -5,6 +5,7 @@ use serde_json::json;
 use tenantd_base::{
     access::Reach,
     change::Change,
+    fault::Fault,
     id::{CloudProviderId, OrganizationId},
     versions::ExpectedVersion,
 };
@@ -17,7 +18,7 @@ use tenantd_store::{
 
 use super::{
     super::{
-        error::{CloudError, Fault},
+        error::CloudError,
         model::{Credential, OperationWork, Provider, ProviderConfig, ProviderKind, StoredCredential, SyncState, Verification},
         repo::{
             operations,

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use tenantd_base::{
     access::Reach,
+    fault::Fault,
     id::{CloudProviderId, OperationId, OrganizationId, VmId},
     secrets::Secret,
 };
@@ -14,7 +15,7 @@ use tenantd_store::{
 
 use super::{
     super::{
-        error::{CloudError, Fault},
+        error::CloudError,
         model::{
             CloudVm, Operation, OperationError, OperationStatus, OperationWork, OrderSpec, Provider, Size, Slot, SlotState, Vm,
             VmState,

@@ -5,6 +5,7 @@ use poem_openapi::{Enum, Object};
 use tenantd_base::{
     access::Reach,
     clock::Timestamp,
+    fault::Fault,
     id::{OrganizationId, TenantId},
 };
 use tenantd_directory::{
@@ -14,7 +15,6 @@ use tenantd_directory::{
 use tenantd_http::{bounded::Text, page::PageQuery};
 
 use super::super::{
-    error::Fault,
     listing::RowKind,
     model::{AddressFilter, Folded, MacFilter, SoftwareFilter},
     query::{DetailsQuery, InventoryQuery},
@@ -209,8 +209,8 @@ fn convert<A: Copy + Into<B>, B>(choices: Option<&Vec<A>>) -> Vec<B> {
 struct Reader(Vec<Fault>);
 
 impl Reader {
-    fn fault(&mut self, parameter: &'static str, message: String, suggestion: Option<String>) {
-        self.0.push(Fault { parameter, code: "wrong_form", message, suggestion });
+    fn fault(&mut self, parameter: &str, message: String, suggestion: Option<String>) {
+        self.0.push(Fault::parameter(parameter, "wrong_form", message).with_suggestion(suggestion));
     }
 
     fn texts<const MAX: usize>(&mut self, parameter: &'static str, texts: Option<&Vec<Text<MAX>>>) -> Vec<Folded> {

@@ -5,12 +5,13 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_with::skip_serializing_none;
 
+use tenantd_base::fault::Fault;
 use tenantd_http::openapi;
 use tenantd_store::Read;
 
 use super::{
     super::{
-        error::{Fault, InventoryError},
+        error::InventoryError,
         labels::Labels,
         listing::{self, RowKind},
         tally,
@@ -60,8 +61,8 @@ pub(crate) fn schema() -> Value {
     openapi::input_schema::<ReportForm>()
 }
 
-fn invalid(parameter: &'static str, code: &'static str, message: impl Into<String>) -> InventoryError {
-    InventoryError::Invalid(vec![Fault { parameter, code, message: message.into(), suggestion: None }])
+fn invalid(parameter: &str, code: &str, message: impl Into<String>) -> InventoryError {
+    InventoryError::Invalid(vec![Fault::parameter(parameter, code, message)])
 }
 
 /// The whole report on a snapshot, within the bounds of a step's output.

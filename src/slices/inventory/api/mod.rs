@@ -13,9 +13,9 @@ pub(super) use report::InventoryApi;
 
 use poem_openapi::Tags;
 
-use tenantd_http::problem::{FieldError, Problem};
+use tenantd_http::problem::Problem;
 
-use super::error::{Fault, InventoryError};
+use super::error::InventoryError;
 
 #[derive(Tags)]
 enum Area {
@@ -26,12 +26,7 @@ enum Area {
 impl From<InventoryError> for Problem {
     fn from(error: InventoryError) -> Self {
         match error {
-            InventoryError::Invalid(faults) => {
-                let error = |fault: Fault| {
-                    FieldError::parameter(fault.parameter, fault.code, fault.message).with_suggestion(fault.suggestion)
-                };
-                Self::invalid(faults.into_iter().map(error).collect())
-            }
+            InventoryError::Invalid(faults) => faults.into(),
             InventoryError::Written(error) => Self::internal(error),
             InventoryError::Store(error) => error.into(),
         }

@@ -11,9 +11,9 @@ pub(super) use search::SearchApi;
 use poem_openapi::Tags;
 use serde_json::Value;
 
-use tenantd_http::problem::{FieldError, Problem};
+use tenantd_http::problem::Problem;
 
-use super::{error::SearchError, model::Hit, query::Fault};
+use super::{error::SearchError, model::Hit};
 
 #[derive(Tags)]
 enum Area {
@@ -24,7 +24,7 @@ enum Area {
 impl From<SearchError> for Problem {
     fn from(error: SearchError) -> Self {
         match error {
-            SearchError::Invalid(faults) => Self::invalid(faults.into_iter().map(field_error).collect()),
+            SearchError::Invalid(faults) => faults.into(),
             SearchError::Busy => Self::unavailable("Too many searches of your tenant wait for their turn.", 1),
             SearchError::NotReady => Self::unavailable("The search index is being brought up to date.", 2),
             SearchError::Index(error) => {
@@ -34,11 +34,6 @@ impl From<SearchError> for Problem {
             SearchError::Store(error) => error.into(),
         }
     }
-}
-
-fn field_error(fault: Fault) -> FieldError {
-    let error = FieldError::parameter("q", fault.code, fault.message).with_suggestion(fault.suggestion);
-    if fault.allowed.is_empty() { error } else { error.with_allowed(fault.allowed) }
 }
 
 /// Hits as the API shows them.

@@ -14,7 +14,7 @@ use tenantd_base::{
 use tenantd_http::{author::Author, shape::Shape};
 
 use super::super::{
-    error::{Fault, SecretError},
+    error::{self, SecretError},
     model::{self, Host},
     service::{NewSecret, SecretChange},
 };
@@ -124,7 +124,7 @@ fn read_hosts(texts: &[String]) -> Result<Vec<Host>, SecretError> {
     for (place, text) in texts.iter().enumerate() {
         match Host::parse(text) {
             Ok(host) => hosts.push(host),
-            Err(problem) => faults.push(Fault::Host(place, problem)),
+            Err(problem) => faults.push(error::bad_host(place, problem)),
         }
     }
     if faults.is_empty() { Ok(hosts) } else { Err(SecretError::Invalid(faults)) }
@@ -141,7 +141,7 @@ impl TryFrom<CreateSecret> for NewSecret {
             Err(other) => return Err(other),
         };
         if !model::is_name(&body.name) {
-            faults.push(Fault::Name);
+            faults.push(error::bad_name());
         }
         if !faults.is_empty() {
             return Err(SecretError::Invalid(faults));

@@ -14,7 +14,7 @@ use tenantd_store::{Store, WriteTx};
 
 use super::{
     super::{
-        error::{Fault, SsoError},
+        error::{self, SsoError},
         model::Domain,
         service::Service,
     },
@@ -55,7 +55,7 @@ impl AdminDomainsApi {
         query: Filter<ApproveQuery>,
     ) -> Result<Changed<IdentityProvider>, Problem> {
         self.store.read(|tx| self.tenants.get(tx, id.0).map(drop))?;
-        let domain = Domain::parse(&domain.0).map_err(|problem| SsoError::Invalid(vec![Fault::Domain(None, problem)]))?;
+        let domain = Domain::parse(&domain.0).map_err(|problem| SsoError::Invalid(vec![error::bad_domain(None, problem)]))?;
         let (intent, service) = (auth.context.guarding_intent(&auth.principal), self.service.clone());
         let work = move |tx: &mut WriteTx| {
             let mut act = intent.begin();

@@ -23,10 +23,7 @@ use serde_json::json;
 use tenantd_auth::RefusalReason;
 use tenantd_http::problem::{Code, FieldError, Problem};
 
-use super::{
-    error::{Fault, SsoError},
-    model::DomainProblem,
-};
+use super::error::SsoError;
 
 #[derive(Tags)]
 enum Area {
@@ -69,7 +66,7 @@ impl From<SsoError> for Problem {
                 problem.errors.push(FieldError::pointer("/issuer", "target_not_allowed", "the address is not allowed as a target"));
                 problem
             }
-            SsoError::Invalid(faults) => Self::invalid(faults.into_iter().map(field_error).collect()),
+            SsoError::Invalid(faults) => faults.into(),
             SsoError::Refused(reason) => Self::new(Code::InvalidCredentials, explain(reason))
                 .with("reason", reason.name())
                 .header(http::header::WWW_AUTHENTICATE, "Bearer realm=\"tenantd\""),
@@ -116,34 +113,5 @@ fn explain(reason: RefusalReason) -> &'static str {
         | RefusalReason::BadToken => {
             "The answer of your identity provider cannot be accepted. Begin again, or ask an administrator."
         }
-    }
-}
-
-fn field_error(fault: Fault) -> FieldError {
-    match fault {
-        Fault::Domain(place, problem) => {
-            let pointer = place.map_or("/domain".to_owned(), |place| format!("/domains/{place}"));
-            let error = FieldError::pointer(pointer, "wrong_form", problem.to_string());
-            match problem {
-                DomainProblem::Address { domain } => error.with_suggestion(Some(domain)),
-                DomainProblem::NoDomain => error,
-            }
-        }
-        Fault::Issuer(problem) => FieldError::pointer("/issuer", "wrong_form", format!("the issuer {problem}")),
-        Fault::SecretNeeded => {
-            let message =
-                "the stored client secret is bound to the scheme, host and port of the issuer: send it again to change these";
-            FieldError::pointer("/client_secret", "required", message)
-        }
-        Fault::Scope(place) => FieldError::pointer(format!("/scopes/{place}"), "wrong_form", "this is not a scope of OAuth 2.0"),
-        Fault::NoOpenidScope => FieldError::pointer("/scopes", "required", "the scope openid is needed"),
-        Fault::DefaultRole => {
-            let message = "operator is a role of the platform tenant, and the only one there";
-            FieldError::pointer("/default_role", "not_allowed", message)
-        }
-        Fault::ReturnTo => {
-            FieldError::pointer("/return_to", "wrong_form", "return_to must be a path of this site, such as /documentation/")
-        }
-        Fault::LoginHint => FieldError::pointer("/login_hint", "wrong_form", "login_hint must be 1 to 254 bytes on one line"),
     }
 }

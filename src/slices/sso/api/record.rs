@@ -20,7 +20,7 @@ use tenantd_store::Store;
 
 use super::{
     super::{
-        error::{Fault, SsoError},
+        error::{self, SsoError},
         flow::audience_of,
         lookups::Lookups,
         model::{Domain, check_issuer},
@@ -121,7 +121,7 @@ impl ProviderApi {
         domain: Path<String>,
     ) -> Result<Verified, Problem> {
         Manager::of(&auth.principal).check_every_account().map_err(SsoError::from)?;
-        let domain = Domain::parse(&domain.0).map_err(|problem| SsoError::Invalid(vec![Fault::Domain(None, problem)]))?;
+        let domain = Domain::parse(&domain.0).map_err(|problem| SsoError::Invalid(vec![error::bad_domain(None, problem)]))?;
         self.0.verify_domain(&auth, id.0, domain).await
     }
 
@@ -142,7 +142,7 @@ impl ProviderApi {
 impl Desk {
     /// Refuses an issuer whose address is not allowed. It is judged again whenever it is asked.
     pub(super) async fn vet(&self, issuer: &str, tenant: TenantKind) -> Result<(), SsoError> {
-        let url = check_issuer(issuer).map_err(|problem| SsoError::Invalid(vec![Fault::Issuer(problem)]))?;
+        let url = check_issuer(issuer).map_err(|problem| SsoError::Invalid(vec![error::bad_issuer(problem)]))?;
         Ok(self.egress.vet(&url, audience_of(tenant)).await?)
     }
 

@@ -23,7 +23,7 @@ use tenantd_http::{
 
 use super::{
     super::{
-        error::{Fault, SsoError},
+        error::{self, SsoError},
         flow::{self, Begun, SignOn, Wish},
         model::{Domain, ReturnPath, is_login_hint},
         ticket::SIGN_ON_LIFE,
@@ -185,13 +185,13 @@ impl SignOnApi {
 
 fn wish(body: BeginSignOn, redirect_uri: String) -> Result<Wish, SsoError> {
     let mut faults = Vec::new();
-    let domain = Domain::parse(&body.domain).map_err(|problem| faults.push(Fault::Domain(None, problem)));
+    let domain = Domain::parse(&body.domain).map_err(|problem| faults.push(error::bad_domain(None, problem)));
     let return_to = body.return_to.as_deref().map_or(Some(ReturnPath::home()), ReturnPath::parse);
     if return_to.is_none() {
-        faults.push(Fault::ReturnTo);
+        faults.push(error::bad_return_to());
     }
     if body.login_hint.as_deref().is_some_and(|hint| !is_login_hint(hint)) {
-        faults.push(Fault::LoginHint);
+        faults.push(error::bad_login_hint());
     }
     match (domain, return_to) {
         (Ok(domain), Some(return_to)) if faults.is_empty() => {

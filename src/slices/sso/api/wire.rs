@@ -5,12 +5,12 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_with::skip_serializing_none;
 
-use tenantd_base::{clock::Timestamp, id::IdentityProviderId, secrets::Secret};
+use tenantd_base::{clock::Timestamp, fault::Fault, id::IdentityProviderId, secrets::Secret};
 use tenantd_directory::RoleView;
 use tenantd_http::{shape::Shape, wire::word_type};
 
 use super::super::{
-    error::{Fault, SsoError},
+    error::{self, SsoError},
     model::{self, DEFAULT_SCOPES, Domain, ProvenBy, check_issuer, is_scope},
     service::{NewProvider, ProviderChange},
 };
@@ -191,7 +191,7 @@ struct Faults(Vec<Fault>);
 
 impl Faults {
     fn issuer(&mut self, issuer: &str) {
-        self.0.extend(check_issuer(issuer).err().map(Fault::Issuer));
+        self.0.extend(check_issuer(issuer).err().map(error::bad_issuer));
     }
 
     fn domains(&mut self, texts: &[String]) -> Vec<Domain> {
@@ -200,7 +200,7 @@ impl Faults {
             match Domain::parse(text) {
                 Ok(domain) if domains.contains(&domain) => {}
                 Ok(domain) => domains.push(domain),
-                Err(problem) => self.0.push(Fault::Domain(Some(place), problem)),
+                Err(problem) => self.0.push(error::bad_domain(Some(place), problem)),
             }
         }
         domains
@@ -208,9 +208,9 @@ impl Faults {
 
     fn scopes(&mut self, scopes: &[String]) {
         let odd = scopes.iter().enumerate().filter(|(_, scope)| !is_scope(scope));
-        self.0.extend(odd.map(|(place, _)| Fault::Scope(place)));
+        self.0.extend(odd.map(|(place, _)| error::bad_scope(place)));
         if !scopes.iter().any(|scope| scope == "openid") {
-            self.0.push(Fault::NoOpenidScope);
+            self.0.push(error::no_openid_scope());
         }
     }
 

@@ -4,13 +4,13 @@
 use poem_openapi::types::ParseFromJSON;
 use serde_json::{Value, json};
 
-use tenantd_base::{access::Reach, clock::Timestamp};
+use tenantd_base::{access::Reach, clock::Timestamp, fault::Fault};
 use tenantd_http::openapi;
 use tenantd_store::Read;
 
 use super::{
     super::{
-        error::{Fault, TicketError},
+        error::TicketError,
         model::{self, TicketRef},
         service::{NewComment, NewTicket, TicketChange},
     },

@@ -27,12 +27,7 @@ use tenantd_http::{
     shape::Shape,
 };
 
-use super::{
-    error::{Fault, TicketError},
-    model::reference,
-    repo::Shapes,
-    service::Describe,
-};
+use super::{error::TicketError, model::reference, repo::Shapes, service::Describe};
 
 #[derive(Tags)]
 enum Area {
@@ -64,10 +59,7 @@ impl From<TicketError> for Problem {
         match error {
             TicketError::NotFound => Self::plain(Code::NotFound),
             TicketError::OtherTarget => Self::plain(Code::IdMismatch),
-            TicketError::Invalid(faults) => {
-                let error = |fault: Fault| FieldError::pointer(fault.pointer, fault.code, fault.message);
-                Self::invalid(faults.into_iter().map(error).collect())
-            }
+            TicketError::Invalid(faults) => faults.into(),
             TicketError::InvalidTransition { from, to } => {
                 let allowed: Vec<&str> = from.transitions().into_iter().map(super::model::Status::name).collect();
                 let detail = match allowed.as_slice() {

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, value::to_raw_value};
 
 use tenantd_base::{
     access::{Principal, Reach},
+    fault::Fault,
     id::TicketId,
 };
 use tenantd_http::{
@@ -21,7 +22,7 @@ use tenantd_store::{Read, Store, events::Act};
 
 use super::{
     super::{
-        error::{Fault, TicketError},
+        error::TicketError,
         model::{self, TicketRef, reference},
         service::{self, Committed, Service, TicketChange},
     },

@@ -33,7 +33,7 @@ pub(crate) fn portable(shapes: Shapes) -> Vec<Box<dyn Portable>> {
             let policy = policies::to_model(record);
             (shapes.policy)(&policy).map_err(PortError::Wrong)?;
             match policy.faults().first() {
-                Some(fault) => Err(PortError::Wrong(format!("{}: {}", fault.pointer.trim_start_matches('/'), fault.message))),
+                Some(fault) => Err(PortError::Wrong(fault.to_string().trim_start_matches('/').to_owned())),
                 None => Ok(()),
             }
         })

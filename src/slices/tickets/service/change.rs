@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use tenantd_base::{
     change::Change,
     clock::Timestamp,
+    fault::Fault,
     id::{DeviceId, OrganizationId, UserId},
 };
 use tenantd_store::{
@@ -14,7 +15,7 @@ use tenantd_store::{
 
 use super::{CLOSED, Plan, REOPENED, RESOLVED, Service, UPDATED, changes::changes, create, crossing_events, find};
 use crate::{
-    error::{Fault, TicketError},
+    error::TicketError,
     model::{
         ExternalRef, FieldValue, Level, Priority, Resolution, ResolutionCode, Source, Status, Ticket, TicketLink, TicketRef,
         TicketType,

@@ -2,6 +2,7 @@
 
 use tenantd_base::{
     clock::Timestamp,
+    fault::Fault,
     id::{CommentId, DeviceId, OrganizationId, TenantId, TicketId, UserId},
 };
 use tenantd_directory::{self as directory, DeviceLabel, OrganizationLabel, PersonKind, PersonLabel};
@@ -12,7 +13,7 @@ use tenantd_store::{
 
 use super::{CREATED, Plan, Service, UPDATED, find};
 use crate::{
-    error::{Fault, TicketError},
+    error::TicketError,
     model::{
         Comment, CustomFields, ExternalRef, Level, MAX_CUSTOM_FIELDS, MAX_TEXT_BYTES, OnDuplicate, Priority, Source, Status,
         Ticket, TicketLink, TicketRef, TicketType, Visibility, is_field_name,

@@ -7,11 +7,7 @@ use tenantd_store::{
 };
 
 use super::{SLA_UPDATED, Service};
-use crate::{
-    error::{Fault, TicketError},
-    repo,
-    sla::SlaPolicy,
-};
+use crate::{error::TicketError, repo, sla::SlaPolicy};
 
 impl Service {
     /// Puts a policy in the place of the current one. It holds for tickets that are created, and for clocks that begin to run, from
@@ -25,8 +21,7 @@ impl Service {
     ) -> Result<SlaPolicy, TicketError> {
         let faults = new.faults();
         if !faults.is_empty() {
-            let fault = |fault: crate::sla::PolicyFault| Fault::new(fault.pointer, "not_valid", fault.message);
-            return Err(TicketError::Invalid(faults.into_iter().map(fault).collect()));
+            return Err(TicketError::Invalid(faults));
         }
         let current = self.policy(tx, act.tenant_id)?;
         expected.check(current.version)?;

@@ -7,7 +7,7 @@ mod policy;
 
 pub use calendar::Hours;
 pub use clock::{Crossing, CrossingKind, Promise, Sla, SlaClock};
-pub use policy::{PolicyFault, SlaPolicy, Target};
+pub use policy::{SlaPolicy, Target};
 
 #[cfg(test)]
 mod tests;

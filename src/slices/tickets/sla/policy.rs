@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::{civil::Date, tz::TimeZone};
 
-use tenantd_base::clock::Timestamp;
+use tenantd_base::{clock::Timestamp, fault::Fault};
 
 use super::calendar::{Calendar, Hours};
 use crate::model::Priority;
@@ -33,13 +33,6 @@ pub struct SlaPolicy {
     pub updated_at: Option<Timestamp>,
     /// Zero as long as the defaults hold.
     pub version: u64,
-}
-
-/// Why a policy cannot be used: where, and what is wrong there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PolicyFault {
-    pub pointer: String,
-    pub message: String,
 }
 
 impl SlaPolicy {
@@ -75,9 +68,9 @@ impl SlaPolicy {
     }
 
     /// All that is wrong with the policy.
-    pub fn faults(&self) -> Vec<PolicyFault> {
+    pub fn faults(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
-        let mut fault = |pointer: String, message: &str| faults.push(PolicyFault { pointer, message: message.to_owned() });
+        let mut fault = |pointer: String, message: &str| faults.push(Fault::new(pointer, "not_valid", message));
         if TimeZone::get(&self.time_zone).is_err() {
             fault("/time_zone".to_owned(), "is no IANA time zone such as Europe/Berlin");
         }
@@ -128,7 +121,7 @@ mod tests {
         bad.time_zone = "Mars/Olympus".to_owned();
         bad.week = std::array::from_fn(|day| if day == 1 { vec![(600, 630), (620, 640)] } else { Vec::new() });
         bad.targets[0].first_response_minutes = 1000;
-        let pointers: Vec<String> = bad.faults().into_iter().map(|fault| fault.pointer).collect();
+        let pointers: Vec<String> = bad.faults().iter().map(|fault| fault.place.to_string()).collect();
         assert_eq!(pointers, ["/time_zone", "/hours/tuesday", "/hours", "/targets/critical/first_response_minutes"]);
     }
 }

@@ -21,7 +21,7 @@ use poem_openapi::Tags;
 
 use wire::Webhook;
 
-use tenantd_base::clock::Timestamp;
+use tenantd_base::{clock::Timestamp, fault::Fault};
 use tenantd_http::problem::{Code, FieldError, Problem};
 use tenantd_store::Read;
 
@@ -51,12 +51,8 @@ impl From<WebhookError> for Problem {
             WebhookError::TooManyReplays { most } => {
                 Self::new(Code::LimitReached, format!("{most} replays of this endpoint are under way; wait for one to end."))
             }
-            WebhookError::UnknownEvents(_)
-            | WebhookError::BadUrl(_)
-            | WebhookError::BadHeaders(_)
-            | WebhookError::BadCertificate(_)
-            | WebhookError::Several(_)
-            | WebhookError::EmptyRange => Self::invalid(field_errors(error)),
+            WebhookError::UnknownEvents(unknown) => unknown.into_iter().map(Fault::from).collect::<Vec<_>>().into(),
+            WebhookError::Invalid(faults) => faults.into(),
             WebhookError::Blocked(_) => {
                 let mut problem = Self::new(Code::TargetNotAllowed, "The address of the URL is not allowed as a target.");
                 problem.errors.push(FieldError::pointer("/url", "target_not_allowed", "the address is not allowed as a target"));
@@ -79,32 +75,6 @@ fn wrong_state(status: EndpointStatus) -> &'static str {
         EndpointStatus::Disabled(_) => "The endpoint is disabled; enable it first.",
         EndpointStatus::Paused => "The endpoint is paused; resume it instead.",
         EndpointStatus::Active => "The endpoint is active.",
-    }
-}
-
-/// What is wrong with the input, field by field.
-fn field_errors(error: WebhookError) -> Vec<FieldError> {
-    match error {
-        WebhookError::UnknownEvents(unknown) => unknown
-            .into_iter()
-            .map(|event| {
-                let message = format!("{} is no kind of event", event.given);
-                FieldError::pointer(format!("/events/{}", event.place), "unknown_event", message).with_suggestion(event.suggestion)
-            })
-            .collect(),
-        WebhookError::BadUrl(problem) => vec![FieldError::pointer("/url", "wrong_form", format!("the URL {problem}"))],
-        WebhookError::BadHeaders(problems) => problems
-            .into_iter()
-            .map(|(name, problem)| FieldError::pointer("/headers", "not_allowed", format!("{name} {problem}")))
-            .collect(),
-        WebhookError::BadCertificate(problem) => {
-            vec![FieldError::pointer("/ca_certificate_pem", "wrong_form", format!("the certificate {problem}"))]
-        }
-        WebhookError::Several(errors) => errors.into_iter().flat_map(field_errors).collect(),
-        WebhookError::EmptyRange => {
-            vec![FieldError::pointer("", "empty_range", "no event lies in this range; events past their retention are gone")]
-        }
-        other => vec![FieldError::pointer("", "not_valid", other.to_string())],
     }
 }
 

@@ -7,12 +7,12 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_with::skip_serializing_none;
 
-use tenantd_base::{change::Change, clock::Timestamp, id::WebhookId, secrets::Secret};
+use tenantd_base::{change::Change, clock::Timestamp, fault::Fault, id::WebhookId, secrets::Secret};
 use tenantd_egress::{TargetUrl, check_ca_pem, without_query};
 use tenantd_http::shape::Shape;
 
 use super::super::{
-    error::WebhookError,
+    error::{WebhookError, bad_url},
     health::HealthState,
     model::{self, CustomHeaders, EndpointStatus, EventFilter, NewEndpoint},
     repo::EndpointState,
@@ -268,30 +268,26 @@ pub(crate) fn endpoint_fields() -> Result<Shape, String> {
 
 /// Puts several checks together, so that everything that is wrong is told at once.
 #[derive(Default)]
-struct Checks(Vec<WebhookError>);
+struct Checks(Vec<Fault>);
 
 impl Checks {
-    fn note<T>(&mut self, checked: Result<T, WebhookError>) -> Option<T> {
-        checked.map_err(|error| self.0.push(error)).ok()
+    fn note<T>(&mut self, checked: Result<T, Vec<Fault>>) -> Option<T> {
+        checked.map_err(|faults| self.0.extend(faults)).ok()
     }
 
-    fn finish(mut self) -> Result<(), WebhookError> {
-        match self.0.len() {
-            0 => Ok(()),
-            1 => self.0.pop().map_or(Ok(()), Err),
-            _ => Err(WebhookError::Several(self.0)),
-        }
+    fn finish(self) -> Result<(), WebhookError> {
+        if self.0.is_empty() { Ok(()) } else { Err(WebhookError::Invalid(self.0)) }
     }
 }
 
 /// The URL in the form in which it is judged and dialled.
-fn check_url(text: &str) -> Result<String, WebhookError> {
-    TargetUrl::parse(text).map(|url| url.as_str().to_owned()).map_err(WebhookError::BadUrl)
+fn check_url(text: &str) -> Result<String, Vec<Fault>> {
+    TargetUrl::parse(text).map(|url| url.as_str().to_owned()).map_err(bad_url)
 }
 
-fn check_certificate(pem: String) -> Result<String, WebhookError> {
-    check_ca_pem(&pem).map_err(WebhookError::BadCertificate)?;
-    Ok(pem)
+fn check_certificate(pem: String) -> Result<String, Vec<Fault>> {
+    let fault = |problem: String| vec![Fault::new("/ca_certificate_pem", "wrong_form", format!("the certificate {problem}"))];
+    check_ca_pem(&pem).map_err(fault).map(|()| pem)
 }
 
 impl TryFrom<CreateWebhook> for NewEndpoint {

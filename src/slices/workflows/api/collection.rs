@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use tenantd_base::{
     access::Scope,
+    fault::Fault,
     id::{RunId, TenantId, WorkflowId},
     programs::Budget,
     vocabulary::nearest,
@@ -30,7 +31,7 @@ use tenantd_store::{Read, ReadTx, steps::Planning};
 use super::{
     super::{
         Core,
-        error::{Fault, WorkflowError},
+        error::WorkflowError,
         listing::{self, RunQuery, WorkflowQuery},
         model::Workflow as WorkflowModel,
         plan::Planner,

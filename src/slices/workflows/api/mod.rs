@@ -19,12 +19,9 @@ pub(super) use record::{RunApi, WorkflowApi};
 use poem_openapi::Tags;
 
 use tenantd_base::programs::ProgramError;
-use tenantd_http::problem::{Code, FieldError, Problem};
+use tenantd_http::problem::{Code, Problem};
 
-use super::{
-    error::{Fault, WorkflowError},
-    service::Describe,
-};
+use super::{error::WorkflowError, service::Describe};
 
 #[derive(Tags)]
 enum Area {
@@ -34,15 +31,11 @@ enum Area {
 
 pub(super) const DESCRIBE: Describe = Describe { workflow: wire::describe, run: run_wire::describe };
 
-fn field_error(fault: Fault) -> FieldError {
-    FieldError::pointer(fault.pointer, &fault.code, fault.message).with_allowed(fault.allowed).with_suggestion(fault.suggestion)
-}
-
 impl From<WorkflowError> for Problem {
     fn from(error: WorkflowError) -> Self {
         match error {
             WorkflowError::NotFound | WorkflowError::RunNotFound => Self::plain(Code::NotFound),
-            WorkflowError::Invalid(faults) => Self::invalid(faults.into_iter().map(field_error).collect()),
+            WorkflowError::Invalid(faults) => faults.into(),
             WorkflowError::KeyTaken(key) => Self::new(
                 Code::AlreadyExists,
                 format!("A workflow of this tenant has the key {key}; choose another, or archive that one."),

@@ -5,13 +5,11 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_with::skip_serializing_none;
 
+use tenantd_base::fault::Fault;
 use tenantd_http::problem::MAX_ERRORS;
 
 use super::{
-    super::{
-        error::Fault,
-        plan::{Forecast, PlannedStep, Prospect},
-    },
+    super::plan::{Forecast, PlannedStep, Prospect},
     run_wire::WorkflowRunError,
 };
 
@@ -103,10 +101,10 @@ pub(super) struct WorkflowValidation {
 impl From<Vec<Fault>> for WorkflowValidation {
     fn from(faults: Vec<Fault>) -> Self {
         let error = |fault: Fault| WorkflowFault {
-            pointer: fault.pointer,
+            pointer: fault.place.to_string(),
             code: fault.code,
             message: fault.message,
-            allowed: (!fault.allowed.is_empty()).then_some(fault.allowed),
+            allowed: (!fault.allowed.is_empty()).then_some(fault.allowed.into()),
             suggestion: fault.suggestion,
         };
         let total_errors = (faults.len() > MAX_ERRORS).then_some(faults.len() as u64);

@@ -335,7 +335,8 @@ fn a_hostile_definition_is_refused_with_places_or_compiled() {
             }
             Err(faults) => {
                 assert!(
-                    !faults.is_empty() && faults.iter().all(|fault| fault.pointer.is_empty() || fault.pointer.starts_with('/'))
+                    !faults.is_empty()
+                        && faults.iter().all(|fault| matches!(fault.place.to_string().chars().next(), None | Some('/')))
                 );
                 false
             }

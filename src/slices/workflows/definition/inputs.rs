@@ -5,10 +5,10 @@ use std::sync::Arc;
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 
-use tenantd_base::programs::Budget;
+use tenantd_base::{fault::Fault, programs::Budget};
 
 use super::{
-    super::{error::Fault, language::size_of},
+    super::language::size_of,
     schema::{self, Cost},
 };
 

@@ -6,12 +6,11 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value};
 
-use tenantd_base::{programs::Budget, vocabulary::nearest};
+use tenantd_base::{fault::Fault, programs::Budget, vocabulary::nearest};
 use tenantd_store::events::Kinds;
 
 use super::{
     super::{
-        error::Fault,
         language::{self, References},
         steps::{self, Planners},
     },
@@ -173,9 +172,8 @@ impl<'a> Reader<'a> {
         if kind.is_empty() || kinds.iter().any(|known| known.name == kind) {
             return;
         }
-        let mut fault = Fault::new(pointer, "unknown_event", format!("{kind} is no kind of event"));
-        fault.suggestion = nearest(kind, kinds.iter().map(|known| known.name));
-        self.faults.push(fault);
+        let fault = Fault::new(pointer, "unknown_event", format!("{kind} is no kind of event"));
+        self.faults.push(fault.with_suggestion(nearest(kind, kinds.iter().map(|known| known.name))));
     }
 
     fn concurrency(&mut self, value: Option<&Value>) -> Option<Concurrency> {
@@ -376,8 +374,6 @@ fn approval(with: &Value) -> Approval {
 
 fn unknown_type(name: &str, planners: &Planners, pointer: String) -> Fault {
     let known = || planners.iter().map(|step| step.name()).chain(CONTROL.keys().copied());
-    let mut fault = Fault::new(pointer, "unknown_step_type", format!("there is no type of step {name}"));
-    fault.suggestion = nearest(name, known());
-    fault.allowed = known().map(str::to_owned).collect();
-    fault
+    let fault = Fault::new(pointer, "unknown_step_type", format!("there is no type of step {name}"));
+    fault.with_allowed(known()).with_suggestion(nearest(name, known()))
 }

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tenantd_base::vocabulary::nearest;
+use tenantd_base::{fault::Fault, vocabulary::nearest};
 
-use super::{super::error::Fault, BlockNumber, Definition, StepKind, StepNumber, read::Mention};
+use super::{BlockNumber, Definition, StepKind, StepNumber, read::Mention};
 
 const NAMES: [&str; 4] = ["inputs", "steps", "run", "event"];
 const LOOP_NAMES: [&str; 2] = ["item", "item_index"];
@@ -36,9 +36,8 @@ pub(super) fn check(definition: &Definition, mentions: &[Mention], faults: &mut 
                 }
                 Some(number) => faults.push(not_before(mention, id, *number, definition)),
                 None => {
-                    let mut fault = Fault::new(&mention.pointer, "unknown_step", format!("there is no step {id}"));
-                    fault.suggestion = nearest(id, numbers.keys().copied());
-                    faults.push(fault);
+                    let fault = Fault::new(&mention.pointer, "unknown_step", format!("there is no step {id}"));
+                    faults.push(fault.with_suggestion(nearest(id, numbers.keys().copied())));
                 }
             }
         }
@@ -68,9 +67,8 @@ fn check_names(mention: &Mention, looped: bool, has_event: bool, faults: &mut Ve
             Some(format!("there is nothing with the name {name}"))
         };
         if let Some(problem) = problem {
-            let mut fault = Fault::new(&mention.pointer, "unknown_name", problem);
-            fault.suggestion = nearest(name, NAMES.into_iter().chain(LOOP_NAMES)).filter(|near| near != name);
-            faults.push(fault);
+            let suggestion = nearest(name, NAMES.into_iter().chain(LOOP_NAMES)).filter(|near| near != name);
+            faults.push(Fault::new(&mention.pointer, "unknown_name", problem).with_suggestion(suggestion));
         }
     }
     if mention.references.any_step {

@@ -8,9 +8,9 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use tenantd_base::vocabulary::nearest;
+use tenantd_base::{fault::Fault, vocabulary::nearest};
 
-use super::super::{error::Fault, language::escape};
+use super::super::language::escape;
 
 /// The largest schema, as JSON.
 const MAX_BYTES: usize = 32_768;
@@ -207,10 +207,8 @@ impl Judge<'_> {
 
 fn not_allowed(keyword: &str, at: String) -> Fault {
     let known = PLAIN.iter().chain(ONE).chain(LIST).chain(NAMED).chain(DEFINITIONS).copied().chain(["$ref"]);
-    let mut fault =
-        Fault::new(at, "schema_keyword_not_allowed", format!("The keyword {keyword} is not supported in an input schema."));
-    fault.suggestion = nearest(keyword, known);
-    fault
+    let message = format!("The keyword {keyword} is not supported in an input schema.");
+    Fault::new(at, "schema_keyword_not_allowed", message).with_suggestion(nearest(keyword, known))
 }
 
 #[cfg(test)]

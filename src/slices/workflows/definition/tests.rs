@@ -12,7 +12,8 @@ static CREATED: EventKind =
 
 fn faults(value: &Value) -> Vec<(String, String)> {
     let found = compile(value, &Planners::default(), &Kinds::new([&CREATED]), &Budget::for_tests());
-    let mut found: Vec<_> = found.err().unwrap_or_default().into_iter().map(|fault| (fault.pointer, fault.code)).collect();
+    let mut found: Vec<_> =
+        found.err().unwrap_or_default().into_iter().map(|fault| (fault.place.to_string(), fault.code)).collect();
     found.sort();
     found
 }

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, future::Future, pin::Pin, sync::Arc, time::Dura
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde_json::Value;
 
-use tenantd_base::{clock::Timestamp, programs::Budget};
+use tenantd_base::{clock::Timestamp, fault::listed, programs::Budget};
 use tenantd_store::{
     events::{Actor, ActorKind, Intent},
     steps::{Applier, Call, StepDone, StepError},
@@ -122,10 +122,7 @@ fn decide(shared: &Shared, key: RunKey, calling: &BTreeSet<u32>, budget: &Budget
         match next_move(deciding, tx, &run, calling) {
             Ok(Some(next)) => Ok(Sight::Next { version: run.version, run: Box::new(run), next }),
             Ok(None) => Ok(Sight::Idle { until: run.tokens.iter().filter_map(Token::until).chain([run.timeout_at]).min() }),
-            Err(WorkflowError::Invalid(faults)) => {
-                let told: Vec<String> = faults.iter().map(|fault| format!("{}: {}", fault.pointer, fault.message)).collect();
-                Ok(Sight::Broken(told.join("; ")))
-            }
+            Err(WorkflowError::Invalid(faults)) => Ok(Sight::Broken(listed(&faults))),
             Err(WorkflowError::NotFound) => Ok(Sight::Broken("the version of the workflow is gone".to_owned())),
             Err(error) => Err(error),
         }

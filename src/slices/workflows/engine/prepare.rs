@@ -9,6 +9,7 @@ use tenantd_base::{
     access::{Grants, Scope},
     authority::Authority,
     clock::Timestamp,
+    fault::listed,
     id::RunId,
     programs::Budget,
     secrets::SecretText,
@@ -322,8 +323,7 @@ impl Seen<'_> {
         let name = step.type_name.clone();
         let faults = self.deciding.service.planners.check(&name, &with);
         if !faults.is_empty() {
-            let told: Vec<String> = faults.iter().map(|fault| format!("{}: {}", fault.pointer, fault.message)).collect();
-            return Ok(invalid(told.join("; ")));
+            return Ok(invalid(listed(&faults)));
         }
         Ok(match self.deciding.appliers.get(&name) {
             Some(Applier::Local(_)) => Action::Apply { name, with },

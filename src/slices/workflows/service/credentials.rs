@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use tenantd_base::{id::TenantId, vocabulary::nearest};
+use tenantd_base::{fault::Fault, id::TenantId, vocabulary::nearest};
 use tenantd_secrets as secrets;
 use tenantd_store::Read;
 
 use super::{
     super::{
         definition::{Definition, Step},
-        error::{Fault, WorkflowError},
+        error::WorkflowError,
     },
     Service,
 };
@@ -29,9 +29,8 @@ impl Service {
         let mut faults = Vec::new();
         let known = secrets::names(tx, tenant)?;
         for (name, pointer) in definition.secrets().filter(|(name, _)| !known.iter().any(|known| known == name)) {
-            let mut fault = Fault::new(pointer, "unknown_secret", format!("there is no secret {name}"));
-            fault.suggestion = nearest(name, known.iter().map(String::as_str));
-            faults.push(fault);
+            let fault = Fault::new(pointer, "unknown_secret", format!("there is no secret {name}"));
+            faults.push(fault.with_suggestion(nearest(name, known.iter().map(String::as_str))));
         }
         let kept: Vec<Value> = before.into_iter().flat_map(|before| self.literals(before)).map(|(_, value)| value).collect();
         for (pointer, _) in self.literals(definition).into_iter().filter(|(_, value)| !kept.contains(value)) {

@@ -20,6 +20,7 @@ use tenantd_base::{
     access::{Grants, Scope},
     cache::Cache,
     config,
+    fault::Fault,
     id::{TenantId, WorkflowId},
     programs::Budget,
 };
@@ -32,7 +33,7 @@ use tenantd_store::{
 
 use super::{
     definition::{self, Definition, Program},
-    error::{Fault, WorkflowError},
+    error::WorkflowError,
     model::{Run, Workflow},
     repo,
     steps::Planners,

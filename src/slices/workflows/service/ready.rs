@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use tenantd_base::{
     authority::Authority,
     clock::Timestamp,
+    fault::Fault,
     id::{RunId, TenantId, WorkflowId},
     programs::Budget,
 };
@@ -16,7 +17,7 @@ use tenantd_store::Read;
 use super::{
     super::{
         definition::{Definition, Program},
-        error::{Fault, WorkflowError},
+        error::WorkflowError,
         language::{self, Context},
         model::{Run, RunTrigger, Workflow},
         repo::{self, runs::RunKey},

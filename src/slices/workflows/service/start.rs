@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use tenantd_base::{
+    fault::listed,
     id::RunId,
     quotas::{Quota, QuotaExceeded},
 };
@@ -102,10 +103,7 @@ impl Service {
         ready: &ReadyRun,
     ) -> Result<Started, WorkflowError> {
         let refused = match self.start(tx, act, workflow, ready) {
-            Err(WorkflowError::Invalid(faults)) => {
-                let told: Vec<String> = faults.iter().map(|fault| format!("{}: {}", fault.pointer, fault.message)).collect();
-                ("inputs_invalid", told.join("; "))
-            }
+            Err(WorkflowError::Invalid(faults)) => ("inputs_invalid", listed(&faults)),
             Err(WorkflowError::Quota(exceeded)) => (QUOTA_EXCEEDED, exceeded.to_string()),
             Err(WorkflowError::Conflict(other)) => ("concurrency_conflict", format!("{other} has the concurrency key")),
             other => return other,

@@ -9,13 +9,14 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::{Value, json};
 
+use tenantd_base::fault::{self, Fault};
 use tenantd_http::{
     problem::{FieldError, Place},
     schema::BodySchema,
 };
 use tenantd_store::steps::{Applier, StepEntry, StepType};
 
-use super::{error::Fault, language::is_template};
+use super::language::is_template;
 
 pub(super) use http_request::HttpRequest;
 
@@ -86,5 +87,6 @@ fn fault(error: FieldError, value: &Value) -> Option<Fault> {
     if at.is_some_and(is_template) {
         return None;
     }
-    Some(Fault { pointer, code: error.code, message: error.message, allowed: error.allowed, suggestion: error.suggestion })
+    let place = fault::Place::Pointer(pointer);
+    Some(Fault { place, code: error.code, message: error.message, allowed: error.allowed.into(), suggestion: error.suggestion })
 }

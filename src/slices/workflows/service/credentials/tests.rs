@@ -97,7 +97,7 @@ fn definition(tokens: &[&str]) -> Value {
 
 fn faults(error: WorkflowError) -> Vec<(String, String)> {
     let WorkflowError::Invalid(faults) = error else { panic!("{error}") };
-    faults.into_iter().map(|fault| (fault.pointer, fault.code)).collect()
+    faults.into_iter().map(|fault| (fault.place.to_string(), fault.code)).collect()
 }
 
 #[tokio::test]

@@ -1,0 +1,73 @@
+//! What is wrong with an input, and where: one form for all slices.
+
+use std::fmt;
+
+/// Where in an input something is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A JSON pointer into a document.
+    Pointer(String),
+    /// The name of a parameter.
+    Parameter(String),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Pointer(text) | Self::Parameter(text)) = self;
+        f.write_str(text)
+    }
+}
+
+/// One thing that is wrong with an input.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {message}")]
+pub struct Fault {
+    pub place: Place,
+    pub code: String,
+    pub message: String,
+    /// The valid values, if there are few.
+    pub allowed: Box<[String]>,
+    /// The closest valid value.
+    pub suggestion: Option<String>,
+}
+
+impl Fault {
+    /// A fault in a document, at a JSON pointer.
+    pub fn new(pointer: impl Into<String>, code: &str, message: impl Into<String>) -> Self {
+        Self::at(Place::Pointer(pointer.into()), code, message)
+    }
+
+    pub fn parameter(name: &str, code: &str, message: impl Into<String>) -> Self {
+        Self::at(Place::Parameter(name.to_owned()), code, message)
+    }
+
+    fn at(place: Place, code: &str, message: impl Into<String>) -> Self {
+        Self { place, code: code.to_owned(), message: message.into(), allowed: Box::default(), suggestion: None }
+    }
+
+    #[must_use]
+    pub fn with_allowed<'a>(mut self, allowed: impl IntoIterator<Item = &'a str>) -> Self {
+        self.allowed = allowed.into_iter().map(str::to_owned).collect();
+        self
+    }
+
+    #[must_use]
+    pub fn with_suggestion(mut self, suggestion: Option<String>) -> Self {
+        self.suggestion = suggestion;
+        self
+    }
+
+    /// The same fault in a larger document, in which this one is at `outer`.
+    #[must_use]
+    pub fn below(mut self, outer: &str) -> Self {
+        if let Place::Pointer(pointer) = &mut self.place {
+            pointer.insert_str(0, outer);
+        }
+        self
+    }
+}
+
+/// All faults in one line.
+pub fn listed(faults: &[Fault]) -> String {
+    faults.iter().map(Fault::to_string).collect::<Vec<_>>().join("; ")
+}
