@@ -70,7 +70,7 @@ pub struct ApiKeySlice {
 
 impl ApiKeySlice {
     pub fn new(store: Store, clocks: Clocks, settings: &config::ApiKeys, upgrade: config::Upgrade) -> Self {
-        let service = service::Service { rules: KeyRules::new(settings, upgrade), describe: api::describe };
+        let service = service::Service { rules: KeyRules::new(settings, upgrade) };
         Self { keys: ApiKeys::new(store.clone()), service, store, clocks }
     }
 

@@ -3,20 +3,19 @@
 //! **Invariant:** anyone who creates, changes or rotates a key covers it, before and after, in scopes, organizations, networks and lifetime.
 //! Reducing or ending a key is free.
 
-use serde_json::{json, value::RawValue};
+use serde_json::json;
 
 use tenantd_base::{
     access::{Generation, Grants, Principal, Scope, TenantKind},
     authority::Authority,
     change::Change,
-    clock::Timestamp,
     id::{ApiKeyId, OrganizationId},
     versions::ExpectedVersion,
 };
 use tenantd_directory as directory;
 use tenantd_store::{
     StoreError, WriteTx,
-    events::{self, Act, Changes, Draft, EventKind},
+    events::{self, Act, Changes, Describe, Draft, EventKind},
 };
 
 use super::{
@@ -45,13 +44,9 @@ pub(super) static PAUSED: EventKind = EventKind {
 pub(super) static EXPIRING: EventKind = EventKind { name: "api_key.expiring", summary: "An API key ends soon.", ..CREATED };
 pub(super) static EXPIRED: EventKind = EventKind { name: "api_key.expired", summary: "An API key has ended.", ..CREATED };
 
-/// How a key is shown in an event.
-pub(super) type Describe = fn(&ApiKey, Timestamp, &KeyRules) -> Result<Box<RawValue>, serde_json::Error>;
-
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Service {
     pub(super) rules: KeyRules,
-    pub(super) describe: Describe,
 }
 
 /// Who creates or changes a key.
@@ -305,7 +300,7 @@ impl Service {
         key: &ApiKey,
         changes: Option<Changes>,
     ) -> Result<(), ApiKeyError> {
-        let shown = (self.describe)(key, act.now, &self.rules)?;
+        let shown = key.describe((act.now, &self.rules))?;
         let draft = Draft::new(kind, key.id.to_string(), key.version, &shown).with_changes(changes.as_ref());
         events::append(tx, act, &draft)?;
         Ok(())

@@ -61,7 +61,7 @@ impl Auth {
         keys: &ApiKeySlice,
     ) -> Self {
         let sessions = model::SessionRules::new(settings);
-        let users = Users::new(store.clone(), passwords, sessions, directory, tenants.clone(), keys.owners(), api::describe);
+        let users = Users::new(store.clone(), passwords, sessions, directory, tenants.clone(), keys.owners());
         let authenticator = Arc::new(SliceAuthenticator::new(store.clone(), sessions, tenants, keys.keys.clone()));
         Self { users, authenticator, store, clock }
     }

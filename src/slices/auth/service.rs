@@ -1,7 +1,5 @@
 //! Creating users, their passwords, and beginning and ending sessions.
 
-use serde_json::value::RawValue;
-
 use tenantd_api_keys::KeyOwners;
 use tenantd_base::{
     access::{Grants, Role, Scope},
@@ -12,7 +10,7 @@ use tenantd_directory::{self as directory, Directory, DirectoryError, Standing, 
 use tenantd_platform::Tenants;
 use tenantd_store::{
     Read, Store, WriteTx,
-    events::{self, Act, Actor, ActorKind, Draft, EventKind, Intent},
+    events::{self, Act, Actor, ActorKind, Describe, Draft, EventKind, Intent},
 };
 
 use super::{
@@ -51,9 +49,6 @@ pub(super) static SESSIONS_ENDED: EventKind = EventKind {
 /// How many tenants of an address tenantd names to the operator.
 const MOST_LISTED: usize = 100;
 
-/// How a refused sign-in is shown in its event.
-pub(super) type Describe = fn(&RefusedSignIn) -> Result<Box<RawValue>, serde_json::Error>;
-
 #[derive(Clone, Debug)]
 pub struct Users {
     pub(super) store: Store,
@@ -62,7 +57,6 @@ pub struct Users {
     pub(super) directory: Directory,
     pub(super) tenants: Tenants,
     pub(super) owners: KeyOwners,
-    describe: Describe,
     pub(super) checks: Checks,
 }
 
@@ -82,9 +76,8 @@ impl Users {
         directory: Directory,
         tenants: Tenants,
         owners: KeyOwners,
-        describe: Describe,
     ) -> Self {
-        Self { store, passwords, sessions, directory, tenants, owners, describe, checks: Checks::default() }
+        Self { store, passwords, sessions, directory, tenants, owners, checks: Checks::default() }
     }
 
     /// Checks and hashes a password, off the writer: the hash is then handed to the use case.
@@ -206,7 +199,7 @@ impl Users {
             (None, Some((id, _))) => ("identity_provider", id.to_string()),
             (None, None) => ("tenant", act.tenant_id.to_string()),
         };
-        let shown = (self.describe)(refused)?;
+        let shown = refused.describe(())?;
         let mut draft = Draft::new(&LOGIN_FAILED, id, 0, &shown);
         draft.resource.kind = kind;
         events::append(tx, act, &draft)?;

@@ -91,7 +91,7 @@ impl Backups {
         tickets: Tickets,
     ) -> Result<Self, String> {
         let signer = Signer::of(key, PURPOSE).map_err(|error| error.to_string())?;
-        let service = service::Service { describe: api::DESCRIBE, tickets, job_retention_days: settings.job_retention_days };
+        let service = service::Service { tickets, job_retention_days: settings.job_retention_days };
         let exports = Streams::new("reports", limits, &store);
         Ok(Self { service: Arc::new(service), store, clocks, exports, signer: Arc::new(signer) })
     }

@@ -46,7 +46,7 @@ impl Clouds {
         let create = move |tx: &mut WriteTx| {
             let mut act = intent.begin();
             let provider = core.service.create_provider(tx, &mut act, &Reach::Everything, &new, Some(&verification))?;
-            core.service.apply_sync(tx, &mut act, &provider, &seen)?;
+            Service::apply_sync(tx, &mut act, &provider, &seen)?;
             Service::end_sync(tx, &mut act, &provider, &end)
         };
         self.core.store.write(create).await

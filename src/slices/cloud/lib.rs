@@ -103,7 +103,7 @@ pub struct Clouds {
 
 impl Clouds {
     pub fn new(store: Store, clocks: Clocks, settings: &config::Cloud, sealer: Sealer, egress: Egress, tenants: Tenants) -> Self {
-        let service = Service { sealer, max_providers: settings.max_providers, describe: api::DESCRIBE };
+        let service = Service { sealer, max_providers: settings.max_providers };
         Self {
             core: Arc::new(Core {
                 adapters: Adapters::new(store.clone(), clocks.clone()),

@@ -105,7 +105,7 @@ impl Provisions {
 
     async fn order(&self, operation: Operation, index: u32, again: bool) -> Result<bool, StoreError> {
         let Some(provider) = self.provider(&operation)? else { return Ok(false) };
-        let begun = self.write(&operation, move |_, tx, act, seen| Service::begin_order(tx, act, seen, index)).await?;
+        let begun = self.write(&operation, move |tx, act, seen| Service::begin_order(tx, act, seen, index)).await?;
         let Some(operation) = begun else { return Ok(false) };
         let outcome = match self.place(&provider, &operation, index, again).await {
             Ok(facts) => SlotOutcome::Created(Box::new(facts)),
@@ -165,18 +165,18 @@ impl Provisions {
     }
 
     async fn end_step(&self, operation: &Operation, index: u32, outcome: SlotOutcome) -> Result<bool, StoreError> {
-        let ended = self.write(operation, move |core, tx, act, seen| core.service.end_step(tx, act, seen, index, &outcome)).await?;
+        let ended = self.write(operation, move |tx, act, seen| Service::end_step(tx, act, seen, index, &outcome)).await?;
         Ok(ended.is_some())
     }
 
     async fn write(
         &self,
         operation: &Operation,
-        mut work: impl FnMut(&Core, &mut WriteTx, &mut Act, &Operation) -> Result<Option<Operation>, CloudError> + Send + 'static,
+        mut work: impl FnMut(&mut WriteTx, &mut Act, &Operation) -> Result<Option<Operation>, CloudError> + Send + 'static,
     ) -> Result<Option<Operation>, StoreError> {
         let intent = Intent::new(operation.tenant_id, self.0.clocks.now(operation.tenant_id), operation.actor.clone());
-        let (core, operation) = (self.0.clone(), operation.clone());
-        let written = self.0.store.write(move |tx| work(&core, tx, &mut intent.begin(), &operation)).await;
+        let operation = operation.clone();
+        let written = self.0.store.write(move |tx| work(tx, &mut intent.begin(), &operation)).await;
         written.map_err(|error: CloudError| match error {
             CloudError::Store(error) => error,
             other => StoreError::engine(other),

@@ -23,7 +23,7 @@ use super::{
     error::CloudError,
     model::{Vm, VmState},
     repo,
-    service::{SyncChange, find_provider},
+    service::{Service, SyncChange, find_provider},
 };
 
 /// How long a VM that is waited for is left alone between two looks, and how long one look may take.
@@ -172,9 +172,8 @@ async fn verify(core: &Arc<Core>, intent: Intent, id: CloudProviderId) -> Result
     let provider = core.store.read(|tx| find_provider(tx, &intent.begin(), &Reach::Everything, id))?;
     let verification = core.try_stored(&provider).await.map_err(|problem| StepError::new("cloud", problem.to_string()))?;
     let shown = api::show_verification(&verification);
-    let inner = core.clone();
     let written =
-        core.store.write(move |tx| inner.service.note_verification(tx, &mut intent.begin(), &provider, &verification)).await;
+        core.store.write(move |tx| Service::note_verification(tx, &mut intent.begin(), &provider, &verification)).await;
     written?;
     Ok(shown)
 }
@@ -279,8 +278,8 @@ async fn look_again(core: &Arc<Core>, intent: &Intent, vm: &Vm) -> Result<(), St
     let place = VmPlace { provider_vm_id: facts.provider_vm_id.clone(), region: facts.region.clone(), zone: facts.zone.clone() };
     let looked = tokio::time::timeout(LOOK_LIMIT, adapter.get(&access, &place)).await;
     let Ok(Ok(Some(facts))) = looked else { return Ok(()) };
-    let (inner, intent) = (core.clone(), Intent::new(intent.tenant_id, core.clocks.now(intent.tenant_id), intent.actor.clone()));
+    let intent = Intent::new(intent.tenant_id, core.clocks.now(intent.tenant_id), intent.actor.clone());
     let change = [SyncChange::Seen(Box::new(facts))];
-    let written = core.store.write(move |tx| inner.service.apply_sync(tx, &mut intent.begin(), &provider, &change)).await;
+    let written = core.store.write(move |tx| Service::apply_sync(tx, &mut intent.begin(), &provider, &change)).await;
     Ok(written?)
 }

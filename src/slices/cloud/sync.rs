@@ -75,7 +75,7 @@ impl Work for Syncs {
         };
         metrics::counter!("tenantd_cloud_syncs_total", "result" => if result.is_ok() { "ok" } else { "failed" }).increment(1);
         let end = SyncEnd { started_at, result };
-        self.write(&provider, move |_, tx, act, provider| Service::end_sync(tx, act, provider, &end)).await
+        self.write(&provider, move |tx, act, provider| Service::end_sync(tx, act, provider, &end)).await
     }
 }
 
@@ -92,7 +92,7 @@ impl Syncs {
         let changes = differences(&known, fleet, now);
         for batch in changes.chunks(BATCH) {
             let batch = batch.to_vec();
-            self.write(provider, move |core, tx, act, provider| core.service.apply_sync(tx, act, provider, &batch)).await?;
+            self.write(provider, move |tx, act, provider| Service::apply_sync(tx, act, provider, &batch)).await?;
         }
         Ok(())
     }
@@ -101,11 +101,11 @@ impl Syncs {
     async fn write(
         &self,
         provider: &Provider,
-        mut work: impl FnMut(&Core, &mut WriteTx, &mut Act, &Provider) -> Result<(), CloudError> + Send + 'static,
+        mut work: impl FnMut(&mut WriteTx, &mut Act, &Provider) -> Result<(), CloudError> + Send + 'static,
     ) -> Result<(), StoreError> {
         let intent = Intent::new(provider.tenant_id, self.0.clocks.now(provider.tenant_id), Actor::system("Cloud sync"));
-        let (core, provider) = (self.0.clone(), provider.clone());
-        let written = self.0.store.write(move |tx| work(&core, tx, &mut intent.begin(), &provider)).await;
+        let provider = provider.clone();
+        let written = self.0.store.write(move |tx| work(tx, &mut intent.begin(), &provider)).await;
         written.map_err(|error: CloudError| match error {
             CloudError::Store(error) => error,
             other => StoreError::engine(other),

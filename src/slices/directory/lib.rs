@@ -62,7 +62,7 @@ pub const EVENTS: &[&EventKind] = &[
 
 impl Directory {
     pub fn new(settings: &config::Directory) -> Self {
-        Self { agents: model::AgentRules::new(settings), describe: api::DESCRIBE }
+        Self { agents: model::AgentRules::new(settings) }
     }
 
     /// What an agent that was last seen then is doing now.

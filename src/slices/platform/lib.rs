@@ -64,7 +64,7 @@ pub struct Platform {
 
 impl Platform {
     pub fn new(store: Store, clocks: Clocks, reload: Reload, limits: &config::Limits, rotation: Rotation) -> Self {
-        let tenants = Tenants::new(store.clone(), clocks.clone(), api::describe, limits.evaluation_events);
+        let tenants = Tenants::new(store.clone(), clocks.clone(), limits.evaluation_events);
         let keys = KeyRotation::new(rotation);
         Self { tenants, store, clocks, document: Arc::default(), storyteller: Arc::default(), reload, keys }
     }

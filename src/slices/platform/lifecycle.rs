@@ -61,13 +61,13 @@ impl Lifecycle {
         if erase(&self.store, &rows, tenant, STEPS).await? {
             return Ok(Done::Some);
         }
-        let (tenants, now) = (self.tenants.clone(), self.clock.now());
-        let Some(platform) = self.store.read(|tx| tenants.platform(tx))? else { return Ok(Done::All) };
+        let now = self.clock.now();
+        let Some(platform) = self.store.read(|tx| self.tenants.platform(tx))? else { return Ok(Done::All) };
         let intent = |now: Timestamp| Intent::new(platform.id, now, errand.actor.clone());
         match errand.work {
             Work::Delete => {
                 let intent = intent(now);
-                self.store.write(move |tx| tenants.finish_deletion(tx, &mut intent.begin(), tenant)).await?;
+                self.store.write(move |tx| Tenants::finish_deletion(tx, &mut intent.begin(), tenant)).await?;
                 tracing::info!(%tenant, "a tenant was removed");
             }
             Work::Sweep => self.store.write(move |tx| repo::end_errand(tx, tenant)).await?,
@@ -79,16 +79,16 @@ impl Lifecycle {
     /// Fills a tenant in which there is nothing. Cut off, it is emptied and begins anew.
     async fn fill(&self, tenant: TenantId, intent: impl Fn(Timestamp) -> Intent) -> Result<(), TaskError> {
         let Some(storyteller) = self.storyteller.get() else { return Ok(()) };
-        let (tenants, begin) = (self.tenants.clone(), intent(self.clock.now()));
-        let begun = self.store.write(move |tx| tenants.begin_filling(tx, &mut begin.begin(), tenant)).await?;
+        let begin = intent(self.clock.now());
+        let begun = self.store.write(move |tx| Tenants::begin_filling(tx, &mut begin.begin(), tenant)).await?;
         let Some((found, evaluation)) = begun else {
             // It is being removed instead, or was filled already.
             return Ok(());
         };
         self.tenants.follow_clocks()?;
         storyteller.tell(&found, &evaluation).await?;
-        let (tenants, end) = (self.tenants.clone(), intent(self.clock.now()));
-        self.store.write(move |tx| tenants.finish_filling(tx, &mut end.begin(), tenant)).await?;
+        let end = intent(self.clock.now());
+        self.store.write(move |tx| Tenants::finish_filling(tx, &mut end.begin(), tenant)).await?;
         tracing::info!(%tenant, tickets = evaluation.story.tickets, "an evaluation tenant is filled");
         Ok(())
     }

@@ -5,8 +5,6 @@ use std::{
     time::Duration,
 };
 
-use serde_json::value::RawValue;
-
 use tenantd_base::{
     access::{Grants, TenantKind},
     clocks::Clocks,
@@ -15,7 +13,7 @@ use tenantd_base::{
 };
 use tenantd_store::{
     Direction, Flow, KeyRange, Read, Store, StoreError, VersionedCache, WriteTx, catalog,
-    events::{self, Act, Draft, EventKind},
+    events::{self, Act, Describe, Draft, EventKind},
 };
 
 use super::{
@@ -70,9 +68,6 @@ pub(super) static CLOCK_ADVANCED: EventKind = EventKind {
     ..CREATED
 };
 
-/// How a tenant is shown in an event.
-pub(super) type Describe = fn(&Tenant) -> Result<Box<RawValue>, serde_json::Error>;
-
 /// How long work can be under way that was begun for a tenant before it was removed: requests, deliveries, orders, counters in memory.
 const LINGERS: Duration = Duration::from_hours(1);
 
@@ -83,16 +78,15 @@ const CACHED_TENANTS: u64 = 10_000;
 pub struct Tenants {
     store: Store,
     clocks: Clocks,
-    describe: Describe,
     evaluation_events: u64,
     following: Arc<Mutex<()>>,
     cache: Arc<VersionedCache<TenantId, Option<Tenant>, 1>>,
 }
 
 impl Tenants {
-    pub(super) fn new(store: Store, clocks: Clocks, describe: Describe, evaluation_events: u64) -> Self {
+    pub(super) fn new(store: Store, clocks: Clocks, evaluation_events: u64) -> Self {
         let cache = Arc::new(VersionedCache::new([catalog::TENANTS], CACHED_TENANTS));
-        Self { store, clocks, describe, evaluation_events, following: Arc::default(), cache }
+        Self { store, clocks, evaluation_events, following: Arc::default(), cache }
     }
 
     /// From memory, unless a tenant has changed: for the check on every request.
@@ -134,7 +128,7 @@ impl Tenants {
     }
 
     pub fn create(&self, tx: &mut WriteTx, act: &mut Act, new: &NewTenant) -> Result<Tenant, TenantError> {
-        self.create_as(tx, act, new, TenantStatus::Active)
+        Self::create_as(tx, act, new, TenantStatus::Active)
     }
 
     /// Creates a tenant that is filled with a sample in the background, and works when that is done.
@@ -146,7 +140,7 @@ impl Tenants {
         evaluation: &Evaluation,
     ) -> Result<Tenant, TenantError> {
         evaluation.story.check(act.now)?;
-        let tenant = self.create_as(tx, act, new, TenantStatus::Preparing)?;
+        let tenant = Self::create_as(tx, act, new, TenantStatus::Preparing)?;
         repo::put_evaluation(tx, tenant.id, evaluation)?;
         repo::put_errand(tx, tenant.id, &Errand { work: Work::Prepare, due_at: act.now, actor: act.actor.clone() })?;
         Ok(tenant)
@@ -171,26 +165,25 @@ impl Tenants {
 
     /// Says that nothing is in the tenant, before it is filled. `None` when it is no longer to be.
     pub(super) fn begin_filling(
-        &self,
         tx: &mut WriteTx,
         act: &mut Act,
         id: TenantId,
     ) -> Result<Option<(Tenant, Evaluation)>, TenantError> {
         let tenant = repo::get(tx, id)?.filter(|tenant| tenant.status == TenantStatus::Preparing);
         let (Some(tenant), Some(evaluation)) = (tenant, repo::evaluation(tx, id)?) else { return Ok(None) };
-        self.announce(tx, act, &EMPTIED, &tenant)?;
+        announce(tx, act, &EMPTIED, &tenant)?;
         Ok(Some((tenant, evaluation)))
     }
 
-    pub(super) fn finish_filling(&self, tx: &mut WriteTx, act: &mut Act, id: TenantId) -> Result<(), TenantError> {
+    pub(super) fn finish_filling(tx: &mut WriteTx, act: &mut Act, id: TenantId) -> Result<(), TenantError> {
         let preparing = repo::get(tx, id)?.filter(|tenant| tenant.status == TenantStatus::Preparing);
         let Some(mut tenant) = preparing else { return Ok(()) };
         turn(tx, act, &mut tenant, TenantStatus::Active)?;
         repo::end_errand(tx, id)?;
-        self.announce(tx, act, &READY, &tenant)
+        announce(tx, act, &READY, &tenant)
     }
 
-    fn create_as(&self, tx: &mut WriteTx, act: &mut Act, new: &NewTenant, status: TenantStatus) -> Result<Tenant, TenantError> {
+    fn create_as(tx: &mut WriteTx, act: &mut Act, new: &NewTenant, status: TenantStatus) -> Result<Tenant, TenantError> {
         let slug = new.slug()?;
         if repo::find_slug(tx, &slug)?.is_some() {
             return Err(TenantError::SlugTaken(slug));
@@ -216,7 +209,7 @@ impl Tenants {
             act.tenant_id = tenant.id;
         }
         repo::put(tx, &tenant)?;
-        self.announce(tx, act, &CREATED, &tenant)?;
+        announce(tx, act, &CREATED, &tenant)?;
         Ok(tenant)
     }
 
@@ -235,7 +228,7 @@ impl Tenants {
             (now, _) => return Err(TenantError::Busy(now)),
         };
         turn(tx, act, &mut tenant, status)?;
-        self.announce(tx, act, kind, &tenant)?;
+        announce(tx, act, kind, &tenant)?;
         Ok(tenant)
     }
 
@@ -261,25 +254,25 @@ impl Tenants {
         expected.check(tenant.version)?;
         turn(tx, act, &mut tenant, TenantStatus::Deleting)?;
         repo::put_errand(tx, id, &Errand { work: Work::Delete, due_at: act.now, actor: act.actor.clone() })?;
-        self.announce(tx, act, &DELETION_STARTED, &tenant)?;
+        announce(tx, act, &DELETION_STARTED, &tenant)?;
         Ok(tenant)
     }
 
     /// Begins to remove a tenant whose time is over. Nothing happens to one that still has time.
     pub(super) fn expire(&self, tx: &mut WriteTx, act: &mut Act, id: TenantId) -> Result<(), TenantError> {
         let Some(tenant) = repo::get(tx, id)?.filter(|tenant| tenant.is_over(act.now)) else { return Ok(()) };
-        self.announce(tx, act, &EXPIRED, &tenant)?;
+        announce(tx, act, &EXPIRED, &tenant)?;
         self.begin_deletion(tx, act, id, &ExpectedVersion::Unspecified, &tenant.slug)?;
         Ok(())
     }
 
     /// Ends a deletion, once nothing is left of the tenant but its own record.
-    pub(super) fn finish_deletion(&self, tx: &mut WriteTx, act: &mut Act, id: TenantId) -> Result<(), TenantError> {
+    pub(super) fn finish_deletion(tx: &mut WriteTx, act: &mut Act, id: TenantId) -> Result<(), TenantError> {
         let deleting = repo::get(tx, id)?.filter(|tenant| tenant.status == TenantStatus::Deleting);
         let Some(tenant) = deleting else { return Ok(repo::end_errand(tx, id)?) };
         repo::remove(tx, id)?;
         repo::put_errand(tx, id, &Errand { work: Work::Sweep, due_at: act.now + LINGERS, actor: act.actor.clone() })?;
-        self.announce(tx, act, &DELETED, &tenant)
+        announce(tx, act, &DELETED, &tenant)
     }
 
     /// Advances the clock of an evaluation tenant. What follows from it begins once [`Tenants::follow_clocks`] has seen it.
@@ -289,7 +282,7 @@ impl Tenants {
         tenant.updated_at = act.now;
         tenant.version += 1;
         repo::put(tx, &tenant)?;
-        self.announce(tx, act, &CLOCK_ADVANCED, &tenant)?;
+        announce(tx, act, &CLOCK_ADVANCED, &tenant)?;
         Ok(tenant)
     }
 
@@ -316,14 +309,7 @@ impl Tenants {
     /// Tells of a tenant that came from another installation: it is a new one here.
     pub fn arrived(&self, tx: &mut WriteTx, act: &mut Act, id: TenantId) -> Result<(), TenantError> {
         let tenant = self.get(tx, id)?;
-        self.announce(tx, act, &CREATED, &tenant)
-    }
-
-    fn announce(&self, tx: &mut WriteTx, act: &mut Act, kind: &'static EventKind, tenant: &Tenant) -> Result<(), TenantError> {
-        let shown = (self.describe)(tenant)?;
-        let draft = Draft::new(kind, tenant.id.to_string(), tenant.version, &shown);
-        events::append(tx, act, &draft)?;
-        Ok(())
+        announce(tx, act, &CREATED, &tenant)
     }
 
     /// Tenants in the order of their creation, after `after`: at most `limit`, and whether there are more.
@@ -350,6 +336,13 @@ impl Tenants {
         })?;
         Ok(count)
     }
+}
+
+fn announce(tx: &mut WriteTx, act: &mut Act, kind: &'static EventKind, tenant: &Tenant) -> Result<(), TenantError> {
+    let shown = tenant.describe(())?;
+    let draft = Draft::new(kind, tenant.id.to_string(), tenant.version, &shown);
+    events::append(tx, act, &draft)?;
+    Ok(())
 }
 
 /// Puts a tenant into another status.

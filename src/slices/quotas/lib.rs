@@ -35,7 +35,7 @@ pub struct TenantQuotas {
 
 impl TenantQuotas {
     pub fn new(store: Store, clocks: Clocks, tenants: Tenants) -> Self {
-        let service = Service { tenants, defaults: store.default_quotas(), describe: api::DESCRIBE };
+        let service = Service { tenants, defaults: store.default_quotas() };
         Self { store, clocks, service }
     }
 

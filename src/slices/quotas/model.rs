@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use tenantd_base::quotas::Quota;
+use tenantd_base::{id::TenantId, quotas::Quota};
 
 /// A tenant is warned at this share of a limit, in percent.
 const WARNED_AT: u64 = 80;
@@ -16,6 +16,13 @@ pub struct Standing {
     pub used: Option<u64>,
     /// Whether the operator has set the limit for this tenant.
     pub own: bool,
+}
+
+/// What a tenant uses of all quotas.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TenantStandings<'a> {
+    pub(super) tenant_id: TenantId,
+    pub(super) standings: &'a [Standing],
 }
 
 /// How near a limit is.

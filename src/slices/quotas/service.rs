@@ -1,7 +1,5 @@
 //! How tenants stand with their quotas, when they are warned, and the limits that the operator sets.
 
-use serde_json::value::RawValue;
-
 use tenantd_base::{
     access::{Grants, Scope},
     clock::Timestamp,
@@ -11,13 +9,13 @@ use tenantd_base::{
 use tenantd_platform::{TenantError, Tenants};
 use tenantd_store::{
     Read, StoreError, WriteTx,
-    events::{self, Act, Draft, EventKind},
+    events::{self, Act, Describe, Draft, EventKind},
     usage,
 };
 use tenantd_workflows as workflows;
 
 use super::{
-    model::{Level, Standing},
+    model::{Level, Standing, TenantStandings},
     repo,
 };
 
@@ -49,19 +47,11 @@ pub enum QuotaError {
     Store(#[from] StoreError),
 }
 
-/// How quotas are shown in events.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Describe {
-    pub(super) standing: fn(&Standing) -> Result<Box<RawValue>, serde_json::Error>,
-    pub(super) tenant: fn(TenantId, &[Standing]) -> Result<Box<RawValue>, serde_json::Error>,
-}
-
 #[derive(Clone, Debug)]
 pub(super) struct Service {
     pub(super) tenants: Tenants,
     /// The limits of tenants for which the operator has set none.
     pub(super) defaults: Quotas,
-    pub(super) describe: Describe,
 }
 
 impl Service {
@@ -98,7 +88,7 @@ impl Service {
             repo::tell(tx, tenant, standing.quota, level)?;
             if level > told {
                 let kind = if level == Level::Reached { &REACHED } else { &WARNING };
-                let shown = (self.describe.standing)(&standing)?;
+                let shown = standing.describe(())?;
                 events::append(tx, act, &Draft::new(kind, standing.quota.name().to_owned(), 1, &shown))?;
             }
         }
@@ -119,7 +109,7 @@ impl Service {
         usage::put_overrides(tx, tenant, own)?;
         let standings = self.standings(tx, tenant, tenant_now)?;
         if !is_same {
-            let shown = (self.describe.tenant)(tenant, &standings)?;
+            let shown = TenantStandings { tenant_id: tenant, standings: &standings }.describe(())?;
             events::append(tx, act, &Draft::new(&CHANGED, tenant.to_string(), 1, &shown))?;
         }
         Ok(standings)

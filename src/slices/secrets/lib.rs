@@ -44,7 +44,7 @@ pub struct NamedSecrets {
 impl NamedSecrets {
     pub fn new(store: Store, clocks: Clocks, sealer: Sealer, knows_workflow: KnowsWorkflow) -> Self {
         let vault = Vault { store: store.clone(), clocks, sealer: sealer.clone() };
-        let service = Service { sealer, knows_workflow, describe: api::describe };
+        let service = Service { sealer, knows_workflow };
         Self { core: Arc::new(Core { store, service }), vault }
     }
 

@@ -1,7 +1,7 @@
 //! What is done with named secrets. Every method is one use case in the caller's transaction: check, write, append the event. No event has
 //! a value in it.
 
-use serde_json::{json, value::RawValue};
+use serde_json::json;
 
 use tenantd_base::{
     access::{Grants, Scope},
@@ -12,7 +12,7 @@ use tenantd_base::{
 };
 use tenantd_store::{
     StoreError, WriteTx,
-    events::{self, Act, Changes, Draft, EventKind},
+    events::{self, Act, Changes, Describe, Draft, EventKind},
 };
 
 use super::{
@@ -34,9 +34,6 @@ pub(super) static UPDATED: EventKind =
 pub(super) static ROTATED: EventKind = EventKind { name: "secret.rotated", summary: "A named secret got a new value.", ..CREATED };
 pub(super) static DELETED: EventKind = EventKind { name: "secret.deleted", summary: "A named secret was deleted.", ..CREATED };
 
-/// How a secret is shown in an event.
-pub(super) type Describe = fn(&NamedSecret) -> Result<Box<RawValue>, serde_json::Error>;
-
 /// Whether a tenant has a workflow. The composition root hands it in.
 pub type KnowsWorkflow = fn(&WriteTx, TenantId, WorkflowId) -> Result<bool, StoreError>;
 
@@ -44,7 +41,6 @@ pub type KnowsWorkflow = fn(&WriteTx, TenantId, WorkflowId) -> Result<bool, Stor
 pub(super) struct Service {
     pub(super) sealer: Sealer,
     pub(super) knows_workflow: KnowsWorkflow,
-    pub(super) describe: Describe,
 }
 
 /// A secret that is to be created.
@@ -95,7 +91,7 @@ impl Service {
             version: 1,
         };
         repo::put(tx, &secret)?;
-        self.announce(tx, act, &CREATED, &secret, None)?;
+        announce(tx, act, &CREATED, &secret, None)?;
         Ok(secret)
     }
 
@@ -153,7 +149,7 @@ impl Service {
         after.updated_at = act.now;
         after.version += 1;
         repo::put(tx, &after)?;
-        self.announce(tx, act, &UPDATED, &after, Some(changes(&before, &after, change.value.is_some())))?;
+        announce(tx, act, &UPDATED, &after, Some(changes(&before, &after, change.value.is_some())))?;
         Ok(after)
     }
 
@@ -174,36 +170,29 @@ impl Service {
         secret.updated_at = act.now;
         secret.version += 1;
         repo::put(tx, &secret)?;
-        self.announce(tx, act, &ROTATED, &secret, None)?;
+        announce(tx, act, &ROTATED, &secret, None)?;
         Ok(secret)
     }
 
-    pub(super) fn delete(
-        &self,
-        tx: &mut WriteTx,
-        act: &mut Act,
-        id: SecretId,
-        expected: &ExpectedVersion,
-    ) -> Result<(), SecretError> {
+    pub(super) fn delete(tx: &mut WriteTx, act: &mut Act, id: SecretId, expected: &ExpectedVersion) -> Result<(), SecretError> {
         let secret = find(tx, act, id)?;
         expected.check(secret.version)?;
         repo::remove(tx, (act.tenant_id, id))?;
-        self.announce(tx, act, &DELETED, &secret, None)
+        announce(tx, act, &DELETED, &secret, None)
     }
+}
 
-    fn announce(
-        &self,
-        tx: &mut WriteTx,
-        act: &mut Act,
-        kind: &'static EventKind,
-        secret: &NamedSecret,
-        changes: Option<Changes>,
-    ) -> Result<(), SecretError> {
-        let shown = (self.describe)(secret)?;
-        let draft = Draft::new(kind, secret.id.to_string(), secret.version, &shown).with_changes(changes.as_ref());
-        events::append(tx, act, &draft)?;
-        Ok(())
-    }
+fn announce(
+    tx: &mut WriteTx,
+    act: &mut Act,
+    kind: &'static EventKind,
+    secret: &NamedSecret,
+    changes: Option<Changes>,
+) -> Result<(), SecretError> {
+    let shown = secret.describe(())?;
+    let draft = Draft::new(kind, secret.id.to_string(), secret.version, &shown).with_changes(changes.as_ref());
+    events::append(tx, act, &draft)?;
+    Ok(())
 }
 
 fn find(tx: &WriteTx, act: &Act, id: SecretId) -> Result<NamedSecret, SecretError> {

@@ -70,14 +70,7 @@ impl SingleSignOn {
             discovery: discovery::Discovery::new(),
             tickets: ticket::Tickets { sealer: sealer.clone() },
         };
-        Self {
-            service: service::Service { sealer, describe: api::describe },
-            sign_on,
-            lookups: lookups::Lookups::default(),
-            auth,
-            store,
-            clock,
-        }
+        Self { service: service::Service { sealer }, sign_on, lookups: lookups::Lookups::default(), auth, store, clock }
     }
 
     pub fn api(&self) -> impl OpenApi + use<> {
@@ -93,7 +86,7 @@ impl SingleSignOn {
 
     /// What only the admin socket serves.
     pub fn admin_api(&self, tenants: Tenants) -> impl OpenApi + use<> {
-        api::AdminDomainsApi { service: self.service.clone(), store: self.store.clone(), tenants }
+        api::AdminDomainsApi { store: self.store.clone(), tenants }
     }
 
     /// The pages for people who sign in, which the published document is silent about.

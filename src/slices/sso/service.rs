@@ -3,7 +3,7 @@
 //! **Invariant:** a provider can sign anyone in, so it counts as an administrator: whoever creates or changes one covers the strongest
 //! account. Reducing or ending one is free.
 
-use serde_json::{json, value::RawValue};
+use serde_json::json;
 
 use tenantd_auth::Manager;
 use tenantd_base::{
@@ -15,7 +15,7 @@ use tenantd_base::{
 use tenantd_directory as directory;
 use tenantd_store::{
     WriteTx,
-    events::{self, Act, Changes, Draft, EventKind},
+    events::{self, Act, Changes, Describe, Draft, EventKind},
 };
 
 use super::{
@@ -49,13 +49,9 @@ pub(super) static DOMAIN_APPROVED: EventKind = EventKind {
 pub(super) static DELETED: EventKind =
     EventKind { name: "identity_provider.deleted", summary: "An identity provider was deleted.", ..CREATED };
 
-/// How a provider is shown in an event.
-pub(super) type Describe = fn(&IdentityProvider) -> Result<Box<RawValue>, serde_json::Error>;
-
 #[derive(Clone, Debug)]
 pub(super) struct Service {
     pub(super) sealer: Sealer,
-    pub(super) describe: Describe,
 }
 
 /// A provider that is to be created.
@@ -118,7 +114,7 @@ impl Service {
             version: 1,
         };
         repo::put(tx, &provider)?;
-        self.announce(tx, act, &CREATED, &provider, None)?;
+        announce(tx, act, &CREATED, &provider, None)?;
         Ok(provider)
     }
 
@@ -166,13 +162,12 @@ impl Service {
         after.updated_at = act.now;
         after.version += 1;
         repo::put(tx, &after)?;
-        self.announce(tx, act, &UPDATED, &after, Some(changes(&before, &after)))?;
+        announce(tx, act, &UPDATED, &after, Some(changes(&before, &after)))?;
         Ok(after)
     }
 
     /// Proves a claim by texts that the domain has in DNS.
     pub(super) fn prove_domain(
-        &self,
         tx: &mut WriteTx,
         act: &mut Act,
         manager: &Manager,
@@ -190,13 +185,12 @@ impl Service {
             return Err(SsoError::DomainNotProven { name: claim.record_name(), value: claim.record_value() });
         }
         check_available(tx, (act.tenant_id, id), domain)?;
-        self.settle_claim(tx, act, &provider, domain, ProvenBy::Dns)
+        Self::settle_claim(tx, act, &provider, domain, ProvenBy::Dns)
     }
 
     /// Takes the operator's word for a domain. It counts for the provider that is named, else for the one that claims the domain, else for
     /// the only one of the tenant. Staff of other tenants do not stand in the way, so it may be a domain that the tenant could not claim.
     pub(super) fn approve_domain(
-        &self,
         tx: &mut WriteTx,
         act: &mut Act,
         domain: &Domain,
@@ -218,11 +212,10 @@ impl Service {
         if provider.claim(domain).is_none() && provider.domains.len() >= MAX_DOMAINS {
             return Err(SsoError::TooManyDomains { most: MAX_DOMAINS });
         }
-        self.settle_claim(tx, act, &provider, domain, ProvenBy::Operator)
+        Self::settle_claim(tx, act, &provider, domain, ProvenBy::Operator)
     }
 
     fn settle_claim(
-        &self,
         tx: &mut WriteTx,
         act: &mut Act,
         before: &IdentityProvider,
@@ -240,12 +233,11 @@ impl Service {
         after.version += 1;
         repo::put(tx, &after)?;
         let kind = if by == ProvenBy::Operator { &DOMAIN_APPROVED } else { &DOMAIN_PROVEN };
-        self.announce(tx, act, kind, &after, Some(changes(before, &after)))?;
+        announce(tx, act, kind, &after, Some(changes(before, &after)))?;
         Ok(after)
     }
 
     pub(super) fn delete(
-        &self,
         tx: &mut WriteTx,
         act: &mut Act,
         id: IdentityProviderId,
@@ -254,22 +246,21 @@ impl Service {
         let provider = find(tx, act, id)?;
         expected.check(provider.version)?;
         repo::remove(tx, (act.tenant_id, id))?;
-        self.announce(tx, act, &DELETED, &provider, None)
+        announce(tx, act, &DELETED, &provider, None)
     }
+}
 
-    fn announce(
-        &self,
-        tx: &mut WriteTx,
-        act: &mut Act,
-        kind: &'static EventKind,
-        provider: &IdentityProvider,
-        changes: Option<Changes>,
-    ) -> Result<(), SsoError> {
-        let shown = (self.describe)(provider)?;
-        let draft = Draft::new(kind, provider.id.to_string(), provider.version, &shown).with_changes(changes.as_ref());
-        events::append(tx, act, &draft)?;
-        Ok(())
-    }
+fn announce(
+    tx: &mut WriteTx,
+    act: &mut Act,
+    kind: &'static EventKind,
+    provider: &IdentityProvider,
+    changes: Option<Changes>,
+) -> Result<(), SsoError> {
+    let shown = provider.describe(())?;
+    let draft = Draft::new(kind, provider.id.to_string(), provider.version, &shown).with_changes(changes.as_ref());
+    events::append(tx, act, &draft)?;
+    Ok(())
 }
 
 fn set<T: Clone>(field: &mut T, value: Option<&T>) {

@@ -59,7 +59,7 @@ pub struct Tickets {
 
 impl Tickets {
     pub fn new(store: Store, clocks: Clocks, settings: &config::Tickets, limits: &config::Limits) -> Self {
-        let service = Arc::new(service::Service::new(settings, api::DESCRIBE));
+        let service = Arc::new(service::Service::new(settings));
         let exports = Streams::new("exports", limits, &store);
         Self { service, store, clocks, exports }
     }

@@ -26,7 +26,7 @@ use tenantd_base::{
 };
 use tenantd_store::{
     Read, StoreError, WriteTx,
-    events::{self, Act, Changes, Draft, EventKind},
+    events::{self, Act, Changes, Describe, Draft, EventKind},
 };
 
 use super::{
@@ -71,17 +71,8 @@ pub(super) static SLA_UPDATED: EventKind = EventKind {
     has_changes: false,
 };
 
-/// How records are shown in events.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Describe {
-    pub(super) ticket: fn(&Ticket, &Labels, Timestamp) -> Result<Box<RawValue>, serde_json::Error>,
-    pub(super) comment: fn(&Comment, &Labels) -> Result<Box<RawValue>, serde_json::Error>,
-    pub(super) policy: fn(&SlaPolicy) -> Result<Box<RawValue>, serde_json::Error>,
-}
-
 #[derive(Clone, Debug)]
 pub(super) struct Service {
-    pub(super) describe: Describe,
     auto_close: Duration,
     time_zone: Arc<str>,
 }
@@ -128,9 +119,8 @@ impl Plan {
 }
 
 impl Service {
-    pub(super) fn new(settings: &config::Tickets, describe: Describe) -> Self {
+    pub(super) fn new(settings: &config::Tickets) -> Self {
         Self {
-            describe,
             auto_close: Duration::from_hours(24 * u64::from(settings.auto_close_days)),
             time_zone: settings.time_zone.as_str().into(),
         }
@@ -155,7 +145,7 @@ impl Service {
     pub(super) fn commit(&self, tx: &mut WriteTx, act: &mut Act, plan: Plan) -> Result<Committed, TicketError> {
         let Plan { before, after: mut ticket, comment, time_entry, events, .. } = plan;
         let labels = Labels::of_tickets(tx, ticket.tenant_id, &Reach::Everything, [&ticket])?;
-        let shown = (self.describe.ticket)(&ticket, &labels, act.now)?;
+        let shown = ticket.describe((&labels, act.now))?;
         if events.is_empty() {
             // A change that changes nothing has no event, and is not written.
             return Ok(Committed { ticket, shown });
@@ -165,7 +155,7 @@ impl Service {
             .as_ref()
             .map(|comment| {
                 let labels = Labels::of_comments(tx, key.0, &Reach::Everything, std::slice::from_ref(comment))?;
-                Ok::<_, TicketError>((self.describe.comment)(comment, &labels)?)
+                Ok::<_, TicketError>(comment.describe(&labels)?)
             })
             .transpose()?;
         for (kind, changes) in events {

@@ -23,8 +23,7 @@ use tenantd_store::{
 use super::{
     error::UpkeepError,
     model::{self, Fill, Marks, Sample, Space},
-    repo,
-    service::{self, Describe},
+    repo, service,
 };
 
 /// Often enough that a burst of writes does not reach the end of the disk between two looks.
@@ -82,7 +81,6 @@ pub(super) struct DiskWatch {
     pub(super) store: Store,
     pub(super) clock: Clock,
     pub(super) tenants: Tenants,
-    pub(super) describe: Describe,
 }
 
 impl DiskWatch {
@@ -102,8 +100,7 @@ impl DiskWatch {
     async fn note(&self, before: Fill, sample: Sample) -> Result<(), UpkeepError> {
         let Some(platform) = self.store.read(|tx| self.tenants.platform(tx))? else { return Ok(()) };
         let intent = Intent::new(platform.id, sample.at, Actor::system("Disk watch"));
-        let describe = self.describe;
-        self.store.write(move |tx| service::note_disk(tx, &mut intent.begin(), before, &sample, describe)).await
+        self.store.write(move |tx| service::note_disk(tx, &mut intent.begin(), before, &sample)).await
     }
 }
 

@@ -85,7 +85,6 @@ impl Upkeep {
             store_file: places.store_file,
             disk: disk.clone(),
             tenants,
-            describe: service::Describe { run: api::describe_run, disk: api::describe_disk },
             busy: Arc::default(),
             rotation,
         };
@@ -116,8 +115,8 @@ impl Upkeep {
 
     pub fn spawn(&self, tasks: &mut Tasks) {
         let (store, clock) = (|| self.store.clone(), || self.clock.clone());
-        let Snapshots { tenants, describe, .. } = self.snapshots.clone();
-        tasks.spawn(disk::DiskWatch { disk: self.disk.clone(), store: store(), clock: clock(), tenants, describe });
+        let tenants = self.snapshots.tenants.clone();
+        tasks.spawn(disk::DiskWatch { disk: self.disk.clone(), store: store(), clock: clock(), tenants });
         tasks.spawn(snapshots::SnapshotWatch::new(store(), clock(), self.max_age));
     }
 

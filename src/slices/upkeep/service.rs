@@ -1,11 +1,9 @@
 //! What is written down of snapshots and of the disk, each with what the operator is told.
 
-use serde_json::value::RawValue;
-
 use tenantd_base::access::{Grants, Scope};
 use tenantd_store::{
     WriteTx,
-    events::{self, Act, Draft, EventKind},
+    events::{self, Act, Describe, Draft, EventKind},
 };
 
 use super::{
@@ -53,15 +51,8 @@ pub(super) static DISK_FULL: EventKind = EventKind {
 pub(super) static DISK_RECOVERED: EventKind =
     EventKind { name: "disk.recovered", summary: "The disk has room again. In the platform tenant's feed.", ..DISK_LOW };
 
-/// How events show what they are about.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Describe {
-    pub(super) run: fn(&Run) -> Result<Box<RawValue>, serde_json::Error>,
-    pub(super) disk: fn(&Sample) -> Result<Box<RawValue>, serde_json::Error>,
-}
-
 /// Keeps what came of a run. `act` is in the platform tenant.
-pub(super) fn note_run(tx: &mut WriteTx, act: &mut Act, run: &Run, describe: Describe) -> Result<(), UpkeepError> {
+pub(super) fn note_run(tx: &mut WriteTx, act: &mut Act, run: &Run) -> Result<(), UpkeepError> {
     repo::put_run(tx, run)?;
     let kind = match (run.kind, run.is_good()) {
         (RunKind::Drill, true) => &DRILL_PASSED,
@@ -69,20 +60,14 @@ pub(super) fn note_run(tx: &mut WriteTx, act: &mut Act, run: &Run, describe: Des
         (_, true) => &SNAPSHOT_VERIFIED,
         (_, false) => &SNAPSHOT_FAILED,
     };
-    let shown = (describe.run)(run)?;
+    let shown = run.describe(())?;
     let draft = Draft::new(kind, run.at.to_string(), 1, &shown);
     events::append(tx, act, &draft)?;
     Ok(())
 }
 
 /// Keeps a look at the disk, and tells when it is another than before. `act` is in the platform tenant.
-pub(super) fn note_disk(
-    tx: &mut WriteTx,
-    act: &mut Act,
-    before: Fill,
-    sample: &Sample,
-    describe: Describe,
-) -> Result<(), UpkeepError> {
+pub(super) fn note_disk(tx: &mut WriteTx, act: &mut Act, before: Fill, sample: &Sample) -> Result<(), UpkeepError> {
     repo::put_sample(tx, sample)?;
     let kind = match (before, sample.fill) {
         (before, now) if before == now => return Ok(()),
@@ -90,7 +75,7 @@ pub(super) fn note_disk(
         (_, Fill::Low) => &DISK_LOW,
         (_, Fill::Full) => &DISK_FULL,
     };
-    let shown = (describe.disk)(sample)?;
+    let shown = sample.describe(())?;
     let draft = Draft::new(kind, "data".to_owned(), 1, &shown);
     events::append(tx, act, &draft)?;
     Ok(())

@@ -23,8 +23,7 @@ use super::{
     disk::{Disk, measure},
     error::UpkeepError,
     model::{Run, RunKind},
-    repo,
-    service::{self, Describe},
+    repo, service,
 };
 
 /// What the copy takes beyond the file that it is of, at most, as a share of it.
@@ -91,7 +90,6 @@ pub struct Snapshots {
     pub(super) store_file: PathBuf,
     pub(super) disk: Arc<Disk>,
     pub(super) tenants: Tenants,
-    pub(super) describe: Describe,
     pub(super) busy: Arc<tokio::sync::Mutex<()>>,
     pub(super) rotation: Rotation,
 }
@@ -126,8 +124,7 @@ impl Snapshots {
         }
         let Some(platform) = self.store.read(|tx| self.tenants.platform(tx))? else { return Ok(()) };
         intent.tenant_id = platform.id;
-        let describe = self.describe;
-        self.store.write(move |tx| service::note_run(tx, &mut intent.begin(), &run, describe)).await
+        self.store.write(move |tx| service::note_run(tx, &mut intent.begin(), &run)).await
     }
 }
 

@@ -110,18 +110,12 @@ impl Webhooks {
     pub fn new(store: Store, clocks: Clocks, config: &Config, around: Surroundings) -> Self {
         let Surroundings { sealer, egress, tenants, kinds, usage, holders } = around;
         let kinds = Arc::new(kinds);
-        let service = Service {
-            sealer: sealer.clone(),
-            kinds: kinds.clone(),
-            max_endpoints: config.webhooks.max_endpoints,
-            describe: api::describe,
-        };
+        let service = Service { sealer: sealer.clone(), kinds: kinds.clone(), max_endpoints: config.webhooks.max_endpoints };
         let subscriptions = Subscriptions::new(store.clone(), sealer, kinds, tenants, holders, clocks.clone());
         let sender = Sender { egress: egress.clone(), clocks: clocks.clone() };
         let dispatch = Dispatch::new(Parts {
             store: store.clone(),
             clocks: clocks.clone(),
-            service: service.clone(),
             subscriptions: subscriptions.clone(),
             sender: sender.clone(),
             settings: config.webhooks,

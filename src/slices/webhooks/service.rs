@@ -2,13 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use serde_json::{json, value::RawValue};
+use serde_json::json;
 
 use tenantd_base::{
     access::{Grants, Scope},
     authority::Lacking,
     change::Change,
-    clock::Timestamp,
     id::WebhookId,
     secrets::{Sealed, Sealer, Secret},
     versions::ExpectedVersion,
@@ -17,7 +16,7 @@ use tenantd_base::{
 use tenantd_egress::{SecretTarget, without_query};
 use tenantd_store::{
     WriteTx,
-    events::{self, Act, ActorKind, Changes, Draft, EventKind, Kinds},
+    events::{self, Act, ActorKind, Changes, Describe, Draft, EventKind, Kinds},
 };
 
 use super::{
@@ -46,15 +45,11 @@ pub(super) static DISABLED: EventKind =
 pub(super) static TEST: EventKind =
     EventKind { name: "webhook.test", summary: "A test that somebody asked for; sent to the tested endpoint only.", ..CREATED };
 
-/// How an endpoint is shown in an event.
-pub(super) type Describe = fn(&Endpoint, &EndpointState, Timestamp) -> Result<Box<RawValue>, serde_json::Error>;
-
 #[derive(Clone, Debug)]
 pub(super) struct Service {
     pub(super) sealer: Sealer,
     pub(super) kinds: Arc<Kinds>,
     pub(super) max_endpoints: usize,
-    pub(super) describe: Describe,
 }
 
 /// What changes in an endpoint.
@@ -123,7 +118,7 @@ impl Service {
             owner: Some(act.actor.clone()),
             legacy_since: None,
         };
-        endpoint.after_seq = self.announce(tx, act, &CREATED, &endpoint, None)?;
+        endpoint.after_seq = announce(tx, act, &CREATED, &endpoint, None)?;
         repo::put(tx, &endpoint)?;
         Ok((endpoint, secret))
     }
@@ -222,28 +217,22 @@ impl Service {
         if route(&before) != route(&after) {
             after.owner = Some(act.actor.clone());
         }
-        self.store_change(tx, act, &before, &mut after)?;
+        Self::store_change(tx, act, &before, &mut after)?;
         if after.status != before.status && matches!(after.status, EndpointStatus::Disabled(_)) {
-            self.announce(tx, act, &DISABLED, &after, None)?;
+            announce(tx, act, &DISABLED, &after, None)?;
         }
         Ok(after)
     }
 
-    fn store_change(&self, tx: &mut WriteTx, act: &mut Act, before: &Endpoint, after: &mut Endpoint) -> Result<(), WebhookError> {
+    fn store_change(tx: &mut WriteTx, act: &mut Act, before: &Endpoint, after: &mut Endpoint) -> Result<(), WebhookError> {
         after.updated_at = act.now;
         after.version += 1;
         repo::put(tx, after)?;
-        self.announce(tx, act, &UPDATED, after, Some(changes(before, after)))?;
+        announce(tx, act, &UPDATED, after, Some(changes(before, after)))?;
         Ok(())
     }
 
-    pub(super) fn delete(
-        &self,
-        tx: &mut WriteTx,
-        act: &mut Act,
-        id: WebhookId,
-        expected: &ExpectedVersion,
-    ) -> Result<(), WebhookError> {
+    pub(super) fn delete(tx: &mut WriteTx, act: &mut Act, id: WebhookId, expected: &ExpectedVersion) -> Result<(), WebhookError> {
         let endpoint = find(tx, act, id)?;
         expected.check(endpoint.version)?;
         repo::remove(tx, (act.tenant_id, id))?;
@@ -251,7 +240,7 @@ impl Service {
         if repo::state(tx, (act.tenant_id, id))?.pending == 0 {
             repo::STATES.remove(tx, &(act.tenant_id, id))?;
         }
-        self.announce(tx, act, &DELETED, &endpoint, None)?;
+        announce(tx, act, &DELETED, &endpoint, None)?;
         Ok(())
     }
 
@@ -273,32 +262,30 @@ impl Service {
         after.secret = self.seal(act, &Binding::secret((act.tenant_id, id)), &secret)?;
         after.secret_hint = secret_hint(&secret);
         after.secret_rotated_at = Some(act.now);
-        self.store_change(tx, act, &before, &mut after)?;
+        Self::store_change(tx, act, &before, &mut after)?;
         Ok((after, secret))
     }
 
     pub(super) fn pause(
-        &self,
         tx: &mut WriteTx,
         act: &mut Act,
         id: WebhookId,
         expected: &ExpectedVersion,
     ) -> Result<Endpoint, WebhookError> {
         act.use_reserve();
-        self.change_status(tx, act, id, expected, |status| match status {
+        Self::change_status(tx, act, id, expected, |status| match status {
             EndpointStatus::Active | EndpointStatus::Paused => Some(EndpointStatus::Paused),
             EndpointStatus::Disabled(_) => None,
         })
     }
 
     pub(super) fn resume(
-        &self,
         tx: &mut WriteTx,
         act: &mut Act,
         id: WebhookId,
         expected: &ExpectedVersion,
     ) -> Result<Endpoint, WebhookError> {
-        self.change_status(tx, act, id, expected, |status| match status {
+        Self::change_status(tx, act, id, expected, |status| match status {
             EndpointStatus::Active | EndpointStatus::Paused => Some(EndpointStatus::Active),
             EndpointStatus::Disabled(_) => None,
         })
@@ -306,7 +293,6 @@ impl Service {
 
     /// Enables a disabled endpoint, with a clean slate for its health.
     pub(super) fn enable(
-        &self,
         tx: &mut WriteTx,
         act: &mut Act,
         id: WebhookId,
@@ -322,12 +308,11 @@ impl Service {
         let mut after = before.clone();
         revive(tx, act, &mut after)?;
         adopt(act, &mut after);
-        self.store_change(tx, act, &before, &mut after)?;
+        Self::store_change(tx, act, &before, &mut after)?;
         Ok(after)
     }
 
     fn change_status(
-        &self,
         tx: &mut WriteTx,
         act: &mut Act,
         id: WebhookId,
@@ -344,18 +329,12 @@ impl Service {
         if status == EndpointStatus::Active {
             adopt(act, &mut after);
         }
-        self.store_change(tx, act, &before, &mut after)?;
+        Self::store_change(tx, act, &before, &mut after)?;
         Ok(after)
     }
 
     /// Disables an endpoint because of how its receiver behaves. One that is gone or disabled already stays as it is.
-    pub(super) fn disable(
-        &self,
-        tx: &mut WriteTx,
-        act: &mut Act,
-        id: WebhookId,
-        reason: DisabledReason,
-    ) -> Result<(), WebhookError> {
+    pub(super) fn disable(tx: &mut WriteTx, act: &mut Act, id: WebhookId, reason: DisabledReason) -> Result<(), WebhookError> {
         let Some(mut endpoint) = repo::get(tx, (act.tenant_id, id))? else { return Ok(()) };
         if matches!(endpoint.status, EndpointStatus::Disabled(_)) {
             return Ok(());
@@ -364,29 +343,28 @@ impl Service {
         endpoint.updated_at = act.now;
         endpoint.version += 1;
         repo::put(tx, &endpoint)?;
-        self.announce(tx, act, &DISABLED, &endpoint, None)?;
+        announce(tx, act, &DISABLED, &endpoint, None)?;
         Ok(())
     }
 
     /// Appends the event of a test. Its number.
-    pub(super) fn announce_test(&self, tx: &mut WriteTx, act: &mut Act, id: WebhookId) -> Result<u64, WebhookError> {
+    pub(super) fn announce_test(tx: &mut WriteTx, act: &mut Act, id: WebhookId) -> Result<u64, WebhookError> {
         let endpoint = find(tx, act, id)?;
-        self.announce(tx, act, &TEST, &endpoint, None)
+        announce(tx, act, &TEST, &endpoint, None)
     }
+}
 
-    fn announce(
-        &self,
-        tx: &mut WriteTx,
-        act: &mut Act,
-        kind: &'static EventKind,
-        endpoint: &Endpoint,
-        changes: Option<Changes>,
-    ) -> Result<u64, WebhookError> {
-        let state = repo::state(tx, (endpoint.tenant_id, endpoint.id))?;
-        let shown = (self.describe)(endpoint, &state, act.now)?;
-        let draft = Draft::new(kind, endpoint.id.to_string(), endpoint.version, &shown).with_changes(changes.as_ref());
-        Ok(events::append(tx, act, &draft)?)
-    }
+fn announce(
+    tx: &mut WriteTx,
+    act: &mut Act,
+    kind: &'static EventKind,
+    endpoint: &Endpoint,
+    changes: Option<Changes>,
+) -> Result<u64, WebhookError> {
+    let state = repo::state(tx, (endpoint.tenant_id, endpoint.id))?;
+    let shown = endpoint.describe((&state, act.now))?;
+    let draft = Draft::new(kind, endpoint.id.to_string(), endpoint.version, &shown).with_changes(changes.as_ref());
+    Ok(events::append(tx, act, &draft)?)
 }
 
 /// Makes a disabled endpoint active, with a clean slate for its health.

@@ -124,7 +124,7 @@ impl Workflows {
         let Surroundings { programs, rehearsals, tenants, egress, vault, holders } = around;
         let request = StepEntry::remote(HttpRequest { egress, tenants: tenants.clone(), vault });
         let (planners, appliers) = catalogue(steps.into_iter().chain([request]))?;
-        let service = Arc::new(Service::new(planners, Arc::new(kinds), settings, api::DESCRIBE, holders));
+        let service = Arc::new(Service::new(planners, Arc::new(kinds), settings, holders));
         let engine = Engine::new(store.clone(), clocks.clone(), service.clone(), tenants.clone(), appliers, programs.clone());
         Ok(Self { core: Arc::new(Core { store, clocks, service, tenants, engine, programs, rehearsals }) })
     }

@@ -23,6 +23,15 @@ pub struct Resource {
     pub version: u64,
 }
 
+pub type Described<E = serde_json::Error> = Result<Box<RawValue>, E>;
+
+/// A record that events show. A slice implements this in `api/`, where the wire form is; its service calls it without knowing the wire.
+///
+/// `With` is what the wire form needs beside the record, such as the time or the names of other records.
+pub trait Describe<With = (), E = serde_json::Error> {
+    fn describe(&self, with: With) -> Described<E>;
+}
+
 /// An event before it has its number. Its data is `{"<subject>": record}`, and what stands beside that.
 #[derive(Debug)]
 pub struct Draft<'a> {

@@ -18,7 +18,7 @@ mod retention;
 pub use act::{Act, Actor, ActorKind, Cause, Intent};
 pub use changes::Changes;
 pub use consumer::{Consumer, ConsumerTask, cursor, set_cursor};
-pub use envelope::{About, Draft, Resource, about};
+pub use envelope::{About, Describe, Described, Draft, Resource, about};
 pub use feed::{
     FeedPage, FeedQuery, Sequence, TenantEvents, last_number, number_at, number_tenants, place_of, read_feed, read_numbered,
     scan_tenant, sequence,

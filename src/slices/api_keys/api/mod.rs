@@ -9,7 +9,7 @@ mod wire;
 pub(super) use admin::AdminKeysApi;
 pub(super) use collection::KeysApi;
 pub(super) use record::KeyApi;
-pub(super) use wire::{describe, key_fields};
+pub(super) use wire::key_fields;
 
 use poem_openapi::Tags;
 

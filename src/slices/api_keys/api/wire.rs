@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use poem_openapi::{Enum, Object};
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::to_raw_value;
 use serde_with::skip_serializing_none;
 
 use tenantd_base::{
@@ -14,6 +14,7 @@ use tenantd_base::{
     id::{ApiKeyId, OrganizationId},
 };
 use tenantd_http::{author::Author, shape::Shape, wire::word_type};
+use tenantd_store::events::{Describe, Described};
 
 use super::super::{
     error::ApiKeyError,
@@ -142,8 +143,10 @@ impl ApiKey {
     }
 }
 
-pub(crate) fn describe(key: &model::ApiKey, now: Timestamp, rules: &KeyRules) -> Result<Box<RawValue>, serde_json::Error> {
-    to_raw_value(&ApiKey::new(key.clone(), now, rules))
+impl Describe<(Timestamp, &KeyRules)> for model::ApiKey {
+    fn describe(&self, (now, rules): (Timestamp, &KeyRules)) -> Described {
+        to_raw_value(&ApiKey::new(self.clone(), now, rules))
+    }
 }
 
 /// An API key with its plaintext, shown this once.

@@ -15,7 +15,7 @@ pub(super) use user::UserApi;
 pub(super) use user_sessions::UserSessionsApi;
 pub(super) use user_sso::UserSsoApi;
 pub(super) use users::UsersApi;
-pub(super) use wire::{RefusedSignIn, describe};
+pub(super) use wire::RefusedSignIn;
 
 use poem_openapi::Tags;
 use serde_json::{Value, json};

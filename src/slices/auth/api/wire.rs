@@ -2,7 +2,7 @@
 
 use poem_openapi::{Enum, Object};
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::to_raw_value;
 use serde_with::skip_serializing_none;
 
 use tenantd_base::{
@@ -11,6 +11,7 @@ use tenantd_base::{
     id::{IdentityProviderId, OrganizationId, SessionId, UserId},
 };
 use tenantd_directory::{NewUser, PersonReference, RoleView, Standing, UserChange, UserKindView, UserStatusView, UserView};
+use tenantd_store::events::{Describe, Described};
 
 use super::super::{accounts::PasswordToken, error::AuthError, model};
 
@@ -153,12 +154,15 @@ pub(crate) struct RefusedSignIn {
     identity_provider: Option<IdentityProviderReference>,
 }
 
-pub(crate) fn describe(refused: &model::RefusedSignIn) -> Result<Box<RawValue>, serde_json::Error> {
-    let provider = |(id, name): &(IdentityProviderId, Option<String>)| IdentityProviderReference { id: *id, name: name.clone() };
-    to_raw_value(&RefusedSignIn {
-        method: if refused.identity_provider.is_some() { SignInMethod::Sso } else { SignInMethod::Password },
-        reason: refused.reason.name().to_owned(),
-        user: refused.user.as_ref().map(|(id, name)| PersonReference { id: *id, name: name.clone() }),
-        identity_provider: refused.identity_provider.as_ref().map(provider),
-    })
+impl Describe for model::RefusedSignIn {
+    fn describe(&self, (): ()) -> Described {
+        let provider =
+            |(id, name): &(IdentityProviderId, Option<String>)| IdentityProviderReference { id: *id, name: name.clone() };
+        to_raw_value(&RefusedSignIn {
+            method: if self.identity_provider.is_some() { SignInMethod::Sso } else { SignInMethod::Password },
+            reason: self.reason.name().to_owned(),
+            user: self.user.as_ref().map(|(id, name)| PersonReference { id: *id, name: name.clone() }),
+            identity_provider: self.identity_provider.as_ref().map(provider),
+        })
+    }
 }

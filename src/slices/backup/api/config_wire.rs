@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use poem_openapi::{Enum, Object};
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::to_raw_value;
 use serde_with::skip_serializing_none;
 
 use tenantd_base::{clock::Timestamp, fault::Fault, id::DeviceId};
 use tenantd_http::shape::Shape;
+use tenantd_store::events::{Describe, Described};
 use tenantd_tickets::Priority;
 
 use super::super::{
@@ -410,11 +411,8 @@ pub(super) struct BackupOwnConfig {
     version: u64,
 }
 
-pub(super) fn describe(
-    scope: &str,
-    own: &OwnConfig,
-    updated_at: Timestamp,
-    version: u64,
-) -> Result<Box<RawValue>, serde_json::Error> {
-    to_raw_value(&BackupOwnConfig { scope: scope.to_owned(), settings: own.clone().into(), updated_at, version })
+impl Describe<(&str, Timestamp, u64)> for OwnConfig {
+    fn describe(&self, (scope, updated_at, version): (&str, Timestamp, u64)) -> Described {
+        to_raw_value(&BackupOwnConfig { scope: scope.to_owned(), settings: self.clone().into(), updated_at, version })
+    }
 }

@@ -2,11 +2,12 @@
 
 use poem_openapi::Object;
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::to_raw_value;
 use serde_with::skip_serializing_none;
 
 use tenantd_base::{clock::Timestamp, id::BackupJobId};
 use tenantd_directory::{JobStatus, OrganizationReference};
+use tenantd_store::events::{Describe, Described};
 
 use super::{
     super::{
@@ -37,28 +38,30 @@ pub(super) struct BackupJob {
     version: u64,
 }
 
-pub(super) fn describe_job(job: &model::Job, whose: &Whose) -> Result<Box<RawValue>, serde_json::Error> {
-    let status = match job.status {
-        JobStatus::Success => "success",
-        JobStatus::Warning => "warning",
-        JobStatus::Failed => "failed",
-        JobStatus::Running => "running",
-        JobStatus::Cancelled => "cancelled",
-    };
-    to_raw_value(&BackupJob {
-        id: job.id,
-        external_id: job.external_id.clone(),
-        device: (&whose.device).into(),
-        organization: whose.organization.clone().into(),
-        status: status.to_owned(),
-        started_at: job.started_at,
-        ended_at: job.ended_at,
-        duration_seconds: job.ended_at.map(|at| at.since(job.started_at).as_secs()),
-        bytes: job.bytes,
-        target: job.target.clone(),
-        verified_at: job.verified_at,
-        version: job.version,
-    })
+impl Describe<&Whose> for model::Job {
+    fn describe(&self, whose: &Whose) -> Described {
+        let status = match self.status {
+            JobStatus::Success => "success",
+            JobStatus::Warning => "warning",
+            JobStatus::Failed => "failed",
+            JobStatus::Running => "running",
+            JobStatus::Cancelled => "cancelled",
+        };
+        to_raw_value(&BackupJob {
+            id: self.id,
+            external_id: self.external_id.clone(),
+            device: (&whose.device).into(),
+            organization: whose.organization.clone().into(),
+            status: status.to_owned(),
+            started_at: self.started_at,
+            ended_at: self.ended_at,
+            duration_seconds: self.ended_at.map(|at| at.since(self.started_at).as_secs()),
+            bytes: self.bytes,
+            target: self.target.clone(),
+            verified_at: self.verified_at,
+            version: self.version,
+        })
+    }
 }
 
 /// How well a device is backed up.
@@ -80,18 +83,20 @@ pub(super) struct BackupPosture {
     version: u64,
 }
 
-pub(super) fn describe_posture(posture: &Posture, whose: &Whose, rpo_minutes: u32) -> Result<Box<RawValue>, serde_json::Error> {
-    to_raw_value(&BackupPosture {
-        device: (&whose.device).into(),
-        organization: whose.organization.clone().into(),
-        workload: posture.workload,
-        protected: posture.standing.protected,
-        missed: posture.standing.missed,
-        rpo: posture.standing.rpo,
-        rpo_minutes,
-        last_success_at: posture.last_success_at,
-        last_failure_at: posture.last_failure_at,
-        restore_points: posture.points.len() as u64,
-        version: posture.version + 1,
-    })
+impl Describe<(&Whose, u32)> for Posture {
+    fn describe(&self, (whose, rpo_minutes): (&Whose, u32)) -> Described {
+        to_raw_value(&BackupPosture {
+            device: (&whose.device).into(),
+            organization: whose.organization.clone().into(),
+            workload: self.workload,
+            protected: self.standing.protected,
+            missed: self.standing.missed,
+            rpo: self.standing.rpo,
+            rpo_minutes,
+            last_success_at: self.last_success_at,
+            last_failure_at: self.last_failure_at,
+            restore_points: self.points.len() as u64,
+            version: self.version + 1,
+        })
+    }
 }

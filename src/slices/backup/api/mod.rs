@@ -23,16 +23,13 @@ use tenantd_http::{
     problem::{Code, Problem},
 };
 
-use super::{error::BackupError, service::Describe};
+use super::error::BackupError;
 
 #[derive(Tags)]
 enum Area {
     /// What is set for backups, and how well each organization is backed up.
     Backup,
 }
-
-pub(super) const DESCRIBE: Describe =
-    Describe { config: config_wire::describe, job: event_wire::describe_job, posture: event_wire::describe_posture };
 
 /// The schemas of the records that events carry.
 pub(super) fn record_schemas() -> Map<String, Value> {

@@ -13,7 +13,7 @@ use tenantd_base::{
 use tenantd_directory as directory;
 use tenantd_store::{
     self as store, Flow, WriteTx,
-    events::{self, Act, Changes, Draft},
+    events::{self, Act, Changes, Describe, Draft},
 };
 
 use super::{
@@ -120,8 +120,8 @@ impl Service {
         let record = ConfigRecord { own: own.clone(), updated_at: act.now, version };
         configs::put(tx, act.tenant_id, scope, &record)?;
         let name = scope.to_string();
-        let shown_config = (self.describe.config)(&name, own, act.now, version)?;
-        let before = (self.describe.config)(&name, &before, act.now, version)?;
+        let shown_config = own.describe((name.as_str(), act.now, version))?;
+        let before = before.describe((name.as_str(), act.now, version))?;
         let changes = Changes::between(&serde_json::from_str(before.get())?, &serde_json::from_str(shown_config.get())?);
         let id = if scope == Scope::Tenant { act.tenant_id.to_string() } else { name };
         let draft = Draft::new(&CONFIG_UPDATED, id, version, &shown_config).with_changes(Some(&changes));

@@ -9,7 +9,7 @@ use tenantd_base::{
 use tenantd_directory::{self as directory, DirectoryError, JobLine, JobStatus, JobTaker, LineDone, LineStatus, Reference};
 use tenantd_store::{
     Read, WriteTx,
-    events::{self, Act, Draft},
+    events::{self, Act, Describe, Draft},
 };
 
 use super::{
@@ -177,7 +177,7 @@ impl Service {
             tally.target = job.target.clone().filter(|_| job.has_succeeded());
             // The sums change also when the first line of the job came before.
             tally.job = true;
-            self.announce(tx, act, &posture, &job)?;
+            announce(tx, act, &posture, &job)?;
             if job.status == JobStatus::Failed {
                 let detail = format!("Job {} began at {} and failed.", job.external_id, job.started_at);
                 self.open_ticket(tx, act, Alarm::Failed, &mut posture, &policy, Some(detail))?;
@@ -186,18 +186,18 @@ impl Service {
         self.settle(tx, act, known, posture, &policy, tally)?;
         Ok(())
     }
+}
 
-    fn announce(&self, tx: &mut WriteTx, act: &mut Act, posture: &Posture, job: &Job) -> Result<(), BackupError> {
-        let kind = match job.status {
-            JobStatus::Success | JobStatus::Warning => &JOB_SUCCEEDED,
-            JobStatus::Failed => &JOB_FAILED,
-            JobStatus::Running | JobStatus::Cancelled => return Ok(()),
-        };
-        let shown = (self.describe.job)(job, &whose(tx, posture)?)?;
-        let draft = Draft::new(kind, job.id.to_string(), job.version, &shown);
-        events::append(tx, act, &draft)?;
-        Ok(())
-    }
+fn announce(tx: &mut WriteTx, act: &mut Act, posture: &Posture, job: &Job) -> Result<(), BackupError> {
+    let kind = match job.status {
+        JobStatus::Success | JobStatus::Warning => &JOB_SUCCEEDED,
+        JobStatus::Failed => &JOB_FAILED,
+        JobStatus::Running | JobStatus::Cancelled => return Ok(()),
+    };
+    let shown = job.describe(&whose(tx, posture)?)?;
+    let draft = Draft::new(kind, job.id.to_string(), job.version, &shown);
+    events::append(tx, act, &draft)?;
+    Ok(())
 }
 
 /// What the end of a job means for its device. The same jobs in any order leave the same behind.

@@ -7,20 +7,13 @@ mod follow;
 mod jobs;
 mod settle;
 
-use serde_json::value::RawValue;
-
 pub(super) use chain::Chains;
 pub(super) use configs::{Impact, Read as ConfigRead, Replaced};
 
-use tenantd_base::{
-    access::{Grants, Scope as Permission},
-    clock::Timestamp,
-};
+use tenantd_base::access::{Grants, Scope as Permission};
 use tenantd_directory::{DeviceLabel, OrganizationLabel};
 use tenantd_store::events::EventKind;
 use tenantd_tickets::Tickets;
-
-use super::model::{Job, OwnConfig, Posture};
 
 pub(super) static CONFIG_UPDATED: EventKind = EventKind {
     name: "backup.config.updated",
@@ -55,8 +48,6 @@ pub(super) static RPO_BREACHED: EventKind = EventKind {
 pub(super) static RPO_RECOVERED: EventKind =
     EventKind { name: "backup.rpo_recovered", summary: "A device meets its objective again.", ..JOB_MISSED };
 
-type Shown = Result<Box<RawValue>, serde_json::Error>;
-
 /// Whose device something is about.
 #[derive(Clone, Debug)]
 pub(super) struct Whose {
@@ -64,17 +55,8 @@ pub(super) struct Whose {
     pub(super) organization: OrganizationLabel,
 }
 
-/// How records are shown in events.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Describe {
-    pub(super) config: fn(&str, &OwnConfig, Timestamp, u64) -> Shown,
-    pub(super) job: fn(&Job, &Whose) -> Shown,
-    pub(super) posture: fn(&Posture, &Whose, u32) -> Shown,
-}
-
 #[derive(Clone, Debug)]
 pub(super) struct Service {
-    pub(super) describe: Describe,
     pub(super) tickets: Tickets,
     pub(super) job_retention_days: u32,
 }

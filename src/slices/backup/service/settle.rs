@@ -5,7 +5,7 @@ use tenantd_base::id::{DeviceId, TicketId};
 use tenantd_directory::{self as directory, DeviceLabel, OrganizationLabel};
 use tenantd_store::{
     Read, WriteTx,
-    events::{self, Act, Draft, EventKind},
+    events::{self, Act, Describe, Draft, EventKind},
 };
 use tenantd_tickets::{NewTicket, Source, TicketType};
 
@@ -44,17 +44,17 @@ impl Service {
         let was = before.as_ref().map(|posture| posture.standing).unwrap_or_default();
         let is = after.standing;
         if is.missed && !was.missed {
-            self.tell(tx, act, &JOB_MISSED, &after, policy)?;
+            tell(tx, act, &JOB_MISSED, &after, policy)?;
             self.open_ticket(tx, act, Alarm::Missed, &mut after, policy, None)?;
         }
         let breached = |rpo: Option<Rpo>| rpo == Some(Rpo::Breached);
         match (breached(was.rpo), breached(is.rpo)) {
             (false, true) => {
-                self.tell(tx, act, &RPO_BREACHED, &after, policy)?;
+                tell(tx, act, &RPO_BREACHED, &after, policy)?;
                 self.open_ticket(tx, act, Alarm::RpoBreach, &mut after, policy, None)?;
             }
             // One that is not to be backed up any more has not recovered.
-            (true, false) if is.eligible() => self.tell(tx, act, &RPO_RECOVERED, &after, policy)?,
+            (true, false) if is.eligible() => tell(tx, act, &RPO_RECOVERED, &after, policy)?,
             _ => {}
         }
         if before.as_ref() == Some(&after) && !tally.job && tally.verified_at.is_none() {
@@ -86,21 +86,6 @@ impl Service {
     pub(crate) fn review(&self, tx: &mut WriteTx, act: &mut Act, posture: Posture) -> Result<Posture, BackupError> {
         let policy = chain::device_policy(tx, posture.tenant_id, posture.organization_id, posture.device_id)?;
         self.settle(tx, act, Some(posture.clone()), posture, &policy, Tally::default())
-    }
-
-    fn tell(
-        &self,
-        tx: &mut WriteTx,
-        act: &mut Act,
-        kind: &'static EventKind,
-        posture: &Posture,
-        policy: &Policy,
-    ) -> Result<(), BackupError> {
-        let objective = posture.workload.map_or(0, |workload| policy.objectives.rpo_minutes.of(workload));
-        let shown = (self.describe.posture)(posture, &whose(tx, posture)?, objective)?;
-        let draft = Draft::new(kind, posture.device_id.to_string(), posture.version + 1, &shown);
-        events::append(tx, act, &draft)?;
-        Ok(())
     }
 
     /// Opens a ticket if one is wanted for this; one that is open for the same already gets a comment.
@@ -139,6 +124,14 @@ impl Service {
         }
         Ok(())
     }
+}
+
+fn tell(tx: &mut WriteTx, act: &mut Act, kind: &'static EventKind, posture: &Posture, policy: &Policy) -> Result<(), BackupError> {
+    let objective = posture.workload.map_or(0, |workload| policy.objectives.rpo_minutes.of(workload));
+    let shown = posture.describe((&whose(tx, posture)?, objective))?;
+    let draft = Draft::new(kind, posture.device_id.to_string(), posture.version + 1, &shown);
+    events::append(tx, act, &draft)?;
+    Ok(())
 }
 
 fn dedup_key(alarm: Alarm, device: DeviceId) -> String {

@@ -27,14 +27,17 @@ use tenantd_http::{
     problem::{Code, FieldError, Problem},
     shape::Shape,
 };
-use tenantd_store::{Read, StoreError};
+use tenantd_store::{
+    Read, StoreError, WriteTx,
+    events::{Describe, Described},
+};
 
 use super::{
     error::CloudError,
     fleet::Known,
     model,
     repo::portable::Rules,
-    service::{Describe, NewVms, Plan},
+    service::{NewVms, Plan},
 };
 
 /// The bounds of what is sent here, for records that come with a whole tenant.
@@ -71,17 +74,21 @@ enum Area {
     Operations,
 }
 
-/// How records are shown in events.
-pub(super) const DESCRIBE: Describe = Describe {
-    provider: |tx, provider, _act| {
-        let mut shown = show_provider(tx, provider.clone())?;
+impl Describe<&WriteTx, CloudError> for model::Provider {
+    fn describe(&self, tx: &WriteTx) -> Described<CloudError> {
+        let mut shown = show_provider(tx, self.clone())?;
         for url in [&mut shown.config.endpoint, &mut shown.config.auth_url].into_iter().flatten() {
             *url = without_query(url).to_owned();
         }
         Ok(to_raw_value(&shown)?)
-    },
-    vm: |tx, vm, act| Ok(to_raw_value(&show_vm(tx, vm, act.now)?)?),
-};
+    }
+}
+
+impl Describe<(&WriteTx, Timestamp), CloudError> for model::Vm {
+    fn describe(&self, (tx, now): (&WriteTx, Timestamp)) -> Described<CloudError> {
+        Ok(to_raw_value(&show_vm(tx, self, now)?)?)
+    }
+}
 
 fn show_vm(tx: &impl Read, vm: &model::Vm, now: Timestamp) -> Result<vm_wire::Vm, CloudError> {
     let known = Known::read(tx, vm.tenant_id, vm.provider_id)?.ok_or(CloudError::NoProvider)?;

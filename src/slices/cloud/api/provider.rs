@@ -15,7 +15,11 @@ use tenantd_http::{
 };
 
 use super::{
-    super::{Core, error::CloudError, service::find_provider},
+    super::{
+        Core,
+        error::CloudError,
+        service::{Service, find_provider},
+    },
     Area,
     bodies::UpdateCloudProvider,
     show_provider,
@@ -103,10 +107,9 @@ impl ProviderApi {
         let intent = auth.context.intent(&auth.principal);
         let provider = self.core.store.read(|tx| find_provider(tx, &intent.begin(), &auth.principal.reach, id.0))?;
         let verification = self.core.try_stored(&provider).await?;
-        let core = self.core.clone();
         idempotency_key
             .run(intent, move |tx, act| {
-                core.service.note_verification(tx, act, &provider, &verification)?;
+                Service::note_verification(tx, act, &provider, &verification)?;
                 Ok::<_, CloudError>(Changed::unversioned(&ProviderVerification::from(verification.clone())))
             })
             .await
@@ -144,7 +147,7 @@ pub(super) async fn delete(
     id: CloudProviderId,
     if_match: IfMatch,
 ) -> Result<Empty, Problem> {
-    let (intent, reach, inner) = (auth.context.intent(&auth.principal), auth.principal.reach.clone(), core.clone());
-    core.store.write(move |tx| inner.service.delete_provider(tx, &mut intent.begin(), &reach, id, &if_match)).await?;
+    let (intent, reach) = (auth.context.intent(&auth.principal), auth.principal.reach.clone());
+    core.store.write(move |tx| Service::delete_provider(tx, &mut intent.begin(), &reach, id, &if_match)).await?;
     Ok(Empty::new())
 }

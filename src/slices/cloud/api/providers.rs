@@ -28,7 +28,7 @@ use super::{
         fleet::Known,
         model::{self, ProviderStatus, Verification},
         repo,
-        service::find_provider,
+        service::{Service, find_provider},
     },
     Area,
     bodies::{CreateCloudProvider, UpdateCloudProvider, VerifyCloudProvider, read_way},
@@ -274,11 +274,10 @@ impl ProvidersApi {
                 return Err(CloudError::Invalid(vec![Fault::new("/id", "required", message)]).into());
             }
         };
-        let core = self.core.clone();
         idempotency_key
             .run(intent, move |tx, act| {
                 if let Some(provider) = &provider {
-                    core.service.note_verification(tx, act, provider, &verification)?;
+                    Service::note_verification(tx, act, provider, &verification)?;
                 }
                 Ok::<_, CloudError>(Settled::kept(&ProviderVerification::from(verification.clone()), None))
             })

@@ -14,7 +14,7 @@ use tenantd_base::{
 };
 use tenantd_store::{
     StoreError, WriteTx,
-    events::{self, Act, Changes, Draft, EventKind},
+    events::{self, Act, Changes, Describe, Draft, EventKind},
 };
 
 use super::{
@@ -65,44 +65,32 @@ pub(super) static VM_UPDATED: EventKind =
 pub(super) static VM_REMOVED: EventKind =
     EventKind { name: "vm.removed", summary: "A VM is gone from its cloud.", ..VM_PROVISIONING };
 
-/// How records are shown in events.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Describe {
-    pub(super) provider: fn(&WriteTx, &Provider, &Act) -> Result<Box<RawValue>, CloudError>,
-    pub(super) vm: fn(&WriteTx, &Vm, &Act) -> Result<Box<RawValue>, CloudError>,
-}
-
 #[derive(Clone, Debug)]
 pub(super) struct Service {
     pub(super) sealer: Sealer,
     pub(super) max_providers: usize,
-    pub(super) describe: Describe,
 }
 
-impl Service {
-    fn announce_provider(
-        &self,
-        tx: &mut WriteTx,
-        act: &mut Act,
-        kind: &'static EventKind,
-        provider: &Provider,
-        changes: Option<Changes>,
-    ) -> Result<(), CloudError> {
-        let shown = (self.describe.provider)(tx, provider, act)?;
-        append(tx, act, kind, (provider.id.to_string(), provider.version), &shown, changes)
-    }
+fn announce_vm(
+    tx: &mut WriteTx,
+    act: &mut Act,
+    kind: &'static EventKind,
+    vm: &Vm,
+    changes: Option<Changes>,
+) -> Result<(), CloudError> {
+    let shown = vm.describe((&*tx, act.now))?;
+    append(tx, act, kind, (vm.id.to_string(), vm.version), &shown, changes)
+}
 
-    fn announce_vm(
-        &self,
-        tx: &mut WriteTx,
-        act: &mut Act,
-        kind: &'static EventKind,
-        vm: &Vm,
-        changes: Option<Changes>,
-    ) -> Result<(), CloudError> {
-        let shown = (self.describe.vm)(tx, vm, act)?;
-        append(tx, act, kind, (vm.id.to_string(), vm.version), &shown, changes)
-    }
+fn announce_provider(
+    tx: &mut WriteTx,
+    act: &mut Act,
+    kind: &'static EventKind,
+    provider: &Provider,
+    changes: Option<Changes>,
+) -> Result<(), CloudError> {
+    let shown = provider.describe(&*tx)?;
+    append(tx, act, kind, (provider.id.to_string(), provider.version), &shown, changes)
 }
 
 fn append(

@@ -120,7 +120,6 @@ impl Service {
 
     /// Writes down what came of a step with one VM.
     pub(crate) fn end_step(
-        &self,
         tx: &mut WriteTx,
         act: &mut Act,
         seen: &Operation,
@@ -135,7 +134,7 @@ impl Service {
         match outcome {
             SlotOutcome::Created(facts) => {
                 slot.state = SlotState::Created { provider_vm_id: facts.provider_vm_id.clone() };
-                self.vm_created(tx, act, vm_id, facts)?;
+                Self::vm_created(tx, act, vm_id, facts)?;
             }
             SlotOutcome::Refused(failure) => {
                 if let Some(pause) = next_try(failure, slot.tries) {
@@ -144,8 +143,8 @@ impl Service {
                     let uncertain = failure.class.is_uncertain();
                     let error = OperationError::from(failure);
                     slot.state = SlotState::Failed { error: error.clone(), provider_vm_id: None, uncertain };
-                    self.vm_failed(tx, act, vm_id, &error)?;
-                    self.give_up_waiting(tx, act, &mut operation)?;
+                    Self::vm_failed(tx, act, vm_id, &error)?;
+                    Self::give_up_waiting(tx, act, &mut operation)?;
                 }
             }
             SlotOutcome::Looked(facts) => {
@@ -153,9 +152,9 @@ impl Service {
                 if let Some(facts) = facts
                     && let Some(vm) = vms::get(tx, act.tenant_id, vm_id)?
                 {
-                    self.see(tx, act, vm, facts)?;
+                    Self::see(tx, act, vm, facts)?;
                 }
-                self.judge(tx, act, slot, facts.as_deref(), patience_is_over)?;
+                Self::judge(tx, act, slot, facts.as_deref(), patience_is_over)?;
                 if !matches!(slot.state, SlotState::Created { .. }) {
                     // The next one that comes up need not wait for this one's pause.
                     due_at = act.now;
@@ -170,7 +169,6 @@ impl Service {
 
     /// Decides by a look whether a VM has come up, will not, or may yet.
     fn judge(
-        &self,
         tx: &mut WriteTx,
         act: &mut Act,
         slot: &mut Slot,
@@ -192,13 +190,13 @@ impl Service {
             Some(state) => fail(FailureClass::Timeout, format!("the VM was created and is still {}", state.name())),
             None => fail(FailureClass::NotFound, "the VM was created and the provider does not show it".to_owned()),
         };
-        self.vm_failed(tx, act, slot.vm_id, &error)?;
+        Self::vm_failed(tx, act, slot.vm_id, &error)?;
         slot.state = SlotState::Failed { error, provider_vm_id: Some(provider_vm_id), uncertain: false };
         Ok(())
     }
 
     /// After an order that will not do, the same order is not given for the other VMs.
-    fn give_up_waiting(&self, tx: &mut WriteTx, act: &mut Act, operation: &mut Operation) -> Result<(), CloudError> {
+    fn give_up_waiting(tx: &mut WriteTx, act: &mut Act, operation: &mut Operation) -> Result<(), CloudError> {
         let OperationWork::Provision { slots, .. } = &mut operation.work else { return Ok(()) };
         for slot in slots.iter_mut().filter(|slot| slot.state == SlotState::Waiting) {
             let error = OperationError {
@@ -206,7 +204,7 @@ impl Service {
                 message: "it was not ordered, because the order before it failed".to_owned(),
                 transient: true,
             };
-            self.vm_failed(tx, act, slot.vm_id, &error)?;
+            Self::vm_failed(tx, act, slot.vm_id, &error)?;
             slot.state = SlotState::Failed { error, provider_vm_id: None, uncertain: false };
         }
         Ok(())

@@ -25,7 +25,7 @@ use super::{
             providers::{self, ProviderKey},
         },
     },
-    PROVIDER_CREATED, PROVIDER_DELETED, PROVIDER_NOT_VERIFIED, PROVIDER_UPDATED, PROVIDER_VERIFIED, Service,
+    PROVIDER_CREATED, PROVIDER_DELETED, PROVIDER_NOT_VERIFIED, PROVIDER_UPDATED, PROVIDER_VERIFIED, Service, announce_provider,
 };
 
 /// A provider that is to be created.
@@ -123,9 +123,9 @@ impl Service {
         let due_at = new.enabled.then_some(act.now);
         providers::put_sync(tx, (act.tenant_id, id), &SyncState { due_at, ..SyncState::default() })?;
         providers::put(tx, &provider)?;
-        self.announce_provider(tx, act, &PROVIDER_CREATED, &provider, None)?;
+        announce_provider(tx, act, &PROVIDER_CREATED, &provider, None)?;
         if let Some(verification) = verification {
-            self.take_verification(tx, act, &mut provider, verification)?;
+            Self::take_verification(tx, act, &mut provider, verification)?;
         }
         Ok(provider)
     }
@@ -185,14 +185,13 @@ impl Service {
             providers::put_sync(tx, (act.tenant_id, id), &sync)?;
         }
         providers::put(tx, &after)?;
-        self.announce_provider(tx, act, &PROVIDER_UPDATED, &after, Some(changes(&before, &after)))?;
+        announce_provider(tx, act, &PROVIDER_UPDATED, &after, Some(changes(&before, &after)))?;
         Ok(after)
     }
 
     /// Deletes the provider and what we know of its VMs; in the cloud nothing happens. The rows of the VMs go in the background, led by
     /// the sync's row, which stays until they are gone.
     pub(crate) fn delete_provider(
-        &self,
         tx: &mut WriteTx,
         act: &mut Act,
         reach: &Reach,
@@ -208,7 +207,7 @@ impl Service {
         for mut operation in operations::open(tx, key)? {
             Self::end_refresh(tx, act, &mut operation, id, None)?;
         }
-        self.announce_provider(tx, act, &PROVIDER_DELETED, &provider, None)?;
+        announce_provider(tx, act, &PROVIDER_DELETED, &provider, None)?;
         providers::PROVIDERS.remove(tx, &key)?;
         providers::put_sync(tx, key, &SyncState { due_at: Some(act.now), ..SyncState::default() })?;
         Ok(())
@@ -216,7 +215,6 @@ impl Service {
 
     /// Keeps what came of a verification, unless the provider is reached in another way by now.
     pub(crate) fn note_verification(
-        &self,
         tx: &mut WriteTx,
         act: &mut Act,
         seen: &Provider,
@@ -226,11 +224,10 @@ impl Service {
         if provider.config != seen.config || provider.credential != seen.credential {
             return Ok(());
         }
-        self.take_verification(tx, act, &mut provider, verification)
+        Self::take_verification(tx, act, &mut provider, verification)
     }
 
     fn take_verification(
-        &self,
         tx: &mut WriteTx,
         act: &mut Act,
         provider: &mut Provider,
@@ -247,7 +244,7 @@ impl Service {
             providers::put_sync(tx, key, &sync)?;
         }
         let kind = if valid { &PROVIDER_VERIFIED } else { &PROVIDER_NOT_VERIFIED };
-        self.announce_provider(tx, act, kind, provider, None)
+        announce_provider(tx, act, kind, provider, None)
     }
 }
 

@@ -12,7 +12,7 @@ use super::{
         model::{CloudVm, Operation, OperationWork, OrderToken, Provider, SlotState, SyncError, Vm, VmState},
         repo::{operations, providers, vms},
     },
-    Service, VM_CREATED, VM_REMOVED, VM_STATE_CHANGED, VM_UPDATED,
+    Service, VM_CREATED, VM_REMOVED, VM_STATE_CHANGED, VM_UPDATED, announce_vm,
 };
 
 /// One difference between what a cloud tells and what we know.
@@ -53,7 +53,6 @@ impl OpenOrders {
 impl Service {
     /// Makes some of the changes that a sync found. What has changed since it looked is looked at again the next time.
     pub(crate) fn apply_sync(
-        &self,
         tx: &mut WriteTx,
         act: &mut Act,
         provider: &Provider,
@@ -69,13 +68,13 @@ impl Service {
         for change in changes {
             match change {
                 SyncChange::Seen(facts) => match vms::find(tx, key, &facts.provider_vm_id)? {
-                    Some(vm) => self.see(tx, act, vm, facts)?,
+                    Some(vm) => Self::see(tx, act, vm, facts)?,
                     None if facts.state == VmState::Terminated || orders.claim(facts) => {}
-                    None => self.discover(tx, act, provider, facts)?,
+                    None => Self::discover(tx, act, provider, facts)?,
                 },
                 SyncChange::Missed(id) => {
                     if let Some(vm) = vms::get(tx, act.tenant_id, *id)?.filter(|vm| vm.ended_at.is_none()) {
-                        self.miss(tx, act, vm, last_sync)?;
+                        Self::miss(tx, act, vm, last_sync)?;
                     }
                 }
                 SyncChange::Forget(id) => {
@@ -88,7 +87,7 @@ impl Service {
         Ok(())
     }
 
-    fn discover(&self, tx: &mut WriteTx, act: &mut Act, provider: &Provider, facts: &CloudVm) -> Result<(), CloudError> {
+    fn discover(tx: &mut WriteTx, act: &mut Act, provider: &Provider, facts: &CloudVm) -> Result<(), CloudError> {
         let vm = Vm {
             id: VmId::new(act.now, &mut act.entropy),
             tenant_id: act.tenant_id,
@@ -104,34 +103,34 @@ impl Service {
             version: 1,
         };
         vms::put(tx, &vm)?;
-        self.announce_vm(tx, act, &VM_CREATED, &vm, None)
+        announce_vm(tx, act, &VM_CREATED, &vm, None)
     }
 
     /// Takes up what a cloud tells of a VM that we know.
-    pub(super) fn see(&self, tx: &mut WriteTx, act: &mut Act, mut vm: Vm, facts: &CloudVm) -> Result<(), CloudError> {
+    pub(super) fn see(tx: &mut WriteTx, act: &mut Act, mut vm: Vm, facts: &CloudVm) -> Result<(), CloudError> {
         let before = vm.clone();
-        if vm.see(facts, act.now) { self.tell(tx, act, &before, vm) } else { Ok(()) }
+        if vm.see(facts, act.now) { Self::tell(tx, act, &before, vm) } else { Ok(()) }
     }
 
-    fn miss(&self, tx: &mut WriteTx, act: &mut Act, mut vm: Vm, last_sync: Option<Timestamp>) -> Result<(), CloudError> {
+    fn miss(tx: &mut WriteTx, act: &mut Act, mut vm: Vm, last_sync: Option<Timestamp>) -> Result<(), CloudError> {
         let before = vm.clone();
         vm.miss(last_sync, act.now);
-        self.tell(tx, act, &before, vm)
+        Self::tell(tx, act, &before, vm)
     }
 
     /// Stores a VM that has changed, and tells of what others want to know.
-    fn tell(&self, tx: &mut WriteTx, act: &mut Act, before: &Vm, mut vm: Vm) -> Result<(), CloudError> {
+    fn tell(tx: &mut WriteTx, act: &mut Act, before: &Vm, mut vm: Vm) -> Result<(), CloudError> {
         vm.updated_at = act.now;
         vm.version += 1;
         vms::put(tx, &vm)?;
         if vm.facts.state != before.facts.state {
             let changes = Changes::default().with("state", before.facts.state.name(), vm.facts.state.name());
-            self.announce_vm(tx, act, &VM_STATE_CHANGED, &vm, Some(changes))?;
+            announce_vm(tx, act, &VM_STATE_CHANGED, &vm, Some(changes))?;
         } else if vm.facts != before.facts {
-            self.announce_vm(tx, act, &VM_UPDATED, &vm, None)?;
+            announce_vm(tx, act, &VM_UPDATED, &vm, None)?;
         }
         if vm.ended_at.is_some() && before.ended_at.is_none() {
-            self.announce_vm(tx, act, &VM_REMOVED, &vm, None)?;
+            announce_vm(tx, act, &VM_REMOVED, &vm, None)?;
         }
         Ok(())
     }

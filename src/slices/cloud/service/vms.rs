@@ -22,7 +22,7 @@ use super::{
         },
         repo::{operations, providers, vms},
     },
-    Service, VM_CREATED, VM_PROVISION_FAILED, VM_PROVISIONING, VM_REMOVED, VM_STATE_CHANGED,
+    Service, VM_CREATED, VM_PROVISION_FAILED, VM_PROVISIONING, VM_REMOVED, VM_STATE_CHANGED, announce_vm,
     providers::check_organization,
 };
 
@@ -117,18 +117,18 @@ impl Service {
         operations::put(tx, &plan.operation)?;
         for vm in &plan.vms {
             vms::put(tx, vm)?;
-            self.announce_vm(tx, act, &VM_PROVISIONING, vm, None)?;
+            announce_vm(tx, act, &VM_PROVISIONING, vm, None)?;
         }
         Ok(plan)
     }
 
     /// The cloud has created the VM of an order.
-    pub(super) fn vm_created(&self, tx: &mut WriteTx, act: &mut Act, id: VmId, facts: &CloudVm) -> Result<(), CloudError> {
+    pub(super) fn vm_created(tx: &mut WriteTx, act: &mut Act, id: VmId, facts: &CloudVm) -> Result<(), CloudError> {
         let Some(mut vm) = vms::get(tx, act.tenant_id, id)? else { return Ok(()) };
         // A sync may have met it before we knew that it is ours.
         if let Some(found) = vms::find(tx, (vm.tenant_id, vm.provider_id), &facts.provider_vm_id)?.filter(|found| found.id != id) {
             vms::remove(tx, &found)?;
-            self.announce_vm(tx, act, &VM_REMOVED, &found, None)?;
+            announce_vm(tx, act, &VM_REMOVED, &found, None)?;
         }
         let before = vm.facts.state;
         vm.see(facts, act.now);
@@ -136,16 +136,16 @@ impl Service {
         vm.updated_at = act.now;
         vm.version += 1;
         vms::put(tx, &vm)?;
-        self.announce_vm(tx, act, &VM_CREATED, &vm, None)?;
+        announce_vm(tx, act, &VM_CREATED, &vm, None)?;
         if vm.facts.state != before {
             let changes = Changes::default().with("state", before.name(), vm.facts.state.name());
-            self.announce_vm(tx, act, &VM_STATE_CHANGED, &vm, Some(changes))?;
+            announce_vm(tx, act, &VM_STATE_CHANGED, &vm, Some(changes))?;
         }
         Ok(())
     }
 
     /// The order came to nothing, or to a VM that does not come up.
-    pub(super) fn vm_failed(&self, tx: &mut WriteTx, act: &mut Act, id: VmId, error: &OperationError) -> Result<(), CloudError> {
+    pub(super) fn vm_failed(tx: &mut WriteTx, act: &mut Act, id: VmId, error: &OperationError) -> Result<(), CloudError> {
         let Some(mut vm) = vms::get(tx, act.tenant_id, id)? else { return Ok(()) };
         if !vm.is_known() {
             vm.facts.state = VmState::Error;
@@ -156,7 +156,7 @@ impl Service {
             vm.version += 1;
             vms::put(tx, &vm)?;
         }
-        self.announce_vm(tx, act, &VM_PROVISION_FAILED, &vm, None)
+        announce_vm(tx, act, &VM_PROVISION_FAILED, &vm, None)
     }
 }
 

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 
 use poem_openapi::{Enum, Object};
 use serde::{Deserialize, Serialize};
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::to_raw_value;
 use serde_with::skip_serializing_none;
 
 use tenantd_base::{clock::Timestamp, id::DeviceId};
 use tenantd_http::bounded::{List, Text};
+use tenantd_store::events::{Describe, Described};
 
 use super::{
     super::model::{self, AgentStatus, OrganizationLabel, PersonLabel},
@@ -389,11 +390,10 @@ impl Device {
     }
 }
 
-pub(super) fn describe(
-    device: &model::Device,
-    organization: &OrganizationLabel,
-    owner: Option<&PersonLabel>,
-    status: AgentStatus,
-) -> Result<Box<RawValue>, serde_json::Error> {
-    to_raw_value(&Device::new(device.clone(), organization.clone(), owner.cloned(), status))
+type Labels<'a> = (&'a OrganizationLabel, Option<&'a PersonLabel>, AgentStatus);
+
+impl Describe<Labels<'_>> for model::Device {
+    fn describe(&self, (organization, owner, status): Labels<'_>) -> Described {
+        to_raw_value(&Device::new(self.clone(), organization.clone(), owner.cloned(), status))
+    }
 }

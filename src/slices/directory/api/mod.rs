@@ -23,10 +23,7 @@ use tenantd_http::{
     shape::Shape,
 };
 
-use super::{error::DirectoryError, repo::portable::Shapes, service::Describe};
-
-pub(super) const DESCRIBE: Describe =
-    Describe { organization: wire::describe_organization, user: wire::describe_user, device: device::describe };
+use super::{error::DirectoryError, repo::portable::Shapes};
 
 /// The bounds of what is sent here, for records that come with a whole tenant.
 pub(super) fn shapes() -> Result<Shapes, String> {

@@ -2,7 +2,7 @@
 
 use poem_openapi::{Enum, Object};
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::to_raw_value;
 use serde_with::skip_serializing_none;
 
 use tenantd_base::{
@@ -10,6 +10,7 @@ use tenantd_base::{
     clock::Timestamp,
     id::{IdentityProviderId, OrganizationId, UserId},
 };
+use tenantd_store::events::{Describe, Described};
 
 use super::super::model::{self, PersonLabel, Standing};
 
@@ -176,11 +177,10 @@ impl UserView {
     }
 }
 
-pub(super) fn describe_user(
-    user: &model::User,
-    organization: Option<&model::OrganizationLabel>,
-) -> Result<Box<RawValue>, serde_json::Error> {
-    to_raw_value(&UserView::new(user.clone(), organization.cloned()))
+impl Describe<Option<&model::OrganizationLabel>> for model::User {
+    fn describe(&self, organization: Option<&model::OrganizationLabel>) -> Described {
+        to_raw_value(&UserView::new(self.clone(), organization.cloned()))
+    }
 }
 
 /// A customer of the tenant.
@@ -198,7 +198,9 @@ pub(super) struct Organization {
     pub(super) version: u64,
 }
 
-pub(super) fn describe_organization(organization: &model::Organization) -> Result<Box<RawValue>, serde_json::Error> {
-    let model::Organization { id, tenant_id: _, external_id, name, created_at, updated_at, version } = organization.clone();
-    to_raw_value(&Organization { id, external_id, name, created_at, updated_at, version })
+impl Describe for model::Organization {
+    fn describe(&self, (): ()) -> Described {
+        let Self { id, tenant_id: _, external_id, name, created_at, updated_at, version } = self.clone();
+        to_raw_value(&Organization { id, external_id, name, created_at, updated_at, version })
+    }
 }

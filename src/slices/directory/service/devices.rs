@@ -10,7 +10,7 @@ use tenantd_base::{
 };
 use tenantd_store::{
     Read, WriteTx,
-    events::{Act, EventKind},
+    events::{Act, Describe, EventKind},
 };
 
 use super::{
@@ -138,7 +138,7 @@ impl Directory {
             None => None,
         };
         let status = self.agents.status(device.last_seen_at, now);
-        Ok((self.describe.device)(device, &organization, owner.as_ref(), status)?)
+        Ok(device.describe((&organization, owner.as_ref(), status))?)
     }
 
     fn announce_device(
@@ -150,7 +150,7 @@ impl Directory {
         labels: &DeviceLabels,
     ) -> Result<(), DirectoryError> {
         let status = self.agents.status(device.last_seen_at, act.now);
-        let shown = (self.describe.device)(device, &labels.organization, labels.owner.as_ref(), status)?;
+        let shown = device.describe((&labels.organization, labels.owner.as_ref(), status))?;
         announce(tx, act, kind, (device.id.to_string(), device.version), &shown, None)
     }
 }

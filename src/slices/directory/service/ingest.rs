@@ -129,7 +129,7 @@ impl Directory {
         let before = organizations::get(tx, act.tenant_id, id)?.ok_or(DirectoryError::NotFound)?;
         let mut after = before.clone();
         after.name = line.name.clone().unwrap_or(after.name);
-        Ok(done(changed(self.change_organization(tx, act, &before, after)?), id))
+        Ok(done(changed(Self::change_organization(tx, act, &before, after)?), id))
     }
 
     fn ingest_contact(

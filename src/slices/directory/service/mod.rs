@@ -13,10 +13,7 @@ use tenantd_store::{
     events::{self, Act, Changes, Draft, EventKind},
 };
 
-use super::{
-    error::DirectoryError,
-    model::{AgentRules, AgentStatus, Device, Organization, OrganizationLabel, PersonLabel, User},
-};
+use super::{error::DirectoryError, model::AgentRules};
 
 pub(super) use devices::{DEVICE_CREATED, DEVICE_REMOVED, DEVICE_UPDATED};
 pub use ingest::JobTaker;
@@ -25,21 +22,10 @@ pub(super) use organizations::{ORGANIZATION_CREATED, ORGANIZATION_REMOVED, ORGAN
 pub use users::UserChange;
 pub(super) use users::{USER_CREATED, USER_REMOVED, USER_UPDATED};
 
-type Shown = Result<Box<RawValue>, serde_json::Error>;
-
-/// How records are shown in events.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Describe {
-    pub(super) organization: fn(&Organization) -> Shown,
-    pub(super) user: fn(&User, Option<&OrganizationLabel>) -> Shown,
-    pub(super) device: fn(&Device, &OrganizationLabel, Option<&PersonLabel>, AgentStatus) -> Shown,
-}
-
 /// The use cases, with the rules that they hold to.
 #[derive(Clone, Copy, Debug)]
 pub struct Directory {
     pub(super) agents: AgentRules,
-    pub(super) describe: Describe,
 }
 
 /// Appends the event of a record.

@@ -8,7 +8,7 @@ use tenantd_base::{
 };
 use tenantd_store::{
     WriteTx,
-    events::{Act, Changes, EventKind},
+    events::{Act, Changes, Describe, EventKind},
 };
 
 use super::{
@@ -55,13 +55,12 @@ impl Directory {
             version: 1,
         };
         repo::put(tx, &organization)?;
-        self.announce_organization(tx, act, &ORGANIZATION_CREATED, &organization, None)?;
+        announce_organization(tx, act, &ORGANIZATION_CREATED, &organization, None)?;
         Ok(organization)
     }
 
     /// Takes up what differs in `after`. `None` when nothing does.
     pub(crate) fn change_organization(
-        &self,
         tx: &mut WriteTx,
         act: &mut Act,
         before: &Organization,
@@ -74,7 +73,7 @@ impl Directory {
         after.version += 1;
         repo::put(tx, &after)?;
         let changes = Changes::between(&json!({"name": before.name}), &json!({"name": after.name}));
-        self.announce_organization(tx, act, &ORGANIZATION_UPDATED, &after, Some(changes))?;
+        announce_organization(tx, act, &ORGANIZATION_UPDATED, &after, Some(changes))?;
         Ok(Some(after))
     }
 
@@ -85,18 +84,17 @@ impl Directory {
             return Err(DirectoryError::OrganizationInUse { devices: members.devices, contacts: members.contacts });
         }
         repo::remove(tx, (act.tenant_id, id))?;
-        self.announce_organization(tx, act, &ORGANIZATION_REMOVED, &organization, None)
+        announce_organization(tx, act, &ORGANIZATION_REMOVED, &organization, None)
     }
+}
 
-    fn announce_organization(
-        &self,
-        tx: &mut WriteTx,
-        act: &mut Act,
-        kind: &'static EventKind,
-        organization: &Organization,
-        changes: Option<Changes>,
-    ) -> Result<(), DirectoryError> {
-        let shown = (self.describe.organization)(organization)?;
-        announce(tx, act, kind, (organization.id.to_string(), organization.version), &shown, changes)
-    }
+fn announce_organization(
+    tx: &mut WriteTx,
+    act: &mut Act,
+    kind: &'static EventKind,
+    organization: &Organization,
+    changes: Option<Changes>,
+) -> Result<(), DirectoryError> {
+    let shown = organization.describe(())?;
+    announce(tx, act, kind, (organization.id.to_string(), organization.version), &shown, changes)
 }

@@ -11,7 +11,7 @@ use tenantd_base::{
 };
 use tenantd_store::{
     Direction, Flow, Key, KeyRange, Read, StoreError, WriteTx,
-    events::{Act, Changes, EventKind},
+    events::{Act, Changes, Describe, EventKind},
 };
 
 use super::{
@@ -190,7 +190,7 @@ impl Directory {
     /// The user as events and answers show them.
     pub fn show_user(&self, tx: &impl Read, user: &User) -> Result<Box<RawValue>, DirectoryError> {
         let organization = organization_of(tx, user)?;
-        Ok((self.describe.user)(user, organization.as_ref())?)
+        Ok(user.describe(organization.as_ref())?)
     }
 
     fn announce_user(

@@ -12,7 +12,7 @@ pub(super) use events::{EventsApi, event_schemas};
 pub(super) use key_rotation::KeyRotationApi;
 pub(super) use maintenance::MaintenanceApi;
 pub(super) use support::SupportApi;
-pub(super) use tenants::{TenantsApi, describe, tenant_fields};
+pub(super) use tenants::{TenantsApi, tenant_fields};
 
 use tenantd_http::problem::{Code, FieldError, Place, Problem};
 

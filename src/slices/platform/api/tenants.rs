@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use poem_openapi::{Enum, Object, OpenApi, Tags, param::Path};
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::to_raw_value;
 use serde_with::skip_serializing_none;
 
 use tenantd_base::{access::TenantKind, clock::Timestamp, id::TenantId};
@@ -18,7 +18,10 @@ use tenantd_http::{
     reply::{Accepted, Changed, Created, Found, Listed},
     shape::Shape,
 };
-use tenantd_store::{Key, Store, StoreError};
+use tenantd_store::{
+    Key, Store, StoreError,
+    events::{Describe, Described},
+};
 
 use super::super::{
     activity,
@@ -138,8 +141,10 @@ impl Tenant {
     }
 }
 
-pub(crate) fn describe(tenant: &model::Tenant) -> Result<Box<RawValue>, serde_json::Error> {
-    to_raw_value(&Tenant::new(tenant, None, tenant.updated_at))
+impl Describe for model::Tenant {
+    fn describe(&self, (): ()) -> Described {
+        to_raw_value(&Tenant::new(self, None, self.updated_at))
+    }
 }
 
 /// The bounds of a tenant's fields, for one that comes from another installation.

@@ -2,7 +2,7 @@
 
 use poem_openapi::{Enum, Object, OpenApi, Tags, param::Path};
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::to_raw_value;
 use serde_with::skip_serializing_none;
 
 use tenantd_base::{clocks::Clocks, id::TenantId, quotas::Quota};
@@ -12,11 +12,14 @@ use tenantd_http::{
     problem::Problem,
     reply::Answer,
 };
-use tenantd_store::Store;
+use tenantd_store::{
+    Store,
+    events::{Describe, Described},
+};
 
 use super::{
-    model::{Level, Standing},
-    service::{Describe, QuotaError, Service},
+    model::{Level, Standing, TenantStandings},
+    service::{QuotaError, Service},
 };
 
 #[derive(Tags)]
@@ -154,14 +157,16 @@ impl SetQuotas {
     }
 }
 
-pub(super) const DESCRIBE: Describe = Describe { standing: describe_standing, tenant: describe_tenant };
-
-fn describe_standing(standing: &Standing) -> Result<Box<RawValue>, serde_json::Error> {
-    to_raw_value(&QuotaStanding::from(standing))
+impl Describe for Standing {
+    fn describe(&self, (): ()) -> Described {
+        to_raw_value(&QuotaStanding::from(self))
+    }
 }
 
-fn describe_tenant(tenant: TenantId, standings: &[Standing]) -> Result<Box<RawValue>, serde_json::Error> {
-    to_raw_value(&TenantQuotas::new(tenant, standings))
+impl Describe for TenantStandings<'_> {
+    fn describe(&self, (): ()) -> Described {
+        to_raw_value(&TenantQuotas::new(self.tenant_id, self.standings))
+    }
 }
 
 pub(super) struct QuotasApi {

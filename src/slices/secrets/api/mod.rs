@@ -7,7 +7,7 @@ mod wire;
 
 pub(super) use collection::SecretsApi;
 pub(super) use record::SecretApi;
-pub(super) use wire::{describe, secret_fields};
+pub(super) use wire::secret_fields;
 
 use poem_openapi::Tags;
 

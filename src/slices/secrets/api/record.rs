@@ -16,7 +16,12 @@ use tenantd_http::{
 use tenantd_store::{Read, StoreError};
 
 use super::{
-    super::{Core, error::SecretError, model, repo, service::SecretChange},
+    super::{
+        Core,
+        error::SecretError,
+        model, repo,
+        service::{SecretChange, Service},
+    },
     Area,
     wire::{NamedSecret, RotateSecret, UpdateSecret},
 };
@@ -141,7 +146,7 @@ pub(super) async fn delete(
     id: SecretId,
     if_match: IfMatch,
 ) -> Result<Empty, Problem> {
-    let (intent, inner) = (auth.context.intent(&auth.principal), core.clone());
-    core.store.write(move |tx| inner.service.delete(tx, &mut intent.begin(), id, &if_match)).await?;
+    let intent = auth.context.intent(&auth.principal);
+    core.store.write(move |tx| Service::delete(tx, &mut intent.begin(), id, &if_match)).await?;
     Ok(Empty::new())
 }

@@ -2,7 +2,7 @@
 
 use poem_openapi::Object;
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::to_raw_value;
 use serde_with::skip_serializing_none;
 
 use tenantd_base::{
@@ -12,6 +12,7 @@ use tenantd_base::{
     secrets::Secret,
 };
 use tenantd_http::{author::Author, shape::Shape};
+use tenantd_store::events::{Describe, Described};
 
 use super::super::{
     error::{self, SecretError},
@@ -61,8 +62,10 @@ impl NamedSecret {
     }
 }
 
-pub(crate) fn describe(secret: &model::NamedSecret) -> Result<Box<RawValue>, serde_json::Error> {
-    to_raw_value(&NamedSecret::new(secret.clone(), None))
+impl Describe for model::NamedSecret {
+    fn describe(&self, (): ()) -> Described {
+        to_raw_value(&NamedSecret::new(self.clone(), None))
+    }
 }
 
 /// A secret to create.

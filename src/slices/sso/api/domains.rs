@@ -34,7 +34,6 @@ struct ApproveQuery {
 }
 
 pub(crate) struct AdminDomainsApi {
-    pub(crate) service: Service,
     pub(crate) store: Store,
     pub(crate) tenants: Tenants,
 }
@@ -56,11 +55,11 @@ impl AdminDomainsApi {
     ) -> Result<Changed<IdentityProvider>, Problem> {
         self.store.read(|tx| self.tenants.get(tx, id.0).map(drop))?;
         let domain = Domain::parse(&domain.0).map_err(|problem| SsoError::Invalid(vec![error::bad_domain(None, problem)]))?;
-        let (intent, service) = (auth.context.guarding_intent(&auth.principal), self.service.clone());
+        let intent = auth.context.guarding_intent(&auth.principal);
         let work = move |tx: &mut WriteTx| {
             let mut act = intent.begin();
             act.tenant_id = id.0;
-            service.approve_domain(tx, &mut act, &domain, query.0.identity_provider_id)
+            Service::approve_domain(tx, &mut act, &domain, query.0.identity_provider_id)
         };
         let provider = self.store.write(work).await?;
         let version = provider.version;

@@ -15,7 +15,7 @@ pub(super) use password_pages::PasswordPages;
 pub(super) use record::{Desk, ProviderApi};
 pub(super) use sign_in_pages::SignInPages;
 pub(super) use sign_on::SignOnApi;
-pub(super) use wire::{describe, provider_fields};
+pub(super) use wire::provider_fields;
 
 use poem_openapi::Tags;
 use serde_json::json;

@@ -157,8 +157,8 @@ impl Desk {
             let _under_way = self.lookups.begin(key.0).ok_or(SsoError::LookupsBusy)?;
             self.egress.texts(&claim.record_name()).await.map_err(|error| SsoError::Dns(error.to_string()))?
         };
-        let (intent, service) = (auth.context.guarding_intent(&auth.principal), self.service.clone());
-        let work = self.store.write(move |tx| service.prove_domain(tx, &mut intent.begin(), &manager, id, &domain, &texts));
+        let intent = auth.context.guarding_intent(&auth.principal);
+        let work = self.store.write(move |tx| Service::prove_domain(tx, &mut intent.begin(), &manager, id, &domain, &texts));
         let provider = work.await?;
         let version = provider.version;
         Ok(Verified(Changed::new(&provider.into(), version)))
@@ -198,8 +198,8 @@ impl Desk {
         id: IdentityProviderId,
         if_match: IfMatch,
     ) -> Result<Empty, Problem> {
-        let (intent, service) = (auth.context.guarding_intent(&auth.principal), self.service.clone());
-        self.store.write(move |tx| service.delete(tx, &mut intent.begin(), id, &if_match)).await?;
+        let intent = auth.context.guarding_intent(&auth.principal);
+        self.store.write(move |tx| Service::delete(tx, &mut intent.begin(), id, &if_match)).await?;
         Ok(Empty::new())
     }
 }

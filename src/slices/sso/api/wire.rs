@@ -2,12 +2,13 @@
 
 use poem_openapi::{Enum, Object};
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::to_raw_value;
 use serde_with::skip_serializing_none;
 
 use tenantd_base::{clock::Timestamp, fault::Fault, id::IdentityProviderId, secrets::Secret};
 use tenantd_directory::RoleView;
 use tenantd_http::{shape::Shape, wire::word_type};
+use tenantd_store::events::{Describe, Described};
 
 use super::super::{
     error::{self, SsoError},
@@ -110,8 +111,10 @@ impl From<model::IdentityProvider> for IdentityProvider {
     }
 }
 
-pub(crate) fn describe(provider: &model::IdentityProvider) -> Result<Box<RawValue>, serde_json::Error> {
-    to_raw_value(&IdentityProvider::from(provider.clone()))
+impl Describe for model::IdentityProvider {
+    fn describe(&self, (): ()) -> Described {
+        to_raw_value(&IdentityProvider::from(self.clone()))
+    }
 }
 
 /// The bounds of a provider's fields, for one that comes with a whole tenant.

@@ -26,8 +26,9 @@ use tenantd_http::{
     problem::{Code, FieldError, Place, Problem},
     shape::Shape,
 };
+use tenantd_store::events::Describe;
 
-use super::{error::TicketError, model::reference, repo::Shapes, service::Describe};
+use super::{error::TicketError, model::reference, repo::Shapes};
 
 #[derive(Tags)]
 enum Area {
@@ -43,16 +44,13 @@ pub(super) fn shapes() -> Result<Shapes, String> {
     let time_entry = Shape::fields::<bodies::CreateTimeEntry>(&["minutes", "work_type", "note"])?;
     Ok(Shapes {
         policy: Box::new(move |given| {
-            let shown = sla::describe(given).and_then(|shown| serde_json::from_str(shown.get()));
+            let shown = given.describe(()).and_then(|shown| serde_json::from_str(shown.get()));
             policy.check(&shown.map_err(|error| error.to_string())?)
         }),
         ticket: Box::new(move |record| ticket.check(record)),
         time_entry: Box::new(move |record| time_entry.check(record)),
     })
 }
-
-pub(super) const DESCRIBE: Describe =
-    Describe { ticket: wire::describe_ticket, comment: wire::describe_comment, policy: sla::describe };
 
 impl From<TicketError> for Problem {
     fn from(error: TicketError) -> Self {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use poem_openapi::{Object, OpenApi};
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::to_raw_value;
 use serde_with::skip_serializing_none;
 
 use tenantd_base::{
@@ -18,7 +18,10 @@ use tenantd_http::{
     problem::{Code, Problem},
     reply::{Changed, Found},
 };
-use tenantd_store::Store;
+use tenantd_store::{
+    Store,
+    events::{Describe, Described},
+};
 
 use super::{
     super::{
@@ -160,8 +163,10 @@ impl From<ReplaceSlaPolicy> for sla::SlaPolicy {
     }
 }
 
-pub(super) fn describe(policy: &sla::SlaPolicy) -> Result<Box<RawValue>, serde_json::Error> {
-    to_raw_value(&SlaPolicy::from(policy.clone()))
+impl Describe for sla::SlaPolicy {
+    fn describe(&self, (): ()) -> Described {
+        to_raw_value(&SlaPolicy::from(self.clone()))
+    }
 }
 
 pub(crate) struct SlaApi {

@@ -18,7 +18,10 @@ use tenantd_base::{
 };
 use tenantd_directory::{OrganizationReference, PersonReference};
 use tenantd_http::{author::Author, page::Page, wire::document_type};
-use tenantd_store::{Read, StoreError};
+use tenantd_store::{
+    Read, StoreError,
+    events::{Describe, Described},
+};
 
 use super::{
     super::{
@@ -281,8 +284,10 @@ impl ToJSON for TicketJson {
     }
 }
 
-pub(crate) fn describe_ticket(ticket: &model::Ticket, labels: &Labels, now: Timestamp) -> Result<Box<RawValue>, serde_json::Error> {
-    to_raw_value(&Ticket::new(ticket.clone(), labels, now))
+impl Describe<(&Labels, Timestamp)> for model::Ticket {
+    fn describe(&self, (labels, now): (&Labels, Timestamp)) -> Described {
+        to_raw_value(&Ticket::new(self.clone(), labels, now))
+    }
 }
 
 /// A comment on a ticket.
@@ -312,8 +317,10 @@ impl TicketComment {
     }
 }
 
-pub(crate) fn describe_comment(comment: &model::Comment, labels: &Labels) -> Result<Box<RawValue>, serde_json::Error> {
-    to_raw_value(&TicketComment::new(comment.clone(), labels))
+impl Describe<&Labels> for model::Comment {
+    fn describe(&self, labels: &Labels) -> Described {
+        to_raw_value(&TicketComment::new(self.clone(), labels))
+    }
 }
 
 /// Time that was worked on a ticket.

@@ -3,7 +3,7 @@
 use tenantd_base::versions::ExpectedVersion;
 use tenantd_store::{
     WriteTx,
-    events::{self, Act, Draft},
+    events::{self, Act, Describe, Draft},
 };
 
 use super::{SLA_UPDATED, Service};
@@ -32,7 +32,7 @@ impl Service {
         policy.version += 1;
         policy.updated_at = Some(act.now);
         repo::put_policy(tx, act.tenant_id, &policy, act.now)?;
-        let shown = (self.describe.policy)(&policy)?;
+        let shown = policy.describe(())?;
         let draft = Draft::new(&SLA_UPDATED, act.tenant_id.to_string(), policy.version, &shown);
         events::append(tx, act, &draft)?;
         Ok(policy)

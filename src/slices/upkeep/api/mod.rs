@@ -6,7 +6,7 @@ mod wire;
 
 pub(super) use maintenance::UpkeepApi;
 pub(super) use status::{Readiness, StatusPage};
-pub(super) use wire::{describe_disk, describe_run, record_schemas};
+pub(super) use wire::record_schemas;
 
 use tenantd_http::problem::{Code, Problem};
 

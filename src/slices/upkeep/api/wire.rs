@@ -2,14 +2,12 @@
 
 use poem_openapi::{Enum, Object};
 use serde::Serialize;
-use serde_json::{
-    Map, Value,
-    value::{RawValue, to_raw_value},
-};
+use serde_json::{Map, Value, value::to_raw_value};
 use serde_with::skip_serializing_none;
 
 use tenantd_base::clock::Timestamp;
 use tenantd_http::openapi;
+use tenantd_store::events::{Describe, Described};
 
 use super::super::model;
 
@@ -93,17 +91,21 @@ struct DiskSpace {
     total_bytes: u64,
 }
 
-pub(crate) fn describe_run(run: &model::Run) -> Result<Box<RawValue>, serde_json::Error> {
-    to_raw_value(&SnapshotRun::new(run))
+impl Describe for model::Run {
+    fn describe(&self, (): ()) -> Described {
+        to_raw_value(&SnapshotRun::new(self))
+    }
 }
 
-pub(crate) fn describe_disk(sample: &model::Sample) -> Result<Box<RawValue>, serde_json::Error> {
-    let state = match sample.fill {
-        model::Fill::Ample => DiskState::Ample,
-        model::Fill::Low => DiskState::Low,
-        model::Fill::Full => DiskState::Full,
-    };
-    to_raw_value(&DiskSpace { state, free_bytes: sample.space.free, total_bytes: sample.space.total })
+impl Describe for model::Sample {
+    fn describe(&self, (): ()) -> Described {
+        let state = match self.fill {
+            model::Fill::Ample => DiskState::Ample,
+            model::Fill::Low => DiskState::Low,
+            model::Fill::Full => DiskState::Full,
+        };
+        to_raw_value(&DiskSpace { state, free_bytes: self.space.free, total_bytes: self.space.total })
+    }
 }
 
 pub(crate) fn record_schemas() -> Map<String, Value> {

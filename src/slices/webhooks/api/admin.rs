@@ -19,7 +19,7 @@ use tenantd_http::{
 use tenantd_platform::Tenants;
 
 use super::{
-    super::{Core, error::WebhookError, model::NewEndpoint, repo},
+    super::{Core, error::WebhookError, model::NewEndpoint, repo, service::Service},
     wire::{CreateWebhook, WebhookWithSecret},
 };
 
@@ -75,8 +75,7 @@ impl AdminWebhooksApi {
         if_match: IfMatch,
     ) -> Result<Empty, Problem> {
         let intent = auth.context.intent_in(&auth.principal, id.0);
-        let service = self.core.service.clone();
-        self.core.store.write(move |tx| service.delete(tx, &mut intent.begin(), webhook_id.0, &if_match)).await?;
+        self.core.store.write(move |tx| Service::delete(tx, &mut intent.begin(), webhook_id.0, &if_match)).await?;
         Ok(Empty::new())
     }
 }

@@ -15,7 +15,7 @@ pub(super) use collection::WebhooksApi;
 pub(super) use deliveries::DeliveriesApi;
 pub(super) use operations::OperationsApi;
 pub(super) use record::WebhookApi;
-pub(super) use wire::{describe, endpoint_fields};
+pub(super) use wire::endpoint_fields;
 
 use poem_openapi::Tags;
 

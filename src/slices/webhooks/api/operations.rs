@@ -40,7 +40,7 @@ const DEFAULT_GRACE_SECONDS: u32 = 86_400;
 /// A test answers within the time that a request may take.
 const LONGEST_TEST: Duration = Duration::from_secs(20);
 
-type Transition = fn(&Service, &mut WriteTx, &mut Act, WebhookId, &ExpectedVersion) -> Result<Endpoint, WebhookError>;
+type Transition = fn(&mut WriteTx, &mut Act, WebhookId, &ExpectedVersion) -> Result<Endpoint, WebhookError>;
 
 pub(crate) struct OperationsApi {
     pub(crate) core: Arc<Core>,
@@ -84,8 +84,8 @@ impl OperationsApi {
         idempotency_key: IdempotencyKey,
     ) -> Result<Changed<DeliveryAttempt>, Problem> {
         let key = (auth.principal.tenant_id, id.0);
-        let (intent, service) = (auth.context.intent(&auth.principal), self.core.service.clone());
-        let number = self.core.store.write(move |tx| service.announce_test(tx, &mut intent.begin(), id.0)).await?;
+        let intent = auth.context.intent(&auth.principal);
+        let number = self.core.store.write(move |tx| Service::announce_test(tx, &mut intent.begin(), id.0)).await?;
         let target = self.core.subscriptions.target(key)?.ok_or(WebhookError::NotFound)?;
         let event = self.core.store.read(|tx| events::read_numbered(tx, key.0, number))?.ok_or(WebhookError::EventGone)?;
         let (seq, event_id, at, kind) = (event.seq, event.record.id, event.record.at, event.record.kind);
@@ -157,7 +157,7 @@ impl OperationsApi {
         let core = self.core.clone();
         idempotency_key
             .run(auth.context.intent(&auth.principal), move |tx, act| {
-                let endpoint = transition(&core.service, tx, act, id, &if_match)?;
+                let endpoint = transition(tx, act, id, &if_match)?;
                 let shown = show(&core, tx, endpoint, act.now)?;
                 Ok::<_, WebhookError>(Changed::new(&shown, shown.version))
             })

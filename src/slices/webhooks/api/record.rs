@@ -14,7 +14,12 @@ use tenantd_http::{
 };
 
 use super::{
-    super::{Core, error::WebhookError, repo, service::EndpointChange},
+    super::{
+        Core,
+        error::WebhookError,
+        repo,
+        service::{EndpointChange, Service},
+    },
     Area, show,
     wire::{UpdateWebhook, Webhook},
 };
@@ -116,7 +121,7 @@ pub(super) async fn delete(
     id: WebhookId,
     if_match: IfMatch,
 ) -> Result<Empty, Problem> {
-    let (intent, service) = (auth.context.intent(&auth.principal), core.service.clone());
-    core.store.write(move |tx| service.delete(tx, &mut intent.begin(), id, &if_match)).await?;
+    let intent = auth.context.intent(&auth.principal);
+    core.store.write(move |tx| Service::delete(tx, &mut intent.begin(), id, &if_match)).await?;
     Ok(Empty::new())
 }

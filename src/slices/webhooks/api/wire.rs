@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use poem_openapi::{Enum, Object};
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::to_raw_value;
 use serde_with::skip_serializing_none;
 
 use tenantd_base::{change::Change, clock::Timestamp, fault::Fault, id::WebhookId, secrets::Secret};
 use tenantd_egress::{TargetUrl, check_ca_pem, without_query};
 use tenantd_http::shape::Shape;
+use tenantd_store::events::{Describe, Described};
 
 use super::super::{
     error::{WebhookError, bad_url},
@@ -198,15 +199,13 @@ impl Webhook {
     }
 }
 
-pub(crate) fn describe(
-    endpoint: &model::Endpoint,
-    state: &EndpointState,
-    now: Timestamp,
-) -> Result<Box<RawValue>, serde_json::Error> {
-    let mut shown = Webhook::new(endpoint.clone(), state, None, now);
-    // Events have more readers than endpoints, and a query is often a token.
-    without_query(&endpoint.url).clone_into(&mut shown.url);
-    to_raw_value(&shown)
+impl Describe<(&EndpointState, Timestamp)> for model::Endpoint {
+    fn describe(&self, (state, now): (&EndpointState, Timestamp)) -> Described {
+        let mut shown = Webhook::new(self.clone(), state, None, now);
+        // Events have more readers than endpoints, and a query is often a token.
+        without_query(&self.url).clone_into(&mut shown.url);
+        to_raw_value(&shown)
+    }
 }
 
 /// A webhook endpoint with its secret, shown this once.

@@ -95,7 +95,7 @@ struct Change {
 }
 
 /// Writes a batch down.
-pub(super) fn write(tx: &mut WriteTx, batch: &Batch, service: &Service) -> Result<Vec<Committed>, WebhookError> {
+pub(super) fn write(tx: &mut WriteTx, batch: &Batch) -> Result<Vec<Committed>, WebhookError> {
     let mut changes: HashMap<EndpointKey, Change> = HashMap::new();
     for settlement in &batch.settlements {
         let endpoint = settlement.endpoint;
@@ -115,7 +115,7 @@ pub(super) fn write(tx: &mut WriteTx, batch: &Batch, service: &Service) -> Resul
         change.figures.count(delivery, attempted);
         change.health = settlement.health.or(change.health);
         if let Some((reason, intent)) = &settlement.disables {
-            service.disable(tx, &mut intent.begin(), endpoint.1, *reason)?;
+            Service::disable(tx, &mut intent.begin(), endpoint.1, *reason)?;
             change.status = Some(EndpointStatus::Disabled(*reason));
         }
     }

@@ -32,7 +32,6 @@ use super::{
     error::WebhookError,
     repo::EndpointKey,
     sender::Sender,
-    service::Service,
     subscriptions::Subscriptions,
 };
 
@@ -45,7 +44,6 @@ pub use commit::CURSOR;
 pub(super) struct Shared {
     store: Store,
     clocks: Clocks,
-    service: Service,
     subscriptions: Subscriptions,
     sender: Sender,
     settings: config::Webhooks,
@@ -87,7 +85,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(super) struct Parts {
     pub(super) store: Store,
     pub(super) clocks: Clocks,
-    pub(super) service: Service,
     pub(super) subscriptions: Subscriptions,
     pub(super) sender: Sender,
     pub(super) settings: config::Webhooks,
@@ -99,11 +96,10 @@ pub(super) struct Parts {
 
 impl Dispatch {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { store, clocks, service, subscriptions, sender, settings, keep, usage } = parts;
+        let Parts { store, clocks, subscriptions, sender, settings, keep, usage } = parts;
         Self(Arc::new(Shared {
             store,
             clocks,
-            service,
             subscriptions,
             sender,
             settings,
@@ -243,8 +239,8 @@ async fn work(shared: Arc<Shared>, job: Job, epoch: u64) {
 async fn commit(shared: Arc<Shared>, batch: commit::Batch, epoch: u64) {
     let mut batch = Some(Arc::new(batch));
     while let Some(current) = batch.take() {
-        let (writing, service) = (current.clone(), shared.service.clone());
-        let written = shared.store.write_derived(move |tx| commit::write(tx, &writing, &service)).await;
+        let writing = current.clone();
+        let written = shared.store.write_derived(move |tx| commit::write(tx, &writing)).await;
         let clocks = shared.clocks.read();
         let next = match written {
             Err(error) => {

@@ -21,15 +21,13 @@ use poem_openapi::Tags;
 use tenantd_base::programs::ProgramError;
 use tenantd_http::problem::{Code, Problem};
 
-use super::{error::WorkflowError, service::Describe};
+use super::error::WorkflowError;
 
 #[derive(Tags)]
 enum Area {
     /// Workflows and their runs.
     Workflows,
 }
-
-pub(super) const DESCRIBE: Describe = Describe { workflow: wire::describe, run: run_wire::describe };
 
 impl From<WorkflowError> for Problem {
     fn from(error: WorkflowError) -> Self {

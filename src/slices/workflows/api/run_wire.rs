@@ -2,10 +2,7 @@
 
 use poem_openapi::{Enum, Object, types::Any};
 use serde::Serialize;
-use serde_json::{
-    Value, json,
-    value::{RawValue, to_raw_value},
-};
+use serde_json::{Value, json, value::to_raw_value};
 use serde_with::skip_serializing_none;
 
 use tenantd_base::{
@@ -14,6 +11,7 @@ use tenantd_base::{
     id::{EventId, RunId, WorkflowId},
 };
 use tenantd_http::{author::Author, page::Page};
+use tenantd_store::events::{Describe, Described};
 
 use super::{
     super::model::{Run, RunError, RunStatus, RunTrigger, StepResult, StepStatus, WaitingOn},
@@ -255,11 +253,13 @@ impl WorkflowRun {
     }
 }
 
-/// A run as its events show it: without what went through it, which not all readers of events may see.
-pub(super) fn describe(run: &Run) -> Result<Box<RawValue>, serde_json::Error> {
-    let mut shown = WorkflowRun::new(run, None);
-    shown.output = None;
-    to_raw_value(&shown)
+/// Without what went through the run, which not all readers of events may see.
+impl Describe for Run {
+    fn describe(&self, (): ()) -> Described {
+        let mut shown = WorkflowRun::new(self, None);
+        shown.output = None;
+        to_raw_value(&shown)
+    }
 }
 
 /// What stands in place of values that a reader may not see.

@@ -3,10 +3,7 @@
 
 use poem_openapi::{Enum, Object, types::Any};
 use serde::{Deserialize, Serialize};
-use serde_json::{
-    Value,
-    value::{RawValue, to_raw_value},
-};
+use serde_json::{Value, value::to_raw_value};
 use serde_with::skip_serializing_none;
 
 use tenantd_base::{
@@ -14,6 +11,7 @@ use tenantd_base::{
     id::{RunId, WorkflowId},
 };
 use tenantd_http::{author::Author, page::Page};
+use tenantd_store::events::{Describe, Described};
 
 use super::super::{
     definition::DEFAULT_TIMEOUT_SECONDS,
@@ -173,8 +171,10 @@ impl Workflow {
     }
 }
 
-pub(super) fn describe(workflow: &model::Workflow, definition: &Value) -> Result<Box<RawValue>, serde_json::Error> {
-    to_raw_value(&Workflow::new(workflow, definition, None))
+impl Describe<&Value> for model::Workflow {
+    fn describe(&self, definition: &Value) -> Described {
+        to_raw_value(&Workflow::new(self, definition, None))
+    }
 }
 
 /// A page of workflows.

@@ -14,7 +14,7 @@ mod steer;
 
 use std::{sync::Arc, time::Duration};
 
-use serde_json::{Value, value::RawValue};
+use serde_json::Value;
 
 use tenantd_base::{
     access::{Grants, Scope},
@@ -26,7 +26,7 @@ use tenantd_base::{
 };
 use tenantd_store::{
     Read, WriteTx,
-    events::{self, Act, Actor, Changes, Draft, EventKind, Kinds},
+    events::{self, Act, Actor, Changes, Describe, Draft, EventKind, Kinds},
     holders::Holders,
     steps::StepType,
 };
@@ -79,13 +79,6 @@ pub(super) static RUN_WAITING: EventKind = EventKind {
     ..RUN_STARTED
 };
 
-/// How records are shown in events.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Describe {
-    pub(super) workflow: fn(&Workflow, &Value) -> Result<Box<RawValue>, serde_json::Error>,
-    pub(super) run: fn(&Run) -> Result<Box<RawValue>, serde_json::Error>,
-}
-
 /// A version of a workflow. It never changes, so neither does what was read of it.
 pub(super) type VersionKey = (TenantId, WorkflowId, u64);
 type Kept<T> = Cache<VersionKey, Arc<T>>;
@@ -99,7 +92,6 @@ pub(super) struct Service {
     pub(super) planners: Planners,
     pub(super) kinds: Arc<Kinds>,
     pub(super) settings: config::Workflows,
-    describe: Describe,
     /// Who may do what now.
     holders: Holders,
     outlines: Kept<Definition>,
@@ -108,17 +100,11 @@ pub(super) struct Service {
 }
 
 impl Service {
-    pub(super) fn new(
-        planners: Planners,
-        kinds: Arc<Kinds>,
-        settings: config::Workflows,
-        describe: Describe,
-        holders: Holders,
-    ) -> Self {
+    pub(super) fn new(planners: Planners, kinds: Arc<Kinds>, settings: config::Workflows, holders: Holders) -> Self {
         let outlines = Kept::weighed(KEPT_BYTES, |_, outline: &Arc<Definition>| outline.weight);
         let compiled = Kept::weighed(KEPT_BYTES, |_, program: &Arc<Program>| program.weight);
         let authors = Kept::new(KEPT_AUTHORS);
-        Self { planners, kinds, settings, describe, holders, outlines, compiled, authors }
+        Self { planners, kinds, settings, holders, outlines, compiled, authors }
     }
 
     pub(super) fn retention(&self) -> Duration {
@@ -186,28 +172,22 @@ impl Service {
         definition: &Value,
         changes: Option<Changes>,
     ) -> Result<(), WorkflowError> {
-        let shown = (self.describe.workflow)(workflow, &self.in_event(definition))?;
+        let shown = workflow.describe(&self.in_event(definition))?;
         let draft = Draft::new(kind, workflow.id.to_string(), workflow.version, &shown).with_changes(changes.as_ref());
         events::append(tx, act, &draft)?;
         Ok(())
     }
+}
 
-    /// Tells of a run. The event names the run as its cause, so that what it starts can be told from what people start.
-    pub(super) fn announce_run(
-        &self,
-        tx: &mut WriteTx,
-        act: &mut Act,
-        kind: &'static EventKind,
-        run: &Run,
-    ) -> Result<(), WorkflowError> {
-        let shown = (self.describe.run)(run)?;
-        let draft = Draft::new(kind, run.id.to_string(), run.version, &shown);
-        let before = act.cause.run_id.replace(run.id);
-        let appended = events::append(tx, act, &draft);
-        act.cause.run_id = before;
-        appended?;
-        Ok(())
-    }
+/// Tells of a run. The event names the run as its cause, so that what it starts can be told from what people start.
+fn announce_run(tx: &mut WriteTx, act: &mut Act, kind: &'static EventKind, run: &Run) -> Result<(), WorkflowError> {
+    let shown = run.describe(())?;
+    let draft = Draft::new(kind, run.id.to_string(), run.version, &shown);
+    let before = act.cause.run_id.replace(run.id);
+    let appended = events::append(tx, act, &draft);
+    act.cause.run_id = before;
+    appended?;
+    Ok(())
 }
 
 /// Takes the secrets out of every step, however deep it is in others.

@@ -20,7 +20,7 @@ use super::{
         model::{Json, Run, RunError, RunStatus, StepResult, StepStatus, Token, TokenState, Wait},
         repo::{self, runs::RunKey},
     },
-    RUN_WAITING, Service,
+    RUN_WAITING, Service, announce_run,
 };
 
 /// Steps that may begin in one run.
@@ -454,7 +454,7 @@ impl<'a> Stage<'a> {
         let begins_to_wait = self.run.status == RunStatus::Waiting && self.before != RunStatus::Waiting;
         let run = repo::runs::update(self.tx, self.run, self.before)?;
         if begins_to_wait || self.asks {
-            self.service.announce_run(self.tx, self.act, &RUN_WAITING, &run)?;
+            announce_run(self.tx, self.act, &RUN_WAITING, &run)?;
         }
         Ok(run)
     }

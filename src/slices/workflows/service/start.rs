@@ -21,7 +21,7 @@ use super::{
         },
         steps::QUOTA_EXCEEDED,
     },
-    RUN_FAILED, RUN_STARTED, Service,
+    RUN_FAILED, RUN_STARTED, Service, announce_run,
     ready::{Evaluated, ReadyRun},
 };
 
@@ -90,7 +90,7 @@ impl Service {
         }
         let stored = RunInputs { inputs: Json(inputs), event: new.event.clone().map(Json) };
         let run = repo::runs::insert(tx, run, &stored)?;
-        self.announce_run(tx, act, &RUN_STARTED, &run)?;
+        announce_run(tx, act, &RUN_STARTED, &run)?;
         Ok(Started::New(run))
     }
 
@@ -175,7 +175,7 @@ impl Service {
         run.due_at = Some(act.now + self.retention());
         let stored = RunInputs { inputs: Json(new.inputs.clone()), event: new.event.clone().map(Json) };
         let run = repo::runs::insert(tx, run, &stored)?;
-        self.announce_run(tx, act, &RUN_FAILED, &run)?;
+        announce_run(tx, act, &RUN_FAILED, &run)?;
         Ok(run)
     }
 

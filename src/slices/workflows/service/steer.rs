@@ -21,7 +21,7 @@ use super::{
         model::{Decision, Run, RunError, RunStatus, RunTrigger, StepStatus, TokenState, Wait},
         repo::{self, runs::RunKey},
     },
-    RUN_CANCELLED, RUN_FAILED, RUN_SUCCEEDED, RUN_TIMED_OUT, ReadyRun, Service, Started, people,
+    RUN_CANCELLED, RUN_FAILED, RUN_SUCCEEDED, RUN_TIMED_OUT, ReadyRun, Service, Started, announce_run, people,
     stage::Stage,
 };
 
@@ -219,7 +219,7 @@ impl Service {
             RunStatus::TimedOut => &RUN_TIMED_OUT,
             _ => &RUN_FAILED,
         };
-        self.announce_run(tx, act, kind, run)?;
+        announce_run(tx, act, kind, run)?;
         if let Some(key) = &run.concurrency_key {
             let limit = match self.outline(tx, (run.tenant_id, run.workflow_id, run.workflow_version)) {
                 Ok(definition) => definition.concurrency.as_ref().map_or(1, |policy| policy.limit),

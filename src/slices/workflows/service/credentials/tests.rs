@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json, value::to_raw_value};
+use serde_json::{Value, json};
 
 use tenantd_base::{
     access::{Grants, Scope},
@@ -20,20 +20,15 @@ use tenantd_store::{
 };
 
 use super::{
-    super::{
-        super::{
-            model::Json,
-            repo::{self, workflows::VersionRecord},
-            steps::catalogue,
-        },
-        Describe,
+    super::super::{
+        model::Json,
+        repo::{self, workflows::VersionRecord},
+        steps::catalogue,
     },
     *,
 };
 
 const TENANT: TenantId = TenantId::from_bytes([2; 16]);
-/// Events are of no interest here.
-const DESCRIBE: Describe = Describe { workflow: |workflow, _| to_raw_value(&workflow.id), run: |run| to_raw_value(&run.id) };
 
 /// A step with one header that a credential can be in.
 #[derive(Debug)]
@@ -108,7 +103,7 @@ async fn a_credential_of_an_earlier_release_stays_and_a_new_one_is_refused() {
     let (planners, _) = catalogue([StepEntry::remote(Send)]).unwrap();
     let settings = config::load(None, [], &[]).unwrap().workflows;
     let kinds = Arc::new(Kinds::new([&super::super::CREATED, &super::super::UPDATED]));
-    let service = Arc::new(Service::new(planners, kinds, settings, DESCRIBE, Holders::new(Everybody, Duration::ZERO)));
+    let service = Arc::new(Service::new(planners, kinds, settings, Holders::new(Everybody, Duration::ZERO)));
     let now = Timestamp::from_millis(1_767_225_600_000);
     let (intent, everything) = (Intent::new(TENANT, now, Actor::system("test")), Authority::everything(TENANT));
     let budget = Budget::for_tests();
