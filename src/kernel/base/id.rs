@@ -109,6 +109,13 @@ impl<K> Clone for Id<K> {
 
 impl<K> Copy for Id<K> {}
 
+/// An id that nothing has: what a record holds before its key is read.
+impl<K> Default for Id<K> {
+    fn default() -> Self {
+        Self { bytes: [0; 16], kind: PhantomData }
+    }
+}
+
 impl<K> PartialEq for Id<K> {
     fn eq(&self, other: &Self) -> bool {
         self.bytes == other.bytes

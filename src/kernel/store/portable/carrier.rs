@@ -200,9 +200,11 @@ impl<K: TenantKey, V: Record, F: Serialize + DeserializeOwned + 'static> Carrier
 
     fn read(&self, arrival: &mut Arrival, line: &Line<'_>) -> Result<Option<(K, V)>, PortError> {
         let key: K::Rest = parse(line.key)?;
-        let read = (self.arrive)(arrival, K::of(arrival.tenant, key), parse(line.record)?)?;
-        if let Some((key, _)) = &read {
-            arrival.follow(self.kind, key.to_bytes())?;
+        let mut read = (self.arrive)(arrival, K::of(arrival.tenant, key), parse(line.record)?)?;
+        if let Some((key, record)) = &mut read {
+            let key = key.to_bytes();
+            record.take_key(&key).ok_or_else(|| PortError::wrong("its key cannot be read"))?;
+            arrival.follow(self.kind, key)?;
         }
         Ok(read)
     }

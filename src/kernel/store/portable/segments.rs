@@ -43,8 +43,11 @@ impl<K: TenantKey + 'static, V: Record> SegmentCarrier<K, V> {
     fn read(&self, arrival: &mut Arrival, line: &Line<'_>) -> Result<(u64, K, V), PortError> {
         let (segment, key): (u64, K::Rest) = parse(line.key)?;
         let key = K::of(arrival.tenant, key);
-        arrival.follow(self.kind, [segment.to_bytes(), key.to_bytes()].concat())?;
-        Ok((segment, key, parse(line.record)?))
+        let bytes = key.to_bytes();
+        let mut record: V = parse(line.record)?;
+        record.take_key(&bytes).ok_or_else(|| PortError::wrong("its key cannot be read"))?;
+        arrival.follow(self.kind, [segment.to_bytes(), bytes].concat())?;
+        Ok((segment, key, record))
     }
 
     fn scan(
