@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tenantd_base::{change::Change, clock::Timestamp, entropy::Entropy};
 use tenantd_tickets::{
-    NewComment, NewTicket, NewTimeEntry, Priority, ResolutionCode, Source, Status, TicketChange, TicketType, Visibility,
+    NewComment, NewTicket, NewTimeEntry, Priority, ResolutionCode, Source, Status, Ticket, TicketChange, TicketType, Visibility,
 };
 
 use super::{
@@ -118,17 +118,21 @@ fn play(cast: &Cast, random: &mut Entropy, trouble: &Trouble, telling: &mut Tell
     let priority = [Priority::Critical, Priority::High, Priority::Medium, Priority::Low];
     let weight = usize::try_from(trouble.weight + random.below(2)).unwrap_or_default();
     let new = NewTicket {
-        description: Some(trouble.description.to_owned()),
-        kind: if trouble.alert { TicketType::Alert } else { TicketType::Incident },
         priority: priority.get(weight).copied().or(Some(Priority::Low)),
-        source: source(random, trouble),
-        queue: Some(trouble.queue.to_owned()),
-        category: Some(trouble.category.to_owned()),
         organization_id: Some(customer.id),
-        contact_id: (!trouble.alert).then_some(contact.id),
-        device_ids: device.filter(|_| trouble.alert || random.below(3) > 0).map(|device| device.0).into_iter().collect(),
-        tags: (0..random.below(3)).filter_map(|_| pick(random, &TAGS)).map(|tag| (*tag).to_owned()).collect(),
-        ..NewTicket::new(text(trouble.subject))
+        ticket: Ticket {
+            subject: text(trouble.subject),
+            description: Some(trouble.description.to_owned()),
+            kind: if trouble.alert { TicketType::Alert } else { TicketType::Incident },
+            source: source(random, trouble),
+            queue: Some(trouble.queue.to_owned()),
+            category: Some(trouble.category.to_owned()),
+            contact_id: (!trouble.alert).then_some(contact.id),
+            device_ids: device.filter(|_| trouble.alert || random.below(3) > 0).map(|device| device.0).into_iter().collect(),
+            tags: (0..random.below(3)).filter_map(|_| pick(random, &TAGS)).map(|tag| (*tag).to_owned()).collect(),
+            ..Ticket::default()
+        },
+        ..NewTicket::default()
     };
     telling.scene(reporter, Deed::Create(Box::new(new)));
 

@@ -17,7 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, se
 use tokio::sync::Notify;
 
 /// A point in time in milliseconds since 1970. On the wire RFC 3339 in UTC with milliseconds; in a record eight bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
 /// The last millisecond of the year 9999: what RFC 3339 can write.

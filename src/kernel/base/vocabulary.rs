@@ -1,13 +1,13 @@
 //! Closed lists of words, each an enum with its names. The place of a word may be stored, so words are only ever added at the end.
 
-/// Makes such a list.
+/// Makes such a list. With `#[derive(Default)]` one word has `#[default]` before it.
 #[macro_export]
 macro_rules! vocabulary {
-    ($(#[$doc:meta])* $type:ident: $($variant:ident $name:literal,)*) => {
+    ($(#[$doc:meta])* $type:ident: $($(#[$mark:meta])* $variant:ident $name:literal,)*) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
         #[serde(rename_all = "snake_case")]
-        pub enum $type { $($variant),* }
+        pub enum $type { $($(#[$mark])* $variant),* }
 
         impl $type {
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];

@@ -28,8 +28,9 @@ macro_rules! in_keys {
 in_keys!(Status, Priority, TicketType, Source, SlaState);
 
 vocabulary! {
+    #[derive(Default)]
     Status:
-    New "new", Open "open", InProgress "in_progress", WaitingCustomer "waiting_customer", WaitingVendor "waiting_vendor",
+    #[default] New "new", Open "open", InProgress "in_progress", WaitingCustomer "waiting_customer", WaitingVendor "waiting_vendor",
     Scheduled "scheduled", OnHold "on_hold", Resolved "resolved", Closed "closed", Cancelled "cancelled", Merged "merged",
 }
 
@@ -40,8 +41,9 @@ vocabulary! {
 
 vocabulary! {
     /// The most urgent first.
+    #[derive(Default)]
     Priority:
-    Critical "critical", High "high", Medium "medium", Low "low",
+    Critical "critical", High "high", #[default] Medium "medium", Low "low",
 }
 
 vocabulary! {
@@ -51,14 +53,16 @@ vocabulary! {
 }
 
 vocabulary! {
+    #[derive(Default)]
     TicketType:
-    Incident "incident", ServiceRequest "service_request", Problem "problem", Change "change", Task "task", Alert "alert",
+    #[default] Incident "incident", ServiceRequest "service_request", Problem "problem", Change "change", Task "task", Alert "alert",
     Question "question",
 }
 
 vocabulary! {
+    #[derive(Default)]
     Source:
-    Api "api", Portal "portal", Email "email", Phone "phone", Chat "chat", Monitoring "monitoring", Workflow "workflow",
+    #[default] Api "api", Portal "portal", Email "email", Phone "phone", Chat "chat", Monitoring "monitoring", Workflow "workflow",
     Backup "backup", Cloud "cloud", Import "import",
 }
 
@@ -69,8 +73,9 @@ vocabulary! {
 }
 
 vocabulary! {
+    #[derive(Default)]
     SlaState:
-    None "none", OnTrack "on_track", AtRisk "at_risk", Breached "breached", Met "met", Paused "paused",
+    #[default] None "none", OnTrack "on_track", AtRisk "at_risk", Breached "breached", Met "met", Paused "paused",
 }
 
 vocabulary! {
@@ -80,8 +85,9 @@ vocabulary! {
 
 vocabulary! {
     /// What is done with a new ticket whose `dedup_key` an unfinished one has.
+    #[derive(Default)]
     OnDuplicate:
-    Comment "comment", Ignore "ignore", Reject "reject", Create "create",
+    #[default] Comment "comment", Ignore "ignore", Reject "reject", Create "create",
 }
 
 impl Status {
@@ -118,8 +124,6 @@ impl StatusCategory {
 }
 
 impl Priority {
-    pub const DEFAULT: Self = Self::Medium;
-
     pub const fn from_matrix(impact: Level, urgency: Level) -> Self {
         match (impact, urgency) {
             (Level::High, Level::High) => Self::Critical,
@@ -218,9 +222,11 @@ pub struct Resolution {
     pub resolved_at: Timestamp,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ticket {
+    #[serde(skip)]
     pub tenant_id: TenantId,
+    #[serde(skip)]
     pub number: u64,
     pub id: TicketId,
     pub subject: String,
@@ -260,6 +266,8 @@ pub struct Ticket {
     pub version: u64,
     /// The number of the newest event about it.
     pub last_seq: u64,
+    /// When time alone next changes the ticket.
+    pub timer_at: Option<Timestamp>,
 }
 
 impl Ticket {
@@ -320,8 +328,9 @@ fn text_bytes(text: &str) -> usize {
     text.len() + text.bytes().map(escape).sum::<usize>() + 3
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Comment {
+    #[serde(skip)]
     pub id: CommentId,
     pub body: String,
     pub visibility: Visibility,
@@ -338,8 +347,9 @@ impl Comment {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimeEntry {
+    #[serde(skip)]
     pub id: TimeEntryId,
     pub minutes: u32,
     pub billable: bool,

@@ -8,7 +8,6 @@ mod facets;
 mod notes;
 mod policies;
 mod portable;
-mod record;
 
 pub(super) use counts::{COUNTS, count, counted, values};
 pub(super) use facets::{BY_DUE, BY_FACET, BY_SEQ, BY_UPDATE, BY_WORD, Facet, Field, TicketIndex};
@@ -26,11 +25,8 @@ use tenantd_base::{
 };
 use tenantd_store::{Counts, Direction, Due, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record};
 
+use self::facets::{BY_ID, BY_TIMER};
 pub(super) use self::portable::{Shapes, portable};
-use self::{
-    facets::{BY_ID, BY_TIMER},
-    record::{TicketRecord, to_model, to_record},
-};
 use super::model::{Status, Ticket, TicketRef};
 
 /// About how many bytes of records a page has. One with records that are larger ends before its limit.
@@ -38,7 +34,16 @@ pub(crate) const PAGE_BYTES: usize = 8 << 20;
 
 pub(super) type TicketKey = (TenantId, u64);
 
-pub(super) static TICKETS: Table<TicketKey, TicketRecord> =
+impl Record for Ticket {
+    const VERSION: u8 = 1;
+
+    fn take_key(&mut self, key: &[u8]) -> Option<()> {
+        (self.tenant_id, self.number) = Key::from_bytes(key)?;
+        Some(())
+    }
+}
+
+pub(super) static TICKETS: Table<TicketKey, Ticket> =
     Table::new(catalog::TICKETS, &[&BY_ID, &BY_FACET, &BY_UPDATE, &BY_DUE, &BY_SEQ, &BY_WORD, &BY_TIMER]).counting(Counts::Records);
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -64,8 +69,7 @@ pub(super) fn next_number(tx: &impl Read, tenant: TenantId, now: Timestamp) -> R
 }
 
 pub(super) fn get(tx: &impl Read, tenant: TenantId, number: u64) -> Result<Option<Ticket>, StoreError> {
-    let key = (tenant, number);
-    Ok(TICKETS.get(tx, &key)?.map(|record| to_model(key, record)))
+    TICKETS.get(tx, &(tenant, number))
 }
 
 pub(super) fn find(tx: &impl Read, tenant: TenantId, wanted: TicketRef) -> Result<Option<Ticket>, StoreError> {
@@ -78,7 +82,7 @@ pub(super) fn find(tx: &impl Read, tenant: TenantId, wanted: TicketRef) -> Resul
 
 pub(super) fn list_after(tx: &impl Read, after: Option<TicketKey>, limit: usize) -> Result<Vec<Ticket>, StoreError> {
     let found = TICKETS.list_after(tx, after.as_ref(), limit)?;
-    Ok(found.into_iter().map(|(key, record)| to_model(key, record)).collect())
+    Ok(found.into_iter().map(|(_, ticket)| ticket).collect())
 }
 
 /// The unfinished ticket of the organization with this key that changed last.
@@ -98,17 +102,15 @@ pub(super) fn find_unfinished(
 }
 
 /// Stores a new ticket under the number that [`next_number`] gave.
-pub(super) fn insert(tx: &mut WriteTx, ticket: &Ticket, timer_at: Option<Timestamp>) -> Result<(), StoreError> {
-    let record = to_record(ticket, timer_at);
+pub(super) fn insert(tx: &mut WriteTx, ticket: &Ticket) -> Result<(), StoreError> {
     NUMBERS.put(tx, &ticket.tenant_id, &LastNumber { number: ticket.number, created_at: ticket.created_at })?;
-    counts::moved(tx, ticket.tenant_id, None, Some(&record))?;
-    TICKETS.insert(tx, &(ticket.tenant_id, ticket.number), &record)
+    counts::moved(tx, ticket.tenant_id, None, Some(ticket))?;
+    TICKETS.insert(tx, &(ticket.tenant_id, ticket.number), ticket)
 }
 
-pub(super) fn update(tx: &mut WriteTx, before: &Ticket, after: &Ticket, timer_at: Option<Timestamp>) -> Result<(), StoreError> {
-    let record = to_record(after, timer_at);
-    counts::moved(tx, after.tenant_id, Some(&to_record(before, None)), Some(&record))?;
-    TICKETS.put(tx, &(after.tenant_id, after.number), &record)
+pub(super) fn update(tx: &mut WriteTx, before: &Ticket, after: &Ticket) -> Result<(), StoreError> {
+    counts::moved(tx, after.tenant_id, Some(before), Some(after))?;
+    TICKETS.put(tx, &(after.tenant_id, after.number), after)
 }
 
 /// How many tickets are not finished, by status.
@@ -136,7 +138,7 @@ pub(super) fn first_created(tx: &impl Read, tenant: TenantId, time: Timestamp) -
     let (mut low, mut high) = (1, total(tx, tenant)? + 1);
     while low < high {
         let middle = low.midpoint(high);
-        let created_at = TICKETS.get(tx, &(tenant, middle))?.map(|record| record.created_at);
+        let created_at = TICKETS.get(tx, &(tenant, middle))?.map(|ticket| ticket.created_at);
         if created_at.is_none_or(|created_at| created_at < time) {
             low = middle + 1;
         } else {
@@ -144,4 +146,80 @@ pub(super) fn first_created(tx: &impl Read, tenant: TenantId, time: Timestamp) -
         }
     }
     Ok(low)
+}
+
+#[cfg(test)]
+mod tests {
+    use tenantd_base::id::{DeviceId, TicketId, UserId};
+    use tenantd_store::{
+        codec::assert_golden,
+        events::{Actor, ActorKind},
+    };
+
+    use super::*;
+    use crate::{
+        model::{ExternalRef, FieldValue, Level, Priority, Resolution, ResolutionCode, Source, TicketLink, TicketType},
+        sla::{Sla, SlaPolicy},
+    };
+
+    #[test]
+    fn the_stored_form_is_the_one_that_was_written_down() {
+        let at = Timestamp::from_millis(1_767_225_600_000);
+        let actor = Actor { kind: ActorKind::User, id: "usr_x".to_owned(), name: "Ada".to_owned() };
+        let link = TicketLink { id: TicketId::from_bytes([9; 16]), number: 7 };
+        let ticket = Ticket {
+            tenant_id: TenantId::from_bytes([2; 16]),
+            number: 1042,
+            id: TicketId::from_bytes([1; 16]),
+            subject: "Printer".to_owned(),
+            description: Some("It jams.".to_owned()),
+            kind: TicketType::Alert,
+            status: Status::Resolved,
+            priority: Priority::High,
+            impact: Some(Level::High),
+            urgency: Some(Level::Medium),
+            source: Source::Email,
+            queue: Some("field".to_owned()),
+            category: Some("hardware".to_owned()),
+            organization_id: OrganizationId::from_bytes([3; 16]),
+            contact_id: Some(UserId::from_bytes([4; 16])),
+            assignee_id: Some(UserId::from_bytes([5; 16])),
+            device_ids: vec![DeviceId::from_bytes([6; 16])],
+            tags: vec!["vip".to_owned()],
+            custom_fields: [
+                ("a".to_owned(), FieldValue::Text("x".to_owned())),
+                ("b".to_owned(), FieldValue::Integer(-5)),
+                ("c".to_owned(), FieldValue::Number(1.5)),
+                ("d".to_owned(), FieldValue::Flag(true)),
+            ]
+            .into(),
+            external_refs: vec![ExternalRef { system: "jira".to_owned(), id: "OPS-1".to_owned(), url: None }],
+            dedup_key: Some("disk".to_owned()),
+            occurrences: 3,
+            parent: Some(link),
+            merged_into: Some(link),
+            sla: Sla::start(&SlaPolicy::standard("UTC"), Priority::High, at),
+            resolution: Some(Resolution {
+                code: ResolutionCode::Vendor,
+                summary: "New drum.".to_owned(),
+                resolved_by: actor.clone(),
+                resolved_at: at,
+            }),
+            comment_count: 2,
+            reopen_count: 1,
+            time_spent_minutes: 30,
+            due_at: Some(at.plus_days(1)),
+            created_at: at,
+            updated_at: at.plus_days(2),
+            status_changed_at: at,
+            first_responded_at: Some(at),
+            resolved_at: Some(at),
+            closed_at: None,
+            created_by: actor,
+            version: 9,
+            last_seq: 300,
+            timer_at: Some(at.plus_days(5)),
+        };
+        assert_golden("ticket", &ticket);
+    }
 }

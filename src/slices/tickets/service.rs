@@ -138,7 +138,7 @@ impl Service {
     }
 
     pub(super) fn reset_timer(&self, tx: &mut WriteTx, ticket: &Ticket) -> Result<(), StoreError> {
-        repo::update(tx, ticket, ticket, self.timer(ticket))
+        repo::update(tx, ticket, &Ticket { timer_at: self.timer(ticket), ..ticket.clone() })
     }
 
     /// Writes a plan and its events, in the transaction that it was planned in.
@@ -172,10 +172,10 @@ impl Service {
         if let Some(entry) = &time_entry {
             repo::put_time_entry(tx, key, entry)?;
         }
-        let timer_at = self.timer(&ticket);
+        ticket.timer_at = self.timer(&ticket);
         match &before {
-            Some(before) => repo::update(tx, before, &ticket, timer_at)?,
-            None => repo::insert(tx, &ticket, timer_at)?,
+            Some(before) => repo::update(tx, before, &ticket)?,
+            None => repo::insert(tx, &ticket)?,
         }
         Ok(Committed { ticket, shown })
     }

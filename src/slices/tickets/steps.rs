@@ -51,7 +51,7 @@ fn planned(tx: &impl Read, ticket: Ticket, now: Timestamp, verb: &str) -> Result
 fn new_ticket(with: &Value) -> Result<NewTicket, LocalError> {
     let mut new = forms::read_new(with)?;
     if with.get("source").is_none() {
-        new.source = Source::Workflow;
+        new.ticket.source = Source::Workflow;
     }
     Ok(new)
 }

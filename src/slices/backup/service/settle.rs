@@ -7,7 +7,7 @@ use tenantd_store::{
     Read, WriteTx,
     events::{self, Act, Describe, Draft, EventKind},
 };
-use tenantd_tickets::{NewTicket, Source, TicketType};
+use tenantd_tickets::{NewTicket, Source, Ticket, TicketType};
 
 use super::{
     super::{
@@ -109,15 +109,21 @@ impl Service {
             Alarm::Missed => format!("Backup of {name} was missed"),
             Alarm::RpoBreach => format!("{name} breaches its recovery point objective"),
         };
-        let mut new = NewTicket::new(subject.chars().take(200).collect());
-        new.description =
-            Some([Some(format!("Last restore point: {last}.")), detail].into_iter().flatten().collect::<Vec<_>>().join("\n"));
-        new.kind = TicketType::Alert;
-        new.priority = Some(policy.notifications.ticket_priority);
-        new.source = Source::Backup;
-        new.organization_id = Some(posture.organization_id);
-        new.device_ids = vec![posture.device_id];
-        new.dedup_key = Some(dedup_key(alarm, posture.device_id));
+        let description = [Some(format!("Last restore point: {last}.")), detail].into_iter().flatten().collect::<Vec<_>>();
+        let new = NewTicket {
+            ticket: Ticket {
+                subject: subject.chars().take(200).collect(),
+                description: Some(description.join("\n")),
+                kind: TicketType::Alert,
+                source: Source::Backup,
+                device_ids: vec![posture.device_id],
+                dedup_key: Some(dedup_key(alarm, posture.device_id)),
+                ..Ticket::default()
+            },
+            priority: Some(policy.notifications.ticket_priority),
+            organization_id: Some(posture.organization_id),
+            ..NewTicket::default()
+        };
         let ticket: TicketId = self.tickets.create(tx, act, &new)?.id;
         if let Some(place) = posture.tickets.get_mut(alarm as usize) {
             *place = Some(ticket);

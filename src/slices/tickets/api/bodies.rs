@@ -14,7 +14,7 @@ use tenantd_http::{bounded::Text, wire::Many};
 
 use super::{
     super::{
-        model::{Level, OnDuplicate, Priority, ResolutionCode, Source, Status, TicketRef, TicketType, Visibility},
+        model::{Level, OnDuplicate, Priority, ResolutionCode, Source, Status, Ticket, TicketRef, TicketType, Visibility},
         service::{NewComment, NewTicket, NewTimeEntry, TicketChange},
     },
     vocabulary::Fields,
@@ -77,28 +77,32 @@ impl From<CreateTicket> for NewTicket {
         if let Some(first) = body.device_id.filter(|first| !device_ids.contains(first)) {
             device_ids.insert(0, first);
         }
-        Self {
+        let ticket = Ticket {
             subject: body.subject,
             description: body.description,
-            kind: body.kind.unwrap_or(TicketType::Incident),
-            priority: body.priority,
+            kind: body.kind.unwrap_or_default(),
             impact: body.impact,
             urgency: body.urgency,
-            source: body.source.unwrap_or(Source::Api),
+            source: body.source.unwrap_or_default(),
             queue: body.queue,
             category: body.category,
-            organization_id: body.organization_id,
             contact_id: body.contact_id,
-            contact_email: body.contact_email,
             assignee_id: body.assignee_id,
             device_ids,
             tags: body.tags.unwrap_or_default().into_iter().map(Text::into_string).collect(),
             custom_fields: custom_fields.into_iter().filter_map(|(name, value)| Some((name, value?))).collect(),
             external_refs: body.external_refs.unwrap_or_default().into_iter().map(Into::into).collect(),
             dedup_key: body.dedup_key,
-            on_duplicate: body.on_duplicate.unwrap_or(OnDuplicate::Comment),
-            parent: body.parent,
             due_at: body.due_at,
+            ..Ticket::default()
+        };
+        Self {
+            ticket,
+            priority: body.priority,
+            organization_id: body.organization_id,
+            contact_email: body.contact_email,
+            on_duplicate: body.on_duplicate.unwrap_or_default(),
+            parent: body.parent,
         }
     }
 }
@@ -179,14 +183,6 @@ pub(super) struct TicketPatch {
     pub(super) due_at: Change<Timestamp>,
 }
 
-fn converted<T, U>(change: Change<T>, convert: impl FnOnce(T) -> U) -> Change<U> {
-    match change {
-        Change::Keep => Change::Keep,
-        Change::Clear => Change::Clear,
-        Change::Set(value) => Change::Set(convert(value)),
-    }
-}
-
 impl From<TicketPatch> for TicketChange {
     fn from(patch: TicketPatch) -> Self {
         let resolution = patch.resolution.map(|resolution| (resolution.code, resolution.summary));
@@ -206,9 +202,9 @@ impl From<TicketPatch> for TicketChange {
             contact_id: patch.contact_id,
             assignee_id: patch.assignee_id,
             device_ids: patch.device_ids,
-            tags: converted(patch.tags, |tags| tags.into_iter().map(Text::into_string).collect()),
-            custom_fields: converted(patch.custom_fields, Fields::values),
-            external_refs: converted(patch.external_refs, |references| references.into_iter().map(Into::into).collect()),
+            tags: patch.tags.map(|tags| tags.into_iter().map(Text::into_string).collect()),
+            custom_fields: patch.custom_fields.map(Fields::values),
+            external_refs: patch.external_refs.map(|references| references.into_iter().map(Into::into).collect()),
             dedup_key: patch.dedup_key,
             parent: patch.parent,
             merged_into: patch.merged_into,

@@ -7,14 +7,11 @@ use tenantd_base::{
     clock::Timestamp,
     id::{OrganizationId, TenantId, TicketId},
 };
-use tenantd_store::{
-    Direction, RedbEngine, Store, WriterSettings,
-    events::{Actor, ActorKind},
-};
+use tenantd_store::{Direction, RedbEngine, Store, WriterSettings};
 
 use super::*;
 use crate::{
-    model::{Priority, Source as TicketSource, Status, TicketType},
+    model::{Priority, Status},
     sla::{Sla, SlaPolicy},
 };
 
@@ -36,42 +33,17 @@ fn ticket(number: u64, dice: &mut impl FnMut(u64) -> u64) -> Ticket {
         number,
         id: TicketId::from_bytes([u8::try_from(number).unwrap(); 16]),
         subject: ["Printer jams", "VPN down", "Print queue"][pick(3, dice)].to_owned(),
-        description: None,
-        kind: TicketType::Incident,
         status: Status::ALL[pick(4, dice)],
         priority,
-        impact: None,
-        urgency: None,
-        source: TicketSource::Api,
-        queue: None,
-        category: None,
         organization_id: organization(u8::try_from(dice(3)).unwrap()),
-        contact_id: None,
-        assignee_id: None,
-        device_ids: Vec::new(),
         tags,
-        custom_fields: std::collections::BTreeMap::default(),
-        external_refs: Vec::new(),
-        dedup_key: None,
-        occurrences: 1,
-        parent: None,
-        merged_into: None,
         sla: Sla::start(&SlaPolicy::standard("UTC"), priority, created_at),
-        resolution: None,
-        comment_count: 0,
-        reopen_count: 0,
-        time_spent_minutes: 0,
         due_at: (dice(2) == 0).then(|| day(40 + dice(5))),
         created_at,
         // Few different times, so that the number has to decide.
         updated_at: day(30 + dice(6)),
-        status_changed_at: created_at,
-        first_responded_at: None,
-        resolved_at: None,
-        closed_at: None,
-        created_by: Actor { kind: ActorKind::System, id: "x".to_owned(), name: "x".to_owned() },
-        version: 1,
         last_seq: dice(100),
+        ..Ticket::default()
     }
 }
 
@@ -122,7 +94,7 @@ fn store_of(tickets: &[Ticket]) -> (Store, tempfile::TempDir) {
     let engine = RedbEngine::create(&directory.path().join("store"), 1 << 20).unwrap();
     let store = Store::new(engine, WriterSettings { batch_size: 8, queue_length: 8 }).unwrap();
     let tickets = tickets.to_vec();
-    let written = store.write(move |tx| tickets.iter().try_for_each(|ticket| repo::insert(tx, ticket, None)));
+    let written = store.write(move |tx| tickets.iter().try_for_each(|ticket| repo::insert(tx, ticket)));
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(written).map_err(|error: StoreError| error).unwrap();
     (store, directory)
 }

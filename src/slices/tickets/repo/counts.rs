@@ -8,10 +8,8 @@ use tenantd_store::{
     Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record, portable::TenantKey,
 };
 
-use super::{
-    facets::{self, Facet, Field},
-    record::TicketRecord,
-};
+use super::facets::{self, Facet, Field};
+use crate::model::Ticket;
 
 /// A value of a field in a tenant. The value is the rest of the key.
 #[derive(Clone, Debug)]
@@ -63,14 +61,9 @@ impl Record for Count {
 pub(crate) static COUNTS: Table<CountKey, Count> = Table::new(catalog::TICKET_COUNTS, &[]);
 
 /// Takes a ticket's change into the counts.
-pub(super) fn moved(
-    tx: &mut WriteTx,
-    tenant: TenantId,
-    before: Option<&TicketRecord>,
-    after: Option<&TicketRecord>,
-) -> Result<(), StoreError> {
-    let counted = |record: Option<&TicketRecord>| {
-        let facets = record.map(facets::of).unwrap_or_default();
+pub(super) fn moved(tx: &mut WriteTx, tenant: TenantId, before: Option<&Ticket>, after: Option<&Ticket>) -> Result<(), StoreError> {
+    let counted = |ticket: Option<&Ticket>| {
+        let facets = ticket.map(facets::of).unwrap_or_default();
         facets.into_iter().filter(|facet| facet.field.is_counted()).collect::<Vec<Facet>>()
     };
     let (before, after) = (counted(before), counted(after));

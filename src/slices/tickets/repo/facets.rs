@@ -7,8 +7,8 @@ use tenantd_base::{
 };
 use tenantd_store::{Index, Key, catalog, due_key};
 
-use super::{TicketKey, record::TicketRecord};
-use crate::model::{self, Priority, SlaState, Source, Status, TicketType};
+use super::TicketKey;
+use crate::model::{self, Priority, SlaState, Source, Status, Ticket, TicketType};
 
 /// A field that lists are filtered by. The number is in the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,19 +119,19 @@ impl Facet {
 }
 
 /// Everything that a ticket is found by, each once.
-pub(super) fn of(record: &TicketRecord) -> Vec<Facet> {
+pub(super) fn of(ticket: &Ticket) -> Vec<Facet> {
     let mut facets = vec![
-        Facet::status(record.status),
-        Facet::priority(record.priority),
-        Facet::kind(record.kind),
-        Facet::source(record.source),
-        Facet::organization(record.organization_id),
-        Facet::assignee(record.assignee_id),
-        Facet::sla_state(record.sla.state),
+        Facet::status(ticket.status),
+        Facet::priority(ticket.priority),
+        Facet::kind(ticket.kind),
+        Facet::source(ticket.source),
+        Facet::organization(ticket.organization_id),
+        Facet::assignee(ticket.assignee_id),
+        Facet::sla_state(ticket.sla.state),
     ];
-    facets.extend(record.contact_id.map(Facet::contact));
-    let several = record.device_ids.iter().copied().map(Facet::device).chain(record.tags.iter().map(|tag| Facet::tag(tag)));
-    let references = record.external_refs.iter();
+    facets.extend(ticket.contact_id.map(Facet::contact));
+    let several = ticket.device_ids.iter().copied().map(Facet::device).chain(ticket.tags.iter().map(|tag| Facet::tag(tag)));
+    let references = ticket.external_refs.iter();
     let references = references
         .flat_map(|reference| [Facet::external_ref(&reference.system, &reference.id), Facet::external_system(&reference.system)]);
     for facet in several.chain(references) {
@@ -139,14 +139,14 @@ pub(super) fn of(record: &TicketRecord) -> Vec<Facet> {
             facets.push(facet);
         }
     }
-    if let Some(key) = &record.dedup_key {
+    if let Some(key) = &ticket.dedup_key {
         facets.push(Facet::dedup_key(key));
-        facets.extend(record.status.is_unfinished().then(|| Facet::unfinished(record.organization_id, key)));
+        facets.extend(ticket.status.is_unfinished().then(|| Facet::unfinished(ticket.organization_id, key)));
     }
     facets
 }
 
-pub(crate) type TicketIndex = Index<TicketKey, TicketRecord>;
+pub(crate) type TicketIndex = Index<TicketKey, Ticket>;
 
 pub(super) static BY_ID: TicketIndex =
     Index { table: catalog::TICKETS_BY_ID, unique: true, keys: |key, ticket| vec![(key.0, ticket.id).to_bytes()] };

@@ -2,49 +2,31 @@
 
 use serde::{Deserialize, Serialize};
 
-use tenantd_base::{
-    clock::Timestamp,
-    id::{CommentId, TenantId, TimeEntryId, UserId},
-};
-use tenantd_store::{
-    Counts, Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record, events::Actor,
-};
+use tenantd_base::id::{CommentId, TenantId, TimeEntryId};
+use tenantd_store::{Counts, Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record};
 
 use super::{PAGE_BYTES, TicketKey};
-use crate::model::{Comment, TimeEntry, Visibility};
+use crate::model::{Comment, TimeEntry};
 
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct CommentRecord {
-    body: String,
-    visibility: Visibility,
-    contact_id: Option<UserId>,
-    created_at: Timestamp,
-    created_by: Actor,
-}
+type CommentKey = (TenantId, u64, CommentId);
+type TimeEntryKey = (TenantId, u64, TimeEntryId);
 
-impl Record for CommentRecord {
+impl Record for Comment {
     const VERSION: u8 = 1;
-}
 
-impl CommentRecord {
-    pub(super) fn body(&self) -> &str {
-        &self.body
+    fn take_key(&mut self, key: &[u8]) -> Option<()> {
+        (_, _, self.id) = CommentKey::from_bytes(key)?;
+        Some(())
     }
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct TimeEntryRecord {
-    minutes: u32,
-    billable: bool,
-    work_type: String,
-    note: Option<String>,
-    started_at: Option<Timestamp>,
-    created_at: Timestamp,
-    created_by: Actor,
-}
-
-impl Record for TimeEntryRecord {
+impl Record for TimeEntry {
     const VERSION: u8 = 1;
+
+    fn take_key(&mut self, key: &[u8]) -> Option<()> {
+        (_, _, self.id) = TimeEntryKey::from_bytes(key)?;
+        Some(())
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -54,21 +36,17 @@ impl Record for HistoryEntry {
     const VERSION: u8 = 1;
 }
 
-pub(crate) static COMMENTS: Table<(TenantId, u64, CommentId), CommentRecord> =
-    Table::new(catalog::TICKET_COMMENTS, &[]).counting(Counts::Records);
-pub(crate) static TIME_ENTRIES: Table<(TenantId, u64, TimeEntryId), TimeEntryRecord> =
+pub(crate) static COMMENTS: Table<CommentKey, Comment> = Table::new(catalog::TICKET_COMMENTS, &[]).counting(Counts::Records);
+pub(crate) static TIME_ENTRIES: Table<TimeEntryKey, TimeEntry> =
     Table::new(catalog::TICKET_TIME_ENTRIES, &[]).counting(Counts::Records);
 pub(crate) static HISTORY: Table<(TenantId, u64, u64), HistoryEntry> = Table::new(catalog::TICKET_EVENTS, &[]);
 
 pub(crate) fn put_comment(tx: &mut WriteTx, ticket: TicketKey, comment: &Comment) -> Result<(), StoreError> {
-    let Comment { id, body, visibility, contact_id, created_at, created_by } = comment.clone();
-    COMMENTS.put(tx, &(ticket.0, ticket.1, id), &CommentRecord { body, visibility, contact_id, created_at, created_by })
+    COMMENTS.put(tx, &(ticket.0, ticket.1, comment.id), comment)
 }
 
 pub(crate) fn put_time_entry(tx: &mut WriteTx, ticket: TicketKey, entry: &TimeEntry) -> Result<(), StoreError> {
-    let TimeEntry { id, minutes, billable, work_type, note, started_at, created_at, created_by } = entry.clone();
-    let record = TimeEntryRecord { minutes, billable, work_type, note, started_at, created_at, created_by };
-    TIME_ENTRIES.put(tx, &(ticket.0, ticket.1, id), &record)
+    TIME_ENTRIES.put(tx, &(ticket.0, ticket.1, entry.id), entry)
 }
 
 /// Leads from the ticket to its event.
@@ -113,11 +91,7 @@ pub(crate) fn comments(
     after: Option<CommentId>,
     limit: usize,
 ) -> Result<(Vec<Comment>, Option<CommentId>), StoreError> {
-    let make = |id, record| {
-        let CommentRecord { body, visibility, contact_id, created_at, created_by } = record;
-        Comment { id, body, visibility, contact_id, created_at, created_by }
-    };
-    part(tx, &COMMENTS, ticket, after, limit, make, Comment::json_bytes)
+    part(tx, &COMMENTS, ticket, after, limit, |_, comment| comment, Comment::json_bytes)
 }
 
 pub(crate) fn time_entries(
@@ -126,12 +100,8 @@ pub(crate) fn time_entries(
     after: Option<TimeEntryId>,
     limit: usize,
 ) -> Result<(Vec<TimeEntry>, Option<TimeEntryId>), StoreError> {
-    let make = |id, record| {
-        let TimeEntryRecord { minutes, billable, work_type, note, started_at, created_at, created_by } = record;
-        TimeEntry { id, minutes, billable, work_type, note, started_at, created_at, created_by }
-    };
     // 200 of them are small.
-    part(tx, &TIME_ENTRIES, ticket, after, limit, make, |_| 0)
+    part(tx, &TIME_ENTRIES, ticket, after, limit, |_, entry| entry, |_| 0)
 }
 
 pub(crate) fn time_entry_count(tx: &impl Read, ticket: TicketKey) -> Result<u64, StoreError> {
@@ -155,15 +125,21 @@ pub(crate) fn history(
 
 #[cfg(test)]
 mod tests {
-    use tenantd_store::{codec::assert_golden, events::ActorKind};
+    use tenantd_base::{clock::Timestamp, id::UserId};
+    use tenantd_store::{
+        codec::assert_golden,
+        events::{Actor, ActorKind},
+    };
 
     use super::*;
+    use crate::model::Visibility;
 
     #[test]
     fn the_stored_forms_are_those_that_were_written_down() {
         let at = Timestamp::from_millis(1_767_225_600_000);
         let created_by = Actor { kind: ActorKind::User, id: "usr_x".to_owned(), name: "Ada".to_owned() };
-        let comment = CommentRecord {
+        let comment = Comment {
+            id: CommentId::default(),
             body: "Done.".to_owned(),
             visibility: Visibility::Public,
             contact_id: Some(UserId::from_bytes([1; 16])),
@@ -171,7 +147,8 @@ mod tests {
             created_by: created_by.clone(),
         };
         assert_golden("ticket_comment", &comment);
-        let entry = TimeEntryRecord {
+        let entry = TimeEntry {
+            id: TimeEntryId::default(),
             minutes: 30,
             billable: true,
             work_type: "remote".to_owned(),

@@ -8,11 +8,10 @@ use tenantd_store::portable::{Arrival, Carrier, Check, PortError, Portable, refu
 
 use super::{
     super::{
-        model::{FieldValue, MAX_CUSTOM_FIELDS, MAX_TEXT_BYTES, is_field_name},
+        model::{FieldValue, MAX_CUSTOM_FIELDS, MAX_TEXT_BYTES, Ticket, is_field_name},
         sla::SlaPolicy,
     },
     COMMENTS, COUNTS, HISTORY, NUMBERS, POLICIES, TICKETS, TIME_ENTRIES, counts, policies,
-    record::TicketRecord,
 };
 
 /// A comment that tells of a ticket that was reported again quotes all of it.
@@ -39,7 +38,7 @@ pub(crate) fn portable(shapes: Shapes) -> Vec<Box<dyn Portable>> {
         })
         .boxed(),
         Carrier::plain("ticket_comment", &COMMENTS, |_, _, comment| {
-            let length = comment.body().len();
+            let length = comment.body.len();
             if length == 0 || length > MAX_COMMENT_BYTES { Err(PortError::wrong("body: it is empty or too long")) } else { Ok(()) }
         })
         .verified_by(|tx, arrival| {
@@ -73,7 +72,7 @@ pub(crate) fn portable(shapes: Shapes) -> Vec<Box<dyn Portable>> {
             },
         )
         .within(shapes.ticket)
-        .examined(|arrival, key, ticket| check_ticket(arrival, key.1, ticket))
+        .examined(|arrival, _, ticket| check_ticket(arrival, ticket))
         .kept_by(|tx, key, ticket| {
             counts::moved(tx, key.0, None, Some(ticket))?;
             Ok(TICKETS.put(tx, key, ticket)?)
@@ -91,16 +90,16 @@ pub(crate) fn portable(shapes: Shapes) -> Vec<Box<dyn Portable>> {
 }
 
 /// What the use cases ask of a ticket. Numbers have no gaps.
-fn check_ticket(arrival: &mut Arrival, number: u64, ticket: &TicketRecord) -> Result<(), PortError> {
+fn check_ticket(arrival: &mut Arrival, ticket: &Ticket) -> Result<(), PortError> {
     let due = arrival.count("tickets");
-    if number != due {
-        return Err(PortError::Wrong(format!("this ticket has the number {number}, where {due} is due")));
+    if ticket.number != due {
+        return Err(PortError::Wrong(format!("this ticket has the number {}, where {due} is due", ticket.number)));
     }
-    let (description, summary, fields) = ticket.texts();
-    if description.is_some_and(|text| text.len() > MAX_TEXT_BYTES) {
+    let fields = &ticket.custom_fields;
+    if ticket.description.as_ref().is_some_and(|text| text.len() > MAX_TEXT_BYTES) {
         return Err(PortError::wrong("description: must have at most 64 KiB"));
     }
-    if summary.is_some_and(|text| text.chars().count() > MAX_SUMMARY) {
+    if ticket.resolution.as_ref().is_some_and(|resolution| resolution.summary.chars().count() > MAX_SUMMARY) {
         return Err(PortError::Wrong(format!("resolution: its summary must have at most {MAX_SUMMARY} characters")));
     }
     if fields.len() > MAX_CUSTOM_FIELDS || !fields.keys().all(|name| is_field_name(name)) {

@@ -1,7 +1,6 @@
 //! New tickets, and what is done with one whose cause is known already.
 
 use tenantd_base::{
-    clock::Timestamp,
     fault::Fault,
     id::{CommentId, DeviceId, OrganizationId, TenantId, TicketId, UserId},
 };
@@ -15,8 +14,8 @@ use super::{CREATED, Plan, Service, UPDATED, find};
 use crate::{
     error::TicketError,
     model::{
-        Comment, CustomFields, ExternalRef, Level, MAX_CUSTOM_FIELDS, MAX_TEXT_BYTES, OnDuplicate, Priority, Source, Status,
-        Ticket, TicketLink, TicketRef, TicketType, Visibility, is_field_name,
+        Comment, CustomFields, MAX_CUSTOM_FIELDS, MAX_TEXT_BYTES, OnDuplicate, Priority, Ticket, TicketLink, TicketRef, Visibility,
+        is_field_name,
     },
     repo,
     sla::Sla,
@@ -26,59 +25,17 @@ use crate::{
 const MAX_ANCESTORS: usize = 32;
 
 /// A ticket as it is asked for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct NewTicket {
-    pub subject: String,
-    pub description: Option<String>,
-    pub kind: TicketType,
+    /// The fields that the caller chooses. The others are set when it is created.
+    pub ticket: Ticket,
+    /// Else what impact and urgency make of it.
     pub priority: Option<Priority>,
-    pub impact: Option<Level>,
-    pub urgency: Option<Level>,
-    pub source: Source,
-    pub queue: Option<String>,
-    pub category: Option<String>,
     /// Else that of the first device, else that of the contact.
     pub organization_id: Option<OrganizationId>,
-    pub contact_id: Option<UserId>,
     pub contact_email: Option<String>,
-    pub assignee_id: Option<UserId>,
-    pub device_ids: Vec<DeviceId>,
-    pub tags: Vec<String>,
-    pub custom_fields: CustomFields,
-    pub external_refs: Vec<ExternalRef>,
-    pub dedup_key: Option<String>,
     pub on_duplicate: OnDuplicate,
     pub parent: Option<TicketRef>,
-    pub due_at: Option<Timestamp>,
-}
-
-impl NewTicket {
-    /// A ticket of which nothing but the subject is known.
-    pub fn new(subject: String) -> Self {
-        Self {
-            subject,
-            description: None,
-            kind: TicketType::Incident,
-            priority: None,
-            impact: None,
-            urgency: None,
-            source: Source::Api,
-            queue: None,
-            category: None,
-            organization_id: None,
-            contact_id: None,
-            contact_email: None,
-            assignee_id: None,
-            device_ids: Vec::new(),
-            tags: Vec::new(),
-            custom_fields: CustomFields::new(),
-            external_refs: Vec::new(),
-            dedup_key: None,
-            on_duplicate: OnDuplicate::Comment,
-            parent: None,
-            due_at: None,
-        }
-    }
 }
 
 /// What the references of a new ticket were found to be.
@@ -91,54 +48,31 @@ struct Found {
 impl Service {
     pub(crate) fn plan_create(&self, tx: &impl Read, act: &mut Act, new: &NewTicket) -> Result<Plan, TicketError> {
         let found = find_references(tx, act, new)?;
-        if let Some(key) = new.dedup_key.as_deref().filter(|_| new.on_duplicate != OnDuplicate::Create)
+        let asked = &new.ticket;
+        if let Some(key) = asked.dedup_key.as_deref().filter(|_| new.on_duplicate != OnDuplicate::Create)
             && let Some(first) = repo::find_unfinished(tx, act.tenant_id, found.organization_id, key)?
         {
             return plan_duplicate(act, new, first);
         }
         let (number, created_at) = repo::next_number(tx, act.tenant_id, act.now)?;
-        let priority = Priority::choose(new.priority, new.impact, new.urgency).unwrap_or(Priority::DEFAULT);
+        let priority = Priority::choose(new.priority, asked.impact, asked.urgency).unwrap_or_default();
         let policy = self.policy(tx, act.tenant_id)?;
         let ticket = Ticket {
             tenant_id: act.tenant_id,
             number,
             id: TicketId::new(act.now, &mut act.entropy),
-            subject: new.subject.clone(),
-            description: new.description.clone(),
-            kind: new.kind,
-            status: Status::New,
             priority,
-            impact: new.impact,
-            urgency: new.urgency,
-            source: new.source,
-            queue: new.queue.clone(),
-            category: new.category.clone(),
             organization_id: found.organization_id,
             contact_id: found.contact_id,
-            assignee_id: new.assignee_id,
-            device_ids: new.device_ids.clone(),
-            tags: new.tags.clone(),
-            custom_fields: new.custom_fields.clone(),
-            external_refs: new.external_refs.clone(),
-            dedup_key: new.dedup_key.clone(),
             occurrences: 1,
             parent: found.parent,
-            merged_into: None,
             sla: Sla::start(&policy, priority, created_at),
-            resolution: None,
-            comment_count: 0,
-            reopen_count: 0,
-            time_spent_minutes: 0,
-            due_at: new.due_at,
             created_at,
             updated_at: created_at,
             status_changed_at: created_at,
-            first_responded_at: None,
-            resolved_at: None,
-            closed_at: None,
             created_by: act.actor.clone(),
             version: 1,
-            last_seq: 0,
+            ..asked.clone()
         };
         let events = vec![(&CREATED, None)];
         Ok(Plan { before: None, after: ticket, comment: None, time_entry: None, deduplicated: false, events })
@@ -163,8 +97,8 @@ fn plan_duplicate(act: &mut Act, new: &NewTicket, before: Ticket) -> Result<Plan
     ticket.updated_at = act.now.max(ticket.updated_at);
     let crossings = ticket.sla.advance(ticket.status, act.now);
     let changes = Changes::default().with("occurrences", occurrences, ticket.occurrences);
-    let mut body = format!("Reported again ({} times so far): {}", ticket.occurrences, new.subject);
-    if let Some(description) = &new.description {
+    let mut body = format!("Reported again ({} times so far): {}", ticket.occurrences, new.ticket.subject);
+    if let Some(description) = &new.ticket.description {
         body.push_str("\n\n");
         body.push_str(description);
     }
@@ -183,11 +117,11 @@ fn plan_duplicate(act: &mut Act, new: &NewTicket, before: Ticket) -> Result<Plan
 }
 
 fn find_references(tx: &impl Read, act: &Act, new: &NewTicket) -> Result<Found, TicketError> {
-    let tenant = act.tenant_id;
+    let (tenant, asked) = (act.tenant_id, &new.ticket);
     let mut faults = Vec::new();
-    check_custom_fields(&new.custom_fields, &mut faults);
-    check_text(new.description.as_deref(), "/description", &mut faults);
-    let contact = match (new.contact_id, new.contact_email.as_deref()) {
+    check_custom_fields(&asked.custom_fields, &mut faults);
+    check_text(asked.description.as_deref(), "/description", &mut faults);
+    let contact = match (asked.contact_id, new.contact_email.as_deref()) {
         (Some(id), _) => expect(contact(tx, act, id)?, "/contact_id", "user", &mut faults),
         (None, Some(email)) => {
             let found = directory::person_by_email(tx, tenant, email)?.filter(|person| act.reach.covers(person.organization_id));
@@ -196,11 +130,11 @@ fn find_references(tx: &impl Read, act: &Act, new: &NewTicket) -> Result<Found, 
         (None, None) => None,
     };
     let mut of_device = None;
-    for (place, id) in new.device_ids.iter().enumerate() {
+    for (place, id) in asked.device_ids.iter().enumerate() {
         let found = expect(device(tx, act, *id)?, &format!("/device_ids/{place}"), "device", &mut faults);
         of_device = of_device.or(found.map(|device| device.organization_id));
     }
-    check_assignee(tx, tenant, new.assignee_id, &mut faults)?;
+    check_assignee(tx, tenant, asked.assignee_id, &mut faults)?;
     let parent = match new.parent {
         Some(parent) => find_parent(tx, act, parent, None, &mut faults)?,
         None => None,

@@ -36,7 +36,7 @@ pub struct Crossing {
     pub kind: CrossingKind,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlaClock {
     pub target_minutes: u32,
     round_the_clock: bool,
@@ -136,7 +136,7 @@ impl SlaClock {
 }
 
 /// How a ticket stands to what was promised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sla {
     pub state: SlaState,
     pub first_response: SlaClock,
