@@ -70,7 +70,7 @@ impl GaugeSource for DeviceGauges {
         for tenant in tenants {
             let (mut devices, mut online, mut scanned, mut patched) = (0, 0, 0, 0);
             directory::scan_devices(tx, *tenant, Bound::Unbounded, |folded| {
-                let status = self.0.agent_status(folded.device.last_seen_at, moment.clocks.of(*tenant));
+                let status = self.0.agent_status(folded.last_seen_at, moment.clocks.of(*tenant));
                 let patch = folded.unfold()?.details.patch.map_or(PatchStatus::Unknown, |patch| patch.status);
                 devices += 1;
                 online += u64::from(status == AgentStatus::Online);

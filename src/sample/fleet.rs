@@ -13,7 +13,7 @@ use tenantd_base::{
     id::{OrganizationId, UserId},
 };
 use tenantd_directory::{
-    Cpu, Details, DeviceClass, Disk, Hardware, Interface, Lifecycle, Network, NewDevice, OperatingSystem, Software, Volume,
+    Cpu, Details, Device, DeviceClass, Disk, Hardware, Interface, Lifecycle, Network, OperatingSystem, Software, Volume,
 };
 
 use self::{
@@ -39,7 +39,7 @@ pub(super) struct Home<'a> {
 }
 
 /// The next device of an organization.
-pub(super) fn device(random: &mut Entropy, home: &Home<'_>, number: u64) -> Option<NewDevice> {
+pub(super) fn device(random: &mut Entropy, home: &Home<'_>, number: u64) -> Option<Device> {
     let model = weighted(random, MODELS.iter().map(|model| (model, model.weight)))?;
     let fitting = SYSTEMS.iter().filter(|system| system.runs == model.runs);
     let system = weighted(random, fitting.map(|system| (system, system.weight)));
@@ -59,7 +59,7 @@ pub(super) fn device(random: &mut Entropy, home: &Home<'_>, number: u64) -> Opti
         os,
     };
     let personal = matches!(model.class, DeviceClass::Workstation | DeviceClass::Mobile);
-    Some(NewDevice {
+    Some(Device {
         external_id: Some(format!("sample-{name}")),
         health: state.health(&details, home.now),
         name,
@@ -70,8 +70,9 @@ pub(super) fn device(random: &mut Entropy, home: &Home<'_>, number: u64) -> Opti
         owner_id: pick(random, home.people).copied().filter(|_| personal),
         agent_version: state.last_seen_at.map(|_| if random.below(4) == 0 { "5.1.8" } else { "5.2.1" }.to_owned()),
         last_seen_at: state.last_seen_at,
-        collected_at: Some(state.collected_at),
+        collected_at: state.collected_at,
         details,
+        ..Device::default()
     })
 }
 
@@ -259,7 +260,7 @@ mod tests {
 
     use super::*;
 
-    fn fleet(seed: u64) -> Vec<NewDevice> {
+    fn fleet(seed: u64) -> Vec<Device> {
         let mut random = Entropy::from_seed(seed);
         let home = Home {
             organization_id: OrganizationId::from_bytes([1; 16]),
@@ -273,7 +274,7 @@ mod tests {
 
     #[test]
     fn the_same_seed_gives_the_same_devices_and_another_gives_others() {
-        let told = |devices: &[NewDevice]| format!("{devices:?}");
+        let told = |devices: &[Device]| format!("{devices:?}");
         assert_eq!(told(&fleet(1)), told(&fleet(1)));
         assert_ne!(told(&fleet(1)), told(&fleet(2)));
     }

@@ -137,7 +137,7 @@ async fn equip(
             let mut made = Vec::new();
             for number in numbers.clone() {
                 let Some(new) = fleet::device(&mut random, &home, u64::from(number)) else { continue };
-                let device = directory.create_device(tx, &mut act, &new)?;
+                let device = directory.create_device(tx, &mut act, new)?;
                 made.push((device.id, device.name));
             }
             Ok::<_, SampleError>(made)

@@ -13,9 +13,7 @@ use tenantd_base::{
     id::{DeviceId, OrganizationId, TenantId},
     secrets::InstallationKey,
 };
-use tenantd_directory::{
-    Details, DeviceClass, Directory, Health, JobLine, JobStatus, Lifecycle, NewDevice, NewOrganization, Reference,
-};
+use tenantd_directory::{Device, DeviceClass, Directory, JobLine, JobStatus, NewOrganization, Reference};
 use tenantd_store::{
     Flow, RedbEngine, Store, StoreError, WriterSettings,
     events::{Actor, Intent},
@@ -114,7 +112,7 @@ impl World {
                 made.configure(tx, &mut act, Scope::Tenant, &settings(rules)).unwrap();
                 let mut devices = Vec::new();
                 for class in CLASSES {
-                    let id = directory.create_device(tx, &mut act, &device(organization, class)).unwrap().id;
+                    let id = directory.create_device(tx, &mut act, device(organization, class)).unwrap().id;
                     made.follow_device(tx, &mut act, id).unwrap();
                     devices.push(id);
                 }
@@ -205,21 +203,8 @@ fn settings(rules: Rules) -> OwnConfig {
     }
 }
 
-fn device(organization_id: OrganizationId, class: DeviceClass) -> NewDevice {
-    NewDevice {
-        external_id: None,
-        name: format!("{class:?}"),
-        class,
-        lifecycle: Lifecycle::Active,
-        organization_id,
-        site: None,
-        owner_id: None,
-        agent_version: None,
-        last_seen_at: None,
-        health: Health::Unknown,
-        collected_at: None,
-        details: Details::default(),
-    }
+fn device(organization_id: OrganizationId, class: DeviceClass) -> Device {
+    Device { name: format!("{class:?}"), class, organization_id, ..Device::default() }
 }
 
 /// What the report must say, from the history alone.

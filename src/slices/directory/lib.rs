@@ -41,9 +41,9 @@ pub mod view {
 pub use listing::{UserPage, UserQuery, list_users};
 pub use model::{
     AgentStatus, BackupState, Cpu, Details, Device, DeviceClass, DeviceLabel, Disk, Hardware, Health, Interface, JobLine,
-    JobStatus, Lifecycle, LineDone, LineStatus, LinkedIdentity, Network, NewDevice, NewOrganization, NewUser, OperatingSystem,
-    Organization, OrganizationLabel, OsFamily, Patch, PatchStatus, PersonKind, PersonLabel, Reference, Security, Software,
-    Standing, User, UserStatus, Volume, Warranty, WarrantyStatus, normalize_email,
+    JobStatus, Lifecycle, LineDone, LineStatus, LinkedIdentity, Network, NewOrganization, NewUser, OperatingSystem, Organization,
+    OrganizationLabel, OsFamily, Patch, PatchStatus, PersonKind, PersonLabel, Reference, Security, Software, Standing, User,
+    UserStatus, Volume, Warranty, WarrantyStatus, normalize_email,
 };
 pub use repo::devices::FoldedDevice;
 pub use service::{Directory, JobTaker, UserChange};

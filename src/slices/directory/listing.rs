@@ -58,7 +58,7 @@ impl UserQuery {
                 None => Ok(Flow::Continue),
             })
         } else {
-            USERS.scan(tx, &range, self.direction, |key, record| visit(users::to_model(key, record)))
+            USERS.scan(tx, &range, self.direction, |_, user| visit(user))
         }
     }
 }

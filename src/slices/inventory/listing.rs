@@ -162,8 +162,8 @@ fn list_within(
             return Ok(collector.full());
         }
         spent += 1;
-        let id = folded.device.id;
-        if !query.admits(&folded.device) {
+        let id = folded.id;
+        if !query.admits(&folded) {
             collector.position = Some(Position::Behind(id));
             return Ok(Flow::Continue);
         }
@@ -186,7 +186,7 @@ pub(super) fn visit_all(
     mut visit: impl FnMut(&Device, AgentStatus),
 ) -> Result<(), StoreError> {
     directory::scan_devices(tx, query.tenant_id, Bound::Unbounded, |folded| {
-        if query.admits(&folded.device) {
+        if query.admits(&folded) {
             let device = folded.unfold()?;
             if query.matches(tx, labels, &device)? {
                 visit(&device, query.status(&device));

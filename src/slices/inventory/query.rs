@@ -67,12 +67,12 @@ fn text_is(wanted: &[Folded], text: Option<&String>, matches: fn(&Folded, &str) 
 }
 
 impl InventoryQuery {
-    pub(super) fn status(&self, device: &Device) -> AgentStatus {
+    pub(super) fn status<D>(&self, device: &Device<D>) -> AgentStatus {
         self.directory.agent_status(device.last_seen_at, self.now)
     }
 
     /// Whether a device can match, as far as the front of it tells.
-    pub(super) fn admits(&self, device: &Device) -> bool {
+    pub(super) fn admits<D>(&self, device: &Device<D>) -> bool {
         self.reach.covers(Some(device.organization_id))
             && one_of(&self.organizations, &device.organization_id)
             && one_of(&self.classes, &device.class)

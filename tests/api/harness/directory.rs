@@ -4,9 +4,7 @@ use tenantd_base::{
     access::Role,
     id::{OrganizationId, TenantId},
 };
-use tenantd_directory::{
-    Details, DeviceClass, Directory, DirectoryError, Health, Lifecycle, NewDevice, NewOrganization, NewUser, Standing,
-};
+use tenantd_directory::{Device, DeviceClass, Directory, DirectoryError, NewOrganization, NewUser, Standing};
 use tenantd_store::{
     WriteTx,
     events::{Act, Actor as EventActor, Intent},
@@ -53,20 +51,16 @@ impl Tenant<'_> {
 
     /// The id of a new device of an organization.
     pub async fn device(&self, organization: &str, name: &str) -> String {
-        let new = NewDevice {
-            external_id: None,
+        let new = Device {
             name: name.to_owned(),
             class: DeviceClass::Workstation,
-            lifecycle: Lifecycle::Active,
             organization_id: organization.parse().unwrap(),
-            site: None,
-            owner_id: None,
-            agent_version: None,
-            last_seen_at: None,
-            health: Health::Unknown,
-            collected_at: None,
-            details: Details::default(),
+            ..Device::default()
         };
-        self.put(move |directory, tx, act| directory.create_device(tx, act, &new)).await.id.to_string()
+        let device = self.put(move |directory, tx, act| {
+            let new = Device { collected_at: act.now, ..new.clone() };
+            directory.create_device(tx, act, new)
+        });
+        device.await.id.to_string()
     }
 }

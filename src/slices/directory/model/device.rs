@@ -80,13 +80,16 @@ impl AgentRules {
     }
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub struct Device {
-    pub id: DeviceId,
+/// A device. A stored one has the bytes of its details.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Device<D = Details> {
+    #[serde(skip)]
     pub tenant_id: TenantId,
+    #[serde(skip)]
+    pub id: DeviceId,
+    pub name: String,
     /// Its name in the system that it comes from; unique among the tenant's devices.
     pub external_id: Option<String>,
-    pub name: String,
     pub class: DeviceClass,
     pub lifecycle: Lifecycle,
     pub organization_id: OrganizationId,
@@ -97,28 +100,35 @@ pub struct Device {
     pub health: Health,
     /// When what is known of it was found out.
     pub collected_at: Timestamp,
-    pub details: Details,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub version: u64,
+    pub details: D,
 }
 
-/// A device that is to be created.
-#[derive(Clone, Debug)]
-pub struct NewDevice {
-    pub external_id: Option<String>,
-    pub name: String,
-    pub class: DeviceClass,
-    pub lifecycle: Lifecycle,
-    pub organization_id: OrganizationId,
-    pub site: Option<String>,
-    pub owner_id: Option<UserId>,
-    pub agent_version: Option<String>,
-    pub last_seen_at: Option<Timestamp>,
-    pub health: Health,
-    /// The time of its creation here when absent.
-    pub collected_at: Option<Timestamp>,
-    pub details: Details,
+impl<D> Device<D> {
+    /// The same device with details in another form.
+    pub fn with_details<E>(&self, details: E) -> Device<E> {
+        Device {
+            tenant_id: self.tenant_id,
+            id: self.id,
+            name: self.name.clone(),
+            external_id: self.external_id.clone(),
+            class: self.class,
+            lifecycle: self.lifecycle,
+            organization_id: self.organization_id,
+            site: self.site.clone(),
+            owner_id: self.owner_id,
+            agent_version: self.agent_version.clone(),
+            last_seen_at: self.last_seen_at,
+            health: self.health,
+            collected_at: self.collected_at,
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+            version: self.version,
+            details,
+        }
+    }
 }
 
 /// How a device is named in the records that refer to it.

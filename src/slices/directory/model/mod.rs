@@ -7,8 +7,7 @@ mod user;
 
 pub use device::{
     AgentRules, AgentStatus, BackupState, Cpu, Details, Device, DeviceClass, DeviceLabel, Disk, Hardware, Health, Interface,
-    Lifecycle, Network, NewDevice, OperatingSystem, OsFamily, Patch, PatchStatus, Security, Software, Volume, Warranty,
-    WarrantyStatus,
+    Lifecycle, Network, OperatingSystem, OsFamily, Patch, PatchStatus, Security, Software, Volume, Warranty, WarrantyStatus,
 };
 pub use ingest::{
     AgentReport, ContactLine, DeviceLine, IngestLine, JobLine, JobStatus, LineDone, LineStatus, OrganizationLine, RecordKind,

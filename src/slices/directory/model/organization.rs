@@ -7,13 +7,15 @@ use tenantd_base::{
     id::{OrganizationId, TenantId},
 };
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Organization {
-    pub id: OrganizationId,
+    #[serde(skip)]
     pub tenant_id: TenantId,
+    #[serde(skip)]
+    pub id: OrganizationId,
+    pub name: String,
     /// Its name in the system that it comes from; unique among the tenant's organizations.
     pub external_id: Option<String>,
-    pub name: String,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub version: u64,

@@ -35,15 +35,17 @@ pub struct LinkedIdentity {
     pub linked_at: Timestamp,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
-    pub id: UserId,
+    #[serde(skip)]
     pub tenant_id: TenantId,
-    /// Their name in the system that they come from; unique among the tenant's users.
-    pub external_id: Option<String>,
+    #[serde(skip)]
+    pub id: UserId,
+    pub name: String,
     /// In the form of [`normalize_email`]. Unique in the tenant. Staff sign in with it, perhaps at several tenants.
     pub email: Option<String>,
-    pub name: String,
+    /// Their name in the system that they come from; unique among the tenant's users.
+    pub external_id: Option<String>,
     pub standing: Standing,
     pub status: UserStatus,
     pub created_at: Timestamp,

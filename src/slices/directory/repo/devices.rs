@@ -5,96 +5,55 @@ use std::ops::Bound;
 
 use serde::{Deserialize, Serialize};
 
-use tenantd_base::{
-    clock::Timestamp,
-    id::{DeviceId, OrganizationId, TenantId, UserId},
-};
+use tenantd_base::id::{DeviceId, TenantId};
 use tenantd_store::{
     Counts, Direction, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
     codec::{self, Record},
 };
 
-use super::super::model::{Details, Device, DeviceClass, DeviceLabel, Health, Lifecycle};
+use super::super::model::{Details, Device, DeviceLabel};
 
 pub(crate) type DeviceKey = (TenantId, DeviceId);
 
+/// Details that have not been taken apart, and most who look for devices need not.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct DeviceRecord {
-    pub(super) name: String,
-    pub(super) external_id: Option<String>,
-    pub(super) class: DeviceClass,
-    pub(super) lifecycle: Lifecycle,
-    pub(super) organization_id: OrganizationId,
-    pub(super) site: Option<String>,
-    pub(super) owner_id: Option<UserId>,
-    pub(super) agent_version: Option<String>,
-    pub(super) last_seen_at: Option<Timestamp>,
-    pub(super) health: Health,
-    pub(super) collected_at: Timestamp,
-    pub(super) created_at: Timestamp,
-    pub(super) updated_at: Timestamp,
-    pub(super) version: u64,
-    #[serde(with = "codec::bytes")]
-    pub(super) details: Vec<u8>,
-}
+#[serde(transparent)]
+pub struct FoldedDetails(#[serde(with = "codec::bytes")] Vec<u8>);
 
-impl Record for DeviceRecord {
+/// A device as it is stored.
+pub type FoldedDevice = Device<FoldedDetails>;
+
+impl Record for FoldedDevice {
     const VERSION: u8 = 1;
+
+    fn take_key(&mut self, key: &[u8]) -> Option<()> {
+        (self.tenant_id, self.id) = Key::from_bytes(key)?;
+        Some(())
+    }
 }
 
-static BY_EXTERNAL_ID: Index<DeviceKey, DeviceRecord> = Index {
+impl FoldedDevice {
+    pub(super) fn fold(device: &Device) -> Result<Self, StoreError> {
+        let details = codec::encode_fields(&device.details).map_err(StoreError::engine)?;
+        Ok(device.with_details(FoldedDetails(details)))
+    }
+
+    /// The whole device.
+    pub fn unfold(&self) -> Result<Device, StoreError> {
+        let key = (self.tenant_id, self.id);
+        let details = codec::decode_fields(&self.details.0)
+            .map_err(|reason| StoreError::damaged(catalog::DEVICES.name(), &key.to_bytes(), reason))?;
+        Ok(self.with_details(details))
+    }
+}
+
+static BY_EXTERNAL_ID: Index<DeviceKey, FoldedDevice> = Index {
     table: catalog::DEVICES_BY_EXTERNAL_ID,
     unique: true,
     keys: |(tenant, _), device| device.external_id.iter().map(|id| (*tenant, id.clone()).to_bytes()).collect(),
 };
-pub(crate) static DEVICES: Table<DeviceKey, DeviceRecord> =
+pub(crate) static DEVICES: Table<DeviceKey, FoldedDevice> =
     Table::new(catalog::DEVICES, &[&BY_EXTERNAL_ID]).counting(Counts::Records);
-
-/// A device as it is read: its details have not been taken apart, and most who look for devices need not.
-#[derive(Debug)]
-pub struct FoldedDevice {
-    /// Its details are empty.
-    pub device: Device,
-    details: Vec<u8>,
-}
-
-impl FoldedDevice {
-    fn new((tenant_id, id): DeviceKey, record: DeviceRecord) -> Self {
-        let device = Device {
-            id,
-            tenant_id,
-            external_id: record.external_id,
-            name: record.name,
-            class: record.class,
-            lifecycle: record.lifecycle,
-            organization_id: record.organization_id,
-            site: record.site,
-            owner_id: record.owner_id,
-            agent_version: record.agent_version,
-            last_seen_at: record.last_seen_at,
-            health: record.health,
-            collected_at: record.collected_at,
-            details: Details::default(),
-            created_at: record.created_at,
-            updated_at: record.updated_at,
-            version: record.version,
-        };
-        Self { device, details: record.details }
-    }
-
-    /// The whole device.
-    pub fn unfold(self) -> Result<Device, StoreError> {
-        let Self { mut device, details } = self;
-        let key = (device.tenant_id, device.id);
-        device.details = codec::decode_fields(&details)
-            .map_err(|reason| StoreError::damaged(catalog::DEVICES.name(), &key.to_bytes(), reason))?;
-        Ok(device)
-    }
-}
-
-fn to_model(key: DeviceKey, record: DeviceRecord) -> Result<Device, StoreError> {
-    FoldedDevice::new(key, record).unfold()
-}
 
 pub(crate) fn scan(
     tx: &impl Read,
@@ -107,43 +66,21 @@ pub(crate) fn scan(
         Bound::Unbounded => {}
         bound => range.start = bound.map(|id| (tenant, id).to_bytes()),
     }
-    DEVICES.scan(tx, &range, Direction::Forward, |key, record| visit(FoldedDevice::new(key, record)))
-}
-
-fn to_record(device: &Device) -> Result<DeviceRecord, StoreError> {
-    Ok(DeviceRecord {
-        name: device.name.clone(),
-        external_id: device.external_id.clone(),
-        class: device.class,
-        lifecycle: device.lifecycle,
-        organization_id: device.organization_id,
-        site: device.site.clone(),
-        owner_id: device.owner_id,
-        agent_version: device.agent_version.clone(),
-        last_seen_at: device.last_seen_at,
-        health: device.health,
-        collected_at: device.collected_at,
-        created_at: device.created_at,
-        updated_at: device.updated_at,
-        version: device.version,
-        details: codec::encode_fields(&device.details).map_err(StoreError::engine)?,
-    })
+    DEVICES.scan(tx, &range, Direction::Forward, |_, device| visit(device))
 }
 
 pub(crate) fn get(tx: &impl Read, tenant: TenantId, id: DeviceId) -> Result<Option<Device>, StoreError> {
-    let key = (tenant, id);
-    DEVICES.get(tx, &key)?.map(|record| to_model(key, record)).transpose()
+    DEVICES.get(tx, &(tenant, id))?.map(|device| device.unfold()).transpose()
 }
 
 /// A device whose details are left empty.
 pub(crate) fn outline(tx: &impl Read, tenant: TenantId, id: DeviceId) -> Result<Option<Device>, StoreError> {
-    let key = (tenant, id);
-    Ok(DEVICES.get(tx, &key)?.map(|record| FoldedDevice::new(key, record).device))
+    Ok(DEVICES.get(tx, &(tenant, id))?.map(|device| device.with_details(Details::default())))
 }
 
 /// The name of a device, without a look at its details.
 pub(crate) fn label(tx: &impl Read, tenant: TenantId, id: DeviceId) -> Result<Option<DeviceLabel>, StoreError> {
-    let label = |record: DeviceRecord| DeviceLabel { id, name: record.name, organization_id: record.organization_id };
+    let label = |device: FoldedDevice| DeviceLabel { id, name: device.name, organization_id: device.organization_id };
     Ok(DEVICES.get(tx, &(tenant, id))?.map(label))
 }
 
@@ -153,16 +90,16 @@ pub(crate) fn find_external(tx: &impl Read, tenant: TenantId, external_id: &str)
 
 pub(crate) fn list_after(tx: &impl Read, after: Option<DeviceKey>, limit: usize) -> Result<Vec<Device>, StoreError> {
     let found = DEVICES.list_after(tx, after.as_ref(), limit)?;
-    found.into_iter().map(|(key, record)| to_model(key, record)).collect()
+    found.into_iter().map(|(_, device)| device.unfold()).collect()
 }
 
 /// Stores a device whose id was just made.
 pub(crate) fn insert(tx: &mut WriteTx, device: &Device) -> Result<(), StoreError> {
-    DEVICES.insert(tx, &(device.tenant_id, device.id), &to_record(device)?)
+    DEVICES.insert(tx, &(device.tenant_id, device.id), &FoldedDevice::fold(device)?)
 }
 
 pub(crate) fn put(tx: &mut WriteTx, device: &Device) -> Result<(), StoreError> {
-    DEVICES.put(tx, &(device.tenant_id, device.id), &to_record(device)?)
+    DEVICES.put(tx, &(device.tenant_id, device.id), &FoldedDevice::fold(device)?)
 }
 
 pub(crate) fn remove(tx: &mut WriteTx, key: DeviceKey) -> Result<(), StoreError> {
@@ -171,12 +108,16 @@ pub(crate) fn remove(tx: &mut WriteTx, key: DeviceKey) -> Result<(), StoreError>
 
 #[cfg(test)]
 mod tests {
+    use tenantd_base::{
+        clock::Timestamp,
+        id::{OrganizationId, UserId},
+    };
     use tenantd_store::codec::assert_golden;
 
     use super::*;
     use crate::model::{
-        BackupState, Cpu, Disk, Hardware, Interface, Network, OperatingSystem, OsFamily, Patch, PatchStatus, Security, Software,
-        Volume, Warranty, WarrantyStatus,
+        BackupState, Cpu, DeviceClass, Disk, Hardware, Health, Interface, Lifecycle, Network, OperatingSystem, OsFamily, Patch,
+        PatchStatus, Security, Software, Volume, Warranty, WarrantyStatus,
     };
 
     fn details(at: Timestamp) -> Details {
@@ -241,8 +182,8 @@ mod tests {
             updated_at: at,
             version: 9,
         };
-        let record = to_record(&device).unwrap();
-        assert_golden("device", &record);
-        assert_eq!(to_model((device.tenant_id, device.id), record).unwrap(), device);
+        let folded = FoldedDevice::fold(&device).unwrap();
+        assert_golden("device", &folded);
+        assert_eq!(folded.unfold().unwrap(), device);
     }
 }

@@ -1,36 +1,27 @@
 //! Organizations, and how much belongs to each.
 
-use serde::{Deserialize, Serialize};
-
-use tenantd_base::{
-    clock::Timestamp,
-    id::{OrganizationId, TenantId},
-};
+use tenantd_base::id::{OrganizationId, TenantId};
 use tenantd_store::{Counts, Index, Key, Read, StoreError, Table, WriteTx, catalog, codec::Record};
 
 use super::super::model::{Members, Organization};
 
 pub(crate) type OrganizationKey = (TenantId, OrganizationId);
 
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct OrganizationRecord {
-    name: String,
-    external_id: Option<String>,
-    created_at: Timestamp,
-    updated_at: Timestamp,
-    version: u64,
-}
-
-impl Record for OrganizationRecord {
+impl Record for Organization {
     const VERSION: u8 = 1;
+
+    fn take_key(&mut self, key: &[u8]) -> Option<()> {
+        (self.tenant_id, self.id) = Key::from_bytes(key)?;
+        Some(())
+    }
 }
 
-static BY_EXTERNAL_ID: Index<OrganizationKey, OrganizationRecord> = Index {
+static BY_EXTERNAL_ID: Index<OrganizationKey, Organization> = Index {
     table: catalog::ORGANIZATIONS_BY_EXTERNAL_ID,
     unique: true,
-    keys: |(tenant, _), record| record.external_id.iter().map(|id| (*tenant, id.clone()).to_bytes()).collect(),
+    keys: |(tenant, _), organization| organization.external_id.iter().map(|id| (*tenant, id.clone()).to_bytes()).collect(),
 };
-pub(crate) static ORGANIZATIONS: Table<OrganizationKey, OrganizationRecord> =
+pub(crate) static ORGANIZATIONS: Table<OrganizationKey, Organization> =
     Table::new(catalog::ORGANIZATIONS, &[&BY_EXTERNAL_ID]).counting(Counts::Records);
 
 impl Record for Members {
@@ -39,24 +30,8 @@ impl Record for Members {
 
 pub(crate) static MEMBERS: Table<OrganizationKey, Members> = Table::new(catalog::ORGANIZATION_MEMBERS, &[]);
 
-fn to_model((tenant_id, id): OrganizationKey, record: OrganizationRecord) -> Organization {
-    let OrganizationRecord { name, external_id, created_at, updated_at, version } = record;
-    Organization { id, tenant_id, external_id, name, created_at, updated_at, version }
-}
-
-fn to_record(organization: &Organization) -> OrganizationRecord {
-    OrganizationRecord {
-        name: organization.name.clone(),
-        external_id: organization.external_id.clone(),
-        created_at: organization.created_at,
-        updated_at: organization.updated_at,
-        version: organization.version,
-    }
-}
-
 pub(crate) fn get(tx: &impl Read, tenant: TenantId, id: OrganizationId) -> Result<Option<Organization>, StoreError> {
-    let key = (tenant, id);
-    Ok(ORGANIZATIONS.get(tx, &key)?.map(|record| to_model(key, record)))
+    ORGANIZATIONS.get(tx, &(tenant, id))
 }
 
 pub(crate) fn find_external(tx: &impl Read, tenant: TenantId, external_id: &str) -> Result<Option<OrganizationId>, StoreError> {
@@ -65,11 +40,11 @@ pub(crate) fn find_external(tx: &impl Read, tenant: TenantId, external_id: &str)
 
 pub(crate) fn list_after(tx: &impl Read, after: Option<OrganizationKey>, limit: usize) -> Result<Vec<Organization>, StoreError> {
     let found = ORGANIZATIONS.list_after(tx, after.as_ref(), limit)?;
-    Ok(found.into_iter().map(|(key, record)| to_model(key, record)).collect())
+    Ok(found.into_iter().map(|(_, organization)| organization).collect())
 }
 
 pub(crate) fn put(tx: &mut WriteTx, organization: &Organization) -> Result<(), StoreError> {
-    ORGANIZATIONS.put(tx, &(organization.tenant_id, organization.id), &to_record(organization))
+    ORGANIZATIONS.put(tx, &(organization.tenant_id, organization.id), organization)
 }
 
 pub(crate) fn remove(tx: &mut WriteTx, key: OrganizationKey) -> Result<(), StoreError> {
@@ -104,6 +79,7 @@ pub(crate) fn move_member(
 
 #[cfg(test)]
 mod tests {
+    use tenantd_base::clock::Timestamp;
     use tenantd_store::codec::assert_golden;
 
     use super::*;
@@ -120,9 +96,7 @@ mod tests {
             updated_at: at.plus_days(1),
             version: 3,
         };
-        let record = to_record(&organization);
-        assert_golden("organization", &record);
-        assert_eq!(to_model((organization.tenant_id, organization.id), record), organization);
+        assert_golden("organization", &organization);
         assert_golden("organization_members", &Members { devices: 300, contacts: 7 });
     }
 }

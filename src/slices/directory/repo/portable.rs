@@ -1,24 +1,22 @@
 //! The directory's records as they leave for another installation and arrive there. A device is written with its details taken apart.
 //! How much belongs to an organization is counted again.
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use tenantd_base::{
     access::Role,
-    clock::Timestamp,
-    id::{OrganizationId, TenantId, UserId},
+    id::{OrganizationId, TenantId},
 };
 use tenantd_store::{
-    WriteTx, codec,
+    WriteTx,
     portable::{Carrier, Check, PortError, Portable},
 };
 
 use super::{
-    super::model::{Details, DeviceClass, Health, Lifecycle, Members, Standing, User, normalize_email},
-    devices::{DEVICES, DeviceRecord},
+    super::model::{Details, Device, Members, User, normalize_email},
+    devices::{DEVICES, FoldedDevice},
     organizations::{self, MEMBERS, ORGANIZATIONS},
-    users::{self, USERS},
+    users::USERS,
 };
 
 /// The longest name that an identity provider has for somebody, and for itself.
@@ -31,68 +29,6 @@ pub(crate) struct Shapes {
     pub(crate) user: Check<Value>,
     pub(crate) device: Check<Value>,
     pub(crate) details: fn(&Details, Option<&str>) -> Result<(), String>,
-}
-
-/// A device as it is written in a line.
-#[derive(Debug, Serialize, Deserialize)]
-struct DeviceForm {
-    name: String,
-    external_id: Option<String>,
-    class: DeviceClass,
-    lifecycle: Lifecycle,
-    organization_id: OrganizationId,
-    site: Option<String>,
-    owner_id: Option<UserId>,
-    agent_version: Option<String>,
-    last_seen_at: Option<Timestamp>,
-    health: Health,
-    collected_at: Timestamp,
-    created_at: Timestamp,
-    updated_at: Timestamp,
-    version: u64,
-    details: Details,
-}
-
-impl DeviceForm {
-    fn new(record: DeviceRecord) -> Result<Self, PortError> {
-        Ok(Self {
-            details: codec::decode_fields(&record.details).map_err(PortError::Wrong)?,
-            name: record.name,
-            external_id: record.external_id,
-            class: record.class,
-            lifecycle: record.lifecycle,
-            organization_id: record.organization_id,
-            site: record.site,
-            owner_id: record.owner_id,
-            agent_version: record.agent_version,
-            last_seen_at: record.last_seen_at,
-            health: record.health,
-            collected_at: record.collected_at,
-            created_at: record.created_at,
-            updated_at: record.updated_at,
-            version: record.version,
-        })
-    }
-
-    fn record(self) -> Result<DeviceRecord, PortError> {
-        Ok(DeviceRecord {
-            details: codec::encode_fields(&self.details).map_err(PortError::Wrong)?,
-            name: self.name,
-            external_id: self.external_id,
-            class: self.class,
-            lifecycle: self.lifecycle,
-            organization_id: self.organization_id,
-            site: self.site,
-            owner_id: self.owner_id,
-            agent_version: self.agent_version,
-            last_seen_at: self.last_seen_at,
-            health: self.health,
-            collected_at: self.collected_at,
-            created_at: self.created_at,
-            updated_at: self.updated_at,
-            version: self.version,
-        })
-    }
 }
 
 /// What the use cases ask of a user, as far as it can be told from the record alone.
@@ -136,37 +72,36 @@ pub(crate) fn portable(shapes: Shapes) -> Vec<Box<dyn Portable>> {
         Carrier::turning(
             "user",
             &USERS,
-            |_, key, record| Ok(Some((key, record))),
-            |_, key, record| {
-                let user = users::to_model(key, record);
+            |_, key, user| Ok(Some((key, user))),
+            |_, key, user: User| {
                 check_user(&user)?;
-                Ok(Some((key, users::to_record(&user))))
+                Ok(Some((key, user)))
             },
         )
         .within(user)
-        .kept_by(|tx, key, record| {
-            if let Standing::Contact { organization_id: Some(id) } = record.standing {
+        .kept_by(|tx, key, user| {
+            if let Some(id) = user.organization_id() {
                 check_organization(tx, key.0, id)?;
                 organizations::move_member(tx, key.0, None, Some(id), |members| &mut members.contacts)?;
             }
-            Ok(USERS.put(tx, key, record)?)
+            Ok(USERS.put(tx, key, user)?)
         })
         .boxed(),
         Carrier::turning(
             "device",
             &DEVICES,
-            |_, key, record| Ok(Some((key, DeviceForm::new(record)?))),
-            |_, key, form: DeviceForm| Ok(Some((key, form.record()?))),
+            |_, key, folded| Ok(Some((key, folded.unfold()?))),
+            |_, key, device: Device| Ok(Some((key, FoldedDevice::fold(&device)?))),
         )
         .within(device)
-        .examined(move |_, _, record| {
-            let found: Details = codec::decode_fields(&record.details).map_err(PortError::Wrong)?;
-            details(&found, record.agent_version.as_deref()).map_err(PortError::Wrong)
+        .examined(move |_, _, folded| {
+            let device = folded.unfold()?;
+            details(&device.details, device.agent_version.as_deref()).map_err(PortError::Wrong)
         })
-        .kept_by(|tx, key, record| {
-            check_organization(tx, key.0, record.organization_id)?;
-            organizations::move_member(tx, key.0, None, Some(record.organization_id), |members| &mut members.devices)?;
-            Ok(DEVICES.put(tx, key, record)?)
+        .kept_by(|tx, key, device| {
+            check_organization(tx, key.0, device.organization_id)?;
+            organizations::move_member(tx, key.0, None, Some(device.organization_id), |members| &mut members.devices)?;
+            Ok(DEVICES.put(tx, key, device)?)
         })
         .boxed(),
     ]

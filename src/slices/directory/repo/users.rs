@@ -11,27 +11,13 @@ use tenantd_store::{
     codec::{Record, decode_fields},
 };
 
-use super::super::model::{LinkedIdentity, Standing, User, UserStatus, mail_domain};
+use super::super::model::{Standing, User, UserStatus, mail_domain};
 
 pub(crate) type UserKey = (TenantId, UserId);
 
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct UserRecord {
-    name: String,
-    email: Option<String>,
-    external_id: Option<String>,
-    pub(super) standing: Standing,
-    status: UserStatus,
-    created_at: Timestamp,
-    updated_at: Timestamp,
-    last_login_at: Option<Timestamp>,
-    sso: Option<LinkedIdentity>,
-    version: u64,
-}
-
 /// The form before there was single sign-on.
 #[derive(Debug, Serialize, Deserialize)]
-struct UserRecordV1 {
+struct UserV1 {
     name: String,
     email: Option<String>,
     external_id: Option<String>,
@@ -43,81 +29,60 @@ struct UserRecordV1 {
     version: u64,
 }
 
-impl Record for UserRecord {
+impl Record for User {
     const VERSION: u8 = 2;
 
     fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
         if version != 1 {
             return Err(format!("format version {version} is not known to this release"));
         }
-        let before: UserRecordV1 = decode_fields(fields)?;
-        let UserRecordV1 { name, email, external_id, standing, status, created_at, updated_at, last_login_at, version } = before;
-        Ok(Self { name, email, external_id, standing, status, created_at, updated_at, last_login_at, sso: None, version })
+        let before: UserV1 = decode_fields(fields)?;
+        let UserV1 { name, email, external_id, standing, status, created_at, updated_at, last_login_at, version } = before;
+        let (tenant_id, id, sso) = (TenantId::default(), UserId::default(), None);
+        Ok(Self { tenant_id, id, name, email, external_id, standing, status, created_at, updated_at, last_login_at, sso, version })
+    }
+
+    fn take_key(&mut self, key: &[u8]) -> Option<()> {
+        (self.tenant_id, self.id) = Key::from_bytes(key)?;
+        Some(())
     }
 }
 
-impl UserRecord {
-    fn is_staff(&self) -> bool {
-        matches!(self.standing, Standing::Staff { .. })
-    }
-}
-
-static BY_EMAIL: Index<UserKey, UserRecord> = Index {
+static BY_EMAIL: Index<UserKey, User> = Index {
     table: catalog::USERS_BY_EMAIL,
     unique: true,
     keys: |(tenant, _), user| user.email.iter().map(|email| (*tenant, email.clone()).to_bytes()).collect(),
 };
-static BY_LOGIN: Index<UserKey, UserRecord> = Index {
+static BY_LOGIN: Index<UserKey, User> = Index {
     table: catalog::USERS_BY_LOGIN,
     unique: false,
-    keys: |_, user| user.email.iter().filter(|_| user.is_staff()).map(|email| login_key(email)).collect(),
+    keys: |_, user| user.email.iter().filter(|_| user.role().is_some()).map(|email| login_key(email)).collect(),
 };
 /// Behind its domain, so that all addresses of a domain lie together.
 fn login_key(email: &str) -> Vec<u8> {
     (mail_domain(email), email.to_owned()).to_bytes()
 }
 
-static BY_EXTERNAL_ID: Index<UserKey, UserRecord> = Index {
+static BY_EXTERNAL_ID: Index<UserKey, User> = Index {
     table: catalog::USERS_BY_EXTERNAL_ID,
     unique: true,
     keys: |(tenant, _), user| user.external_id.iter().map(|id| (*tenant, id.clone()).to_bytes()).collect(),
 };
-static BY_IDENTITY: Index<UserKey, UserRecord> = Index {
+static BY_IDENTITY: Index<UserKey, User> = Index {
     table: catalog::USERS_BY_IDENTITY,
     unique: true,
     keys: |(tenant, _), user| user.sso.iter().map(|sso| identity_key(*tenant, &sso.issuer, &sso.subject)).collect(),
 };
-pub(crate) static STAFF: Index<UserKey, UserRecord> = Index {
+pub(crate) static STAFF: Index<UserKey, User> = Index {
     table: catalog::USERS_STAFF,
     unique: false,
-    keys: |(tenant, _), user| if user.is_staff() { vec![tenant.to_bytes()] } else { Vec::new() },
+    keys: |(tenant, _), user| if user.role().is_some() { vec![tenant.to_bytes()] } else { Vec::new() },
 };
-pub(crate) static USERS: Table<UserKey, UserRecord> =
+pub(crate) static USERS: Table<UserKey, User> =
     Table::new(catalog::USERS, &[&BY_EMAIL, &BY_LOGIN, &BY_EXTERNAL_ID, &BY_IDENTITY, &STAFF]).counting(Counts::Records);
 
-pub(crate) fn to_model((tenant_id, id): UserKey, record: UserRecord) -> User {
-    let UserRecord { name, email, external_id, standing, status, created_at, updated_at, last_login_at, sso, version } = record;
-    User { id, tenant_id, external_id, email, name, standing, status, created_at, updated_at, last_login_at, sso, version }
-}
-
-pub(super) fn to_record(user: &User) -> UserRecord {
-    UserRecord {
-        name: user.name.clone(),
-        email: user.email.clone(),
-        external_id: user.external_id.clone(),
-        standing: user.standing,
-        status: user.status,
-        created_at: user.created_at,
-        updated_at: user.updated_at,
-        last_login_at: user.last_login_at,
-        sso: user.sso.clone(),
-        version: user.version,
-    }
-}
-
 pub(crate) fn get(tx: &impl Read, tenant: TenantId, id: UserId) -> Result<Option<User>, StoreError> {
-    let key = (tenant, id);
-    Ok(USERS.get(tx, &key)?.map(|record| to_model(key, record)))
+    USERS.get(tx, &(tenant, id))
 }
 
 fn get_found(tx: &impl Read, found: Option<UserKey>) -> Result<Option<User>, StoreError> {
@@ -171,7 +136,7 @@ pub(crate) fn find_external(tx: &impl Read, tenant: TenantId, external_id: &str)
 
 pub(crate) fn list_after(tx: &impl Read, after: Option<UserKey>, limit: usize) -> Result<Vec<User>, StoreError> {
     let found = USERS.list_after(tx, after.as_ref(), limit)?;
-    Ok(found.into_iter().map(|(key, record)| to_model(key, record)).collect())
+    Ok(found.into_iter().map(|(_, user)| user).collect())
 }
 
 pub(crate) fn list_staff(tx: &impl Read, tenant: TenantId, limit: usize) -> Result<Vec<User>, StoreError> {
@@ -183,7 +148,7 @@ pub(crate) fn list_staff(tx: &impl Read, tenant: TenantId, limit: usize) -> Resu
 }
 
 pub(crate) fn put(tx: &mut WriteTx, user: &User) -> Result<(), StoreError> {
-    USERS.put(tx, &(user.tenant_id, user.id), &to_record(user))
+    USERS.put(tx, &(user.tenant_id, user.id), user)
 }
 
 pub(crate) fn remove(tx: &mut WriteTx, key: UserKey) -> Result<(), StoreError> {
@@ -199,6 +164,7 @@ mod tests {
     use tenantd_store::codec::assert_golden;
 
     use super::*;
+    use crate::model::LinkedIdentity;
 
     #[test]
     fn the_stored_forms_are_those_that_were_written_down() {
@@ -232,9 +198,7 @@ mod tests {
             ..staff.clone()
         };
         for (name, user) in [("user_staff", staff), ("user_contact", contact)] {
-            let record = to_record(&user);
-            assert_golden(name, &record);
-            assert_eq!(to_model((user.tenant_id, user.id), record), user);
+            assert_golden(name, &user);
         }
     }
 }

@@ -16,7 +16,7 @@ use tenantd_store::{
 use super::{
     super::{
         error::DirectoryError,
-        model::{Device, NewDevice, OrganizationLabel, PersonLabel},
+        model::{Device, OrganizationLabel, PersonLabel},
         repo::{devices as repo, organizations},
     },
     Directory, announce,
@@ -43,7 +43,7 @@ pub(crate) struct DeviceLabels {
 }
 
 impl DeviceLabels {
-    pub(crate) fn find(tx: &impl Read, device: &NewDevice, act: &Act) -> Result<Self, DirectoryError> {
+    pub(crate) fn find(tx: &impl Read, device: &Device, act: &Act) -> Result<Self, DirectoryError> {
         let organization = super::super::organization(tx, act.tenant_id, device.organization_id)?;
         let organization = organization.ok_or(DirectoryError::UnknownOrganization)?;
         let owner = match device.owner_id {
@@ -55,14 +55,15 @@ impl DeviceLabels {
 }
 
 impl Directory {
-    pub fn create_device(&self, tx: &mut WriteTx, act: &mut Act, new: &NewDevice) -> Result<Device, DirectoryError> {
-        let labels = DeviceLabels::find(tx, new, act)?;
+    /// Stores what `new` says of a device. Its id, its tenant and the times of the record are made here.
+    pub fn create_device(&self, tx: &mut WriteTx, act: &mut Act, new: Device) -> Result<Device, DirectoryError> {
+        let labels = DeviceLabels::find(tx, &new, act)?;
         if let Some(external_id) = &new.external_id
             && repo::find_external(tx, act.tenant_id, external_id)?.is_some()
         {
             return Err(DirectoryError::ExternalIdTaken);
         }
-        self.insert_device(tx, act, new.clone(), &labels)
+        self.insert_device(tx, act, new, &labels)
     }
 
     /// Stores a device that is known to be new.
@@ -70,27 +71,16 @@ impl Directory {
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
-        new: NewDevice,
+        new: Device,
         labels: &DeviceLabels,
     ) -> Result<Device, DirectoryError> {
         let device = Device {
             id: DeviceId::new(act.now, &mut act.entropy),
             tenant_id: act.tenant_id,
-            external_id: new.external_id,
-            name: new.name,
-            class: new.class,
-            lifecycle: new.lifecycle,
-            organization_id: new.organization_id,
-            site: new.site,
-            owner_id: new.owner_id,
-            agent_version: new.agent_version,
-            last_seen_at: new.last_seen_at,
-            health: new.health,
-            collected_at: new.collected_at.unwrap_or(act.now),
-            details: new.details,
             created_at: act.now,
             updated_at: act.now,
             version: 1,
+            ..new
         };
         repo::insert(tx, &device)?;
         let organization = Some(device.organization_id);

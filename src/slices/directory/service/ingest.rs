@@ -17,9 +17,8 @@ use super::{
     super::{
         error::DirectoryError,
         model::{
-            AgentReport, ContactLine, Details, Device, DeviceLine, IngestLine, JobLine, LineDone, LineStatus, NewDevice,
-            NewOrganization, NewUser, OrganizationLabel, OrganizationLine, PersonLabel, RecordKind, Reference, Standing,
-            normalize_email,
+            AgentReport, ContactLine, Details, Device, DeviceLine, IngestLine, JobLine, LineDone, LineStatus, NewOrganization,
+            NewUser, OrganizationLabel, OrganizationLine, PersonLabel, RecordKind, Reference, Standing, normalize_email,
         },
         repo::{devices, organizations, users},
     },
@@ -186,8 +185,9 @@ impl Directory {
         };
         let labels = DeviceLabels { organization, owner };
         let Some(before) = before else {
-            let name = line.name.clone().ok_or(DirectoryError::Incomplete { field: "name" })?;
-            let device = self.insert_device(tx, act, new_device(line, name, &labels), &labels)?;
+            line.name.as_ref().ok_or(DirectoryError::Incomplete { field: "name" })?;
+            let empty = Device { external_id: Some(line.external_id.clone()), collected_at: act.now, ..Device::default() };
+            let device = self.insert_device(tx, act, changed_device(line, empty, &labels), &labels)?;
             return Ok(done(LineStatus::Created, device.id));
         };
         let after = changed_device(line, before.clone(), &labels);
@@ -267,24 +267,6 @@ fn is_reached(tx: &impl Read, act: &Act, kind: RecordKind, external_id: &str) ->
             None => None,
         },
     })
-}
-
-fn new_device(line: &DeviceLine, name: String, labels: &DeviceLabels) -> NewDevice {
-    let agent = line.agent.clone().apply(None);
-    NewDevice {
-        external_id: Some(line.external_id.clone()),
-        name,
-        class: line.class.unwrap_or_default(),
-        lifecycle: line.lifecycle.unwrap_or_default(),
-        organization_id: labels.organization.id,
-        site: line.site.clone().apply(None),
-        owner_id: labels.owner.as_ref().map(|owner| owner.id),
-        agent_version: agent.as_ref().and_then(|agent| agent.version.clone()),
-        last_seen_at: agent.and_then(|agent| agent.last_seen_at),
-        health: line.health.unwrap_or_default(),
-        collected_at: line.collected_at,
-        details: changed_details(line, Details::default()),
-    }
 }
 
 fn changed_device(line: &DeviceLine, mut device: Device, labels: &DeviceLabels) -> Device {

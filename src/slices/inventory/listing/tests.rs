@@ -6,7 +6,7 @@ use tenantd_base::{
     config,
     id::{OrganizationId, TenantId},
 };
-use tenantd_directory::{Details, DeviceClass, Directory, Health, Lifecycle, NewDevice, NewOrganization};
+use tenantd_directory::{Details, DeviceClass, Directory, NewOrganization};
 use tenantd_store::{
     RedbEngine, Store, WriterSettings,
     events::{Actor, Intent},
@@ -62,21 +62,15 @@ fn fleet() -> (Store, Vec<OrganizationId>, tempfile::TempDir) {
         for number in 0..40_usize {
             let package =
                 |place: usize| Software { name: format!("p{place}"), version: Some(format!("{number}")), publisher: None };
-            let new = NewDevice {
-                external_id: None,
+            let new = Device {
                 name: format!("d{number}"),
                 class: if number % 3 == 0 { DeviceClass::Server } else { DeviceClass::Workstation },
-                lifecycle: Lifecycle::Active,
                 organization_id: organizations[number % 2],
-                site: None,
-                owner_id: None,
-                agent_version: None,
-                last_seen_at: None,
-                health: Health::Unknown,
-                collected_at: None,
+                collected_at: act.now,
                 details: Details { software: (0..number % 4).rev().map(package).collect(), ..Details::default() },
+                ..Device::default()
             };
-            directory.create_device(tx, &mut act, &new)?;
+            directory.create_device(tx, &mut act, new)?;
         }
         Ok::<_, directory::DirectoryError>(organizations)
     });
