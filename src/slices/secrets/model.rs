@@ -66,9 +66,11 @@ impl Host {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct NamedSecret {
+    #[serde(skip)]
     pub(super) id: SecretId,
+    #[serde(skip)]
     pub(super) tenant_id: TenantId,
     pub(super) name: String,
     pub(super) description: Option<String>,

@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use tenantd_base::{
     clock::Timestamp,
-    id::{SecretId, TenantId, WorkflowId},
-    secrets::{SealError, Sealed, SealedPlace},
+    id::{SecretId, TenantId},
+    secrets::{SealError, SealedPlace},
 };
 use tenantd_store::{
     Counts, Direction, Flow, Index, Key, KeyRange, Read, SealedRecord, SealedVisitor, StoreError, Table, WriteTx, catalog,
-    codec::Record, events::Actor,
+    codec::Record,
 };
 
 use super::model::{Host, NamedSecret, target};
@@ -19,32 +19,23 @@ use super::model::{Host, NamedSecret, target};
 /// Names a secret over all tenants.
 pub(super) type SecretKey = (TenantId, SecretId);
 
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct SecretRecord {
-    name: String,
-    description: Option<String>,
-    hosts: Vec<Host>,
-    workflow_ids: Option<Vec<WorkflowId>>,
-    value: Sealed,
-    created_at: Timestamp,
-    created_by: Actor,
-    updated_at: Timestamp,
-    rotated_at: Option<Timestamp>,
-    version: u64,
-}
-
-impl Record for SecretRecord {
+impl Record for NamedSecret {
     const VERSION: u8 = 1;
+
+    fn take_key(&mut self, key: &[u8]) -> Option<()> {
+        (self.tenant_id, self.id) = Key::from_bytes(key)?;
+        Some(())
+    }
 }
 
 /// Names are compared without case, so that nobody takes one for another.
-static BY_NAME: Index<SecretKey, SecretRecord> = Index {
+static BY_NAME: Index<SecretKey, NamedSecret> = Index {
     table: catalog::SECRETS_BY_NAME,
     unique: true,
     keys: |key, secret| vec![(key.0, secret.name.to_ascii_lowercase()).to_bytes()],
 };
 
-pub(super) static SECRETS: Table<SecretKey, SecretRecord> = Table::new(catalog::SECRETS, &[&BY_NAME]).counting(Counts::Records);
+pub(super) static SECRETS: Table<SecretKey, NamedSecret> = Table::new(catalog::SECRETS, &[&BY_NAME]).counting(Counts::Records);
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct UseRecord {
@@ -63,48 +54,14 @@ pub(super) fn sealed_place<'a>((tenant, id): &'a SecretKey, hosts: &[Host]) -> S
     SealedPlace { tenant: tenant.as_bytes(), table: catalog::SECRETS.name(), key: id.as_bytes(), target }
 }
 
-impl SealedRecord<SecretKey> for SecretRecord {
+impl SealedRecord<SecretKey> for NamedSecret {
     fn each_sealed(&mut self, key: &SecretKey, visit: SealedVisitor<'_>) -> Result<(), SealError> {
         visit(sealed_place(key, &self.hosts), &mut self.value)
     }
 }
 
-fn to_model((tenant_id, id): SecretKey, record: SecretRecord) -> NamedSecret {
-    let SecretRecord { name, description, hosts, workflow_ids, value, created_at, created_by, updated_at, rotated_at, version } =
-        record;
-    NamedSecret {
-        id,
-        tenant_id,
-        name,
-        description,
-        hosts,
-        workflow_ids,
-        value,
-        created_at,
-        created_by,
-        updated_at,
-        rotated_at,
-        version,
-    }
-}
-
-fn to_record(secret: &NamedSecret) -> SecretRecord {
-    SecretRecord {
-        name: secret.name.clone(),
-        description: secret.description.clone(),
-        hosts: secret.hosts.clone(),
-        workflow_ids: secret.workflow_ids.clone(),
-        value: secret.value.clone(),
-        created_at: secret.created_at,
-        created_by: secret.created_by.clone(),
-        updated_at: secret.updated_at,
-        rotated_at: secret.rotated_at,
-        version: secret.version,
-    }
-}
-
 pub(super) fn get(tx: &impl Read, key: SecretKey) -> Result<Option<NamedSecret>, StoreError> {
-    Ok(SECRETS.get(tx, &key)?.map(|record| to_model(key, record)))
+    SECRETS.get(tx, &key)
 }
 
 /// The secret of this name, in any case of its letters.
@@ -118,15 +75,15 @@ pub(super) fn by_name(tx: &impl Read, tenant: TenantId, name: &str) -> Result<Op
 /// The tenant's secrets, the oldest first. They are few.
 pub(super) fn list(tx: &impl Read, tenant: TenantId) -> Result<Vec<NamedSecret>, StoreError> {
     let mut found = Vec::new();
-    SECRETS.scan(tx, &KeyRange::prefix(&tenant.to_bytes()), Direction::Forward, |key, record| {
-        found.push(to_model(key, record));
+    SECRETS.scan(tx, &KeyRange::prefix(&tenant.to_bytes()), Direction::Forward, |_, secret| {
+        found.push(secret);
         Ok(Flow::Continue)
     })?;
     Ok(found)
 }
 
 pub(super) fn put(tx: &mut WriteTx, secret: &NamedSecret) -> Result<(), StoreError> {
-    SECRETS.put(tx, &(secret.tenant_id, secret.id), &to_record(secret))
+    SECRETS.put(tx, &(secret.tenant_id, secret.id), secret)
 }
 
 pub(super) fn remove(tx: &mut WriteTx, key: SecretKey) -> Result<(), StoreError> {
@@ -151,9 +108,10 @@ pub(super) fn note_use(tx: &mut WriteTx, key: SecretKey, at: Timestamp) -> Resul
 mod tests {
     use tenantd_base::{
         entropy::Entropy,
+        id::WorkflowId,
         secrets::{InstallationKey, Sealer, Secret},
     };
-    use tenantd_store::codec::assert_golden;
+    use tenantd_store::{codec::assert_golden, events::Actor};
 
     use super::*;
 
@@ -178,9 +136,7 @@ mod tests {
             rotated_at: Some(at),
             version: 3,
         };
-        let record = to_record(&secret);
-        assert_golden("secret", &record);
-        assert_eq!(to_model(key, record), secret);
+        assert_golden("secret", &secret);
         assert_golden("secret_use", &UseRecord { last_at: at });
     }
 }

@@ -7,8 +7,8 @@ use tenantd_base::secrets::{SHORTEST_SECRET, Secret};
 use tenantd_store::portable::{Arrival, Carrier, PortError, Portable, refuse_orphans};
 
 use super::{
-    super::model::{Host, MAX_SECRETS, MAX_VALUE, is_name, sorted},
-    SECRETS, SecretKey, SecretRecord, USES, sealed_place,
+    super::model::{Host, MAX_SECRETS, MAX_VALUE, NamedSecret, is_name, sorted},
+    SECRETS, SecretKey, USES, sealed_place,
 };
 
 /// `fields` are the bounds of the API.
@@ -16,7 +16,7 @@ pub(crate) fn portable(fields: impl Fn(&Value) -> Result<(), String> + Send + Sy
     let secrets = Carrier::turning(
         "secret",
         &SECRETS,
-        |departure, key: SecretKey, mut secret: SecretRecord| {
+        |departure, key: SecretKey, mut secret: NamedSecret| {
             departure.secret(sealed_place(&key, &secret.hosts), &mut secret.value)?;
             Ok(Some((key, secret)))
         },
@@ -29,7 +29,7 @@ pub(crate) fn portable(fields: impl Fn(&Value) -> Result<(), String> + Send + Sy
     vec![secrets.within(fields).at_most(MAX_SECRETS as u64).boxed(), uses.boxed()]
 }
 
-fn arrive(arrival: &mut Arrival, key: SecretKey, mut secret: SecretRecord) -> Result<Option<(SecretKey, SecretRecord)>, PortError> {
+fn arrive(arrival: &mut Arrival, key: SecretKey, mut secret: NamedSecret) -> Result<Option<(SecretKey, NamedSecret)>, PortError> {
     check(&secret)?;
     let place = sealed_place(&key, &secret.hosts);
     match arrival.secret(place, &mut secret.value)? {
@@ -50,7 +50,7 @@ fn arrive(arrival: &mut Arrival, key: SecretKey, mut secret: SecretRecord) -> Re
 }
 
 /// What the use cases ask of a secret.
-fn check(secret: &SecretRecord) -> Result<(), PortError> {
+fn check(secret: &NamedSecret) -> Result<(), PortError> {
     if !is_name(&secret.name) {
         return Err(PortError::wrong("name: it is no name of a secret"));
     }
