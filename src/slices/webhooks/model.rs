@@ -86,16 +86,11 @@ impl EventFilter {
     }
 }
 
-/// The secret before the last rotation, which signs too for a while.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PreviousSecret {
-    pub sealed: Sealed,
-    pub expires_at: Timestamp,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoint {
+    #[serde(skip)]
     pub id: WebhookId,
+    #[serde(skip)]
     pub tenant_id: TenantId,
     pub name: String,
     pub url: String,
@@ -114,7 +109,8 @@ pub struct Endpoint {
     pub ca_certificate_pem: Option<String>,
     pub secret: Sealed,
     pub secret_hint: String,
-    pub previous: Option<PreviousSecret>,
+    /// The secret before the last rotation, which signs too until this time.
+    pub previous: Option<(Sealed, Timestamp)>,
     pub secret_rotated_at: Option<Timestamp>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -124,6 +120,7 @@ pub struct Endpoint {
     /// Whom it acts for: it gets what they may read. `None` for an endpoint of a release that kept no owners.
     pub owner: Option<Actor>,
     /// When this release found it without an owner. It gets everything until its grace is over, and then nothing.
+    #[serde(default)]
     pub legacy_since: Option<Timestamp>,
 }
 

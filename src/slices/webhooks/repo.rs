@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tenantd_base::{
     clock::Timestamp,
     id::{TenantId, WebhookId},
-    secrets::{SealError, Sealed, SealedPlace, TargetDigest},
+    secrets::{SealError, SealedPlace, TargetDigest},
 };
 use tenantd_store::{
     Counts, Direction, Flow, Key, KeyRange, Read, SealedRecord, SealedVisitor, StoreError, Table, WriteTx, catalog,
@@ -15,44 +15,12 @@ use tenantd_store::{
     events::Actor,
 };
 
-use super::{
-    health::Health,
-    model::{Endpoint, EndpointStatus, EventFilter, Ordering, PreviousSecret, header_target},
-    schedule::RetrySchedule,
-};
+use super::{health::Health, model::Endpoint};
 
 /// Names an endpoint over all tenants.
 pub(super) type EndpointKey = (TenantId, WebhookId);
 
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct EndpointRecord {
-    name: String,
-    url: String,
-    description: Option<String>,
-    events: Vec<String>,
-    filter: EventFilter,
-    header_names: Vec<String>,
-    headers: Option<Sealed>,
-    status: EndpointStatus,
-    ordering: Ordering,
-    timeout_seconds: u32,
-    rate_limit_per_second: Option<u32>,
-    retry: RetrySchedule,
-    ca_certificate_pem: Option<String>,
-    secret: Sealed,
-    secret_hint: String,
-    previous: Option<(Sealed, Timestamp)>,
-    secret_rotated_at: Option<Timestamp>,
-    created_at: Timestamp,
-    updated_at: Timestamp,
-    after_seq: u64,
-    version: u64,
-    owner: Option<Actor>,
-    #[serde(default)]
-    legacy_since: Option<Timestamp>,
-}
-
-impl Record for EndpointRecord {
+impl Record for Endpoint {
     const VERSION: u8 = 3;
 
     /// Version 1 ended before the owner, whom nobody had noted. Version 2 ended before the time since when there is none.
@@ -63,9 +31,14 @@ impl Record for EndpointRecord {
             _ => Err(format!("format version {version} is not known to this release")),
         }
     }
+
+    fn take_key(&mut self, key: &[u8]) -> Option<()> {
+        (self.tenant_id, self.id) = Key::from_bytes(key)?;
+        Some(())
+    }
 }
 
-pub(super) static ENDPOINTS: Table<EndpointKey, EndpointRecord> = Table::new(catalog::WEBHOOKS, &[]).counting(Counts::Records);
+pub(super) static ENDPOINTS: Table<EndpointKey, Endpoint> = Table::new(catalog::WEBHOOKS, &[]).counting(Counts::Records);
 
 /// What the dispatcher knows of an endpoint, and how much waits for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,7 +87,7 @@ fn sealed_key(id: WebhookId, part: u8) -> Vec<u8> {
     key
 }
 
-impl SealedRecord<EndpointKey> for EndpointRecord {
+impl SealedRecord<EndpointKey> for Endpoint {
     fn each_sealed(&mut self, key: &EndpointKey, visit: SealedVisitor<'_>) -> Result<(), SealError> {
         let (secret, headers) = (Binding::secret(*key), self.headers_binding(*key));
         visit(secret.place(), &mut self.secret)?;
@@ -125,77 +98,18 @@ impl SealedRecord<EndpointKey> for EndpointRecord {
     }
 }
 
-impl EndpointRecord {
+impl Endpoint {
     fn headers_binding(&self, key: EndpointKey) -> Binding {
-        Binding::headers(key, header_target(&self.url, self.ca_certificate_pem.as_deref()).digest())
-    }
-}
-
-fn to_model((tenant_id, id): EndpointKey, record: EndpointRecord) -> Endpoint {
-    Endpoint {
-        id,
-        tenant_id,
-        name: record.name,
-        url: record.url,
-        description: record.description,
-        events: record.events,
-        filter: record.filter,
-        header_names: record.header_names,
-        headers: record.headers,
-        status: record.status,
-        ordering: record.ordering,
-        timeout_seconds: record.timeout_seconds,
-        rate_limit_per_second: record.rate_limit_per_second,
-        retry: record.retry,
-        ca_certificate_pem: record.ca_certificate_pem,
-        secret: record.secret,
-        secret_hint: record.secret_hint,
-        previous: record.previous.map(|(sealed, expires_at)| PreviousSecret { sealed, expires_at }),
-        secret_rotated_at: record.secret_rotated_at,
-        created_at: record.created_at,
-        updated_at: record.updated_at,
-        after_seq: record.after_seq,
-        version: record.version,
-        owner: record.owner,
-        legacy_since: record.legacy_since,
-    }
-}
-
-fn to_record(endpoint: &Endpoint) -> EndpointRecord {
-    let endpoint = endpoint.clone();
-    EndpointRecord {
-        name: endpoint.name,
-        url: endpoint.url,
-        description: endpoint.description,
-        events: endpoint.events,
-        filter: endpoint.filter,
-        header_names: endpoint.header_names,
-        headers: endpoint.headers,
-        status: endpoint.status,
-        ordering: endpoint.ordering,
-        timeout_seconds: endpoint.timeout_seconds,
-        rate_limit_per_second: endpoint.rate_limit_per_second,
-        retry: endpoint.retry,
-        ca_certificate_pem: endpoint.ca_certificate_pem,
-        secret: endpoint.secret,
-        secret_hint: endpoint.secret_hint,
-        previous: endpoint.previous.map(|previous| (previous.sealed, previous.expires_at)),
-        secret_rotated_at: endpoint.secret_rotated_at,
-        created_at: endpoint.created_at,
-        updated_at: endpoint.updated_at,
-        after_seq: endpoint.after_seq,
-        version: endpoint.version,
-        owner: endpoint.owner,
-        legacy_since: endpoint.legacy_since,
+        Binding::headers(key, self.header_target().digest())
     }
 }
 
 pub(super) fn get(tx: &impl Read, key: EndpointKey) -> Result<Option<Endpoint>, StoreError> {
-    Ok(ENDPOINTS.get(tx, &key)?.map(|record| to_model(key, record)))
+    ENDPOINTS.get(tx, &key)
 }
 
 pub(super) fn put(tx: &mut WriteTx, endpoint: &Endpoint) -> Result<(), StoreError> {
-    ENDPOINTS.put(tx, &(endpoint.tenant_id, endpoint.id), &to_record(endpoint))
+    ENDPOINTS.put(tx, &(endpoint.tenant_id, endpoint.id), endpoint)
 }
 
 pub(super) fn remove(tx: &mut WriteTx, key: EndpointKey) -> Result<(), StoreError> {
@@ -205,8 +119,8 @@ pub(super) fn remove(tx: &mut WriteTx, key: EndpointKey) -> Result<(), StoreErro
 /// The tenant's endpoints, the oldest first.
 pub(super) fn list(tx: &impl Read, tenant: TenantId) -> Result<Vec<Endpoint>, StoreError> {
     let mut found = Vec::new();
-    ENDPOINTS.scan(tx, &KeyRange::prefix(&tenant.to_bytes()), Direction::Forward, |key, record| {
-        found.push(to_model(key, record));
+    ENDPOINTS.scan(tx, &KeyRange::prefix(&tenant.to_bytes()), Direction::Forward, |_, endpoint| {
+        found.push(endpoint);
         Ok(Flow::Continue)
     })?;
     Ok(found)
@@ -215,8 +129,8 @@ pub(super) fn list(tx: &impl Read, tenant: TenantId) -> Result<Vec<Endpoint>, St
 /// Endpoints of all tenants that have no owner, and that this release has not found yet.
 pub(super) fn unowned(tx: &impl Read) -> Result<Vec<EndpointKey>, StoreError> {
     let mut found = Vec::new();
-    ENDPOINTS.scan(tx, &KeyRange::ALL, Direction::Forward, |key, record| {
-        if record.owner.is_none() && record.legacy_since.is_none() {
+    ENDPOINTS.scan(tx, &KeyRange::ALL, Direction::Forward, |key, endpoint| {
+        if endpoint.owner.is_none() && endpoint.legacy_since.is_none() {
             found.push(key);
         }
         Ok(Flow::Continue)
@@ -227,7 +141,7 @@ pub(super) fn unowned(tx: &impl Read) -> Result<Vec<EndpointKey>, StoreError> {
 /// Notes since when an endpoint without an owner is known.
 pub(super) fn note_legacy(tx: &mut WriteTx, key: EndpointKey, since: Timestamp) -> Result<(), StoreError> {
     match ENDPOINTS.get(tx, &key)? {
-        Some(record) => ENDPOINTS.put(tx, &key, &EndpointRecord { legacy_since: Some(since), ..record }),
+        Some(endpoint) => ENDPOINTS.put(tx, &key, &Endpoint { legacy_since: Some(since), ..endpoint }),
         None => Ok(()),
     }
 }
@@ -275,7 +189,10 @@ mod tests {
     use tenantd_store::{codec::assert_golden, events::ActorKind};
 
     use super::*;
-    use crate::model::DisabledReason;
+    use crate::{
+        model::{DisabledReason, EndpointStatus, EventFilter, Ordering},
+        schedule::RetrySchedule,
+    };
 
     #[test]
     fn the_stored_forms_are_those_that_were_written_down() {
@@ -306,7 +223,7 @@ mod tests {
             ca_certificate_pem: None,
             secret: seal(0),
             secret_hint: "whsec_Ab3…".to_owned(),
-            previous: Some(PreviousSecret { sealed: seal(0), expires_at: at }),
+            previous: Some((seal(0), at)),
             secret_rotated_at: Some(at),
             created_at: at,
             updated_at: at,
@@ -315,9 +232,7 @@ mod tests {
             owner: Some(Actor { kind: ActorKind::ApiKey, id: "key_x".to_owned(), name: "Robot".to_owned() }),
             legacy_since: Some(at),
         };
-        let record = to_record(&endpoint);
-        assert_golden("webhook", &record);
-        assert_eq!(to_model(key, record), endpoint);
+        assert_golden("webhook", &endpoint);
         let mut health = Health::default();
         health.failed(at, Some(503), true);
         assert_golden("webhook_state", &EndpointState { health, pending: 3, parked: 1, shed: 0 });

@@ -22,8 +22,8 @@ use tenantd_store::{
 use super::{
     error::{UnknownEvent, WebhookError},
     model::{
-        CustomHeaders, DisabledReason, Endpoint, EndpointStatus, EventFilter, NewEndpoint, Ordering, PreviousSecret,
-        generate_secret, header_target, secret_hint,
+        CustomHeaders, DisabledReason, Endpoint, EndpointStatus, EventFilter, NewEndpoint, Ordering, generate_secret,
+        header_target, secret_hint,
     },
     repo::{self, Binding, EndpointState},
     schedule::RetrySchedule,
@@ -258,7 +258,7 @@ impl Service {
         expected.check(before.version)?;
         let secret = generate_secret(&mut act.entropy);
         let mut after = before.clone();
-        after.previous = (!grace.is_zero()).then(|| PreviousSecret { sealed: before.secret.clone(), expires_at: act.now + grace });
+        after.previous = (!grace.is_zero()).then(|| (before.secret.clone(), act.now + grace));
         after.secret = self.seal(act, &Binding::secret((act.tenant_id, id)), &secret)?;
         after.secret_hint = secret_hint(&secret);
         after.secret_rotated_at = Some(act.now);

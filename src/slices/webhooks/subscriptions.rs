@@ -212,9 +212,9 @@ impl Subscriptions {
         let mut signing_keys = Vec::new();
         let current = self.sealer.open(signing.place(), &endpoint.secret)?;
         signing_keys.extend(secret_bytes(&current).and_then(|bytes| SigningKey::new(&bytes, None)));
-        if let Some(previous) = &endpoint.previous {
-            let secret = self.sealer.open(signing.place(), &previous.sealed)?;
-            signing_keys.extend(secret_bytes(&secret).and_then(|bytes| SigningKey::new(&bytes, Some(previous.expires_at))));
+        if let Some((previous, expires_at)) = &endpoint.previous {
+            let secret = self.sealer.open(signing.place(), previous)?;
+            signing_keys.extend(secret_bytes(&secret).and_then(|bytes| SigningKey::new(&bytes, Some(*expires_at))));
         }
         let custom = match &endpoint.headers {
             // They open only for the target that they were given for.

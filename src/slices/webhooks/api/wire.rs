@@ -181,7 +181,7 @@ impl Webhook {
             ca_certificate_pem: endpoint.ca_certificate_pem,
             secret_hint: endpoint.secret_hint,
             secret_rotated_at: endpoint.secret_rotated_at,
-            previous_secret_expires_at: endpoint.previous.map(|previous| previous.expires_at).filter(|end| now < *end),
+            previous_secret_expires_at: endpoint.previous.map(|(_, end)| end).filter(|end| now < *end),
             health: WebhookHealth {
                 state: health.state(),
                 consecutive_failures: health.consecutive_failures,

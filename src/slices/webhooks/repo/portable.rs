@@ -11,8 +11,8 @@ use tenantd_store::{
 };
 
 use super::{
-    super::model::{CustomHeaders, EndpointStatus, EventFilter, generate_secret, secret_bytes, secret_hint},
-    Binding, ENDPOINTS, EndpointKey, EndpointRecord,
+    super::model::{CustomHeaders, Endpoint, EndpointStatus, EventFilter, generate_secret, secret_bytes, secret_hint},
+    Binding, ENDPOINTS, EndpointKey,
 };
 
 /// Entries of each list of a filter, and the length of one.
@@ -58,8 +58,8 @@ fn check_filter(filter: &EventFilter) -> Result<(), PortError> {
 fn leave(
     departure: &mut Departure<'_>,
     key: EndpointKey,
-    mut endpoint: EndpointRecord,
-) -> Result<Option<(EndpointKey, EndpointRecord)>, PortError> {
+    mut endpoint: Endpoint,
+) -> Result<Option<(EndpointKey, Endpoint)>, PortError> {
     endpoint.after_seq = departure.place(endpoint.after_seq)?;
     let (secret, headers) = (Binding::secret(key), endpoint.headers_binding(key));
     departure.secret(secret.place(), &mut endpoint.secret)?;
@@ -72,11 +72,7 @@ fn leave(
     Ok(Some((key, endpoint)))
 }
 
-fn arrive(
-    arrival: &mut Arrival,
-    key: EndpointKey,
-    mut endpoint: EndpointRecord,
-) -> Result<Option<(EndpointKey, EndpointRecord)>, PortError> {
+fn arrive(arrival: &mut Arrival, key: EndpointKey, mut endpoint: Endpoint) -> Result<Option<(EndpointKey, Endpoint)>, PortError> {
     endpoint.after_seq = arrival.place(endpoint.after_seq)?;
     if !open_secrets(arrival, key, &mut endpoint)? {
         make_secret(arrival, key, &mut endpoint)?;
@@ -92,7 +88,7 @@ fn arrive(
     Ok(Some((key, endpoint)))
 }
 
-fn pause(endpoint: &mut EndpointRecord) {
+fn pause(endpoint: &mut Endpoint) {
     if endpoint.status == EndpointStatus::Active {
         endpoint.status = EndpointStatus::Paused;
     }
@@ -100,7 +96,7 @@ fn pause(endpoint: &mut EndpointRecord) {
 
 /// Seals the secrets that came along under the key of this installation, if they are secrets and headers as the API takes them; whether
 /// they came along.
-fn open_secrets(arrival: &mut Arrival, key: EndpointKey, endpoint: &mut EndpointRecord) -> Result<bool, PortError> {
+fn open_secrets(arrival: &mut Arrival, key: EndpointKey, endpoint: &mut Endpoint) -> Result<bool, PortError> {
     let (secret, headers) = (Binding::secret(key), endpoint.headers_binding(key));
     let Some(signing) = arrival.secret(secret.place(), &mut endpoint.secret)? else { return Ok(false) };
     check_secret(&signing)?;
@@ -131,7 +127,7 @@ fn read_headers(secret: &Secret) -> Result<CustomHeaders, PortError> {
 }
 
 /// Gives the endpoint a new signing secret in place of one that did not come along.
-fn make_secret(arrival: &mut Arrival, key: EndpointKey, endpoint: &mut EndpointRecord) -> Result<(), PortError> {
+fn make_secret(arrival: &mut Arrival, key: EndpointKey, endpoint: &mut Endpoint) -> Result<(), PortError> {
     let made = generate_secret(&mut arrival.entropy);
     endpoint.secret = arrival.seal(Binding::secret(key).place(), &made)?;
     endpoint.secret_hint = secret_hint(&made);
@@ -175,12 +171,14 @@ mod tests {
     }
 
     /// An endpoint on its way; its headers are sealed to their target, or as earlier releases did.
-    fn travelling(travel: &Sealer, bound: bool, entropy: &mut Entropy) -> EndpointRecord {
+    fn travelling(travel: &Sealer, bound: bool, entropy: &mut Entropy) -> Endpoint {
         let signing = generate_secret(entropy);
         let secret = travel.seal(Binding::secret(KEY).place(), &signing, entropy).unwrap();
         let headers = CustomHeaders::parse([("authorization".to_owned(), "Bearer x".to_owned())]).unwrap().to_secret().unwrap();
         let mut seal = |binding: &Binding| travel.seal(binding.place(), &headers, entropy).unwrap();
-        let mut endpoint = EndpointRecord {
+        let mut endpoint = Endpoint {
+            id: KEY.1,
+            tenant_id: KEY.0,
             name: "Chat".to_owned(),
             url: "https://hooks.example.com/a".to_owned(),
             description: None,
@@ -215,7 +213,7 @@ mod tests {
         let mut entropy = Entropy::from_seed(1);
         let mut arrival = arrival(&mut entropy);
         let travel = arrival.travel.clone().unwrap();
-        let opens = |arrival: &Arrival, endpoint: &EndpointRecord| {
+        let opens = |arrival: &Arrival, endpoint: &Endpoint| {
             arrival.home.open(endpoint.headers_binding(KEY).place(), endpoint.headers.as_ref().unwrap()).is_ok()
         };
         let (_, arrived) = arrive(&mut arrival, KEY, travelling(&travel, true, &mut entropy)).unwrap().unwrap();
