@@ -76,8 +76,7 @@ pub(super) fn workflows(
 ) -> Result<Listed<Workflow>, StoreError> {
     let prefix = query.tenant_id.to_bytes();
     let mut gathering = Gathering::new(limit);
-    WORKFLOWS.scan(tx, &repo::runs::after(&prefix, after, Direction::Backward), Direction::Backward, |key, record| {
-        let workflow = repo::workflows::to_model(key, record);
+    WORKFLOWS.scan(tx, &repo::runs::after(&prefix, after, Direction::Backward), Direction::Backward, |key, workflow| {
         let entry = key.1.to_bytes();
         let matches = query.matches(&workflow);
         Ok(gathering.take(&entry, matches.then_some(workflow)))
@@ -91,8 +90,8 @@ pub(super) fn count_workflows(tx: &impl Read, query: &WorkflowQuery) -> Result<u
         tx,
         &repo::runs::after(&query.tenant_id.to_bytes(), None, Direction::Forward),
         Direction::Forward,
-        |key, record| {
-            count += u64::from(query.matches(&repo::workflows::to_model(key, record)));
+        |_, workflow| {
+            count += u64::from(query.matches(&workflow));
             Ok(Flow::Continue)
         },
     )?;
@@ -136,7 +135,7 @@ fn walk(
     let range = repo::runs::after(&prefix, after, Direction::Backward);
     let behind = |entry: &[u8]| entry.get(prefix.len()..).unwrap_or_default().to_vec();
     match index {
-        None => RUNS.scan(tx, &range, Direction::Backward, |key, record| visit(record.0, &behind(&key.to_bytes()))),
+        None => RUNS.scan(tx, &range, Direction::Backward, |key, run| visit(run, &behind(&key.to_bytes()))),
         Some(index) => index.scan(tx, &range, Direction::Backward, |key, entry| match repo::runs::get(tx, key)? {
             Some(run) => visit(run, &behind(entry)),
             None => Err(StoreError::damaged(index.table.name(), entry, "the entry names a record that is missing")),

@@ -38,9 +38,11 @@ impl<'de> Deserialize<'de> for Json {
     }
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Workflow {
+    #[serde(skip)]
     pub tenant_id: TenantId,
+    #[serde(skip)]
     pub id: WorkflowId,
     pub key: String,
     pub name: String,
@@ -58,6 +60,7 @@ pub struct Workflow {
     pub created_at: Timestamp,
     pub created_by: Actor,
     pub updated_at: Timestamp,
+    #[serde(default)]
     pub(super) origin: Origin,
 }
 

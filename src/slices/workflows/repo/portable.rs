@@ -12,9 +12,10 @@ use tenantd_store::{
 };
 
 use super::{
+    super::model::{Origin, Run, Workflow},
     COUNTS, Counts,
     runs::{INPUTS, RUNS, RunKey, STEPS},
-    workflows::{VERSIONS, WORKFLOWS, WorkflowKey, WorkflowRecord},
+    workflows::{VERSIONS, WORKFLOWS, WorkflowKey},
 };
 
 /// The longest definition, as JSON: more than the API takes.
@@ -39,7 +40,7 @@ pub(crate) struct Rules {
 }
 
 fn has_ended(departure: &Departure<'_>, run: RunKey) -> Result<bool, StoreError> {
-    Ok(RUNS.get(departure.tx, &run)?.is_some_and(|run| run.0.status.has_ended()))
+    Ok(RUNS.get(departure.tx, &run)?.is_some_and(|run| run.status.has_ended()))
 }
 
 /// Workflows come last: one that is due finds all of its definition.
@@ -114,20 +115,20 @@ fn runs() -> Box<dyn Portable> {
     Carrier::turning(
         "workflow_run",
         &RUNS,
-        |_, key, run| Ok(run.0.status.has_ended().then_some((key, run))),
-        |_, key, run| {
+        |_, key, run: Run| Ok(run.status.has_ended().then_some((key, run))),
+        |_, key, run: Run| {
             // It is stored again under what it names itself.
-            if key != (run.0.tenant_id, run.0.id) {
+            if key != (run.tenant_id, run.id) {
                 return Err(PortError::wrong("its key and the ids in it are not the same"));
             }
-            if !run.0.status.has_ended() || !run.0.tokens.is_empty() {
+            if !run.status.has_ended() || !run.tokens.is_empty() {
                 return Err(PortError::wrong("a run that has not ended stays where it is"));
             }
             Ok(Some((key, run)))
         },
     )
     .kept_by(|tx, key, run| {
-        let version = (key.0, run.0.workflow_id, run.0.workflow_version);
+        let version = (key.0, run.workflow_id, run.workflow_version);
         if VERSIONS.get(tx, &version)?.is_none() {
             return Err(PortError::Wrong(format!(
                 "it is a run of version {} of {}, which is not in the file",
@@ -162,39 +163,47 @@ fn workflows(most: u64) -> Box<dyn Portable> {
             workflow.armed_seq = arrival.place(workflow.armed_seq)?;
             if !arrival.is_verified() {
                 if workflow.is_live() {
-                    arrival.switch_off("workflows", workflow.name());
+                    arrival.switch_off("workflows", &workflow.name);
                 }
-                workflow.disable();
+                workflow.enabled = false;
+                // Nothing is left of the rights that it had where it comes from.
+                workflow.origin = Origin::Checked;
             }
             Ok(Some((key, workflow)))
         },
     )
     .examined(move |arrival, key, workflow| {
-        if !workflow.is_archived() {
+        if workflow.archived_at.is_none() {
             arrival.count_within("workflows", most)?;
         }
         check_definition(arrival, key, workflow)
     })
     .kept_by(|tx: &mut WriteTx, key, workflow| {
-        if VERSIONS.get(tx, &(key.0, key.1, workflow.version()))?.is_none() {
+        if VERSIONS.get(tx, &(key.0, key.1, workflow.version))?.is_none() {
             return Err(PortError::wrong("its newest definition is not in the file"));
         }
-        super::count(tx, key.0, i64::from(!workflow.is_archived()), 0)?;
+        super::count(tx, key.0, i64::from(workflow.archived_at.is_none()), 0)?;
         Ok(WORKFLOWS.put(tx, key, workflow)?)
     })
     .boxed()
 }
 
 /// The newest definition must be readable, unless the workflow is archived, and the record must say what it says.
-fn check_definition(arrival: &Arrival, (_, id): &WorkflowKey, workflow: &WorkflowRecord) -> Result<(), PortError> {
+fn check_definition(arrival: &Arrival, (_, id): &WorkflowKey, workflow: &Workflow) -> Result<(), PortError> {
     let newest: Option<(u64, Result<Arming, String>)> =
         arrival.recall(id.as_bytes()).and_then(|text| serde_json::from_str(text).ok());
     match newest {
-        Some((version, _)) if version != workflow.version() => Err(PortError::wrong("its newest definition is of another version")),
-        Some((_, Ok(arming))) if workflow.is_armed_as(&arming) => Ok(()),
+        Some((version, _)) if version != workflow.version => Err(PortError::wrong("its newest definition is of another version")),
+        Some((_, Ok(arming))) if is_armed_as(workflow, &arming) => Ok(()),
         Some((_, Ok(_))) => Err(PortError::wrong("its key, name, events or state are not those of its newest definition")),
-        Some((_, Err(_))) if workflow.is_archived() => Ok(()),
+        Some((_, Err(_))) if workflow.archived_at.is_some() => Ok(()),
         Some((_, Err(fault))) => Err(PortError::Wrong(format!("its definition cannot be used: {fault}"))),
         None => Err(PortError::wrong("its newest definition is not in the file")),
     }
+}
+
+/// Whether the record says what a definition says.
+fn is_armed_as(workflow: &Workflow, definition: &Arming) -> bool {
+    let Arming { key, name, enabled, events } = definition;
+    (&workflow.key, &workflow.name, workflow.enabled, &workflow.events) == (key, name, *enabled, events)
 }

@@ -25,59 +25,50 @@ type StepKey = (TenantId, RunId, String);
 /// The effect of a step that has called a run.
 pub(crate) const CALLED_RUN: &str = "run";
 
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct RunRecord(pub(crate) Run);
-
-impl Record for RunRecord {
+impl Record for Run {
     const VERSION: u8 = 1;
 }
 
-pub(crate) static BY_WORKFLOW: Index<RunKey, RunRecord> = Index {
-    table: catalog::WORKFLOW_RUNS_BY_WORKFLOW,
-    unique: false,
-    keys: |key, RunRecord(run)| vec![(key.0, run.workflow_id).to_bytes()],
-};
-pub(crate) static BY_STATUS: Index<RunKey, RunRecord> = Index {
-    table: catalog::WORKFLOW_RUNS_BY_STATUS,
-    unique: false,
-    keys: |key, RunRecord(run)| vec![(key.0, run.status.code()).to_bytes()],
-};
-pub(crate) static BY_SUBJECT: Index<RunKey, RunRecord> = Index {
+pub(crate) static BY_WORKFLOW: Index<RunKey, Run> =
+    Index { table: catalog::WORKFLOW_RUNS_BY_WORKFLOW, unique: false, keys: |key, run| vec![(key.0, run.workflow_id).to_bytes()] };
+pub(crate) static BY_STATUS: Index<RunKey, Run> =
+    Index { table: catalog::WORKFLOW_RUNS_BY_STATUS, unique: false, keys: |key, run| vec![(key.0, run.status.code()).to_bytes()] };
+pub(crate) static BY_SUBJECT: Index<RunKey, Run> = Index {
     table: catalog::WORKFLOW_RUNS_BY_SUBJECT,
     unique: false,
-    keys: |key, RunRecord(run)| run.subject_id.iter().map(|subject| (key.0, subject.clone()).to_bytes()).collect(),
+    keys: |key, run| run.subject_id.iter().map(|subject| (key.0, subject.clone()).to_bytes()).collect(),
 };
-static BY_DUE: Index<RunKey, RunRecord> = Index {
+static BY_DUE: Index<RunKey, Run> = Index {
     table: catalog::WORKFLOW_RUNS_BY_DUE,
     unique: false,
-    keys: |key, RunRecord(run)| run.due_at.iter().map(|at| tenant_due_key(key.0, *at)).collect(),
+    keys: |key, run| run.due_at.iter().map(|at| tenant_due_key(key.0, *at)).collect(),
 };
-static BY_WAIT: Index<RunKey, RunRecord> = Index {
+static BY_WAIT: Index<RunKey, Run> = Index {
     table: catalog::WORKFLOW_RUNS_BY_WAIT,
     unique: false,
-    keys: |key, RunRecord(run)| {
+    keys: |key, run| {
         let awaited = run.tokens.iter().filter_map(|token| token.awaited()).filter(|_| !run.status.has_ended());
         awaited.map(|(kind, resource, _)| (key.0, kind.to_owned(), resource.map(str::to_owned)).to_bytes()).collect()
     },
 };
-static BY_CONCURRENCY: Index<RunKey, RunRecord> = Index {
+static BY_CONCURRENCY: Index<RunKey, Run> = Index {
     table: catalog::WORKFLOW_RUNS_BY_CONCURRENCY,
     unique: false,
-    keys: |key, RunRecord(run)| {
+    keys: |key, run| {
         let slot = || slots(key.0, run.workflow_id, run.concurrency_key.as_deref(), run.queues());
         (!run.status.has_ended()).then(slot).into_iter().collect()
     },
 };
-static BY_EVENT: Index<RunKey, RunRecord> = Index {
+static BY_EVENT: Index<RunKey, Run> = Index {
     table: catalog::WORKFLOW_RUNS_BY_EVENT,
     unique: false,
-    keys: |key, RunRecord(run)| match &run.trigger {
+    keys: |key, run| match &run.trigger {
         RunTrigger::Event { id, .. } if run.retry_of.is_none() => vec![(key.0, run.workflow_id, *id).to_bytes()],
         _ => Vec::new(),
     },
 };
 
-pub(crate) static RUNS: Table<RunKey, RunRecord> =
+pub(crate) static RUNS: Table<RunKey, Run> =
     Table::new(catalog::WORKFLOW_RUNS, &[&BY_WORKFLOW, &BY_STATUS, &BY_SUBJECT, &BY_DUE, &BY_WAIT, &BY_CONCURRENCY, &BY_EVENT])
         .counting(Counts::Records);
 
@@ -95,10 +86,7 @@ impl Record for RunInputs {
 
 pub(crate) static INPUTS: Table<RunKey, RunInputs> = Table::new(catalog::WORKFLOW_RUN_INPUTS, &[]).counting(Counts::Bytes);
 
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct StepRecord(pub(crate) StepResult);
-
-impl Record for StepRecord {
+impl Record for StepResult {
     const VERSION: u8 = 2;
 
     /// Version 1 ended before the people whose approval counts.
@@ -110,14 +98,14 @@ impl Record for StepRecord {
     }
 }
 
-pub(crate) static STEPS: Table<StepKey, StepRecord> = Table::new(catalog::WORKFLOW_STEPS, &[]).counting(Counts::Bytes);
+pub(crate) static STEPS: Table<StepKey, StepResult> = Table::new(catalog::WORKFLOW_STEPS, &[]).counting(Counts::Bytes);
 
 fn slots(tenant: TenantId, workflow: WorkflowId, key: Option<&str>, queues: bool) -> Vec<u8> {
     (tenant, workflow, key.map(str::to_owned), u8::from(queues)).to_bytes()
 }
 
 pub(crate) fn get(tx: &impl Read, key: RunKey) -> Result<Option<Run>, StoreError> {
-    Ok(RUNS.get(tx, &key)?.map(|record| record.0))
+    RUNS.get(tx, &key)
 }
 
 /// Stores a new run.
@@ -125,28 +113,26 @@ pub(crate) fn insert(tx: &mut WriteTx, run: Run, inputs: &RunInputs) -> Result<R
     let key = (run.tenant_id, run.id);
     INPUTS.insert(tx, &key, inputs)?;
     count(tx, run.tenant_id, 0, i64::from(!run.status.has_ended()))?;
-    let record = RunRecord(run);
-    RUNS.insert(tx, &key, &record)?;
-    Ok(record.0)
+    RUNS.insert(tx, &key, &run)?;
+    Ok(run)
 }
 
 /// Stores a run that was there. `before` is the status that it had.
 pub(crate) fn update(tx: &mut WriteTx, run: Run, before: RunStatus) -> Result<Run, StoreError> {
-    let record = RunRecord(run);
-    RUNS.put(tx, &(record.0.tenant_id, record.0.id), &record)?;
+    RUNS.put(tx, &(run.tenant_id, run.id), &run)?;
     let active = |status: RunStatus| i64::from(!status.has_ended());
-    count(tx, record.0.tenant_id, 0, active(record.0.status) - active(before))?;
-    Ok(record.0)
+    count(tx, run.tenant_id, 0, active(run.status) - active(before))?;
+    Ok(run)
 }
 
 /// Puts off a run that is due, without changing it otherwise.
 pub(crate) fn rest(tx: &mut WriteTx, key: RunKey, until: Timestamp) -> Result<(), StoreError> {
-    let Some(RunRecord(mut run)) = RUNS.get(tx, &key)? else { return Ok(()) };
+    let Some(mut run) = RUNS.get(tx, &key)? else { return Ok(()) };
     if run.due_at.is_none_or(|at| at >= until) {
         return Ok(());
     }
     run.due_at = Some(until);
-    RUNS.put(tx, &key, &RunRecord(run))
+    RUNS.put(tx, &key, &run)
 }
 
 pub(crate) fn inputs(tx: &impl Read, key: RunKey) -> Result<RunInputs, StoreError> {
@@ -154,18 +140,18 @@ pub(crate) fn inputs(tx: &impl Read, key: RunKey) -> Result<RunInputs, StoreErro
 }
 
 pub(crate) fn step(tx: &impl Read, key: RunKey, path: &str) -> Result<Option<StepResult>, StoreError> {
-    Ok(STEPS.get(tx, &(key.0, key.1, path.to_owned()))?.map(|record| record.0))
+    STEPS.get(tx, &(key.0, key.1, path.to_owned()))
 }
 
 pub(crate) fn put_step(tx: &mut WriteTx, key: RunKey, path: &str, step: StepResult) -> Result<(), StoreError> {
-    STEPS.put(tx, &(key.0, key.1, path.to_owned()), &StepRecord(step))
+    STEPS.put(tx, &(key.0, key.1, path.to_owned()), &step)
 }
 
 /// The steps that have begun, with their paths, in that order: at most `limit`, and whether there are more.
 pub(crate) fn steps(tx: &impl Read, key: RunKey, limit: usize) -> Result<(Vec<(String, StepResult)>, bool), StoreError> {
     let mut found = Vec::new();
-    STEPS.scan(tx, &KeyRange::prefix(&key.to_bytes()), Direction::Forward, |(_, _, path), record| {
-        found.push((path, record.0));
+    STEPS.scan(tx, &KeyRange::prefix(&key.to_bytes()), Direction::Forward, |(_, _, path), step| {
+        found.push((path, step));
         Ok(Flow::Continue)
     })?;
     found.sort_by_key(|(_, step)| step.ordinal);
@@ -177,7 +163,7 @@ pub(crate) fn steps(tx: &impl Read, key: RunKey, limit: usize) -> Result<(Vec<(S
 /// What came of the steps of a run; `None` if there are more than so many.
 pub(crate) fn results(tx: &impl Read, key: RunKey, most: usize) -> Result<Option<Vec<StepResult>>, StoreError> {
     let mut found = Vec::new();
-    STEPS.scan(tx, &KeyRange::prefix(&key.to_bytes()), Direction::Forward, |_, StepRecord(step)| {
+    STEPS.scan(tx, &KeyRange::prefix(&key.to_bytes()), Direction::Forward, |_, step| {
         found.push(step);
         Ok(if found.len() <= most { Flow::Continue } else { Flow::Stop })
     })?;

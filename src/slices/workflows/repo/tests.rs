@@ -17,8 +17,8 @@ use super::{
         Workflow,
     },
     Counts,
-    runs::{RunInputs, RunRecord, StepRecord},
-    workflows::{VersionRecord, to_model, to_record},
+    runs::RunInputs,
+    workflows::VersionRecord,
 };
 
 fn at() -> Timestamp {
@@ -96,9 +96,7 @@ fn the_stored_forms_are_those_that_were_written_down() {
         updated_at: at(),
         origin: Origin::Legacy { since: at(), version: 6 },
     };
-    let record = to_record(&workflow);
-    assert_golden("workflow", &record);
-    assert_eq!(to_model((workflow.tenant_id, workflow.id), record), workflow);
+    assert_golden("workflow", &workflow);
     let version = VersionRecord {
         definition: Json(json!({"key": "x"})),
         changed_at: at(),
@@ -106,7 +104,7 @@ fn the_stored_forms_are_those_that_were_written_down() {
         earlier_authors: vec![somebody()],
     };
     assert_golden("workflow_version", &version);
-    assert_golden("workflow_run", &RunRecord(run()));
+    assert_golden("workflow_run", &run());
     assert_golden("workflow_run_inputs", &RunInputs { inputs: Json(json!({"a": 1})), event: Some(Json(json!({"b": 2}))) });
     let step = StepResult {
         ordinal: 3,
@@ -124,7 +122,7 @@ fn the_stored_forms_are_those_that_were_written_down() {
         next_attempt_at: Some(at()),
         approvers: vec![UserId::from_bytes([6; 16])],
     };
-    assert_golden("workflow_step", &StepRecord(step));
+    assert_golden("workflow_step", &step);
     assert_golden("workflow_counts", &Counts { workflows: 3, active_runs: 100_000 });
     assert_golden("workflow_trigger", &super::queue::QueuedEvent);
 }

@@ -20,30 +20,11 @@ use tenantd_store::{
 use super::{
     super::model::{Json, Origin, Workflow},
     count,
-    portable::Arming,
 };
 
 pub(crate) type WorkflowKey = (TenantId, WorkflowId);
 
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct WorkflowRecord {
-    key: String,
-    name: String,
-    enabled: bool,
-    archived_at: Option<Timestamp>,
-    version: u64,
-    events: Vec<String>,
-    pub(super) armed_seq: u64,
-    scheduled_until: Timestamp,
-    next_fire_at: Option<Timestamp>,
-    created_at: Timestamp,
-    created_by: Actor,
-    updated_at: Timestamp,
-    #[serde(default)]
-    origin: Origin,
-}
-
-impl Record for WorkflowRecord {
+impl Record for Workflow {
     const VERSION: u8 = 2;
 
     /// Version 1 ended before the origin: nobody had checked what authors may do.
@@ -53,44 +34,19 @@ impl Record for WorkflowRecord {
         }
         codec::decode_fields(&[fields, &codec::encode_fields(&Origin::Unchecked)?].concat())
     }
-}
 
-impl WorkflowRecord {
-    pub(super) fn is_live(&self) -> bool {
-        self.enabled && self.archived_at.is_none()
-    }
-
-    pub(super) fn is_archived(&self) -> bool {
-        self.archived_at.is_some()
-    }
-
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
-    pub(super) fn version(&self) -> u64 {
-        self.version
-    }
-
-    /// Turns it off, and leaves nothing of the rights that it had where it comes from.
-    pub(super) fn disable(&mut self) {
-        self.enabled = false;
-        self.origin = Origin::Checked;
-    }
-
-    /// Whether it says what a definition says.
-    pub(super) fn is_armed_as(&self, definition: &Arming) -> bool {
-        let Arming { key, name, enabled, events } = definition;
-        (&self.key, &self.name, self.enabled, &self.events) == (key, name, *enabled, events)
+    fn take_key(&mut self, key: &[u8]) -> Option<()> {
+        (self.tenant_id, self.id) = Key::from_bytes(key)?;
+        Some(())
     }
 }
 
-static BY_KEY: Index<WorkflowKey, WorkflowRecord> = Index {
+static BY_KEY: Index<WorkflowKey, Workflow> = Index {
     table: catalog::WORKFLOWS_BY_KEY,
     unique: true,
     keys: |id, workflow| workflow.archived_at.is_none().then(|| (id.0, workflow.key.clone()).to_bytes()).into_iter().collect(),
 };
-static BY_EVENT: Index<WorkflowKey, WorkflowRecord> = Index {
+static BY_EVENT: Index<WorkflowKey, Workflow> = Index {
     table: catalog::WORKFLOWS_BY_EVENT,
     unique: false,
     keys: |id, workflow| {
@@ -98,13 +54,13 @@ static BY_EVENT: Index<WorkflowKey, WorkflowRecord> = Index {
         kinds.map(|kind| (id.0, kind.clone()).to_bytes()).collect()
     },
 };
-static BY_SCHEDULE: Index<WorkflowKey, WorkflowRecord> = Index {
+static BY_SCHEDULE: Index<WorkflowKey, Workflow> = Index {
     table: catalog::WORKFLOWS_BY_SCHEDULE,
     unique: false,
     keys: |key, workflow| workflow.next_fire_at.filter(|_| workflow.is_live()).map(|at| due_key(key.0, at)).into_iter().collect(),
 };
 
-pub(crate) static WORKFLOWS: Table<WorkflowKey, WorkflowRecord> =
+pub(crate) static WORKFLOWS: Table<WorkflowKey, Workflow> =
     Table::new(catalog::WORKFLOWS, &[&BY_KEY, &BY_EVENT, &BY_SCHEDULE]).counting(Counts::Records);
 
 /// A definition as it was at one version.
@@ -158,71 +114,18 @@ impl VersionRecord {
 pub(crate) static VERSIONS: Table<(TenantId, WorkflowId, u64), VersionRecord> =
     Table::new(catalog::WORKFLOW_VERSIONS, &[]).counting(Counts::Bytes);
 
-pub(crate) fn to_model((tenant_id, id): WorkflowKey, record: WorkflowRecord) -> Workflow {
-    let WorkflowRecord {
-        key,
-        name,
-        enabled,
-        archived_at,
-        version,
-        events,
-        armed_seq,
-        scheduled_until,
-        next_fire_at,
-        created_at,
-        created_by,
-        updated_at,
-        origin,
-    } = record;
-    Workflow {
-        tenant_id,
-        id,
-        key,
-        name,
-        enabled,
-        archived_at,
-        version,
-        events,
-        armed_seq,
-        scheduled_until,
-        next_fire_at,
-        created_at,
-        created_by,
-        updated_at,
-        origin,
-    }
-}
-
-pub(super) fn to_record(workflow: &Workflow) -> WorkflowRecord {
-    WorkflowRecord {
-        key: workflow.key.clone(),
-        name: workflow.name.clone(),
-        enabled: workflow.enabled,
-        archived_at: workflow.archived_at,
-        version: workflow.version,
-        events: workflow.events.clone(),
-        armed_seq: workflow.armed_seq,
-        scheduled_until: workflow.scheduled_until,
-        next_fire_at: workflow.next_fire_at,
-        created_at: workflow.created_at,
-        created_by: workflow.created_by.clone(),
-        updated_at: workflow.updated_at,
-        origin: workflow.origin,
-    }
-}
-
 pub(crate) fn get(tx: &impl Read, tenant: TenantId, id: WorkflowId) -> Result<Option<Workflow>, StoreError> {
-    Ok(WORKFLOWS.get(tx, &(tenant, id))?.map(|record| to_model((tenant, id), record)))
+    WORKFLOWS.get(tx, &(tenant, id))
 }
 
 pub(crate) fn list_after(tx: &impl Read, after: Option<WorkflowKey>, limit: usize) -> Result<Vec<Workflow>, StoreError> {
     let found = WORKFLOWS.list_after(tx, after.as_ref(), limit)?;
-    Ok(found.into_iter().map(|(key, record)| to_model(key, record)).collect())
+    Ok(found.into_iter().map(|(_, workflow)| workflow).collect())
 }
 
 pub(crate) fn of_tenant(tx: &impl Read, tenant: TenantId, limit: usize) -> Result<Vec<Workflow>, StoreError> {
     let found = WORKFLOWS.list(tx, &KeyRange::prefix(&tenant.to_bytes()), limit)?;
-    Ok(found.into_iter().map(|(key, record)| to_model(key, record)).collect())
+    Ok(found.into_iter().map(|(_, workflow)| workflow).collect())
 }
 
 /// One that is not archived.
@@ -235,7 +138,7 @@ pub(crate) fn find_key(tx: &impl Read, tenant: TenantId, key: &str) -> Result<Op
 
 /// Stores the workflow, and counts it. `before` is how it was.
 pub(crate) fn put(tx: &mut WriteTx, workflow: &Workflow, before: Option<&Workflow>) -> Result<(), StoreError> {
-    WORKFLOWS.put(tx, &(workflow.tenant_id, workflow.id), &to_record(workflow))?;
+    WORKFLOWS.put(tx, &(workflow.tenant_id, workflow.id), workflow)?;
     let counted = |workflow: &Workflow| i64::from(workflow.archived_at.is_none());
     count(tx, workflow.tenant_id, counted(workflow) - before.map_or(0, counted), 0)
 }
