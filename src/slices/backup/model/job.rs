@@ -1,15 +1,19 @@
 //! A backup of a device that ran or is running.
 
+use serde::{Deserialize, Serialize};
+
 use tenantd_base::{
     clock::Timestamp,
     id::{BackupJobId, DeviceId},
 };
 use tenantd_directory::JobStatus;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     pub id: BackupJobId,
+    #[serde(skip)]
     pub external_id: String,
+    #[serde(skip)]
     pub device_id: DeviceId,
     pub started_at: Timestamp,
     /// Of one that has ended, when; its beginning where nobody has told.

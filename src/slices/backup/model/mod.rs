@@ -14,6 +14,8 @@ pub use config::{
     Target, TargetKind, Verification, Workload, resolve,
 };
 pub use job::Job;
-pub use posture::{Posture, Rpo, Share, Standing, Trouble};
+#[cfg(test)]
+pub use posture::Standing;
+pub use posture::{Posture, Rpo, Share, Trouble};
 pub use rollup::{Counts, Outcome, Rollup, Tally, Window, day_of};
 pub use score::{Cap, Rule321, State, Weighing, rule_321, state, weigh};

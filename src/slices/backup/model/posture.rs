@@ -50,10 +50,13 @@ impl Standing {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Posture {
+    #[serde(skip)]
     pub tenant_id: TenantId,
+    #[serde(skip)]
     pub organization_id: OrganizationId,
+    #[serde(skip)]
     pub device_id: DeviceId,
     /// `None` for a device of a class that is not backed up.
     pub workload: Option<Workload>,

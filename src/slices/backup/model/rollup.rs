@@ -78,9 +78,11 @@ pub struct Tally {
     pub verified_at: Option<Timestamp>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rollup {
+    #[serde(skip)]
     pub tenant_id: TenantId,
+    #[serde(skip)]
     pub organization_id: OrganizationId,
     pub share: Share,
     /// Whether there was ever a job.
@@ -121,6 +123,11 @@ fn count(buckets: &mut Vec<(i64, Counts)>, bucket: i64, outcome: Outcome) {
 }
 
 impl Rollup {
+    /// How many entries it has in all of its lists.
+    pub fn entries(&self) -> usize {
+        self.targets.len() + self.hours.len() + self.days.len() + self.sizes.len()
+    }
+
     pub fn new(tenant_id: TenantId, organization_id: OrganizationId) -> Self {
         Self {
             tenant_id,

@@ -2,15 +2,12 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use tenantd_base::{
     clock::Timestamp,
-    id::{BackupJobId, DeviceId, TenantId},
+    id::{DeviceId, TenantId},
 };
-use tenantd_directory::JobStatus;
 use tenantd_store::{
-    Counts, Read, ReadTx, RowsOfSegments, SegmentedTable, StoreError, WriteTx, catalog,
+    Counts, Key, Read, ReadTx, RowsOfSegments, SegmentedTable, StoreError, WriteTx, catalog,
     codec::Record,
     portable::{PortError, Portable, SegmentCarrier},
     usage::CountedSegments,
@@ -18,20 +15,15 @@ use tenantd_store::{
 
 use super::super::model::{Job, day_of};
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct JobRecord {
-    id: BackupJobId,
-    started_at: Timestamp,
-    ended_at: Option<Timestamp>,
-    status: JobStatus,
-    bytes: Option<u64>,
-    target: Option<String>,
-    verified_at: Option<Timestamp>,
-    version: u64,
-}
+type JobKey = (TenantId, DeviceId, String);
 
-impl Record for JobRecord {
+impl Record for Job {
     const VERSION: u8 = 1;
+
+    fn take_key(&mut self, key: &[u8]) -> Option<()> {
+        (_, self.device_id, self.external_id) = JobKey::from_bytes(key)?;
+        Some(())
+    }
 }
 
 /// How far from now the days of jobs can be: ten years back, and of a tenant whose clock is ahead as far forward.
@@ -48,14 +40,14 @@ pub(crate) static JOBS_OF_TENANTS: RowsOfSegments = RowsOfSegments(&JOBS);
 /// Jobs as they go along to another installation. Each day is a table of its own, so a job must be of the day that it is under, and of a
 /// day that jobs can be of.
 pub(super) fn portable() -> Box<dyn Portable> {
-    SegmentCarrier::<(TenantId, DeviceId, String), JobRecord>::plain("backup_job", &JOBS, |arrival, day, key, job| {
+    SegmentCarrier::<JobKey, Job>::plain("backup_job", &JOBS, |arrival, day, key, job| {
         let ahead = if key.0.has_own_clock() { LONGEST_AGO } else { TOMORROW };
         let (first, last) = (arrival.now - LONGEST_AGO, arrival.now + ahead);
         if day != segment(job.started_at) || !(first..=last).contains(&job.started_at) {
             return Err(PortError::wrong("it is not under the day on which it began, or that day is too far away"));
         }
         let is_long = |text: &str, most: usize| text.is_empty() || text.chars().count() > most;
-        if is_long(&key.2, MAX_EXTERNAL_ID) || job.target.as_deref().is_some_and(|target| is_long(target, MAX_TARGET)) {
+        if is_long(&job.external_id, MAX_EXTERNAL_ID) || job.target.as_deref().is_some_and(|target| is_long(target, MAX_TARGET)) {
             return Err(PortError::wrong("its id or its target is empty or too long"));
         }
         Ok(())
@@ -66,19 +58,6 @@ fn segment(started_at: Timestamp) -> u64 {
     u64::try_from(day_of(started_at)).unwrap_or(0)
 }
 
-pub(super) fn to_record(job: &Job) -> JobRecord {
-    JobRecord {
-        id: job.id,
-        started_at: job.started_at,
-        ended_at: job.ended_at,
-        status: job.status,
-        bytes: job.bytes,
-        target: job.target.clone(),
-        verified_at: job.verified_at,
-        version: job.version,
-    }
-}
-
 /// The job that began on the day of `started_at`.
 pub(crate) fn get(
     tx: &impl Read,
@@ -87,23 +66,11 @@ pub(crate) fn get(
     external_id: &str,
     started_at: Timestamp,
 ) -> Result<Option<Job>, StoreError> {
-    let found: Option<JobRecord> = JOBS.get(tx, segment(started_at), &(tenant, device_id, external_id.to_owned()))?;
-    Ok(found.map(|record| Job {
-        id: record.id,
-        external_id: external_id.to_owned(),
-        device_id,
-        started_at: record.started_at,
-        ended_at: record.ended_at,
-        status: record.status,
-        bytes: record.bytes,
-        target: record.target,
-        verified_at: record.verified_at,
-        version: record.version,
-    }))
+    JOBS.get(tx, segment(started_at), &(tenant, device_id, external_id.to_owned()))
 }
 
 pub(crate) fn put(tx: &mut WriteTx, tenant: TenantId, job: &Job) -> Result<(), StoreError> {
-    JOBS.put(tx, segment(job.started_at), &(tenant, job.device_id, job.external_id.clone()), &to_record(job))
+    JOBS.put(tx, segment(job.started_at), &(tenant, job.device_id, job.external_id.clone()), job)
 }
 
 /// The days before `first` of which there are jobs.

@@ -30,16 +30,20 @@ pub(crate) fn portable(settings: impl Fn(&OwnConfig) -> Result<(), String> + Sen
         })
         .boxed(),
         jobs::portable(),
-        Carrier::plain("backup_rollup", &ROLLUPS, |_, _, record| {
-            if record.entries() > MOST_ENTRIES {
+        Carrier::plain("backup_rollup", &ROLLUPS, |_, _, rollup| {
+            if rollup.entries() > MOST_ENTRIES {
                 Err(PortError::wrong("it has more entries than days and targets"))
             } else {
                 Ok(())
             }
         })
         .boxed(),
-        Carrier::plain("backup_posture", &POSTURES, |_, _, record| {
-            if record.points() > MOST_POINTS { Err(PortError::wrong("it has more restore points than are kept")) } else { Ok(()) }
+        Carrier::plain("backup_posture", &POSTURES, |_, _, posture| {
+            if posture.points.len() > MOST_POINTS {
+                Err(PortError::wrong("it has more restore points than are kept"))
+            } else {
+                Ok(())
+            }
         })
         .boxed(),
         Carrier::plain("backup_sweep", &SWEEPS, |_, _, sweep| {

@@ -14,7 +14,6 @@ use super::{
         Rollup, Rpo, Schedule, Share, Standing, Target, TargetKind, Trouble, Verification, Workload,
     },
     configs::ConfigRecord,
-    jobs, postures, rollups,
     sweeps::Sweep,
 };
 
@@ -59,7 +58,7 @@ fn jobs_and_what_they_come_to_are_stored_as_they_were_written_down() {
         verified_at: None,
         version: 2,
     };
-    assert_golden("backup_job", &jobs::to_record(&job));
+    assert_golden("backup_job", &job);
     let posture = Posture {
         tenant_id: TenantId::from_bytes([3; 16]),
         organization_id: OrganizationId::from_bytes([4; 16]),
@@ -79,7 +78,7 @@ fn jobs_and_what_they_come_to_are_stored_as_they_were_written_down() {
         timer_at: Some(at()),
         version: 9,
     };
-    assert_golden("backup_posture", &postures::to_record(&posture));
+    assert_golden("backup_posture", &posture);
     let mut rollup = Rollup::new(posture.tenant_id, posture.organization_id);
     rollup.share = Share { devices: 300, bytes: 1 << 40, ..posture.share() };
     rollup.has_jobs = true;
@@ -87,5 +86,5 @@ fn jobs_and_what_they_come_to_are_stored_as_they_were_written_down() {
     rollup.targets = vec![("vault".to_owned(), at())];
     let counts = Counts { succeeded: 7, warned: 1, failed: 2, missed: 300 };
     (rollup.hours, rollup.days, rollup.sizes) = (vec![(490_000, counts)], vec![(20_454, counts)], vec![(20_454, 1 << 40)]);
-    assert_golden("backup_rollup", &rollups::to_record(&rollup));
+    assert_golden("backup_rollup", &rollup);
 }
