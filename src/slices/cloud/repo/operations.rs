@@ -1,7 +1,5 @@
 //! Operations: found by when there is something to do, by the provider that they keep in use, and by when they are forgotten.
 
-use serde::{Deserialize, Serialize};
-
 use tenantd_base::{
     clock::Timestamp,
     clocks::Reading,
@@ -17,22 +15,19 @@ use super::super::model::{Operation, OperationWork};
 
 pub(crate) type OperationKey = (TenantId, OperationId);
 
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct OperationRecord(pub(super) Operation);
-
-impl Record for OperationRecord {
+impl Record for Operation {
     const VERSION: u8 = 1;
 }
 
-static BY_DUE: Index<OperationKey, OperationRecord> = Index {
+static BY_DUE: Index<OperationKey, Operation> = Index {
     table: catalog::OPERATIONS_BY_DUE,
     unique: false,
-    keys: |key, OperationRecord(operation)| operation.due_at.iter().map(|at| due_key(key.0, *at)).collect(),
+    keys: |key, operation| operation.due_at.iter().map(|at| due_key(key.0, *at)).collect(),
 };
-static BY_PROVIDER: Index<OperationKey, OperationRecord> = Index {
+static BY_PROVIDER: Index<OperationKey, Operation> = Index {
     table: catalog::OPERATIONS_BY_PROVIDER,
     unique: false,
-    keys: |key, OperationRecord(operation)| {
+    keys: |key, operation| {
         if operation.status.has_ended() {
             return Vec::new();
         }
@@ -44,13 +39,13 @@ static BY_PROVIDER: Index<OperationKey, OperationRecord> = Index {
         }
     },
 };
-static BY_END: Index<OperationKey, OperationRecord> = Index {
+static BY_END: Index<OperationKey, Operation> = Index {
     table: catalog::OPERATIONS_BY_END,
     unique: false,
-    keys: |_, OperationRecord(operation)| operation.ended_at.iter().map(Key::to_bytes).collect(),
+    keys: |_, operation| operation.ended_at.iter().map(Key::to_bytes).collect(),
 };
 
-pub(crate) static OPERATIONS: Table<OperationKey, OperationRecord> =
+pub(crate) static OPERATIONS: Table<OperationKey, Operation> =
     Table::new(catalog::OPERATIONS, &[&BY_DUE, &BY_PROVIDER, &BY_END]).counting(Counts::Bytes);
 
 /// Where the user data of an order is sealed.
@@ -58,9 +53,9 @@ pub(crate) fn user_data_place<'a>(tenant: &'a TenantId, id: &'a OperationId) -> 
     SealedPlace { tenant: tenant.as_bytes(), table: catalog::OPERATIONS.name(), key: id.as_bytes(), target: None }
 }
 
-impl SealedRecord<OperationKey> for OperationRecord {
+impl SealedRecord<OperationKey> for Operation {
     fn each_sealed(&mut self, (tenant, id): &OperationKey, visit: SealedVisitor<'_>) -> Result<(), SealError> {
-        match &mut self.0.work {
+        match &mut self.work {
             OperationWork::Provision { spec, .. } => {
                 spec.user_data.as_mut().map_or(Ok(()), |sealed| visit(user_data_place(tenant, id), sealed))
             }
@@ -70,11 +65,11 @@ impl SealedRecord<OperationKey> for OperationRecord {
 }
 
 pub(crate) fn get(tx: &impl Read, key: OperationKey) -> Result<Option<Operation>, StoreError> {
-    Ok(OPERATIONS.get(tx, &key)?.map(|record| record.0))
+    OPERATIONS.get(tx, &key)
 }
 
 pub(crate) fn put(tx: &mut WriteTx, operation: &Operation) -> Result<(), StoreError> {
-    OPERATIONS.put(tx, &(operation.tenant_id, operation.id), &OperationRecord(operation.clone()))
+    OPERATIONS.put(tx, &(operation.tenant_id, operation.id), operation)
 }
 
 /// Operations that have not ended and are about the provider.

@@ -11,10 +11,10 @@ use tenantd_store::portable::{Arrival, Carrier, Check, PortError, Portable};
 use super::{
     super::{
         adapters::SIMULATED_VMS,
-        model::{Credential, Operation, OperationWork, Provider, ProviderConfig, Vm, read_credential},
+        model::{Credential, Operation, OperationWork, Provider, ProviderConfig, SyncState, Vm, read_credential},
     },
     operations::OPERATIONS,
-    providers::{PROVIDERS, ProviderKey, ProviderRecord, SYNCS, credential_place},
+    providers::{PROVIDERS, ProviderKey, SYNCS, credential_place},
     vms::VMS,
 };
 
@@ -44,9 +44,9 @@ pub(crate) fn portable(rules: Rules) -> Vec<Box<dyn Portable>> {
         Carrier::turning(
             "cloud_operation",
             &OPERATIONS,
-            |_, key, operation| Ok(operation.0.status.has_ended().then_some((key, operation))),
-            |_, key, operation| {
-                check_operation(key, &operation.0)?;
+            |_, key, operation: Operation| Ok(operation.status.has_ended().then_some((key, operation))),
+            |_, key, operation: Operation| {
+                check_operation(key, &operation)?;
                 Ok(Some((key, operation)))
             },
         )
@@ -55,19 +55,19 @@ pub(crate) fn portable(rules: Rules) -> Vec<Box<dyn Portable>> {
             "vm",
             &VMS,
             |_, key, vm| Ok(Some((key, vm))),
-            |_, key, vm| {
-                check_key(&key, &(vm.0.tenant_id, vm.0.provider_id, vm.0.id))?;
+            |_, key, vm: Vm| {
+                check_key(&key, &(vm.tenant_id, vm.provider_id, vm.id))?;
                 Ok(Some((key, vm)))
             },
         )
-        .examined(|_, _, vm| check_vm(&vm.0))
+        .examined(|_, _, vm| check_vm(vm))
         .boxed(),
         Carrier::turning(
             "cloud_provider",
             &PROVIDERS,
-            |departure, key, mut provider: ProviderRecord| {
-                let target = provider.0.target().digest();
-                departure.secret(credential_place(&key, target), &mut provider.0.credential.sealed)?;
+            |departure, key, mut provider: Provider| {
+                let target = provider.target().digest();
+                departure.secret(credential_place(&key, target), &mut provider.credential.sealed)?;
                 Ok(Some((key, provider)))
             },
             move |arrival, key, provider| arrive(arrival, key, provider, &credential),
@@ -75,17 +75,17 @@ pub(crate) fn portable(rules: Rules) -> Vec<Box<dyn Portable>> {
         .within(provider)
         .at_most(max_providers)
         .examined(move |arrival, _, provider| {
-            config(&provider.0.config).map_err(|reason| PortError::Wrong(format!("config: {reason}")))?;
-            check_config(&egress, arrival.tenant_kind, &provider.0)
+            config(&provider.config).map_err(|reason| PortError::Wrong(format!("config: {reason}")))?;
+            check_config(&egress, arrival.tenant_kind, provider)
         })
         .boxed(),
         Carrier::turning(
             "cloud_sync",
             &SYNCS,
             |_, key, sync| Ok(Some((key, sync))),
-            |arrival, key: ProviderKey, mut sync| {
+            |arrival, key: ProviderKey, mut sync: SyncState| {
                 if arrival.bare.contains(key.1.as_bytes()) {
-                    sync.0.due_at = None;
+                    sync.due_at = None;
                 }
                 Ok(Some((key, sync)))
             },
@@ -147,31 +147,31 @@ fn check_config(egress: &Egress, kind: TenantKind, provider: &Provider) -> Resul
 fn arrive(
     arrival: &mut Arrival,
     key: ProviderKey,
-    mut provider: ProviderRecord,
+    mut provider: Provider,
     bounds: &impl Fn(&Value) -> Result<(), String>,
-) -> Result<Option<(ProviderKey, ProviderRecord)>, PortError> {
-    check_key(&key, &(provider.0.tenant_id, provider.0.id))?;
-    let target = provider.0.target().digest();
+) -> Result<Option<(ProviderKey, Provider)>, PortError> {
+    check_key(&key, &(provider.tenant_id, provider.id))?;
+    let target = provider.target().digest();
     let (place, open) = (credential_place(&key, target), Credential::None {});
-    match arrival.secret(place, &mut provider.0.credential.sealed)? {
-        Some(secret) => check_credential(&provider.0, &secret, bounds)?,
-        None if provider.0.credential.type_name == open.type_name() => {
+    match arrival.secret(place, &mut provider.credential.sealed)? {
+        Some(secret) => check_credential(&provider, &secret, bounds)?,
+        None if provider.credential.type_name == open.type_name() => {
             // There is no secret in it.
             let sealable = open.sealable().map_err(PortError::wrong)?;
-            check_credential(&provider.0, &sealable, bounds)?;
-            provider.0.credential.sealed = arrival.seal(place, &sealable)?;
+            check_credential(&provider, &sealable, bounds)?;
+            provider.credential.sealed = arrival.seal(place, &sealable)?;
         }
         None => {
-            provider.0.credential.sealed = arrival.seal(place, &Secret::new(""))?;
-            provider.0.enabled = false;
+            provider.credential.sealed = arrival.seal(place, &Secret::new(""))?;
+            provider.enabled = false;
             arrival.bare.push(*key.1.as_bytes());
-            arrival.note(format!("The cloud provider {} is disabled until it gets its credential.", provider.0.name));
+            arrival.note(format!("The cloud provider {} is disabled until it gets its credential.", provider.name));
         }
     }
     if !arrival.is_verified() {
-        provider.0.enabled = false;
+        provider.enabled = false;
         arrival.bare.push(*key.1.as_bytes());
-        arrival.switch_off("cloud providers", &provider.0.name);
+        arrival.switch_off("cloud providers", &provider.name);
     }
     Ok(Some((key, provider)))
 }

@@ -1,7 +1,5 @@
 //! Providers, and what their syncs came to. A sync writes its own small row: the provider's changes only when somebody changes it.
 
-use serde::{Deserialize, Serialize};
-
 use tenantd_base::{
     clocks::Reading,
     id::{CloudProviderId, TenantId},
@@ -16,36 +14,30 @@ use super::super::model::{Provider, SyncState};
 
 pub(crate) type ProviderKey = (TenantId, CloudProviderId);
 
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct ProviderRecord(pub(super) Provider);
-
-impl Record for ProviderRecord {
+impl Record for Provider {
     const VERSION: u8 = 1;
 }
 
-static BY_NAME: Index<ProviderKey, ProviderRecord> = Index {
+static BY_NAME: Index<ProviderKey, Provider> = Index {
     table: catalog::CLOUD_PROVIDERS_BY_NAME,
     unique: true,
-    keys: |key, ProviderRecord(provider)| vec![(key.0, provider.name.to_lowercase()).to_bytes()],
+    keys: |key, provider| vec![(key.0, provider.name.to_lowercase()).to_bytes()],
 };
 
-pub(crate) static PROVIDERS: Table<ProviderKey, ProviderRecord> =
+pub(crate) static PROVIDERS: Table<ProviderKey, Provider> =
     Table::new(catalog::CLOUD_PROVIDERS, &[&BY_NAME]).counting(Counts::Records);
 
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct SyncRecord(pub(super) SyncState);
-
-impl Record for SyncRecord {
+impl Record for SyncState {
     const VERSION: u8 = 1;
 }
 
-static BY_DUE: Index<ProviderKey, SyncRecord> = Index {
+static BY_DUE: Index<ProviderKey, SyncState> = Index {
     table: catalog::CLOUD_SYNCS_BY_DUE,
     unique: false,
-    keys: |key, SyncRecord(sync)| sync.due_at.iter().map(|at| due_key(key.0, *at)).collect(),
+    keys: |key, sync| sync.due_at.iter().map(|at| due_key(key.0, *at)).collect(),
 };
 
-pub(crate) static SYNCS: Table<ProviderKey, SyncRecord> = Table::new(catalog::CLOUD_SYNCS, &[&BY_DUE]);
+pub(crate) static SYNCS: Table<ProviderKey, SyncState> = Table::new(catalog::CLOUD_SYNCS, &[&BY_DUE]);
 
 /// Where the credential of a provider is sealed, and where it may be sent.
 pub(crate) fn credential_place(key: &ProviderKey, target: TargetDigest) -> SealedPlace<'_> {
@@ -54,19 +46,19 @@ pub(crate) fn credential_place(key: &ProviderKey, target: TargetDigest) -> Seale
     SealedPlace { tenant: tenant.as_bytes(), table, key: id.as_bytes(), target: Some(target) }
 }
 
-impl SealedRecord<ProviderKey> for ProviderRecord {
+impl SealedRecord<ProviderKey> for Provider {
     fn each_sealed(&mut self, key: &ProviderKey, visit: SealedVisitor<'_>) -> Result<(), SealError> {
-        let target = self.0.target().digest();
-        visit(credential_place(key, target), &mut self.0.credential.sealed)
+        let target = self.target().digest();
+        visit(credential_place(key, target), &mut self.credential.sealed)
     }
 }
 
 pub(crate) fn get(tx: &impl Read, key: ProviderKey) -> Result<Option<Provider>, StoreError> {
-    Ok(PROVIDERS.get(tx, &key)?.map(|record| record.0))
+    PROVIDERS.get(tx, &key)
 }
 
 pub(crate) fn put(tx: &mut WriteTx, provider: &Provider) -> Result<(), StoreError> {
-    PROVIDERS.put(tx, &(provider.tenant_id, provider.id), &ProviderRecord(provider.clone()))
+    PROVIDERS.put(tx, &(provider.tenant_id, provider.id), provider)
 }
 
 /// Whether another provider of the tenant has the name, in any case of its letters.
@@ -83,8 +75,8 @@ pub(crate) fn name_taken(
 /// The tenant's providers, the oldest first.
 pub(crate) fn list(tx: &impl Read, tenant: TenantId) -> Result<Vec<Provider>, StoreError> {
     let mut found = Vec::new();
-    PROVIDERS.scan(tx, &KeyRange::prefix(&tenant.to_bytes()), Direction::Forward, |_, record| {
-        found.push(record.0);
+    PROVIDERS.scan(tx, &KeyRange::prefix(&tenant.to_bytes()), Direction::Forward, |_, provider| {
+        found.push(provider);
         Ok(Flow::Continue)
     })?;
     Ok(found)
@@ -93,15 +85,15 @@ pub(crate) fn list(tx: &impl Read, tenant: TenantId) -> Result<Vec<Provider>, St
 /// Providers of all tenants behind one of them, in the order of their keys.
 pub(crate) fn list_after(tx: &impl Read, after: Option<ProviderKey>, limit: usize) -> Result<Vec<Provider>, StoreError> {
     let found = PROVIDERS.list_after(tx, after.as_ref(), limit)?;
-    Ok(found.into_iter().map(|(_, record)| record.0).collect())
+    Ok(found.into_iter().map(|(_, provider)| provider).collect())
 }
 
 pub(crate) fn sync(tx: &impl Read, key: ProviderKey) -> Result<SyncState, StoreError> {
-    Ok(SYNCS.get(tx, &key)?.map(|record| record.0).unwrap_or_default())
+    Ok(SYNCS.get(tx, &key)?.unwrap_or_default())
 }
 
 pub(crate) fn put_sync(tx: &mut WriteTx, key: ProviderKey, sync: &SyncState) -> Result<(), StoreError> {
-    SYNCS.put(tx, &key, &SyncRecord(sync.clone()))
+    SYNCS.put(tx, &key, sync)
 }
 
 /// Providers that are due and wanted, at most `limit`, and when the first is due that is not.

@@ -16,9 +16,7 @@ use super::{
         Outcome, Provider, ProviderConfig, ProviderKind, Refreshing, SimulatedFailure, Size, Slot, SlotState, StoredCredential,
         SyncError, SyncState, Verification, Vm, VmState, Warning,
     },
-    operations::OperationRecord,
-    providers::{ProviderRecord, SyncRecord, credential_place},
-    vms::VmRecord,
+    providers::credential_place,
 };
 
 const TENANT: TenantId = TenantId::from_bytes([2; 16]);
@@ -78,10 +76,10 @@ fn a_provider_and_its_syncs_are_stored_as_they_were_written_down() {
         updated_at: at(),
         version: 3,
     };
-    assert_golden("cloud_provider", &ProviderRecord(provider));
+    assert_golden("cloud_provider", &provider);
     let error = SyncError { code: "timeout".to_owned(), message: "late".to_owned(), outcome: Outcome::Timeout, at: at() };
     let sync = SyncState { last_at: Some(at()), vm_count: 5, error: Some(error), failures: 2, due_at: Some(at()) };
-    assert_golden("cloud_sync", &SyncRecord(sync));
+    assert_golden("cloud_sync", &sync);
 }
 
 #[test]
@@ -115,7 +113,7 @@ fn a_vm_is_stored_as_it_was_written_down() {
         updated_at: at(),
         version: 2,
     };
-    assert_golden("vm", &VmRecord(vm));
+    assert_golden("vm", &vm);
 }
 
 #[test]
@@ -157,6 +155,6 @@ fn operations_are_stored_as_they_were_written_down() {
     };
     let providers = vec![Refreshing { provider_id: PROVIDER, done: true, error: Some(error) }];
     let refresh = Operation { work: OperationWork::Refresh { providers }, ended_at: Some(at()), due_at: None, ..provision.clone() };
-    assert_golden("operation_provision", &OperationRecord(provision));
-    assert_golden("operation_refresh", &OperationRecord(refresh));
+    assert_golden("operation_provision", &provision);
+    assert_golden("operation_refresh", &refresh);
 }
