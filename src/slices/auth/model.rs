@@ -114,7 +114,7 @@ pub fn check_password(password: &Secret) -> Result<(), AuthError> {
     Ok(())
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Session {
     pub id: SessionId,
     pub tenant_id: TenantId,

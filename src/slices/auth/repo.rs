@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use tenantd_base::{
     access::Role,
     clock::Timestamp,
-    id::{SessionId, TenantId, UserId},
+    id::{TenantId, UserId},
     secrets::{PasswordHash, digest},
 };
 use tenantd_store::{
@@ -85,7 +85,7 @@ pub(super) fn expired_password_tokens(tx: &impl Read, now: Timestamp, limit: usi
 }
 
 /// Sessions and tokens are found by digests, and by their user in a tenant.
-pub(super) static SESSIONS_OF_TENANTS: RowsByIndex<TokenDigest, SessionRecord> =
+pub(super) static SESSIONS_OF_TENANTS: RowsByIndex<TokenDigest, Session> =
     RowsByIndex { table: &SESSIONS, index: &SESSIONS_BY_USER };
 pub(super) static PASSWORD_TOKENS_OF_TENANTS: RowsByIndex<TokenDigest, PasswordTokenRecord> =
     RowsByIndex { table: &PASSWORD_TOKENS, index: &PASSWORD_TOKENS_BY_USER };
@@ -93,41 +93,25 @@ pub(super) static PASSWORD_TOKENS_OF_TENANTS: RowsByIndex<TokenDigest, PasswordT
 /// The digest of a session's token.
 pub(super) type TokenDigest = [u8; 32];
 
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct SessionRecord {
-    id: SessionId,
-    tenant_id: TenantId,
-    user_id: UserId,
-    created_at: Timestamp,
-    last_seen_at: Timestamp,
-    expires_at: Timestamp,
-}
-
-impl Record for SessionRecord {
+impl Record for Session {
     const VERSION: u8 = 1;
 }
 
-static SESSIONS_BY_USER: Index<TokenDigest, SessionRecord> = Index {
+static SESSIONS_BY_USER: Index<TokenDigest, Session> = Index {
     table: catalog::SESSIONS_BY_USER,
     unique: false,
     keys: |_, session| vec![(session.tenant_id, session.user_id).to_bytes()],
 };
-static SESSIONS_BY_EXPIRY: Index<TokenDigest, SessionRecord> =
+static SESSIONS_BY_EXPIRY: Index<TokenDigest, Session> =
     Index { table: catalog::SESSIONS_BY_EXPIRY, unique: false, keys: |_, session| vec![session.expires_at.to_bytes()] };
-pub(super) static SESSIONS: Table<TokenDigest, SessionRecord> =
-    Table::new(catalog::SESSIONS, &[&SESSIONS_BY_USER, &SESSIONS_BY_EXPIRY]);
+pub(super) static SESSIONS: Table<TokenDigest, Session> = Table::new(catalog::SESSIONS, &[&SESSIONS_BY_USER, &SESSIONS_BY_EXPIRY]);
 
 pub(super) fn get_session(tx: &impl Read, token: &TokenDigest) -> Result<Option<Session>, StoreError> {
-    let to_session = |record: SessionRecord| {
-        let SessionRecord { id, tenant_id, user_id, created_at, last_seen_at, expires_at } = record;
-        Session { id, tenant_id, user_id, created_at, last_seen_at, expires_at }
-    };
-    Ok(SESSIONS.get(tx, token)?.map(to_session))
+    SESSIONS.get(tx, token)
 }
 
 pub(super) fn put_session(tx: &mut WriteTx, token: &TokenDigest, session: &Session) -> Result<(), StoreError> {
-    let Session { id, tenant_id, user_id, created_at, last_seen_at, expires_at } = *session;
-    SESSIONS.put(tx, token, &SessionRecord { id, tenant_id, user_id, created_at, last_seen_at, expires_at })
+    SESSIONS.put(tx, token, session)
 }
 
 pub(super) fn remove_session(tx: &mut WriteTx, token: &TokenDigest) -> Result<(), StoreError> {
@@ -205,6 +189,7 @@ pub(super) fn old_failures(tx: &impl Read, before: Timestamp, limit: usize) -> R
 
 #[cfg(test)]
 mod tests {
+    use tenantd_base::id::SessionId;
     use tenantd_store::{codec::assert_golden, events::ActorKind};
 
     use super::*;
@@ -224,7 +209,7 @@ mod tests {
             issued: Some(Issued { role: Role::Viewer, email: Some("bo@acme.example".to_owned()), by }),
         };
         assert_golden("password_token", &token);
-        let session = SessionRecord {
+        let session = Session {
             id: SessionId::from_bytes([1; 16]),
             tenant_id: TenantId::from_bytes([2; 16]),
             user_id: UserId::from_bytes([3; 16]),
