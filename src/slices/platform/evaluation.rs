@@ -5,6 +5,8 @@
 
 use std::{future::Future, pin::Pin, time::Duration};
 
+use serde::{Deserialize, Serialize};
+
 use tenantd_base::{
     clock::Timestamp,
     secrets::{PasswordHash, Secret},
@@ -20,7 +22,7 @@ pub const MOST_TICKETS: u32 = 10_000;
 const OLDEST_END: Duration = Duration::from_hours(24 * 30);
 
 /// An invented story: the same figures, slug and end tell the same story, with the same ids.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Story {
     pub seed: u64,
     pub organizations: u32,
@@ -64,7 +66,7 @@ pub struct Access {
 }
 
 /// What is kept of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Admission {
     pub email: String,
     pub password: PasswordHash,
@@ -73,7 +75,7 @@ pub struct Admission {
     pub key_last_four: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evaluation {
     pub story: Story,
     pub admission: Admission,

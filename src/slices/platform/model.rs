@@ -36,7 +36,7 @@ impl TenantStatus {
 }
 
 /// What is still to be done with a tenant as a whole.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Errand {
     pub work: Work,
     pub due_at: Timestamp,
@@ -54,8 +54,9 @@ pub enum Work {
     Prepare,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tenant {
+    #[serde(skip)]
     pub id: TenantId,
     pub name: String,
     pub slug: String,
@@ -64,9 +65,24 @@ pub struct Tenant {
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub expires_at: Option<Timestamp>,
-    /// How far the tenant's own clock is ahead of the installation's.
-    pub clock_ahead: Duration,
     pub version: u64,
+    /// How far the tenant's own clock is ahead of the installation's.
+    #[serde(rename = "clock_ahead_seconds", with = "whole_seconds")]
+    pub clock_ahead: Duration,
+}
+
+mod whole_seconds {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        span.as_secs().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        u64::deserialize(deserializer).map(Duration::from_secs)
+    }
 }
 
 /// How far a clock can be advanced at one time, and how far ahead it can come to be: more than anything here is planned for, and far

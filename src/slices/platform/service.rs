@@ -292,8 +292,8 @@ impl Tenants {
         let _turn = self.following.lock().unwrap_or_else(PoisonError::into_inner);
         let mut ahead = Vec::new();
         self.store.read(|tx| {
-            repo::TENANTS.scan(tx, &KeyRange::ALL, Direction::Forward, |id, record| {
-                ahead.push((id, repo::to_model(id, record).clock_ahead));
+            repo::TENANTS.scan(tx, &KeyRange::ALL, Direction::Forward, |id, tenant| {
+                ahead.push((id, tenant.clock_ahead));
                 Ok(Flow::Continue)
             })
         })?;
@@ -319,8 +319,8 @@ impl Tenants {
             None => KeyRange::ALL,
         };
         let mut found = Vec::new();
-        repo::TENANTS.scan(tx, &range, Direction::Forward, |id, record| {
-            found.push(repo::to_model(id, record));
+        repo::TENANTS.scan(tx, &range, Direction::Forward, |_, tenant| {
+            found.push(tenant);
             Ok(if found.len() <= limit { Flow::Continue } else { Flow::Stop })
         })?;
         let more = found.len() > limit;

@@ -1,7 +1,5 @@
 //! A tenant as it leaves for another installation and arrives there, under another slug if the operator wants one.
 
-use std::time::Duration;
-
 use serde_json::Value;
 
 use tenantd_base::access::TenantKind;
@@ -12,7 +10,7 @@ use super::{
         activity::ACTIVITY,
         model::{MAX_AHEAD, NewTenant, Tenant, TenantStatus},
     },
-    TENANTS, to_model, to_record,
+    TENANTS,
 };
 
 /// As long as the API lets a tenant live.
@@ -33,18 +31,18 @@ pub(crate) fn tenant(fields: impl Fn(&Value) -> Result<(), String> + Send + Sync
         "tenant",
         &TENANTS,
         |_, id, tenant| Ok(Some((id, tenant))),
-        |arrival, id, record| {
-            let mut tenant = to_model(id, record);
+        |arrival, id, mut tenant: Tenant| {
+            tenant.id = id;
             if let Some(slug) = &arrival.slug {
                 tenant.slug.clone_from(slug);
             }
             check(arrival, &tenant)?;
-            Ok(Some((id, to_record(&tenant))))
+            Ok(Some((id, tenant)))
         },
     )
     .within(fields)
-    .examined(|arrival, id, record| {
-        arrival.tenant_now = arrival.now + Duration::from_secs(record.clock_ahead_seconds);
+    .examined(|arrival, id, tenant| {
+        arrival.tenant_now = arrival.now + tenant.clock_ahead;
         if *id == arrival.tenant { Ok(()) } else { Err(PortError::Wrong(format!("this is the record of {id}"))) }
     })
     .boxed()
