@@ -57,7 +57,7 @@ struct Known {
 impl Known {
     /// When the presented secret ends.
     fn ends_at(&self) -> Timestamp {
-        let previous = self.key.previous.filter(|_| self.is_previous).map(|previous| previous.expires_at);
+        let previous = self.key.previous.filter(|_| self.is_previous).map(|(_, end)| end);
         previous.map_or(self.key.expires_at, |end| end.min(self.key.expires_at))
     }
 }

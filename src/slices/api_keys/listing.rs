@@ -5,7 +5,7 @@ use tenantd_store::{Direction, Flow, Key, KeyRange, Read, StoreError};
 
 use super::{
     model::{ApiKey, KeyRules, KeyStatus},
-    repo::{self, BY_NAME, KEYS},
+    repo::{BY_NAME, KEYS},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,11 +104,9 @@ fn walk(
     }
     match query.sort {
         // Ids are in the order of their creation.
-        SortField::CreatedAt => KEYS.scan(tx, &range, query.direction, |key, record| {
-            visit(repo::to_model(key, record), position(&prefix, &key.to_bytes()))
-        }),
-        SortField::Name => BY_NAME.scan(tx, &range, query.direction, |key, entry| match KEYS.get(tx, &key)? {
-            Some(record) => visit(repo::to_model(key, record), position(&prefix, entry)),
+        SortField::CreatedAt => KEYS.scan(tx, &range, query.direction, |id, key| visit(key, position(&prefix, &id.to_bytes()))),
+        SortField::Name => BY_NAME.scan(tx, &range, query.direction, |id, entry| match KEYS.get(tx, &id)? {
+            Some(key) => visit(key, position(&prefix, entry)),
             None => Err(StoreError::damaged(BY_NAME.table.name(), entry, "the entry names a record that is missing")),
         }),
         SortField::ExpiresAt => walk_sorted(tx, query, after, |key| (key.expires_at, key.id).to_bytes(), visit),
@@ -128,8 +126,7 @@ fn walk_sorted(
     let forward = query.direction == Direction::Forward;
     let behind = |at: &[u8]| after.is_none_or(|after| if forward { at > after } else { at < after });
     let mut keys = Vec::new();
-    KEYS.scan(tx, &KeyRange::prefix(&query.tenant_id.to_bytes()), Direction::Forward, |key, record| {
-        let key = repo::to_model(key, record);
+    KEYS.scan(tx, &KeyRange::prefix(&query.tenant_id.to_bytes()), Direction::Forward, |_, key| {
         let at = order(&key);
         if behind(&at) {
             keys.push((at, key));

@@ -150,13 +150,6 @@ vocabulary! {
     Active "active", Expiring "expiring", Expired "expired", Disabled "disabled", Revoked "revoked",
 }
 
-/// The secret before the last rotation, which works on for a while.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PreviousSecret {
-    pub digest: [u8; 32],
-    pub expires_at: Timestamp,
-}
-
 /// What has become of the owner of a key that was stopped because of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -172,15 +165,14 @@ pub enum PauseReason {
 }
 
 /// Whether it is known that the owner of a key covered it when they became its owner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Origin {
+    #[default]
     Checked,
     /// An older release stored the key, and this one has not looked at it yet.
     Unchecked,
     /// An older release stored the key, and its owner did not cover it then or was gone.
-    Legacy {
-        since: Timestamp,
-    },
+    Legacy { since: Timestamp },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -189,33 +181,26 @@ pub struct Pause {
     pub at: Timestamp,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ApiKey {
+    #[serde(skip)]
     pub id: ApiKeyId,
+    #[serde(skip)]
     pub tenant_id: TenantId,
     pub name: String,
     pub description: Option<String>,
     pub prefix: String,
     pub last_four: String,
     pub digest: [u8; 32],
-    pub previous: Option<PreviousSecret>,
+    /// The digest of the secret before the last rotation, which works until this time.
+    pub previous: Option<([u8; 32], Timestamp)>,
     /// As they were given, wildcards unexpanded.
     pub scopes: Vec<String>,
-    /// What the wildcards stand for: scopes of a later release do not join them.
-    pub generation: Generation,
-    /// Empty: all of the tenant.
-    pub organization_ids: Vec<OrganizationId>,
     /// Empty: any address.
     pub allowed_ips: Vec<IpNet>,
     pub enabled: bool,
     pub created_at: Timestamp,
     pub created_by: Actor,
-    /// The person or key that answers for the key: its creator, or the last one to take it over. The owner of a live key is a person, a live
-    /// key, or the system.
-    pub owner: Actor,
-    /// Set while the key is disabled because of its owner.
-    pub paused: Option<Pause>,
-    pub origin: Origin,
     pub updated_at: Timestamp,
     pub expires_at: Timestamp,
     pub last_used_at: Option<Timestamp>,
@@ -227,10 +212,35 @@ pub struct ApiKey {
     pub expired_at: Option<Timestamp>,
     /// Whether the coming end was told of.
     pub expiry_announced: bool,
+    /// When the key next changes by time alone.
+    pub due_at: Timestamp,
     pub version: u64,
+    /// Empty: all of the tenant.
+    pub organization_ids: Vec<OrganizationId>,
+    /// The last one to take it over; see [`ApiKey::owner`].
+    #[serde(default, rename = "owner")]
+    pub taken_over_by: Option<Actor>,
+    /// Set while the key is disabled because of its owner.
+    #[serde(default)]
+    pub paused: Option<Pause>,
+    /// What the wildcards stand for: scopes of a later release do not join them.
+    #[serde(default)]
+    pub generation: Generation,
+    #[serde(default)]
+    pub origin: Origin,
 }
 
 impl ApiKey {
+    /// The person or key that answers for the key: its creator, or the last one to take it over. The owner of a live key is a person, a
+    /// live key, or the system.
+    pub fn owner(&self) -> &Actor {
+        self.taken_over_by.as_ref().unwrap_or(&self.created_by)
+    }
+
+    pub fn set_owner(&mut self, owner: Actor) {
+        self.taken_over_by = Some(owner).filter(|owner| *owner != self.created_by);
+    }
+
     pub fn status(&self, now: Timestamp, rules: &KeyRules) -> KeyStatus {
         if self.revoked_at.is_some() {
             KeyStatus::Revoked
@@ -280,7 +290,7 @@ impl ApiKey {
     }
 
     /// When the key next changes by time alone: its grace is over, its end comes near, it ends, or it is forgotten.
-    pub fn due_at(&self, rules: &KeyRules) -> Timestamp {
+    pub fn next_due(&self, rules: &KeyRules) -> Timestamp {
         let due = match self.revoked_at.or(self.expired_at) {
             Some(ended) => ended + rules.retention,
             None if self.expiry_announced => self.expires_at,

@@ -38,7 +38,7 @@ pub fn person_behind(tx: &impl Read, tenant: TenantId, actor: &Actor) -> Result<
                     None => None,
                 };
                 let Some(key) = key else { return Ok(None) };
-                actor = key.owner;
+                actor = key.owner().clone();
             }
         }
     }
@@ -53,9 +53,9 @@ pub(super) fn take(tx: &impl Read, act: &Act, key: &mut ApiKey) -> Result<(), Ap
         }
         let Ok(id) = above.id.parse() else { break };
         let Some(owner) = repo::get(tx, key.tenant_id, id)? else { break };
-        above = owner.owner;
+        above = owner.owner().clone();
     }
-    key.owner = act.actor.clone();
+    key.set_owner(act.actor.clone());
     key.paused = None;
     key.origin = Origin::Checked;
     Ok(())
@@ -64,7 +64,7 @@ pub(super) fn take(tx: &impl Read, act: &Act, key: &mut ApiKey) -> Result<(), Ap
 /// Whether the owner of a key of an older release covers it. How long the owner lives does not count: a key is handed on when its owner ends.
 pub(super) fn origin_of(tx: &ReadTx, key: &ApiKey, around: (&Tenants, &Holders), now: Timestamp) -> Result<Origin, StoreError> {
     let (tenants, holders) = around;
-    let rights = holders.authority(tx, key.tenant_id, &key.owner, now)?;
+    let rights = holders.authority(tx, key.tenant_id, key.owner(), now)?;
     let tenant = tenants.cached(key.tenant_id)?;
     let covers = |kind| rights.covers(&key.authority(kind).with_until(rights.until()));
     let is_covered = tenant.as_ref().as_ref().is_some_and(|tenant| covers(tenant.kind));
@@ -154,7 +154,8 @@ impl Service {
     /// Hands the keys of one that has ended on to its own owner, so that they stay somebody's.
     pub(super) fn bequeath(&self, tx: &mut WriteTx, act: &mut Act, ended: &ApiKey) -> Result<(), ApiKeyError> {
         for before in repo::owned_by(tx, act.tenant_id, &ended.id.to_string())? {
-            let key = ApiKey { owner: ended.owner.clone(), ..before.clone() };
+            let mut key = before.clone();
+            key.set_owner(ended.owner().clone());
             self.change(tx, act, &before, key)?;
         }
         Ok(())

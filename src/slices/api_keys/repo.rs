@@ -4,7 +4,6 @@ pub(super) mod portable;
 
 use std::net::IpAddr;
 
-use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use tenantd_base::{
@@ -20,53 +19,11 @@ use tenantd_store::{
     events::Actor,
 };
 
-use super::model::{ApiKey, KeyRules, Origin, Pause, PreviousSecret};
+use super::model::{ApiKey, KeyRules, Origin, Pause};
 
 pub(super) type KeyKey = (TenantId, ApiKeyId);
 
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct KeyRecord {
-    name: String,
-    description: Option<String>,
-    prefix: String,
-    last_four: String,
-    digest: [u8; 32],
-    previous: Option<([u8; 32], Timestamp)>,
-    scopes: Vec<String>,
-    allowed_ips: Vec<IpNet>,
-    enabled: bool,
-    created_at: Timestamp,
-    created_by: Actor,
-    updated_at: Timestamp,
-    expires_at: Timestamp,
-    last_used_at: Option<Timestamp>,
-    last_used_ip: Option<IpAddr>,
-    use_count: u64,
-    rotated_at: Option<Timestamp>,
-    revoked_at: Option<Timestamp>,
-    expired_at: Option<Timestamp>,
-    expiry_announced: bool,
-    /// When the key next changes by time alone.
-    due_at: Timestamp,
-    version: u64,
-    organization_ids: Vec<OrganizationId>,
-    /// `None`: who created it.
-    #[serde(default)]
-    owner: Option<Actor>,
-    #[serde(default)]
-    paused: Option<Pause>,
-    /// The generation that wildcards among the scopes are of.
-    #[serde(default)]
-    generation: Generation,
-    #[serde(default = "checked")]
-    origin: Origin,
-}
-
-fn checked() -> Origin {
-    Origin::Checked
-}
-
-impl Record for KeyRecord {
+impl Record for ApiKey {
     const VERSION: u8 = 4;
 
     /// Version 1 ended before the organizations: there were none. Version 2 ended before the owner, who was the creator. Version 3 did not
@@ -81,15 +38,10 @@ impl Record for KeyRecord {
             _ => Err(format!("format version {version} is not known to this release")),
         }
     }
-}
 
-impl KeyRecord {
-    fn owner(&self) -> &Actor {
-        self.owner.as_ref().unwrap_or(&self.created_by)
-    }
-
-    fn is_live(&self) -> bool {
-        self.revoked_at.is_none() && self.expired_at.is_none()
+    fn take_key(&mut self, key: &[u8]) -> Option<()> {
+        (self.tenant_id, self.id) = Key::from_bytes(key)?;
+        Some(())
     }
 }
 
@@ -98,23 +50,23 @@ fn folded(name: &str) -> String {
     name.to_lowercase()
 }
 
-static BY_DIGEST: Index<KeyKey, KeyRecord> = Index {
+static BY_DIGEST: Index<KeyKey, ApiKey> = Index {
     table: catalog::API_KEYS_BY_HASH,
     unique: true,
     keys: |_, key| std::iter::once(key.digest.to_vec()).chain(key.previous.map(|(digest, _)| digest.to_vec())).collect(),
 };
-pub(super) static BY_NAME: Index<KeyKey, KeyRecord> =
+pub(super) static BY_NAME: Index<KeyKey, ApiKey> =
     Index { table: catalog::API_KEYS_BY_NAME, unique: false, keys: |id, key| vec![(id.0, folded(&key.name)).to_bytes()] };
-static BY_DUE: Index<KeyKey, KeyRecord> =
+static BY_DUE: Index<KeyKey, ApiKey> =
     Index { table: catalog::API_KEYS_BY_DUE, unique: false, keys: |id, key| vec![due_key(id.0, key.due_at)] };
 
-static BY_OWNER: Index<KeyKey, KeyRecord> = Index {
+static BY_OWNER: Index<KeyKey, ApiKey> = Index {
     table: catalog::API_KEYS_BY_OWNER,
     unique: false,
     keys: |id, key| key.is_live().then(|| (id.0, key.owner().id.clone()).to_bytes()).into_iter().collect(),
 };
 
-pub(super) static KEYS: Table<KeyKey, KeyRecord> =
+pub(super) static KEYS: Table<KeyKey, ApiKey> =
     Table::new(catalog::API_KEYS, &[&BY_DIGEST, &BY_NAME, &BY_DUE, &BY_OWNER]).counting(Counts::Records);
 
 /// Brings the owners of keys into their index that were stored before there was one.
@@ -134,74 +86,8 @@ impl Record for KeyCount {
 
 pub(super) static COUNTS: Table<TenantId, KeyCount> = Table::new(catalog::API_KEY_COUNTS, &[]);
 
-pub(super) fn to_model((tenant_id, id): KeyKey, record: KeyRecord) -> ApiKey {
-    ApiKey {
-        id,
-        tenant_id,
-        name: record.name,
-        description: record.description,
-        prefix: record.prefix,
-        last_four: record.last_four,
-        digest: record.digest,
-        previous: record.previous.map(|(digest, expires_at)| PreviousSecret { digest, expires_at }),
-        scopes: record.scopes,
-        generation: record.generation,
-        organization_ids: record.organization_ids,
-        allowed_ips: record.allowed_ips,
-        enabled: record.enabled,
-        created_at: record.created_at,
-        owner: record.owner.unwrap_or_else(|| record.created_by.clone()),
-        paused: record.paused,
-        origin: record.origin,
-        created_by: record.created_by,
-        updated_at: record.updated_at,
-        expires_at: record.expires_at,
-        last_used_at: record.last_used_at,
-        last_used_ip: record.last_used_ip,
-        use_count: record.use_count,
-        rotated_at: record.rotated_at,
-        revoked_at: record.revoked_at,
-        expired_at: record.expired_at,
-        expiry_announced: record.expiry_announced,
-        version: record.version,
-    }
-}
-
-fn to_record(key: &ApiKey, due_at: Timestamp) -> KeyRecord {
-    KeyRecord {
-        name: key.name.clone(),
-        description: key.description.clone(),
-        prefix: key.prefix.clone(),
-        last_four: key.last_four.clone(),
-        digest: key.digest,
-        previous: key.previous.map(|previous| (previous.digest, previous.expires_at)),
-        scopes: key.scopes.clone(),
-        allowed_ips: key.allowed_ips.clone(),
-        enabled: key.enabled,
-        created_at: key.created_at,
-        created_by: key.created_by.clone(),
-        updated_at: key.updated_at,
-        expires_at: key.expires_at,
-        last_used_at: key.last_used_at,
-        last_used_ip: key.last_used_ip,
-        use_count: key.use_count,
-        rotated_at: key.rotated_at,
-        revoked_at: key.revoked_at,
-        expired_at: key.expired_at,
-        expiry_announced: key.expiry_announced,
-        due_at,
-        version: key.version,
-        organization_ids: key.organization_ids.clone(),
-        owner: (key.owner != key.created_by).then(|| key.owner.clone()),
-        paused: key.paused,
-        generation: key.generation,
-        origin: key.origin,
-    }
-}
-
 pub(super) fn get(tx: &impl Read, tenant: TenantId, id: ApiKeyId) -> Result<Option<ApiKey>, StoreError> {
-    let key = (tenant, id);
-    Ok(KEYS.get(tx, &key)?.map(|record| to_model(key, record)))
+    KEYS.get(tx, &(tenant, id))
 }
 
 pub(super) fn find_digest(tx: &impl Read, digest: &[u8; 32]) -> Result<Option<ApiKey>, StoreError> {
@@ -223,9 +109,9 @@ pub(super) fn owned_by(tx: &impl Read, tenant: TenantId, owner: &str) -> Result<
 /// The live keys of all tenants whose owner is not known to cover them.
 pub(super) fn not_checked(tx: &impl Read) -> Result<Vec<ApiKey>, StoreError> {
     let mut keys = Vec::new();
-    KEYS.scan(tx, &KeyRange::ALL, Direction::Forward, |key, record| {
-        if record.is_live() && record.origin != Origin::Checked {
-            keys.push(to_model(key, record));
+    KEYS.scan(tx, &KeyRange::ALL, Direction::Forward, |_, key| {
+        if key.is_live() && key.origin != Origin::Checked {
+            keys.push(key);
         }
         Ok(Flow::Continue)
     })?;
@@ -245,7 +131,7 @@ pub(super) fn name_taken(tx: &impl Read, tenant: TenantId, name: &str, except: O
 
 /// Stores the key and keeps the count of live ones. `was_live` is how it was before.
 pub(super) fn put(tx: &mut WriteTx, key: &ApiKey, was_live: bool, rules: &KeyRules) -> Result<(), StoreError> {
-    KEYS.put(tx, &(key.tenant_id, key.id), &to_record(key, key.due_at(rules)))?;
+    KEYS.put(tx, &(key.tenant_id, key.id), &ApiKey { due_at: key.next_due(rules), ..key.clone() })?;
     let change = i64::from(key.is_live()) - i64::from(was_live);
     if change != 0 {
         let live = live_count(tx, key.tenant_id)?.saturating_add_signed(change);
@@ -308,14 +194,14 @@ mod tests {
             last_four: "b2C3".to_owned(),
             organization_ids: vec![OrganizationId::from_bytes([3; 16])],
             digest: [5; 32],
-            previous: Some(PreviousSecret { digest: [6; 32], expires_at: at }),
+            previous: Some(([6; 32], at)),
             scopes: vec!["*".to_owned()],
             generation: Generation::default(),
             allowed_ips: vec!["203.0.113.0/24".parse().unwrap()],
             enabled: true,
             created_at: at,
             created_by: Actor { kind: ActorKind::User, id: "usr_x".to_owned(), name: "Ada".to_owned() },
-            owner: Actor { kind: ActorKind::User, id: "usr_y".to_owned(), name: "Bo".to_owned() },
+            taken_over_by: Some(Actor { kind: ActorKind::User, id: "usr_y".to_owned(), name: "Bo".to_owned() }),
             paused: Some(Pause { reason: PauseReason::Removed, at }),
             origin: Origin::Legacy { since: at },
             updated_at: at,
@@ -327,13 +213,11 @@ mod tests {
             revoked_at: None,
             expired_at: None,
             expiry_announced: true,
+            due_at: at.plus_days(16),
             version: 4,
         };
-        let record = to_record(&key, at.plus_days(16));
-        assert_golden("api_key", &record);
-        let read = to_model((key.tenant_id, key.id), record);
-        assert_eq!(read, key);
-        let all = ApiKey { organization_ids: Vec::new(), ..read };
+        assert_golden("api_key", &key);
+        let all = ApiKey { organization_ids: Vec::new(), ..key };
         assert!(
             all.grants().allows(Scope::WebhooksWrite) && !all.grants().allows(Scope::SecretsWrite),
             "a key of an earlier release"

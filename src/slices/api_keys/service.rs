@@ -20,7 +20,7 @@ use tenantd_store::{
 
 use super::{
     error::ApiKeyError,
-    model::{ApiKey, KeptSecret, KeyRules, NewApiKey, Origin, PauseReason, Plaintext, PreviousSecret, check_reach, check_scopes},
+    model::{ApiKey, KeptSecret, KeyRules, NewApiKey, Origin, PauseReason, Plaintext, check_reach, check_scopes},
     owners, repo,
 };
 
@@ -125,7 +125,7 @@ impl Service {
             enabled: true,
             created_at: act.now,
             created_by: act.actor.clone(),
-            owner: act.actor.clone(),
+            taken_over_by: None,
             paused: None,
             origin: Origin::Checked,
             updated_at: act.now,
@@ -137,6 +137,7 @@ impl Service {
             revoked_at: None,
             expired_at: None,
             expiry_announced: false,
+            due_at: expires_at,
             version: 1,
         };
         giver.check(None, &key, true)?;
@@ -230,8 +231,7 @@ impl Service {
         }
         giver.check(Some(&key), &key, true)?;
         let plaintext = Plaintext::generate(giver.tenant_kind, &mut act.entropy);
-        key.previous = (!overlap.is_zero())
-            .then(|| PreviousSecret { digest: key.digest, expires_at: (act.now + overlap).min(key.expires_at) });
+        key.previous = (!overlap.is_zero()).then(|| (key.digest, (act.now + overlap).min(key.expires_at)));
         key.digest = plaintext.digest();
         (key.prefix, key.last_four) = plaintext.hints();
         key.rotated_at = Some(act.now);
@@ -334,7 +334,7 @@ pub(super) fn changes(before: &ApiKey, after: &ApiKey) -> Changes {
             "allowed_ips": key.allowed_ips,
             "enabled": key.enabled,
             "expires_at": key.expires_at,
-            "owner": key.owner,
+            "owner": key.owner(),
         })
     };
     Changes::between(&fields(before), &fields(after))

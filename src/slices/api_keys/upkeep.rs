@@ -101,7 +101,7 @@ impl Task for KeyCalendar {
                     // It may have been changed since it was found.
                     let mut act = intent.begin();
                     let current = repo::get(tx, seen.tenant_id, seen.id)?;
-                    if let Some(key) = current.filter(|key| key.due_at(&service.rules) <= act.now) {
+                    if let Some(key) = current.filter(|key| key.next_due(&service.rules) <= act.now) {
                         service.age(tx, &mut act, key)?;
                     }
                 }

@@ -114,6 +114,7 @@ impl ApiKey {
     pub(super) fn new(key: model::ApiKey, now: Timestamp, rules: &KeyRules) -> Self {
         let status = key.status(now, rules);
         let legacy_until = key.legacy_until(rules);
+        let owner = key.owner().clone().into();
         let networks = || key.allowed_ips.iter().map(IpNet::to_string).collect();
         Self {
             id: key.id,
@@ -127,7 +128,7 @@ impl ApiKey {
             status,
             created_at: key.created_at,
             created_by: key.created_by.into(),
-            owner: key.owner.into(),
+            owner,
             paused: key.paused.map(|pause| ApiKeyPause { reason: pause.reason.into(), at: pause.at }),
             legacy_until,
             updated_at: key.updated_at,
@@ -136,7 +137,7 @@ impl ApiKey {
             last_used_ip: key.last_used_ip.as_ref().map(IpAddr::to_string),
             use_count: key.use_count,
             rotated_at: key.rotated_at,
-            previous_expires_at: key.previous.map(|previous| previous.expires_at).filter(|end| now < *end),
+            previous_expires_at: key.previous.map(|(_, end)| end).filter(|end| now < *end),
             revoked_at: key.revoked_at,
             version: key.version,
         }

@@ -14,7 +14,7 @@ use tenantd_store::{
 
 use super::{
     super::model::{ApiKey, EVALUATION_PREFIX, KeyRules, LIVE_PREFIX, check_reach, check_scopes},
-    COUNTS, KEYS, KeyCount, KeyKey, KeyRecord, live_count, name_taken, to_model, to_record,
+    COUNTS, KEYS, KeyCount, KeyKey, live_count, name_taken,
 };
 
 /// The characters of a key that its hints show.
@@ -28,24 +28,24 @@ pub(crate) fn portable(
     let keys = Carrier::turning(
         "api_key",
         &KEYS,
-        |_, key, record| Ok(Some((key, record))),
-        move |arrival, id, record| arrive(arrival, id, record, &rules),
+        |_, id, key| Ok(Some((id, key))),
+        move |arrival, id, key| arrive(arrival, id, key, &rules),
     );
-    let keys = keys.within(fields).examined(move |arrival, id, record| {
-        if record.is_live() {
+    let keys = keys.within(fields).examined(move |arrival, id, key| {
+        if key.is_live() {
             arrival.count_within("live API keys", rules.max_live)?;
         }
-        if id.0.has_own_clock() { Ok(()) } else { check_end(record.revoked_at, record.expires_at, arrival.now, &rules) }
+        if id.0.has_own_clock() { Ok(()) } else { check_end(key.revoked_at, key.expires_at, arrival.now, &rules) }
     });
-    let keys = keys.kept_by(|tx, key, record| {
-        if record.is_live() {
-            if name_taken(tx, key.0, &record.name, None)? {
-                return Err(PortError::Wrong(format!("another live key is called {} too", record.name)));
+    let keys = keys.kept_by(|tx, id, key| {
+        if key.is_live() {
+            if name_taken(tx, id.0, &key.name, None)? {
+                return Err(PortError::Wrong(format!("another live key is called {} too", key.name)));
             }
-            let live = live_count(tx, key.0)? + 1;
-            COUNTS.put(tx, &key.0, &KeyCount { live })?;
+            let live = live_count(tx, id.0)? + 1;
+            COUNTS.put(tx, &id.0, &KeyCount { live })?;
         }
-        Ok(KEYS.put(tx, key, record)?)
+        Ok(KEYS.put(tx, id, key)?)
     });
     // The clock of a tenant that has one of its own is known once its own record has come, which is the last.
     let keys = keys.verified_by(move |tx, arrival| {
@@ -66,13 +66,7 @@ pub(crate) fn portable(
     vec![keys.boxed(), counts.boxed()]
 }
 
-fn arrive(
-    arrival: &mut Arrival,
-    id: KeyKey,
-    record: KeyRecord,
-    rules: &KeyRules,
-) -> Result<Option<(KeyKey, KeyRecord)>, PortError> {
-    let mut key = to_model(id, record);
+fn arrive(arrival: &mut Arrival, id: KeyKey, mut key: ApiKey, rules: &KeyRules) -> Result<Option<(KeyKey, ApiKey)>, PortError> {
     check(&key, arrival.tenant_kind)?;
     if !arrival.is_verified() {
         key.enabled = false;
@@ -82,8 +76,8 @@ fn arrive(
         }
     }
     // When time alone changes a key next follows from the rules here.
-    let due_at = key.due_at(rules);
-    Ok(Some((id, to_record(&key, due_at))))
+    key.due_at = key.next_due(rules);
+    Ok(Some((id, key)))
 }
 
 /// What the use cases ask of a key. The giver has at most the rights of an administrator.
@@ -103,7 +97,7 @@ fn check(key: &ApiKey, kind: TenantKind) -> Result<(), PortError> {
     if key.allowed_ips.iter().any(|network| *network != network.trunc()) {
         return Err(PortError::wrong("allowed_ips: a network has bits behind its prefix"));
     }
-    if key.previous.is_some_and(|previous| previous.expires_at > key.expires_at || previous.digest == key.digest) {
+    if key.previous.is_some_and(|(digest, expires_at)| expires_at > key.expires_at || digest == key.digest) {
         return Err(PortError::wrong("its secret before the last rotation works longer than the key, or is the same"));
     }
     Ok(())
