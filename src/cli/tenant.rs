@@ -186,11 +186,10 @@ fn limit(text: &str) -> Result<(String, u64), String> {
 }
 
 fn known_quota(name: &str) -> Result<&str, String> {
-    if Quota::ALL.iter().any(|quota| quota.name() == name) {
+    if Quota::parse(name).is_some() {
         return Ok(name);
     }
-    let known: Vec<&str> = Quota::ALL.iter().map(|quota| quota.name()).collect();
-    Err(format!("there is no quota {name}; the quotas are {}", known.join(", ")))
+    Err(format!("there is no quota {name}; the quotas are {}", Quota::NAMES.join(", ")))
 }
 
 /// Shows the quotas of a tenant, after it has changed its limits if it is asked to.

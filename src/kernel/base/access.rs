@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     clock::Timestamp,
     id::{ApiKeyId, OrganizationId, SessionId, TenantId, UserId},
+    vocabulary::vocabulary,
 };
 
 macro_rules! scopes {
@@ -220,33 +221,15 @@ pub fn known_patterns() -> Vec<String> {
     names.chain(by_area).chain(by_action).chain(["*".to_owned()]).collect()
 }
 
-/// The role of a person who signs in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    Admin,
-    Technician,
-    Viewer,
+vocabulary! {
+    /// The role of a person who signs in.
+    Role:
+    Admin "admin", Technician "technician", Viewer "viewer",
     /// Runs the installation; lives in the platform tenant and sees no other tenant's content.
-    Operator,
+    Operator "operator",
 }
 
 impl Role {
-    pub const ALL: [Self; 4] = [Self::Admin, Self::Technician, Self::Viewer, Self::Operator];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Admin => "admin",
-            Self::Technician => "technician",
-            Self::Viewer => "viewer",
-            Self::Operator => "operator",
-        }
-    }
-
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|role| role.name() == name)
-    }
-
     /// What the role is worth in a tenant of this kind: an operator's is worth something in the platform tenant alone.
     pub fn grants_in(self, kind: TenantKind) -> Grants {
         if self == Self::Operator && kind != TenantKind::Platform { Grants::NONE } else { self.grants() }
@@ -266,25 +249,14 @@ impl Role {
     }
 }
 
-/// What kind of customer a tenant is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TenantKind {
-    Standard,
+vocabulary! {
+    /// What kind of customer a tenant is.
+    TenantKind:
+    Standard "standard",
     /// Tried offline: synthetic data, an end date, keys that can be told apart.
-    Evaluation,
+    Evaluation "evaluation",
     /// The operator's own; exactly one exists.
-    Platform,
-}
-
-impl TenantKind {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Standard => "standard",
-            Self::Evaluation => "evaluation",
-            Self::Platform => "platform",
-        }
-    }
+    Platform "platform",
 }
 
 /// The proven identity behind a request.

@@ -1,17 +1,27 @@
-//! How ids, times and changes of fields look in the published document, and how they are read from JSON and from parameters.
+//! How ids, times, words and changes of fields look in the published document, and how they are read from JSON and from parameters.
 
-use std::borrow::Cow;
+use std::{
+    borrow::Cow,
+    fmt::{self, Formatter},
+    marker::PhantomData,
+};
 
 use poem_openapi::{
     registry::{MetaSchema, MetaSchemaRef, Registry},
     types::{ParseError, ParseFromJSON, ParseFromParameter, ParseResult, ToJSON, Type},
 };
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{EnumAccess, Error, VariantAccess, Visitor},
+};
 use serde_json::Value;
 
 use crate::{
+    access::{Role, TenantKind},
     change::Change,
     clock::Timestamp,
     id::{Id, IdError, Kind},
+    quotas::Quota,
 };
 
 /// Gives a type its name and its schema in the published document. A schema that refers to others registers them.
@@ -44,6 +54,135 @@ macro_rules! document_type {
             }
         }
     };
+}
+
+/// Gives closed lists of words ([`crate::vocabulary`]) their schemas, and reads and writes them by their names. Serde writes those behind
+/// `stored:` under other names, so they are on the wire as a [`Word`].
+#[macro_export]
+macro_rules! word_type {
+    (@ [$($generics:tt)*] $type:ty, $name:expr, $description:expr) => {
+        $crate::document_type!([$($generics)*] $type, $name, ::poem_openapi::registry::MetaSchemaRef::Reference($name.to_owned()), |registry| {
+            registry.create_schema::<Self, _>($name.to_owned(), |_| ::poem_openapi::registry::MetaSchema {
+                description: $description,
+                enum_items: Self::NAMES.iter().map(|name| ::serde_json::Value::from(*name)).collect(),
+                ..::poem_openapi::registry::MetaSchema::new("string")
+            });
+        });
+
+        impl<$($generics)*> ::poem_openapi::types::ParseFromJSON for $type {
+            fn parse_from_json(value: Option<::serde_json::Value>) -> ::poem_openapi::types::ParseResult<Self> {
+                let value = value.unwrap_or_default();
+                let word = value.as_str().and_then(Self::parse);
+                word.ok_or_else(|| ::poem_openapi::types::ParseError::expected_type(value))
+            }
+        }
+
+        impl<$($generics)*> ::poem_openapi::types::ParseFromParameter for $type {
+            fn parse_from_parameter(text: &str) -> ::poem_openapi::types::ParseResult<Self> {
+                Self::parse(text).ok_or_else(|| ::poem_openapi::types::ParseError::custom("no such value"))
+            }
+        }
+
+        impl<$($generics)*> ::poem_openapi::types::ToJSON for $type {
+            fn to_json(&self) -> Option<::serde_json::Value> {
+                Some(self.name().into())
+            }
+        }
+    };
+    (stored: $($type:ty, $name:literal $(, $description:literal)?;)*) => {$(
+        impl $crate::openapi::StoredWord for $type {
+            const SCHEMA: &'static str = $name;
+            const DESCRIPTION: Option<&'static str> = [$($description)?].first().copied();
+            const NAMES: &'static [&'static str] = <$type>::NAMES;
+
+            fn name(self) -> &'static str {
+                <$type>::name(self)
+            }
+
+            fn parse(name: &str) -> Option<Self> {
+                <$type>::parse(name)
+            }
+        }
+
+        impl From<$crate::openapi::Word<$type>> for $type {
+            fn from(word: $crate::openapi::Word<$type>) -> Self {
+                word.0
+            }
+        }
+    )*};
+    ($($type:ty, $name:literal $(, $description:literal)?;)*) => {
+        $($crate::word_type!(@ [] $type, $name, [$($description)?].first().copied());)*
+    };
+}
+
+word_type! {
+    Role, "Role", "What staff may do.";
+    TenantKind, "Kind";
+    Quota, "QuotaName", "Something that a tenant has only so much of.";
+}
+
+/// A word that serde writes under another name than the wire. `word_type!` implements this.
+pub trait StoredWord: Copy + Send + Sync {
+    const SCHEMA: &'static str;
+    const DESCRIPTION: Option<&'static str>;
+    const NAMES: &'static [&'static str];
+
+    fn name(self) -> &'static str;
+    fn parse(name: &str) -> Option<Self>;
+}
+
+/// Such a word on the wire: serde writes it by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Word<T>(pub T);
+
+impl<T: StoredWord> Word<T> {
+    const NAMES: &'static [&'static str] = T::NAMES;
+
+    pub fn name(self) -> &'static str {
+        self.0.name()
+    }
+
+    fn parse(name: &str) -> Option<Self> {
+        T::parse(name).map(Self)
+    }
+}
+
+word_type!(@ [T: StoredWord] Word<T>, T::SCHEMA, T::DESCRIPTION);
+
+impl<T> From<T> for Word<T> {
+    fn from(word: T) -> Self {
+        Self(word)
+    }
+}
+
+impl<T: StoredWord> Serialize for Word<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// Reads a word as a derived `Deserialize` does, with the same messages.
+struct WordVisitor<T>(PhantomData<T>);
+
+impl<'de, T: StoredWord> Visitor<'de> for WordVisitor<T> {
+    type Value = Word<T>;
+
+    fn expecting(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "enum {}", T::SCHEMA)
+    }
+
+    fn visit_enum<A: EnumAccess<'de>>(self, data: A) -> Result<Word<T>, A::Error> {
+        let (name, variant) = data.variant::<String>()?;
+        let word = Word::parse(&name).ok_or_else(|| A::Error::unknown_variant(&name, T::NAMES))?;
+        variant.unit_variant()?;
+        Ok(word)
+    }
+}
+
+impl<'de, T: StoredWord> Deserialize<'de> for Word<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_enum(T::SCHEMA, T::NAMES, WordVisitor(PhantomData))
+    }
 }
 
 macro_rules! text_type {
@@ -140,6 +279,41 @@ impl<T: ToJSON> ToJSON for Change<T> {
             Self::Keep => None,
             Self::Clear => Some(Value::Null),
             Self::Set(value) => value.to_json(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vocabulary::vocabulary;
+
+    vocabulary! {
+        StoredRole as variants:
+        Admin "admin", Technician "technician", Viewer "viewer", Operator "operator",
+    }
+
+    word_type! {
+        stored: StoredRole, "StoredRole";
+    }
+
+    #[test]
+    fn a_stored_word_has_its_name_on_the_wire() {
+        let word = Word(StoredRole::Admin);
+        assert_eq!(serde_json::to_value(StoredRole::Admin).unwrap(), "Admin");
+        assert_eq!(serde_json::to_value(word).unwrap(), "admin");
+        assert_eq!(word.to_json(), Some("admin".into()));
+        assert_eq!(serde_json::from_str::<Word<StoredRole>>("\"admin\"").unwrap(), word);
+        assert_eq!(Word::<StoredRole>::parse_from_json(Some("Admin".into())).ok(), None);
+    }
+
+    #[test]
+    fn a_stored_word_is_refused_like_a_derived_one() {
+        for wrong in ["\"Admin\"", "5", "null", "{\"other\": null}", "{\"admin\": 1}"] {
+            let message =
+                |error: serde_json::Error| (error.to_string().split(" at line ").next().map(str::to_owned), error.is_data());
+            let derived = message(serde_json::from_str::<Role>(wrong).unwrap_err());
+            assert_eq!(message(serde_json::from_str::<Word<StoredRole>>(wrong).unwrap_err()), derived, "{wrong}");
         }
     }
 }

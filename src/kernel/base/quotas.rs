@@ -5,35 +5,28 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Something that a tenant has only so much of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Quota {
-    EventsPerDay,
-    Records,
-    StoredBytes,
-    Workflows,
-    ConcurrentRuns,
-    Streams,
+use super::vocabulary::vocabulary;
+
+vocabulary! {
+    /// Something that a tenant has only so much of.
+    Quota:
+    /// Events since midnight UTC.
+    EventsPerDay "events_per_day",
+    /// Records of all kinds.
+    Records "records",
+    /// The bytes that records and events take up.
+    StoredBytes "stored_bytes",
+    /// Workflows that are not archived.
+    Workflows "workflows",
+    /// Runs that have not ended.
+    ConcurrentRuns "concurrent_runs",
+    /// Imports, and exports of each kind, at the same time.
+    Streams "streams",
 }
 
 impl Quota {
-    pub const ALL: [Self; 6] =
-        [Self::EventsPerDay, Self::Records, Self::StoredBytes, Self::Workflows, Self::ConcurrentRuns, Self::Streams];
-
     /// What the store counts with every write.
     pub const COUNTED: [Self; 3] = [Self::EventsPerDay, Self::Records, Self::StoredBytes];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::EventsPerDay => "events_per_day",
-            Self::Records => "records",
-            Self::StoredBytes => "stored_bytes",
-            Self::Workflows => "workflows",
-            Self::ConcurrentRuns => "concurrent_runs",
-            Self::Streams => "streams",
-        }
-    }
 
     /// What a tenant can do about it.
     pub const fn advice(self) -> &'static str {

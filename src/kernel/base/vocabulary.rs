@@ -1,16 +1,17 @@
 //! Closed lists of words, each an enum with its names. The place of a word may be stored, so words are only ever added at the end.
 
-/// Makes such a list. With `#[derive(Default)]` one word has `#[default]` before it.
+/// Makes such a list. Serde writes a word by its name. With `as variants` it writes the name of the variant, such as `InRepair`: files of
+/// exported tenants have some words in that form. With `#[derive(Default)]` one word has `#[default]` before it.
 #[macro_export]
 macro_rules! vocabulary {
-    ($(#[$doc:meta])* $type:ident: $($(#[$mark:meta])* $variant:ident $name:literal,)*) => {
-        $(#[$doc])*
+    (@ $(#[$meta:meta])* $type:ident: $($(#[$word_meta:meta])* $variant:ident $name:literal,)*) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
-        #[serde(rename_all = "snake_case")]
-        pub enum $type { $($(#[$mark])* $variant),* }
+        $(#[$meta])*
+        pub enum $type { $($(#[$word_meta])* $variant),* }
 
         impl $type {
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+            pub const NAMES: &'static [&'static str] = &[$($name),*];
 
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name),* }
@@ -20,6 +21,12 @@ macro_rules! vocabulary {
                 Self::ALL.iter().copied().find(|word| word.name() == name)
             }
         }
+    };
+    ($(#[$meta:meta])* $type:ident as variants: $($words:tt)*) => {
+        $crate::vocabulary! { @ $(#[$meta])* $type: $($words)* }
+    };
+    ($(#[$meta:meta])* $type:ident: $($(#[$word_meta:meta])* $variant:ident $name:literal,)*) => {
+        $crate::vocabulary! { @ $(#[$meta])* $type: $($(#[$word_meta])* #[serde(rename = $name)] $variant $name,)* }
     };
 }
 

@@ -7,42 +7,11 @@ use poem_openapi::{
 };
 use serde_json::Value;
 
-pub use tenantd_base::document_type;
-
-/// Gives closed lists of words (`tenantd_base::vocabulary`) their schemas, and reads and writes them as their names.
-#[macro_export]
-macro_rules! word_type {
-    ($($type:ty, $name:literal, $description:literal;)*) => {$(
-        $crate::wire::document_type!([] $type, $name, ::poem_openapi::registry::MetaSchemaRef::Reference($name.to_owned()), |registry| {
-            registry.create_schema::<Self, _>($name.to_owned(), |_| ::poem_openapi::registry::MetaSchema {
-                description: Some($description),
-                enum_items: Self::ALL.iter().map(|word| ::serde_json::Value::from(word.name())).collect(),
-                ..::poem_openapi::registry::MetaSchema::new("string")
-            });
-        });
-
-        impl ::poem_openapi::types::ParseFromJSON for $type {
-            fn parse_from_json(value: Option<::serde_json::Value>) -> ::poem_openapi::types::ParseResult<Self> {
-                let value = value.unwrap_or_default();
-                let word = value.as_str().and_then(Self::parse);
-                word.ok_or_else(|| ::poem_openapi::types::ParseError::expected_type(value))
-            }
-        }
-
-        impl ::poem_openapi::types::ParseFromParameter for $type {
-            fn parse_from_parameter(text: &str) -> ::poem_openapi::types::ParseResult<Self> {
-                Self::parse(text).ok_or_else(|| ::poem_openapi::types::ParseError::custom("no such value"))
-            }
-        }
-
-        impl ::poem_openapi::types::ToJSON for $type {
-            fn to_json(&self) -> Option<::serde_json::Value> {
-                Some(self.name().into())
-            }
-        }
-    )*};
-}
-pub use word_type;
+pub use tenantd_base::{
+    document_type,
+    openapi::{StoredWord, Word},
+    word_type,
+};
 
 /// A body in one of two forms: one record, or several at once. The two are told apart by a member that only the second has.
 #[derive(Clone, Debug)]

@@ -150,18 +150,17 @@ vocabulary! {
     Active "active", Expiring "expiring", Expired "expired", Disabled "disabled", Revoked "revoked",
 }
 
-/// What has become of the owner of a key that was stopped because of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PauseReason {
-    Removed,
-    Disabled,
+vocabulary! {
+    /// What has become of the owner of a key that was stopped because of it.
+    #[serde(rename_all = "snake_case")]
+    PauseReason as variants:
+    Removed "owner_removed", Disabled "owner_disabled",
     /// The owner no longer has every right of the key.
-    Demoted,
+    Demoted "owner_demoted",
     /// The owner is a key, which was revoked.
-    Revoked,
+    Revoked "owner_revoked",
     /// An older release left the key without an owner who covers it, and the grace is over.
-    Legacy,
+    Legacy "legacy",
 }
 
 /// Whether it is known that the owner of a key covered it when they became its owner.

@@ -11,6 +11,7 @@ use tenantd_base::{
     access::Reach,
     clock::Timestamp,
     id::{CloudProviderId, OperationId, OrganizationId, TenantId, VmId},
+    vocabulary::vocabulary,
 };
 use tenantd_store::{Read, Store, StoreError, VersionedCache, catalog};
 
@@ -73,13 +74,9 @@ impl Known {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum GroupBy {
-    Provider,
-    Region,
-    State,
-    Size,
-    Organization,
+vocabulary! {
+    GroupBy:
+    Provider "provider", Region "region", State "state", Size "size", Organization "organization",
 }
 
 #[derive(Clone, Debug, Default)]

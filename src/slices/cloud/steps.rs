@@ -172,8 +172,7 @@ async fn verify(core: &Arc<Core>, intent: Intent, id: CloudProviderId) -> Result
     let provider = core.store.read(|tx| find_provider(tx, &intent.begin(), &Reach::Everything, id))?;
     let verification = core.try_stored(&provider).await.map_err(|problem| StepError::new("cloud", problem.to_string()))?;
     let shown = api::show_verification(&verification);
-    let written =
-        core.store.write(move |tx| Service::note_verification(tx, &mut intent.begin(), &provider, &verification)).await;
+    let written = core.store.write(move |tx| Service::note_verification(tx, &mut intent.begin(), &provider, &verification)).await;
     written?;
     Ok(shown)
 }
@@ -203,7 +202,7 @@ impl StepType for WaitForVm {
             "required": ["vm_id"],
             "properties": {
                 "vm_id": {"type": "string", "pattern": VmId::pattern()},
-                "states": {"type": "array", "items": {"type": "string", "enum": VmState::ALL.map(VmState::name)}, "minItems": 1, "maxItems": 11},
+                "states": {"type": "array", "items": {"type": "string", "enum": VmState::NAMES}, "minItems": 1, "maxItems": 11},
             },
         })
     }

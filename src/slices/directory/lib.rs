@@ -25,17 +25,12 @@ use tenantd_http::outgoing::Streams;
 use tenantd_platform::Tenants;
 use tenantd_store::{Checked, Flow, Progress, Read, Store, StoreError, WriteTx, events::EventKind, portable::Portable};
 
-pub use api::{
-    OrganizationReference, PersonReference, Role as RoleView, UserKind as UserKindView, UserStatus as UserStatusView, UserView,
-};
+pub use api::{OrganizationReference, PersonReference, UserView};
 pub use error::DirectoryError;
 
 /// Devices and their parts as clients see them, for those who show them in records of their own.
 pub mod view {
-    pub use super::api::{
-        Agent, BackupState, Device, DeviceClass, Hardware, Health, Lifecycle, Network, OperatingSystem, OsFamily, Patch,
-        PatchStatus, Security, Software, Warranty, WarrantyStatus,
-    };
+    pub use super::api::{Agent, BackupState, Device, Hardware, Network, OperatingSystem, Patch, Security, Software, Warranty};
 }
 
 pub use listing::{UserPage, UserQuery, list_users};

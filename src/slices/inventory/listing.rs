@@ -5,7 +5,7 @@
 
 use std::ops::Bound;
 
-use tenantd_base::id::DeviceId;
+use tenantd_base::{id::DeviceId, vocabulary::vocabulary};
 use tenantd_directory::{self as directory, AgentStatus, Device, Software};
 use tenantd_store::{Flow, Key, Read, StoreError};
 
@@ -15,12 +15,12 @@ use super::{labels::Labels, query::InventoryQuery};
 pub(super) const EFFORT: u64 = 100_000;
 const DETAILS: u64 = 4;
 
-/// What a row is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RowKind {
-    Device,
+vocabulary! {
+    /// What a row is.
+    RowKind:
+    Device "devices",
     /// A package on a device.
-    Package,
+    Package "software",
 }
 
 /// A device of the report.

@@ -3,10 +3,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use serde::Serialize;
-
-use tenantd_base::id::OrganizationId;
-use tenantd_directory::{AgentStatus, Device, view};
+use tenantd_base::{id::OrganizationId, vocabulary::vocabulary};
+use tenantd_directory::{AgentStatus, Device, DeviceClass, Health, Lifecycle, PatchStatus, WarrantyStatus};
 use tenantd_store::{Read, StoreError};
 
 use super::{
@@ -18,18 +16,11 @@ use super::{
 /// Values that are counted one by one. The devices of those that come later are counted together.
 const MAX_VALUES: usize = 50_000;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Field {
-    Organization,
-    Class,
-    Os,
-    OsVersion,
-    Manufacturer,
-    Model,
-    AgentStatus,
-    PatchStatus,
-    WarrantyStatus,
-    Software,
+vocabulary! {
+    /// What devices are counted by.
+    Field:
+    Organization "organization", Class "class", Os "os", OsVersion "os_version", Manufacturer "manufacturer", Model "model",
+    AgentStatus "agent_status", PatchStatus "patch_status", WarrantyStatus "warranty_status", Software "software",
 }
 
 /// How many devices have a value.
@@ -51,11 +42,6 @@ pub(super) struct Groups {
     pub(super) devices: u64,
 }
 
-/// The word for a choice, as clients see it.
-fn word(choice: impl Serialize) -> String {
-    serde_json::to_value(choice).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
-}
-
 /// The values that a device counts under: one for every field but software.
 fn values(query: &InventoryQuery, device: &Device, status: AgentStatus, field: Field) -> Vec<Option<String>> {
     let details = &device.details;
@@ -68,7 +54,7 @@ fn values(query: &InventoryQuery, device: &Device, status: AgentStatus, field: F
             return names;
         }
         Field::Organization => Some(device.organization_id.to_string()),
-        Field::Class => Some(word(view::DeviceClass::from(device.class))),
+        Field::Class => Some(device.class.name().to_owned()),
         Field::Os => os.and_then(|os| os.name.clone()),
         Field::OsVersion => os.and_then(|os| {
             let parts: Vec<&str> = os.name.iter().chain(&os.version).map(String::as_str).collect();
@@ -76,9 +62,9 @@ fn values(query: &InventoryQuery, device: &Device, status: AgentStatus, field: F
         }),
         Field::Manufacturer => hardware.and_then(|hardware| hardware.manufacturer.clone()),
         Field::Model => hardware.and_then(|hardware| hardware.model.clone()),
-        Field::AgentStatus => Some(word(status)),
-        Field::PatchStatus => Some(word(view::PatchStatus::from(patch_status(details)))),
-        Field::WarrantyStatus => Some(word(view::WarrantyStatus::from(warranty_status(details)))),
+        Field::AgentStatus => Some(status.name().to_owned()),
+        Field::PatchStatus => Some(patch_status(details).name().to_owned()),
+        Field::WarrantyStatus => Some(warranty_status(details).name().to_owned()),
     };
     vec![one]
 }
@@ -122,12 +108,12 @@ pub(super) fn group(
 /// Counts by a word, with a place for every word that there is.
 pub(super) type Words = BTreeMap<String, u64>;
 
-fn words<T: Copy + Serialize>(all: &[T]) -> Words {
-    all.iter().map(|choice| (word(*choice), 0)).collect()
+fn words(names: &[&str]) -> Words {
+    names.iter().map(|name| ((*name).to_owned(), 0)).collect()
 }
 
-fn count(words: &mut Words, choice: impl Serialize) {
-    *words.entry(word(choice)).or_default() += 1;
+fn count(words: &mut Words, name: &str) {
+    *words.entry(name.to_owned()).or_default() += 1;
 }
 
 #[derive(Debug)]
@@ -151,12 +137,12 @@ pub(super) fn totals(tx: &impl Read, query: &InventoryQuery, labels: &mut Labels
     let mut totals = Totals {
         devices: 0,
         organizations: 0,
-        class: words(view::DeviceClass::ALL),
-        lifecycle: words(view::Lifecycle::ALL),
-        agent_status: words(AgentStatus::ALL),
-        health: words(view::Health::ALL),
-        patch_status: words(view::PatchStatus::ALL),
-        warranty_status: words(view::WarrantyStatus::ALL),
+        class: words(DeviceClass::NAMES),
+        lifecycle: words(Lifecycle::NAMES),
+        agent_status: words(AgentStatus::NAMES),
+        health: words(Health::NAMES),
+        patch_status: words(PatchStatus::NAMES),
+        warranty_status: words(WarrantyStatus::NAMES),
         missing_critical_patches: 0,
         reboot_required: 0,
         unprotected: 0,
@@ -168,12 +154,12 @@ pub(super) fn totals(tx: &impl Read, query: &InventoryQuery, labels: &mut Labels
         let details = &device.details;
         organizations.insert(device.organization_id);
         totals.devices += 1;
-        count(&mut totals.class, view::DeviceClass::from(device.class));
-        count(&mut totals.lifecycle, view::Lifecycle::from(device.lifecycle));
-        count(&mut totals.agent_status, status);
-        count(&mut totals.health, view::Health::from(device.health));
-        count(&mut totals.patch_status, view::PatchStatus::from(patch_status(details)));
-        count(&mut totals.warranty_status, view::WarrantyStatus::from(warranty_status(details)));
+        count(&mut totals.class, device.class.name());
+        count(&mut totals.lifecycle, device.lifecycle.name());
+        count(&mut totals.agent_status, status.name());
+        count(&mut totals.health, device.health.name());
+        count(&mut totals.patch_status, patch_status(details).name());
+        count(&mut totals.warranty_status, warranty_status(details).name());
         totals.missing_critical_patches += details.patch.as_ref().map_or(0, |patch| u64::from(patch.missing_critical));
         totals.reboot_required += u64::from(reboot_required(details));
         totals.unprotected += u64::from(!is_protected(details));

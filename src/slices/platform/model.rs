@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use tenantd_base::{access::TenantKind, clock::Timestamp, id::TenantId};
+use tenantd_base::{access::TenantKind, clock::Timestamp, id::TenantId, vocabulary::vocabulary};
 use tenantd_store::events::Actor;
 
 use super::error::TenantError;
@@ -13,26 +13,15 @@ use super::error::TenantError;
 pub const PLATFORM_SLUG: &str = "platform";
 const MAX_SLUG: usize = 63;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum TenantStatus {
-    Active,
+vocabulary! {
+    TenantStatus as variants:
+    Active "active",
     /// Every request is refused; nothing is lost.
-    Suspended,
+    Suspended "suspended",
     /// It is being filled, and cannot be used before that is done.
-    Preparing,
+    Preparing "preparing",
     /// Everything of it is being removed, for good.
-    Deleting,
-}
-
-impl TenantStatus {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Suspended => "suspended",
-            Self::Preparing => "preparing",
-            Self::Deleting => "deleting",
-        }
-    }
+    Deleting "deleting",
 }
 
 /// What is still to be done with a tenant as a whole.

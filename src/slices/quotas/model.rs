@@ -1,8 +1,6 @@
 //! How a tenant stands with a quota.
 
-use serde::{Deserialize, Serialize};
-
-use tenantd_base::{id::TenantId, quotas::Quota};
+use tenantd_base::{id::TenantId, quotas::Quota, vocabulary::vocabulary};
 
 /// A tenant is warned at this share of a limit, in percent.
 const WARNED_AT: u64 = 80;
@@ -25,13 +23,16 @@ pub(super) struct TenantStandings<'a> {
     pub(super) standings: &'a [Standing],
 }
 
-/// How near a limit is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(super) enum Level {
+vocabulary! {
+    /// How near a limit is.
+    #[derive(Default)]
+    Level:
     #[default]
-    Fine,
-    Near,
-    Reached,
+    Ok "ok",
+    /// 80 % or more is used.
+    Near "near",
+    /// Requests that create something are refused.
+    Reached "reached",
 }
 
 impl Standing {
@@ -48,7 +49,7 @@ impl Standing {
         match self.percent() {
             Some(100..) => Level::Reached,
             Some(WARNED_AT..) => Level::Near,
-            _ => Level::Fine,
+            _ => Level::Ok,
         }
     }
 }
@@ -60,11 +61,11 @@ mod tests {
     #[test]
     fn a_tenant_is_near_a_limit_from_80_percent() {
         let level = |limit, used| Standing { quota: Quota::Records, limit, used, own: false }.level();
-        assert_eq!(level(10, Some(7)), Level::Fine);
+        assert_eq!(level(10, Some(7)), Level::Ok);
         assert_eq!(level(10, Some(8)), Level::Near);
         assert_eq!(level(10, Some(10)), Level::Reached);
         assert_eq!(level(u64::MAX, Some(u64::MAX - 1)), Level::Near);
         assert_eq!(level(0, Some(0)), Level::Reached);
-        assert_eq!(level(0, None), Level::Fine);
+        assert_eq!(level(0, None), Level::Ok);
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn told(tx: &impl Read, tenant: TenantId, quota: Quota) -> Result<Lev
 
 pub(super) fn tell(tx: &mut WriteTx, tenant: TenantId, quota: Quota, level: Level) -> Result<(), StoreError> {
     match level {
-        Level::Fine => WARNINGS.remove(tx, &key(tenant, quota)).map(drop),
+        Level::Ok => WARNINGS.remove(tx, &key(tenant, quota)).map(drop),
         Level::Near | Level::Reached => WARNINGS.put(tx, &key(tenant, quota), &WarningRecord { level }),
     }
 }

@@ -74,7 +74,7 @@ impl Service {
             used: used(quota),
             own: own.iter().any(|(named, _)| *named == quota),
         };
-        Ok(Quota::ALL.map(standing).to_vec())
+        Ok(Quota::ALL.iter().copied().map(standing).collect())
     }
 
     /// Warns a tenant of limits that it is near to or has reached, and again after its use was lower.

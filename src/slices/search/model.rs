@@ -2,8 +2,6 @@
 //!
 //! **Invariant:** a document holds what a record is found by and ranked by; what a hit shows is read from the record itself.
 
-use serde::Serialize;
-
 use tenantd_base::{
     access::{Grants, Reach, Scope},
     clock::Timestamp,
@@ -153,11 +151,11 @@ vocabulary! {
     Full "full", Suggest "suggest",
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
+vocabulary! {
+    #[derive(Default)]
+    Order:
     #[default]
-    Relevance,
-    Recent,
+    Relevance "relevance", Recent "recent",
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -200,13 +198,9 @@ impl Place {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MatchKind {
-    Exact,
-    Prefix,
-    Fuzzy,
-    Phrase,
+vocabulary! {
+    MatchKind:
+    Exact "exact", Prefix "prefix", Fuzzy "fuzzy", Phrase "phrase",
 }
 
 /// Why something was found.

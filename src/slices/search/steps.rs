@@ -80,7 +80,7 @@ fn options(with: &Value) -> Result<Options, StepError> {
         organization_id: text("organization_id").map(str::parse).transpose().map_err(|_| wrong("organization_id"))?,
         mode: Mode::Full,
         fuzzy: true,
-        order: if text("sort") == Some("recent") { Order::Recent } else { Order::Relevance },
+        order: text("sort").and_then(Order::parse).unwrap_or_default(),
         facets: Facets::default(),
         limit: with.get("limit").and_then(Value::as_u64).and_then(|limit| usize::try_from(limit).ok()).unwrap_or(DEFAULT_LIMIT),
         after: None,

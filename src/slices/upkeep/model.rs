@@ -4,12 +4,10 @@ use std::time::Duration;
 
 use tenantd_base::{clock::Timestamp, config, vocabulary::vocabulary};
 
-/// How full the disk is. Places are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fill {
-    Ample,
-    Low,
-    Full,
+vocabulary! {
+    /// How full the disk is. Places are stored.
+    Fill:
+    Ample "ample", Low "low", Full "full",
 }
 
 vocabulary! {
@@ -41,16 +39,6 @@ impl Marks {
 }
 
 impl Fill {
-    pub const ALL: [Self; 3] = [Self::Ample, Self::Low, Self::Full];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ample => "ample",
-            Self::Low => "low",
-            Self::Full => "full",
-        }
-    }
-
     /// What it is after a look at the disk. A state is left a quarter above the mark at which it was entered: free space that swings around
     /// a mark must not swing the server along.
     pub fn next(self, free: u64, marks: Marks) -> Self {

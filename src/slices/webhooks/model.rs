@@ -11,6 +11,7 @@ use tenantd_base::{
     fault::Fault,
     id::{TenantId, WebhookId},
     secrets::{Sealed, Secret},
+    vocabulary::vocabulary,
 };
 use tenantd_egress::SecretTarget;
 use tenantd_store::events::Actor;
@@ -42,18 +43,18 @@ const RESERVED_HEADERS: [&str; 15] = [
     "user-agent",
 ];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum DisabledReason {
+vocabulary! {
+    DisabledReason as variants:
     /// The receiver answered 410.
-    Gone,
+    Gone "gone",
     /// Nothing succeeded for days.
-    Failures,
+    Failures "failures",
     /// The receiver asked for it.
-    Receiver,
+    Receiver "receiver",
     /// Somebody with the right to do so.
-    Operator,
+    Operator "operator",
     /// Of a delivery alone: whom the endpoint acts for may not read the event.
-    NotReadable,
+    NotReadable "not_readable",
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,11 +66,11 @@ pub enum EndpointStatus {
     Disabled(DisabledReason),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Ordering {
-    None,
+vocabulary! {
+    Ordering as variants:
+    None "none",
     /// An event is sent when every earlier one of its resource is settled.
-    PerResource,
+    PerResource "per_resource",
 }
 
 /// What an event must have beside its kind. An empty list asks for nothing.

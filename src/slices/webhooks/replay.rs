@@ -40,13 +40,11 @@ vocabulary! {
     Failed "failed", Missing "missing", All "all",
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum ReplayStatus {
-    Queued,
-    Running,
-    Succeeded,
+vocabulary! {
+    ReplayStatus:
+    Queued "queued", Running "running", Succeeded "succeeded",
     /// The endpoint was deleted under way.
-    Cancelled,
+    Cancelled "cancelled",
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,15 +3,11 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use tenantd_base::{clock::Timestamp, entropy::Entropy, vocabulary::vocabulary};
 
-use tenantd_base::{clock::Timestamp, entropy::Entropy};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum RetrySchedule {
-    Standard,
-    Fast,
-    Long,
+vocabulary! {
+    RetrySchedule as variants:
+    Standard "standard", Fast "fast", Long "long",
 }
 
 const MINUTE: u64 = 60;

@@ -10,7 +10,7 @@ use tenantd_base::clock::Timestamp;
 use tenantd_http::{bounded::Text, wire::word_type};
 
 use super::super::{
-    model::{self, Bucket, Span},
+    model::{Bucket, GroupBy, Span},
     query::{self, Question},
     service::Asked,
 };
@@ -18,27 +18,7 @@ use super::super::{
 word_type! {
     Span, "AnalyticsRange", "The last day, week, month, quarter or year; or the running month or year so far.";
     Bucket, "AnalyticsBucket", "Weeks begin on Monday.";
-}
-
-macro_rules! words {
-    ($(#[$doc:meta])* $type:ident $name:literal $model:ty: $($(#[$word_doc:meta])* $variant:ident $word:literal,)*) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
-        #[oai(rename = $name)]
-        pub(super) enum $type { $($(#[$word_doc])* #[oai(rename = $word)] $variant),* }
-
-        impl From<$type> for $model {
-            fn from(word: $type) -> Self {
-                match word { $($type::$variant => Self::$variant),* }
-            }
-        }
-    };
-}
-
-words! {
-    GroupBy "AnalyticsGroupBy" model::GroupBy:
-    Priority "priority", Organization "organization", Status "status", Workflow "workflow", State "state", Outcome "outcome",
-    Key "key", Route "route", StatusClass "status_class", Tenant "tenant", Kind "kind", Queue "queue",
+    GroupBy, "AnalyticsGroupBy";
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
@@ -91,7 +71,7 @@ impl AnalyticsQuery {
             bucket: self.bucket,
             timezone: self.timezone.map(Text::into_string),
             metrics: self.metrics.into_iter().flatten().map(Text::into_string).collect(),
-            group_by: self.group_by.map(Into::into),
+            group_by: self.group_by,
             compare: self.compare.is_some(),
         }
     }

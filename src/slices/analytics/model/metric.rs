@@ -1,44 +1,18 @@
 //! The metrics that can be asked for: their names, how each is made of stored series, and by what it can be grouped. One table; the
 //! documentation of the API lists it.
 
-use tenantd_base::access::{Grants, Scope};
+use tenantd_base::{
+    access::{Grants, Scope},
+    vocabulary::vocabulary,
+};
 
 use super::Series;
 
-/// What figures can be told apart by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum GroupBy {
-    Priority,
-    Organization,
-    Status,
-    Workflow,
-    State,
-    Outcome,
-    Key,
-    Route,
-    StatusClass,
-    Tenant,
-    Kind,
-    Queue,
-}
-
-impl GroupBy {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Priority => "priority",
-            Self::Organization => "organization",
-            Self::Status => "status",
-            Self::Workflow => "workflow",
-            Self::State => "state",
-            Self::Outcome => "outcome",
-            Self::Key => "key",
-            Self::Route => "route",
-            Self::StatusClass => "status_class",
-            Self::Tenant => "tenant",
-            Self::Kind => "kind",
-            Self::Queue => "queue",
-        }
-    }
+vocabulary! {
+    /// What figures can be told apart by.
+    GroupBy:
+    Priority "priority", Organization "organization", Status "status", Workflow "workflow", State "state", Outcome "outcome",
+    Key "key", Route "route", StatusClass "status_class", Tenant "tenant", Kind "kind", Queue "queue",
 }
 
 /// A part of a series: all of it, or some of its groups.

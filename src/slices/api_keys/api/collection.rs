@@ -2,9 +2,14 @@
 
 use std::time::Duration;
 
-use poem_openapi::{Enum, Object, OpenApi};
+use poem_openapi::{Object, OpenApi};
 
-use tenantd_base::{access::Scope, clock::Timestamp, id::ApiKeyId, vocabulary::nearest};
+use tenantd_base::{
+    access::Scope,
+    clock::Timestamp,
+    id::ApiKeyId,
+    vocabulary::{nearest, vocabulary},
+};
 use tenantd_http::{
     answer_cache::AnswerCache,
     idempotency::IdempotencyKey,
@@ -14,6 +19,7 @@ use tenantd_http::{
     precondition::IfMatch,
     problem::{FieldError, Problem},
     reply::{Changed, Created, Listed},
+    wire::word_type,
 };
 use tenantd_store::{Direction, Store, StoreError, catalog};
 
@@ -29,24 +35,14 @@ use super::{
     wire::{ApiKey, ApiKeyWithSecret, CreateApiKey, UpdateApiKey},
 };
 
-#[derive(Clone, Copy, Debug, Enum)]
-enum ApiKeySort {
-    #[oai(rename = "name")]
-    Name,
-    #[oai(rename = "-name")]
-    NameDescending,
-    #[oai(rename = "created_at")]
-    CreatedAt,
-    #[oai(rename = "-created_at")]
-    CreatedAtDescending,
-    #[oai(rename = "expires_at")]
-    ExpiresAt,
-    #[oai(rename = "-expires_at")]
-    ExpiresAtDescending,
-    #[oai(rename = "last_used_at")]
-    LastUsedAt,
-    #[oai(rename = "-last_used_at")]
-    LastUsedAtDescending,
+vocabulary! {
+    ApiKeySort:
+    Name "name", NameDescending "-name", CreatedAt "created_at", CreatedAtDescending "-created_at", ExpiresAt "expires_at",
+    ExpiresAtDescending "-expires_at", LastUsedAt "last_used_at", LastUsedAtDescending "-last_used_at",
+}
+
+word_type! {
+    ApiKeySort, "ApiKeySort";
 }
 
 impl ApiKeySort {

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use poem_openapi::{Enum, Object};
+use poem_openapi::Object;
 use serde::Serialize;
 use serde_json::value::to_raw_value;
 use serde_with::skip_serializing_none;
@@ -13,12 +13,16 @@ use tenantd_base::{
     clock::Timestamp,
     id::{ApiKeyId, OrganizationId},
 };
-use tenantd_http::{author::Author, shape::Shape, wire::word_type};
+use tenantd_http::{
+    author::Author,
+    shape::Shape,
+    wire::{Word, word_type},
+};
 use tenantd_store::events::{Describe, Described};
 
 use super::super::{
     error::ApiKeyError,
-    model::{self, KeyRules, KeyStatus, NewApiKey, Plaintext, parse_network},
+    model::{self, KeyRules, KeyStatus, NewApiKey, PauseReason, Plaintext, parse_network},
     service::KeyChange,
 };
 
@@ -26,43 +30,14 @@ word_type! {
     KeyStatus, "ApiKeyStatus", "`active`; `expiring` from two weeks before the end; `expired`; `disabled` by an administrator; `revoked` for good.";
 }
 
-/// Why a key was paused: its owner was removed, disabled or lost rights that the key has; the key that made it was revoked; or an older
-/// release left it without an owner who covers it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize)]
-pub(super) enum ApiKeyPauseReason {
-    #[oai(rename = "owner_removed")]
-    #[serde(rename = "owner_removed")]
-    Removed,
-    #[oai(rename = "owner_disabled")]
-    #[serde(rename = "owner_disabled")]
-    Disabled,
-    #[oai(rename = "owner_demoted")]
-    #[serde(rename = "owner_demoted")]
-    Demoted,
-    #[oai(rename = "owner_revoked")]
-    #[serde(rename = "owner_revoked")]
-    Revoked,
-    #[oai(rename = "legacy")]
-    #[serde(rename = "legacy")]
-    Legacy,
-}
-
-impl From<model::PauseReason> for ApiKeyPauseReason {
-    fn from(reason: model::PauseReason) -> Self {
-        match reason {
-            model::PauseReason::Removed => Self::Removed,
-            model::PauseReason::Disabled => Self::Disabled,
-            model::PauseReason::Demoted => Self::Demoted,
-            model::PauseReason::Revoked => Self::Revoked,
-            model::PauseReason::Legacy => Self::Legacy,
-        }
-    }
+word_type! {
+    stored: PauseReason, "ApiKeyPauseReason", "Why a key was paused: its owner was removed, disabled or lost rights that the key has; the key that made it was revoked; or an older\nrelease left it without an owner who covers it.";
 }
 
 /// A key that is disabled because of its owner. Somebody who covers it can take it over, or enable it.
 #[derive(Debug, Object, Serialize)]
 pub(super) struct ApiKeyPause {
-    pub(super) reason: ApiKeyPauseReason,
+    pub(super) reason: Word<PauseReason>,
     pub(super) at: Timestamp,
 }
 

@@ -10,7 +10,7 @@ use tenantd_base::{
     clock::Timestamp,
     fault::Fault,
     secrets::PublicKey,
-    vocabulary::nearest,
+    vocabulary::{nearest, vocabulary},
 };
 use tenantd_http::{
     acts,
@@ -22,6 +22,7 @@ use tenantd_http::{
     page::{PageQuery, PageRequest},
     problem::{Code, FieldError, Problem},
     reply::Answer,
+    wire::word_type,
 };
 use tenantd_store::{
     Direction, Key, Store,
@@ -40,12 +41,13 @@ use super::{
     wire::{AuditCheckpoint, AuditList, AuditRecord},
 };
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
-enum AuditSort {
-    #[oai(rename = "at")]
-    At,
-    #[oai(rename = "-at")]
-    AtDescending,
+vocabulary! {
+    AuditSort:
+    At "at", AtDescending "-at",
+}
+
+word_type! {
+    AuditSort, "AuditSort";
 }
 
 impl AuditSort {

@@ -3,8 +3,12 @@
 use poem_openapi::{Object, OpenApi, Tags, param::Path};
 use serde::Serialize;
 
-use tenantd_base::{access::TenantKind, id::TenantId, secrets::Secret};
-use tenantd_directory::{RoleView, UserView};
+use tenantd_base::{
+    access::{Role, TenantKind},
+    id::TenantId,
+    secrets::Secret,
+};
+use tenantd_directory::UserView;
 use tenantd_http::{
     idempotency::IdempotencyKey,
     input::Body,
@@ -33,7 +37,7 @@ struct CreateStaff {
     email: String,
     #[oai(validator(min_length = 1, max_length = 100))]
     name: String,
-    role: RoleView,
+    role: Role,
     #[oai(write_only, validator(min_length = 12, max_length = 256))]
     password: String,
 }
@@ -78,7 +82,7 @@ impl AdminUsersApi {
         let tenant = self.store.read(|tx| self.tenants.get(tx, id.0))?;
         let intent = auth.context.guarding_intent(&auth.principal);
         let password = self.users.hash_password(Secret::new(password), &intent).await?;
-        let new = NewUser { tenant_id: tenant.id, email, name, role: role.into() };
+        let new = NewUser { tenant_id: tenant.id, email, name, role };
         let is_platform = tenant.kind == TenantKind::Platform;
         let users = self.users.clone();
         idempotency_key

@@ -9,12 +9,12 @@ use serde::Serialize;
 use serde_with::skip_serializing_none;
 
 use tenantd_base::{
-    access::{Identity, Principal, TenantKind},
+    access::{Identity, Principal, Role, TenantKind},
     clock::{Clock, Timestamp},
     id::TenantId,
     secrets::Secret,
 };
-use tenantd_directory::{RoleView, UserView};
+use tenantd_directory::UserView;
 use tenantd_http::{
     context::RequestContext,
     credentials::{check_same_origin, forget_session, session_cookie, session_token},
@@ -114,7 +114,7 @@ struct SessionInfo {
     id: Option<String>,
     name: String,
     email: Option<String>,
-    role: Option<RoleView>,
+    role: Option<Role>,
     tenant: SessionTenant,
     /// Every scope, with wildcards written out.
     scopes: Vec<String>,
@@ -185,7 +185,7 @@ impl AuthApi {
 fn session_info(principal: &Principal) -> SessionInfo {
     let (kind, id, name, email, role) = match &principal.identity {
         Identity::User { id, email, name, role, .. } => {
-            (CredentialKind::User, Some(id.to_string()), name.clone(), Some(email.clone()), Some(RoleView::from(*role)))
+            (CredentialKind::User, Some(id.to_string()), name.clone(), Some(email.clone()), Some(*role))
         }
         Identity::ApiKey { id, name } => (CredentialKind::ApiKey, Some(id.to_string()), name.clone(), None, None),
         Identity::LocalOperator => (CredentialKind::LocalOperator, None, "Local operator".to_owned(), None, None),

@@ -1,9 +1,13 @@
 //! `/api/admin/users`: the collection, with the target of a change in the query or in the body.
 
-use poem_openapi::{Enum, Object, OpenApi};
+use poem_openapi::{Object, OpenApi};
 
-use tenantd_base::id::{OrganizationId, TenantId, UserId};
-use tenantd_directory::{NewUser, RoleView, UserKindView, UserQuery, UserStatusView, UserView, list_users};
+use tenantd_base::{
+    access::Role,
+    id::{OrganizationId, TenantId, UserId},
+    vocabulary::vocabulary,
+};
+use tenantd_directory::{NewUser, PersonKind, UserQuery, UserStatus, UserView, list_users};
 use tenantd_http::{
     idempotency::IdempotencyKey,
     input::{Body, Filter, OptionalBody, target},
@@ -12,6 +16,7 @@ use tenantd_http::{
     precondition::IfMatch,
     problem::Problem,
     reply::{Changed, Created, Empty, Listed},
+    wire::{Word, word_type},
 };
 use tenantd_store::{Direction, Store, StoreError};
 
@@ -22,20 +27,21 @@ use super::{
     wire::{CreateUser, RemoveUser, UpdateUser, UserWithToken},
 };
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
-enum UserSort {
-    #[oai(rename = "created_at")]
-    CreatedAt,
-    #[oai(rename = "-created_at")]
-    CreatedAtDescending,
+vocabulary! {
+    UserSort:
+    CreatedAt "created_at", CreatedAtDescending "-created_at",
+}
+
+word_type! {
+    UserSort, "UserSort";
 }
 
 #[derive(Debug, Object)]
 struct ListUsers {
-    kind: Option<UserKindView>,
+    kind: Option<PersonKind>,
     /// Staff of this role.
-    role: Option<RoleView>,
-    status: Option<UserStatusView>,
+    role: Option<Role>,
+    status: Option<Word<UserStatus>>,
     /// Contacts of this organization.
     organization_id: Option<OrganizationId>,
     /// A part of the name or the e-mail address, in any case.
@@ -52,8 +58,8 @@ impl ListUsers {
         let forward = self.sort == Some(UserSort::CreatedAt);
         UserQuery {
             tenant_id,
-            staff: self.kind.map(|kind| kind == UserKindView::Staff),
-            role: self.role.map(Into::into),
+            staff: self.kind.map(|kind| kind == PersonKind::Staff),
+            role: self.role,
             status: self.status.map(Into::into),
             organization_id: self.organization_id,
             text: self.q.as_deref().map(str::to_lowercase),

@@ -6,11 +6,13 @@ use serde_json::value::to_raw_value;
 use serde_with::skip_serializing_none;
 
 use tenantd_base::{
+    access::Role,
     change::Change,
     clock::Timestamp,
     id::{IdentityProviderId, OrganizationId, SessionId, UserId},
 };
-use tenantd_directory::{NewUser, PersonReference, RoleView, Standing, UserChange, UserKindView, UserStatusView, UserView};
+use tenantd_directory::{NewUser, PersonKind, PersonReference, Standing, UserChange, UserStatus, UserView};
+use tenantd_http::wire::Word;
 use tenantd_store::events::{Describe, Described};
 
 use super::super::{accounts::PasswordToken, error::AuthError, model};
@@ -25,9 +27,9 @@ pub(super) struct CreateUser {
     #[oai(validator(min_length = 1, max_length = 200))]
     pub(super) name: String,
     /// `staff` when absent.
-    pub(super) kind: Option<UserKindView>,
+    pub(super) kind: Option<PersonKind>,
     /// What staff may do; required for them.
-    pub(super) role: Option<RoleView>,
+    pub(super) role: Option<Role>,
     /// Where a contact belongs.
     pub(super) organization_id: Option<OrganizationId>,
     /// The id in the system that the user comes from, unique in the tenant.
@@ -40,12 +42,12 @@ impl TryFrom<CreateUser> for NewUser {
 
     fn try_from(body: CreateUser) -> Result<Self, AuthError> {
         let CreateUser { email, name, kind, role, organization_id, external_id } = body;
-        let standing = match (kind.unwrap_or(UserKindView::Staff), role, organization_id) {
-            (UserKindView::Staff, _, Some(_)) => return Err(AuthError::NotFor("organization_id", "staff")),
-            (UserKindView::Staff, None, None) => return Err(AuthError::Required("role", "staff")),
-            (UserKindView::Staff, Some(role), None) => Standing::Staff { role: role.into() },
-            (UserKindView::Contact, Some(_), _) => return Err(AuthError::NotFor("role", "contacts")),
-            (UserKindView::Contact, None, organization_id) => Standing::Contact { organization_id },
+        let standing = match (kind.unwrap_or(PersonKind::Staff), role, organization_id) {
+            (PersonKind::Staff, _, Some(_)) => return Err(AuthError::NotFor("organization_id", "staff")),
+            (PersonKind::Staff, None, None) => return Err(AuthError::Required("role", "staff")),
+            (PersonKind::Staff, Some(role), None) => Standing::Staff { role },
+            (PersonKind::Contact, Some(_), _) => return Err(AuthError::NotFor("role", "contacts")),
+            (PersonKind::Contact, None, organization_id) => Standing::Contact { organization_id },
         };
         Ok(Self { external_id, email, name, standing })
     }
@@ -63,11 +65,11 @@ pub(super) struct UpdateUser {
     #[oai(validator(min_length = 1, max_length = 200))]
     pub(super) name: Option<String>,
     /// Of staff.
-    pub(super) role: Option<RoleView>,
+    pub(super) role: Option<Role>,
     /// Of a contact.
     pub(super) organization_id: Change<OrganizationId>,
     /// A disabled user cannot sign in, and their sessions end.
-    pub(super) status: Option<UserStatusView>,
+    pub(super) status: Option<Word<UserStatus>>,
     #[oai(validator(min_length = 1, max_length = 200))]
     pub(super) external_id: Change<String>,
 }
@@ -75,7 +77,7 @@ pub(super) struct UpdateUser {
 impl From<UpdateUser> for UserChange {
     fn from(body: UpdateUser) -> Self {
         let UpdateUser { id: _, email, name, role, organization_id, status, external_id } = body;
-        Self { name, email, role: role.map(Into::into), organization_id, status: status.map(Into::into), external_id }
+        Self { name, email, role, organization_id, status: status.map(Into::into), external_id }
     }
 }
 

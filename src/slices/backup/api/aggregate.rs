@@ -10,6 +10,7 @@ use tenantd_base::{
     clock::Timestamp,
     id::{OrganizationId, TenantId},
     secrets::Signer,
+    vocabulary::vocabulary,
 };
 use tenantd_http::{
     acts,
@@ -21,6 +22,7 @@ use tenantd_http::{
     outgoing::{ListOrStream, Streams},
     page::{PageQuery, PageRequest},
     problem::{FieldError, Problem},
+    wire::word_type,
 };
 use tenantd_store::{ReadTx, Store};
 
@@ -35,25 +37,14 @@ use super::{
     evidence, export,
 };
 
-/// What rows are sorted by; a minus turns the order round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
-pub(super) enum BackupSort {
-    #[oai(rename = "score")]
-    Score,
-    #[oai(rename = "-score")]
-    ScoreDown,
-    #[oai(rename = "coverage")]
-    Coverage,
-    #[oai(rename = "-coverage")]
-    CoverageDown,
-    #[oai(rename = "name")]
-    Name,
-    #[oai(rename = "-name")]
-    NameDown,
-    #[oai(rename = "last_success_at")]
-    LastSuccess,
-    #[oai(rename = "-last_success_at")]
-    LastSuccessDown,
+vocabulary! {
+    BackupSort:
+    Score "score", ScoreDown "-score", Coverage "coverage", CoverageDown "-coverage", Name "name", NameDown "-name",
+    LastSuccess "last_success_at", LastSuccessDown "-last_success_at",
+}
+
+word_type! {
+    BackupSort, "BackupSort", "What rows are sorted by; a minus turns the order round.";
 }
 
 impl BackupSort {

@@ -6,7 +6,7 @@ use serde_json::value::to_raw_value;
 use serde_with::skip_serializing_none;
 
 use tenantd_base::{clock::Timestamp, id::BackupJobId};
-use tenantd_directory::{JobStatus, OrganizationReference};
+use tenantd_directory::OrganizationReference;
 use tenantd_store::events::{Describe, Described};
 
 use super::{
@@ -40,19 +40,12 @@ pub(super) struct BackupJob {
 
 impl Describe<&Whose> for model::Job {
     fn describe(&self, whose: &Whose) -> Described {
-        let status = match self.status {
-            JobStatus::Success => "success",
-            JobStatus::Warning => "warning",
-            JobStatus::Failed => "failed",
-            JobStatus::Running => "running",
-            JobStatus::Cancelled => "cancelled",
-        };
         to_raw_value(&BackupJob {
             id: self.id,
             external_id: self.external_id.clone(),
             device: (&whose.device).into(),
             organization: whose.organization.clone().into(),
-            status: status.to_owned(),
+            status: self.status.name().to_owned(),
             started_at: self.started_at,
             ended_at: self.ended_at,
             duration_seconds: self.ended_at.map(|at| at.since(self.started_at).as_secs()),

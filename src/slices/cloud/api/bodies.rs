@@ -10,15 +10,15 @@ use tenantd_base::{
     id::{CloudProviderId, OrganizationId},
 };
 use tenantd_egress::{TargetUrl, check_ca_pem};
-use tenantd_http::wire::Many;
+use tenantd_http::wire::{Many, Word};
 
 use super::{
     super::{
         error::CloudError,
-        model::{self, Credential, read_credential},
+        model::{self, Credential, ProviderKind, read_credential},
         service::{NewProvider, ProviderChange},
     },
-    wire::{CloudKind, ProviderConfig},
+    wire::ProviderConfig,
 };
 
 /// The secret that a provider is reached with. Which fields there are depends on the kind: aws `access_key_id` and `secret_access_key`,
@@ -80,7 +80,7 @@ pub(super) struct CreateCloudProvider {
     /// A label for people, unique in the tenant.
     #[oai(validator(min_length = 1, max_length = 100))]
     pub(super) name: String,
-    pub(super) kind: CloudKind,
+    pub(super) kind: Word<ProviderKind>,
     /// Whose VMs these are, where they are one organization's.
     pub(super) organization_id: Option<OrganizationId>,
     /// True when absent.
@@ -106,7 +106,7 @@ pub(super) struct VerifyCloudProvider {
     pub(super) action: ProviderAction,
     /// The stored provider, unless the query names it.
     pub(super) id: Option<CloudProviderId>,
-    pub(super) kind: Option<CloudKind>,
+    pub(super) kind: Option<Word<ProviderKind>>,
     pub(super) config: Option<ProviderConfig>,
     pub(super) credential: Option<CredentialInput>,
 }
@@ -140,7 +140,7 @@ pub(super) type Way = (model::ProviderConfig, Option<Credential>);
 
 /// Reads configuration and credential for a kind. A credential that is absent counts as one without fields when one is needed.
 pub(super) fn read_way(
-    kind: model::ProviderKind,
+    kind: ProviderKind,
     config: Option<ProviderConfig>,
     credential: Option<CredentialInput>,
     needed: bool,
@@ -162,7 +162,7 @@ pub(super) fn read_way(
     if faults.is_empty() { Ok((config, credential)) } else { Err(CloudError::Invalid(faults)) }
 }
 
-fn read_config(kind: model::ProviderKind, wire: ProviderConfig, faults: &mut Vec<Fault>) -> model::ProviderConfig {
+fn read_config(kind: ProviderKind, wire: ProviderConfig, faults: &mut Vec<Fault>) -> model::ProviderConfig {
     let at = |field: &str| format!("/config/{field}");
     for (field, url) in [("endpoint", &wire.endpoint), ("auth_url", &wire.auth_url)] {
         if let Some(Err(problem)) = url.as_deref().map(TargetUrl::parse) {
@@ -234,7 +234,7 @@ impl CreateCloudProvider {
 }
 
 impl UpdateCloudProvider {
-    pub(super) fn read(self, kind: model::ProviderKind) -> Result<ProviderChange, CloudError> {
+    pub(super) fn read(self, kind: ProviderKind) -> Result<ProviderChange, CloudError> {
         let has_config = self.config.is_some();
         let (config, credential) = match (has_config, self.credential) {
             (true, credential) => read_way(kind, self.config, credential, false)?,

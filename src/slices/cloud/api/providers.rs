@@ -17,7 +17,7 @@ use tenantd_http::{
     precondition::IfMatch,
     problem::{Code, Problem},
     reply::{Changed, Empty, Listed, Settled},
-    wire::OneOrMany,
+    wire::{OneOrMany, Word},
 };
 use tenantd_store::{Key, StoreError};
 
@@ -26,7 +26,7 @@ use super::{
         Core, adapters,
         error::{CloudError, VerificationResult},
         fleet::Known,
-        model::{self, ProviderStatus, Verification},
+        model::{self, ProviderKind, ProviderStatus, Verification},
         repo,
         service::{Service, find_provider},
     },
@@ -34,7 +34,7 @@ use super::{
     bodies::{CreateCloudProvider, UpdateCloudProvider, VerifyCloudProvider, read_way},
     provider::{self, DeleteProviderTarget},
     show_provider,
-    wire::{CloudKind, CloudProvider, ProviderVerification},
+    wire::{CloudProvider, ProviderVerification},
 };
 
 /// A request waits for a cloud at most this long.
@@ -44,7 +44,7 @@ pub(super) const VERIFY_LIMIT: Duration = Duration::from_secs(10);
 struct ListCloudProviders {
     /// Providers of one of these kinds.
     #[oai(validator(min_items = 1, max_items = 8))]
-    kind: Option<Vec<CloudKind>>,
+    kind: Option<Vec<Word<ProviderKind>>>,
     /// Providers in one of these states.
     #[oai(validator(min_items = 1, max_items = 6))]
     status: Option<Vec<ProviderStatus>>,
@@ -300,7 +300,7 @@ impl Core {
     pub(super) async fn try_out(
         &self,
         tenant: TenantId,
-        way: (model::ProviderKind, model::ProviderConfig, model::Credential),
+        way: (ProviderKind, model::ProviderConfig, model::Credential),
     ) -> Result<Verification, Problem> {
         let (adapter, access) = self.access(tenant, None, way, VERIFY_LIMIT);
         Ok(adapters::verify(adapter, &access, VERIFY_LIMIT).await)

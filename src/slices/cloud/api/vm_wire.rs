@@ -13,41 +13,26 @@ use tenantd_base::{
     secrets::Secret,
 };
 use tenantd_directory::OrganizationReference;
-use tenantd_http::page::Page;
+use tenantd_http::{page::Page, wire::Word};
 use tenantd_store::{Read, StoreError};
 
 use super::{
     super::{
         error::CloudError,
-        fleet::{GroupBy, Known},
-        model::{self, OperationWork, Phase},
+        fleet::Known,
+        model::{self, OperationStatus, OperationWork, Phase, ProviderKind, VmState},
         service::NewVms,
     },
     bodies::is_region,
-    wire::{CloudKind, VerificationCheck, mirrored, organization},
+    wire::{VerificationCheck, organization},
 };
-
-mirrored! {
-    /// The state in the same word for every cloud.
-    VmState = model::VmState {
-        Provisioning, Starting, Running, Stopping, Stopped, Suspended, Rebooting, Terminating, Terminated, Error, Unknown,
-    }
-}
-
-mirrored! {
-    OperationStatus = model::OperationStatus { Queued, Running, Succeeded, Failed, Cancelled }
-}
-
-mirrored! {
-    VmGroupBy = GroupBy { Provider, Region, State, Size, Organization }
-}
 
 /// The provider that has a VM.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct ProviderReference {
     pub(super) id: CloudProviderId,
     pub(super) name: String,
-    pub(super) kind: CloudKind,
+    pub(super) kind: Word<ProviderKind>,
 }
 
 /// What a VM has.
@@ -71,7 +56,7 @@ pub(super) struct Vm {
     /// The provider's own id; absent while it is not created.
     pub(super) provider_vm_id: Option<String>,
     pub(super) name: String,
-    pub(super) state: VmState,
+    pub(super) state: Word<VmState>,
     /// The state in the provider's word.
     pub(super) provider_state: String,
     /// What is worth saying about the state, such as that a stopped VM is still billed, or why it could not be created.
@@ -202,7 +187,7 @@ pub(super) struct OperationLeftover {
 pub(super) struct Operation {
     pub(super) id: OperationId,
     pub(super) kind: OperationKind,
-    pub(super) status: OperationStatus,
+    pub(super) status: Word<OperationStatus>,
     pub(super) phase: Phase,
     /// In percent.
     pub(super) progress: u32,

@@ -23,6 +23,7 @@ use tenantd_http::{
     precondition::IfNoneMatch,
     problem::{Code, FieldError, Problem},
     reply::{Begun, Found},
+    wire::Word,
 };
 use tenantd_store::{Key, Read, StoreError};
 
@@ -31,16 +32,16 @@ use super::{
         Core,
         adapters::Rehearsal,
         error::CloudError,
-        fleet::{Known, VmPage, VmQuery, VmSlice},
-        model::{Check, CheckName, Failure, FailureClass, OperationWork},
+        fleet::{GroupBy, Known, VmPage, VmQuery, VmSlice},
+        model::{Check, CheckName, Failure, FailureClass, OperationWork, ProviderKind, VmState},
         repo,
         service::{NewVms, Plan, Service},
     },
     Area,
     operations::operation_path,
     providers::VERIFY_LIMIT,
-    vm_wire::{Operation, ProvisionVms, Vm, VmGroup, VmGroupBy, VmList, VmOrder, VmState},
-    wire::{CloudKind, VerificationCheck, organization},
+    vm_wire::{Operation, ProvisionVms, Vm, VmGroup, VmList, VmOrder},
+    wire::{VerificationCheck, organization},
 };
 
 #[derive(Debug, Object)]
@@ -50,13 +51,13 @@ struct ListVms {
     provider_id: Option<Vec<CloudProviderId>>,
     /// VMs of providers of one of these kinds.
     #[oai(validator(min_items = 1, max_items = 8))]
-    kind: Option<Vec<CloudKind>>,
+    kind: Option<Vec<Word<ProviderKind>>>,
     /// VMs of one of these organizations.
     #[oai(validator(min_items = 1, max_items = 100))]
     organization_id: Option<Vec<OrganizationId>>,
     /// VMs in one of these states.
     #[oai(validator(min_items = 1, max_items = 11))]
-    state: Option<Vec<VmState>>,
+    state: Option<Vec<Word<VmState>>>,
     /// VMs in one of these regions.
     #[oai(validator(min_items = 1, max_items = 100))]
     region: Option<Vec<String>>,
@@ -74,7 +75,7 @@ struct ListVms {
     #[oai(validator(min_items = 1, max_items = 100))]
     operation_id: Option<Vec<OperationId>>,
     /// Also count all VMs that match, by this field.
-    group_by: Option<VmGroupBy>,
+    group_by: Option<GroupBy>,
     /// Ask the clouds for news, those of `provider_id` or all: status 202 with the operation, and the VMs as we know them now.
     refresh: Option<bool>,
     #[oai(flatten)]
@@ -101,9 +102,9 @@ impl ListVms {
         Ok(VmQuery {
             reach: auth.principal.reach.clone(),
             provider_ids: self.provider_id.clone().unwrap_or_default(),
-            kinds: self.kind.iter().flatten().map(|kind| (*kind).into()).collect(),
+            kinds: self.kind.iter().flatten().map(|kind| kind.0).collect(),
             organization_ids: self.organization_id.clone().unwrap_or_default(),
-            states: self.state.iter().flatten().map(|state| (*state).into()).collect(),
+            states: self.state.iter().flatten().map(|state| state.0).collect(),
             regions: self.region.clone().unwrap_or_default(),
             tags: self.tag.iter().flatten().map(split).collect(),
             name: self.name.as_deref().map(str::to_lowercase),
@@ -137,8 +138,7 @@ impl VmsApi {
         let (tenant, now) = (auth.principal.tenant_id, auth.context.now);
         let mismatch = || Problem::plain(Code::CursorMismatch);
         let after = request.after.as_deref().map(|bytes| <VmId as Key>::from_bytes(bytes).ok_or_else(mismatch)).transpose()?;
-        let slice =
-            VmSlice { after, limit: request.limit, count: request.include_total, group_by: query.0.group_by.map(Into::into) };
+        let slice = VmSlice { after, limit: request.limit, count: request.include_total, group_by: query.0.group_by };
         let core = self.core.clone();
         let read = self.core.store.scan_for(tenant, move |tx| {
             let mut page = core.fleets.list(&core.store, tenant, &wanted, slice, now)?;

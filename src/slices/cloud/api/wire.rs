@@ -10,74 +10,13 @@ use tenantd_base::{
     id::{CloudProviderId, TenantId},
 };
 use tenantd_directory::{self as directory, OrganizationReference};
+use tenantd_http::wire::Word;
 use tenantd_store::{Read, StoreError};
 
 use super::super::{
     fleet::Known,
-    model::{self, ProviderStatus},
+    model::{self, CheckName, CheckStatus, Outcome, ProviderKind, ProviderStatus, SimulatedFailure, Warning},
 };
-
-/// An enum of the model with its names in snake case. Exports of tenants have stored enums by their names in the code (`Aws`), so these
-/// cannot stand on the wire themselves.
-macro_rules! mirrored {
-    ($(#[$doc:meta])* $wire:ident = $model:path { $($variant:ident),* $(,)? }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize)]
-        #[oai(rename_all = "snake_case")]
-        #[serde(rename_all = "snake_case")]
-        pub(super) enum $wire { $($variant),* }
-
-        impl From<$model> for $wire {
-            fn from(value: $model) -> Self {
-                match value { $(<$model>::$variant => Self::$variant),* }
-            }
-        }
-
-        impl From<$wire> for $model {
-            fn from(value: $wire) -> Self {
-                match value { $($wire::$variant => Self::$variant),* }
-            }
-        }
-    };
-}
-pub(super) use mirrored;
-
-mirrored! {
-    /// Which cloud, or cloud software, it is. `simulated` is one in this server, for trying things out.
-    CloudKind = model::ProviderKind { Aws, Azure, Gcp, Openstack, Proxmox, Hetzner, Digitalocean, Simulated }
-}
-
-mirrored! {
-    /// What a simulated cloud is told to answer.
-    SimulatedFailure = model::SimulatedFailure {
-        InvalidCredentials, InsufficientPermissions, Unreachable, TlsError, ClockSkew, RateLimited, ProviderError, Timeout, ReadOnly,
-        QuotaExceeded,
-    }
-}
-
-mirrored! {
-    /// What came of a verification. `valid_limited`: it can read and not create.
-    VerificationOutcome = model::Outcome {
-        Valid, ValidLimited, InvalidCredentials, InsufficientPermissions, Unreachable, TlsError, ClockSkew, RateLimited, ProviderError,
-        Timeout,
-    }
-}
-
-mirrored! {
-    /// What was tried.
-    CheckName = model::CheckName { Dns, Tcp, Tls, Authenticate, ListVms, Provision }
-}
-
-mirrored! {
-    /// `skipped`: not needed, or something before it failed.
-    CheckStatus = model::CheckStatus { Passed, Failed, Skipped }
-}
-
-mirrored! {
-    /// `empty_inventory`: there is no VM, which often means the wrong project, subscription or region. `provision_not_checked`: this API has
-    /// no way to ask whether the credential may create VMs.
-    WarningCode = model::Warning { EmptyInventory, ProvisionNotChecked }
-}
 
 /// How a provider is reached. Which fields there are depends on the kind.
 #[skip_serializing_none]
@@ -108,7 +47,7 @@ pub(super) struct ProviderConfig {
     /// Simulated: how long every answer takes.
     #[oai(validator(minimum(value = "0"), maximum(value = "600000")))]
     pub(super) latency_ms: Option<u32>,
-    pub(super) fail: Option<SimulatedFailure>,
+    pub(super) fail: Option<Word<SimulatedFailure>>,
     /// Simulated: how many VMs are there from the start. 12 when absent.
     #[oai(validator(minimum(value = "0"), maximum(value = "10000")))]
     pub(super) vm_count: Option<u32>,
@@ -154,8 +93,8 @@ pub(super) struct CredentialSummary {
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct VerificationCheck {
-    pub(super) name: CheckName,
-    pub(super) status: CheckStatus,
+    pub(super) name: Word<CheckName>,
+    pub(super) status: Word<CheckStatus>,
     /// How long it took.
     pub(super) ms: u32,
     /// The provider's own code where it has one.
@@ -174,7 +113,7 @@ impl From<model::Check> for VerificationCheck {
 /// What is worth knowing though nothing failed.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct VerificationWarning {
-    pub(super) code: WarningCode,
+    pub(super) code: Word<Warning>,
 }
 
 /// What the credential can do.
@@ -189,7 +128,7 @@ pub(super) struct Capabilities {
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct ProviderVerification {
-    pub(super) outcome: VerificationOutcome,
+    pub(super) outcome: Word<Outcome>,
     /// Whether it could go well at another time without anybody doing something about it.
     pub(super) transient: bool,
     /// Who the provider says that we are.
@@ -259,7 +198,7 @@ pub(super) struct CloudProvider {
     pub(super) id: CloudProviderId,
     /// Unique in the tenant.
     pub(super) name: String,
-    pub(super) kind: CloudKind,
+    pub(super) kind: Word<ProviderKind>,
     /// Whose VMs these are, where they are one organization's.
     pub(super) organization: Option<OrganizationReference>,
     /// A disabled one is not synced, and takes no orders.

@@ -2,34 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
+use tenantd_base::vocabulary::vocabulary;
 use tenantd_egress::SecretTarget;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) enum ProviderKind {
-    Aws,
-    Azure,
-    Gcp,
-    Openstack,
-    Proxmox,
-    Hetzner,
-    Digitalocean,
-    Simulated,
+vocabulary! {
+    ProviderKind as variants:
+    Aws "aws", Azure "azure", Gcp "gcp", Openstack "openstack", Proxmox "proxmox", Hetzner "hetzner", Digitalocean "digitalocean",
+    Simulated "simulated",
 }
 
 impl ProviderKind {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Aws => "aws",
-            Self::Azure => "azure",
-            Self::Gcp => "gcp",
-            Self::Openstack => "openstack",
-            Self::Proxmox => "proxmox",
-            Self::Hetzner => "hetzner",
-            Self::Digitalocean => "digitalocean",
-            Self::Simulated => "simulated",
-        }
-    }
-
     /// The fields of a configuration that mean something to this kind, beside `endpoint` and `ca_certificate_pem`, which all have
     /// that call out.
     const fn fields(self) -> &'static [ConfigField] {
@@ -54,69 +36,23 @@ impl ProviderKind {
     }
 }
 
-/// The fields of a [`ProviderConfig`] by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ConfigField {
-    Endpoint,
-    Regions,
-    CaCertificatePem,
-    TlsFingerprint,
-    AuthUrl,
-    ResourceGroup,
-    Seed,
-    LatencyMs,
-    Fail,
-    VmCount,
-    Quota,
+vocabulary! {
+    /// The fields of a [`ProviderConfig`] by name.
+    ConfigField:
+    Endpoint "endpoint", Regions "regions", CaCertificatePem "ca_certificate_pem", TlsFingerprint "tls_fingerprint",
+    AuthUrl "auth_url", ResourceGroup "resource_group", Seed "seed", LatencyMs "latency_ms", Fail "fail", VmCount "vm_count",
+    Quota "quota",
 }
 
-impl ConfigField {
-    const ALL: [Self; 11] = [
-        Self::Endpoint,
-        Self::Regions,
-        Self::CaCertificatePem,
-        Self::TlsFingerprint,
-        Self::AuthUrl,
-        Self::ResourceGroup,
-        Self::Seed,
-        Self::LatencyMs,
-        Self::Fail,
-        Self::VmCount,
-        Self::Quota,
-    ];
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Endpoint => "endpoint",
-            Self::Regions => "regions",
-            Self::CaCertificatePem => "ca_certificate_pem",
-            Self::TlsFingerprint => "tls_fingerprint",
-            Self::AuthUrl => "auth_url",
-            Self::ResourceGroup => "resource_group",
-            Self::Seed => "seed",
-            Self::LatencyMs => "latency_ms",
-            Self::Fail => "fail",
-            Self::VmCount => "vm_count",
-            Self::Quota => "quota",
-        }
-    }
-}
-
-/// What a simulated cloud is told to answer in place of doing what is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum SimulatedFailure {
-    InvalidCredentials,
-    InsufficientPermissions,
-    Unreachable,
-    TlsError,
-    ClockSkew,
-    RateLimited,
-    ProviderError,
-    Timeout,
+vocabulary! {
+    /// What a simulated cloud is told to answer in place of doing what is asked.
+    SimulatedFailure as variants:
+    InvalidCredentials "invalid_credentials", InsufficientPermissions "insufficient_permissions", Unreachable "unreachable",
+    TlsError "tls_error", ClockSkew "clock_skew", RateLimited "rate_limited", ProviderError "provider_error", Timeout "timeout",
     /// Reading goes well, creating does not.
-    ReadOnly,
+    ReadOnly "read_only",
     /// Creating fails for want of room.
-    QuotaExceeded,
+    QuotaExceeded "quota_exceeded",
 }
 
 /// How a provider is reached. Nothing here is secret.
@@ -159,7 +95,7 @@ impl ProviderConfig {
     pub(crate) fn misfits(&self, kind: ProviderKind) -> (Vec<ConfigField>, Vec<ConfigField>) {
         let strange = |field: &ConfigField| self.has(*field) && !kind.fields().contains(field);
         let missing = |field: &ConfigField| !self.has(*field);
-        (ConfigField::ALL.into_iter().filter(strange).collect(), kind.required().iter().copied().filter(missing).collect())
+        (ConfigField::ALL.iter().copied().filter(strange).collect(), kind.required().iter().copied().filter(missing).collect())
     }
 
     /// The target that a credential belongs to: everything here that decides which servers get it, or what they give for it. Regions are

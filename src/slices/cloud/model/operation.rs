@@ -25,13 +25,9 @@ const MOST_TRIES: u32 = 8;
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum OperationStatus {
-    Queued,
-    Running,
-    Succeeded,
-    Failed,
-    Cancelled,
+vocabulary! {
+    OperationStatus as variants:
+    Queued "queued", Running "running", Succeeded "succeeded", Failed "failed", Cancelled "cancelled",
 }
 
 impl OperationStatus {

@@ -2,21 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use tenantd_base::clock::Timestamp;
+use tenantd_base::{clock::Timestamp, vocabulary::vocabulary};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Outcome {
-    Valid,
+vocabulary! {
+    Outcome as variants:
+    Valid "valid",
     /// It can read and not create.
-    ValidLimited,
-    InvalidCredentials,
-    InsufficientPermissions,
-    Unreachable,
-    TlsError,
-    ClockSkew,
-    RateLimited,
-    ProviderError,
-    Timeout,
+    ValidLimited "valid_limited",
+    InvalidCredentials "invalid_credentials", InsufficientPermissions "insufficient_permissions", Unreachable "unreachable",
+    TlsError "tls_error", ClockSkew "clock_skew", RateLimited "rate_limited", ProviderError "provider_error", Timeout "timeout",
 }
 
 impl Outcome {
@@ -29,21 +23,14 @@ impl Outcome {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum CheckName {
-    Dns,
-    Tcp,
-    Tls,
-    Authenticate,
-    ListVms,
-    Provision,
+vocabulary! {
+    CheckName as variants:
+    Dns "dns", Tcp "tcp", Tls "tls", Authenticate "authenticate", ListVms "list_vms", Provision "provision",
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum CheckStatus {
-    Passed,
-    Failed,
-    Skipped,
+vocabulary! {
+    CheckStatus as variants:
+    Passed "passed", Failed "failed", Skipped "skipped",
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,13 +56,13 @@ impl Check {
     }
 }
 
-/// What is worth knowing though nothing failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Warning {
+vocabulary! {
+    /// What is worth knowing though nothing failed.
+    Warning as variants:
     /// There is no VM: often the wrong project, subscription or region.
-    EmptyInventory,
+    EmptyInventory "empty_inventory",
     /// The API has no way to ask whether this credential may create VMs.
-    ProvisionNotChecked,
+    ProvisionNotChecked "provision_not_checked",
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,60 +7,17 @@ use serde::{Deserialize, Serialize};
 use tenantd_base::{
     clock::Timestamp,
     id::{CloudProviderId, OperationId, OrganizationId, TenantId, VmId},
+    vocabulary::vocabulary,
 };
 
 /// Syncs that a VM may be missing from before it counts as gone.
 const MOST_MISSED: u32 = 2;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) enum VmState {
-    Provisioning,
-    Starting,
-    Running,
-    Stopping,
-    Stopped,
-    Suspended,
-    Rebooting,
-    Terminating,
-    Terminated,
-    Error,
-    Unknown,
-}
-
-impl VmState {
-    pub(crate) const ALL: [Self; 11] = [
-        Self::Provisioning,
-        Self::Starting,
-        Self::Running,
-        Self::Stopping,
-        Self::Stopped,
-        Self::Suspended,
-        Self::Rebooting,
-        Self::Terminating,
-        Self::Terminated,
-        Self::Error,
-        Self::Unknown,
-    ];
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Provisioning => "provisioning",
-            Self::Starting => "starting",
-            Self::Running => "running",
-            Self::Stopping => "stopping",
-            Self::Stopped => "stopped",
-            Self::Suspended => "suspended",
-            Self::Rebooting => "rebooting",
-            Self::Terminating => "terminating",
-            Self::Terminated => "terminated",
-            Self::Error => "error",
-            Self::Unknown => "unknown",
-        }
-    }
-
-    pub(crate) fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.name() == name)
-    }
+vocabulary! {
+    VmState as variants:
+    Provisioning "provisioning", Starting "starting", Running "running", Stopping "stopping", Stopped "stopped",
+    Suspended "suspended", Rebooting "rebooting", Terminating "terminating", Terminated "terminated", Error "error",
+    Unknown "unknown",
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

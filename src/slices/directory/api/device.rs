@@ -3,17 +3,22 @@
 
 use std::collections::BTreeMap;
 
-use poem_openapi::{Enum, Object};
+use poem_openapi::Object;
 use serde::{Deserialize, Serialize};
 use serde_json::value::to_raw_value;
 use serde_with::skip_serializing_none;
 
 use tenantd_base::{clock::Timestamp, id::DeviceId};
-use tenantd_http::bounded::{List, Text};
+use tenantd_http::{
+    bounded::{List, Text},
+    wire::{StoredWord, Word},
+};
 use tenantd_store::events::{Describe, Described};
 
 use super::{
-    super::model::{self, AgentStatus, OrganizationLabel, PersonLabel},
+    super::model::{
+        self, AgentStatus, DeviceClass, Health, Lifecycle, OrganizationLabel, OsFamily, PatchStatus, PersonLabel, WarrantyStatus,
+    },
     wire::{OrganizationReference, PersonReference},
 };
 
@@ -38,6 +43,18 @@ macro_rules! same {
 }
 
 same!(bool, u32, u64, Timestamp);
+
+impl<T> Mirror<T> for Word<T> {
+    fn mirror(self) -> T {
+        self.0
+    }
+}
+
+impl<T: StoredWord> Mirror<Word<T>> for T {
+    fn mirror(self) -> Word<T> {
+        Word(self)
+    }
+}
 
 impl<const MAX: usize> Mirror<String> for Text<MAX> {
     fn mirror(self) -> String {
@@ -111,71 +128,6 @@ macro_rules! section {
     };
 }
 
-/// A choice on the wire, of the same name and variants as in the model. Files of exported tenants have the model's own names, such as
-/// `InRepair`, so that one type cannot serve both.
-macro_rules! choice {
-    ($(#[$doc:meta])* $name:ident { $($variant:ident),* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize, Deserialize)]
-        #[oai(rename_all = "snake_case")]
-        #[serde(rename_all = "snake_case")]
-        pub enum $name { $($variant),* }
-
-        impl $name {
-            pub const ALL: &[Self] = &[$(Self::$variant),*];
-        }
-
-        impl From<$name> for model::$name {
-            fn from(choice: $name) -> Self {
-                choice.mirror()
-            }
-        }
-
-        impl From<model::$name> for $name {
-            fn from(choice: model::$name) -> Self {
-                choice.mirror()
-            }
-        }
-
-        impl Mirror<model::$name> for $name {
-            fn mirror(self) -> model::$name {
-                match self { $(Self::$variant => model::$name::$variant),* }
-            }
-        }
-
-        impl Mirror<$name> for model::$name {
-            fn mirror(self) -> $name {
-                match self { $(Self::$variant => $name::$variant),* }
-            }
-        }
-    };
-}
-
-choice!(
-    /// What kind of device it is.
-    DeviceClass { Workstation, Server, Vm, Hypervisor, Network, Printer, Mobile, Storage, Iot, Other }
-);
-choice!(
-    /// Where the device is in its life.
-    Lifecycle { Active, Spare, InRepair, Retired, Missing }
-);
-choice!(
-    /// How the device is doing.
-    Health { Healthy, NeedsAttention, Unhealthy, Unknown }
-);
-choice!(
-    /// The family of an operating system.
-    OsFamily { Windows, Macos, Linux, Esxi, Ios, Android, NetworkOs, Other }
-);
-choice!(
-    /// Whether updates are missing.
-    PatchStatus { Compliant, Pending, Failing, RebootPending, Unknown }
-);
-choice!(
-    /// Whether there is a warranty.
-    WarrantyStatus { Active, ExpiringSoon, Expired, None, Unknown }
-);
-
 section!(
     /// What the device is made of.
     Hardware {
@@ -210,7 +162,7 @@ section!(
 section!(
     /// The operating system.
     OperatingSystem {
-        required { family: OsFamily, }
+        required { family: Word<OsFamily>, }
         optional {
             name: Text<200>,
             version: Text<100>,
@@ -250,7 +202,7 @@ section!(
 section!(
     /// Updates of the operating system.
     Patch {
-        required { status: PatchStatus, missing_critical: u32, missing_other: u32, }
+        required { status: Word<PatchStatus>, missing_critical: u32, missing_other: u32, }
         optional { last_scan_at: Timestamp, }
     }
 );
@@ -264,7 +216,7 @@ section!(
 section!(
     /// The maker's or seller's warranty.
     Warranty {
-        required { status: WarrantyStatus, }
+        required { status: Word<WarrantyStatus>, }
         optional { ends_at: Timestamp, }
     }
 );
@@ -333,8 +285,8 @@ pub struct Device {
     /// The id in the system that the device comes from.
     pub external_id: Option<String>,
     pub name: String,
-    pub class: DeviceClass,
-    pub lifecycle: Lifecycle,
+    pub class: Word<DeviceClass>,
+    pub lifecycle: Word<Lifecycle>,
     pub organization: OrganizationReference,
     pub site: Option<String>,
     pub owner: Option<PersonReference>,
@@ -349,7 +301,7 @@ pub struct Device {
     pub software: Vec<Software>,
     pub warranty: Option<Warranty>,
     pub backup: Option<BackupState>,
-    pub health: Health,
+    pub health: Word<Health>,
     /// When what is known of the device was found out.
     pub collected_at: Timestamp,
     pub created_at: Timestamp,

@@ -19,14 +19,14 @@ use tenantd_base::{
 use tenantd_http::{
     bounded::{List, Text},
     problem::{MAX_MESSAGE, MAX_PLACE, clipped},
-    wire::document_type,
+    wire::{Word, document_type},
 };
 
 use super::{
-    super::model::{self, RecordKind, Reference, SentLine},
+    super::model::{self, DeviceClass, Health, JobStatus, Lifecycle, RecordKind, Reference, SentLine},
     device::{
-        BackupState, DeviceClass, Hardware, Health, Lifecycle, MAX_CUSTOM_FIELDS, MAX_FIELD_NAME, MAX_SOFTWARE, MAX_TAGS, Mirror,
-        Network, OperatingSystem, Patch, Security, Software, Warranty,
+        BackupState, Hardware, MAX_CUSTOM_FIELDS, MAX_FIELD_NAME, MAX_SOFTWARE, MAX_TAGS, Mirror, Network, OperatingSystem, Patch,
+        Security, Software, Warranty,
     },
 };
 
@@ -111,8 +111,8 @@ pub(super) struct DeviceLine {
     #[serde(default)]
     deleted: bool,
     name: Option<Text<200>>,
-    class: Option<DeviceClass>,
-    lifecycle: Option<Lifecycle>,
+    class: Option<Word<DeviceClass>>,
+    lifecycle: Option<Word<Lifecycle>>,
     organization_id: Option<OrganizationId>,
     organization_external_id: Option<Text<200>>,
     #[serde(default)]
@@ -141,24 +141,9 @@ pub(super) struct DeviceLine {
     warranty: Change<Warranty>,
     #[serde(default)]
     backup: Change<BackupState>,
-    health: Option<Health>,
+    health: Option<Word<Health>>,
     /// When this was found out. The time of its creation when absent.
     collected_at: Option<Timestamp>,
-}
-
-/// How a job went.
-#[derive(Clone, Copy, Debug, Enum, Deserialize)]
-#[oai(rename_all = "snake_case")]
-#[serde(rename_all = "snake_case")]
-enum JobLineStatus {
-    /// It made a restore point.
-    Success,
-    /// It made a restore point, and has something to tell.
-    Warning,
-    Failed,
-    /// It has not ended.
-    Running,
-    Cancelled,
 }
 
 #[derive(Clone, Copy, Debug, Enum, Deserialize)]
@@ -182,7 +167,7 @@ struct BackupJobLine {
     started_at: Timestamp,
     /// That of `started_at` when absent on a job that has ended.
     ended_at: Option<Timestamp>,
-    status: JobLineStatus,
+    status: Word<JobStatus>,
     /// How much the restore point holds.
     bytes: Option<u64>,
     /// The name of the target that it was written to; the first of the device's targets when absent.
@@ -384,20 +369,13 @@ impl DeviceLine {
 
 impl BackupJobLine {
     fn into_model(self) -> model::JobLine {
-        let status = match self.status {
-            JobLineStatus::Success => model::JobStatus::Success,
-            JobLineStatus::Warning => model::JobStatus::Warning,
-            JobLineStatus::Failed => model::JobStatus::Failed,
-            JobLineStatus::Running => model::JobStatus::Running,
-            JobLineStatus::Cancelled => model::JobStatus::Cancelled,
-        };
         let device = self.device.into_string();
         model::JobLine {
             external_id: self.external_id.into_string(),
             device: device.parse().map_or_else(|_| Reference::External(device.clone()), Reference::Id),
             started_at: self.started_at,
             ended_at: self.ended_at,
-            status,
+            status: self.status.into(),
             bytes: self.bytes,
             target: self.target.map(Text::into_string),
             verified: self.verified.unwrap_or(false),

@@ -10,12 +10,9 @@ mod wire;
 
 use serde_json::{Map, Value};
 
-pub use device::{
-    Agent, BackupState, Device, DeviceClass, Hardware, Health, Lifecycle, Network, OperatingSystem, OsFamily, Patch, PatchStatus,
-    Security, Software, Warranty, WarrantyStatus,
-};
+pub use device::{Agent, BackupState, Device, Hardware, Network, OperatingSystem, Patch, Security, Software, Warranty};
 pub(super) use ingest::{AdminIngestApi, Ingest, IngestApi};
-pub use wire::{OrganizationReference, PersonReference, Role, UserKind, UserStatus, UserView};
+pub use wire::{OrganizationReference, PersonReference, UserView};
 
 use tenantd_http::{
     openapi,

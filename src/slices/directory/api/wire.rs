@@ -1,18 +1,19 @@
 //! Organizations and people as clients see them, and how other records refer to them.
 
-use poem_openapi::{Enum, Object};
+use poem_openapi::Object;
 use serde::Serialize;
 use serde_json::value::to_raw_value;
 use serde_with::skip_serializing_none;
 
 use tenantd_base::{
-    access,
+    access::Role,
     clock::Timestamp,
     id::{IdentityProviderId, OrganizationId, UserId},
 };
+use tenantd_http::wire::Word;
 use tenantd_store::events::{Describe, Described};
 
-use super::super::model::{self, PersonLabel, Standing};
+use super::super::model::{self, PersonKind, PersonLabel, Standing, UserStatus};
 
 /// An organization that a record refers to.
 #[derive(Clone, Debug, Object, Serialize)]
@@ -38,75 +39,6 @@ impl From<PersonLabel> for PersonReference {
     fn from(label: PersonLabel) -> Self {
         Self { id: label.id, name: label.name }
     }
-}
-
-/// What staff may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize)]
-#[oai(rename_all = "snake_case")]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    Admin,
-    Technician,
-    Viewer,
-    Operator,
-}
-
-impl From<access::Role> for Role {
-    fn from(role: access::Role) -> Self {
-        match role {
-            access::Role::Admin => Self::Admin,
-            access::Role::Technician => Self::Technician,
-            access::Role::Viewer => Self::Viewer,
-            access::Role::Operator => Self::Operator,
-        }
-    }
-}
-
-impl From<Role> for access::Role {
-    fn from(role: Role) -> Self {
-        match role {
-            Role::Admin => Self::Admin,
-            Role::Technician => Self::Technician,
-            Role::Viewer => Self::Viewer,
-            Role::Operator => Self::Operator,
-        }
-    }
-}
-
-/// A disabled user cannot sign in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize)]
-#[oai(rename_all = "snake_case")]
-#[serde(rename_all = "snake_case")]
-pub enum UserStatus {
-    Active,
-    Disabled,
-}
-
-impl From<model::UserStatus> for UserStatus {
-    fn from(status: model::UserStatus) -> Self {
-        match status {
-            model::UserStatus::Active => Self::Active,
-            model::UserStatus::Disabled => Self::Disabled,
-        }
-    }
-}
-
-impl From<UserStatus> for model::UserStatus {
-    fn from(status: UserStatus) -> Self {
-        match status {
-            UserStatus::Active => Self::Active,
-            UserStatus::Disabled => Self::Disabled,
-        }
-    }
-}
-
-/// `staff` work for the tenant and sign in; a `contact` is someone at one of its organizations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize)]
-#[oai(rename_all = "snake_case")]
-#[serde(rename_all = "snake_case")]
-pub enum UserKind {
-    Staff,
-    Contact,
 }
 
 /// Who a member of staff is at an identity provider.
@@ -139,12 +71,12 @@ pub struct UserView {
     #[oai(validator(max_length = 254))]
     pub email: Option<String>,
     pub name: String,
-    pub kind: UserKind,
+    pub kind: PersonKind,
     /// Of staff.
     pub role: Option<Role>,
     /// Of a contact.
     pub organization: Option<OrganizationReference>,
-    pub status: UserStatus,
+    pub status: Word<UserStatus>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub last_login_at: Option<Timestamp>,
@@ -159,10 +91,10 @@ impl UserView {
         Self {
             id: user.id,
             kind: match user.standing {
-                Standing::Staff { .. } => UserKind::Staff,
-                Standing::Contact { .. } => UserKind::Contact,
+                Standing::Staff { .. } => PersonKind::Staff,
+                Standing::Contact { .. } => PersonKind::Contact,
             },
-            role: user.role().map(Role::from),
+            role: user.role(),
             organization: organization.map(OrganizationReference::from),
             external_id: user.external_id,
             email: user.email,

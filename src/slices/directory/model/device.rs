@@ -15,38 +15,28 @@ use tenantd_base::{
     vocabulary::vocabulary,
 };
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum DeviceClass {
-    Workstation,
-    Server,
-    Vm,
-    Hypervisor,
-    Network,
-    Printer,
-    Mobile,
-    Storage,
-    Iot,
+vocabulary! {
+    #[derive(Default)]
+    DeviceClass as variants:
+    Workstation "workstation", Server "server", Vm "vm", Hypervisor "hypervisor", Network "network", Printer "printer",
+    Mobile "mobile", Storage "storage", Iot "iot",
     #[default]
-    Other,
+    Other "other",
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Lifecycle {
+vocabulary! {
+    #[derive(Default)]
+    Lifecycle as variants:
     #[default]
-    Active,
-    Spare,
-    InRepair,
-    Retired,
-    Missing,
+    Active "active", Spare "spare", InRepair "in_repair", Retired "retired", Missing "missing",
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Health {
-    Healthy,
-    NeedsAttention,
-    Unhealthy,
+vocabulary! {
+    #[derive(Default)]
+    Health as variants:
+    Healthy "healthy", NeedsAttention "needs_attention", Unhealthy "unhealthy",
     #[default]
-    Unknown,
+    Unknown "unknown",
 }
 
 vocabulary! {
@@ -185,17 +175,12 @@ pub struct Volume {
     pub encrypted: Option<bool>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum OsFamily {
-    Windows,
-    Macos,
-    Linux,
-    Esxi,
-    Ios,
-    Android,
-    NetworkOs,
+vocabulary! {
+    #[derive(Default)]
+    OsFamily as variants:
+    Windows "windows", Macos "macos", Linux "linux", Esxi "esxi", Ios "ios", Android "android", NetworkOs "network_os",
     #[default]
-    Other,
+    Other "other",
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -232,14 +217,12 @@ pub struct Security {
     pub disk_encryption: Option<bool>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum PatchStatus {
-    Compliant,
-    Pending,
-    Failing,
-    RebootPending,
+vocabulary! {
+    #[derive(Default)]
+    PatchStatus as variants:
+    Compliant "compliant", Pending "pending", Failing "failing", RebootPending "reboot_pending",
     #[default]
-    Unknown,
+    Unknown "unknown",
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -257,14 +240,12 @@ pub struct Software {
     pub publisher: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum WarrantyStatus {
-    Active,
-    ExpiringSoon,
-    Expired,
-    None,
+vocabulary! {
+    #[derive(Default)]
+    WarrantyStatus as variants:
+    Active "active", ExpiringSoon "expiring_soon", Expired "expired", None "none",
     #[default]
-    Unknown,
+    Unknown "unknown",
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -6,6 +6,7 @@ use tenantd_base::{
     change::Change,
     clock::Timestamp,
     id::{DeviceId, OrganizationId, UserId},
+    vocabulary::vocabulary,
 };
 
 use super::device::{
@@ -94,13 +95,16 @@ pub struct JobLine {
     pub verified: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub enum JobStatus {
-    Success,
-    Warning,
-    Failed,
-    Running,
-    Cancelled,
+vocabulary! {
+    JobStatus as variants:
+    /// It made a restore point.
+    Success "success",
+    /// It made a restore point, and has something to tell.
+    Warning "warning",
+    Failed "failed",
+    /// It has not ended.
+    Running "running",
+    Cancelled "cancelled",
 }
 
 /// What an agent says of itself.

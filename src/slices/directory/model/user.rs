@@ -6,14 +6,14 @@ use tenantd_base::{
     access::Role,
     clock::Timestamp,
     id::{IdentityProviderId, OrganizationId, TenantId, UserId},
+    vocabulary::vocabulary,
 };
 
 use super::super::error::DirectoryError;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum UserStatus {
-    Active,
-    Disabled,
+vocabulary! {
+    UserStatus as variants:
+    Active "active", Disabled "disabled",
 }
 
 /// What someone is to the tenant.
@@ -87,10 +87,9 @@ pub struct NewUser {
     pub standing: Standing,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PersonKind {
-    Staff,
-    Contact,
+vocabulary! {
+    PersonKind:
+    Staff "staff", Contact "contact",
 }
 
 /// How someone is named in the records that refer to them.

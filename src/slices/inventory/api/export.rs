@@ -17,10 +17,10 @@ use super::{
         labels::Labels,
         listing::{self, RowKind},
         query::InventoryQuery,
-        tally,
+        tally::{self, Field},
     },
     columns,
-    filters::{GroupBy, Section},
+    filters::Section,
     report::MAX_GROUPS,
     wire::{InventoryGroups, InventoryReport, rows},
 };
@@ -39,7 +39,7 @@ impl Exported for InventoryReport {
 #[derive(Clone, Debug)]
 pub(super) enum Wanted {
     Rows { kind: RowKind, sections: Vec<Section> },
-    Groups(GroupBy),
+    Groups(Field),
 }
 
 /// Starts to make the rows; the answer streams them.
@@ -68,7 +68,7 @@ fn send_all(tx: &ReadTx, query: &InventoryQuery, wanted: &Wanted, format: RowFor
     let (kind, sections) = match wanted {
         Wanted::Rows { kind, sections } => (*kind, sections),
         Wanted::Groups(by) => {
-            let groups = tally::group(tx, query, &mut labels, by.field(), MAX_GROUPS)?;
+            let groups = tally::group(tx, query, &mut labels, *by, MAX_GROUPS)?;
             let mut lines = Rows::new(format, columns::GROUPS);
             out.send_blocking(lines.head()?)?;
             out.send_blocking(lines.piece(&InventoryGroups::new(*by, groups).values)?)?;

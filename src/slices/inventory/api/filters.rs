@@ -8,11 +8,12 @@ use tenantd_base::{
     fault::Fault,
     id::{OrganizationId, TenantId},
 };
-use tenantd_directory::{
-    AgentStatus, Directory,
-    view::{DeviceClass, Health, Lifecycle, OsFamily, PatchStatus, WarrantyStatus},
+use tenantd_directory::{AgentStatus, DeviceClass, Directory, Health, Lifecycle, OsFamily, PatchStatus, WarrantyStatus};
+use tenantd_http::{
+    bounded::Text,
+    page::PageQuery,
+    wire::{Word, word_type},
 };
-use tenantd_http::{bounded::Text, page::PageQuery};
 
 use super::super::{
     listing::RowKind,
@@ -40,38 +41,9 @@ impl Section {
     pub(super) const DEFAULT: [Self; 1] = [Self::Summary];
 }
 
-/// What devices are counted by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, serde::Serialize)]
-#[oai(rename_all = "snake_case", rename = "InventoryGroupBy")]
-#[serde(rename_all = "snake_case")]
-pub(super) enum GroupBy {
-    Organization,
-    Class,
-    Os,
-    OsVersion,
-    Manufacturer,
-    Model,
-    AgentStatus,
-    PatchStatus,
-    WarrantyStatus,
-    Software,
-}
-
-impl GroupBy {
-    pub(super) fn field(self) -> Field {
-        match self {
-            Self::Organization => Field::Organization,
-            Self::Class => Field::Class,
-            Self::Os => Field::Os,
-            Self::OsVersion => Field::OsVersion,
-            Self::Manufacturer => Field::Manufacturer,
-            Self::Model => Field::Model,
-            Self::AgentStatus => Field::AgentStatus,
-            Self::PatchStatus => Field::PatchStatus,
-            Self::WarrantyStatus => Field::WarrantyStatus,
-            Self::Software => Field::Software,
-        }
-    }
+word_type! {
+    Field, "InventoryGroupBy", "What devices are counted by.";
+    RowKind, "InventoryRows";
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
@@ -80,24 +52,6 @@ pub(super) enum InventoryFormat {
     Json,
     Csv,
     Ndjson,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
-#[oai(rename_all = "snake_case")]
-pub(super) enum InventoryRows {
-    /// One row a device.
-    Devices,
-    /// One row a device and package.
-    Software,
-}
-
-impl InventoryRows {
-    pub(super) fn kind(self) -> RowKind {
-        match self {
-            Self::Devices => RowKind::Device,
-            Self::Software => RowKind::Package,
-        }
-    }
 }
 
 /// Which devices a report is about. The longest list that a filter takes fits into the head of a request.
@@ -110,9 +64,9 @@ pub(super) struct InventoryFilters {
     #[oai(validator(min_items = 1, max_items = 50))]
     site: Option<Vec<Text<200>>>,
     #[oai(validator(min_items = 1, max_items = 10))]
-    class: Option<Vec<DeviceClass>>,
+    class: Option<Vec<Word<DeviceClass>>>,
     #[oai(validator(min_items = 1, max_items = 8))]
-    os_family: Option<Vec<OsFamily>>,
+    os_family: Option<Vec<Word<OsFamily>>>,
     /// A part of the operating system's name, without case and accents.
     #[oai(validator(min_items = 1, max_items = 50))]
     os_name: Option<Vec<Text<200>>>,
@@ -142,15 +96,15 @@ pub(super) struct InventoryFilters {
     #[oai(validator(min_items = 1, max_items = 50))]
     tag: Option<Vec<Text<100>>>,
     #[oai(validator(min_items = 1, max_items = 5))]
-    lifecycle: Option<Vec<Lifecycle>>,
+    lifecycle: Option<Vec<Word<Lifecycle>>>,
     /// A device of whose warranty nobody has told is `unknown`.
     #[oai(validator(min_items = 1, max_items = 5))]
-    warranty_status: Option<Vec<WarrantyStatus>>,
+    warranty_status: Option<Vec<Word<WarrantyStatus>>>,
     /// Devices with an end of warranty that is known, before this time.
     warranty_ends_before: Option<Timestamp>,
     /// A device of whose updates nobody has told is `unknown`.
     #[oai(validator(min_items = 1, max_items = 5))]
-    patch_status: Option<Vec<PatchStatus>>,
+    patch_status: Option<Vec<Word<PatchStatus>>>,
     /// `false` has also the devices of which nobody has told whether they need one.
     reboot_required: Option<bool>,
     /// Whether the device is backed up. `false` has also the devices of which nobody has told.
@@ -165,7 +119,7 @@ pub(super) struct InventoryFilters {
     #[oai(validator(min_items = 1, max_items = 20))]
     software_missing: Option<Vec<Text<400>>>,
     #[oai(validator(min_items = 1, max_items = 4))]
-    health: Option<Vec<Health>>,
+    health: Option<Vec<Word<Health>>>,
     /// A part of the name, the host name, the serial number, the model, the owner's name or a tag, without case and accents.
     q: Option<Text<200>>,
     /// Devices whose record changed after this time.
@@ -180,11 +134,11 @@ pub(super) struct ReportAssetInventory {
     #[oai(validator(min_items = 1, max_items = 9, unique_items))]
     pub(super) sections: Option<Vec<Section>>,
     /// Count the devices by this field, instead of listing them.
-    pub(super) group_by: Option<GroupBy>,
+    pub(super) group_by: Option<Field>,
     /// Also count all devices that match by what a first look wants, in `totals`.
     pub(super) summary: Option<bool>,
     /// `software` has a row for each package of a device, in `package`; with the filter `software`, for each that it names.
-    pub(super) rows: Option<InventoryRows>,
+    pub(super) rows: Option<RowKind>,
     /// `csv` and `ndjson` stream the whole report, without pages.
     pub(super) format: Option<InventoryFormat>,
     #[oai(flatten)]
@@ -200,8 +154,8 @@ pub(crate) struct Asker {
     pub(crate) directory: Directory,
 }
 
-fn convert<A: Copy + Into<B>, B>(choices: Option<&Vec<A>>) -> Vec<B> {
-    choices.into_iter().flatten().map(|choice| (*choice).into()).collect()
+fn words<T: Copy>(words: Option<&Vec<Word<T>>>) -> Vec<T> {
+    words.into_iter().flatten().map(|word| word.0).collect()
 }
 
 /// Reads filters, and remembers all that is wrong with them.
@@ -272,7 +226,7 @@ impl InventoryFilters {
     pub(super) fn query(&self, asker: Asker) -> Result<InventoryQuery, Vec<Fault>> {
         let mut reader = Reader::default();
         let details = DetailsQuery {
-            os_families: convert(self.os_family.as_ref()),
+            os_families: words(self.os_family.as_ref()),
             os_names: reader.texts("os_name", self.os_name.as_ref()),
             manufacturers: reader.texts("manufacturer", self.manufacturer.as_ref()),
             models: reader.texts("model", self.model.as_ref()),
@@ -280,9 +234,9 @@ impl InventoryFilters {
             addresses: reader.addresses(self.ip.as_ref()),
             macs: reader.macs(self.mac.as_ref()),
             tags: reader.texts("tag", self.tag.as_ref()),
-            warranty_statuses: convert(self.warranty_status.as_ref()),
+            warranty_statuses: words(self.warranty_status.as_ref()),
             warranty_ends_before: self.warranty_ends_before,
-            patch_statuses: convert(self.patch_status.as_ref()),
+            patch_statuses: words(self.patch_status.as_ref()),
             reboot_required: self.reboot_required,
             protected: self.protected,
             software: reader.software("software", self.software.as_ref()),
@@ -296,9 +250,9 @@ impl InventoryFilters {
             directory,
             organizations: self.organization_id.clone().unwrap_or_default(),
             sites: reader.texts("site", self.site.as_ref()),
-            classes: convert(self.class.as_ref()),
-            lifecycles: convert(self.lifecycle.as_ref()),
-            healths: convert(self.health.as_ref()),
+            classes: words(self.class.as_ref()),
+            lifecycles: words(self.lifecycle.as_ref()),
+            healths: words(self.health.as_ref()),
             agent_statuses: self.agent_status.clone().unwrap_or_default(),
             last_seen_before: self.last_seen_before,
             last_seen_after: self.last_seen_after,

@@ -14,9 +14,9 @@ use super::{
         error::InventoryError,
         labels::Labels,
         listing::{self, RowKind},
-        tally,
+        tally::{self, Field},
     },
-    filters::{Asker, GroupBy, InventoryFilters, Section},
+    filters::{Asker, InventoryFilters, Section},
     report::groups,
     wire::{InventoryGroups, InventoryRow, InventoryTotals, rows},
 };
@@ -37,7 +37,7 @@ struct ReportForm {
     #[oai(validator(min_items = 1, max_items = 9, unique_items))]
     sections: Option<Vec<Section>>,
     /// Count the devices by this field, instead of listing them.
-    group_by: Option<GroupBy>,
+    group_by: Option<Field>,
     /// Add the totals over all devices that match.
     summary: Option<bool>,
     /// The most rows, 20 when absent. 0 for the count alone.

@@ -23,11 +23,11 @@ use super::{
         labels::Labels,
         listing::{self, RowKind},
         query::InventoryQuery,
-        tally,
+        tally::{self, Field},
     },
     Area,
     export::{self, Wanted},
-    filters::{Asker, GroupBy, InventoryFormat, InventoryRows, ReportAssetInventory, Section},
+    filters::{Asker, InventoryFormat, ReportAssetInventory, Section},
     wire::{InventoryGroups, InventoryReport, rows},
 };
 
@@ -75,7 +75,7 @@ impl InventoryApi {
         let (tenant_id, reach) = (auth.principal.tenant_id, auth.principal.reach.clone());
         let asker = Asker { tenant_id, reach, now: auth.context.now, directory: self.directory };
         let wanted = asked.filters.query(asker).map_err(InventoryError::Invalid)?;
-        let kind = asked.rows.map_or(RowKind::Device, InventoryRows::kind);
+        let kind = asked.rows.unwrap_or(RowKind::Device);
         let sections = asked.sections.unwrap_or_else(|| Section::DEFAULT.to_vec());
         if let Some(format) = format {
             let rows = asked.group_by.map_or(Wanted::Rows { kind, sections }, Wanted::Groups);
@@ -118,10 +118,10 @@ pub(super) fn groups(
     tx: &impl Read,
     query: &InventoryQuery,
     labels: &mut Labels,
-    by: GroupBy,
+    by: Field,
     limit: usize,
 ) -> Result<InventoryGroups, StoreError> {
-    Ok(InventoryGroups::new(by, tally::group(tx, query, labels, by.field(), limit)?))
+    Ok(InventoryGroups::new(by, tally::group(tx, query, labels, by, limit)?))
 }
 
 /// Counts have neither pages nor sections, and a stream has no pages and nothing beside its rows.

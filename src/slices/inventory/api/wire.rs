@@ -8,22 +8,19 @@ use serde_with::skip_serializing_none;
 
 use tenantd_base::{clock::Timestamp, id::DeviceId};
 use tenantd_directory::{
-    OrganizationReference, PersonReference,
-    view::{
-        Agent, BackupState, Device, DeviceClass, Hardware, Health, Lifecycle, Network, OperatingSystem, Patch, Security, Software,
-        Warranty,
-    },
+    DeviceClass, Health, Lifecycle, OrganizationReference, PersonReference,
+    view::{Agent, BackupState, Device, Hardware, Network, OperatingSystem, Patch, Security, Software, Warranty},
 };
-use tenantd_http::page::Page;
+use tenantd_http::{page::Page, wire::Word};
 use tenantd_store::{Read, StoreError};
 
 use super::{
     super::{
         labels::Labels,
         listing::{Hit, InventoryPage},
-        tally,
+        tally::{self, Field},
     },
-    filters::{GroupBy, Section},
+    filters::Section,
 };
 
 /// A device, with the sections that were asked for; and of a report whose rows are packages, one of its packages.
@@ -36,15 +33,15 @@ pub(crate) struct InventoryRow {
     pub(super) organization: OrganizationReference,
     /// Of the section `summary`, as all up to `version`: the id in the system that the device comes from.
     pub(super) external_id: Option<String>,
-    pub(super) class: Option<DeviceClass>,
-    pub(super) lifecycle: Option<Lifecycle>,
+    pub(super) class: Option<Word<DeviceClass>>,
+    pub(super) lifecycle: Option<Word<Lifecycle>>,
     pub(super) site: Option<String>,
     pub(super) owner: Option<PersonReference>,
     pub(super) tags: Option<Vec<String>>,
     pub(super) custom_fields: Option<BTreeMap<String, String>>,
     /// What the agent is doing at the moment of the report.
     pub(super) agent: Option<Agent>,
-    pub(super) health: Option<Health>,
+    pub(super) health: Option<Word<Health>>,
     /// When what is known of the device was found out.
     pub(super) collected_at: Option<Timestamp>,
     pub(super) created_at: Option<Timestamp>,
@@ -138,7 +135,7 @@ pub(crate) struct InventoryGroup {
 /// The devices of the report, counted by a field.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(crate) struct InventoryGroups {
-    pub(super) by: GroupBy,
+    pub(super) by: Field,
     /// The most frequent values first, at most 1,000. They and `others` make up `devices`, but for `software`: a device has many
     /// packages, and counts once for each name.
     pub(super) values: Vec<InventoryGroup>,
@@ -149,7 +146,7 @@ pub(crate) struct InventoryGroups {
 }
 
 impl InventoryGroups {
-    pub(super) fn new(by: GroupBy, groups: tally::Groups) -> Self {
+    pub(super) fn new(by: Field, groups: tally::Groups) -> Self {
         let group = |tally::Group { value, name, count }| InventoryGroup { value, name, count };
         Self { by, values: groups.values.into_iter().map(group).collect(), others: groups.others, devices: groups.devices }
     }

@@ -17,6 +17,7 @@ use tenantd_http::{
     problem::Problem,
     reply::{Accepted, Changed, Created, Found, Listed},
     shape::Shape,
+    wire::{Word, word_type},
 };
 use tenantd_store::{
     Key, Store, StoreError,
@@ -26,7 +27,7 @@ use tenantd_store::{
 use super::super::{
     activity,
     error::TenantError,
-    model::{self, NewTenant},
+    model::{self, NewTenant, TenantStatus},
     service::Tenants,
 };
 
@@ -34,25 +35,6 @@ use super::super::{
 pub(super) enum Area {
     /// The installation and its tenants. For the operator.
     Platform,
-}
-
-#[derive(Clone, Copy, Debug, Enum, Serialize)]
-#[oai(rename_all = "snake_case")]
-#[serde(rename_all = "snake_case")]
-enum Kind {
-    Standard,
-    Evaluation,
-    Platform,
-}
-
-impl From<TenantKind> for Kind {
-    fn from(kind: TenantKind) -> Self {
-        match kind {
-            TenantKind::Standard => Self::Standard,
-            TenantKind::Evaluation => Self::Evaluation,
-            TenantKind::Platform => Self::Platform,
-        }
-    }
 }
 
 /// What a new tenant can be.
@@ -63,16 +45,8 @@ enum NewKind {
     Evaluation,
 }
 
-#[derive(Clone, Copy, Debug, Enum, Serialize)]
-#[oai(rename_all = "snake_case")]
-#[serde(rename_all = "snake_case")]
-enum Status {
-    Active,
-    Suspended,
-    /// It is being filled with its sample, and works when that is done.
-    Preparing,
-    /// Everything of it is being removed.
-    Deleting,
+word_type! {
+    stored: TenantStatus, "Status";
 }
 
 /// A customer of this installation, with everything that belongs to it.
@@ -85,8 +59,8 @@ pub(super) struct Tenant {
     name: String,
     /// A short name for URLs and commands, unique on the installation.
     slug: String,
-    kind: Kind,
-    status: Status,
+    kind: TenantKind,
+    status: Word<TenantStatus>,
     created_at: Timestamp,
     updated_at: Timestamp,
     /// When an evaluation tenant ends.
@@ -124,13 +98,8 @@ impl Tenant {
             id: tenant.id,
             name: tenant.name.clone(),
             slug: tenant.slug.clone(),
-            kind: tenant.kind.into(),
-            status: match tenant.status {
-                model::TenantStatus::Active => Status::Active,
-                model::TenantStatus::Suspended => Status::Suspended,
-                model::TenantStatus::Preparing => Status::Preparing,
-                model::TenantStatus::Deleting => Status::Deleting,
-            },
+            kind: tenant.kind,
+            status: tenant.status.into(),
             created_at: tenant.created_at,
             updated_at: tenant.updated_at,
             expires_at: tenant.expires_at,
@@ -293,7 +262,7 @@ impl TenantsApi {
         id: Path<TenantId>,
         idempotency_key: IdempotencyKey,
     ) -> Result<Changed<Tenant>, Problem> {
-        self.set_status(auth, id.0, idempotency_key, model::TenantStatus::Suspended).await
+        self.set_status(auth, id.0, idempotency_key, TenantStatus::Suspended).await
     }
 
     /// Resume a suspended tenant
@@ -307,7 +276,7 @@ impl TenantsApi {
         id: Path<TenantId>,
         idempotency_key: IdempotencyKey,
     ) -> Result<Changed<Tenant>, Problem> {
-        self.set_status(auth, id.0, idempotency_key, model::TenantStatus::Active).await
+        self.set_status(auth, id.0, idempotency_key, TenantStatus::Active).await
     }
 
     /// Delete a tenant
@@ -361,7 +330,7 @@ impl TenantsApi {
         auth: Allowed<Operator>,
         id: TenantId,
         idempotency_key: IdempotencyKey,
-        status: model::TenantStatus,
+        status: TenantStatus,
     ) -> Result<Changed<Tenant>, Problem> {
         let tenants = self.tenants.clone();
         idempotency_key

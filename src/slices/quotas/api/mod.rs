@@ -1,6 +1,6 @@
 //! `/api/admin/quotas` for a tenant, and `/api/platform/tenants/{id}/quotas` for the operator.
 
-use poem_openapi::{Enum, Object, OpenApi, Tags, param::Path};
+use poem_openapi::{Object, OpenApi, Tags, param::Path};
 use serde::Serialize;
 use serde_json::value::to_raw_value;
 use serde_with::skip_serializing_none;
@@ -11,6 +11,7 @@ use tenantd_http::{
     need::{Allowed, Operator, QuotasRead},
     problem::Problem,
     reply::Answer,
+    wire::word_type,
 };
 use tenantd_store::{
     Store,
@@ -38,60 +39,21 @@ impl From<QuotaError> for Problem {
     }
 }
 
-/// Something that a tenant has only so much of.
-#[derive(Clone, Copy, Debug, Enum, Serialize)]
-#[oai(rename_all = "snake_case")]
-#[serde(rename_all = "snake_case")]
-enum QuotaName {
-    /// Events since midnight UTC.
-    EventsPerDay,
-    /// Records of all kinds.
-    Records,
-    /// The bytes that records and events take up.
-    StoredBytes,
-    /// Workflows that are not archived.
-    Workflows,
-    /// Runs that have not ended.
-    ConcurrentRuns,
-    /// Imports, and exports of each kind, at the same time.
-    Streams,
-}
-
-impl From<Quota> for QuotaName {
-    fn from(quota: Quota) -> Self {
-        match quota {
-            Quota::EventsPerDay => Self::EventsPerDay,
-            Quota::Records => Self::Records,
-            Quota::StoredBytes => Self::StoredBytes,
-            Quota::Workflows => Self::Workflows,
-            Quota::ConcurrentRuns => Self::ConcurrentRuns,
-            Quota::Streams => Self::Streams,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, Enum, Serialize)]
-#[oai(rename_all = "snake_case")]
-#[serde(rename_all = "snake_case")]
-enum QuotaStatus {
-    Ok,
-    /// 80 % or more is used.
-    Near,
-    /// Requests that create something are refused.
-    Reached,
+word_type! {
+    Level, "QuotaStatus";
 }
 
 /// What a tenant uses of a quota.
 #[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 struct QuotaStanding {
-    quota: QuotaName,
+    quota: Quota,
     limit: u64,
     /// Absent for `streams`, which are counted only while they are open.
     used: Option<u64>,
     /// The share of the limit that is used, in percent.
     percent: Option<u64>,
-    status: QuotaStatus,
+    status: Level,
     /// Whether the operator has set the limit for this tenant.
     own_limit: bool,
 }
@@ -99,15 +61,11 @@ struct QuotaStanding {
 impl From<&Standing> for QuotaStanding {
     fn from(standing: &Standing) -> Self {
         Self {
-            quota: standing.quota.into(),
+            quota: standing.quota,
             limit: standing.limit,
             used: standing.used,
             percent: standing.percent(),
-            status: match standing.level() {
-                Level::Fine => QuotaStatus::Ok,
-                Level::Near => QuotaStatus::Near,
-                Level::Reached => QuotaStatus::Reached,
-            },
+            status: standing.level(),
             own_limit: standing.own,
         }
     }
@@ -153,7 +111,7 @@ impl SetQuotas {
             Quota::ConcurrentRuns => self.concurrent_runs,
             Quota::Streams => self.streams,
         };
-        Quota::ALL.into_iter().filter_map(|quota| Some((quota, limit(quota)?))).collect()
+        Quota::ALL.iter().filter_map(|quota| Some((*quota, limit(*quota)?))).collect()
     }
 }
 

@@ -13,11 +13,11 @@ use tenantd_http::{
 
 use super::{
     super::{
-        model::{Facets, Mode, Options, Order, Place, Sight},
+        model::{Facets, Mode, Options, Place, Sight},
         service::Service,
     },
     Area,
-    wire::{Fuzzy, SearchFacet, SearchFacets, SearchHit, SearchParameters, SearchResults, SearchSort},
+    wire::{Fuzzy, SearchFacet, SearchFacets, SearchHit, SearchParameters, SearchResults},
 };
 
 const DEFAULT_LIMIT: u32 = 20;
@@ -30,14 +30,11 @@ fn options(query: &SearchParameters, request: &PageRequest) -> Result<Options, P
     let facet = |wanted: SearchFacet| query.facets.iter().flatten().any(|facet| *facet == wanted);
     let place = |bytes: &Vec<u8>| Place::from_bytes(bytes).ok_or_else(|| Problem::plain(Code::CursorMismatch));
     Ok(Options {
-        kinds: query.types.iter().flatten().map(|kind| (*kind).into()).collect(),
+        kinds: query.types.clone().unwrap_or_default(),
         organization_id: query.organization_id,
         mode: query.mode.unwrap_or(Mode::Full),
         fuzzy: query.fuzzy != Some(Fuzzy::Off),
-        order: match query.sort {
-            Some(SearchSort::Recent) => Order::Recent,
-            Some(SearchSort::Relevance) | None => Order::Relevance,
-        },
+        order: query.sort.unwrap_or_default(),
         facets: Facets {
             kind: facet(SearchFacet::Type),
             organization: facet(SearchFacet::Organization),

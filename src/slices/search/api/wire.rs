@@ -10,54 +10,13 @@ use tenantd_base::{clock::Timestamp, id::OrganizationId};
 use tenantd_directory::OrganizationReference;
 use tenantd_http::{page::Page, wire::word_type};
 
-use super::super::model::{self, Mode};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Enum, Serialize)]
-#[oai(rename_all = "snake_case")]
-#[serde(rename_all = "snake_case")]
-pub(super) enum SearchType {
-    Device,
-    User,
-    Organization,
-    Ticket,
-    Vm,
-    Provider,
-    Workflow,
-    Software,
-}
-
-impl From<model::Kind> for SearchType {
-    fn from(kind: model::Kind) -> Self {
-        match kind {
-            model::Kind::Device => Self::Device,
-            model::Kind::User => Self::User,
-            model::Kind::Organization => Self::Organization,
-            model::Kind::Ticket => Self::Ticket,
-            model::Kind::Vm => Self::Vm,
-            model::Kind::Provider => Self::Provider,
-            model::Kind::Workflow => Self::Workflow,
-            model::Kind::Software => Self::Software,
-        }
-    }
-}
-
-impl From<SearchType> for model::Kind {
-    fn from(kind: SearchType) -> Self {
-        match kind {
-            SearchType::Device => Self::Device,
-            SearchType::User => Self::User,
-            SearchType::Organization => Self::Organization,
-            SearchType::Ticket => Self::Ticket,
-            SearchType::Vm => Self::Vm,
-            SearchType::Provider => Self::Provider,
-            SearchType::Workflow => Self::Workflow,
-            SearchType::Software => Self::Software,
-        }
-    }
-}
+use super::super::model::{self, Kind, MatchKind, Mode, Order};
 
 word_type! {
+    Kind, "SearchType";
     Mode, "SearchMode", "`full` searches everything. `suggest` is for while somebody types: it searches names and identifiers, and the last word may be\nunfinished.";
+    Order, "SearchSort";
+    MatchKind, "SearchMatchKind";
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
@@ -75,13 +34,6 @@ pub(super) enum SearchFacet {
     Status,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
-#[oai(rename_all = "snake_case")]
-pub(super) enum SearchSort {
-    Relevance,
-    Recent,
-}
-
 #[derive(Debug, Object)]
 pub(super) struct SearchParameters {
     /// What to search for. Terms are AND-ed. `"a phrase"`; `one OR other`; `-without`; `begin*`; `field:value` with the fields `type`,
@@ -90,7 +42,7 @@ pub(super) struct SearchParameters {
     pub(super) q: String,
     /// Hits of these types only.
     #[oai(validator(min_items = 1, max_items = 8))]
-    pub(super) types: Option<Vec<SearchType>>,
+    pub(super) types: Option<Vec<Kind>>,
     /// Hits that belong to this organization only.
     pub(super) organization_id: Option<OrganizationId>,
     /// How many hits to return; 20 when absent.
@@ -107,28 +59,7 @@ pub(super) struct SearchParameters {
     #[oai(validator(min_items = 1, max_items = 3))]
     pub(super) facets: Option<Vec<SearchFacet>>,
     /// `relevance` when absent; `recent` puts what changed last first.
-    pub(super) sort: Option<SearchSort>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize)]
-#[oai(rename_all = "snake_case")]
-#[serde(rename_all = "snake_case")]
-pub(super) enum SearchMatchKind {
-    Exact,
-    Prefix,
-    Fuzzy,
-    Phrase,
-}
-
-impl From<model::MatchKind> for SearchMatchKind {
-    fn from(kind: model::MatchKind) -> Self {
-        match kind {
-            model::MatchKind::Exact => Self::Exact,
-            model::MatchKind::Prefix => Self::Prefix,
-            model::MatchKind::Fuzzy => Self::Fuzzy,
-            model::MatchKind::Phrase => Self::Phrase,
-        }
-    }
+    pub(super) sort: Option<Order>,
 }
 
 /// Why something was found.
@@ -138,7 +69,7 @@ pub(super) struct SearchMatch {
     pub(super) field: String,
     /// What stands there.
     pub(super) value: String,
-    pub(super) kind: SearchMatchKind,
+    pub(super) kind: MatchKind,
 }
 
 /// Something that was found.
@@ -148,7 +79,7 @@ pub(super) struct SearchMatch {
 pub(super) struct SearchHit {
     #[serde(rename = "type")]
     #[oai(rename = "type")]
-    pub(super) kind: SearchType,
+    pub(super) kind: Kind,
     /// The record's id; of software its name, which the asset inventory filters by.
     pub(super) id: String,
     pub(super) title: String,
@@ -169,10 +100,9 @@ impl From<model::Hit> for SearchHit {
     fn from(hit: model::Hit) -> Self {
         let highlights: BTreeMap<String, String> =
             hit.highlights.into_iter().map(|(field, text)| (field.to_owned(), text)).collect();
-        let shown =
-            |found: model::Match| SearchMatch { field: found.field.to_owned(), value: found.value, kind: found.kind.into() };
+        let shown = |found: model::Match| SearchMatch { field: found.field.to_owned(), value: found.value, kind: found.kind };
         Self {
-            kind: hit.kind.into(),
+            kind: hit.kind,
             id: hit.id,
             title: hit.title,
             subtitle: hit.subtitle,

@@ -1,7 +1,7 @@
 //! Devices: found by name, host name, addresses, serial number, make, system and tags. Their packages make the type `software`.
 
 use tenantd_base::id::{DeviceId, TenantId};
-use tenantd_directory::{self as directory, Device, Lifecycle, Network, OperatingSystem, OsFamily};
+use tenantd_directory::{self as directory, Device, Lifecycle, Network, OperatingSystem};
 use tenantd_store::{ReadTx, StoreError};
 
 use super::{
@@ -24,23 +24,10 @@ fn state(lifecycle: Lifecycle) -> State {
     }
 }
 
-fn family(family: OsFamily) -> &'static str {
-    match family {
-        OsFamily::Windows => "windows",
-        OsFamily::Macos => "macos",
-        OsFamily::Linux => "linux",
-        OsFamily::Esxi => "esxi",
-        OsFamily::Ios => "ios",
-        OsFamily::Android => "android",
-        OsFamily::NetworkOs => "network_os",
-        OsFamily::Other => "other",
-    }
-}
-
 /// What `os:` compares with: the family, and the name with the version up to any of its words.
 fn systems(os: &OperatingSystem) -> Vec<String> {
     let full = [os.name.as_deref(), os.version.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(" ");
-    let mut values = vec![text::whole(family(os.family))];
+    let mut values = vec![text::whole(os.family.name())];
     let mut so_far = String::new();
     for word in text::tokens(&full) {
         if !so_far.is_empty() {

@@ -5,8 +5,7 @@ use serde::Serialize;
 use serde_json::value::to_raw_value;
 use serde_with::skip_serializing_none;
 
-use tenantd_base::{clock::Timestamp, fault::Fault, id::IdentityProviderId, secrets::Secret};
-use tenantd_directory::RoleView;
+use tenantd_base::{access::Role, clock::Timestamp, fault::Fault, id::IdentityProviderId, secrets::Secret};
 use tenantd_http::{shape::Shape, wire::word_type};
 use tenantd_store::events::{Describe, Described};
 
@@ -79,7 +78,7 @@ pub(super) struct IdentityProvider {
     /// Nobody signs in through a disabled one.
     pub(super) enabled: bool,
     /// What people may do who become users by signing in.
-    pub(super) default_role: RoleView,
+    pub(super) default_role: Role,
     /// Whether people who are not known yet become users by signing in.
     pub(super) auto_provision: bool,
     /// What is asked of the provider.
@@ -101,7 +100,7 @@ impl From<model::IdentityProvider> for IdentityProvider {
             domains: provider.domains.iter().map(|claim| claim.domain.as_str().to_owned()).collect(),
             domain_claims: provider.domains.iter().map(DomainClaim::new).collect(),
             enabled: provider.enabled,
-            default_role: provider.default_role.into(),
+            default_role: provider.default_role,
             auto_provision: provider.auto_provision,
             scopes: provider.scopes,
             created_at: provider.created_at,
@@ -147,7 +146,7 @@ pub(super) struct CreateIdentityProvider {
     /// `true` when absent.
     pub(super) enabled: Option<bool>,
     /// What people may do who become users by signing in. `viewer` when absent.
-    pub(super) default_role: Option<RoleView>,
+    pub(super) default_role: Option<Role>,
     /// Whether people who are not known yet become users by signing in. `false` when absent.
     pub(super) auto_provision: Option<bool>,
     /// What is asked of the provider: `openid`, `email` and `profile` when absent.
@@ -175,7 +174,7 @@ pub(super) struct UpdateIdentityProvider {
     #[oai(validator(min_items = 1, max_items = 50))]
     pub(super) domains: Option<Vec<String>>,
     pub(super) enabled: Option<bool>,
-    pub(super) default_role: Option<RoleView>,
+    pub(super) default_role: Option<Role>,
     pub(super) auto_provision: Option<bool>,
     #[oai(validator(min_items = 1, max_items = 20))]
     pub(super) scopes: Option<Vec<String>>,
@@ -239,7 +238,7 @@ impl TryFrom<CreateIdentityProvider> for NewProvider {
             client_secret: Secret::new(body.client_secret),
             domains,
             enabled: body.enabled.unwrap_or(true),
-            default_role: body.default_role.unwrap_or(RoleView::Viewer).into(),
+            default_role: body.default_role.unwrap_or(Role::Viewer),
             auto_provision: body.auto_provision.unwrap_or(false),
             scopes,
         })
@@ -262,7 +261,7 @@ impl TryFrom<UpdateIdentityProvider> for ProviderChange {
             client_secret: body.client_secret.map(Secret::new),
             domains,
             enabled: body.enabled,
-            default_role: body.default_role.map(Into::into),
+            default_role: body.default_role,
             auto_provision: body.auto_provision,
             scopes: body.scopes,
         })

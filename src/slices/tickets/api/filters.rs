@@ -6,10 +6,12 @@ use tenantd_base::{
     access::{Identity, Principal},
     clock::Timestamp,
     id::{DeviceId, OrganizationId, UserId},
+    vocabulary::vocabulary,
 };
 use tenantd_http::{
     page::PageQuery,
     problem::{FieldError, Problem},
+    wire::word_type,
 };
 use tenantd_store::Direction;
 
@@ -22,28 +24,15 @@ use super::{
     vocabulary::AssigneeFilter,
 };
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
-pub(super) enum TicketSort {
-    #[oai(rename = "updated_at")]
-    UpdatedAt,
-    #[oai(rename = "-updated_at")]
-    UpdatedAtDescending,
-    #[oai(rename = "created_at")]
-    CreatedAt,
-    #[oai(rename = "-created_at")]
-    CreatedAtDescending,
-    #[oai(rename = "number")]
-    Number,
-    #[oai(rename = "-number")]
-    NumberDescending,
-    #[oai(rename = "priority")]
-    Priority,
-    #[oai(rename = "-priority")]
-    PriorityDescending,
-    #[oai(rename = "due_at")]
-    DueAt,
-    #[oai(rename = "-due_at")]
-    DueAtDescending,
+vocabulary! {
+    TicketSort:
+    UpdatedAt "updated_at", UpdatedAtDescending "-updated_at", CreatedAt "created_at", CreatedAtDescending "-created_at",
+    Number "number", NumberDescending "-number", Priority "priority", PriorityDescending "-priority", DueAt "due_at",
+    DueAtDescending "-due_at",
+}
+
+word_type! {
+    TicketSort, "TicketSort";
 }
 
 impl TicketSort {

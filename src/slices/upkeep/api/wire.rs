@@ -1,33 +1,19 @@
 //! What came of a snapshot, and how full the disk is, as events and the operator see it.
 
-use poem_openapi::{Enum, Object};
+use poem_openapi::Object;
 use serde::Serialize;
 use serde_json::{Map, Value, value::to_raw_value};
 use serde_with::skip_serializing_none;
 
 use tenantd_base::clock::Timestamp;
-use tenantd_http::openapi;
+use tenantd_http::{openapi, wire::word_type};
 use tenantd_store::events::{Describe, Described};
 
-use super::super::model;
+use super::super::model::{self, Fill, RunKind};
 
-#[derive(Clone, Copy, Debug, Enum, Serialize)]
-#[oai(rename_all = "snake_case")]
-#[serde(rename_all = "snake_case")]
-pub(super) enum SnapshotRunKind {
-    Snapshot,
-    BeforeUpgrade,
-    Drill,
-}
-
-impl From<model::RunKind> for SnapshotRunKind {
-    fn from(kind: model::RunKind) -> Self {
-        match kind {
-            model::RunKind::Snapshot => Self::Snapshot,
-            model::RunKind::BeforeUpgrade => Self::BeforeUpgrade,
-            model::RunKind::Drill => Self::Drill,
-        }
-    }
+word_type! {
+    RunKind, "SnapshotRunKind";
+    Fill, "DiskState";
 }
 
 /// What came of a snapshot of the store, or of the trial of restoring one.
@@ -35,7 +21,7 @@ impl From<model::RunKind> for SnapshotRunKind {
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct SnapshotRun {
-    kind: SnapshotRunKind,
+    kind: RunKind,
     at: Timestamp,
     /// Where the snapshot is, or would have been.
     path: String,
@@ -56,7 +42,7 @@ pub(super) struct SnapshotRun {
 impl SnapshotRun {
     pub(super) fn new(run: &model::Run) -> Self {
         Self {
-            kind: run.kind.into(),
+            kind: run.kind,
             at: run.at,
             path: run.path.clone(),
             duration_seconds: run.took.as_secs_f64(),
@@ -69,22 +55,10 @@ impl SnapshotRun {
     }
 }
 
-#[derive(Clone, Copy, Debug, Enum, Serialize)]
-#[oai(rename_all = "snake_case")]
-#[serde(rename_all = "snake_case")]
-enum DiskState {
-    /// There is room.
-    Ample,
-    /// It is filling up.
-    Low,
-    /// No changes are taken.
-    Full,
-}
-
 /// The space of the disk that the data is on.
 #[derive(Debug, Object, Serialize)]
 struct DiskSpace {
-    state: DiskState,
+    state: Fill,
     #[oai(validator(minimum(value = "0")))]
     free_bytes: u64,
     #[oai(validator(minimum(value = "0")))]
@@ -99,12 +73,7 @@ impl Describe for model::Run {
 
 impl Describe for model::Sample {
     fn describe(&self, (): ()) -> Described {
-        let state = match self.fill {
-            model::Fill::Ample => DiskState::Ample,
-            model::Fill::Low => DiskState::Low,
-            model::Fill::Full => DiskState::Full,
-        };
-        to_raw_value(&DiskSpace { state, free_bytes: self.space.free, total_bytes: self.space.total })
+        to_raw_value(&DiskSpace { state: self.fill, free_bytes: self.space.free, total_bytes: self.space.total })
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use poem_openapi::{Enum, Object, OpenApi, param::Path};
+use poem_openapi::{Object, OpenApi, param::Path};
 
 use tenantd_base::{
     clock::Timestamp,
     id::{DeliveryId, OperationId, WebhookId},
+    vocabulary::vocabulary,
 };
 use tenantd_http::{
     idempotency::IdempotencyKey,
@@ -15,6 +16,7 @@ use tenantd_http::{
     page::{PageQuery, PageRequest},
     problem::{FieldError, Place, Problem},
     reply::{Accepted, Answer, Listed},
+    wire::word_type,
 };
 use tenantd_store::{Key, Read, events};
 
@@ -50,16 +52,13 @@ struct ListDeliveries {
     page: PageQuery,
 }
 
-#[derive(Clone, Copy, Debug, Enum)]
-enum WebhookStatsRange {
-    #[oai(rename = "1h")]
-    Hour,
-    #[oai(rename = "24h")]
-    Day,
-    #[oai(rename = "7d")]
-    Week,
-    #[oai(rename = "30d")]
-    Month,
+vocabulary! {
+    WebhookStatsRange:
+    Hour "1h", Day "24h", Week "7d", Month "30d",
+}
+
+word_type! {
+    WebhookStatsRange, "WebhookStatsRange";
 }
 
 #[derive(Debug, Object)]

@@ -9,19 +9,14 @@ use tenantd_base::{
     clock::Timestamp,
     id::{DeliveryId, EventId, OperationId, WebhookId},
 };
+use tenantd_http::wire::Word;
 
-use super::{
-    super::{
-        delivery::{self, AttemptError, Decision, DeliveryStatus, Trigger, delivery_id},
-        replay::{self, NewReplay, Only},
-        stats::{Figures, start_of},
-    },
-    wire::{WebhookDisabledReason, wire_enum},
+use super::super::{
+    delivery::{self, AttemptError, Decision, DeliveryStatus, Trigger, delivery_id},
+    model::DisabledReason,
+    replay::{self, NewReplay, Only, ReplayStatus},
+    stats::{Figures, start_of},
 };
-
-wire_enum! {
-    ReplayStatus for replay::ReplayStatus { Queued, Running, Succeeded, Cancelled }
-}
 
 /// How `response_body` is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize)]
@@ -122,7 +117,7 @@ pub(super) struct WebhookDelivery {
     pub(super) last_status: Option<u16>,
     pub(super) last_error: Option<AttemptError>,
     pub(super) next_attempt_at: Option<Timestamp>,
-    pub(super) skipped_reason: Option<WebhookDisabledReason>,
+    pub(super) skipped_reason: Option<Word<DisabledReason>>,
     /// When the event happened.
     pub(super) created_at: Timestamp,
     /// When the delivery came to its end.
@@ -212,7 +207,7 @@ impl WebhookReplay {
         Self {
             id,
             webhook_id,
-            status: replay.status.into(),
+            status: replay.status,
             progress: replay.progress(),
             from_seq: replay.from_seq,
             to_seq: replay.to_seq,

@@ -5,7 +5,9 @@ use tenantd_http::wire::word_type;
 use super::super::{
     delivery::{AttemptError, Decision, DeliveryStatus, Trigger},
     health::HealthState,
-    replay::Only,
+    model::{DisabledReason, Ordering},
+    replay::{Only, ReplayStatus},
+    schedule::RetrySchedule,
     service::WantedStatus,
 };
 
@@ -17,4 +19,12 @@ word_type! {
     Decision, "AttemptDecision", "What followed from the attempt. `disabled`: the endpoint was disabled with it.";
     AttemptError, "DeliveryError", "Why there was no answer. `blocked`: the address is not allowed. `interrupted`: tenantd was stopped in the middle.";
     Only, "ReplayOnly", "`failed`: exhausted, aborted or expired. `missing`: skipped or never tried. `all`: these, and what was delivered too.";
+    ReplayStatus, "ReplayStatus";
+}
+
+word_type! {
+    stored:
+    Ordering, "WebhookOrdering", "`none`: as fast as possible. `per_resource`: an event is sent when every earlier one of its resource is settled.";
+    RetrySchedule, "WebhookRetry", "`standard`: 11 attempts over 76 hours. `fast`: 9 within 15 minutes. `long`: 14 over a week.";
+    DisabledReason, "WebhookDisabledReason", "`gone`: it answered 410. `failures`: nothing succeeded for days. `receiver`: its answer asked for it. `operator`: somebody here did.\n`not_readable`, of a delivery: whom the endpoint acts for may not read the event.";
 }

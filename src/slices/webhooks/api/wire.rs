@@ -2,67 +2,28 @@
 
 use std::collections::BTreeMap;
 
-use poem_openapi::{Enum, Object};
+use poem_openapi::Object;
 use serde::Serialize;
 use serde_json::value::to_raw_value;
 use serde_with::skip_serializing_none;
 
 use tenantd_base::{change::Change, clock::Timestamp, fault::Fault, id::WebhookId, secrets::Secret};
 use tenantd_egress::{TargetUrl, check_ca_pem, without_query};
-use tenantd_http::shape::Shape;
+use tenantd_http::{shape::Shape, wire::Word};
 use tenantd_store::events::{Describe, Described};
 
 use super::super::{
     error::{WebhookError, bad_url},
     health::HealthState,
-    model::{self, CustomHeaders, EndpointStatus, EventFilter, NewEndpoint},
+    model::{self, CustomHeaders, DisabledReason, EndpointStatus, EventFilter, NewEndpoint, Ordering},
     repo::EndpointState,
-    schedule,
+    schedule::RetrySchedule,
     service::{EndpointChange, WantedStatus},
 };
 
 pub(super) const DEFAULT_TIMEOUT_SECONDS: u32 = 20;
 
-/// Declares an enumeration of the wire and how it stands for one of the model. For words that the model cannot show itself: the file
-/// of a tenant that leaves has endpoints with the model's own names, and `word_type!` always writes a description.
-macro_rules! wire_enum {
-    ($(#[$doc:meta])* $name:ident for $model:ty { $($variant:ident),* $(,)? }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize)]
-        #[oai(rename_all = "snake_case")]
-        #[serde(rename_all = "snake_case")]
-        pub(super) enum $name { $($variant),* }
-
-        impl From<$model> for $name {
-            fn from(value: $model) -> Self {
-                match value { $(<$model>::$variant => Self::$variant),* }
-            }
-        }
-
-        impl From<$name> for $model {
-            fn from(value: $name) -> Self {
-                match value { $($name::$variant => Self::$variant),* }
-            }
-        }
-    };
-}
-pub(super) use wire_enum;
-
-wire_enum! {
-    /// `none`: as fast as possible. `per_resource`: an event is sent when every earlier one of its resource is settled.
-    WebhookOrdering for model::Ordering { None, PerResource }
-}
-wire_enum! {
-    /// `standard`: 11 attempts over 76 hours. `fast`: 9 within 15 minutes. `long`: 14 over a week.
-    WebhookRetry for schedule::RetrySchedule { Standard, Fast, Long }
-}
-wire_enum! {
-    /// `gone`: it answered 410. `failures`: nothing succeeded for days. `receiver`: its answer asked for it. `operator`: somebody here did.
-    /// `not_readable`, of a delivery: whom the endpoint acts for may not read the event.
-    WebhookDisabledReason for model::DisabledReason { Gone, Failures, Receiver, Operator, NotReadable }
-}
-
-fn status_parts(status: EndpointStatus) -> (WantedStatus, Option<WebhookDisabledReason>) {
+fn status_parts(status: EndpointStatus) -> (WantedStatus, Option<Word<DisabledReason>>) {
     match status {
         EndpointStatus::Active => (WantedStatus::Active, None),
         EndpointStatus::Paused => (WantedStatus::Paused, None),
@@ -141,12 +102,12 @@ pub(super) struct Webhook {
     /// The names of the custom headers. Their values can be set but not read.
     pub(super) header_names: Vec<String>,
     pub(super) status: WantedStatus,
-    pub(super) disabled_reason: Option<WebhookDisabledReason>,
-    pub(super) ordering: WebhookOrdering,
+    pub(super) disabled_reason: Option<Word<DisabledReason>>,
+    pub(super) ordering: Word<Ordering>,
     /// How long one delivery may take, from the look-up of the name to the end of the answer.
     pub(super) timeout_seconds: u32,
     pub(super) rate_limit_per_second: Option<u32>,
-    pub(super) retry: WebhookRetry,
+    pub(super) retry: Word<RetrySchedule>,
     pub(super) ca_certificate_pem: Option<String>,
     /// The beginning of the secret, to recognise it by.
     pub(super) secret_hint: String,
@@ -245,7 +206,7 @@ pub(super) struct CreateWebhook {
     /// `url` only.
     pub(super) headers: Option<BTreeMap<String, String>>,
     /// `none` when absent.
-    pub(super) ordering: Option<WebhookOrdering>,
+    pub(super) ordering: Option<Word<Ordering>>,
     /// 20 when absent.
     #[oai(validator(minimum(value = "1"), maximum(value = "60")))]
     pub(super) timeout_seconds: Option<u32>,
@@ -253,7 +214,7 @@ pub(super) struct CreateWebhook {
     #[oai(validator(minimum(value = "1"), maximum(value = "1000")))]
     pub(super) rate_limit_per_second: Option<u32>,
     /// `standard` when absent.
-    pub(super) retry: Option<WebhookRetry>,
+    pub(super) retry: Option<Word<RetrySchedule>>,
     /// PEM of the certificate authorities to believe for this endpoint, in place of the usual ones.
     #[oai(validator(min_length = 1, max_length = 65536))]
     pub(super) ca_certificate_pem: Option<String>,
@@ -305,10 +266,10 @@ impl TryFrom<CreateWebhook> for NewEndpoint {
             events: body.events,
             filter: body.filter.map(Into::into).unwrap_or_default(),
             headers: headers.unwrap_or_default(),
-            ordering: body.ordering.unwrap_or(WebhookOrdering::None).into(),
+            ordering: body.ordering.map_or(Ordering::None, Into::into),
             timeout_seconds: body.timeout_seconds.unwrap_or(DEFAULT_TIMEOUT_SECONDS),
             rate_limit_per_second: body.rate_limit_per_second,
-            retry: body.retry.unwrap_or(WebhookRetry::Standard).into(),
+            retry: body.retry.map_or(RetrySchedule::Standard, Into::into),
             ca_certificate_pem: ca_certificate_pem.flatten(),
         })
     }
@@ -333,12 +294,12 @@ pub(super) struct UpdateWebhook {
     /// tenantd removes stored values that were given for another target.
     pub(super) headers: Change<BTreeMap<String, String>>,
     pub(super) status: Option<WantedStatus>,
-    pub(super) ordering: Option<WebhookOrdering>,
+    pub(super) ordering: Option<Word<Ordering>>,
     #[oai(validator(minimum(value = "1"), maximum(value = "60")))]
     pub(super) timeout_seconds: Option<u32>,
     #[oai(validator(minimum(value = "1"), maximum(value = "1000")))]
     pub(super) rate_limit_per_second: Change<u32>,
-    pub(super) retry: Option<WebhookRetry>,
+    pub(super) retry: Option<Word<RetrySchedule>>,
     #[oai(validator(min_length = 1, max_length = 65536))]
     pub(super) ca_certificate_pem: Change<String>,
 }

@@ -1,6 +1,6 @@
 //! Runs as clients see them.
 
-use poem_openapi::{Enum, Object, types::Any};
+use poem_openapi::{Object, types::Any};
 use serde::Serialize;
 use serde_json::{Value, json, value::to_raw_value};
 use serde_with::skip_serializing_none;
@@ -17,37 +17,6 @@ use super::{
     super::model::{Run, RunError, RunStatus, RunTrigger, StepResult, StepStatus, WaitingOn},
     wire::WorkflowTriggerType,
 };
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize)]
-#[oai(rename_all = "snake_case")]
-#[serde(rename_all = "snake_case")]
-pub(super) enum WorkflowStepStatus {
-    Pending,
-    Running,
-    Waiting,
-    Retrying,
-    Succeeded,
-    Failed,
-    Skipped,
-    Cancelled,
-    TimedOut,
-}
-
-impl From<StepStatus> for WorkflowStepStatus {
-    fn from(status: StepStatus) -> Self {
-        match status {
-            StepStatus::Pending => Self::Pending,
-            StepStatus::Running => Self::Running,
-            StepStatus::Waiting => Self::Waiting,
-            StepStatus::Retrying => Self::Retrying,
-            StepStatus::Succeeded => Self::Succeeded,
-            StepStatus::Failed => Self::Failed,
-            StepStatus::Skipped => Self::Skipped,
-            StepStatus::Cancelled => Self::Cancelled,
-            StepStatus::TimedOut => Self::TimedOut,
-        }
-    }
-}
 
 /// Why a run or a step failed.
 #[skip_serializing_none]
@@ -96,7 +65,7 @@ pub(super) struct WorkflowRunStep {
     #[oai(rename = "type")]
     #[serde(rename = "type")]
     pub(super) kind: String,
-    pub(super) status: WorkflowStepStatus,
+    pub(super) status: StepStatus,
     pub(super) attempts: u32,
     pub(super) started_at: Timestamp,
     pub(super) ended_at: Option<Timestamp>,
@@ -126,7 +95,7 @@ impl WorkflowRunStep {
             id: step.step_id,
             path,
             kind: step.type_name,
-            status: step.status.into(),
+            status: step.status,
             attempts: step.attempts,
             started_at: step.started_at,
             ended_at: step.ended_at,
