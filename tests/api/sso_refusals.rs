@@ -172,3 +172,18 @@ async fn a_provider_that_is_down_is_a_page_that_says_so() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_discovery_of_another_issuer_is_not_believed() {
+    with_app(async |app| {
+        let scene = Scene::new(app, json!({})).await;
+        scene.provider.claim_issuer("https://evil.example");
+        // What was read before no longer counts.
+        app.advance(Duration::from_hours(2));
+        let before = scene.provider.requests("/keys");
+        let asked = app.anonymous().post("/api/auth/sso").json(json!({"domain": "acme.example"})).send().await;
+        assert_eq!(asked.problem(502), "provider_error");
+        assert_eq!(scene.provider.requests("/keys"), before, "its keys are not even read");
+    })
+    .await;
+}

@@ -68,6 +68,8 @@ struct Books {
     grants: HashMap<String, Grant>,
     issued: usize,
     twist: Twist,
+    /// The issuer that its discovery names, if it is not its own.
+    claimed_issuer: Option<String>,
     down: bool,
     /// The time that tokens are made for, in seconds.
     now: i64,
@@ -97,6 +99,7 @@ impl Provider {
             grants: HashMap::new(),
             issued: 0,
             twist: Twist::default(),
+            claimed_issuer: None,
             down: false,
             now,
             requests: HashMap::new(),
@@ -121,6 +124,11 @@ impl Provider {
     /// From now on tokens are made with this twist.
     pub fn twist(&self, twist: Twist) {
         self.books().twist = twist;
+    }
+
+    /// From now on its discovery is that of somebody else.
+    pub fn claim_issuer(&self, issuer: &str) {
+        self.books().claimed_issuer = Some(issuer.to_owned());
     }
 
     pub fn set_down(&self, down: bool) {
@@ -209,7 +217,7 @@ impl Books {
             "/.well-known/openid-configuration" => (
                 200,
                 json!({
-                    "issuer": issuer,
+                    "issuer": self.claimed_issuer.as_deref().unwrap_or(issuer),
                     "authorization_endpoint": format!("{issuer}/authorize"),
                     "token_endpoint": format!("{issuer}/token"),
                     "userinfo_endpoint": format!("{issuer}/userinfo"),
