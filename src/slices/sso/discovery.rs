@@ -25,15 +25,55 @@ const BETWEEN_KEYS: Duration = Duration::from_secs(30);
 const MAX_KNOWN: u64 = 1000;
 
 /// What a provider says of itself, as far as it matters here.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Deserialize)]
+struct Document {
+    issuer: String,
+    authorization_endpoint: String,
+    token_endpoint: String,
+    token_endpoint_auth_methods_supported: Option<Vec<String>>,
+    userinfo_endpoint: Option<String>,
+    jwks_uri: String,
+}
+
+/// What is kept of it.
+#[derive(Clone, Debug)]
 pub(super) struct Metadata {
-    pub(super) issuer: String,
     pub(super) authorization_endpoint: String,
     pub(super) token_endpoint: String,
-    /// How it lets clients prove who they are. Without a word on it, a provider takes the header.
-    pub(super) token_endpoint_auth_methods_supported: Option<Vec<String>>,
+    /// Whether a client can prove who it is in the form only, and not in the header.
+    pub(super) secret_in_form: bool,
     pub(super) userinfo_endpoint: Option<String>,
     jwks_uri: String,
+}
+
+impl Metadata {
+    fn read(document: &[u8], issuer: &str) -> Result<Self, SsoError> {
+        let found: Document = serde_json::from_slice(document).map_err(|error| unreadable("discovery", &error))?;
+        if found.issuer != issuer {
+            return Err(SsoError::ProviderError("the provider's discovery is that of another issuer".to_owned()));
+        }
+        // Where the browser is sent is not vetted by the way out, so it is here. The others are bounded by it.
+        let named = [
+            ("authorization_endpoint", Some(&found.authorization_endpoint)),
+            ("token_endpoint", Some(&found.token_endpoint)),
+            ("userinfo_endpoint", found.userinfo_endpoint.as_ref()),
+            ("jwks_uri", Some(&found.jwks_uri)),
+        ];
+        for (name, url) in named {
+            let checked = url.map_or(Ok(()), |url| provider_url(url).map(drop));
+            checked.map_err(|error| SsoError::ProviderError(format!("the provider's {name} {error}")))?;
+        }
+        // Without a word on it, a provider takes the header.
+        let methods = found.token_endpoint_auth_methods_supported.unwrap_or_default();
+        let offers = |method: &str| methods.iter().any(|offered| offered == method);
+        Ok(Self {
+            secret_in_form: offers("client_secret_post") && !offers("client_secret_basic"),
+            authorization_endpoint: found.authorization_endpoint,
+            token_endpoint: found.token_endpoint,
+            userinfo_endpoint: found.userinfo_endpoint,
+            jwks_uri: found.jwks_uri,
+        })
+    }
 }
 
 /// What is known of a provider.
@@ -57,7 +97,7 @@ pub(super) struct Discovery {
 
 impl Discovery {
     pub(super) fn new() -> Self {
-        Self { known: Cache::new(MAX_KNOWN) }
+        Self { known: Cache::expiring(MAX_KNOWN, FRESH) }
     }
 
     fn slot(&self, transport: &Transport, issuer: &str) -> Slot {
@@ -71,29 +111,27 @@ impl Discovery {
             return Ok(known.clone());
         }
         let url = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
-        let document = document(transport, &url).await?;
-        let metadata: Metadata = serde_json::from_slice(&document).map_err(|error| unreadable("discovery", &error))?;
-        if metadata.issuer != issuer {
-            return Err(SsoError::ProviderError("the provider's discovery is that of another issuer".to_owned()));
-        }
-        // Where the browser is sent is not vetted by the way out, so it is here.
-        provider_url(&metadata.authorization_endpoint)
-            .map_err(|error| SsoError::ProviderError(format!("the provider's authorization_endpoint {error}")))?;
+        let metadata = Metadata::read(&document(transport, &url).await?, issuer)?;
         let keys = read_keys(transport, &metadata).await?;
         let fresh = Arc::new(Known { metadata, keys, read_at: now, keys_read_at: now });
         *known = Some(fresh.clone());
         Ok(fresh)
     }
 
-    /// What is known, with the keys that the provider has now. `None` when they were read a moment ago.
+    /// What is known, with other keys than those of `tried`: the ones that somebody has read since, or those that the provider has now.
+    /// `None` when its keys were read a moment ago.
     pub(super) async fn with_new_keys(
         &self,
         transport: &Transport,
         issuer: &str,
+        tried: &Arc<Known>,
         now: Timestamp,
     ) -> Result<Option<Arc<Known>>, SsoError> {
         let slot = self.slot(transport, issuer);
         let mut slot = slot.lock().await;
+        if let Some(newer) = slot.as_ref().filter(|known| !Arc::ptr_eq(known, tried)) {
+            return Ok(Some(newer.clone()));
+        }
         let Some(before) = slot.as_ref().filter(|known| now >= known.keys_read_at + BETWEEN_KEYS) else { return Ok(None) };
         let keys = read_keys(transport, &before.metadata).await?;
         let renewed = Arc::new(Known { metadata: before.metadata.clone(), keys, read_at: before.read_at, keys_read_at: now });
@@ -114,9 +152,10 @@ async fn document(transport: &Transport, url: &str) -> Result<Bytes, SsoError> {
     Ok(answer.body)
 }
 
-/// Both documents are public, so the error may name what is wrong with them.
+/// The error itself can hold a text of the document that is as long as the document.
 fn unreadable(what: &str, error: &serde_json::Error) -> SsoError {
-    SsoError::ProviderError(format!("the provider's {what} cannot be read: {error}"))
+    let (kind, line, column) = (error.classify(), error.line(), error.column());
+    SsoError::ProviderError(format!("the provider's {what} cannot be read: {kind:?} error in line {line}, column {column}"))
 }
 
 pub(super) fn unreachable_provider(error: TransportError) -> SsoError {

@@ -94,7 +94,7 @@ impl Relation<'_> {
 
     /// Exchanges the code, and checks what comes for it.
     pub(super) async fn claims(&self, code: &str, ticket: &Ticket) -> Result<Claims, SsoError> {
-        let known = self.known().await?;
+        let mut known = self.known().await?;
         let tokens = self.exchange(&known.metadata, code, ticket).await?;
         let expected = Expected {
             issuer: &self.provider.issuer,
@@ -105,9 +105,9 @@ impl Relation<'_> {
         };
         let person = match expected.check(&tokens.id_token, &known.keys) {
             Err(TokenError::UnknownKey) => {
-                let renewed = self.discovery.with_new_keys(&self.transport, &self.provider.issuer, self.now).await?;
-                let renewed = renewed.ok_or(SsoError::Refused(RefusalReason::BadSignature))?;
-                expected.check(&tokens.id_token, &renewed.keys)
+                let renewed = self.discovery.with_new_keys(&self.transport, &self.provider.issuer, &known, self.now).await?;
+                known = renewed.ok_or(SsoError::Refused(RefusalReason::BadSignature))?;
+                expected.check(&tokens.id_token, &known.keys)
             }
             checked => checked,
         };
@@ -129,15 +129,13 @@ impl Relation<'_> {
 
     /// The form for the code, and how we prove who we are: in the header, unless the provider takes it in the form only.
     fn code_form(&self, metadata: &Metadata, code: &str, ticket: &Ticket) -> (Secret, Option<Secret>) {
-        let methods = metadata.token_endpoint_auth_methods_supported.as_deref().unwrap_or_default();
-        let offers = |method: &str| methods.iter().any(|offered| offered == method);
         let (id, secret) = (self.provider.client_id.as_str(), self.secret.expose());
         let mut form = form_urlencoded::Serializer::new(String::new());
         form.append_pair("grant_type", "authorization_code")
             .append_pair("code", code)
             .append_pair("code_verifier", &ticket.verifier)
             .append_pair("redirect_uri", &ticket.redirect_uri);
-        if offers("client_secret_post") && !offers("client_secret_basic") {
+        if metadata.secret_in_form {
             form.append_pair("client_id", id).append_pair("client_secret", secret);
             return (Secret::new(form.finish()), None);
         }
@@ -153,8 +151,11 @@ impl Relation<'_> {
         if answer.status == StatusCode::OK {
             return serde_json::from_slice(&answer.body).map_err(|_| SsoError::Refused(RefusalReason::BadToken));
         }
+        if answer.body.is_empty() {
+            return Err(SsoError::ProviderError("the answer to the code is empty".to_owned()));
+        }
         let Ok(Refusal { error }) = serde_json::from_slice(&answer.body) else {
-            return Err(SsoError::ProviderError("the answer to the code is not what it should be".to_owned()));
+            return Err(SsoError::Refused(RefusalReason::BadToken));
         };
         let error: String = error.chars().filter(char::is_ascii_graphic).take(MAX_REFUSAL).collect();
         tracing::warn!(provider = %self.provider.id, error, "a provider refused a code");
@@ -171,7 +172,8 @@ impl Relation<'_> {
         }
         let person: Person = if is_signed(&answer) {
             let token = std::str::from_utf8(&answer.body).map_err(|_| unusable())?;
-            keys.verify(token.trim()).map_err(|error| self.token_refused(error))?.1
+            let (issuer, client_id) = (&self.provider.issuer, &self.provider.client_id);
+            keys.signed_person(token.trim(), issuer, client_id).map_err(|error| self.token_refused(error))?
         } else {
             serde_json::from_slice(&answer.body).map_err(|_| unusable())?
         };

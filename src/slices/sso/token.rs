@@ -10,14 +10,23 @@ use ring::{
     digest,
     signature::{self, RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm},
 };
-use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde::{
+    Deserialize,
+    de::{DeserializeOwned, IgnoredAny, value::StrDeserializer},
+};
+use serde_json::value::RawValue;
 
 use tenantd_auth::RefusalReason;
 use tenantd_base::clock::Timestamp;
 
-/// More keys than any provider publishes. Each of them may be tried for a token without a key id.
+/// More keys than any provider publishes.
 const MAX_KEYS: usize = 64;
+/// How many of them are tried for one token, which may have no key id. A try takes up to a millisecond.
+const MAX_TRIES: usize = 8;
+const MAX_TOKEN_BYTES: usize = 64 << 10;
+const MAX_KEY_ID: usize = 255;
+/// A number of 8192 bits in base64, the longest that is verified.
+const MAX_NUMBER: usize = 1366;
 /// How far a provider's clock may be off.
 const LEEWAY: Duration = Duration::from_mins(1);
 
@@ -38,8 +47,8 @@ pub(super) enum Algorithm {
 }
 
 impl Algorithm {
-    fn parse(name: &Value) -> Option<Self> {
-        Self::deserialize(name).ok()
+    fn parse(name: &str) -> Option<Self> {
+        Self::deserialize(StrDeserializer::<serde::de::value::Error>::new(name)).ok()
     }
 
     /// The left half of the digest that belongs to the algorithm: how an ID token names the access token that came with it.
@@ -61,7 +70,7 @@ struct PublishedKey {
     kid: Option<String>,
     #[serde(rename = "use")]
     usage: Option<String>,
-    alg: Option<Value>,
+    alg: Option<String>,
     crv: Option<String>,
     n: Option<String>,
     e: Option<String>,
@@ -88,10 +97,10 @@ enum Material {
 impl PublishedKey {
     /// The key, if it is one for signatures that is known here.
     fn read(self) -> Option<Key> {
-        if self.usage.is_some_and(|usage| usage != "sig") {
+        if self.usage.is_some_and(|usage| usage != "sig") || self.kid.as_ref().is_some_and(|id| id.len() > MAX_KEY_ID) {
             return None;
         }
-        let bytes = |text: Option<String>| BASE64URL_NOPAD.decode(text?.as_bytes()).ok();
+        let bytes = |text: Option<String>| BASE64URL_NOPAD.decode(text.filter(|text| text.len() <= MAX_NUMBER)?.as_bytes()).ok();
         // RFC 7518 forbids zeros in front; some providers have one all the same.
         let number = |text: Option<String>| bytes(text).map(|bytes| bytes.into_iter().skip_while(|byte| *byte == 0).collect());
         let material = match (self.kty.as_str(), self.crv.as_deref()) {
@@ -158,11 +167,12 @@ impl Keys {
     /// Reads a key set. Keys of other kinds are left out, as RFC 7517 asks for.
     pub(super) fn read(document: &[u8]) -> Result<Self, serde_json::Error> {
         #[derive(Deserialize)]
-        struct KeySet {
-            keys: Vec<Value>,
+        struct KeySet<'a> {
+            #[serde(borrow)]
+            keys: Vec<&'a RawValue>,
         }
-        let published = serde_json::from_slice::<KeySet>(document)?.keys.into_iter();
-        let keys = published.filter_map(|key| serde_json::from_value::<PublishedKey>(key).ok()?.read());
+        let published = serde_json::from_slice::<KeySet<'_>>(document)?.keys.into_iter();
+        let keys = published.filter_map(|key| serde_json::from_str::<PublishedKey>(key.get()).ok()?.read());
         Ok(Self(keys.take(MAX_KEYS).collect()))
     }
 
@@ -170,26 +180,47 @@ impl Keys {
     pub(super) fn verify<T: DeserializeOwned>(&self, token: &str) -> Result<(Algorithm, T), TokenError> {
         #[derive(Deserialize)]
         struct Header {
-            alg: Value,
+            alg: String,
             kid: Option<String>,
+            typ: Option<String>,
             /// Extensions that must be understood. None is.
-            crit: Option<Value>,
+            crit: Option<IgnoredAny>,
+        }
+        if token.len() > MAX_TOKEN_BYTES {
+            return Err(BAD_TOKEN);
         }
         let (signed, signature) = token.rsplit_once('.').ok_or(BAD_TOKEN)?;
         let (header, payload) = signed.split_once('.').ok_or(BAD_TOKEN)?;
         let header: Header = part(header)?;
-        if header.crit.is_some() {
+        let is_jwt = |name: &String| ["JWT", "JOSE", "application/jwt"].iter().any(|known| name.eq_ignore_ascii_case(known));
+        if header.crit.is_some() || !header.typ.as_ref().is_none_or(is_jwt) {
             return Err(BAD_TOKEN);
         }
         let algorithm = Algorithm::parse(&header.alg).ok_or(BAD_SIGNATURE)?;
         let named = self.0.iter().filter(|key| header.kid.is_none() || key.id == header.kid);
-        let mut checks = named.filter_map(|key| key.check(algorithm)).peekable();
+        let mut checks = named.filter_map(|key| key.check(algorithm)).take(MAX_TRIES).peekable();
         checks.peek().ok_or(TokenError::UnknownKey)?;
         let signature = BASE64URL_NOPAD.decode(signature.as_bytes()).map_err(|_| BAD_TOKEN)?;
         if !checks.any(|check| check.passes(signed.as_bytes(), &signature)) {
             return Err(BAD_SIGNATURE);
         }
         Ok((algorithm, part(payload)?))
+    }
+
+    /// Who somebody is, as a signed answer says that the issuer has made for this client.
+    pub(super) fn signed_person(&self, token: &str, issuer: &str, client_id: &str) -> Result<Person, TokenError> {
+        #[derive(Deserialize)]
+        struct Signed {
+            iss: String,
+            aud: Audience,
+            #[serde(flatten)]
+            person: Person,
+        }
+        let (_, Signed { iss, aud, person }) = self.verify(token)?;
+        if iss != issuer {
+            return Err(TokenError::Refused(RefusalReason::WrongIssuer));
+        }
+        if aud.is_only(client_id) { Ok(person) } else { Err(TokenError::Refused(RefusalReason::WrongAudience)) }
     }
 }
 
@@ -291,7 +322,7 @@ impl Expected<'_> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 

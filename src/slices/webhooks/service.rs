@@ -414,7 +414,7 @@ fn changes(before: &Endpoint, after: &Endpoint) -> Changes {
             "ordering": matches!(endpoint.ordering, Ordering::PerResource).then_some("per_resource").unwrap_or("none"),
             "timeout_seconds": endpoint.timeout_seconds,
             "rate_limit_per_second": endpoint.rate_limit_per_second,
-            "retry": format!("{:?}", endpoint.retry).to_lowercase(),
+            "retry": endpoint.retry.name(),
             "ca_certificate_pem": endpoint.ca_certificate_pem,
             "secret_hint": endpoint.secret_hint,
         })

@@ -44,9 +44,9 @@ impl<K: TenantKey + 'static, V: Record> SegmentCarrier<K, V> {
         let (segment, key): (u64, K::Rest) = parse(line.key)?;
         let key = K::of(arrival.tenant, key);
         let bytes = key.to_bytes();
+        arrival.follow(self.kind, [segment.to_bytes(), bytes.clone()].concat())?;
         let mut record: V = parse(line.record)?;
         record.take_key(&bytes).ok_or_else(|| PortError::wrong("its key cannot be read"))?;
-        arrival.follow(self.kind, [segment.to_bytes(), bytes].concat())?;
         Ok((segment, key, record))
     }
 

@@ -68,6 +68,10 @@ pub(crate) fn portable(
 
 fn arrive(arrival: &mut Arrival, id: KeyKey, mut key: ApiKey, rules: &KeyRules) -> Result<Option<(KeyKey, ApiKey)>, PortError> {
     check(&key, arrival.tenant_kind)?;
+    // A file may spell out an owner who is the creator.
+    if let Some(owner) = key.taken_over_by.take() {
+        key.set_owner(owner);
+    }
     if !arrival.is_verified() {
         key.enabled = false;
         key.previous = None;
