@@ -197,7 +197,7 @@ fn compile_operation(
         (Some(_), &Method::GET) => RateClass::Read,
         (Some(_), _) => RateClass::Write,
     });
-    // Whoever removes something to make room must sign in first.
+    // People who make room by removing something must be able to sign in.
     let while_full = marks.while_full || class == RateClass::SignIn || matches!(method, Method::GET | Method::DELETE);
     Ok(Operation {
         id: id.into(),

@@ -111,7 +111,7 @@ pub trait StepType: fmt::Debug + Send + Sync + 'static {
     /// An example of `with`.
     fn example(&self) -> Value;
 
-    /// What a step of this type takes of whoever it acts for.
+    /// The rights that a step of this type needs from the person or key that it acts for.
     fn scopes(&self) -> Grants;
 
     /// Whether its steps read what other scopes than those of the type are for, if those whom they act for have them.

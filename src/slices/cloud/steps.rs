@@ -265,7 +265,7 @@ async fn wait_for_state(
     }
 }
 
-/// Asks the cloud of a VM how it is. That it cannot be asked now is no failure of whoever waits.
+/// Asks the cloud of a VM how it is. If the cloud does not answer now, the step goes on waiting.
 async fn look_again(core: &Arc<Core>, intent: &Intent, vm: &Vm) -> Result<(), StepError> {
     let provider = core.store.read(|tx| find_provider(tx, &intent.begin(), &Reach::Everything, vm.provider_id))?;
     // One that is being created is looked at by its operation.

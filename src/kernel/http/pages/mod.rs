@@ -48,7 +48,7 @@ pub trait Page: Send + Sync {
 #[derive(Clone, Copy, Debug)]
 pub enum Readers {
     Everyone,
-    /// Everyone. An operator is the page's reader, and is told more.
+    /// Everyone. An operator sees more of it.
     EveryoneAndOperators,
     /// Callers that meet the need. Each is the page's reader.
     Only(Need),

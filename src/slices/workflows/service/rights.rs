@@ -31,7 +31,7 @@ use super::{
 const MAX_CALLERS: usize = 16;
 
 impl Service {
-    /// What a step takes of whoever it acts for.
+    /// The rights that a step needs from the person or key that it acts for.
     pub(crate) fn needs_of(&self, step: &Step) -> Grants {
         let secrets = if step.secrets.is_empty() { Grants::NONE } else { Grants::of(&[Scope::SecretsUse]) };
         secrets.union(match &step.kind {
