@@ -21,10 +21,7 @@ use self::{
     packages::{On, PACKAGES, Package},
     systems::{SYSTEMS, System},
 };
-use super::{
-    pick,
-    words::{SITES, TAGS},
-};
+use super::{pick, tags, words::SITES};
 
 const GIB: u64 = 1 << 30;
 
@@ -47,7 +44,7 @@ pub(super) fn device(random: &mut Entropy, home: &Home<'_>, number: u64) -> Opti
     let state = state::State::draw(random, model.class, has_agent(model), home.now);
     let os = system.map(|system| operating_system(system, &state));
     let details = Details {
-        tags: (0..random.below(3)).filter_map(|_| pick(random, &TAGS)).map(|tag| (*tag).to_owned()).collect(),
+        tags: tags(random),
         custom_fields: [("asset_tag".to_owned(), format!("A-{:05}", random.below(100_000)))].into(),
         hardware: Some(hardware(random, model, os.as_ref())),
         network: Some(network(random, home, model, &name, number)),

@@ -13,7 +13,10 @@ mod story;
 mod words;
 mod workflows;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use tenantd_api_keys::{ApiKeyError, ApiKeySlice, KeptSecret, NewApiKey, Plaintext};
 use tenantd_auth::{self as auth, AuthError, Users};
@@ -36,7 +39,10 @@ use tenantd_store::{
 use tenantd_tickets::{self as tickets, TicketError, TicketRef, Tickets};
 use tenantd_workflows::{WorkflowError, Workflows};
 
-use self::story::{Deed, Scene};
+use self::{
+    story::{Deed, Scene},
+    words::TAGS,
+};
 
 /// How far back the story begins.
 const PAST: Duration = Duration::from_hours(24 * 90);
@@ -248,4 +254,24 @@ fn between(random: &mut Entropy, from: Timestamp, to: Timestamp) -> Timestamp {
 /// One of them. There is always at least one.
 fn pick<'a, T>(random: &mut Entropy, choices: &'a [T]) -> Option<&'a T> {
     choices.get(usize::try_from(random.below(choices.len() as u64)).unwrap_or_default())
+}
+
+/// Up to two tags. The API takes none twice.
+fn tags(random: &mut Entropy) -> Vec<String> {
+    let drawn: BTreeSet<&str> = (0..random.below(3)).filter_map(|_| pick(random, &TAGS)).copied().collect();
+    drawn.into_iter().map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_record_has_a_tag_twice() {
+        let mut random = Entropy::from_seed(1);
+        for _ in 0..1000 {
+            let tags = tags(&mut random);
+            assert!(tags.len() <= 2 && tags.iter().collect::<BTreeSet<_>>().len() == tags.len(), "{tags:?}");
+        }
+    }
 }

@@ -10,8 +10,8 @@ use tenantd_tickets::{
 use super::{
     between,
     people::{Cast, Player},
-    pick,
-    words::{TAGS, TROUBLES, Trouble, WORK_TYPES},
+    pick, tags,
+    words::{TROUBLES, Trouble, WORK_TYPES},
 };
 
 #[derive(Clone, Debug)]
@@ -129,7 +129,7 @@ fn play(cast: &Cast, random: &mut Entropy, trouble: &Trouble, telling: &mut Tell
             category: Some(trouble.category.to_owned()),
             contact_id: (!trouble.alert).then_some(contact.id),
             device_ids: device.filter(|_| trouble.alert || random.below(3) > 0).map(|device| device.0).into_iter().collect(),
-            tags: (0..random.below(3)).filter_map(|_| pick(random, &TAGS)).map(|tag| (*tag).to_owned()).collect(),
+            tags: tags(random),
             ..Ticket::default()
         },
         ..NewTicket::default()
