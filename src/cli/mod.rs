@@ -27,6 +27,7 @@ mod output;
 mod public_key;
 mod reindex;
 mod reload;
+mod repair;
 mod rotate_key;
 mod serve;
 mod support_bundle;
@@ -172,6 +173,8 @@ enum Command {
     Audit(audit::AuditCommand),
     /// Build the search index anew from the store.
     Reindex(reindex::Reindex),
+    /// Go on without what a damaged journal has lost.
+    Repair(repair::Repair),
     /// Give the free space of the store's file back. The server must be stopped.
     Compact(compact::Compact),
     /// Let a new installation key take the place of the old one.
@@ -245,6 +248,7 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Command::Upgrade(command) => command.run(&common).await,
         Command::Audit(command) => command.run(&common).await,
         Command::Reindex(command) => command.run(&common).await,
+        Command::Repair(command) => command.run(&common).await,
         Command::Compact(command) => command.run(&common).await,
         Command::RotateKey(command) => command.run(&common).await,
         Command::SupportBundle(command) => command.run(&common).await,

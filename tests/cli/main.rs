@@ -15,6 +15,7 @@ mod privacy;
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod process;
 mod reindex;
+mod repair;
 mod rotate_key;
 mod service;
 mod support_bundle;

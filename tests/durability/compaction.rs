@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tenantd_base::entropy::Entropy;
+use tenantd_store::Flushing;
 
 use crate::{
     disk::{Disk, Fault, Image},
@@ -10,7 +11,8 @@ use crate::{
     session::{History, Session, Setup, WAVE_AT_MOST},
 };
 
-const SETUP: Setup = Setup { cache_bytes: 1 << 20, journal_bytes: 64 << 10, batch_size: 8, journal_id: [7; 16] };
+const SETUP: Setup =
+    Setup { cache_bytes: 1 << 20, journal_bytes: 64 << 10, batch_size: 8, journal_id: [7; 16], flushing: Flushing::InTurn };
 const WAVES: u64 = 60;
 /// Long enough that every change of an account frees pages.
 const NOTE_LENGTH: u64 = 150_000;
@@ -34,7 +36,7 @@ fn prove(runtime: &tokio::runtime::Runtime, image: Image, history: &History, whe
 #[test]
 fn a_compaction_that_loses_its_power_at_any_operation_loses_nothing_else() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let (disk, mut history) = (Disk::new([Vec::new(), Vec::new()]), History::default());
+    let (disk, mut history) = (Disk::new(Image::default()), History::default());
     let mut random = Entropy::from_seed(1);
     let session = Session::open(&runtime, &disk, SETUP).unwrap();
     session.set_up().unwrap();

@@ -1,6 +1,6 @@
 //! A disk in memory that dies, fails or lies on demand, under the database's own storage interface.
 //!
-//! It is not a file system: there are two files and no metadata but their lengths. **Invariant:** what a successful sync covered
+//! It is not a file system: there are three files and no metadata but their lengths. **Invariant:** what a successful sync covered
 //! survives everything; of what came later, each sector of each write survives a loss of power or not by itself, so a
 //! sector can hold any version that was written to it since the sync. Order needs no model of its own for that reason.
 
@@ -44,7 +44,7 @@ enum Change {
 }
 
 /// What each of the files holds.
-pub type Image = [Vec<u8>; 2];
+pub type Image = [Vec<u8>; 3];
 
 /// A handle to one of the files; clones are the same disk.
 #[derive(Clone)]
@@ -53,12 +53,13 @@ pub struct Disk {
     file: usize,
 }
 
-const STORE: usize = 0;
-const JOURNAL: usize = 1;
+pub const STORE: usize = 0;
+pub const JOURNAL: usize = 1;
+pub const WITNESS: usize = 2;
 
 #[derive(Default)]
 struct State {
-    files: [File; 2],
+    files: [File; 3],
     watch: Watch,
 }
 
@@ -104,9 +105,9 @@ impl Disk {
         Self { state: Arc::new(Mutex::new(state)), file: STORE }
     }
 
-    /// The other file of the same disk.
-    pub fn journal(&self) -> Self {
-        Self { state: self.state.clone(), file: JOURNAL }
+    /// Another file of the same disk.
+    pub fn file(&self, file: usize) -> Self {
+        Self { state: self.state.clone(), file }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -146,6 +147,11 @@ impl Disk {
     /// What is on the platter for certain.
     pub fn durable(&self) -> Image {
         self.lock().files.each_ref().map(|file| file.durable.clone())
+    }
+
+    /// What the machine has in its cache: what the end of the process alone leaves.
+    pub fn cached(&self) -> Image {
+        self.lock().files.each_ref().map(|file| file.current.clone())
     }
 
     /// What a loss of power could leave.
@@ -316,7 +322,7 @@ impl StorageBackend for Disk {
 }
 
 fn two_new_sectors() -> (Disk, Entropy) {
-    let disk = Disk::new([vec![0; 2 * SECTOR], Vec::new()]);
+    let disk = Disk::new([vec![0; 2 * SECTOR], Vec::new(), Vec::new()]);
     disk.write(0, &[1; 2 * SECTOR]).unwrap();
     (disk, Entropy::from_seed(1))
 }
@@ -326,7 +332,7 @@ fn a_write_is_certain_only_after_a_sync_and_tears_between_sectors() {
     let (disk, mut random) = two_new_sectors();
     let mut seen = std::collections::BTreeSet::new();
     for _ in 0..200 {
-        let [image, _] = disk.survivor(&mut random);
+        let [image, ..] = disk.survivor(&mut random);
         assert!(image.chunks(SECTOR).all(|sector| sector.iter().all(|byte| *byte == sector[0])));
         seen.insert((image[0], image[SECTOR]));
     }

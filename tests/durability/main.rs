@@ -7,6 +7,7 @@
 //! `search` does it to a server that indexes what it is sent.
 //! `provision` does it to one that orders VMs, of a cloud that counts them.
 //! `analytics` does it to one that counts what happens, and counts anew.
+//! `damage` changes what is on the disk of a store that was cut off, and wants it told.
 //! `compaction` loses power while the file is made shorter.
 //! `io_errors` lets the system calls of the real binary fail, `stall` lets them never come back.
 
@@ -17,6 +18,7 @@ mod books;
 mod clients;
 mod compaction;
 mod crash;
+mod damage;
 mod deliveries;
 mod disk;
 #[path = "../fakes/ec2.rs"]

@@ -1,7 +1,8 @@
 //! One life of the process between two crashes: opens the store on a disk, proves what it finds, and writes until it ends.
 //!
 //! The writer shares a commit among the writes that wait at the same time, which depends on timing. Here each wave of writes
-//! is queued while the writer is held up, so **the same seed gives the same operations** on the disk.
+//! is queued while the writer is held up, so **the same seed gives the same operations** on the disk, unless full halves of the journal
+//! are flushed beside the writer.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,11 +11,11 @@ use std::{
     task::Poll,
 };
 
-use tenantd_store::{JournalId, RedbEngine, Store, StoreError, WriterSettings};
+use tenantd_store::{Flushing, JournalId, Opening, RedbEngine, Store, StoreError, WriterSettings};
 
 use crate::{
-    disk::Disk,
-    ledger::{ACCOUNTS, Books, COUNTER, JOURNAL, Write, WriteError, set_up},
+    disk::{Disk, JOURNAL, WITNESS},
+    ledger::{self, ACCOUNTS, Books, COUNTER, Write, WriteError, set_up},
 };
 
 /// How the unique index refuses what the workload did not check.
@@ -131,6 +132,7 @@ pub struct Setup {
     pub batch_size: usize,
     /// Another one for each life.
     pub journal_id: JournalId,
+    pub flushing: Flushing,
 }
 
 /// Waves are shorter than the queue, so that none of their writes has to wait to get in.
@@ -144,8 +146,9 @@ pub struct Session<'a> {
 
 impl<'a> Session<'a> {
     pub fn open(runtime: &'a tokio::runtime::Runtime, disk: &Disk, setup: Setup) -> Result<Self, StoreError> {
-        let engine =
-            RedbEngine::on_backends(disk.clone(), disk.journal(), setup.journal_bytes, setup.journal_id, setup.cache_bytes)?;
+        let Setup { cache_bytes, journal_bytes, journal_id, flushing, .. } = setup;
+        let opening = Opening { cache_bytes, journal_bytes, journal_id, flushing };
+        let engine = RedbEngine::on_backends(disk.clone(), disk.file(JOURNAL), disk.file(WITNESS), opening)?;
         let settings = WriterSettings { batch_size: setup.batch_size, queue_length: 2 * WAVE_AT_MOST };
         Ok(Self { runtime, store: Store::new(engine, settings)?, disk: disk.clone() })
     }
@@ -157,7 +160,7 @@ impl<'a> Session<'a> {
 
     /// Holds the content against itself and against the history.
     pub fn prove(&self, history: &mut History) -> Result<(), String> {
-        let report = self.runtime.block_on(self.store.check(vec![&ACCOUNTS, &JOURNAL, &COUNTER]));
+        let report = self.runtime.block_on(self.store.check(vec![&ACCOUNTS, &ledger::JOURNAL, &COUNTER]));
         let report = report.map_err(|error| format!("the check failed: {error}"))?;
         if !report.is_clean() {
             return Err(format!("the check found {report:?}"));

@@ -1,5 +1,7 @@
 //! The real binary as a child process. **Invariant:** no child outlives the value that stands for it.
 
+pub mod journal;
+
 use std::{
     io::{BufRead, BufReader, Read},
     net::SocketAddr,

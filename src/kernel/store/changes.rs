@@ -51,6 +51,11 @@ impl Changes {
         self.tables.into_iter()
     }
 
+    /// The value that the changes put under a key.
+    pub(super) fn put_under(&self, table: RawTable, key: &[u8]) -> Option<&[u8]> {
+        self.tables.get(&table)?.entries.get(key)?.as_deref()
+    }
+
     pub fn put(&mut self, table: RawTable, key: Vec<u8>, value: Vec<u8>) {
         self.change(table, key, Some(value));
     }

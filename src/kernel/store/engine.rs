@@ -135,8 +135,18 @@ pub trait Engine: Send + Sync + 'static {
     /// Returns once everything is on the disk that was committed so far. The same caller's.
     fn settle(&self) -> Result<(), StoreError>;
 
-    /// How long changes may wait for the disk while nothing else is written. None: until something is.
-    fn settles_after(&self) -> Option<Duration>;
+    /// As [`Engine::settle`], together with what the engine itself writes down about it. For when [`Engine::rests_in`] says so.
+    fn rest(&self) -> Result<(), StoreError> {
+        self.settle()
+    }
+
+    /// How long what was committed may still wait for the disk. None: until something else is committed.
+    fn rests_in(&self) -> Option<Duration>;
+
+    /// Whether the store was not closed in order before it was opened.
+    fn was_recovered(&self) -> bool {
+        false
+    }
 }
 
 pub trait EngineRead {

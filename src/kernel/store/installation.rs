@@ -19,7 +19,7 @@ use super::{
     engine::{Durability, Engine},
     migrate::FORMAT,
     privacy::make_private,
-    redb_engine::JournalFile,
+    redb_engine::JournalFiles,
     reserve::within_reserve,
     transaction::{Read, ReadTx, WriteTx},
 };
@@ -27,6 +27,8 @@ use super::{
 const STORE_FILE: &str = "tenantd.redb";
 /// What is durable and not yet in the store's own file.
 const JOURNAL_FILE: &str = "tenantd.journal";
+/// How far the journal was on the disk.
+const WITNESS_FILE: &str = "tenantd.witness";
 const ID_FILE: &str = "installation.id";
 const LOCK_FILE: &str = "tenantd.lock";
 /// Present while an initialisation is under way: what it left behind holds nothing that anyone was told of.
@@ -217,7 +219,7 @@ impl DataDirectory {
             return Err(StoreError::Installation(format!("{} already holds an installation", self.path.display())));
         }
         write_private_file(&self.path.join(MARKER_FILE), b"")?;
-        for leftover in [NEW_STORE_FILE, STORE_FILE, JOURNAL_FILE, ID_FILE] {
+        for leftover in [NEW_STORE_FILE, STORE_FILE, JOURNAL_FILE, WITNESS_FILE, ID_FILE] {
             let path = self.path.join(leftover);
             if path.exists() {
                 std::fs::remove_file(&path).map_err(|error| io_error(&path, &error))?;
@@ -243,25 +245,37 @@ impl DataDirectory {
         settings: StoreSettings,
         progress: Option<RepairProgress>,
     ) -> Result<(Store, Installation), StoreError> {
-        let path = self.store_file();
-        let journal = JournalFile { path: self.path.join(JOURNAL_FILE), bytes: settings.journal_bytes };
-        let engine = RedbEngine::open_with_journal(&path, &journal, settings.cache_bytes, progress)?;
-        let tx = ReadTx::new(engine.begin_read()?);
-        let (installation, release) = (Installation::read(&tx)?, last_release(&tx));
-        drop(tx);
+        let mut found = None;
+        let accept = |tx: &ReadTx| {
+            found = Some(self.accept(tx)?);
+            Ok(())
+        };
+        let files = self.journal_files(settings.journal_bytes);
+        let engine = RedbEngine::open_with_journal(&self.store_file(), &files, settings.cache_bytes, progress, accept)?;
+        let installation = found.ok_or_else(|| StoreError::Engine("the store was opened unseen".to_owned()))?;
+        Ok((Store::new(engine, settings.writer)?, installation))
+    }
+
+    pub(super) fn journal_files(&self, bytes: u64) -> JournalFiles {
+        JournalFiles { journal: self.path.join(JOURNAL_FILE), witness: self.path.join(WITNESS_FILE), bytes }
+    }
+
+    /// What a store says of itself, if it is the one of this directory and of a format that this release knows.
+    pub(super) fn accept(&self, tx: &ReadTx) -> Result<Installation, StoreError> {
+        let installation = Installation::read(tx)?;
         let id_path = self.path.join(ID_FILE);
         let stored = std::fs::read_to_string(&id_path).map_err(|error| io_error(&id_path, &error))?;
         if stored.trim() != data_encoding::HEXLOWER.encode(&installation.id) {
             return Err(StoreError::Installation(format!(
                 "{} is not the id of {}: the two files belong to different installations",
                 id_path.display(),
-                path.display()
+                self.store_file().display()
             )));
         }
         if installation.format > FORMAT {
-            return Err(newer_format(installation.format, release.as_deref()));
+            return Err(newer_format(installation.format, last_release(tx).as_deref()));
         }
-        Ok((Store::new(engine, settings.writer)?, installation))
+        Ok(installation)
     }
 }
 

@@ -2,32 +2,36 @@
 //! many pages of the database the batch touches.
 //!
 //! It has two halves. Frames go into one of them until it is full, then into the other, which the database must have taken up by
-//! then. A frame carries the journal's id, its number and a digest over all of it, and starts on a sector of its own, so that
-//! writing the next one never touches a sector that was acknowledged. **Invariant:** frames are numbered without gaps; what
-//! lies behind the last valid one of a half, or has a number that does not follow, was never acknowledged or is older than the
-//! database. A journal serves one opening of the store: of frames that were never synced some may have reached the disk behind one that
-//! did not, and the next opening must not take them for its own.
+//! then. A frame carries the journal's id, its number, the number up to which the journal was synced when it was written, and a
+//! digest over all of it. It starts on a block of its own, so that writing the next one never touches a block that was acknowledged.
+//! **Invariant:** frames are numbered without gaps, and a number is given once. A frame that is missing below a number that was synced
+//! is damage; one that is missing above was never acknowledged. A journal serves one opening of the store: of frames that were never
+//! synced some may have reached the disk behind one that did not, and the next opening must not take them for its own.
 
-use std::io;
+use std::{collections::BTreeMap, io};
 
 use redb::StorageBackend;
 
 use tenantd_base::secrets::digest;
 
-use super::error::StoreError;
-
 /// What tells this journal from any other, and its frames from bytes that a tenant chose.
 pub type JournalId = [u8; 16];
 
-const MAGIC: [u8; 16] = *b"tenantd journal2";
-/// The head has a page to itself.
-const HEAD: usize = 4096;
-const SECTOR: usize = 512;
-/// The file grows by whole steps of zeros, so that most syncs find nothing new about the file itself.
-const GROWTH: u64 = 1 << 20;
-const DIGEST: usize = 16;
-/// Digest, id, length, number.
-const FRAME_HEAD: usize = DIGEST + 16 + 4 + 8;
+const MAGIC: [u8; 16] = *b"tenantd journal3";
+/// What journals of earlier releases begin with, up to the number of their form.
+const FAMILY: &[u8] = b"tenantd journal";
+/// What file systems write in one piece. The head has one to itself, and so has each frame, at least.
+pub(super) const BLOCK: u64 = 4096;
+pub(super) const DIGEST: usize = 16;
+/// Digest, id, length, number, the number that was synced.
+const FRAME_HEAD: usize = DIGEST + 16 + 4 + 8 + 8;
+
+/// The first bytes of the digest over `content`.
+pub(super) fn short_digest(content: &[u8]) -> [u8; DIGEST] {
+    let mut short = [0; DIGEST];
+    short.iter_mut().zip(digest(content)).for_each(|(place, byte)| *place = byte);
+    short
+}
 
 pub(super) struct Journal {
     file: Box<dyn StorageBackend>,
@@ -37,55 +41,38 @@ pub(super) struct Journal {
     current: u64,
     /// Where the next frame goes.
     end: u64,
-    /// How long the file is.
-    length: u64,
-    /// Whether there are frames that no sync has covered.
-    unsynced: bool,
+    /// The last frame that was written, and the last that is on the disk for certain.
+    written: u64,
+    synced: u64,
 }
 
 impl std::fmt::Debug for Journal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Journal").field("end", &self.end).field("length", &self.length).finish_non_exhaustive()
+        f.debug_struct("Journal").field("end", &self.end).field("written", &self.written).finish_non_exhaustive()
     }
 }
 
 impl Journal {
-    /// Makes the file a new, empty journal.
+    /// Makes the file a new, empty journal. It has its whole length from the beginning, so that appending needs no room.
     pub(super) fn create(file: Box<dyn StorageBackend>, id: JournalId, capacity: u64) -> io::Result<Self> {
-        let length = file.len()?;
-        let mut journal = Self { file, id, half: half_of(capacity), current: 0, end: HEAD as u64, length, unsynced: false };
-        journal.write_head()?;
-        Ok(journal)
-    }
-
-    fn write_head(&mut self) -> io::Result<()> {
-        let mut head = [&MAGIC[..], &self.id, &self.half.to_le_bytes()].concat();
-        head.resize(HEAD, 0);
-        self.file.write(0, &head)?;
-        self.file.sync_data()?;
-        self.length = self.length.max(HEAD as u64);
-        Ok(())
-    }
-
-    /// Opens the file if it is the journal `id`, and gives it back if it is not.
-    pub(super) fn open(file: Box<dyn StorageBackend>, id: JournalId) -> io::Result<Result<Self, Box<dyn StorageBackend>>> {
-        let length = file.len()?;
-        if length < HEAD as u64 {
-            return Ok(Err(file));
+        if file.len()? < capacity.max(BLOCK) {
+            file.set_len(capacity.max(BLOCK))?;
         }
-        let mut head = [0; 40];
-        file.read(0, &mut head)?;
-        let (name, half) = head.split_at(32);
-        if name != [MAGIC, id].as_flattened() {
-            return Ok(Err(file));
-        }
-        let half = half.first_chunk().map_or(0, |half| u64::from_le_bytes(*half));
-        Ok(Ok(Self { file, id, half, current: 0, end: HEAD as u64, length, unsynced: false }))
+        let mut head = [MAGIC, id].concat();
+        head.extend_from_slice(&short_digest(&head));
+        head.resize(usize::try_from(BLOCK).map_err(io::Error::other)?, 0);
+        file.write(0, &head)?;
+        file.sync_data()?;
+        Ok(Self { file, id, half: half_of(capacity), current: 0, end: BLOCK, written: 0, synced: 0 })
     }
 
-    /// Lets go of the file: every frame is in the database.
-    pub(super) fn into_file(self) -> Box<dyn StorageBackend> {
-        self.file
+    /// The last frame that is on the disk for certain.
+    pub(super) fn synced(&self) -> u64 {
+        self.synced
+    }
+
+    pub(super) fn is_synced(&self) -> bool {
+        self.synced == self.written
     }
 
     /// Goes on in the other half: every frame in it is in the database.
@@ -94,77 +81,13 @@ impl Journal {
         self.end = self.start_of(self.current);
     }
 
+    /// Passes over a number whose changes are durable in the database without a frame.
+    pub(super) fn pass_over(&mut self, number: u64) {
+        (self.written, self.synced) = (number, number);
+    }
+
     fn start_of(&self, half: u64) -> u64 {
-        HEAD as u64 + half * self.half
-    }
-
-    /// Hands `apply` each frame that follows the frame `last`, in order. The number of the last one.
-    pub(super) fn replay(&self, mut last: u64, mut apply: impl FnMut(&[u8]) -> Result<(), StoreError>) -> Result<u64, StoreError> {
-        let mut halves = Vec::new();
-        for half in [0, 1] {
-            let first = self.read_frame(self.start_of(half), half).map_err(StoreError::engine)?;
-            halves.extend(first.map(|(number, _)| (number, half)));
-        }
-        halves.sort_unstable();
-        for (_, half) in halves {
-            last = self.replay_half(half, last, &mut apply)?;
-        }
-        Ok(last)
-    }
-
-    fn replay_half(
-        &self,
-        half: u64,
-        mut last: u64,
-        apply: &mut impl FnMut(&[u8]) -> Result<(), StoreError>,
-    ) -> Result<u64, StoreError> {
-        let mut offset = self.start_of(half);
-        let mut previous = None;
-        while let Some((number, changes)) = self.read_frame(offset, half).map_err(StoreError::engine)? {
-            if previous.is_some_and(|previous| number != previous + 1) {
-                break;
-            }
-            if number > last + 1 {
-                let problem = "the journal goes on from a later state than the store's: one of the two files was replaced by an older \
-                               copy, or the journal is damaged";
-                return Err(StoreError::Installation(problem.to_owned()));
-            }
-            if number == last + 1 {
-                apply(&changes)?;
-                last = number;
-            }
-            previous = Some(number);
-            offset += frame_length(changes.len());
-        }
-        Ok(last)
-    }
-
-    /// The frame at `offset`, if a whole one of this journal is there.
-    fn read_frame(&self, offset: u64, half: u64) -> io::Result<Option<(u64, Vec<u8>)>> {
-        let limit = self.length.min(self.start_of(half + 1));
-        if offset + FRAME_HEAD as u64 > limit {
-            return Ok(None);
-        }
-        let mut head = [0; FRAME_HEAD];
-        self.file.read(offset, &mut head)?;
-        let (found_digest, signed) = head.split_at(DIGEST);
-        let (id, rest) = signed.split_at(self.id.len());
-        let Some((length, number)) = rest.split_first_chunk::<4>() else { return Ok(None) };
-        let number = number.first_chunk().map_or(0, |number| u64::from_le_bytes(*number));
-        let length = u32::from_le_bytes(*length);
-        let body = offset + FRAME_HEAD as u64;
-        if id != self.id || body + u64::from(length) > limit {
-            return Ok(None);
-        }
-        let mut frame = signed.to_vec();
-        frame.resize(signed.len() + length as usize, 0);
-        let Some(changes) = frame.get_mut(signed.len()..) else { return Ok(None) };
-        self.file.read(body, changes)?;
-        if !digest(&frame).starts_with(found_digest) {
-            return Ok(None);
-        }
-        frame.drain(..FRAME_HEAD - DIGEST);
-        Ok(Some((number, frame)))
+        BLOCK + half * self.half
     }
 
     /// Whether this half has room for one more frame with this many bytes of changes.
@@ -179,9 +102,9 @@ impl Journal {
 
     /// Brings everything onto the disk that was appended.
     pub(super) fn sync(&mut self) -> io::Result<()> {
-        if self.unsynced {
+        if !self.is_synced() {
             self.file.sync_data()?;
-            self.unsynced = false;
+            self.synced = self.written;
         }
         Ok(())
     }
@@ -189,35 +112,136 @@ impl Journal {
     /// Writes the next frame, which is on the disk after the next sync; after an error it may or may not be there.
     pub(super) fn append(&mut self, number: u64, changes: &[u8]) -> io::Result<()> {
         let length = u32::try_from(changes.len()).map_err(io::Error::other)?;
-        let mut frame = Vec::with_capacity(FRAME_HEAD + changes.len() + SECTOR);
+        let end = self.end + frame_length(changes.len());
+        let mut frame = Vec::with_capacity(usize::try_from(end - self.end).map_err(io::Error::other)?);
         frame.extend_from_slice(&[0; DIGEST]);
         frame.extend_from_slice(&self.id);
         frame.extend_from_slice(&length.to_le_bytes());
         frame.extend_from_slice(&number.to_le_bytes());
+        frame.extend_from_slice(&self.synced.to_le_bytes());
         frame.extend_from_slice(changes);
-        let signature = digest(frame.get(DIGEST..).unwrap_or_default());
-        for (place, byte) in frame.iter_mut().zip(&signature).take(DIGEST) {
-            *place = *byte;
-        }
-        let end = self.end + frame_length(changes.len());
-        let filled = if end > self.length { end.next_multiple_of(GROWTH) } else { end };
-        frame.resize(usize::try_from(filled - self.end).map_err(io::Error::other)?, 0);
+        let signature = short_digest(frame.get(DIGEST..).unwrap_or_default());
+        frame.iter_mut().zip(signature).for_each(|(place, byte)| *place = byte);
+        frame.resize(frame.capacity(), 0);
         self.file.write(self.end, &frame)?;
-        self.unsynced = true;
-        self.end = end;
-        self.length = self.length.max(filled);
+        (self.end, self.written) = (end, number);
         Ok(())
     }
 }
 
-/// The length of a half of a journal with this capacity, in whole sectors.
+/// The length of a half of a journal with this capacity, in whole blocks.
 fn half_of(capacity: u64) -> u64 {
-    let sectors = capacity.saturating_sub(HEAD as u64) / SECTOR as u64;
-    sectors / 2 * SECTOR as u64
+    let blocks = capacity.saturating_sub(BLOCK) / BLOCK;
+    blocks / 2 * BLOCK
 }
 
 fn frame_length(bytes: usize) -> u64 {
-    (FRAME_HEAD + bytes).next_multiple_of(SECTOR) as u64
+    ((FRAME_HEAD + bytes) as u64).next_multiple_of(BLOCK)
+}
+
+/// What the first block of a file says of the journal in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Head {
+    Of(JournalId),
+    /// A journal of an earlier release.
+    Earlier,
+    /// No journal, or a damaged one.
+    Unreadable,
+}
+
+pub(super) fn read_head(file: &dyn StorageBackend) -> io::Result<Head> {
+    let mut head = [0; MAGIC.len() + 16 + DIGEST];
+    if file.len()? < head.len() as u64 {
+        return Ok(Head::Unreadable);
+    }
+    file.read(0, &mut head)?;
+    let (content, found_digest) = head.split_at(MAGIC.len() + 16);
+    let (magic, id) = content.split_at(MAGIC.len());
+    Ok(match id.first_chunk() {
+        Some(id) if magic == MAGIC && found_digest == short_digest(content) => Head::Of(*id),
+        _ if magic.starts_with(FAMILY) && magic != MAGIC => Head::Earlier,
+        _ => Head::Unreadable,
+    })
+}
+
+/// The frames of a journal that can be read, whatever happened to the rest of its file.
+pub(super) struct Frames<'a> {
+    file: &'a dyn StorageBackend,
+    id: JournalId,
+    length: u64,
+    /// Where each is, by its number.
+    places: BTreeMap<u64, u64>,
+    synced: u64,
+}
+
+/// A frame as it was written.
+struct Frame {
+    number: u64,
+    synced: u64,
+    changes: Vec<u8>,
+}
+
+impl<'a> Frames<'a> {
+    /// Looks for the frames of the journal `id` at the beginning of every block.
+    pub(super) fn find(file: &'a dyn StorageBackend, id: JournalId) -> io::Result<Self> {
+        let mut frames = Self { file, id, length: file.len()?, places: BTreeMap::new(), synced: 0 };
+        let mut offset = BLOCK;
+        while offset < frames.length {
+            offset += match frames.read(offset)? {
+                None => BLOCK,
+                Some(frame) => {
+                    frames.places.insert(frame.number, offset);
+                    frames.synced = frames.synced.max(frame.synced);
+                    frame_length(frame.changes.len())
+                }
+            };
+        }
+        Ok(frames)
+    }
+
+    /// The highest number that one of them says was on the disk.
+    pub(super) fn synced(&self) -> u64 {
+        self.synced
+    }
+
+    /// The numbers above `number`, in order.
+    pub(super) fn above(&self, number: u64) -> impl Iterator<Item = u64> {
+        self.places.range(number.saturating_add(1)..).map(|(number, _)| *number)
+    }
+
+    /// The changes of a frame.
+    pub(super) fn changes(&self, number: u64) -> io::Result<Option<Vec<u8>>> {
+        let Some(place) = self.places.get(&number) else { return Ok(None) };
+        Ok(self.read(*place)?.map(|frame| frame.changes))
+    }
+
+    /// The frame at `offset`, if a whole one of this journal is there.
+    fn read(&self, offset: u64) -> io::Result<Option<Frame>> {
+        let body = offset + FRAME_HEAD as u64;
+        if body > self.length {
+            return Ok(None);
+        }
+        let mut head = [0; FRAME_HEAD];
+        self.file.read(offset, &mut head)?;
+        let (found_digest, signed) = head.split_at(DIGEST);
+        let (id, rest) = signed.split_at(self.id.len());
+        let Some((length, numbers)) = rest.split_first_chunk::<4>() else { return Ok(None) };
+        let Some((number, synced)) = numbers.split_first_chunk::<8>() else { return Ok(None) };
+        let length = u32::from_le_bytes(*length);
+        if id != self.id || body + u64::from(length) > self.length {
+            return Ok(None);
+        }
+        let mut frame = signed.to_vec();
+        frame.resize(signed.len() + length as usize, 0);
+        let Some(changes) = frame.get_mut(signed.len()..) else { return Ok(None) };
+        self.file.read(body, changes)?;
+        if short_digest(&frame) != found_digest {
+            return Ok(None);
+        }
+        let synced = synced.first_chunk().map_or(0, |synced| u64::from_le_bytes(*synced));
+        frame.drain(..FRAME_HEAD - DIGEST);
+        Ok(Some(Frame { number: u64::from_le_bytes(*number), synced, changes: frame }))
+    }
 }
 
 #[cfg(test)]
@@ -229,66 +253,51 @@ mod tests {
     const ID: JournalId = [7; 16];
     const CAPACITY: u64 = 64 << 10;
 
-    /// A journal on the bytes of another.
-    fn copy(journal: &Journal) -> Journal {
-        let mut bytes = vec![0; usize::try_from(journal.file.len().unwrap()).unwrap()];
-        journal.file.read(0, &mut bytes).unwrap();
-        on(&bytes).unwrap()
+    fn new() -> Journal {
+        Journal::create(Box::new(InMemoryBackend::new()), ID, CAPACITY).unwrap()
     }
 
-    fn on(bytes: &[u8]) -> Option<Journal> {
+    fn bytes(journal: &Journal) -> Vec<u8> {
+        let mut bytes = vec![0; usize::try_from(journal.file.len().unwrap()).unwrap()];
+        journal.file.read(0, &mut bytes).unwrap();
+        bytes
+    }
+
+    fn on(bytes: &[u8]) -> InMemoryBackend {
         let file = InMemoryBackend::new();
         file.set_len(bytes.len() as u64).unwrap();
         file.write(0, bytes).unwrap();
-        Journal::open(Box::new(file), ID).unwrap().ok()
+        file
     }
 
-    fn new() -> Journal {
-        // redb's backend in memory does not grow by itself.
-        let file = InMemoryBackend::new();
-        file.set_len(2 * GROWTH).unwrap();
-        Journal::create(Box::new(file), ID, CAPACITY).unwrap()
-    }
-
-    fn replayed(journal: &Journal, last: u64) -> Result<Vec<Vec<u8>>, StoreError> {
-        let mut frames = Vec::new();
-        journal.replay(last, |changes| {
-            frames.push(changes.to_vec());
-            Ok(())
-        })?;
-        Ok(frames)
+    /// The frames that can be read, and what they say was synced.
+    fn found(bytes: &[u8]) -> (Vec<(u64, Vec<u8>)>, u64) {
+        let file = on(bytes);
+        let frames = Frames::find(&file, ID).unwrap();
+        let read = frames.above(0).map(|number| (number, frames.changes(number).unwrap().unwrap())).collect();
+        (read, frames.synced())
     }
 
     #[test]
-    fn frames_read_back_from_where_the_store_stands() {
+    fn frames_of_both_halves_read_back_and_say_what_was_synced() {
         let mut journal = new();
         for number in 1..=3_u8 {
             journal.append(number.into(), &vec![number; 700]).unwrap();
+            if number < 3 {
+                journal.sync().unwrap();
+            }
         }
-        let read = copy(&journal);
-        assert_eq!(replayed(&read, 0).unwrap(), [vec![1; 700], vec![2; 700], vec![3; 700]]);
-        assert_eq!(replayed(&read, 2).unwrap(), [vec![3; 700]]);
-        assert!(replayed(&read, 3).unwrap().is_empty());
-    }
-
-    #[test]
-    fn halves_are_replayed_in_the_order_in_which_they_were_written() {
-        let mut journal = new();
-        for number in 1..=5_u8 {
-            journal.append(number.into(), &[number; 100]).unwrap();
-        }
+        journal.turn_over();
+        journal.append(4, &[4; 9_000]).unwrap();
+        let expected = vec![(1, vec![1; 700]), (2, vec![2; 700]), (3, vec![3; 700]), (4, vec![4; 9_000])];
+        assert_eq!(found(&bytes(&journal)), (expected, 2));
+        journal.sync().unwrap();
+        journal.pass_over(5);
         journal.turn_over();
         journal.append(6, &[6; 100]).unwrap();
-        let frames = |numbers: std::ops::RangeInclusive<u8>| numbers.map(|number| vec![number; 100]).collect::<Vec<_>>();
-        assert_eq!(replayed(&copy(&journal), 0).unwrap(), frames(1..=6));
-        assert_eq!(replayed(&copy(&journal), 5).unwrap(), frames(6..=6));
-        journal.append(7, &[7; 100]).unwrap();
-        journal.turn_over();
-        journal.append(8, &[8; 100]).unwrap();
-        assert_eq!(replayed(&copy(&journal), 5).unwrap(), frames(6..=8), "older frames behind the new ones do not count");
-        assert!(replayed(&copy(&journal), 8).unwrap().is_empty());
-        let older_store = replayed(&copy(&journal), 3).unwrap_err();
-        assert!(older_store.to_string().contains("replaced by an older copy"));
+        let (frames, synced) = found(&bytes(&journal));
+        assert_eq!(frames.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [2, 3, 4, 6]);
+        assert_eq!(synced, 5, "what the database has counts as synced");
     }
 
     #[test]
@@ -297,45 +306,53 @@ mod tests {
         for number in 1..=3_u8 {
             before.append(number.into(), &[number; 600]).unwrap();
         }
-        let mut journal = Journal::create(before.into_file(), [8; 16], CAPACITY).unwrap();
-        // It lies right before the second frame of before.
+        let mut journal = Journal::create(before.file, [8; 16], CAPACITY).unwrap();
         journal.append(1, &[9; 600]).unwrap();
-        assert_eq!(replayed(&journal, 0).unwrap(), [vec![9; 600]]);
+        let file = on(&bytes(&journal));
+        assert_eq!(Frames::find(&file, [8; 16]).unwrap().above(0).collect::<Vec<_>>(), [1]);
     }
 
     #[test]
-    fn a_frame_with_any_flipped_byte_ends_the_replay_before_it() {
+    fn any_flipped_bit_of_a_frame_hides_that_frame_alone() {
         let mut journal = new();
-        journal.append(1, &[1; 40]).unwrap();
-        let second = usize::try_from(journal.end).unwrap();
-        journal.append(2, &[2; 40]).unwrap();
-        let mut bytes = vec![0; second + SECTOR];
-        journal.file.read(0, &mut bytes).unwrap();
-        for place in second..second + FRAME_HEAD + 40 {
-            let mut torn = bytes.clone();
-            torn[place] ^= 0x10;
-            assert_eq!(replayed(&on(&torn).unwrap(), 0).unwrap(), [vec![1; 40]], "byte {place}");
+        for number in 1..=3_u8 {
+            journal.append(number.into(), &[number; 40]).unwrap();
         }
-        assert_eq!(replayed(&on(&bytes[..second + 60]).unwrap(), 0).unwrap(), [vec![1; 40]]);
+        let (sound, second) = (bytes(&journal), usize::try_from(2 * BLOCK).unwrap());
+        for place in second..second + FRAME_HEAD + 40 {
+            for bit in 0..8 {
+                let mut flipped = sound.clone();
+                flipped[place] ^= 1 << bit;
+                assert_eq!(found(&flipped).0, [(1, vec![1; 40]), (3, vec![3; 40])], "byte {place}");
+            }
+        }
     }
 
     #[test]
-    fn a_file_of_another_store_is_not_taken_for_this_one_s() {
+    fn any_flipped_bit_of_the_head_is_found() {
         let journal = new();
-        let mut bytes = vec![0; HEAD];
-        journal.file.read(0, &mut bytes).unwrap();
-        assert!(on(&bytes).is_some());
-        bytes[20] ^= 1;
-        assert!(on(&bytes).is_none());
-        assert!(on(&[]).is_none());
+        let sound = bytes(&journal);
+        assert_eq!(read_head(&on(&sound)).unwrap(), Head::Of(ID));
+        for place in 0..MAGIC.len() + 16 + DIGEST {
+            for bit in 0..8 {
+                let mut flipped = sound.clone();
+                flipped[place] ^= 1 << bit;
+                let head = read_head(&on(&flipped)).unwrap();
+                assert!(matches!(head, Head::Unreadable | Head::Earlier), "byte {place}: {head:?}");
+            }
+        }
+        let earlier = [b"tenantd journal2".as_slice(), &[0; 100]].concat();
+        assert_eq!(read_head(&on(&earlier)).unwrap(), Head::Earlier);
+        assert_eq!(read_head(&on(&[])).unwrap(), Head::Unreadable);
     }
 
     #[test]
     fn a_full_half_says_so() {
         let mut journal = new();
-        assert!(!journal.fits(usize::try_from(CAPACITY).unwrap()) && !journal.ever_fits(usize::try_from(CAPACITY / 2).unwrap()));
-        for expected in [6, 12] {
-            let mut number = expected - 6;
+        let half = usize::try_from(CAPACITY / 2).unwrap();
+        assert!(!journal.fits(2 * half) && !journal.ever_fits(half));
+        for expected in [3, 6] {
+            let mut number = expected - 3;
             while journal.fits(5_000) {
                 number += 1;
                 journal.append(number, &[0; 5_000]).unwrap();
@@ -344,6 +361,7 @@ mod tests {
             assert!(journal.ever_fits(5_000) && journal.end <= journal.start_of(journal.current + 1));
             journal.turn_over();
         }
-        assert_eq!(replayed(&copy(&journal), 0).unwrap().len(), 12);
+        assert_eq!(found(&bytes(&journal)).0.len(), 6);
+        assert_eq!(journal.file.len().unwrap(), CAPACITY, "it never grows");
     }
 }

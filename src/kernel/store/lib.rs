@@ -18,14 +18,17 @@ pub mod events;
 pub mod holders;
 mod installation;
 mod journal;
+mod journaling;
 mod key;
 mod migrate;
 pub mod portable;
 mod privacy;
 mod probe;
 mod recent;
+mod recovery;
 mod redb_engine;
 mod redb_file;
+mod repair;
 mod reserve;
 mod rotation;
 mod segments;
@@ -37,6 +40,7 @@ pub mod tasks;
 mod transaction;
 pub mod usage;
 mod watch;
+mod witness;
 mod writer;
 
 use std::{
@@ -54,10 +58,12 @@ pub use erasure::{RowsByIndex, RowsOfSegments, TenantRow, TenantRows, erase};
 pub use error::StoreError;
 pub use installation::{DataDirectory, Installation, InstallationId, KeyFingerprint, last_release, write_private_file};
 pub use journal::JournalId;
+pub use journaling::Flushing;
 pub use key::{FixedKey, Key};
 pub use migrate::{FORMAT, Progress, Step, way};
-pub use redb_engine::RedbEngine;
+pub use redb_engine::{Opening, RedbEngine};
 pub use redb_file::RepairProgress;
+pub use repair::Loss;
 pub use reserve::within_reserve;
 pub use rotation::{
     KeyFiles, Rotation, RotationProgress, RotationStatus, SealedRecord, SealedSegments, SealedTable, SealedVisitor, keys_in_force,
@@ -258,6 +264,11 @@ impl Store {
     /// Returns when the table's version is no longer `seen`.
     pub async fn changed(&self, table: TableName, seen: u64) {
         self.inner.shared.changed(table.index(), seen).await;
+    }
+
+    /// Whether the store was not closed in order before this opening.
+    pub fn was_recovered(&self) -> bool {
+        self.inner.engine.was_recovered()
     }
 
     /// Why the store takes no more writes, once that is so.

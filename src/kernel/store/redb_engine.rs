@@ -1,15 +1,13 @@
 //! The engine: a batch becomes durable in the journal, is shown to readers as a layer in memory over redb's file, and reaches the file
 //! later with many others.
 //!
-//! The journal has two halves. When one is full, what it holds is written to redb with a durable commit on a thread of its own, while
-//! the writer goes on in the other half. Readers see three layers, the newest first: what is in the half that is being written, what
-//! is on its way into the file, and the file. A start replays what the journal has and the file has not.
-//! **Invariant:** a half is written over only after its changes are durable in the file.
+//! Readers see three layers, the newest first: what is in the half of the journal that is being written, what is on its way into the
+//! file, and the file. `journaling.rs` is the writer's side of it; a start goes on from what `recovery.rs` finds.
 
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
-    thread::JoinHandle,
     time::Duration,
 };
 
@@ -21,56 +19,60 @@ use super::{
     changes::Changes,
     engine::{Direction, Durability, Engine, EngineRead, KeyRange, RawTable, Visitor},
     error::StoreError,
+    events,
+    installation::{io_error, sync_directory},
     journal::{Journal, JournalId},
+    journaling::{Flushing, Journaling},
     recent::Recent,
+    recovery::{self, Examined},
     redb_file::{FileSnapshot, Mark, RedbFile, RepairProgress, private_options},
+    transaction::ReadTx,
+    witness::{Testimony, Witness},
 };
 
-/// How long the last changes may wait for the disk at the most.
-const SETTLES_AFTER: Duration = Duration::from_millis(50);
+/// Where the journal and the witness are, and how much the journal holds.
+pub(super) struct JournalFiles {
+    pub(super) journal: PathBuf,
+    pub(super) witness: PathBuf,
+    pub(super) bytes: u64,
+}
 
-/// Where the journal is, and how much it holds.
-pub(super) struct JournalFile {
-    pub path: PathBuf,
-    pub bytes: u64,
+/// What stands beside the file of a store.
+pub(super) struct Beside {
+    pub(super) journal: Box<dyn StorageBackend>,
+    pub(super) witness: Box<dyn StorageBackend>,
+}
+
+/// How a store with a journal is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Opening {
+    pub cache_bytes: usize,
+    pub journal_bytes: u64,
+    /// For the journal of this opening: no other has had it.
+    pub journal_id: JournalId,
+    pub flushing: Flushing,
 }
 
 pub struct RedbEngine {
     core: Arc<Core>,
     /// Without one, every batch goes straight into the file.
     journal: Option<Mutex<Journaling>>,
+    /// Whether the store was not closed in order before.
+    recovered: bool,
 }
 
 /// What the writer shares with a flush.
-struct Core {
+pub(super) struct Core {
     published: Mutex<Arc<View>>,
     file: RedbFile,
 }
 
 /// What a snapshot sees.
-struct View {
+pub(super) struct View {
     recent: Recent,
     /// On its way into the file; it may be there already.
     flushing: Option<Recent>,
     file: Arc<FileSnapshot>,
-}
-
-/// Who brings the changes of a full half into the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Flushing {
-    /// A thread, while the writer goes on.
-    Beside,
-    /// The writer itself, so that the same writes always give the same operations on the disk.
-    InTurn,
-}
-
-struct Journaling {
-    journal: Journal,
-    mark: Mark,
-    mode: Flushing,
-    flush: Option<JoinHandle<Result<(), StoreError>>>,
-    /// After a failure nothing is known of the file, so it is not marked as closed.
-    failed: bool,
 }
 
 impl std::fmt::Debug for RedbEngine {
@@ -79,31 +81,54 @@ impl std::fmt::Debug for RedbEngine {
     }
 }
 
+impl JournalFiles {
+    /// Opens both files, or makes them. The journal has all the room that it will ever need from now on.
+    pub(super) fn open(&self) -> Result<Beside, StoreError> {
+        let journal = open_file(&self.journal)?;
+        if let Err(error) = rustix::fs::fallocate(&journal, rustix::fs::FallocateFlags::empty(), 0, self.bytes.max(1))
+            && error != rustix::io::Errno::OPNOTSUPP
+        {
+            return Err(io_error(&self.journal, &error.into()));
+        }
+        let witness = open_file(&self.witness)?;
+        self.journal.parent().map_or(Ok(()), sync_directory)?;
+        let backend = |file, path: &Path| -> Result<Box<dyn StorageBackend>, StoreError> {
+            let opened = FileBackend::new(file);
+            Ok(Box::new(opened.map_err(|error| StoreError::Installation(format!("{}: {error}", path.display())))?))
+        };
+        Ok(Beside { journal: backend(journal, &self.journal)?, witness: backend(witness, &self.witness)? })
+    }
+}
+
+fn open_file(path: &Path) -> Result<std::fs::File, StoreError> {
+    private_options().create(true).truncate(false).open(path).map_err(|error| io_error(path, &error))
+}
+
 impl RedbEngine {
     /// Opens a file without a journal: a copy, or one that was closed in order.
     pub fn open(path: &Path, cache_bytes: usize, progress: Option<RepairProgress>) -> Result<Self, StoreError> {
         let file = RedbFile::open(path, cache_bytes, progress)?;
-        match file.mark()? {
-            Some(mark) if !mark.closed => Err(StoreError::Installation(format!(
-                "{} was not closed in order, and its last changes are in the journal of its data directory: start tenantd there once",
-                path.display()
-            ))),
-            _ => Self::without_journal(file),
+        if file.mark()?.closed {
+            return Self::without_journal(file);
         }
+        Err(StoreError::Installation(format!(
+            "{} was not closed in order, and its last changes are in the journal of its data directory: start tenantd there once",
+            path.display()
+        )))
     }
 
-    /// Opens the store of an installation, together with its journal.
+    /// Opens the store of an installation, together with its journal. Before anything is written, `accept` is asked whether it is the
+    /// right one.
     pub(super) fn open_with_journal(
         path: &Path,
-        journal: &JournalFile,
+        files: &JournalFiles,
         cache_bytes: usize,
         progress: Option<RepairProgress>,
+        accept: impl FnOnce(&ReadTx) -> Result<(), StoreError>,
     ) -> Result<Self, StoreError> {
         let file = RedbFile::open(path, cache_bytes, progress)?;
-        let fail = |error: &dyn std::fmt::Display| StoreError::Installation(format!("{}: {error}", journal.path.display()));
-        let beside = private_options().create(true).truncate(false).open(&journal.path).map_err(|error| fail(&error))?;
-        let beside = FileBackend::new(beside).map_err(|error| fail(&error))?;
-        Self::with_journal(file, Box::new(beside), journal.bytes, quick_bytes(), Flushing::Beside)
+        let opening = Opening { cache_bytes, journal_bytes: files.bytes, journal_id: quick_bytes(), flushing: Flushing::Beside };
+        Self::with_journal(file, files.open()?, opening, accept)
     }
 
     /// Makes a new file without a journal; one that exists is refused.
@@ -111,61 +136,57 @@ impl RedbEngine {
         Self::without_journal(RedbFile::create(path, cache_bytes)?)
     }
 
-    /// Opens or makes a store on storage of the caller's, such as a disk that crashes in a test. It works on one thread.
+    /// Opens or makes a store on storage of the caller's, such as a disk that crashes in a test.
     pub fn on_backends(
         store: impl StorageBackend,
         journal: impl StorageBackend,
-        journal_bytes: u64,
-        journal_id: JournalId,
-        cache_bytes: usize,
+        witness: impl StorageBackend,
+        opening: Opening,
     ) -> Result<Self, StoreError> {
-        let file = RedbFile::on_backend(store, cache_bytes)?;
-        Self::with_journal(file, Box::new(journal), journal_bytes, journal_id, Flushing::InTurn)
+        let file = RedbFile::on_backend(store, opening.cache_bytes)?;
+        let beside = Beside { journal: Box::new(journal), witness: Box::new(witness) };
+        Self::with_journal(file, beside, opening, |_| Ok(()))
     }
 
     fn without_journal(file: RedbFile) -> Result<Self, StoreError> {
-        Ok(Self { core: Arc::new(Core::new(file)?), journal: None })
+        Ok(Self { core: Arc::new(Core::new(file)?), journal: None, recovered: false })
     }
 
-    /// `new_id` is for the journal of this opening: no other has had it.
     fn with_journal(
         file: RedbFile,
-        beside: Box<dyn StorageBackend>,
-        capacity: u64,
-        new_id: JournalId,
-        mode: Flushing,
+        beside: Beside,
+        opening: Opening,
+        accept: impl FnOnce(&ReadTx) -> Result<(), StoreError>,
     ) -> Result<Self, StoreError> {
-        let beside = match file.mark()?.filter(|mark| !mark.closed) {
-            None => beside,
-            Some(mark) => take_up(&file, beside, mark)?,
+        let before = file.mark()?;
+        let Examined { missed, mark, damage } = recovery::examine(before, beside.journal.as_ref(), beside.witness.as_ref())?;
+        if let Some(damage) = damage {
+            return Err(damage.refusal());
+        }
+        let log_end = {
+            let tx = ReadTx::new(Box::new(snapshot_of(&file, missed.clone())?));
+            accept(&tx)?;
+            events::head(&tx)?
         };
-        // Nothing needs the journal of before any more, and a start that ends here finds a store that was closed in order.
-        let journal = Journal::create(beside, new_id, capacity).map_err(StoreError::engine)?;
-        let mark = Mark { id: new_id, number: 0, closed: false };
+        if !before.closed {
+            file.apply(&missed, Some(Mark { closed: true, ..mark }))?;
+        }
+        // Nothing needs the journal of before any more, and a start that ends here finds a store that was closed in order. The witness speaks
+        // of the next journal before the file does, and is believed as long as that journal is empty.
+        let id = opening.journal_id;
+        let journal = Journal::create(beside.journal, id, opening.journal_bytes).map_err(StoreError::engine)?;
+        let testimony = Testimony { id, before: mark.id, number: 0, log_end };
+        let witness = Witness::begin(beside.witness, testimony).map_err(StoreError::engine)?;
+        let mark = Mark { id, number: 0, closed: false };
         file.apply(&Recent::default(), Some(mark))?;
-        let journaling = Journaling { journal, mark, mode, flush: None, failed: false };
-        Ok(Self { core: Arc::new(Core::new(file)?), journal: Some(Mutex::new(journaling)) })
+        let journaling = Journaling::new(journal, witness, mark, log_end, opening.flushing);
+        Ok(Self { core: Arc::new(Core::new(file)?), journal: Some(Mutex::new(journaling)), recovered: !before.closed })
     }
 }
 
-/// Brings into the file what only the journal of the last opening has, and gives the journal's file back.
-fn take_up(file: &RedbFile, beside: Box<dyn StorageBackend>, mark: Mark) -> Result<Box<dyn StorageBackend>, StoreError> {
-    let Ok(journal) = Journal::open(beside, mark.id).map_err(StoreError::engine)? else {
-        return Err(StoreError::Installation(
-            "the store was not closed in order, and the journal with its last changes is missing or another one's: \
-             put it back beside the store, or restore a backup into an empty directory"
-                .to_owned(),
-        ));
-    };
-    let mut missed = Recent::default();
-    let number = journal.replay(mark.number, |changes| {
-        let changes = Changes::decode(changes)
-            .ok_or_else(|| StoreError::Installation("the journal was written by a newer release".to_owned()))?;
-        missed.take_in(changes);
-        Ok(())
-    })?;
-    file.apply(&missed, Some(Mark { number, closed: true, ..mark }))?;
-    Ok(journal.into_file())
+/// The file as it is, with changes on top of it.
+pub(super) fn snapshot_of(file: &RedbFile, recent: Recent) -> Result<Snapshot, StoreError> {
+    Ok(Snapshot(Arc::new(View { recent, flushing: None, file: Arc::new(file.snapshot()?) })))
 }
 
 impl Core {
@@ -189,21 +210,21 @@ impl Core {
     }
 
     /// Shows a batch to readers. Only the writer changes what is recent, so nothing is lost between the reading and the showing.
-    fn publish(&self, changes: Changes) {
+    pub(super) fn publish(&self, changes: Changes) {
         let mut recent = self.view().recent.clone();
         recent.take_in(changes);
         self.show(|view| View { recent, flushing: view.flushing.clone(), file: view.file.clone() });
     }
 
     /// Sets everything recent apart to be flushed, and gives it back.
-    fn set_apart(&self) -> Recent {
+    pub(super) fn set_apart(&self) -> Recent {
         let recent = self.view().recent.clone();
         self.show(|view| View { recent: Recent::default(), flushing: Some(recent.clone()), file: view.file.clone() });
         recent
     }
 
     /// Brings what was set apart into the file, and shows the file in its place.
-    fn flush(&self, changes: &Recent, mark: Mark) -> Result<(), StoreError> {
+    pub(super) fn flush(&self, changes: &Recent, mark: Mark) -> Result<(), StoreError> {
         self.file.apply(changes, Some(mark))?;
         let file = Arc::new(self.file.snapshot()?);
         self.show(|view| View { recent: view.recent.clone(), flushing: None, file });
@@ -211,75 +232,13 @@ impl Core {
     }
 
     /// Brings everything recent into the file together with a batch that is in no journal. Nothing may be on its way.
-    fn flush_with(&self, changes: Changes, mark: Option<Mark>) -> Result<(), StoreError> {
+    pub(super) fn flush_with(&self, changes: Changes, mark: Option<Mark>) -> Result<(), StoreError> {
         let mut all = self.view().recent.clone();
         all.take_in(changes);
         self.file.apply(&all, mark)?;
         let file = Arc::new(self.file.snapshot()?);
         self.show(|_| View { recent: Recent::default(), flushing: None, file });
         Ok(())
-    }
-}
-
-impl Journaling {
-    fn commit(&mut self, core: &Arc<Core>, changes: Changes, durability: Durability) -> Result<(), StoreError> {
-        let bytes = changes.encode();
-        let mark = Mark { number: self.mark.number + 1, ..self.mark };
-        if !self.journal.fits(bytes.len()) {
-            self.await_flush()?;
-            if !self.journal.ever_fits(bytes.len()) {
-                core.flush_with(changes, Some(mark))?;
-                self.mark = mark;
-                self.journal.turn_over();
-                return Ok(());
-            }
-            self.begin_flush(core)?;
-        }
-        self.journal.append(mark.number, &bytes).map_err(StoreError::engine)?;
-        if durability == Durability::Now {
-            self.journal.sync().map_err(StoreError::engine)?;
-        }
-        core.publish(changes);
-        self.mark = mark;
-        Ok(())
-    }
-
-    /// Remembers a failure. Until the end is reached, a panic in redb counts as one too.
-    fn guarded(&mut self, work: impl FnOnce(&mut Self) -> Result<(), StoreError>) -> Result<(), StoreError> {
-        self.failed = true;
-        work(self)?;
-        self.failed = false;
-        Ok(())
-    }
-
-    /// Goes on in the other half, which must be free, and has the changes of this one brought into the file.
-    fn begin_flush(&mut self, core: &Arc<Core>) -> Result<(), StoreError> {
-        let (recent, mark) = (core.set_apart(), self.mark);
-        self.journal.turn_over();
-        match self.mode {
-            Flushing::InTurn => core.flush(&recent, mark),
-            Flushing::Beside => {
-                let core = core.clone();
-                let flush = std::thread::Builder::new().name("store-flush".to_owned());
-                let flush = flush.spawn(move || core.flush(&recent, mark)).map_err(StoreError::engine)?;
-                self.flush = Some(flush);
-                Ok(())
-            }
-        }
-    }
-
-    /// Waits until the flush under way, if there is one, has ended, and tells how.
-    fn await_flush(&mut self) -> Result<(), StoreError> {
-        match self.flush.take().map(JoinHandle::join) {
-            None => Ok(()),
-            Some(Ok(flushed)) => flushed,
-            Some(Err(cause)) => Err(StoreError::Panicked(panic_text(cause.as_ref()))),
-        }
-    }
-
-    /// A flush that has failed is told to the next write, not only to the one that waits for it.
-    fn check_flush(&mut self) -> Result<(), StoreError> {
-        if self.flush.as_ref().is_some_and(JoinHandle::is_finished) { self.await_flush() } else { Ok(()) }
     }
 }
 
@@ -290,34 +249,35 @@ impl Engine for RedbEngine {
 
     fn commit(&self, changes: Changes, durability: Durability) -> Result<(), StoreError> {
         let Some(journal) = &self.journal else { return self.core.flush_with(changes, None) };
-        journal.lock().unwrap_or_else(PoisonError::into_inner).guarded(|journaling| {
-            journaling.check_flush()?;
-            journaling.commit(&self.core, changes, durability)
-        })
+        journal.lock().unwrap_or_else(PoisonError::into_inner).commit(&self.core, changes, durability)
     }
 
     fn settle(&self) -> Result<(), StoreError> {
         let Some(journal) = &self.journal else { return Ok(()) };
-        let sync = |journaling: &mut Journaling| journaling.journal.sync().map_err(StoreError::engine);
-        journal.lock().unwrap_or_else(PoisonError::into_inner).guarded(sync)
+        journal.lock().unwrap_or_else(PoisonError::into_inner).settle()
     }
 
-    fn settles_after(&self) -> Option<Duration> {
-        let journal = self.journal.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
-        (journal.mode == Flushing::Beside).then_some(SETTLES_AFTER)
+    fn rest(&self) -> Result<(), StoreError> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        journal.lock().unwrap_or_else(PoisonError::into_inner).rest()
+    }
+
+    fn rests_in(&self) -> Option<Duration> {
+        self.journal.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).rests_in()
+    }
+
+    fn was_recovered(&self) -> bool {
+        self.recovered
     }
 }
 
 impl Drop for RedbEngine {
     fn drop(&mut self) {
         let Some(journal) = self.journal.take() else { return };
-        let mut journaling = journal.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let flushed = journaling.await_flush();
-        if journaling.failed {
-            return;
-        }
-        let mark = Mark { closed: true, ..journaling.mark };
-        let closed = flushed.and_then(|()| self.core.flush_with(Changes::default(), Some(mark)));
+        let journaling = journal.into_inner().unwrap_or_else(PoisonError::into_inner);
+        // A damaged page makes redb panic.
+        let closed = catch_unwind(AssertUnwindSafe(|| journaling.close(&self.core)))
+            .unwrap_or_else(|cause| Err(StoreError::Panicked(panic_text(cause.as_ref()))));
         if let Err(error) = closed {
             tracing::warn!(%error, "the store could not be closed in order; the next start replays its journal");
         }
@@ -325,7 +285,7 @@ impl Drop for RedbEngine {
 }
 
 /// A view in the hands of one reader.
-struct Snapshot(Arc<View>);
+pub(super) struct Snapshot(Arc<View>);
 
 impl Snapshot {
     fn read<T>(&self, work: impl FnOnce(&dyn EngineRead) -> T) -> T {

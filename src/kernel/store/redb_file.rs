@@ -46,6 +46,9 @@ pub(super) struct Mark {
 }
 
 impl Mark {
+    /// Of a file that never had a journal.
+    const NONE: Self = Self { id: [0; 16], number: 0, closed: true };
+
     fn to_bytes(self) -> Vec<u8> {
         [&self.id[..], &self.number.to_le_bytes(), &[u8::from(self.closed)]].concat()
     }
@@ -93,13 +96,13 @@ impl RedbFile {
         Ok(Self { database })
     }
 
-    /// What the file says of its journal; `None` when it never had one.
-    pub(super) fn mark(&self) -> Result<Option<Mark>, StoreError> {
+    /// What the file says of its journal.
+    pub(super) fn mark(&self) -> Result<Mark, StoreError> {
         let base = self.snapshot()?;
-        let Some(shared) = &base.shared else { return Ok(None) };
-        let found = shared.get([ENGINE_CODE].as_slice()).map_err(StoreError::engine)?;
-        let mark = found.map(|value| Mark::from_bytes(value.value()).ok_or("it does not say which journal is its own"));
-        mark.transpose().map_err(|problem| StoreError::Installation(format!("the store is damaged: {problem}")))
+        let Some(shared) = &base.shared else { return Ok(Mark::NONE) };
+        let Some(found) = shared.get([ENGINE_CODE].as_slice()).map_err(StoreError::engine)? else { return Ok(Mark::NONE) };
+        let problem = "the store is damaged: it does not say which journal is its own";
+        Mark::from_bytes(found.value()).ok_or_else(|| StoreError::Installation(problem.to_owned()))
     }
 
     /// Makes all of the changes, or none; they are on the disk when this returns.
@@ -107,6 +110,8 @@ impl RedbFile {
         let mut transaction = self.database.begin_write().map_err(StoreError::engine)?;
         transaction.set_durability(Durability::Immediate).map_err(StoreError::engine)?;
         transaction.set_two_phase_commit(true);
+        // A start after a crash finds which pages are free without a walk over all of them.
+        transaction.set_quick_repair(true);
         write_changes(&transaction, changes)?;
         if let Some(mark) = mark {
             let mut shared = transaction.open_table(Definition::new(SHARED)).map_err(StoreError::engine)?;

@@ -240,8 +240,8 @@ impl engine::Engine for FailingEngine {
         self.0.settle()
     }
 
-    fn settles_after(&self) -> Option<std::time::Duration> {
-        self.0.settles_after()
+    fn rests_in(&self) -> Option<std::time::Duration> {
+        self.0.rests_in()
     }
 }
 
@@ -295,7 +295,7 @@ async fn a_lost_journal_is_told_unless_the_store_was_closed_in_order() {
     let aside = directory.path().join("aside");
     std::fs::rename(&journal, &aside).unwrap();
     let refused = data.open_store(SETTINGS, None).unwrap_err();
-    assert!(refused.to_string().contains("put it back beside the store"), "{refused}");
+    assert!(refused.to_string().contains("tenantd.journal is missing"), "{refused}");
     std::fs::rename(&aside, &journal).unwrap();
     drop(data.open_store(SETTINGS, None).unwrap());
     std::fs::remove_file(&journal).unwrap();
@@ -385,7 +385,7 @@ async fn readers_see_every_write_once_while_the_file_is_brought_up_to_date() {
     let directory = tempfile::tempdir().unwrap();
     let data = DataDirectory::lock(directory.path()).unwrap();
     data.initialize([7; 16], || Ok([1; 8])).unwrap();
-    let settings = StoreSettings { journal_bytes: 24 << 10, ..SETTINGS };
+    let settings = StoreSettings { journal_bytes: 48 << 10, ..SETTINGS };
     let (store, _) = data.open_store(settings, None).unwrap();
     let writing = tokio::spawn({
         let store = store.clone();

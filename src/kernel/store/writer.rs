@@ -139,22 +139,18 @@ pub(super) fn spawn(
     let thread = std::thread::Builder::new()
         .name("store-writer".to_owned())
         .spawn(move || {
-            let mut unsettled = None;
             loop {
-                let jobs = match inbox.next(unsettled) {
+                let jobs = match inbox.next(engine.rests_in().filter(|_| shared.failure().is_none())) {
                     Next::Batch(jobs) => jobs,
                     Next::Nothing => Vec::new(),
                     Next::End => return,
                 };
                 shared.progress.begin();
                 // The engine itself may panic, on a damaged page for instance: then nothing more is written.
-                let ran = catch_unwind(AssertUnwindSafe(|| run(engine.as_ref(), &shared, jobs)));
-                let left = ran.unwrap_or_else(|cause| {
+                if let Err(cause) = catch_unwind(AssertUnwindSafe(|| run(engine.as_ref(), &shared, jobs))) {
                     shared.fail(&StoreError::Panicked(panic_text(cause.as_ref())));
-                    Durability::Now
-                });
+                }
                 shares.writer_worked(shared.progress.end());
-                unsettled = (left == Durability::Later).then(|| engine.settles_after()).flatten();
             }
         })
         .map_err(StoreError::engine)?;
@@ -179,6 +175,8 @@ impl Inbox {
     fn next(&mut self, within: Option<Duration>) -> Next {
         let mut batch = Vec::with_capacity(self.batch_size);
         let received = match within {
+            // What waits for the disk has its turn, however much else there is to write.
+            Some(Duration::ZERO) => return Next::Nothing,
             None => self.waiting.blocking_recv_many(&mut batch, self.batch_size),
             Some(within) => {
                 let receiving = async { tokio::time::timeout(within, self.waiting.recv_many(&mut batch, self.batch_size)).await };
@@ -192,32 +190,25 @@ impl Inbox {
     }
 }
 
-/// Runs a batch, or has what was left unsettled settled when there is none. What it leaves itself.
-fn run(engine: &dyn Engine, shared: &Shared, jobs: Vec<Job>) -> Durability {
+/// Runs a batch, or lets the engine rest when there is none.
+fn run(engine: &dyn Engine, shared: &Shared, jobs: Vec<Job>) {
     if !jobs.is_empty() {
-        return run_batch(engine, shared, jobs);
-    }
-    if shared.failure().is_none()
-        && let Err(error) = engine.settle()
-    {
+        run_batch(engine, shared, jobs);
+    } else if let Err(error) = engine.rest() {
         shared.fail(&error);
     }
-    Durability::Now
 }
 
-/// How durable everything is that was written so far.
-fn run_batch(engine: &dyn Engine, shared: &Shared, mut jobs: Vec<Job>) -> Durability {
+fn run_batch(engine: &dyn Engine, shared: &Shared, mut jobs: Vec<Job>) {
     metrics::histogram!("tenantd_store_batch_size").record(u32::try_from(jobs.len()).unwrap_or(u32::MAX));
     if let Some(reason) = shared.failure() {
-        finish_all(jobs, &Err(StoreError::Unavailable(reason)));
-        return Durability::Now;
+        return finish_all(jobs, &Err(StoreError::Unavailable(reason)));
     }
     let mut tx = match engine.begin_read() {
         Ok(snapshot) => WriteTx::new(snapshot, shared.quotas()),
         Err(error) => {
             shared.fail(&error);
-            finish_all(jobs, &Err(StoreError::Unavailable(error.to_string())));
-            return Durability::Now;
+            return finish_all(jobs, &Err(StoreError::Unavailable(error.to_string())));
         }
     };
     for job in &mut jobs {
@@ -248,7 +239,6 @@ fn run_batch(engine: &dyn Engine, shared: &Shared, mut jobs: Vec<Job>) -> Durabi
             finish_all(jobs, &Err(StoreError::OutcomeUnknown(error.to_string())));
         }
     }
-    durability
 }
 
 fn finish_all(jobs: Vec<Job>, committed: &Result<(), StoreError>) {
@@ -259,17 +249,20 @@ fn finish_all(jobs: Vec<Job>, committed: &Result<(), StoreError>) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
     use crate::{RedbEngine, Store, WriterSettings, changes::Changes, engine::EngineRead};
 
     const SETTINGS: WriterSettings = WriterSettings { batch_size: 4, queue_length: 4 };
 
-    /// An engine that notes what is asked of its disk.
+    /// An engine that notes what is asked of its disk, and wants to rest after each batch if it ever does.
     struct Watched {
         engine: RedbEngine,
         asked: Arc<Mutex<Vec<&'static str>>>,
-        settled: mpsc::UnboundedSender<()>,
-        settles_after: Option<Duration>,
+        rested: mpsc::UnboundedSender<()>,
+        rests_in: Option<Duration>,
+        is_tired: AtomicBool,
     }
 
     impl Engine for Watched {
@@ -279,17 +272,24 @@ mod tests {
 
         fn commit(&self, changes: Changes, durability: Durability) -> Result<(), StoreError> {
             self.asked.lock().unwrap().push(if durability == Durability::Now { "now" } else { "later" });
+            self.is_tired.store(true, Ordering::SeqCst);
             self.engine.commit(changes, durability)
         }
 
         fn settle(&self) -> Result<(), StoreError> {
             self.asked.lock().unwrap().push("settle");
-            let _ = self.settled.send(());
             self.engine.settle()
         }
 
-        fn settles_after(&self) -> Option<Duration> {
-            self.settles_after
+        fn rest(&self) -> Result<(), StoreError> {
+            self.asked.lock().unwrap().push("rest");
+            self.is_tired.store(false, Ordering::SeqCst);
+            let _ = self.rested.send(());
+            self.engine.settle()
+        }
+
+        fn rests_in(&self) -> Option<Duration> {
+            self.rests_in.filter(|_| self.is_tired.load(Ordering::SeqCst))
         }
     }
 
@@ -297,16 +297,16 @@ mod tests {
         _directory: tempfile::TempDir,
         store: Store,
         asked: Arc<Mutex<Vec<&'static str>>>,
-        settled: mpsc::UnboundedReceiver<()>,
+        rested: mpsc::UnboundedReceiver<()>,
     }
 
-    fn fixture(settles_after: Option<Duration>) -> Fixture {
+    fn fixture(rests_in: Option<Duration>) -> Fixture {
         let directory = tempfile::tempdir().unwrap();
         let engine = RedbEngine::create(&directory.path().join("store"), 1 << 20).unwrap();
         let asked = Arc::new(Mutex::default());
-        let (told, settled) = mpsc::unbounded_channel();
-        let watched = Watched { engine, asked: Arc::clone(&asked), settled: told, settles_after };
-        Fixture { _directory: directory, store: Store::new(watched, SETTINGS).unwrap(), asked, settled }
+        let (told, rested) = mpsc::unbounded_channel();
+        let watched = Watched { engine, asked: Arc::clone(&asked), rested: told, rests_in, is_tired: AtomicBool::new(false) };
+        Fixture { _directory: directory, store: Store::new(watched, SETTINGS).unwrap(), asked, rested }
     }
 
     impl Fixture {
@@ -340,7 +340,17 @@ mod tests {
     async fn what_waits_is_brought_to_the_disk_when_nothing_else_comes() {
         let mut fixture = fixture(Some(Duration::from_millis(1)));
         fixture.derive(catalog::EVENT_CURSORS).await;
-        fixture.settled.recv().await.unwrap();
-        assert_eq!(fixture.asked(), ["later", "settle"]);
+        fixture.rested.recv().await.unwrap();
+        assert_eq!(fixture.asked(), ["later", "rest"]);
+    }
+
+    #[tokio::test]
+    async fn what_has_waited_long_enough_comes_before_more_of_it() {
+        let fixture = fixture(Some(Duration::ZERO));
+        for _ in 0..3 {
+            fixture.derive(catalog::EVENT_CURSORS).await;
+        }
+        let asked = fixture.asked();
+        assert_eq!(asked.iter().filter(|asked| **asked == "rest").count(), asked.len() / 2, "{asked:?}");
     }
 }

@@ -34,7 +34,7 @@ pub use evaluation::{Access, Admission, Evaluation, Story, Storyteller, Telling}
 pub use model::{NewTenant, Tenant, TenantStatus};
 pub use reload::{Reload, ReloadRequests, Reloaded};
 pub use repo::{index_expiries, tenant_ids};
-pub use service::Tenants;
+pub use service::{Tenants, platform_tenant};
 
 use rotation::KeyRotation;
 

@@ -74,6 +74,18 @@ const LINGERS: Duration = Duration::from_hours(1);
 /// How many tenants are kept in memory for the check on every request.
 const CACHED_TENANTS: u64 = 10_000;
 
+fn find(tx: &impl Read, slug: &str) -> Result<Option<Tenant>, StoreError> {
+    match repo::find_slug(tx, slug)? {
+        Some(id) => repo::get(tx, id),
+        None => Ok(None),
+    }
+}
+
+/// The tenant of whoever operates the installation.
+pub fn platform_tenant(tx: &impl Read) -> Result<Option<Tenant>, StoreError> {
+    find(tx, PLATFORM_SLUG)
+}
+
 #[derive(Clone, Debug)]
 pub struct Tenants {
     store: Store,
@@ -117,14 +129,11 @@ impl Tenants {
 
     /// The operator's own tenant, once the installation is initialised.
     pub fn platform(&self, tx: &impl Read) -> Result<Option<Tenant>, StoreError> {
-        self.find(tx, PLATFORM_SLUG)
+        platform_tenant(tx)
     }
 
     pub fn find(&self, tx: &impl Read, slug: &str) -> Result<Option<Tenant>, StoreError> {
-        match repo::find_slug(tx, slug)? {
-            Some(id) => repo::get(tx, id),
-            None => Ok(None),
-        }
+        find(tx, slug)
     }
 
     pub fn create(&self, tx: &mut WriteTx, act: &mut Act, new: &NewTenant) -> Result<Tenant, TenantError> {

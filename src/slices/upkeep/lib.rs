@@ -27,10 +27,15 @@ use tenantd_base::{
     config::{self, Config},
 };
 use tenantd_http::pages::Page;
-use tenantd_platform::Tenants;
-use tenantd_store::{Checked, Rotation, Store, events::EventKind, tasks::Tasks};
+use tenantd_platform::{Tenants, platform_tenant};
+use tenantd_store::{
+    Checked, Loss, Rotation, Store, StoreError, WriteTx,
+    events::{Actor, EventKind, Intent},
+    tasks::Tasks,
+};
 
 pub use error::UpkeepError;
+use model::Repair;
 pub use model::{Run, RunKind};
 pub use snapshots::{Room, Snapshots, Taken};
 
@@ -42,6 +47,7 @@ pub const EVENTS: &[&EventKind] = &[
     &service::DISK_LOW,
     &service::DISK_FULL,
     &service::DISK_RECOVERED,
+    &service::STORE_REPAIRED,
 ];
 
 /// Where the installation keeps what this is about.
@@ -59,6 +65,23 @@ pub fn snapshot_directory(settings: &config::Snapshots, data: &Path) -> PathBuf 
 /// How much room there is for a snapshot at `path`.
 pub fn room(config: &Config, places: &Places, path: &Path) -> std::io::Result<Room> {
     snapshots::room(&places.store_file, &disk::Disk::new(places.data.clone(), config.disk), path)
+}
+
+/// Tells the operator what was given up of a damaged store, in the commit that gives it up.
+pub fn tell_repair(tx: &mut WriteTx, now: Timestamp, loss: &Loss) -> Result<(), StoreError> {
+    // A store that was damaged before its first start was through has nobody to tell.
+    let Some(platform) = platform_tenant(tx)? else { return Ok(()) };
+    let repair = Repair {
+        problem: loss.problem.clone(),
+        lost_commits: loss.commits,
+        lost_events: loss.places.map_or(0, |(first, last)| last + 1 - first),
+        evidence: loss.evidence.display().to_string(),
+    };
+    let mut act = Intent::new(platform.id, now, Actor::system("Repair")).begin();
+    service::tell_repair(tx, &mut act, &repair).map_err(|error| match error {
+        UpkeepError::Store(error) => error,
+        other => StoreError::Engine(other.to_string()),
+    })
 }
 
 /// Writes a snapshot of a store that nobody serves yet.

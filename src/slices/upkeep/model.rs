@@ -115,6 +115,17 @@ impl Run {
     }
 }
 
+/// What was given up of a damaged store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repair {
+    pub problem: String,
+    /// `None`: it cannot be told.
+    pub lost_commits: Option<u64>,
+    pub lost_events: u64,
+    /// Where the damaged files are kept.
+    pub evidence: String,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

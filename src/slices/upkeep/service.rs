@@ -8,7 +8,7 @@ use tenantd_store::{
 
 use super::{
     error::UpkeepError,
-    model::{Fill, Run, RunKind, Sample},
+    model::{Fill, Repair, Run, RunKind, Sample},
     repo,
 };
 
@@ -50,6 +50,22 @@ pub(super) static DISK_FULL: EventKind = EventKind {
 };
 pub(super) static DISK_RECOVERED: EventKind =
     EventKind { name: "disk.recovered", summary: "The disk has room again. In the platform tenant's feed.", ..DISK_LOW };
+
+pub(super) static STORE_REPAIRED: EventKind = EventKind {
+    name: "store.repaired",
+    summary: "The store was damaged, and the operator has given up what was lost. In the platform tenant's feed.",
+    subject: "repair",
+    schema: "StoreRepair",
+    reads: Grants::of(&[Scope::PlatformRead]),
+    has_changes: false,
+};
+
+/// Tells that a damaged store goes on without what was lost. `act` is in the platform tenant.
+pub(super) fn tell_repair(tx: &mut WriteTx, act: &mut Act, repair: &Repair) -> Result<(), UpkeepError> {
+    let shown = repair.describe(())?;
+    events::append(tx, act, &Draft::new(&STORE_REPAIRED, "data".to_owned(), 1, &shown))?;
+    Ok(())
+}
 
 /// Keeps what came of a run. `act` is in the platform tenant.
 pub(super) fn note_run(tx: &mut WriteTx, act: &mut Act, run: &Run) -> Result<(), UpkeepError> {

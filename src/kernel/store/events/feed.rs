@@ -1,6 +1,6 @@
 //! A tenant's own sequence of events: their numbers, and the feed that leads from a number to the event.
 //!
-//! Numbers start at 1 and have no gaps. Stores of earlier releases numbered all events of the installation together; there a tenant's
+//! Numbers start at 1 and have no gaps, but for those that events may have had which a repair gave up. Stores of earlier releases numbered all events of the installation together; there a tenant's
 //! numbers go on above the newest place of that time, so that cursors which clients keep stay valid. The entry of an event is in the same
 //! segment as the event. A row for each tenant and segment says where the numbers of a segment begin, so a reader finds its segment without
 //! looking at those in which the tenant has nothing. **Invariant:** the numbers of a tenant grow with their places.
@@ -98,6 +98,14 @@ pub(super) fn put_next(tx: &mut WriteTx, tenant: TenantId, before: Sequence, seq
         SEGMENTS.put(tx, &(tenant, number), &Segment(segment))?;
     }
     SEQUENCES.put(tx, &tenant, &Sequence { last: number, first, ..before })
+}
+
+/// Leaves out so many numbers of every tenant: events that had some of them are lost.
+pub(super) fn pass_over(tx: &mut WriteTx, numbers: u64) -> Result<(), StoreError> {
+    for (tenant, before) in SEQUENCES.list(tx, &KeyRange::ALL, usize::MAX)? {
+        SEQUENCES.put(tx, &tenant, &Sequence { last: before.last + numbers, ..before })?;
+    }
+    Ok(())
 }
 
 /// The number of the tenant's first event in a segment, and the segment.

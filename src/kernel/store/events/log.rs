@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     Counts, Flow, Key, KeyRange, Read, SegmentedTable, StoreError, Table, WriteTx, catalog,
+    changes::Changes,
     codec::{self, Record},
     end_of_segment, segment_of,
     usage::{self, CountedSegments},
@@ -107,6 +108,9 @@ pub(super) static HEAD: Table<u8, Position> = Table::new(catalog::EVENT_HEAD, &[
 const LAST: u8 = 0;
 const FIRST_KEPT: u8 = 1;
 
+/// How many numbers each tenant's sequence leaves out when nobody can tell how many events are lost: more than a journal holds.
+const UNKNOWN_LOSS: u64 = 1_000_000;
+
 /// Events and the entries of the tenants' feeds share the table: a commit pays for every table that it touches.
 pub(super) static EVENTS: SegmentedTable = SegmentedTable::new(catalog::EVENTS);
 
@@ -134,6 +138,40 @@ pub fn head(tx: &impl Read) -> Result<u64, StoreError> {
 /// The place of the oldest event that retention has left.
 pub fn first_kept(tx: &impl Read) -> Result<u64, StoreError> {
     Ok(HEAD.get(tx, &FIRST_KEPT)?.map_or(1, |position| position.0))
+}
+
+/// The place of the newest event after a set of changes, if they append any.
+pub(crate) fn log_end_in(changes: &Changes) -> Option<u64> {
+    let key = LAST.to_bytes();
+    let stored = changes.put_under(catalog::EVENT_HEAD.into(), &key)?;
+    codec::decode::<Position>(catalog::EVENT_HEAD.name(), &key, stored).ok().map(|position| position.0)
+}
+
+/// The events that a set of changes appends, in order.
+pub(crate) fn events_in(changes: &Changes) -> Vec<Event> {
+    let rows = changes.tables().filter(|(raw, _)| raw.table == catalog::EVENTS).flat_map(|(_, table)| &table.entries);
+    let event = |(key, change): (&Vec<u8>, &Option<Vec<u8>>)| {
+        let (EVENT_ROW, seq) = EventKey::from_bytes(key)? else { return None };
+        let record: EventRecord = codec::decode(catalog::EVENTS.name(), key, change.as_deref()?).ok()?;
+        (!record.is_erased()).then(|| Event::stored(seq, record))
+    };
+    rows.filter_map(event).collect()
+}
+
+/// Closes the gap that lost events leave: readers of the log find nothing in their places, and no later event gets a number that a lost one
+/// may have had. `through` is the place of the last that is lost, if it is known. How many places are passed over.
+pub(crate) fn pass_over_lost(tx: &mut WriteTx, through: Option<u64>, now: Timestamp) -> Result<u64, StoreError> {
+    let (first, last) = (head(tx)? + 1, through.unwrap_or_default());
+    for seq in first..=last {
+        let id = EventId::from_bytes([0; 16]);
+        let tenant_id = TenantId::from_bytes([0; 16]);
+        let lost = EventRecord { id, tenant_id, kind: String::new(), at: now, body: Vec::new(), imported_at: None, number: 0 };
+        EVENTS.put(tx, segment_of(seq), &(EVENT_ROW, seq), &lost)?;
+        HEAD.put(tx, &LAST, &Position(seq))?;
+    }
+    let lost = (last + 1).saturating_sub(first);
+    feed::pass_over(tx, through.map_or(UNKNOWN_LOSS, |_| lost))?;
+    Ok(lost)
 }
 
 pub(super) fn drop_segment(tx: &mut WriteTx, segment: u64) -> Result<(), StoreError> {

@@ -25,6 +25,7 @@ pub use feed::{
 };
 pub use kind::{EventKind, EventPattern, Kinds, Readable};
 pub use log::{Event, EventRecord, append, bring_in, first_kept, head, moved_body, read_batch, read_one};
+pub(crate) use log::{events_in, log_end_in, pass_over_lost};
 pub use retention::Retention;
 
 use crate::Checked;

@@ -77,6 +77,31 @@ impl Describe for model::Sample {
     }
 }
 
+/// What was given up of a damaged store.
+#[skip_serializing_none]
+#[derive(Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+struct StoreRepair {
+    /// What was damaged.
+    problem: String,
+    /// How many commits are lost. Absent when that cannot be told.
+    #[oai(validator(minimum(value = "0")))]
+    lost_commits: Option<u64>,
+    /// How many events of all tenants are lost with them, as far as that can be told.
+    #[oai(validator(minimum(value = "0")))]
+    lost_events: u64,
+    /// The directory that has the damaged files, and the list of lost events in `loss.json`.
+    evidence: String,
+}
+
+impl Describe for model::Repair {
+    fn describe(&self, (): ()) -> Described {
+        let model::Repair { problem, lost_commits, lost_events, evidence } = self.clone();
+        to_raw_value(&StoreRepair { problem, lost_commits, lost_events, evidence })
+    }
+}
+
 pub(crate) fn record_schemas() -> Map<String, Value> {
-    openapi::schemas::<SnapshotRun>().into_iter().chain(openapi::schemas::<DiskSpace>()).collect()
+    let schemas = [openapi::schemas::<SnapshotRun>(), openapi::schemas::<DiskSpace>(), openapi::schemas::<StoreRepair>()];
+    schemas.into_iter().flatten().collect()
 }

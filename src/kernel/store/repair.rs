@@ -1,0 +1,278 @@
+//! Goes on without what a damaged journal has lost. The damaged files are kept, it is written down exactly what is gone, and nothing that
+//! comes later gets a number of what is lost.
+//!
+//! **Invariant:** whenever it is cut off, it can be begun again: the files are copied before anything changes, the store's file changes in
+//! one commit, and the damaged files are removed last.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use tenantd_base::{clock::Timestamp, quotas::Quotas};
+
+use super::{
+    DataDirectory, StoreError, StoreSettings,
+    events::{self, Event},
+    installation::{io_error, sync_directory, write_private_file},
+    recovery::{self, Damage, Examined},
+    redb_engine::snapshot_of,
+    redb_file::{Mark, RedbFile},
+    transaction::{ReadTx, WriteTx},
+    usage,
+};
+
+/// An event that is gone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LostEvent {
+    pub place: u64,
+    pub id: String,
+    pub tenant_id: String,
+    pub kind: String,
+    pub at: Timestamp,
+    pub number: u64,
+}
+
+impl LostEvent {
+    fn of(event: &Event) -> Self {
+        let record = &event.record;
+        Self {
+            place: event.seq,
+            id: record.id.to_string(),
+            tenant_id: record.tenant_id.to_string(),
+            kind: record.kind.clone(),
+            at: record.at,
+            number: record.number,
+        }
+    }
+}
+
+/// What is gone, and what is left.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Loss {
+    pub problem: String,
+    /// Commits that were on the disk and cannot be read any more. None: it cannot be told whether there are any.
+    pub commits: Option<u64>,
+    /// The places of lost events in the log, the first and the last.
+    pub places: Option<(u64, u64)>,
+    /// Those of them that could still be read.
+    pub events: Vec<LostEvent>,
+    /// Where the damaged files are kept.
+    pub evidence: PathBuf,
+}
+
+impl DataDirectory {
+    /// What a repair would give up; `None` when nothing is damaged.
+    pub fn examine(&self, settings: StoreSettings, now: Timestamp) -> Result<Option<Loss>, StoreError> {
+        let file = RedbFile::open(&self.store_file(), settings.cache_bytes, None)?;
+        let Examined { missed, damage, .. } = self.read_files(&file, settings)?;
+        let Some(damage) = damage else { return Ok(None) };
+        let tx = ReadTx::new(Box::new(snapshot_of(&file, missed)?));
+        self.accept(&tx)?;
+        self.loss(&tx, &damage, now).map(Some)
+    }
+
+    /// Gives up what is lost. `tell` leaves word of it in the store, in the same commit. `None` when nothing is damaged.
+    pub fn repair(
+        &self,
+        settings: StoreSettings,
+        now: Timestamp,
+        tell: impl FnOnce(&mut WriteTx, &Loss) -> Result<(), StoreError>,
+    ) -> Result<Option<Loss>, StoreError> {
+        let file = RedbFile::open(&self.store_file(), settings.cache_bytes, None)?;
+        let Examined { mut missed, mark, damage } = self.read_files(&file, settings)?;
+        let Some(damage) = damage else { return Ok(None) };
+        let tx = ReadTx::new(Box::new(snapshot_of(&file, missed.clone())?));
+        self.accept(&tx)?;
+        let loss = self.loss(&tx, &damage, now)?;
+        self.keep_evidence(&loss)?;
+        let mut tx = WriteTx::new(Box::new(snapshot_of(&file, missed.clone())?), Quotas::UNLIMITED);
+        events::pass_over_lost(&mut tx, damage.lost.as_ref().map(|_| damage.log_end), now)?;
+        tell(&mut tx, &loss)?;
+        usage::settle(&mut tx)?;
+        missed.take_in(tx.into_changes());
+        file.apply(&missed, Some(Mark { closed: true, ..mark }))?;
+        let files = self.journal_files(settings.journal_bytes);
+        for path in [&files.journal, &files.witness] {
+            remove(path)?;
+        }
+        sync_directory(self.path())?;
+        Ok(Some(loss))
+    }
+
+    fn read_files(&self, file: &RedbFile, settings: StoreSettings) -> Result<Examined, StoreError> {
+        let beside = self.journal_files(settings.journal_bytes).open()?;
+        recovery::examine(file.mark()?, beside.journal.as_ref(), beside.witness.as_ref())
+    }
+
+    fn loss(&self, tx: &ReadTx, damage: &Damage, now: Timestamp) -> Result<Loss, StoreError> {
+        let head = events::head(tx)?;
+        let events: Vec<LostEvent> =
+            damage.readable.iter().flat_map(events::events_in).map(|event| LostEvent::of(&event)).collect();
+        let stamp = now.to_string().replace([':', '.'], "-");
+        Ok(Loss {
+            problem: damage.problem.clone(),
+            commits: damage.lost.as_ref().map(|lost| lost.end() - lost.start() + 1),
+            places: (damage.log_end > head).then_some((head + 1, damage.log_end)),
+            events,
+            evidence: self.path().join(format!("damaged-{stamp}")),
+        })
+    }
+
+    /// Copies the damaged files, together with the account of the loss.
+    fn keep_evidence(&self, loss: &Loss) -> Result<(), StoreError> {
+        use std::os::unix::fs::DirBuilderExt;
+        let place = &loss.evidence;
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(place).map_err(|error| io_error(place, &error))?;
+        let files = self.journal_files(0);
+        for path in [&files.journal, &files.witness] {
+            let Some(name) = path.file_name().filter(|_| path.exists()) else { continue };
+            let copy = place.join(name);
+            std::fs::copy(path, &copy).map_err(|error| io_error(&copy, &error))?;
+            std::fs::File::open(&copy).and_then(|copy| copy.sync_all()).map_err(|error| io_error(&copy, &error))?;
+        }
+        let account = serde_json::to_vec_pretty(loss).map_err(StoreError::engine)?;
+        write_private_file(&place.join("loss.json"), &account)?;
+        sync_directory(self.path())
+    }
+}
+
+fn remove(path: &Path) -> Result<(), StoreError> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io_error(path, &error)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use serde_json::value::RawValue;
+
+    use tenantd_base::{access::Grants, id::TenantId};
+
+    use super::*;
+    use crate::{
+        Store, WriterSettings,
+        events::{Actor, Draft, EventKind, Intent},
+    };
+
+    const SETTINGS: StoreSettings =
+        StoreSettings { cache_bytes: 1 << 20, journal_bytes: 1 << 20, writer: WriterSettings { batch_size: 1, queue_length: 8 } };
+    const NOW: Timestamp = Timestamp::EPOCH;
+    const FILES: [&str; 4] = ["tenantd.redb", "tenantd.journal", "tenantd.witness", "installation.id"];
+    static HAPPENED: EventKind = EventKind {
+        name: "thing.happened",
+        summary: "",
+        subject: "thing",
+        schema: "Thing",
+        reads: Grants::NONE,
+        has_changes: false,
+    };
+
+    fn append(tx: &mut WriteTx) -> Result<u64, StoreError> {
+        let data = RawValue::from_string("{}".to_owned()).map_err(StoreError::engine)?;
+        let mut act = Intent::new(TenantId::from_bytes([3; 16]), NOW, Actor::system("test")).begin();
+        events::append(tx, &mut act, &Draft::new(&HAPPENED, "thing_1".to_owned(), 1, &data))
+    }
+
+    fn tell(tx: &mut WriteTx, _: &Loss) -> Result<(), StoreError> {
+        append(tx).map(drop)
+    }
+
+    /// A directory that was left by a process which was killed after it had acknowledged so many events, each in a commit of its own.
+    async fn killed(events: u64) -> (tempfile::TempDir, DataDirectory) {
+        let (living, left) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let data = DataDirectory::lock(living.path()).unwrap();
+        data.initialize([7; 16], || Ok([1; 8])).unwrap();
+        let (store, _) = data.open_store(SETTINGS, None).unwrap();
+        for _ in 0..events {
+            store.write(append).await.unwrap();
+        }
+        for file in FILES {
+            std::fs::copy(living.path().join(file), left.path().join(file)).unwrap();
+        }
+        let data = DataDirectory::lock(left.path()).unwrap();
+        (left, data)
+    }
+
+    fn flip(path: &Path, place: u64) {
+        let file = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, place).unwrap();
+        file.write_all_at(&[byte[0] ^ 4], place).unwrap();
+    }
+
+    fn places(store: &Store) -> Vec<(u64, bool)> {
+        let read = store.read(|tx| events::read_batch(tx, 0, 100)).unwrap();
+        read.iter().map(|event| (event.seq, event.record.is_erased())).collect()
+    }
+
+    #[tokio::test]
+    async fn what_is_lost_is_told_exactly_and_its_numbers_are_not_used_again() {
+        let (directory, data) = killed(10).await;
+        assert_eq!(data.examine(SETTINGS, NOW).unwrap(), None);
+        // In the seventh frame; the head has a block.
+        flip(&directory.path().join("tenantd.journal"), 7 * 4096 + 100);
+        let refused = data.open_store(SETTINGS, None).unwrap_err().to_string();
+        assert!(refused.contains("4 commits") && refused.contains("tenantd repair --accept-loss"), "{refused}");
+
+        let loss = data.examine(SETTINGS, NOW).unwrap().unwrap();
+        assert_eq!((loss.commits, loss.places), (Some(4), Some((7, 10))));
+        assert_eq!(loss.events.iter().map(|event| event.place).collect::<Vec<_>>(), [8, 9, 10], "the seventh cannot be read");
+        assert!(data.open_store(SETTINGS, None).is_err() && !loss.evidence.exists(), "looking changes nothing");
+
+        let damaged = std::fs::read(directory.path().join("tenantd.journal")).unwrap();
+        assert_eq!(data.repair(SETTINGS, NOW, tell).unwrap(), Some(loss.clone()));
+        assert_eq!(std::fs::read(loss.evidence.join("tenantd.journal")).unwrap(), damaged);
+        let account: serde_json::Value = serde_json::from_slice(&std::fs::read(loss.evidence.join("loss.json")).unwrap()).unwrap();
+        assert_eq!(account["events"].as_array().unwrap().len(), 3);
+
+        let (store, _) = data.open_store(SETTINGS, None).unwrap();
+        let expected = (1..=6).map(|place| (place, false)).chain((7..=10).map(|place| (place, true))).chain([(11, false)]);
+        assert_eq!(places(&store), expected.collect::<Vec<_>>());
+        assert_eq!(store.write(append).await.unwrap(), 12, "no tenant sees a number twice");
+        assert!(store.check(events::tables()).await.unwrap().is_clean());
+        drop(store);
+        assert_eq!(data.repair(SETTINGS, NOW, tell).unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn a_repair_that_was_cut_off_is_begun_again() {
+        let (directory, data) = killed(5).await;
+        flip(&directory.path().join("tenantd.journal"), 5 * 4096 + 100);
+        let loss = data.repair(SETTINGS, NOW, tell).unwrap().unwrap();
+        assert_eq!((loss.commits, loss.places, loss.events), (Some(1), Some((5, 5)), Vec::new()));
+        // As if it had ended before the damaged files were removed.
+        for file in ["tenantd.journal", "tenantd.witness"] {
+            std::fs::copy(loss.evidence.join(file), directory.path().join(file)).unwrap();
+        }
+        assert!(data.open_store(SETTINGS, None).is_err());
+        data.repair(SETTINGS, NOW, tell).unwrap().unwrap();
+        let (store, _) = data.open_store(SETTINGS, None).unwrap();
+        assert_eq!(places(&store), [(1, false), (2, false), (3, false), (4, false), (5, true), (6, false), (7, false)]);
+    }
+
+    #[tokio::test]
+    async fn a_lost_witness_is_told_and_costs_nothing() {
+        let (directory, data) = killed(3).await;
+        std::fs::remove_file(directory.path().join("tenantd.witness")).unwrap();
+        assert!(data.open_store(SETTINGS, None).unwrap_err().to_string().contains("tenantd.witness is missing"));
+        let loss = data.repair(SETTINGS, NOW, |_, _| Ok(())).unwrap().unwrap();
+        assert_eq!((loss.commits, loss.places), (None, None));
+        let (store, _) = data.open_store(SETTINGS, None).unwrap();
+        assert_eq!(places(&store).len(), 3);
+        assert!(store.write(append).await.unwrap() > 1_000_000, "nobody can tell how many numbers were given");
+    }
+
+    #[tokio::test]
+    async fn nothing_is_written_to_the_store_of_another_installation() {
+        let (directory, data) = killed(3).await;
+        std::fs::write(directory.path().join("installation.id"), "00".repeat(16)).unwrap();
+        let before = std::fs::read(directory.path().join("tenantd.journal")).unwrap();
+        let refused = data.open_store(SETTINGS, None).unwrap_err().to_string();
+        assert!(refused.contains("belong to different installations"), "{refused}");
+        assert_eq!(std::fs::read(directory.path().join("tenantd.journal")).unwrap(), before);
+        assert!(data.repair(SETTINGS, NOW, tell).is_err() || data.examine(SETTINGS, NOW).unwrap().is_none());
+    }
+}
