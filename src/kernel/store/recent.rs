@@ -6,6 +6,7 @@
 //! is freed, and undo that no living copy needs apart is joined; the rest stays until the whole memory goes, which is when the journal's
 //! half is full. **Invariant:** only the newest copy takes batches in. `src/ARCHITECTURE.md` proves that this is right.
 
+mod cleared;
 mod living;
 mod rows;
 mod state;
@@ -13,6 +14,7 @@ mod state;
 mod tests;
 
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
@@ -20,6 +22,7 @@ use std::{
 use bytes::Bytes;
 
 use self::{
+    cleared::{Cleared, LeftOut, Run},
     living::Seen,
     rows::{Rows, Stride},
     state::KeyState,
@@ -38,15 +41,19 @@ const LONGEST_STRIDE: usize = 256;
 const TRIM_ALL_EVERY: u64 = 64;
 
 #[derive(Debug, Default)]
-struct SharedRows(RwLock<Rows>);
+struct SharedRows {
+    rows: RwLock<Rows>,
+    /// Readers write here. It has a lock of its own, so that the writer does not wait.
+    cleared: RwLock<Cleared>,
+}
 
 impl SharedRows {
     fn read(&self) -> RwLockReadGuard<'_, Rows> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        self.rows.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, Rows> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+        self.rows.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -119,6 +126,46 @@ impl RecentTable<'_> {
         self.rows.read().get(key, self.seen) == KeyState::Removed
     }
 
+    /// Walks the rows below that count.
+    fn scan_below(
+        &self,
+        range: &KeyRange,
+        direction: Direction,
+        scan: impl Fn(&KeyRange, Visitor<'_>) -> Result<(), StoreError>,
+        visit: Visitor<'_>,
+    ) -> Result<(), StoreError> {
+        let (mut left_out, mut stopped) = (LeftOut::default(), self.is_dropped());
+        let mut rest = Cow::Borrowed(range);
+        while !stopped && !rest.is_empty() {
+            let run = self.next_cleared(&rest, direction);
+            let before_run = run.as_ref().map_or_else(|| rest.clone(), |run| Cow::Owned(run.cut(&rest, direction)));
+            scan(&before_run, &mut |key, value| {
+                if self.hides(key) {
+                    left_out.row(key);
+                    return Ok(Flow::Continue);
+                }
+                self.note_cleared(&mut left_out, direction);
+                let flow = visit(key, value)?;
+                stopped = flow == Flow::Stop;
+                Ok(flow)
+            })?;
+            let Some(run) = run.filter(|_| !stopped) else { break };
+            rest = Cow::Owned(left_out.jump(rest.into_owned(), &run, direction));
+        }
+        self.note_cleared(&mut left_out, direction);
+        Ok(())
+    }
+
+    fn next_cleared(&self, range: &KeyRange, direction: Direction) -> Option<Run> {
+        self.rows.cleared.read().unwrap_or_else(PoisonError::into_inner).next(range, direction, self.seen)
+    }
+
+    fn note_cleared(&self, left_out: &mut LeftOut, direction: Direction) {
+        if let Some(run) = left_out.take(direction) {
+            self.rows.cleared.write().unwrap_or_else(PoisonError::into_inner).add(run, self.seen);
+        }
+    }
+
     /// The entries of a range. The writer does not wait for the end: entries are taken a few at a time.
     fn walk(&self, range: KeyRange, direction: Direction) -> impl Iterator<Item = (Bytes, Bytes)> {
         let mut rest = Some((range, FIRST_STRIDE));
@@ -153,10 +200,8 @@ impl EngineRead for Layer<'_> {
 
     fn scan(&self, table: RawTable, range: &KeyRange, direction: Direction, visit: Visitor<'_>) -> Result<(), StoreError> {
         let Some(recent) = self.recent.table(table) else { return self.below.scan(table, range, direction, visit) };
-        let below = |visit: Visitor<'_>| {
-            let visit = &mut |key: &[u8], value: &[u8]| if recent.hides(key) { Ok(Flow::Continue) } else { visit(key, value) };
-            if recent.is_dropped() { Ok(()) } else { self.below.scan(table, range, direction, visit) }
-        };
+        let scan = |range: &KeyRange, visit: Visitor<'_>| self.below.scan(table, range, direction, visit);
+        let below = |visit: Visitor<'_>| recent.scan_below(range, direction, scan, visit);
         let entries = recent.walk(range.clone(), direction).map(|(key, value)| (key, Some(value)));
         walk_through(entries, below, direction, visit)
     }

@@ -276,6 +276,35 @@ fn no_walk_looks_at_removals_whoever_else_reads() {
     assert!(visits <= 16, "a few rows for each copy that lives: {visits}");
 }
 
+#[test]
+fn rows_of_the_file_that_are_removed_are_read_once() {
+    const ROWS: u32 = 2_000;
+    let below = Below { rows: (0..ROWS).map(|number| (number.to_be_bytes().to_vec(), vec![9])).collect(), ..Below::default() };
+    let first = |recent: &Recent, direction| {
+        below.reads.set(0);
+        let found = scanned(&recent.over(&below), &KeyRange::ALL, direction, 1);
+        (u32::from_be_bytes(found[0].0.as_slice().try_into().unwrap()), below.reads.get())
+    };
+    for direction in [Direction::Forward, Direction::Backward] {
+        let nth = |number| if direction == Direction::Forward { number } else { ROWS - 1 - number };
+        let mut recent = Recent::default();
+        remove(&mut recent, TABLE, nth(0));
+        let old = recent.clone();
+        for number in 1..ROWS - 10 {
+            remove(&mut recent, TABLE, nth(number));
+            let (found, reads) = first(&recent, direction);
+            assert_eq!(found, nth(number + 1));
+            assert!(reads <= cleared::SHORTEST_RUN + 1, "{reads} rows read after {number} removals");
+        }
+        assert_eq!(first(&old, direction).0, nth(1), "an older copy does not jump over what it shows");
+        assert_eq!(recent.table(TABLE).unwrap().rows.cleared.read().unwrap().len(), 1, "runs that meet are one");
+        put(&mut recent, TABLE, nth(5));
+        assert_eq!(first(&recent, direction).0, nth(5), "a row that comes back is shown");
+        let rows = scanned(&recent.over(&below), &KeyRange::ALL, direction, usize::MAX);
+        assert_eq!(rows.len(), 11);
+    }
+}
+
 /// The memory that the layer holds: keys and values, each counted once, however many places share it.
 fn held(recent: &Recent) -> usize {
     let mut found = HashMap::new();
