@@ -29,6 +29,7 @@ mod inventory;
 mod keys;
 mod load;
 mod process;
+mod queue;
 mod receiver;
 mod report;
 mod search;
@@ -80,6 +81,7 @@ const SUBJECTS: &[Subject] = &[
     Subject { name: "analytics", measure: analytics::measure },
     Subject { name: "backup", measure: backup::measure },
     Subject { name: "fairness", measure: fairness::measure },
+    Subject { name: "queue", measure: queue::measure },
 ];
 
 fn main() {
