@@ -253,7 +253,7 @@ impl App {
         let files = KeyFiles::new(key_source(&config, data.path()), data.path());
         let settings = StoreSettings {
             cache_bytes: config.storage.cache_bytes,
-            journal_bytes: config.storage.journal_bytes,
+            journal_bytes: data.volume().journal_bytes(config.storage.journal_bytes).map_err(|error| error.to_string())?,
             writer: WriterSettings { batch_size: config.storage.batch_size, queue_length: config.storage.queue_length },
         };
         let (store, _) = data.open_store(settings, progress).map_err(|error| error.to_string())?;
@@ -363,6 +363,7 @@ impl App {
 
     /// The same, on sockets that are open already where there are any.
     pub fn listen_on(self, sockets: Sockets) -> Result<Running, String> {
+        self.slices.upkeep.watch_disk()?;
         let mut running = self.answer_on(sockets)?;
         running.app.spawn_tasks();
         Ok(running)

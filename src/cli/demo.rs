@@ -59,7 +59,7 @@ impl Demo {
             Some(directory) => directory.clone(),
             None => fresh_directory()?,
         };
-        let flags = [
+        let mut flags = vec![
             ("data.directory", directory.display().to_string()),
             ("listen.address", self.listen.clone()),
             ("listen.tls", self.tls.to_string()),
@@ -70,6 +70,10 @@ impl Demo {
             // Nobody takes snapshots of an evaluation.
             ("snapshots.max_age_hours", "0".to_owned()),
         ];
+        if common.data_dir.is_none() {
+            // Nothing in there outlives this process.
+            flags.push(("disk.reserve_bytes", "0".to_owned()));
+        }
         let config = common.settings(&flags)?;
         // Standard output belongs to what the visitor is told; a log there only says what went wrong.
         telemetry::install_logs(&config.telemetry)?;

@@ -12,10 +12,14 @@ use serde_json::json;
 
 use super::{Arguments, Common, Failure, output};
 
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 9] = [
     ("/etc/tenantd/tenantd.toml", "The configuration, unless --config names another. Every key has a default."),
     ("/var/lib/tenantd", "The data directory, unless data.directory or --data-dir names another."),
     ("<data directory>/tenantd.redb, tenantd.journal, tenantd.witness, installation.id", "The store: these files belong together."),
+    (
+        "<data directory>/tenantd.reserve",
+        "Disk space that the store uses when the disk is full. The server makes it again when there is room.",
+    ),
     (
         "<data directory>/installation.key",
         "What secrets are sealed with and checkpoints signed with, unless it is configured or a credential of systemd. It is in no snapshot: keep a copy apart.",

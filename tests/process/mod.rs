@@ -32,6 +32,7 @@ pub fn bare(mut command: Command) -> Command {
 pub fn demo(mut command: Command, directory: &Path) -> Command {
     command.args(["demo", "--tickets", "0", "--listen", "127.0.0.1:0", "--json", "--data-dir"]).arg(directory);
     command.env("TENANTD_RATE_LIMITS__ENABLED", "false").env("TENANTD_API_KEYS__MAX_LIVE", "1000000");
+    command.env("TENANTD_DISK__RESERVE_BYTES", "8388608");
     command
 }
 

@@ -219,6 +219,7 @@ impl Edge {
             self.parts.store.ensure_room().map_err(Problem::from)?;
         }
         if operation.method != Method::GET {
+            self.parts.store.ensure_reserve().map_err(Problem::from)?;
             self.ensure_writer(arrival.client)?;
         }
         media::check_accept(&request, &operation)?;

@@ -267,6 +267,13 @@ impl Problem {
         Self::unavailable(detail, 60).with("reason", "disk_full")
     }
 
+    /// What changes and deletions are answered with when the reserve of the disk is used up too.
+    pub fn no_reserve() -> Self {
+        let detail = "The disk of this installation is full: records can be read, but nothing can be created, changed or deleted until \
+                      the operator makes room.";
+        Self::unavailable(detail, 60).with("reason", "disk_full")
+    }
+
     /// What changes are answered with while one write holds up all others.
     pub fn stalled(seconds: u64) -> Self {
         let detail = format!(
@@ -381,6 +388,7 @@ impl From<StoreError> for Problem {
         match error {
             StoreError::OutcomeUnknown(cause) => Self::plain(Code::OutcomeUnknown).retry_after(5).because(cause),
             StoreError::NoRoom => Self::no_room(),
+            StoreError::NoReserve => Self::no_reserve(),
             StoreError::Quota(exceeded) => exceeded.into(),
             StoreError::Stalled { seconds } => Self::stalled(seconds),
             StoreError::Busy => Self::unavailable("Too many requests of your tenant wait for their turn.", 1),

@@ -23,13 +23,13 @@ impl DataDirectory {
         // Closed in order it holds what is in the journal too, and says so.
         drop(self.open_store(settings, None)?);
         let before = self.store_bytes()?;
-        RedbFile::open(&self.store_file(), settings.cache_bytes, None)?.compact()?;
+        RedbFile::open_on(self.volume(), &self.store_file(), settings.cache_bytes, None)?.compact()?;
         Ok(Compaction { before, after: self.store_bytes()? })
     }
 
     /// How many bytes of the file hold nothing.
     pub fn free_bytes(&self, settings: StoreSettings) -> Result<u64, StoreError> {
         drop(self.open_store(settings, None)?);
-        RedbFile::open(&self.store_file(), settings.cache_bytes, None)?.free_bytes(self.store_bytes()?)
+        RedbFile::open_on(self.volume(), &self.store_file(), settings.cache_bytes, None)?.free_bytes(self.store_bytes()?)
     }
 }

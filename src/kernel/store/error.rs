@@ -10,6 +10,9 @@ pub enum StoreError {
     /// The disk is nearly full; what is left of it is kept for what must go on.
     #[error("the disk is nearly full, so the store takes no changes until there is room")]
     NoRoom,
+    /// The disk is full, and what was kept for deletions and for signing in is used up.
+    #[error("the disk is full, so the store takes no changes and no deletions until there is room")]
+    NoReserve,
     /// A tenant would use more than it may.
     #[error("{0}")]
     Quota(QuotaExceeded),

@@ -7,6 +7,7 @@ use std::{
     fs::File,
     io::{Read as _, Seek, Write},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use tenantd_base::quotas::Quotas;
 
 use super::{
-    RedbEngine, RepairProgress, Store, StoreError, StoreSettings, Table, catalog,
+    RedbEngine, RepairProgress, Store, StoreError, StoreSettings, Table, Volume, catalog,
     codec::Record,
     engine::{Durability, Engine},
     migrate::FORMAT,
@@ -97,6 +98,7 @@ impl Installation {
 #[derive(Debug)]
 pub struct DataDirectory {
     path: PathBuf,
+    volume: Arc<Volume>,
     _lock: File,
 }
 
@@ -130,14 +132,24 @@ impl DataDirectory {
             }
             Err(std::fs::TryLockError::Error(error)) => return Err(io_error(&lock_path, &error)),
         }
+        let volume = Arc::new(Volume::of(path).map_err(fail)?);
+        // Over what the process before has written: a full volume may not give the block back that a shorter file has lost.
         let write_pid = |lock: &mut File| {
-            lock.set_len(0)?;
+            let line = format!("{}\n", std::process::id());
             lock.rewind()?;
-            writeln!(lock, "{}", std::process::id())
+            lock.write_all(line.as_bytes())?;
+            lock.set_len(line.len() as u64)
         };
-        write_pid(&mut lock).map_err(|error| io_error(&lock_path, &error))?;
+        if let Err(error) = write_pid(&mut lock) {
+            tracing::warn!(%error, path = %lock_path.display(), "the file does not say which process holds the data directory");
+        }
         make_private(path);
-        Ok(Self { path: path.to_owned(), _lock: lock })
+        Ok(Self { path: path.to_owned(), volume, _lock: lock })
+    }
+
+    /// The volume that the directory is on.
+    pub fn volume(&self) -> &Arc<Volume> {
+        &self.volume
     }
 
     pub fn path(&self) -> &Path {
@@ -253,11 +265,12 @@ impl DataDirectory {
         let files = self.journal_files(settings.journal_bytes);
         let engine = RedbEngine::open_with_journal(&self.store_file(), &files, settings.cache_bytes, progress, accept)?;
         let installation = found.ok_or_else(|| StoreError::Engine("the store was opened unseen".to_owned()))?;
-        Ok((Store::new(engine, settings.writer)?, installation))
+        Ok((Store::on_volume(engine, settings.writer, self.volume.clone())?, installation))
     }
 
     pub(super) fn journal_files(&self, bytes: u64) -> JournalFiles {
-        JournalFiles { journal: self.path.join(JOURNAL_FILE), witness: self.path.join(WITNESS_FILE), bytes }
+        let (journal, witness) = (self.path.join(JOURNAL_FILE), self.path.join(WITNESS_FILE));
+        JournalFiles { journal, witness, bytes, volume: self.volume.clone() }
     }
 
     /// What a store says of itself, if it is the one of this directory and of a format that this release knows.

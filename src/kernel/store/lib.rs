@@ -34,11 +34,14 @@ mod rotation;
 mod segments;
 mod shared;
 mod snapshot;
+mod spare;
+mod spare_backend;
 pub mod steps;
 mod table;
 pub mod tasks;
 mod transaction;
 pub mod usage;
+mod volume;
 mod watch;
 mod witness;
 mod writer;
@@ -64,15 +67,17 @@ pub use migrate::{FORMAT, Progress, Step, way};
 pub use redb_engine::{Opening, RedbEngine};
 pub use redb_file::RepairProgress;
 pub use repair::Loss;
-pub use reserve::within_reserve;
+pub use reserve::{WriteRoom, within_reserve};
 pub use rotation::{
     KeyFiles, Rotation, RotationProgress, RotationStatus, SealedRecord, SealedSegments, SealedTable, SealedVisitor, keys_in_force,
 };
 pub use segments::{SegmentedTable, end_of_segment, segment_of};
 pub use snapshot::{SnapshotReport, TableTally};
+pub use spare_backend::SpareBackend;
 pub use table::{Index, Table, TableSize, rows_under, table_sizes};
 pub use transaction::{Metered, Read, ReadTx, WriteTx};
 pub use usage::{Counts, Usage};
+pub use volume::{Reserve, Space, Volume};
 pub use watch::{Busy, WriterWatch};
 
 use tenantd_base::{
@@ -85,7 +90,6 @@ use tenantd_base::{
 use self::{
     catalog::TableName,
     engine::{Durability, Engine},
-    reserve::Gate,
     shared::Shared,
     writer::Queue,
 };
@@ -114,7 +118,7 @@ pub struct Store {
 struct Inner {
     engine: Arc<dyn Engine>,
     shared: Arc<Shared>,
-    gate: Gate,
+    volume: Arc<Volume>,
     lanes: Lanes,
     queue: Option<Queue>,
     writer: Option<std::thread::JoinHandle<()>>,
@@ -139,7 +143,13 @@ impl Drop for Inner {
 }
 
 impl Store {
+    /// A store on storage that nobody watches over.
     pub fn new(engine: impl Engine, settings: WriterSettings) -> Result<Self, StoreError> {
+        Self::on_volume(engine, settings, Arc::new(Volume::unwatched()))
+    }
+
+    /// A store whose engine writes to `volume`, and whose writes wait for room there.
+    fn on_volume(engine: impl Engine, settings: WriterSettings, volume: Arc<Volume>) -> Result<Self, StoreError> {
         let engine: Arc<dyn Engine> = Arc::new(engine);
         let shared = Arc::new(Shared::new());
         let shares = Shares::default();
@@ -147,7 +157,7 @@ impl Store {
         let lanes =
             Lanes::new(shares).map_err(|error| StoreError::Installation(format!("cannot start threads for reads: {error}")))?;
         let (queue, writer) = (Some(queue), Some(thread));
-        Ok(Self { inner: Arc::new(Inner { engine, shared, gate: Gate::new(), lanes, queue, writer }) })
+        Ok(Self { inner: Arc::new(Inner { engine, shared, volume, lanes, queue, writer }) })
     }
 
     /// Runs `work` on one consistent snapshot, on this thread. For what takes microseconds; a scan belongs in [`Store::scan`].
@@ -234,26 +244,31 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        self.inner.gate.pass().await?;
+        self.inner.volume.gate.pass().await?;
         match &self.inner.queue {
             Some(queue) => queue.submit(durability, work).await,
             None => Err(E::from(StoreError::Unavailable("it is being closed".to_owned()))),
         }
     }
 
-    /// Holds writes back, but for those that are made [`within_reserve`], or lets them go on.
-    pub fn hold_back(&self, held: bool) {
-        self.inner.gate.hold(held);
+    /// The volume that the store is on: how much room there is for writes.
+    pub fn volume(&self) -> &Arc<Volume> {
+        &self.inner.volume
     }
 
     /// Lets everything go on that waits, and holds nothing back from now on: for the end of a server.
     pub fn let_all_write(&self) {
-        self.inner.gate.waive();
+        self.inner.volume.end();
     }
 
     /// Whether there is room for whatever anyone wants to write.
     pub fn ensure_room(&self) -> Result<(), StoreError> {
-        if self.inner.gate.is_held() { Err(StoreError::NoRoom) } else { Ok(()) }
+        if self.inner.volume.gate.room() == WriteRoom::Ample { Ok(()) } else { Err(StoreError::NoRoom) }
+    }
+
+    /// Whether there is room for what is written [`within_reserve`].
+    pub fn ensure_reserve(&self) -> Result<(), StoreError> {
+        if self.inner.volume.gate.room() == WriteRoom::Exhausted { Err(StoreError::NoReserve) } else { Ok(()) }
     }
 
     /// A number that grows with every commit that changes the table: for caches of what it holds.

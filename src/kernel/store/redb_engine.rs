@@ -26,15 +26,19 @@ use super::{
     recent::Recent,
     recovery::{self, Examined},
     redb_file::{FileSnapshot, Mark, RedbFile, RepairProgress, private_options},
+    spare::preallocate,
+    spare_backend::SpareBackend,
     transaction::ReadTx,
+    volume::Volume,
     witness::{Testimony, Witness},
 };
 
-/// Where the journal and the witness are, and how much the journal holds.
+/// Where the journal and the witness are, how much the journal holds, and the volume that all files of the store are on.
 pub(super) struct JournalFiles {
     pub(super) journal: PathBuf,
     pub(super) witness: PathBuf,
     pub(super) bytes: u64,
+    pub(super) volume: Arc<Volume>,
 }
 
 /// What stands beside the file of a store.
@@ -82,19 +86,19 @@ impl std::fmt::Debug for RedbEngine {
 }
 
 impl JournalFiles {
-    /// Opens both files, or makes them. The journal has all the room that it will ever need from now on.
+    /// Opens both files, or makes them. The journal gets all of its blocks, so that appending to it never needs one.
     pub(super) fn open(&self) -> Result<Beside, StoreError> {
         let journal = open_file(&self.journal)?;
-        if let Err(error) = rustix::fs::fallocate(&journal, rustix::fs::FallocateFlags::empty(), 0, self.bytes.max(1))
-            && error != rustix::io::Errno::OPNOTSUPP
-        {
-            return Err(io_error(&self.journal, &error.into()));
+        if let Err(error) = preallocate(&journal, self.bytes) {
+            let path = self.journal.display();
+            tracing::warn!(%error, %path, "the disk has no room for the whole journal; the reserve stands in for it");
         }
         let witness = open_file(&self.witness)?;
         self.journal.parent().map_or(Ok(()), sync_directory)?;
         let backend = |file, path: &Path| -> Result<Box<dyn StorageBackend>, StoreError> {
             let opened = FileBackend::new(file);
-            Ok(Box::new(opened.map_err(|error| StoreError::Installation(format!("{}: {error}", path.display())))?))
+            let opened = opened.map_err(|error| StoreError::Installation(format!("{}: {error}", path.display())))?;
+            Ok(Box::new(SpareBackend::new(opened, self.volume.clone())))
         };
         Ok(Beside { journal: backend(journal, &self.journal)?, witness: backend(witness, &self.witness)? })
     }
@@ -126,7 +130,7 @@ impl RedbEngine {
         progress: Option<RepairProgress>,
         accept: impl FnOnce(&ReadTx) -> Result<(), StoreError>,
     ) -> Result<Self, StoreError> {
-        let file = RedbFile::open(path, cache_bytes, progress)?;
+        let file = RedbFile::open_on(&files.volume, path, cache_bytes, progress)?;
         let opening = Opening { cache_bytes, journal_bytes: files.bytes, journal_id: quick_bytes(), flushing: Flushing::Beside };
         Self::with_journal(file, files.open()?, opening, accept)
     }

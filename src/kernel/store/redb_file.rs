@@ -15,7 +15,7 @@ use std::{
 
 use redb::{
     Database, Durability, ReadOnlyTable, ReadTransaction, ReadableDatabase, StorageBackend, TableDefinition, TableError,
-    TableHandle, WriteTransaction,
+    TableHandle, WriteTransaction, backends::FileBackend,
 };
 
 use super::{
@@ -24,6 +24,8 @@ use super::{
     error::StoreError,
     journal::JournalId,
     recent::{Recent, RecentTable},
+    spare_backend::SpareBackend,
+    volume::Volume,
 };
 
 type Definition<'a> = TableDefinition<'a, &'static [u8], &'static [u8]>;
@@ -66,11 +68,32 @@ pub(super) struct RedbFile {
 }
 
 impl RedbFile {
-    /// Opens a file that exists. redb would make a new database of a missing or an empty file, so both are refused here.
+    /// Opens a file that exists.
     pub(super) fn open(path: &Path, cache_bytes: usize, progress: Option<RepairProgress>) -> Result<Self, StoreError> {
+        Self::open_backend(path, cache_bytes, progress, |file| file)
+    }
+
+    /// The same for the file of an installation, which may use the reserve of its volume.
+    pub(super) fn open_on(
+        volume: &Arc<Volume>,
+        path: &Path,
+        cache_bytes: usize,
+        progress: Option<RepairProgress>,
+    ) -> Result<Self, StoreError> {
+        Self::open_backend(path, cache_bytes, progress, |file| SpareBackend::new(file, volume.clone()))
+    }
+
+    /// redb would make a new database of a missing or an empty file, so both are refused here.
+    fn open_backend<B: StorageBackend>(
+        path: &Path,
+        cache_bytes: usize,
+        progress: Option<RepairProgress>,
+        backend: impl FnOnce(FileBackend) -> B,
+    ) -> Result<Self, StoreError> {
         let shown = path.display();
-        let length = std::fs::metadata(path).map_err(|error| StoreError::Installation(format!("{shown}: {error}")))?.len();
-        if length == 0 {
+        let refused = |error: &dyn std::fmt::Display| StoreError::Installation(format!("{shown}: {error}"));
+        let file = private_options().open(path).map_err(|error| refused(&error))?;
+        if file.metadata().map_err(|error| refused(&error))?.len() == 0 {
             return Err(StoreError::Installation(format!("{shown} is empty: this is not a store; restore a backup")));
         }
         let mut builder = Database::builder();
@@ -78,7 +101,8 @@ impl RedbFile {
         if let Some(progress) = progress {
             builder.set_repair_callback(move |session| progress(session.progress()));
         }
-        let database = builder.open(path).map_err(|error| StoreError::Installation(format!("{shown}: {error}")))?;
+        let file = FileBackend::new(file).map_err(|error| refused(&error))?;
+        let database = builder.create_with_backend(backend(file)).map_err(|error| refused(&error))?;
         Ok(Self { database })
     }
 

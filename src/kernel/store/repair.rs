@@ -63,7 +63,7 @@ pub struct Loss {
 impl DataDirectory {
     /// What a repair would give up; `None` when nothing is damaged.
     pub fn examine(&self, settings: StoreSettings, now: Timestamp) -> Result<Option<Loss>, StoreError> {
-        let file = RedbFile::open(&self.store_file(), settings.cache_bytes, None)?;
+        let file = RedbFile::open_on(self.volume(), &self.store_file(), settings.cache_bytes, None)?;
         let Examined { missed, damage, .. } = self.read_files(&file, settings)?;
         let Some(damage) = damage else { return Ok(None) };
         let tx = ReadTx::new(Box::new(snapshot_of(&file, missed)?));
@@ -78,7 +78,7 @@ impl DataDirectory {
         now: Timestamp,
         tell: impl FnOnce(&mut WriteTx, &Loss) -> Result<(), StoreError>,
     ) -> Result<Option<Loss>, StoreError> {
-        let file = RedbFile::open(&self.store_file(), settings.cache_bytes, None)?;
+        let file = RedbFile::open_on(self.volume(), &self.store_file(), settings.cache_bytes, None)?;
         let Examined { mut missed, mark, damage } = self.read_files(&file, settings)?;
         let Some(damage) = damage else { return Ok(None) };
         let tx = ReadTx::new(Box::new(snapshot_of(&file, missed.clone())?));

@@ -1,8 +1,8 @@
 //! Who may still write when the disk is nearly full. Most writes wait then; what must go on, or makes room, is let through, into space
-//! that is kept for it.
+//! that is kept for it. When that space runs out too, it is refused.
 //!
 //! A write that waits is neither lost nor tried again and again: it is made when there is room. **Boundary:** how full a disk is, and what
-//! that means, is decided by whoever holds the store; here it is only kept to.
+//! that means, is decided by whoever holds the store and by the [`Volume`](super::Volume) below it; here it is only kept to.
 
 use tokio::sync::watch;
 
@@ -17,42 +17,69 @@ pub async fn within_reserve<F: Future>(work: F) -> F::Output {
     ENTITLED.scope((), work).await
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Room {
+/// How much room there is for writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WriteRoom {
     Ample,
+    /// Only what is made [`within_reserve`] is written.
     Short,
+    /// Nothing is written: what is left of the disk is for the next start.
+    Exhausted,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct State {
+    room: WriteRoom,
     /// The server ends: what still waits is little, and must not hold that up.
-    Waived,
+    waived: bool,
+}
+
+impl State {
+    fn room(self) -> WriteRoom {
+        if self.waived { WriteRoom::Ample } else { self.room }
+    }
 }
 
 #[derive(Debug)]
-pub(super) struct Gate(watch::Sender<Room>);
+pub(super) struct Gate(watch::Sender<State>);
 
 impl Gate {
     pub(super) fn new() -> Self {
-        Self(watch::Sender::new(Room::Ample))
+        Self(watch::Sender::new(State { room: WriteRoom::Ample, waived: false }))
     }
 
-    /// Whether writes wait.
-    pub(super) fn is_held(&self) -> bool {
-        *self.0.borrow() == Room::Short
+    pub(super) fn room(&self) -> WriteRoom {
+        self.0.borrow().room()
     }
 
-    pub(super) fn hold(&self, held: bool) {
-        let next = if held { Room::Short } else { Room::Ample };
-        self.0.send_if_modified(|room| *room != Room::Waived && std::mem::replace(room, next) != next);
+    pub(super) fn set(&self, room: WriteRoom) {
+        self.0.send_if_modified(|state| std::mem::replace(&mut state.room, room) != room);
+    }
+
+    /// Holds back what does not fit into `room`. Never lets anything go on. Whether that is new.
+    pub(super) fn restrict(&self, room: WriteRoom) -> bool {
+        self.0.send_if_modified(|state| {
+            let is_new = state.room < room;
+            state.room = state.room.max(room);
+            is_new
+        })
     }
 
     pub(super) fn waive(&self) {
-        self.0.send_replace(Room::Waived);
+        self.0.send_modify(|state| state.waived = true);
     }
 
     /// Returns when the caller may write.
     pub(super) async fn pass(&self) -> Result<(), StoreError> {
-        if !self.is_held() || ENTITLED.try_with(|()| ()).is_ok() {
-            return Ok(());
+        let is_entitled = ENTITLED.try_with(|()| ()).is_ok();
+        match self.room() {
+            WriteRoom::Ample => Ok(()),
+            WriteRoom::Short if is_entitled => Ok(()),
+            WriteRoom::Exhausted if is_entitled => Err(StoreError::NoReserve),
+            WriteRoom::Short | WriteRoom::Exhausted => {
+                let closed = |_| StoreError::Unavailable("it is being closed".to_owned());
+                self.0.subscribe().wait_for(|state| state.room() == WriteRoom::Ample).await.map_err(closed).map(drop)
+            }
         }
-        let closed = |_| StoreError::Unavailable("it is being closed".to_owned());
-        self.0.subscribe().wait_for(|room| *room != Room::Short).await.map_err(closed).map(drop)
     }
 }

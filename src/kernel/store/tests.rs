@@ -189,7 +189,7 @@ async fn a_snapshot_of_the_live_store_opens_and_holds_the_same() {
 #[tokio::test]
 async fn without_room_a_write_waits_unless_it_is_made_within_the_reserve() {
     let Fixture { store, .. } = fixture();
-    store.hold_back(true);
+    store.volume().set_room(WriteRoom::Short);
     assert!(matches!(store.ensure_room(), Err(StoreError::NoRoom)));
     let waiting = tokio::spawn({
         let store = store.clone();
@@ -198,11 +198,11 @@ async fn without_room_a_write_waits_unless_it_is_made_within_the_reserve() {
     within_reserve(put(&store, (1, 2), person("goes on", &[]))).await.unwrap();
     assert!(!waiting.is_finished());
     assert_eq!(store.read(|tx| PEOPLE.list(tx, &KeyRange::ALL, 10)).unwrap().len(), 1);
-    store.hold_back(false);
+    store.volume().set_room(WriteRoom::Ample);
     waiting.await.unwrap().unwrap();
     assert_eq!(store.read(|tx| PEOPLE.list(tx, &KeyRange::ALL, 10)).unwrap().len(), 2);
     store.let_all_write();
-    store.hold_back(true);
+    store.volume().set_room(WriteRoom::Short);
     put(&store, (1, 3), person("the last", &[])).await.unwrap();
 }
 

@@ -64,7 +64,7 @@ pub fn snapshot_directory(settings: &config::Snapshots, data: &Path) -> PathBuf 
 
 /// How much room there is for a snapshot at `path`.
 pub fn room(config: &Config, places: &Places, path: &Path) -> std::io::Result<Room> {
-    snapshots::room(&places.store_file, &disk::Disk::new(places.data.clone(), config.disk), path)
+    snapshots::room(&places.store_file, &disk::Disk::new(config.disk), path)
 }
 
 /// Tells the operator what was given up of a damaged store, in the commit that gives it up.
@@ -86,7 +86,7 @@ pub fn tell_repair(tx: &mut WriteTx, now: Timestamp, loss: &Loss) -> Result<(), 
 
 /// Writes a snapshot of a store that nobody serves yet.
 pub async fn take_before_upgrade(config: &Config, places: &Places, store: &Store, path: PathBuf, now: Timestamp) -> Taken {
-    let disk = disk::Disk::new(places.data.clone(), config.disk);
+    let disk = disk::Disk::new(config.disk);
     snapshots::take(store, (&places.store_file, &disk), path, RunKind::BeforeUpgrade, now).await
 }
 
@@ -101,7 +101,7 @@ pub struct Upkeep {
 
 impl Upkeep {
     pub fn new(store: Store, clock: Clock, config: &Config, places: Places, tenants: Tenants, rotation: Rotation) -> Self {
-        let disk = Arc::new(disk::Disk::new(places.data, config.disk));
+        let disk = Arc::new(disk::Disk::new(config.disk));
         let snapshots = Snapshots {
             store: store.clone(),
             clock: clock.clone(),
@@ -136,10 +136,19 @@ impl Upkeep {
         api::record_schemas()
     }
 
+    fn disk_watch(&self) -> disk::DiskWatch {
+        let (disk, store) = (self.disk.clone(), self.store.clone());
+        disk::DiskWatch { disk, store, clock: self.clock.clone(), tenants: self.snapshots.tenants.clone() }
+    }
+
+    /// Looks at the disk before the first request is answered: on a full one nothing may be taken that there is no room for.
+    pub fn watch_disk(&self) -> Result<(), String> {
+        self.disk_watch().begin().map_err(|error| error.to_string())
+    }
+
     pub fn spawn(&self, tasks: &mut Tasks) {
         let (store, clock) = (|| self.store.clone(), || self.clock.clone());
-        let tenants = self.snapshots.tenants.clone();
-        tasks.spawn(disk::DiskWatch { disk: self.disk.clone(), store: store(), clock: clock(), tenants });
+        tasks.spawn(self.disk_watch());
         tasks.spawn(snapshots::SnapshotWatch::new(store(), clock(), self.max_age));
     }
 

@@ -89,7 +89,7 @@ pub(super) fn note_disk(tx: &mut WriteTx, act: &mut Act, before: Fill, sample: &
         (before, now) if before == now => return Ok(()),
         (_, Fill::Ample) => &DISK_RECOVERED,
         (_, Fill::Low) => &DISK_LOW,
-        (_, Fill::Full) => &DISK_FULL,
+        (_, Fill::Full | Fill::Exhausted) => &DISK_FULL,
     };
     let shown = sample.describe(())?;
     let draft = Draft::new(kind, "data".to_owned(), 1, &shown);

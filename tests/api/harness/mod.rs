@@ -88,6 +88,7 @@ fn settings(directory: &Path, setup: &Setup) -> Config {
         // How full the disk of this machine is does not matter.
         ("disk.low_percent", "0".to_owned()),
         ("disk.full_percent", "0".to_owned()),
+        ("disk.reserve_bytes", "0".to_owned()),
     ];
     flags.extend(setup.flags.iter().cloned());
     config::load(None, [], &flags).unwrap()

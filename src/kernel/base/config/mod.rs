@@ -169,6 +169,7 @@ pub struct Disk {
     pub low_bytes: u64,
     pub full_percent: u32,
     pub full_bytes: u64,
+    pub reserve_bytes: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -185,6 +185,11 @@ impl HealthMonitor {
         self.store.ensure_room().is_err()
     }
 
+    /// Whether only reads are answered: nothing at all can be written.
+    pub fn is_exhausted(&self) -> bool {
+        self.store.ensure_reserve().is_err()
+    }
+
     pub fn health(&self) -> Result<Health, StoreError> {
         let (now, queue) = (self.clock.now(), self.queue());
         let (days, incidents) = self.store.read(|tx| {

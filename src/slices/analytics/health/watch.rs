@@ -74,6 +74,10 @@ impl Task for HealthWatch {
     }
 
     async fn activate(&self) -> Result<Done, TaskError> {
+        if self.monitor.is_exhausted() {
+            // Nothing can be written down, and the watch over the disk says why.
+            return Ok(Done::All);
+        }
         let now = self.monitor.clock.now();
         self.probe(now).await;
         let components = self.monitor.components();

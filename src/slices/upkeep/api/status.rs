@@ -82,6 +82,7 @@ impl StatusPage {
                 disk_state: seen.map(|seen| seen.sample.fill.name()),
                 disk_free_bytes: seen.map(|seen| seen.sample.space.free),
                 disk_total_bytes: seen.map(|seen| seen.sample.space.total),
+                disk_reserve_bytes: seen.map(|_| self.store.volume().reserve().left),
                 days_to_full: seen.and_then(|seen| seen.days_to_full).map(|days| (days * 10.0).round() / 10.0),
                 last_verified_snapshot: newest(&Run::is_snapshot)?,
                 last_snapshot_failure: newest(&|run| run.kind != RunKind::Drill && !run.is_good())?,
@@ -110,6 +111,7 @@ struct InstallationFacts {
     disk_state: Option<&'static str>,
     disk_free_bytes: Option<u64>,
     disk_total_bytes: Option<u64>,
+    disk_reserve_bytes: Option<u64>,
     /// Until changes are refused, if it goes on as in the last weeks.
     days_to_full: Option<f64>,
     last_verified_snapshot: Option<RunFacts>,
@@ -126,7 +128,12 @@ fn ready(source: &HealthMonitor) -> Response {
         (StatusCode::SERVICE_UNAVAILABLE, json!({"status": "not_ready", "failing": failing, "reasons": reasons}))
     } else if source.is_read_only() {
         // Ready: a load balancer that sent nothing here would take the reads away too.
-        (StatusCode::OK, json!({"status": "read_only", "reason": "disk_full"}))
+        let detail = if source.is_exhausted() {
+            "The disk is full and the reserve is used up: only reads are answered."
+        } else {
+            "The disk is nearly full: reads, exports, deletions and sign-ins are answered, and no other changes."
+        };
+        (StatusCode::OK, json!({"status": "read_only", "reason": "disk_full", "detail": detail}))
     } else {
         (StatusCode::OK, json!({"status": "ready"}))
     };
@@ -215,6 +222,7 @@ fn installation(facts: &InstallationFacts, page: &mut Html) {
         ("disk", facts.disk_state.map(str::to_owned)),
         ("free bytes", number(facts.disk_free_bytes)),
         ("bytes in all", number(facts.disk_total_bytes)),
+        ("bytes of the reserve", number(facts.disk_reserve_bytes)),
         ("days until it is full", facts.days_to_full.map(|days| format!("{days:.1}"))),
         ("newest snapshot that was verified", facts.last_verified_snapshot.as_ref().map(run)),
         ("last failure of one", facts.last_snapshot_failure.as_ref().map(run)),
