@@ -42,6 +42,10 @@ impl Build {
         Ok(Self { disk, position: Position::new(seq, event), source: 0, after: None, documents: 0 })
     }
 
+    pub fn generation(&self) -> u64 {
+        self.disk.generation
+    }
+
     /// Reads some records. The index, once it has all of them.
     pub fn step(mut self, store: &Store) -> Result<Result<Disk, Self>, IndexError> {
         let Some(source) = SOURCES.get(self.source) else {

@@ -70,6 +70,19 @@ fn generations(root: &Path) -> Result<Vec<(u64, PathBuf)>, IndexError> {
     Ok(found)
 }
 
+fn path_of(root: &Path, generation: u64) -> PathBuf {
+    root.join(format!("{NAME}{generation}"))
+}
+
+/// Removes a generation that was not finished. How many bytes it had.
+pub fn remove_unfinished(root: &Path, generation: u64) -> u64 {
+    let path = path_of(root, generation);
+    let files = std::fs::read_dir(&path).into_iter().flatten().flatten();
+    let bytes = files.filter_map(|file| file.metadata().ok()).map(|data| data.len()).sum();
+    remove(&path);
+    bytes
+}
+
 fn remove(path: &Path) {
     if let Err(error) = std::fs::remove_dir_all(path) {
         tracing::warn!(path = %path.display(), %error, "an old search index could not be removed");
@@ -77,8 +90,9 @@ fn remove(path: &Path) {
 }
 
 impl Disk {
-    /// The newest index that is whole; all others are removed. `None`: one has to be built.
-    pub fn open(root: &Path) -> Result<Option<Self>, IndexError> {
+    /// The newest index that is whole; all others are removed. `None`: one has to be built. While the disk is full, nothing is removed: what
+    /// cannot be opened now may be whole.
+    pub fn open(root: &Path, is_full: bool) -> Result<Option<Self>, IndexError> {
         let mut opened = None;
         for (generation, path) in generations(root)? {
             if opened.is_none() {
@@ -87,6 +101,7 @@ impl Disk {
                         opened = Some(disk);
                         continue;
                     }
+                    Err(error) if is_full => return Err(error),
                     Err(error) => tracing::warn!(path = %path.display(), %error, "a search index cannot be used and is removed"),
                 }
             }
@@ -121,10 +136,14 @@ impl Disk {
     /// An empty index of a new generation, which does not count before its first commit.
     pub fn create(root: &Path) -> Result<Self, IndexError> {
         let generation = generations(root)?.first().map_or(1, |(newest, _)| newest + 1);
-        let path = root.join(format!("{NAME}{generation}"));
-        std::fs::create_dir_all(&path)?;
-        let index = schema::builder().create_in_dir(&path).map_err(engine_error)?;
-        Self::start(generation, &index, Position::new(0, None), BUILD_MEMORY)
+        let path = path_of(root, generation);
+        let create = || {
+            std::fs::create_dir_all(&path)?;
+            let index = schema::builder().create_in_dir(&path).map_err(engine_error)?;
+            Self::start(generation, &index, Position::new(0, None), BUILD_MEMORY)
+        };
+        // Every try would leave another one behind.
+        create().inspect_err(|_| remove(&path))
     }
 
     pub fn add(&self, document: &Document) -> Result<(), IndexError> {

@@ -84,6 +84,8 @@ struct Inner {
     building: AtomicBool,
     woken: Notify,
     built: AtomicU64,
+    /// How many bytes a build took when it was cut off: what the next one needs at least.
+    needed: AtomicU64,
     rebuilds: AtomicU64,
 }
 
@@ -126,6 +128,7 @@ impl SearchIndex {
             building: AtomicBool::new(false),
             woken: Notify::new(),
             built: AtomicU64::new(0),
+            needed: AtomicU64::new(0),
             rebuilds: AtomicU64::new(0),
         };
         Self { inner: Arc::new(inner) }

@@ -1,5 +1,6 @@
 //! Keeps the index: opens it, brings what is new to the disk in batches, and builds it anew when it must. Each activation does a bounded
-//! piece, so that the server can stop at any time.
+//! piece, so that the server can stop at any time. While the disk is full it writes nothing: what is new stays in memory, and a build is
+//! given up and begun again when there is room for it.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -14,7 +15,7 @@ use tenantd_store::{
 
 use super::{
     Build, Caught, Disk, SearchIndex, continues,
-    disk::Position,
+    disk::{Position, remove_unfinished},
     lock,
     overlay::{MOST_FRESH, Overlay},
 };
@@ -94,6 +95,9 @@ impl Task for IndexTask {
 
     fn concern(&self) -> Option<String> {
         let status = self.index.status();
+        if status.building.is_some() && self.index.inner.store.ensure_room().is_err() {
+            return Some("the index is built when the disk has room again".to_owned());
+        }
         let long = status.building.filter(|documents| *documents >= LONG_BUILD);
         long.map(|documents| format!("the index is being built: {documents} documents so far"))
     }
@@ -110,10 +114,16 @@ impl SearchIndex {
     /// A bounded piece of work; whether there is more, and whether the disk was written.
     fn work(&self, may_write: bool) -> Result<(Done, bool), IndexError> {
         let inner = &self.inner;
-        if lock(&inner.overlay).is_none() && lock(&inner.build).is_none() {
-            self.open()?;
+        let is_full = inner.store.ensure_room().is_err();
+        if is_full && let Some(build) = lock(&inner.build).take() {
+            let generation = build.generation();
+            drop(build);
+            self.give_up_build(generation);
         }
-        let building = self.build_on()?;
+        if lock(&inner.overlay).is_none() && lock(&inner.build).is_none() {
+            self.open(is_full)?;
+        }
+        let building = if is_full { false } else { self.build_on()? };
         let head = inner.store.read(events::head)?;
         let caught = match self.gather(head) {
             Ok(caught) => caught,
@@ -122,22 +132,44 @@ impl SearchIndex {
                     tracing::warn!(reason, "the search index cannot go on and is built anew");
                     inner.rebuild.store(true, Ordering::SeqCst);
                 }
-                return Ok((Done::Some, false));
+                return Ok((if self.may_build() { Done::Some } else { Done::All }, false));
             }
             Err(other) => return Err(other),
         };
-        let full = caught == Some(Caught::Full);
-        let wrote = if full || may_write || !building { self.write()? } else { false };
+        let many = caught == Some(Caught::Full);
+        let wrote = !is_full && (many || may_write || !building) && self.write_or_reopen()?;
         if !wrote {
             self.catch_up(head)?;
         }
-        Ok((if building || full || inner.rebuild.load(Ordering::SeqCst) { Done::Some } else { Done::All }, wrote))
+        let wants_build = inner.rebuild.load(Ordering::SeqCst) && self.may_build();
+        Ok((if !is_full && (building || many || wants_build) { Done::Some } else { Done::All }, wrote))
+    }
+
+    /// Whether there is room for a new index beside the one that is there.
+    fn may_build(&self) -> bool {
+        self.inner.store.volume().has_room_for(self.inner.needed.load(Ordering::SeqCst).saturating_mul(2))
+    }
+
+    /// Removes what a build has left that could not go on. Another one is begun when there is twice the room that this one took.
+    fn give_up_build(&self, generation: u64) {
+        let inner = &self.inner;
+        inner.needed.store(remove_unfinished(&inner.root, generation), Ordering::SeqCst);
+        inner.building.store(false, Ordering::SeqCst);
+        inner.rebuild.store(true, Ordering::SeqCst);
+    }
+
+    /// Writes to the disk. A writer that failed does not recover, so the index is then opened again as it was last committed.
+    fn write_or_reopen(&self) -> Result<bool, IndexError> {
+        self.write().inspect_err(|_| {
+            *lock(&self.inner.disk) = None;
+            *lock(&self.inner.overlay) = None;
+        })
     }
 
     /// Opens what is on the disk, or sees that there has to be a new index.
-    fn open(&self) -> Result<(), IndexError> {
+    fn open(&self, is_full: bool) -> Result<(), IndexError> {
         let inner = &self.inner;
-        let opened = Disk::open(&inner.root)?;
+        let opened = Disk::open(&inner.root, is_full)?;
         match opened {
             Some(disk) if inner.store.read(|tx| continues(tx, disk.position))? => self.install(disk),
             Some(_) => {
@@ -171,6 +203,9 @@ impl SearchIndex {
     fn build_on(&self) -> Result<bool, IndexError> {
         let inner = &self.inner;
         if inner.rebuild.load(Ordering::SeqCst) && lock(&inner.build).is_none() {
+            if !self.may_build() {
+                return Ok(false);
+            }
             let started = Build::start(&inner.root, &inner.store)?;
             inner.built.store(0, Ordering::SeqCst);
             *lock(&inner.build) = Some(started);
@@ -179,7 +214,8 @@ impl SearchIndex {
         }
         for _ in 0..BUILD_STEPS {
             let Some(build) = lock(&inner.build).take() else { return Ok(false) };
-            let stepped = build.step(&inner.store).inspect_err(|_| inner.rebuild.store(true, Ordering::SeqCst))?;
+            let generation = build.generation();
+            let stepped = build.step(&inner.store).inspect_err(|_| self.give_up_build(generation))?;
             match stepped {
                 Err(build) => {
                     inner.built.store(build.documents, Ordering::SeqCst);
@@ -187,6 +223,7 @@ impl SearchIndex {
                 }
                 Ok(disk) => {
                     inner.rebuilds.fetch_add(1, Ordering::SeqCst);
+                    inner.needed.store(0, Ordering::SeqCst);
                     metrics::counter!("tenantd_search_rebuilds_total").increment(1);
                     tracing::info!(
                         seq = disk.position.seq,
