@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use tenantd_store::WriteRoom;
+
 use crate::harness::{Actor, Endpoint, PASSWORD, Receiver, Setup, TestApp, with_app, with_setup};
 
 const TICKETS: &str = "/api/psa/tickets";
@@ -96,6 +98,29 @@ async fn a_full_disk_refuses_changes_and_nothing_else() {
         while app.status("storage").await.1 != "operational" {
             tokio::task::yield_now().await;
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn when_the_reserve_is_used_up_only_reads_are_answered() {
+    with_app(async |app| {
+        let admin = app.tenant("acme").await.admin().await;
+        let key = admin.post(KEYS).json(json!({"name": "Old", "scopes": ["tickets:read"]})).send().await.ok(201)["id"].clone();
+        let path = format!("{KEYS}/{}", key.as_str().unwrap());
+        while installation(app).await["disk_state"] != "ample" {
+            tokio::task::yield_now().await;
+        }
+        app.running().app.store.volume().set_room(WriteRoom::Exhausted);
+        let refused = admin.delete(&path).send().await;
+        assert_eq!((refused.problem(503), &refused.body["reason"]), ("unavailable", &json!("disk_full")));
+        assert!(refused.body["detail"].as_str().unwrap().contains("until the operator makes room"));
+        assert_eq!(admin.get(&path).send().await.ok(200)["id"], key);
+        let ready = app.anonymous().get("/readyz").send().await;
+        assert_eq!(ready.ok(200)["status"], "read_only");
+        assert!(ready.body["detail"].as_str().unwrap().contains("only reads"));
+        app.running().app.store.volume().set_room(WriteRoom::Ample);
+        assert!(admin.delete(&path).send().await.status < 300);
     })
     .await;
 }

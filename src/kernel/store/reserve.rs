@@ -1,5 +1,5 @@
 //! Who may still write when the disk is nearly full. Most writes wait then; what must go on, or makes room, is let through, into space
-//! that is kept for it. When that space runs out too, it is refused.
+//! that is kept for it. When that space runs out too, requests are refused and tasks wait.
 //!
 //! A write that waits is neither lost nor tried again and again: it is made when there is room. **Boundary:** how full a disk is, and what
 //! that means, is decided by whoever holds the store and by the [`Volume`](super::Volume) below it; here it is only kept to.
@@ -8,13 +8,26 @@ use tokio::sync::watch;
 
 use super::error::StoreError;
 
-tokio::task_local! {
-    static ENTITLED: ();
+/// What becomes of a write that may use the reserve when that is used up too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WithoutReserve {
+    Fails,
+    Waits,
 }
 
-/// Lets the writes of `work` through while others wait for room. What it spawns is not part of it.
+tokio::task_local! {
+    static ENTITLED: WithoutReserve;
+}
+
+/// Lets the writes of `work` through while others wait for room. When the reserve is used up, they fail. What `work` spawns is not
+/// part of it.
 pub async fn within_reserve<F: Future>(work: F) -> F::Output {
-    ENTITLED.scope((), work).await
+    ENTITLED.scope(WithoutReserve::Fails, work).await
+}
+
+/// The same for work that nobody waits for: when the reserve is used up, its writes wait.
+pub(super) async fn within_reserve_in_background<F: Future>(work: F) -> F::Output {
+    ENTITLED.scope(WithoutReserve::Waits, work).await
 }
 
 /// How much room there is for writes.
@@ -71,15 +84,13 @@ impl Gate {
 
     /// Returns when the caller may write.
     pub(super) async fn pass(&self) -> Result<(), StoreError> {
-        let is_entitled = ENTITLED.try_with(|()| ()).is_ok();
-        match self.room() {
-            WriteRoom::Ample => Ok(()),
-            WriteRoom::Short if is_entitled => Ok(()),
-            WriteRoom::Exhausted if is_entitled => Err(StoreError::NoReserve),
-            WriteRoom::Short | WriteRoom::Exhausted => {
-                let closed = |_| StoreError::Unavailable("it is being closed".to_owned());
-                self.0.subscribe().wait_for(|state| state.room() == WriteRoom::Ample).await.map_err(closed).map(drop)
-            }
-        }
+        let needed = match (self.room(), ENTITLED.try_with(|entitled| *entitled).ok()) {
+            (WriteRoom::Ample, _) | (WriteRoom::Short, Some(_)) => return Ok(()),
+            (WriteRoom::Exhausted, Some(WithoutReserve::Fails)) => return Err(StoreError::NoReserve),
+            (WriteRoom::Exhausted, Some(WithoutReserve::Waits)) => WriteRoom::Short,
+            (WriteRoom::Short | WriteRoom::Exhausted, None) => WriteRoom::Ample,
+        };
+        let closed = |_| StoreError::Unavailable("it is being closed".to_owned());
+        self.0.subscribe().wait_for(|state| state.room() <= needed).await.map_err(closed).map(drop)
     }
 }

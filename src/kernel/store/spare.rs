@@ -83,8 +83,14 @@ impl Spare {
 
     /// Gives up half of what is left, but never goes below `floor`. Whether it gave up anything.
     pub(super) fn give_up_half(&self, floor: u64) -> io::Result<bool> {
+        self.give_up(u64::MAX, floor)
+    }
+
+    /// The same, with at most `bytes`.
+    pub(super) fn give_up(&self, bytes: u64, floor: u64) -> io::Result<bool> {
         let mut length = self.lock();
-        let next = if *length / 2 < PIECE { 0 } else { *length / 2 };
+        let next = (*length / 2).max(length.saturating_sub(bytes));
+        let next = if next < PIECE { 0 } else { next };
         if *length == 0 || next < floor {
             return Ok(false);
         }
@@ -187,6 +193,9 @@ mod tests {
         assert!(spare.is_whole() && blocks(directory.path()) >= MIB);
         assert!(spare.give_up_half(0).unwrap());
         assert!(blocks(directory.path()) < MIB * 3 / 4);
+        assert!(spare.give_up(MIB / 8, 0).unwrap());
+        assert_eq!(spare.left(), MIB * 3 / 8);
+        spare.refill(MIB / 8).unwrap();
         assert!(spare.give_up_half(MIB / 4).unwrap());
         assert!(!spare.give_up_half(MIB / 4).unwrap(), "the floor holds");
         assert_eq!(Spare::open(directory.path()).unwrap().left(), MIB / 4, "the next start finds the rest");

@@ -201,8 +201,20 @@ async fn without_room_a_write_waits_unless_it_is_made_within_the_reserve() {
     store.volume().set_room(WriteRoom::Ample);
     waiting.await.unwrap().unwrap();
     assert_eq!(store.read(|tx| PEOPLE.list(tx, &KeyRange::ALL, 10)).unwrap().len(), 2);
-    store.let_all_write();
+    store.volume().set_room(WriteRoom::Exhausted);
+    let refused = within_reserve(put(&store, (1, 4), person("refused", &[]))).await;
+    assert!(matches!((refused, store.ensure_reserve()), (Err(StoreError::NoReserve), Err(StoreError::NoReserve))));
+    let waiting = tokio::spawn({
+        let store = store.clone();
+        reserve::within_reserve_in_background(async move { put(&store, (1, 5), person("a task", &[])).await })
+    });
+    tokio::task::yield_now().await;
+    assert!(!waiting.is_finished());
     store.volume().set_room(WriteRoom::Short);
+    waiting.await.unwrap().unwrap();
+    assert_eq!(store.read(|tx| PEOPLE.list(tx, &KeyRange::ALL, 10)).unwrap().len(), 3);
+    store.let_all_write();
+    store.volume().set_room(WriteRoom::Exhausted);
     put(&store, (1, 3), person("the last", &[])).await.unwrap();
 }
 

@@ -30,6 +30,7 @@ const KEPT_SHARE: u64 = 4;
 const RETRY: Duration = Duration::from_millis(500);
 /// A start that finds less free space gives up a part of the reserve for the small files that it writes.
 const START_BYTES: u64 = 256 << 10;
+const START_PART: u64 = 1 << 20;
 /// The journal has at most this share of the volume.
 const JOURNAL_SHARE: u64 = 16;
 const LEAST_JOURNAL: u64 = 64 << 10;
@@ -146,7 +147,7 @@ impl Volume {
     fn make_room_to_start(&self) -> io::Result<()> {
         if let Some(spare) = &self.spare
             && self.space()?.free < START_BYTES
-            && spare.give_up_half(0)?
+            && spare.give_up(START_PART, 0)?
         {
             tracing::warn!(left_bytes = spare.left(), "the disk is full: a part of the reserve is given up for this start");
         }

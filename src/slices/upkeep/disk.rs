@@ -23,6 +23,7 @@ use tenantd_store::{
     Store, Volume, WriteRoom,
     events::{Actor, Intent},
     tasks::{Done, Task, TaskError},
+    within_reserve,
 };
 
 use super::{
@@ -162,7 +163,8 @@ impl DiskWatch {
     async fn note(&self, before: Fill, sample: Sample) -> Result<(), UpkeepError> {
         let Some(platform) = self.store.read(|tx| self.tenants.platform(tx))? else { return Ok(()) };
         let intent = Intent::new(platform.id, sample.at, Actor::system("Disk watch"));
-        self.store.write(move |tx| service::note_disk(tx, &mut intent.begin(), before, &sample)).await
+        // It must not wait for the room that only it can find.
+        within_reserve(self.store.write(move |tx| service::note_disk(tx, &mut intent.begin(), before, &sample))).await
     }
 }
 

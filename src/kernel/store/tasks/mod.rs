@@ -26,7 +26,7 @@ use tokio::{
 
 use tenantd_base::clock::{Clock, Timestamp};
 
-use crate::{StoreError, within_reserve};
+use crate::{StoreError, reserve::within_reserve_in_background};
 
 /// What an activation left to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,7 +172,7 @@ async fn supervise<T: Task>(task: Arc<T>, clock: Clock, mut stop: watch::Receive
             let (task, quiet) = (task.clone(), quiet.clone());
             async move {
                 let _turn = if task.waits_for_quiet() { Some(quiet.0.read().await) } else { None };
-                if task.goes_on_when_full() { within_reserve(task.activate()).await } else { task.activate().await }
+                if task.goes_on_when_full() { within_reserve_in_background(task.activate()).await } else { task.activate().await }
             }
         });
         let outcome = activation.await.unwrap_or_else(|error| Err(TaskError(error.to_string())));

@@ -6,8 +6,9 @@ use tenantd_base::{
     id::{OrganizationId, TenantId},
 };
 use tenantd_store::{
-    RedbEngine, WriterSettings,
+    RedbEngine, WriteRoom, WriterSettings,
     events::{Actor, Draft, EventKind, Intent},
+    tasks::{Done, Task as _},
 };
 
 use super::{
@@ -276,4 +277,33 @@ fn short_pages_hold_what_one_long_page_holds_and_counts_are_those_of_the_documen
         let all: Vec<_> = all.into_iter().map(|ranked| (ranked.place, ranked.what.id)).take(paged.len()).collect();
         assert_eq!(paged, all, "{q}");
     }
+}
+
+#[tokio::test]
+async fn the_index_is_neither_written_nor_built_while_the_disk_is_full() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = RedbEngine::create(&directory.path().join("store"), 1 << 20).unwrap();
+    let store = Store::new(engine, WriterSettings { batch_size: 4, queue_length: 4 }).unwrap();
+    let root = directory.path().join("index");
+    let index = SearchIndex::new(store.clone(), Clock::System, root.clone());
+    let task = index.task();
+    store.volume().set_room(WriteRoom::Short);
+    assert_eq!(task.activate().await.unwrap(), Done::All, "it does not run in circles");
+    assert!(!root.exists() && !index.status().ready);
+    assert!(task.concern().unwrap().contains("has room again"));
+    store.volume().set_room(WriteRoom::Ample);
+    while task.activate().await.unwrap() == Done::Some {}
+    assert!(index.status().ready && root.join("generation-1").exists());
+
+    // A build that is under way makes room.
+    index.rebuild();
+    *lock(&index.inner.build) = Some(Build::start(&root, &store).unwrap());
+    assert!(root.join("generation-2").exists());
+    store.volume().set_room(WriteRoom::Short);
+    assert_eq!(task.activate().await.unwrap(), Done::All);
+    assert!(!root.join("generation-2").exists() && root.join("generation-1").exists());
+    assert!(index.status().ready && index.status().building.is_some());
+    store.volume().set_room(WriteRoom::Ample);
+    while task.activate().await.unwrap() == Done::Some {}
+    assert_eq!((index.status().building, index.status().rebuilds), (None, 2));
 }
