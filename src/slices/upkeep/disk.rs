@@ -84,7 +84,7 @@ impl Disk {
     /// The marks at the speed at which the volume is written. While writes are held back, it stays what it was before.
     fn marks_now(&self, now: Timestamp, total: u64, written: u64, before: Fill) -> Marks {
         let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = pace.unwrap_or(Pace::new(now));
+        let known = pace.unwrap_or(Pace::new(now, written));
         let next = if before.is_read_only() { known } else { known.next(now, written, PERIOD) };
         *pace = Some(next);
         self.marks(total).at_pace(next.bytes(written), total)

@@ -79,8 +79,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    pub fn new(since: Timestamp) -> Self {
-        Self { since, written: 0, last: 0 }
+    pub fn new(since: Timestamp, written: u64) -> Self {
+        Self { since, written, last: 0 }
     }
 
     /// The pace after a look that found `written` bytes in all.
@@ -276,12 +276,13 @@ mod tests {
     fn the_pace_is_that_of_the_last_interval_or_of_the_one_under_way() {
         let at = |second: i64| Timestamp::from_millis(second * 1000);
         let interval = Duration::from_secs(5);
-        let pace = Pace::new(at(0)).next(at(2), 30, interval);
+        let pace = Pace::new(at(0), 0).next(at(2), 30, interval);
         assert_eq!(pace.bytes(30), 30);
         let pace = pace.next(at(5), 70, interval);
         assert_eq!([pace.bytes(70), pace.bytes(100), pace.bytes(200)], [70, 70, 130]);
         let pace = pace.next(at(10), 70, interval);
         assert_eq!(pace.bytes(70), 0);
+        assert_eq!(Pace::new(at(0), 500).bytes(500), 0, "what a start has written does not count");
     }
 
     fn samples(hours: i64, free_at: impl Fn(i64) -> u64) -> Vec<Sample> {
