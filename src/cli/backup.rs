@@ -12,7 +12,7 @@ use tenantd_base::{
 use tenantd_store::{DataDirectory, StoreError, write_private_file};
 
 use super::{Common, Failure, client::Client, output};
-use crate::app::key_source;
+use crate::app::{checked_tables, key_source};
 
 #[derive(Debug, Args)]
 pub(super) struct Backup {
@@ -103,7 +103,7 @@ impl Restore {
         let key = InstallationKey::load(key_path).map_err(|error| {
             Failure::Failed(format!("{error}; name the snapshot's installation key with --installation-key FILE"))
         })?;
-        let restored = data.restore(&self.file, |fingerprint| {
+        let restored = data.restore(&self.file, &checked_tables(), |fingerprint| {
             if fingerprint == key.fingerprint() {
                 return Ok(());
             }
@@ -114,14 +114,22 @@ impl Restore {
                 show_fingerprint(fingerprint)
             )))
         });
-        restored.map_err(|error| error.to_string())?;
+        let report = restored.map_err(|error| error.to_string())?;
         if source.may_create && *key_path != source.path {
             write_private_file(&source.path, key.to_file().as_bytes()).map_err(|error| error.to_string())?;
         }
         let directory = data.path().display().to_string();
         if common.json {
-            return output::json(&json!({"data_directory": directory}));
+            return output::json(&json!({
+                "data_directory": directory,
+                "records": report.records,
+                "index_entries": report.index_entries,
+            }));
         }
+        output::line(&format!(
+            "{} records and {} index entries read: the snapshot is sound.",
+            report.records, report.index_entries
+        ))?;
         output::line(&format!("The installation is restored in {directory}; start it with `tenantd serve`."))
     }
 }

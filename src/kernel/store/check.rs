@@ -32,6 +32,11 @@ impl CheckReport {
         self.problems.is_empty()
     }
 
+    /// All problems, listed or not.
+    pub fn problem_count(&self) -> u64 {
+        self.problems.len() as u64 + self.more_problems
+    }
+
     pub fn problem(&mut self, text: String) {
         if self.problems.len() < MAX_PROBLEMS {
             self.problems.push(text);

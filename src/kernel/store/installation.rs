@@ -3,6 +3,8 @@
 //! redb makes a new database of a missing file, so a lost mount would look like a fresh start. **Invariant:** only an
 //! initialisation creates the store; any other start needs the store *and* the installation id beside it, and both must agree.
 
+mod restore;
+
 use std::{
     fs::File,
     io::{Read as _, Seek, Write},
@@ -203,36 +205,27 @@ impl DataDirectory {
         self.finish_initialization(&new, id)
     }
 
-    /// Makes the installation from a snapshot whose key is at hand: `key_matches` is asked with the snapshot's fingerprint.
-    pub fn restore(
-        &self,
-        snapshot: &Path,
-        check_key: impl FnOnce(KeyFingerprint) -> Result<(), StoreError>,
-    ) -> Result<Installation, StoreError> {
-        let new = self.path.join(NEW_STORE_FILE);
-        self.begin_initialization()?;
-        std::fs::copy(snapshot, &new).map_err(|error| io_error(snapshot, &error))?;
-        set_private(&new)?;
-        let (installation, release) = {
-            let engine = RedbEngine::open(&new, 1 << 20, None)?;
-            let tx = ReadTx::new(engine.begin_read()?);
-            (Installation::read(&tx)?, last_release(&tx))
-        };
-        if installation.format > FORMAT {
-            return Err(newer_format(installation.format, release.as_deref()));
-        }
-        check_key(installation.key_fingerprint)?;
-        self.finish_initialization(&new, installation.id)?;
-        Ok(installation)
+    fn begin_initialization(&self) -> Result<(), StoreError> {
+        self.ensure_empty()?;
+        self.mark_initialization(&[NEW_STORE_FILE, STORE_FILE, JOURNAL_FILE, WITNESS_FILE, ID_FILE])
     }
 
-    fn begin_initialization(&self) -> Result<(), StoreError> {
+    fn ensure_empty(&self) -> Result<(), StoreError> {
         if self.is_initialized()? {
             return Err(StoreError::Installation(format!("{} already holds an installation", self.path.display())));
         }
+        Ok(())
+    }
+
+    /// From here on, what the directory holds is half made and can be removed.
+    fn mark_initialization(&self, leftovers: &[&str]) -> Result<(), StoreError> {
         write_private_file(&self.path.join(MARKER_FILE), b"")?;
-        for leftover in [NEW_STORE_FILE, STORE_FILE, JOURNAL_FILE, WITNESS_FILE, ID_FILE] {
-            let path = self.path.join(leftover);
+        self.remove_all(leftovers)
+    }
+
+    fn remove_all(&self, names: &[&str]) -> Result<(), StoreError> {
+        for name in names {
+            let path = self.path.join(name);
             if path.exists() {
                 std::fs::remove_file(&path).map_err(|error| io_error(&path, &error))?;
             }
@@ -300,9 +293,12 @@ pub(super) fn newer_format(format: u32, release: Option<&str>) -> StoreError {
     ))
 }
 
-fn set_private(path: &Path) -> Result<(), StoreError> {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(|error| io_error(path, &error))
+/// Removes a file, if it is there. Once this returns, it does not come back after a loss of power.
+pub fn remove_file(path: &Path) -> Result<(), StoreError> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io_error(path, &error)),
+        _ => path.parent().map_or(Ok(()), sync_directory),
+    }
 }
 
 pub(super) fn sync_directory(path: &Path) -> Result<(), StoreError> {

@@ -21,6 +21,7 @@ mod journal;
 mod journaling;
 mod key;
 mod migrate;
+mod pages;
 pub mod portable;
 mod privacy;
 mod probe;
@@ -59,7 +60,9 @@ pub use due::{Due, due_key, regroup, regroup_by_tenant, tenant_due_key};
 pub use engine::{Direction, Flow, KeyRange};
 pub use erasure::{RowsByIndex, RowsOfSegments, TenantRow, TenantRows, erase};
 pub use error::StoreError;
-pub use installation::{DataDirectory, Installation, InstallationId, KeyFingerprint, last_release, write_private_file};
+pub use installation::{
+    DataDirectory, Installation, InstallationId, KeyFingerprint, last_release, remove_file, write_private_file,
+};
 pub use journal::JournalId;
 pub use journaling::Flushing;
 pub use key::{FixedKey, Key};

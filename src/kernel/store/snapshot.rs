@@ -123,7 +123,7 @@ fn compare(written: &SnapshotReport, path: &Path) -> Result<(), StoreError> {
 }
 
 /// Puts everything on the disk and out of memory, so that what is read next comes from there.
-fn forget_cached(path: &Path) -> std::io::Result<()> {
+pub(super) fn forget_cached(path: &Path) -> std::io::Result<()> {
     let file = std::fs::File::open(path)?;
     file.sync_all()?;
     Ok(rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?)
