@@ -87,8 +87,11 @@ const META_KEY: u8 = 0;
 
 impl Installation {
     pub fn read(tx: &ReadTx) -> Result<Self, StoreError> {
-        let found = META.get(tx, &META_KEY)?;
-        found.ok_or_else(|| StoreError::Installation("the file is a database, but not one of tenantd's".to_owned()))
+        Self::find(tx)?.ok_or_else(|| StoreError::Installation("the file is a database, but not one of tenantd's".to_owned()))
+    }
+
+    pub(super) fn find(tx: &ReadTx) -> Result<Option<Self>, StoreError> {
+        META.get(tx, &META_KEY)
     }
 
     pub(super) fn write(&self, tx: &mut WriteTx) -> Result<(), StoreError> {

@@ -14,6 +14,9 @@ pub const FORMAT: u32 = 7;
 const LATER_INDEXES: &[(TableName, u32)] =
     &[(catalog::TENANTS_BY_EXPIRY, 3), (catalog::API_KEYS_BY_OWNER, 4), (catalog::USERS_BY_LOGIN, 5)];
 
+/// The format since which what tenants use is exact: the step to it counts everything again.
+const COUNTED_SINCE: u32 = 6;
+
 /// Takes a store from one format to the next.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
@@ -50,6 +53,11 @@ pub(super) fn is_to_be_filled(tx: &ReadTx, index: TableName) -> Result<bool, Sto
         Some((_, since)) => Ok(Installation::read(tx)?.format < *since),
         None => Ok(false),
     }
+}
+
+/// Whether what tenants use is still to be counted again: before that it may differ from what they have.
+pub(super) fn is_to_be_counted(tx: &ReadTx) -> Result<bool, StoreError> {
+    Ok(Installation::find(tx)?.is_some_and(|installation| installation.format < COUNTED_SINCE))
 }
 
 pub(super) async fn run(store: &Store, steps: &'static [Step]) -> Result<(), StoreError> {
