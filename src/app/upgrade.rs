@@ -4,15 +4,20 @@
 //! **Invariant:** the snapshot is of the store before the first step. A start that was cut off between two steps goes on from there, and
 //! takes no snapshot of what is half done.
 
-use std::{os::unix::fs::DirBuilderExt, path::Path};
+use std::{
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
 
 use tenantd_api_keys as api_keys;
 use tenantd_base::{clock::Clock, config::Config};
 use tenantd_directory as directory;
 use tenantd_platform as platform;
 use tenantd_store::{
-    DataDirectory, Installation, Progress, Step, Store, StoreError, WriteTx, events, regroup, regroup_by_tenant, usage, way,
-    write_private_file,
+    DataDirectory, Installation, Progress, Step, Store, StoreError, WriteTx, events, regroup, regroup_by_tenant, remove_file,
+    usage, way, write_private_file,
 };
 use tenantd_upkeep::{self as upkeep, Places, Run};
 
@@ -35,8 +40,26 @@ fn to_format_6(tx: &mut WriteTx) -> Result<Progress, StoreError> {
     Ok(Progress::Done)
 }
 
-/// Names the snapshot of before the upgrade that is under way.
+/// Present while an upgrade is under way.
 const MARKER_FILE: &str = "upgrading";
+
+/// The upgrade that is under way, and the snapshot of before its first step.
+#[derive(Debug, Serialize, Deserialize)]
+struct Marker {
+    from: u32,
+    to: u32,
+    /// The place of the newest event when the snapshot was taken. Steps append no events, so another one means that a server has run since.
+    newest_event: u64,
+    snapshot: PathBuf,
+}
+
+impl Marker {
+    /// Whether the store is in the middle of this upgrade, and the snapshot can be restored. If not, the marker is stale.
+    fn is_valid(&self, found: u32, to: u32, newest_event: u64) -> bool {
+        let is_same = self.to == to && (self.from..to).contains(&found) && self.newest_event == newest_event;
+        is_same && Installation::of_snapshot(&self.snapshot).is_ok_and(|snapshot| snapshot.format == self.from)
+    }
+}
 
 /// Runs the steps that the store lacks. What came of the snapshot, when one was needed.
 pub(super) async fn bring_forward(
@@ -46,24 +69,24 @@ pub(super) async fn bring_forward(
     clock: &Clock,
     steps: &'static [Step],
 ) -> Result<Option<Run>, String> {
-    let found = store.read(Installation::read).map_err(|error| error.to_string())?.format;
-    let way = way(found, steps).map_err(|error| error.to_string())?;
-    let (Some(target), marker) = (way.last(), data.path().join(MARKER_FILE)) else {
-        return store.migrate(steps).await.map(|()| None).map_err(|error| error.to_string());
-    };
-    tracing::info!(from = found, to = target, "the store is brought forward");
-    let run = if !config.snapshots.before_upgrade || is_under_way(&marker) {
-        None
-    } else {
-        let run = snapshot(store, data, config, clock, (found, *target)).await?;
-        write_private_file(&marker, run.path.as_bytes()).map_err(|error| error.to_string())?;
-        Some(run)
-    };
-    store.migrate(steps).await.map_err(|error| error.to_string())?;
-    match std::fs::remove_file(&marker) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(format!("{}: {error}", marker.display())),
-        _ => Ok(run),
+    let failed = |error: StoreError| error.to_string();
+    let (found, newest_event) =
+        store.read(|tx| Ok::<_, StoreError>((Installation::read(tx)?.format, events::head(tx)?))).map_err(failed)?;
+    let marker = data.path().join(MARKER_FILE);
+    let mut run = None;
+    if let Some(to) = way(found, steps).map_err(failed)?.last().copied() {
+        tracing::info!(from = found, to, "the store is brought forward");
+        if config.snapshots.before_upgrade && !is_under_way(&marker, found, to, newest_event) {
+            let taken = snapshot(store, data, config, clock, (found, to)).await?;
+            let begun = Marker { from: found, to, newest_event, snapshot: PathBuf::from(&taken.path) };
+            let begun = serde_json::to_vec(&begun).map_err(|error| error.to_string())?;
+            write_private_file(&marker, &begun).map_err(failed)?;
+            run = Some(taken);
+        }
     }
+    store.migrate(steps).await.map_err(failed)?;
+    remove_file(&marker).map_err(failed)?;
+    Ok(run)
 }
 
 /// Looks at the records of older releases that act for somebody, now that it is known who may do what.
@@ -83,9 +106,10 @@ pub(super) async fn adopt(slices: &Slices) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether the snapshot of before is there already.
-fn is_under_way(marker: &Path) -> bool {
-    std::fs::read_to_string(marker).is_ok_and(|path| Path::new(&path).exists())
+/// Whether the store is in the middle of an upgrade whose snapshot is there already. A marker that cannot be read does not count.
+fn is_under_way(marker: &Path, found: u32, to: u32, newest_event: u64) -> bool {
+    let begun = std::fs::read(marker).ok().and_then(|content| serde_json::from_slice::<Marker>(&content).ok());
+    begun.is_some_and(|begun| begun.is_valid(found, to, newest_event))
 }
 
 async fn snapshot(
@@ -185,6 +209,53 @@ mod tests {
         assert_eq!((fixture.format(), fixture.snapshots().len()), (FORMAT + 1, 1));
         assert_eq!(fixture.upgrade(&TWO).await.unwrap(), None);
         assert_eq!((fixture.format(), fixture.snapshots().len()), (FORMAT + 2, 1));
+    }
+
+    fn plant(fixture: &Fixture, from: u32, to: u32, newest_event: u64, snapshot: &Path) {
+        let marker = Marker { from, to, newest_event, snapshot: snapshot.to_owned() };
+        std::fs::write(fixture.data.path().join(MARKER_FILE), serde_json::to_vec(&marker).unwrap()).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_stale_marker_does_not_suppress_the_snapshot() {
+        let older = fixture(&[]);
+        let taken = older.upgrade(&TWO).await.unwrap().unwrap();
+        let good = Path::new(&taken.path);
+        let damaged = older.directory.path().join("damaged");
+        let mut bytes = std::fs::read(good).unwrap();
+        bytes.truncate(bytes.len() / 2);
+        std::fs::write(&damaged, bytes).unwrap();
+        let target = FORMAT + 2;
+        for (from, to, newest_event, snapshot) in [
+            // Of another upgrade.
+            (FORMAT, FORMAT + 1, 0, good),
+            (FORMAT - 1, target, 0, good),
+            (FORMAT + 1, target, 0, good),
+            // A server has run since.
+            (FORMAT, target, 7, good),
+            (FORMAT, target, 0, &older.directory.path().join("missing")),
+            (FORMAT, target, 0, &damaged),
+            // A store and no snapshot of this format.
+            (FORMAT, target, 0, &older.data.path().join("tenantd.lock")),
+        ] {
+            let fixture = fixture(&[]);
+            plant(&fixture, from, to, newest_event, snapshot);
+            let run = fixture.upgrade(&TWO).await.unwrap();
+            assert!(run.is_some_and(|run| run.is_snapshot()), "{from} {to} {newest_event} {}", snapshot.display());
+            assert_eq!((fixture.format(), fixture.snapshots().len()), (target, 1));
+        }
+        // One that an older release has left, which only names a snapshot.
+        let plain = fixture(&[]);
+        std::fs::write(plain.data.path().join(MARKER_FILE), taken.path.as_bytes()).unwrap();
+        assert!(plain.upgrade(&TWO).await.unwrap().is_some());
+    }
+
+    #[tokio::test]
+    async fn a_marker_is_removed_when_there_is_nothing_to_do() {
+        let fixture = fixture(&[]);
+        plant(&fixture, FORMAT, FORMAT + 2, 0, Path::new("/"));
+        assert_eq!(fixture.upgrade(&[]).await.unwrap(), None);
+        assert!(!fixture.data.path().join(MARKER_FILE).exists());
     }
 
     #[tokio::test]
