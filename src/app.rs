@@ -100,6 +100,7 @@ pub fn checked_tables() -> Vec<&'static dyn Checked> {
         Audit::tables(),
         Transfer::tables(),
         Upkeep::tables(),
+        Scrub::tables(),
     ]
     .into_iter()
     .flatten()
@@ -352,7 +353,8 @@ impl App {
         tasks.spawn(MetricsUpkeep);
         tasks.spawn(WriterAlarm::new(store.writer()));
         if self.config.storage.scrub_days > 0 {
-            tasks.spawn(Scrub::new(store.clone(), clock.clone(), self.config.storage.scrub_days, checked_tables()));
+            let (days, file) = (self.config.storage.scrub_days, self.data.store_file());
+            tasks.spawn(Scrub::new(store.clone(), clock.clone(), days, checked_tables(), file));
         }
     }
 

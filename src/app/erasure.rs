@@ -38,6 +38,7 @@ const WITHOUT_TENANTS: &[(TableName, &str)] = &[
     (catalog::DISK_SAMPLES, "the space of the disk"),
     (catalog::RELEASE, "the installation itself"),
     (catalog::KEY_ROTATION, "fingerprints of keys"),
+    (catalog::SCRUB, "the store itself; a problem may name the key of a record until the next round ends"),
 ];
 
 /// What gives numbers to events. An event that comes late must not get the number of one that is still to be removed.

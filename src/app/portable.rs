@@ -92,6 +92,7 @@ pub const STAYING: &[(TableName, &str)] = &[
     (catalog::DISK_SAMPLES, "about the installation's disk"),
     (catalog::RELEASE, "about the installation"),
     (catalog::KEY_ROTATION, "about the installation's key"),
+    (catalog::SCRUB, "about the installation's store"),
     (catalog::TENANT_USAGE, "counted again from what arrives"),
     (catalog::SEGMENT_USAGE, "counted again from what arrives"),
     (catalog::TENANT_QUOTAS, "what one operator allows"),

@@ -237,3 +237,22 @@ async fn a_drill_is_kept_and_shown() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_scrub_is_shown_with_what_it_found() {
+    with_app(async |app| {
+        assert_eq!(installation(app).await["scrub"].get("ended_at"), None);
+        app.advance(Duration::from_hours(24 * 7 + 1));
+        while installation(app).await["scrub"].get("ended_at").is_none() {
+            tokio::task::yield_now().await;
+        }
+        let scrub = installation(app).await["scrub"].clone();
+        assert_eq!((&scrub["problems"], &scrub["last_sound_at"]), (&json!(0), &scrub["ended_at"]), "{scrub}");
+        assert!(scrub["records"].as_u64().unwrap() > 0, "{scrub}");
+        let metrics = app.anonymous().get("/metrics").send().await.text;
+        for name in ["tenantd_scrub_last_success_timestamp_seconds", "tenantd_scrub_duration_seconds", "tenantd_scrub_problems 0"] {
+            assert!(metrics.contains(name), "{metrics}");
+        }
+    })
+    .await;
+}

@@ -47,6 +47,13 @@ fn a_snapshot_that_is_damaged_or_of_another_installation_does_not_pass() {
     std::fs::write(&snapshot, bytes).unwrap();
     let damaged = refused(&server.run(&["drill", &path]), 1);
     assert!(damaged.contains("damaged"), "{damaged}");
+    let (other, key) = (tempfile::tempdir().unwrap(), data.join("installation.key").display().to_string());
+    let target = other.path().display().to_string();
+    let restore = tenantd(&["restore", &path, "--data-dir", &target, "--installation-key", &key]).output().unwrap();
+    let damaged = refused(&restore, 1);
+    assert!(damaged.contains("the snapshot is damaged and cannot be restored"), "{damaged}");
+    let left: Vec<_> = std::fs::read_dir(other.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["tenantd.lock"]);
     let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left.len(), 3, "{left:?}");
 }

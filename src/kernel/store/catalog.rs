@@ -269,6 +269,8 @@ tables! {
     SECRETS_BY_NAME 211 "secrets_by_name";
     /// Secret to when it was last sent.
     SECRET_USES 212 "secret_uses";
+    /// The rounds in which the whole store is read: the last one, and the one that goes on.
+    SCRUB 148 "scrub";
 }
 
 /// The code that no table of ours has: the engine keeps its own entries under it.

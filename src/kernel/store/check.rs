@@ -50,6 +50,11 @@ impl CheckReport {
 pub trait Checked: Sync {
     fn check(&self, tx: &ReadTx, report: &mut CheckReport) -> Result<(), StoreError>;
 
+    /// What its check is called, unlike any other; absent when it has nothing to check by itself.
+    fn check_name(&self) -> Option<&'static str> {
+        None
+    }
+
     /// How tenants are removed from it; absent when its keys do not begin with one.
     fn tenant_rows(&self) -> Option<&dyn TenantRows> {
         None
@@ -71,6 +76,10 @@ pub trait Checked: Sync {
 }
 
 impl<K: Key, V: Record> Checked for Table<K, V> {
+    fn check_name(&self) -> Option<&'static str> {
+        Some(self.name().name())
+    }
+
     fn tenant_rows(&self) -> Option<&dyn TenantRows> {
         Self::tenant_rows(self)
     }
@@ -140,17 +149,29 @@ pub(super) fn run(tx: &ReadTx, tables: &[&'static dyn Checked]) -> Result<CheckR
     for table in tables {
         table.check(tx, &mut report)?;
     }
-    if tables.iter().any(|table| table.has_sums()) && !migrate::is_to_be_counted(tx)? {
-        usage::check(tx, tables, &mut report)?;
+    check_sums(tx, tables, &mut report)?;
+    check_segments(tx, &mut report)?;
+    Ok(report)
+}
+
+/// Compares what tenants use with what they have.
+pub(super) fn check_sums(tx: &ReadTx, tables: &[&'static dyn Checked], report: &mut CheckReport) -> Result<(), StoreError> {
+    if !tables.iter().any(|table| table.has_sums()) || migrate::is_to_be_counted(tx)? {
+        return Ok(());
     }
+    usage::check(tx, tables, report)
+}
+
+/// Reads the segments of all tables, and looks for tables that are unknown.
+pub(super) fn check_segments(tx: &ReadTx, report: &mut CheckReport) -> Result<(), StoreError> {
     for name in tx.tables()? {
         match RawTable::parse(&name) {
             None => report.problem(format!("table {name} is not in the catalogue")),
-            Some(table) if table.segment.is_some() => check_segment(tx, table, &mut report)?,
+            Some(table) if table.segment.is_some() => check_segment(tx, table, report)?,
             Some(_) => {}
         }
     }
-    Ok(report)
+    Ok(())
 }
 
 /// Segmented tables have no index of their own; their records still have checksums.

@@ -17,6 +17,7 @@ mod error;
 pub mod events;
 pub mod holders;
 mod installation;
+mod interruptible;
 mod journal;
 mod journaling;
 mod key;
@@ -49,7 +50,10 @@ mod writer;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -93,6 +97,7 @@ use tenantd_base::{
 use self::{
     catalog::TableName,
     engine::{Durability, Engine},
+    interruptible::Interruptible,
     shared::Shared,
     writer::Queue,
 };
@@ -197,6 +202,24 @@ impl Store {
         self.inner.lanes.run_long(move || store.read(work)).await.map_err(StoreError::from)?
     }
 
+    /// As [`Store::scan_long`], for upkeep that reads the whole store. Reads fail as [`StoreError::Unavailable`] once the server stops; work
+    /// that reads past the snapshot looks at the flag itself.
+    pub(crate) async fn scan_until_stop<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&ReadTx, &Arc<AtomicBool>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let store = self.clone();
+        let read = move || {
+            let _measured = store.inner.shared.read_started();
+            let stop = &store.inner.shared.stopping;
+            let tx = ReadTx::new(Box::new(Interruptible::new(store.inner.engine.begin_read()?, stop.clone())));
+            // A damaged page makes redb panic; that must cost this work and not the process.
+            catch_unwind(AssertUnwindSafe(|| work(&tx, stop)))
+                .unwrap_or_else(|cause| Err(StoreError::Panicked(panic_text(cause.as_ref()))))
+        };
+        self.inner.lanes.run_long(read).await.map_err(StoreError::from)?
+    }
+
     /// The threads that reads of tenants share.
     pub fn lanes(&self) -> &Lanes {
         &self.inner.lanes
@@ -259,8 +282,9 @@ impl Store {
         &self.inner.volume
     }
 
-    /// Lets everything go on that waits, and holds nothing back from now on: for the end of a server.
+    /// Lets everything go on that waits, holds nothing back from now on, and ends upkeep that reads the whole store: for the end of a server.
     pub fn let_all_write(&self) {
+        self.inner.shared.stopping.store(true, Ordering::Relaxed);
         self.inner.volume.end();
     }
 

@@ -4,7 +4,7 @@
 use std::{
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Instant,
 };
@@ -28,6 +28,8 @@ pub(super) struct Shared {
     pub(super) progress: Arc<Progress>,
     /// The limits of tenants, once they are set.
     quotas: OnceLock<Quotas>,
+    /// Whether the server stops, so that long reads are to end.
+    pub(super) stopping: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
@@ -46,6 +48,7 @@ impl Shared {
             reads: (0..READ_SLOTS).map(|_| AtomicU64::new(0)).collect(),
             progress: Arc::default(),
             quotas: OnceLock::new(),
+            stopping: Arc::default(),
         }
     }
 

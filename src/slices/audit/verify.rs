@@ -340,6 +340,10 @@ fn is_due(tx: &impl Read, event: &events::Event) -> Result<bool, StoreError> {
 pub(super) struct Chains;
 
 impl Checked for Chains {
+    fn check_name(&self) -> Option<&'static str> {
+        Some("audit chains")
+    }
+
     fn check(&self, tx: &ReadTx, report: &mut CheckReport) -> Result<(), StoreError> {
         let verified = verify_store(tx, None, &[])?;
         verified.breaks.iter().for_each(|found| report.problem(found.to_string()));

@@ -10,7 +10,7 @@ mod writer_alarm;
 
 pub use alarm::Alarm;
 pub use metrics::MetricsUpkeep;
-pub use scrub::Scrub;
+pub use scrub::{FinishedRound, OpenRound, Scrub, ScrubProblems, ScrubState, scrub_state};
 pub use writer_alarm::WriterAlarm;
 
 use std::{

@@ -1,7 +1,7 @@
 //! `/status/` and `/readyz`: whether the server is ready, and how its parts and the installation are doing. The `analytics` slice finds
 //! out how the parts are doing. **Invariant:** nothing here comes from a tenant.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use http::StatusCode;
 use poem::Response;
@@ -15,7 +15,10 @@ use tenantd_http::{
     pages::{Chart, Html, Mark, Page, Readers, escape, html, json_response},
     problem::Problem,
 };
-use tenantd_store::{Store, StoreError};
+use tenantd_store::{
+    Store, StoreError,
+    tasks::{ScrubState, scrub_state},
+};
 
 use super::super::{
     disk::Disk,
@@ -87,6 +90,7 @@ impl StatusPage {
                 last_verified_snapshot: newest(&Run::is_snapshot)?,
                 last_snapshot_failure: newest(&|run| run.kind != RunKind::Drill && !run.is_good())?,
                 last_drill: newest(&|run| run.kind == RunKind::Drill)?,
+                scrub: scrub_state(tx)?.map(ScrubFacts::new),
             })
         })
     }
@@ -103,6 +107,53 @@ struct RunFacts {
     failure: Option<String>,
 }
 
+/// How the rounds are going in which the whole store is read.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Serialize)]
+struct ScrubFacts {
+    /// When the last round ended, and when the last one that found nothing did.
+    ended_at: Option<Timestamp>,
+    last_sound_at: Option<Timestamp>,
+    seconds: Option<f64>,
+    records: Option<u64>,
+    /// Of the round under way, if it has found any, or else of the last one.
+    problems: u64,
+    first_problems: Vec<String>,
+    /// When the round under way began, and how many parts of the store it has read.
+    began_at: Option<Timestamp>,
+    parts_done: Option<usize>,
+}
+
+impl ScrubFacts {
+    fn new(state: ScrubState) -> Self {
+        let problems = state.problems().cloned().unwrap_or_default();
+        let (last, current) = (state.last.as_ref(), state.current.as_ref());
+        Self {
+            ended_at: last.map(|last| last.ended_at),
+            last_sound_at: state.last_sound_at,
+            seconds: last.map(|last| Duration::from_millis(last.worked_milliseconds).as_secs_f64()),
+            records: last.map(|last| last.records),
+            problems: problems.number,
+            first_problems: problems.first,
+            began_at: current.map(|round| round.began_at),
+            parts_done: current.map(|round| round.done.len()),
+        }
+    }
+
+    fn in_words(&self) -> String {
+        let last = match (self.ended_at, self.seconds, self.records) {
+            (Some(at), Some(seconds), Some(records)) => format!("{at} in {seconds:.1} s: {records} records"),
+            _ => "no round has ended yet".to_owned(),
+        };
+        let found = match self.first_problems.first() {
+            None => String::new(),
+            Some(first) => format!(", {} problems, the first: {first}", self.problems),
+        };
+        let current = self.began_at.map(|at| format!("; a round goes on since {at}")).unwrap_or_default();
+        format!("{last}{found}{current}")
+    }
+}
+
 /// What operators are told of the installation. What is not known yet is left out.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, Serialize)]
@@ -117,6 +168,7 @@ struct InstallationFacts {
     last_verified_snapshot: Option<RunFacts>,
     last_snapshot_failure: Option<RunFacts>,
     last_drill: Option<RunFacts>,
+    scrub: Option<ScrubFacts>,
 }
 
 fn ready(source: &HealthMonitor) -> Response {
@@ -227,6 +279,7 @@ fn installation(facts: &InstallationFacts, page: &mut Html) {
         ("newest snapshot that was verified", facts.last_verified_snapshot.as_ref().map(run)),
         ("last failure of one", facts.last_snapshot_failure.as_ref().map(run)),
         ("last trial of restoring one", facts.last_drill.as_ref().map(run)),
+        ("last time that the whole store was read", facts.scrub.as_ref().map(ScrubFacts::in_words)),
     ];
     page.raw("<h2>Installation</h2>");
     page.table(
