@@ -104,20 +104,20 @@ impl Restore {
             Failure::Failed(format!("{error}; name the snapshot's installation key with --installation-key FILE"))
         })?;
         let restored = data.restore(&self.file, &checked_tables(), |fingerprint| {
-            if fingerprint == key.fingerprint() {
-                return Ok(());
+            if fingerprint != key.fingerprint() {
+                return Err(StoreError::Installation(format!(
+                    "{} is not the key that this snapshot was made with: it has the fingerprint {}, and the snapshot wants {}",
+                    key_path.display(),
+                    show_fingerprint(key.fingerprint()),
+                    show_fingerprint(fingerprint)
+                )));
             }
-            Err(StoreError::Installation(format!(
-                "{} is not the key that this snapshot was made with: it has the fingerprint {}, and the snapshot wants {}",
-                key_path.display(),
-                show_fingerprint(key.fingerprint()),
-                show_fingerprint(fingerprint)
-            )))
+            if source.may_create && *key_path != source.path {
+                write_private_file(&source.path, key.to_file().as_bytes())?;
+            }
+            Ok(())
         });
         let report = restored.map_err(|error| error.to_string())?;
-        if source.may_create && *key_path != source.path {
-            write_private_file(&source.path, key.to_file().as_bytes()).map_err(|error| error.to_string())?;
-        }
         let directory = data.path().display().to_string();
         if common.json {
             return output::json(&json!({

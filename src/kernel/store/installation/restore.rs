@@ -21,19 +21,19 @@ use crate::{
 const PROOF_CACHE_BYTES: usize = 64 << 20;
 
 impl DataDirectory {
-    /// Makes the installation from a snapshot whose key is at hand: `check_key` is asked with the snapshot's fingerprint. The copy gets the
-    /// names of an installation only after every page, record and index of it was read and found sound. After an error, and after a
-    /// crash at any point, the directory holds no installation and can be restored into again.
+    /// Makes the installation from a snapshot. The copy gets the names of an installation only after every page, record and index of it was
+    /// read and found sound. `prepare` then compares the key with the snapshot's fingerprint, and writes what else must exist before the first
+    /// start. After an error, and after a crash at any point, the directory holds no installation and can be restored into again.
     pub fn restore(
         &self,
         snapshot: &Path,
         tables: &[&'static dyn Checked],
-        check_key: impl FnOnce(KeyFingerprint) -> Result<(), StoreError>,
+        prepare: impl FnOnce(KeyFingerprint) -> Result<(), StoreError>,
     ) -> Result<CheckReport, StoreError> {
         self.ensure_empty()?;
         let new = self.path.join(NEW_STORE_FILE);
         let restored = copy_private(snapshot, &new).and_then(|()| prove_copy(&new, tables)).and_then(|(installation, report)| {
-            check_key(installation.key_fingerprint)?;
+            prepare(installation.key_fingerprint)?;
             self.mark_initialization(&[STORE_FILE, JOURNAL_FILE, WITNESS_FILE, ID_FILE])?;
             self.finish_initialization(&new, installation.id).map(|()| report)
         });
