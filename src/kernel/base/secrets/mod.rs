@@ -1,9 +1,10 @@
-//! Secrets: the installation key, sealing at rest, signatures, password hashes, digests of random tokens, and a type that does
-//! not print.
+//! Secrets: the installation key, sealing at rest, files encrypted for recipients, signatures, password hashes, digests of random tokens, and
+//! a type that does not print.
 //!
 //! **Invariant:** a plaintext secret lives in [`Secret`] from the moment it is made or parsed; the only ways out of it are
 //! `expose` at the edge and sealing.
 
+pub mod age;
 mod conceal;
 mod installation_key;
 mod password;

@@ -1,0 +1,54 @@
+//! The file format of the age tool (<https://age-encryption.org/v1>) with X25519 recipients: what is written here, `age --decrypt` opens, and
+//! the other way around. Reading and writing go chunk by chunk, so memory stays the same for every size.
+//!
+//! **Invariant:** a reader returns only bytes whose authentication it has checked. A file that was cut off ends with an error, never with a
+//! shorter content. The format does not prove who wrote a file: anyone who has the recipient can write one.
+
+mod header;
+mod keys;
+mod payload;
+
+pub use keys::{Identity, Recipient};
+pub use payload::{Decryptor, Encryptor};
+
+use ring::{hkdf, hmac};
+use zeroize::Zeroizing;
+
+#[derive(Debug, thiserror::Error)]
+pub enum AgeError {
+    #[error("expected an age recipient, which begins with `age1`")]
+    Recipient,
+    #[error("expected an age identity, which begins with `AGE-SECRET-KEY-1`")]
+    Identity,
+    #[error("at least one recipient is needed")]
+    NoRecipient,
+    #[error("this is no age file, or its header is damaged")]
+    Header,
+    #[error("the file is encrypted for other identities")]
+    OtherIdentity,
+    #[error("the file is damaged or was cut off")]
+    Damaged,
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+/// What the content of one file is encrypted under. Each recipient gets it wrapped.
+type FileKey = Zeroizing<[u8; 16]>;
+type Key = Zeroizing<[u8; 32]>;
+
+fn derive(secret: &[u8], salt: &[u8], purpose: &[u8]) -> Result<Key, AgeError> {
+    let mut key = Zeroizing::new([0; 32]);
+    hkdf::Salt::new(hkdf::HKDF_SHA256, salt)
+        .extract(secret)
+        .expand(&[purpose], hkdf::HKDF_SHA256)
+        .and_then(|derived| derived.fill(key.as_mut_slice()))
+        .map_err(|_| AgeError::Damaged)?;
+    Ok(key)
+}
+
+fn header_key(file_key: &FileKey) -> Result<hmac::Key, AgeError> {
+    Ok(hmac::Key::new(hmac::HMAC_SHA256, derive(file_key.as_slice(), b"", b"header")?.as_slice()))
+}
+
+#[cfg(test)]
+mod tests;
