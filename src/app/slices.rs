@@ -142,7 +142,7 @@ impl Slices {
             arrived: Arc::new(move || rebuild.rebuild()),
         };
         let transfer = Transfer::new(store(), clock(), limits, key, others).map_err(|error| error.to_string())?;
-        let upkeep = Upkeep::new(store(), clock(), config, places, tenants(), ground.rotation.clone());
+        let upkeep = Upkeep::new(store(), clock(), config, places, tenants(), ground.rotation.clone(), key)?;
         Ok(Self {
             platform,
             directory,

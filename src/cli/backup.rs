@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use serde_json::json;
 
 use tenantd_base::{
@@ -11,13 +11,21 @@ use tenantd_base::{
 };
 use tenantd_store::{DataDirectory, StoreError, write_private_file};
 
-use super::{Common, Failure, client::Client, output};
+use super::{
+    Common, Failure,
+    client::Client,
+    offsite::{self, FromOffsite},
+    output,
+};
 use crate::app::{checked_tables, key_source};
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(super) struct Backup {
+    #[command(subcommand)]
+    command: Option<BackupCommand>,
     /// Where to write the snapshot; nothing may be there yet. The server writes it, as the user it runs as.
-    #[arg(required_unless_present = "directory", conflicts_with_all = ["directory", "keep"])]
+    #[arg(required_unless_present_any = ["directory", "offsite"], conflicts_with_all = ["directory", "keep", "offsite"])]
     file: Option<PathBuf>,
     /// A directory of snapshots, in place of a file: the new one is named by its time.
     #[arg(long, value_name = "DIRECTORY")]
@@ -25,6 +33,15 @@ pub(super) struct Backup {
     /// How many snapshots to keep in the directory; the oldest beyond that are removed once the new one is good.
     #[arg(long, value_name = "NUMBER", requires = "directory", value_parser = clap::value_parser!(u16).range(1..))]
     keep: Option<u16>,
+    /// Send the snapshot, encrypted, to the place that `offsite.url` names, in place of a file.
+    #[arg(long, conflicts_with = "directory")]
+    offsite: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum BackupCommand {
+    /// Show the backups at the place that `offsite.url` names.
+    List,
 }
 
 /// How long the server may take for a snapshot.
@@ -34,6 +51,12 @@ const SUFFIX: &str = ".snapshot";
 
 impl Backup {
     pub(super) async fn run(self, common: &Common) -> Result<(), Failure> {
+        if let Some(BackupCommand::List) = self.command {
+            return offsite::list(common).await;
+        }
+        if self.offsite {
+            return send(common).await;
+        }
         let failed = |error: std::io::Error| Failure::Failed(error.to_string());
         let file = match (&self.file, &self.directory) {
             (Some(file), _) => file.clone(),
@@ -68,6 +91,25 @@ impl Backup {
     }
 }
 
+/// Has the server send a backup to the configured place.
+async fn send(common: &Common) -> Result<(), Failure> {
+    let path = format!("/internal/admin/offsite-backups?wait_seconds={LONGEST_SECONDS}");
+    let report = Client::new(common)?.post(&path, None).await?;
+    if common.json {
+        return output::json(&report);
+    }
+    let text = |name: &str| output::text(&report, name);
+    output::line(&format!(
+        "{} records, {} bytes sent to {} in {} seconds, read back from there and compared. {} older backups were removed.",
+        text("/records"),
+        text("/stored_bytes"),
+        text("/place"),
+        text("/duration_seconds"),
+        text("/removed"),
+    ))?;
+    output::line("The installation key is not in it: keep a copy of the key apart from the backups.")
+}
+
 /// Removes the oldest snapshots of a directory, and what was never finished. Their names tell their age; what is named otherwise is not ours.
 fn rotate(directory: &Path, keep: usize) -> std::io::Result<()> {
     let mut names = Vec::new();
@@ -88,14 +130,20 @@ fn rotate(directory: &Path, keep: usize) -> std::io::Result<()> {
 #[derive(Debug, Args)]
 pub(super) struct Restore {
     /// The snapshot.
-    file: PathBuf,
+    #[arg(required_unless_present = "from")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    offsite: FromOffsite,
     /// The installation key that the snapshot's secrets are sealed under. Needed unless it is configured or in place already.
     #[arg(long, value_name = "FILE")]
     installation_key: Option<PathBuf>,
 }
 
+/// A backup from elsewhere, in the data directory, before it is restored.
+const FETCHED: &str = "offsite.fetched";
+
 impl Restore {
-    pub(super) fn run(self, common: &Common) -> Result<(), Failure> {
+    pub(super) async fn run(self, common: &Common) -> Result<(), Failure> {
         let config = common.settings(&[])?;
         let data = DataDirectory::lock(&config.data.directory).map_err(|error| error.to_string())?;
         let source = key_source(&config, data.path());
@@ -103,20 +151,36 @@ impl Restore {
         let key = InstallationKey::load(key_path).map_err(|error| {
             Failure::Failed(format!("{error}; name the snapshot's installation key with --installation-key FILE"))
         })?;
-        let restored = data.restore(&self.file, &checked_tables(), |fingerprint| {
-            if fingerprint != key.fingerprint() {
-                return Err(StoreError::Installation(format!(
-                    "{} is not the key that this snapshot was made with: it has the fingerprint {}, and the snapshot wants {}",
-                    key_path.display(),
-                    show_fingerprint(key.fingerprint()),
-                    show_fingerprint(fingerprint)
-                )));
+        let take = |file: &Path| {
+            data.restore(file, &checked_tables(), |fingerprint| {
+                if fingerprint != key.fingerprint() {
+                    return Err(StoreError::Installation(format!(
+                        "{} is not the key that this snapshot was made with: it has the fingerprint {}, and the snapshot wants {}",
+                        key_path.display(),
+                        show_fingerprint(key.fingerprint()),
+                        show_fingerprint(fingerprint)
+                    )));
+                }
+                if source.may_create && *key_path != source.path {
+                    write_private_file(&source.path, key.to_file().as_bytes())?;
+                }
+                Ok(())
+            })
+        };
+        let restored = match (&self.file, &self.offsite.from) {
+            (Some(file), _) => take(file),
+            (None, Some(from)) => {
+                if data.is_initialized().map_err(|error| error.to_string())? {
+                    return Err(Failure::Failed(format!("{} already holds an installation", data.path().display())));
+                }
+                let fetched = data.path().join(FETCHED);
+                self.offsite.choose(from, &config, &key).await?.fetch(&fetched).await?;
+                let restored = take(&fetched);
+                std::fs::remove_file(&fetched).map_err(|error| Failure::Failed(format!("{}: {error}", fetched.display())))?;
+                restored
             }
-            if source.may_create && *key_path != source.path {
-                write_private_file(&source.path, key.to_file().as_bytes())?;
-            }
-            Ok(())
-        });
+            (None, None) => return Err(Failure::Usage("name a snapshot, or `--from offsite`".to_owned())),
+        };
         let report = restored.map_err(|error| error.to_string())?;
         let directory = data.path().display().to_string();
         if common.json {

@@ -67,7 +67,8 @@ impl Demo {
             // There is nobody whom this visitor could slow down.
             ("limits.evaluation_events", i64::MAX.to_string()),
             ("rate_limits.evaluation_percent", "100".to_owned()),
-            // Nobody takes snapshots of an evaluation.
+            // Nobody takes snapshots of an evaluation. The settings of an installation on the same host are not meant for it.
+            ("offsite.url", String::new()),
             ("snapshots.max_age_hours", "0".to_owned()),
         ];
         if common.data_dir.is_none() {

@@ -17,14 +17,23 @@ use tenantd_base::{
 use tenantd_store::{DataDirectory, SnapshotReport, StoreError};
 use tenantd_upkeep::{self as upkeep, Places, Room};
 
-use super::{Common, Failure, client::Client, offline, output};
+use super::{
+    Common, Failure,
+    client::Client,
+    offline,
+    offsite::{Chosen, FromOffsite},
+    output,
+};
 use crate::app::{App, Operator, checked_tables, key_source};
 
 #[derive(Debug, Args)]
 pub(super) struct Drill {
     /// The snapshot. Without it the newest in the directory of snapshots is taken.
     file: Option<PathBuf>,
-    /// Where the restored installation is for the time of the drill. Without it, beside the snapshot.
+    #[command(flatten)]
+    offsite: FromOffsite,
+    /// Where the restored installation is for the time of the drill. Without it, beside the snapshot, or in the directory of
+    /// snapshots if it is from elsewhere.
     #[arg(long, value_name = "DIRECTORY")]
     work_dir: Option<PathBuf>,
     /// The installation key that the snapshot's secrets are sealed under, if it is not the one of the data directory.
@@ -43,24 +52,28 @@ impl Drill {
     #[allow(clippy::disallowed_methods, reason = "how long a restore takes is measured in monotonic time")]
     pub(super) async fn run(self, common: &Common) -> Result<(), Failure> {
         let config = common.settings(&[])?;
-        let file = match &self.file {
-            Some(file) => file.clone(),
-            None => newest(&upkeep::snapshot_directory(&config.snapshots, &config.data.directory))?,
-        };
         let key = self.installation_key.clone().unwrap_or_else(|| key_source(&config, &config.data.directory).path);
-        let beside = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+        let snapshot = self.snapshot(&config, &key).await?;
+        let beside = snapshot.file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
         let work = self.work_dir.as_deref().unwrap_or(beside).join(format!(".drill-{}", std::process::id()));
         let (at, started) = (Clock::System.now(), Instant::now());
-        let outcome = drill(&config, &file, &key, &work).await;
+        let outcome = match snapshot.fetch().await {
+            Ok(()) => drill(&config, &snapshot.file, &key, &work).await,
+            Err(failure) => Err(failure),
+        };
         let took = started.elapsed();
+        let failed = |path: &Path, error: std::io::Error| Failure::Failed(format!("{}: {error}", path.display()));
         if work.exists() {
-            std::fs::remove_dir_all(&work).map_err(|error| Failure::Failed(format!("{}: {error}", work.display())))?;
+            std::fs::remove_dir_all(&work).map_err(|error| failed(&work, error))?;
         }
-        let told = tell_server(common, &file, at, &outcome, took).await;
+        let told = tell_server(common, &snapshot, at, &outcome, took).await;
+        if snapshot.chosen.is_some() && snapshot.file.exists() {
+            std::fs::remove_file(&snapshot.file).map_err(|error| failed(&snapshot.file, error))?;
+        }
         let passed = outcome?;
         let noted = told?;
         let report = json!({
-            "file": file.display().to_string(),
+            "file": snapshot.shown,
             "tables": passed.report.tables.len(),
             "records": passed.report.records(),
             "index_entries": passed.index_entries,
@@ -73,12 +86,51 @@ impl Drill {
         }
         output::line(&format!(
             "{} was restored: {} records are what the snapshot has, every one is sound, and a server opens it.",
-            file.display(),
+            snapshot.shown,
             passed.report.records()
         ))?;
         output::line(&format!("Until that server answered it took {:.1} seconds.", passed.restored.as_secs_f64()))?;
         if noted { Ok(()) } else { output::line("No server runs, so that the drill is not written down.") }
     }
+}
+
+/// What is restored.
+struct Snapshot {
+    file: PathBuf,
+    /// Where people find it.
+    shown: String,
+    /// From elsewhere: the file is there for the drill only.
+    chosen: Option<Chosen>,
+}
+
+impl Snapshot {
+    async fn fetch(&self) -> Result<(), Failure> {
+        match &self.chosen {
+            Some(chosen) => chosen.fetch(&self.file).await,
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drill {
+    async fn snapshot(&self, config: &Config, key_file: &Path) -> Result<Snapshot, Failure> {
+        let directory = upkeep::snapshot_directory(&config.snapshots, &config.data.directory);
+        let Some(from) = &self.offsite.from else {
+            let file = self.file.clone().map_or_else(|| newest(&directory), Ok)?;
+            let shown = file.display().to_string();
+            return Ok(Snapshot { file, shown, chosen: None });
+        };
+        let directory = self.work_dir.clone().unwrap_or(directory);
+        std::fs::create_dir_all(&directory).map_err(|error| Failure::Failed(format!("{}: {error}", directory.display())))?;
+        let file = directory.join(format!(".drill-{}.fetched", std::process::id()));
+        let chosen = self.offsite.choose(from, config, &load_key(key_file)?).await?;
+        Ok(Snapshot { file, shown: chosen.shown(), chosen: Some(chosen) })
+    }
+}
+
+fn load_key(file: &Path) -> Result<InstallationKey, Failure> {
+    InstallationKey::load(file)
+        .map_err(|error| Failure::Failed(format!("{error}; name the snapshot's installation key with --installation-key FILE")))
 }
 
 /// The newest snapshot of a directory, by the time at which it was written.
@@ -107,8 +159,7 @@ async fn drill(config: &Config, file: &Path, key_file: &Path, work: &Path) -> Re
             work.display()
         )));
     }
-    let key = InstallationKey::load(key_file)
-        .map_err(|error| Failure::Failed(format!("{error}; name the snapshot's installation key with --installation-key FILE")))?;
+    let key = load_key(key_file)?;
     let started = Instant::now();
     let data = DataDirectory::lock(work).map_err(failed)?;
     let restored = data.restore(file, &checked_tables(), |fingerprint| {
@@ -161,7 +212,7 @@ async fn serve(config: &Config, data: DataDirectory, key_file: &Path, work: &Pat
 /// Has the running server keep what came of it. Whether there is one.
 async fn tell_server(
     common: &Common,
-    file: &Path,
+    snapshot: &Snapshot,
     at: Timestamp,
     outcome: &Result<Passed, Failure>,
     took: Duration,
@@ -170,10 +221,15 @@ async fn tell_server(
     if !client.is_running() {
         return Ok(false);
     }
-    let path = std::path::absolute(file).map_err(|error| Failure::Failed(error.to_string()))?;
+    let file = &snapshot.file;
+    let path = if snapshot.chosen.is_some() {
+        snapshot.shown.clone()
+    } else {
+        std::path::absolute(file).map_err(|error| Failure::Failed(error.to_string()))?.display().to_string()
+    };
     let passed = outcome.as_ref().ok();
     let mut drill = json!({
-        "path": path.display().to_string(),
+        "path": path,
         "at": at,
         "duration_milliseconds": passed.map_or(took, |passed| passed.restored).as_millis(),
         "file_bytes": std::fs::metadata(file).map_or(0, |data| data.len()),

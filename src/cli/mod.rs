@@ -5,6 +5,7 @@
 
 mod audit;
 mod backup;
+mod backup_key;
 mod check;
 mod client;
 mod clock;
@@ -22,6 +23,7 @@ mod last_resort;
 mod listen;
 mod man;
 mod offline;
+mod offsite;
 mod openapi;
 mod output;
 mod public_key;
@@ -159,6 +161,8 @@ enum Command {
     Listen(listen::Listen),
     /// Write a consistent snapshot of the running server's store.
     Backup(backup::Backup),
+    /// Make a key for backups that leave this host.
+    BackupKey(backup_key::BackupKey),
     /// Make an installation from a snapshot, in an empty data directory.
     Restore(backup::Restore),
     /// Restore a snapshot for a trial: checked, opened, timed, and removed again.
@@ -242,7 +246,8 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Command::PublicKey(command) => command.run(&common),
         Command::Listen(command) => command.run(&common).await,
         Command::Backup(command) => command.run(&common).await,
-        Command::Restore(command) => command.run(&common),
+        Command::BackupKey(command) => command.run(&common),
+        Command::Restore(command) => Box::pin(command.run(&common)).await,
         Command::Drill(command) => Box::pin(command.run(&common)).await,
         Command::Check(command) => command.run(&common).await,
         Command::Upgrade(command) => command.run(&common).await,

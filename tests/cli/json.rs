@@ -81,6 +81,9 @@ const FAILING: &[(&str, i32, &str)] = &[
     ("tenant", 2, "usage"),
     ("key create", 2, "usage"),
     ("backup", 2, "usage"),
+    ("backup list", 1, "failed"),
+    ("backup --offsite", 3, "not_running"),
+    ("restore", 2, "usage"),
     ("completions elvish", 2, "usage"),
 ];
 

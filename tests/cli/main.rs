@@ -10,6 +10,7 @@ mod drill;
 mod evaluation;
 mod json;
 mod manual;
+mod offsite;
 mod privacy;
 #[path = "../process/mod.rs"]
 #[allow(dead_code, reason = "each test program uses a part of it")]

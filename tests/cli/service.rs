@@ -15,21 +15,25 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::{refused, tenantd, text};
 
 /// The service in a directory of its own, on a socket that the test has opened.
-struct Service {
+pub(super) struct Service {
     child: Child,
     address: SocketAddr,
     manager: UnixDatagram,
-    settings: PathBuf,
-    data: PathBuf,
+    pub(super) settings: PathBuf,
+    pub(super) data: PathBuf,
 }
 
 impl Service {
     fn start(directory: &Path) -> Self {
+        Self::with_settings(directory, "")
+    }
+
+    pub(super) fn with_settings(directory: &Path, more: &str) -> Self {
         let manager = UnixDatagram::bind(directory.join("notify")).unwrap();
         manager.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (address, settings) = (listener.local_addr().unwrap(), directory.join("tenantd.toml"));
-        std::fs::write(&settings, "[listen]\ntls = false\naddress = \"192.0.2.1:1\"\n").unwrap();
+        std::fs::write(&settings, format!("[listen]\ntls = false\naddress = \"192.0.2.1:1\"\n{more}")).unwrap();
         let data = directory.join("data");
         let mut command = serve(&settings, &data);
         command.env("NOTIFY_SOCKET", directory.join("notify")).env("LISTEN_FDS", "1").env("WATCHDOG_USEC", "30000");
@@ -38,7 +42,7 @@ impl Service {
     }
 
     /// Waits until the service manager was told this.
-    fn told(&self, state: &str) {
+    pub(super) fn told(&self, state: &str) {
         let mut message = [0; 256];
         loop {
             let length = self.manager.recv(&mut message).unwrap_or_else(|error| panic!("{state} was not told: {error}"));

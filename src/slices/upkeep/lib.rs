@@ -8,6 +8,7 @@ mod api;
 mod disk;
 mod error;
 mod model;
+mod offsite;
 mod repo;
 mod service;
 mod snapshots;
@@ -25,6 +26,7 @@ use tenantd_analytics::HealthMonitor;
 use tenantd_base::{
     clock::{Clock, Timestamp},
     config::{self, Config},
+    secrets::InstallationKey,
 };
 use tenantd_http::pages::Page;
 use tenantd_platform::{Tenants, platform_tenant};
@@ -37,6 +39,7 @@ use tenantd_store::{
 pub use error::UpkeepError;
 use model::Repair;
 pub use model::{Run, RunKind};
+pub use offsite::{Entry, Manifest, Offsite, OffsiteError, OffsitePlace};
 pub use snapshots::{Room, Snapshots, Taken};
 
 pub const EVENTS: &[&EventKind] = &[
@@ -97,10 +100,22 @@ pub struct Upkeep {
     clock: Clock,
     disk: Arc<disk::Disk>,
     max_age: Option<Duration>,
+    offsite: Option<Offsite>,
+    offsite_settings: config::Offsite,
 }
 
 impl Upkeep {
-    pub fn new(store: Store, clock: Clock, config: &Config, places: Places, tenants: Tenants, rotation: Rotation) -> Self {
+    /// `key` is what manifests of backups are signed with.
+    pub fn new(
+        store: Store,
+        clock: Clock,
+        config: &Config,
+        places: Places,
+        tenants: Tenants,
+        rotation: Rotation,
+        key: &InstallationKey,
+    ) -> Result<Self, String> {
+        let directory = snapshot_directory(&config.snapshots, &places.data);
         let disk = Arc::new(disk::Disk::new(config.disk));
         let snapshots = Snapshots {
             store: store.clone(),
@@ -113,7 +128,8 @@ impl Upkeep {
         };
         let hours = config.snapshots.max_age_hours;
         let max_age = (hours > 0).then(|| Duration::from_hours(hours.into()));
-        Self { snapshots, store, clock, disk, max_age }
+        let offsite = Offsite::configured(config, snapshots.clone(), &directory, key)?;
+        Ok(Self { snapshots, store, clock, disk, max_age, offsite, offsite_settings: config.offsite.clone() })
     }
 
     /// Takes up other marks of the disk.
@@ -122,7 +138,7 @@ impl Upkeep {
     }
 
     pub fn admin_api(&self) -> impl OpenApi + use<> {
-        api::UpkeepApi { snapshots: self.snapshots.clone() }
+        api::UpkeepApi { snapshots: self.snapshots.clone(), offsite: self.offsite.clone() }
     }
 
     /// The pages that say how the server and the installation are doing.
@@ -150,6 +166,9 @@ impl Upkeep {
         let (store, clock) = (|| self.store.clone(), || self.clock.clone());
         tasks.spawn(self.disk_watch());
         tasks.spawn(snapshots::SnapshotWatch::new(store(), clock(), self.max_age));
+        if let Some(offsite) = &self.offsite {
+            tasks.spawn(offsite::OffsiteSchedule::new(offsite.clone(), &self.offsite_settings));
+        }
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {

@@ -13,7 +13,7 @@ vocabulary! {
 
 vocabulary! {
     /// Why a snapshot was read or written. Places are stored.
-    RunKind: Snapshot "snapshot", BeforeUpgrade "before_upgrade", Drill "drill",
+    RunKind: Snapshot "snapshot", BeforeUpgrade "before_upgrade", Drill "drill", Offsite "offsite",
 }
 
 pub use tenantd_store::Space;

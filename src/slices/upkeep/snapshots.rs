@@ -97,14 +97,19 @@ pub struct Snapshots {
 impl Snapshots {
     /// Takes one.
     pub(super) async fn take(&self, intent: Intent, path: PathBuf) -> Result<Taken, UpkeepError> {
+        let taken = self.take_unnoted(path, RunKind::Snapshot).await?;
+        self.note(intent, taken.run.clone()).await?;
+        Ok(taken)
+    }
+
+    /// Takes one; the caller notes what came of it.
+    pub(super) async fn take_unnoted(&self, path: PathBuf, kind: RunKind) -> Result<Taken, UpkeepError> {
         let _one = self.busy.try_lock().map_err(|_| UpkeepError::Busy)?;
         if self.rotation.status()?.under_way.is_some() {
             return Err(UpkeepError::KeyChanges);
         }
         let at = (self.store_file.as_path(), self.disk.as_ref());
-        let taken = take(&self.store, at, path, RunKind::Snapshot, self.clock.now()).await;
-        self.note(intent, taken.run.clone()).await?;
-        Ok(taken)
+        Ok(take(&self.store, at, path, kind, self.clock.now()).await)
     }
 
     /// The format of the store, and the size of its file.

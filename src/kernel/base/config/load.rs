@@ -50,7 +50,10 @@ pub fn load(
     let config: Config =
         settings.try_into().map_err(|error| ConfigError::new("settings", error.to_string().trim().replace('\n', " ")))?;
     check_ranges(&config)?;
-    Ok(config)
+    match config.offsite.conflict() {
+        Some(conflict) => Err(ConfigError::new("settings", conflict)),
+        None => Ok(config),
+    }
 }
 
 fn lay_file(settings: &mut Table, defaults: &Table, path: &Path) -> Result<(), ConfigError> {
@@ -289,6 +292,9 @@ fn check_ranges(config: &Config) -> Result<(), ConfigError> {
     if let Some(problem) = config.egress.problem() {
         return Err(ConfigError::new("settings", problem));
     }
+    if let Some(problem) = config.offsite.problem() {
+        return Err(ConfigError::new("settings", problem));
+    }
     if limits.json_depth > 120 {
         return Err(ConfigError::new("settings", "limits.json_depth must be at most 120"));
     }
@@ -345,6 +351,29 @@ mod tests {
         }
         let wrong_address = load_text("[listen]\naddress = \"here\"\n");
         assert!(wrong_address.is_err_and(|error| error.starts_with("FILE:2: listen.address = \"here\"")));
+    }
+
+    #[test]
+    fn backups_do_not_leave_the_host_unencrypted_by_mistake() {
+        let place = "[offsite]\nurl = \"file:///mnt/backup\"\n";
+        let recipient = "recipients = [\"age1x\"]\n";
+        let refused = load_text(place).map(|_| ());
+        assert!(refused.as_ref().is_err_and(|error| error.contains("would leave the host unencrypted")), "{refused:?}");
+        assert!(load_text(&format!("{place}{recipient}")).is_ok());
+        assert!(load_text(&format!("{place}unencrypted = true\n")).is_ok());
+        assert!(load_text(&format!("{place}{recipient}unencrypted = true\n")).is_err());
+        let bucket = load_text(&format!("[offsite]\nurl = \"s3://bucket/tenantd\"\n{recipient}")).map(|_| ());
+        assert!(bucket.as_ref().is_err_and(|error| error.contains("credentials_file")), "{bucket:?}");
+        for (text, expected) in [
+            ("url = \"ftp://host\"", "FILE:2: offsite.url: ftp://host is neither s3://BUCKET/PREFIX nor file:///DIRECTORY"),
+            ("url = \"file:///\"", "FILE:2: offsite.url: file:/// is neither"),
+            ("recipients = [\"ssh-ed25519 AAAA\"]", "FILE:2: offsite.recipients: ssh-ed25519 AAAA is no age recipient"),
+            ("keep_last = 0", "FILE:2: offsite.keep_last is 0, but must be at least 1"),
+            ("every_hours = 100000", "FILE:2: offsite.every_hours is 100000, but must be at most 8784"),
+        ] {
+            let refused = load_text(&format!("[offsite]\n{text}\n")).map(|_| ());
+            assert!(refused.as_ref().is_err_and(|error| error.starts_with(expected)), "{refused:?}");
+        }
     }
 
     #[test]

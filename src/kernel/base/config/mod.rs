@@ -4,6 +4,7 @@
 mod egress;
 mod load;
 mod log_level;
+mod offsite;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -15,6 +16,7 @@ use crate::quotas::Quotas;
 pub use egress::{Egress, PRIVATE_NETWORKS};
 pub use load::{ConfigError, load};
 pub use log_level::log_filter;
+pub use offsite::Offsite;
 
 /// The file with every key and its default.
 pub const DEFAULTS: &str = include_str!("../../../../config/tenantd.toml");
@@ -30,6 +32,7 @@ pub struct Config {
     pub quotas: Quotas,
     pub storage: Storage,
     pub snapshots: Snapshots,
+    pub offsite: Offsite,
     pub upgrade: Upgrade,
     pub disk: Disk,
     pub secrets: Secrets,

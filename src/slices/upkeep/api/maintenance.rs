@@ -17,6 +17,7 @@ use tenantd_store::within_reserve;
 use super::{
     super::{
         model::{Run, RunKind},
+        offsite::{Offsite, OffsiteError},
         snapshots::Snapshots,
     },
     wire::SnapshotRun,
@@ -63,6 +64,31 @@ struct Backup {
     digest: String,
 }
 
+/// A backup outside of the server's host that is complete: it was read back from there and found to be what was sent.
+#[derive(Debug, Object, Serialize)]
+struct OffsiteBackup {
+    /// Names it in `tenantd restore --from offsite:ID`.
+    id: String,
+    /// Where it is.
+    place: String,
+    /// The age recipients that it is encrypted for. None: it is not encrypted.
+    recipients: Vec<String>,
+    #[oai(validator(minimum(value = "0")))]
+    tables: u64,
+    #[oai(validator(minimum(value = "0")))]
+    records: u64,
+    /// Of the snapshot in it.
+    #[oai(validator(minimum(value = "0")))]
+    snapshot_bytes: u64,
+    /// As it is stored.
+    #[oai(validator(minimum(value = "0")))]
+    stored_bytes: u64,
+    duration_seconds: f64,
+    /// How many older backups were removed, because the settings do not keep them.
+    #[oai(validator(minimum(value = "0")))]
+    removed: u64,
+}
+
 /// The trial of restoring a snapshot, which somebody has made on this host.
 #[derive(Debug, Object)]
 struct RecordDrill {
@@ -97,6 +123,8 @@ struct StoreFormat {
 
 pub(crate) struct UpkeepApi {
     pub(crate) snapshots: Snapshots,
+    /// Where the settings name a place for it.
+    pub(crate) offsite: Option<Offsite>,
 }
 
 #[OpenApi(prefix_path = "/internal/admin", tag = "Area::Administration")]
@@ -134,6 +162,34 @@ impl UpkeepApi {
             file_bytes: run.file_bytes,
             duration_seconds: run.took.as_secs_f64(),
             digest: data_encoding::HEXLOWER.encode(&report.digest()),
+        }))
+    }
+
+    /// Write a backup outside of the host
+    ///
+    /// Takes a snapshot, encrypts it for the configured recipients, sends it to the configured place, reads it back from there and compares it.
+    /// Then removes the older backups that the settings do not keep.
+    #[oai(path = "/offsite-backups", method = "post", operation_id = "create_offsite_backup")]
+    async fn create_offsite_backup(
+        &self,
+        auth: Allowed<LocalOperator>,
+        query: Filter<BackupQuery>,
+    ) -> Result<Answer<OffsiteBackup>, Problem> {
+        let Filter(BackupQuery { wait_seconds: _ }) = query;
+        let offsite = self.offsite.clone().ok_or(OffsiteError::NotConfigured)?;
+        let intent = auth.context.intent(&auth.principal);
+        let stored = tokio::spawn(within_reserve(async move { offsite.back_up(intent).await }));
+        let stored = stored.await.map_err(Problem::internal)??;
+        Ok(Answer::new(&OffsiteBackup {
+            id: stored.manifest.id,
+            place: stored.run.path,
+            recipients: stored.manifest.recipients,
+            tables: stored.run.tables,
+            records: stored.run.records,
+            snapshot_bytes: stored.manifest.snapshot.bytes,
+            stored_bytes: stored.manifest.object.bytes,
+            duration_seconds: stored.run.took.as_secs_f64(),
+            removed: stored.removed as u64,
         }))
     }
 

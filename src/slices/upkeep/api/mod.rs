@@ -10,7 +10,7 @@ pub(super) use wire::record_schemas;
 
 use tenantd_http::problem::{Code, Problem};
 
-use super::error::UpkeepError;
+use super::{error::UpkeepError, offsite::OffsiteError};
 
 impl From<UpkeepError> for Problem {
     fn from(error: UpkeepError) -> Self {
@@ -31,6 +31,19 @@ impl From<UpkeepError> for Problem {
             }
             UpkeepError::Event(error) => Self::internal(error),
             UpkeepError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<OffsiteError> for Problem {
+    fn from(error: OffsiteError) -> Self {
+        match error {
+            OffsiteError::Snapshot(error) => error.into(),
+            OffsiteError::NotConfigured => {
+                Self::new(Code::InvalidTransition, "There is no place for backups outside of this host: set offsite.url.")
+            }
+            OffsiteError::Worker(error) => Self::internal(error),
+            other => Self::unavailable(format!("The backup did not become complete: {other}."), 60).because(other),
         }
     }
 }

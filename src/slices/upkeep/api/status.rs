@@ -91,6 +91,7 @@ impl StatusPage {
                 last_snapshot_failure: newest(&|run| run.kind != RunKind::Drill && !run.is_good())?,
                 last_drill: newest(&|run| run.kind == RunKind::Drill)?,
                 scrub: scrub_state(tx)?.map(ScrubFacts::new),
+                last_offsite_backup: newest(&|run| run.kind == RunKind::Offsite)?,
             })
         })
     }
@@ -169,6 +170,7 @@ struct InstallationFacts {
     last_snapshot_failure: Option<RunFacts>,
     last_drill: Option<RunFacts>,
     scrub: Option<ScrubFacts>,
+    last_offsite_backup: Option<RunFacts>,
 }
 
 fn ready(source: &HealthMonitor) -> Response {
@@ -280,6 +282,7 @@ fn installation(facts: &InstallationFacts, page: &mut Html) {
         ("last failure of one", facts.last_snapshot_failure.as_ref().map(run)),
         ("last trial of restoring one", facts.last_drill.as_ref().map(run)),
         ("last time that the whole store was read", facts.scrub.as_ref().map(ScrubFacts::in_words)),
+        ("last backup outside of the host", facts.last_offsite_backup.as_ref().map(run)),
     ];
     page.raw("<h2>Installation</h2>");
     page.table(

@@ -1,0 +1,149 @@
+//! Backups that are kept outside of the host: which there are, and taking one from there. No server is needed, only the settings.
+
+use std::{
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use tenantd_base::{
+    config::Config,
+    secrets::{InstallationKey, Secret, age::Identity, show_fingerprint},
+};
+use tenantd_upkeep::{Entry, Manifest, OffsiteError, OffsitePlace};
+
+use super::{Common, Failure, output};
+
+#[derive(Debug, Args)]
+pub(super) struct FromOffsite {
+    /// Take a backup from the place that `offsite.url` names, in place of a file: `offsite` for the newest, or `offsite:ID`.
+    #[arg(long, value_name = "PLACE", conflicts_with = "file")]
+    pub(super) from: Option<Source>,
+    /// The age identity that opens the backup, as `tenantd backup-key` wrote it.
+    #[arg(long, value_name = "FILE", requires = "from")]
+    identity: Option<PathBuf>,
+}
+
+/// Which backup to take.
+#[derive(Clone, Debug)]
+pub(super) struct Source {
+    /// `None`: the newest.
+    id: Option<String>,
+}
+
+impl FromStr for Source {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once(':') {
+            None if text == "offsite" => Ok(Self { id: None }),
+            Some(("offsite", id)) if !id.is_empty() => Ok(Self { id: Some(id.to_owned()) }),
+            _ => Err("expected `offsite` or `offsite:ID`"),
+        }
+    }
+}
+
+/// A backup that is there and can be opened.
+pub(super) struct Chosen {
+    place: OffsitePlace,
+    manifest: Manifest,
+    identities: Option<Vec<Identity>>,
+}
+
+impl Chosen {
+    /// Where it is.
+    pub(super) fn shown(&self) -> String {
+        self.place.show(&self.manifest.installation_id, &self.manifest.id)
+    }
+
+    /// Writes its snapshot to a new file, decrypted and compared with what the installation signed.
+    pub(super) async fn fetch(&self, to: &Path) -> Result<(), Failure> {
+        if to.exists() {
+            // Left behind by a command that was cut off.
+            std::fs::remove_file(to).map_err(|error| Failure::Failed(format!("{}: {error}", to.display())))?;
+        }
+        self.place.fetch(&self.manifest, self.identities.clone(), to).await.map_err(failed)
+    }
+}
+
+impl FromOffsite {
+    /// Looks for the wanted backup among those that the installation of `key` signed.
+    pub(super) async fn choose(&self, source: &Source, config: &Config, key: &InstallationKey) -> Result<Chosen, Failure> {
+        let place = configured(config)?;
+        let manifest = place.find(source.id.as_deref(), key).await.map_err(failed)?;
+        if manifest.key_fingerprint != show_fingerprint(key.fingerprint()) {
+            return Err(Failure::Failed(format!(
+                "the backup {} was made with the installation key {}, and this one is {}; name the other with --installation-key FILE",
+                manifest.id,
+                manifest.key_fingerprint,
+                show_fingerprint(key.fingerprint())
+            )));
+        }
+        let identities = self.identities(&manifest)?;
+        Ok(Chosen { place, manifest, identities })
+    }
+
+    fn identities(&self, manifest: &Manifest) -> Result<Option<Vec<Identity>>, Failure> {
+        if !manifest.is_encrypted() {
+            return Ok(None);
+        }
+        let Some(file) = &self.identity else {
+            let (id, recipients) = (&manifest.id, manifest.recipients.join(", "));
+            return Err(Failure::Failed(format!(
+                "the backup {id} is encrypted for {recipients}; name the identity with --identity FILE"
+            )));
+        };
+        let wrong = |reason: String| Failure::Failed(format!("{}: {reason}", file.display()));
+        let text = Secret::new(std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?);
+        Identity::parse_file(text.expose()).map(Some).map_err(|error| wrong(error.to_string()))
+    }
+}
+
+fn failed(error: OffsiteError) -> Failure {
+    Failure::Failed(error.to_string())
+}
+
+fn configured(config: &Config) -> Result<OffsitePlace, Failure> {
+    OffsitePlace::configured(config).ok_or_else(|| failed(OffsiteError::NotConfigured))
+}
+
+/// Shows the backups at the configured place.
+pub(super) async fn list(common: &Common) -> Result<(), Failure> {
+    let place = configured(&common.settings(&[])?)?;
+    let entries: Vec<Value> = place.list().await.map_err(failed)?.iter().map(|entry| shown(&place, entry)).collect();
+    if common.json {
+        return output::json(&json!({"data": entries}));
+    }
+    let columns = [
+        ("ID", "/id"),
+        ("INSTALLATION", "/installation_id"),
+        ("CREATED", "/created_at"),
+        ("RECORDS", "/records"),
+        ("BYTES", "/stored_bytes"),
+        ("STATE", "/state"),
+    ];
+    output::table(&entries, &columns)
+}
+
+fn shown(place: &OffsitePlace, entry: &Entry) -> Value {
+    let (id, installation_id) = (&entry.id, &entry.installation_id);
+    let place = place.show(installation_id, id);
+    let Some(manifest) = entry.manifest() else {
+        return json!({"id": id, "installation_id": installation_id, "place": place, "state": entry.problem()});
+    };
+    json!({
+        "id": id,
+        "installation_id": installation_id,
+        "place": place,
+        "state": if manifest.is_encrypted() { "encrypted" } else { "not encrypted" },
+        "created_at": manifest.created_at,
+        "release": manifest.release,
+        "key_fingerprint": manifest.key_fingerprint,
+        "recipients": manifest.recipients,
+        "records": manifest.snapshot.records,
+        "snapshot_bytes": manifest.snapshot.bytes,
+        "stored_bytes": manifest.object.bytes,
+    })
+}

@@ -1,0 +1,92 @@
+//! The HTTP client of object_store: our own way out, with its limits on time and size. The operator chose the target, so private networks and
+//! loopback are open to it; link-local addresses and those of metadata services stay closed.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use http::Method;
+use http_body_util::BodyExt;
+use object_store::{
+    ClientOptions,
+    client::{HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody, HttpService},
+};
+
+use tenantd_base::config::{self, PRIVATE_NETWORKS};
+use tenantd_egress::{Audience, Egress, EgressError, Request, TargetUrl};
+
+use super::transfer::PIECE_BYTES;
+
+/// A request that sends or fetches nothing gets this long, and each 64 KiB a second more.
+const LEAST_TIME: Duration = Duration::from_secs(60);
+const BYTES_A_SECOND: u64 = 64 << 10;
+
+/// Answers are pieces of objects, and lists.
+const MAX_ANSWER_BYTES: u64 = PIECE_BYTES + (1 << 20);
+
+#[derive(Debug)]
+pub(super) struct Connector(Egress);
+
+impl Connector {
+    pub(super) fn new(settings: &config::Egress) -> Result<Self, String> {
+        let mut allowed_addresses = settings.allowed_addresses.clone();
+        allowed_addresses.extend([IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)]);
+        let settings = config::Egress { allowed_networks: PRIVATE_NETWORKS.to_vec(), allowed_addresses, ..settings.clone() };
+        Egress::new(&settings, &[]).map(Self)
+    }
+}
+
+impl HttpConnector for Connector {
+    fn connect(&self, _options: &ClientOptions) -> object_store::Result<HttpClient> {
+        Ok(HttpClient::new(WayOut(self.0.clone())))
+    }
+}
+
+#[derive(Debug)]
+struct WayOut(Egress);
+
+#[derive(Debug, thiserror::Error)]
+#[error("the answer is longer than {MAX_ANSWER_BYTES} bytes")]
+struct TooLong;
+
+#[async_trait]
+impl HttpService for WayOut {
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let (head, body) = request.into_parts();
+        let body = body.collect().await?.to_bytes();
+        let url = TargetUrl::parse(&head.uri.to_string()).map_err(|problem| HttpError::new(HttpErrorKind::Unknown, problem))?;
+        let moved = (body.len() as u64).max(if head.method == Method::GET { PIECE_BYTES } else { 0 });
+        let request = Request {
+            repeatable: head.method != Method::POST,
+            method: head.method,
+            url,
+            headers: head.headers,
+            body,
+            timeout: LEAST_TIME + Duration::from_secs(moved / BYTES_A_SECOND),
+            audience: Audience::default(),
+            ca_pem: None,
+            pinned_certificate: None,
+            max_body_bytes: usize::try_from(MAX_ANSWER_BYTES).unwrap_or(usize::MAX),
+        };
+        let answer = self.0.send(request).await.outcome.map_err(|error| HttpError::new(kind(&error), error))?;
+        if answer.truncated {
+            return Err(HttpError::new(HttpErrorKind::Decode, TooLong));
+        }
+        let mut response = HttpResponse::new(HttpResponseBody::from(answer.body));
+        *response.status_mut() = answer.status;
+        *response.headers_mut() = answer.headers;
+        Ok(response)
+    }
+}
+
+/// Says what object_store may try again.
+fn kind(error: &EgressError) -> HttpErrorKind {
+    match error {
+        EgressError::Dns(_) | EgressError::Connect(_) => HttpErrorKind::Connect,
+        EgressError::Timeout => HttpErrorKind::Timeout,
+        EgressError::Reset => HttpErrorKind::Interrupted,
+        EgressError::Blocked(_) | EgressError::Tls(_) | EgressError::Protocol(_) => HttpErrorKind::Unknown,
+    }
+}

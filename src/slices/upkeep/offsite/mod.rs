@@ -1,0 +1,26 @@
+//! Backups that leave the host: a proven snapshot, encrypted for recipients whose identity is elsewhere, in an S3-compatible store or in a
+//! directory of another host.
+//!
+//! **Invariant:** a backup counts only when its manifest is there. The manifest is written last, after the stored object was read back and
+//! compared, and it is signed: on the way back nothing is used that this installation did not write.
+//!
+//! The layout leaves room for a journal beside the snapshots: `PREFIX/INSTALLATION/snapshots/TIME-ID/{manifest.json,snapshot.age}`.
+
+mod connector;
+mod credentials;
+mod error;
+mod manifest;
+mod place;
+mod retention;
+mod schedule;
+mod transfer;
+mod writer;
+
+pub use error::OffsiteError;
+pub use manifest::Manifest;
+pub use place::{Entry, OffsitePlace};
+pub(super) use schedule::OffsiteSchedule;
+pub use writer::Offsite;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,333 @@
+//! Where the backups are: opening it, what is there, fetching one, and removing one.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use data_encoding::HEXLOWER;
+use futures_util::TryStreamExt;
+use object_store::{
+    ObjectStore, ObjectStoreExt,
+    aws::AmazonS3Builder,
+    local::LocalFileSystem,
+    path::{Path, PathPart},
+};
+
+use tenantd_base::{
+    clock::Timestamp,
+    config::{self, Config},
+    secrets::{
+        InstallationKey, PublicKey, Signer,
+        age::{Identity, Recipient},
+    },
+};
+use tenantd_store::InstallationId;
+
+use super::{
+    connector::Connector,
+    credentials::Credentials,
+    error::OffsiteError,
+    manifest::{self, FoundManifest, Manifest, StoredObject, StoredSnapshot},
+    retention::{Kept, surplus},
+    transfer::{self, Sent},
+};
+
+const SNAPSHOTS: &str = "snapshots";
+const MANIFEST: &str = "manifest.json";
+const MAX_MANIFEST_BYTES: u64 = 1 << 20;
+/// What was begun so long ago is not under way any more.
+const ABANDONED: Duration = Duration::from_hours(24);
+const ID_TIME: &str = "%Y%m%dT%H%M%SZ";
+
+/// The place that the settings name. Opening it reads the credentials again, so that new ones need no restart.
+#[derive(Clone, Debug)]
+pub struct OffsitePlace {
+    url: String,
+    settings: config::Offsite,
+    egress: config::Egress,
+}
+
+/// What stands where a backup is, or was to be.
+#[derive(Debug)]
+pub struct Entry {
+    pub installation_id: String,
+    pub id: String,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Complete(Box<FoundManifest>),
+    /// Without a manifest: it is still being written, or never was finished.
+    Unfinished,
+    Unusable(String),
+}
+
+impl Entry {
+    /// What the backup says of itself. Nobody has looked yet who wrote that.
+    pub fn manifest(&self) -> Option<&Manifest> {
+        match &self.state {
+            State::Complete(found) => Some(found.unverified()),
+            _ => None,
+        }
+    }
+
+    /// Why it cannot be used.
+    pub fn problem(&self) -> Option<&str> {
+        match &self.state {
+            State::Complete(_) => None,
+            State::Unfinished => Some("unfinished"),
+            State::Unusable(problem) => Some(problem),
+        }
+    }
+
+    fn verified(&self, key: &PublicKey) -> Option<&Manifest> {
+        match &self.state {
+            State::Complete(found) => found.verify(key).ok(),
+            _ => None,
+        }
+    }
+
+    /// Whether it was begun long ago, and never finished.
+    fn is_abandoned(&self, now: Timestamp) -> bool {
+        matches!(self.state, State::Unfinished) && id_time(&self.id).is_some_and(|begun| now.since(begun) > ABANDONED)
+    }
+}
+
+pub(super) fn new_id(at: Timestamp, random: [u8; 4]) -> String {
+    let time = jiff::Timestamp::from_millisecond(at.as_millis()).unwrap_or_default();
+    format!("{}-{}", time.strftime(ID_TIME), HEXLOWER.encode(&random))
+}
+
+fn id_time(id: &str) -> Option<Timestamp> {
+    let (time, _) = id.split_once('-')?;
+    let time = jiff::civil::DateTime::strptime(ID_TIME, time).ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
+    Some(Timestamp::from_millis(time.timestamp().as_millisecond()))
+}
+
+/// How an installation is named in the layout.
+pub(super) fn show_installation(id: InstallationId) -> String {
+    HEXLOWER.encode(&id)
+}
+
+impl OffsitePlace {
+    /// `None`: the settings name no place.
+    pub fn configured(config: &Config) -> Option<Self> {
+        let url = config.offsite.url.as_deref()?.trim_end_matches('/').to_owned();
+        Some(Self { url, settings: config.offsite.clone(), egress: config.egress.clone() })
+    }
+
+    /// How a backup is named to people.
+    pub fn show(&self, installation_id: &str, id: &str) -> String {
+        format!("{}/{installation_id}/{SNAPSHOTS}/{id}", self.url)
+    }
+
+    /// The directory, if it is one.
+    pub(super) fn directory(&self) -> Option<PathBuf> {
+        self.url.strip_prefix("file://").map(PathBuf::from)
+    }
+
+    fn open(&self) -> Result<Opened, OffsiteError> {
+        if let Some(directory) = self.directory() {
+            let store = LocalFileSystem::new_with_prefix(&directory)?.with_fsync(true);
+            return Ok(Opened { store: Arc::new(store), root: Path::default(), directory: Some(directory) });
+        }
+        let place = self.url.strip_prefix("s3://").ok_or(OffsiteError::NotConfigured)?;
+        let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
+        let file = self.settings.credentials_file.as_deref().ok_or(OffsiteError::NotConfigured)?;
+        let credentials = Credentials::load(file)?;
+        let connector = Connector::new(&self.egress).map_err(OffsiteError::Place)?;
+        let mut builder = AmazonS3Builder::new()
+            .with_bucket_name(bucket)
+            .with_region(&self.settings.region)
+            .with_access_key_id(credentials.access_key_id.expose())
+            .with_secret_access_key(credentials.secret_access_key.expose())
+            .with_http_connector(connector);
+        if let Some(token) = &credentials.session_token {
+            builder = builder.with_token(token.expose());
+        }
+        if let Some(endpoint) = &self.settings.endpoint {
+            builder = builder.with_endpoint(endpoint.trim_end_matches('/')).with_allow_http(endpoint.starts_with("http://"));
+        }
+        let root = Path::parse(prefix).map_err(object_store::Error::from)?;
+        Ok(Opened { store: Arc::new(builder.build()?), root, directory: None })
+    }
+
+    /// The backups of all installations, each one's oldest first.
+    pub async fn list(&self) -> Result<Vec<Entry>, OffsiteError> {
+        let opened = self.open()?;
+        let mut entries = Vec::new();
+        for installation in opened.children(&opened.root).await? {
+            entries.extend(opened.list(&installation).await?);
+        }
+        Ok(entries)
+    }
+
+    /// The backup of this id, or the newest one, among those that an installation with this key wrote.
+    pub async fn find(&self, id: Option<&str>, key: &InstallationKey) -> Result<Manifest, OffsiteError> {
+        let public_key = manifest::signer(key)?.public_key()?;
+        let entries = self.list().await?;
+        let wanted = || entries.iter().filter(|entry| id.is_none_or(|id| entry.id == id));
+        let newest = wanted().filter_map(|entry| entry.verified(&public_key)).max_by_key(|manifest| manifest.created_at);
+        if let Some(manifest) = newest {
+            return Ok(manifest.clone());
+        }
+        let url = &self.url;
+        Err(match (id, wanted().next()) {
+            (Some(id), Some(entry)) => {
+                let problem = entry.problem().unwrap_or("it is not signed by the installation of this installation key");
+                OffsiteError::Manifest { id: id.to_owned(), problem: problem.to_owned() }
+            }
+            (Some(id), None) => {
+                OffsiteError::NotFound(format!("{url} has no backup {id}; `tenantd backup list` shows what it has"))
+            }
+            (None, Some(_)) => {
+                OffsiteError::NotFound(format!("{url} has no complete backup of the installation of this installation key"))
+            }
+            (None, None) => OffsiteError::NotFound(format!("{url} has no backup")),
+        })
+    }
+
+    /// Sends a snapshot, reads it back from the place, compares, and writes its manifest: that of `draft`, with what is known only now.
+    pub(super) async fn put(
+        &self,
+        draft: Manifest,
+        file: &std::path::Path,
+        recipients: &[Recipient],
+        signer: &Signer,
+    ) -> Result<Manifest, OffsiteError> {
+        let opened = self.open()?;
+        let backup = opened.backup(&draft.installation_id, &draft.id);
+        let (store, object) = (opened.store.as_ref(), backup.clone().join(draft.object.name.as_str()));
+        let Sent { plain, stored } = transfer::send(store, &object, file.to_owned(), recipients.to_vec()).await?;
+        let found = transfer::measure(store, &object).await?;
+        if found != stored {
+            let problem = format!("{} bytes were read back, and {} were sent", found.bytes, stored.bytes);
+            return Err(OffsiteError::Different(problem));
+        }
+        let manifest = Manifest {
+            recipients: recipients.iter().map(ToString::to_string).collect(),
+            object: StoredObject { bytes: stored.bytes, sha256: stored.sha256, ..draft.object },
+            snapshot: StoredSnapshot { bytes: plain.bytes, sha256: plain.sha256, ..draft.snapshot },
+            ..draft
+        };
+        store.put(&backup.join(MANIFEST), manifest::write(&manifest, signer)?.into()).await?;
+        Ok(manifest)
+    }
+
+    /// Removes what need not be kept, and what never was finished. A backup whose manifest this key did not sign stays, and does not count.
+    pub(super) async fn remove_surplus(
+        &self,
+        installation_id: &str,
+        key: &PublicKey,
+        kept: Kept,
+        now: Timestamp,
+    ) -> Result<usize, OffsiteError> {
+        let opened = self.open()?;
+        let entries = opened.list(installation_id).await?;
+        let complete = entries.iter().filter_map(|entry| Some((entry.verified(key)?.created_at, entry)));
+        let abandoned = entries.iter().filter(|entry| entry.is_abandoned(now));
+        let removed: Vec<&Entry> = abandoned.chain(surplus(complete, kept)).collect();
+        for entry in &removed {
+            opened.remove(entry).await?;
+        }
+        Ok(removed.len())
+    }
+
+    /// Writes the snapshot of a backup to a new file, and compares it with its manifest.
+    pub async fn fetch(
+        &self,
+        manifest: &Manifest,
+        identities: Option<Vec<Identity>>,
+        file: &std::path::Path,
+    ) -> Result<(), OffsiteError> {
+        if manifest.is_encrypted() != identities.is_some() {
+            let problem = if manifest.is_encrypted() { "is encrypted: an identity is needed" } else { "is not encrypted" };
+            return Err(OffsiteError::Place(format!("the backup {} {problem}", manifest.id)));
+        }
+        let opened = self.open()?;
+        let object = opened.backup(&manifest.installation_id, &manifest.id).join(manifest.object.name.as_str());
+        let Sent { plain, stored } = transfer::receive(opened.store.as_ref(), &object, identities, file).await?;
+        let expected = [(&manifest.object.sha256, manifest.object.bytes), (&manifest.snapshot.sha256, manifest.snapshot.bytes)];
+        if expected == [(&stored.sha256, stored.bytes), (&plain.sha256, plain.bytes)] {
+            return Ok(());
+        }
+        std::fs::remove_file(file).map_err(|error| OffsiteError::file(file, error))?;
+        Err(OffsiteError::Different("its digest is not that of the manifest".to_owned()))
+    }
+}
+
+struct Opened {
+    store: Arc<dyn ObjectStore>,
+    root: Path,
+    directory: Option<PathBuf>,
+}
+
+impl Opened {
+    fn backup(&self, installation_id: &str, id: &str) -> Path {
+        self.root.clone().join(installation_id).join(SNAPSHOTS).join(id)
+    }
+
+    async fn children(&self, parent: &Path) -> Result<Vec<String>, OffsiteError> {
+        let found = self.store.list_with_delimiter(Some(parent)).await?.common_prefixes;
+        let mut names: Vec<String> = found.iter().filter_map(|path| path.filename()).map(str::to_owned).collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    async fn list(&self, installation_id: &str) -> Result<Vec<Entry>, OffsiteError> {
+        let parent = self.root.clone().join(installation_id).join(SNAPSHOTS);
+        let mut entries = Vec::new();
+        for id in self.children(&parent).await? {
+            let state = self.state(&parent, &id).await?;
+            entries.push(Entry { installation_id: installation_id.to_owned(), id, state });
+        }
+        Ok(entries)
+    }
+
+    async fn state(&self, parent: &Path, id: &str) -> Result<State, OffsiteError> {
+        let found = match self.store.get(&parent.clone().join(id).join(MANIFEST)).await {
+            Err(object_store::Error::NotFound { .. }) => return Ok(State::Unfinished),
+            found => found?,
+        };
+        if found.meta.size > MAX_MANIFEST_BYTES {
+            return Ok(State::Unusable("its manifest is too long".to_owned()));
+        }
+        Ok(match FoundManifest::parse(id, &found.bytes().await?) {
+            Ok(manifest) => State::Complete(Box::new(manifest)),
+            Err(problem) => State::Unusable(problem),
+        })
+    }
+
+    /// Removes a backup: its manifest first, so that it does not count from then on.
+    async fn remove(&self, entry: &Entry) -> Result<(), OffsiteError> {
+        let backup = self.backup(&entry.installation_id, &entry.id);
+        match self.store.delete(&backup.clone().join(MANIFEST)).await {
+            Err(object_store::Error::NotFound { .. }) => {}
+            deleted => deleted?,
+        }
+        let objects: Vec<_> = self.store.list(Some(&backup)).try_collect().await?;
+        for object in objects {
+            self.store.delete(&object.location).await?;
+        }
+        // A directory also has what was staged when a server ended in the middle of it.
+        let Some(directory) = &self.directory else { return Ok(()) };
+        let directory = directory.join(PathBuf::from_iter(backup.parts().map(|part: PathPart<'_>| part.as_ref().to_owned())));
+        match std::fs::remove_dir_all(&directory) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(OffsiteError::file(&directory, error)),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_says_when_it_was_begun() {
+        let at = Timestamp::from_millis(1_767_225_599_000);
+        let id = new_id(at, [0xab, 0, 1, 2]);
+        assert_eq!(id, "20251231T235959Z-ab000102");
+        assert_eq!(id_time(&id), Some(at));
+        assert_eq!(id_time("journal"), None);
+    }
+}

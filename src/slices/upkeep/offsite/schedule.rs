@@ -1,0 +1,195 @@
+//! When the server writes a backup by itself, and the watch over how old the newest one is. Both go by the runs in the store, so that a restart
+//! changes nothing.
+
+use std::{
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::task::JoinHandle;
+
+use tenantd_base::{clock::Timestamp, config};
+use tenantd_store::{
+    StoreError, catalog,
+    events::{Actor, Intent},
+    tasks::{Done, Task, TaskError},
+    within_reserve,
+};
+
+use super::{
+    super::{
+        error::UpkeepError,
+        model::{Run, RunKind},
+        repo,
+    },
+    error::OffsiteError,
+    writer::Offsite,
+};
+
+/// How long after a failure the next one is tried.
+const RETRY: Duration = Duration::from_hours(1);
+
+#[derive(Debug)]
+pub(crate) struct OffsiteSchedule {
+    offsite: Offsite,
+    /// `None`: somebody else calls for backups.
+    every: Option<Duration>,
+    /// `None`: nobody minds how old the newest is.
+    limit: Option<Duration>,
+    running: Mutex<Option<JoinHandle<()>>>,
+    concern: Mutex<Option<String>>,
+    /// The runs' version when this task last looked.
+    seen: AtomicU64,
+}
+
+/// Whether a backup is due, from when the newest good one and the newest of all began.
+fn is_due(now: Timestamp, newest_good: Option<Timestamp>, newest: Option<Timestamp>, every: Duration) -> bool {
+    let over = |since: Option<Timestamp>, span: Duration| since.is_none_or(|since| now.since(since) >= span);
+    over(newest_good, every) && over(newest, RETRY.min(every))
+}
+
+fn concern(now: Timestamp, newest_good: Option<Timestamp>, newest: Option<&Run>, limit: Option<Duration>) -> Option<String> {
+    let hours = |span: Duration| span.as_secs() / 3600;
+    if let Some(failure) = newest.and_then(|run| run.failure.as_deref()) {
+        return Some(format!("the newest backup outside of this host failed: {failure}"));
+    }
+    match (newest_good.map(|at| now.since(at)), limit?) {
+        (None, _) => Some("there is no backup outside of this host yet".to_owned()),
+        (Some(age), limit) if age > limit => {
+            let (age, limit) = (hours(age), hours(limit));
+            Some(format!("the newest backup outside of this host is {age} hours old; {limit} are allowed"))
+        }
+        _ => None,
+    }
+}
+
+impl OffsiteSchedule {
+    pub(crate) fn new(offsite: Offsite, settings: &config::Offsite) -> Self {
+        let span = |hours: u32| (hours > 0).then(|| Duration::from_hours(hours.into()));
+        Self {
+            offsite,
+            every: span(settings.every_hours),
+            limit: span(settings.max_age_hours),
+            running: Mutex::default(),
+            concern: Mutex::default(),
+            seen: AtomicU64::new(0),
+        }
+    }
+
+    /// A task of its own: a stop of the server does not wait for it.
+    fn begin(&self) -> Result<(), StoreError> {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if running.as_ref().is_some_and(|running| !running.is_finished()) {
+            return Ok(());
+        }
+        let snapshots = &self.offsite.snapshots;
+        let Some(platform) = snapshots.store.read(|tx| snapshots.tenants.platform(tx))? else { return Ok(()) };
+        let intent = Intent::new(platform.id, snapshots.clock.now(), Actor::system("Off-site backup"));
+        let offsite = self.offsite.clone();
+        *running = Some(tokio::spawn(within_reserve(async move {
+            match offsite.back_up(intent).await {
+                Ok(stored) => {
+                    tracing::info!(place = stored.run.path, removed = stored.removed, "a backup outside of this host is complete")
+                }
+                // It is tried again within the minute.
+                Err(OffsiteError::Snapshot(UpkeepError::Busy | UpkeepError::KeyChanges)) => {}
+                Err(error) => tracing::error!(%error, "a backup outside of this host failed"),
+            }
+        })));
+        Ok(())
+    }
+}
+
+impl Task for OffsiteSchedule {
+    fn name(&self) -> &'static str {
+        "offsite_backup"
+    }
+
+    fn period(&self) -> Duration {
+        Duration::from_mins(1)
+    }
+
+    async fn wake(&self) {
+        self.offsite.snapshots.store.changed(catalog::SNAPSHOT_RUNS, self.seen.load(Ordering::SeqCst)).await;
+    }
+
+    fn goes_on_when_full(&self) -> bool {
+        true
+    }
+
+    async fn activate(&self) -> Result<Done, TaskError> {
+        let snapshots = &self.offsite.snapshots;
+        self.seen.store(snapshots.store.version(catalog::SNAPSHOT_RUNS), Ordering::SeqCst);
+        let (good, newest) = snapshots.store.read(|tx| {
+            let good = repo::newest(tx, |run| run.kind == RunKind::Offsite && run.is_good())?;
+            Ok::<_, StoreError>((good, repo::newest(tx, |run| run.kind == RunKind::Offsite)?))
+        })?;
+        let (now, good_at, newest_at) = (snapshots.clock.now(), good.map(|run| run.at), newest.as_ref().map(|run| run.at));
+        if let Some(at) = good_at {
+            metrics::gauge!("tenantd_last_offsite_backup_age_seconds").set(now.since(at).as_secs_f64());
+        }
+        *self.concern.lock().unwrap_or_else(PoisonError::into_inner) = concern(now, good_at, newest.as_ref(), self.limit);
+        if self.every.is_some_and(|every| is_due(now, good_at, newest_at, every)) {
+            self.begin()?;
+        }
+        Ok(Done::All)
+    }
+
+    fn concern(&self) -> Option<String> {
+        self.concern.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What was cut off is begun again after the next start.
+    async fn finish(&self) -> Result<(), TaskError> {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(running) = running {
+            running.abort();
+            drop(running.await);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: Duration = Duration::from_hours(24);
+
+    fn at(hours: i64) -> Timestamp {
+        Timestamp::from_millis(1_767_225_600_000 + hours * 3_600_000)
+    }
+
+    #[test]
+    fn a_backup_is_due_by_the_newest_good_one_and_a_failure_waits() {
+        assert!(is_due(at(0), None, None, DAY));
+        assert!(!is_due(at(23), Some(at(0)), Some(at(0)), DAY));
+        assert!(is_due(at(24), Some(at(0)), Some(at(0)), DAY));
+        assert!(!is_due(at(30), Some(at(0)), Some(at(30)), DAY), "the failure of just now");
+        assert!(is_due(at(31), Some(at(0)), Some(at(30)), DAY));
+        assert!(!is_due(at(0), None, Some(at(0)), DAY));
+    }
+
+    #[test]
+    fn an_old_a_missing_and_a_failed_backup_are_a_concern() {
+        let run = |failure: Option<&str>| Run {
+            kind: RunKind::Offsite,
+            at: at(0),
+            path: String::new(),
+            took: Duration::ZERO,
+            file_bytes: 0,
+            tables: 0,
+            records: 0,
+            failure: failure.map(str::to_owned),
+        };
+        let limit = Some(2 * DAY);
+        assert_eq!(concern(at(48), Some(at(0)), Some(&run(None)), limit), None);
+        assert!(concern(at(49), Some(at(0)), Some(&run(None)), limit).unwrap().contains("49 hours old; 48"));
+        assert!(concern(at(1), None, None, limit).unwrap().contains("no backup"));
+        assert_eq!(concern(at(1), None, None, None), None);
+        assert!(concern(at(1), Some(at(0)), Some(&run(Some("no route"))), None).unwrap().contains("no route"));
+    }
+}

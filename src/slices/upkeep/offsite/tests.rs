@@ -1,0 +1,214 @@
+//! Backups in a directory: written, listed, fetched, tampered with and removed.
+
+use std::path::{Path, PathBuf};
+
+use tenantd_base::{
+    clock::Timestamp,
+    config::{self, Config},
+    entropy::Entropy,
+    secrets::{
+        InstallationKey,
+        age::{Identity, Recipient},
+    },
+};
+
+use super::{
+    error::OffsiteError,
+    manifest::{self, Manifest, StoredObject, StoredSnapshot},
+    place::{OffsitePlace, new_id},
+    retention::Kept,
+};
+
+const INSTALLATION: &str = "000102030405060708090a0b0c0d0e0f";
+const HOUR: i64 = 3_600_000;
+const KEPT: Kept = Kept { last: 2, daily: 0, weekly: 0, monthly: 0 };
+
+struct Fixture {
+    directory: tempfile::TempDir,
+    place: OffsitePlace,
+    key: InstallationKey,
+    identity: Identity,
+}
+
+fn at(hours: i64) -> Timestamp {
+    Timestamp::from_millis(1_767_225_600_000 + hours * HOUR)
+}
+
+fn settings(url: String) -> Config {
+    let mut config = config::load(None, [], &[]).unwrap();
+    config.offsite.url = Some(url);
+    config
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("place")).unwrap();
+        let config = settings(format!("file://{}/place", directory.path().display()));
+        let mut entropy = Entropy::from_seed(3);
+        Self {
+            place: OffsitePlace::configured(&config).unwrap(),
+            key: InstallationKey::generate(&mut entropy),
+            identity: Identity::generate(&mut entropy),
+            directory,
+        }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn backup(&self, id: &str) -> PathBuf {
+        self.file("place").join(INSTALLATION).join("snapshots").join(id)
+    }
+
+    /// A snapshot of more than one part and more than one piece.
+    fn snapshot(&self) -> (PathBuf, Vec<u8>) {
+        let content: Vec<u8> = (0..9_000_000_u32).map(|at| (at % 253) as u8).collect();
+        let file = self.file("snapshot");
+        std::fs::write(&file, &content).unwrap();
+        (file, content)
+    }
+
+    async fn put(&self, hours: i64, file: &Path, recipients: &[Recipient]) -> Manifest {
+        let draft = Manifest {
+            format: manifest::FORMAT,
+            id: new_id(at(hours), [1, 2, 3, 4]),
+            installation_id: INSTALLATION.to_owned(),
+            created_at: at(hours),
+            release: "0.1.0".to_owned(),
+            store_format: 1,
+            key_fingerprint: "00".repeat(8),
+            recipients: Vec::new(),
+            object: StoredObject { name: "snapshot.age".to_owned(), bytes: 0, sha256: String::new() },
+            snapshot: StoredSnapshot { bytes: 0, sha256: String::new(), tables: 40, records: 900, digest: "00".repeat(32) },
+        };
+        let signer = manifest::signer(&self.key).unwrap();
+        self.place.put(draft, file, recipients, &signer).await.unwrap()
+    }
+
+    async fn put_small(&self, hours: i64) -> Manifest {
+        let file = self.file("small");
+        std::fs::write(&file, format!("snapshot of hour {hours}")).unwrap();
+        self.put(hours, &file, &[self.identity.recipient()]).await
+    }
+
+    async fn fetch(&self, manifest: &Manifest) -> Result<Vec<u8>, OffsiteError> {
+        let file = self.file("fetched");
+        let identities = manifest.is_encrypted().then(|| vec![self.identity.clone()]);
+        let fetched = self.place.fetch(manifest, identities, &file).await;
+        assert_eq!(file.exists(), fetched.is_ok(), "nothing is left of what failed");
+        fetched.map(|()| {
+            let content = std::fs::read(&file).unwrap();
+            std::fs::remove_file(&file).unwrap();
+            content
+        })
+    }
+
+    async fn ids(&self) -> Vec<String> {
+        self.place.list().await.unwrap().iter().filter(|entry| entry.manifest().is_some()).map(|entry| entry.id.clone()).collect()
+    }
+}
+
+#[tokio::test]
+async fn a_backup_comes_back_as_it_was_and_is_not_readable_where_it_is() {
+    let fixture = Fixture::new();
+    let (file, content) = fixture.snapshot();
+    for recipients in [vec![fixture.identity.recipient()], vec![]] {
+        let encrypted = !recipients.is_empty();
+        let put = fixture.put(i64::from(encrypted), &file, &recipients).await;
+        let stored = std::fs::read(fixture.backup(&put.id).join("snapshot.age")).unwrap();
+        assert_eq!(stored.len() as u64, put.object.bytes);
+        assert_eq!(stored == content, !encrypted);
+        assert_eq!((put.snapshot.bytes, put.is_encrypted()), (content.len() as u64, encrypted));
+        let found = fixture.place.find(Some(&put.id), &fixture.key).await.unwrap();
+        assert_eq!(found, put);
+        assert!(fixture.fetch(&found).await.unwrap() == content);
+    }
+}
+
+#[tokio::test]
+async fn the_newest_backup_of_this_installation_key_is_found() {
+    let fixture = Fixture::new();
+    assert!(matches!(fixture.place.find(None, &fixture.key).await, Err(OffsiteError::NotFound(_))));
+    let (older, newer) = (fixture.put_small(1).await, fixture.put_small(2).await);
+    assert_eq!(fixture.place.find(None, &fixture.key).await.unwrap(), newer);
+    assert_eq!(fixture.place.find(Some(&older.id), &fixture.key).await.unwrap(), older);
+    let other = InstallationKey::generate(&mut Entropy::from_seed(9));
+    assert!(matches!(fixture.place.find(None, &other).await, Err(OffsiteError::NotFound(_))));
+    let refused = fixture.place.find(Some(&newer.id), &other).await.unwrap_err();
+    assert!(refused.to_string().contains("not signed"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_changed_object_or_manifest_is_refused() {
+    let fixture = Fixture::new();
+    let put = fixture.put_small(1).await;
+    let (object, manifest) = (fixture.backup(&put.id).join("snapshot.age"), fixture.backup(&put.id).join("manifest.json"));
+    let stored = std::fs::read(&object).unwrap();
+    let mut changed = stored.clone();
+    *changed.last_mut().unwrap() ^= 1;
+    for wrong in [changed, stored[..stored.len() - 1].to_vec(), Vec::new()] {
+        std::fs::write(&object, wrong).unwrap();
+        assert!(fixture.fetch(&put).await.is_err());
+    }
+    // Somebody who has the recipient can write a file that opens, but not its digest.
+    let forged = fixture.put_small(2).await;
+    std::fs::copy(fixture.backup(&forged.id).join("snapshot.age"), &object).unwrap();
+    assert!(matches!(fixture.fetch(&put).await, Err(OffsiteError::Different(_))));
+    std::fs::write(&object, stored).unwrap();
+    assert_eq!(fixture.fetch(&put).await.unwrap(), b"snapshot of hour 1");
+    let text = std::fs::read_to_string(&manifest).unwrap();
+    std::fs::write(&manifest, text.replace("\"records\":900", "\"records\":901")).unwrap();
+    assert!(fixture.place.find(Some(&put.id), &fixture.key).await.is_err());
+    // Nor does the signed manifest of another backup count in its place.
+    std::fs::copy(fixture.backup(&forged.id).join("manifest.json"), &manifest).unwrap();
+    let refused = fixture.place.find(Some(&put.id), &fixture.key).await.unwrap_err();
+    assert!(refused.to_string().contains("that of backup"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_backup_without_a_manifest_does_not_count() {
+    let fixture = Fixture::new();
+    let put = fixture.put_small(1).await;
+    std::fs::remove_file(fixture.backup(&put.id).join("manifest.json")).unwrap();
+    assert_eq!(fixture.ids().await, Vec::<String>::new());
+    let entries = fixture.place.list().await.unwrap();
+    assert_eq!(entries.iter().map(|entry| entry.problem()).collect::<Vec<_>>(), [Some("unfinished")]);
+    assert!(fixture.place.find(None, &fixture.key).await.is_err());
+}
+
+#[tokio::test]
+async fn what_is_not_kept_is_removed_and_what_is_not_ours_stays() {
+    let fixture = Fixture::new();
+    let key = manifest::signer(&fixture.key).unwrap().public_key().unwrap();
+    let mut ids = Vec::new();
+    for hours in 0..4 {
+        ids.push(fixture.put_small(hours).await.id);
+    }
+    // One that was begun two days ago with what was staged of it, one that is under way, and one that somebody else has changed.
+    let (abandoned, under_way) = (new_id(at(-48), [0; 4]), new_id(at(3), [0; 4]));
+    for id in [&abandoned, &under_way] {
+        std::fs::create_dir(fixture.backup(id)).unwrap();
+        std::fs::write(fixture.backup(id).join("snapshot.age#1"), "staged").unwrap();
+    }
+    let changed = fixture.put_small(-100).await.id;
+    let manifest = fixture.backup(&changed).join("manifest.json");
+    std::fs::write(&manifest, std::fs::read_to_string(&manifest).unwrap().replace("0.1.0", "0.1.1")).unwrap();
+    assert_eq!(fixture.place.remove_surplus(INSTALLATION, &key, KEPT, at(4)).await.unwrap(), 3);
+    let left = |id: &str| fixture.backup(id).exists();
+    assert_eq!(ids.iter().map(|id| left(id)).collect::<Vec<_>>(), [false, false, true, true]);
+    assert_eq!((left(&abandoned), left(&under_way), left(&changed)), (false, true, true));
+    assert_eq!(fixture.place.remove_surplus(INSTALLATION, &key, KEPT, at(4)).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_place_that_is_not_there_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let missing = OffsitePlace::configured(&settings(format!("file://{}/missing", directory.path().display()))).unwrap();
+    assert!(missing.list().await.is_err());
+    let mut bucket = settings("s3://bucket/tenantd".to_owned());
+    bucket.offsite.credentials_file = Some(directory.path().join("credentials"));
+    let refused = OffsitePlace::configured(&bucket).unwrap().list().await.unwrap_err();
+    assert!(refused.to_string().contains("credentials"), "{refused}");
+}

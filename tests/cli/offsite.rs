@@ -1,0 +1,124 @@
+//! Backups outside of the host: written, listed, tried and restored with the key that is not on the host.
+
+use std::{os::unix::fs::PermissionsExt, path::Path, process::Output};
+
+use serde_json::Value;
+
+use crate::{refused, service::Service, tenantd, text};
+
+/// A service that sends its backups to a directory beside its data.
+struct Host {
+    directory: tempfile::TempDir,
+    service: Service,
+}
+
+impl Host {
+    fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("elsewhere")).unwrap();
+        let identity = directory.path().join("backup.key").display().to_string();
+        let made = tenantd(&["backup-key", &identity, "--json"]).output().unwrap();
+        let made: Value = serde_json::from_slice(&made.stdout).unwrap_or_else(|_| panic!("{}", text(&made.stderr)));
+        let (place, recipient) = (directory.path().join("elsewhere"), made["recipient"].as_str().unwrap());
+        let settings = format!(
+            "[offsite]\nurl = \"file://{}\"\nrecipients = [\"{recipient}\"]\nevery_hours = 0\nkeep_last = 1\nkeep_daily = 1\n",
+            place.display()
+        );
+        let service = Service::with_settings(directory.path(), &settings);
+        service.told("READY=1");
+        Self { directory, service }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.directory.path().join(name).display().to_string()
+    }
+
+    fn run_in(&self, data: &Path, arguments: &[&str]) -> Output {
+        let mut command = tenantd(arguments);
+        command.arg("--config").arg(&self.service.settings).arg("--data-dir").arg(data).output().unwrap()
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.run_in(&self.service.data, arguments)
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        let output = self.run(&[arguments, &["--json"]].concat());
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+}
+
+#[test]
+fn a_backup_elsewhere_is_tried_and_restored_with_its_identity_only() {
+    let host = Host::start();
+    let identity = host.path("backup.key");
+    let first = host.json(&["backup", "--offsite"]);
+    let second = host.json(&["backup", "--offsite"]);
+    assert_eq!((&first["removed"], &second["removed"]), (&Value::from(0), &Value::from(1)));
+    let listed = host.json(&["backup", "list"])["data"].clone();
+    assert_eq!(listed.as_array().unwrap().len(), 1, "{listed}");
+    assert_eq!((&listed[0]["id"], &listed[0]["records"]), (&second["id"], &second["records"]));
+    assert_eq!(listed[0]["state"], "encrypted");
+
+    let drill = host.json(&["drill", "--from", "offsite", "--identity", &identity]);
+    assert_eq!((&drill["file"], &drill["records"]), (&second["place"], &second["records"]));
+    assert_eq!(drill["recorded"], true);
+    let left: Vec<_> = std::fs::read_dir(host.service.data.join("snapshots")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+    assert!(refused(&host.run(&["drill", "--from", "offsite"]), 1).contains("--identity FILE"));
+    let other = host.path("other.key");
+    assert!(tenantd(&["backup-key", &other]).output().unwrap().status.success());
+    assert!(refused(&host.run(&["drill", "--from", "offsite", "--identity", &other]), 1).contains("other identities"));
+
+    let (key, restored) =
+        (host.service.data.join("installation.key").display().to_string(), host.directory.path().join("restored"));
+    let from = format!("offsite:{}", second["id"].as_str().unwrap());
+    let arguments = ["restore", "--from", &from, "--identity", &identity, "--installation-key", &key];
+    let foreign = host.path("foreign.key");
+    std::fs::write(&foreign, "ab".repeat(32)).unwrap();
+    let foreign = host.run_in(&restored, &["restore", "--from", &from, "--identity", &identity, "--installation-key", &foreign]);
+    assert!(refused(&foreign, 1).contains("not signed"));
+    let output = host.run_in(&restored, &arguments);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let checked = host.run_in(&restored, &["check", "--json"]);
+    let checked: Value = serde_json::from_slice(&checked.stdout).unwrap();
+    assert_eq!(checked["clean"], true, "{checked}");
+    assert!(!restored.join("offsite.fetched").exists());
+    assert!(refused(&host.run_in(&restored, &arguments), 1).contains("already holds an installation"));
+}
+
+#[test]
+fn a_damaged_backup_elsewhere_fails_its_drill_and_leaves_nothing() {
+    let host = Host::start();
+    let made = host.json(&["backup", "--offsite"]);
+    let object = Path::new(made["place"].as_str().unwrap().strip_prefix("file://").unwrap()).join("snapshot.age");
+    let mut bytes = std::fs::read(&object).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&object, bytes).unwrap();
+    let damaged = refused(&host.run(&["drill", "--from", "offsite", "--identity", &host.path("backup.key")]), 1);
+    assert!(damaged.contains("damaged"), "{damaged}");
+    let left: Vec<_> = std::fs::read_dir(host.service.data.join("snapshots")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn an_identity_is_private_and_is_never_written_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("backup.key");
+    let shown = path.display().to_string();
+    let made = tenantd(&["backup-key", &shown]).output().unwrap();
+    assert!(text(&made.stdout).starts_with("age1"));
+    assert!(!text(&made.stdout).contains("AGE-SECRET-KEY"));
+    let content = std::fs::read_to_string(&path).unwrap();
+    assert!(content.contains("\nAGE-SECRET-KEY-1"));
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    refused(&tenantd(&["backup-key", &shown]).output().unwrap(), 1);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
+    let data = directory.path().join("data").display().to_string();
+    for command in [&["backup", "list"][..], &["drill", "--from", "offsite:x"]] {
+        let told = refused(&tenantd(&[command, &["--data-dir", &data]].concat()).output().unwrap(), 1);
+        assert!(told.contains("offsite.url") || told.contains("installation key"), "{told}");
+    }
+}
