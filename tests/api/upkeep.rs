@@ -256,3 +256,58 @@ async fn a_scrub_is_shown_with_what_it_found() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn backups_leave_the_host_by_the_clock_and_a_failure_degrades_the_status() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let place = elsewhere.path().join("place");
+    std::fs::create_dir(&place).unwrap();
+    let setup = limits()
+        .with("offsite.url", format!("file://{}", place.display()))
+        .with("offsite.unencrypted", true)
+        .with("offsite.every_hours", 2)
+        .with("offsite.keep_last", 2)
+        .with("offsite.keep_daily", 0)
+        .with("offsite.keep_weekly", 0)
+        .with("offsite.keep_monthly", 0);
+    with_setup(setup, async |app| {
+        let operator = app.operator().await;
+        let kinds = async |count| -> Vec<(Value, Value)> {
+            let events = told(&operator, "snapshot.*", count).await;
+            events.iter().map(|event| (event["type"].clone(), event["data"]["run"]["kind"].clone())).collect()
+        };
+        let (good, bad) = ((json!("snapshot.verified"), json!("offsite")), (json!("snapshot.failed"), json!("offsite")));
+        assert_eq!(kinds(1).await[0], good);
+        for count in 2..=3 {
+            app.advance(Duration::from_hours(2));
+            assert_eq!(kinds(count).await[count - 1], good);
+        }
+        assert!(installation(app).await["last_offsite_backup"]["path"].as_str().unwrap().starts_with("file://"));
+        let metrics = app.anonymous().get("/metrics").send().await.text;
+        assert!(metrics.contains("tenantd_last_offsite_backup_age_seconds"), "{metrics}");
+        let installation_id = std::fs::read_dir(&place).unwrap().next().unwrap().unwrap().path();
+        // The oldest is removed after the newest is told of.
+        while std::fs::read_dir(installation_id.join("snapshots")).unwrap().count() != 2 {
+            tokio::task::yield_now().await;
+        }
+
+        let gone = elsewhere.path().join("gone");
+        std::fs::rename(&place, &gone).unwrap();
+        let mut refused = app.local().post("/internal/admin/offsite-backups").send().await;
+        while refused.status == 409 {
+            refused = app.local().post("/internal/admin/offsite-backups").send().await;
+        }
+        assert_eq!(refused.problem(503), "unavailable");
+        assert_eq!(kinds(4).await[3], bad);
+        while app.status("snapshots").await.1 != "degraded" {
+            tokio::task::yield_now().await;
+        }
+        std::fs::rename(&gone, &place).unwrap();
+        app.advance(Duration::from_hours(2));
+        assert_eq!(kinds(5).await[4], good);
+        while app.status("snapshots").await.1 != "operational" {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}

@@ -154,4 +154,5 @@ def judge(tenantd, endpoint):
     print("state changes: stopped and terminated are told")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,8 +1,9 @@
-//! The HTTP client of object_store: our own way out, with its limits on time and size. The operator chose the target, so private networks and
+//! The HTTP client of `object_store`: our own way out, with its limits on time and size. The operator chose the target, so private networks and
 //! loopback are open to it; link-local addresses and those of metadata services stay closed.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    sync::Arc,
     time::Duration,
 };
 
@@ -14,45 +15,52 @@ use object_store::{
     client::{HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody, HttpService},
 };
 
-use tenantd_base::config::{self, PRIVATE_NETWORKS};
+use tenantd_base::{
+    config::{self, PRIVATE_NETWORKS},
+    secrets::Concealer,
+};
 use tenantd_egress::{Audience, Egress, EgressError, Request, TargetUrl};
 
-use super::transfer::PIECE_BYTES;
+use super::{credentials::Credentials, transfer::PIECE_BYTES};
 
 /// A request that sends or fetches nothing gets this long, and each 64 KiB a second more.
-const LEAST_TIME: Duration = Duration::from_secs(60);
+const LEAST_TIME: Duration = Duration::from_mins(1);
 const BYTES_A_SECOND: u64 = 64 << 10;
 
 /// Answers are pieces of objects, and lists.
 const MAX_ANSWER_BYTES: u64 = PIECE_BYTES + (1 << 20);
 
-#[derive(Debug)]
-pub(super) struct Connector(Egress);
+#[derive(Clone, Debug)]
+pub(super) struct Connector {
+    egress: Egress,
+    /// A server that refuses a request may repeat the access key in its answer, which goes to logs.
+    concealer: Arc<Concealer>,
+}
 
 impl Connector {
-    pub(super) fn new(settings: &config::Egress) -> Result<Self, String> {
+    pub(super) fn new(settings: &config::Egress, credentials: &Credentials) -> Result<Self, String> {
         let mut allowed_addresses = settings.allowed_addresses.clone();
         allowed_addresses.extend([IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)]);
         let settings = config::Egress { allowed_networks: PRIVATE_NETWORKS.to_vec(), allowed_addresses, ..settings.clone() };
-        Egress::new(&settings, &[]).map(Self)
+        let Credentials { access_key_id, secret_access_key, session_token } = credentials;
+        let secrets = [Some(access_key_id), Some(secret_access_key), session_token.as_ref()];
+        let concealer = Arc::new(Concealer::new(secrets.into_iter().flatten()));
+        Ok(Self { egress: Egress::new(&settings, &[])?, concealer })
     }
 }
 
 impl HttpConnector for Connector {
     fn connect(&self, _options: &ClientOptions) -> object_store::Result<HttpClient> {
-        Ok(HttpClient::new(WayOut(self.0.clone())))
+        Ok(HttpClient::new(self.clone()))
     }
 }
-
-#[derive(Debug)]
-struct WayOut(Egress);
 
 #[derive(Debug, thiserror::Error)]
 #[error("the answer is longer than {MAX_ANSWER_BYTES} bytes")]
 struct TooLong;
 
 #[async_trait]
-impl HttpService for WayOut {
+impl HttpService for Connector {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let (head, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
@@ -70,18 +78,19 @@ impl HttpService for WayOut {
             pinned_certificate: None,
             max_body_bytes: usize::try_from(MAX_ANSWER_BYTES).unwrap_or(usize::MAX),
         };
-        let answer = self.0.send(request).await.outcome.map_err(|error| HttpError::new(kind(&error), error))?;
+        let answer = self.egress.send(request).await.outcome.map_err(|error| HttpError::new(kind(&error), error))?;
         if answer.truncated {
             return Err(HttpError::new(HttpErrorKind::Decode, TooLong));
         }
-        let mut response = HttpResponse::new(HttpResponseBody::from(answer.body));
+        let body = if answer.status.is_success() { answer.body } else { self.concealer.conceal(&answer.body, false).into() };
+        let mut response = HttpResponse::new(HttpResponseBody::from(body));
         *response.status_mut() = answer.status;
         *response.headers_mut() = answer.headers;
         Ok(response)
     }
 }
 
-/// Says what object_store may try again.
+/// Says what `object_store` may try again.
 fn kind(error: &EgressError) -> HttpErrorKind {
     match error {
         EgressError::Dns(_) | EgressError::Connect(_) => HttpErrorKind::Connect,

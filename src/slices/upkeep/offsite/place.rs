@@ -4,12 +4,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use data_encoding::HEXLOWER;
 use futures_util::TryStreamExt;
-use object_store::{
-    ObjectStore, ObjectStoreExt,
-    aws::AmazonS3Builder,
-    local::LocalFileSystem,
-    path::{Path, PathPart},
-};
+use object_store::{ObjectStore, ObjectStoreExt, aws::AmazonS3Builder, local::LocalFileSystem, path::Path};
 
 use tenantd_base::{
     clock::Timestamp,
@@ -134,7 +129,7 @@ impl OffsitePlace {
         let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
         let file = self.settings.credentials_file.as_deref().ok_or(OffsiteError::NotConfigured)?;
         let credentials = Credentials::load(file)?;
-        let connector = Connector::new(&self.egress).map_err(OffsiteError::Place)?;
+        let connector = Connector::new(&self.egress, &credentials).map_err(OffsiteError::Place)?;
         let mut builder = AmazonS3Builder::new()
             .with_bucket_name(bucket)
             .with_region(&self.settings.region)
@@ -310,7 +305,7 @@ impl Opened {
         }
         // A directory also has what was staged when a server ended in the middle of it.
         let Some(directory) = &self.directory else { return Ok(()) };
-        let directory = directory.join(PathBuf::from_iter(backup.parts().map(|part: PathPart<'_>| part.as_ref().to_owned())));
+        let directory = directory.join(backup.as_ref());
         match std::fs::remove_dir_all(&directory) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(OffsiteError::file(&directory, error)),
             _ => Ok(()),

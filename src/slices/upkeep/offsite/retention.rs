@@ -41,11 +41,14 @@ fn month(at: Timestamp) -> i64 {
     i64::from(date.year()) * 12 + i64::from(date.month())
 }
 
+/// How many spans keep their newest backup, and which span a time is in.
+type Rule = (usize, fn(Timestamp) -> i64);
+
 /// The backups that do not stay, the oldest first.
 pub(super) fn surplus<T>(backups: impl IntoIterator<Item = (Timestamp, T)>, kept: Kept) -> Vec<T> {
     let mut newest_first: Vec<(Timestamp, T)> = backups.into_iter().collect();
     newest_first.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
-    let rules: [(usize, fn(Timestamp) -> i64); 3] = [(kept.daily, day), (kept.weekly, week), (kept.monthly, month)];
+    let rules: [Rule; 3] = [(kept.daily, day), (kept.weekly, week), (kept.monthly, month)];
     let mut seen: [Vec<i64>; 3] = Default::default();
     let mut removed = Vec::new();
     for (place, (at, backup)) in newest_first.into_iter().enumerate() {

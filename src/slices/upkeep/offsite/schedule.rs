@@ -3,13 +3,13 @@
 
 use std::{
     sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
-use tokio::task::JoinHandle;
+use tokio::{sync::Notify, task::JoinHandle};
 
 use tenantd_base::{clock::Timestamp, config};
 use tenantd_store::{
@@ -39,10 +39,17 @@ pub(crate) struct OffsiteSchedule {
     every: Option<Duration>,
     /// `None`: nobody minds how old the newest is.
     limit: Option<Duration>,
+    progress: Arc<Progress>,
     running: Mutex<Option<JoinHandle<()>>>,
     concern: Mutex<Option<String>>,
     /// The runs' version when this task last looked.
     seen: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Progress {
+    is_on: AtomicBool,
+    ended: Notify,
 }
 
 /// Whether a backup is due, from when the newest good one and the newest of all began.
@@ -51,10 +58,11 @@ fn is_due(now: Timestamp, newest_good: Option<Timestamp>, newest: Option<Timesta
     over(newest_good, every) && over(newest, RETRY.min(every))
 }
 
+/// Everyone sees it, so it does not say where backups go. Operators see the failure of a run beside it.
 fn concern(now: Timestamp, newest_good: Option<Timestamp>, newest: Option<&Run>, limit: Option<Duration>) -> Option<String> {
     let hours = |span: Duration| span.as_secs() / 3600;
-    if let Some(failure) = newest.and_then(|run| run.failure.as_deref()) {
-        return Some(format!("the newest backup outside of this host failed: {failure}"));
+    if newest.is_some_and(|run| !run.is_good()) {
+        return Some("the newest backup outside of this host failed".to_owned());
     }
     match (newest_good.map(|at| now.since(at)), limit?) {
         (None, _) => Some("there is no backup outside of this host yet".to_owned()),
@@ -73,6 +81,7 @@ impl OffsiteSchedule {
             offsite,
             every: span(settings.every_hours),
             limit: span(settings.max_age_hours),
+            progress: Arc::default(),
             running: Mutex::default(),
             concern: Mutex::default(),
             seen: AtomicU64::new(0),
@@ -81,18 +90,24 @@ impl OffsiteSchedule {
 
     /// A task of its own: a stop of the server does not wait for it.
     fn begin(&self) -> Result<(), StoreError> {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        if running.as_ref().is_some_and(|running| !running.is_finished()) {
-            return Ok(());
-        }
         let snapshots = &self.offsite.snapshots;
         let Some(platform) = snapshots.store.read(|tx| snapshots.tenants.platform(tx))? else { return Ok(()) };
+        let progress = self.progress.clone();
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if progress.is_on.load(Ordering::SeqCst) && running.as_ref().is_some_and(|running| !running.is_finished()) {
+            return Ok(());
+        }
+        progress.is_on.store(true, Ordering::SeqCst);
         let intent = Intent::new(platform.id, snapshots.clock.now(), Actor::system("Off-site backup"));
         let offsite = self.offsite.clone();
         *running = Some(tokio::spawn(within_reserve(async move {
-            match offsite.back_up(intent).await {
+            let outcome = offsite.back_up(intent).await;
+            progress.is_on.store(false, Ordering::SeqCst);
+            match outcome {
                 Ok(stored) => {
-                    tracing::info!(place = stored.run.path, removed = stored.removed, "a backup outside of this host is complete")
+                    tracing::info!(place = stored.run.path, removed = stored.removed, "a backup outside of this host is complete");
+                    // The next one may have become due meanwhile.
+                    progress.ended.notify_one();
                 }
                 // It is tried again within the minute.
                 Err(OffsiteError::Snapshot(UpkeepError::Busy | UpkeepError::KeyChanges)) => {}
@@ -105,7 +120,7 @@ impl OffsiteSchedule {
 
 impl Task for OffsiteSchedule {
     fn name(&self) -> &'static str {
-        "offsite_backup"
+        "snapshot_offsite"
     }
 
     fn period(&self) -> Duration {
@@ -113,7 +128,10 @@ impl Task for OffsiteSchedule {
     }
 
     async fn wake(&self) {
-        self.offsite.snapshots.store.changed(catalog::SNAPSHOT_RUNS, self.seen.load(Ordering::SeqCst)).await;
+        tokio::select! {
+            () = self.offsite.snapshots.store.changed(catalog::SNAPSHOT_RUNS, self.seen.load(Ordering::SeqCst)) => {}
+            () = self.progress.ended.notified() => {}
+        }
     }
 
     fn goes_on_when_full(&self) -> bool {
@@ -190,6 +208,9 @@ mod tests {
         assert!(concern(at(49), Some(at(0)), Some(&run(None)), limit).unwrap().contains("49 hours old; 48"));
         assert!(concern(at(1), None, None, limit).unwrap().contains("no backup"));
         assert_eq!(concern(at(1), None, None, None), None);
-        assert!(concern(at(1), Some(at(0)), Some(&run(Some("no route"))), None).unwrap().contains("no route"));
+        assert_eq!(
+            concern(at(1), Some(at(0)), Some(&run(Some("no route to 10.0.0.5"))), None).unwrap(),
+            "the newest backup outside of this host failed"
+        );
     }
 }

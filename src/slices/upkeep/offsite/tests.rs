@@ -14,7 +14,7 @@ use tenantd_base::{
 
 use super::{
     error::OffsiteError,
-    manifest::{self, Manifest, StoredObject, StoredSnapshot},
+    manifest::{self, FoundManifest, Manifest, StoredObject, StoredSnapshot},
     place::{OffsitePlace, new_id},
     retention::Kept,
 };
@@ -64,7 +64,7 @@ impl Fixture {
 
     /// A snapshot of more than one part and more than one piece.
     fn snapshot(&self) -> (PathBuf, Vec<u8>) {
-        let content: Vec<u8> = (0..9_000_000_u32).map(|at| (at % 253) as u8).collect();
+        let content: Vec<u8> = (0..=250).cycle().take(9_000_000).collect();
         let file = self.file("snapshot");
         std::fs::write(&file, &content).unwrap();
         (file, content)
@@ -165,6 +165,29 @@ async fn a_changed_object_or_manifest_is_refused() {
     std::fs::copy(fixture.backup(&forged.id).join("manifest.json"), &manifest).unwrap();
     let refused = fixture.place.find(Some(&put.id), &fixture.key).await.unwrap_err();
     assert!(refused.to_string().contains("that of backup"), "{refused}");
+}
+
+/// Backups are read years later: this form stays readable.
+#[test]
+fn a_manifest_is_written_as_it_was_written_down() {
+    let manifest = Manifest {
+        format: manifest::FORMAT,
+        id: "20260101T000000Z-01020304".to_owned(),
+        installation_id: INSTALLATION.to_owned(),
+        created_at: at(0),
+        release: "0.1.0".to_owned(),
+        store_format: 3,
+        key_fingerprint: "0011223344556677".to_owned(),
+        recipients: vec!["age1x".to_owned()],
+        object: StoredObject { name: "snapshot.age".to_owned(), bytes: 2, sha256: "aa".to_owned() },
+        snapshot: StoredSnapshot { bytes: 1, sha256: "bb".to_owned(), tables: 40, records: 900, digest: "cc".to_owned() },
+    };
+    let signer = manifest::signer(&InstallationKey::parse(&"07".repeat(32)).unwrap()).unwrap();
+    let written = include_str!("manifest.json").trim_end();
+    assert_eq!(String::from_utf8(manifest::write(&manifest, &signer).unwrap()).unwrap(), written);
+    let found = FoundManifest::parse(&manifest.id, written.as_bytes()).unwrap();
+    assert_eq!(found.verify(&signer.public_key().unwrap()).unwrap(), &manifest);
+    assert!(FoundManifest::parse(&manifest.id, written.replace("\"format\":1", "\"format\":2").as_bytes()).is_err());
 }
 
 #[tokio::test]

@@ -76,32 +76,43 @@ impl Offsite {
         Ok(Some(Self { snapshots, place, recipients, signer, kept, waiting, busy: Arc::default() }))
     }
 
-    /// Writes a backup, and keeps what came of it either way.
+    /// Writes a backup, and keeps what came of it either way. One that has to wait for something else is no run yet.
     #[allow(clippy::disallowed_methods, reason = "how long it takes is measured in monotonic time")]
     pub async fn back_up(&self, intent: Intent) -> Result<Stored, OffsiteError> {
         let _one = self.busy.try_lock().map_err(|_| UpkeepError::Busy)?;
-        let started = Instant::now();
-        self.prepare()?;
+        let (started, at) = (Instant::now(), self.snapshots.clock.now());
         let installation = self.snapshots.store.read(Installation::read)?;
-        let taken = self.snapshots.take_unnoted(self.waiting.clone(), RunKind::Offsite).await?;
-        let mut run = taken.run;
-        let id = new_id(run.at, Entropy::from_os().bytes());
-        let stored = match taken.report {
-            Ok(report) => self.store_away(&id, run.at, &installation, &report).await,
-            Err(error) => Err(error.into()),
+        let id = new_id(at, Entropy::from_os().bytes());
+        let stored = match self.attempt(&id, at, &installation).await {
+            Err(OffsiteError::Snapshot(wait @ (UpkeepError::Busy | UpkeepError::KeyChanges))) => return Err(wait.into()),
+            stored => stored,
         };
-        self.clear()?;
-        run.path = self.place.show(&show_installation(installation.id), &id);
-        run.took = started.elapsed();
-        run.file_bytes = stored.as_ref().map_or(0, |manifest| manifest.object.bytes);
-        run.failure = stored.as_ref().err().map(|error| error.to_string().chars().take(FAILURE_CHARACTERS).collect());
+        let manifest = stored.as_ref().ok();
+        let run = Run {
+            kind: RunKind::Offsite,
+            at,
+            path: self.place.show(&show_installation(installation.id), &id),
+            took: started.elapsed(),
+            file_bytes: manifest.map_or(0, |manifest| manifest.object.bytes),
+            tables: manifest.map_or(0, |manifest| manifest.snapshot.tables),
+            records: manifest.map_or(0, |manifest| manifest.snapshot.records),
+            failure: stored.as_ref().err().map(|error| error.to_string().chars().take(FAILURE_CHARACTERS).collect()),
+        };
         self.snapshots.note(intent, run.clone()).await?;
         let manifest = stored?;
-        let removed = self.remove_surplus(&manifest.installation_id, run.at).await.unwrap_or_else(|error| {
+        let removed = self.remove_surplus(&manifest.installation_id, at).await.unwrap_or_else(|error| {
             tracing::warn!(%error, "old backups outside of this host could not be removed");
             0
         });
         Ok(Stored { run, manifest, removed })
+    }
+
+    async fn attempt(&self, id: &str, at: Timestamp, installation: &Installation) -> Result<Manifest, OffsiteError> {
+        self.prepare()?;
+        let taken = self.snapshots.take_unnoted(self.waiting.clone(), RunKind::Offsite).await?;
+        let stored = self.store_away(id, at, installation, &taken.report?).await;
+        self.clear()?;
+        stored
     }
 
     fn prepare(&self) -> Result<(), OffsiteError> {
