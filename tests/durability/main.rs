@@ -9,6 +9,7 @@
 //! `analytics` does it to one that counts what happens, and counts anew.
 //! `damage` changes what is on the disk of a store that was cut off, and wants it told.
 //! `compaction` loses power while the file is made shorter.
+//! `commands` kills the commands that change an installation's files.
 //! `io_errors` lets the system calls of the real binary fail, `stall` lets them never come back.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "all of this is test code")]
@@ -16,6 +17,7 @@
 mod analytics;
 mod books;
 mod clients;
+mod commands;
 mod compaction;
 mod crash;
 mod damage;

@@ -1,0 +1,247 @@
+//! Commands that change the files of an installation, ended by `kill -9` in the middle: `strace` kills them at one of their syncs, renames or
+//! removals. The command can be given again afterwards, and the installation is sound and has what it had.
+//!
+//! Without `strace`, or where it may not trace, nothing is proven and the test says so.
+
+use std::{
+    os::unix::process::ExitStatusExt,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+
+use crate::{
+    io_errors::obstacle,
+    process::{Server, bare, demo, journal::damage_last_commit, tenantd},
+};
+
+/// The system calls that kill, and at which of each: the first ones, and some of the later.
+const CALLS: [&str; 3] = ["fsync", "fdatasync", "rename,renameat,renameat2,unlink,unlinkat,ftruncate"];
+const MOMENTS: [u64; 6] = [1, 2, 3, 5, 8, 13];
+
+fn said(output: &Output) -> String {
+    format!("{} {}{}", output.status, String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn on(directory: &Path, mut command: Command, arguments: &[&str]) -> Output {
+    command.args(arguments).arg("--data-dir").arg(directory).output().unwrap()
+}
+
+/// Runs the command, which is killed at that call. Whether it was.
+fn is_killed(directory: &Path, arguments: &[&str], calls: &str, moment: u64) -> bool {
+    let mut command = bare(Command::new("strace"));
+    command.args(["-f", "-qq", "-o", "/dev/null", "-e"]).arg(format!("trace={calls}"));
+    command.arg("-e").arg(format!("inject={calls}:signal=KILL:when={moment}")).arg(env!("CARGO_BIN_EXE_tenantd"));
+    let output = on(directory, command, arguments);
+    let killed = output.status.signal() == Some(9) || output.status.code() == Some(128 + 9);
+    assert!(killed || output.status.success(), "{arguments:?} at {calls} {moment}: {}", said(&output));
+    killed
+}
+
+fn succeeds(directory: &Path, arguments: &[&str]) -> String {
+    let output = on(directory, tenantd(), arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", said(&output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The installation is sound, and has its tenant.
+fn prove(directory: &Path) {
+    assert!(succeeds(directory, &["check"]).contains("The store is sound."));
+    assert!(succeeds(directory, &["tenant", "show", "kept", "--offline"]).contains("Kept"));
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let kind = entry.file_type().unwrap();
+        if kind.is_dir() {
+            copy(&entry.path(), &to.join(entry.file_name()));
+        } else if kind.is_file() {
+            std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+        }
+    }
+}
+
+/// An installation with a tenant, and a snapshot of it.
+struct Origin {
+    directory: tempfile::TempDir,
+}
+
+impl Origin {
+    /// `killed` leaves it as a kill does.
+    fn new(killed: bool) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let data = directory.path().join("data");
+        let server = Server::start(demo(tenantd(), &data));
+        succeeds(&data, &["tenant", "create", "Kept"]);
+        succeeds(&data, &["backup", &directory.path().join("snapshot").display().to_string()]);
+        if killed {
+            succeeds(&data, &["tenant", "create", "Given up"]);
+            drop(server);
+        } else {
+            rustix::process::kill_process(server.pid(), rustix::process::Signal::TERM).unwrap();
+            assert_eq!(server.wait().0.code(), Some(0));
+        }
+        Self { directory }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.directory.path().join("data")
+    }
+
+    fn path_of(&self, file: &str) -> String {
+        self.directory.path().join(file).display().to_string()
+    }
+}
+
+/// Kills the command at each moment, each time on a directory of its own, which `prepare` fills. Then lets `finish` have it.
+fn each_moment(arguments: &[&str], prepare: impl Fn(&Path), finish: impl Fn(&Path)) {
+    let mut kills = 0;
+    for calls in CALLS {
+        for moment in MOMENTS {
+            let directory = tempfile::tempdir().unwrap();
+            let data = directory.path().join("data");
+            prepare(&data);
+            let killed = is_killed(&data, arguments, calls, moment);
+            finish(&data);
+            prove(&data);
+            kills += u64::from(killed);
+            if !killed {
+                break;
+            }
+        }
+    }
+    println!("{}: {kills} kills", arguments[0]);
+    assert!(kills >= 3, "{} was killed only {kills} times", arguments[0]);
+}
+
+fn cannot_run() -> bool {
+    let obstacle = obstacle();
+    if let Some(obstacle) = &obstacle {
+        println!("{obstacle}: killing commands not run");
+    }
+    obstacle.is_some()
+}
+
+#[test]
+fn a_restore_that_is_killed_can_be_made_again() {
+    if cannot_run() {
+        return;
+    }
+    let origin = Origin::new(false);
+    let (snapshot, key) = (origin.path_of("snapshot"), origin.path_of("data/installation.key"));
+    let restore = ["restore", &snapshot, "--installation-key", &key];
+    each_moment(
+        &restore,
+        |_| {},
+        |data| {
+            // It may have been through with everything but its last words.
+            if !data.join("installation.id").exists() || data.join("initializing").exists() {
+                succeeds(data, &restore);
+            }
+        },
+    );
+}
+
+#[test]
+fn a_compaction_or_a_change_of_the_key_that_is_killed_leaves_a_sound_store() {
+    if cannot_run() {
+        return;
+    }
+    let origin = Origin::new(false);
+    for command in ["compact", "rotate-key"] {
+        each_moment(&[command], |data| copy(&origin.data(), data), |data| drop(succeeds(data, &[command])));
+    }
+}
+
+#[test]
+fn a_repair_that_is_killed_can_be_made_again() {
+    if cannot_run() {
+        return;
+    }
+    let origin = Origin::new(true);
+    damage_last_commit(&origin.data());
+    let repair = ["repair", "--accept-loss"];
+    each_moment(
+        &repair,
+        |data| copy(&origin.data(), data),
+        |data| {
+            succeeds(data, &repair);
+            let told: Value = serde_json::from_str(&succeeds(data, &["repair", "--json"])).unwrap();
+            assert_eq!(told["damaged"], false);
+            let kept = std::fs::read_dir(data).unwrap().map(|entry| entry.unwrap().path());
+            assert!(kept.filter(|path| path.join("tenantd.journal").exists()).count() >= 1, "the damaged files are gone");
+        },
+    );
+}
+
+#[test]
+fn a_server_that_is_killed_while_it_writes_a_snapshot_leaves_a_good_one_or_none() {
+    if cannot_run() {
+        return;
+    }
+    let origin = Origin::new(false);
+    let mut kills = 0;
+    // Snapshots are what a server brings to the disk with `fsync`, and gives its name at last.
+    for (calls, moment) in [("fsync", 1), ("fsync", 2), ("fsync", 3), ("rename", 1), ("rename", 2)] {
+        let data = origin.path_of(&format!("{calls}-{moment}"));
+        let data = Path::new(&data);
+        copy(&origin.data(), data);
+        let mut traced = bare(Command::new("strace"));
+        traced.args(["-f", "-qq", "-o", "/dev/null", "-e"]).arg(format!("trace={calls}")).arg("-e");
+        traced.arg(format!("inject={calls}:signal=KILL:when={moment}")).arg(env!("CARGO_BIN_EXE_tenantd"));
+        let Ok(server) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| Server::start(demo(traced, data)))) else {
+            // It was killed before it served.
+            prove(data);
+            continue;
+        };
+        let snapshot = data.join("taken").display().to_string();
+        let taken = on(data, tenantd(), &["backup", &snapshot]).status.success();
+        kills += u64::from(!taken);
+        drop(server);
+        if Path::new(&snapshot).exists() {
+            let checked = tenantd().args(["check", &snapshot]).output().unwrap();
+            assert!(checked.status.success(), "{calls} {moment}: {}", said(&checked));
+        } else {
+            assert!(!taken);
+        }
+        prove(data);
+    }
+    println!("backup: {kills} kills");
+    assert!(kills > 0, "no snapshot was cut off");
+}
+
+#[test]
+fn an_upgrade_that_is_killed_goes_on_at_the_next_start() {
+    if cannot_run() {
+        return;
+    }
+    let kept = |name: &str| format!("{}/tests/formats/6.{name}", env!("CARGO_MANIFEST_DIR"));
+    let directory = tempfile::tempdir().unwrap();
+    let snapshot = directory.path().join("snapshot");
+    let unpacked = Command::new("gzip").args(["-dc", &kept("snapshot.gz")]).output().unwrap();
+    std::fs::write(&snapshot, unpacked.stdout).unwrap();
+    let (snapshot, key) = (snapshot.display().to_string(), kept("installation.key"));
+    let mut kills = 0;
+    for (calls, moments) in [("fsync", 1..=4), ("fdatasync", 8..=14), ("rename,unlink", 1..=3)] {
+        for moment in moments {
+            let data = directory.path().join(format!("{calls}-{moment}"));
+            succeeds(&data, &["restore", &snapshot, "--installation-key", &key]);
+            // A command that opens the installation upgrades it.
+            kills += u64::from(is_killed(&data, &["tenant", "list", "--offline"], calls, moment));
+            prove(&data);
+            let checked: Value = serde_json::from_str(&succeeds(&data, &["upgrade", "check", "--json"])).unwrap();
+            assert_eq!(checked["found_format"], checked["writes_format"], "{checked}");
+            let snapshots = std::fs::read_dir(data.join("snapshots")).unwrap().map(|entry| entry.unwrap().path());
+            let before: Vec<PathBuf> = snapshots.filter(|path| path.extension().is_some_and(|end| end == "snapshot")).collect();
+            assert!(!before.is_empty(), "{calls} {moment}: there is no snapshot of before");
+            for snapshot in before {
+                assert!(tenantd().arg("check").arg(&snapshot).output().unwrap().status.success());
+            }
+        }
+    }
+    println!("upgrade: {kills} kills");
+    assert!(kills >= 3, "the upgrade was killed only {kills} times");
+}
