@@ -50,10 +50,21 @@ pub fn load(
     let config: Config =
         settings.try_into().map_err(|error| ConfigError::new("settings", error.to_string().trim().replace('\n', " ")))?;
     check_ranges(&config)?;
-    match config.offsite.conflict() {
+    match conflict(&config) {
         Some(conflict) => Err(ConfigError::new("settings", conflict)),
         None => Ok(config),
     }
+}
+
+/// What is wrong with settings together, of which each is right by itself.
+fn conflict(config: &Config) -> Option<&'static str> {
+    if config.api_keys.default_expires_days > config.api_keys.max_expires_days {
+        return Some("api_keys.default_expires_days is longer than api_keys.max_expires_days");
+    }
+    if config.tls.certificate_file.is_some() != config.tls.private_key_file.is_some() {
+        return Some("tls.certificate_file and tls.private_key_file go together: set both or neither");
+    }
+    config.offsite.conflict()
 }
 
 fn lay_file(settings: &mut Table, defaults: &Table, path: &Path) -> Result<(), ConfigError> {
@@ -277,10 +288,6 @@ fn check_ranges(config: &Config) -> Result<(), ConfigError> {
             return Err(ConfigError::new("settings", format!("{key} is {percent}, but a disk has only 100")));
         }
     }
-    if config.api_keys.default_expires_days > config.api_keys.max_expires_days {
-        let problem = "api_keys.default_expires_days is longer than api_keys.max_expires_days";
-        return Err(ConfigError::new("settings", problem));
-    }
     if config.api_keys.max_expires_days > 36_500 {
         return Err(ConfigError::new("settings", "api_keys.max_expires_days must be at most 36500"));
     }
@@ -297,10 +304,6 @@ fn check_ranges(config: &Config) -> Result<(), ConfigError> {
     }
     if limits.json_depth > 120 {
         return Err(ConfigError::new("settings", "limits.json_depth must be at most 120"));
-    }
-    if config.tls.certificate_file.is_some() != config.tls.private_key_file.is_some() {
-        let problem = "tls.certificate_file and tls.private_key_file go together: set both or neither";
-        return Err(ConfigError::new("settings", problem));
     }
     Ok(())
 }
@@ -351,6 +354,19 @@ mod tests {
         }
         let wrong_address = load_text("[listen]\naddress = \"here\"\n");
         assert!(wrong_address.is_err_and(|error| error.starts_with("FILE:2: listen.address = \"here\"")));
+    }
+
+    #[test]
+    fn settings_that_belong_together_are_judged_together() {
+        let (certificate, key) = ("certificate_file = \"/a\"\n", "private_key_file = \"/b\"\n");
+        assert!(load_text(&format!("[tls]\n{certificate}{key}")).is_ok());
+        for alone in [certificate, key] {
+            let refused = load_text(&format!("[tls]\n{alone}")).map(|_| ());
+            assert!(refused.as_ref().is_err_and(|error| error.contains("go together")), "{refused:?}");
+        }
+        assert!(load_text("[api_keys]\nmax_expires_days = 30\ndefault_expires_days = 30\n").is_ok());
+        let refused = load_text("[api_keys]\nmax_expires_days = 30\n").map(|_| ());
+        assert!(refused.as_ref().is_err_and(|error| error.contains("is longer than")), "{refused:?}");
     }
 
     #[test]
