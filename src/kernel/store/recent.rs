@@ -4,7 +4,7 @@
 //! that have not seen the newest batches. The newest copy reads the newest state and nothing else, so it pays neither for what was
 //! removed nor for who else reads. An older copy asks the undo of the batches that it has not seen first. Undo that no living copy needs
 //! is freed, and undo that no living copy needs apart is joined; the rest stays until the whole memory goes, which is when the journal's
-//! half is full. **Invariant:** only the newest copy takes batches in. `src/ARCHITECTURE.md` proves that this is right.
+//! half is full. **Invariant:** only the newest copy takes batches in. `DESIGN.md` proves that this is right.
 
 mod cleared;
 mod living;
