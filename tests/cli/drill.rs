@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{Server, refused, tenantd, text};
+use crate::{Server, damage, refused, tenantd, text};
 
 #[test]
 fn the_newest_snapshot_is_restored_for_a_trial_and_that_is_kept() {
@@ -40,11 +40,7 @@ fn a_snapshot_that_is_damaged_or_of_another_installation_does_not_pass() {
     std::fs::write(&other_key, "ab".repeat(32)).unwrap();
     let wrong = refused(&server.run(&["drill", &path, "--installation-key", &other_key.display().to_string()]), 1);
     assert!(wrong.contains("is not the key of this snapshot"), "{wrong}");
-    let mut bytes = std::fs::read(&snapshot).unwrap();
-    let needle = b"admin@demo.example";
-    let at = bytes.windows(needle.len()).position(|window| window == needle).unwrap();
-    bytes[at] ^= 1;
-    std::fs::write(&snapshot, bytes).unwrap();
+    damage(&snapshot);
     let damaged = refused(&server.run(&["drill", &path]), 1);
     assert!(damaged.contains("damaged"), "{damaged}");
     let (other, key) = (tempfile::tempdir().unwrap(), data.join("installation.key").display().to_string());
