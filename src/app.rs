@@ -260,6 +260,7 @@ impl App {
         let (store, _) = data.open_store(settings, progress).map_err(|error| error.to_string())?;
         store.set_writer_patience(Duration::from_secs(config.storage.stall_seconds));
         store.set_quotas(config.quotas);
+        store.set_checked_tables(checked_tables());
         let (key, sealer) = keys_in_force(&store, &files).map_err(|error| error.to_string())?;
         let rotation =
             Rotation { store: store.clone(), clock: clock.clone(), sealer: sealer.clone(), files, tables: sealed_tables() };

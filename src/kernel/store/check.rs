@@ -144,6 +144,16 @@ fn count_entries(tx: &ReadTx, table: TableName) -> Result<u64, StoreError> {
     Ok(count)
 }
 
+/// The tables that prove a snapshot.
+#[derive(Clone, Default)]
+pub(super) struct CheckedTables(pub(super) Vec<&'static dyn Checked>);
+
+impl std::fmt::Debug for CheckedTables {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "CheckedTables({})", self.0.len())
+    }
+}
+
 pub(super) fn run(tx: &ReadTx, tables: &[&'static dyn Checked]) -> Result<CheckReport, StoreError> {
     let mut report = CheckReport::default();
     for table in tables {

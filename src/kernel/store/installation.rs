@@ -8,13 +8,14 @@ mod restore;
 use std::{
     fs::File,
     io::{Read as _, Seek, Write},
+    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use serde::{Deserialize, Serialize};
 
-use tenantd_base::quotas::Quotas;
+use tenantd_base::{quotas::Quotas, telemetry::panic_text};
 
 use super::{
     RedbEngine, RepairProgress, Store, StoreError, StoreSettings, Table, Volume, catalog,
@@ -178,7 +179,16 @@ impl DataDirectory {
         let (store, id) = (self.store_file(), self.path.join(ID_FILE));
         match (store.exists(), id.exists()) {
             (true, true) => Ok(true),
-            (false, false) => Ok(false),
+            (false, false) => {
+                match [JOURNAL_FILE, WITNESS_FILE].map(|name| self.path.join(name)).iter().find(|path| path.exists()) {
+                    Some(left) => Err(StoreError::Installation(format!(
+                        "{} is there but {} is missing: put it back, or restore a backup into an empty directory",
+                        left.display(),
+                        store.display()
+                    ))),
+                    None => Ok(false),
+                }
+            }
             (has_store, _) => {
                 let (there, missing) = if has_store { (&store, &id) } else { (&id, &store) };
                 Err(StoreError::Installation(format!(
@@ -210,6 +220,13 @@ impl DataDirectory {
 
     fn begin_initialization(&self) -> Result<(), StoreError> {
         self.ensure_empty()?;
+        let copy = self.path.join(NEW_STORE_FILE);
+        if copy.exists() && !self.path.join(MARKER_FILE).exists() {
+            return Err(StoreError::Installation(format!(
+                "a restore was cut off here and has left {}: restore again, or remove the file for a new installation",
+                copy.display()
+            )));
+        }
         self.mark_initialization(&[NEW_STORE_FILE, STORE_FILE, JOURNAL_FILE, WITNESS_FILE, ID_FILE])
     }
 
@@ -259,9 +276,19 @@ impl DataDirectory {
             Ok(())
         };
         let files = self.journal_files(settings.journal_bytes);
-        let engine = RedbEngine::open_with_journal(&self.store_file(), &files, settings.cache_bytes, progress, accept)?;
+        let open = || RedbEngine::open_with_journal(&self.store_file(), &files, settings.cache_bytes, progress, accept);
+        let engine = self.readable(open)?;
         let installation = found.ok_or_else(|| StoreError::Engine("the store was opened unseen".to_owned()))?;
         Ok((Store::on_volume(engine, settings.writer, self.volume.clone())?, installation))
+    }
+
+    /// Does something with the store's file. A damaged page makes redb panic.
+    pub(super) fn readable<T>(&self, work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|cause| {
+            let (file, cause) = (self.store_file(), panic_text(cause.as_ref()));
+            let problem = format!("{} is damaged and cannot be read: restore a backup into an empty directory", file.display());
+            Err(StoreError::Installation(format!("{problem} ({cause})")))
+        })
     }
 
     pub(super) fn journal_files(&self, bytes: u64) -> JournalFiles {

@@ -365,9 +365,15 @@ impl Store {
         self.inner.shared.oldest_read_millis()
     }
 
-    /// Writes a consistent copy of the whole store to a new file while the store is in use.
+    /// Sets the tables whose records and indexes every snapshot is checked by. Set once, when the server starts.
+    pub fn set_checked_tables(&self, tables: Vec<&'static dyn Checked>) {
+        self.inner.shared.checked.get_or_init(|| check::CheckedTables(tables));
+    }
+
+    /// Writes a consistent copy of the whole store to a new file while the store is in use. A copy of a damaged store is refused.
     pub async fn snapshot(&self, path: std::path::PathBuf) -> Result<SnapshotReport, StoreError> {
-        self.scan(move |tx| snapshot::write(tx, &path)).await
+        let tables = self.inner.shared.checked.get().cloned().unwrap_or_default();
+        self.scan(move |tx| snapshot::write(tx, &path, &tables.0)).await
     }
 
     /// Counts and digests what every table holds.

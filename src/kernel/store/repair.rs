@@ -11,7 +11,7 @@ use serde::Serialize;
 use tenantd_base::{clock::Timestamp, quotas::Quotas};
 
 use super::{
-    DataDirectory, StoreError, StoreSettings,
+    DataDirectory, Installation, KeyFingerprint, StoreError, StoreSettings,
     events::{self, Event},
     installation::{io_error, sync_directory, write_private_file},
     recovery::{self, Damage, Examined},
@@ -56,6 +56,9 @@ pub struct Loss {
     pub places: Option<(u64, u64)>,
     /// Those of them that could still be read.
     pub events: Vec<LostEvent>,
+    /// The installation key that the store wants without what is lost: a change of the key may be among that.
+    #[serde(skip)]
+    pub key_fingerprint: KeyFingerprint,
     /// Where the damaged files are kept.
     pub evidence: PathBuf,
 }
@@ -63,6 +66,10 @@ pub struct Loss {
 impl DataDirectory {
     /// What a repair would give up; `None` when nothing is damaged.
     pub fn examine(&self, settings: StoreSettings, now: Timestamp) -> Result<Option<Loss>, StoreError> {
+        self.readable(|| self.examine_files(settings, now))
+    }
+
+    fn examine_files(&self, settings: StoreSettings, now: Timestamp) -> Result<Option<Loss>, StoreError> {
         let file = RedbFile::open_on(self.volume(), &self.store_file(), settings.cache_bytes, None)?;
         let Examined { missed, damage, .. } = self.read_files(&file, settings)?;
         let Some(damage) = damage else { return Ok(None) };
@@ -114,6 +121,7 @@ impl DataDirectory {
             commits: damage.lost.as_ref().map(|lost| lost.end() - lost.start() + 1),
             places: (damage.log_end > head).then_some((head + 1, damage.log_end)),
             events,
+            key_fingerprint: Installation::read(tx)?.key_fingerprint,
             evidence: self.path().join(format!("damaged-{stamp}")),
         })
     }

@@ -13,7 +13,7 @@ use tokio::sync::{Notify, watch};
 
 use tenantd_base::quotas::Quotas;
 
-use super::{catalog, error::StoreError, watch::Progress};
+use super::{catalog, check::CheckedTables, error::StoreError, watch::Progress};
 
 /// Snapshots that are watched at one time; more than that are open but not measured.
 const READ_SLOTS: usize = 64;
@@ -26,6 +26,8 @@ pub(super) struct Shared {
     /// Start of each open snapshot in milliseconds since `started`, plus one; zero is free.
     reads: Vec<AtomicU64>,
     pub(super) progress: Arc<Progress>,
+    /// What a snapshot is checked by, once it is set.
+    pub(super) checked: OnceLock<CheckedTables>,
     /// The limits of tenants, once they are set.
     quotas: OnceLock<Quotas>,
     /// Whether the server stops, so that long reads are to end.
@@ -47,6 +49,7 @@ impl Shared {
             started: Instant::now(),
             reads: (0..READ_SLOTS).map(|_| AtomicU64::new(0)).collect(),
             progress: Arc::default(),
+            checked: OnceLock::new(),
             quotas: OnceLock::new(),
             stopping: Arc::default(),
         }

@@ -13,8 +13,9 @@ use sha2::{Digest, Sha256};
 use tenantd_base::telemetry::panic_text;
 
 use super::{
-    RedbEngine,
+    CheckReport, Checked, RedbEngine,
     changes::Changes,
+    check,
     engine::{Direction, Durability, Engine, Flow, KeyRange, RawTable},
     error::StoreError,
     transaction::{Read, ReadTx},
@@ -75,14 +76,16 @@ impl SnapshotReport {
     }
 }
 
-pub(super) fn write(tx: &ReadTx, path: &Path) -> Result<SnapshotReport, StoreError> {
-    write_through(tx, path, |_| Ok(()))
+/// Writes a copy and proves it, also by the records and indexes of `tables`: a good copy of damaged records is of no use.
+pub(super) fn write(tx: &ReadTx, path: &Path, tables: &[&'static dyn Checked]) -> Result<SnapshotReport, StoreError> {
+    write_through(tx, path, tables, |_| Ok(()))
 }
 
 /// Writes the copy. `medium` stands for what may happen to the bytes between the writing and the reading.
 fn write_through(
     tx: &ReadTx,
     path: &Path,
+    tables: &[&'static dyn Checked],
     medium: impl FnOnce(&Path) -> std::io::Result<()>,
 ) -> Result<SnapshotReport, StoreError> {
     if path.exists() {
@@ -98,7 +101,7 @@ fn write_through(
     }
     let proven = copy(tx, &temporary).and_then(|report| {
         medium(&temporary).and_then(|()| forget_cached(&temporary)).map_err(failed)?;
-        compare(&report, &temporary)?;
+        compare(&report, &temporary, tables)?;
         publish(&temporary, path, parent).map_err(failed).map(|()| report)
     });
     if proven.is_err() && temporary.exists() {
@@ -108,14 +111,18 @@ fn write_through(
 }
 
 /// Reads the copy from its file.
-fn compare(written: &SnapshotReport, path: &Path) -> Result<(), StoreError> {
-    let read = || -> Result<SnapshotReport, StoreError> {
-        tally(&ReadTx::new(RedbEngine::open(path, COPY_CACHE_BYTES, None)?.begin_read()?))
+fn compare(written: &SnapshotReport, path: &Path, tables: &[&'static dyn Checked]) -> Result<(), StoreError> {
+    let read = || -> Result<(SnapshotReport, CheckReport), StoreError> {
+        let tx = ReadTx::new(RedbEngine::open(path, COPY_CACHE_BYTES, None)?.begin_read()?);
+        Ok((tally(&tx)?, check::run(&tx, tables)?))
     };
     // A damaged page makes redb panic.
-    let found = catch_unwind(AssertUnwindSafe(read))
+    let (found, checked) = catch_unwind(AssertUnwindSafe(read))
         .unwrap_or_else(|cause| Err(StoreError::Panicked(panic_text(cause.as_ref()))))
         .map_err(|error| StoreError::Engine(format!("the snapshot cannot be read back: {error}")))?;
+    if let Some(problem) = checked.problems.first() {
+        return Err(StoreError::Engine(format!("the store itself is damaged: {problem}")));
+    }
     match written.difference(&found) {
         None => Ok(()),
         Some(difference) => Err(StoreError::Engine(format!("the snapshot is not what was written: {difference}"))),
@@ -249,7 +256,7 @@ mod tests {
         let (mut refused, mut harmless) = (0, 0);
         for place in 0..120_u64 {
             let path = directory.path().join(format!("copy-{place}"));
-            let outcome = write_through(&tx, &path, |temporary| {
+            let outcome = write_through(&tx, &path, &[], |temporary| {
                 let file = std::fs::OpenOptions::new().read(true).write(true).open(temporary)?;
                 let at = (file.metadata()?.len() - 1) * place / 119;
                 let mut byte = [0];
@@ -278,17 +285,17 @@ mod tests {
         let engine = source(directory.path());
         let tx = ReadTx::new(engine.begin_read().unwrap());
         let path = directory.path().join("copy");
-        let cut = write_through(&tx, &path, |temporary| {
+        let cut = write_through(&tx, &path, &[], |temporary| {
             let file = std::fs::OpenOptions::new().write(true).open(temporary)?;
             file.set_len(file.metadata()?.len() / 2)
         });
         assert!(cut.is_err());
-        let broken = write_through(&tx, &path, |_| Err(std::io::Error::other("the disk is gone")));
+        let broken = write_through(&tx, &path, &[], |_| Err(std::io::Error::other("the disk is gone")));
         assert!(broken.is_err_and(|error| error.to_string().contains("the disk is gone")));
         assert!(!path.exists());
         // What a process that was killed has left behind is no obstacle.
         std::fs::write(directory.path().join(".copy.partial"), b"half").unwrap();
-        write(&tx, &path).unwrap();
+        write(&tx, &path, &[]).unwrap();
     }
 
     #[test]

@@ -170,6 +170,22 @@ async fn versions_grow_with_changes_of_their_table_only() {
 }
 
 #[tokio::test]
+async fn a_snapshot_of_a_damaged_store_is_refused() {
+    let Fixture { store, directory } = fixture();
+    store.set_checked_tables(vec![&PEOPLE]);
+    put(&store, (1, 1), person("ada", &["t"])).await.unwrap();
+    store.snapshot(directory.path().join("good")).await.unwrap();
+    let damage = |tx: &mut WriteTx| {
+        tx.raw_put(catalog::USERS.into(), (1_u8, 1_u32).to_bytes(), b"damaged".to_vec());
+        Ok::<_, StoreError>(())
+    };
+    store.write(damage).await.unwrap();
+    let refused = store.snapshot(directory.path().join("bad")).await.unwrap_err().to_string();
+    assert!(refused.contains("the store itself is damaged"), "{refused}");
+    assert!(!directory.path().join("bad").exists());
+}
+
+#[tokio::test]
 async fn a_snapshot_of_the_live_store_opens_and_holds_the_same() {
     let Fixture { store, directory } = fixture();
     for number in 0..300 {

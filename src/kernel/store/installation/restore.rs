@@ -128,7 +128,7 @@ mod tests {
         }
         engine.commit(tx.into_changes(), Durability::Now).unwrap();
         let path = directory.join("one.snapshot");
-        let report = snapshot::write(&ReadTx::new(engine.begin_read().unwrap()), &path).unwrap();
+        let report = snapshot::write(&ReadTx::new(engine.begin_read().unwrap()), &path, &[]).unwrap();
         (path, report)
     }
 
@@ -208,7 +208,8 @@ mod tests {
             let (store, _) = data.open_store(SETTINGS, None).unwrap();
             assert_eq!(store.read(snapshot::tally).unwrap().difference(&truth), None);
             drop(store);
-            for name in [ID_FILE, STORE_FILE, JOURNAL_FILE] {
+            assert!(data.initialize([1; 16], || Ok([1; 8])).is_err());
+            for name in [ID_FILE, STORE_FILE, JOURNAL_FILE, WITNESS_FILE] {
                 std::fs::remove_file(target.join(name)).unwrap();
             }
         }
