@@ -384,6 +384,8 @@ mod tests {
             ("url = \"ftp://host\"", "FILE:2: offsite.url: ftp://host is neither s3://BUCKET/PREFIX nor file:///DIRECTORY"),
             ("url = \"file:///\"", "FILE:2: offsite.url: file:/// is neither"),
             ("recipients = [\"ssh-ed25519 AAAA\"]", "FILE:2: offsite.recipients: ssh-ed25519 AAAA is no age recipient"),
+            ("recipients = [\"AGE-SECRET-KEY-1ABC\"]", "FILE:2: offsite.recipients holds an identity"),
+            ("endpoint = \"http://user:secret@host\"", "FILE:2: offsite.endpoint must not hold a user or a password"),
             ("keep_last = 0", "FILE:2: offsite.keep_last is 0, but must be at least 1"),
             ("every_hours = 100000", "FILE:2: offsite.every_hours is 100000, but must be at most 8784"),
         ] {

@@ -41,6 +41,18 @@ impl Offsite {
         {
             return Some(format!("offsite.endpoint: {endpoint} does not begin with https:// or http://"));
         }
+        // Credentials belong into their file: settings are shown and logged.
+        if let Some((key, _)) = [("url", &self.url), ("endpoint", &self.endpoint)]
+            .into_iter()
+            .find(|(_, value)| value.as_deref().is_some_and(|value| !value.starts_with("file:") && value.contains('@')))
+        {
+            return Some(format!("offsite.{key} must not hold a user or a password; offsite.credentials_file has them"));
+        }
+        if self.recipients.iter().any(|recipient| recipient.to_ascii_uppercase().starts_with("AGE-SECRET-KEY")) {
+            return Some(
+                "offsite.recipients holds an identity, which must not be on this host; name its recipient, age1…".to_owned(),
+            );
+        }
         if let Some(odd) = self.recipients.iter().find(|recipient| !recipient.starts_with("age1")) {
             return Some(format!(
                 "offsite.recipients: {odd} is no age recipient; `tenantd backup-key` makes one, which begins with age1"

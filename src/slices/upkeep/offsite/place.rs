@@ -192,6 +192,7 @@ impl OffsitePlace {
         let opened = self.open()?;
         let backup = opened.backup(&draft.installation_id, &draft.id);
         let (store, object) = (opened.store.as_ref(), backup.clone().join(draft.object.name.as_str()));
+        opened.ensure_own(&object)?;
         let Sent { plain, stored } = transfer::send(store, &object, file.to_owned(), recipients.to_vec()).await?;
         let found = transfer::measure(store, &object).await?;
         if found != stored {
@@ -240,6 +241,7 @@ impl OffsitePlace {
         }
         let opened = self.open()?;
         let object = opened.backup(&manifest.installation_id, &manifest.id).join(manifest.object.name.as_str());
+        opened.ensure_own(&object)?;
         let Sent { plain, stored } = transfer::receive(opened.store.as_ref(), &object, identities, file).await?;
         let expected = [(&manifest.object.sha256, manifest.object.bytes), (&manifest.snapshot.sha256, manifest.snapshot.bytes)];
         if expected == [(&stored.sha256, stored.bytes), (&plain.sha256, plain.bytes)] {
@@ -278,7 +280,26 @@ impl Opened {
         Ok(entries)
     }
 
+    /// Nothing but directories and files of its own counts in a directory: a link leads elsewhere, and a pipe is never read to its end.
+    fn ensure_own(&self, path: &Path) -> Result<(), OffsiteError> {
+        let Some(directory) = &self.directory else { return Ok(()) };
+        let mut place = directory.clone();
+        for part in path.parts() {
+            place.push(part.as_ref());
+            match std::fs::symlink_metadata(&place) {
+                Ok(found) if found.is_dir() || found.is_file() => {}
+                Ok(_) => return Err(OffsiteError::Place(format!("{} is neither a directory nor a file", place.display()))),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+                Err(error) => return Err(OffsiteError::file(&place, error)),
+            }
+        }
+        Ok(())
+    }
+
     async fn state(&self, parent: &Path, id: &str) -> Result<State, OffsiteError> {
+        if let Err(problem) = self.ensure_own(&parent.clone().join(id).join(MANIFEST)) {
+            return Ok(State::Unusable(problem.to_string()));
+        }
         let found = match self.store.get(&parent.clone().join(id).join(MANIFEST)).await {
             Err(object_store::Error::NotFound { .. }) => return Ok(State::Unfinished),
             found => found?,
@@ -295,16 +316,19 @@ impl Opened {
     /// Removes a backup: its manifest first, so that it does not count from then on.
     async fn remove(&self, entry: &Entry) -> Result<(), OffsiteError> {
         let backup = self.backup(&entry.installation_id, &entry.id);
+        self.ensure_own(&backup)?;
         match self.store.delete(&backup.clone().join(MANIFEST)).await {
             Err(object_store::Error::NotFound { .. }) => {}
             deleted => deleted?,
         }
-        let objects: Vec<_> = self.store.list(Some(&backup)).try_collect().await?;
-        for object in objects {
-            self.store.delete(&object.location).await?;
-        }
-        // A directory also has what was staged when a server ended in the middle of it.
-        let Some(directory) = &self.directory else { return Ok(()) };
+        let Some(directory) = &self.directory else {
+            let objects: Vec<_> = self.store.list(Some(&backup)).try_collect().await?;
+            for object in objects {
+                self.store.delete(&object.location).await?;
+            }
+            return Ok(());
+        };
+        // It also has what was staged when a server ended in the middle of it. Links are removed, and not followed.
         let directory = directory.join(backup.as_ref());
         match std::fs::remove_dir_all(&directory) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(OffsiteError::file(&directory, error)),

@@ -235,3 +235,34 @@ async fn a_place_that_is_not_there_is_told() {
     let refused = OffsitePlace::configured(&bucket).unwrap().list().await.unwrap_err();
     assert!(refused.to_string().contains("credentials"), "{refused}");
 }
+
+#[tokio::test]
+async fn links_and_pipes_in_the_place_lead_nowhere() {
+    let fixture = Fixture::new();
+    let key = manifest::signer(&fixture.key).unwrap().public_key().unwrap();
+    let mut ids = Vec::new();
+    for hours in 0..4 {
+        ids.push(fixture.put_small(hours).await.id);
+    }
+    // The oldest is a link to a copy elsewhere, and the one after it has a link to a directory of somebody else.
+    let elsewhere = fixture.file("elsewhere");
+    std::fs::rename(fixture.backup(&ids[0]), &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, fixture.backup(&ids[0])).unwrap();
+    let precious = fixture.file("precious");
+    std::fs::create_dir(&precious).unwrap();
+    std::fs::write(precious.join("file"), "kept").unwrap();
+    std::os::unix::fs::symlink(&precious, fixture.backup(&ids[1]).join("link")).unwrap();
+    let pipe = fixture.backup(&new_id(at(-1), [0; 4]));
+    std::fs::create_dir(&pipe).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, pipe.join("manifest.json"), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    assert_eq!(fixture.place.remove_surplus(INSTALLATION, &key, KEPT, at(4)).await.unwrap(), 1);
+    assert!(!fixture.backup(&ids[1]).exists());
+    assert_eq!(std::fs::read_to_string(precious.join("file")).unwrap(), "kept");
+    assert!(elsewhere.join("manifest.json").exists() && elsewhere.join("snapshot.age").exists());
+    // Nothing is read through a link either.
+    let snapshots = fixture.backup("x").parent().unwrap().to_owned();
+    std::fs::rename(&snapshots, fixture.file("moved")).unwrap();
+    std::os::unix::fs::symlink(&precious, &snapshots).unwrap();
+    assert!(fixture.place.find(None, &fixture.key).await.is_err());
+    assert_eq!(std::fs::read_dir(&precious).unwrap().count(), 1);
+}
