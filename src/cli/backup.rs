@@ -167,6 +167,7 @@ impl Restore {
                 Ok(())
             })
         };
+        let mut taken_from = None;
         let restored = match (&self.file, &self.offsite.from) {
             (Some(file), _) => take(file),
             (None, Some(from)) => {
@@ -174,7 +175,9 @@ impl Restore {
                     return Err(Failure::Failed(format!("{} already holds an installation", data.path().display())));
                 }
                 let fetched = data.path().join(FETCHED);
-                self.offsite.choose(from, &config, &key).await?.fetch(&fetched).await?;
+                let chosen = self.offsite.choose(from, &config, &key).await?;
+                chosen.fetch(&fetched).await?;
+                taken_from = Some(chosen.shown());
                 let restored = take(&fetched);
                 std::fs::remove_file(&fetched).map_err(|error| Failure::Failed(format!("{}: {error}", fetched.display())))?;
                 restored
@@ -188,7 +191,11 @@ impl Restore {
                 "data_directory": directory,
                 "records": report.records,
                 "index_entries": report.index_entries,
+                "taken_from": taken_from,
             }));
+        }
+        if let Some(place) = taken_from {
+            output::line(&format!("Taken from {place}."))?;
         }
         output::line(&format!(
             "{} records and {} index entries read: the snapshot is sound.",

@@ -1,13 +1,19 @@
 //! `tenantd repair`: goes on without what a damaged journal has lost. Nothing is given up before the operator says so.
 
+use std::path::Path;
+
 use clap::Args;
 use serde_json::json;
 
-use tenantd_base::clock::Clock;
-use tenantd_store::{Loss, StoreError};
+use tenantd_base::{
+    clock::Clock,
+    secrets::{InstallationKey, show_fingerprint},
+};
+use tenantd_store::{KeyFingerprint, Loss, StoreError};
 use tenantd_upkeep as upkeep;
 
 use super::{Common, Failure, client::Client, offline, output};
+use crate::app::key_source;
 
 #[derive(Debug, Args)]
 pub(super) struct Repair {
@@ -23,12 +29,16 @@ impl Repair {
         }
         let data = offline::hold(common)?;
         let accept = self.accept_loss;
+        let key_file = key_source(&common.settings(&[])?, data.path()).path;
         let work = move || {
             let now = Clock::System.now();
-            if accept {
-                data.repair(offline::SETTINGS, now, |tx, loss| upkeep::tell_repair(tx, now, loss))
-            } else {
-                data.examine(offline::SETTINGS, now)
+            let found = data.examine(offline::SETTINGS, now)?;
+            match found {
+                Some(loss) if accept => {
+                    ensure_key(&key_file, loss.key_fingerprint)?;
+                    data.repair(offline::SETTINGS, now, |tx, loss| upkeep::tell_repair(tx, now, loss))
+                }
+                found => Ok(found),
             }
         };
         let found: Result<Option<Loss>, StoreError> =
@@ -50,6 +60,21 @@ impl Repair {
         let text = "nothing was changed. If you cannot put the right files back and have no better backup, run `tenantd repair --accept-loss`";
         Err(Failure::Failed(text.to_owned()))
     }
+}
+
+/// A change of the installation key may be among what is lost. Without the key of before the store would not start.
+fn ensure_key(file: &Path, wanted: KeyFingerprint) -> Result<(), StoreError> {
+    let found = InstallationKey::load(file).map_err(StoreError::Installation)?.fingerprint();
+    if found == wanted {
+        return Ok(());
+    }
+    Err(StoreError::Installation(format!(
+        "a change of the installation key is among what is lost. Without it the store wants the key with the fingerprint {}, and {} has {}: \
+         put your copy of the older key there first, or restore a backup",
+        show_fingerprint(wanted),
+        file.display(),
+        show_fingerprint(found)
+    )))
 }
 
 fn tell(loss: &Loss, accepted: bool) -> Result<(), Failure> {

@@ -43,3 +43,24 @@ fn a_damaged_journal_is_told_and_given_up_only_when_the_operator_says_so() {
     assert!(!audit.is_empty());
     assert_eq!(server.stop(), Some(0));
 }
+
+#[test]
+fn a_repair_does_not_give_up_the_key_that_the_store_wants() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().display().to_string();
+    let run = |arguments: &[&str]| tenantd(&[arguments, &["--data-dir", &path]].concat()).output().unwrap();
+    assert_eq!(Server::start(directory.path()).stop(), Some(0));
+    let (key, kept) = (directory.path().join("installation.key"), directory.path().join("kept.key"));
+    std::fs::copy(&key, &kept).unwrap();
+    let server = Server::start(directory.path());
+    server.json(&["rotate-key"]);
+    drop(server);
+    // The first frame of this opening, and with it all that follow.
+    let journal = std::fs::OpenOptions::new().write(true).open(directory.path().join("tenantd.journal")).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&journal, &[0; 4096], 4096).unwrap();
+    let refused = refused(&run(&["repair", "--accept-loss"]), 1);
+    assert!(refused.contains("a change of the installation key is among what is lost"), "{refused}");
+    std::fs::copy(&kept, &key).unwrap();
+    assert!(run(&["repair", "--accept-loss"]).status.success());
+    assert_eq!(Server::start(directory.path()).stop(), Some(0));
+}
