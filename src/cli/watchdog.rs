@@ -27,7 +27,7 @@ enum Message {
     Status(String),
 }
 
-/// Tells the service manager on a thread of its own, because a manager that reads nothing holds up whoever tells it.
+/// Sends messages to the service manager on a thread of its own, because sending blocks while the manager reads nothing.
 struct Teller(SyncSender<Message>);
 
 impl Teller {
@@ -47,8 +47,8 @@ impl Teller {
     fn tell(&self, message: Message) {
         match self.0.try_send(message) {
             Ok(()) => {}
-            Err(TrySendError::Full(_)) => tracing::debug!("the service manager does not read what it is told"),
-            Err(TrySendError::Disconnected(_)) => tracing::warn!("the service manager is not told any more"),
+            Err(TrySendError::Full(_)) => tracing::debug!("the service manager does not read its messages"),
+            Err(TrySendError::Disconnected(_)) => tracing::warn!("the service manager gets no more messages"),
         }
     }
 }

@@ -164,7 +164,7 @@ impl Journaling {
         }
     }
 
-    /// A flush that has failed is told to the next write, not only to the one that waits for it.
+    /// The next write fails when a flush has failed, not only the write that waits for the flush.
     fn check_flush(&mut self) -> Result<(), StoreError> {
         if self.flush.as_ref().is_some_and(JoinHandle::is_finished) { self.await_flush() } else { Ok(()) }
     }

@@ -1,5 +1,5 @@
 //! What the three files of a store say together: redb's file with its mark, the journal, and the witness. A start goes on from what they
-//! agree on. What was on the disk and cannot be read any more is told, and never taken for the torn end of a loss of power.
+//! agree on. If data that was on the disk cannot be read any more, the start is refused: it is not the torn end of a loss of power.
 //!
 //! **Invariant:** nothing is written here. The proof: a batch was on the disk if the witness or a later frame says so, or if the file
 //! has it. So the store stands behind the last frame without a gap, and it stands too early exactly if one of them names a higher number.
@@ -49,6 +49,7 @@ impl Damage {
     /// Why a start is refused, and the two ways on.
     pub(super) fn refusal(&self) -> StoreError {
         let lost = match &self.lost {
+            Some(lost) if lost.start() == lost.end() => "a commit that was on the disk cannot be read any more".to_owned(),
             Some(lost) => format!("{} commits that were on the disk cannot be read any more", lost.end() - lost.start() + 1),
             None => "whether anything is lost cannot be told".to_owned(),
         };

@@ -81,7 +81,7 @@ fn find(tx: &impl Read, slug: &str) -> Result<Option<Tenant>, StoreError> {
     }
 }
 
-/// The tenant of whoever operates the installation.
+/// The tenant of the operator of the installation.
 pub fn platform_tenant(tx: &impl Read) -> Result<Option<Tenant>, StoreError> {
     find(tx, PLATFORM_SLUG)
 }
