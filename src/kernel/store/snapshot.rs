@@ -113,7 +113,9 @@ fn write_through(
 /// Reads the copy from its file.
 fn compare(written: &SnapshotReport, path: &Path, tables: &[&'static dyn Checked]) -> Result<(), StoreError> {
     let read = || -> Result<(SnapshotReport, CheckReport), StoreError> {
-        let tx = ReadTx::new(RedbEngine::open(path, COPY_CACHE_BYTES, None)?.begin_read()?);
+        // The engine has to outlive the reader: dropped, it closes the file under it.
+        let engine = RedbEngine::open(path, COPY_CACHE_BYTES, None)?;
+        let tx = ReadTx::new(engine.begin_read()?);
         Ok((tally(&tx)?, check::run(&tx, tables)?))
     };
     // A damaged page makes redb panic.
@@ -296,6 +298,20 @@ mod tests {
         // What a process that was killed has left behind is no obstacle.
         std::fs::write(directory.path().join(".copy.partial"), b"half").unwrap();
         write(&tx, &path, &[]).unwrap();
+    }
+
+    #[test]
+    fn a_copy_larger_than_the_cache_is_read_back_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = RedbEngine::create(&directory.path().join("source"), 1 << 20).unwrap();
+        let mut tx = WriteTx::new(engine.begin_read().unwrap(), Quotas::UNLIMITED);
+        let records = 2 * COPY_CACHE_BYTES / (64 << 10);
+        for number in 0..u32::try_from(records).unwrap() {
+            tx.raw_put(catalog::USERS.into(), number.to_be_bytes().to_vec(), vec![7; 64 << 10]);
+        }
+        engine.commit(tx.into_changes(), Durability::Now).unwrap();
+        let report = write(&ReadTx::new(engine.begin_read().unwrap()), &directory.path().join("copy"), &[]).unwrap();
+        assert_eq!(report.records(), records as u64);
     }
 
     #[test]
