@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use redb::backends::InMemoryBackend;
 use serde::{Deserialize, Serialize};
+use tenantd_base::clock::Clock;
 use tenantd_store::{Flushing, KeyRange, Opening, RedbEngine, Store, StoreError, Table, WriterSettings, catalog, codec::Record};
 
 use crate::{
@@ -71,7 +72,8 @@ pub fn measure(plan: Plan) {
 
 fn open(journal_bytes: u64) -> Store {
     let [file, journal, witness] = std::array::from_fn(|_| InMemoryBackend::new());
-    let opening = Opening { cache_bytes: CACHE_BYTES, journal_bytes, journal_id: [1; 16], flushing: Flushing::InTurn };
+    let opening =
+        Opening { cache_bytes: CACHE_BYTES, journal_bytes, journal_id: [1; 16], flushing: Flushing::InTurn, clock: Clock::System };
     let engine = RedbEngine::on_backends(file, journal, witness, opening).unwrap();
     Store::new(engine, WriterSettings { batch_size: 64, queue_length: 64 }).unwrap()
 }

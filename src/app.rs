@@ -256,7 +256,9 @@ impl App {
             cache_bytes: config.storage.cache_bytes,
             journal_bytes: data.volume().journal_bytes(config.storage.journal_bytes).map_err(|error| error.to_string())?,
             writer: WriterSettings { batch_size: config.storage.batch_size, queue_length: config.storage.queue_length },
+            clock: clock.clone(),
         };
+        data.outgoing().set(config.offsite.sends_commits()).map_err(|error| error.to_string())?;
         let (store, _) = data.open_store(settings, progress).map_err(|error| error.to_string())?;
         store.set_writer_patience(Duration::from_secs(config.storage.stall_seconds));
         store.set_quotas(config.quotas);

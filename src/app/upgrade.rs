@@ -142,8 +142,12 @@ mod tests {
 
     use super::*;
 
-    const SETTINGS: StoreSettings =
-        StoreSettings { cache_bytes: 1 << 20, journal_bytes: 1 << 20, writer: WriterSettings { batch_size: 8, queue_length: 8 } };
+    const SETTINGS: StoreSettings = StoreSettings {
+        cache_bytes: 1 << 20,
+        journal_bytes: 1 << 20,
+        writer: WriterSettings { batch_size: 8, queue_length: 8 },
+        clock: Clock::System,
+    };
 
     #[allow(clippy::unnecessary_wraps, reason = "the form of a step")]
     fn done(_: &mut WriteTx) -> Result<Progress, StoreError> {

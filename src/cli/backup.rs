@@ -168,6 +168,7 @@ impl Restore {
             })
         };
         let mut taken_from = None;
+        let mut reached = None;
         let restored = match (&self.file, &self.offsite.from) {
             (Some(file), _) => take(file),
             (None, Some(from)) => {
@@ -176,11 +177,15 @@ impl Restore {
                 }
                 let fetched = data.path().join(FETCHED);
                 let chosen = self.offsite.choose(from, &config, &key).await?;
-                chosen.fetch(&fetched).await?;
                 taken_from = Some(chosen.shown());
-                let restored = take(&fetched);
-                std::fs::remove_file(&fetched).map_err(|error| Failure::Failed(format!("{}: {error}", fetched.display())))?;
-                restored
+                let restored = chosen.fetch(&fetched).await.map(|time| {
+                    reached = time;
+                    take(&fetched)
+                });
+                if fetched.exists() {
+                    std::fs::remove_file(&fetched).map_err(|error| Failure::Failed(format!("{}: {error}", fetched.display())))?;
+                }
+                restored?
             }
             (None, None) => return Err(Failure::Usage("name a snapshot, or `--from offsite`".to_owned())),
         };
@@ -192,10 +197,14 @@ impl Restore {
                 "records": report.records,
                 "index_entries": report.index_entries,
                 "taken_from": taken_from,
+                "restored_to": reached,
             }));
         }
         if let Some(place) = taken_from {
             output::line(&format!("Taken from {place}."))?;
+        }
+        if let Some(reached) = reached {
+            output::line(&format!("The last change in it was made at {reached}."))?;
         }
         output::line(&format!(
             "{} records and {} index entries read: the snapshot is sound.",

@@ -46,6 +46,8 @@ struct Passed {
     report: SnapshotReport,
     restored: Duration,
     index_entries: u64,
+    /// The time of the last change in it, if it was brought forward.
+    reached: Option<Timestamp>,
 }
 
 impl Drill {
@@ -58,7 +60,7 @@ impl Drill {
         let work = self.work_dir.as_deref().unwrap_or(beside).join(format!(".drill-{}", std::process::id()));
         let (at, started) = (Clock::System.now(), Instant::now());
         let outcome = match snapshot.fetch().await {
-            Ok(()) => drill(&config, &snapshot.file, &key, &work).await,
+            Ok(reached) => drill(&config, &snapshot.file, &key, &work).await.map(|passed| Passed { reached, ..passed }),
             Err(failure) => Err(failure),
         };
         let took = started.elapsed();
@@ -77,6 +79,7 @@ impl Drill {
             "tables": passed.report.tables.len(),
             "records": passed.report.records(),
             "index_entries": passed.index_entries,
+            "restored_to": passed.reached,
             "restore_seconds": passed.restored.as_secs_f64(),
             "drill_seconds": took.as_secs_f64(),
             "recorded": noted,
@@ -89,6 +92,9 @@ impl Drill {
             snapshot.shown,
             passed.report.records()
         ))?;
+        if let Some(reached) = passed.reached {
+            output::line(&format!("The last change in it was made at {reached}."))?;
+        }
         output::line(&format!("Until that server answered it took {:.1} seconds.", passed.restored.as_secs_f64()))?;
         if noted { Ok(()) } else { output::line("No server runs, so that the drill is not written down.") }
     }
@@ -104,10 +110,11 @@ struct Snapshot {
 }
 
 impl Snapshot {
-    async fn fetch(&self) -> Result<(), Failure> {
+    /// The time of the last change in it, if it was brought forward.
+    async fn fetch(&self) -> Result<Option<Timestamp>, Failure> {
         match &self.chosen {
             Some(chosen) => chosen.fetch(&self.file).await,
-            None => Ok(()),
+            None => Ok(None),
         }
     }
 }
@@ -173,7 +180,7 @@ async fn drill(config: &Config, file: &Path, key_file: &Path, work: &Path) -> Re
     let report = compare(&data, file).await?;
     let started = Instant::now();
     serve(config, data, key_file, work).await?;
-    Ok(Passed { report, restored: restoring + started.elapsed(), index_entries })
+    Ok(Passed { report, restored: restoring + started.elapsed(), index_entries, reached: None })
 }
 
 /// Compares the restored store with the snapshot. What both hold.
@@ -196,6 +203,7 @@ async fn serve(config: &Config, data: DataDirectory, key_file: &Path, work: &Pat
     config.listen.redirect_address = None;
     config.listen.tls = false;
     config.snapshots.before_upgrade = false;
+    config.offsite.url = None;
     let app = App::open(config, data, Clock::System, Operator::default(), None).await?;
     let running = app.listen_quietly()?;
     let client = Client::at(work);

@@ -9,8 +9,12 @@ use super::{Common, Failure};
 use crate::app::{App, Operator};
 
 /// Little or nothing is written here.
-pub(super) const SETTINGS: StoreSettings =
-    StoreSettings { cache_bytes: 64 << 20, journal_bytes: 1 << 20, writer: WriterSettings { batch_size: 1, queue_length: 1 } };
+pub(super) const SETTINGS: StoreSettings = StoreSettings {
+    cache_bytes: 64 << 20,
+    journal_bytes: 1 << 20,
+    writer: WriterSettings { batch_size: 1, queue_length: 1 },
+    clock: Clock::System,
+};
 
 /// Takes hold of the configured data directory, which must hold an installation. Fails while a server runs.
 pub(super) fn hold(common: &Common) -> Result<DataDirectory, Failure> {

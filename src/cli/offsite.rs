@@ -9,12 +9,13 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use tenantd_base::{
+    clock::Timestamp,
     config::Config,
     secrets::{InstallationKey, Secret, age::Identity, show_fingerprint},
 };
-use tenantd_upkeep::{Entry, Manifest, OffsiteError, OffsitePlace};
+use tenantd_upkeep::{Entry, Forward, Manifest, OffsiteError, OffsitePlace};
 
-use super::{Common, Failure, output};
+use super::{Common, Failure, output, print_error};
 
 #[derive(Debug, Args)]
 pub(super) struct FromOffsite {
@@ -24,6 +25,15 @@ pub(super) struct FromOffsite {
     /// The age identity that opens the backup, as `tenantd backup-key` wrote it.
     #[arg(long, value_name = "FILE", requires = "from")]
     identity: Option<PathBuf>,
+    /// Take what was there at this time, such as 2026-11-18T09:30:00Z. Without it, `offsite` takes everything up to the last change that
+    /// was sent, and `offsite:ID` the backup alone.
+    #[arg(long, value_name = "TIME", requires = "from", value_parser = time)]
+    at: Option<Timestamp>,
+}
+
+/// A time on the command line, such as `2026-11-18T09:30:00Z`.
+fn time(text: &str) -> Result<Timestamp, &'static str> {
+    Timestamp::parse(text).ok_or("expected a time such as 2026-11-18T09:30:00Z")
 }
 
 /// Which backup to take.
@@ -50,6 +60,16 @@ pub(super) struct Chosen {
     place: OffsitePlace,
     manifest: Manifest,
     identities: Option<Vec<Identity>>,
+    moment: Moment,
+    key: InstallationKey,
+}
+
+/// Up to which change a backup is brought forward.
+#[derive(Clone, Copy)]
+enum Moment {
+    OfTheBackup,
+    Newest,
+    At(Timestamp),
 }
 
 impl Chosen {
@@ -58,13 +78,31 @@ impl Chosen {
         self.place.show(&self.manifest.installation_id, &self.manifest.id)
     }
 
-    /// Writes its snapshot to a new file, decrypted and compared with what the installation signed.
-    pub(super) async fn fetch(&self, to: &Path) -> Result<(), Failure> {
+    /// Writes its snapshot to a new file, decrypted and compared with what the installation signed, and brings it forward. The time of the
+    /// last change in it, unless the backup is taken alone.
+    pub(super) async fn fetch(&self, to: &Path) -> Result<Option<Timestamp>, Failure> {
         if to.exists() {
             // Left behind by a command that was cut off.
             std::fs::remove_file(to).map_err(|error| Failure::Failed(format!("{}: {error}", to.display())))?;
         }
-        self.place.fetch(&self.manifest, self.identities.clone(), to).await.map_err(failed)
+        self.place.fetch(&self.manifest, self.identities.clone(), to).await.map_err(failed)?;
+        let until = match self.moment {
+            Moment::OfTheBackup => return Ok(None),
+            Moment::Newest => Timestamp::from_millis(i64::MAX),
+            Moment::At(time) => time,
+        };
+        let forward = self.place.bring_forward(&self.manifest, to, self.identities.as_deref(), &self.key, until);
+        let Forward { reached, is_complete } = forward.await.map_err(failed)?;
+        let problem = || format!("some changes after {reached} are missing in the place of the backups");
+        match (is_complete, self.moment) {
+            (true, _) => {}
+            (false, Moment::At(_)) => {
+                let ways = "choose a time up to then, or one after the next backup";
+                return Err(Failure::Failed(format!("{}; {ways}", problem())));
+            }
+            (false, _) => print_error(&format!("tenantd: {}, so that later ones are left out", problem())),
+        }
+        Ok(Some(reached))
     }
 }
 
@@ -72,7 +110,12 @@ impl FromOffsite {
     /// Looks for the wanted backup among those that the installation of `key` signed.
     pub(super) async fn choose(&self, source: &Source, config: &Config, key: &InstallationKey) -> Result<Chosen, Failure> {
         let place = configured(config)?;
-        let manifest = place.find(source.id.as_deref(), key).await.map_err(failed)?;
+        let manifest = place.find(source.id.as_deref(), self.at, key).await.map_err(failed)?;
+        let moment = match (self.at, &source.id) {
+            (Some(time), _) => Moment::At(time),
+            (None, Some(_)) => Moment::OfTheBackup,
+            (None, None) => Moment::Newest,
+        };
         if manifest.key_fingerprint != show_fingerprint(key.fingerprint()) {
             return Err(Failure::Failed(format!(
                 "the backup {} was made with the installation key {}, and this one is {}; name the other with --installation-key FILE",
@@ -82,7 +125,7 @@ impl FromOffsite {
             )));
         }
         let identities = self.identities(&manifest)?;
-        Ok(Chosen { place, manifest, identities })
+        Ok(Chosen { place, manifest, identities, moment, key: key.clone() })
     }
 
     fn identities(&self, manifest: &Manifest) -> Result<Option<Vec<Identity>>, Failure> {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use tenantd_audit::{self as audit, Checkpoint, ExportCheck, Verified, parse_checkpoint};
 use tenantd_base::{
-    clock::Timestamp,
+    clock::{Clock, Timestamp},
     entropy::Entropy,
     id::TenantId,
     secrets::{InstallationKey, PublicKey, digest},
@@ -96,7 +96,7 @@ async fn crime() -> Crime {
     let key = public_key(directory.path());
     let data = DataDirectory::lock(directory.path()).unwrap();
     let writer = WriterSettings { batch_size: 1, queue_length: 8 };
-    let settings = StoreSettings { cache_bytes: 4 << 20, journal_bytes: 1 << 20, writer };
+    let settings = StoreSettings { cache_bytes: 4 << 20, journal_bytes: 1 << 20, writer, clock: Clock::System };
     let (store, _) = data.open_store(settings, None).unwrap();
     let mut chain = Vec::new();
     let range = KeyRange::prefix(&tenant.to_bytes());

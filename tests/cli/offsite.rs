@@ -1,8 +1,15 @@
 //! Backups outside of the host: written, listed, tried and restored with the key that is not on the host.
 
-use std::{os::unix::fs::PermissionsExt, path::Path, process::Output};
+use std::{
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Output,
+    time::Duration,
+};
 
 use serde_json::Value;
+
+use tenantd_base::clock::Clock;
 
 use crate::{refused, service::Service, tenantd, text};
 
@@ -21,7 +28,7 @@ impl Host {
         let made: Value = serde_json::from_slice(&made.stdout).unwrap_or_else(|_| panic!("{}", text(&made.stderr)));
         let (place, recipient) = (directory.path().join("elsewhere"), made["recipient"].as_str().unwrap());
         let settings = format!(
-            "[offsite]\nurl = \"file://{}\"\nrecipients = [\"{recipient}\"]\nevery_hours = 0\nkeep_last = 1\nkeep_daily = 1\n",
+            "[offsite]\nurl = \"file://{}\"\nrecipients = [\"{recipient}\"]\nevery_hours = 0\nkeep_last = 1\nkeep_daily = 1\njournal_seconds = 1\n",
             place.display()
         );
         let service = Service::with_settings(directory.path(), &settings);
@@ -61,9 +68,12 @@ fn a_backup_elsewhere_is_tried_and_restored_with_its_identity_only() {
     assert_eq!((&listed[0]["id"], &listed[0]["records"]), (&second["id"], &second["records"]));
     assert_eq!(listed[0]["state"], "encrypted");
 
-    let drill = host.json(&["drill", "--from", "offsite", "--identity", &identity]);
+    let from = format!("offsite:{}", second["id"].as_str().unwrap());
+    let drill = host.json(&["drill", "--from", &from, "--identity", &identity]);
     assert_eq!((&drill["file"], &drill["records"]), (&second["place"], &second["records"]));
-    assert_eq!(drill["recorded"], true);
+    assert_eq!((&drill["recorded"], &drill["restored_to"]), (&true.into(), &Value::Null));
+    let forward = host.json(&["drill", "--from", "offsite", "--identity", &identity]);
+    assert!(forward["restored_to"].is_string(), "{forward}");
     let left: Vec<_> = std::fs::read_dir(host.service.data.join("snapshots")).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
     assert!(refused(&host.run(&["drill", "--from", "offsite"]), 1).contains("--identity FILE"));
@@ -73,7 +83,6 @@ fn a_backup_elsewhere_is_tried_and_restored_with_its_identity_only() {
 
     let (key, restored) =
         (host.service.data.join("installation.key").display().to_string(), host.directory.path().join("restored"));
-    let from = format!("offsite:{}", second["id"].as_str().unwrap());
     let arguments = ["restore", "--from", &from, "--identity", &identity, "--installation-key", &key];
     let foreign = host.path("foreign.key");
     std::fs::write(&foreign, "ab".repeat(32)).unwrap();
@@ -121,4 +130,105 @@ fn an_identity_is_private_and_is_never_written_over() {
         let told = refused(&tenantd(&[command, &["--data-dir", &data]].concat()).output().unwrap(), 1);
         assert!(told.contains("offsite.url") || told.contains("installation key"), "{told}");
     }
+}
+
+/// A moment after everything that was done so far, and before everything that comes.
+fn moment() -> String {
+    let now = Clock::System.now();
+    while Clock::System.now() <= now + Duration::from_millis(5) {
+        std::thread::yield_now();
+    }
+    (now + Duration::from_millis(3)).to_string()
+}
+
+/// A host that sends its commits, with the names of tenants as its history.
+struct History {
+    host: Host,
+    after_backup: String,
+    between: String,
+    at_last: String,
+}
+
+const NAMES: [&str; 4] = ["Before", "First", "Second", "Third"];
+
+impl History {
+    fn write() -> Self {
+        let mut host = Host::start();
+        host.json(&["tenant", "create", "Before"]);
+        host.json(&["backup", "--offsite"]);
+        let after_backup = moment();
+        host.json(&["tenant", "create", "First"]);
+        let between = moment();
+        host.json(&["tenant", "create", "Second"]);
+        // What was not sent yet is in the journal, and the next start sends it.
+        host.service.kill();
+        host.service.start_again();
+        host.json(&["tenant", "create", "Third"]);
+        let at_last = moment();
+        assert_eq!(host.service.stop(), Some(0));
+        Self { host, after_backup, between, at_last }
+    }
+
+    fn restore(&self, arguments: &[&str]) -> (tempfile::TempDir, Output) {
+        let data = tempfile::tempdir().unwrap();
+        let key = self.host.service.data.join("installation.key").display().to_string();
+        let keys = ["restore", "--identity", &self.host.path("backup.key"), "--installation-key", &key, "--json"];
+        let output = self.host.run_in(data.path(), &[&keys[..], arguments].concat());
+        (data, output)
+    }
+
+    /// Which of the names are there after a restore.
+    fn names(&self, arguments: &[&str]) -> Vec<&'static str> {
+        let (data, output) = self.restore(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        let listed = self.host.run_in(data.path(), &["tenant", "list", "--offline", "--json"]);
+        let listed: Value = serde_json::from_slice(&listed.stdout).unwrap_or_else(|_| panic!("{}", text(&listed.stderr)));
+        let names: Vec<&str> = listed["data"].as_array().unwrap().iter().filter_map(|tenant| tenant["name"].as_str()).collect();
+        NAMES.into_iter().filter(|name| names.contains(name)).collect()
+    }
+
+    /// The segments at the place, the oldest first.
+    fn segments(&self) -> Vec<PathBuf> {
+        let installation = std::fs::read_dir(self.host.directory.path().join("elsewhere")).unwrap().next().unwrap().unwrap().path();
+        let entries = std::fs::read_dir(installation.join("journal")).unwrap();
+        let mut segments: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+        segments.sort();
+        segments
+    }
+}
+
+#[test]
+fn any_moment_after_a_backup_is_restored() {
+    let history = History::write();
+    let from = ["--from", "offsite"];
+    for (at, expected) in [(&history.after_backup, &NAMES[..1]), (&history.between, &NAMES[..2]), (&history.at_last, &NAMES[..])] {
+        assert_eq!(history.names(&[&from[..], &["--at", at]].concat()), expected, "{at}");
+    }
+    assert_eq!(history.names(&from), NAMES, "without a time, the newest");
+    let listed = history.host.json(&["backup", "list"]);
+    let alone = format!("offsite:{}", listed["data"][0]["id"].as_str().unwrap());
+    assert_eq!(history.names(&["--from", &alone]), NAMES[..1], "the backup alone");
+    assert!(refused(&history.restore(&["--from", "offsite", "--at", "2020-01-01T00:00:00Z"]).1, 1).contains("complete by 2020"));
+    refused(&history.restore(&["--from", "offsite", "--at", "yesterday"]).1, 2);
+}
+
+#[test]
+fn changed_and_missing_commits_are_noticed() {
+    let history = History::write();
+    let segments = history.segments();
+    assert!(segments.len() > 2 && segments[0].to_string_lossy().ends_with(".commits.age"), "{segments:?}");
+    let (middle, at_last) = (&segments[segments.len() - 2], ["--from", "offsite", "--at", &history.at_last]);
+    let sound = std::fs::read(middle).unwrap();
+    let mut changed = sound.clone();
+    *changed.last_mut().unwrap() ^= 1;
+    std::fs::write(middle, changed).unwrap();
+    let (data, output) = history.restore(&at_last);
+    refused(&output, 1);
+    assert!(!data.path().join("installation.id").exists() && !data.path().join("offsite.fetched").exists());
+    std::fs::remove_file(middle).unwrap();
+    assert!(refused(&history.restore(&at_last).1, 1).contains("are missing in the place of the backups"));
+    let (_data, output) = history.restore(&["--from", "offsite"]);
+    assert!(output.status.success() && text(&output.stderr).contains("are missing"), "{}", text(&output.stderr));
+    std::fs::write(middle, sound).unwrap();
+    assert_eq!(history.names(&at_last), NAMES);
 }

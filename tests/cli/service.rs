@@ -31,14 +31,29 @@ impl Service {
     pub(super) fn with_settings(directory: &Path, more: &str) -> Self {
         let manager = UnixDatagram::bind(directory.join("notify")).unwrap();
         manager.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (address, settings) = (listener.local_addr().unwrap(), directory.join("tenantd.toml"));
+        let settings = directory.join("tenantd.toml");
         std::fs::write(&settings, format!("[listen]\ntls = false\naddress = \"192.0.2.1:1\"\n{more}")).unwrap();
         let data = directory.join("data");
-        let mut command = serve(&settings, &data);
-        command.env("NOTIFY_SOCKET", directory.join("notify")).env("LISTEN_FDS", "1").env("WATCHDOG_USEC", "30000");
-        command.fd_mappings(vec![FdMapping { parent_fd: OwnedFd::from(listener), child_fd: 3 }]).unwrap();
-        Self { child: command.spawn().unwrap(), address, manager, settings, data }
+        let (child, address) = launch(&settings, &data, &directory.join("notify"));
+        Self { child, address, manager, settings, data }
+    }
+
+    pub(super) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Starts it once more on the same data.
+    pub(super) fn start_again(&mut self) {
+        let notify = self.settings.with_file_name("notify");
+        (self.child, self.address) = launch(&self.settings, &self.data, &notify);
+        self.told("READY=1");
+    }
+
+    /// Asks it to stop and waits until it has.
+    pub(super) fn stop(&mut self) -> Option<i32> {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        self.child.wait().unwrap().code()
     }
 
     /// Waits until the service manager was told this.
@@ -64,6 +79,14 @@ impl Drop for Service {
         drop(self.child.kill());
         drop(self.child.wait());
     }
+}
+
+fn launch(settings: &Path, data: &Path, notify: &Path) -> (Child, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, mut command) = (listener.local_addr().unwrap(), serve(settings, data));
+    command.env("NOTIFY_SOCKET", notify).env("LISTEN_FDS", "1").env("WATCHDOG_USEC", "30000");
+    command.fd_mappings(vec![FdMapping { parent_fd: OwnedFd::from(listener), child_fd: 3 }]).unwrap();
+    (command.spawn().unwrap(), address)
 }
 
 fn serve(settings: &Path, data: &Path) -> Command {

@@ -2,12 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
+use tenantd_base::clock::Clock;
 use tenantd_store::{DataDirectory, FORMAT, Installation, StoreSettings, Table, WriterSettings, catalog};
 
 use crate::{Server, evaluation::until, refused, tenantd, text};
 
-const SETTINGS: StoreSettings =
-    StoreSettings { cache_bytes: 1 << 20, journal_bytes: 1 << 20, writer: WriterSettings { batch_size: 1, queue_length: 1 } };
+const SETTINGS: StoreSettings = StoreSettings {
+    cache_bytes: 1 << 20,
+    journal_bytes: 1 << 20,
+    writer: WriterSettings { batch_size: 1, queue_length: 1 },
+    clock: Clock::System,
+};
 
 /// Of the administrator in the store of format 4.
 const KEPT_PASSWORD: &str = "correct horse battery";

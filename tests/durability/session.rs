@@ -11,6 +11,7 @@ use std::{
     task::Poll,
 };
 
+use tenantd_base::clock::{Clock, Timestamp};
 use tenantd_store::{Flushing, JournalId, Opening, RedbEngine, Store, StoreError, WriterSettings};
 
 use crate::{
@@ -147,7 +148,7 @@ pub struct Session<'a> {
 impl<'a> Session<'a> {
     pub fn open(runtime: &'a tokio::runtime::Runtime, disk: &Disk, setup: Setup) -> Result<Self, StoreError> {
         let Setup { cache_bytes, journal_bytes, journal_id, flushing, .. } = setup;
-        let opening = Opening { cache_bytes, journal_bytes, journal_id, flushing };
+        let opening = Opening { cache_bytes, journal_bytes, journal_id, flushing, clock: Clock::movable(Timestamp::EPOCH) };
         let engine = RedbEngine::on_backends(disk.clone(), disk.file(JOURNAL), disk.file(WITNESS), opening)?;
         let settings = WriterSettings { batch_size: setup.batch_size, queue_length: 2 * WAVE_AT_MOST };
         Ok(Self { runtime, store: Store::new(engine, settings)?, disk: disk.clone() })

@@ -21,7 +21,7 @@ impl DataDirectory {
     /// Makes the file of the store as short as its content allows.
     pub fn compact(&self, settings: StoreSettings) -> Result<Compaction, StoreError> {
         // Closed in order it holds what is in the journal too, and says so.
-        drop(self.open_store(settings, None)?);
+        drop(self.open_store(settings.clone(), None)?);
         let before = self.store_bytes()?;
         RedbFile::open_on(self.volume(), &self.store_file(), settings.cache_bytes, None)?.compact()?;
         Ok(Compaction { before, after: self.store_bytes()? })
@@ -29,7 +29,7 @@ impl DataDirectory {
 
     /// How many bytes of the file hold nothing.
     pub fn free_bytes(&self, settings: StoreSettings) -> Result<u64, StoreError> {
-        drop(self.open_store(settings, None)?);
+        drop(self.open_store(settings.clone(), None)?);
         RedbFile::open_on(self.volume(), &self.store_file(), settings.cache_bytes, None)?.free_bytes(self.store_bytes()?)
     }
 }

@@ -223,8 +223,12 @@ mod tests {
         Index { table: catalog::TICKETS_BY_TIMER, unique: false, keys: |key, timer| vec![due_key(key.0, timer.at)] };
     static TIMERS: Table<TimerKey, Timer> = Table::new(catalog::TICKETS, &[&BY_TIMER]);
 
-    const SETTINGS: StoreSettings =
-        StoreSettings { cache_bytes: 1 << 20, journal_bytes: 1 << 20, writer: WriterSettings { batch_size: 8, queue_length: 8 } };
+    const SETTINGS: StoreSettings = StoreSettings {
+        cache_bytes: 1 << 20,
+        journal_bytes: 1 << 20,
+        writer: WriterSettings { batch_size: 8, queue_length: 8 },
+        clock: Clock::System,
+    };
     const START: i64 = 1_767_225_600_000;
 
     fn at(second: u64) -> Timestamp {

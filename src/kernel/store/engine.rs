@@ -9,6 +9,7 @@ use super::{
     catalog::{self, TableName},
     changes::Changes,
     error::StoreError,
+    journal::Position,
 };
 
 /// A table as the engine keeps it: one of the catalogue, or one segment of it.
@@ -147,6 +148,11 @@ pub trait Engine: Send + Sync + 'static {
     fn was_recovered(&self) -> bool {
         false
     }
+
+    /// Writes the commits that are to leave the host and were not written yet.
+    fn cut_outgoing(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
 pub trait EngineRead {
@@ -157,6 +163,11 @@ pub trait EngineRead {
 
     /// The names of all tables; some of them may hold nothing.
     fn tables(&self) -> Result<Vec<String>, StoreError>;
+
+    /// The last commit that it shows.
+    fn position(&self) -> Position {
+        Position::default()
+    }
 }
 
 #[cfg(test)]

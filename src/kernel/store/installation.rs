@@ -22,6 +22,7 @@ use super::{
     codec::Record,
     engine::{Durability, Engine},
     migrate::FORMAT,
+    outgoing::OutgoingDirectory,
     privacy::make_private,
     redb_engine::JournalFiles,
     reserve::within_reserve,
@@ -275,8 +276,10 @@ impl DataDirectory {
             found = Some(self.accept(tx)?);
             Ok(())
         };
-        let files = self.journal_files(settings.journal_bytes);
-        let open = || RedbEngine::open_with_journal(&self.store_file(), &files, settings.cache_bytes, progress, accept);
+        let mut files = self.journal_files(settings.journal_bytes);
+        files.outgoing = Some(self.outgoing()).filter(OutgoingDirectory::exists);
+        let opening = (settings.cache_bytes, settings.clock);
+        let open = || RedbEngine::open_with_journal(&self.store_file(), &files, opening, progress, accept);
         let engine = self.readable(open)?;
         let installation = found.ok_or_else(|| StoreError::Engine("the store was opened unseen".to_owned()))?;
         Ok((Store::on_volume(engine, settings.writer, self.volume.clone())?, installation))
@@ -291,9 +294,14 @@ impl DataDirectory {
         })
     }
 
+    /// Where commits wait that are to leave the host.
+    pub fn outgoing(&self) -> OutgoingDirectory {
+        OutgoingDirectory::of(&self.path)
+    }
+
     pub(super) fn journal_files(&self, bytes: u64) -> JournalFiles {
         let (journal, witness) = (self.path.join(JOURNAL_FILE), self.path.join(WITNESS_FILE));
-        JournalFiles { journal, witness, bytes, volume: self.volume.clone() }
+        JournalFiles { journal, witness, bytes, volume: self.volume.clone(), outgoing: None }
     }
 
     /// What a store says of itself, if it is the one of this directory and of a format that this release knows.

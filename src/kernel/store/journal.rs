@@ -12,10 +12,44 @@ use std::{collections::BTreeMap, io};
 
 use redb::StorageBackend;
 
-use tenantd_base::secrets::digest;
+use tenantd_base::{clock::Timestamp, secrets::digest};
 
 /// What tells this journal from any other, and its frames from bytes that a tenant chose.
 pub type JournalId = [u8; 16];
+
+/// A place in the history of a store: a commit of one of its openings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    pub journal: JournalId,
+    pub number: u64,
+}
+
+impl std::fmt::Display for Position {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}-{}", data_encoding::HEXLOWER.encode(&self.journal), self.number)
+    }
+}
+
+impl std::str::FromStr for Position {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parse = || {
+            let (journal, number) = text.split_once('-')?;
+            let journal = data_encoding::HEXLOWER.decode(journal.as_bytes()).ok()?.try_into().ok()?;
+            Some(Self { journal, number: number.parse().ok()? })
+        };
+        parse().ok_or("no position in the history of a store")
+    }
+}
+
+/// A commit as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Commit {
+    pub(super) number: u64,
+    pub(super) at: Timestamp,
+    pub(super) changes: Vec<u8>,
+}
 
 const MAGIC: [u8; 16] = *b"tenantd journal3";
 /// What journals of earlier releases begin with, up to the number of their form.
@@ -23,8 +57,8 @@ const FAMILY: &[u8] = b"tenantd journal";
 /// What file systems write in one piece. The head has one to itself, and so has each frame, at least.
 pub(super) const BLOCK: u64 = 4096;
 pub(super) const DIGEST: usize = 16;
-/// Digest, id, length, number, the number that was synced.
-const FRAME_HEAD: usize = DIGEST + 16 + 4 + 8 + 8;
+/// Digest, id, length, number, the number that was synced, the time.
+const FRAME_HEAD: usize = DIGEST + 16 + 4 + 8 + 8 + 8;
 
 /// The first bytes of the digest over `content`.
 pub(super) fn short_digest(content: &[u8]) -> [u8; DIGEST] {
@@ -110,7 +144,7 @@ impl Journal {
     }
 
     /// Writes the next frame, which is on the disk after the next sync; after an error it may or may not be there.
-    pub(super) fn append(&mut self, number: u64, changes: &[u8]) -> io::Result<()> {
+    pub(super) fn append(&mut self, number: u64, at: Timestamp, changes: &[u8]) -> io::Result<()> {
         let length = u32::try_from(changes.len()).map_err(io::Error::other)?;
         let end = self.end + frame_length(changes.len());
         let mut frame = Vec::with_capacity(usize::try_from(end - self.end).map_err(io::Error::other)?);
@@ -119,6 +153,7 @@ impl Journal {
         frame.extend_from_slice(&length.to_le_bytes());
         frame.extend_from_slice(&number.to_le_bytes());
         frame.extend_from_slice(&self.synced.to_le_bytes());
+        frame.extend_from_slice(&at.as_millis().to_le_bytes());
         frame.extend_from_slice(changes);
         let signature = short_digest(frame.get(DIGEST..).unwrap_or_default());
         frame.iter_mut().zip(signature).for_each(|(place, byte)| *place = byte);
@@ -176,9 +211,8 @@ pub(super) struct Frames<'a> {
 
 /// A frame as it was written.
 struct Frame {
-    number: u64,
+    commit: Commit,
     synced: u64,
-    changes: Vec<u8>,
 }
 
 impl<'a> Frames<'a> {
@@ -190,9 +224,9 @@ impl<'a> Frames<'a> {
             offset += match frames.read(offset)? {
                 None => BLOCK,
                 Some(frame) => {
-                    frames.places.insert(frame.number, offset);
+                    frames.places.insert(frame.commit.number, offset);
                     frames.synced = frames.synced.max(frame.synced);
-                    frame_length(frame.changes.len())
+                    frame_length(frame.commit.changes.len())
                 }
             };
         }
@@ -209,10 +243,10 @@ impl<'a> Frames<'a> {
         self.places.range(number.saturating_add(1)..).map(|(number, _)| *number)
     }
 
-    /// The changes of a frame.
-    pub(super) fn changes(&self, number: u64) -> io::Result<Option<Vec<u8>>> {
+    /// The commit in a frame.
+    pub(super) fn commit(&self, number: u64) -> io::Result<Option<Commit>> {
         let Some(place) = self.places.get(&number) else { return Ok(None) };
-        Ok(self.read(*place)?.map(|frame| frame.changes))
+        Ok(self.read(*place)?.map(|frame| frame.commit))
     }
 
     /// The frame at `offset`, if a whole one of this journal is there.
@@ -226,7 +260,8 @@ impl<'a> Frames<'a> {
         let (found_digest, signed) = head.split_at(DIGEST);
         let (id, rest) = signed.split_at(self.id.len());
         let Some((length, numbers)) = rest.split_first_chunk::<4>() else { return Ok(None) };
-        let Some((number, synced)) = numbers.split_first_chunk::<8>() else { return Ok(None) };
+        let Some((number, rest)) = numbers.split_first_chunk::<8>() else { return Ok(None) };
+        let Some((synced, at)) = rest.split_first_chunk::<8>() else { return Ok(None) };
         let length = u32::from_le_bytes(*length);
         if id != self.id || body + u64::from(length) > self.length {
             return Ok(None);
@@ -238,9 +273,10 @@ impl<'a> Frames<'a> {
         if short_digest(&frame) != found_digest {
             return Ok(None);
         }
-        let synced = synced.first_chunk().map_or(0, |synced| u64::from_le_bytes(*synced));
+        let at = at.first_chunk().map_or(0, |at| i64::from_le_bytes(*at));
         frame.drain(..FRAME_HEAD - DIGEST);
-        Ok(Some(Frame { number: u64::from_le_bytes(*number), synced, changes: frame }))
+        let commit = Commit { number: u64::from_le_bytes(*number), at: Timestamp::from_millis(at), changes: frame };
+        Ok(Some(Frame { commit, synced: u64::from_le_bytes(*synced) }))
     }
 }
 
@@ -252,6 +288,7 @@ mod tests {
 
     const ID: JournalId = [7; 16];
     const CAPACITY: u64 = 64 << 10;
+    const AT: Timestamp = Timestamp::EPOCH;
 
     fn new() -> Journal {
         Journal::create(Box::new(InMemoryBackend::new()), ID, CAPACITY).unwrap()
@@ -274,7 +311,7 @@ mod tests {
     fn found(bytes: &[u8]) -> (Vec<(u64, Vec<u8>)>, u64) {
         let file = on(bytes);
         let frames = Frames::find(&file, ID).unwrap();
-        let read = frames.above(0).map(|number| (number, frames.changes(number).unwrap().unwrap())).collect();
+        let read = frames.above(0).map(|number| (number, frames.commit(number).unwrap().unwrap().changes)).collect();
         (read, frames.synced())
     }
 
@@ -282,19 +319,19 @@ mod tests {
     fn frames_of_both_halves_read_back_and_say_what_was_synced() {
         let mut journal = new();
         for number in 1..=3_u8 {
-            journal.append(number.into(), &vec![number; 700]).unwrap();
+            journal.append(number.into(), AT, &vec![number; 700]).unwrap();
             if number < 3 {
                 journal.sync().unwrap();
             }
         }
         journal.turn_over();
-        journal.append(4, &[4; 9_000]).unwrap();
+        journal.append(4, AT, &[4; 9_000]).unwrap();
         let expected = vec![(1, vec![1; 700]), (2, vec![2; 700]), (3, vec![3; 700]), (4, vec![4; 9_000])];
         assert_eq!(found(&bytes(&journal)), (expected, 2));
         journal.sync().unwrap();
         journal.pass_over(5);
         journal.turn_over();
-        journal.append(6, &[6; 100]).unwrap();
+        journal.append(6, AT, &[6; 100]).unwrap();
         let (frames, synced) = found(&bytes(&journal));
         assert_eq!(frames.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [2, 3, 4, 6]);
         assert_eq!(synced, 5, "what the database has counts as synced");
@@ -304,10 +341,10 @@ mod tests {
     fn frames_of_the_opening_before_do_not_count() {
         let mut before = new();
         for number in 1..=3_u8 {
-            before.append(number.into(), &[number; 600]).unwrap();
+            before.append(number.into(), AT, &[number; 600]).unwrap();
         }
         let mut journal = Journal::create(before.file, [8; 16], CAPACITY).unwrap();
-        journal.append(1, &[9; 600]).unwrap();
+        journal.append(1, AT, &[9; 600]).unwrap();
         let file = on(&bytes(&journal));
         assert_eq!(Frames::find(&file, [8; 16]).unwrap().above(0).collect::<Vec<_>>(), [1]);
     }
@@ -316,7 +353,7 @@ mod tests {
     fn any_flipped_bit_of_a_frame_hides_that_frame_alone() {
         let mut journal = new();
         for number in 1..=3_u8 {
-            journal.append(number.into(), &[number; 40]).unwrap();
+            journal.append(number.into(), AT, &[number; 40]).unwrap();
         }
         let (sound, second) = (bytes(&journal), usize::try_from(2 * BLOCK).unwrap());
         for place in second..second + FRAME_HEAD + 40 {
@@ -355,7 +392,7 @@ mod tests {
             let mut number = expected - 3;
             while journal.fits(5_000) {
                 number += 1;
-                journal.append(number, &[0; 5_000]).unwrap();
+                journal.append(number, AT, &[0; 5_000]).unwrap();
             }
             assert_eq!(number, expected);
             assert!(journal.ever_fits(5_000) && journal.end <= journal.start_of(journal.current + 1));

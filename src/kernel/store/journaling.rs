@@ -11,10 +11,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tenantd_base::telemetry::panic_text;
+use tenantd_base::{
+    clock::{Clock, Timestamp},
+    telemetry::panic_text,
+};
 
 use super::{
-    changes::Changes, engine::Durability, error::StoreError, events, journal::Journal, redb_engine::Core, redb_file::Mark,
+    changes::Changes,
+    engine::Durability,
+    error::StoreError,
+    events,
+    journal::Journal,
+    outgoing::{Outgoing, Segment},
+    redb_engine::Core,
+    redb_file::Mark,
     witness::Witness,
 };
 
@@ -38,6 +48,8 @@ pub(super) struct Journaling {
     mark: Mark,
     /// The place of the newest event in the log.
     log_end: u64,
+    clock: Clock,
+    outgoing: Option<Outgoing>,
     mode: Flushing,
     flush: Option<JoinHandle<Result<(), StoreError>>>,
     /// Since when changes and the witness wait for the disk.
@@ -53,8 +65,15 @@ fn now() -> Instant {
 }
 
 impl Journaling {
-    pub(super) fn new(journal: Journal, witness: Witness, mark: Mark, log_end: u64, mode: Flushing) -> Self {
-        Self { journal, witness, mark, log_end, mode, flush: None, waits_since: None, lags_since: None, failed: false }
+    pub(super) fn new(
+        (journal, witness): (Journal, Witness),
+        mark: Mark,
+        log_end: u64,
+        outgoing: Option<Outgoing>,
+        (clock, mode): (Clock, Flushing),
+    ) -> Self {
+        let (flush, waits_since, lags_since) = (None, None, None);
+        Self { journal, witness, mark, log_end, clock, outgoing, mode, flush, waits_since, lags_since, failed: false }
     }
 
     pub(super) fn commit(&mut self, core: &Arc<Core>, changes: Changes, durability: Durability) -> Result<(), StoreError> {
@@ -67,11 +86,15 @@ impl Journaling {
     fn append(&mut self, core: &Arc<Core>, changes: Changes, durability: Durability) -> Result<(), StoreError> {
         let bytes = changes.encode();
         let mark = Mark { number: self.mark.number + 1, ..self.mark };
-        let log_end = events::log_end_in(&changes).unwrap_or(self.log_end);
+        let (log_end, at) = (events::log_end_in(&changes).unwrap_or(self.log_end), self.clock.now());
         if !self.journal.fits(bytes.len()) {
             self.await_flush()?;
             if !self.journal.ever_fits(bytes.len()) {
                 core.flush_with(changes, Some(mark))?;
+                self.send_out(mark.number, at, &bytes);
+                if let Some(segment) = self.take_outgoing() {
+                    segment.write();
+                }
                 (self.mark, self.log_end) = (mark, log_end);
                 self.journal.pass_over(mark.number);
                 self.journal.turn_over();
@@ -79,15 +102,32 @@ impl Journaling {
             }
             self.begin_flush(core)?;
         }
-        self.journal.append(mark.number, &bytes).map_err(StoreError::engine)?;
+        self.journal.append(mark.number, at, &bytes).map_err(StoreError::engine)?;
+        self.send_out(mark.number, at, &bytes);
         (self.mark, self.log_end) = (mark, log_end);
         if durability == Durability::Now {
             self.sync()?;
         } else {
             self.waits_since.get_or_insert_with(now);
         }
-        core.publish(changes);
+        core.publish(changes, mark.position());
         Ok(())
+    }
+
+    fn send_out(&mut self, number: u64, at: Timestamp, changes: &[u8]) {
+        if let Some(outgoing) = &mut self.outgoing {
+            outgoing.add(number, at, changes);
+        }
+    }
+
+    fn take_outgoing(&mut self) -> Option<Segment> {
+        self.outgoing.as_mut()?.take()
+    }
+
+    /// The commits since the last time, all of them on the disk, for the caller to write.
+    pub(super) fn cut(&mut self) -> Result<Option<Segment>, StoreError> {
+        self.settle()?;
+        Ok(self.take_outgoing())
     }
 
     /// Brings every frame onto the disk, and says so to the witness.
@@ -141,14 +181,20 @@ impl Journaling {
     /// Goes on in the other half, which must be free, and has the changes of this one brought into the file.
     fn begin_flush(&mut self, core: &Arc<Core>) -> Result<(), StoreError> {
         self.sync()?;
-        let (recent, mark) = (core.set_apart(), self.mark);
+        let (recent, mark, outgoing) = (core.set_apart(), self.mark, self.take_outgoing());
         self.journal.turn_over();
+        let core = core.clone();
+        let flush = move || {
+            if let Some(segment) = outgoing {
+                segment.write();
+            }
+            core.flush(&recent, mark)
+        };
         match self.mode {
-            Flushing::InTurn => core.flush(&recent, mark),
+            Flushing::InTurn => flush(),
             Flushing::Beside => {
-                let core = core.clone();
-                let flush = std::thread::Builder::new().name("store-flush".to_owned());
-                let flush = flush.spawn(move || core.flush(&recent, mark)).map_err(StoreError::engine)?;
+                let thread = std::thread::Builder::new().name("store-flush".to_owned());
+                let flush = thread.spawn(flush).map_err(StoreError::engine)?;
                 self.flush = Some(flush);
                 Ok(())
             }
@@ -176,6 +222,9 @@ impl Journaling {
             return Ok(());
         }
         flushed?;
+        if let Some(segment) = self.take_outgoing() {
+            segment.write();
+        }
         core.flush_with(Changes::default(), Some(Mark { closed: true, ..self.mark }))
     }
 }

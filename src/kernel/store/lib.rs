@@ -22,6 +22,7 @@ mod journal;
 mod journaling;
 mod key;
 mod migrate;
+mod outgoing;
 mod pages;
 pub mod portable;
 mod privacy;
@@ -67,10 +68,11 @@ pub use error::StoreError;
 pub use installation::{
     DataDirectory, Installation, InstallationId, KeyFingerprint, last_release, remove_file, write_private_file,
 };
-pub use journal::JournalId;
+pub use journal::{JournalId, Position};
 pub use journaling::Flushing;
 pub use key::{FixedKey, Key};
 pub use migrate::{FORMAT, Progress, Step, way};
+pub use outgoing::{OutgoingDirectory, Plan, Replay, SegmentName};
 pub use redb_engine::{Opening, RedbEngine};
 pub use redb_file::RepairProgress;
 pub use repair::Loss;
@@ -88,6 +90,7 @@ pub use volume::{Reserve, Space, Volume};
 pub use watch::{Busy, WriterWatch};
 
 use tenantd_base::{
+    clock::Clock,
     id::TenantId,
     programs::{Lanes, Shares},
     quotas::Quotas,
@@ -110,11 +113,13 @@ pub struct WriterSettings {
 }
 
 /// How an installation's store is opened.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct StoreSettings {
     pub cache_bytes: usize,
     pub journal_bytes: u64,
     pub writer: WriterSettings,
+    /// What the times of commits are taken from.
+    pub clock: Clock,
 }
 
 /// A handle to the open store; clones share it. The file is closed when the last one is dropped.
@@ -311,6 +316,13 @@ impl Store {
     /// Whether the store was not closed in order before this opening.
     pub fn was_recovered(&self) -> bool {
         self.inner.engine.was_recovered()
+    }
+
+    /// Writes the commits so far that are to leave the host to the directory of outgoing ones.
+    pub async fn cut_outgoing(&self) -> Result<(), StoreError> {
+        let store = self.clone();
+        let cut = tokio::task::spawn_blocking(move || store.inner.engine.cut_outgoing());
+        cut.await.map_err(|error| StoreError::Panicked(error.to_string()))?
     }
 
     /// Why the store takes no more writes, once that is so.

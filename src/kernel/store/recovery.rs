@@ -12,7 +12,7 @@ use super::{
     changes::Changes,
     error::StoreError,
     events,
-    journal::{Frames, Head, read_head},
+    journal::{Commit, Frames, Head, read_head},
     recent::Recent,
     redb_file::Mark,
     witness::{self, Found, Testimony},
@@ -23,6 +23,8 @@ use super::{
 pub(super) struct Examined {
     /// What the journal has and the file has not.
     pub(super) missed: Recent,
+    /// The same, commit by commit.
+    pub(super) commits: Vec<Commit>,
     /// Where the store stands with it.
     pub(super) mark: Mark,
     pub(super) damage: Option<Damage>,
@@ -65,7 +67,7 @@ impl Damage {
 pub(super) fn examine(mark: Mark, journal: &dyn StorageBackend, witness: &dyn StorageBackend) -> Result<Examined, StoreError> {
     let said = witness::read(witness).map_err(StoreError::engine)?;
     if mark.closed {
-        return Ok(Examined { missed: Recent::default(), mark, damage: contradiction(mark, said) });
+        return Ok(Examined { missed: Recent::default(), commits: Vec::new(), mark, damage: contradiction(mark, said) });
     }
     let head = read_head(journal).map_err(StoreError::engine)?;
     if head == Head::Earlier {
@@ -74,13 +76,14 @@ pub(super) fn examine(mark: Mark, journal: &dyn StorageBackend, witness: &dyn St
         return Err(StoreError::Installation(problem.to_owned()));
     }
     let frames = Frames::find(journal, mark.id).map_err(StoreError::engine)?;
-    let (mut missed, mut number) = (Recent::default(), mark.number);
-    while let Some(changes) = frames.changes(number + 1).map_err(StoreError::engine)? {
-        missed.take_in(decode(&changes)?);
+    let (mut missed, mut commits, mut number) = (Recent::default(), Vec::new(), mark.number);
+    while let Some(commit) = frames.commit(number + 1).map_err(StoreError::engine)? {
+        missed.take_in(decode(&commit.changes)?);
+        commits.push(commit);
         number += 1;
     }
     let damage = find_damage(mark, number, head, &frames, said)?;
-    Ok(Examined { missed, mark: Mark { number, ..mark }, damage })
+    Ok(Examined { missed, commits, mark: Mark { number, ..mark }, damage })
 }
 
 fn decode(changes: &[u8]) -> Result<Changes, StoreError> {
@@ -135,8 +138,8 @@ fn find_damage(mark: Mark, number: u64, head: Head, frames: &Frames<'_>, said: F
 fn lost(problem: &str, number: u64, proven: u64, frames: &Frames<'_>, testimony: Option<Testimony>) -> Result<Damage, StoreError> {
     let mut readable = Vec::new();
     for later in frames.above(number) {
-        if let Some(changes) = frames.changes(later).map_err(StoreError::engine)? {
-            readable.push(decode(&changes)?);
+        if let Some(commit) = frames.commit(later).map_err(StoreError::engine)? {
+            readable.push(decode(&commit.changes)?);
         }
     }
     let read_to = readable.iter().filter_map(events::log_end_in).max();

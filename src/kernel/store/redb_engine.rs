@@ -13,7 +13,7 @@ use std::{
 
 use redb::{StorageBackend, backends::FileBackend};
 
-use tenantd_base::{entropy::quick_bytes, telemetry::panic_text};
+use tenantd_base::{clock::Clock, entropy::quick_bytes, telemetry::panic_text};
 
 use super::{
     changes::Changes,
@@ -21,8 +21,9 @@ use super::{
     error::StoreError,
     events,
     installation::{io_error, sync_directory},
-    journal::{Journal, JournalId},
+    journal::{Journal, JournalId, Position},
     journaling::{Flushing, Journaling},
+    outgoing::{Outgoing, OutgoingDirectory},
     recent::Recent,
     recovery::{self, Examined},
     redb_file::{FileSnapshot, Mark, RedbFile, RepairProgress, private_options},
@@ -39,22 +40,27 @@ pub(super) struct JournalFiles {
     pub(super) witness: PathBuf,
     pub(super) bytes: u64,
     pub(super) volume: Arc<Volume>,
+    /// Where commits go that are to leave the host.
+    pub(super) outgoing: Option<OutgoingDirectory>,
 }
 
 /// What stands beside the file of a store.
 pub(super) struct Beside {
     pub(super) journal: Box<dyn StorageBackend>,
     pub(super) witness: Box<dyn StorageBackend>,
+    outgoing: Option<OutgoingDirectory>,
 }
 
 /// How a store with a journal is opened.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Opening {
     pub cache_bytes: usize,
     pub journal_bytes: u64,
     /// For the journal of this opening: no other has had it.
     pub journal_id: JournalId,
     pub flushing: Flushing,
+    /// What the times of commits are taken from.
+    pub clock: Clock,
 }
 
 pub struct RedbEngine {
@@ -73,6 +79,7 @@ pub(super) struct Core {
 
 /// What a snapshot sees.
 pub(super) struct View {
+    position: Position,
     recent: Recent,
     /// On its way into the file; it may be there already.
     flushing: Option<Recent>,
@@ -100,7 +107,8 @@ impl JournalFiles {
             let opened = opened.map_err(|error| StoreError::Installation(format!("{}: {error}", path.display())))?;
             Ok(Box::new(SpareBackend::new(opened, self.volume.clone())))
         };
-        Ok(Beside { journal: backend(journal, &self.journal)?, witness: backend(witness, &self.witness)? })
+        let (journal, witness) = (backend(journal, &self.journal)?, backend(witness, &self.witness)?);
+        Ok(Beside { journal, witness, outgoing: self.outgoing.clone() })
     }
 }
 
@@ -126,12 +134,13 @@ impl RedbEngine {
     pub(super) fn open_with_journal(
         path: &Path,
         files: &JournalFiles,
-        cache_bytes: usize,
+        (cache_bytes, clock): (usize, Clock),
         progress: Option<RepairProgress>,
         accept: impl FnOnce(&ReadTx) -> Result<(), StoreError>,
     ) -> Result<Self, StoreError> {
         let file = RedbFile::open_on(&files.volume, path, cache_bytes, progress)?;
-        let opening = Opening { cache_bytes, journal_bytes: files.bytes, journal_id: quick_bytes(), flushing: Flushing::Beside };
+        let opening =
+            Opening { cache_bytes, journal_bytes: files.bytes, journal_id: quick_bytes(), flushing: Flushing::Beside, clock };
         Self::with_journal(file, files.open()?, opening, accept)
     }
 
@@ -148,7 +157,7 @@ impl RedbEngine {
         opening: Opening,
     ) -> Result<Self, StoreError> {
         let file = RedbFile::on_backend(store, opening.cache_bytes)?;
-        let beside = Beside { journal: Box::new(journal), witness: Box::new(witness) };
+        let beside = Beside { journal: Box::new(journal), witness: Box::new(witness), outgoing: None };
         Self::with_journal(file, beside, opening, |_| Ok(()))
     }
 
@@ -163,7 +172,8 @@ impl RedbEngine {
         accept: impl FnOnce(&ReadTx) -> Result<(), StoreError>,
     ) -> Result<Self, StoreError> {
         let before = file.mark()?;
-        let Examined { missed, mark, damage } = recovery::examine(before, beside.journal.as_ref(), beside.witness.as_ref())?;
+        let Examined { missed, commits, mark, damage } =
+            recovery::examine(before, beside.journal.as_ref(), beside.witness.as_ref())?;
         if let Some(damage) = damage {
             return Err(damage.refusal());
         }
@@ -175,27 +185,39 @@ impl RedbEngine {
         if !before.closed {
             file.apply(&missed, Some(Mark { closed: true, ..mark }))?;
         }
+        if let Some(directory) = &beside.outgoing {
+            let mut outgoing = Outgoing::new(directory.clone(), mark.id, mark.before);
+            for commit in &commits {
+                outgoing.add(commit.number, commit.at, &commit.changes);
+            }
+            if let Some(segment) = outgoing.take() {
+                segment.write();
+            }
+        }
         // Nothing needs the journal of before any more, and a start that ends here finds a store that was closed in order. The witness speaks
         // of the next journal before the file does, and is believed as long as that journal is empty.
         let id = opening.journal_id;
         let journal = Journal::create(beside.journal, id, opening.journal_bytes).map_err(StoreError::engine)?;
         let testimony = Testimony { id, before: mark.id, number: 0, log_end };
         let witness = Witness::begin(beside.witness, testimony).map_err(StoreError::engine)?;
-        let mark = Mark { id, number: 0, closed: false };
+        let outgoing = beside.outgoing.map(|directory| Outgoing::new(directory, id, mark.position()));
+        let mark = Mark { id, number: 0, closed: false, before: mark.position() };
         file.apply(&Recent::default(), Some(mark))?;
-        let journaling = Journaling::new(journal, witness, mark, log_end, opening.flushing);
+        let journaling = Journaling::new((journal, witness), mark, log_end, outgoing, (opening.clock, opening.flushing));
         Ok(Self { core: Arc::new(Core::new(file)?), journal: Some(Mutex::new(journaling)), recovered: !before.closed })
     }
 }
 
 /// The file as it is, with changes on top of it.
 pub(super) fn snapshot_of(file: &RedbFile, recent: Recent) -> Result<Snapshot, StoreError> {
-    Ok(Snapshot(Arc::new(View { recent, flushing: None, file: Arc::new(file.snapshot()?) })))
+    let position = file.mark()?.position();
+    Ok(Snapshot(Arc::new(View { position, recent, flushing: None, file: Arc::new(file.snapshot()?) })))
 }
 
 impl Core {
     fn new(file: RedbFile) -> Result<Self, StoreError> {
-        let view = View { recent: Recent::default(), flushing: None, file: Arc::new(file.snapshot()?) };
+        let position = file.mark()?.position();
+        let view = View { position, recent: Recent::default(), flushing: None, file: Arc::new(file.snapshot()?) };
         Ok(Self { published: Mutex::new(Arc::new(view)), file })
     }
 
@@ -214,16 +236,19 @@ impl Core {
     }
 
     /// Shows a batch to readers. Only the writer changes what is recent, so nothing is lost between the reading and the showing.
-    pub(super) fn publish(&self, changes: Changes) {
+    pub(super) fn publish(&self, changes: Changes, position: Position) {
         let mut recent = self.view().recent.clone();
         recent.take_in(changes);
-        self.show(|view| View { recent, flushing: view.flushing.clone(), file: view.file.clone() });
+        self.show(|view| View { position, recent, flushing: view.flushing.clone(), file: view.file.clone() });
     }
 
     /// Sets everything recent apart to be flushed, and gives it back.
     pub(super) fn set_apart(&self) -> Recent {
         let recent = self.view().recent.clone();
-        self.show(|view| View { recent: Recent::default(), flushing: Some(recent.clone()), file: view.file.clone() });
+        self.show(|view| {
+            let (position, flushing, file) = (view.position, Some(recent.clone()), view.file.clone());
+            View { position, recent: Recent::default(), flushing, file }
+        });
         recent
     }
 
@@ -231,7 +256,7 @@ impl Core {
     pub(super) fn flush(&self, changes: &Recent, mark: Mark) -> Result<(), StoreError> {
         self.file.apply(changes, Some(mark))?;
         let file = Arc::new(self.file.snapshot()?);
-        self.show(|view| View { recent: view.recent.clone(), flushing: None, file });
+        self.show(|view| View { position: view.position, recent: view.recent.clone(), flushing: None, file });
         Ok(())
     }
 
@@ -241,7 +266,10 @@ impl Core {
         all.take_in(changes);
         self.file.apply(&all, mark)?;
         let file = Arc::new(self.file.snapshot()?);
-        self.show(|_| View { recent: Recent::default(), flushing: None, file });
+        self.show(|view| {
+            let position = mark.map_or(view.position, Mark::position);
+            View { position, recent: Recent::default(), flushing: None, file }
+        });
         Ok(())
     }
 }
@@ -273,6 +301,15 @@ impl Engine for RedbEngine {
     fn was_recovered(&self) -> bool {
         self.recovered
     }
+
+    fn cut_outgoing(&self) -> Result<(), StoreError> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        let cut = journal.lock().unwrap_or_else(PoisonError::into_inner).cut()?;
+        if let Some(segment) = cut {
+            segment.write();
+        }
+        Ok(())
+    }
 }
 
 impl Drop for RedbEngine {
@@ -293,7 +330,7 @@ pub(super) struct Snapshot(Arc<View>);
 
 impl Snapshot {
     fn read<T>(&self, work: impl FnOnce(&dyn EngineRead) -> T) -> T {
-        let View { recent, flushing, file } = &*self.0;
+        let View { recent, flushing, file, .. } = &*self.0;
         match flushing {
             None => work(&recent.over(file.as_ref())),
             Some(flushing) => work(&recent.over(&flushing.over(file.as_ref()))),
@@ -312,5 +349,9 @@ impl EngineRead for Snapshot {
 
     fn tables(&self) -> Result<Vec<String>, StoreError> {
         self.read(|layers| layers.tables())
+    }
+
+    fn position(&self) -> Position {
+        self.0.position
     }
 }

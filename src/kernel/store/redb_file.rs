@@ -22,7 +22,7 @@ use super::{
     catalog::{self, ENGINE_CODE},
     engine::{Direction, EngineRead, Flow, KeyRange, RawTable, Visitor},
     error::StoreError,
-    journal::JournalId,
+    journal::{JournalId, Position},
     recent::{Recent, RecentTable},
     spare_backend::SpareBackend,
     volume::Volume,
@@ -45,21 +45,35 @@ pub(super) struct Mark {
     pub(super) number: u64,
     /// Whether the journal holds nothing that the file does not.
     pub(super) closed: bool,
+    /// Where the opening before it ended.
+    pub(super) before: Position,
 }
 
 impl Mark {
+    /// The last commit. An opening without any is where the one before ended, unless it begins a history.
+    pub(super) fn position(self) -> Position {
+        let begins = self.before == Position::default();
+        if self.number == 0 && !begins { self.before } else { Position { journal: self.id, number: self.number } }
+    }
+
     /// Of a file that never had a journal.
-    const NONE: Self = Self { id: [0; 16], number: 0, closed: true };
+    const NONE: Self = Self { id: [0; 16], number: 0, closed: true, before: Position { journal: [0; 16], number: 0 } };
 
     fn to_bytes(self) -> Vec<u8> {
-        [&self.id[..], &self.number.to_le_bytes(), &[u8::from(self.closed)]].concat()
+        let before = [&self.before.journal[..], &self.before.number.to_le_bytes()].concat();
+        [&self.id[..], &self.number.to_le_bytes(), &[u8::from(self.closed)], &before].concat()
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (id, rest) = bytes.split_first_chunk()?;
         let (number, rest) = rest.split_first_chunk()?;
-        let [closed] = rest else { return None };
-        Some(Self { id: *id, number: u64::from_le_bytes(*number), closed: *closed == 1 })
+        let ([closed], rest) = rest.split_first_chunk()?;
+        // Stores of earlier releases do not say what was before.
+        let before = match rest.split_first_chunk() {
+            Some((journal, number)) => Position { journal: *journal, number: u64::from_le_bytes(*number.first_chunk()?) },
+            None => Position::default(),
+        };
+        Some(Self { id: *id, number: u64::from_le_bytes(*number), closed: *closed == 1, before })
     }
 }
 

@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use tenantd_base::{clock::Timestamp, quotas::Quotas};
+use tenantd_base::{clock::Timestamp, entropy::quick_bytes, quotas::Quotas};
 
 use super::{
     DataDirectory, Installation, KeyFingerprint, StoreError, StoreSettings,
     events::{self, Event},
     installation::{io_error, sync_directory, write_private_file},
+    journal::Position,
     recovery::{self, Damage, Examined},
     redb_engine::snapshot_of,
     redb_file::{Mark, RedbFile},
@@ -71,7 +72,7 @@ impl DataDirectory {
 
     fn examine_files(&self, settings: StoreSettings, now: Timestamp) -> Result<Option<Loss>, StoreError> {
         let file = RedbFile::open_on(self.volume(), &self.store_file(), settings.cache_bytes, None)?;
-        let Examined { missed, damage, .. } = self.read_files(&file, settings)?;
+        let Examined { missed, damage, .. } = self.read_files(&file, &settings)?;
         let Some(damage) = damage else { return Ok(None) };
         let tx = ReadTx::new(Box::new(snapshot_of(&file, missed)?));
         self.accept(&tx)?;
@@ -86,7 +87,7 @@ impl DataDirectory {
         tell: impl FnOnce(&mut WriteTx, &Loss) -> Result<(), StoreError>,
     ) -> Result<Option<Loss>, StoreError> {
         let file = RedbFile::open_on(self.volume(), &self.store_file(), settings.cache_bytes, None)?;
-        let Examined { mut missed, mark, damage } = self.read_files(&file, settings)?;
+        let Examined { mut missed, damage, .. } = self.read_files(&file, &settings)?;
         let Some(damage) = damage else { return Ok(None) };
         let tx = ReadTx::new(Box::new(snapshot_of(&file, missed.clone())?));
         self.accept(&tx)?;
@@ -97,7 +98,9 @@ impl DataDirectory {
         tell(&mut tx, &loss)?;
         usage::settle(&mut tx)?;
         missed.take_in(tx.into_changes());
-        file.apply(&missed, Some(Mark { closed: true, ..mark }))?;
+        // This changes the past, so no segment that was or will be sent may follow what was before.
+        self.outgoing().set_incomplete()?;
+        file.apply(&missed, Some(Mark { id: quick_bytes(), number: 0, closed: true, before: Position::default() }))?;
         let files = self.journal_files(settings.journal_bytes);
         for path in [&files.journal, &files.witness] {
             remove(path)?;
@@ -106,7 +109,7 @@ impl DataDirectory {
         Ok(Some(loss))
     }
 
-    fn read_files(&self, file: &RedbFile, settings: StoreSettings) -> Result<Examined, StoreError> {
+    fn read_files(&self, file: &RedbFile, settings: &StoreSettings) -> Result<Examined, StoreError> {
         let beside = self.journal_files(settings.journal_bytes).open()?;
         recovery::examine(file.mark()?, beside.journal.as_ref(), beside.witness.as_ref())
     }
@@ -157,7 +160,7 @@ mod tests {
 
     use serde_json::value::RawValue;
 
-    use tenantd_base::{access::Grants, id::TenantId};
+    use tenantd_base::{access::Grants, clock::Clock, id::TenantId};
 
     use super::*;
     use crate::{
@@ -165,8 +168,12 @@ mod tests {
         events::{Actor, Draft, EventKind, Intent},
     };
 
-    const SETTINGS: StoreSettings =
-        StoreSettings { cache_bytes: 1 << 20, journal_bytes: 1 << 20, writer: WriterSettings { batch_size: 1, queue_length: 8 } };
+    const SETTINGS: StoreSettings = StoreSettings {
+        cache_bytes: 1 << 20,
+        journal_bytes: 1 << 20,
+        writer: WriterSettings { batch_size: 1, queue_length: 8 },
+        clock: Clock::System,
+    };
     const NOW: Timestamp = Timestamp::EPOCH;
     const FILES: [&str; 4] = ["tenantd.redb", "tenantd.journal", "tenantd.witness", "installation.id"];
     static HAPPENED: EventKind = EventKind {

@@ -18,6 +18,7 @@ use super::{
     check,
     engine::{Direction, Durability, Engine, Flow, KeyRange, RawTable},
     error::StoreError,
+    journal::Position,
     transaction::{Read, ReadTx},
 };
 
@@ -40,6 +41,8 @@ pub struct TableTally {
 pub struct SnapshotReport {
     /// In the order of their names.
     pub tables: Vec<TableTally>,
+    /// The last commit in it.
+    pub position: Position,
 }
 
 impl SnapshotReport {
@@ -185,7 +188,7 @@ fn publish(temporary: &Path, path: &Path, parent: &Path) -> std::io::Result<()> 
 
 fn copy(tx: &ReadTx, path: &Path) -> Result<SnapshotReport, StoreError> {
     let target = RedbEngine::create(path, COPY_CACHE_BYTES)?;
-    let mut report = SnapshotReport::default();
+    let mut report = SnapshotReport { position: tx.position(), ..SnapshotReport::default() };
     for name in tx.tables()? {
         let (mut position, mut tally): (Option<Vec<u8>>, _) = (None, Tally::default());
         loop {
@@ -318,7 +321,7 @@ mod tests {
     fn the_table_that_differs_is_named() {
         let table =
             |name: &str, records: u64, digest: u8| TableTally { name: name.to_owned(), records, bytes: 1, digest: [digest; 32] };
-        let one = SnapshotReport { tables: vec![table("a", 1, 1), table("b", 2, 2)] };
+        let one = SnapshotReport { tables: vec![table("a", 1, 1), table("b", 2, 2)], ..SnapshotReport::default() };
         assert_eq!(one.difference(&one.clone()), None);
         for (other, told) in [
             (vec![table("a", 1, 1)], "table b is missing"),
@@ -326,7 +329,7 @@ mod tests {
             (vec![table("a", 1, 9), table("b", 2, 2)], "table a has other content"),
             (vec![table("a", 1, 1), table("b", 2, 2), table("c", 1, 1)], "table c is too many"),
         ] {
-            assert_eq!(one.difference(&SnapshotReport { tables: other }).as_deref(), Some(told));
+            assert_eq!(one.difference(&SnapshotReport { tables: other, ..one.clone() }).as_deref(), Some(told));
         }
     }
 }

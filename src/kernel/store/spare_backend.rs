@@ -102,6 +102,8 @@ mod tests {
         },
     };
 
+    use tenantd_base::clock::Clock;
+
     use super::*;
     use crate::{
         Flushing, Opening, Read, RedbEngine, Space, Store, StoreError, WriteRoom, WriteTx, WriterSettings, catalog, within_reserve,
@@ -306,7 +308,7 @@ mod tests {
     fn open(files: &[Limited; 3], volume: &Arc<Volume>, id: u8) -> Store {
         let [redb, journal, witness] = files.each_ref().map(|file| SpareBackend::new(file.clone(), volume.clone()));
         let (journal_bytes, journal_id) = (128 << 10, [id; 16]);
-        let opening = Opening { cache_bytes: 1 << 20, journal_bytes, journal_id, flushing: Flushing::InTurn };
+        let opening = Opening { cache_bytes: 1 << 20, journal_bytes, journal_id, flushing: Flushing::InTurn, clock: Clock::System };
         let engine = RedbEngine::on_backends(redb, journal, witness, opening).unwrap();
         Store::on_volume(engine, WRITER, volume.clone()).unwrap()
     }

@@ -29,7 +29,8 @@ static BY_NAME: Index<(u8, u32), Person> =
     Index { table: catalog::TENANTS_BY_SLUG, unique: true, keys: |key, person| vec![(key.0, person.name.clone()).to_bytes()] };
 static PEOPLE: Table<(u8, u32), Person> = Table::new(catalog::USERS, &[&BY_TAG, &BY_NAME]);
 
-const SETTINGS: StoreSettings = StoreSettings { cache_bytes: 1 << 20, journal_bytes: 1 << 20, writer: WRITER };
+const SETTINGS: StoreSettings =
+    StoreSettings { cache_bytes: 1 << 20, journal_bytes: 1 << 20, writer: WRITER, clock: Clock::System };
 const WRITER: WriterSettings = WriterSettings { batch_size: 64, queue_length: 64 };
 
 struct Fixture {
@@ -414,7 +415,7 @@ async fn readers_see_every_write_once_while_the_file_is_brought_up_to_date() {
     let data = DataDirectory::lock(directory.path()).unwrap();
     data.initialize([7; 16], || Ok([1; 8])).unwrap();
     let settings = StoreSettings { journal_bytes: 48 << 10, ..SETTINGS };
-    let (store, _) = data.open_store(settings, None).unwrap();
+    let (store, _) = data.open_store(settings.clone(), None).unwrap();
     let writing = tokio::spawn({
         let store = store.clone();
         async move {

@@ -12,6 +12,7 @@ use super::{
     changes::Changes,
     engine::{Direction, EngineRead, Flow, KeyRange, RawTable, Visitor},
     error::StoreError,
+    journal::Position,
     usage::Growth,
 };
 
@@ -66,6 +67,11 @@ pub struct ReadTx {
 impl ReadTx {
     pub(super) fn new(engine: Box<dyn EngineRead>) -> Self {
         Self { engine }
+    }
+
+    /// The last commit that it shows.
+    pub(super) fn position(&self) -> Position {
+        self.engine.position()
     }
 
     /// The names of all tables that hold something.

@@ -31,7 +31,7 @@ use tenantd_base::{
 use tenantd_http::pages::Page;
 use tenantd_platform::{Tenants, platform_tenant};
 use tenantd_store::{
-    Checked, Loss, Rotation, Store, StoreError, WriteTx,
+    Checked, Loss, OutgoingDirectory, Rotation, Store, StoreError, WriteTx,
     events::{Actor, EventKind, Intent},
     tasks::Tasks,
 };
@@ -39,7 +39,7 @@ use tenantd_store::{
 pub use error::UpkeepError;
 use model::Repair;
 pub use model::{Run, RunKind};
-pub use offsite::{Entry, Manifest, Offsite, OffsiteError, OffsitePlace};
+pub use offsite::{Entry, Forward, Manifest, Offsite, OffsiteError, OffsitePlace};
 pub use snapshots::{Room, Snapshots, Taken};
 
 pub const EVENTS: &[&EventKind] = &[
@@ -128,8 +128,9 @@ impl Upkeep {
         };
         let hours = config.snapshots.max_age_hours;
         let max_age = (hours > 0).then(|| Duration::from_hours(hours.into()));
-        let offsite = Offsite::configured(config, snapshots.clone(), &directory, key)?;
-        Ok(Self { snapshots, store, clock, disk, max_age, offsite, offsite_settings: config.offsite.clone() })
+        let offsite = Offsite::configured(config, snapshots.clone(), (&directory, OutgoingDirectory::of(&places.data)), key)?;
+        let offsite_settings = config.offsite.clone();
+        Ok(Self { snapshots, store, clock, disk, max_age, offsite, offsite_settings })
     }
 
     /// Takes up other marks of the disk.
@@ -168,6 +169,9 @@ impl Upkeep {
         tasks.spawn(snapshots::SnapshotWatch::new(store(), clock(), self.max_age));
         if let Some(offsite) = &self.offsite {
             tasks.spawn(offsite::OffsiteSchedule::new(offsite.clone(), &self.offsite_settings));
+            if let Some(shipping) = offsite::Shipping::new(offsite, self.offsite_settings.journal_seconds) {
+                tasks.spawn(shipping);
+            }
         }
     }
 

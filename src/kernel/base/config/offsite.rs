@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 
 /// The longest recurrence and the most backups of a kind that the settings can ask for.
 const MAX_HOURS: u32 = 24 * 366;
+const MAX_SECONDS: u32 = 86_400;
+const MAX_DAYS: u32 = 366;
 const MAX_KEPT: u32 = 10_000;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -22,6 +24,8 @@ pub struct Offsite {
     pub unencrypted: bool,
     pub every_hours: u32,
     pub max_age_hours: u32,
+    pub journal_seconds: u32,
+    pub journal_days: u32,
     pub keep_last: u32,
     pub keep_daily: u32,
     pub keep_weekly: u32,
@@ -29,6 +33,11 @@ pub struct Offsite {
 }
 
 impl Offsite {
+    /// Whether commits are sent between two backups.
+    pub fn sends_commits(&self) -> bool {
+        self.url.is_some() && self.journal_seconds > 0
+    }
+
     /// What is wrong with a setting by itself.
     pub(super) fn problem(&self) -> Option<String> {
         if let Some(url) = self.url.as_deref()
@@ -64,6 +73,8 @@ impl Offsite {
         let most = [
             ("every_hours", self.every_hours, MAX_HOURS),
             ("max_age_hours", self.max_age_hours, MAX_HOURS),
+            ("journal_seconds", self.journal_seconds, MAX_SECONDS),
+            ("journal_days", self.journal_days, MAX_DAYS),
             ("keep_last", self.keep_last, MAX_KEPT),
             ("keep_daily", self.keep_daily, MAX_KEPT),
             ("keep_weekly", self.keep_weekly, MAX_KEPT),

@@ -31,6 +31,7 @@ impl DataDirectory {
         prepare: impl FnOnce(KeyFingerprint) -> Result<(), StoreError>,
     ) -> Result<CheckReport, StoreError> {
         self.ensure_empty()?;
+        self.outgoing().set_incomplete()?;
         let new = self.path.join(NEW_STORE_FILE);
         let restored = copy_private(snapshot, &new).and_then(|()| prove_copy(&new, tables)).and_then(|(installation, report)| {
             prepare(installation.key_fingerprint)?;
@@ -105,7 +106,7 @@ fn damaged(what: &str) -> StoreError {
 mod tests {
     use std::{os::unix::fs::FileExt, path::PathBuf};
 
-    use tenantd_base::quotas::Quotas;
+    use tenantd_base::{clock::Clock, quotas::Quotas};
 
     use super::{
         super::{LOCK_FILE, META, RELEASE, ReleaseRecord},
@@ -113,8 +114,12 @@ mod tests {
     };
     use crate::{SnapshotReport, StoreSettings, WriteTx, WriterSettings, catalog, engine::Durability, snapshot};
 
-    const SETTINGS: StoreSettings =
-        StoreSettings { cache_bytes: 1 << 20, journal_bytes: 1 << 20, writer: WriterSettings { batch_size: 1, queue_length: 1 } };
+    const SETTINGS: StoreSettings = StoreSettings {
+        cache_bytes: 1 << 20,
+        journal_bytes: 1 << 20,
+        writer: WriterSettings { batch_size: 1, queue_length: 1 },
+        clock: Clock::System,
+    };
     static TABLES: [&dyn Checked; 2] = [&META, &RELEASE];
 
     /// A snapshot with some hundred pages, and what it holds.

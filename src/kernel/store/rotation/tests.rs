@@ -33,8 +33,12 @@ static MANY: Table<u32, Holder> = Table::new(catalog::WEBHOOKS, &[]);
 static FEW: Table<u32, Holder> = Table::new(catalog::CLOUD_PROVIDERS, &[]);
 const COUNT: u32 = 250;
 
-const SETTINGS: StoreSettings =
-    StoreSettings { cache_bytes: 1 << 20, journal_bytes: 1 << 20, writer: WriterSettings { batch_size: 64, queue_length: 64 } };
+const SETTINGS: StoreSettings = StoreSettings {
+    cache_bytes: 1 << 20,
+    journal_bytes: 1 << 20,
+    writer: WriterSettings { batch_size: 64, queue_length: 64 },
+    clock: Clock::System,
+};
 
 struct Fixture {
     directory: tempfile::TempDir,

@@ -25,6 +25,10 @@ pub struct Manifest {
     pub store_format: u32,
     /// Which installation key opens the sealed secrets in it.
     pub key_fingerprint: String,
+    /// The last commit in it. Commits that were sent later follow it.
+    pub position: String,
+    /// No commit in it is later than this.
+    pub holds_until: Timestamp,
     /// Whom it is encrypted for. None: it is not encrypted.
     pub recipients: Vec<String>,
     /// The object as it is stored.

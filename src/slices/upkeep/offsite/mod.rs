@@ -4,8 +4,9 @@
 //! **Invariant:** a backup counts only when its manifest is there. The manifest is written last, after the stored object was read back and
 //! compared, and it is signed: on the way back nothing is used that this installation did not write.
 //!
-//! The layout leaves room for a journal beside the snapshots: `PREFIX/INSTALLATION/snapshots/TIME-ID/{manifest.json,snapshot.age}`.
+//! The layout: `PREFIX/INSTALLATION/snapshots/TIME-ID/{manifest.json,snapshot.age}`, and `PREFIX/INSTALLATION/journal/SEGMENT.commits.age`.
 
+mod commits;
 mod connector;
 mod credentials;
 mod error;
@@ -13,13 +14,16 @@ mod manifest;
 mod place;
 mod retention;
 mod schedule;
+mod shipping;
 mod transfer;
 mod writer;
 
+pub use commits::Forward;
 pub use error::OffsiteError;
 pub use manifest::Manifest;
 pub use place::{Entry, OffsitePlace};
 pub(super) use schedule::OffsiteSchedule;
+pub(super) use shipping::Shipping;
 pub use writer::Offsite;
 
 #[cfg(test)]

@@ -120,7 +120,7 @@ impl OffsitePlace {
         self.url.strip_prefix("file://").map(PathBuf::from)
     }
 
-    fn open(&self) -> Result<Opened, OffsiteError> {
+    pub(super) fn open(&self) -> Result<Opened, OffsiteError> {
         if let Some(directory) = self.directory() {
             let store = LocalFileSystem::new_with_prefix(&directory)?.with_fsync(true);
             return Ok(Opened { store: Arc::new(store), root: Path::default(), directory: Some(directory) });
@@ -156,16 +156,21 @@ impl OffsitePlace {
         Ok(entries)
     }
 
-    /// The backup of this id, or the newest one, among those that an installation with this key wrote.
-    pub async fn find(&self, id: Option<&str>, key: &InstallationKey) -> Result<Manifest, OffsiteError> {
+    /// The backup of this id, or the newest one up to a time, among those that an installation with this key wrote.
+    pub async fn find(&self, id: Option<&str>, until: Option<Timestamp>, key: &InstallationKey) -> Result<Manifest, OffsiteError> {
         let public_key = manifest::signer(key)?.public_key()?;
         let entries = self.list().await?;
         let wanted = || entries.iter().filter(|entry| id.is_none_or(|id| entry.id == id));
-        let newest = wanted().filter_map(|entry| entry.verified(&public_key)).max_by_key(|manifest| manifest.created_at);
+        let in_time = |manifest: &&Manifest| until.is_none_or(|until| manifest.holds_until <= until);
+        let verified = wanted().filter_map(|entry| entry.verified(&public_key));
+        let newest = verified.filter(in_time).max_by_key(|manifest| manifest.created_at);
         if let Some(manifest) = newest {
             return Ok(manifest.clone());
         }
         let url = &self.url;
+        if let Some(until) = until {
+            return Err(OffsiteError::NotFound(format!("{url} has no backup of this installation that was complete by {until}")));
+        }
         Err(match (id, wanted().next()) {
             (Some(id), Some(entry)) => {
                 let problem = entry.problem().unwrap_or("it is not signed by the installation of this installation key");
@@ -252,9 +257,9 @@ impl OffsitePlace {
     }
 }
 
-struct Opened {
-    store: Arc<dyn ObjectStore>,
-    root: Path,
+pub(super) struct Opened {
+    pub(super) store: Arc<dyn ObjectStore>,
+    pub(super) root: Path,
     directory: Option<PathBuf>,
 }
 

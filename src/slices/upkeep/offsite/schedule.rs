@@ -52,10 +52,10 @@ struct Progress {
     ended: Notify,
 }
 
-/// Whether a backup is due, from when the newest good one and the newest of all began.
-fn is_due(now: Timestamp, newest_good: Option<Timestamp>, newest: Option<Timestamp>, every: Duration) -> bool {
+/// Whether a backup is due, from when the newest good one and the newest of all began. Commits that can never leave the host make it due early.
+fn is_due(now: Timestamp, newest_good: Option<Timestamp>, newest: Option<Timestamp>, every: Duration, complete: bool) -> bool {
     let over = |since: Option<Timestamp>, span: Duration| since.is_none_or(|since| now.since(since) >= span);
-    over(newest_good, every) && over(newest, RETRY.min(every))
+    (!complete || over(newest_good, every)) && over(newest, RETRY.min(every))
 }
 
 /// Everyone sees it, so it does not say where backups go. Operators see the failure of a run beside it.
@@ -150,7 +150,8 @@ impl Task for OffsiteSchedule {
             metrics::gauge!("tenantd_last_offsite_backup_age_seconds").set(now.since(at).as_secs_f64());
         }
         *self.concern.lock().unwrap_or_else(PoisonError::into_inner) = concern(now, good_at, newest.as_ref(), self.limit);
-        if self.every.is_some_and(|every| is_due(now, good_at, newest_at, every)) {
+        let complete = self.offsite.is_complete()?;
+        if self.every.is_some_and(|every| is_due(now, good_at, newest_at, every, complete)) {
             self.begin()?;
         }
         Ok(Done::All)
@@ -183,12 +184,14 @@ mod tests {
 
     #[test]
     fn a_backup_is_due_by_the_newest_good_one_and_a_failure_waits() {
-        assert!(is_due(at(0), None, None, DAY));
-        assert!(!is_due(at(23), Some(at(0)), Some(at(0)), DAY));
-        assert!(is_due(at(24), Some(at(0)), Some(at(0)), DAY));
-        assert!(!is_due(at(30), Some(at(0)), Some(at(30)), DAY), "the failure of just now");
-        assert!(is_due(at(31), Some(at(0)), Some(at(30)), DAY));
-        assert!(!is_due(at(0), None, Some(at(0)), DAY));
+        assert!(is_due(at(0), None, None, DAY, true));
+        assert!(!is_due(at(23), Some(at(0)), Some(at(0)), DAY, true));
+        assert!(is_due(at(24), Some(at(0)), Some(at(0)), DAY, true));
+        assert!(!is_due(at(30), Some(at(0)), Some(at(30)), DAY, true), "the failure of just now");
+        assert!(is_due(at(31), Some(at(0)), Some(at(30)), DAY, true));
+        assert!(!is_due(at(0), None, Some(at(0)), DAY, true));
+        assert!(is_due(at(1), Some(at(0)), Some(at(0)), DAY, false), "commits were lost");
+        assert!(!is_due(at(1), Some(at(0)), Some(at(1)), DAY, false), "and a backup has just failed");
     }
 
     #[test]

@@ -12,7 +12,10 @@ use tenantd_base::{
     },
 };
 
+use tenantd_store::{Position, SegmentName};
+
 use super::{
+    commits,
     error::OffsiteError,
     manifest::{self, FoundManifest, Manifest, StoredObject, StoredSnapshot},
     place::{OffsitePlace, new_id},
@@ -79,6 +82,8 @@ impl Fixture {
             release: "0.1.0".to_owned(),
             store_format: 1,
             key_fingerprint: "00".repeat(8),
+            position: Position::default().to_string(),
+            holds_until: at(hours),
             recipients: Vec::new(),
             object: StoredObject { name: "snapshot.age".to_owned(), bytes: 0, sha256: String::new() },
             snapshot: StoredSnapshot { bytes: 0, sha256: String::new(), tables: 40, records: 900, digest: "00".repeat(32) },
@@ -121,7 +126,7 @@ async fn a_backup_comes_back_as_it_was_and_is_not_readable_where_it_is() {
         assert_eq!(stored.len() as u64, put.object.bytes);
         assert_eq!(stored == content, !encrypted);
         assert_eq!((put.snapshot.bytes, put.is_encrypted()), (content.len() as u64, encrypted));
-        let found = fixture.place.find(Some(&put.id), &fixture.key).await.unwrap();
+        let found = fixture.place.find(Some(&put.id), None, &fixture.key).await.unwrap();
         assert_eq!(found, put);
         assert!(fixture.fetch(&found).await.unwrap() == content);
     }
@@ -130,13 +135,13 @@ async fn a_backup_comes_back_as_it_was_and_is_not_readable_where_it_is() {
 #[tokio::test]
 async fn the_newest_backup_of_this_installation_key_is_found() {
     let fixture = Fixture::new();
-    assert!(matches!(fixture.place.find(None, &fixture.key).await, Err(OffsiteError::NotFound(_))));
+    assert!(matches!(fixture.place.find(None, None, &fixture.key).await, Err(OffsiteError::NotFound(_))));
     let (older, newer) = (fixture.put_small(1).await, fixture.put_small(2).await);
-    assert_eq!(fixture.place.find(None, &fixture.key).await.unwrap(), newer);
-    assert_eq!(fixture.place.find(Some(&older.id), &fixture.key).await.unwrap(), older);
+    assert_eq!(fixture.place.find(None, None, &fixture.key).await.unwrap(), newer);
+    assert_eq!(fixture.place.find(Some(&older.id), None, &fixture.key).await.unwrap(), older);
     let other = InstallationKey::generate(&mut Entropy::from_seed(9));
-    assert!(matches!(fixture.place.find(None, &other).await, Err(OffsiteError::NotFound(_))));
-    let refused = fixture.place.find(Some(&newer.id), &other).await.unwrap_err();
+    assert!(matches!(fixture.place.find(None, None, &other).await, Err(OffsiteError::NotFound(_))));
+    let refused = fixture.place.find(Some(&newer.id), None, &other).await.unwrap_err();
     assert!(refused.to_string().contains("not signed"), "{refused}");
 }
 
@@ -160,10 +165,10 @@ async fn a_changed_object_or_manifest_is_refused() {
     assert_eq!(fixture.fetch(&put).await.unwrap(), b"snapshot of hour 1");
     let text = std::fs::read_to_string(&manifest).unwrap();
     std::fs::write(&manifest, text.replace("\"records\":900", "\"records\":901")).unwrap();
-    assert!(fixture.place.find(Some(&put.id), &fixture.key).await.is_err());
+    assert!(fixture.place.find(Some(&put.id), None, &fixture.key).await.is_err());
     // Nor does the signed manifest of another backup count in its place.
     std::fs::copy(fixture.backup(&forged.id).join("manifest.json"), &manifest).unwrap();
-    let refused = fixture.place.find(Some(&put.id), &fixture.key).await.unwrap_err();
+    let refused = fixture.place.find(Some(&put.id), None, &fixture.key).await.unwrap_err();
     assert!(refused.to_string().contains("that of backup"), "{refused}");
 }
 
@@ -178,6 +183,8 @@ fn a_manifest_is_written_as_it_was_written_down() {
         release: "0.1.0".to_owned(),
         store_format: 3,
         key_fingerprint: "0011223344556677".to_owned(),
+        position: format!("{}-7", "ab".repeat(16)),
+        holds_until: at(1),
         recipients: vec!["age1x".to_owned()],
         object: StoredObject { name: "snapshot.age".to_owned(), bytes: 2, sha256: "aa".to_owned() },
         snapshot: StoredSnapshot { bytes: 1, sha256: "bb".to_owned(), tables: 40, records: 900, digest: "cc".to_owned() },
@@ -191,6 +198,20 @@ fn a_manifest_is_written_as_it_was_written_down() {
 }
 
 #[tokio::test]
+async fn commits_that_are_too_old_are_removed() {
+    let fixture = Fixture::new();
+    let signer = std::sync::Arc::new(commits::signer(&fixture.key).unwrap());
+    for hour in 0..4 {
+        let name = SegmentName { since: at(-9), until: at(hour), journal: [7; 16], first: 1, last: 2, before: Position::default() };
+        fixture.place.put_commits((INSTALLATION, name), b"commits".to_vec(), &[], &signer).await.unwrap();
+    }
+    assert_eq!(fixture.place.remove_commits(INSTALLATION, at(2)).await.unwrap(), 2);
+    assert_eq!(fixture.place.remove_commits(INSTALLATION, at(2)).await.unwrap(), 0);
+    assert_eq!(fixture.place.remove_commits("another installation", at(9)).await.unwrap(), 0);
+    assert_eq!(fixture.place.remove_commits(INSTALLATION, at(9)).await.unwrap(), 2);
+}
+
+#[tokio::test]
 async fn a_backup_without_a_manifest_does_not_count() {
     let fixture = Fixture::new();
     let put = fixture.put_small(1).await;
@@ -198,7 +219,7 @@ async fn a_backup_without_a_manifest_does_not_count() {
     assert_eq!(fixture.ids().await, Vec::<String>::new());
     let entries = fixture.place.list().await.unwrap();
     assert_eq!(entries.iter().map(|entry| entry.problem()).collect::<Vec<_>>(), [Some("unfinished")]);
-    assert!(fixture.place.find(None, &fixture.key).await.is_err());
+    assert!(fixture.place.find(None, None, &fixture.key).await.is_err());
 }
 
 #[tokio::test]
@@ -263,6 +284,6 @@ async fn links_and_pipes_in_the_place_lead_nowhere() {
     let snapshots = fixture.backup("x").parent().unwrap().to_owned();
     std::fs::rename(&snapshots, fixture.file("moved")).unwrap();
     std::os::unix::fs::symlink(&precious, &snapshots).unwrap();
-    assert!(fixture.place.find(None, &fixture.key).await.is_err());
+    assert!(fixture.place.find(None, None, &fixture.key).await.is_err());
     assert_eq!(std::fs::read_dir(&precious).unwrap().count(), 1);
 }

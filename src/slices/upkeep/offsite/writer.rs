@@ -4,7 +4,7 @@ use std::{
     os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{Path, PathBuf},
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use data_encoding::HEXLOWER;
@@ -19,7 +19,7 @@ use tenantd_base::{
         show_fingerprint,
     },
 };
-use tenantd_store::{Installation, SnapshotReport, events::Intent};
+use tenantd_store::{Installation, OutgoingDirectory, SegmentName, SnapshotReport, StoreError, events::Intent};
 
 use super::{
     super::{
@@ -27,6 +27,7 @@ use super::{
         model::{Run, RunKind},
         snapshots::Snapshots,
     },
+    commits,
     error::OffsiteError,
     manifest::{self, Manifest, StoredObject, StoredSnapshot},
     place::{OffsitePlace, new_id, show_installation},
@@ -53,8 +54,12 @@ pub struct Offsite {
     place: OffsitePlace,
     recipients: Vec<Recipient>,
     signer: Arc<Signer>,
+    commit_signer: Arc<Signer>,
     kept: Kept,
+    journal_kept: Duration,
     waiting: PathBuf,
+    /// `None`: only backups leave the host, no commits.
+    pub(super) outgoing: Option<OutgoingDirectory>,
     busy: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -63,7 +68,7 @@ impl Offsite {
     pub(crate) fn configured(
         config: &Config,
         snapshots: Snapshots,
-        directory: &Path,
+        (directory, outgoing): (&Path, OutgoingDirectory),
         key: &InstallationKey,
     ) -> Result<Option<Self>, String> {
         let Some(place) = OffsitePlace::configured(config) else { return Ok(None) };
@@ -72,8 +77,11 @@ impl Offsite {
         };
         let recipients = config.offsite.recipients.iter().map(recipient).collect::<Result<_, String>>()?;
         let signer = Arc::new(manifest::signer(key).map_err(|error| error.to_string())?);
-        let (kept, waiting) = (Kept::new(&config.offsite), directory.join(WAITING));
-        Ok(Some(Self { snapshots, place, recipients, signer, kept, waiting, busy: Arc::default() }))
+        let commit_signer = Arc::new(commits::signer(key).map_err(|error| error.to_string())?);
+        let journal_kept = Duration::from_hours(24) * config.offsite.journal_days;
+        let outgoing = config.offsite.sends_commits().then_some(outgoing);
+        let (kept, waiting, busy) = (Kept::new(&config.offsite), directory.join(WAITING), Arc::default());
+        Ok(Some(Self { snapshots, place, recipients, signer, commit_signer, kept, journal_kept, waiting, outgoing, busy }))
     }
 
     /// Writes a backup, and keeps what came of it either way. One that has to wait for something else is no run yet.
@@ -83,6 +91,9 @@ impl Offsite {
         let (started, at) = (Instant::now(), self.snapshots.clock.now());
         let installation = self.snapshots.store.read(Installation::read)?;
         let id = new_id(at, Entropy::from_os().bytes());
+        if let Some(outgoing) = &self.outgoing {
+            outgoing.begin_backup(installation.key_fingerprint)?;
+        }
         let stored = match self.attempt(&id, at, &installation).await {
             Err(OffsiteError::Snapshot(wait @ (UpkeepError::Busy | UpkeepError::KeyChanges))) => return Err(wait.into()),
             stored => stored,
@@ -100,6 +111,9 @@ impl Offsite {
         };
         self.snapshots.note(intent, run.clone()).await?;
         let manifest = stored?;
+        if let Some(outgoing) = &self.outgoing {
+            outgoing.end_backup()?;
+        }
         let removed = self.remove_surplus(&manifest.installation_id, at).await.unwrap_or_else(|error| {
             tracing::warn!(%error, "old backups outside of this host could not be removed");
             0
@@ -153,6 +167,8 @@ impl Offsite {
             release: env!("CARGO_PKG_VERSION").to_owned(),
             store_format: installation.format,
             key_fingerprint: show_fingerprint(installation.key_fingerprint),
+            position: report.position.to_string(),
+            holds_until: self.snapshots.clock.now(),
             recipients: Vec::new(),
             object: StoredObject { name: name.to_owned(), bytes: 0, sha256: String::new() },
             snapshot: StoredSnapshot {
@@ -167,6 +183,18 @@ impl Offsite {
     }
 
     async fn remove_surplus(&self, installation_id: &str, now: Timestamp) -> Result<usize, OffsiteError> {
+        self.place.remove_commits(installation_id, now - self.journal_kept).await?;
         self.place.remove_surplus(installation_id, &self.signer.public_key()?, self.kept, now).await
+    }
+
+    /// Sends a segment of commits.
+    pub(super) async fn put_commits(&self, segment: (&str, SegmentName), content: Vec<u8>) -> Result<(), OffsiteError> {
+        self.place.put_commits(segment, content, &self.recipients, &self.commit_signer).await
+    }
+
+    /// Whether any second since the last backup can be restored, or need not be.
+    pub(super) fn is_complete(&self) -> Result<bool, StoreError> {
+        let Some(outgoing) = &self.outgoing else { return Ok(true) };
+        Ok(outgoing.is_complete(self.snapshots.store.read(Installation::read)?.key_fingerprint))
     }
 }

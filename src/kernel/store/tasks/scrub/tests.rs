@@ -7,8 +7,12 @@ use serde::{Deserialize, Serialize};
 use super::*;
 use crate::{DataDirectory, StoreSettings, Table, WriterSettings, catalog, codec::Record};
 
-const SETTINGS: StoreSettings =
-    StoreSettings { cache_bytes: 1 << 20, journal_bytes: 1 << 20, writer: WriterSettings { batch_size: 8, queue_length: 8 } };
+const SETTINGS: StoreSettings = StoreSettings {
+    cache_bytes: 1 << 20,
+    journal_bytes: 1 << 20,
+    writer: WriterSettings { batch_size: 8, queue_length: 8 },
+    clock: Clock::System,
+};
 const DAYS: u32 = 7;
 const DAY: Duration = Duration::from_hours(24);
 
