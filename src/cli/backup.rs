@@ -9,7 +9,7 @@ use tenantd_base::{
     clock::Clock,
     secrets::{InstallationKey, show_fingerprint},
 };
-use tenantd_store::{DataDirectory, StoreError, write_private_file};
+use tenantd_store::{DataDirectory, KeyFingerprint, StoreError, write_private_file};
 
 use super::{
     Common, Failure,
@@ -139,6 +139,14 @@ pub(super) struct Restore {
     installation_key: Option<PathBuf>,
 }
 
+/// The only copy of another key may be in the place of the restored one.
+fn ensure_no_other_key(path: &Path, wanted: KeyFingerprint) -> Result<(), StoreError> {
+    if !path.exists() || InstallationKey::load(path).is_ok_and(|found| found.fingerprint() == wanted) {
+        return Ok(());
+    }
+    Err(StoreError::Installation(format!("{} is another installation key: move it away first, and keep it", path.display())))
+}
+
 /// A backup from elsewhere, in the data directory, before it is restored.
 const FETCHED: &str = "offsite.fetched";
 
@@ -162,6 +170,7 @@ impl Restore {
                     )));
                 }
                 if source.may_create && *key_path != source.path {
+                    ensure_no_other_key(&source.path, fingerprint)?;
                     write_private_file(&source.path, key.to_file().as_bytes())?;
                 }
                 Ok(())

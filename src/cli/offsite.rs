@@ -16,6 +16,7 @@ use tenantd_base::{
 use tenantd_upkeep::{Entry, Forward, Manifest, OffsiteError, OffsitePlace};
 
 use super::{Common, Failure, output, print_error};
+use crate::app::key_source;
 
 #[derive(Debug, Args)]
 pub(super) struct FromOffsite {
@@ -154,8 +155,11 @@ fn configured(config: &Config) -> Result<OffsitePlace, Failure> {
 
 /// Shows the backups at the configured place.
 pub(super) async fn list(common: &Common) -> Result<(), Failure> {
-    let place = configured(&common.settings(&[])?)?;
-    let entries: Vec<Value> = place.list().await.map_err(failed)?.iter().map(|entry| shown(&place, entry)).collect();
+    let config = common.settings(&[])?;
+    let place = configured(&config)?;
+    // Without the installation key, nobody can tell whether a backup is genuine.
+    let key = InstallationKey::load(&key_source(&config, &config.data.directory).path).ok();
+    let entries: Vec<Value> = place.list().await.map_err(failed)?.iter().map(|entry| shown(&place, entry, key.as_ref())).collect();
     if common.json {
         return output::json(&json!({"data": entries}));
     }
@@ -166,11 +170,13 @@ pub(super) async fn list(common: &Common) -> Result<(), Failure> {
         ("RECORDS", "/records"),
         ("BYTES", "/stored_bytes"),
         ("STATE", "/state"),
+        ("SIGNED", "/signed"),
     ];
     output::table(&entries, &columns)
 }
 
-fn shown(place: &OffsitePlace, entry: &Entry) -> Value {
+/// `signed` says whether the installation of this key wrote it.
+fn shown(place: &OffsitePlace, entry: &Entry, key: Option<&InstallationKey>) -> Value {
     let (id, installation_id) = (&entry.id, &entry.installation_id);
     let place = place.show(installation_id, id);
     let Some(manifest) = entry.manifest() else {
@@ -181,6 +187,7 @@ fn shown(place: &OffsitePlace, entry: &Entry) -> Value {
         "installation_id": installation_id,
         "place": place,
         "state": if manifest.is_encrypted() { "encrypted" } else { "not encrypted" },
+        "signed": key.map(|key| entry.is_signed_by(key)),
         "created_at": manifest.created_at,
         "release": manifest.release,
         "key_fingerprint": manifest.key_fingerprint,

@@ -57,7 +57,7 @@ impl Repair {
         if accept {
             return Ok(());
         }
-        let text = "nothing was changed. If you cannot put the right files back and have no better backup, run `tenantd repair --accept-loss`";
+        let text = "no record was changed. If you cannot put the right files back and have no better backup, run `tenantd repair --accept-loss`";
         Err(Failure::Failed(text.to_owned()))
     }
 }

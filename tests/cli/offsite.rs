@@ -66,7 +66,10 @@ fn a_backup_elsewhere_is_tried_and_restored_with_its_identity_only() {
     let listed = host.json(&["backup", "list"])["data"].clone();
     assert_eq!(listed.as_array().unwrap().len(), 1, "{listed}");
     assert_eq!((&listed[0]["id"], &listed[0]["records"]), (&second["id"], &second["records"]));
-    assert_eq!(listed[0]["state"], "encrypted");
+    assert_eq!((&listed[0]["state"], &listed[0]["signed"]), (&"encrypted".into(), &true.into()));
+    let unknown = host.run_in(&host.directory.path().join("no-key"), &["backup", "list", "--json"]);
+    let unknown: Value = serde_json::from_slice(&unknown.stdout).unwrap();
+    assert_eq!(unknown["data"][0]["signed"], Value::Null, "without the installation key");
 
     let from = format!("offsite:{}", second["id"].as_str().unwrap());
     let drill = host.json(&["drill", "--from", &from, "--identity", &identity]);
@@ -88,6 +91,11 @@ fn a_backup_elsewhere_is_tried_and_restored_with_its_identity_only() {
     std::fs::write(&foreign, "ab".repeat(32)).unwrap();
     let foreign = host.run_in(&restored, &["restore", "--from", &from, "--identity", &identity, "--installation-key", &foreign]);
     assert!(refused(&foreign, 1).contains("not signed"));
+    let other_key = restored.join("installation.key");
+    std::fs::write(&other_key, "cd".repeat(32)).unwrap();
+    assert!(refused(&host.run_in(&restored, &arguments), 1).contains("another installation key: move it away"));
+    assert_eq!(std::fs::read_to_string(&other_key).unwrap(), "cd".repeat(32));
+    std::fs::remove_file(other_key).unwrap();
     let output = host.run_in(&restored, &arguments);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let checked = host.run_in(&restored, &["check", "--json"]);
@@ -110,6 +118,18 @@ fn a_damaged_backup_elsewhere_fails_its_drill_and_leaves_nothing() {
     assert!(damaged.contains("damaged"), "{damaged}");
     let left: Vec<_> = std::fs::read_dir(host.service.data.join("snapshots")).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_place_that_would_be_lost_with_the_data_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let (data, settings) = (directory.path().join("data"), directory.path().join("tenantd.toml"));
+    let place = data.join("backups");
+    std::fs::create_dir_all(&place).unwrap();
+    std::fs::write(&settings, format!("[offsite]\nurl = \"file://{}\"\nunencrypted = true\n", place.display())).unwrap();
+    let (data, settings) = (data.display().to_string(), settings.display().to_string());
+    let started = tenantd(&["serve", "--config", &settings, "--data-dir", &data, "--listen", "127.0.0.1:0"]).output().unwrap();
+    assert!(refused(&started, 1).contains("offsite.url is in the data directory"));
 }
 
 #[test]

@@ -55,6 +55,10 @@ impl DataDirectory {
 /// Copies a file to one that only its owner can read, and on to the disk.
 fn copy_private(from: &Path, to: &Path) -> Result<(), StoreError> {
     use std::os::unix::fs::OpenOptionsExt;
+    // Opening a pipe would wait for a writer.
+    if !std::fs::metadata(from).map_err(|error| io_error(from, &error))?.is_file() {
+        return Err(StoreError::Installation(format!("{} is not a file: name a snapshot", from.display())));
+    }
     let mut source = File::open(from).map_err(|error| io_error(from, &error))?;
     let mut copy = || -> std::io::Result<()> {
         let mut options = std::fs::OpenOptions::new();
@@ -175,6 +179,16 @@ mod tests {
             harmless += 1;
         }
         assert!(refused > 20 && harmless > 0, "{refused} refused, {harmless} did no harm");
+    }
+
+    #[test]
+    fn what_is_not_a_file_is_refused_before_it_is_opened() {
+        let directory = tempfile::tempdir().unwrap();
+        let data = DataDirectory::lock(&directory.path().join("target")).unwrap();
+        for path in [directory.path(), Path::new("/dev/zero")] {
+            let refused = data.restore(path, &TABLES, |_| Ok(())).unwrap_err();
+            assert!(refused.to_string().contains("is not a file"), "{refused}");
+        }
     }
 
     #[test]

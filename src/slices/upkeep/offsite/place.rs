@@ -74,6 +74,12 @@ impl Entry {
         }
     }
 
+    /// Whether the installation of this key wrote it.
+    pub fn is_signed_by(&self, key: &InstallationKey) -> bool {
+        let public_key = manifest::signer(key).and_then(|signer| signer.public_key());
+        public_key.is_ok_and(|public_key| self.verified(&public_key).is_some())
+    }
+
     fn verified(&self, key: &PublicKey) -> Option<&Manifest> {
         match &self.state {
             State::Complete(found) => found.verify(key).ok(),

@@ -72,6 +72,12 @@ impl Offsite {
         key: &InstallationKey,
     ) -> Result<Option<Self>, String> {
         let Some(place) = OffsitePlace::configured(config) else { return Ok(None) };
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        if place.directory().is_some_and(|place| real(&place).starts_with(real(&config.data.directory))) {
+            return Err(
+                "offsite.url is in the data directory, and would be lost with it: name a place outside of this host".to_owned()
+            );
+        }
         let recipient = |text: &String| {
             text.parse().map_err(|error: AgeError| format!("offsite.recipients: {text}: {error}; check it for a typing error"))
         };
