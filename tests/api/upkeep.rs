@@ -45,6 +45,7 @@ async fn installation(app: &TestApp) -> Value {
 async fn a_full_disk_refuses_changes_and_nothing_else() {
     with_app(async |app| {
         let (acme, operator) = (app.tenant("acme").await, app.operator().await);
+        let removed = format!("/api/platform/tenants/{}", app.tenant("gone").await.id);
         let admin = acme.admin().await;
         let ingest = acme.key(&["ingest:write"]).await;
         let ticket = json!({"subject": "Printer", "organization_id": acme.organization("Acme").await});
@@ -80,6 +81,11 @@ async fn a_full_disk_refuses_changes_and_nothing_else() {
         let login = json!({"email": "admin@acme.example", "password": PASSWORD});
         app.anonymous().post("/api/auth/login").json(login).send().await.ok(200);
         app.local().post("/internal/admin/check").send().await.ok(200);
+        assert_eq!(app.local().post("/internal/admin/key-rotation").send().await.problem(503), "unavailable");
+        assert!(operator.delete(&format!("{removed}?confirm=gone")).send().await.status < 300);
+        while operator.get(&removed).send().await.status != 404 {
+            tokio::task::yield_now().await;
+        }
 
         assert_eq!(app.anonymous().get("/readyz").send().await.ok(200)["status"], "read_only");
         while app.status("storage").await.1 != "degraded" {

@@ -21,6 +21,7 @@ use tenantd_store::{
     Store, TenantRows, catalog, erase,
     events::{Actor, Intent},
     tasks::{Done, Task, TaskError},
+    within_reserve,
 };
 
 use super::{
@@ -58,7 +59,8 @@ impl Lifecycle {
         // The numbers of a tenant's events go on when it is filled again: clients keep cursors.
         let goes = |rows: &&&dyn TenantRows| errand.work != Work::Prepare || !rows.tables().contains(&catalog::EVENT_SEQUENCES);
         let rows: Vec<&'static dyn TenantRows> = self.rows.iter().filter(goes).copied().collect();
-        if erase(&self.store, &rows, tenant, STEPS).await? {
+        // A removal makes room, so it goes on when the disk is full.
+        if within_reserve(erase(&self.store, &rows, tenant, STEPS)).await? {
             return Ok(Done::Some);
         }
         let now = self.clock.now();
@@ -67,7 +69,8 @@ impl Lifecycle {
         match errand.work {
             Work::Delete => {
                 let intent = intent(now);
-                self.store.write(move |tx| Tenants::finish_deletion(tx, &mut intent.begin(), tenant)).await?;
+                let finish = self.store.write(move |tx| Tenants::finish_deletion(tx, &mut intent.begin(), tenant));
+                within_reserve(finish).await?;
                 tracing::info!(%tenant, "a tenant was removed");
             }
             Work::Sweep => self.store.write(move |tx| repo::end_errand(tx, tenant)).await?,
@@ -100,7 +103,7 @@ impl Lifecycle {
             let tenants = self.tenants.clone();
             let Some(platform) = self.store.read(|tx| tenants.platform(tx))? else { return Ok(()) };
             let intent = Intent::new(platform.id, now, Actor::system("tenant expiry"));
-            self.store.write(move |tx| tenants.expire(tx, &mut intent.begin(), tenant)).await?;
+            within_reserve(self.store.write(move |tx| tenants.expire(tx, &mut intent.begin(), tenant))).await?;
             tracing::info!(%tenant, "the time of an evaluation tenant is over; it is removed");
         }
         Ok(())

@@ -120,6 +120,8 @@ impl Rotation {
         if rotation.is_some() {
             return Ok(());
         }
+        // Every secret is written again.
+        self.store.ensure_room()?;
         let current = self.files.find(installation.key_fingerprint)?;
         let next = self.files.stage(&current, &mut Entropy::from_os())?;
         let record = RotationRecord {
