@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use tenantd_analytics::Analytics;
-use tenantd_api_keys::ApiKeySlice;
+use tenantd_api_keys::{self as api_keys, ApiKeySlice};
 use tenantd_audit::Audit;
 use tenantd_auth::{Auth, CredentialRights};
 use tenantd_backup::Backups;
@@ -15,7 +15,7 @@ use tenantd_base::{
     telemetry::Usage,
 };
 use tenantd_cloud::Clouds;
-use tenantd_directory::{Directory, DirectoryIngest};
+use tenantd_directory::{self as directory, Directory, DirectoryIngest};
 use tenantd_egress::Egress;
 use tenantd_inventory::Inventory;
 use tenantd_platform::{Platform, Reload};
@@ -25,10 +25,10 @@ use tenantd_search::Search;
 use tenantd_secrets::NamedSecrets;
 use tenantd_sso::{self as sso, SingleSignOn};
 use tenantd_store::{Rotation, Store, holders::Holders, tasks::Quiet};
-use tenantd_tickets::Tickets;
+use tenantd_tickets::{Priority, Tickets};
 use tenantd_transfer::{Others, Transfer};
 use tenantd_upkeep::{Places, Upkeep};
-use tenantd_webhooks::{Surroundings, Webhooks};
+use tenantd_webhooks::{Lookups, Surroundings, Webhooks};
 use tenantd_workflows::{self as workflows, Workflows};
 
 use super::{erasure, event_kinds, portable};
@@ -119,6 +119,13 @@ impl Slices {
             kinds: event_kinds(),
             usage: usage.clone(),
             holders: holders.clone(),
+            lookups: Lookups {
+                has_organization: |tx, tenant, id| Ok(directory::organization(tx, tenant, id)?.is_some()),
+                has_user: |tx, tenant, id| Ok(directory::user(tx, tenant, id)?.is_some()),
+                has_api_key: |tx, tenant, id| api_keys::exists(tx, tenant, id),
+                has_workflow: |tx, tenant, id| Ok(workflows::workflow(tx, tenant, id)?.is_some()),
+                priorities: Priority::NAMES,
+            },
         };
         let quotas = TenantQuotas::new(store(), clocks(), tenants());
         let webhooks = Webhooks::new(store(), clocks(), config, around);

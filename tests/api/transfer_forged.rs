@@ -177,7 +177,7 @@ fn bounds() -> Vec<Case> {
         case("url", "url: the URL must start with http", set("webhook", "/url", json!("file:///etc/passwd"))),
         case("url on this machine", "not allowed as a target", set("webhook", "/url", json!("http://127.0.0.1:1/"))),
         case("metadata service", "not allowed as a target", set("webhook", "/url", json!("http://169.254.169.254/latest"))),
-        case("events", "unknown kinds of events", set("webhook", "/events", json!(["everything"]))),
+        case("events", "is no kind of event", set("webhook", "/events", json!(["everything"]))),
         case("timeout", "timeout_seconds: must be at most 60", set("webhook", "/timeout_seconds", json!(3600))),
         case("issuer", "must start with https", set("identity_provider", "/issuer", json!("http://id.acme.example"))),
         case("domain", "is no domain in its stored form", set("identity_provider", "/domains", json!(["Acme.example"]))),

@@ -112,6 +112,53 @@ async fn everything_that_is_wrong_is_told_at_once() {
 }
 
 #[tokio::test]
+async fn a_filter_that_names_what_does_not_exist_is_refused_with_everything_else() {
+    with_app(async |app| {
+        let (acme, globex) = (app.tenant("acme").await, app.tenant("globex").await);
+        let (north, foreign) = (acme.organization("North").await, globex.organization("South").await);
+        let admin = acme.key(&["*"]).await;
+        let (_, robot) = acme.new_key("robot", &["*"]).await;
+        let filter = json!({
+            "organization_ids": [north, foreign, "org_x"],
+            "priorities": ["high", "hihg", "urgent"],
+            "exclude_actor_ids": [robot["id"], "zzz", "usr_01k9z7w3v5e8g9m2n4p6r8t0x1", "key_1", "system", "wfl_01k9z7w3v5e8g9m2n4p6r8t0x1"],
+        });
+        let body = json!({"name": "x", "url": "ftp://example.com/", "events": ["tickets.*"], "filter": filter});
+        let found = |places: &[(&str, &str)]| -> Vec<(String, String)> {
+            places.iter().map(|(place, code)| ((*place).to_owned(), (*code).to_owned())).collect()
+        };
+        let in_filter = [
+            ("/filter/exclude_actor_ids/1", "wrong_form"),
+            ("/filter/exclude_actor_ids/2", "unknown_reference"),
+            ("/filter/exclude_actor_ids/3", "wrong_form"),
+            ("/filter/exclude_actor_ids/5", "unknown_reference"),
+            ("/filter/organization_ids/1", "unknown_reference"),
+            ("/filter/organization_ids/2", "wrong_form"),
+            ("/filter/priorities/1", "not_allowed"),
+            ("/filter/priorities/2", "not_allowed"),
+        ];
+        let refused = admin.post(PATH).json(body).send().await;
+        assert_eq!(refused.problem(422), "validation_failed");
+        let all = [&[("/events/0", "unknown_event")][..], &in_filter[..], &[("/url", "wrong_form")]].concat();
+        assert_eq!(refused.field_errors(), found(&all));
+        let errors = refused.body["errors"].as_array().unwrap();
+        let at = |place: &str| errors.iter().find(|error| error["pointer"] == place).unwrap();
+        assert_eq!(at("/events/0")["suggestion"], "ticket.*");
+        let typo = at("/filter/priorities/1");
+        assert_eq!((&typo["suggestion"], &typo["allowed"]), (&json!("high"), &json!(["critical", "high", "medium", "low"])));
+        assert!(at("/filter/priorities/2").get("suggestion").is_none());
+        let right = json!({"organization_ids": [north], "priorities": ["low"], "exclude_actor_ids": [robot["id"], "local_operator"]});
+        let body = json!({"name": "x", "url": "https://example.com/", "events": ["ticket.*"], "filter": right});
+        let created = admin.post(PATH).json(body).send().await.ok(201).clone();
+        let path = format!("{PATH}/{}", created["id"].as_str().unwrap());
+        let changed = admin.put(&path).json(json!({"filter": filter})).send().await;
+        assert_eq!(changed.field_errors(), found(&in_filter));
+        assert_eq!(admin.get(&path).send().await.ok(200)["filter"], right);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn tenants_do_not_see_each_other_s_endpoints() {
     with_app(async |app| {
         let (acme, globex) = (app.tenant("acme").await, app.tenant("globex").await);

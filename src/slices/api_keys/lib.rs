@@ -60,6 +60,11 @@ pub fn authority_of(
     Ok(repo::get(tx, tenant, id)?.filter(works).map(|key| key.authority(tenant_kind)))
 }
 
+/// Whether the tenant has a key with this id, also one that was revoked.
+pub fn exists(tx: &impl Read, tenant: TenantId, id: ApiKeyId) -> Result<bool, StoreError> {
+    Ok(repo::get(tx, tenant, id)?.is_some())
+}
+
 #[derive(Clone, Debug)]
 pub struct ApiKeySlice {
     pub keys: ApiKeys,

@@ -11,22 +11,6 @@ use tenantd_store::StoreError;
 
 use super::model::EndpointStatus;
 
-/// A kind of event that does not exist, with the one that was probably meant.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownEvent {
-    /// Its place in the list.
-    pub place: usize,
-    pub given: String,
-    pub suggestion: Option<String>,
-}
-
-impl From<UnknownEvent> for Fault {
-    fn from(event: UnknownEvent) -> Self {
-        let message = format!("{} is no kind of event", event.given);
-        Self::new(format!("/events/{}", event.place), "unknown_event", message).with_suggestion(event.suggestion)
-    }
-}
-
 #[derive(Debug, thiserror::Error)]
 pub enum WebhookError {
     /// The caller may read nothing of what a subscription asks for, or not the event that is to be sent again.
@@ -40,8 +24,6 @@ pub enum WebhookError {
     NoOperation,
     #[error("the tenant has {most} endpoints already")]
     LimitReached { most: usize },
-    #[error("unknown kinds of events: {0:?}")]
-    UnknownEvents(Vec<UnknownEvent>),
     #[error("the input is not valid: {}", listed(.0))]
     Invalid(Vec<Fault>),
     #[error(transparent)]

@@ -8,6 +8,7 @@ mod api;
 mod delivery;
 mod dispatch;
 mod error;
+mod filter;
 mod health;
 mod ledger;
 mod listing;
@@ -25,13 +26,7 @@ use std::{sync::Arc, time::Duration};
 
 use poem_openapi::OpenApi;
 
-use tenantd_base::{
-    access::{Grants, TenantKind},
-    clocks::Clocks,
-    config::Config,
-    secrets::Sealer,
-    telemetry::Usage,
-};
+use tenantd_base::{access::TenantKind, clocks::Clocks, config::Config, fault::listed, secrets::Sealer, telemetry::Usage};
 use tenantd_egress::{Egress, TargetUrl};
 use tenantd_platform::Tenants;
 use tenantd_store::{
@@ -43,10 +38,11 @@ use tenantd_store::{
 };
 
 pub use error::WebhookError;
+pub use filter::Lookups;
 pub use signature::{SIGNATURE_HEADERS, is_signed};
 
 use dispatch::{Dispatch, Parts};
-use error::UnknownEvent;
+use model::NewEndpoint;
 use sender::Sender;
 use service::Service;
 use subscriptions::{Subscriptions, audience_of};
@@ -72,16 +68,17 @@ impl Core {
         Ok(self.egress.vet(&url, audience_of(tenant)).await?)
     }
 
+    /// As [`Self::vet`]. Of an endpoint with faults the use case reports those first.
+    async fn vet_new(&self, new: &NewEndpoint, tenant: TenantKind) -> Result<(), WebhookError> {
+        if new.faults.is_empty() { self.vet(&new.url, tenant).await } else { Ok(()) }
+    }
+
     fn patterns(&self, texts: &[String]) -> Result<Vec<EventPattern>, WebhookError> {
-        let parse = |(place, text): (usize, &String)| {
-            self.service.kinds.parse(text).map_err(|unknown| UnknownEvent {
-                place,
-                given: unknown.given,
-                suggestion: unknown.suggestion,
-            })
-        };
-        let parsed: Result<Vec<EventPattern>, UnknownEvent> = texts.iter().enumerate().map(parse).collect();
-        parsed.map_err(|unknown| WebhookError::UnknownEvents(vec![unknown]))
+        let unknown = self.service.unknown_events(texts);
+        if !unknown.is_empty() {
+            return Err(WebhookError::Invalid(unknown));
+        }
+        Ok(texts.iter().filter_map(|text| self.service.kinds.parse(text).ok()).collect())
     }
 }
 
@@ -96,6 +93,8 @@ pub struct Surroundings {
     pub usage: Arc<Usage>,
     /// Knows whom endpoints act for.
     pub holders: Holders,
+    /// Finds what filters name.
+    pub lookups: Lookups,
 }
 
 #[derive(Clone, Debug)]
@@ -108,9 +107,10 @@ impl Webhooks {
     pub const CONSUMERS: &'static [&'static str] = &[dispatch::CURSOR];
 
     pub fn new(store: Store, clocks: Clocks, config: &Config, around: Surroundings) -> Self {
-        let Surroundings { sealer, egress, tenants, kinds, usage, holders } = around;
+        let Surroundings { sealer, egress, tenants, kinds, usage, holders, lookups } = around;
         let kinds = Arc::new(kinds);
-        let service = Service { sealer: sealer.clone(), kinds: kinds.clone(), max_endpoints: config.webhooks.max_endpoints };
+        let max_endpoints = config.webhooks.max_endpoints;
+        let service = Service { sealer: sealer.clone(), kinds: kinds.clone(), max_endpoints, lookups };
         let subscriptions = Subscriptions::new(store.clone(), sealer, kinds, tenants, holders, clocks.clone());
         let sender = Sender { egress: egress.clone(), clocks: clocks.clone() };
         let dispatch = Dispatch::new(Parts {
@@ -168,7 +168,10 @@ impl Webhooks {
             most: service.max_endpoints as u64,
             egress: self.core.egress.clone(),
             fields: Box::new(move |record| fields.check(record)),
-            events: Box::new(move |given| service.check_events(given, Grants::all()).map_err(|error| error.to_string())),
+            events: Box::new(move |given| match service.unknown_events(given).as_slice() {
+                [] => Ok(()),
+                unknown => Err(listed(unknown)),
+            }),
         });
         Ok(vec![stats::portable(), endpoints])
     }

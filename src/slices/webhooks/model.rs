@@ -150,6 +150,8 @@ pub struct NewEndpoint {
     pub rate_limit_per_second: Option<u32>,
     pub retry: RetrySchedule,
     pub ca_certificate_pem: Option<String>,
+    /// What is wrong with the form of its fields. The use case reports it with the rest.
+    pub faults: Vec<Fault>,
 }
 
 /// Headers that every delivery carries, by their names in lower case. The values are the customer's secrets.

@@ -8,6 +8,7 @@ use tenantd_base::{
     access::{Grants, Scope},
     authority::Lacking,
     change::Change,
+    fault::Fault,
     id::WebhookId,
     secrets::{Sealed, Sealer, Secret},
     versions::ExpectedVersion,
@@ -20,7 +21,8 @@ use tenantd_store::{
 };
 
 use super::{
-    error::{UnknownEvent, WebhookError},
+    error::WebhookError,
+    filter::{self, Lookups},
     model::{
         CustomHeaders, DisabledReason, Endpoint, EndpointStatus, EventFilter, NewEndpoint, Ordering, generate_secret,
         header_target, secret_hint,
@@ -50,6 +52,7 @@ pub(super) struct Service {
     pub(super) sealer: Sealer,
     pub(super) kinds: Arc<Kinds>,
     pub(super) max_endpoints: usize,
+    pub(super) lookups: Lookups,
 }
 
 /// What changes in an endpoint.
@@ -67,6 +70,8 @@ pub(super) struct EndpointChange {
     pub(super) retry: Option<RetrySchedule>,
     pub(super) ca_certificate_pem: Change<String>,
     pub(super) status: Option<WantedStatus>,
+    /// What is wrong with the form of its fields. The use case reports it with the rest.
+    pub(super) faults: Vec<Fault>,
 }
 
 vocabulary! {
@@ -84,7 +89,8 @@ impl Service {
         held: Grants,
         new: &NewEndpoint,
     ) -> Result<(Endpoint, Secret), WebhookError> {
-        self.check_events(&new.events, held)?;
+        self.check_input(tx, act, &new.faults, Some(&new.events), Some(&new.filter), &EventFilter::default())?;
+        self.check_readable_events(&new.events, held)?;
         if repo::list(tx, act.tenant_id)?.len() >= self.max_endpoints {
             return Err(WebhookError::LimitReached { most: self.max_endpoints });
         }
@@ -141,16 +147,36 @@ impl Service {
         self.seal(act, &binding, &headers.to_secret()?).map(Some)
     }
 
-    /// Every kind must exist, and one of what each entry stands for must be readable.
-    pub(super) fn check_events(&self, given: &[String], held: Grants) -> Result<(), WebhookError> {
-        let unknown = |(place, text): (usize, &String)| {
-            let suggestion = self.kinds.parse(text).err()?.suggestion;
-            Some(UnknownEvent { place, given: text.clone(), suggestion })
-        };
-        let unknown: Vec<UnknownEvent> = given.iter().enumerate().filter_map(unknown).collect();
-        if !unknown.is_empty() {
-            return Err(WebhookError::UnknownEvents(unknown));
+    /// Reports everything that is wrong with an input at once: `found` by its form, and what the store knows better.
+    fn check_input(
+        &self,
+        tx: &WriteTx,
+        act: &Act,
+        found: &[Fault],
+        events: Option<&Vec<String>>,
+        filter: Option<&EventFilter>,
+        stored: &EventFilter,
+    ) -> Result<(), WebhookError> {
+        let mut faults = found.to_vec();
+        faults.extend(events.into_iter().flat_map(|events| self.unknown_events(events)));
+        if let Some(filter) = filter {
+            faults.extend(filter::check(tx, act, &self.lookups, filter, stored)?);
         }
+        if faults.is_empty() { Ok(()) } else { Err(WebhookError::Invalid(faults)) }
+    }
+
+    /// Entries that stand for no kind of event.
+    pub(super) fn unknown_events(&self, given: &[String]) -> Vec<Fault> {
+        let unknown = |(place, text): (usize, &String)| {
+            let unknown = self.kinds.parse(text).err()?;
+            let fault = Fault::new(format!("/events/{place}"), "unknown_event", unknown.to_string());
+            Some(fault.with_suggestion(unknown.suggestion))
+        };
+        given.iter().enumerate().filter_map(unknown).collect()
+    }
+
+    /// One of the kinds that each entry stands for must be readable.
+    fn check_readable_events(&self, given: &[String], held: Grants) -> Result<(), WebhookError> {
         let patterns = given.iter().filter_map(|text| self.kinds.parse(text).ok());
         let lacking = patterns.filter_map(|pattern| self.kinds.lacking(&pattern, held)).reduce(Grants::union);
         lacking.map_or(Ok(()), |scopes| Err(WebhookError::NotReadable(Box::new(Lacking::scopes(scopes)))))
@@ -175,13 +201,18 @@ impl Service {
     ) -> Result<Endpoint, WebhookError> {
         let before = find(tx, act, id)?;
         expected.check(before.version)?;
+        let filter = match &change.filter {
+            Change::Set(filter) => Some(filter),
+            Change::Keep | Change::Clear => None,
+        };
+        self.check_input(tx, act, &change.faults, change.events.as_ref(), filter, &before.filter)?;
         let mut after = before.clone();
         set(&mut after.name, change.name.as_ref());
         set(&mut after.url, change.url.as_ref());
         after.ca_certificate_pem = change.ca_certificate_pem.clone().apply(after.ca_certificate_pem);
         after.description = change.description.clone().apply(after.description);
         if let Some(events) = &change.events {
-            self.check_events(events, held)?;
+            self.check_readable_events(events, held)?;
             after.events.clone_from(events);
         }
         after.filter = change.filter.clone().apply(Some(after.filter)).unwrap_or_default();

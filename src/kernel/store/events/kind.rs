@@ -7,7 +7,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use tenantd_base::access::Grants;
+use tenantd_base::{access::Grants, vocabulary::nearest};
 
 /// A kind of event, and what its `data` holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,8 +51,10 @@ impl Readable {
     }
 }
 
-/// Bytes of a text that is compared with the names of kinds.
-const MAX_COMPARED: usize = 128;
+/// The patterns of areas that a kind falls under, such as `workflow.*` and `workflow.run.*`.
+fn areas_of(kind: &str) -> impl Iterator<Item = String> {
+    kind.match_indices('.').filter_map(|(dot, _)| kind.get(..dot)).map(|area| format!("{area}.*"))
+}
 
 /// Which kinds are wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,7 +108,7 @@ impl Kinds {
         (least != Grants::NONE).then_some(least)
     }
 
-    /// Reads a kind or a pattern; one that no kind matches is refused with the nearest that one does.
+    /// Reads a kind or a pattern; one that no kind matches is refused with a close one that one does.
     pub fn parse(&self, text: &str) -> Result<EventPattern, UnknownKind> {
         let pattern = match (text, text.strip_suffix(".*")) {
             ("*", _) => EventPattern::All,
@@ -116,9 +118,8 @@ impl Kinds {
         if self.0.iter().any(|kind| pattern.matches(kind.name)) {
             return Ok(pattern);
         }
-        // Comparing takes as long as the texts are, and a long one is nobody's typing error.
-        let known = self.0.iter().map(|kind| kind.name).filter(|_| text.len() <= MAX_COMPARED);
-        let nearest = known.min_by_key(|name| strsim::osa_distance(name, text));
-        Err(UnknownKind { given: text.to_owned(), suggestion: nearest.map(str::to_owned) })
+        let areas: BTreeSet<String> = self.0.iter().flat_map(|kind| areas_of(kind.name)).collect();
+        let known = self.0.iter().map(|kind| kind.name).chain(areas.iter().map(String::as_str));
+        Err(UnknownKind { given: text.to_owned(), suggestion: nearest(text, known) })
     }
 }

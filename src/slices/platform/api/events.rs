@@ -14,7 +14,6 @@ use tenantd_base::{
     authority::Lacking,
     clock::{Clock, Timestamp},
     id::TenantId,
-    vocabulary::nearest,
 };
 use tenantd_http::{
     input::Filter,
@@ -209,9 +208,8 @@ impl EventsApi {
             match self.kinds.parse(&text) {
                 Ok(pattern) => patterns.push(pattern),
                 Err(unknown) => {
-                    let suggestion = nearest(&text, self.kinds.iter().map(|kind| kind.name)).or(unknown.suggestion);
-                    let error = FieldError::parameter("types", "unknown_event", format!("{text} is no kind of event"));
-                    errors.push(error.with_suggestion(suggestion));
+                    let error = FieldError::parameter("types", "unknown_event", unknown.to_string());
+                    errors.push(error.with_suggestion(unknown.suggestion));
                 }
             }
         }

@@ -75,7 +75,8 @@ impl WebhooksApi {
 
     /// Create a webhook endpoint
     ///
-    /// It gets the events that you may read, now and later: an event of a ticket needs `tickets:read`.     /// The answer holds the secret that signs its deliveries, this once. The endpoint gets the events that happen from now on.
+    /// It gets the events that you may read, now and later: an event of a ticket needs `tickets:read`.
+    /// The answer holds the secret that signs its deliveries, this once. The endpoint gets the events that happen from now on.
     #[oai(path = "/", method = "post", operation_id = "create_webhook")]
     async fn create_webhook(
         &self,
@@ -83,8 +84,8 @@ impl WebhooksApi {
         idempotency_key: IdempotencyKey,
         body: Body<CreateWebhook>,
     ) -> Result<Created<WebhookWithSecret>, Problem> {
-        let new = NewEndpoint::try_from(body.0)?;
-        self.core.vet(&new.url, auth.principal.tenant_kind).await?;
+        let new = NewEndpoint::from(body.0);
+        self.core.vet_new(&new, auth.principal.tenant_kind).await?;
         let (service, held) = (self.core.service.clone(), auth.principal.grants);
         idempotency_key
             .run(auth.context.intent(&auth.principal), move |tx, act| {

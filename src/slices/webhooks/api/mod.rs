@@ -21,7 +21,7 @@ use poem_openapi::Tags;
 
 use wire::Webhook;
 
-use tenantd_base::{clock::Timestamp, fault::Fault};
+use tenantd_base::clock::Timestamp;
 use tenantd_http::problem::{Code, FieldError, Problem};
 use tenantd_store::Read;
 
@@ -51,7 +51,6 @@ impl From<WebhookError> for Problem {
             WebhookError::TooManyReplays { most } => {
                 Self::new(Code::LimitReached, format!("{most} replays of this endpoint are under way; wait for one to end."))
             }
-            WebhookError::UnknownEvents(unknown) => unknown.into_iter().map(Fault::from).collect::<Vec<_>>().into(),
             WebhookError::Invalid(faults) => faults.into(),
             WebhookError::Blocked(_) => {
                 let mut problem = Self::new(Code::TargetNotAllowed, "The address of the URL is not allowed as a target.");

@@ -13,7 +13,7 @@ use tenantd_http::{shape::Shape, wire::Word};
 use tenantd_store::events::{Describe, Described};
 
 use super::super::{
-    error::{WebhookError, bad_url},
+    error::bad_url,
     health::HealthState,
     model::{self, CustomHeaders, DisabledReason, EndpointStatus, EventFilter, NewEndpoint, Ordering},
     repo::EndpointState,
@@ -56,13 +56,14 @@ pub(super) struct WebhookHealth {
 #[derive(Debug, Clone, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WebhookFilter {
-    /// Events of records of these organizations.
+    /// Events of records of these organizations. Each must exist when you add it.
     #[oai(validator(min_items = 1, max_items = 100))]
     pub(super) organization_ids: Option<Vec<String>>,
-    /// Events of tickets with these priorities.
+    /// Events of tickets with these priorities: `critical`, `high`, `medium` or `low`.
     #[oai(validator(min_items = 1, max_items = 16))]
     pub(super) priorities: Option<Vec<String>>,
-    /// Not what these users, keys or workflows did: an integration leaves its own changes out.
+    /// Not what these users (`usr_…`), API keys (`key_…`) or workflows (`wfl_…`) did: an integration leaves its own changes out. Each
+    /// must exist when you add it. `system` is tenantd itself, and `local_operator` the operator on its machine.
     #[oai(validator(min_items = 1, max_items = 100))]
     pub(super) exclude_actor_ids: Option<Vec<String>>,
 }
@@ -226,17 +227,17 @@ pub(crate) fn endpoint_fields() -> Result<Shape, String> {
     Shape::fields::<CreateWebhook>(&fields)
 }
 
-/// Puts several checks together, so that everything that is wrong is told at once.
+/// Gathers what several checks find.
 #[derive(Default)]
 struct Checks(Vec<Fault>);
 
 impl Checks {
-    fn note<T>(&mut self, checked: Result<T, Vec<Fault>>) -> Option<T> {
-        checked.map_err(|faults| self.0.extend(faults)).ok()
-    }
-
-    fn finish(self) -> Result<(), WebhookError> {
-        if self.0.is_empty() { Ok(()) } else { Err(WebhookError::Invalid(self.0)) }
+    /// The checked value; a default in place of one that is wrong.
+    fn note<T: Default>(&mut self, checked: Result<T, Vec<Fault>>) -> T {
+        checked.unwrap_or_else(|faults| {
+            self.0.extend(faults);
+            T::default()
+        })
     }
 }
 
@@ -250,28 +251,26 @@ fn check_certificate(pem: String) -> Result<String, Vec<Fault>> {
     check_ca_pem(&pem).map_err(fault).map(|()| pem)
 }
 
-impl TryFrom<CreateWebhook> for NewEndpoint {
-    type Error = WebhookError;
-
-    fn try_from(body: CreateWebhook) -> Result<Self, WebhookError> {
+impl From<CreateWebhook> for NewEndpoint {
+    fn from(body: CreateWebhook) -> Self {
         let mut checks = Checks::default();
         let url = checks.note(check_url(&body.url));
         let headers = checks.note(CustomHeaders::parse(body.headers.unwrap_or_default()));
         let ca_certificate_pem = checks.note(body.ca_certificate_pem.map(check_certificate).transpose());
-        checks.finish()?;
-        Ok(Self {
+        Self {
             name: body.name,
-            url: url.unwrap_or_default(),
+            url,
             description: body.description,
             events: body.events,
             filter: body.filter.map(Into::into).unwrap_or_default(),
-            headers: headers.unwrap_or_default(),
+            headers,
             ordering: body.ordering.map_or(Ordering::None, Into::into),
             timeout_seconds: body.timeout_seconds.unwrap_or(DEFAULT_TIMEOUT_SECONDS),
             rate_limit_per_second: body.rate_limit_per_second,
             retry: body.retry.map_or(RetrySchedule::Standard, Into::into),
-            ca_certificate_pem: ca_certificate_pem.flatten(),
-        })
+            ca_certificate_pem,
+            faults: checks.0,
+        }
     }
 }
 
@@ -304,29 +303,27 @@ pub(super) struct UpdateWebhook {
     pub(super) ca_certificate_pem: Change<String>,
 }
 
-impl TryFrom<UpdateWebhook> for EndpointChange {
-    type Error = WebhookError;
-
-    fn try_from(body: UpdateWebhook) -> Result<Self, WebhookError> {
+impl From<UpdateWebhook> for EndpointChange {
+    fn from(body: UpdateWebhook) -> Self {
         let mut checks = Checks::default();
         let url = checks.note(body.url.as_deref().map(check_url).transpose());
         let headers = checks.note(body.headers.try_map(CustomHeaders::parse));
         let ca_certificate_pem = checks.note(body.ca_certificate_pem.try_map(check_certificate));
-        checks.finish()?;
-        Ok(Self {
+        Self {
             name: body.name,
-            url: url.flatten(),
+            url,
             description: body.description,
             events: body.events,
-            filter: body.filter.try_map(|filter| Ok::<_, WebhookError>(filter.into()))?,
-            headers: headers.unwrap_or_default(),
+            filter: body.filter.map(Into::into),
+            headers,
             ordering: body.ordering.map(Into::into),
             timeout_seconds: body.timeout_seconds,
             rate_limit_per_second: body.rate_limit_per_second,
             retry: body.retry.map(Into::into),
-            ca_certificate_pem: ca_certificate_pem.unwrap_or_default(),
+            ca_certificate_pem,
             status: body.status,
-        })
+            faults: checks.0,
+        }
     }
 }
 
