@@ -85,6 +85,7 @@ mod webhooks;
 mod webhooks_contract;
 mod webhooks_flow;
 mod webhooks_limits;
+mod webhooks_recovery;
 mod webhooks_targets;
 mod webhooks_tls;
 mod workflows;

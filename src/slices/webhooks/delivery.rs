@@ -103,6 +103,11 @@ impl Sent {
     pub fn status(&self) -> Option<u16> {
         self.result.ok()
     }
+
+    /// Whether the receiver took the event.
+    pub fn is_success(&self) -> bool {
+        self.status().is_some_and(|status| (200..300).contains(&status))
+    }
 }
 
 /// One attempt as it is kept.
@@ -165,7 +170,7 @@ const PATIENT_STATUSES: [u16; 4] = [429, 502, 503, 504];
 /// Decides what follows from an attempt that ended at `now`. `round` counts it too.
 pub fn decide(sent: &Sent, schedule: RetrySchedule, round: u32, now: Timestamp, entropy: &mut Entropy) -> Verdict {
     let disabled = |reason| Verdict { disables: Some(reason), ..Verdict::settled(Decision::Disabled) };
-    let delivered = sent.status().is_some_and(|status| (200..300).contains(&status));
+    let delivered = sent.is_success();
     match sent.directive {
         // A receiver that took the event and wants no more of them has still taken it.
         Some(Directive::DisableEndpoint) if delivered => {

@@ -94,7 +94,7 @@ impl Health {
         since.is_some_and(|since| now.since(since) >= DISABLE_AFTER)
     }
 
-    /// A fresh start, when somebody enables the endpoint again. What happened stays visible.
+    /// A fresh start, when somebody resumes the endpoint, enables it or sends its events elsewhere. What happened stays visible.
     pub fn forgiven(self) -> Self {
         Self {
             last_success_at: self.last_success_at,

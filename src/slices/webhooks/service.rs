@@ -27,7 +27,7 @@ use super::{
         CustomHeaders, DisabledReason, Endpoint, EndpointStatus, EventFilter, NewEndpoint, Ordering, generate_secret,
         header_target, secret_hint,
     },
-    repo::{self, Binding, EndpointState},
+    repo::{self, Binding, EndpointKey, EndpointState},
     schedule::RetrySchedule,
 };
 
@@ -72,6 +72,14 @@ pub(super) struct EndpointChange {
     pub(super) status: Option<WantedStatus>,
     /// What is wrong with the form of its fields. The use case reports it with the rest.
     pub(super) faults: Vec<Fault>,
+}
+
+/// An endpoint after a change.
+#[derive(Debug)]
+pub(super) struct Updated {
+    pub(super) endpoint: Endpoint,
+    /// Whether its health was reset.
+    pub(super) reset: bool,
 }
 
 vocabulary! {
@@ -198,7 +206,7 @@ impl Service {
         id: WebhookId,
         expected: &ExpectedVersion,
         change: &EndpointChange,
-    ) -> Result<Endpoint, WebhookError> {
+    ) -> Result<Updated, WebhookError> {
         let before = find(tx, act, id)?;
         expected.check(before.version)?;
         let filter = match &change.filter {
@@ -232,14 +240,20 @@ impl Service {
         set(&mut after.retry, change.retry.as_ref());
         match (change.status, after.status) {
             (None, _) | (Some(WantedStatus::Disabled), EndpointStatus::Disabled(_)) => {}
-            (Some(WantedStatus::Active), EndpointStatus::Disabled(_)) => revive(tx, act, &mut after)?,
             (Some(WantedStatus::Active), _) => after.status = EndpointStatus::Active,
             (Some(WantedStatus::Paused), EndpointStatus::Disabled(_)) => return Err(WebhookError::WrongState(after.status)),
             (Some(WantedStatus::Paused), _) => after.status = EndpointStatus::Paused,
             (Some(WantedStatus::Disabled), _) => after.status = EndpointStatus::Disabled(DisabledReason::Operator),
         }
+        let reset = after.header_target() != before.header_target()
+            || after.url != before.url
+            || after.headers != before.headers
+            || change.status == Some(WantedStatus::Active);
+        if reset {
+            reset_health(tx, (act.tenant_id, id))?;
+        }
         if after == before {
-            return Ok(before);
+            return Ok(Updated { endpoint: before, reset });
         }
         let route = |endpoint: &Endpoint| {
             let Endpoint { url, events, filter, headers, ca_certificate_pem, .. } = endpoint.clone();
@@ -252,7 +266,7 @@ impl Service {
         if after.status != before.status && matches!(after.status, EndpointStatus::Disabled(_)) {
             announce(tx, act, &DISABLED, &after, None)?;
         }
-        Ok(after)
+        Ok(Updated { endpoint: after, reset })
     }
 
     fn store_change(tx: &mut WriteTx, act: &mut Act, before: &Endpoint, after: &mut Endpoint) -> Result<(), WebhookError> {
@@ -322,7 +336,7 @@ impl Service {
         })
     }
 
-    /// Enables a disabled endpoint, with a clean slate for its health.
+    /// Enables a disabled endpoint.
     pub(super) fn enable(
         tx: &mut WriteTx,
         act: &mut Act,
@@ -331,13 +345,14 @@ impl Service {
     ) -> Result<Endpoint, WebhookError> {
         let before = find(tx, act, id)?;
         expected.check(before.version)?;
-        match before.status {
-            EndpointStatus::Active => return Ok(before),
-            EndpointStatus::Paused => return Err(WebhookError::WrongState(before.status)),
-            EndpointStatus::Disabled(_) => {}
+        if before.status == EndpointStatus::Paused {
+            return Err(WebhookError::WrongState(before.status));
         }
-        let mut after = before.clone();
-        revive(tx, act, &mut after)?;
+        reset_health(tx, (act.tenant_id, id))?;
+        if before.status == EndpointStatus::Active {
+            return Ok(before);
+        }
+        let mut after = Endpoint { status: EndpointStatus::Active, ..before.clone() };
         adopt(act, &mut after);
         Self::store_change(tx, act, &before, &mut after)?;
         Ok(after)
@@ -353,6 +368,9 @@ impl Service {
         let before = find(tx, act, id)?;
         expected.check(before.version)?;
         let status = next(before.status).ok_or(WebhookError::WrongState(before.status))?;
+        if status == EndpointStatus::Active {
+            reset_health(tx, (act.tenant_id, id))?;
+        }
         if status == before.status {
             return Ok(before);
         }
@@ -398,12 +416,13 @@ fn announce(
     Ok(events::append(tx, act, &draft)?)
 }
 
-/// Makes a disabled endpoint active, with a clean slate for its health.
-fn revive(tx: &mut WriteTx, act: &Act, endpoint: &mut Endpoint) -> Result<(), WebhookError> {
-    endpoint.status = EndpointStatus::Active;
-    let key = (act.tenant_id, endpoint.id);
+/// Lets attempts go at once, whatever the receiver answered so far: somebody has done something about it.
+fn reset_health(tx: &mut WriteTx, key: EndpointKey) -> Result<(), WebhookError> {
     let state = repo::state(tx, key)?;
-    repo::STATES.put(tx, &key, &EndpointState { health: state.health.forgiven(), ..state })?;
+    let health = state.health.forgiven();
+    if health != state.health {
+        repo::STATES.put(tx, &key, &EndpointState { health, ..state })?;
+    }
     Ok(())
 }
 

@@ -122,8 +122,9 @@ impl DeliveriesApi {
 
     /// Deliver again
     ///
-    /// Makes the delivery due at once, whatever became of it, and starts its schedule from the beginning. The event's id stays the same. You
-    /// need the scopes that read the event.
+    /// Sends the event again at once, whatever became of its delivery, and starts the schedule from the beginning. This also works while
+    /// tenantd waits because the receiver failed; a success ends that wait for all events. The event's id stays the same. You need the scopes
+    /// that read the event.
     #[oai(path = "/:id/deliveries/:delivery_id/redeliver", method = "post", operation_id = "redeliver_webhook_delivery")]
     async fn redeliver_webhook_delivery(
         &self,
@@ -145,7 +146,9 @@ impl DeliveriesApi {
                 Ok::<_, WebhookError>(Accepted::new(&WebhookDelivery::new(id.0, &after), &location))
             })
             .await?;
-        self.core.dispatch.nudge(endpoint);
+        if let Some(seq) = self.core.store.read(|tx| events::place_of(tx, endpoint.0, number_of(delivery_id.0)))? {
+            self.core.dispatch.ask(endpoint, seq);
+        }
         Ok(reply)
     }
 

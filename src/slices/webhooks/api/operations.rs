@@ -22,7 +22,7 @@ use tenantd_store::{
 use super::{
     super::{
         Core,
-        delivery::{Decision, Delivery, Sent, Trigger, decide},
+        delivery::{Decision, Delivery, DeliveryStatus, Sent, Trigger, decide},
         error::WebhookError,
         ledger::{self, Counted},
         model::Endpoint,
@@ -75,7 +75,8 @@ impl OperationsApi {
     /// Test a webhook endpoint
     ///
     /// Sends `webhook.test` now, on the way that deliveries take, and answers with the attempt. It is not repeated, and waits at most 20
-    /// seconds. Works for paused and disabled endpoints too, and does not count for their health.
+    /// seconds. Works for paused and disabled endpoints too. A failed test does not count for the endpoint's health. A successful one does:
+    /// if tenantd waits because the receiver failed, it now sends what is due.
     #[oai(path = "/:id/test", method = "post", operation_id = "test_webhook")]
     async fn test_webhook(
         &self,
@@ -91,15 +92,23 @@ impl OperationsApi {
         let (seq, event_id, at, kind) = (event.seq, event.record.id, event.record.at, event.record.kind);
         let timeout = target.timeout.min(LONGEST_TEST);
         let sent = self.core.sender.send(&target, event_id, Bytes::from(event.record.body), timeout).await;
-        idempotency_key
+        let delivered = sent.is_success();
+        let reply = idempotency_key
             .run(auth.context.intent(&auth.principal), move |tx, act| {
                 let mut delivery = Delivery::new((event_id, number), &kind, at, None);
                 record_test(&mut delivery, sent.clone(), act);
                 ledger::replace(tx, key, seq, None, &delivery, &mut Counted::default())?;
+                if delivery.status == DeliveryStatus::Delivered && repo::get(tx, key)?.is_some() {
+                    ledger::settle_counts(tx, key, Counted::default(), |state| state.health.succeeded(act.now, sent.status()))?;
+                }
                 let attempt = delivery.attempts.pop().ok_or(WebhookError::NoDelivery)?;
                 Ok::<_, WebhookError>(Changed::unversioned(&DeliveryAttempt::from(attempt)))
             })
-            .await
+            .await?;
+        if delivered {
+            self.core.dispatch.reset(key);
+        }
+        Ok(reply)
     }
 
     /// Pause a webhook endpoint
@@ -118,7 +127,7 @@ impl OperationsApi {
 
     /// Resume a webhook endpoint
     ///
-    /// What has waited is sent in the order in which it happened.
+    /// What has waited is sent in the order in which it happened. If tenantd waits because the receiver failed, resuming ends that wait.
     #[oai(path = "/:id/resume", method = "post", operation_id = "resume_webhook")]
     async fn resume_webhook(
         &self,
@@ -127,7 +136,9 @@ impl OperationsApi {
         if_match: IfMatch,
         idempotency_key: IdempotencyKey,
     ) -> Result<Changed<Webhook>, Problem> {
-        self.change(&auth, id.0, if_match, idempotency_key, Service::resume).await
+        let reply = self.change(&auth, id.0, if_match, idempotency_key, Service::resume).await?;
+        self.core.dispatch.reset((auth.principal.tenant_id, id.0));
+        Ok(reply)
     }
 
     /// Enable a disabled webhook endpoint
@@ -141,7 +152,9 @@ impl OperationsApi {
         if_match: IfMatch,
         idempotency_key: IdempotencyKey,
     ) -> Result<Changed<Webhook>, Problem> {
-        self.change(&auth, id.0, if_match, idempotency_key, Service::enable).await
+        let reply = self.change(&auth, id.0, if_match, idempotency_key, Service::enable).await?;
+        self.core.dispatch.reset((auth.principal.tenant_id, id.0));
+        Ok(reply)
     }
 }
 

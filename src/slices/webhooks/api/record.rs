@@ -104,14 +104,17 @@ pub(super) async fn update(
         core.vet(url, auth.principal.tenant_kind).await?;
     }
     let (intent, inner, held) = (auth.context.intent(&auth.principal), core.clone(), auth.principal.grants);
-    let shown = core
+    let (shown, reset) = core
         .store
         .write(move |tx| {
             let mut act = intent.begin();
-            let endpoint = inner.service.update(tx, &mut act, held, id, &if_match, &change)?;
-            show(&inner, tx, endpoint, act.now)
+            let updated = inner.service.update(tx, &mut act, held, id, &if_match, &change)?;
+            Ok::<_, WebhookError>((show(&inner, tx, updated.endpoint, act.now)?, updated.reset))
         })
         .await?;
+    if reset {
+        core.dispatch.reset((auth.principal.tenant_id, id));
+    }
     Ok(Changed::new(&shown, shown.version))
 }
 

@@ -93,7 +93,7 @@ impl Dispatcher {
             shared.replays.store(true, Ordering::SeqCst);
         }
         if let Some(endpoint) = stepped? {
-            lock(&shared.nudged).insert(endpoint);
+            lock(&shared.hints).nudged.insert(endpoint);
         }
         Ok(more)
     }
@@ -172,7 +172,7 @@ impl Dispatcher {
                 let outcome = (DeliveryStatus::Expired, None);
                 store.write(move |tx| ledger::give_up_these(tx, key, &rows, outcome, now)).await?;
             }
-            lock(&self.shared.nudged).insert(key);
+            lock(&self.shared.hints).nudged.insert(key);
         }
         Ok(())
     }

@@ -278,6 +278,12 @@ impl Engine {
         Some((lane.claimed.clone(), lane.target.clone()))
     }
 
+    /// Whether a delivery that somebody asked for is to be taken from the store, and where to.
+    pub(super) fn plan_asked(&self, key: EndpointKey, seq: u64) -> Option<Arc<Target>> {
+        let lane = self.lanes.get(&key).filter(|lane| lane.is_served() && !lane.claimed.contains(&seq))?;
+        self.claimed.has_one_for(key.0).then(|| lane.target.clone())
+    }
+
     /// Takes a delivery from the store.
     pub(super) fn claim(&mut self, key: EndpointKey, job: Job) {
         if let Some(lane) = self.lanes.get_mut(&key)
@@ -353,11 +359,10 @@ impl Engine {
         if let Some(at) = next_at {
             self.remind(key, at);
         }
-        if health.gate(now) == Gate::Open {
-            self.list(key);
-        } else {
+        if health.gate(now) != Gate::Open {
             self.unload(key, now);
         }
+        self.list(key);
         if let Gate::ClosedUntil(until) = health.gate(now) {
             self.remind(key, until);
         }

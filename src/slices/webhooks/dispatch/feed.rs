@@ -13,13 +13,13 @@ use tenantd_store::{
 
 use super::{
     super::{
-        delivery::{Delivery, DeliveryStatus},
+        delivery::{Delivery, DeliveryStatus, Trigger},
         ledger,
         model::{DisabledReason, EndpointStatus},
         repo::{self, EndpointKey},
         subscriptions::Target,
     },
-    Dispatcher,
+    Dispatcher, Hints,
     commit::CURSOR,
     engine::{Engine, Job, QueuedEvent},
     lock,
@@ -72,9 +72,36 @@ impl Dispatcher {
         Ok(())
     }
 
-    pub(super) fn take_nudges(&self, clocks: &Reading) -> Result<(), StoreError> {
-        let nudged = std::mem::take(&mut *lock(&self.shared.nudged));
-        nudged.into_iter().try_for_each(|key| self.look_at(key, clocks))
+    pub(super) fn take_hints(&self, clocks: &Reading) -> Result<(), StoreError> {
+        let shared = &self.shared;
+        let Hints { nudged, asked, reset } = std::mem::take(&mut *lock(&shared.hints));
+        for key in reset {
+            let state = shared.store.read(|tx| repo::state(tx, key))?;
+            shared.with_engine(|engine| engine.reset(key, state.health, clocks.of(key.0)));
+        }
+        for key in nudged {
+            self.look_at(key, clocks)?;
+        }
+        for (key, seq) in asked {
+            self.claim_asked(key, seq, clocks.of(key.0))?;
+        }
+        Ok(())
+    }
+
+    /// Takes a delivery that somebody asked for from the store into memory, whatever the breaker says.
+    fn claim_asked(&self, key: EndpointKey, seq: u64, now: Timestamp) -> Result<(), StoreError> {
+        let shared = &self.shared;
+        let Some(target) = shared.with_engine(|engine| engine.plan_asked(key, seq)).flatten() else { return Ok(()) };
+        shared.store.read(|tx| {
+            let is_asked =
+                |delivery: &Delivery| delivery.trigger == Trigger::Manual && delivery.next_attempt_at.is_some_and(|at| at <= now);
+            match ledger::get(tx, key, seq)?.filter(is_asked) {
+                Some(delivery) => self.take(tx, &target, (seq, delivery), now),
+                None => Ok(()),
+            }
+        })?;
+        shared.with_engine(|engine| engine.list(key));
+        Ok(())
     }
 
     /// Takes up what has changed in the endpoints that the memory knows.
@@ -192,20 +219,9 @@ impl Dispatcher {
         let rows = ledger::due(tx, key, now, CLAIM + claimed.len())?;
         let complete = rows.len() < CLAIM + claimed.len();
         for (_, seq) in rows.into_iter().filter(|(_, seq)| !claimed.contains(seq)) {
-            let Some(delivery) = ledger::get(tx, key, seq)? else { continue };
-            let Some(event) = events::read_one(tx, seq)? else {
-                self.give_up((key, seq), delivery, (DeliveryStatus::Expired, None), now);
-                continue;
-            };
-            // The rights of whom the endpoint acts for are asked before every attempt.
-            if !shared.subscriptions.may_read(target, &event.record.kind)? {
-                self.give_up((key, seq), delivery, (DeliveryStatus::Skipped, Some(DisabledReason::NotReadable)), now);
-                continue;
+            if let Some(delivery) = ledger::get(tx, key, seq)? {
+                self.take(tx, target, (seq, delivery), now)?;
             }
-            let event = QueuedEvent::new(event);
-            let (trigger, resource) = (delivery.trigger, delivery.resource.clone());
-            let job = Job { target: target.clone(), event: Arc::new(event), stored: Some(delivery), trigger, resource };
-            shared.with_engine(|engine| engine.claim(key, job));
         }
         // Behind what is due now comes what is due later; behind a full hand the commit of these looks again.
         let later = if complete { ledger::due_after(tx, key, now)? } else { None };
@@ -215,6 +231,25 @@ impl Dispatcher {
                 engine.remind(key, at);
             }
         });
+        Ok(())
+    }
+
+    /// Takes a stored delivery into memory, or gives it up.
+    fn take(&self, tx: &ReadTx, target: &Arc<Target>, (seq, delivery): (u64, Delivery), now: Timestamp) -> Result<(), StoreError> {
+        let (shared, key) = (&self.shared, target.key);
+        let Some(event) = events::read_one(tx, seq)? else {
+            self.give_up((key, seq), delivery, (DeliveryStatus::Expired, None), now);
+            return Ok(());
+        };
+        // The rights of whom the endpoint acts for are asked before every attempt.
+        if !shared.subscriptions.may_read(target, &event.record.kind)? {
+            self.give_up((key, seq), delivery, (DeliveryStatus::Skipped, Some(DisabledReason::NotReadable)), now);
+            return Ok(());
+        }
+        let event = QueuedEvent::new(event);
+        let (trigger, resource) = (delivery.trigger, delivery.resource.clone());
+        let job = Job { target: target.clone(), event: Arc::new(event), stored: Some(delivery), trigger, resource };
+        shared.with_engine(|engine| engine.claim(key, job));
         Ok(())
     }
 

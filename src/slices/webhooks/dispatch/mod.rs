@@ -54,12 +54,25 @@ pub(super) struct Shared {
     signal: Notify,
     /// Told when an attempt or a commit has ended, for an orderly stop.
     settled: Notify,
-    /// Endpoints that somebody has asked something for.
-    nudged: Mutex<BTreeSet<EndpointKey>>,
+    hints: Mutex<Hints>,
     replays: AtomicBool,
     failed: AtomicBool,
     epochs: AtomicU64,
 }
+
+/// What requests have asked for since the dispatcher last looked.
+#[derive(Debug, Default)]
+struct Hints {
+    /// Endpoints that something new waits for.
+    nudged: BTreeSet<EndpointKey>,
+    /// Deliveries that somebody asked for, by the place of the event: an open breaker does not hold them up.
+    asked: BTreeSet<(EndpointKey, u64)>,
+    /// Endpoints whose health in the store was reset.
+    reset: BTreeSet<EndpointKey>,
+}
+
+/// Deliveries that can be asked for between two looks of the dispatcher. More of them wait for the breaker like all others.
+const MAX_ASKED: usize = 1024;
 
 /// How others tell the dispatcher that the store has something new for it. A hint only: what is due is found without it too, later.
 #[derive(Clone, Debug)]
@@ -108,7 +121,7 @@ impl Dispatch {
             engine: Mutex::new(None),
             signal: Notify::new(),
             settled: Notify::new(),
-            nudged: Mutex::default(),
+            hints: Mutex::default(),
             replays: AtomicBool::new(true),
             failed: AtomicBool::new(false),
             epochs: AtomicU64::new(0),
@@ -128,9 +141,20 @@ impl Dispatch {
         }
     }
 
-    /// Something waits for this endpoint that was not there before.
-    pub(super) fn nudge(&self, endpoint: EndpointKey) {
-        lock(&self.0.nudged).insert(endpoint);
+    /// Somebody asked for a delivery, by the place of its event.
+    pub(super) fn ask(&self, endpoint: EndpointKey, seq: u64) {
+        let mut hints = lock(&self.0.hints);
+        hints.nudged.insert(endpoint);
+        if hints.asked.len() < MAX_ASKED {
+            hints.asked.insert((endpoint, seq));
+        }
+        drop(hints);
+        self.0.signal.notify_one();
+    }
+
+    /// The health of the endpoint was reset in the store.
+    pub(super) fn reset(&self, endpoint: EndpointKey) {
+        lock(&self.0.hints).reset.insert(endpoint);
         self.0.signal.notify_one();
     }
 
@@ -310,7 +334,7 @@ impl Task for Dispatcher {
         }
         self.load(&clocks)?;
         self.refresh_endpoints(&clocks)?;
-        self.take_nudges(&clocks)?;
+        self.take_hints(&clocks)?;
         self.read_log(&clocks)?;
         // What has just happened goes out before anything else is looked at, and that may take its time.
         tokio::task::yield_now().await;

@@ -1,11 +1,13 @@
 //! Endpoints that get a lane, change and go.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use tenantd_base::{clock::Timestamp, clocks::Timeline};
 
 use super::{
     super::super::{
+        delivery::Trigger,
+        health::Health,
         model::EndpointStatus,
         repo::{EndpointKey, EndpointState},
         subscriptions::Target,
@@ -62,13 +64,28 @@ impl Engine {
         matches!(status, EndpointStatus::Disabled(_))
     }
 
-    /// Moves what waits here for an endpoint into the store, in order, or out of the way when the endpoint is gone.
+    /// Takes in that the health of an endpoint was reset: what waits for the breaker goes now.
+    pub(crate) fn reset(&mut self, key: EndpointKey, stored: Health, now: Timestamp) {
+        let Some(lane) = self.lanes.get_mut(&key) else { return };
+        // A commit that was under way may have written the health of before.
+        lane.state.health = stored.forgiven();
+        lane.open_since = now;
+        self.list(key);
+        self.remind(key, now);
+    }
+
+    /// Moves what waits here for an endpoint into the store, in order, or out of the way when the endpoint is gone. What somebody asked
+    /// for does not wait for the breaker and stays.
     pub(super) fn unload(&mut self, key: EndpointKey, now: Timestamp) {
         let Some(lane) = self.lanes.get_mut(&key) else { return };
         let status = lane.target.status;
         let jobs: Vec<Job> = lane.first.drain(..).collect();
-        self.claimed.give_back(key.0, lane.late.len());
-        for job in lane.late.drain(..) {
+        let served = lane.is_served();
+        let (asked, others): (VecDeque<Job>, VecDeque<Job>) =
+            lane.late.drain(..).partition(|job| served && job.trigger == Trigger::Manual);
+        lane.late = asked;
+        self.claimed.give_back(key.0, others.len());
+        for job in others {
             lane.claimed.remove(&job.event.seq);
         }
         for job in jobs {

@@ -156,20 +156,24 @@ impl Lane {
         if !self.is_served() || self.in_flight >= most {
             return Start::Busy;
         }
-        let probing = match self.state.health.gate(now) {
-            Gate::Open => false,
-            Gate::Probe if self.in_flight == 0 => true,
-            Gate::Probe => return Start::Busy,
-            Gate::ClosedUntil(at) => return Start::At(at),
+        let gate = self.state.health.gate(now);
+        let closed = match gate {
+            Gate::Open => None,
+            Gate::Probe if self.in_flight == 0 => None,
+            Gate::Probe => Some(Start::Busy),
+            Gate::ClosedUntil(at) => Some(Start::At(at)),
         };
         let queue = if class == Class::First { &mut self.first } else { &mut self.late };
+        // Whoever asks for a delivery wants to know whether the receiver works now.
+        let passes = |job: &Job| closed.is_none() || job.trigger == Trigger::Manual;
         let free = |job: &Job| job.resource.as_ref().is_none_or(|resource| !self.busy.contains(resource));
-        let Some(place) = queue.iter().position(free) else { return Start::Busy };
+        let Some(place) = queue.iter().position(|job| passes(job) && free(job)) else { return closed.unwrap_or(Start::Busy) };
         if let Some(wait) = limit_rate(&mut self.arrival_micros, self.target.rate_limit_per_second, now) {
             return Start::At(now + wait);
         }
         let Some(mut job) = queue.remove(place) else { return Start::Busy };
-        if probing {
+        // An attempt that somebody asked for keeps its reason.
+        if gate == Gate::Probe && job.trigger == Trigger::Auto {
             job.trigger = Trigger::Probe;
         }
         // It may have been changed while the job waited.

@@ -1,0 +1,131 @@
+//! A receiver that works again, and an endpoint that is set going again: what has waited goes at once, and in order.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use serde_json::{Value, json};
+
+use crate::harness::{Endpoint, Receiver, Reply, Script, TestApp, with_app};
+
+/// An endpoint whose breaker is open: five deliveries have failed, and three wait that were never tried.
+struct Failing {
+    is_healthy: Arc<AtomicBool>,
+    receiver: Receiver,
+    endpoint: Endpoint,
+}
+
+impl Failing {
+    async fn new(app: &TestApp, slug: &str) -> Self {
+        let is_healthy = Arc::new(AtomicBool::new(false));
+        let healthy = is_healthy.clone();
+        let receiver = Receiver::start(move |_, _| Script::status(if healthy.load(Ordering::SeqCst) { 200 } else { 500 })).await;
+        let tenant = app.evaluation_tenant(slug).await;
+        let endpoint = Endpoint::new(&tenant, &receiver.url(), json!({})).await;
+        for number in 0..5 {
+            tenant.new_key(&format!("event {number}"), &["*"]).await;
+            receiver.next().await;
+            endpoint.until_attempts(1).await;
+        }
+        for number in 5..8 {
+            tenant.new_key(&format!("event {number}"), &["*"]).await;
+        }
+        endpoint.until(|found| found.len() == 8).await;
+        assert!(receiver.is_quiet().await, "nothing is sent while the breaker is open");
+        Self { is_healthy, receiver, endpoint }
+    }
+
+    fn repair(&self) {
+        self.is_healthy.store(true, Ordering::SeqCst);
+    }
+
+    async fn redeliver(&self, delivery: &Value) -> Reply {
+        let path = format!("{}/deliveries/{}/redeliver", self.endpoint.path, delivery["id"].as_str().unwrap());
+        self.endpoint.admin.post(&path).send().await
+    }
+
+    /// The clock stands still, so what waits for a retry waits on. What was never tried is delivered.
+    async fn until_untried_are_delivered(&self) {
+        self.endpoint.until(|found| found[..3].iter().all(|delivery| delivery["status"] == "delivered")).await;
+        assert_eq!(self.endpoint.read().await["health"]["state"], "healthy");
+    }
+}
+
+#[tokio::test]
+async fn a_redelivery_goes_through_an_open_breaker_and_closes_it_when_it_succeeds() {
+    with_app(async |app| {
+        let failing = Failing::new(app, "acme").await;
+        let delivery = failing.endpoint.deliveries().await[7].clone();
+        failing.redeliver(&delivery).await.ok(202);
+        assert_eq!(failing.receiver.next().await.header("webhook-id"), delivery["event_id"].as_str().unwrap());
+        failing.endpoint.until(|found| found[7]["attempt_count"] == 2).await;
+        assert_eq!(failing.endpoint.read().await["health"]["consecutive_failures"], 6);
+        assert!(failing.receiver.is_quiet().await, "after a failure the breaker stays open for all others");
+        failing.repair();
+        failing.redeliver(&delivery).await.ok(202);
+        assert_eq!(failing.receiver.next().await.header("webhook-id"), delivery["event_id"].as_str().unwrap());
+        failing.until_untried_are_delivered().await;
+        let attempts = failing.endpoint.attempts(&delivery).await;
+        let triggers: Vec<&str> = attempts.iter().map(|attempt| attempt["trigger"].as_str().unwrap()).collect();
+        assert_eq!(triggers, ["auto", "manual", "manual"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_redelivery_while_paused_is_made_at_the_resume_and_stays_manual() {
+    with_app(async |app| {
+        let failing = Failing::new(app, "acme").await;
+        failing.endpoint.ask("pause").await.ok(200);
+        app.advance(std::time::Duration::from_mins(1));
+        let delivery = failing.endpoint.deliveries().await[0].clone();
+        failing.redeliver(&delivery).await.ok(202);
+        failing.repair();
+        failing.endpoint.ask("resume").await.ok(200);
+        failing.endpoint.until_all(8, "delivered").await;
+        assert_eq!(failing.endpoint.attempts(&delivery).await[0]["trigger"], "manual");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_successful_test_ends_the_wait_and_a_failed_one_does_not() {
+    with_app(async |app| {
+        let failing = Failing::new(app, "acme").await;
+        assert_eq!(failing.endpoint.ask("test").await.ok(200)["status"], 500);
+        assert_eq!(failing.receiver.next().await.json()["type"], "webhook.test");
+        assert!(failing.receiver.is_quiet().await);
+        failing.repair();
+        assert_eq!(failing.endpoint.ask("test").await.ok(200)["trigger"], "test");
+        let tests = |found: &[Value]| found.iter().filter(|delivery| delivery["type"] == "webhook.test").count();
+        let delivered = |found: &[Value]| found.iter().filter(|delivery| delivery["status"] == "delivered").count();
+        failing.endpoint.until(|found| tests(found) == 2 && delivered(found) == 4).await;
+        assert_eq!(failing.endpoint.read().await["health"]["state"], "healthy");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn resume_enable_and_a_new_url_end_the_wait() {
+    with_app(async |app| {
+        let failing = Failing::new(app, "resumed").await;
+        failing.repair();
+        failing.endpoint.ask("pause").await.ok(200);
+        failing.endpoint.ask("resume").await.ok(200);
+        failing.until_untried_are_delivered().await;
+        let failing = Failing::new(app, "enabled").await;
+        failing.repair();
+        failing.endpoint.ask("enable").await.ok(200);
+        failing.until_untried_are_delivered().await;
+        let failing = Failing::new(app, "moved").await;
+        let elsewhere = Receiver::always(200).await;
+        let change = |url: String| failing.endpoint.admin.put(&failing.endpoint.path).json(json!({"url": url})).send();
+        change(failing.receiver.url()).await.ok(200);
+        assert_eq!(failing.endpoint.read().await["health"]["state"], "failing", "the same URL changes nothing");
+        change(elsewhere.url()).await.ok(200);
+        failing.until_untried_are_delivered().await;
+        assert!(failing.receiver.is_quiet().await);
+    })
+    .await;
+}
