@@ -211,7 +211,7 @@ pub(super) struct CreateWebhook {
     /// 20 when absent.
     #[oai(validator(minimum(value = "1"), maximum(value = "60")))]
     pub(super) timeout_seconds: Option<u32>,
-    /// The most deliveries a second. No limit when absent.
+    /// The most deliveries that start in any second. An attempt counts until a second after its end. No limit when absent. Tests do not count.
     #[oai(validator(minimum(value = "1"), maximum(value = "1000")))]
     pub(super) rate_limit_per_second: Option<u32>,
     /// `standard` when absent.

@@ -54,7 +54,7 @@ impl Dispatcher {
             self.find_waiting(clocks)?;
             self.shed(clocks).await?;
             self.purge(clocks).await?;
-            self.shared.with_engine(super::engine::Engine::tidy);
+            self.shared.with_engine(|engine| engine.tidy(clocks));
         }
         Ok(if swept || replayed { Done::Some } else { Done::All })
     }

@@ -9,6 +9,7 @@ mod calendar;
 mod endpoints;
 mod lane;
 mod places;
+mod rate;
 mod rotation;
 
 use std::{
@@ -316,6 +317,7 @@ impl Engine {
         self.in_flight.give_back(key.0, 1);
         let Some(lane) = self.lanes.get_mut(&key) else { return };
         lane.in_flight = lane.in_flight.saturating_sub(1);
+        lane.rate.ended(lane.target.rate_limit_per_second, now);
         if let Some(resource) = &resource {
             lane.busy.remove(resource);
         }

@@ -2,7 +2,10 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use tenantd_base::{clock::Timestamp, clocks::Timeline};
+use tenantd_base::{
+    clock::Timestamp,
+    clocks::{Reading, Timeline},
+};
 
 use super::{
     super::super::{
@@ -98,8 +101,9 @@ impl Engine {
     }
 
     /// Forgets endpoints that have nothing to do.
-    pub(crate) fn tidy(&mut self) {
-        let idle: Vec<EndpointKey> = self.lanes.iter().filter(|(_, lane)| lane.is_idle()).map(|(key, _)| *key).collect();
+    pub(crate) fn tidy(&mut self, clocks: &Reading) {
+        let idle = |(key, lane): (&EndpointKey, &mut Lane)| lane.is_idle(clocks.of(key.0)).then_some(*key);
+        let idle: Vec<EndpointKey> = self.lanes.iter_mut().filter_map(idle).collect();
         for key in idle {
             self.drop_lane(key);
         }

@@ -4,7 +4,6 @@
 use std::{
     collections::{HashSet, VecDeque},
     sync::Arc,
-    time::Duration,
 };
 
 use bytes::Bytes;
@@ -19,6 +18,7 @@ use super::super::super::{
     repo::EndpointState,
     subscriptions::Target,
 };
+use super::rate::{RateWindow, Room};
 
 /// How many events may wait here for an endpoint that answers well, and for one that does not.
 const HEALTHY_QUEUE: usize = 1024;
@@ -94,8 +94,7 @@ pub(super) struct Lane {
     pub(super) disabled: bool,
     /// Since when it can have been sent to: before, what is due has waited for the endpoint.
     pub(super) open_since: Timestamp,
-    /// The theoretical arrival time of the rate limit (GCRA), in microseconds.
-    arrival_micros: i64,
+    pub(super) rate: RateWindow,
 }
 
 impl Lane {
@@ -114,7 +113,7 @@ impl Lane {
             next_due: None,
             disabled: false,
             open_since: now,
-            arrival_micros: i64::MIN,
+            rate: RateWindow::default(),
         }
     }
 
@@ -132,9 +131,9 @@ impl Lane {
     }
 
     /// Nothing of it is in memory, and nothing waits in the store.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&mut self, now: Timestamp) -> bool {
         let waiting = self.first.len() + self.late.len() + self.in_flight + self.claimed.len();
-        waiting == 0 && self.unsaved_parked == 0 && self.state.pending == 0 && self.held.is_empty()
+        waiting == 0 && self.unsaved_parked == 0 && self.state.pending == 0 && self.held.is_empty() && self.rate.is_empty(now)
     }
 
     pub(super) fn has(&self, class: Class) -> bool {
@@ -168,8 +167,10 @@ impl Lane {
         let passes = |job: &Job| closed.is_none() || job.trigger == Trigger::Manual;
         let free = |job: &Job| job.resource.as_ref().is_none_or(|resource| !self.busy.contains(resource));
         let Some(place) = queue.iter().position(|job| passes(job) && free(job)) else { return closed.unwrap_or(Start::Busy) };
-        if let Some(wait) = limit_rate(&mut self.arrival_micros, self.target.rate_limit_per_second, now) {
-            return Start::At(now + wait);
+        match self.rate.room(self.target.rate_limit_per_second, self.in_flight, now) {
+            Room::Free => {}
+            Room::At(at) => return Start::At(at),
+            Room::Later => return Start::Busy,
         }
         let Some(mut job) = queue.remove(place) else { return Start::Busy };
         // An attempt that somebody asked for keeps its reason.
@@ -183,33 +184,5 @@ impl Lane {
         }
         self.in_flight += 1;
         Start::Job(Box::new(job))
-    }
-}
-
-/// Takes a place under the rate limit, or tells how long to wait for one. A second's worth may go at once.
-fn limit_rate(arrival_micros: &mut i64, per_second: Option<u32>, now: Timestamp) -> Option<Duration> {
-    let per_second = i64::from(per_second?.max(1));
-    let now = now.as_millis().saturating_mul(1000);
-    let arrival = (*arrival_micros).max(now);
-    let excess = arrival - now - (1_000_000 - 1_000_000 / per_second);
-    if excess > 0 {
-        return Some(Duration::from_micros(excess.unsigned_abs()).max(Duration::from_millis(1)));
-    }
-    *arrival_micros = arrival + 1_000_000 / per_second;
-    None
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rate_limit_lets_a_second_s_worth_go_at_once_and_then_one_by_one() {
-        let (mut arrival, start) = (i64::MIN, Timestamp::from_millis(1_000_000));
-        let mut take = |after_millis: u64| limit_rate(&mut arrival, Some(4), start + Duration::from_millis(after_millis)).is_none();
-        assert_eq!([0; 5].map(&mut take), [true, true, true, true, false]);
-        assert_eq!([249, 250, 251, 500].map(&mut take), [false, true, false, true]);
-        let mut unlimited = i64::MIN;
-        assert!((0..1000).all(|_| limit_rate(&mut unlimited, None, start).is_none()));
     }
 }
