@@ -129,3 +129,28 @@ async fn resume_enable_and_a_new_url_end_the_wait() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn the_offer_of_a_replay_sends_what_was_missed_and_is_then_over() {
+    with_app(async |app| {
+        let receiver = Receiver::always(200).await;
+        let tenant = app.evaluation_tenant("acme").await;
+        let endpoint = Endpoint::new(&tenant, &receiver.url(), json!({})).await;
+        let set =
+            async |status: &str| endpoint.admin.put(&endpoint.path).json(json!({"status": status})).send().await.ok(200).clone();
+        set("disabled").await;
+        for number in 0..3 {
+            tenant.new_key(&format!("event {number}"), &["*"]).await;
+        }
+        endpoint.until_all(3, "skipped").await;
+        let missed = set("active").await["missed"].clone();
+        assert_eq!((&missed["events"], &missed["more"]), (&json!(3), &json!(false)));
+        assert!(set("active").await.get("missed").is_none(), "it was active before");
+        let replay = endpoint.admin.post(missed["replay"]["path"].as_str().unwrap()).json(missed["replay"]["body"].clone());
+        replay.send().await.ok(202);
+        endpoint.until_all(3, "delivered").await;
+        set("disabled").await;
+        assert!(endpoint.ask("enable").await.ok(200).get("missed").is_none(), "nothing is missing any more");
+    })
+    .await;
+}

@@ -43,6 +43,8 @@ pub use signature::{SIGNATURE_HEADERS, is_signed};
 
 use dispatch::{Dispatch, Parts};
 use model::NewEndpoint;
+use replay::Missed;
+use repo::EndpointKey;
 use sender::Sender;
 use service::Service;
 use subscriptions::{Subscriptions, audience_of};
@@ -71,6 +73,11 @@ impl Core {
     /// As [`Self::vet`]. Of an endpoint with faults the use case reports those first.
     async fn vet_new(&self, new: &NewEndpoint, tenant: TenantKind) -> Result<(), WebhookError> {
         if new.faults.is_empty() { self.vet(&new.url, tenant).await } else { Ok(()) }
+    }
+
+    /// What an endpoint did not get while it was disabled. Counting may take a while, so it is not done in the writer.
+    async fn missed(&self, key: EndpointKey) -> Result<Option<Missed>, WebhookError> {
+        Ok(self.store.scan_for(key.0, move |tx| replay::missed(tx, key)).await?)
     }
 
     fn patterns(&self, texts: &[String]) -> Result<Vec<EventPattern>, WebhookError> {

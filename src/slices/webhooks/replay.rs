@@ -14,7 +14,7 @@ use tenantd_base::{
     vocabulary::vocabulary,
 };
 use tenantd_store::{
-    Direction, Flow, Key, KeyRange, Read, Store, StoreError, Table, WriteTx, catalog,
+    Direction, Flow, Key, KeyRange, Read, ReadTx, Store, StoreError, Table, WriteTx, catalog,
     codec::{Record, decode_fields, encode_fields},
     events::{self, Act, Actor, Event, FeedQuery},
 };
@@ -23,6 +23,7 @@ use super::{
     delivery::{Delivery, DeliveryStatus, Trigger},
     error::WebhookError,
     ledger::{self, Counted},
+    model::DisabledReason,
     repo::EndpointKey,
     subscriptions::Subscriptions,
 };
@@ -162,6 +163,41 @@ pub(super) fn create(
     };
     REPLAYS.put(tx, &(endpoint.0, endpoint.1, id), &replay)?;
     Ok((id, replay))
+}
+
+/// Deliveries that are looked at to count what an endpoint missed.
+const MAX_COUNTED: u64 = 5_000;
+
+/// What an endpoint did not get while it was disabled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Missed {
+    pub(super) events: u64,
+    /// Whether more deliveries are kept than were looked at.
+    pub(super) more: bool,
+    /// When the first of them happened.
+    pub(super) since: Timestamp,
+    pub(super) from_seq: u64,
+    pub(super) to_seq: u64,
+}
+
+/// What an endpoint did not get while it was disabled, and that was not sent since.
+pub(super) fn missed(tx: &ReadTx, endpoint: EndpointKey) -> Result<Option<Missed>, StoreError> {
+    let (mut missed, mut examined): (Option<Missed>, u64) = (None, 0);
+    ledger::walk_back(tx, endpoint, None, |delivery| {
+        if examined == MAX_COUNTED {
+            missed = missed.map(|missed| Missed { more: true, ..missed });
+            return Ok(Flow::Stop);
+        }
+        examined += 1;
+        // What the owner may not read would be skipped again.
+        if delivery.status == DeliveryStatus::Skipped && delivery.skipped_reason != Some(DisabledReason::NotReadable) {
+            let (since, from_seq) = (delivery.event_at, delivery.number);
+            let newer = missed.unwrap_or(Missed { events: 0, more: false, since, from_seq, to_seq: delivery.number });
+            missed = Some(Missed { events: newer.events + 1, since, from_seq, ..newer });
+        }
+        Ok(Flow::Continue)
+    })?;
+    Ok(missed)
 }
 
 pub(super) fn get(tx: &impl Read, endpoint: EndpointKey, id: OperationId) -> Result<Replay, WebhookError> {

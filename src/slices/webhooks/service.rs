@@ -80,6 +80,8 @@ pub(super) struct Updated {
     pub(super) endpoint: Endpoint,
     /// Whether its health was reset.
     pub(super) reset: bool,
+    /// Whether it was disabled before and is not any more.
+    pub(super) enabled: bool,
 }
 
 vocabulary! {
@@ -253,7 +255,7 @@ impl Service {
             reset_health(tx, (act.tenant_id, id))?;
         }
         if after == before {
-            return Ok(Updated { endpoint: before, reset });
+            return Ok(Updated { endpoint: before, reset, enabled: false });
         }
         let route = |endpoint: &Endpoint| {
             let Endpoint { url, events, filter, headers, ca_certificate_pem, .. } = endpoint.clone();
@@ -266,7 +268,9 @@ impl Service {
         if after.status != before.status && matches!(after.status, EndpointStatus::Disabled(_)) {
             announce(tx, act, &DISABLED, &after, None)?;
         }
-        Ok(Updated { endpoint: after, reset })
+        let is_disabled = |endpoint: &Endpoint| matches!(endpoint.status, EndpointStatus::Disabled(_));
+        let enabled = is_disabled(&before) && !is_disabled(&after);
+        Ok(Updated { endpoint: after, reset, enabled })
     }
 
     fn store_change(tx: &mut WriteTx, act: &mut Act, before: &Endpoint, after: &mut Endpoint) -> Result<(), WebhookError> {

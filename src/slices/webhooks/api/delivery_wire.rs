@@ -165,16 +165,55 @@ impl WebhookDeliveryWithAttempts {
 
 /// Which events to send again. From `from_seq` or `since` on; up to and with `to_seq`, or before `until`. `from_seq` and `to_seq` are
 /// the `seq` of an event.
-#[derive(Debug, Object)]
+#[skip_serializing_none]
+#[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct ReplayWebhook {
+    /// The first event.
     #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
     pub(super) from_seq: Option<u64>,
+    /// Events from this time on, in place of `from_seq`.
     pub(super) since: Option<Timestamp>,
+    /// The last event. The newest when absent.
     #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
     pub(super) to_seq: Option<u64>,
+    /// Events before this time, in place of `to_seq`.
     pub(super) until: Option<Timestamp>,
+    /// Which of these events, by what became of them.
     pub(super) only: Only,
+}
+
+/// Events that an endpoint did not get while it was disabled, and the request that sends them.
+#[derive(Debug, Object, Serialize)]
+pub(super) struct MissedEvents {
+    /// How many events were skipped and not sent since.
+    pub(super) events: u64,
+    /// Whether there may be more: only the last 5,000 deliveries are counted.
+    pub(super) more: bool,
+    /// When the first of them happened.
+    pub(super) since: Timestamp,
+    /// The request that sends them.
+    pub(super) replay: ReplayOffer,
+}
+
+/// A request that sends events again.
+#[derive(Debug, Object, Serialize)]
+pub(super) struct ReplayOffer {
+    /// The method of the request.
+    pub(super) method: String,
+    /// The path of the request.
+    pub(super) path: String,
+    /// The body of the request.
+    pub(super) body: ReplayWebhook,
+}
+
+impl MissedEvents {
+    pub(super) fn new(webhook_id: WebhookId, missed: &replay::Missed) -> Self {
+        let replay::Missed { events, more, since, from_seq, to_seq } = *missed;
+        let (path, only) = (format!("{}/replay", super::record::path(webhook_id)), Only::Missing);
+        let body = ReplayWebhook { from_seq: Some(from_seq), since: None, to_seq: Some(to_seq), until: None, only };
+        Self { events, more, since, replay: ReplayOffer { method: "POST".to_owned(), path, body } }
+    }
 }
 
 impl From<ReplayWebhook> for NewReplay {

@@ -25,13 +25,13 @@ use super::{
         delivery::{Decision, Delivery, DeliveryStatus, Sent, Trigger, decide},
         error::WebhookError,
         ledger::{self, Counted},
-        model::Endpoint,
+        model::{Endpoint, EndpointStatus},
         repo,
         schedule::RetrySchedule,
         service::Service,
     },
     Area,
-    delivery_wire::DeliveryAttempt,
+    delivery_wire::{DeliveryAttempt, MissedEvents},
     show,
     wire::{RotateWebhookSecret, Webhook, WebhookWithSecret},
 };
@@ -143,7 +143,7 @@ impl OperationsApi {
 
     /// Enable a disabled webhook endpoint
     ///
-    /// It gets the events that happen from now on. What was skipped meanwhile is sent by a replay of `missing`.
+    /// It gets the events that happen from now on. `missed` says how many events were skipped meanwhile, and the request that sends them.
     #[oai(path = "/:id/enable", method = "post", operation_id = "enable_webhook")]
     async fn enable_webhook(
         &self,
@@ -152,8 +152,18 @@ impl OperationsApi {
         if_match: IfMatch,
         idempotency_key: IdempotencyKey,
     ) -> Result<Changed<Webhook>, Problem> {
-        let reply = self.change(&auth, id.0, if_match, idempotency_key, Service::enable).await?;
-        self.core.dispatch.reset((auth.principal.tenant_id, id.0));
+        let key = (auth.principal.tenant_id, id.0);
+        let (core, missed) = (self.core.clone(), self.core.missed(key).await?);
+        let reply = idempotency_key
+            .run(auth.context.intent(&auth.principal), move |tx, act| {
+                let was_active = repo::get(tx, key)?.is_some_and(|before| before.status == EndpointStatus::Active);
+                let endpoint = Service::enable(tx, act, id.0, &if_match)?;
+                let mut shown = show(&core, tx, endpoint, act.now)?;
+                shown.missed = missed.filter(|_| !was_active).map(|missed| MissedEvents::new(id.0, &missed));
+                Ok::<_, WebhookError>(Changed::new(&shown, shown.version))
+            })
+            .await?;
+        self.core.dispatch.reset(key);
         Ok(reply)
     }
 }

@@ -18,9 +18,11 @@ use super::{
         Core,
         error::WebhookError,
         repo,
-        service::{EndpointChange, Service},
+        service::{EndpointChange, Service, WantedStatus},
     },
-    Area, show,
+    Area,
+    delivery_wire::MissedEvents,
+    show,
     wire::{UpdateWebhook, Webhook},
 };
 
@@ -103,13 +105,19 @@ pub(super) async fn update(
     if let Some(url) = change.url.as_ref().filter(|_| change.faults.is_empty()) {
         core.vet(url, auth.principal.tenant_kind).await?;
     }
+    let missed = match change.status {
+        Some(WantedStatus::Active) => core.missed((auth.principal.tenant_id, id)).await?,
+        _ => None,
+    };
     let (intent, inner, held) = (auth.context.intent(&auth.principal), core.clone(), auth.principal.grants);
     let (shown, reset) = core
         .store
         .write(move |tx| {
             let mut act = intent.begin();
             let updated = inner.service.update(tx, &mut act, held, id, &if_match, &change)?;
-            Ok::<_, WebhookError>((show(&inner, tx, updated.endpoint, act.now)?, updated.reset))
+            let mut shown = show(&inner, tx, updated.endpoint, act.now)?;
+            shown.missed = missed.filter(|_| updated.enabled).map(|missed| MissedEvents::new(id, &missed));
+            Ok::<_, WebhookError>((shown, updated.reset))
         })
         .await?;
     if reset {

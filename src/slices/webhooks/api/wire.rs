@@ -12,13 +12,16 @@ use tenantd_egress::{TargetUrl, check_ca_pem, without_query};
 use tenantd_http::{shape::Shape, wire::Word};
 use tenantd_store::events::{Describe, Described};
 
-use super::super::{
-    error::bad_url,
-    health::HealthState,
-    model::{self, CustomHeaders, DisabledReason, EndpointStatus, EventFilter, NewEndpoint, Ordering},
-    repo::EndpointState,
-    schedule::RetrySchedule,
-    service::{EndpointChange, WantedStatus},
+use super::{
+    super::{
+        error::bad_url,
+        health::HealthState,
+        model::{self, CustomHeaders, DisabledReason, EndpointStatus, EventFilter, NewEndpoint, Ordering},
+        repo::EndpointState,
+        schedule::RetrySchedule,
+        service::{EndpointChange, WantedStatus},
+    },
+    delivery_wire::MissedEvents,
 };
 
 pub(super) const DEFAULT_TIMEOUT_SECONDS: u32 = 20;
@@ -116,6 +119,8 @@ pub(super) struct Webhook {
     /// Until when deliveries are signed with the secret before the rotation too.
     pub(super) previous_secret_expires_at: Option<Timestamp>,
     pub(super) health: WebhookHealth,
+    /// What it did not get while it was disabled. Only the answer to the request that enables it has this.
+    pub(super) missed: Option<MissedEvents>,
     pub(super) created_at: Timestamp,
     pub(super) updated_at: Timestamp,
     /// Counts the changes of this record. Deliveries do not count.
@@ -154,6 +159,7 @@ impl Webhook {
                 oldest_pending_at: oldest,
                 shed: state.shed,
             },
+            missed: None,
             created_at: endpoint.created_at,
             updated_at: endpoint.updated_at,
             version: endpoint.version,

@@ -318,6 +318,9 @@ impl Engine {
         let Some(lane) = self.lanes.get_mut(&key) else { return };
         lane.in_flight = lane.in_flight.saturating_sub(1);
         lane.rate.ended(lane.target.rate_limit_per_second, now);
+        if lane.in_order == Some(event.seq) {
+            lane.in_order = None;
+        }
         if let Some(resource) = &resource {
             lane.busy.remove(resource);
         }

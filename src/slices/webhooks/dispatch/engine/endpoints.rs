@@ -37,7 +37,8 @@ impl Engine {
     /// Takes up what waits in the store for an endpoint, and when it is due.
     pub(crate) fn take_up(&mut self, target: Arc<Target>, state: EndpointState, due: Option<Timestamp>, now: Timestamp) {
         let key = target.key;
-        let lane = self.lanes.entry(key).or_insert_with(|| Lane::new(target, state, now));
+        let read_to = self.read_to;
+        let lane = self.lanes.entry(key).or_insert_with(|| Lane { in_order_to: read_to, ..Lane::new(target, state, now) });
         (lane.state.pending, lane.state.parked) = (state.pending, state.parked);
         if let Some(at) = due.filter(|_| lane.is_served()) {
             self.remind(key, at.max(now));
@@ -50,6 +51,7 @@ impl Engine {
             self.drop_lane(key);
             return true;
         };
+        let read_to = self.read_to;
         let Some(lane) = self.lanes.get_mut(&key) else { return false };
         let (was_served, status) = (lane.is_served(), target.status);
         (lane.disabled, lane.target) = (false, target);
@@ -58,6 +60,7 @@ impl Engine {
                 // Enabling an endpoint gives it a clean slate in the store.
                 lane.state = state;
                 lane.open_since = now;
+                lane.in_order_to = read_to;
             }
             self.list(key);
             self.remind(key, now);

@@ -55,6 +55,14 @@ pub(crate) struct Job {
     pub(crate) resource: Option<String>,
 }
 
+impl Job {
+    /// Whether it has waited without an attempt since before this place in the log, and nobody asked for it.
+    fn keeps_order(&self, in_order_to: u64) -> bool {
+        let untried = |delivery: &Delivery| delivery.attempt_count == 0 && delivery.trigger == Trigger::Auto;
+        self.event.seq <= in_order_to && self.stored.as_ref().is_some_and(untried)
+    }
+}
+
 /// First attempts come before late ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
@@ -95,6 +103,10 @@ pub(super) struct Lane {
     /// Since when it can have been sent to: before, what is due has waited for the endpoint.
     pub(super) open_since: Timestamp,
     pub(super) rate: RateWindow,
+    /// What waited when the endpoint was resumed, up to this place in the log, goes one at a time: several at once could overtake each other.
+    pub(super) in_order_to: u64,
+    /// The one of them that is under way, by the place of its event.
+    pub(super) in_order: Option<u64>,
 }
 
 impl Lane {
@@ -114,6 +126,8 @@ impl Lane {
             disabled: false,
             open_since: now,
             rate: RateWindow::default(),
+            in_order_to: 0,
+            in_order: None,
         }
     }
 
@@ -166,7 +180,10 @@ impl Lane {
         // Whoever asks for a delivery wants to know whether the receiver works now.
         let passes = |job: &Job| closed.is_none() || job.trigger == Trigger::Manual;
         let free = |job: &Job| job.resource.as_ref().is_none_or(|resource| !self.busy.contains(resource));
-        let Some(place) = queue.iter().position(|job| passes(job) && free(job)) else { return closed.unwrap_or(Start::Busy) };
+        let (in_order_to, waits) = (self.in_order_to, self.in_order.is_some());
+        let its_turn = |job: &Job| !(waits && job.keeps_order(in_order_to));
+        let next = queue.iter().position(|job| passes(job) && free(job) && its_turn(job));
+        let Some(place) = next else { return closed.unwrap_or(Start::Busy) };
         match self.rate.room(self.target.rate_limit_per_second, self.in_flight, now) {
             Room::Free => {}
             Room::At(at) => return Start::At(at),
@@ -181,6 +198,9 @@ impl Lane {
         job.target = self.target.clone();
         if let Some(resource) = &job.resource {
             self.busy.insert(resource.clone());
+        }
+        if job.keeps_order(in_order_to) {
+            self.in_order = Some(job.event.seq);
         }
         self.in_flight += 1;
         Start::Job(Box::new(job))
