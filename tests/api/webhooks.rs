@@ -240,12 +240,20 @@ async fn a_test_sends_at_once_and_tells_what_came_back() {
             (&attempt["trigger"], &attempt["status"], &attempt["decision"]),
             (&json!("test"), &json!(200), &json!("delivered"))
         );
+        assert_eq!((&attempt["succeeded"], &attempt["message"]), (&json!(true), &json!("The receiver answered 200.")));
         assert_eq!((&attempt["remote_ip"], &attempt["response_body"]), (&json!("127.0.0.1"), &json!("ok")));
         assert_eq!(receiver.next().await.json()["type"], "webhook.test");
         let failed = admin.post(&format!("{PATH}/{id}/test")).send().await.ok(200).clone();
-        assert_eq!((&failed["status"], &failed["decision"]), (&json!(503), &json!("exhausted")));
+        assert_eq!((&failed["status"], &failed["decision"], &failed["succeeded"]), (&json!(503), &json!("failed"), &json!(false)));
+        assert_eq!(failed["message"], "The receiver answered 503. Only a status from 200 to 299 is a success.");
+        assert_eq!(failed["response_body"], "ok");
         let health = admin.get(&format!("{PATH}/{id}")).send().await.ok(200)["health"].clone();
         assert_eq!((&health["state"], &health["pending"]), (&json!("healthy"), &json!(0)));
+        let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        admin.put(&format!("{PATH}/{id}")).json(json!({"url": format!("http://{closed}/")})).send().await.ok(200);
+        let unreached = admin.post(&format!("{PATH}/{id}/test")).send().await.ok(200).clone();
+        assert_eq!((&unreached["succeeded"], &unreached["error"]), (&json!(false), &json!("connect")));
+        assert!(unreached["message"].as_str().unwrap().contains("could not be reached"), "{unreached}");
     })
     .await;
 }

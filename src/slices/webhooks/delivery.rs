@@ -43,9 +43,9 @@ vocabulary! {
 }
 
 vocabulary! {
-    /// What follows from an attempt. Disabled: it failed, and the endpoint was disabled with it.
+    /// What follows from an attempt. Disabled: it failed, and the endpoint was disabled with it. Failed: it was a test, which is not repeated.
     Decision:
-    Delivered "delivered", Retry "retry", Exhausted "exhausted", Aborted "aborted", Disabled "disabled",
+    Delivered "delivered", Retry "retry", Exhausted "exhausted", Aborted "aborted", Disabled "disabled", Failed "failed",
 }
 
 vocabulary! {
@@ -242,7 +242,7 @@ impl Delivery {
         self.status = match verdict.decision {
             Decision::Delivered => DeliveryStatus::Delivered,
             Decision::Retry => DeliveryStatus::Retrying,
-            Decision::Exhausted => DeliveryStatus::Exhausted,
+            Decision::Exhausted | Decision::Failed => DeliveryStatus::Exhausted,
             Decision::Aborted => DeliveryStatus::Aborted,
             Decision::Disabled => {
                 self.skipped_reason = verdict.disables;

@@ -1,5 +1,7 @@
 //! Deliveries, attempts, replays and figures as clients see and send them.
 
+use std::time::Duration;
+
 use data_encoding::BASE64;
 use poem_openapi::{Enum, Object};
 use serde::Serialize;
@@ -80,6 +82,49 @@ impl From<delivery::Attempt> for DeliveryAttempt {
             next_attempt_at: attempt.next_attempt_at,
         }
     }
+}
+
+/// What came of a test.
+#[derive(Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none, example)]
+pub(super) struct WebhookTest {
+    /// Whether the receiver took the event, so answered with a status from 200 to 299.
+    pub(super) succeeded: bool,
+    /// What the receiver did, in a sentence.
+    pub(super) message: String,
+    #[oai(flatten)]
+    #[serde(flatten)]
+    pub(super) attempt: DeliveryAttempt,
+}
+
+impl WebhookTest {
+    pub(super) fn new(attempt: delivery::Attempt, timeout: Duration) -> Self {
+        let succeeded = attempt.decision == Decision::Delivered;
+        Self { succeeded, message: told(&attempt, timeout), attempt: attempt.into() }
+    }
+}
+
+/// What a receiver did, in a sentence.
+fn told(attempt: &delivery::Attempt, timeout: Duration) -> String {
+    let text = match (attempt.status, attempt.error) {
+        (Some(status @ 200..300), _) => return format!("The receiver answered {status}."),
+        (Some(status @ 300..400), _) => {
+            return format!("The receiver answered {status}. tenantd follows no redirects: use the URL that it redirects to.");
+        }
+        (Some(410), _) => "The receiver answered 410. To an event, this answer disables the endpoint.",
+        (Some(status), _) => return format!("The receiver answered {status}. Only a status from 200 to 299 is a success."),
+        (None, Some(AttemptError::Dns)) => "The host name could not be resolved.",
+        (None, Some(AttemptError::Blocked)) => "The address is not allowed as a target.",
+        (None, Some(AttemptError::Connect)) => "The receiver could not be reached: check its host, its port and its firewall.",
+        (None, Some(AttemptError::Tls)) => "The TLS handshake failed: check the receiver's certificate and `ca_certificate_pem`.",
+        (None, Some(AttemptError::Timeout)) => {
+            return format!("The receiver did not answer within {} seconds.", timeout.as_secs());
+        }
+        (None, Some(AttemptError::Reset)) => "The receiver closed the connection before it had answered.",
+        (None, Some(AttemptError::Protocol)) => "The receiver's answer was not valid HTTP.",
+        (None, Some(AttemptError::Interrupted) | None) => "tenantd was stopped before the receiver had answered.",
+    };
+    text.to_owned()
 }
 
 /// A body that was cut in the middle of a character is text up to there.

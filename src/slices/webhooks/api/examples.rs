@@ -3,7 +3,9 @@
 use tenantd_http::examples;
 
 use super::{
-    delivery_wire::{DeliveryAttempt, ReplayWebhook, WebhookDelivery, WebhookDeliveryWithAttempts, WebhookReplay, WebhookStats},
+    delivery_wire::{
+        DeliveryAttempt, ReplayWebhook, WebhookDelivery, WebhookDeliveryWithAttempts, WebhookReplay, WebhookStats, WebhookTest,
+    },
     wire::{CreateWebhook, RotateWebhookSecret, UpdateWebhook, Webhook, WebhookWithSecret},
 };
 
@@ -19,4 +21,5 @@ examples! {
     ReplayWebhook => "replay_webhook.json",
     WebhookReplay => "webhook_replay.json",
     WebhookStats => "webhook_stats.json",
+    WebhookTest => "webhook_test.json",
 }

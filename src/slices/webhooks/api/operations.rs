@@ -31,7 +31,7 @@ use super::{
         service::Service,
     },
     Area,
-    delivery_wire::{DeliveryAttempt, MissedEvents},
+    delivery_wire::{MissedEvents, WebhookTest},
     show,
     wire::{RotateWebhookSecret, Webhook, WebhookWithSecret},
 };
@@ -74,8 +74,8 @@ impl OperationsApi {
 
     /// Test a webhook endpoint
     ///
-    /// Sends `webhook.test` now, on the way that deliveries take, and answers with the attempt. It is not repeated, and waits at most 20
-    /// seconds. Works for paused and disabled endpoints too. A failed test does not count for the endpoint's health. A successful one does:
+    /// Sends `webhook.test` now, on the way that deliveries take, and answers with the attempt. `succeeded` says whether the receiver took it,
+    /// and `message` what it answered. A test is not repeated, and waits at most 20 seconds. Works for paused and disabled endpoints too. A failed test does not count for the endpoint's health. A successful one does:
     /// if tenantd waits because the receiver failed, it now sends what is due.
     #[oai(path = "/:id/test", method = "post", operation_id = "test_webhook")]
     async fn test_webhook(
@@ -83,7 +83,7 @@ impl OperationsApi {
         auth: Allowed<WebhooksWrite>,
         id: Path<WebhookId>,
         idempotency_key: IdempotencyKey,
-    ) -> Result<Changed<DeliveryAttempt>, Problem> {
+    ) -> Result<Changed<WebhookTest>, Problem> {
         let key = (auth.principal.tenant_id, id.0);
         let intent = auth.context.intent(&auth.principal);
         let number = self.core.store.write(move |tx| Service::announce_test(tx, &mut intent.begin(), id.0)).await?;
@@ -102,7 +102,7 @@ impl OperationsApi {
                     ledger::settle_counts(tx, key, Counted::default(), |state| state.health.succeeded(act.now, sent.status()))?;
                 }
                 let attempt = delivery.attempts.pop().ok_or(WebhookError::NoDelivery)?;
-                Ok::<_, WebhookError>(Changed::unversioned(&DeliveryAttempt::from(attempt)))
+                Ok::<_, WebhookError>(Changed::unversioned(&WebhookTest::new(attempt, timeout)))
             })
             .await?;
         if delivered {
@@ -188,11 +188,11 @@ impl OperationsApi {
     }
 }
 
-/// A test is sent once: what would be tried again is over.
+/// A test is sent once, and nothing follows from it.
 fn record_test(delivery: &mut Delivery, sent: Sent, act: &mut Act) {
     let mut verdict = decide(&sent, RetrySchedule::Standard, u32::MAX, act.now, &mut act.entropy);
-    if verdict.decision == Decision::Disabled {
-        verdict.decision = Decision::Exhausted;
+    if !sent.is_success() {
+        verdict.decision = Decision::Failed;
     }
     verdict.disables = None;
     delivery.record(sent, Trigger::Test, verdict, act.now);
