@@ -1,7 +1,13 @@
 //! `tenantd listen`: shows the events of a tenant as a webhook receiver would get them. Registers an endpoint at a listener of its own,
 //! checks every signature, prints what comes, passes it on if asked to, and removes the endpoint when it ends.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    convert::Infallible,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use clap::Args;
@@ -19,19 +25,23 @@ use super::{Common, Failure, client::Client, output, serve::Signals};
 
 /// The largest body of a delivery.
 const MAX_BODY: usize = 1 << 20;
+/// The server gives up a delivery after 20 seconds.
+const FORWARD_TIMEOUT: Duration = Duration::from_secs(15);
+/// Deliveries that are remembered, to tell a retry from a first attempt.
+const MAX_SEEN: usize = 10_000;
 
 #[derive(Debug, Args)]
 pub(super) struct Listen {
     /// The tenant's id or slug. Without its own network allowed, only an evaluation tenant can deliver to this machine.
     #[arg(long, default_value = "demo")]
     tenant: String,
-    /// The kinds of events, such as ticket.created, ticket.* or *. Repeat for several.
-    #[arg(long = "event", value_name = "KIND", default_value = "*")]
+    /// The kinds of events, such as ticket.created, ticket.* or *. Separate several with commas, or repeat the option.
+    #[arg(long = "event", visible_alias = "events", value_name = "KIND", value_delimiter = ',', default_value = "*")]
     events: Vec<String>,
     /// Where to listen for deliveries; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
     bind: String,
-    /// Pass every delivery on to this URL (http), and its answer back.
+    /// Pass every delivery on to this URL (http), and its answer back. The status and the duration are shown.
     #[arg(long, value_name = "URL")]
     forward: Option<Uri>,
     /// End after so many deliveries.
@@ -43,6 +53,8 @@ struct Printer {
     secret: Secret,
     json: bool,
     forward: Option<Uri>,
+    /// How often each `webhook-id` has come.
+    seen: Mutex<HashMap<String, u32>>,
     printed: tokio::sync::mpsc::Sender<()>,
 }
 
@@ -70,7 +82,7 @@ impl Listen {
         } else {
             output::line(&format!("{id} gets {} at {url} until Ctrl-C", self.events.join(", ")))?;
         }
-        let printer = Arc::new(Printer { secret, json: common.json, forward: self.forward, printed });
+        let printer = Arc::new(Printer { secret, json: common.json, forward: self.forward, seen: Mutex::default(), printed });
         let accepting = tokio::spawn(accept(listener, printer));
         let enough = async {
             let mut left = self.count.unwrap_or(u64::MAX);
@@ -113,14 +125,9 @@ impl Printer {
         let Ok(body) = Limited::new(body, MAX_BODY).collect().await else { return plain(StatusCode::PAYLOAD_TOO_LARGE) };
         let body = body.to_bytes();
         let verified = is_signed(&self.secret, &head.headers, &body);
-        if self.print(&head.headers, &body, verified).is_err() {
-            return plain(StatusCode::INTERNAL_SERVER_ERROR);
-        }
-        let response = match &self.forward {
-            _ if !verified => plain(StatusCode::UNAUTHORIZED),
-            None => plain(StatusCode::NO_CONTENT),
-            Some(url) => forward(url, &head.headers, body).await.map_or_else(|()| plain(StatusCode::BAD_GATEWAY), plain),
-        };
+        let attempt = self.count(&head.headers);
+        let answered = self.show(&head.headers, body, verified, attempt).await;
+        let response = plain(answered.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR));
         // Nobody counts any more when the command is about to end.
         if self.printed.try_send(()).is_err() {
             tracing::debug!("a delivery came after the last one that was asked for");
@@ -128,34 +135,110 @@ impl Printer {
         response
     }
 
-    fn print(&self, headers: &HeaderMap, body: &[u8], verified: bool) -> Result<(), Failure> {
-        let event: Value = serde_json::from_slice(body).unwrap_or_else(|_| json!(String::from_utf8_lossy(body)));
-        if self.json {
-            let value = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-            let headers: std::collections::BTreeMap<&str, &str> =
-                SIGNATURE_HEADERS.iter().map(|name| (*name, value(name))).collect();
-            return output::json(&json!({"verified": verified, "headers": headers, "event": event}));
+    /// How often this delivery has come, this time included.
+    fn count(&self, headers: &HeaderMap) -> u32 {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.len() >= MAX_SEEN {
+            seen.clear();
         }
-        let verdict = if verified { "signature verified" } else { "SIGNATURE WRONG" };
-        let pretty = serde_json::to_string_pretty(&event).unwrap_or_default();
-        let (kind, seq, at) = (output::text(&event, "/type"), output::text(&event, "/seq"), output::text(&event, "/timestamp"));
-        output::line(&format!("\n{at}  {kind}  seq {seq}  {verdict}\n{pretty}"))
+        let times = seen.entry(header_text(headers, "webhook-id").to_owned()).or_default();
+        *times += 1;
+        *times
+    }
+
+    /// Shows a delivery, passes it on if asked to, and shows what came of that. The status to answer with.
+    async fn show(&self, headers: &HeaderMap, body: Bytes, verified: bool, attempt: u32) -> Result<StatusCode, Failure> {
+        let event: Value = serde_json::from_slice(&body).unwrap_or_else(|_| json!(String::from_utf8_lossy(&body)));
+        if !self.json {
+            let verdict = if verified { "signature verified" } else { "SIGNATURE WRONG" };
+            let retry = if attempt > 1 { format!("  RETRY (attempt {attempt})") } else { String::new() };
+            let pretty = serde_json::to_string_pretty(&event).unwrap_or_default();
+            let text = |pointer: &str| output::text(&event, pointer);
+            let (kind, seq, at) = (text("/type"), text("/seq"), text("/timestamp"));
+            output::line(&format!("\n{at}  {kind}  seq {seq}  {verdict}{retry}\n{pretty}"))?;
+        }
+        let forwarded = match &self.forward {
+            Some(url) if verified => Some(Forwarded::send(url, headers, body).await),
+            _ => None,
+        };
+        if self.json {
+            let signature: BTreeMap<&str, &str> =
+                SIGNATURE_HEADERS.iter().map(|name| (*name, header_text(headers, name))).collect();
+            let mut shown = json!({"verified": verified, "attempt": attempt, "headers": signature, "event": event});
+            if let (Some(shown), Some(forwarded)) = (shown.as_object_mut(), &forwarded) {
+                shown.insert("forward".to_owned(), forwarded.to_json());
+            }
+            output::json(&shown)?;
+        } else if let Some(forwarded) = &forwarded {
+            output::line(&forwarded.to_string())?;
+        }
+        Ok(match forwarded {
+            _ if !verified => StatusCode::UNAUTHORIZED,
+            None => StatusCode::NO_CONTENT,
+            Some(forwarded) => forwarded.outcome.unwrap_or(StatusCode::BAD_GATEWAY),
+        })
+    }
+}
+
+fn header_text<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+/// What came of passing a delivery on.
+struct Forwarded {
+    url: Uri,
+    /// The status of the answer, or why there was none.
+    outcome: Result<StatusCode, String>,
+    took: Duration,
+}
+
+impl Forwarded {
+    #[allow(clippy::disallowed_methods, reason = "how long it took is shown and decides nothing")]
+    async fn send(url: &Uri, headers: &HeaderMap, body: Bytes) -> Self {
+        let started = Instant::now();
+        let outcome = match tokio::time::timeout(FORWARD_TIMEOUT, forward(url, headers, body)).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(format!("no answer within {} seconds", FORWARD_TIMEOUT.as_secs())),
+        };
+        Self { url: url.clone(), outcome, took: started.elapsed() }
+    }
+
+    fn to_json(&self) -> Value {
+        let duration_ms = u64::try_from(self.took.as_millis()).unwrap_or(u64::MAX);
+        match &self.outcome {
+            Ok(status) => json!({"status": status.as_u16(), "duration_ms": duration_ms}),
+            Err(error) => json!({"error": error, "duration_ms": duration_ms}),
+        }
+    }
+}
+
+impl fmt::Display for Forwarded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (url, millis) = (&self.url, self.took.as_millis());
+        match &self.outcome {
+            Ok(status) if status.is_success() => write!(f, "forwarded to {url}: {status} in {millis} ms"),
+            Ok(status) => write!(f, "forwarded to {url}: FAILED with {status} in {millis} ms; tenantd sends it again"),
+            Err(error) => write!(f, "forwarding to {url}: FAILED after {millis} ms: {error}; tenantd sends it again"),
+        }
     }
 }
 
 /// Passes a delivery on as it came. The status of the answer.
-async fn forward(url: &Uri, headers: &HeaderMap, body: Bytes) -> Result<StatusCode, ()> {
-    let authority = url.authority().ok_or(())?;
+async fn forward(url: &Uri, headers: &HeaderMap, body: Bytes) -> Result<StatusCode, String> {
+    let authority = url.authority().ok_or("the URL names no host")?;
     let address = (authority.host().to_owned(), authority.port_u16().unwrap_or(80));
-    let stream = TcpStream::connect(address).await.map_err(drop)?;
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(drop)?;
+    let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
     let driver = tokio::spawn(connection);
     let mut request = Request::new(Full::new(body));
     *request.method_mut() = http::Method::POST;
-    *request.uri_mut() = url.path_and_query().map_or("/", http::uri::PathAndQuery::as_str).parse().map_err(drop)?;
+    let path = url.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+    *request.uri_mut() = path.parse().map_err(|error: http::uri::InvalidUri| error.to_string())?;
     *request.headers_mut() = headers.clone();
-    request.headers_mut().insert(header::HOST, authority.as_str().parse().map_err(drop)?);
-    let response = sender.send_request(request).await.map_err(drop)?;
+    let host = authority.as_str().parse().map_err(|error: http::header::InvalidHeaderValue| error.to_string())?;
+    request.headers_mut().insert(header::HOST, host);
+    let answered = sender.send_request(request).await.map(|response| response.status()).map_err(|error| error.to_string());
     driver.abort();
-    Ok(response.status())
+    answered
 }

@@ -388,14 +388,17 @@ fn listen_passes_deliveries_on_and_the_answers_back() {
     let path = directory.path().display().to_string();
     let development = TcpListener::bind("127.0.0.1:0").unwrap();
     let forward = format!("http://{}/hooks?from=tenantd", development.local_addr().unwrap());
-    let arguments = ["listen", "--tenant", "demo", "--event", "api_key.created", "--count", "2", "--json", "--data-dir", &path];
-    let mut child = tenantd(&[&arguments[..], &["--forward", &forward]].concat()).stdout(Stdio::piped()).spawn().unwrap();
+    let arguments = ["listen", "--tenant", "demo", "--events", "api_key.created,api_key.rotated", "--count", "2", "--json"];
+    let mut child =
+        tenantd(&[&arguments[..], &["--forward", &forward, "--data-dir", &path]].concat()).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
-    assert!(next()["id"].as_str().unwrap().starts_with("whk_"));
+    let started = next();
+    assert!(started["id"].as_str().unwrap().starts_with("whk_"));
+    assert_eq!(started["events"], serde_json::json!(["api_key.created", "api_key.rotated"]));
     server.json(&["key", "create", "Watched", "--tenant", "demo"]);
     // It answers 500 first: what comes back to the server makes it try again.
-    for status in ["500 Broken", "200 OK"] {
+    for (attempt, status) in [(1, "500 Broken"), (2, "200 OK")] {
         let (mut connection, _) = development.accept().unwrap();
         let mut request = String::new();
         while !request.ends_with("}}}") {
@@ -405,7 +408,11 @@ fn listen_passes_deliveries_on_and_the_answers_back() {
             request.push_str(&text(&piece[..length]));
         }
         assert!(request.starts_with("POST /hooks?from=tenantd HTTP/1.1\r\n"), "{request}");
+        write!(connection, "HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n").unwrap();
         let shown = next();
+        assert_eq!(shown["attempt"], attempt);
+        assert_eq!(shown["forward"]["status"], status[..3].parse::<u16>().unwrap());
+        assert!(shown["forward"]["duration_ms"].is_u64());
         for name in ["webhook-id", "webhook-timestamp", "webhook-signature"] {
             let line = format!("{name}: {}\r\n", shown["headers"][name].as_str().unwrap());
             assert!(request.contains(&line), "{line} is not in {request}");
@@ -413,10 +420,31 @@ fn listen_passes_deliveries_on_and_the_answers_back() {
         assert!(request.contains(&format!("host: {}\r\n", development.local_addr().unwrap())), "{request}");
         let (_, body) = request.split_once("\r\n\r\n").unwrap();
         assert_eq!(serde_json::from_str::<Value>(body).unwrap(), shown["event"]);
-        write!(connection, "HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n").unwrap();
     }
     assert!(child.wait().unwrap().success());
     assert_eq!(server.get("/api/admin/webhooks")["data"], serde_json::json!([]), "no endpoint is left behind");
     let wrong = server.run(&["listen", "--forward", "https://127.0.0.1/"]);
     assert!(refused(&wrong, 1).contains("must start with http://"));
+}
+
+#[test]
+fn listen_says_when_the_target_of_forward_does_not_answer() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path());
+    let path = directory.path().display().to_string();
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let forward = format!("http://{closed}/hooks");
+    let arguments = ["listen", "--event", "api_key.created", "--count", "2", "--data-dir", &path, "--forward", &forward];
+    let mut child = tenantd(&arguments).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.next().unwrap().contains("until Ctrl-C"));
+    server.json(&["key", "create", "Watched", "--tenant", "demo"]);
+    let shown: Vec<String> = lines.collect();
+    let failures: Vec<&String> =
+        shown.iter().filter(|line| line.starts_with(&format!("forwarding to {forward}: FAILED"))).collect();
+    assert_eq!(failures.len(), 2, "{shown:?}");
+    assert!(failures[0].contains("refused"), "{failures:?}");
+    let heads: Vec<&String> = shown.iter().filter(|line| line.contains("signature verified")).collect();
+    assert!(!heads[0].contains("RETRY") && heads[1].contains("RETRY (attempt 2)"), "{heads:?}");
+    assert!(child.wait().unwrap().success());
 }
