@@ -71,6 +71,66 @@ async fn a_feed_pages_and_filters_by_kind() {
 }
 
 #[tokio::test]
+async fn a_feed_goes_from_the_newest_back_and_its_cursor_too() {
+    with_app(async |app| {
+        let acme = app.tenant("acme").await;
+        let key = acme.key(&["*"]).await;
+        for name in ["One", "Two", "Three"] {
+            key.post(KEYS).json(json!({"name": name, "scopes": ["*"]})).send().await.ok(201);
+        }
+        let seqs = |feed: &Value| -> Vec<u64> {
+            feed["data"].as_array().unwrap().iter().map(|event| event["seq"].as_u64().unwrap()).collect()
+        };
+        let mut expected = seqs(&feed(&key, "limit=200").await);
+        expected.reverse();
+        let (mut found, mut after) = (Vec::new(), json!(0));
+        loop {
+            let page = feed(&key, &format!("order=desc&limit=2&after={after}")).await;
+            found.extend(seqs(&page));
+            after = page["next_after"].clone();
+            if page["more"] == false {
+                break;
+            }
+            assert_eq!(seqs(&page).len(), 2);
+        }
+        assert_eq!(found, expected);
+        assert_eq!(feed(&key, &format!("order=desc&after={after}")).await["data"], json!([]));
+        let newest = feed(&key, "order=desc&types=api_key.created&limit=1").await;
+        assert_eq!(newest["data"][0]["data"]["api_key"]["name"], "Three");
+        let waiting = key.get("/api/events?order=desc&wait_seconds=5").send().await;
+        assert_eq!(waiting.field_errors(), [("wait_seconds".to_owned(), "not_allowed".to_owned())]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_page_of_rare_events_is_full_or_the_last() {
+    with_app(async |app| {
+        let acme = app.tenant("acme").await;
+        let key = acme.key(&["*"]).await;
+        // More than one look at the store takes in.
+        acme.fill_log(app, 12_000).await;
+        key.post(KEYS).json(json!({"name": "Rare", "scopes": ["*"]})).send().await.ok(201);
+        let types = "types=api_key.created";
+        let first = feed(&key, &format!("{types}&limit=1")).await;
+        let found = feed(&key, &format!("{types}&limit=5&after={}", first["next_after"])).await;
+        assert_eq!((kinds(&found).len(), &found["more"]), (1, &json!(false)));
+        assert_eq!(found["data"][0]["data"]["api_key"]["name"], "Rare");
+        let back = feed(&key, &format!("{types}&limit=5&order=desc")).await;
+        assert_eq!((kinds(&back).len(), &back["more"]), (2, &json!(false)));
+        // Beyond the bound, an empty page says where to go on.
+        acme.fill_log(app, 50_000).await;
+        let after = found["next_after"].clone();
+        key.post(KEYS).json(json!({"name": "Rarer", "scopes": ["*"]})).send().await.ok(201);
+        let empty = feed(&key, &format!("{types}&after={after}")).await;
+        assert_eq!((&empty["data"], &empty["more"]), (&json!([]), &json!(true)));
+        let last = feed(&key, &format!("{types}&after={}", empty["next_after"])).await;
+        assert_eq!(last["data"][0]["data"]["api_key"]["name"], "Rarer");
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_waiting_reader_is_woken_by_the_next_event_and_by_the_end_of_its_patience() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;

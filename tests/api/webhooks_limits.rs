@@ -9,14 +9,11 @@ use std::{
     time::Duration,
 };
 
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, json};
 use tokio::{net::TcpStream, sync::Semaphore};
 
 use tenantd_base::clock::Timestamp;
-use tenantd_store::{
-    StoreError, WriteTx,
-    events::{self, Actor, Draft, EventKind, Intent},
-};
+use tenantd_store::{StoreError, events};
 
 use crate::harness::{Endpoint, Receiver, Script, Setup, Tenant, TestApp, with_app, with_setup};
 
@@ -72,33 +69,6 @@ async fn beyond_the_cap_the_oldest_that_wait_are_given_up_and_everybody_can_see_
     .await;
 }
 
-/// Puts so many events of nobody's interest into the log at once.
-async fn fill_log(app: &TestApp, tenant: &Tenant<'_>, count: usize) {
-    static KIND: EventKind = EventKind {
-        name: "organization.updated",
-        summary: "",
-        subject: "organization",
-        schema: "Organization",
-        reads: tenantd_base::access::Grants::NONE,
-        has_changes: false,
-    };
-    let intent = Intent::new(tenant.id.parse().unwrap(), app.now(), Actor::system("test"));
-    let mut left = count;
-    while left > 0 {
-        let (step, intent) = (left.min(4096), intent.clone());
-        let append = move |tx: &mut WriteTx| {
-            let mut act = intent.begin();
-            let record = RawValue::from_string("{}".to_owned()).unwrap();
-            for _ in 0..step {
-                events::append(tx, &mut act, &Draft::new(&KIND, "org_x".to_owned(), 1, &record))?;
-            }
-            Ok::<_, StoreError>(())
-        };
-        app.running().app.store.write(append).await.unwrap();
-        left -= step;
-    }
-}
-
 #[tokio::test]
 async fn with_their_events_deliveries_go_and_what_still_waited_stands_in_nobody_s_way() {
     with_setup(unlimited().with("events.retention_days", 2), async |app| {
@@ -116,7 +86,7 @@ async fn with_their_events_deliveries_go_and_what_still_waited_stands_in_nobody_
         }
         endpoint.until(|found| count(found, "pending") == 2).await;
         // Events leave the log by the segment, once everybody has read it. Cursors are saved now and then.
-        fill_log(app, &tenant, (1 << 16) + (1 << 13)).await;
+        tenant.fill_log(app, (1 << 16) + (1 << 13)).await;
         let store = &app.running().app.store;
         let consumers = tenantd::app::consumers();
         let behind =

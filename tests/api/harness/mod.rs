@@ -12,6 +12,7 @@ pub mod dns;
 #[allow(dead_code, reason = "each program of tests uses a part of it")]
 pub mod ec2;
 mod endpoint;
+mod fill;
 pub mod forge;
 mod log;
 pub mod oidc;

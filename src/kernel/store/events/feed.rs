@@ -201,6 +201,28 @@ pub fn scan_tenant(
     Ok(())
 }
 
+/// Walks the numbers and places of a tenant's events below the number `before`, the newest first.
+fn scan_tenant_back(
+    tx: &impl Read,
+    tenant: TenantId,
+    before: u64,
+    mut visit: impl FnMut(u64, u64) -> Result<Flow, StoreError>,
+) -> Result<(), StoreError> {
+    let range = entries(tenant).after(&(TENANT_ROW, tenant, before).to_bytes(), Direction::Backward);
+    let (mut next, mut flow) = (segment_below(tx, tenant, before)?, Flow::Continue);
+    while let Some((first, segment)) = next {
+        EVENTS.walk(tx, segment, &range, Direction::Backward, |(_, _, number): TenantKey, entry: TenantEntry| {
+            flow = visit(number, entry.place(number))?;
+            Ok(flow)
+        })?;
+        if flow == Flow::Stop {
+            break;
+        }
+        next = segment_below(tx, tenant, first)?;
+    }
+    Ok(())
+}
+
 /// The tenants that have events in a segment, each with the number of its first.
 fn tenants_in(tx: &impl Read, segment: u64) -> Result<Vec<(TenantId, u64)>, StoreError> {
     let (mut tenants, mut range) = (Vec::new(), KeyRange::prefix(&TENANT_ROW.to_bytes()));
@@ -306,7 +328,7 @@ pub struct FeedPage {
 pub(super) const MAX_EXAMINED: usize = 5_000;
 
 /// The bytes after which a part of a feed is full.
-const FEED_BYTES: usize = 8 << 20;
+pub const FEED_BYTES: usize = 8 << 20;
 
 /// Reads a tenant's events in order, in bounded time and about [`FEED_BYTES`]: what does not match the patterns still moves `next_after`
 /// on.
@@ -314,27 +336,55 @@ pub fn read_feed(tx: &impl Read, query: &FeedQuery) -> Result<FeedPage, StoreErr
     let own = sequence(tx, query.tenant_id)?;
     let (next_after, truncated) = (query.after.max(own.removed), query.after < own.removed);
     let mut page = FeedPage { events: Vec::new(), next_after, more: false, truncated };
-    let (mut found, mut bytes) = (Vec::new(), 0);
+    let mut found = Vec::new();
     scan_tenant(tx, query.tenant_id, next_after, |number, seq| {
         found.push((number, seq));
         Ok(if found.len() > MAX_EXAMINED { Flow::Stop } else { Flow::Continue })
     })?;
-    for (examined, (number, seq)) in found.into_iter().enumerate() {
-        if page.events.len() == query.limit || examined == MAX_EXAMINED || bytes >= FEED_BYTES {
-            page.more = true;
-            return Ok(page);
-        }
-        page.next_after = number;
-        let Some(event) = log::read_one(tx, seq)? else { continue };
-        let kind = &event.record.kind;
-        let wanted = query.patterns.is_empty() || query.patterns.iter().any(|pattern| pattern.matches(kind));
-        if wanted && query.readable.as_ref().is_none_or(|readable| readable.has(kind)) {
-            bytes += event.record.body.len();
-            page.events.push(event);
-        }
+    page.take(tx, query, found)?;
+    if !page.more {
+        page.next_after = page.next_after.max(own.last);
     }
-    page.next_after = page.next_after.max(own.last);
     Ok(page)
+}
+
+/// As [`read_feed`], from the newest event back: `after` of the query is the number that the events are below, or 0 for the newest.
+pub fn read_feed_back(tx: &impl Read, query: &FeedQuery) -> Result<FeedPage, StoreError> {
+    let own = sequence(tx, query.tenant_id)?;
+    let below = own.last + 1;
+    let before = if query.after == 0 { below } else { query.after.min(below) };
+    let mut page = FeedPage { events: Vec::new(), next_after: before, more: false, truncated: false };
+    let mut found = Vec::new();
+    scan_tenant_back(tx, query.tenant_id, before, |number, seq| {
+        found.push((number, seq));
+        Ok(if found.len() > MAX_EXAMINED { Flow::Stop } else { Flow::Continue })
+    })?;
+    page.take(tx, query, found)?;
+    page.truncated = !page.more && own.removed > 0;
+    Ok(page)
+}
+
+impl FeedPage {
+    /// Takes those of the events that the query wants, as far as there is room. The numbers and places are in the order of the page, and one
+    /// more than can be looked at says that there are more.
+    fn take(&mut self, tx: &impl Read, query: &FeedQuery, found: Vec<(u64, u64)>) -> Result<(), StoreError> {
+        let mut bytes = 0;
+        for (examined, (number, seq)) in found.into_iter().enumerate() {
+            if self.events.len() == query.limit || examined == MAX_EXAMINED || bytes >= FEED_BYTES {
+                self.more = true;
+                return Ok(());
+            }
+            self.next_after = number;
+            let Some(event) = log::read_one(tx, seq)? else { continue };
+            let kind = &event.record.kind;
+            let wanted = query.patterns.is_empty() || query.patterns.iter().any(|pattern| pattern.matches(kind));
+            if wanted && query.readable.as_ref().is_none_or(|readable| readable.has(kind)) {
+                bytes += event.record.body.len();
+                self.events.push(event);
+            }
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

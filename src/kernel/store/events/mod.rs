@@ -20,8 +20,8 @@ pub use changes::Changes;
 pub use consumer::{Consumer, ConsumerTask, cursor, set_cursor};
 pub use envelope::{About, Describe, Described, Draft, Resource, about};
 pub use feed::{
-    FeedPage, FeedQuery, Sequence, TenantEvents, last_number, number_at, number_tenants, place_of, read_feed, read_numbered,
-    scan_tenant, sequence,
+    FEED_BYTES, FeedPage, FeedQuery, Sequence, TenantEvents, last_number, number_at, number_tenants, place_of, read_feed,
+    read_feed_back, read_numbered, scan_tenant, sequence,
 };
 pub use kind::{EventKind, EventPattern, Kinds, Readable};
 pub use log::{Event, EventRecord, append, bring_in, first_kept, head, moved_body, read_batch, read_one};

@@ -14,6 +14,7 @@ use tenantd_base::{
     authority::Lacking,
     clock::{Clock, Timestamp},
     id::TenantId,
+    vocabulary::vocabulary,
 };
 use tenantd_http::{
     input::Filter,
@@ -21,10 +22,11 @@ use tenantd_http::{
     openapi,
     problem::{FieldError, Problem},
     reply::Answer,
+    wire::word_type,
 };
 use tenantd_store::{
-    Store, catalog,
-    events::{EventKind, EventPattern, FeedPage, FeedQuery, Kinds, read_feed},
+    ReadTx, Store, StoreError, catalog,
+    events::{EventKind, EventPattern, FEED_BYTES, FeedPage, FeedQuery, Kinds, read_feed, read_feed_back},
 };
 
 #[derive(Tags)]
@@ -35,19 +37,34 @@ pub(super) enum Area {
 
 #[derive(Debug, Object)]
 struct ReadEvents {
-    /// Events after this `seq`: `next_after` of the call before, or 0 for the oldest kept.
+    /// Goes on after this `seq`: `next_after` of the call before. Absent or 0: from the oldest event that is kept, or from the newest with
+    /// `order=desc`.
     #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
     after: Option<u64>,
     /// Kinds such as `api_key.created`, `api_key.*` or `*`. All when absent.
     #[oai(validator(min_items = 1, max_items = 64))]
     types: Option<Vec<String>>,
-    /// How many events to return.
+    /// How many events to return. 50 when absent.
     #[oai(validator(minimum(value = "1"), maximum(value = "200")))]
     limit: Option<u32>,
-    /// How long to wait for an event when there is none.
+    /// `asc`, the oldest first, when absent. With `desc`, `after` leads to older events.
+    order: Option<EventOrder>,
+    /// How long to wait for an event when there is none. Not with `order=desc`.
     #[oai(validator(minimum(value = "0"), maximum(value = "30")))]
     wait_seconds: Option<u32>,
 }
+
+vocabulary! {
+    EventOrder:
+    Asc "asc", Desc "desc",
+}
+
+word_type! {
+    EventOrder, "EventOrder", "`asc`: the oldest first. `desc`: the newest first.";
+}
+
+/// How often one call looks at up to 5,000 events to fill its page.
+const MAX_SCANS: usize = 10;
 
 /// Who changed something.
 #[derive(Object, Serialize)]
@@ -101,13 +118,14 @@ struct Event {
 /// A part of the feed.
 #[derive(Object, Serialize)]
 struct EventFeed {
-    /// Events in the order in which they happened.
+    /// Events in the order that you asked for.
     data: Vec<Event>,
-    /// Where the next call goes on: its `after`. It stays the same until your tenant has another event.
+    /// Where the next call goes on: its `after`. Without `order=desc` it stays the same until your tenant has another event.
     next_after: u64,
-    /// Whether more events are there already.
+    /// Whether there may be more events. A page with fewer events than `limit`, or none, and `more` true says that tenantd has looked at 50,000
+    /// events, or has found 8 MiB. Go on with `next_after`.
     more: bool,
-    /// Whether events of your tenant after `after` are past their retention and missing here.
+    /// Whether events of your tenant are past their retention and missing here: after `after`, or with `order=desc` behind the last page.
     truncated: bool,
 }
 
@@ -155,10 +173,19 @@ impl EventsApi {
     /// Read events
     ///
     /// Returns the tenant's events in order, as far as you may read what they are about: an event of a ticket needs `tickets:read` too, and
-    /// the catalogue says what each kind needs. With `wait_seconds` the call waits for the next event when there is none yet.
+    /// the catalogue says what each kind needs. With `wait_seconds` the call waits for the next event when there is none yet. With `order=desc`
+    /// the newest event comes first.
+    ///
+    /// A page is full, or `more` is false. A call looks at no more than 50,000 events: if `types` leaves out more than that, the page has fewer
+    /// events or none, and `more` is true. Go on with `next_after`, as after any other page.
     #[oai(path = "/", method = "get", operation_id = "read_events")]
     async fn read_events(&self, auth: Allowed<EventsRead>, query: Filter<ReadEvents>) -> Result<Answer<EventFeed>, Problem> {
-        let ReadEvents { after, types, limit, wait_seconds } = query.0;
+        let ReadEvents { after, types, limit, order, wait_seconds } = query.0;
+        let newest_first = order == Some(EventOrder::Desc);
+        if newest_first && wait_seconds.is_some_and(|seconds| seconds > 0) {
+            let message = "new events come before the newest: wait for them without order=desc";
+            return Err(Problem::invalid(vec![FieldError::parameter("wait_seconds", "not_allowed", message)]));
+        }
         let query = FeedQuery {
             tenant_id: auth.principal.tenant_id,
             after: after.unwrap_or(0),
@@ -169,8 +196,7 @@ impl EventsApi {
         let deadline = self.clock.now() + Duration::from_secs(u64::from(wait_seconds.unwrap_or(0)));
         loop {
             let seen = self.store.version(catalog::EVENT_HEAD);
-            let reading = query.clone();
-            let page = self.store.scan_for(query.tenant_id, move |tx| read_feed(tx, &reading)).await?;
+            let page = self.read_page(&query, newest_first).await?;
             if !page.events.is_empty() || page.more || self.clock.now() >= deadline {
                 return render(&page);
             }
@@ -201,6 +227,26 @@ impl EventsApi {
 }
 
 impl EventsApi {
+    /// A page of the feed. One look at the store is bounded, and the next one goes on where it ended.
+    async fn read_page(&self, query: &FeedQuery, newest_first: bool) -> Result<FeedPage, StoreError> {
+        let tenant = query.tenant_id;
+        let look = |query: FeedQuery| {
+            let read = move |tx: &ReadTx| if newest_first { read_feed_back(tx, &query) } else { read_feed(tx, &query) };
+            self.store.scan_for(tenant, read)
+        };
+        let mut page = look(query.clone()).await?;
+        for _ in 1..MAX_SCANS {
+            let bytes: usize = page.events.iter().map(|event| event.record.body.len()).sum();
+            if !page.more || page.events.len() >= query.limit || bytes >= FEED_BYTES {
+                break;
+            }
+            let next = look(FeedQuery { after: page.next_after, limit: query.limit - page.events.len(), ..query.clone() }).await?;
+            page.events.extend(next.events);
+            (page.next_after, page.more, page.truncated) = (next.next_after, next.more, page.truncated || next.truncated);
+        }
+        Ok(page)
+    }
+
     fn patterns(&self, types: Vec<String>, held: Grants) -> Result<Vec<EventPattern>, Problem> {
         let mut errors = Vec::new();
         let mut patterns = Vec::new();

@@ -57,6 +57,24 @@ fn read_all(tx: &impl Read, id: u8, mut after: u64, limit: usize) -> (Vec<u64>, 
     }
 }
 
+/// The same from the newest back.
+fn read_all_back(tx: &impl Read, id: u8, limit: usize) -> Vec<u64> {
+    let (mut numbers, mut after) = (Vec::new(), 0);
+    loop {
+        let query = FeedQuery { tenant_id: tenant(id), after, patterns: Vec::new(), readable: None, limit };
+        let page = read_feed_back(tx, &query).unwrap();
+        numbers.extend(page.events.iter().map(|event| event.record.number));
+        if !page.more {
+            assert_eq!(page.truncated, sequence(tx, tenant(id)).unwrap().removed > 0);
+            let beyond = FeedQuery { after: page.next_after, ..query };
+            assert!(read_feed_back(tx, &beyond).unwrap().events.is_empty());
+            return numbers;
+        }
+        assert_eq!(page.events.len(), limit);
+        after = page.next_after;
+    }
+}
+
 /// What a tenant has, by other means.
 #[derive(Clone, Debug, Default)]
 struct Known {
@@ -70,6 +88,11 @@ impl Known {
     fn prove(&self, tx: &impl Read, id: u8, head: u64) {
         for after in 0..=self.last + 1 {
             let (numbers, page) = read_all(tx, id, after, 2);
+            if after == 0 {
+                let mut back = read_all_back(tx, id, 2);
+                back.reverse();
+                assert_eq!(back, numbers);
+            }
             let rest: Vec<u64> = self.kept.iter().map(|(number, _)| *number).filter(|number| *number > after).collect();
             assert_eq!(numbers, rest, "after {after}");
             assert_eq!(page.next_after, after.max(self.last), "after {after}");
