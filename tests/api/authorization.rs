@@ -44,7 +44,8 @@ pub fn fill(path: &str) -> String {
     };
     let named =
         [("{id}", prefix), ("{key_id}", "key"), ("{webhook_id}", "whk"), ("{delivery_id}", "dlv"), ("{operation_id}", "op")];
-    named.iter().fold(path.to_owned(), |path, (name, prefix)| path.replace(name, &format!("{prefix}{NO_RECORD}")))
+    let path = path.replace("{seq}", "9007199254740991");
+    named.iter().fold(path, |path, (name, prefix)| path.replace(name, &format!("{prefix}{NO_RECORD}")))
 }
 
 /// The operations of the public document and of the one for agents and imports.

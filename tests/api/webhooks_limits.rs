@@ -195,6 +195,36 @@ async fn a_rate_limit_holds_in_any_second() {
 }
 
 #[tokio::test]
+async fn a_delivery_has_at_most_256_kib_and_the_rest_can_be_read() {
+    with_app(async |app| {
+        let receiver = Receiver::always(200).await;
+        let tenant = app.evaluation_tenant("acme").await;
+        let endpoint = Endpoint::new(&tenant, &receiver.url(), json!({"events": ["ticket.created"]})).await;
+        let organization = tenant.organization("North").await;
+        let fields: serde_json::Map<String, Value> =
+            (0..45).map(|number| (format!("field_{number}"), json!("ü".repeat(4096)))).collect();
+        let body = json!({"subject": "Large", "organization_id": organization, "custom_fields": fields});
+        endpoint.admin.post("/api/psa/tickets").json(body).send().await.ok(201);
+        let received = receiver.next().await;
+        assert!(received.body.len() <= 256 << 10, "{}", received.body.len());
+        let sent = received.json();
+        assert_eq!((&sent["data_truncated"], &sent["data"]["ticket"]["subject"]), (&json!(true), &json!("Large")));
+        assert_eq!(sent["data"]["ticket"]["custom_fields"]["field_3"], "ü".repeat(1024));
+        let whole = endpoint.admin.get(sent["data_url"].as_str().unwrap()).send().await.ok(200).clone();
+        assert_eq!((&whole["id"], whole.get("data_truncated")), (&sent["id"], None));
+        assert_eq!(whole["data"]["ticket"]["custom_fields"], Value::Object(fields));
+        let pulled = endpoint.admin.get("/api/events?types=ticket.created").send().await.ok(200)["data"][0].clone();
+        assert_eq!(pulled, whole, "the feed is complete");
+        let stranger = tenant.key(&["events:read"]).await;
+        assert_eq!(stranger.get(sent["data_url"].as_str().unwrap()).send().await.problem(404), "not_found");
+        assert_eq!(endpoint.admin.get("/api/events/999999").send().await.problem(404), "not_found");
+        assert_eq!(endpoint.admin.get("/api/events/0").send().await.problem(422), "validation_failed");
+        endpoint.until_all(1, "delivered").await;
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn tenants_take_turns_whatever_the_one_has_waiting() {
     with_setup(unlimited().with("webhooks.in_flight", 1), async |app| {
         let permits = Arc::new(Semaphore::new(0));

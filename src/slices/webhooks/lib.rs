@@ -5,6 +5,7 @@
 //! only into the deliveries themselves.
 
 mod api;
+mod body;
 mod delivery;
 mod dispatch;
 mod error;

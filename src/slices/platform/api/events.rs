@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use poem_openapi::{Object, OpenApi, Tags, types::Any};
+use poem_openapi::{Object, OpenApi, Tags, param::Path, types::Any};
 use serde::Serialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
@@ -20,13 +20,13 @@ use tenantd_http::{
     input::Filter,
     need::{Allowed, EventsRead, SignedIn},
     openapi,
-    problem::{FieldError, Problem},
+    problem::{Code, FieldError, Problem},
     reply::Answer,
     wire::word_type,
 };
 use tenantd_store::{
     ReadTx, Store, StoreError, catalog,
-    events::{EventKind, EventPattern, FEED_BYTES, FeedPage, FeedQuery, Kinds, read_feed, read_feed_back},
+    events::{EventKind, EventPattern, FEED_BYTES, FeedPage, FeedQuery, Kinds, read_feed, read_feed_back, read_numbered},
 };
 
 #[derive(Tags)]
@@ -205,6 +205,24 @@ impl EventsApi {
                 () = self.clock.sleep_until(deadline) => {}
             }
         }
+    }
+
+    /// Read an event
+    ///
+    /// Returns one event by its `seq`, complete. Webhook deliveries are at most 256 KiB; the `data_url` of a larger event leads here.
+    #[oai(path = "/:seq", method = "get", operation_id = "read_event")]
+    async fn read_event(
+        &self,
+        auth: Allowed<EventsRead>,
+        /// The event's number among all events of your tenant.
+        #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
+        seq: Path<u64>,
+    ) -> Result<Answer<Event>, Problem> {
+        let found = self.store.read(|tx| read_numbered(tx, auth.principal.tenant_id, seq.0))?;
+        let readable = self.kinds.readable(auth.principal.grants);
+        let event = found.filter(|event| readable.has(&event.record.kind)).ok_or_else(|| Problem::plain(Code::NotFound))?;
+        let body: &RawValue = serde_json::from_slice(&event.record.body).map_err(Problem::internal)?;
+        Ok(Answer::stored(&body))
     }
 
     /// List the kinds of events

@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use poem_openapi::{OpenApi, param::Path};
 
 use tenantd_base::{id::WebhookId, versions::ExpectedVersion};
@@ -22,6 +21,7 @@ use tenantd_store::{
 use super::{
     super::{
         Core,
+        body::delivery_body,
         delivery::{Decision, Delivery, DeliveryStatus, Sent, Trigger, decide},
         error::WebhookError,
         ledger::{self, Counted},
@@ -91,7 +91,7 @@ impl OperationsApi {
         let event = self.core.store.read(|tx| events::read_numbered(tx, key.0, number))?.ok_or(WebhookError::EventGone)?;
         let (seq, event_id, at, kind) = (event.seq, event.record.id, event.record.at, event.record.kind);
         let timeout = target.timeout.min(LONGEST_TEST);
-        let sent = self.core.sender.send(&target, event_id, Bytes::from(event.record.body), timeout).await;
+        let sent = self.core.sender.send(&target, event_id, delivery_body(event.record.body, number), timeout).await;
         let delivered = sent.is_success();
         let reply = idempotency_key
             .run(auth.context.intent(&auth.principal), move |tx, act| {

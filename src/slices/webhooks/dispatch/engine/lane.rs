@@ -12,6 +12,7 @@ use tenantd_base::{clock::Timestamp, id::EventId};
 use tenantd_store::events::{Event, EventRecord};
 
 use super::super::super::{
+    body::delivery_body,
     delivery::{Delivery, Trigger},
     health::Gate,
     model::EndpointStatus,
@@ -33,13 +34,14 @@ pub(crate) struct QueuedEvent {
     pub(crate) id: EventId,
     pub(crate) kind: String,
     pub(crate) at: Timestamp,
+    /// As it is sent.
     pub(crate) body: Bytes,
 }
 
 impl QueuedEvent {
     pub(crate) fn new(Event { seq, record }: Event) -> Self {
         let EventRecord { id, number, kind, at, body, .. } = record;
-        Self { seq, number, id, kind, at, body: Bytes::from(body) }
+        Self { seq, number, id, kind, at, body: delivery_body(body, number) }
     }
 }
 
