@@ -142,6 +142,7 @@ pub fn event_kinds() -> Kinds {
         .flatten()
         .copied(),
     )
+    .with_members(tickets::EVENT_MEMBERS)
 }
 
 /// The readers of the log with a cursor in the store: an event stays until all of them have read it.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use poem::{EndpointExt, IntoEndpoint, Response, endpoint::BoxEndpoint};
 use poem_openapi::{OpenApi, OpenApiService};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use tenantd_auth::Auth;
 use tenantd_backup::Backups;
@@ -19,11 +19,12 @@ use tenantd_directory::Directory;
 use tenantd_egress::Egress;
 use tenantd_http::{
     acts,
-    openapi::{self, About, Document},
+    openapi::{self, About, Document, More},
 };
 use tenantd_platform::{Platform, Reload};
 use tenantd_store::{KeyFiles, RedbEngine, Rotation, Store, WriterSettings};
 use tenantd_upkeep::{Places, Upkeep};
+use tenantd_webhooks::Webhooks;
 
 use super::{Ground, Slices, checked_tables, event_kinds};
 
@@ -71,7 +72,7 @@ fn endpoint(api: impl OpenApi + 'static) -> BoxEndpoint<'static, Response> {
 
 fn document(api: impl OpenApi + 'static, about: About) -> Result<Document, String> {
     let draft = OpenApiService::new(api, about.title, about.version).spec();
-    openapi::publish(&draft, about, Map::new())
+    openapi::publish(&draft, about, More::default())
 }
 
 /// The document of an API with the event feed, which carries records of all slices, also such that no operation has.
@@ -82,8 +83,9 @@ fn document_with_events(api: impl OpenApi + 'static, about: About) -> Result<Doc
     schemas.extend(Backups::record_schemas());
     schemas.extend(Upkeep::record_schemas());
     schemas.extend(acts::schemas());
-    schemas.extend(Platform::event_schemas(&event_kinds()));
-    openapi::publish(&draft, about, schemas)
+    let kinds = event_kinds();
+    schemas.extend(Platform::event_schemas(&kinds));
+    openapi::publish(&draft, about, More { schemas, webhooks: Webhooks::document(&kinds) })
 }
 
 pub(super) fn public_service(slices: &Slices) -> Result<Service, String> {

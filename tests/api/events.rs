@@ -2,6 +2,10 @@
 
 use serde_json::{Value, json};
 
+use tenantd::app;
+
+use tenantd_base::config;
+
 use crate::harness::{Actor, with_app};
 
 const KEYS: &str = "/api/admin/api-keys";
@@ -170,6 +174,45 @@ async fn the_catalogue_lists_every_kind_with_a_schema_and_an_example() {
             assert!(entry["example"][subject].as_object().is_some_and(|record| !record.is_empty()), "{entry}");
             assert!(entry["summary"].as_str().unwrap().len() > 5);
         }
+    })
+    .await;
+}
+
+/// The schema of what receivers get of a kind, with the components that it refers to.
+fn delivered(document: &Value, kind: &str) -> jsonschema::Validator {
+    let body = document["webhooks"][kind]["post"]["requestBody"]["content"]["application/json"]["schema"].clone();
+    jsonschema::validator_for(&json!({"allOf": [body], "components": document["components"]})).unwrap()
+}
+
+#[tokio::test]
+async fn the_document_has_a_webhook_for_every_kind_and_events_conform_to_it() {
+    let document = app::public_document(&config::load(None, [], &[]).unwrap()).unwrap();
+    let kinds = app::event_kinds();
+    assert_eq!(document["webhooks"].as_object().unwrap().len(), kinds.iter().count());
+    let mut operations = std::collections::BTreeSet::new();
+    for kind in kinds.iter() {
+        let operation = &document["webhooks"][kind.name]["post"];
+        assert!(operations.insert(operation["operationId"].as_str().unwrap()), "{}", kind.name);
+        let validator = delivered(&document, kind.name);
+        assert!(!validator.is_valid(&json!({"type": kind.name, "data": {}})), "{}", kind.name);
+    }
+    with_app(async |app| {
+        let acme = app.tenant("acme").await;
+        let key = acme.key(&["*"]).await;
+        let organization = acme.organization("North").await;
+        let ticket = key.post("/api/psa/tickets").json(json!({"subject": "Printer", "organization_id": organization})).send().await;
+        let path = format!("/api/psa/tickets/{}", ticket.ok(201)["id"].as_str().unwrap());
+        key.post(&format!("{path}/comments")).json(json!({"body": "On it."})).send().await.ok(201);
+        key.patch(&path).json(json!({"impact": "high"})).send().await.ok(200);
+        let events = feed(&key, "limit=200").await["data"].as_array().unwrap().clone();
+        for event in &events {
+            let validator = delivered(&document, event["type"].as_str().unwrap());
+            let errors: Vec<String> =
+                validator.iter_errors(event).map(|error| format!("{}: {error}", error.instance_path())).collect();
+            assert!(errors.is_empty(), "{}: {errors:?}", event["type"]);
+        }
+        let has = |kind: &str| events.iter().any(|event| event["type"] == kind);
+        assert!(has("ticket.commented") && has("ticket.updated") && has("organization.created"));
     })
     .await;
 }

@@ -72,10 +72,10 @@ impl Marks {
 #[cfg(test)]
 mod tests {
     use poem_openapi::{OpenApi, OpenApiService};
-    use serde_json::{Map, json};
+    use serde_json::json;
 
     use super::*;
-    use crate::openapi::{About, publish};
+    use crate::openapi::{About, More, publish};
 
     struct Api;
 
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn marks_reach_the_edge_and_not_the_published_document() {
         let about = About { title: "", version: "", description: "" };
-        let document = publish(&OpenApiService::new(Api, "", "").spec(), about, Map::new()).unwrap();
+        let document = publish(&OpenApiService::new(Api, "", "").spec(), about, More::default()).unwrap();
         assert_eq!(document.marks["marked"], Marks { class: Some(RateClass::Report), while_full: true });
         assert_eq!(document.marks["plain"], Marks::default());
         let mut marked = document.published["paths"]["/marked"]["post"].clone();

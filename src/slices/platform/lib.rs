@@ -102,6 +102,14 @@ impl Platform {
         api::event_schemas(kinds)
     }
 
+    /// The schema of `data` of a kind, as the published document has it.
+    pub fn event_data_schema(kinds: &Kinds, kind: &EventKind) -> Value {
+        api::data_schema(kinds, kind, "")
+    }
+
+    /// The name of the schema of what a delivered event has around its `type` and its `data`.
+    pub const EVENT_ENVELOPE: &'static str = api::ENVELOPE;
+
     /// What only the admin socket serves. `checked` are the tables of all slices.
     pub fn admin_api(&self, checked: Vec<&'static dyn Checked>) -> impl OpenApi + use<> {
         let (store, reload) = (self.store.clone(), self.reload.clone());

@@ -27,7 +27,7 @@ use tenantd_base::{
 use tenantd_http::outgoing::Streams;
 use tenantd_store::{
     Checked, Read, Store, StoreError, WriteTx,
-    events::{Act, EventKind},
+    events::{Act, EventKind, Member},
     portable::Portable,
     steps::StepEntry,
     tasks::Tasks,
@@ -36,6 +36,9 @@ use tenantd_store::{
 pub use error::TicketError;
 pub use model::{Priority, ResolutionCode, Source, Status, Ticket, TicketRef, TicketType, Visibility};
 pub use service::{NewComment, NewTicket, NewTimeEntry, TicketChange};
+
+/// What stands in events beside the ticket.
+pub const EVENT_MEMBERS: &[Member] = &[Member { kind: "ticket.commented", name: "comment", schema: "TicketComment" }];
 
 pub const EVENTS: &[&EventKind] = &[
     &service::CREATED,

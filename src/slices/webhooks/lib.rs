@@ -26,6 +26,7 @@ mod subscriptions;
 use std::{sync::Arc, time::Duration};
 
 use poem_openapi::OpenApi;
+use serde_json::{Map, Value};
 
 use tenantd_base::{access::TenantKind, clocks::Clocks, config::Config, fault::listed, secrets::Sealer, telemetry::Usage};
 use tenantd_egress::{Egress, TargetUrl};
@@ -141,6 +142,11 @@ impl Webhooks {
             api::OperationsApi { core: core() },
             api::DeliveriesApi { core: core() },
         )
+    }
+
+    /// The `webhooks` of the published document: what receivers get for each kind of event.
+    pub fn document(kinds: &Kinds) -> Map<String, Value> {
+        api::webhooks(kinds)
     }
 
     /// What only the admin socket serves.

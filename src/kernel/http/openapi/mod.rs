@@ -57,13 +57,22 @@ pub fn input_schema<T: Type>() -> Value {
     json!({"$ref": reference, "components": components})
 }
 
-/// Turns poem-openapi's draft into the published document. `schemas` join those of the draft or take their place: what only the
-/// composition root can say.
-pub fn publish(draft: &str, about: About, schemas: Map<String, Value>) -> Result<Document, String> {
+/// What of a document only the composition root can say.
+#[derive(Debug, Default)]
+pub struct More {
+    /// They join the schemas of the draft or take their place.
+    pub schemas: Map<String, Value>,
+    /// Requests that the server sends to its clients, by their names.
+    pub webhooks: Map<String, Value>,
+}
+
+/// Turns poem-openapi's draft into the published document.
+pub fn publish(draft: &str, about: About, more: More) -> Result<Document, String> {
+    let webhooks = Value::Object(more.webhooks);
     let mut document: Value = serde_json::from_str(draft).map_err(|error| error.to_string())?;
     let mut components = document.get_mut("components").map_or_else(|| json!({}), Value::take);
     if let Some(drafted) = components.get_mut("schemas").and_then(Value::as_object_mut) {
-        drafted.extend(schemas);
+        drafted.extend(more.schemas);
     }
     normalize::schema_tree(&mut components);
     let mut paths = document.get_mut("paths").map_or_else(|| json!({}), Value::take);
@@ -80,9 +89,9 @@ pub fn publish(draft: &str, about: About, schemas: Map<String, Value>) -> Result
     }
     responses::add_components(&mut components);
     add_security_schemes(&mut components);
-    normalize::drop_unused(&paths, &mut components);
+    normalize::drop_unused([&paths, &webhooks], &mut components);
     let tags = document.get_mut("tags").map_or_else(|| json!([]), Value::take);
-    let published = json!({
+    let mut published = json!({
         "openapi": "3.1.0",
         "info": {
             "title": about.title,
@@ -96,6 +105,9 @@ pub fn publish(draft: &str, about: About, schemas: Map<String, Value>) -> Result
         "paths": paths,
         "components": components,
     });
+    if let Some(published) = published.as_object_mut().filter(|_| webhooks.as_object().is_some_and(|known| !known.is_empty())) {
+        published.insert("webhooks".to_owned(), webhooks);
+    }
     Ok(Document { published, marks })
 }
 

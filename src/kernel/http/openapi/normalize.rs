@@ -243,9 +243,9 @@ fn references(value: &Value, out: &mut Vec<String>) {
 }
 
 /// Keeps the responses and the schemas that an operation refers to.
-pub(super) fn drop_unused(paths: &Value, components: &mut Value) {
+pub(super) fn drop_unused(operations: [&Value; 2], components: &mut Value) {
     let mut open = Vec::new();
-    references(paths, &mut open);
+    operations.into_iter().for_each(|operations| references(operations, &mut open));
     let mut used = BTreeSet::new();
     while let Some(name) = open.pop() {
         if used.insert(name.clone()) {

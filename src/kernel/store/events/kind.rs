@@ -28,7 +28,17 @@ pub struct EventKind {
 
 /// All kinds of the installation.
 #[derive(Clone, Debug, Default)]
-pub struct Kinds(Vec<EventKind>);
+pub struct Kinds(Vec<EventKind>, Vec<Member>);
+
+/// A record that stands in `data` beside the one that the event is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Member {
+    /// The kind of event.
+    pub kind: &'static str,
+    pub name: &'static str,
+    /// The record's schema in the published document.
+    pub schema: &'static str,
+}
 
 /// A text that is neither a kind nor a pattern of kinds.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -79,7 +89,19 @@ impl Kinds {
     pub fn new(kinds: impl IntoIterator<Item = &'static EventKind>) -> Self {
         let mut kinds: Vec<EventKind> = kinds.into_iter().copied().collect();
         kinds.sort_by_key(|kind| kind.name);
-        Self(kinds)
+        Self(kinds, Vec::new())
+    }
+
+    /// With what stands in `data` beside the records that the events are about.
+    #[must_use]
+    pub fn with_members(mut self, members: &[Member]) -> Self {
+        self.1.extend_from_slice(members);
+        self
+    }
+
+    /// What stands in `data` of a kind beside the record that the event is about.
+    pub fn members(&self, kind: &EventKind) -> impl Iterator<Item = &Member> {
+        self.1.iter().filter(|member| member.kind == kind.name)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &EventKind> {

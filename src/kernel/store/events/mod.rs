@@ -23,7 +23,7 @@ pub use feed::{
     FEED_BYTES, FeedPage, FeedQuery, Sequence, TenantEvents, last_number, number_at, number_tenants, place_of, read_feed,
     read_feed_back, read_numbered, scan_tenant, sequence,
 };
-pub use kind::{EventKind, EventPattern, Kinds, Readable};
+pub use kind::{EventKind, EventPattern, Kinds, Member, Readable};
 pub use log::{Event, EventRecord, append, bring_in, first_kept, head, moved_body, read_batch, read_one};
 pub(crate) use log::{events_in, log_end_in, pass_over_lost};
 pub use retention::Retention;

@@ -115,6 +115,29 @@ struct Event {
     data: Any<Value>,
 }
 
+/// An event as webhooks deliver it, without its `type` and its `data`.
+#[derive(Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+struct EventEnvelope {
+    /// The event's id, which is also the `webhook-id`. It is the same over all attempts.
+    id: tenantd_base::id::EventId,
+    /// When it happened.
+    timestamp: Timestamp,
+    /// The tenant that it happened in.
+    tenant_id: TenantId,
+    /// The event's number among all events of the tenant.
+    seq: u64,
+    resource: EventResource,
+    actor: EventActor,
+    /// Absent where a request led to it.
+    cause: Option<EventCause>,
+    /// Present, and true, if the complete event is larger than 256 KiB. Then texts in `data` are cut to 1,024 characters; if that is not enough,
+    /// `data` has only the `id` of its record.
+    data_truncated: Option<bool>,
+    /// The path of the complete event on this server, if `data_truncated` is true.
+    data_url: Option<String>,
+}
+
 /// A part of the feed.
 #[derive(Object, Serialize)]
 struct EventFeed {
@@ -231,13 +254,15 @@ impl EventsApi {
     #[oai(path = "/catalog", method = "get", operation_id = "list_event_kinds")]
     async fn list_event_kinds(&self, _auth: Allowed<SignedIn>) -> Result<Answer<EventCatalog>, Problem> {
         let entry = |kind: &EventKind| {
-            let example = self.document.get().map(|document| openapi::example(document, kind.schema)).unwrap_or_default();
+            let example = |schema| self.document.get().map(|document| openapi::example(document, schema)).unwrap_or_default();
+            let mut shown = Map::from_iter([(kind.subject.to_owned(), example(kind.schema))]);
+            shown.extend(self.kinds.members(kind).map(|member| (member.name.to_owned(), example(member.schema))));
             CatalogEntry {
                 kind: kind.name.to_owned(),
                 summary: kind.summary.to_owned(),
                 required_scopes: kind.reads.iter().map(|scope| scope.name().to_owned()).collect(),
-                schema: Any(data_schema(kind, "/api/openapi.json")),
-                example: Any(json!({kind.subject: example})),
+                schema: Any(data_schema(&self.kinds, kind, "/api/openapi.json")),
+                example: Any(Value::Object(shown)),
             }
         };
         Ok(Answer::new(&EventCatalog { data: self.kinds.iter().map(entry).collect() }))
@@ -288,25 +313,38 @@ impl EventsApi {
 }
 
 /// The schema of `data` of a kind, with references into the document at `address`.
-fn data_schema(kind: &EventKind, address: &str) -> Value {
+pub(crate) fn data_schema(kinds: &Kinds, kind: &EventKind, address: &str) -> Value {
+    let reference = |schema: &str| json!({"$ref": format!("{address}#/components/schemas/{schema}")});
     let mut properties = Map::new();
-    properties.insert(kind.subject.to_owned(), json!({"$ref": format!("{address}#/components/schemas/{}", kind.schema)}));
+    properties.insert(kind.subject.to_owned(), reference(kind.schema));
     if kind.has_changes {
-        let change = json!({"type": "object", "properties": {"from": {}, "to": {}}});
-        properties.insert("changes".to_owned(), json!({"type": "object", "additionalProperties": change}));
+        let (from, to) = (json!({"description": "The value before."}), json!({"description": "The value after."}));
+        let change = json!({"type": "object", "properties": {"from": from, "to": to}});
+        let description = "The fields that were changed, by their names.";
+        properties
+            .insert("changes".to_owned(), json!({"type": "object", "description": description, "additionalProperties": change}));
     }
-    json!({"type": "object", "required": [kind.subject], "properties": properties})
+    properties.extend(kinds.members(kind).map(|member| (member.name.to_owned(), reference(member.schema))));
+    let required: Vec<&str> = [kind.subject].into_iter().chain(kinds.members(kind).map(|member| member.name)).collect();
+    json!({"type": "object", "required": required, "properties": properties})
 }
 
-/// The schema of an event, whose `data` is that of one of the kinds.
+/// The name of the schema of what a delivered event has beside its data.
+pub(crate) const ENVELOPE: &str = "EventEnvelope";
+
+/// The schema of an event, whose `data` is that of one of the kinds, and of what deliveries have around theirs.
 pub(crate) fn event_schemas(kinds: &Kinds) -> Map<String, Value> {
     let mut forms: Vec<Value> = Vec::new();
-    for form in kinds.iter().map(|kind| data_schema(kind, "")) {
+    for form in kinds.iter().map(|kind| data_schema(kinds, kind, "")) {
         if !forms.contains(&form) {
             forms.push(form);
         }
     }
     let mut schemas = openapi::schemas::<Event>();
+    let mut envelope = openapi::schemas::<EventEnvelope>();
+    if let Some(event) = envelope.remove(ENVELOPE) {
+        schemas.insert(ENVELOPE.to_owned(), event);
+    }
     let data = schemas.get_mut("Event").and_then(|event| event.get_mut("properties")?.get_mut("data")?.as_object_mut());
     if let Some(data) = data {
         data.insert("anyOf".to_owned(), Value::Array(forms));

@@ -8,7 +8,7 @@ mod support;
 mod tenants;
 
 pub(super) use evaluations::EvaluationsApi;
-pub(super) use events::{EventsApi, event_schemas};
+pub(super) use events::{ENVELOPE, EventsApi, data_schema, event_schemas};
 pub(super) use key_rotation::KeyRotationApi;
 pub(super) use maintenance::MaintenanceApi;
 pub(super) use support::SupportApi;

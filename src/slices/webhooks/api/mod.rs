@@ -6,6 +6,7 @@ mod deliveries;
 mod delivery_wire;
 mod examples;
 mod operations;
+mod published;
 mod record;
 mod vocabulary;
 mod wire;
@@ -14,6 +15,7 @@ pub(super) use admin::AdminWebhooksApi;
 pub(super) use collection::WebhooksApi;
 pub(super) use deliveries::DeliveriesApi;
 pub(super) use operations::OperationsApi;
+pub(super) use published::webhooks;
 pub(super) use record::WebhookApi;
 pub(super) use wire::endpoint_fields;
 
