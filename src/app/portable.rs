@@ -79,6 +79,7 @@ pub const STAYING: &[(TableName, &str)] = &[
     (catalog::WEBHOOK_DUE, "what one installation still sends"),
     (catalog::WEBHOOK_HELD, "what one installation still sends"),
     (catalog::WEBHOOK_REPLAYS, "what one installation still sends"),
+    (catalog::WEBHOOK_UNDER_WAY, "what one installation is sending"),
     (catalog::WORKFLOW_TRIGGER_QUEUE, "what one installation has still to start"),
     (catalog::WORKFLOW_CAUSES, "bounds what runs lead to in one installation"),
     (catalog::SPENT_SIGN_ONS, "sign-ons to one installation that work once"),

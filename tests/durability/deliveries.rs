@@ -161,6 +161,7 @@ async fn organization(caller: &Caller, directory: &Path) -> String {
 }
 
 #[tokio::test]
+#[allow(clippy::disallowed_methods, reason = "an attempt must last for a while")]
 async fn what_a_stop_cuts_off_is_sent_again_with_the_same_id() {
     let directory = tempfile::tempdir().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -170,7 +171,7 @@ async fn what_a_stop_cuts_off_is_sent_again_with_the_same_id() {
     let caller = Caller::new(&http_client(), &server);
     let url = format!("http://{}/", listener.local_addr().unwrap());
     let body = json!({"name": "Silent", "url": url, "events": ["webhook.created"], "timeout_seconds": 60});
-    caller.send(Method::POST, WEBHOOKS, "", Some(&body)).await.unwrap();
+    let endpoint = caller.send(Method::POST, WEBHOOKS, "", Some(&body)).await.unwrap().body;
     let other = json!({"name": "Other", "url": "https://192.0.43.8/", "events": ["ticket.created"]});
     caller.send(Method::POST, WEBHOOKS, "", Some(&other)).await.unwrap();
     // Takes a request and says nothing.
@@ -185,6 +186,11 @@ async fn what_a_stop_cuts_off_is_sent_again_with_the_same_id() {
         (stream, id, text.split_once("\r\n\r\n").unwrap().1.to_owned())
     };
     let (first, id, body) = take().await;
+    // An attempt is noted when it takes its time.
+    let (path, taken) = (format!("{WEBHOOKS}/{}/deliveries", endpoint["id"].as_str().unwrap()), Instant::now());
+    while taken.elapsed() < Duration::from_secs(1) {
+        assert_eq!(caller.get(&path).await["data"], json!([]), "nothing came of it yet");
+    }
     kill_process(server.pid(), Signal::TERM).unwrap();
     let (status, output) = server.wait();
     assert!(status.success(), "{output}");
@@ -192,6 +198,11 @@ async fn what_a_stop_cuts_off_is_sent_again_with_the_same_id() {
     let server = start(directory.path());
     let (_again, second_id, second_body) = take().await;
     assert_eq!((id, body), (second_id, second_body));
+    let caller = Caller::new(&http_client(), &server);
+    let delivery = caller.get(&path).await["data"][0]["id"].as_str().unwrap().to_owned();
+    let attempts = caller.get(&format!("{path}/{delivery}")).await["attempts"].clone();
+    assert_eq!(attempts.as_array().unwrap().len(), 1);
+    assert_eq!((&attempts[0]["error"], &attempts[0]["decision"]), (&json!("interrupted"), &json!("retry")));
     drop(server);
 }
 

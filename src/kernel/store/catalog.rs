@@ -146,6 +146,8 @@ tables! {
     WEBHOOK_STATS 75 "webhook_stats";
     /// Replays that were asked for, with their progress.
     WEBHOOK_REPLAYS 76 "webhook_replays";
+    /// Attempts that take their time.
+    WEBHOOK_UNDER_WAY 77 "webhook_under_way";
     WORKFLOWS 80 "workflows";
     /// Tenant and key of those that are not archived.
     WORKFLOWS_BY_KEY 81 "workflows_by_key";

@@ -84,6 +84,8 @@ pub struct Sent {
     pub body_truncated: bool,
     pub retry_after: Option<String>,
     pub directive: Option<Directive>,
+    /// Whether the store knows that the attempt was under way.
+    pub noted: bool,
 }
 
 impl Sent {
@@ -97,6 +99,7 @@ impl Sent {
             body_truncated: false,
             retry_after: None,
             directive: None,
+            noted: false,
         }
     }
 
@@ -214,6 +217,15 @@ impl Delivery {
             resource,
             number,
         }
+    }
+
+    /// Writes an attempt down that tenantd itself cut off. The next one is due at `now`, for the same reason and at the same place of the
+    /// schedule.
+    pub fn interrupt(&mut self, started_at: Timestamp, trigger: Trigger, now: Timestamp) {
+        let (round, next) = (self.round, self.trigger);
+        let verdict = Verdict { decision: Decision::Retry, next_attempt_at: Some(now), hint: None, disables: None };
+        self.record(Sent::failed(started_at, AttemptError::Interrupted), trigger, verdict, now);
+        (self.round, self.trigger) = (round, next);
     }
 
     /// Writes an attempt down.

@@ -11,6 +11,7 @@ mod dispatch;
 mod error;
 mod filter;
 mod health;
+mod interrupted;
 mod ledger;
 mod listing;
 mod model;
@@ -199,6 +200,7 @@ impl Webhooks {
             &ledger::HELD,
             &stats::FIGURES,
             &replay::REPLAYS,
+            &interrupted::UNDER_WAY,
         ]
     }
 

@@ -15,6 +15,7 @@ use super::super::{
     delivery::{Delivery, DeliveryStatus, Trigger},
     error::WebhookError,
     health::Health,
+    interrupted,
     ledger::{self, Counted},
     model::{DisabledReason, EndpointStatus},
     repo::{self, EndpointKey, EndpointState},
@@ -36,6 +37,8 @@ pub(super) struct Settlement {
     pub(super) health: Option<Health>,
     /// What disables the endpoint, and who says so.
     pub(super) disables: Option<(DisabledReason, Intent)>,
+    /// Whether the store knows that the attempt was under way.
+    pub(super) noted: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +109,9 @@ pub(super) fn write(tx: &mut WriteTx, batch: &Batch) -> Result<Vec<Committed>, W
                 place.insert(Change { status, ..Change::default() })
             }
         };
+        if settlement.noted {
+            interrupted::ended(tx, endpoint, settlement.seq)?;
+        }
         let Some(status) = change.status else { continue };
         let attempted = matches!(settlement.kind, SettlementKind::First | SettlementKind::Late { .. });
         let skipped = skip_at_disabled(settlement, status, batch.now(endpoint));

@@ -196,7 +196,7 @@ impl Engine {
     }
 
     fn settle(&mut self, endpoint: EndpointKey, seq: u64, delivery: Delivery, kind: SettlementKind) {
-        self.outbox.push(Settlement { endpoint, seq, delivery, kind, health: None, disables: None });
+        self.outbox.push(Settlement { endpoint, seq, delivery, kind, health: None, disables: None, noted: false });
     }
 
     fn close(&mut self, seq: u64) {
@@ -341,6 +341,7 @@ impl Engine {
             verdict.disables = Some(DisabledReason::Failures);
         }
         count_attempt(&sent, verdict.decision);
+        let noted = sent.noted;
         delivery.record(sent, trigger, verdict, now);
         let health = *health;
         lane.disabled |= verdict.disables.is_some();
@@ -354,6 +355,7 @@ impl Engine {
             kind,
             health: Some(health),
             disables: verdict.disables.map(|reason| (reason, disabling_intent(key, now))),
+            noted,
         });
         if !is_late {
             self.close(event.seq);

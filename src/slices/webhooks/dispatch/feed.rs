@@ -14,7 +14,7 @@ use tenantd_store::{
 use super::{
     super::{
         delivery::{Delivery, DeliveryStatus, Trigger},
-        ledger,
+        interrupted, ledger,
         model::{DisabledReason, EndpointStatus},
         repo::{self, EndpointKey},
         subscriptions::Target,
@@ -30,6 +30,17 @@ const READ_BATCH: usize = 256;
 const CLAIM: usize = 32;
 
 impl Dispatcher {
+    /// Lists the attempts that the last run of the server has not finished. Once, before anything is sent.
+    pub(super) async fn recover(&self, clocks: &Reading) -> Result<(), StoreError> {
+        if lock(&self.shared.engine).is_some() || !self.shared.store.read(interrupted::has_any)? {
+            return Ok(());
+        }
+        let clocks = clocks.clone();
+        let found = self.shared.store.write(move |tx| interrupted::recover(tx, &clocks)).await?;
+        tracing::info!(found, "attempts were cut off by the end of the last run; they are made again");
+        Ok(())
+    }
+
     /// Fills the memory from the store: at the start, and when it had to be given up.
     pub(super) fn load(&self, clocks: &Reading) -> Result<(), StoreError> {
         let shared = &self.shared;

@@ -12,6 +12,7 @@ mod feed;
 
 use std::{
     collections::BTreeSet,
+    pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -30,6 +31,7 @@ use tenantd_store::{
 use super::{
     delivery::{AttemptError, Sent},
     error::WebhookError,
+    interrupted::{self, NOTED_AFTER, UnderWay},
     repo::EndpointKey,
     sender::Sender,
     subscriptions::Subscriptions,
@@ -205,13 +207,13 @@ impl Shared {
 }
 
 /// An attempt under way. Should its worker end by a panic, the attempt counts as interrupted.
-struct UnderWay {
+struct AttemptGuard {
     shared: Arc<Shared>,
     job: Option<Job>,
     epoch: u64,
 }
 
-impl UnderWay {
+impl AttemptGuard {
     /// Hands in what came of it and takes the next attempt, under one lock.
     fn settle(&mut self, sent: Sent) -> Option<Job> {
         let job = self.job.take()?;
@@ -238,7 +240,7 @@ impl UnderWay {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for AttemptGuard {
     fn drop(&mut self) {
         if let Some(job) = &self.job {
             let now = self.shared.clocks.now(job.target.key.0);
@@ -252,12 +254,28 @@ impl Drop for UnderWay {
 
 /// Makes attempts, one after the other, until none can be made.
 async fn work(shared: Arc<Shared>, job: Job, epoch: u64) {
-    let mut under_way = UnderWay { shared: shared.clone(), job: Some(job), epoch };
+    let mut under_way = AttemptGuard { shared: shared.clone(), job: Some(job), epoch };
     while let Some(job) = &under_way.job {
-        let send = shared.sender.send(&job.target, job.event.id, job.event.body.clone(), job.target.timeout);
-        let sent = shared.store.shares().work_for(job.target.key.0, send).await;
+        let sent = shared.store.shares().work_for(job.target.key.0, attempt(&shared, job)).await;
         under_way.job = under_way.settle(sent);
     }
+}
+
+/// Makes an attempt. One that takes its time is noted in the store, so that a crash does not hide it.
+async fn attempt(shared: &Shared, job: &Job) -> Sent {
+    let (endpoint, seq) = (job.target.key, job.event.seq);
+    let started_at = shared.clocks.now(endpoint.0);
+    let mut send = pin!(shared.sender.send(&job.target, job.event.id, job.event.body.clone(), job.target.timeout));
+    if let Ok(sent) = tokio::time::timeout(NOTED_AFTER, &mut send).await {
+        return sent;
+    }
+    let under_way = UnderWay { started_at, trigger: job.trigger, resource: job.resource.clone() };
+    let note = shared.store.write_derived(move |tx| interrupted::note(tx, endpoint, seq, &under_way));
+    let (sent, noted) = tokio::join!(send, note);
+    if let Err(error) = &noted {
+        tracing::warn!(%error, "an attempt under way could not be noted; a crash would hide it");
+    }
+    Sent { noted: noted.is_ok(), ..sent }
 }
 
 async fn commit(shared: Arc<Shared>, batch: commit::Batch, epoch: u64) {
@@ -332,6 +350,7 @@ impl Task for Dispatcher {
         if self.seen_clocks.swap(clocks.edition(), Ordering::SeqCst) != clocks.edition() {
             self.shared.with_engine(|engine| engine.clocks_moved(&clocks));
         }
+        self.recover(&clocks).await?;
         self.load(&clocks)?;
         self.refresh_endpoints(&clocks)?;
         self.take_hints(&clocks)?;
