@@ -7,7 +7,11 @@ use serde_json::{Value, json};
 
 use tenantd_store::events;
 
-use crate::harness::{Actor, Endpoint, Receiver, Script, TestApp, example, with_app};
+use crate::{
+    backup::until,
+    harness::{Actor, Endpoint, Receiver, Script, TestApp, example, with_app},
+    inventory::ingest,
+};
 
 const TENANT: &str = "/api/analytics/tenant";
 const PLATFORM: &str = "/api/analytics/platform";
@@ -184,16 +188,84 @@ async fn a_time_is_compared_with_the_one_before_and_rows_have_the_same_points() 
         let query = "range=24h&bucket=hour&metrics=api_requests&compare=previous_period";
         let report = key.get(&format!("{TENANT}?{query}")).send().await.ok(200).clone();
         let total = &report["totals"]["api_requests"];
-        assert_eq!((&total["value"], &total["previous"], &total["change_percent"]), (&json!(6.0), &json!(4.0), &json!(50.0)));
+        assert_eq!((&total["value"], &total["previous"], &total["change_percent"]), (&json!(6), &json!(4), &json!(50)));
         let csv = key.get(&format!("{TENANT}?range=24h&bucket=hour&metrics=api_requests&format=csv")).send().await;
         assert_eq!((csv.status, csv.header("content-type")), (200, "text/csv; charset=utf-8"));
         let lines: Vec<&str> = csv.text.lines().collect();
         assert_eq!((lines.len(), lines[0]), (25, "t,metric,group,v,partial"));
         let last = report["series"][0]["points"][23].clone();
-        assert_eq!(lines[24], format!("{},api_requests,,{:?},true", last["t"].as_str().unwrap(), last["v"].as_f64().unwrap()));
+        assert_eq!(lines[24], format!("{},api_requests,,{},true", last["t"].as_str().unwrap(), last["v"].as_u64().unwrap()));
         let rows =
             key.get(&format!("{TENANT}?range=24h&bucket=hour&metrics=api_requests")).header("accept", "application/x-ndjson");
         assert_eq!(rows.send().await.lines(200).last().unwrap(), &json!({"_end": true, "count": 24}));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_total_of_a_range_is_the_same_for_every_bucket_and_counts_are_whole_numbers() {
+    with_app(async |app| {
+        let acme = app.tenant("acme").await;
+        let key = acme.key(&["analytics:read", "tickets:read", "tickets:write"]).await;
+        let organization = acme.organization("Acme").await;
+        // From 1 January on, over three weeks; the first of them at midnight in Kolkata is still of December in UTC.
+        for days in [0, 3, 6, 6, 9, 2] {
+            let body = json!({"subject": "x", "organization_id": organization});
+            key.post("/api/psa/tickets").json(body).send().await.ok(201);
+            app.advance(Duration::from_hours(24 * days));
+        }
+        let read = async |query: &str| counted(app, &key, &format!("{TENANT}?metrics=tickets_created&{query}")).await;
+        for (range, expected) in [("7d", 1), ("30d", 6), ("90d", 6), ("12mo", 6), ("mtd", 6), ("ytd", 6)] {
+            for bucket in ["day", "week", "month"] {
+                let report = read(&format!("range={range}&bucket={bucket}")).await;
+                assert_eq!(report["totals"]["tickets_created"]["value"].as_u64(), Some(expected), "{range} by {bucket}: {report}");
+                let points = report["series"][0]["points"].as_array().unwrap().clone();
+                assert_eq!(points.iter().map(|point| point["v"].as_u64().unwrap()).sum::<u64>(), expected, "{range} by {bucket}");
+                assert_eq!(points[0]["t"], report["range"]["from"], "{range} by {bucket}");
+            }
+        }
+        let year = read("range=ytd&bucket=week").await;
+        assert_eq!(year["range"]["from"], "2026-01-01T00:00:00.000Z", "no day of the year before");
+        assert_eq!(year["series"][0]["points"][0]["partial"], true, "the week began in December");
+        assert_eq!(year["series"][0]["points"][1].get("partial"), None);
+        for (zone, from) in [("Europe/Berlin", "2025-12-31T23:00:00.000Z"), ("America/New_York", "2026-01-01T05:00:00.000Z")] {
+            for range in ["ytd", "mtd"] {
+                assert_eq!(read(&format!("range={range}&timezone={zone}")).await["range"]["from"], from, "{range} in {zone}");
+            }
+        }
+        let cut = read("from=2026-01-01T00:00:00Z&to=2026-01-04T12:00:00Z&bucket=month").await;
+        assert_eq!(cut["range"]["to"], "2026-01-04T12:00:00.000Z");
+        assert_eq!(cut["totals"]["tickets_created"]["value"], json!(3));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn stored_bytes_are_what_the_quota_counts_also_of_a_tenant_that_is_new() {
+    with_app(async |app| {
+        let acme = app.tenant("acme").await;
+        let key = acme.key(&["analytics:read", "ingest:write", "inventory:read", "quotas:read"]).await;
+        let lines: Vec<Value> = [json!({"kind": "organization", "external_id": "o", "name": "O"})]
+            .into_iter()
+            .chain((0..50).map(|number| {
+                json!({"kind": "device", "external_id": format!("d{number}"), "name": "d", "organization_external_id": "o"})
+            }))
+            .collect();
+        ingest(&key, &lines).await;
+        // The tenant came after the sample of this hour.
+        app.advance(Duration::from_mins(6));
+        let path = format!("{TENANT}?range=24h&metrics=stored_bytes,devices");
+        let first = until(&key, &path, |report| report["totals"]["devices"]["value"] == 50).await;
+        let own = first["totals"]["stored_bytes"]["value"].as_u64().unwrap();
+        let quota = key.get("/api/admin/quotas").send().await;
+        let used =
+            quota.ok(200)["quotas"].as_array().unwrap().iter().find(|quota| quota["quota"] == "stored_bytes").unwrap().clone();
+        // The key notes its own use meanwhile.
+        assert!(own > 50 * 100 && own.abs_diff(used["used"].as_u64().unwrap()) < 500, "{own} and {used}");
+        let path = format!("{PLATFORM}?range=24h&metrics=stored_bytes,database_bytes");
+        let totals = app.operator().await.get(&path).send().await.ok(200)["totals"].clone();
+        let [all, files] = ["stored_bytes", "database_bytes"].map(|name| totals[name]["value"].as_u64().unwrap());
+        assert!(own <= all && all < files, "{totals}");
     })
     .await;
 }

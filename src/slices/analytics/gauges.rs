@@ -1,4 +1,5 @@
-//! Figures that are not counted but looked at: how many tickets wait, how many devices are online. Sampled once an hour, away from requests.
+//! Figures that are not counted but looked at: how many tickets wait, how many devices are online. Sampled once an hour, and when tenants come
+//! or go, away from requests.
 //!
 //! **Boundary:** what there is to look at is other slices'. The composition root hands in a [`GaugeSource`] for each; this slice imports none
 //! of them.
@@ -151,24 +152,31 @@ impl Gauges {
         self
     }
 
-    fn sample(&self, tx: &ReadTx, moment: &Moment) -> Result<Changes, StoreError> {
+    /// `None` when the tenants are those of the last sample.
+    fn sample(&self, tx: &ReadTx, moment: &Moment, last: &[TenantId]) -> Result<Option<Sampled>, StoreError> {
         let tenants = (self.tenants)(tx)?;
+        if tenants == last {
+            return Ok(None);
+        }
         let mut sample = Sample::default();
         for source in &self.sources {
             source.sample(tx, moment, &tenants, &mut sample)?;
         }
-        let known: BTreeSet<TenantId> = tenants.into_iter().chain([INSTALLATION]).collect();
+        let known: BTreeSet<TenantId> = tenants.iter().copied().chain([INSTALLATION]).collect();
         sample.values.retain(|(tenant, ..), _| known.contains(tenant));
-        Ok(sample.changes(&moment.clocks))
+        Ok(Some((sample.changes(&moment.clocks), tenants)))
     }
 }
+
+/// What was sampled, and of whom.
+type Sampled = (Changes, Vec<TenantId>);
 
 pub(super) struct Sampler {
     pub(super) store: Store,
     pub(super) clocks: Clocks,
     pub(super) gauges: Gauges,
-    /// The hour of the last sample of this life.
-    pub(super) last: Mutex<Option<i64>>,
+    /// The hour of the last sample of this life, and the tenants that there were.
+    pub(super) last: Mutex<(i64, Vec<TenantId>)>,
 }
 
 const HOUR_SECONDS: i64 = 3600;
@@ -179,7 +187,7 @@ impl Task for Sampler {
     }
 
     fn period(&self) -> Duration {
-        // A full hour must not be missed by more than this.
+        // A full hour must not be missed by more than this, nor a new tenant be without samples for longer.
         Duration::from_mins(5)
     }
 
@@ -187,14 +195,15 @@ impl Task for Sampler {
         let clocks = self.clocks.read();
         let now = clocks.installation();
         let hour = now.as_seconds().div_euclid(HOUR_SECONDS);
-        if *self.last.lock().unwrap_or_else(PoisonError::into_inner) == Some(hour) {
+        let (of, tenants) = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let last = if of == hour { tenants } else { Vec::new() };
+        let (gauges, moment) = (self.gauges.clone(), Moment { clocks });
+        let Some((changes, tenants)) = self.store.scan(move |tx| gauges.sample(tx, &moment, &last)).await? else {
             return Ok(Done::All);
-        }
-        let moment = Moment { clocks };
-        let gauges = self.gauges.clone();
-        let changes = Arc::new(self.store.scan(move |tx| gauges.sample(tx, &moment)).await?);
+        };
+        let changes = Arc::new(changes);
         self.store.write(move |tx| repo::add(tx, &changes, 0)).await?;
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(hour);
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = (hour, tenants);
         Ok(Done::All)
     }
 }

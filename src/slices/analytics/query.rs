@@ -8,7 +8,7 @@ use tenantd_base::{clock::Timestamp, id::TenantId, telemetry::Sketch};
 use tenantd_store::{Read, StoreError, events};
 
 use super::{
-    model::{Bucket, Formula, GroupBy, INSTALLATION, Kind, Measure, Metric, OTHER, Part, QUARTER_MILLIS, Series, Zone, quarter_of},
+    model::{Bucket, Buckets, Formula, GroupBy, INSTALLATION, Kind, Measure, Metric, OTHER, Part, Series, Zone, quarter_of},
     repo::{self, Visitor},
     rollup,
 };
@@ -44,22 +44,12 @@ pub(super) struct Question {
     pub(super) now: Timestamp,
     pub(super) zone: Zone,
     pub(super) bucket: Bucket,
-    /// Where the buckets begin, and where the last one ends.
-    pub(super) bounds: Vec<Timestamp>,
+    /// The range, whose ends are full quarters of an hour.
+    pub(super) buckets: Buckets,
     pub(super) metrics: Vec<(&'static Metric, Formula)>,
     pub(super) group_by: Option<GroupBy>,
     /// The time that it is compared with.
     pub(super) previous: Option<(Timestamp, Timestamp)>,
-}
-
-impl Question {
-    pub(super) fn from(&self) -> Timestamp {
-        self.bounds.first().copied().unwrap_or(self.now)
-    }
-
-    pub(super) fn to(&self) -> Timestamp {
-        self.bounds.last().copied().unwrap_or(self.now)
-    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -303,12 +293,12 @@ fn seconds(from: Timestamp, to: Timestamp) -> f64 {
 }
 
 pub(super) fn answer(tx: &impl Read, question: &Question) -> Result<Answer, StoreError> {
-    let evaluation = Evaluation::new(tx, question, &question.bounds)?;
+    let evaluation = Evaluation::new(tx, question, &question.buckets.bounds)?;
     let previous = match question.previous {
         Some((from, to)) => Some((Evaluation::new(tx, question, &[from, to])?, seconds(from, to))),
         None => None,
     };
-    let elapsed = seconds(question.from(), question.to().min(question.now));
+    let elapsed = seconds(question.buckets.from(), question.buckets.to().min(question.now));
     let mut lines = Vec::new();
     let mut totals = Vec::new();
     for (metric, formula) in &question.metrics {
@@ -350,18 +340,10 @@ fn line(
     group: Option<String>,
     wanted: Wanted<'_>,
 ) -> Line {
-    let buckets = question.bounds.iter().zip(question.bounds.iter().skip(1)).enumerate();
-    let points = buckets.filter_map(|(place, (from, to))| {
-        let window = Window { bucket: Some(place), seconds: seconds(*from, (*to).min(question.now)) };
+    let points = question.buckets.parts(question.now).enumerate().filter_map(|(place, (from, to, partial))| {
+        let window = Window { bucket: Some(place), seconds: seconds(from, to.min(question.now)) };
         let value = evaluation.value(formula, window, wanted)?;
-        Some(Point { at: *from, value, partial: *to > question.now })
+        Some(Point { at: from, value, partial })
     });
     Line { metric: metric.name, group, points: points.collect() }
-}
-
-/// The time before, as long as what has passed of the range: to the end of the quarter of an hour that runs.
-pub(super) fn previous_of(from: Timestamp, to: Timestamp, now: Timestamp, begins: Timestamp) -> (Timestamp, Timestamp) {
-    let running = (now.as_millis().div_euclid(QUARTER_MILLIS) + 1) * QUARTER_MILLIS;
-    let passed = to.as_millis().min(running) - from.as_millis();
-    (begins, Timestamp::from_millis(begins.as_millis() + passed).min(from))
 }

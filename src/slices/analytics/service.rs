@@ -5,7 +5,7 @@ use tenantd_store::{Read, StoreError};
 
 use super::{
     error::AnalyticsError,
-    model::{Bucket, Formula, GroupBy, METRICS, Metric, Span, Zone},
+    model::{Bucket, Buckets, Formula, GroupBy, METRICS, Metric, QUARTER_MILLIS, Span, Zone},
     query::{self, Answer, MAX_POINTS, Question, Subject},
     upkeep::FINE_DAYS,
 };
@@ -48,20 +48,22 @@ pub(super) fn understand(asked: &Asked, subject: Subject, held: Grants, now: Tim
         metrics.retain(|(metric, _)| lacking(metric) == Grants::NONE);
     }
     let time = time(asked, &zone, now, &mut faults);
-    let Some((bucket, bounds, span)) = time.filter(|_| faults.is_empty()) else { return Err(AnalyticsError::Invalid(faults)) };
-    let (Some(from), Some(to)) = (bounds.first().copied(), bounds.last().copied()) else {
-        return Err(AnalyticsError::Invalid(faults));
-    };
-    let before = if asked.compare { begin_before(&zone, bucket, span, &bounds) } else { None };
-    let previous = before.map(|begins| query::previous_of(from, to, now, begins));
-    Ok(Question { subject, now, zone, bucket, bounds, metrics, group_by: asked.group_by, previous })
+    let Some((bucket, buckets, span)) = time.filter(|_| faults.is_empty()) else { return Err(AnalyticsError::Invalid(faults)) };
+    let (from, to) = (buckets.from(), buckets.to());
+    let before = if asked.compare { zone.begin_before(span, from, to) } else { None };
+    // As long as the range, and not into it.
+    let previous = before.map(|begins| (begins, (begins + to.since(from)).min(from)));
+    Ok(Question { subject, now, zone, bucket, buckets, metrics, group_by: asked.group_by, previous })
 }
 
-/// When the time begins that the buckets are compared with: the month or the year before, or as many buckets before.
-fn begin_before(zone: &Zone, bucket: Bucket, span: Option<Span>, bounds: &[Timestamp]) -> Option<Timestamp> {
-    let from = *bounds.first()?;
-    let count = i64::try_from(bounds.len().checked_sub(1)?).ok()?;
-    span.and_then(|span| zone.begin_before(span, from)).or_else(|| zone.moved(bucket, from, -count))
+/// The beginning of the quarter of an hour that a moment is in. What happened within one is not told apart.
+fn quarter(at: Timestamp) -> Timestamp {
+    Timestamp::from_millis(at.as_millis().div_euclid(QUARTER_MILLIS) * QUARTER_MILLIS)
+}
+
+/// The end of the quarter that a moment is in.
+fn quarter_end(at: Timestamp) -> Timestamp {
+    Timestamp::from_millis(quarter(at).as_millis() + QUARTER_MILLIS)
 }
 
 fn zone(asked: &Asked, faults: &mut Vec<Fault>) -> Zone {
@@ -130,7 +132,7 @@ fn usual_bucket(hours: u64) -> Bucket {
     }
 }
 
-type Time = (Bucket, Vec<Timestamp>, Option<Span>);
+type Time = (Bucket, Buckets, Option<Span>);
 
 fn time(asked: &Asked, zone: &Zone, now: Timestamp, faults: &mut Vec<Fault>) -> Option<Time> {
     let (span, given) = match (asked.range, asked.from, asked.to) {
@@ -163,18 +165,17 @@ fn time(asked: &Asked, zone: &Zone, now: Timestamp, faults: &mut Vec<Fault>) -> 
         (None, Some((from, to))) => to.since(from).as_secs() / 3600,
     };
     let bucket = asked.bucket.unwrap_or_else(|| usual_bucket(hours));
-    let begin = |bucket| match (span, given) {
-        (Some(span), _) => Some((zone.begin(span, bucket, now)?, now)),
-        (None, given) => given.map(|(from, to)| (from, to.min(now))),
+    let cut = |bucket| {
+        let (from, to) = match (span, given) {
+            (Some(span), _) => (zone.begin(span, now)?, now),
+            (None, given) => given.map(|(from, to)| (quarter(from), to.min(now)))?,
+        };
+        // A range up to now has the quarter that runs; one that ended before has the quarter up to its end.
+        let end = if to == now { quarter_end(to) } else { quarter_end(Timestamp::from_millis(to.as_millis() - 1)) };
+        zone.cut(bucket, from, end, MAX_POINTS)
     };
-    let bounds = |bucket| {
-        let (from, to) = begin(bucket)?;
-        // A range that ends at this very moment has this moment's bucket as its last.
-        let to = if to == now { Timestamp::from_millis(now.as_millis() + 1) } else { to };
-        zone.bounds(bucket, from, to, MAX_POINTS)
-    };
-    let Some(found) = bounds(bucket) else {
-        let fits = Bucket::ALL.iter().copied().find(|other| *other > bucket && bounds(*other).is_some());
+    let Some(found) = cut(bucket) else {
+        let fits = Bucket::ALL.iter().copied().find(|other| *other > bucket && cut(*other).is_some());
         let message = match fits {
             Some(fits) => format!("that is more than {MAX_POINTS} points; bucket={} fits", fits.name()),
             None => format!("that is more than {MAX_POINTS} points; ask for less time"),
@@ -184,7 +185,7 @@ fn time(asked: &Asked, zone: &Zone, now: Timestamp, faults: &mut Vec<Fault>) -> 
         return None;
     };
     let finest = now - std::time::Duration::from_secs(u64::from(FINE_DAYS) * 86_400);
-    if bucket == Bucket::Hour && found.first().is_some_and(|from| *from < finest) {
+    if bucket == Bucket::Hour && found.from() < finest {
         let message = format!("hours are kept for {FINE_DAYS} days; bucket=day goes further back");
         faults.push(Fault::parameter("bucket", "out_of_range", message).with_suggestion(Some("day".to_owned())));
         return None;

@@ -27,7 +27,7 @@ use tenantd_store::{
 use super::{
     Analytics,
     health::{ComponentState, HealthMonitor, HealthParts, HealthWatch, Queue},
-    model::Bucket,
+    model::{Bucket, Span, Zone},
     query::{Answer, Subject},
     rollup,
     service::{self, Asked},
@@ -264,17 +264,69 @@ async fn days_in_which_the_clocks_change_have_their_own_number_of_quarters() {
     let clock = Clock::movable(now);
     let reader = ConsumerTask::new(store.clone(), rollup::RollUps { clock });
     while reader.activate().await.unwrap() == Done::Some {}
-    let asked = |zone: &str, bucket| Asked {
-        from: Some(Timestamp::parse("2026-03-29T10:00:00Z").unwrap()),
-        to: Some(Timestamp::parse("2026-03-29T11:00:00Z").unwrap()),
-        bucket: Some(bucket),
+    let asked = |zone: &str| Asked {
+        from: Some(start),
+        to: Some(start + Duration::from_hours(24 * 3)),
+        bucket: Some(Bucket::Day),
         timezone: Some(zone.to_owned()),
         metrics: vec!["backup_jobs".to_owned()],
         ..Asked::default()
     };
-    let subject = Subject::Tenant(tenant(1));
-    let of = |zone: &str| ask(&store, subject, now, &asked(zone, Bucket::Day)).totals[0].1.value.unwrap();
+    let of = |zone: &str| {
+        let answer = ask(&store, Subject::Tenant(tenant(1)), now, &asked(zone));
+        assert_eq!(answer.totals[0].1.value, Some(288.0), "the range has the same total in every zone");
+        points(&answer, "backup_jobs", zone)["2026-03-29"]
+    };
     assert_eq!((of("Europe/Berlin"), of("UTC"), of("Asia/Kathmandu")), (92.0, 96.0, 96.0), "a day of 23 hours");
+}
+
+#[tokio::test]
+async fn the_total_of_a_range_is_the_same_for_every_bucket_and_is_what_the_log_has() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory);
+    let (mut random, now) = (Entropy::from_seed(5), Timestamp::parse("2026-01-19T07:10:00Z").unwrap());
+    let mut at: Vec<Timestamp> = (0..300).map(|_| now - Duration::from_secs(random.below(100 * 86_400))).collect();
+    // At the ends of years and months, in the zones that are asked for.
+    at.extend(
+        ["2025-12-31T22:59:59Z", "2025-12-31T23:00:00Z", "2025-12-31T23:59:59Z", "2026-01-01T00:00:00Z"]
+            .map(|text| Timestamp::parse(text).unwrap()),
+    );
+    at.sort_unstable();
+    for at in &at {
+        append(&store, 1, *at, &JOB_MISSED, json!({})).await;
+    }
+    let reader = ConsumerTask::new(store.clone(), rollup::RollUps { clock: Clock::movable(now) });
+    while reader.activate().await.unwrap() == Done::Some {}
+    let subject = Subject::Tenant(tenant(1));
+    let mut compared = 0;
+    for zone in ["UTC", "Europe/Berlin", "America/St_Johns", "Asia/Kathmandu"] {
+        for range in Span::ALL {
+            for bucket in Bucket::ALL {
+                let asked = Asked {
+                    range: Some(*range),
+                    bucket: Some(*bucket),
+                    timezone: Some(zone.to_owned()),
+                    metrics: vec!["backup_jobs".to_owned()],
+                    compare: true,
+                    ..Asked::default()
+                };
+                let Ok(question) = service::understand(&asked, subject, Grants::all(), now) else { continue };
+                let answer = store.read(|tx| service::answer(tx, &question)).unwrap();
+                let within = |from: Timestamp, to: Timestamp| at.iter().filter(|at| (from..to).contains(*at)).count() as f64;
+                let context = format!("{} by {} in {zone}", range.name(), bucket.name());
+                let total = &answer.totals[0].1;
+                assert_eq!(total.value, Some(within(question.buckets.from(), question.buckets.to())), "{context}");
+                let (from, to) = question.previous.unwrap();
+                assert_eq!(total.previous, Some(within(from, to)), "{context}");
+                let points: f64 = answer.lines[0].points.iter().map(|point| point.value).sum();
+                assert_eq!(Some(points), total.value, "{context}");
+                let expected = Zone::parse(zone).unwrap().begin(*range, now).unwrap();
+                assert_eq!((question.buckets.from(), answer.lines[0].points[0].at), (expected, expected), "{context}");
+                compared += 1;
+            }
+        }
+    }
+    assert_eq!(compared, 4 * (7 * 4 - 2), "only 90d and 12mo by hour have too many points");
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ impl Exported for AnalyticsReport {
 
 fn rows(report: &AnalyticsReport) -> Vec<Value> {
     let row = |metric: &str, group: Option<&str>, point: &super::wire::AnalyticsPoint| {
-        let mut row = json!({"t": point.t, "metric": metric, "v": point.v});
+        let mut row = json!({"t": point.t, "metric": metric, "v": point.v.to_value()});
         if let Some(row) = row.as_object_mut() {
             row.extend(group.map(|group| ("group".to_owned(), json!(group))));
             row.extend(point.partial.map(|partial| ("partial".to_owned(), json!(partial))));

@@ -2,6 +2,7 @@
 
 mod examples;
 mod export;
+mod number;
 mod page;
 mod report;
 mod wire;

@@ -16,10 +16,13 @@ use tenantd_http::{
 };
 use tenantd_store::Store;
 
-use super::super::{
-    model::{Bucket, METRICS, Span, Unit},
-    query::Subject,
-    service::{self, Asked},
+use super::{
+    super::{
+        model::{Bucket, METRICS, Span, Unit},
+        query::Subject,
+        service::{self, Asked},
+    },
+    number::Number,
 };
 
 /// In a sentence: what time the page is about.
@@ -71,7 +74,11 @@ impl Page for AnalyticsPage {
         let charts = self.charts(reader)?;
         if as_json {
             let chart = |chart: &Chart| {
-                let points: Vec<Value> = chart.marks.iter().map(|mark| json!({"from": mark.label, "value": mark.value})).collect();
+                let points: Vec<Value> = chart
+                    .marks
+                    .iter()
+                    .map(|mark| json!({"from": mark.label, "value": mark.value.map(|value| Number(value).to_value())}))
+                    .collect();
                 json!({"id": chart.id, "title": chart.title, "unit": chart.unit, "points": points})
             };
             let charts: Vec<Value> = charts.iter().map(chart).collect();
@@ -106,10 +113,10 @@ impl AnalyticsPage {
         let chart = |(name, title): &(&str, &str)| {
             let metric = METRICS.iter().find(|metric| metric.name == *name)?;
             let line = answer.lines.iter().find(|line| line.metric == *name)?;
-            let starts = question.bounds.iter().take(question.bounds.len().saturating_sub(1));
+            let starts = question.buckets.parts(question.now).map(|(start, ..)| start);
             let marks = starts.map(|start| Mark {
                 label: start.to_string().get(..10).unwrap_or_default().to_owned(),
-                value: line.points.iter().find(|point| point.at == *start).map(|point| point.value),
+                value: line.points.iter().find(|point| point.at == start).map(|point| point.value),
             });
             Some(Chart {
                 id: name.replace('_', "-"),

@@ -55,8 +55,13 @@ impl AnalyticsApi {
     /// `inventory:read`, `vms:read`, `backup:read`, `webhooks:read` and `quotas:read`; `active_users` needs `users:read`, `active_keys` needs
     /// `api_keys:read`, and `group_by=key` both. Without `metrics` you get those that you may have.
     ///
-    /// A sample (`ticket_backlog`, devices, VMs, `stored_bytes`) is taken once an hour and is the last of its bucket. A credential that is
-    /// restricted to some organizations cannot have these figures, which are about the whole tenant.
+    /// `totals` are about the whole range, and are the same for every `bucket`: the first and the last bucket are cut at the ends of the
+    /// range, and their points are marked `partial`. Whole numbers are written without a point.
+    ///
+    /// A sample (`ticket_backlog`, devices, VMs, backup coverage, `stored_bytes`, quotas) is taken once an hour, and of a new tenant within five
+    /// minutes. The last of a bucket is its point, and the last of the range is the total. `stored_bytes` is what the tenant's records and
+    /// events take up, as the quota counts it: without index entries and what tenantd derives from them. A credential that is
+    /// restricted to some organizations cannot have these metrics, which are about the whole tenant.
     #[oai(path = "/tenant", method = "get", operation_id = "report_tenant_analytics")]
     async fn report_tenant_analytics(
         &self,
@@ -77,6 +82,7 @@ impl AnalyticsApi {
     /// `tenant` (the ids of those with the most load), `api_requests_per_second`, `api_request_p50_ms`, `api_request_p99_ms`, `queue_depth`
     /// (by `queue`), `oldest_undelivered_seconds`, `database_bytes`, `index_bytes`, `uptime_percent`; beside them the version and since
     /// when the server has been running. No content of a tenant is in it: groups are words of the server's own, and ids of tenants.
+    /// `stored_bytes` is the sum over all tenants; `database_bytes` is the size of the files, with indexes, the journal and free pages.
     ///
     /// For the operator of the installation, and keys of the platform tenant with `platform:read`.
     #[oai(path = "/platform", method = "get", operation_id = "report_platform_analytics")]

@@ -9,14 +9,17 @@ use serde_with::skip_serializing_none;
 use tenantd_base::clock::Timestamp;
 use tenantd_http::{bounded::Text, wire::word_type};
 
-use super::super::{
-    model::{Bucket, GroupBy, Span},
-    query::{self, Question},
-    service::Asked,
+use super::{
+    super::{
+        model::{Bucket, GroupBy, Span},
+        query::{self, Question},
+        service::Asked,
+    },
+    number::Number,
 };
 
 word_type! {
-    Span, "AnalyticsRange", "The last day, week, month, quarter or year; or the running month or year so far.";
+    Span, "AnalyticsRange", "`24h` is the running hour and the 23 hours before it. `7d`, `30d` and `90d` are today and the 6, 29 and 89 days before. `12mo` begins on the day after today's date a year ago. `mtd` begins on the first of the month, `ytd` on 1 January. All in `timezone`.";
     Bucket, "AnalyticsBucket", "Weeks begin on Monday.";
     GroupBy, "AnalyticsGroupBy";
 }
@@ -24,7 +27,8 @@ word_type! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[oai(rename_all = "snake_case", rename = "AnalyticsCompare")]
 pub(super) enum Compare {
-    /// The time before, as long as what has passed of the range; of `mtd` and `ytd` the month and the year before.
+    /// The time before, as long as the range. For `mtd` and `ytd` it begins a month and a year earlier; for a range that begins at midnight,
+    /// as many days earlier.
     PreviousPeriod,
 }
 
@@ -39,14 +43,14 @@ pub(super) enum Format {
 /// What can be asked of figures.
 #[derive(Debug, Object)]
 pub(super) struct AnalyticsQuery {
-    /// The time that the figures are about, up to now; `30d` when neither this nor `from` is given. It begins at the bound of a bucket, and
-    /// the bucket that runs is its last.
+    /// The time that the metrics are about, up to now; `30d` when neither this nor `from` is given. It does not depend on `bucket`.
     range: Option<Span>,
-    /// Instead of `range`: from the bucket that this moment falls into.
+    /// Instead of `range`: from the quarter of an hour that this moment is in.
     from: Option<Timestamp>,
-    /// With `from`: up to the bucket that this moment falls into; now when absent.
+    /// With `from`: up to the quarter of an hour that this moment is in; now when absent.
     to: Option<Timestamp>,
     /// How much time a point is about. At most 1,000 points. When absent, one that suits the time. Hours go back 400 days; days five years.
+    /// The first and the last bucket are cut at the ends of the range, so `totals` are the same for every bucket.
     bucket: Option<Bucket>,
     /// The IANA name of the time zone whose hours, days, weeks and months the buckets are; `UTC` when absent. A day in which the clocks
     /// change has 23 or 25 hours. Beyond 400 days a day is that of UTC.
@@ -77,13 +81,16 @@ impl AnalyticsQuery {
     }
 }
 
-/// The time that figures are about: its buckets, from the beginning of the first to the end of the last.
+/// The time that the metrics are about.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct AnalyticsTime {
+    /// When the range begins: a full quarter of an hour.
     pub(super) from: Timestamp,
-    /// The end of the last bucket, which may lie in the future.
+    /// When the range ends. For a range up to now, that is the end of the running quarter of an hour.
     pub(super) to: Timestamp,
+    /// How much time a point is about.
     pub(super) bucket: String,
+    /// The IANA name of the time zone of the range and its buckets.
     pub(super) timezone: String,
 }
 
@@ -93,21 +100,22 @@ pub(super) struct AnalyticsTime {
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct AnalyticsTotal {
     /// Absent where there was nothing to measure.
-    pub(super) value: Option<f64>,
+    pub(super) value: Option<Number>,
     /// With `compare`: of the time before.
-    pub(super) previous: Option<f64>,
-    /// Absent where the time before had none.
-    pub(super) change_percent: Option<f64>,
+    pub(super) previous: Option<Number>,
+    /// By how much `value` differs from `previous`. Absent where `previous` is 0 or absent.
+    pub(super) change_percent: Option<Number>,
 }
 
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct AnalyticsPoint {
-    /// When the bucket begins.
+    /// When the bucket begins, or the range, for the first bucket of a range that begins within it.
     pub(super) t: Timestamp,
-    pub(super) v: f64,
-    /// The bucket has not ended yet.
+    /// The value of the metric in the bucket.
+    pub(super) v: Number,
+    /// `true` where the point is about a part of its bucket: the range begins or ends within it, or the bucket has not ended yet.
     pub(super) partial: Option<bool>,
 }
 
@@ -143,11 +151,12 @@ pub(crate) struct AnalyticsReport {
 impl AnalyticsReport {
     pub(super) fn new(question: &Question, answer: query::Answer) -> Self {
         let total = |total: query::Total| AnalyticsTotal {
-            value: total.value,
-            previous: total.previous,
-            change_percent: total.change_percent,
+            value: total.value.map(Number),
+            previous: total.previous.map(Number),
+            change_percent: total.change_percent.map(Number),
         };
-        let point = |point: query::Point| AnalyticsPoint { t: point.at, v: point.value, partial: point.partial.then_some(true) };
+        let point =
+            |point: query::Point| AnalyticsPoint { t: point.at, v: Number(point.value), partial: point.partial.then_some(true) };
         let series = |line: query::Line| AnalyticsSeries {
             metric: line.metric.to_owned(),
             group: line.group,
@@ -155,8 +164,8 @@ impl AnalyticsReport {
         };
         Self {
             range: AnalyticsTime {
-                from: question.from(),
-                to: question.to(),
+                from: question.buckets.from(),
+                to: question.buckets.to(),
                 bucket: question.bucket.name().to_owned(),
                 timezone: question.zone.name.clone(),
             },

@@ -24,6 +24,34 @@ vocabulary! {
     Day "24h", Week "7d", Month "30d", Quarter "90d", Year "12mo", MonthToDate "mtd", YearToDate "ytd",
 }
 
+/// A range that is cut into buckets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Buckets {
+    /// Where the buckets begin within the range, and where the last one ends there.
+    pub(crate) bounds: Vec<Timestamp>,
+    /// Where the first bucket would begin, and the last one end, without the range.
+    first: Timestamp,
+    end: Timestamp,
+}
+
+impl Buckets {
+    pub(crate) fn from(&self) -> Timestamp {
+        self.bounds.first().copied().unwrap_or(self.first)
+    }
+
+    pub(crate) fn to(&self) -> Timestamp {
+        self.bounds.last().copied().unwrap_or(self.end)
+    }
+
+    /// Each bucket as far as the range has it, and whether that is only a part of it: it is cut off, or has not ended yet.
+    pub(crate) fn parts(&self, now: Timestamp) -> impl Iterator<Item = (Timestamp, Timestamp, bool)> {
+        let is_cut = move |from: Timestamp, to: Timestamp| {
+            (from == self.from() && self.first < from) || (to == self.to() && self.end > to.min(now))
+        };
+        self.bounds.iter().zip(self.bounds.iter().skip(1)).map(move |(from, to)| (*from, *to, is_cut(*from, *to)))
+    }
+}
+
 /// A time zone by its name.
 #[derive(Clone, Debug)]
 pub(crate) struct Zone {
@@ -110,51 +138,55 @@ impl Zone {
         self.midnight(day.ok()?)
     }
 
-    /// Where the buckets of a time begin, and where the last one ends: at most `most` buckets, else `None`.
-    pub(crate) fn bounds(&self, bucket: Bucket, from: Timestamp, to: Timestamp, most: usize) -> Option<Vec<Timestamp>> {
-        let mut bounds = vec![self.floor(bucket, from)?];
-        while let Some(last) = bounds.last().copied().filter(|last| *last < to) {
+    /// Cuts a range into buckets: where each begins, and where the last one ends. The first and the last are cut at the ends of the range.
+    /// `None` for more than `most` buckets.
+    pub(crate) fn cut(&self, bucket: Bucket, from: Timestamp, to: Timestamp, most: usize) -> Option<Buckets> {
+        let (first, mut bounds) = (self.floor(bucket, from)?, vec![from]);
+        let mut end = first;
+        while end < to {
             if bounds.len() > most {
                 return None;
             }
-            let next = self.next(bucket, last)?;
-            if next <= last {
+            let next = self.next(bucket, end)?;
+            if next <= end {
                 return None;
             }
-            bounds.push(next);
+            end = next;
+            bounds.push(end.min(to));
         }
-        Some(bounds)
+        Some(Buckets { bounds, first, end })
     }
 
-    /// When a span that ends now begins: at the bound of a bucket, so that the bucket that runs is the last of the span.
-    pub(crate) fn begin(&self, span: Span, bucket: Bucket, now: Timestamp) -> Option<Timestamp> {
+    /// When a span that ends now begins. A bucket has no say in it: the total of a span is the same for all of them.
+    pub(crate) fn begin(&self, span: Span, now: Timestamp) -> Option<Timestamp> {
         let date = self.date(now)?;
-        let back = match span {
-            Span::Day => now - Duration::from_hours(24),
-            Span::Week => self.midnight(date.checked_sub(7.days()).ok()?)? + self.time_of_day(now)?,
-            Span::Month => self.midnight(date.checked_sub(30.days()).ok()?)? + self.time_of_day(now)?,
-            Span::Quarter => self.midnight(date.checked_sub(90.days()).ok()?)? + self.time_of_day(now)?,
-            Span::Year => self.midnight(date.checked_sub(12.months()).ok()?)? + self.time_of_day(now)?,
-            Span::MonthToDate => return self.midnight(date.first_of_month()),
-            Span::YearToDate => return self.midnight(date.first_of_year()),
+        let day = match span {
+            Span::Day => return self.moved(Bucket::Hour, self.floor(Bucket::Hour, now)?, -23),
+            Span::Week => date.checked_sub(6.days()),
+            Span::Month => date.checked_sub(29.days()),
+            Span::Quarter => date.checked_sub(89.days()),
+            Span::Year => date.checked_sub(12.months()).and_then(|day| day.checked_add(1.days())),
+            Span::MonthToDate => Ok(date.first_of_month()),
+            Span::YearToDate => Ok(date.first_of_year()),
         };
-        // The bucket that runs is one of the span, also at its very beginning.
-        let first = self.next(bucket, self.floor(bucket, back)?)?;
-        if first <= now { Some(first) } else { self.floor(bucket, now) }
+        self.midnight(day.ok()?)
     }
 
-    fn time_of_day(&self, at: Timestamp) -> Option<Duration> {
-        Some(at.since(self.midnight(self.date(at)?)?))
-    }
-
-    /// When the time before begins that a span is compared with; `None` where that is simply as long.
-    pub(crate) fn begin_before(&self, span: Span, from: Timestamp) -> Option<Timestamp> {
+    /// When the time begins that a range is compared with: a month or a year earlier for one to date, as many days earlier for one that
+    /// begins at midnight, and else as long before as it takes.
+    pub(crate) fn begin_before(&self, span: Option<Span>, from: Timestamp, to: Timestamp) -> Option<Timestamp> {
         let date = self.date(from)?;
-        match span {
-            Span::MonthToDate => self.midnight(date.checked_sub(1.months()).ok()?),
-            Span::YearToDate => self.midnight(date.checked_sub(1.years()).ok()?),
-            _ => None,
-        }
+        let day = match span {
+            Some(Span::Day) => return self.moved(Bucket::Hour, from, -24),
+            Some(Span::MonthToDate) => date.checked_sub(1.months()),
+            Some(Span::YearToDate) => date.checked_sub(1.years()),
+            _ if self.midnight(date)? == from => {
+                let days = date.until(self.date(Timestamp::from_millis(to.as_millis() - 1))?).ok()?.get_days();
+                date.checked_sub((i64::from(days) + 1).days())
+            }
+            _ => return Some(from - to.since(from)),
+        };
+        self.midnight(day.ok()?)
     }
 }
 
@@ -177,16 +209,20 @@ mod tests {
         Timestamp::parse(text).unwrap()
     }
 
+    /// Where the buckets that a range touches begin and end.
     fn bounds(zone: &str, bucket: Bucket, from: &str, to: &str) -> Vec<String> {
         let zone = Zone::parse(zone).unwrap();
-        zone.bounds(bucket, at(from), at(to), 1000).unwrap().iter().map(|bound| bound.to_string()[..16].to_owned()).collect()
+        let mut cut = zone.cut(bucket, at(from), at(to), 1000).unwrap();
+        *cut.bounds.first_mut().unwrap() = cut.first;
+        *cut.bounds.last_mut().unwrap() = cut.end;
+        cut.bounds.iter().map(|bound| bound.to_string()[..16].to_owned()).collect()
     }
 
     fn hours_of_day(zone: &str, noon: &str) -> (usize, u64) {
         let zone = Zone::parse(zone).unwrap();
         let start = zone.floor(Bucket::Day, at(noon)).unwrap();
         let end = zone.next(Bucket::Day, start).unwrap();
-        (zone.bounds(Bucket::Hour, start, end, 1000).unwrap().len() - 1, end.since(start).as_secs() / 60)
+        (zone.cut(Bucket::Hour, start, end, 1000).unwrap().bounds.len() - 1, end.since(start).as_secs() / 60)
     }
 
     #[test]
@@ -221,22 +257,64 @@ mod tests {
     }
 
     #[test]
-    fn a_span_has_its_number_of_buckets_and_the_one_that_runs_is_the_last() {
+    fn a_span_begins_at_the_same_moment_whatever_its_buckets_are() {
         let (zone, now) = (Zone::parse("Europe/Berlin").unwrap(), at("2026-05-20T10:20:00Z"));
-        let count = |span, bucket| {
-            let from = zone.begin(span, bucket, now).unwrap();
-            zone.bounds(bucket, from, now, 1000).unwrap().len() - 1
-        };
-        assert_eq!(count(Span::Day, Bucket::Hour), 24);
-        assert_eq!(count(Span::Week, Bucket::Day), 7);
-        assert_eq!(count(Span::Month, Bucket::Day), 30);
-        assert_eq!(count(Span::Year, Bucket::Day), 365);
-        assert_eq!(count(Span::Year, Bucket::Month), 12);
-        assert_eq!(count(Span::Day, Bucket::Month), 1);
+        let begin = |span| zone.begin(span, now).unwrap();
+        for (span, expected) in [
+            (Span::Day, "2026-05-19T11:00:00Z"),
+            (Span::Week, "2026-05-13T22:00:00Z"),
+            (Span::Month, "2026-04-20T22:00:00Z"),
+            (Span::Quarter, "2026-02-19T23:00:00Z"),
+            (Span::Year, "2025-05-20T22:00:00Z"),
+            (Span::MonthToDate, "2026-04-30T22:00:00Z"),
+            (Span::YearToDate, "2025-12-31T23:00:00Z"),
+        ] {
+            assert_eq!(begin(span), at(expected), "{}", span.name());
+        }
+        let count = |span, bucket| zone.cut(bucket, begin(span), now, 1000).unwrap().bounds.len() - 1;
+        assert_eq!((count(Span::Day, Bucket::Hour), count(Span::Day, Bucket::Month)), (24, 1));
+        assert_eq!((count(Span::Week, Bucket::Day), count(Span::Month, Bucket::Day)), (7, 30));
+        assert_eq!((count(Span::Year, Bucket::Day), count(Span::Year, Bucket::Month)), (365, 13));
         assert_eq!(count(Span::MonthToDate, Bucket::Day), 20);
         let midnight = at("2026-05-19T22:00:00Z");
-        let from = zone.begin(Span::Week, Bucket::Day, midnight).unwrap();
-        assert_eq!(from, at("2026-05-13T22:00:00Z"), "a day that has just begun is the seventh");
-        assert!(zone.bounds(Bucket::Hour, at("2025-01-01T00:00:00Z"), now, 1000).is_none());
+        assert_eq!(
+            zone.begin(Span::Week, midnight).unwrap(),
+            at("2026-05-13T22:00:00Z"),
+            "a day that has just begun is the seventh"
+        );
+        assert!(zone.cut(Bucket::Hour, at("2025-01-01T00:00:00Z"), now, 1000).is_none());
+    }
+
+    #[test]
+    fn the_first_and_the_last_bucket_are_cut_at_the_ends_of_the_range() {
+        let (zone, now) = (Zone::utc(), at("2026-05-20T10:20:00Z"));
+        let parts = |from: &str, to: &str| -> Vec<(String, String, bool)> {
+            let cut = zone.cut(Bucket::Week, at(from), at(to), 1000).unwrap();
+            let text = |at: Timestamp| at.to_string()[..16].to_owned();
+            cut.parts(now).map(|(from, to, partial)| (text(from), text(to), partial)).collect()
+        };
+        let part = |from: &str, to: &str, partial| (from.to_owned(), to.to_owned(), partial);
+        assert_eq!(
+            parts("2025-12-31T00:00:00Z", "2026-01-13T06:00:00Z"),
+            [
+                part("2025-12-31T00:00", "2026-01-05T00:00", true),
+                part("2026-01-05T00:00", "2026-01-12T00:00", false),
+                part("2026-01-12T00:00", "2026-01-13T06:00", true)
+            ]
+        );
+        assert_eq!(parts("2026-01-05T00:00:00Z", "2026-01-12T00:00:00Z"), [part("2026-01-05T00:00", "2026-01-12T00:00", false)]);
+        assert_eq!(parts("2026-05-18T00:00:00Z", "2026-05-20T10:30:00Z"), [part("2026-05-18T00:00", "2026-05-20T10:30", true)]);
+    }
+
+    #[test]
+    fn the_time_before_begins_as_many_days_earlier() {
+        let zone = Zone::parse("Europe/Berlin").unwrap();
+        let before = |span, from: &str, to: &str| zone.begin_before(span, at(from), at(to)).unwrap();
+        // Over a change of the clocks, midnight stays midnight.
+        assert_eq!(before(Some(Span::Week), "2026-03-31T22:00:00Z", "2026-04-07T08:15:00Z"), at("2026-03-24T23:00:00Z"));
+        assert_eq!(before(Some(Span::MonthToDate), "2026-04-30T22:00:00Z", "2026-05-20T08:15:00Z"), at("2026-03-31T22:00:00Z"));
+        assert_eq!(before(Some(Span::YearToDate), "2025-12-31T23:00:00Z", "2026-05-20T08:15:00Z"), at("2024-12-31T23:00:00Z"));
+        assert_eq!(before(Some(Span::Day), "2026-05-19T11:00:00Z", "2026-05-20T10:30:00Z"), at("2026-05-18T11:00:00Z"));
+        assert_eq!(before(None, "2026-05-19T11:00:00Z", "2026-05-19T14:00:00Z"), at("2026-05-19T08:00:00Z"));
     }
 }

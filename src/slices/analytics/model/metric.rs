@@ -189,7 +189,7 @@ metrics! {
     Tenant "active_keys" Number Distinct(S::RequestsByCaller, "key_"), [], "API keys with at least one request in the bucket.";
     }
     NOTHING {
-    Both "stored_bytes" Bytes Last(S::StoredBytes), [], "What the records and events of the tenant take up.";
+    Both "stored_bytes" Bytes Last(S::StoredBytes), [], "What records and events take up, without index entries: of the tenant, or of all tenants together.";
     }
     QUOTAS {
     Tenant "quota_events_per_day" Number LastOf(S::QuotaUsed, "events_per_day"), [], "Events since midnight UTC.";
