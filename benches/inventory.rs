@@ -132,7 +132,7 @@ fn device(number: usize) -> Value {
         "network": {"hostname": format!("ws-{number:08}"), "primary_ip": format!("10.1.{high}.{low}"),
             "interfaces": [{"name": "eth0", "mac": format!("02:00:00:01:{high:02x}:{low:02x}"), "ips": [format!("10.1.{high}.{low}")]}]},
         "security": {"antivirus": "Defender", "firewall": true}, "patch": {"status": "compliant", "missing_critical": 0, "missing_other": 3},
-        "software": software, "warranty": {"status": "active", "ends_at": "2028-01-01T00:00:00Z"}, "backup": {"protected": true},
+        "software": software, "warranty": {"status": "active", "ends_at": "2028-01-01T00:00:00Z"},
     })
 }
 

@@ -94,6 +94,7 @@ pub const STAYING: &[(TableName, &str)] = &[
     (catalog::RELEASE, "about the installation"),
     (catalog::KEY_ROTATION, "about the installation's key"),
     (catalog::SCRUB, "about the installation's store"),
+    (catalog::DEVICE_BACKUPS, "follows from the postures that arrive"),
     (catalog::TENANT_USAGE, "counted again from what arrives"),
     (catalog::SEGMENT_USAGE, "counted again from what arrives"),
     (catalog::TENANT_QUOTAS, "what one operator allows"),

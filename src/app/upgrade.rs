@@ -12,6 +12,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use tenantd_api_keys as api_keys;
+use tenantd_backup as backup;
 use tenantd_base::{clock::Clock, config::Config};
 use tenantd_directory as directory;
 use tenantd_platform as platform;
@@ -31,6 +32,7 @@ pub const STEPS: &[Step] = &[
     Step { from: 4, advance: directory::share_logins },
     Step { from: 5, advance: to_format_6 },
     Step { from: 6, advance: regroup_by_tenant },
+    Step { from: 7, advance: backup::derive_states },
 ];
 
 /// Gives the events of each tenant numbers of their own, and counts what tenants use.

@@ -1,22 +1,32 @@
-//! A year of figures for the story, so that there is something to look at: tickets from before the story begins (those of the story itself are
-//! counted from the log like any other), and what the log does not tell: requests, deliveries, devices, VMs, backups, runs.
+//! A year of figures for the story, so that there is something to look at: tickets and backup jobs from before the story begins (those of the
+//! story itself are counted from the log like any other), and what the log does not tell: requests, deliveries, devices, VMs, runs. What is
+//! sampled leads up to what the story has left behind.
 //!
 //! It is written as roll-ups, because events of a year ago cannot be replayed. The same seed gives the same year.
 
 use std::time::Duration;
 
 use tenantd_analytics::{Backfill, Series};
+use tenantd_backup::{self as backup, Coverage};
 use tenantd_base::{clock::Timestamp, entropy::Entropy, id::TenantId};
-use tenantd_store::{Store, StoreError};
+use tenantd_store::{Store, StoreError, usage};
 use tenantd_tickets::Status;
 
-use super::people::Cast;
+use super::{backups, people::Cast};
 
 const DAYS: u32 = 365;
 const DAY: Duration = Duration::from_hours(24);
 const PRIORITIES: [(&str, u64); 4] = [("critical", 4), ("high", 14), ("medium", 50), ("low", 32)];
 const ROUTES: [(&str, u64); 5] =
     [("list_tickets", 40), ("read_ticket", 25), ("update_ticket_by_id", 12), ("search", 15), ("report_asset_inventory", 8)];
+
+/// What the story has left behind.
+#[derive(Clone, Copy)]
+struct Today {
+    devices: u64,
+    coverage: Coverage,
+    stored_bytes: u64,
+}
 
 /// One hour of the year.
 struct Hour<'a> {
@@ -115,8 +125,8 @@ impl Hour<'_> {
     }
 
     /// `grown`: the share of today's fleet that there was, in percent.
-    fn fleet(&mut self, devices: u64, grown: u64) {
-        let there = devices * grown / 100;
+    fn fleet(&mut self, today: Today, grown: u64) {
+        let there = today.devices * grown / 100;
         let online = there * (if self.busy > 30 { 88 } else { 41 } + self.random.below(8)) / 100;
         let patched = there * (70 + grown / 6 + self.random.below(4)) / 100;
         for (series, value) in [
@@ -124,8 +134,8 @@ impl Hour<'_> {
             (Series::DevicesOnline, online),
             (Series::DevicesScanned, there),
             (Series::DevicesPatched, patched.min(there)),
-            (Series::BackupEligible, there),
-            (Series::BackupProtected, there * (60 + grown * 35 / 100) / 100),
+            (Series::BackupEligible, today.coverage.eligible * grown / 100),
+            (Series::BackupProtected, today.coverage.protected * grown / 100 * grown / 100),
         ] {
             self.past.gauge(series, "", self.at, value);
         }
@@ -145,7 +155,7 @@ fn busy(at: Timestamp) -> u64 {
     }
 }
 
-/// Writes the year before `now`; tickets only up to `story`, from where the log has them. `backlog` is what the story had not finished, as it
+/// Writes the year before `now`; tickets only up to `story` and backup jobs up to theirs, from where the log has them. `backlog` is what the story had not finished, as it
 /// went on: nobody sampled it then.
 pub(super) async fn remember(
     store: &Store,
@@ -158,7 +168,13 @@ pub(super) async fn remember(
     let midnight = Timestamp::from_millis(now.as_millis().div_euclid(86_400_000) * 86_400_000);
     let mut random = Entropy::from_seed(seed ^ 0x0a11_a171_c500);
     let mut past = Backfill::new(tenant, midnight);
-    let devices = cast.customers.iter().map(|customer| customer.devices.len() as u64).sum::<u64>();
+    let today = store.read(|tx| {
+        Ok::<_, StoreError>(Today {
+            devices: cast.customers.iter().map(|customer| customer.devices.len() as u64).sum(),
+            coverage: backup::coverage(tx, tenant)?,
+            stored_bytes: usage::usage(tx, tenant)?.stored_bytes,
+        })
+    })?;
     for day in 0..DAYS {
         let begins = midnight - DAY * (DAYS - day);
         let grown = 70 + u64::from(day) * 30 / u64::from(DAYS);
@@ -170,17 +186,19 @@ pub(super) async fn remember(
             }
             hour.requests(cast);
             hour.runs();
-            hour.fleet(devices, grown);
+            hour.fleet(today, grown);
         }
         let night = begins + Duration::from_hours(2);
-        let jobs = devices * grown / 100;
-        past.count(Series::BackupJobs, "succeeded", night, jobs - jobs / 40);
-        past.count(Series::BackupJobs, "failed", night, jobs / 60);
-        past.count(Series::BackupJobs, "missed", night, jobs / 120);
-        past.count(Series::RpoBreaches, "", night, random.below(3));
+        let (jobs, breaches) = (today.coverage.eligible * grown / 100, random.below(3));
+        if night < now - DAY * backups::DAYS {
+            past.count(Series::BackupJobs, "succeeded", night, jobs - jobs / 40);
+            past.count(Series::BackupJobs, "failed", night, jobs / 60);
+            past.count(Series::BackupJobs, "missed", night, jobs / 120);
+            past.count(Series::RpoBreaches, "", night, breaches);
+        }
         past.count(Series::Provisions, "succeeded", night, random.below(3));
         past.count(Series::Provisions, "failed", night, u64::from(random.below(20) == 0));
-        past.gauge(Series::StoredBytes, "", night, 40_000_000 * grown / 100);
+        past.gauge(Series::StoredBytes, "", night, today.stored_bytes * grown / 100);
     }
     for (at, waiting) in backlog {
         for (status, count) in waiting {

@@ -1,5 +1,5 @@
 //! Backups of the story: settings for the tenant and one customer, and a month of jobs that mostly went well. Some devices fail now and
-//! then, a few have not been backed up for days, and a few never were.
+//! then, a few have not been backed up for days, and a few never were. Nothing else says which devices are backed up.
 
 use std::time::Duration;
 
@@ -17,7 +17,8 @@ use super::{
     people::{Cast, Player},
 };
 
-const DAYS: u32 = 30;
+/// More than the month that reports look back on: what it has grown by is told from the night before.
+pub(super) const DAYS: u32 = 32;
 /// Devices that share a transaction.
 const AT_ONCE: usize = 100;
 const DAY: Duration = Duration::from_hours(24);
@@ -92,7 +93,11 @@ pub(super) async fn run(stage: &Stage, seed: u64, cast: &Cast, now: Timestamp) -
     // From now on a customer wants to hear of it. Earlier, its tickets would stand behind later ones.
     let Some(customer) = cast.customers.first().map(|customer| customer.id) else { return Ok(()) };
     let (backups, intent) = (stage.parts.backups.clone(), stage.intent("backup alarms", 0, now, cast.actor(Player::Staff(0))));
-    let alarms = Notifications { ticket_on: vec![Alarm::Failed, Alarm::RpoBreach], ticket_priority: Priority::High };
+    let alarms = Notifications {
+        ticket_on: vec![Alarm::Failed, Alarm::RpoBreach],
+        ticket_priority: Priority::High,
+        resolve_on_recovery: true,
+    };
     let own = OwnConfig { notifications: Some(alarms), ..OwnConfig::default() };
     let judge = stage.intent("backup judgement", 0, now, Actor::system("Backup timers"));
     let listen = move |tx: &mut WriteTx| {

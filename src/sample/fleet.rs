@@ -41,7 +41,7 @@ pub(super) fn device(random: &mut Entropy, home: &Home<'_>, number: u64) -> Opti
     let fitting = SYSTEMS.iter().filter(|system| system.runs == model.runs);
     let system = weighted(random, fitting.map(|system| (system, system.weight)));
     let name = format!("{}-{}-{:02}", prefix(model), home.short, number + 1);
-    let state = state::State::draw(random, model.class, has_agent(model), home.now);
+    let state = state::State::draw(random, has_agent(model), home.now);
     let os = system.map(|system| operating_system(system, &state));
     let details = Details {
         tags: tags(random),
@@ -52,7 +52,6 @@ pub(super) fn device(random: &mut Entropy, home: &Home<'_>, number: u64) -> Opti
         security: state.security(random, model.class),
         patch: state.patch(),
         warranty: Some(state.warranty(model.class)),
-        backup: state.backup(),
         os,
     };
     let personal = matches!(model.class, DeviceClass::Workstation | DeviceClass::Mobile);

@@ -182,8 +182,8 @@ impl Stage {
         }
         let (tickets, today) = (self.parts.tickets.clone(), self.intent("today", 0, now, Actor::system(TELLER)));
         self.parts.store.write(move |tx| tickets.tend(tx, &mut today.begin())).await?;
-        analytics::remember(&self.parts.store, self.tenant, seed, &cast, (now - PAST, now), &backlog).await?;
         backups::run(self, seed, &cast, now).await?;
+        analytics::remember(&self.parts.store, self.tenant, seed, &cast, (now - PAST, now), &backlog).await?;
         clouds::connect(self, seed, &cast, now).await?;
         workflows::install(self, story.runs, &cast, now).await
     }

@@ -186,6 +186,15 @@ async fn evidence_is_signed_by_the_published_key_and_a_changed_byte_is_found() {
             changed[place] ^= 1;
             assert!(public.verify(&changed, &signature).is_err(), "byte {place}");
         }
+        // A server without any success is not within its objective, and a lock counts only where something was written.
+        let theirs = key.get(&format!("{REPORT}?view=evidence&organization_id={}", made[1])).send().await.ok(200).clone();
+        let row = &theirs["evidence"]["statement"]["organizations"][0];
+        let facts = ["devices_within_rpo", "devices_breaching_rpo", "devices_never_backed_up", "immutable_days"];
+        assert_eq!(facts.map(|name| row[name].as_u64().unwrap()), [1, 0, 1, 0], "{row}");
+        let none = key.get(&format!("{REPORT}?view=evidence&organization_id={}", made[6])).send().await.ok(200).clone();
+        let row = &none["evidence"]["statement"]["organizations"][0];
+        assert_eq!(facts.map(|name| row[name].as_u64().unwrap()), [0; 4], "{row}");
+        assert_eq!((&row["rule_321"]["copies"], &row["rule_321"]["immutable"]), (&json!(1), &json!(false)));
         let page = app.anonymous().get("/documentation/keys/").send().await;
         assert!(page.text.contains(&HEXLOWER.encode(public.as_bytes())), "{}", page.text);
     })

@@ -14,6 +14,8 @@ mod authorization;
 mod backup;
 mod backup_jobs;
 mod backup_report;
+mod backup_tickets;
+mod backup_truth;
 mod bodies;
 mod clocks;
 mod cloud;

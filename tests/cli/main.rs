@@ -353,7 +353,8 @@ fn the_demo_tells_the_same_story_for_the_same_seed() {
     let (first, events) = story("first", "7");
     let (again, _) = story("again", "7");
     let (other, _) = story("other", "8");
-    assert!((60..=80).contains(&first.len()), "{}", first.len());
+    // Backups that fail in the story open tickets too.
+    assert!((60..=100).contains(&first.len()), "{}", first.len());
     assert_eq!(shown(&first), shown(&again));
     assert_ne!(shown(&first), shown(&other));
     let statuses: BTreeSet<&str> = first.iter().map(|ticket| ticket["status"].as_str().unwrap()).collect();

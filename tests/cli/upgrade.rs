@@ -66,6 +66,9 @@ fn a_store_of_every_format_is_brought_forward_and_is_sound() {
         if format == 6 {
             a_run_that_waited_goes_on(&server);
         }
+        if format == 7 {
+            reports_agree_on_protection(&server);
+        }
         numbers_go_on(&server);
         assert!(text(&server.run(&["check"]).stdout).contains("The store is sound."));
         assert_eq!(server.stop(), Some(0));
@@ -100,6 +103,35 @@ fn a_run_that_waited_goes_on(server: &Server) {
     let path = "/api/psa/workflows/trigger/runs/run_01m7mrz18eeffrpfba4j4ftd40";
     // A day after its start the run is timed out, and months later it is gone.
     while server.get_as(key.as_str().unwrap(), path).contains(r#""status":"waiting""#) {}
+}
+
+/// Up to format 7 an import said of a device whether it is backed up, whatever its jobs said.
+fn reports_agree_on_protection(server: &Server) {
+    let key = server.json(&["key", "create", "reports", "--tenant", "kept", "--scope", "*"])["key"].as_str().unwrap().to_owned();
+    let read = |path: &str| serde_json::from_str::<serde_json::Value>(&server.get_as(&key, path)).unwrap();
+    let inventory = read("/api/rmm/reports/asset-inventory?summary=true&sections=summary,backup&limit=200");
+    let row = |name: &str| {
+        let rows = inventory["data"].as_array().unwrap();
+        rows.iter().find(|row| row["name"] == name).unwrap().clone()
+    };
+    assert_eq!((&row("told")["tags"], &row("told")["backup"]["protected"]), (&serde_json::json!(["kept"]), &false.into()));
+    assert_eq!((&row("told")["backup"]["eligible"], row("told")["backup"].get("last_success_at")), (&true.into(), None));
+    assert!(row("backed")["backup"]["last_success_at"].is_string());
+    assert_eq!(row("printer")["backup"], serde_json::json!({"eligible": false, "protected": false}));
+    let totals = |names: [&str; 3], of: &serde_json::Value| names.map(|name| of[name].as_u64().unwrap());
+    // What the time since then has done to devices may come between the two.
+    let report = loop {
+        let inventory = read("/api/rmm/reports/asset-inventory?summary=true&limit=1")["totals"].clone();
+        let report = read("/api/backup/customer-aggregate")["summary"].clone();
+        let found = totals(["total", "eligible", "protected"], &report["devices"]);
+        if found == totals(["devices", "backup_eligible", "protected"], &inventory) {
+            break report;
+        }
+    };
+    let rpo = ["ok", "at_risk", "breached", "pending"].map(|name| report["rpo"][name].as_u64().unwrap());
+    assert_eq!(rpo.iter().sum::<u64>(), 2, "{report}");
+    let config = read("/api/backup/config?scope=tenant");
+    assert_eq!(config["own"]["notifications"]["resolve_on_recovery"], true, "{config}");
 }
 
 /// Up to format 5 all tenants shared the numbers of events. What a client has read up to then stays what it has read, and from then on what

@@ -19,7 +19,7 @@ const PIECE: usize = 64 << 10;
 
 /// Columns that are numbers, and columns that are true or false. All others are texts.
 const NUMBERS: [&str; 4] = ["hardware.memory_bytes", "hardware.cpu.cores", "patch.missing_critical", "patch.missing_other"];
-const FLAGS: [&str; 5] = ["deleted", "os.reboot_required", "security.firewall", "security.disk_encryption", "backup.protected"];
+const FLAGS: [&str; 4] = ["deleted", "os.reboot_required", "security.firewall", "security.disk_encryption"];
 /// A column with several texts, separated by semicolons.
 const TAGS: &str = "tags";
 

@@ -231,6 +231,8 @@ tables! {
     BACKUP_ROLLUPS 136 "backup_rollups";
     /// Devices that have still to be judged anew, by the part of the installation that they are in.
     BACKUP_SWEEPS 137 "backup_sweeps";
+    /// Tenant and device to whether the device is backed up.
+    DEVICE_BACKUPS 139 "device_backups";
     /// Tenant to what is still to be done with it as a whole: filled, or removed.
     TENANT_ERRANDS 117 "tenant_errands";
     /// Those that end by themselves: when.

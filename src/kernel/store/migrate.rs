@@ -8,7 +8,7 @@ use super::{
 };
 
 /// The format that this release writes.
-pub const FORMAT: u32 = 7;
+pub const FORMAT: u32 = 8;
 
 /// Indexes of records that were there before them or have another form now, and the format since which they have their entries.
 const LATER_INDEXES: &[(TableName, u32)] =

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tenantd_base::{clock::Timestamp, entropy::Entropy};
-use tenantd_directory::{BackupState, Details, DeviceClass, Health, Patch, PatchStatus, Security, Warranty, WarrantyStatus};
+use tenantd_directory::{Details, DeviceClass, Health, Patch, PatchStatus, Security, Warranty, WarrantyStatus};
 
 use super::packages::ANTIVIRUS;
 use crate::pick;
@@ -19,7 +19,6 @@ pub(super) struct State {
     missing: (u32, u32),
     /// Days until the warranty ends, or since.
     warranty_days: i64,
-    backup: Option<BackupState>,
     now: Timestamp,
 }
 
@@ -28,7 +27,7 @@ fn days(number: u64) -> Duration {
 }
 
 impl State {
-    pub(super) fn draw(random: &mut Entropy, class: DeviceClass, has_agent: bool, now: Timestamp) -> Self {
+    pub(super) fn draw(random: &mut Entropy, has_agent: bool, now: Timestamp) -> Self {
         let silence = match random.below(100) {
             0..78 => Some(Duration::from_secs(random.below(200))),
             78..84 => Some(Duration::from_secs(400 + random.below(1_200))),
@@ -49,12 +48,6 @@ impl State {
             PatchStatus::Pending => (count(random, 3), 1 + count(random, 8)),
             _ => (0, 0),
         };
-        let kept = matches!(class, DeviceClass::Server | DeviceClass::Vm | DeviceClass::Storage | DeviceClass::Hypervisor);
-        let protected = random.below(100) < if kept { 85 } else { 35 };
-        let oldest = if random.below(15) == 0 { 60 * 24 * 20 } else { 60 * 26 };
-        let age = Duration::from_mins(random.below(oldest));
-        let last_success_at = protected.then(|| now - age);
-        let told = has_agent || class == DeviceClass::Storage;
         Self {
             last_seen_at,
             collected_at: last_seen_at.unwrap_or(now - Duration::from_mins(random.below(60 * 24))),
@@ -62,7 +55,6 @@ impl State {
             patch,
             missing,
             warranty_days: i64::try_from(random.below(1_800)).unwrap_or_default() - 600,
-            backup: told.then_some(BackupState { protected, last_success_at }),
             now,
         }
     }
@@ -96,10 +88,6 @@ impl State {
             _ => WarrantyStatus::Active,
         };
         Warranty { status, ends_at: Some(ends_at) }
-    }
-
-    pub(super) fn backup(&self) -> Option<BackupState> {
-        self.backup.clone()
     }
 
     pub(super) fn security(&self, random: &mut Entropy, class: DeviceClass) -> Option<Security> {

@@ -30,7 +30,7 @@ use tenantd_base::{
 use tenantd_directory::{DirectoryError, JobLine, JobTaker, LineDone};
 use tenantd_http::outgoing::Streams;
 use tenantd_store::{
-    Checked, Read, Store, StoreError, TenantRows, WriteTx,
+    Checked, Progress, Read, Store, StoreError, TenantRows, WriteTx,
     events::{Act, ConsumerTask, EventKind, Intent},
     portable::Portable,
     steps::StepEntry,
@@ -77,6 +77,11 @@ pub fn coverage(tx: &impl Read, tenant: TenantId) -> Result<Coverage, StoreError
         coverage.protected += rollup.share.protected;
     })?;
     Ok(coverage)
+}
+
+/// Brings a store of an older release forward: notes of each device whether it is backed up, and adds the sums of organizations up again.
+pub fn derive_states(tx: &mut WriteTx) -> Result<Progress, StoreError> {
+    repo::upgrade::derive_states(tx)
 }
 
 impl Backups {

@@ -1,6 +1,6 @@
 //! The report held against a model that knows nothing of sums, timers and records: it keeps the whole history and counts everything anew.
 
-use std::time::Duration;
+use std::{ops::Bound, time::Duration};
 
 use proptest::{collection::vec, prelude::*};
 
@@ -13,7 +13,7 @@ use tenantd_base::{
     id::{DeviceId, OrganizationId, TenantId},
     secrets::InstallationKey,
 };
-use tenantd_directory::{Device, DeviceClass, Directory, JobLine, JobStatus, NewOrganization, Reference};
+use tenantd_directory::{self as directory, Device, DeviceClass, Directory, JobLine, JobStatus, NewOrganization, Reference};
 use tenantd_store::{
     Flow, RedbEngine, Store, StoreError, WriterSettings,
     events::{Actor, Intent},
@@ -166,6 +166,21 @@ impl World {
         self.store.read(|tx| listing::find(tx, &query)).unwrap().pop().unwrap()
     }
 
+    /// How many devices the directory says are to be backed up, and are.
+    fn listed(&self) -> (u64, u64) {
+        let mut counts = (0, 0);
+        self.store
+            .read(|tx| {
+                directory::scan_devices(tx, self.tenant, Bound::Unbounded, |device| {
+                    let state = device.backup.unwrap();
+                    counts = (counts.0 + u64::from(state.eligible), counts.1 + u64::from(state.protected));
+                    Ok(Flow::Continue)
+                })
+            })
+            .unwrap();
+        counts
+    }
+
     /// The sums of all postures, counted one by one.
     fn recounted(&self) -> Share {
         let mut sum = Share::default();
@@ -215,7 +230,8 @@ struct Expected {
     caps: Vec<Cap>,
     eligible: u64,
     protected: u64,
-    rpo: [u64; 3],
+    /// Within the objective, at risk, breached, and never backed up without having breached it.
+    rpo: [u64; 4],
     /// Good, failed and missed of a day, a week and a month.
     jobs: [[u64; 3]; 3],
     bytes: u64,
@@ -245,7 +261,7 @@ fn misses(history: &History, device: usize, rules: Rules, now: i64) -> Vec<i64> 
 
 fn expected(history: &History, rules: Rules, now: i64) -> Expected {
     let last = |device: usize| history.iter().rev().find(|(_, step)| step.device == device && is_good(step));
-    let (mut protected, mut rpo, mut halves, mut weight) = (0, [0; 3], 0, 0);
+    let (mut protected, mut rpo, mut halves, mut weight) = (0, [0; 4], 0, 0);
     let (mut late_server, mut bare_server) = (false, false);
     for device in 0..3 {
         let newest = last(device).map(|(at, _)| *at);
@@ -254,7 +270,7 @@ fn expected(history: &History, rules: Rules, now: i64) -> Expected {
         let standing = if age >= objective { 2 } else { usize::from(age * 4 >= objective * 3) };
         let times = if device == 0 { 3 } else { 1 };
         protected += u64::from(covered);
-        rpo[standing] += 1;
+        rpo[if newest.is_none() && standing < 2 { 3 } else { standing }] += 1;
         weight += times;
         halves += if newest.is_some() { times * [2, 1, 0][standing] } else { 0 };
         if device == 0 {
@@ -331,7 +347,7 @@ fn told(weighed: &Weighed, now: i64) -> Expected {
         caps: weighed.weighing.as_ref().map(|weighing| weighing.caps.clone()).unwrap_or_default(),
         eligible: share.eligible,
         protected: share.protected,
-        rpo: [share.rpo_ok, share.rpo_at_risk, share.rpo_breached],
+        rpo: [share.rpo_ok, share.rpo_at_risk, share.rpo_breached, share.rpo_pending],
         jobs,
         bytes: share.bytes,
         growth: rollup.growth(at(now)),
@@ -358,6 +374,7 @@ proptest! {
             let report = world.report(now);
             prop_assert_eq!(told(&report, now), expected(&history, rules, now));
             prop_assert_eq!(report.rollup.share, world.recounted());
+            prop_assert_eq!(world.listed(), (3, report.rollup.share.protected));
             let stored = world.store.read(|tx| rollups::get(tx, (world.tenant, world.organization))).unwrap();
             prop_assert!(stored.hours.len() <= 24 && stored.days.len() <= 30 && stored.sizes.len() <= 32);
             Ok(())

@@ -76,7 +76,13 @@ impl Directory {
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {
-        vec![&repo::organizations::ORGANIZATIONS, &repo::organizations::MEMBERS, &repo::users::USERS, &repo::devices::DEVICES]
+        vec![
+            &repo::organizations::ORGANIZATIONS,
+            &repo::organizations::MEMBERS,
+            &repo::users::USERS,
+            &repo::devices::DEVICES,
+            &repo::backups::BACKUPS,
+        ]
     }
 }
 
@@ -177,6 +183,14 @@ pub fn device_by_external_id(tx: &impl Read, tenant: TenantId, external_id: &str
 /// A device without its details, which cost more to read than the rest.
 pub fn device_outline(tx: &impl Read, tenant: TenantId, id: DeviceId) -> Result<Option<Device>, StoreError> {
     repo::devices::outline(tx, tenant, id)
+}
+
+/// Notes whether a device is backed up, in the transaction that has found it out. Every report reads it from here.
+pub fn set_backup(tx: &mut WriteTx, tenant: TenantId, id: DeviceId, state: Option<&BackupState>) -> Result<(), StoreError> {
+    match state {
+        Some(state) => repo::backups::put(tx, (tenant, id), state),
+        None => repo::backups::remove(tx, (tenant, id)),
+    }
 }
 
 /// The whole record of a device.

@@ -33,6 +33,8 @@ pub(super) struct InventoryQuery {
     pub(super) last_seen_before: Option<Timestamp>,
     pub(super) last_seen_after: Option<Timestamp>,
     pub(super) updated_after: Option<Timestamp>,
+    /// Devices that are to be backed up, and are or are not.
+    pub(super) protected: Option<bool>,
     pub(super) details: DetailsQuery,
     pub(super) text: Option<Folded>,
 }
@@ -52,7 +54,6 @@ pub(super) struct DetailsQuery {
     pub(super) warranty_ends_before: Option<Timestamp>,
     pub(super) patch_statuses: Vec<PatchStatus>,
     pub(super) reboot_required: Option<bool>,
-    pub(super) protected: Option<bool>,
     pub(super) software: Vec<SoftwareFilter>,
     pub(super) software_missing: Vec<SoftwareFilter>,
 }
@@ -81,6 +82,7 @@ impl InventoryQuery {
             && self.last_seen_before.is_none_or(|time| device.last_seen_at.is_some_and(|seen| seen < time))
             && self.last_seen_after.is_none_or(|time| device.last_seen_at.is_some_and(|seen| seen > time))
             && self.updated_after.is_none_or(|time| device.updated_at > time)
+            && self.protected.is_none_or(|wanted| device.backup.is_some_and(|backup| backup.eligible && backup.protected == wanted))
             && (self.agent_statuses.is_empty() || self.agent_statuses.contains(&self.status(device)))
             && text_is(&self.sites, device.site.as_ref(), Folded::is)
     }
@@ -146,7 +148,6 @@ impl DetailsQuery {
             && self.warranty_ends_before.is_none_or(ends_before)
             && one_of(&self.patch_statuses, &patch_status(details))
             && self.reboot_required.is_none_or(|wanted| wanted == reboot_required(details))
-            && self.protected.is_none_or(|wanted| wanted == is_protected(details))
     }
 
     fn matches_software(&self, packages: &[Software]) -> bool {
@@ -163,11 +164,6 @@ pub(super) fn patch_status(details: &Details) -> PatchStatus {
 
 pub(super) fn warranty_status(details: &Details) -> WarrantyStatus {
     details.warranty.as_ref().map_or(WarrantyStatus::Unknown, |warranty| warranty.status)
-}
-
-/// A device of whose backups nobody has told has none to rely on.
-pub(super) fn is_protected(details: &Details) -> bool {
-    details.backup.as_ref().is_some_and(|backup| backup.protected)
 }
 
 pub(super) fn reboot_required(details: &Details) -> bool {

@@ -10,7 +10,7 @@ use tenantd_store::{Read, StoreError};
 use super::{
     labels::Labels,
     listing,
-    query::{InventoryQuery, is_protected, patch_status, reboot_required, warranty_status},
+    query::{InventoryQuery, patch_status, reboot_required, warranty_status},
 };
 
 /// Values that are counted one by one. The devices of those that come later are counted together.
@@ -128,6 +128,8 @@ pub(super) struct Totals {
     pub(super) warranty_status: Words,
     pub(super) missing_critical_patches: u64,
     pub(super) reboot_required: u64,
+    pub(super) backup_eligible: u64,
+    pub(super) protected: u64,
     pub(super) unprotected: u64,
     pub(super) os_past_eol: u64,
     pub(super) unencrypted: u64,
@@ -145,6 +147,8 @@ pub(super) fn totals(tx: &impl Read, query: &InventoryQuery, labels: &mut Labels
         warranty_status: words(WarrantyStatus::NAMES),
         missing_critical_patches: 0,
         reboot_required: 0,
+        backup_eligible: 0,
+        protected: 0,
         unprotected: 0,
         os_past_eol: 0,
         unencrypted: 0,
@@ -162,7 +166,11 @@ pub(super) fn totals(tx: &impl Read, query: &InventoryQuery, labels: &mut Labels
         count(&mut totals.warranty_status, warranty_status(details).name());
         totals.missing_critical_patches += details.patch.as_ref().map_or(0, |patch| u64::from(patch.missing_critical));
         totals.reboot_required += u64::from(reboot_required(details));
-        totals.unprotected += u64::from(!is_protected(details));
+        if let Some(backup) = device.backup.filter(|backup| backup.eligible) {
+            totals.backup_eligible += 1;
+            totals.protected += u64::from(backup.protected);
+            totals.unprotected += u64::from(!backup.protected);
+        }
         let eol = details.os.as_ref().and_then(|os| os.eol_at);
         totals.os_past_eol += u64::from(eol.is_some_and(|eol| eol <= query.now));
         let mut volumes = details.hardware.iter().flat_map(|hardware| &hardware.volumes);

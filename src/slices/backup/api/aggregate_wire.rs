@@ -58,11 +58,14 @@ pub(super) struct BackupCap {
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupDevices {
+    /// All devices, as the asset inventory counts them.
     pub(super) total: u64,
-    /// Those that are to be backed up: in use, of a kind that the settings name, and not switched off.
+    /// Those that are to be backed up: in use (`active` or `in_repair`), of a class that `workloads` names, and not switched off. `server`
+    /// stands for servers and hypervisors, `workstation` and `vm` for the classes of the same name. Other classes are not backed up.
     pub(super) eligible: u64,
-    /// Those with a restore point of the last 30 days.
+    /// Eligible devices with a restore point of the last 30 days. The inventory finds the same devices by `protected=true`.
     pub(super) protected: u64,
+    /// Eligible devices without one. The inventory finds the same devices by `protected=false`.
     pub(super) unprotected: u64,
     /// Rounded down; absent where no device is eligible.
     pub(super) coverage_percent: Option<u8>,
@@ -82,6 +85,7 @@ pub(super) struct BackupLast {
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct BackupWorst {
     pub(super) device: BackupDevice,
+    /// Since when it breaches it.
     pub(super) breached_at: Timestamp,
 }
 
@@ -90,9 +94,15 @@ pub(super) struct BackupWorst {
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupRpoCounts {
+    /// Devices whose newest restore point is younger than three quarters of the objective.
     pub(super) ok: u64,
+    /// Devices whose newest restore point is older than that, and within the objective.
     pub(super) at_risk: u64,
+    /// Devices whose newest restore point is older than the objective allows, or that have had none for as long.
     pub(super) breached: u64,
+    /// Devices that were never backed up, and have been eligible for less time than the objective allows.
+    pub(super) pending: u64,
+    /// The device that has breached its objective for the longest.
     pub(super) worst: Option<BackupWorst>,
 }
 
@@ -148,7 +158,7 @@ impl BackupJobs {
 pub(super) struct BackupStorage {
     /// What the newest restore points of all devices hold.
     pub(super) protected_bytes: u64,
-    /// How much more that is than at the end of the day 30 days ago.
+    /// How much more that is than at the end of the day 30 days ago (UTC). Backups that began since then have grown from nothing.
     pub(super) growth_30d_bytes: i64,
 }
 
@@ -165,8 +175,8 @@ pub(super) struct BackupRule321 {
 
 impl From<model::Rule321> for BackupRule321 {
     fn from(rule: model::Rule321) -> Self {
-        let model::Rule321 { copies, media, offsite, immutable } = rule;
-        Self { copies, media, offsite, immutable, compliant: rule.compliant() }
+        let model::Rule321 { copies, media, offsite, .. } = rule;
+        Self { copies, media, offsite, immutable: rule.immutable(), compliant: rule.compliant() }
     }
 }
 
@@ -187,7 +197,7 @@ pub(super) struct BackupIssue {
     pub(super) severity: String,
     pub(super) device: BackupDevice,
     pub(super) since: Timestamp,
-    /// The ticket that was last opened for it.
+    /// The ticket that was opened for it.
     pub(super) ticket: Option<TicketId>,
 }
 
@@ -275,6 +285,11 @@ pub(super) fn devices(share: &Share) -> BackupDevices {
     }
 }
 
+fn rpo(share: &Share, worst: Option<BackupWorst>) -> BackupRpoCounts {
+    let Share { rpo_ok: ok, rpo_at_risk: at_risk, rpo_breached: breached, rpo_pending: pending, .. } = *share;
+    BackupRpoCounts { ok, at_risk, breached, pending, worst }
+}
+
 fn explanation(weighed: &Weighed, now: Timestamp) -> Option<BackupExplanation> {
     let weighing = weighed.weighing.as_ref()?;
     let (rollup, rule) = (&weighed.rollup, weighed.rule);
@@ -291,7 +306,7 @@ fn explanation(weighed: &Weighed, now: Timestamp) -> Option<BackupExplanation> {
         copies: rule.copies,
         media: rule.media,
         offsite: rule.offsite,
-        immutable: rule.immutable,
+        immutable: rule.immutable(),
         servers_breached_twice: rollup.share.servers_breached_twice,
         unprotected_servers: rollup.share.unprotected_servers,
         sum: weighing.coverage + weighing.recency + weighing.success + weighing.verification + weighing.resilience,
@@ -329,7 +344,7 @@ impl BackupRow {
                 failure_at: rollup.last_failure_at,
                 never_backed_up: share.never_backed_up,
             },
-            rpo: BackupRpoCounts { ok: share.rpo_ok, at_risk: share.rpo_at_risk, breached: share.rpo_breached, worst },
+            rpo: rpo(share, worst),
             jobs: BackupJobs::new(shape.window, |window| rollup.jobs(window, now)),
             storage: BackupStorage { protected_bytes: share.bytes, growth_30d_bytes: rollup.growth(now) },
             rule_321: weighed.rule.into(),
@@ -375,7 +390,7 @@ impl BackupSummary {
             mean_score: summary.scores.checked_div(summary.scored),
             devices: devices(share),
             never_backed_up: share.never_backed_up,
-            rpo: BackupRpoCounts { ok: share.rpo_ok, at_risk: share.rpo_at_risk, breached: share.rpo_breached, worst: None },
+            rpo: rpo(share, None),
             jobs: BackupJobs::new(window, |window| summary.jobs.get(window as usize).copied().unwrap_or_default()),
             storage: BackupStorage { protected_bytes: share.bytes, growth_30d_bytes: summary.growth },
         }

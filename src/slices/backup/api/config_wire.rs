@@ -123,10 +123,21 @@ pub(super) struct BackupVerification {
 
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct BackupNotifications {
-    /// A ticket is opened for these. While it is open, the same again adds a comment to it.
+    /// A ticket is opened for these, also for devices that are in such trouble when it is switched on. While it is open, the same again
+    /// adds a comment to it.
     #[oai(validator(max_items = 3, unique_items))]
     pub(super) ticket_on: Vec<Alarm>,
+    /// The priority of these tickets.
     pub(super) ticket_priority: Priority,
+    /// Whether tenantd resolves such a ticket when its cause is over: a newer success after a failure or a missed backup, and a
+    /// restore point within the objective after a breach. It resolves a ticket with the status `new` only. A ticket that somebody has
+    /// moved to another status gets an internal comment instead, and a finished one is left as it is.
+    #[oai(default = "yes")]
+    pub(super) resolve_on_recovery: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 macro_rules! settings {
@@ -271,7 +282,7 @@ mirrored! {
     Target BackupTarget { name, kind, offsite, immutable_days }
     Encryption BackupEncryption { at_rest, key_source }
     Verification BackupVerification { restore_test_every_days }
-    Notifications BackupNotifications { ticket_on, ticket_priority }
+    Notifications BackupNotifications { ticket_on, ticket_priority, resolve_on_recovery }
 }
 
 impl Shown for model::Objectives {

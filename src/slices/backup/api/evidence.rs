@@ -35,18 +35,24 @@ pub(super) struct EvidenceRow {
     state: State,
     score: Option<u8>,
     devices: BackupDevices,
-    /// Eligible devices whose newest restore point is as new as its objective demands.
+    /// Eligible devices that have a restore point, and whose newest one is as new as the objective demands.
     devices_within_rpo: u64,
+    /// Eligible devices whose newest restore point is older than the objective allows, or that have had none for as long.
     devices_breaching_rpo: u64,
+    /// Eligible devices that have no restore point. They are not within their objective; after its time they breach it.
+    devices_never_backed_up: u64,
+    /// The objective for servers, in minutes.
     rpo_minutes_server: u32,
+    /// The objective for workstations, in minutes.
     rpo_minutes_workstation: u32,
+    /// When the newest restore point was made.
     last_success_at: Option<Timestamp>,
     /// Jobs of the last 30 days.
     jobs_30d: BackupJobCounts,
     last_restore_test_at: Option<Timestamp>,
     restore_test_every_days: u32,
     rule_321: BackupRule321,
-    /// The longest time for which a target locks restore points.
+    /// The longest time for which a target locks restore points, of those targets to which one was written in the last 30 days.
     immutable_days: u32,
     /// How far back restore points are kept.
     retention_days: u32,
@@ -88,6 +94,7 @@ fn row(shown: Shown, now: Timestamp) -> EvidenceRow {
         devices: devices(&rollup.share),
         devices_within_rpo: rollup.share.rpo_ok + rollup.share.rpo_at_risk,
         devices_breaching_rpo: rollup.share.rpo_breached,
+        devices_never_backed_up: rollup.share.never_backed_up,
         rpo_minutes_server: policy.objectives.rpo_minutes.server,
         rpo_minutes_workstation: policy.objectives.rpo_minutes.workstation,
         last_success_at: rollup.last_success_at,
@@ -95,7 +102,7 @@ fn row(shown: Shown, now: Timestamp) -> EvidenceRow {
         last_restore_test_at: rollup.last_verified_at,
         restore_test_every_days: policy.verification.restore_test_every_days,
         rule_321: weighed.rule.into(),
-        immutable_days: policy.targets.iter().map(|target| target.immutable_days).max().unwrap_or(0),
+        immutable_days: weighed.rule.immutable_days,
         retention_days: policy.retention.span_days(),
         encrypted_at_rest: policy.encryption.at_rest,
         key_source: policy.encryption.key_source,

@@ -16,7 +16,7 @@ use super::{
 const SLICE: usize = 100;
 
 /// The columns of a table, as paths into the row.
-const COLUMNS: [&str; 45] = [
+const COLUMNS: [&str; 46] = [
     "organization.id",
     "organization.name",
     "as_of",
@@ -39,6 +39,7 @@ const COLUMNS: [&str; 45] = [
     "rpo.ok",
     "rpo.at_risk",
     "rpo.breached",
+    "rpo.pending",
     "rpo.worst.device.name",
     "rpo.worst.breached_at",
     "jobs.24h.succeeded",

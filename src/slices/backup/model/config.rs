@@ -125,6 +125,14 @@ pub struct Verification {
 pub struct Notifications {
     pub ticket_on: Vec<Alarm>,
     pub ticket_priority: Priority,
+    /// Whether a ticket that nobody has taken up is resolved when what it was opened for is over.
+    #[serde(default = "yes")]
+    pub resolve_on_recovery: bool,
+}
+
+/// For lines of a release that did not resolve tickets.
+fn yes() -> bool {
+    true
 }
 
 macro_rules! settings {
@@ -172,7 +180,8 @@ settings! {
     targets: Vec<Target> = Vec::new(),
     encryption: Encryption = Encryption { at_rest: false, key_source: None },
     verification: Verification = Verification { restore_test_every_days: 30 },
-    notifications: Notifications = Notifications { ticket_on: Vec::new(), ticket_priority: Priority::Medium },
+    notifications: Notifications =
+        Notifications { ticket_on: Vec::new(), ticket_priority: Priority::Medium, resolve_on_recovery: true },
 }
 
 impl OwnConfig {

@@ -12,9 +12,9 @@ use tenantd_base::{
     id::{DeviceId, OrganizationId, TenantId, TicketId},
     vocabulary::vocabulary,
 };
-use tenantd_directory::{Device, DeviceClass, Lifecycle};
+use tenantd_directory::{BackupState, Device, DeviceClass, Lifecycle};
 
-use super::config::{Policy, Workload};
+use super::config::{Alarm, Policy, Workload};
 
 /// A device whose newest restore point is older is not protected any more.
 pub const PROTECTED_FOR: Duration = Duration::from_hours(24 * 30);
@@ -75,7 +75,7 @@ pub struct Posture {
     pub points: Vec<u32>,
     pub standing: Standing,
     pub trouble: Option<(Trouble, Timestamp)>,
-    /// Of the tickets that were opened last: for a failure, a missed job, a breach.
+    /// The tickets that were opened for a failure, a missed job and a breach. Each until that is over.
     pub tickets: [Option<TicketId>; 3],
     /// When time alone next changes something, or earlier.
     pub timer_at: Option<Timestamp>,
@@ -94,11 +94,16 @@ pub struct Share {
     pub weight: u64,
     /// Twice the weight where the objective is met, once where that is at risk.
     pub credit: u64,
+    /// Devices that have a restore point, within their objective.
     pub rpo_ok: u64,
     pub rpo_at_risk: u64,
+    /// Devices with a restore point that is too old, or with none for longer than the objective allows.
     pub rpo_breached: u64,
     pub servers_breached_twice: u64,
     pub bytes: u64,
+    /// Devices that were never backed up, and whose objective has not passed yet since they are to be.
+    #[serde(default)]
+    pub rpo_pending: u64,
 }
 
 macro_rules! share_arithmetic {
@@ -115,7 +120,7 @@ macro_rules! share_arithmetic {
 
 share_arithmetic! {
     devices eligible protected never_backed_up unprotected_servers weight credit rpo_ok rpo_at_risk rpo_breached
-    servers_breached_twice bytes
+    servers_breached_twice bytes rpo_pending
 }
 
 fn workload_of(class: DeviceClass) -> Option<Workload> {
@@ -225,9 +230,27 @@ impl Posture {
         self
     }
 
+    /// What reports of the device say: the same that it adds to the sums of its organization.
+    pub fn backup_state(&self) -> BackupState {
+        BackupState {
+            eligible: self.standing.eligible(),
+            protected: self.standing.protected,
+            last_success_at: self.last_success_at,
+        }
+    }
+
+    /// Whether the device is in the trouble that an alarm is for.
+    pub fn has(&self, alarm: Alarm) -> bool {
+        match alarm {
+            Alarm::Failed => self.standing.eligible() && self.failing_since.is_some(),
+            Alarm::Missed => self.standing.missed,
+            Alarm::RpoBreach => self.standing.rpo == Some(Rpo::Breached),
+        }
+    }
+
     pub fn share(&self) -> Share {
         let Standing { protected, rpo, twice, .. } = self.standing;
-        let eligible = self.standing.eligible();
+        let (eligible, has_success) = (self.standing.eligible(), self.last_success_at.is_some());
         let count = u64::from;
         let weight = if self.is_server() { 3 } else { 1 } * count(eligible);
         let credit = match rpo {
@@ -239,16 +262,17 @@ impl Posture {
             devices: 1,
             eligible: count(eligible),
             protected: count(protected),
-            never_backed_up: count(eligible && self.last_success_at.is_none()),
+            never_backed_up: count(eligible && !has_success),
             unprotected_servers: count(eligible && !protected && self.is_server()),
             weight,
             // What was never backed up has nothing that could be recent.
-            credit: if self.last_success_at.is_some() { weight * credit } else { 0 },
-            rpo_ok: count(rpo == Some(Rpo::Ok)),
-            rpo_at_risk: count(rpo == Some(Rpo::AtRisk)),
+            credit: if has_success { weight * credit } else { 0 },
+            rpo_ok: count(has_success && rpo == Some(Rpo::Ok)),
+            rpo_at_risk: count(has_success && rpo == Some(Rpo::AtRisk)),
             rpo_breached: count(rpo == Some(Rpo::Breached)),
             servers_breached_twice: count(twice && self.is_server()),
             bytes: self.bytes,
+            rpo_pending: count(!has_success && matches!(rpo, Some(Rpo::Ok | Rpo::AtRisk))),
         }
     }
 }

@@ -76,6 +76,8 @@ pub struct Tally {
     pub outcome: Option<(Outcome, Timestamp)>,
     pub target: Option<String>,
     pub verified_at: Option<Timestamp>,
+    /// Of a job that failed: what a ticket says of it.
+    pub failure: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

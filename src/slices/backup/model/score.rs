@@ -44,10 +44,15 @@ pub struct Rule321 {
     pub copies: u32,
     pub media: u32,
     pub offsite: bool,
-    pub immutable: bool,
+    /// The longest time for which one of these targets locks what was written to it; 0 for not at all.
+    pub immutable_days: u32,
 }
 
 impl Rule321 {
+    pub fn immutable(self) -> bool {
+        self.immutable_days > 0
+    }
+
     pub fn compliant(self) -> bool {
         self.copies >= 3 && self.media >= 2 && self.offsite
     }
@@ -55,11 +60,11 @@ impl Rule321 {
 
 pub fn rule_321(rollup: &Rollup, policy: &Policy, now: Timestamp) -> Rule321 {
     let written = |name: &str| rollup.targets.iter().any(|(known, at)| known == name && now < *at + PROTECTED_FOR);
-    let (mut kinds, mut rule) = (vec![TargetKind::Local], Rule321 { copies: 1, media: 1, offsite: false, immutable: false });
+    let (mut kinds, mut rule) = (vec![TargetKind::Local], Rule321 { copies: 1, media: 1, offsite: false, immutable_days: 0 });
     for target in policy.targets.iter().filter(|target| written(&target.name)) {
         rule.copies += 1;
         rule.offsite |= target.offsite;
-        rule.immutable |= target.immutable_days > 0;
+        rule.immutable_days = rule.immutable_days.max(target.immutable_days);
         if !kinds.contains(&target.kind) {
             kinds.push(target.kind);
             rule.media += 1;
@@ -94,7 +99,7 @@ pub fn weigh(rollup: &Rollup, policy: &Policy, now: Timestamp) -> Option<Weighin
     let untested = rollup.last_verified_at.map(|at| now.since(at));
     let every = DAY * policy.verification.restore_test_every_days;
     let rule = rule_321(rollup, policy, now);
-    let resilience = [(rule.copies >= 3, 3), (rule.media >= 2, 2), (rule.offsite, 3), (rule.immutable, 2)];
+    let resilience = [(rule.copies >= 3, 3), (rule.media >= 2, 2), (rule.offsite, 3), (rule.immutable(), 2)];
     let [coverage, recency, success, verification, resilience] = [
         portion(25, share.protected, share.eligible),
         portion(30, share.credit, 2 * share.weight),

@@ -6,9 +6,15 @@ use tenantd_base::{
     clock::Timestamp,
     id::{DeviceId, OrganizationId, TenantId},
 };
-use tenantd_store::{Counts, Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record};
+use tenantd_store::{
+    Counts, Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
+    codec::{self, Record},
+};
+use tenantd_tickets::Priority;
 
-use super::super::model::{OwnConfig, Scope};
+use super::super::model::{
+    Alarm, Encryption, Notifications, Objectives, OwnConfig, Retention, Schedule, Scope, Target, Verification, Workload,
+};
 
 pub(crate) type ConfigKey = (TenantId, u8, [u8; 16]);
 
@@ -20,7 +26,53 @@ pub(crate) struct ConfigRecord {
 }
 
 impl Record for ConfigRecord {
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
+
+    fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
+        match version {
+            1 => codec::decode_fields::<ConfigRecordV1>(fields).map(Self::from),
+            _ => Err(format!("format version {version} is not known to this release")),
+        }
+    }
+}
+
+/// Before tickets were resolved on recovery.
+#[derive(Deserialize)]
+struct ConfigRecordV1 {
+    own: OwnConfigV1,
+    updated_at: Timestamp,
+    version: u64,
+}
+
+#[derive(Deserialize)]
+struct OwnConfigV1 {
+    enabled: Option<bool>,
+    workloads: Option<Vec<Workload>>,
+    schedule: Option<Schedule>,
+    retention: Option<Retention>,
+    objectives: Option<Objectives>,
+    targets: Option<Vec<Target>>,
+    encryption: Option<Encryption>,
+    verification: Option<Verification>,
+    notifications: Option<(Vec<Alarm>, Priority)>,
+}
+
+impl From<ConfigRecordV1> for ConfigRecord {
+    fn from(ConfigRecordV1 { own, updated_at, version }: ConfigRecordV1) -> Self {
+        let notifications = |(ticket_on, ticket_priority)| Notifications { ticket_on, ticket_priority, resolve_on_recovery: true };
+        let own = OwnConfig {
+            enabled: own.enabled,
+            workloads: own.workloads,
+            schedule: own.schedule,
+            retention: own.retention,
+            objectives: own.objectives,
+            targets: own.targets,
+            encryption: own.encryption,
+            verification: own.verification,
+            notifications: own.notifications.map(notifications),
+        };
+        Self { own, updated_at, version }
+    }
 }
 
 pub(crate) static CONFIGS: Table<ConfigKey, ConfigRecord> = Table::new(catalog::BACKUP_CONFIGS, &[]).counting(Counts::Records);

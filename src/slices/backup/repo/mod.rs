@@ -8,3 +8,4 @@ pub(super) mod rollups;
 pub(super) mod sweeps;
 #[cfg(test)]
 mod tests;
+pub(super) mod upgrade;

@@ -1,13 +1,14 @@
 //! What is set for backups, jobs, and how well devices are backed up, as they leave for another installation and arrive there.
 
+use tenantd_directory as directory;
 use tenantd_store::portable::{Carrier, PortError, Portable};
 
 use super::{
-    super::model::OwnConfig,
+    super::model::{OwnConfig, Rollup, Share},
     configs::{self, CONFIGS},
     jobs,
     postures::POSTURES,
-    rollups::ROLLUPS,
+    rollups::{self, ROLLUPS},
     sweeps::SWEEPS,
 };
 
@@ -37,6 +38,8 @@ pub(crate) fn portable(settings: impl Fn(&OwnConfig) -> Result<(), String> + Sen
                 Ok(())
             }
         })
+        // The shares of devices are added up as they arrive.
+        .kept_by(|tx, key, rollup| Ok(ROLLUPS.put(tx, key, &Rollup { share: Share::default(), ..rollup.clone() })?))
         .boxed(),
         Carrier::plain("backup_posture", &POSTURES, |_, _, posture| {
             if posture.points.len() > MOST_POINTS {
@@ -44,6 +47,15 @@ pub(crate) fn portable(settings: impl Fn(&OwnConfig) -> Result<(), String> + Sen
             } else {
                 Ok(())
             }
+        })
+        .kept_by(|tx, key, posture| {
+            let mut rollup = rollups::get(tx, (key.0, key.1))?;
+            rollup.share = rollup.share.exchanged(Share::default(), posture.share());
+            rollups::put(tx, &rollup)?;
+            if directory::device(tx, key.0, key.2)?.is_some() {
+                directory::set_backup(tx, key.0, key.2, Some(&posture.backup_state()))?;
+            }
+            Ok(POSTURES.put(tx, key, posture)?)
         })
         .boxed(),
         Carrier::plain("backup_sweep", &SWEEPS, |_, _, sweep| {

@@ -1,18 +1,63 @@
 //! The sums of each organization.
 
-use tenantd_base::id::{OrganizationId, TenantId};
-use tenantd_store::{Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record};
+use serde::Deserialize;
 
-use super::super::model::Rollup;
+use tenantd_base::{
+    clock::Timestamp,
+    id::{OrganizationId, TenantId},
+};
+use tenantd_store::{
+    Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
+    codec::{self, Record},
+};
+
+use super::super::model::{Counts, Rollup};
 
 pub(crate) type RollupKey = (TenantId, OrganizationId);
 
 impl Record for Rollup {
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
+
+    fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
+        match version {
+            1 => codec::decode_fields::<RollupV1>(fields).map(Self::from),
+            _ => Err(format!("format version {version} is not known to this release")),
+        }
+    }
 
     fn take_key(&mut self, key: &[u8]) -> Option<()> {
         (self.tenant_id, self.organization_id) = Key::from_bytes(key)?;
         Some(())
+    }
+}
+
+/// Before devices that were never backed up had a sum of their own. The upgrade of the store adds all shares up again.
+#[derive(Deserialize)]
+struct RollupV1 {
+    _share: [u64; 12],
+    has_jobs: bool,
+    last_success_at: Option<Timestamp>,
+    last_failure_at: Option<Timestamp>,
+    last_verified_at: Option<Timestamp>,
+    targets: Vec<(String, Timestamp)>,
+    hours: Vec<(i64, Counts)>,
+    days: Vec<(i64, Counts)>,
+    sizes: Vec<(i64, u64)>,
+}
+
+impl From<RollupV1> for Rollup {
+    fn from(old: RollupV1) -> Self {
+        Self {
+            has_jobs: old.has_jobs,
+            last_success_at: old.last_success_at,
+            last_failure_at: old.last_failure_at,
+            last_verified_at: old.last_verified_at,
+            targets: old.targets,
+            hours: old.hours,
+            days: old.days,
+            sizes: old.sizes,
+            ..Self::new(TenantId::from_bytes([0; 16]), OrganizationId::from_bytes([0; 16]))
+        }
     }
 }
 

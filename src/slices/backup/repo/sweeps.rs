@@ -32,6 +32,8 @@ impl Sweep {
 pub(crate) static SWEEPS: Table<SweepKey, Sweep> = Table::new(catalog::BACKUP_SWEEPS, &[]);
 
 pub(crate) const DIRECTORY: SweepKey = (TenantId::from_bytes([0; 16]), None);
+/// The walk of `upgrade.rs`, which is over before a server runs.
+pub(super) const UPGRADE: SweepKey = (TenantId::from_bytes([0; 16]), Some(OrganizationId::from_bytes([0; 16])));
 
 pub(crate) fn get(tx: &impl Read, key: SweepKey) -> Result<Option<Sweep>, StoreError> {
     SWEEPS.get(tx, &key)

@@ -37,7 +37,11 @@ fn settings_are_stored_as_they_were_written_down() {
         targets: Some(vec![Target { name: "vault".to_owned(), kind: TargetKind::Object, offsite: true, immutable_days: 30 }]),
         encryption: Some(Encryption { at_rest: true, key_source: Some(KeySource::Customer) }),
         verification: Some(Verification { restore_test_every_days: 30 }),
-        notifications: Some(Notifications { ticket_on: vec![Alarm::Missed], ticket_priority: Priority::High }),
+        notifications: Some(Notifications {
+            ticket_on: vec![Alarm::Missed],
+            ticket_priority: Priority::High,
+            resolve_on_recovery: false,
+        }),
     };
     assert_golden("backup_config", &ConfigRecord { own, updated_at: at(), version: 3 });
     let ids = (OrganizationId::from_bytes([1; 16]), DeviceId::from_bytes([2; 16]));

@@ -25,6 +25,8 @@ impl Service {
                 rollups::put(tx, &left)?;
                 postures::remove(tx, &posture)?;
             }
+            // A timer may have judged the device after it was removed.
+            directory::set_backup(tx, act.tenant_id, id, None)?;
             return Ok(configs::remove(tx, act.tenant_id, Scope::Device(id))?);
         };
         let after = match &known {

@@ -15,7 +15,7 @@ use tenantd_store::{
 use super::{
     super::{
         error::BackupError,
-        model::{Alarm, Job, Outcome, Posture, Tally},
+        model::{Job, Outcome, Posture, Tally},
         repo::{jobs, postures},
     },
     JOB_FAILED, JOB_SUCCEEDED, Service, chain,
@@ -179,8 +179,7 @@ impl Service {
             tally.job = true;
             announce(tx, act, &posture, &job)?;
             if job.status == JobStatus::Failed {
-                let detail = format!("Job {} began at {} and failed.", job.external_id, job.started_at);
-                self.open_ticket(tx, act, Alarm::Failed, &mut posture, &policy, Some(detail))?;
+                tally.failure = Some(format!("Job {} began at {} and failed.", job.external_id, job.started_at));
             }
         }
         self.settle(tx, act, known, posture, &policy, tally)?;

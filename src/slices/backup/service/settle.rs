@@ -1,13 +1,19 @@
-//! Puts a posture in the place of the one before, with all that follows from it: the sums of its organization, events, tickets, and the
-//! next timer. Whoever changes a posture comes by here, so nothing of it can be forgotten, and nothing is told twice.
+//! Puts a posture in the place of the one before, with all that follows from it: the sums of its organization, what the directory says of
+//! the device, events, tickets, and the next timer. Whoever changes a posture comes by here, so nothing of it can be forgotten, and nothing
+//! is told twice.
 
-use tenantd_base::id::{DeviceId, TicketId};
+use tenantd_base::{
+    access::Reach,
+    id::{DeviceId, TicketId},
+};
 use tenantd_directory::{self as directory, DeviceLabel, OrganizationLabel};
 use tenantd_store::{
     Read, WriteTx,
-    events::{self, Act, Describe, Draft, EventKind},
+    events::{self, Act, Actor, Describe, Draft, EventKind},
 };
-use tenantd_tickets::{NewTicket, Source, Ticket, TicketType};
+use tenantd_tickets::{
+    NewComment, NewTicket, ResolutionCode, Source, Status, Ticket, TicketChange, TicketRef, TicketType, Visibility,
+};
 
 use super::{
     super::{
@@ -43,25 +49,22 @@ impl Service {
         let mut after = after.judged(policy, act.now);
         let was = before.as_ref().map(|posture| posture.standing).unwrap_or_default();
         let is = after.standing;
-        if is.missed && !was.missed {
+        let missed_now = is.missed && !was.missed;
+        if missed_now {
             tell(tx, act, &JOB_MISSED, &after, policy)?;
-            self.open_ticket(tx, act, Alarm::Missed, &mut after, policy, None)?;
         }
         let breached = |rpo: Option<Rpo>| rpo == Some(Rpo::Breached);
         match (breached(was.rpo), breached(is.rpo)) {
-            (false, true) => {
-                tell(tx, act, &RPO_BREACHED, &after, policy)?;
-                self.open_ticket(tx, act, Alarm::RpoBreach, &mut after, policy, None)?;
-            }
+            (false, true) => tell(tx, act, &RPO_BREACHED, &after, policy)?,
             // One that is not to be backed up any more has not recovered.
             (true, false) if is.eligible() => tell(tx, act, &RPO_RECOVERED, &after, policy)?,
             _ => {}
         }
+        self.settle_tickets(tx, act, before.as_ref(), &mut after, policy, tally.failure.take())?;
         if before.as_ref() == Some(&after) && !tally.job && tally.verified_at.is_none() {
             return Ok(after);
         }
         after.version += 1;
-        let missed_now = is.missed && !was.missed;
         let moved = before.as_ref().filter(|before| before.organization_id != after.organization_id);
         if let Some(before) = moved {
             let mut left = rollups::get(tx, (before.tenant_id, before.organization_id))?;
@@ -79,6 +82,10 @@ impl Service {
         }
         rollups::put(tx, &rollup)?;
         postures::put(tx, &after)?;
+        let state = after.backup_state();
+        if before.is_none_or(|before| before.backup_state() != state) {
+            directory::set_backup(tx, after.tenant_id, after.device_id, Some(&state))?;
+        }
         Ok(after)
     }
 
@@ -88,8 +95,77 @@ impl Service {
         self.settle(tx, act, Some(posture.clone()), posture, &policy, Tally::default())
     }
 
-    /// Opens a ticket if one is wanted for this; one that is open for the same already gets a comment.
-    pub(super) fn open_ticket(
+    /// Opens the tickets that are wanted for what is wrong now, and closes the matter of those for what is over. What was wrong before
+    /// anybody wanted a ticket for it gets one, too. `failure` is of a job that has just failed.
+    fn settle_tickets(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        before: Option<&Posture>,
+        after: &mut Posture,
+        policy: &Policy,
+        failure: Option<String>,
+    ) -> Result<(), BackupError> {
+        for alarm in Alarm::ALL.iter().copied() {
+            let ticket = after.tickets.get(alarm as usize).copied().flatten();
+            if after.has(alarm) {
+                let is_new = match alarm {
+                    // Every failure counts, as a comment while the ticket is open.
+                    Alarm::Failed => failure.is_some(),
+                    Alarm::Missed | Alarm::RpoBreach => !before.is_some_and(|before| before.has(alarm)),
+                };
+                if policy.notifications.ticket_on.contains(&alarm) && (is_new || ticket.is_none()) {
+                    let detail = failure.clone().filter(|_| alarm == Alarm::Failed);
+                    self.open_ticket(tx, act, alarm, after, policy, detail)?;
+                }
+            } else if let Some(id) = ticket {
+                // One that is not to be backed up any more has not recovered: its ticket is for somebody to decide.
+                if after.standing.eligible() && policy.notifications.resolve_on_recovery {
+                    self.close_ticket(tx, act, alarm, id)?;
+                }
+                if let Some(place) = after.tickets.get_mut(alarm as usize) {
+                    *place = None;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Resolves the ticket of something that is over, as tenantd itself. One that somebody has taken up gets a comment, and one that is
+    /// finished or gone gets nothing.
+    fn close_ticket(&self, tx: &mut WriteTx, act: &mut Act, alarm: Alarm, id: TicketId) -> Result<(), BackupError> {
+        let Some(ticket) = tenantd_tickets::ticket(tx, act.tenant_id, id)? else { return Ok(()) };
+        if !ticket.status.is_unfinished() {
+            return Ok(());
+        }
+        let over = match alarm {
+            Alarm::Failed => "A backup has succeeded since.",
+            Alarm::Missed => "The backup is no longer overdue.",
+            Alarm::RpoBreach => "The device meets its objective again.",
+        };
+        // The ticket may have been moved out of reach of whoever sent the job.
+        let sender = (act.actor.clone(), std::mem::replace(&mut act.reach, Reach::Everything));
+        act.actor = Actor::system("Backup");
+        let reference = TicketRef::Id(id);
+        let done = if ticket.status == Status::New {
+            let resolved = TicketChange {
+                status: Some(Status::Resolved),
+                resolution_code: Some(ResolutionCode::Fixed),
+                resolution_summary: Some(over.to_owned()),
+                ..TicketChange::default()
+            };
+            self.tickets.change(tx, act, reference, &resolved)
+        } else {
+            let comment = NewComment { body: over.to_owned(), visibility: Visibility::Internal, contact_id: None };
+            self.tickets.comment(tx, act, reference, &comment)
+        };
+        (act.actor, act.reach) = sender;
+        done?;
+        Ok(())
+    }
+
+    /// Opens a ticket; one that is open for the same already gets a comment.
+    fn open_ticket(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
@@ -98,9 +174,6 @@ impl Service {
         policy: &Policy,
         detail: Option<String>,
     ) -> Result<(), BackupError> {
-        if !policy.notifications.ticket_on.contains(&alarm) {
-            return Ok(());
-        }
         let whose = whose(tx, posture)?;
         let last = posture.last_success_at.map_or_else(|| "never".to_owned(), |at| at.to_string());
         let name = &whose.device.name;

@@ -221,10 +221,19 @@ section!(
     }
 );
 section!(
-    /// Whether the device is backed up.
+    /// Whether the device is backed up, as its backup jobs and the settings say. It is what the backup report counts.
     BackupState {
-        required { protected: bool, }
-        optional { last_success_at: Timestamp, }
+        required {
+            /// Whether the device is to be backed up: in use (`active` or `in_repair`), of a class that the settings name, and not switched
+            /// off.
+            eligible: bool,
+            /// Whether an eligible device has a restore point of the last 30 days.
+            protected: bool,
+        }
+        optional {
+            /// When the newest restore point was made; absent for a device that was never backed up.
+            last_success_at: Timestamp,
+        }
     }
 );
 
@@ -246,7 +255,6 @@ pub(super) fn check_details(details: &model::Details, agent_version: Option<&str
     check_section::<_, Patch>("patch", details.patch)?;
     check_section::<_, List<Software, MAX_SOFTWARE>>("software", Some(details.software))?;
     check_section::<_, Warranty>("warranty", details.warranty)?;
-    check_section::<_, BackupState>("backup", details.backup)?;
     check_section::<_, List<Text<50>, MAX_TAGS>>("tags", Some(details.tags))?;
     if details.custom_fields.len() > MAX_CUSTOM_FIELDS {
         return Err(format!("custom_fields: must have at most {MAX_CUSTOM_FIELDS} entries"));
@@ -300,6 +308,7 @@ pub struct Device {
     pub patch: Option<Patch>,
     pub software: Vec<Software>,
     pub warranty: Option<Warranty>,
+    /// Absent until the device is taken up by the backup report, moments after its creation.
     pub backup: Option<BackupState>,
     pub health: Word<Health>,
     /// When what is known of the device was found out.
@@ -332,7 +341,7 @@ impl Device {
             patch: details.patch.mirror(),
             software: details.software.into_iter().map(Mirror::mirror).collect(),
             warranty: details.warranty.mirror(),
-            backup: details.backup.mirror(),
+            backup: device.backup.mirror(),
             health: device.health.mirror(),
             collected_at: device.collected_at,
             created_at: device.created_at,

@@ -7,7 +7,7 @@ use poem_openapi::{
     Enum, Object,
     registry::{MetaSchema, MetaSchemaRef},
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_with::skip_serializing_none;
 
 use tenantd_base::{
@@ -25,8 +25,8 @@ use tenantd_http::{
 use super::{
     super::model::{self, DeviceClass, Health, JobStatus, Lifecycle, RecordKind, Reference, SentLine},
     device::{
-        BackupState, Hardware, MAX_CUSTOM_FIELDS, MAX_FIELD_NAME, MAX_SOFTWARE, MAX_TAGS, Mirror, Network, OperatingSystem, Patch,
-        Security, Software, Warranty,
+        Hardware, MAX_CUSTOM_FIELDS, MAX_FIELD_NAME, MAX_SOFTWARE, MAX_TAGS, Mirror, Network, OperatingSystem, Patch, Security,
+        Software, Warranty,
     },
 };
 
@@ -98,7 +98,8 @@ struct AgentLine {
 }
 
 /// A device. What is absent stays as it is; a section that is given takes the place of the one before, and `null` clears it. `name`
-/// and an organization are required for a new one.
+/// and an organization are required for a new one. Whether it is backed up follows from lines of the kind `backup_job`, so a line with
+/// `backup` is refused.
 #[derive(Debug, Object, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeviceLine {
@@ -139,8 +140,10 @@ pub(super) struct DeviceLine {
     software: Option<List<Software, MAX_SOFTWARE>>,
     #[serde(default)]
     warranty: Change<Warranty>,
-    #[serde(default)]
-    backup: Change<BackupState>,
+    #[oai(skip)]
+    #[serde(default, deserialize_with = "refuse_backup")]
+    #[allow(dead_code, reason = "it cannot be given")]
+    backup: (),
     health: Option<Word<Health>>,
     /// When this was found out. The time of its creation when absent.
     collected_at: Option<Timestamp>,
@@ -362,7 +365,6 @@ impl DeviceLine {
             patch: self.patch.map(Mirror::mirror),
             software: self.software.mirror(),
             warranty: self.warranty.map(Mirror::mirror),
-            backup: self.backup.map(Mirror::mirror),
         })))
     }
 }
@@ -381,6 +383,11 @@ impl BackupJobLine {
             verified: self.verified.unwrap_or(false),
         }
     }
+}
+
+/// A device that was said to be backed up, without a job that did so, would count as protected in one report and not in the next.
+fn refuse_backup<'de, D: Deserializer<'de>>(_: D) -> Result<(), D::Error> {
+    Err(D::Error::custom("whether a device is backed up follows from its jobs: send lines of the kind backup_job instead"))
 }
 
 fn custom_fields(fields: BTreeMap<String, Text<1000>>) -> Result<BTreeMap<String, String>, LineError> {
@@ -416,6 +423,12 @@ mod tests {
                 "organization, user, device, backup_job",
             ),
             (r#"{"kind":"devise","external_id":"1"}"#, "validation_failed", Some("/kind"), "did you mean device?"),
+            (
+                r#"{"kind":"device","external_id":"1","backup":{"protected":true}}"#,
+                "validation_failed",
+                Some("/backup"),
+                "send lines of the kind backup_job",
+            ),
             (r#"{"kind":"device"}"#, "validation_failed", Some("/external_id"), "missing field `external_id`"),
             (r#"{"kind":"device","external_id":""}"#, "validation_failed", Some("/external_id"), "must not be empty"),
             (r#"{"kind":"device","external_id":"1","nam":"x"}"#, "validation_failed", Some("/nam"), "unknown field `nam`"),

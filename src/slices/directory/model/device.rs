@@ -94,6 +94,9 @@ pub struct Device<D = Details> {
     pub updated_at: Timestamp,
     pub version: u64,
     pub details: D,
+    /// Absent until somebody has looked whether the device is to be backed up. It has a row of its own, which changes more often.
+    #[serde(skip)]
+    pub backup: Option<BackupState>,
 }
 
 impl<D> Device<D> {
@@ -117,6 +120,7 @@ impl<D> Device<D> {
             updated_at: self.updated_at,
             version: self.version,
             details,
+            backup: self.backup,
         }
     }
 }
@@ -140,7 +144,6 @@ pub struct Details {
     pub patch: Option<Patch>,
     pub software: Vec<Software>,
     pub warranty: Option<Warranty>,
-    pub backup: Option<BackupState>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -254,9 +257,14 @@ pub struct Warranty {
     pub ends_at: Option<Timestamp>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// Whether a device is backed up, as whoever judges its backup jobs has found. The only place that says so for all reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackupState {
+    /// Whether the device is to be backed up.
+    pub eligible: bool,
+    /// Whether it is to be backed up and has a recent restore point.
     pub protected: bool,
+    /// When the newest restore point was made, recent or not.
     pub last_success_at: Option<Timestamp>,
 }
 

@@ -9,9 +9,7 @@ use tenantd_base::{
     vocabulary::vocabulary,
 };
 
-use super::device::{
-    BackupState, DeviceClass, Hardware, Health, Lifecycle, Network, OperatingSystem, Patch, Security, Software, Warranty,
-};
+use super::device::{DeviceClass, Hardware, Health, Lifecycle, Network, OperatingSystem, Patch, Security, Software, Warranty};
 
 /// A record that another one refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +77,6 @@ pub struct DeviceLine {
     pub patch: Change<Patch>,
     pub software: Option<Vec<Software>>,
     pub warranty: Change<Warranty>,
-    pub backup: Change<BackupState>,
 }
 
 /// A backup that ran or is running. What it means is nobody's business here: lines of this kind are handed on.

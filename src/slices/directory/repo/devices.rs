@@ -1,30 +1,53 @@
 //! Devices. What every reader wants stands in front; the details behind it are one piece of bytes that only those take apart who
-//! want all of the device.
+//! want all of the device. Whether a device is backed up is in `backups.rs`, and is added to what is read here.
 
 use std::ops::Bound;
 
 use serde::{Deserialize, Serialize};
 
-use tenantd_base::id::{DeviceId, TenantId};
+use tenantd_base::{
+    clock::Timestamp,
+    id::{DeviceId, TenantId},
+};
 use tenantd_store::{
     Counts, Direction, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
     codec::{self, Record},
 };
 
-use super::super::model::{Details, Device, DeviceLabel};
+use super::{
+    super::model::{Details, Device, DeviceLabel},
+    backups::{self, ReadAhead},
+};
 
 pub(crate) type DeviceKey = (TenantId, DeviceId);
 
 /// Details that have not been taken apart, and most who look for devices need not.
 #[derive(Debug, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct FoldedDetails(#[serde(with = "codec::bytes")] Vec<u8>);
+pub struct FoldedDetails {
+    #[serde(with = "codec::bytes")]
+    bytes: Vec<u8>,
+    /// Of a record of version 1, which is not stored again in this form.
+    #[serde(skip)]
+    is_old: bool,
+}
+
+/// The details of version 1. What systems told of backups was at their end; jobs tell it now.
+type OldDetails = (Details, Option<(bool, Option<Timestamp>)>);
 
 /// A device as it is stored.
 pub type FoldedDevice = Device<FoldedDetails>;
 
 impl Record for FoldedDevice {
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
+
+    fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
+        if version != 1 {
+            return Err(format!("format version {version} is not known to this release"));
+        }
+        let mut device: Self = codec::decode_fields(fields)?;
+        device.details.is_old = true;
+        Ok(device)
+    }
 
     fn take_key(&mut self, key: &[u8]) -> Option<()> {
         (self.tenant_id, self.id) = Key::from_bytes(key)?;
@@ -34,16 +57,26 @@ impl Record for FoldedDevice {
 
 impl FoldedDevice {
     pub(super) fn fold(device: &Device) -> Result<Self, StoreError> {
-        let details = codec::encode_fields(&device.details).map_err(StoreError::engine)?;
-        Ok(device.with_details(FoldedDetails(details)))
+        let bytes = codec::encode_fields(&device.details).map_err(StoreError::engine)?;
+        Ok(device.with_details(FoldedDetails { bytes, is_old: false }))
     }
 
     /// The whole device.
     pub fn unfold(&self) -> Result<Device, StoreError> {
         let key = (self.tenant_id, self.id);
-        let details = codec::decode_fields(&self.details.0)
-            .map_err(|reason| StoreError::damaged(catalog::DEVICES.name(), &key.to_bytes(), reason))?;
+        let FoldedDetails { bytes, is_old } = &self.details;
+        let details = if *is_old {
+            codec::decode_fields::<OldDetails>(bytes).map(|(details, _)| details)
+        } else {
+            codec::decode_fields(bytes)
+        };
+        let details = details.map_err(|reason| StoreError::damaged(catalog::DEVICES.name(), &key.to_bytes(), reason))?;
         Ok(self.with_details(details))
+    }
+
+    fn with_backup(mut self, tx: &impl Read) -> Result<Self, StoreError> {
+        self.backup = backups::get(tx, (self.tenant_id, self.id))?;
+        Ok(self)
     }
 }
 
@@ -66,14 +99,18 @@ pub(crate) fn scan(
         Bound::Unbounded => {}
         bound => range.start = bound.map(|id| (tenant, id).to_bytes()),
     }
-    DEVICES.scan(tx, &range, Direction::Forward, |_, device| visit(device))
+    let mut backups = ReadAhead::default();
+    DEVICES.scan(tx, &range, Direction::Forward, |key, mut device| {
+        device.backup = backups.get(tx, key)?;
+        visit(device)
+    })
 }
 
 pub(crate) fn get(tx: &impl Read, tenant: TenantId, id: DeviceId) -> Result<Option<Device>, StoreError> {
-    DEVICES.get(tx, &(tenant, id))?.map(|device| device.unfold()).transpose()
+    DEVICES.get(tx, &(tenant, id))?.map(|device| device.with_backup(tx)?.unfold()).transpose()
 }
 
-/// A device whose details are left empty.
+/// A device whose details and backup are left empty.
 pub(crate) fn outline(tx: &impl Read, tenant: TenantId, id: DeviceId) -> Result<Option<Device>, StoreError> {
     Ok(DEVICES.get(tx, &(tenant, id))?.map(|device| device.with_details(Details::default())))
 }
@@ -90,7 +127,7 @@ pub(crate) fn find_external(tx: &impl Read, tenant: TenantId, external_id: &str)
 
 pub(crate) fn list_after(tx: &impl Read, after: Option<DeviceKey>, limit: usize) -> Result<Vec<Device>, StoreError> {
     let found = DEVICES.list_after(tx, after.as_ref(), limit)?;
-    found.into_iter().map(|(_, device)| device.unfold()).collect()
+    found.into_iter().map(|(_, device)| device.with_backup(tx)?.unfold()).collect()
 }
 
 /// Stores a device whose id was just made.
@@ -103,21 +140,19 @@ pub(crate) fn put(tx: &mut WriteTx, device: &Device) -> Result<(), StoreError> {
 }
 
 pub(crate) fn remove(tx: &mut WriteTx, key: DeviceKey) -> Result<(), StoreError> {
-    DEVICES.remove(tx, &key).map(drop)
+    DEVICES.remove(tx, &key)?;
+    backups::remove(tx, key)
 }
 
 #[cfg(test)]
 mod tests {
-    use tenantd_base::{
-        clock::Timestamp,
-        id::{OrganizationId, UserId},
-    };
+    use tenantd_base::id::{OrganizationId, UserId};
     use tenantd_store::codec::assert_golden;
 
     use super::*;
     use crate::model::{
-        BackupState, Cpu, DeviceClass, Disk, Hardware, Health, Interface, Lifecycle, Network, OperatingSystem, OsFamily, Patch,
-        PatchStatus, Security, Software, Volume, Warranty, WarrantyStatus,
+        Cpu, DeviceClass, Disk, Hardware, Health, Interface, Lifecycle, Network, OperatingSystem, OsFamily, Patch, PatchStatus,
+        Security, Software, Volume, Warranty, WarrantyStatus,
     };
 
     fn details(at: Timestamp) -> Details {
@@ -156,7 +191,6 @@ mod tests {
             patch: Some(Patch { status: PatchStatus::Pending, missing_critical: 1, missing_other: 2, last_scan_at: Some(at) }),
             software: vec![Software { name: "Editor".to_owned(), version: Some("1.2".to_owned()), publisher: None }],
             warranty: Some(Warranty { status: WarrantyStatus::ExpiringSoon, ends_at: Some(at) }),
-            backup: Some(BackupState { protected: true, last_success_at: Some(at) }),
         }
     }
 
@@ -181,9 +215,16 @@ mod tests {
             created_at: at,
             updated_at: at,
             version: 9,
+            backup: None,
         };
         let folded = FoldedDevice::fold(&device).unwrap();
         assert_golden("device", &folded);
         assert_eq!(folded.unfold().unwrap(), device);
+        let told: OldDetails = (details(at), Some((true, Some(at))));
+        let old = FoldedDetails { bytes: codec::encode_fields(&told).unwrap(), is_old: true };
+        let fields = codec::encode_fields(&device.with_details(old)).unwrap();
+        let mut upgraded = FoldedDevice::upgrade(1, &fields).unwrap();
+        (upgraded.tenant_id, upgraded.id) = (device.tenant_id, device.id);
+        assert_eq!(upgraded.unfold().unwrap(), device, "what was told of backups is left out");
     }
 }

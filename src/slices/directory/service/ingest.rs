@@ -305,6 +305,5 @@ fn changed_details(line: &DeviceLine, details: Details) -> Details {
         patch: line.patch.clone().apply(details.patch),
         software: line.software.clone().unwrap_or(details.software),
         warranty: line.warranty.clone().apply(details.warranty),
-        backup: line.backup.clone().apply(details.backup),
     }
 }

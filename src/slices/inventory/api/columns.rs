@@ -63,7 +63,7 @@ const SECTIONS: [(Section, &[&str]); 9] = [
     (Section::Patch, &["patch.status", "patch.missing_critical", "patch.missing_other", "patch.last_scan_at"]),
     (Section::Software, &["software.name", "software.version", "software.publisher"]),
     (Section::Warranty, &["warranty.status", "warranty.ends_at"]),
-    (Section::Backup, &["backup.protected", "backup.last_success_at"]),
+    (Section::Backup, &["backup.eligible", "backup.protected", "backup.last_success_at"]),
 ];
 
 pub(super) fn of(sections: &[Section], kind: RowKind) -> Vec<&'static str> {

@@ -107,7 +107,8 @@ pub(super) struct InventoryFilters {
     patch_status: Option<Vec<Word<PatchStatus>>>,
     /// `false` has also the devices of which nobody has told whether they need one.
     reboot_required: Option<bool>,
-    /// Whether the device is backed up. `false` has also the devices of which nobody has told.
+    /// Devices that are to be backed up, and have a restore point of the last 30 days (`true`) or not (`false`), as the backup report counts
+    /// them. A device that is not to be backed up, such as a printer or a retired one, is in neither.
     protected: Option<bool>,
     /// Devices that have one of these packages: the whole name without case, or its beginning with a `*` behind it; with `>=`, `>`, `<`,
     /// `<=` or `=` and a version behind the name only those of such a version, as in `Google Chrome<131.0.6778`. Versions are
@@ -238,7 +239,6 @@ impl InventoryFilters {
             warranty_ends_before: self.warranty_ends_before,
             patch_statuses: words(self.patch_status.as_ref()),
             reboot_required: self.reboot_required,
-            protected: self.protected,
             software: reader.software("software", self.software.as_ref()),
             software_missing: reader.software("software_missing", self.software_missing.as_ref()),
         };
@@ -257,6 +257,7 @@ impl InventoryFilters {
             last_seen_before: self.last_seen_before,
             last_seen_after: self.last_seen_after,
             updated_after: self.updated_after,
+            protected: self.protected,
             details,
             text: reader.texts("q", self.q.clone().map(|text| vec![text]).as_ref()).pop(),
         };

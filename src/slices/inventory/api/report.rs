@@ -50,7 +50,8 @@ impl InventoryApi {
     ///
     /// `group_by` counts the devices by a field instead; it takes no `sections`, `rows`, `limit`, `cursor` and `include_total`.
     /// `summary=true` adds `totals` over all devices that match: by class, lifecycle, agent, health, updates and warranty, and how many
-    /// need a restart, are not backed up, run a system past its support, or have a volume without encryption.
+    /// need a restart, are to be backed up and are or are not, run a system past its support, or have a volume without encryption.
+    /// Whether a device is backed up is what the backup report says of it.
     ///
     /// `format=csv` and `format=ndjson`, or an `Accept` with only `text/csv` or `application/x-ndjson`, stream the whole report, as it
     /// was at one moment. A table has dotted columns, section by section; lists are joined by `; `, and a `'` stands before a text that

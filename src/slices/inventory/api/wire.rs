@@ -170,7 +170,11 @@ pub(crate) struct InventoryTotals {
     pub(super) missing_critical_patches: u64,
     /// Devices that need to be started again.
     pub(super) reboot_required: u64,
-    /// Devices that are not backed up, or of which nobody has told that they are.
+    /// Devices that are to be backed up: in use, of a class that the backup settings name, and not switched off. As in the backup report.
+    pub(super) backup_eligible: u64,
+    /// Of these, devices with a restore point of the last 30 days.
+    pub(super) protected: u64,
+    /// Of these, devices without one.
     pub(super) unprotected: u64,
     /// Devices whose operating system its maker no longer supports.
     pub(super) os_past_eol: u64,
@@ -191,6 +195,8 @@ impl From<tally::Totals> for InventoryTotals {
             warranty_status,
             missing_critical_patches,
             reboot_required,
+            backup_eligible,
+            protected,
             unprotected,
             os_past_eol,
             unencrypted,
@@ -206,6 +212,8 @@ impl From<tally::Totals> for InventoryTotals {
             warranty_status,
             missing_critical_patches,
             reboot_required,
+            backup_eligible,
+            protected,
             unprotected,
             os_past_eol,
             unencrypted,

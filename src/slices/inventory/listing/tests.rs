@@ -41,6 +41,7 @@ fn query(reach: Reach) -> InventoryQuery {
         last_seen_before: None,
         last_seen_after: None,
         updated_after: None,
+        protected: None,
         details: DetailsQuery::default(),
         text: None,
     }
