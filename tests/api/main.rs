@@ -36,6 +36,7 @@ mod ingest;
 mod internal_errors;
 mod inventory;
 mod inventory_export;
+mod keep_alive;
 mod kept_answers;
 mod key_owners;
 mod key_rotation;

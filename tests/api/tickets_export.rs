@@ -114,7 +114,9 @@ async fn a_client_that_stops_reading_is_cut_off_and_makes_room() {
 
 #[tokio::test]
 async fn a_stop_waits_for_an_export_that_is_being_taken() {
-    let setup = Setup::default().with("rate_limits.enabled", false);
+    // On a busy machine the client is slow too.
+    let patient = Setup::default().with("limits.shutdown_seconds", 300).with("limits.stream_idle_seconds", 300);
+    let setup = patient.with("rate_limits.enabled", false);
     let app = TestApp::start(tempfile::tempdir().unwrap(), &setup, Timestamp::from_millis(1_767_225_600_000)).await;
     let key = key_with_many_tickets(&app).await;
     let (address, connection) = (app.running().addresses.api, stuck(&app, &key, EXPORT).await);
@@ -131,7 +133,7 @@ async fn a_stop_waits_for_an_export_that_is_being_taken() {
 
 #[tokio::test]
 async fn a_stop_cuts_off_an_export_that_nobody_takes_and_then_nothing_holds_the_store() {
-    let setup = Setup::default().with("rate_limits.enabled", false).with("limits.shutdown_seconds", 1);
+    let setup = Setup::default().with("rate_limits.enabled", false).with("limits.shutdown_seconds", 10);
     let app = TestApp::start(tempfile::tempdir().unwrap(), &setup, Timestamp::from_millis(1_767_225_600_000)).await;
     let key = key_with_many_tickets(&app).await;
     let held = stuck(&app, &key, EXPORT).await;

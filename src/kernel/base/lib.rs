@@ -4,6 +4,8 @@
 
 pub mod vocabulary;
 
+pub mod zones;
+
 pub mod fault;
 
 pub mod entropy;

@@ -35,12 +35,50 @@ pub use crate::vocabulary;
 /// A text that is longer than any name of ours is nobody's typing error.
 const MAX_NAME: usize = 128;
 
-/// The entry of `known` that was probably meant.
+/// The entry of `known` that was probably meant: a typing error away, or the only one that continues or shortens what is given.
 pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     if given.len() > MAX_NAME {
         return None;
     }
-    let closest = known.into_iter().map(|name| (strsim::osa_distance(name, given), name)).min()?;
-    let (distance, name) = closest;
-    (distance <= 1 + given.chars().count() / 4).then(|| name.to_owned())
+    let given = given.to_lowercase();
+    let known: Vec<&str> = known.into_iter().collect();
+    let distance = |name: &str| strsim::osa_distance(&name.to_lowercase(), &given);
+    let closest = known.iter().map(|name| (distance(name), *name)).min();
+    // One error in up to seven letters, two in up to eleven: a short word is close to too many others.
+    let is_close = |(distance, name): &(usize, &str)| {
+        let letters = given.chars().count().min(name.chars().count());
+        *distance == 0 || (letters > 2 && *distance <= (letters / 4).max(1))
+    };
+    if let Some((_, name)) = closest.filter(is_close) {
+        return Some(name.to_owned());
+    }
+    let is_part = |name: &&&str| {
+        let name = name.to_lowercase();
+        given.len().min(name.len()) > 2 && (name.starts_with(&given) || given.starts_with(&name))
+    };
+    let mut parts = known.iter().filter(is_part);
+    parts.next().filter(|_| parts.next().is_none()).map(|name| (*name).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest;
+
+    #[test]
+    fn only_a_close_word_is_suggested() {
+        let known = ["tag", "limit", "priority", "organization_id", "status", "sort"];
+        for (given, meant) in [
+            ("prioritty", Some("priority")),
+            ("Priority", Some("priority")),
+            ("statsu", Some("status")),
+            ("tags", Some("tag")),
+            ("organization", Some("organization_id")),
+            ("page", None),
+            ("s", None),
+            ("customer", None),
+            ("colour", None),
+        ] {
+            assert_eq!(nearest(given, known).as_deref(), meant, "{given}");
+        }
+    }
 }

@@ -27,6 +27,8 @@ const PART: usize = 8;
 const SEGMENT: usize = 32 << 10;
 /// What is set aside for a body that does not announce its length.
 const SMALL: usize = 1024;
+/// The most that is read of a body that the operation does not take, in bytes.
+const NOTHING: usize = 1024;
 
 /// Memory for the bodies of all requests.
 #[derive(Clone, Debug)]
@@ -174,6 +176,30 @@ pub async fn read(
     Ok(BufferedBody { bytes: pieces.join(), _budget: held })
 }
 
+/// Reads the body of an operation that takes none. Many clients send `{}` then, or the `id` that the path names already.
+pub async fn read_nothing(
+    headers: &HeaderMap,
+    body: poem::Body,
+    target: Option<&str>,
+    limits: &Limits,
+    budget: (&BodyBudget, Party),
+) -> Result<(), Problem> {
+    let refused = || Problem::new(Code::MalformedRequest, "This operation does not accept a request body.");
+    let unless_large = |problem: Problem| if problem.code == Code::PayloadTooLarge { refused() } else { problem };
+    let body = read(headers, body, NOTHING, limits, budget).await.map_err(unless_large)?;
+    if body.bytes.trim_ascii().is_empty() {
+        return Ok(());
+    }
+    let value = super::json::parse(&body.bytes, 1).map_err(|_| refused())?;
+    let members = value.as_object().ok_or_else(refused)?;
+    match (members.get("id").and_then(serde_json::Value::as_str), members.len(), target) {
+        (_, 0, _) => Ok(()),
+        (Some(id), 1, Some(target)) if id == target => Ok(()),
+        (Some(_), 1, Some(_)) => Err(Problem::plain(Code::IdMismatch)),
+        _ => Err(refused()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,5 +258,22 @@ mod tests {
         drop((first, second, large, another));
         assert!(budget.held().is_empty());
         send(2, 1).await.unwrap();
+    }
+    #[tokio::test]
+    async fn an_operation_without_a_body_takes_an_empty_object_or_its_own_id() {
+        let limits = limits(1 << 20);
+        let budget = BodyBudget::new(&limits);
+        let send = async |text: &str, target: Option<&str>| {
+            let body = body(vec![text.as_bytes().to_vec()]);
+            read_nothing(&HeaderMap::new(), body, target, &limits, (&budget, sender(1))).await.map_err(|problem| problem.code)
+        };
+        for text in ["", " \n", "{}", " { } ", "{\"id\":\"tkt_1\"}"] {
+            assert_eq!(send(text, Some("tkt_1")).await, Ok(()), "{text}");
+        }
+        assert_eq!(send("{\"id\":\"tkt_2\"}", Some("tkt_1")).await, Err(Code::IdMismatch));
+        assert_eq!(send("{\"id\":\"tkt_1\"}", None).await, Err(Code::MalformedRequest));
+        for text in ["[]", "null", "{\"a\":1}", "{\"id\":\"tkt_1\",\"a\":1}", "{", "x", &" ".repeat(2000)] {
+            assert_eq!(send(text, Some("tkt_1")).await, Err(Code::MalformedRequest), "{text}");
+        }
     }
 }

@@ -15,6 +15,9 @@ use super::wire::document_type;
 /// The pattern of a text without control characters other than tabs and ends of lines.
 pub const NO_CONTROL_CHARACTERS: &str = r"^[^\x00-\x08\x0B-\x1F\x7F-\x9F]*$";
 
+/// The pattern of a text that is not blank and has no control characters other than tabs and ends of lines.
+pub const VISIBLE_TEXT: &str = r"^[^\x00-\x08\x0B\x0C\x0E-\x1F\x7F]*[^\s\x00-\x1F\x7F][^\x00-\x08\x0B\x0C\x0E-\x1F\x7F]*$";
+
 /// A text of 1 to `MAX` characters without control characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]

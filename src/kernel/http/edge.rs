@@ -354,13 +354,16 @@ impl Edge {
         principal: Option<&Principal>,
         arrival: Arrival<'_>,
     ) -> Result<(Option<Value>, Option<[u8; 32]>, Option<body::BufferedBody>), Problem> {
+        let limits = &arrival.settings.limits;
         if operation.body.is_none() {
             if !operation.streams() && operation.method != Method::GET && body::is_announced(request.headers()) {
-                return Err(Problem::new(Code::MalformedRequest, "This operation takes no body; leave it out."));
+                let target = request.uri().path().rsplit('/').next().filter(|_| operation.path.ends_with('}')).map(str::to_owned);
+                let budget = (&self.budget, party(principal, arrival.client));
+                let headers = request.headers().clone();
+                body::read_nothing(&headers, request.take_body(), target.as_deref(), limits, budget).await?;
             }
             return Ok((None, None, None));
         }
-        let limits = &arrival.settings.limits;
         let max_bytes = if principal.is_some() { limits.body_bytes } else { limits.public_body_bytes };
         let content_type = header_text(request.headers(), header::CONTENT_TYPE).unwrap_or_default().to_owned();
         let budget = (&self.budget, party(principal, arrival.client));
@@ -440,14 +443,14 @@ fn finish(response: &mut Response, request_id: RequestId, peer: Peer, told: &Tol
 /// What a body holds, if the operation takes it.
 fn body_value(operation: &Operation, content_type: &str, bytes: &[u8], depth: usize) -> Result<Value, Problem> {
     let media_type = content_type.split(';').next().unwrap_or_default().trim();
-    let value = match operation.body_media {
+    let mut value = match operation.body_media {
         BodyMedia::Form if media_type.eq_ignore_ascii_case(FORM) => media::form_value(bytes)?,
         BodyMedia::Json if media::is_json(media_type, operation.method == Method::PATCH) => json::parse(bytes, depth)
             .map_err(|error| Problem::new(Code::MalformedJson, format!("The body is not usable JSON: {error}.")))?,
         BodyMedia::Form | BodyMedia::Json | BodyMedia::Lines => return Err(Problem::plain(Code::UnsupportedMediaType)),
     };
     if let Some(schema) = &operation.body {
-        schema.check(&value)?;
+        schema.admit(&mut value)?;
     }
     Ok(value)
 }

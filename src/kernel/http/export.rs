@@ -96,20 +96,26 @@ fn table(rows: impl IntoIterator<Item = Vec<String>>) -> Result<Bytes, Broken> {
 /// the columns of one list go together.
 fn cell(record: &Value, path: &str) -> String {
     let mut texts = Vec::new();
-    collect(Some(record), path, &mut texts);
+    collect(Some(record), path, false, &mut texts);
     if texts.iter().all(String::is_empty) { String::new() } else { guarded(texts.join("; ")) }
 }
 
-fn collect(value: Option<&Value>, path: &str, texts: &mut Vec<String>) {
+fn collect(value: Option<&Value>, path: &str, in_list: bool, texts: &mut Vec<String>) {
     match value {
-        Some(Value::Array(items)) => items.iter().for_each(|item| collect(Some(item), path, texts)),
+        Some(Value::Array(items)) => items.iter().for_each(|item| collect(Some(item), path, true, texts)),
         Some(value) if !path.is_empty() => {
             let (name, rest) = path.split_once('.').unwrap_or((path, ""));
-            collect(value.get(name), rest, texts);
+            collect(value.get(name), rest, in_list, texts);
         }
+        Some(value) if in_list => texts.push(entry(plain(value))),
         Some(value) => texts.push(plain(value)),
         None => texts.push(String::new()),
     }
+}
+
+/// An entry of a list. One that holds the separator stands in quotes, as a field with a comma does in CSV.
+fn entry(text: String) -> String {
+    if text.contains(';') || text.starts_with('"') { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
 }
 
 fn plain(value: &Value) -> String {
@@ -165,6 +171,8 @@ mod tests {
             "devices": [{"id": "dev_1", "name": "A"}, {"id": "dev_2"}, {"id": "dev_3", "name": "C"}],
             "nets": [{"ips": ["1", "2"]}, {"ips": []}],
             "tags": ["x", "y"],
+            "words": ["a;b", "c", "\"d\"", "e\"f"],
+            "note": "a;b",
             "custom_fields": {},
             "number": 7,
         });
@@ -176,6 +184,8 @@ mod tests {
             ("devices.site", ""),
             ("nets.ips", "1; 2"),
             ("tags", "x; y"),
+            ("words", "\"a;b\"; c; \"\"\"d\"\"\"; e\"f"),
+            ("note", "a;b"),
             ("custom_fields", ""),
             ("number", "7"),
             ("contact.name", ""),

@@ -1,6 +1,6 @@
-//! Pages: a bounded number of records and an opaque cursor that continues. A cursor holds the position in the index and a
-//! fingerprint of the query, so it works only with the filters and the sort that it was made for. It does not expire: it
-//! names a key, and keys keep their order.
+//! Pages: a bounded number of records and an opaque cursor that continues. A cursor holds the position in the index and a checksum over
+//! the query and the position, so it works only as it was sent, and with the filters and the sort that it was made for. It does not
+//! expire: it names a key, and keys keep their order.
 
 use data_encoding::BASE64URL_NOPAD;
 use poem_openapi::Object;
@@ -16,7 +16,7 @@ use super::{
 };
 
 pub const DEFAULT_LIMIT: u32 = 50;
-const FINGERPRINT_LENGTH: usize = 8;
+const CHECKSUM_LENGTH: usize = 8;
 /// Parameters that choose a part of the result and not the result.
 const PAGE_PARAMETERS: [&str; 3] = ["limit", "cursor", "include_total"];
 
@@ -48,6 +48,9 @@ impl From<UncountedPageQuery> for PageQuery {
     }
 }
 
+/// Stands for the operation, its filters and its sort.
+type QueryDigest = [u8; 32];
+
 /// Which part of a list was asked for.
 #[derive(Clone, Debug)]
 pub struct PageRequest {
@@ -55,7 +58,7 @@ pub struct PageRequest {
     /// The position behind which to continue.
     pub after: Option<Vec<u8>>,
     pub include_total: bool,
-    fingerprint: [u8; FINGERPRINT_LENGTH],
+    query: QueryDigest,
     target: String,
 }
 
@@ -76,13 +79,13 @@ pub struct Page {
 
 impl PageRequest {
     pub fn new(context: &RequestContext, query: &PageQuery) -> Result<Self, Problem> {
-        let fingerprint = fingerprint(context);
-        let after = query.cursor.as_deref().map(|cursor| open_cursor(cursor, fingerprint)).transpose()?;
+        let digest = query_digest(context);
+        let after = query.cursor.as_deref().map(|cursor| open_cursor(cursor, digest)).transpose()?;
         Ok(Self {
             limit: query.limit.unwrap_or(DEFAULT_LIMIT) as usize,
             after,
             include_total: query.include_total.unwrap_or(false),
-            fingerprint,
+            query: digest,
             target: context.target().to_owned(),
         })
     }
@@ -90,7 +93,7 @@ impl PageRequest {
     /// The page that ends at `last`, when there is more behind it.
     pub fn page(&self, last: Option<Vec<u8>>, total: Option<u64>) -> Page {
         let next_cursor = last.map(|position| {
-            let mut bytes = self.fingerprint.to_vec();
+            let mut bytes = checksum(self.query, &position).to_vec();
             bytes.extend_from_slice(&position);
             BASE64URL_NOPAD.encode(&bytes)
         });
@@ -99,7 +102,7 @@ impl PageRequest {
     }
 }
 
-fn fingerprint(context: &RequestContext) -> [u8; FINGERPRINT_LENGTH] {
+fn query_digest(context: &RequestContext) -> QueryDigest {
     let mut filters: Vec<(&String, &Value)> =
         context.query.as_object().into_iter().flatten().filter(|(name, _)| !PAGE_PARAMETERS.contains(&name.as_str())).collect();
     filters.sort_by_key(|(name, _)| *name);
@@ -107,14 +110,18 @@ fn fingerprint(context: &RequestContext) -> [u8; FINGERPRINT_LENGTH] {
     for (name, value) in filters {
         input.push_str(&format!("\n{name}={value}"));
     }
-    digest(input.as_bytes()).first_chunk().copied().unwrap_or_default()
+    digest(input.as_bytes())
 }
 
-fn open_cursor(cursor: &str, fingerprint: [u8; FINGERPRINT_LENGTH]) -> Result<Vec<u8>, Problem> {
+fn checksum(query: QueryDigest, position: &[u8]) -> [u8; CHECKSUM_LENGTH] {
+    digest(&[&query, position].concat()).first_chunk().copied().unwrap_or_default()
+}
+
+fn open_cursor(cursor: &str, query: QueryDigest) -> Result<Vec<u8>, Problem> {
     let mismatch = || Problem::plain(Code::CursorMismatch);
     let bytes = BASE64URL_NOPAD.decode(cursor.as_bytes()).map_err(|_| mismatch())?;
-    let (found, position) = bytes.split_first_chunk::<FINGERPRINT_LENGTH>().ok_or_else(mismatch)?;
-    if *found == fingerprint { Ok(position.to_vec()) } else { Err(mismatch()) }
+    let (found, position) = bytes.split_first_chunk::<CHECKSUM_LENGTH>().ok_or_else(mismatch)?;
+    if *found == checksum(query, position) { Ok(position.to_vec()) } else { Err(mismatch()) }
 }
 
 fn with_cursor(target: &str, cursor: &str) -> String {
@@ -132,8 +139,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_a_cursor_of_the_query_or_refused(text in "\\PC{0,120}|[A-Za-z0-9_-]{0,120}", fingerprint in any::<[u8; 8]>()) {
-            if let Err(problem) = open_cursor(&text, fingerprint) {
+        fn any_text_is_a_cursor_of_the_query_or_refused(text in "\\PC{0,120}|[A-Za-z0-9_-]{0,120}", query in any::<[u8; 32]>()) {
+            if let Err(problem) = open_cursor(&text, query) {
                 prop_assert_eq!(problem.code, Code::CursorMismatch);
             }
         }
@@ -145,15 +152,16 @@ mod tests {
             limit: 5,
             after: None,
             include_total: false,
-            fingerprint: [1; 8],
+            query: [1; 32],
             target: "/api/x?limit=5&cursor=old&status=a".to_owned(),
         };
         let page = request.page(Some(vec![9, 9]), None);
         let cursor = page.next_cursor.unwrap();
-        assert_eq!(open_cursor(&cursor, [1; 8]).unwrap(), [9, 9]);
-        assert_eq!(open_cursor(&cursor, [2; 8]).unwrap_err().code, Code::CursorMismatch);
-        for broken in ["", "x", "!!!!", &cursor[..4]] {
-            assert_eq!(open_cursor(broken, [1; 8]).unwrap_err().code, Code::CursorMismatch, "{broken}");
+        assert_eq!(open_cursor(&cursor, [1; 32]).unwrap(), [9, 9]);
+        assert_eq!(open_cursor(&cursor, [2; 32]).unwrap_err().code, Code::CursorMismatch);
+        let longer = format!("{cursor}AA");
+        for broken in ["", "x", "!!!!", &cursor[..4], &cursor[..cursor.len() - 2], &longer] {
+            assert_eq!(open_cursor(broken, [1; 32]).unwrap_err().code, Code::CursorMismatch, "{broken}");
         }
         assert_eq!(page.link.unwrap(), format!("</api/x?limit=5&status=a&cursor={cursor}>; rel=\"next\""));
         assert!(request.page(None, None).next_cursor.is_none());

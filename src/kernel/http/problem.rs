@@ -17,7 +17,7 @@ use tenantd_store::StoreError;
 
 macro_rules! codes {
     ($($variant:ident $name:literal $status:ident $title:literal $remedy:literal;)*) => {
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Code { $($variant),* }
 
         impl Code {
@@ -190,6 +190,8 @@ impl From<Findings> for Problem {
 /// Errors that a problem lists, and bytes that its body has.
 pub const MAX_ERRORS: usize = 50;
 const MAX_BYTES: usize = 16 << 10;
+/// Bytes of the errors of one of several records.
+const MAX_ITEM_BYTES: usize = 2 << 10;
 /// Bytes of the texts in it that repeat what the caller has sent.
 const MAX_DETAIL: usize = 1024;
 pub const MAX_PLACE: usize = 256;
@@ -317,6 +319,18 @@ impl Problem {
             listed.push(error);
         }
         listed
+    }
+
+    /// What is said of one of several records in an answer for all of them.
+    pub fn of_item(&self) -> Value {
+        let mut shown = self.extra.clone();
+        shown.insert("code".to_owned(), self.code.name().into());
+        shown.insert("detail".to_owned(), self.shown_detail().into());
+        let errors = self.listed(MAX_ITEM_BYTES);
+        if !errors.is_empty() {
+            shown.insert("errors".to_owned(), serde_json::to_value(errors).unwrap_or_default());
+        }
+        Value::Object(shown)
     }
 
     /// The body, for the request that it answers: at most [`MAX_ERRORS`] errors and 16 KiB, whatever the caller has sent.

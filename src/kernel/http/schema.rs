@@ -1,21 +1,15 @@
 //! Checks input against the published document itself: all problems at once, each with its place, what is allowed, and what was
 //! probably meant. So the document cannot promise anything that the server does not hold to.
 
-use jsonschema::{
-    Validator,
-    error::{TypeKind, ValidationError, ValidationErrorKind},
-};
+mod findings;
+mod items;
+
+use jsonschema::Validator;
 use serde_json::{Map, Value, json};
 
-use super::{
-    bounded::NO_CONTROL_CHARACTERS,
-    problem::{FieldError, Findings, MAX_ERRORS, Place},
-};
-use tenantd_base::vocabulary::nearest;
-
-/// Values of an input that are searched for what is wrong. All of its errors are made before the first can be read, so an input with more
-/// values is searched in part.
-const MAX_SEARCHED: usize = 10_000;
+use super::problem::{FieldError, Findings, MAX_ERRORS, Place};
+use findings::{bounded, collect, unknown};
+use items::Items;
 
 /// Checks the body of one operation.
 #[derive(Debug)]
@@ -23,6 +17,8 @@ pub struct BodySchema {
     validator: Validator,
     /// Members of the outermost object, for suggestions.
     properties: Vec<String>,
+    /// Of a body of several records that can be checked one by one.
+    items: Option<Items>,
 }
 
 /// Checks the query of one operation, and turns its texts into JSON of the declared types.
@@ -46,7 +42,7 @@ enum Shape {
     Integer,
     Number,
     Boolean,
-    /// Comma-separated texts.
+    /// Texts, separated by commas or given by repeating the parameter.
     List,
     /// Texts by a name that the caller chooses: `tag.KEY=…`, or `tag[KEY]=…` as OpenAPI writes it.
     Map,
@@ -95,15 +91,30 @@ impl BodySchema {
         let alternatives = schema.get("anyOf").and_then(Value::as_array).map_or(std::slice::from_ref(schema), Vec::as_slice);
         let properties = alternatives.iter().filter_map(|form| resolve(form, components).get("properties")?.as_object());
         let properties = properties.flat_map(|properties| properties.keys().cloned()).collect();
-        Ok(Self { validator: compile(schema.clone(), components)?, properties })
+        let items = alternatives.iter().find_map(|form| Items::of(resolve(form, components), components)).transpose()?;
+        Ok(Self { validator: compile(schema.clone(), components)?, properties, items })
     }
 
     pub fn check(&self, body: &Value) -> Result<(), Findings> {
         if self.validator.is_valid(body) {
             return Ok(());
         }
-        let place = |pointer: String| Place::Pointer(pointer);
-        Err(collect(&self.validator, body, &self.properties, place))
+        Err(collect(&self.validator, body, &self.properties, Place::Pointer))
+    }
+
+    /// Checks a request. Where the caller wants an answer for each record, it refuses single records within `body`.
+    pub fn admit(&self, body: &mut Value) -> Result<(), Findings> {
+        let Err(found) = self.check(body) else { return Ok(()) };
+        let Some((items, refused)) = self.items.as_ref().and_then(|items| Some((items, items.refuse(body)?))) else {
+            return Err(found);
+        };
+        match self.check(&refused.without) {
+            Err(others) if !(refused.is_all && items.is_empty_list(&others)) => Err(others),
+            _ => {
+                *body = refused.body;
+                Ok(())
+            }
+        }
     }
 }
 
@@ -147,12 +158,15 @@ impl QuerySchema {
                 if self.open {
                     continue;
                 }
-                let known = self.parameters.iter().map(|parameter| parameter.name.as_str());
+                let known: Vec<&str> = self.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
                 let error = FieldError::parameter(name, "unknown_parameter", format!("the parameter {name} does not exist here"));
-                errors.push(error.with_suggestion(nearest(name, known)));
+                errors.push(unknown(error, name, &known));
                 continue;
             };
-            if query.insert(name.clone(), to_json(text, shape)).is_some() {
+            let value = to_json(text, shape);
+            if let (Shape::List, Some(Value::Array(before)), Value::Array(more)) = (shape, query.get_mut(name), &value) {
+                before.extend_from_slice(more);
+            } else if query.insert(name.clone(), value).is_some() {
                 errors.push(FieldError::parameter(name, "repeated", format!("the parameter {name} is given twice")));
             }
         }
@@ -201,181 +215,6 @@ fn to_json(text: &str, shape: Shape) -> Value {
             _ => text_value(),
         },
         Shape::List => text.split(',').map(|item| Value::String(item.to_owned())).collect(),
-    }
-}
-
-/// What is wrong with the value, which is not valid.
-fn collect(validator: &Validator, value: &Value, outer: &[String], place: impl Fn(String) -> Place) -> Findings {
-    let mut left = MAX_SEARCHED;
-    let part = if exceeds(value, &mut left) { Some(first_values(value, &mut { MAX_SEARCHED })) } else { None };
-    let mut errors = Vec::new();
-    for error in validator.iter_errors(part.as_ref().unwrap_or(value)) {
-        describe(&error, outer, &place, part.is_some(), &mut errors);
-        if errors.len() > MAX_ERRORS {
-            break;
-        }
-    }
-    if errors.is_empty() {
-        let message = "the input is not valid, and too large to say where; send less in one request";
-        errors.push(FieldError::new(place(String::new()), "not_valid", message));
-    }
-    bounded(errors, part.is_some())
-}
-
-/// `partial` says that not all of the input was looked at.
-fn bounded(mut errors: Vec<FieldError>, partial: bool) -> Findings {
-    let complete = !partial && errors.len() <= MAX_ERRORS;
-    errors.truncate(MAX_ERRORS);
-    Findings { errors, complete }
-}
-
-/// Whether the value holds more values than are left.
-fn exceeds(value: &Value, left: &mut usize) -> bool {
-    let Some(fewer) = left.checked_sub(1) else { return true };
-    *left = fewer;
-    match value {
-        Value::Array(items) => items.iter().any(|item| exceeds(item, left)),
-        Value::Object(members) => members.values().any(|member| exceeds(member, left)),
-        _ => false,
-    }
-}
-
-/// As many of the values as are left, from the beginning.
-fn first_values(value: &Value, left: &mut usize) -> Value {
-    *left = left.saturating_sub(1);
-    match value {
-        Value::Array(items) => {
-            let mut kept = Vec::new();
-            for item in items {
-                if *left == 0 {
-                    break;
-                }
-                kept.push(first_values(item, left));
-            }
-            Value::Array(kept)
-        }
-        Value::Object(members) => {
-            let mut kept = Map::new();
-            for (name, member) in members {
-                if *left == 0 {
-                    break;
-                }
-                kept.insert(name.clone(), first_values(member, left));
-            }
-            Value::Object(kept)
-        }
-        other => other.clone(),
-    }
-}
-
-/// Whether an error may be there only because a part of the input was left out.
-fn is_by_omission(kind: &ValidationErrorKind) -> bool {
-    use ValidationErrorKind::{Contains, MinItems, MinProperties, Required};
-    matches!(kind, Required { .. } | MinItems { .. } | MinProperties { .. } | Contains)
-}
-
-fn describe(
-    error: &ValidationError<'_>,
-    outer: &[String],
-    place: &impl Fn(String) -> Place,
-    partial: bool,
-    out: &mut Vec<FieldError>,
-) {
-    if out.len() > MAX_ERRORS || (partial && is_by_omission(error.kind())) {
-        return;
-    }
-    let pointer = error.instance_path().to_string();
-    let here = || place(pointer.clone());
-    let member = |name: &str| place(format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1")));
-    let simple = |code: &str, message: String| FieldError::new(here(), code, message);
-    if let ValidationErrorKind::AnyOf { context } = error.kind() {
-        // What was probably meant is the form with the fewest members that it does not have, and then with the least wrong.
-        let strange = |error: &ValidationError<'_>| match error.kind() {
-            ValidationErrorKind::AdditionalProperties { unexpected } => unexpected.len(),
-            _ => 0,
-        };
-        let meant = context.iter().min_by_key(|errors| (errors.iter().map(strange).sum::<usize>(), errors.len()));
-        meant.into_iter().flatten().for_each(|error| describe(error, outer, place, partial, out));
-        return;
-    }
-    let described = match error.kind() {
-        ValidationErrorKind::Required { property } => {
-            let name = property.as_str().unwrap_or_default();
-            FieldError::new(member(name), "required", format!("{name} is required"))
-        }
-        ValidationErrorKind::AdditionalProperties { unexpected } => {
-            let known = outer.iter().map(String::as_str).filter(|_| pointer.is_empty());
-            let known: Vec<&str> = known.collect();
-            let room = (MAX_ERRORS + 1).saturating_sub(out.len());
-            out.extend(unexpected.iter().filter(|_| matches!(here(), Place::Pointer(_))).take(room).map(|name| {
-                FieldError::new(member(name), "unknown_field", format!("the field {name} does not exist here"))
-                    .with_suggestion(nearest(name, known.iter().copied()))
-            }));
-            return;
-        }
-        ValidationErrorKind::Enum { options } => {
-            let allowed: Vec<String> = options.as_array().into_iter().flatten().map(plain).collect();
-            let given = error.instance().as_str().unwrap_or_default().to_owned();
-            let suggestion = nearest(&given, allowed.iter().map(String::as_str));
-            simple("not_allowed", format!("must be one of {}", allowed.join(", ")))
-                .with_allowed(allowed)
-                .with_suggestion(suggestion)
-        }
-        ValidationErrorKind::Type { kind } => simple("wrong_type", format!("must be {}", type_words(kind))),
-        ValidationErrorKind::MinLength { limit: 1 } => simple("too_short", "must not be empty".to_owned()),
-        ValidationErrorKind::MinLength { limit } => simple("too_short", format!("must have at least {limit} characters")),
-        ValidationErrorKind::MaxLength { limit } => simple("too_long", format!("must have at most {limit} characters")),
-        ValidationErrorKind::MinItems { limit } => simple("too_few", format!("must have at least {limit} entries")),
-        ValidationErrorKind::MaxItems { limit } => simple("too_many", format!("must have at most {limit} entries")),
-        ValidationErrorKind::Minimum { limit } => simple("too_small", format!("must be at least {}", plain(limit))),
-        ValidationErrorKind::Maximum { limit } => simple("too_large", format!("must be at most {}", plain(limit))),
-        ValidationErrorKind::UniqueItems => simple("repeated", "must not hold the same entry twice".to_owned()),
-        ValidationErrorKind::Pattern { pattern } if pattern == NO_CONTROL_CHARACTERS => {
-            simple("wrong_form", "must not hold control characters".to_owned())
-        }
-        ValidationErrorKind::Pattern { pattern } => simple("wrong_form", format!("must match {pattern}")),
-        ValidationErrorKind::Format { format } => simple("wrong_form", format!("must be {}", format_words(format))),
-        other => simple("not_valid", format!("is not valid ({})", other.keyword())),
-    };
-    out.push(described);
-}
-
-fn plain(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        // Bounds are kept as floating point; a whole one is shown as a whole number.
-        Value::Number(number) => match number.as_f64() {
-            Some(float) if float.fract() == 0.0 => format!("{float:.0}"),
-            _ => number.to_string(),
-        },
-        other => other.to_string(),
-    }
-}
-
-fn type_words(kind: &TypeKind) -> String {
-    let words = |name: &str| match name {
-        "string" => "a text".to_owned(),
-        "integer" => "a whole number".to_owned(),
-        "number" => "a number".to_owned(),
-        "boolean" => "true or false".to_owned(),
-        "array" => "a list".to_owned(),
-        "object" => "an object".to_owned(),
-        "null" => "null".to_owned(),
-        other => other.to_owned(),
-    };
-    match kind {
-        TypeKind::Single(kind) => words(&kind.to_string()),
-        TypeKind::Multiple(kinds) => kinds.iter().map(|kind| words(&kind.to_string())).collect::<Vec<_>>().join(" or "),
-    }
-}
-
-fn format_words(format: &str) -> String {
-    match format {
-        "date" => "a date such as 2026-01-31".to_owned(),
-        "date-time" => "a time such as 2026-01-31T09:30:00Z".to_owned(),
-        "email" => "an e-mail address".to_owned(),
-        "uri" => "an absolute URL".to_owned(),
-        other => format!("of the form {other}"),
     }
 }
 
@@ -467,6 +306,8 @@ mod tests {
         };
         let good = schema.check(&pairs(&[("limit", "5"), ("status", "a,b"), ("flag", "true")])).unwrap();
         assert_eq!(good, json!({"limit": 5, "status": ["a", "b"], "flag": true}));
+        let repeated = schema.check(&pairs(&[("status", "a"), ("limit", "5"), ("status", "b,a")])).unwrap();
+        assert_eq!(repeated, json!({"limit": 5, "status": ["a", "b", "a"]}));
         let mapped = schema.check(&pairs(&[("tag.env", "prod"), ("tag[role.x]", "web"), ("tag.a[b]", "c")])).unwrap();
         assert_eq!(mapped, json!({"tag": {"env": "prod", "role.x": "web", "a[b]": "c"}}));
         for (given, place, code) in [

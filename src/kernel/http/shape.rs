@@ -4,7 +4,12 @@
 use poem_openapi::types::Type;
 use serde_json::{Map, Value, json};
 
-use super::{bounded::NO_CONTROL_CHARACTERS, openapi, problem::Place, schema::BodySchema};
+use super::{
+    bounded::{NO_CONTROL_CHARACTERS, VISIBLE_TEXT},
+    openapi,
+    problem::Place,
+    schema::BodySchema,
+};
 
 /// What a record must look like, as far as a type of the API says it.
 #[derive(Debug)]
@@ -62,7 +67,7 @@ impl Shape {
 fn without_pattern(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
-            members.retain(|name, value| name != "pattern" || value != NO_CONTROL_CHARACTERS);
+            members.retain(|name, value| name != "pattern" || (value != NO_CONTROL_CHARACTERS && value != VISIBLE_TEXT));
             members.values_mut().for_each(without_pattern);
         }
         Value::Array(items) => items.iter_mut().for_each(without_pattern),

@@ -3,7 +3,7 @@
 
 use poem_openapi::{
     registry::{MetaSchema, MetaSchemaRef},
-    types::{ParseError, ParseFromJSON, ParseResult, Type},
+    types::{ParseError, ParseFromJSON, ParseResult, ToJSON, Type},
 };
 use serde_json::Value;
 
@@ -24,6 +24,47 @@ pub enum OneOrMany<O, M> {
 pub trait Many {
     /// The member that the form for one record does not have.
     const MEMBER: &'static str;
+}
+
+/// The member that stands in the body for an item that the edge has refused. No client can send it: no schema has it.
+pub(crate) const REFUSED: &str = "$refused";
+
+/// One of several records in a body whose member `atomic` is false. The edge checks each by itself and lets the request pass.
+#[derive(Clone, Debug)]
+pub enum Item<T> {
+    Valid(T),
+    /// What a request for this record alone would have been refused with: `code`, `detail` and `errors`.
+    Refused(Value),
+}
+
+impl<T> Item<T> {
+    pub fn map<U>(self, map: impl FnOnce(T) -> U) -> Item<U> {
+        match self {
+            Self::Valid(record) => Item::Valid(map(record)),
+            Self::Refused(problem) => Item::Refused(problem),
+        }
+    }
+}
+
+document_type!([T: Type] Item<T>, T::name(), T::schema_ref(), |registry| T::register(registry));
+
+impl<T: ToJSON> ToJSON for Item<T> {
+    fn to_json(&self) -> Option<Value> {
+        match self {
+            Self::Valid(record) => record.to_json(),
+            Self::Refused(problem) => Some(problem.clone()),
+        }
+    }
+}
+
+impl<T: ParseFromJSON> ParseFromJSON for Item<T> {
+    fn parse_from_json(value: Option<Value>) -> ParseResult<Self> {
+        let mut value = value.unwrap_or_default();
+        match value.get_mut(REFUSED) {
+            Some(problem) => Ok(Self::Refused(problem.take())),
+            None => T::parse_from_json(Some(value)).map(Self::Valid).map_err(ParseError::propagate),
+        }
+    }
 }
 
 document_type!(

@@ -68,11 +68,9 @@ fn quarter_end(at: Timestamp) -> Timestamp {
 
 fn zone(asked: &Asked, faults: &mut Vec<Fault>) -> Zone {
     let Some(name) = &asked.timezone else { return Zone::utc() };
-    Zone::parse(name).unwrap_or_else(|| {
-        let known: Vec<String> = jiff::tz::db().available().map(|name| name.as_str().to_owned()).collect();
-        let suggestion = nearest(name, known.iter().map(String::as_str));
-        let message = format!("{name} is no IANA time zone such as Europe/Berlin");
-        faults.push(Fault::parameter("timezone", "unknown_time_zone", message).with_suggestion(suggestion));
+    Zone::parse(name).unwrap_or_else(|unknown| {
+        let fault = Fault::parameter("timezone", "unknown_time_zone", unknown.to_string());
+        faults.push(fault.with_suggestion(unknown.suggestion));
         Zone::utc()
     })
 }

@@ -3,7 +3,7 @@
 
 use std::{convert::Infallible, pin::Pin, sync::Arc, time::Duration};
 
-use http::Version;
+use http::{HeaderValue, Version, header};
 use hyper::{
     body::{Body, Incoming},
     service::service_fn,
@@ -22,6 +22,7 @@ use tenantd_base::config::Limits;
 
 use super::{
     gate::{Activity, Pass},
+    unread::Unread,
     watched::Watched,
 };
 use crate::{
@@ -111,24 +112,31 @@ pub(super) async fn serve<S>(
         async move {
             let one_by_one = request.version() < Version::HTTP_2;
             let has_body = one_by_one && !request.body().is_end_stream();
-            let request = poem::Request::from((request, LocalAddr::default(), RemoteAddr::default(), scheme));
+            let mut request = poem::Request::from((request, LocalAddr::default(), RemoteAddr::default(), scheme));
+            let unread = has_body.then(|| Unread::follow(&mut request));
             // hyper keeps room for this future as long as the connection lives; most of that time there is no request.
-            let response = Box::pin(edge.answer(request, peer)).await;
-            match response.extensions().get::<UnderWay>() {
-                Some(under_way) => {
-                    // Its answer may end before its body does.
-                    in_flight.leaves_body(has_body);
-                    under_way.at_end(move |outcome| {
-                        drop(in_flight);
-                        // In HTTP/1 nothing can follow an answer that is stuck.
-                        if outcome == Outcome::Stuck && one_by_one {
-                            pass.activity.evicted.notify_one();
-                        }
-                        // Only now: a stop waits for whoever makes an answer, also when its connection is gone.
-                        drop(pass);
-                    });
+            let mut response = Box::pin(edge.answer(request, peer)).await;
+            if let Some(under_way) = response.extensions().get::<UnderWay>() {
+                // Its answer may end before its body does.
+                in_flight.leaves_body(has_body);
+                under_way.at_end(move |outcome| {
+                    drop(in_flight);
+                    // In HTTP/1 nothing can follow an answer that is stuck.
+                    if outcome == Outcome::Stuck && one_by_one {
+                        pass.activity.evicted.notify_one();
+                    }
+                    // Only now: a stop waits for whoever makes an answer, also when its connection is gone.
+                    drop(pass);
+                });
+            } else {
+                let is_drained = match unread {
+                    Some(unread) => Box::pin(unread.drain()).await,
+                    None => true,
+                };
+                if !is_drained {
+                    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
                 }
-                None => in_flight.ended(has_body && !response.status().is_success()),
+                in_flight.ended(!is_drained);
             }
             Ok::<_, Infallible>(http::Response::from(response))
         }

@@ -3,6 +3,7 @@
 
 mod connection;
 mod gate;
+mod unread;
 mod watched;
 
 use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::{
-    super::{mark::Marks, schema::resolve},
+    super::{LINES, bounded::VISIBLE_TEXT, mark::Marks, schema::resolve},
     NEED_PREFIX, OPEN_QUERY_PARAMETER, QUERY_PARAMETER,
 };
 
@@ -174,7 +174,7 @@ fn expand_query(schema: &Value, components: &Value) -> Vec<Value> {
         match resolve(schema, components).get("type").and_then(Value::as_str) {
             Some("array") => {
                 parameter.insert("style".to_owned(), json!("form"));
-                parameter.insert("explode".to_owned(), json!(false));
+                parameter.insert("explode".to_owned(), json!(true));
             }
             Some("object") => {
                 parameter.insert("style".to_owned(), json!("deepObject"));
@@ -207,24 +207,57 @@ fn strip_charset(content: &mut Value) {
     }
 }
 
-/// Objects that clients send hold nothing but what is declared.
+/// Objects that clients send hold nothing but what is declared, and texts that must not be empty are not blank either. Blanks in lines are
+/// left alone: agents pass on what they find.
 pub(super) fn close_inputs(paths: &Value, components: &mut Value) {
-    let mut open: Vec<String> = Vec::new();
-    let mut seen = BTreeSet::new();
     let operations = paths.as_object().into_iter().flatten().flat_map(|(_, methods)| methods.as_object().into_iter().flatten());
-    operations.filter_map(|(_, operation)| operation.get("requestBody")).for_each(|body| references(body, &mut open));
-    while let Some(name) = open.pop() {
-        if !seen.insert(name.clone()) {
-            continue;
+    let bodies = operations.filter_map(|(_, operation)| operation.get("requestBody"));
+    let has_lines = |body: &&Value| body.get("content").is_some_and(|content| content.get(LINES).is_some());
+    let (lines, bodies): (Vec<&Value>, Vec<&Value>) = bodies.partition(has_lines);
+    let (of_agents, of_clients) = (reachable(lines, components), reachable(bodies, components));
+    let Some(Value::Object(schemas)) = components.get_mut("schemas") else { return };
+    for (name, schema) in schemas.iter_mut() {
+        if of_clients.contains(name) && !of_agents.contains(name) {
+            refuse_blanks(schema);
         }
-        let Some(schema) = components.get_mut("schemas").and_then(|schemas| schemas.get_mut(&name)) else { continue };
-        references(schema, &mut open);
         if let Some(schema) = schema.as_object_mut()
+            && (of_clients.contains(name) || of_agents.contains(name))
             && schema.get("type") == Some(&json!("object"))
             && !schema.contains_key("additionalProperties")
         {
             schema.insert("additionalProperties".to_owned(), json!(false));
         }
+    }
+}
+
+/// The names of the responses and schemas that these values lead to.
+fn reachable<'a>(from: impl IntoIterator<Item = &'a Value>, components: &Value) -> BTreeSet<String> {
+    let (mut open, mut found) = (Vec::new(), BTreeSet::new());
+    for value in from {
+        references(value, &mut open);
+    }
+    while let Some(name) = open.pop() {
+        if found.insert(name.clone()) {
+            let named = ["responses", "schemas"].iter().filter_map(|kind| components.get(kind)?.get(&name));
+            named.for_each(|component| references(component, &mut open));
+        }
+    }
+    found
+}
+
+fn refuse_blanks(schema: &mut Value) {
+    let is_text = |kind: &Value| kind == "string" || kind.as_array().is_some_and(|kinds| kinds.contains(&json!("string")));
+    match schema {
+        Value::Object(members) => {
+            let has_text = members.get("type").is_some_and(is_text) && members.get("minLength").and_then(Value::as_u64) > Some(0);
+            let is_bound = ["pattern", "format", "enum", "writeOnly"].iter().any(|name| members.contains_key(*name));
+            if has_text && !is_bound {
+                members.insert("pattern".to_owned(), json!(VISIBLE_TEXT));
+            }
+            members.values_mut().for_each(refuse_blanks);
+        }
+        Value::Array(items) => items.iter_mut().for_each(refuse_blanks),
+        _ => {}
     }
 }
 
@@ -244,15 +277,7 @@ fn references(value: &Value, out: &mut Vec<String>) {
 
 /// Keeps the responses and the schemas that an operation refers to.
 pub(super) fn drop_unused(operations: [&Value; 2], components: &mut Value) {
-    let mut open = Vec::new();
-    operations.into_iter().for_each(|operations| references(operations, &mut open));
-    let mut used = BTreeSet::new();
-    while let Some(name) = open.pop() {
-        if used.insert(name.clone()) {
-            let named = ["responses", "schemas"].iter().filter_map(|kind| components.get(kind)?.get(&name));
-            named.for_each(|component| references(component, &mut open));
-        }
-    }
+    let used = reachable(operations, components);
     for kind in ["responses", "schemas"] {
         if let Some(Value::Object(named)) = components.get_mut(kind) {
             named.retain(|name, _| used.contains(name));

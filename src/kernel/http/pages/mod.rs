@@ -22,8 +22,9 @@ use tenantd_store::{Store, events::Kinds};
 
 use super::{
     context::{Client, header as header_text},
+    failures,
     need::Need,
-    problem::{Code, Problem},
+    problem::{Code, FieldError, Findings, MAX_ERRORS, Problem},
     rate::{RateClass, RateLimits},
 };
 
@@ -133,6 +134,17 @@ const PATHS: [&str; 10] = [
     DOCUMENT_PATH,
     INTERNAL_DOCUMENT_PATH,
 ];
+/// The pages that the JSON form of `/documentation/` lists.
+const CONTENTS: [(&str, &str); 8] = [
+    (DOCUMENT_PATH, "The OpenAPI document of the public API"),
+    (INTERNAL_DOCUMENT_PATH, "The OpenAPI document for agents and imports"),
+    ("/documentation/errors/", "Error codes"),
+    ("/documentation/events/", "Events"),
+    ("/documentation/scopes/", "Scopes and roles"),
+    ("/documentation/keys/", "Public keys of signatures"),
+    ("/documentation/changelog/", "Changelog"),
+    ("/api/rate-limits/", "Rate limits"),
+];
 const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 impl Pages {
@@ -172,11 +184,15 @@ impl Pages {
         if let Some(page) = page {
             return page.answer(reader, as_json);
         }
+        if path.starts_with("/api/") || path.starts_with("/internal/") {
+            refuse_parameters(request)?;
+        }
         match path {
             "/" => Ok(redirect("/documentation/")),
             DOCUMENT_PATH => Ok(self.document.answer(request)),
             INTERNAL_DOCUMENT_PATH => Ok(self.internal_document.answer(request)),
             "/api/rate-limits/" => Ok(self.rate_limits(as_json)),
+            "/documentation/" if as_json => Ok(self.contents()),
             "/documentation/" => Ok(html(self.reference.clone())),
             "/documentation/errors/" => Ok(errors(as_json)),
             "/documentation/events/" => Ok(self.events(as_json)),
@@ -237,6 +253,13 @@ impl Pages {
         html(page.finish())
     }
 
+    /// What the documentation has, for a program that looks for it.
+    fn contents(&self) -> Response {
+        let pages: Vec<Value> = CONTENTS.iter().map(|(path, title)| json!({"path": path, "title": title})).collect();
+        let info = self.sources.document.get("info");
+        json_response(StatusCode::OK, &json!({"info": info, "openapi": DOCUMENT_PATH, "data": pages}))
+    }
+
     fn events(&self, as_json: bool) -> Response {
         if as_json {
             let kinds: Vec<Value> =
@@ -282,6 +305,17 @@ fn is_loopback(address: IpAddr) -> bool {
 fn wants_json(request: &Request) -> bool {
     header_text(request.headers(), "accept")
         .is_some_and(|accept| accept.contains("application/json") && !accept.contains("text/html"))
+}
+
+/// These pages have no parameters.
+fn refuse_parameters(request: &Request) -> Result<(), Problem> {
+    let query = request.uri().query().unwrap_or_default();
+    let unknown = form_urlencoded::parse(query.as_bytes()).take(MAX_ERRORS).map(|(name, _)| {
+        let message = format!("the parameter {name} does not exist here");
+        FieldError::parameter(name, "unknown_parameter", message)
+    });
+    let errors: Vec<FieldError> = unknown.collect();
+    if errors.is_empty() { Ok(()) } else { Err(failures::bad_query(Findings { errors, complete: true })) }
 }
 
 fn redirect(path: &str) -> Response {

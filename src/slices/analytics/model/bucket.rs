@@ -8,7 +8,11 @@ use std::time::Duration;
 
 use jiff::{ToSpan, Zoned, civil::Date, tz::TimeZone};
 
-use tenantd_base::{clock::Timestamp, vocabulary::vocabulary};
+use tenantd_base::{
+    clock::Timestamp,
+    vocabulary::vocabulary,
+    zones::{self, UnknownZone},
+};
 
 use super::QUARTER_MILLIS;
 
@@ -63,8 +67,8 @@ pub(crate) struct Zone {
 const MOST_QUARTERS: u32 = 8;
 
 impl Zone {
-    pub(crate) fn parse(name: &str) -> Option<Self> {
-        Some(Self { name: name.to_owned(), zone: TimeZone::get(name).ok()? })
+    pub(crate) fn parse(name: &str) -> Result<Self, UnknownZone> {
+        Ok(Self { name: name.to_owned(), zone: zones::find(name)? })
     }
 
     pub(crate) fn utc() -> Self {

@@ -8,7 +8,7 @@ use croner::{
 };
 use jiff::{ToSpan, Zoned, tz::TimeZone};
 
-use tenantd_base::clock::Timestamp;
+use tenantd_base::{clock::Timestamp, zones};
 
 use super::config::{Rhythm, Schedule};
 
@@ -36,9 +36,9 @@ impl Schedule {
     /// What is wrong with it, with the field that has it.
     pub(super) fn problems(&self) -> Vec<(&'static str, String)> {
         let mut found = Vec::new();
-        let zone = TimeZone::get(&self.timezone);
-        if zone.is_err() {
-            found.push(("timezone", format!("{} is no IANA time zone such as Europe/Berlin", self.timezone)));
+        let zone = zones::find(&self.timezone);
+        if let Err(unknown) = &zone {
+            found.push(("timezone", unknown.to_string()));
         }
         if let Rhythm::Cron(text) = &self.rhythm {
             match pattern(text) {

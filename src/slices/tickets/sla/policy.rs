@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::{civil::Date, tz::TimeZone};
 
-use tenantd_base::{clock::Timestamp, fault::Fault};
+use tenantd_base::{clock::Timestamp, fault::Fault, zones};
 
 use super::calendar::{Calendar, Hours};
 use crate::model::Priority;
@@ -71,8 +71,8 @@ impl SlaPolicy {
     pub fn faults(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
         let mut fault = |pointer: String, message: &str| faults.push(Fault::new(pointer, "not_valid", message));
-        if TimeZone::get(&self.time_zone).is_err() {
-            fault("/time_zone".to_owned(), "is no IANA time zone such as Europe/Berlin");
+        if let Err(unknown) = zones::find(&self.time_zone) {
+            fault("/time_zone".to_owned(), &unknown.to_string());
         }
         for (hours, day) in self.week.iter().zip(DAYS) {
             let in_order = hours.windows(2).all(|pair| matches!(pair, [(_, close), (open, _)] if close <= open));

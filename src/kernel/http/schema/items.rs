@@ -1,0 +1,76 @@
+//! Bodies of several records that are done one by one (`"atomic": false`): a record that does not match its schema is refused by itself.
+
+use jsonschema::Validator;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    problem::{Findings, Place, Problem},
+    wire::REFUSED,
+};
+
+use super::{collect, compile, resolve};
+
+/// Checks the records of a body one by one.
+#[derive(Debug)]
+pub(super) struct Items {
+    /// The member that has the records.
+    member: String,
+    validator: Validator,
+    /// Members of a record, for suggestions.
+    properties: Vec<String>,
+}
+
+/// A body with records that were refused.
+pub(super) struct Refused {
+    /// As its handler gets it: what a record was refused with is in its place.
+    pub(super) body: Value,
+    /// For a check of everything else: without those records.
+    pub(super) without: Value,
+    /// Whether none is left.
+    pub(super) is_all: bool,
+}
+
+impl Items {
+    /// `form` is the schema of a body. It has records that are checked one by one if it has a member `atomic` and a list.
+    pub(super) fn of(form: &Value, components: &Value) -> Option<Result<Self, String>> {
+        let members = form.get("properties")?.as_object().filter(|members| members.contains_key("atomic"))?;
+        let (member, items) = members.iter().find_map(|(name, schema)| Some((name, resolve(schema, components).get("items")?)))?;
+        let properties = resolve(items, components).get("properties").and_then(Value::as_object);
+        let properties = properties.into_iter().flat_map(Map::keys).cloned().collect();
+        Some(compile(items.clone(), components).map(|validator| Self { member: member.clone(), validator, properties }))
+    }
+
+    /// Refuses records of `body`, if its sender wants to know of each and any is not valid.
+    pub(super) fn refuse(&self, body: &Value) -> Option<Refused> {
+        if body.get("atomic") != Some(&Value::Bool(false)) {
+            return None;
+        }
+        let records = body.get(&self.member)?.as_array()?;
+        let is_valid: Vec<bool> = records.iter().map(|record| self.validator.is_valid(record)).collect();
+        let valid: Vec<Value> =
+            records.iter().zip(&is_valid).filter(|(_, valid)| **valid).map(|(record, _)| record.clone()).collect();
+        if valid.len() == records.len() {
+            return None;
+        }
+        let judged = records.iter().zip(&is_valid).map(|(record, valid)| match valid {
+            true => record.clone(),
+            false => json!({ REFUSED: self.problem(record) }),
+        });
+        let with = |records: Vec<Value>| {
+            let mut members = body.as_object().cloned().unwrap_or_default();
+            members.insert(self.member.clone(), Value::Array(records));
+            Value::Object(members)
+        };
+        Some(Refused { body: with(judged.collect()), is_all: valid.is_empty(), without: with(valid) })
+    }
+
+    /// Whether nothing is wrong but that all records were refused.
+    pub(super) fn is_empty_list(&self, found: &Findings) -> bool {
+        let list = Place::Pointer(format!("/{}", self.member));
+        found.errors.iter().all(|error| error.code == "too_few" && error.place == list)
+    }
+
+    fn problem(&self, record: &Value) -> Value {
+        Problem::from(collect(&self.validator, record, &self.properties, Place::Pointer)).of_item()
+    }
+}
