@@ -58,10 +58,10 @@ async fn world(app: &TestApp, acme: &Tenant<'_>) -> World {
         if dice.below(4) == 0 {
             body["assignee_id"] = json!(assignee);
         }
-        if dice.below(5) == 0 {
+        if dice.below(2) == 0 && body["organization_id"] == organizations[0] {
             body["contact_id"] = json!(contact);
         }
-        if dice.below(6) == 0 {
+        if dice.below(2) == 0 && body["organization_id"] == organizations[1] {
             body["device_ids"] = json!([device]);
         }
         if dice.below(6) == 0 {

@@ -10,7 +10,10 @@ use tenantd_base::{
     clock::Timestamp,
     id::{DeviceId, OrganizationId, UserId},
 };
-use tenantd_http::{bounded::Text, wire::Many};
+use tenantd_http::{
+    bounded::Text,
+    wire::{Item, Many},
+};
 
 use super::{
     super::{
@@ -112,8 +115,8 @@ impl From<CreateTicket> for NewTicket {
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct CreateTickets {
     #[oai(validator(min_items = 1, max_items = 100))]
-    pub(super) tickets: Vec<CreateTicket>,
-    /// All or none, which is the default; else each by itself.
+    pub(super) tickets: Vec<Item<CreateTicket>>,
+    /// `true`, the default, creates all tickets or none. `false` creates each by itself and answers for each, also when its fields are not valid.
     pub(super) atomic: Option<bool>,
 }
 

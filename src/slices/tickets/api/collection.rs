@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use poem::Request;
-use poem_openapi::{Object, OpenApi};
+use poem_openapi::{Object, OpenApi, types::Any};
+use serde_json::Value;
 
 use tenantd_base::{
     access::Reach,
@@ -21,9 +22,9 @@ use tenantd_http::{
     outgoing::{ListOrStream, Streams},
     page::PageRequest,
     precondition::IfMatch,
-    problem::Problem,
+    problem::{Code, Problem},
     reply::{Changed, Rendered, Settled},
-    wire::OneOrMany,
+    wire::{Item, OneOrMany},
 };
 use tenantd_store::{
     Key, Read, Store, StoreError, WriteTx,
@@ -201,7 +202,7 @@ impl TicketsApi {
 /// What is to be created.
 enum Creation {
     One(Box<NewTicket>),
-    Many { tickets: Vec<NewTicket>, atomic: bool },
+    Many { tickets: Vec<Item<NewTicket>>, atomic: bool },
 }
 
 impl From<CreateBody> for Creation {
@@ -209,7 +210,8 @@ impl From<CreateBody> for Creation {
         match body {
             OneOrMany::One(one) => Self::One(Box::new(one.into())),
             OneOrMany::Many(many) => {
-                Self::Many { atomic: many.atomic.unwrap_or(true), tickets: many.tickets.into_iter().map(Into::into).collect() }
+                let tickets = many.tickets.into_iter().map(|ticket| ticket.map(Into::into)).collect();
+                Self::Many { atomic: many.atomic.unwrap_or(true), tickets }
             }
         }
     }
@@ -218,7 +220,14 @@ impl From<CreateBody> for Creation {
 /// What was created, or would be.
 enum Creations {
     One(Box<Shown>),
-    Many(Vec<Result<Shown, BulkError>>),
+    Many(Vec<Result<Shown, Failure>>),
+}
+
+/// Why one of several tickets was not created.
+enum Failure {
+    /// Its fields are not valid. The edge has said why.
+    Refused(Value),
+    Failed(BulkError),
 }
 
 impl Creation {
@@ -259,11 +268,18 @@ impl Creation {
                 let mut done = Vec::with_capacity(tickets.len());
                 let mut failed = Vec::new();
                 for (index, new) in tickets.iter().enumerate() {
-                    match create(new) {
+                    let outcome = match new {
+                        Item::Valid(new) => create(new),
+                        Item::Refused(problem) => {
+                            done.push(Err(Failure::Refused(problem.clone())));
+                            continue;
+                        }
+                    };
+                    match outcome {
                         Err(BulkError::Ticket(TicketError::Store(error))) => return Err(error.into()),
                         Err(error @ BulkError::TooLarge { .. }) if *atomic => return Err(error),
                         Err(BulkError::Ticket(error)) if *atomic => failed.push((index, error)),
-                        outcome => done.push(outcome),
+                        outcome => done.push(outcome.map_err(Failure::Failed)),
                     }
                 }
                 if failed.is_empty() {
@@ -293,13 +309,17 @@ impl Creations {
     }
 }
 
-fn results(outcomes: Vec<Result<Shown, BulkError>>) -> TicketResults {
-    let result = |(index, outcome): (usize, Result<Shown, BulkError>)| match outcome {
+fn results(outcomes: Vec<Result<Shown, Failure>>) -> TicketResults {
+    let result = |(index, outcome): (usize, Result<Shown, Failure>)| match outcome {
         Ok(shown) => {
             let status = if shown.deduplicated { 200 } else { 201 };
             TicketResult { index, status, ticket: Some(shown.json), error: None }
         }
-        Err(error) => record::failed_result(index, error),
+        Err(Failure::Refused(problem)) => {
+            let status = Code::ValidationFailed.status().as_u16();
+            TicketResult { index, status, ticket: None, error: Some(Any(problem)) }
+        }
+        Err(Failure::Failed(error)) => record::failed_result(index, error),
     };
     let results: Vec<TicketResult> = outcomes.into_iter().enumerate().map(result).collect();
     record::summed(results)

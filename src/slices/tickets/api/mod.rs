@@ -20,6 +20,8 @@ pub(super) use notes::NotesApi;
 pub(super) use record::TicketApi;
 pub(super) use sla::SlaApi;
 
+use std::collections::BTreeSet;
+
 use poem_openapi::Tags;
 
 use tenantd_http::{
@@ -78,17 +80,30 @@ impl From<TicketError> for Problem {
     }
 }
 
-/// All that is wrong with all items; what the store failed with comes before.
+/// All that is wrong with all items; what the store failed with comes before. If all failed in the same way, so does the request.
 fn bulk_problem(member: &str, items: Vec<(usize, TicketError)>) -> Problem {
     let mut errors = Vec::new();
+    let mut codes = BTreeSet::new();
+    // The states that all of the tickets can go to.
+    let mut allowed = None::<Vec<&str>>;
     for (index, error) in items {
+        let mut transitions = Vec::new();
+        if let TicketError::InvalidTransition { from, .. } = &error {
+            transitions = from.transitions().into_iter().map(super::model::Status::name).collect();
+            allowed = Some(match allowed {
+                Some(before) => before.into_iter().filter(|state| transitions.contains(state)).collect(),
+                None => transitions.clone(),
+            });
+        }
         let problem = Problem::from(error);
         if problem.code.status().is_server_error() {
             return problem;
         }
+        codes.insert(problem.code);
         let at = format!("/{member}/{index}");
         if problem.errors.is_empty() {
-            errors.push(FieldError::pointer(at.clone(), problem.code.name(), problem.detail.clone()));
+            let error = FieldError::pointer(at.clone(), problem.code.name(), problem.detail.clone());
+            errors.push(error.with_allowed(transitions.into_iter().map(str::to_owned).collect()));
         }
         for error in &problem.errors {
             let mut error = error.clone();
@@ -106,5 +121,12 @@ fn bulk_problem(member: &str, items: Vec<(usize, TicketError)>) -> Problem {
             errors.push(error);
         }
     }
-    Problem::invalid(errors)
+    let mut problem = Problem::invalid(errors);
+    if let (Some(code), 1) = (codes.first(), codes.len()) {
+        problem.code = *code;
+    }
+    match allowed.filter(|_| problem.code == Code::InvalidTransition) {
+        Some(allowed) => problem.with("allowed_transitions", allowed),
+        None => problem,
+    }
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use poem_openapi::{Object, OpenApi, param::Path, types::Any};
-use serde_json::{Map, Value, value::to_raw_value};
+use serde_json::value::to_raw_value;
 
 use tenantd_base::{
     access::{Principal, Reach},
@@ -265,13 +265,7 @@ pub(super) fn failed_result(index: usize, error: BulkError) -> TicketResult {
     if let Some(cause) = &problem.cause {
         tracing::error!(index, code = problem.code.name(), cause, "a ticket of several failed here");
     }
-    let mut shown = Map::new();
-    shown.insert("code".to_owned(), problem.code.name().into());
-    shown.insert("detail".to_owned(), problem.detail.clone().into());
-    if !problem.errors.is_empty() {
-        shown.insert("errors".to_owned(), serde_json::to_value(&problem.errors).unwrap_or_default());
-    }
-    TicketResult { index, status: problem.code.status().as_u16(), ticket: None, error: Some(Any(Value::Object(shown))) }
+    TicketResult { index, status: problem.code.status().as_u16(), ticket: None, error: Some(Any(problem.of_item())) }
 }
 
 pub(super) fn summed(results: Vec<TicketResult>) -> TicketResults {

@@ -106,7 +106,7 @@ impl From<ExternalRef> for model::ExternalRef {
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct SlaClock {
     pub(super) target_minutes: u32,
-    /// Absent while the clock does not run.
+    /// Absent while the clock is paused, unless the ticket is late already.
     pub(super) due_at: Option<Timestamp>,
     pub(super) met_at: Option<Timestamp>,
     /// Whether the time was over before the promise was kept.

@@ -13,7 +13,12 @@ use tenantd_store::{
     events::{Act, ActorKind},
 };
 
-use super::{CLOSED, Plan, REOPENED, RESOLVED, Service, UPDATED, changes::changes, create, crossing_events, find};
+use super::{
+    CLOSED, Plan, REOPENED, RESOLVED, Service, UPDATED,
+    changes::changes,
+    create::{self, Owners},
+    crossing_events, find,
+};
 use crate::{
     error::TicketError,
     model::{
@@ -183,8 +188,10 @@ fn apply_references(
         create::expect(create::organization(tx, act, id)?, "/organization_id", "organization", faults);
         ticket.organization_id = id;
     }
+    let mut owners = Owners { contact: None, devices: Vec::new() };
     if let Change::Set(id) = change.contact_id {
-        create::expect(create::contact(tx, act, id)?, "/contact_id", "user", faults);
+        let found = create::expect(create::contact(tx, act, id)?, "/contact_id", "user", faults);
+        owners.contact = found.and_then(|contact| contact.organization_id);
     }
     ticket.contact_id = change.contact_id.clone().apply(ticket.contact_id);
     if let Change::Set(id) = change.assignee_id {
@@ -193,9 +200,12 @@ fn apply_references(
     ticket.assignee_id = change.assignee_id.clone().apply(ticket.assignee_id);
     if let Change::Set(ids) = &change.device_ids {
         for (place, id) in ids.iter().enumerate() {
-            create::expect(create::device(tx, act, *id)?, &format!("/device_ids/{place}"), "device", faults);
+            let found = create::expect(create::device(tx, act, *id)?, &format!("/device_ids/{place}"), "device", faults);
+            owners.devices.push(found.map(|device| device.organization_id));
         }
     }
+    // What the ticket has already may have moved to another organization since.
+    owners.check(ticket.organization_id, "/contact_id", faults);
     ticket.device_ids = change.device_ids.clone().apply(Some(std::mem::take(&mut ticket.device_ids))).unwrap_or_default();
     ticket.parent = match change.parent {
         Change::Keep => ticket.parent,

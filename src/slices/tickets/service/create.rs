@@ -129,10 +129,10 @@ fn find_references(tx: &impl Read, act: &Act, new: &NewTicket) -> Result<Found, 
         }
         (None, None) => None,
     };
-    let mut of_device = None;
+    let mut owners = Owners { contact: contact.as_ref().and_then(|contact| contact.organization_id), devices: Vec::new() };
     for (place, id) in asked.device_ids.iter().enumerate() {
         let found = expect(device(tx, act, *id)?, &format!("/device_ids/{place}"), "device", &mut faults);
-        of_device = of_device.or(found.map(|device| device.organization_id));
+        owners.devices.push(found.map(|device| device.organization_id));
     }
     check_assignee(tx, tenant, asked.assignee_id, &mut faults)?;
     let parent = match new.parent {
@@ -141,8 +141,12 @@ fn find_references(tx: &impl Read, act: &Act, new: &NewTicket) -> Result<Found, 
     };
     let organization_id = match new.organization_id {
         Some(id) => expect(organization(tx, act, id)?, "/organization_id", "organization", &mut faults).map(|_| id),
-        None => of_device.or(contact.as_ref().and_then(|contact| contact.organization_id)),
+        None => owners.devices.iter().find_map(|device| *device).or(owners.contact),
     };
+    let contact_pointer = if asked.contact_id.is_some() { "/contact_id" } else { "/contact_email" };
+    if let Some(id) = organization_id {
+        owners.check(id, contact_pointer, &mut faults);
+    }
     if organization_id.is_none() && new.organization_id.is_none() {
         let message = "organization_id is required, unless a device or a contact leads to the organization";
         faults.push(Fault::new("/organization_id", "required", message));
@@ -152,6 +156,28 @@ fn find_references(tx: &impl Read, act: &Act, new: &NewTicket) -> Result<Found, 
             Ok(Found { organization_id, contact_id: contact.map(|contact| contact.id), parent })
         }
         _ => Err(TicketError::Invalid(faults)),
+    }
+}
+
+/// The organizations that the contact and the devices of a ticket belong to.
+pub(super) struct Owners {
+    pub(super) contact: Option<OrganizationId>,
+    pub(super) devices: Vec<Option<OrganizationId>>,
+}
+
+impl Owners {
+    /// All of them belong to the organization of the ticket. People without an organization can be the contact of any.
+    pub(super) fn check(&self, organization_id: OrganizationId, contact_pointer: &str, faults: &mut Vec<Fault>) {
+        let mut expect = |owner: Option<OrganizationId>, pointer: &str, noun: &str| {
+            if owner.is_some_and(|owner| owner != organization_id) {
+                let message = format!("the {noun} belongs to another organization than the ticket");
+                faults.push(Fault::new(pointer, "other_organization", message));
+            }
+        };
+        expect(self.contact, contact_pointer, "contact");
+        for (place, device) in self.devices.iter().enumerate() {
+            expect(*device, &format!("/device_ids/{place}"), "device");
+        }
     }
 }
 

@@ -18,6 +18,9 @@ const DAY: i64 = 86_400_000;
 /// How many days a search for a due time goes: what a policy allows ends long before.
 const MAX_DAYS: usize = 20_000;
 
+/// How far back a search for a past moment goes, in milliseconds: ten years.
+const MAX_REACH: i64 = 3650 * DAY;
+
 /// From the first minute of the day up to, and without, the second.
 pub type Hours = (u16, u16);
 
@@ -97,6 +100,24 @@ impl Calendar {
             Flow::Continue
         });
         Timestamp::from_millis(due)
+    }
+
+    /// The last moment from which `work` milliseconds of working time have passed until `end`.
+    pub fn before(&self, end: Timestamp, work: i64) -> Timestamp {
+        let has_passed_since = |start: i64| self.between(Timestamp::from_millis(start), end) >= work;
+        let (mut reach, end_millis) = (work.max(DAY), end.as_millis());
+        while !has_passed_since(end_millis.saturating_sub(reach)) {
+            reach *= 2;
+            if reach > MAX_REACH {
+                return end;
+            }
+        }
+        let (mut early, mut late) = (end_millis - reach, end_millis);
+        while late - early > 1 {
+            let middle = early + (late - early) / 2;
+            if has_passed_since(middle) { early = middle } else { late = middle }
+        }
+        Timestamp::from_millis(early)
     }
 
     /// The working time between two moments, in milliseconds.
@@ -252,6 +273,9 @@ mod tests {
             let due = calendar.after(start, work);
             prop_assert_eq!(calendar.between(start, due), work);
             prop_assert!(work == 0 || calendar.between(start, Timestamp::from_millis(due.as_millis() - 1)) == work - 1);
+            let begin = calendar.before(due, work);
+            prop_assert_eq!(calendar.between(begin, due), work);
+            prop_assert!(work == 0 || calendar.between(Timestamp::from_millis(begin.as_millis() + 1), due) == work - 1);
         }
     }
 

@@ -44,7 +44,7 @@ pub struct SlaClock {
     consumed: i64,
     runs_since: Option<Timestamp>,
     at_risk_at: Option<Timestamp>,
-    /// Only while it runs.
+    /// While it runs, and from then on when the ticket was late.
     pub due_at: Option<Timestamp>,
     pub met_at: Option<Timestamp>,
     pub at_risk: bool,
@@ -79,13 +79,17 @@ impl SlaClock {
         if self.met_at.is_some() || self.runs_since.is_some() {
             return;
         }
-        let at = |budget: i64, consumed: i64| {
-            let left = (budget - consumed).max(0);
-            if self.round_the_clock { Timestamp::from_millis(now.as_millis() + left) } else { calendar.after(now, left) }
-        };
-        let (at_risk_at, due_at) = (at(self.safe(), self.consumed), at(self.allowed(), self.consumed));
-        (self.at_risk_at, self.due_at) = (Some(at_risk_at), Some(due_at));
         self.runs_since = Some(now);
+        // A pause does not change when a promise was broken.
+        if self.breached && self.due_at.is_some() {
+            return;
+        }
+        let at = |budget: i64| match budget - self.consumed {
+            left if self.round_the_clock => Timestamp::from_millis(now.as_millis() + left),
+            left if left < 0 => calendar.before(now, -left),
+            left => calendar.after(now, left),
+        };
+        (self.at_risk_at, self.due_at) = (Some(at(self.safe())), Some(at(self.allowed())));
     }
 
     fn stop(&mut self, calendar: &Calendar, now: Timestamp) {
@@ -93,7 +97,9 @@ impl SlaClock {
             self.consumed +=
                 if self.round_the_clock { (now.as_millis() - since.as_millis()).max(0) } else { calendar.between(since, now) };
         }
-        (self.at_risk_at, self.due_at) = (None, None);
+        if !self.breached {
+            (self.at_risk_at, self.due_at) = (None, None);
+        }
     }
 
     fn meet(&mut self, calendar: &Calendar, now: Timestamp) {
@@ -113,6 +119,7 @@ impl SlaClock {
         (self.target_minutes, self.round_the_clock) = (minutes, round_the_clock);
         self.at_risk &= self.consumed >= self.safe();
         self.breached &= self.consumed >= self.allowed();
+        (self.at_risk_at, self.due_at) = (None, None);
         if runs {
             self.run(calendar, now);
         }

@@ -119,6 +119,25 @@ fn another_priority_keeps_what_was_consumed() {
     let mut sla = Sla::start(&policy, Priority::Low, nine);
     sla.priority_changed(&policy, Status::New, Priority::Critical, minute(60));
     assert_eq!(sla.resolution.due_at, Some(minute(240)));
-    assert_eq!(sla.first_response.due_at, Some(minute(60)), "an hour is more than the quarter that is promised now");
+    assert_eq!(sla.first_response.due_at, Some(minute(15)), "a quarter of an hour is promised now");
     assert_eq!(sla.advance(Status::New, minute(60)).len(), 2);
+}
+
+#[test]
+fn a_pause_keeps_how_late_a_ticket_is() {
+    let policy = SlaPolicy::standard("UTC");
+    // Thursday, the first of January 2026, 09:00. Eight working hours are promised.
+    let nine = Timestamp::parse("2026-01-01T09:00:00Z").unwrap();
+    let hour = |hours: i64| Timestamp::from_millis(nine.as_millis() + hours * 60 * MINUTE);
+    let mut sla = Sla::start(&policy, Priority::High, nine);
+    // Friday 11:00, two working hours late.
+    assert_eq!(sla.advance(Status::Open, hour(26)).len(), 4);
+    sla.status_changed(&policy, Priority::High, Status::Open, Status::OnHold, hour(26));
+    assert_eq!((sla.state, sla.resolution.due_at), (SlaState::Breached, Some(hour(8))));
+    sla.status_changed(&policy, Priority::High, Status::OnHold, Status::Open, hour(98));
+    assert_eq!(sla.resolution.due_at, Some(hour(8)), "it was due on Thursday at 17:00");
+    assert_eq!(sla.advance(Status::Open, hour(99)), [], "a breach is reported once");
+    // Three working hours late now, Monday 12:00. Four hours round the clock would have ended seven hours earlier.
+    sla.priority_changed(&policy, Status::Open, Priority::Critical, hour(99));
+    assert_eq!(sla.resolution.due_at, Some(hour(99 - 7)));
 }
