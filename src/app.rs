@@ -59,7 +59,7 @@ use tenantd_upkeep::{self as upkeep, Places, Upkeep};
 use tenantd_webhooks::{self as webhooks, Webhooks};
 use tenantd_workflows::{self as workflows, Workflows};
 
-pub use bootstrap::{Operator, prepare_installation};
+pub use bootstrap::{Operator, first_password_file, prepare_installation};
 pub use documents::{ingest_document, internal_document, public_document};
 use edges::Parts;
 pub use portable::STAYING;
@@ -433,8 +433,9 @@ impl App {
 }
 
 impl Running {
-    /// Takes up settings that can change while serving: certificates, rate limits, limits of requests, trusted proxies, marks of the disk.
-    pub fn reload(&self, config: &Config) -> Result<(), String> {
+    /// Takes up settings that can change while serving: certificates, rate limits, limits of requests, trusted proxies, thresholds of the
+    /// disk. Returns the changed settings that only a restart takes up.
+    pub fn reload(&self, config: &Config) -> Result<Vec<String>, String> {
         if let Some(certificate) = &self.certificate {
             certificate.reload()?;
         }
@@ -443,7 +444,7 @@ impl Running {
         self.app.rates.reload(&config.rate_limits);
         self.app.public.reload(EdgeSettings::new(config));
         self.app.admin.reload(EdgeSettings::new(config));
-        Ok(())
+        Ok(self.app.config.needs_restart(config))
     }
 
     /// A little longer than an orderly stop takes: first for requests, then for tasks, then to close the store.

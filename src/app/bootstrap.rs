@@ -2,7 +2,7 @@
 
 use std::{
     net::{IpAddr, UdpSocket},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use tenantd_auth::{Auth, AuthError, NewUser};
@@ -24,6 +24,12 @@ use tenantd_store::{
 use super::key_source;
 
 const PASSWORD_FILE: &str = "initial-operator-password";
+
+/// The file with the password of the first operator, until somebody removes it.
+pub fn first_password_file(data_directory: &Path) -> Option<PathBuf> {
+    let file = data_directory.join(PASSWORD_FILE);
+    file.exists().then_some(file)
+}
 
 /// The first operator.
 #[derive(Clone, Debug)]

@@ -81,11 +81,11 @@ impl Backup {
         }
         let count = |name: &str| output::text(&report, name);
         output::line(&format!(
-            "{} records, {} bytes written to {} in {} seconds, read back from there and compared.",
+            "{} records, {} written to {} in {}, read back from there and compared.",
             count("/records"),
-            count("/file_bytes"),
+            output::bytes(&report, "/file_bytes"),
             path.display(),
-            count("/duration_seconds"),
+            output::seconds(&report, "/duration_seconds"),
         ))?;
         output::line("The installation key is not in it: keep a copy of the key apart from the snapshot.")
     }
@@ -100,11 +100,11 @@ async fn send(common: &Common) -> Result<(), Failure> {
     }
     let text = |name: &str| output::text(&report, name);
     output::line(&format!(
-        "{} records, {} bytes sent to {} in {} seconds, read back from there and compared. {} older backups were removed.",
+        "{} records, {} sent to {} in {}, read back from there and compared. {} older backups were removed.",
         text("/records"),
-        text("/stored_bytes"),
+        output::bytes(&report, "/stored_bytes"),
         text("/place"),
-        text("/duration_seconds"),
+        output::seconds(&report, "/duration_seconds"),
         text("/removed"),
     ))?;
     output::line("The installation key is not in it: keep a copy of the key apart from the backups.")

@@ -11,7 +11,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::UnixStream;
 
-use super::{Common, Failure, offline};
+use super::{Common, Failure, demo, offline};
 use crate::app::{App, admin_socket};
 
 /// How a command reaches the installation.
@@ -32,7 +32,13 @@ pub(super) struct Client {
 impl Client {
     pub(super) fn new(common: &Common) -> Result<Self, Failure> {
         let config = common.settings(&[])?;
-        Ok(Self::at(&config.data.directory))
+        let configured = Self::at(&config.data.directory);
+        if common.data_dir.is_some() || common.config.is_some() || configured.socket.exists() {
+            return Ok(configured);
+        }
+        // Somebody who tries tenantd has no installation but the demo.
+        let mut demos = demo::directories().into_iter().map(|directory| Self::at(&directory)).filter(Self::is_running);
+        Ok(demos.next().unwrap_or(configured))
     }
 
     pub(super) async fn reach(common: &Common, reach: Reach) -> Result<Self, Failure> {

@@ -1,6 +1,9 @@
 //! `tenantd demo`: the two-minute evaluation. A directory that was used before is opened again as it was.
 
-use std::path::{Path, PathBuf};
+use std::{
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
@@ -22,6 +25,9 @@ use super::{
 use crate::app::{App, Operator};
 
 const CREDENTIALS_FILE: &str = "demo.json";
+const DIRECTORY_PREFIX: &str = "tenantd-demo-";
+const ADDRESS: &str = "127.0.0.1:8080";
+const ANY_PORT: &str = "127.0.0.1:0";
 const SLUG: &str = "demo";
 const EMAIL: &str = "admin@demo.example";
 const KEY_DAYS: u32 = 90;
@@ -30,9 +36,9 @@ const DEVICES_EACH: u32 = 20;
 
 #[derive(Debug, Args)]
 pub(super) struct Demo {
-    /// The address to listen on; port 0 takes a free one.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
-    listen: String,
+    /// The address to listen on; port 0 takes a free one. 127.0.0.1:8080 when absent, or a free port if that one is taken.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<String>,
     /// Serve HTTPS with a self-signed certificate.
     #[arg(long)]
     tls: bool,
@@ -55,13 +61,23 @@ struct Credentials {
 
 impl Demo {
     pub(super) async fn run(self, common: &Common) -> Result<(), Failure> {
-        let directory = match &common.data_dir {
-            Some(directory) => directory.clone(),
-            None => fresh_directory()?,
-        };
+        if let Some(directory) = &common.data_dir {
+            return self.run_in(common, directory).await;
+        }
+        let directory = fresh_directory()?;
+        let ended = self.run_in(common, &directory).await;
+        // Nothing in there is meant to outlive this process, least of all its keys.
+        match std::fs::remove_dir_all(&directory) {
+            Err(error) if ended.is_ok() => Err(Failure::Failed(format!("{}: {error}", directory.display()))),
+            _ => ended,
+        }
+    }
+
+    async fn run_in(&self, common: &Common, directory: &Path) -> Result<(), Failure> {
+        let listen = self.listen.clone().unwrap_or_else(free_address);
         let mut flags = vec![
             ("data.directory", directory.display().to_string()),
-            ("listen.address", self.listen.clone()),
+            ("listen.address", listen.clone()),
             ("listen.tls", self.tls.to_string()),
             ("telemetry.log_level", "warn".to_owned()),
             // There is nobody whom this visitor could slow down.
@@ -80,16 +96,13 @@ impl Demo {
         telemetry::install_logs(&config.telemetry)?;
         let signals = Signals::take()?;
         let app = open(config.clone(), Clock::System, Operator::default()).await?;
-        let running = app.listen()?;
-        let credentials = self.credentials(&running.app, &directory).await?;
+        let another = |failure: String| Failure::Failed(format!("{failure}; choose another address with --listen"));
+        let running = app.listen().map_err(another)?;
+        let credentials = self.credentials(&running.app, directory).await?;
         let scheme = if self.tls { "https" } else { "http" };
         let url = format!("{scheme}://{}", running.addresses.api);
-        tell(common, &url, &credentials, &directory, self.tls)?;
-        let served = serve_until_stopped(running, signals, || Ok(config.clone())).await;
-        if common.data_dir.is_none() {
-            drop(std::fs::remove_dir_all(&directory));
-        }
-        served
+        tell(common, &url, &credentials, directory, self.tls)?;
+        serve_until_stopped(running, signals, || Ok(config.clone())).await
     }
 
     /// The credentials of the demonstration tenant, which is made when it is not there yet.
@@ -135,6 +148,9 @@ impl Demo {
             NewTenant { name: "Demo".to_owned(), slug: Some(SLUG.to_owned()), kind: TenantKind::Evaluation, expires_days: None };
         let made = app.store.write(move |tx| tenants.create_evaluation(tx, &mut intent.begin(), &new, &evaluation));
         let tenant = made.await.map_err(|error| error.to_string())?;
+        if self.tickets > 0 {
+            progress(&format!("Preparing {} tickets and {} devices …", self.tickets, organizations * DEVICES_EACH));
+        }
         until_ready(app, tenant.id).await?;
         Ok(Credentials {
             tenant_id: tenant.id.to_string(),
@@ -187,8 +203,33 @@ async fn admit_again(app: &App, intent: Intent, tenant: &Tenant) -> Result<Crede
     })
 }
 
+/// The usual address, or one with a free port if another program has that.
+fn free_address() -> String {
+    let is_free = std::net::TcpListener::bind(ADDRESS).is_ok();
+    if is_free { ADDRESS } else { ANY_PORT }.to_owned()
+}
+
+#[allow(clippy::print_stderr, reason = "standard output has only what the visitor needs")]
+fn progress(text: &str) {
+    eprintln!("{text}");
+}
+
+/// The directories of demos that this user runs.
+pub(super) fn directories() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
+    let ours = entries.filter(|entry| {
+        let is_demo = entry.file_name().to_string_lossy().starts_with(DIRECTORY_PREFIX);
+        // Somebody else could put a directory there, and a server in it that waits for secrets.
+        let is_private = entry.metadata().is_ok_and(|found| {
+            found.is_dir() && found.uid() == rustix::process::getuid().as_raw() && found.mode().trailing_zeros() >= 6
+        });
+        is_demo && is_private
+    });
+    ours.map(|entry| entry.path()).collect()
+}
+
 fn fresh_directory() -> Result<PathBuf, Failure> {
-    let name = format!("tenantd-demo-{}-{:08x}", std::process::id(), Entropy::from_os().below(1 << 32));
+    let name = format!("{DIRECTORY_PREFIX}{}-{:08x}", std::process::id(), Entropy::from_os().below(1 << 32));
     let path = std::env::temp_dir().join(name);
     std::fs::create_dir(&path).map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
     Ok(path)
@@ -211,22 +252,21 @@ fn tell(common: &Common, url: &str, credentials: &Credentials, directory: &Path,
             serde_json::json!({"url": url, "tenant_id": tenant_id, "email": email, "password": password, "api_key": api_key});
         return output::json(&value);
     }
-    let insecure = if tls { " -k" } else { "" };
-    let curl = format!("curl -sS{insecure}");
+    let curl = if tls { "curl -sSk" } else { "curl -sS" };
     output::line(&format!(
         "tenantd {} is ready at {url}\n\n\
-         documentation  {url}/documentation/\n\
-         sign in as     {email}\n\
+         sign in        {url}/sign-in\n\
+         as             {email}\n\
          password       {password}\n\
-         API key        {api_key}\n\
+         documentation  {url}/documentation/\n\
          data           {}\n\n\
-         Try:\n\
-         {curl} {url}/api/auth/session -H 'Authorization: Bearer {api_key}'\n\
-         {curl} {url}/api/admin/api-keys -H 'X-API-Key: {api_key}' -H 'Content-Type: application/json' -d '{{\"name\":\"My first key\",\"scopes\":[\"*\"],\"expires_days\":30}}'\n\
-         {curl} '{url}/api/psa/tickets?status_category=open&sort=priority&limit=5' -H 'X-API-Key: {api_key}'\n\
-         {curl} '{url}/api/rmm/reports/asset-inventory?group_by=os_version&summary=true' -H 'X-API-Key: {api_key}'\n\
-         {curl} '{url}/api/psa/workflows/trigger?view=runs&limit=5' -H 'X-API-Key: {api_key}'\n\
-         {curl} '{url}/api/events?limit=5' -H 'Authorization: Bearer {api_key}'\n\n\
+         Try, in another terminal:\n\
+         export URL={url} KEY={api_key}\n\
+         {curl} $URL/api/auth/session -H \"X-API-Key: $KEY\"\n\
+         {curl} \"$URL/api/psa/tickets?status_category=open&sort=priority&limit=5\" -H \"X-API-Key: $KEY\"\n\
+         {curl} \"$URL/api/rmm/reports/asset-inventory?group_by=os_version&summary=true\" -H \"X-API-Key: $KEY\"\n\
+         {curl} $URL/api/admin/api-keys -H \"X-API-Key: $KEY\" -H 'Content-Type: application/json' -d '{{\"name\":\"My first key\",\"scopes\":[\"*\"],\"expires_days\":30}}'\n\
+         {curl} \"$URL/api/psa/workflows/trigger?view=runs&limit=5\" -H \"X-API-Key: $KEY\"\n\n\
          Ctrl-C stops it.",
         env!("CARGO_PKG_VERSION"),
         directory.display()

@@ -26,8 +26,8 @@ enum Key {
         /// The tenant's id or slug.
         #[arg(long)]
         tenant: String,
-        /// What the key is to allow, such as tickets:read. Repeat for several.
-        #[arg(long = "scope", value_name = "SCOPE", default_value = "*")]
+        /// What the key allows, such as tickets:read. Repeat it for several scopes; `*` stands for all.
+        #[arg(long = "scope", value_name = "SCOPE", required = true)]
         scopes: Vec<String>,
         /// Days until the key ends.
         #[arg(long, value_name = "DAYS")]

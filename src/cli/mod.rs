@@ -108,7 +108,7 @@ struct Common {
     #[arg(long, global = true, value_name = "FILE", env = "TENANTD_CONFIG")]
     config: Option<PathBuf>,
     /// The data directory, in place of the configured one.
-    #[arg(long, global = true, value_name = "DIRECTORY")]
+    #[arg(long, global = true, value_name = "DIRECTORY", env = "TENANTD_DATA_DIR")]
     data_dir: Option<PathBuf>,
     /// Print JSON for scripts.
     #[arg(long, global = true)]
@@ -131,21 +131,34 @@ impl Common {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Try tenantd: a fresh installation with an evaluation tenant, on loopback.
+    #[command(after_help = "Examples:\n  tenantd demo\n  tenantd demo --data-dir ./demo --listen 127.0.0.1:9000")]
     Demo(demo::Demo),
     /// Run the service.
+    #[command(
+        after_help = "Examples:\n  tenantd serve --data-dir ./data --listen 127.0.0.1:8443\n  tenantd serve --config /etc/tenantd/tenantd.toml"
+    )]
     Serve(serve::Serve),
     /// Let the running server take up its settings anew: certificates, log level, limits, trusted proxies.
     Reload(reload::Reload),
     /// Make the installation in the data directory without serving.
     Init(init::Init),
     /// Manage tenants.
+    #[command(
+        after_help = "Examples:\n  tenantd tenant create Acme\n  tenantd tenant create Trial --evaluation --seed 7\n  tenantd tenant list"
+    )]
     Tenant(tenant::TenantCommand),
     /// Let time pass in an evaluation tenant.
     #[command(subcommand)]
     Clock(clock::ClockCommand),
     /// Manage users of a tenant.
+    #[command(
+        after_help = "Examples:\n  tenantd user create ada@acme.example --tenant acme --role admin\n  tenantd user reset-password ada@acme.example"
+    )]
     User(user::UserCommand),
     /// Manage API keys of a tenant.
+    #[command(
+        after_help = "Examples:\n  tenantd key create Reports --tenant acme --scope tickets:read --scope analytics:read\n  tenantd key list --tenant acme"
+    )]
     Key(key::KeyCommand),
     /// Approve mail domains that tenants claim for single sign-on.
     Domain(domain::DomainCommand),
@@ -160,6 +173,7 @@ enum Command {
     /// Show a tenant's events as a webhook receiver gets them.
     Listen(listen::Listen),
     /// Write a consistent snapshot of the running server's store.
+    #[command(after_help = "Examples:\n  tenantd backup /backups/today.snapshot\n  tenantd backup --directory /backups --keep 7")]
     Backup(backup::Backup),
     /// Make a key for backups that leave this host.
     BackupKey(backup_key::BackupKey),

@@ -28,6 +28,31 @@ pub(super) fn text(value: &Value, pointer: &str) -> String {
     }
 }
 
+/// A size at a JSON pointer, for people.
+pub(super) fn bytes(value: &Value, pointer: &str) -> String {
+    const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+    let Some(bytes) = value.pointer(pointer).and_then(Value::as_f64) else { return text(value, pointer) };
+    let (mut size, mut units) = (bytes, UNITS.iter());
+    let mut unit = units.next();
+    while size >= 1024.0
+        && let Some(larger) = units.next()
+    {
+        (size, unit) = (size / 1024.0, Some(larger));
+    }
+    let digits = usize::from(bytes >= 1024.0);
+    format!("{size:.digits$} {}", unit.copied().unwrap_or_default())
+}
+
+/// A duration in seconds at a JSON pointer, for people.
+pub(super) fn seconds(value: &Value, pointer: &str) -> String {
+    match value.pointer(pointer).and_then(Value::as_f64) {
+        Some(seconds) if seconds < 1.0 => format!("{:.0} ms", seconds * 1000.0),
+        Some(seconds) if seconds < 120.0 => format!("{seconds:.1} seconds"),
+        Some(seconds) => format!("{:.1} minutes", seconds / 60.0),
+        None => text(value, pointer),
+    }
+}
+
 /// Rows of a list in columns as wide as they need to be.
 pub(super) fn table(rows: &[Value], columns: &[(&str, &str)]) -> Result<(), Failure> {
     let mut cells: Vec<Vec<String>> = vec![columns.iter().map(|(head, _)| (*head).to_owned()).collect()];
@@ -48,4 +73,19 @@ pub(super) fn record(value: &Value, fields: &[(&str, &str)]) -> Result<(), Failu
         line(&format!("{name:<width$}  {}", text(value, pointer)))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn figures_have_units_that_people_read() {
+        let value = json!({"small": 512, "large": 3_435_973_837_u64, "short": 0.0456, "middle": 3.055_784_028, "long": 754.2});
+        assert_eq!([bytes(&value, "/small"), bytes(&value, "/large")], ["512 bytes", "3.2 GiB"]);
+        assert_eq!(["/short", "/middle", "/long"].map(|at| seconds(&value, at)), ["46 ms", "3.1 seconds", "12.6 minutes"]);
+        assert_eq!((bytes(&value, "/none"), seconds(&value, "/none")), ("-".to_owned(), "-".to_owned()));
+    }
 }

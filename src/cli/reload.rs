@@ -13,6 +13,10 @@ impl Reload {
         if common.json {
             return output::json(&done);
         }
-        output::line("The server has taken up its settings anew.")
+        output::line("The server has reloaded its settings.")?;
+        match output::text(&done, "/needs_restart").as_str() {
+            "" => Ok(()),
+            keys => output::line(&format!("Restart the server to apply these: {keys}")),
+        }
     }
 }

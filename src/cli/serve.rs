@@ -38,10 +38,20 @@ impl Serve {
         let logs = telemetry::install_logs(&config.telemetry)?;
         let signals = Signals::take()?;
         let sockets = inherited_sockets()?;
+        let (directory, scheme) = (config.data.directory.clone(), if config.listen.tls { "https" } else { "http" });
         let app = open(config, Clock::System, Operator::default()).await?;
         let app = if self.safe_mode { app.in_safe_mode() } else { app };
         let running = app.listen_on(sockets)?;
-        tracing::info!(address = %running.addresses.api, version = env!("CARGO_PKG_VERSION"), "ready");
+        let url = format!("{scheme}://{}", running.addresses.api);
+        tracing::info!(address = %running.addresses.api, url, version = env!("CARGO_PKG_VERSION"), "ready");
+        if let Some(password_file) = app::first_password_file(&directory) {
+            let email = Operator::default().email;
+            let password_file = password_file.display();
+            tracing::info!(
+                "sign in at {url}/sign-in as the operator; the password is in {password_file}: remove the file once you have it"
+            );
+            tracing::info!(operator = email, "create the first tenant with `tenantd tenant create NAME`");
+        }
         serve_until_stopped(running, signals, || {
             let config = self.settings(common).map_err(|failure| failure.text().to_owned())?;
             logs.set_level(&config.telemetry.log_level)?;
@@ -126,10 +136,13 @@ pub(super) async fn serve_until_stopped(
     }
 }
 
-fn take_up(running: &Running, reload: impl Fn() -> Result<Config, String>) -> Result<(), String> {
+fn take_up(running: &Running, reload: impl Fn() -> Result<Config, String>) -> Result<Vec<String>, String> {
     let outcome = reload().and_then(|config| running.reload(&config));
     match &outcome {
-        Ok(()) => tracing::info!("took up the settings anew"),
+        Ok(needs_restart) if needs_restart.is_empty() => tracing::info!("reloaded the settings"),
+        Ok(needs_restart) => {
+            tracing::warn!(needs_restart = needs_restart.join(", "), "reloaded the settings; some changes need a restart");
+        }
         Err(error) => tracing::error!(error, "the settings were not taken up; the old ones stay"),
     }
     outcome

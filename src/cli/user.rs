@@ -40,7 +40,8 @@ enum User {
         /// Their name; the address when absent.
         #[arg(long)]
         name: Option<String>,
-        #[arg(long, value_enum, default_value = "admin")]
+        /// What they may do.
+        #[arg(long, value_enum, default_value = "viewer")]
         role: Role,
         /// Read the password from standard input.
         #[arg(long)]

@@ -26,7 +26,7 @@ fn the_audit_is_verified_with_a_server_without_one_and_elsewhere() {
     let (data, file) = (directory.path().join("data"), |name: &str| directory.path().join(name));
     let server = Server::start(&data);
     for name in ["One", "Two", "Three"] {
-        server.json(&["key", "create", name, "--tenant", "demo"]);
+        server.json(&["key", "create", name, "--tenant", "demo", "--scope", "*"]);
     }
     let online = server.json(&["audit", "verify"]);
     assert_eq!((&online["sound"], &online["chains"]), (&true.into(), &2.into()), "{online}");

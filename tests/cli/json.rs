@@ -133,7 +133,7 @@ fn every_command_that_succeeds_prints_json_for_scripts() {
     for command in WITH_SERVER {
         assert_succeeds(command, folder, &data);
     }
-    let key = server.json(&["key", "create", "Gone", "--tenant", "demo"])["id"].as_str().unwrap().to_owned();
+    let key = server.json(&["key", "create", "Gone", "--tenant", "demo", "--scope", "*"])["id"].as_str().unwrap().to_owned();
     assert_eq!(server.json(&["key", "revoke", &key, "--tenant", "demo"])["status"], "revoked");
     // Whoever is refused is denied, whatever it is that they may not.
     let url = server.told["url"].as_str().unwrap().to_owned();

@@ -373,7 +373,7 @@ fn listen_shows_verified_events_and_leaves_no_endpoint_behind() {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
     assert!(next()["id"].as_str().unwrap().starts_with("whk_"));
-    server.json(&["key", "create", "Watched", "--tenant", "demo"]);
+    server.json(&["key", "create", "Watched", "--tenant", "demo", "--scope", "*"]);
     let shown = next();
     assert_eq!((&shown["verified"], &shown["event"]["type"]), (&Value::Bool(true), &Value::from("api_key.created")));
     assert_eq!(shown["event"]["data"]["api_key"]["name"], "Watched");
@@ -397,7 +397,7 @@ fn listen_passes_deliveries_on_and_the_answers_back() {
     let started = next();
     assert!(started["id"].as_str().unwrap().starts_with("whk_"));
     assert_eq!(started["events"], serde_json::json!(["api_key.created", "api_key.rotated"]));
-    server.json(&["key", "create", "Watched", "--tenant", "demo"]);
+    server.json(&["key", "create", "Watched", "--tenant", "demo", "--scope", "*"]);
     // It answers 500 first: what comes back to the server makes it try again.
     for (attempt, status) in [(1, "500 Broken"), (2, "200 OK")] {
         let (mut connection, _) = development.accept().unwrap();
@@ -439,7 +439,7 @@ fn listen_says_when_the_target_of_forward_does_not_answer() {
     let mut child = tenantd(&arguments).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.next().unwrap().contains("until Ctrl-C"));
-    server.json(&["key", "create", "Watched", "--tenant", "demo"]);
+    server.json(&["key", "create", "Watched", "--tenant", "demo", "--scope", "*"]);
     let shown: Vec<String> = lines.collect();
     let failures: Vec<&String> =
         shown.iter().filter(|line| line.starts_with(&format!("forwarding to {forward}: FAILED"))).collect();

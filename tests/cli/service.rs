@@ -142,7 +142,7 @@ fn settings_are_taken_up_anew_or_stay_with_a_reason() {
     let service = Service::start(directory.path());
     service.told("READY=1");
     let done = service.reload();
-    assert!(done.status.success() && text(&done.stdout).contains("anew"), "{}", text(&done.stderr));
+    assert!(done.status.success() && text(&done.stdout).contains("reloaded"), "{}", text(&done.stderr));
     std::fs::write(&service.settings, "[listen]\ntls = false\n[limits]\nbody_bites = 1\n").unwrap();
     assert!(refused(&service.reload(), 1).contains("body_bites"));
     std::fs::write(&service.settings, "[listen]\ntls = false\n[limits]\nbody_bytes = 65536\n").unwrap();

@@ -46,7 +46,7 @@ pub fn post(server: &Server, path: &str, body: &Value) -> Value {
 fn fill(server: &Server, data: &Path) -> Vec<String> {
     server.json(&["tenant", "create", "canary-tenant", "--slug", "canary-tenant"]);
     let user = server.json(&["user", "create", "canary-user@acme.example", "--tenant", "demo", "--name", "canary-user"]);
-    let key = server.json(&["key", "create", "canary-key-name", "--tenant", "demo"]);
+    let key = server.json(&["key", "create", "canary-key-name", "--tenant", "demo", "--scope", "*"]);
     let organizations = data.parent().unwrap().join("organizations.ndjson");
     std::fs::write(&organizations, "{\"kind\":\"organization\",\"external_id\":\"o\",\"name\":\"canary-organization\"}\n").unwrap();
     server.json(&["import", &organizations.display().to_string(), "--tenant", "demo"]);

@@ -98,7 +98,9 @@ fn safe_mode_starts_nothing_of_tenants_and_says_so() {
     let safe = SafeMode::start(directory.path());
     assert!(safe.log.contains("Safe mode"), "{}", safe.log);
     let path = directory.path().display().to_string();
-    let made = tenantd(&["key", "create", "Started in safe mode", "--tenant", "demo", "--data-dir", &path]).output().unwrap();
+    let made = tenantd(&["key", "create", "Started in safe mode", "--tenant", "demo", "--scope", "*", "--data-dir", &path])
+        .output()
+        .unwrap();
     assert!(made.status.success(), "{}", text(&made.stderr));
     let get = |path: &str| ask(&safe.address, &key, "GET", path, "");
     let (status, ready) = get("/readyz");

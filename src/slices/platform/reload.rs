@@ -2,8 +2,11 @@
 
 use tokio::sync::{mpsc, oneshot};
 
+/// Settings that have changed and that only a restart takes up; or why the old settings stay.
+type Outcome = Result<Vec<String>, String>;
+
 /// Whom to tell what came of it.
-pub type Reloaded = oneshot::Sender<Result<(), String>>;
+pub type Reloaded = oneshot::Sender<Outcome>;
 
 /// One at a time: whoever asks meanwhile waits.
 const WAITING: usize = 1;
@@ -20,8 +23,8 @@ impl Reload {
         (Self(ask), ReloadRequests(requests))
     }
 
-    /// Returns when the settings were taken up, or with the reason why the old ones stay.
-    pub(super) async fn ask(&self) -> Result<(), String> {
+    /// Returns when the settings were taken up.
+    pub(super) async fn ask(&self) -> Outcome {
         let stopping = || "the server is stopping".to_owned();
         let (told, outcome) = oneshot::channel();
         self.0.send(told).await.map_err(|_| stopping())?;

@@ -147,7 +147,7 @@ impl TestApp {
 
     /// Lets the server take up other settings.
     pub fn reload(&self, setup: &Setup) -> Result<(), String> {
-        self.running.reload(&settings(self.directory.path(), setup))
+        self.running.reload(&settings(self.directory.path(), setup)).map(drop)
     }
 
     pub fn advance(&self, span: Duration) {

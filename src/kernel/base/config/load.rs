@@ -10,17 +10,23 @@ use toml::{
 
 use super::{Config, DEFAULTS, log_filter};
 
-/// Why the settings cannot be used. The text is for the operator: where, what, and what would be right.
+/// Everything that is wrong with the settings. The text is for the operator: a line for each fault that says where, what, and what would
+/// be right.
 #[derive(Debug, thiserror::Error)]
-#[error("{place}: {problem}")]
-pub struct ConfigError {
-    place: String,
-    problem: String,
-}
+#[error("{}", .0.join("\n"))]
+pub struct ConfigError(Vec<String>);
 
-impl ConfigError {
-    pub fn new(place: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self { place: place.into(), problem: problem.into() }
+/// Collects what is wrong while the layers are read.
+#[derive(Default)]
+struct Faults(Vec<String>);
+
+impl Faults {
+    fn add(&mut self, place: &str, problem: impl std::fmt::Display) {
+        self.0.push(format!("{place}: {problem}"));
+    }
+
+    fn check(self) -> Result<(), ConfigError> {
+        if self.0.is_empty() { Ok(()) } else { Err(ConfigError(self.0)) }
     }
 }
 
@@ -33,27 +39,28 @@ pub fn load(
     variables: impl IntoIterator<Item = (String, String)>,
     flags: &[(&str, String)],
 ) -> Result<Config, ConfigError> {
-    let defaults: Table = DEFAULTS.parse().map_err(|error| ConfigError::new("built-in defaults", format!("{error}")))?;
-    let mut settings = defaults.clone();
+    let defaults: Table = DEFAULTS.parse().map_err(|error| ConfigError(vec![format!("built-in defaults: {error}")]))?;
+    let (mut settings, mut faults) = (defaults.clone(), Faults::default());
     if let Some(path) = file {
-        lay_file(&mut settings, &defaults, path)?;
+        lay_file(&mut settings, &defaults, path, &mut faults);
     }
     for (name, text) in variables {
         let Some((section, key)) = name.strip_prefix(VARIABLE_PREFIX).and_then(|rest| rest.split_once("__")) else { continue };
         let path: Vec<String> = std::iter::once(section).chain(key.split("__")).map(str::to_lowercase).collect();
-        lay_text(&mut settings, &path, &text, &format!("environment variable {name}"))?;
+        lay_text(&mut settings, &path, &text, &format!("environment variable {name}"), &mut faults);
     }
     for (key, text) in flags {
         let path: Vec<String> = key.split('.').map(str::to_owned).collect();
-        lay_text(&mut settings, &path, text, &format!("flag for {key}"))?;
+        lay_text(&mut settings, &path, text, &format!("flag for {key}"), &mut faults);
     }
-    let config: Config =
-        settings.try_into().map_err(|error| ConfigError::new("settings", error.to_string().trim().replace('\n', " ")))?;
-    check_ranges(&config)?;
-    match conflict(&config) {
-        Some(conflict) => Err(ConfigError::new("settings", conflict)),
-        None => Ok(config),
+    faults.check()?;
+    let unusable = |error: toml::de::Error| ConfigError(vec![format!("settings: {}", error.to_string().trim().replace('\n', " "))]);
+    let config: Config = settings.try_into().map_err(unusable)?;
+    let mut faults = Faults::default();
+    for problem in range_problems(&config).into_iter().chain(conflict(&config).map(str::to_owned)) {
+        faults.add("settings", problem);
     }
+    faults.check().map(|()| config)
 }
 
 /// What is wrong with settings together, of which each is right by itself.
@@ -67,25 +74,33 @@ fn conflict(config: &Config) -> Option<&'static str> {
     config.offsite.conflict()
 }
 
-fn lay_file(settings: &mut Table, defaults: &Table, path: &Path) -> Result<(), ConfigError> {
+fn lay_file(settings: &mut Table, defaults: &Table, path: &Path, faults: &mut Faults) {
     let shown = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|error| ConfigError::new(&shown, error.to_string()))?;
-    let parsed = DeTable::parse(&text).map_err(|error| {
-        let line = error.span().map_or(1, |span| line_of(&text, &span));
-        ConfigError::new(format!("{shown}:{line}"), error.message().to_owned())
-    })?;
-    let file = FileContext { shown: &shown, text: &text };
-    lay_table(settings, defaults, parsed.get_ref(), "", &file)
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) => return faults.add(&shown, error),
+    };
+    match DeTable::parse(&text) {
+        Ok(parsed) => {
+            let mut file = FileContext { shown: &shown, text: &text, faults };
+            lay_table(settings, defaults, parsed.get_ref(), "", &mut file);
+        }
+        Err(error) => {
+            let line = error.span().map_or(1, |span| line_of(&text, &span));
+            faults.add(&format!("{shown}:{line}"), error.message());
+        }
+    }
 }
 
 struct FileContext<'a> {
     shown: &'a str,
     text: &'a str,
+    faults: &'a mut Faults,
 }
 
 impl FileContext<'_> {
-    fn error(&self, span: &Range<usize>, problem: String) -> ConfigError {
-        ConfigError::new(format!("{}:{}", self.shown, line_of(self.text, span)), problem)
+    fn fault(&mut self, span: &Range<usize>, problem: impl std::fmt::Display) {
+        self.faults.add(&format!("{}:{}", self.shown, line_of(self.text, span)), problem);
     }
 }
 
@@ -93,60 +108,52 @@ fn line_of(text: &str, span: &Range<usize>) -> usize {
     text.bytes().take(span.start).filter(|byte| *byte == b'\n').count() + 1
 }
 
-fn lay_table(
-    settings: &mut Table,
-    defaults: &Table,
-    given: &DeTable<'_>,
-    prefix: &str,
-    file: &FileContext<'_>,
-) -> Result<(), ConfigError> {
+fn lay_table(settings: &mut Table, defaults: &Table, given: &DeTable<'_>, prefix: &str, file: &mut FileContext<'_>) {
     for (key, value) in given {
         let name: &str = key.get_ref();
         let Some(default) = defaults.get(name) else {
-            return Err(file.error(&key.span(), unknown_key(prefix, name, defaults)));
+            file.fault(&key.span(), unknown_key(prefix, name, defaults));
+            continue;
         };
         let dotted = format!("{prefix}{name}");
         match (default, value.get_ref()) {
             (Value::Table(default), DeValue::Table(inner)) => {
                 let Some(Value::Table(target)) = settings.get_mut(name) else { continue };
-                lay_table(target, default, inner, &format!("{dotted}."), file)?;
+                lay_table(target, default, inner, &format!("{dotted}."), file);
             }
             (default, inner) => {
                 let span = value.span();
                 let source = file.text.get(span.clone()).unwrap_or_default();
                 if !same_type(default, inner) {
-                    return Err(file.error(&span, format!("{dotted} is {}, but {source} is not", type_name(default))));
+                    file.fault(&span, format!("{dotted} is {}, but {source} is not", type_name(default)));
+                } else if let Some(laid) = parse_value(source) {
+                    settings.insert(name.to_owned(), laid.clone());
+                    check_value(&dotted, &laid).unwrap_or_else(|problem| file.fault(&span, problem));
+                } else {
+                    file.fault(&span, format!("{dotted}: {source} cannot be read"));
                 }
-                let Some(laid) = parse_value(source) else {
-                    return Err(file.error(&span, format!("{dotted}: {source} cannot be read")));
-                };
-                settings.insert(name.to_owned(), laid.clone());
-                check_value(&dotted, &laid).map_err(|problem| file.error(&span, problem))?;
             }
         }
     }
-    Ok(())
 }
 
 fn parse_value(source: &str) -> Option<Value> {
     format!("value = {source}").parse::<Table>().ok()?.remove("value")
 }
 
-fn lay_text(settings: &mut Table, path: &[String], text: &str, place: &str) -> Result<(), ConfigError> {
-    let Some((last, parents)) = path.split_last() else { return Ok(()) };
+fn lay_text(settings: &mut Table, path: &[String], text: &str, place: &str, faults: &mut Faults) {
+    let Some((last, parents)) = path.split_last() else { return };
     let mut table = settings;
     let mut prefix = String::new();
     for parent in parents {
         let unknown = unknown_key(&prefix, parent, table);
         table = match table.get_mut(parent) {
             Some(Value::Table(inner)) => inner,
-            _ => return Err(ConfigError::new(place, unknown)),
+            _ => return faults.add(place, unknown),
         };
         prefix = format!("{prefix}{parent}.");
     }
-    let Some(default) = table.get(last) else {
-        return Err(ConfigError::new(place, unknown_key(&prefix, last, table)));
-    };
+    let Some(default) = table.get(last) else { return faults.add(place, unknown_key(&prefix, last, table)) };
     let value = match default {
         Value::String(_) => Some(Value::String(text.to_owned())),
         _ => parse_value(text),
@@ -154,11 +161,10 @@ fn lay_text(settings: &mut Table, path: &[String], text: &str, place: &str) -> R
     let dotted = format!("{prefix}{last}");
     match value {
         Some(value) if value.same_type(default) => {
-            check_value(&dotted, &value).map_err(|problem| ConfigError::new(place, problem))?;
+            check_value(&dotted, &value).unwrap_or_else(|problem| faults.add(place, problem));
             table.insert(last.clone(), value);
-            Ok(())
         }
-        _ => Err(ConfigError::new(place, format!("{dotted} is {}, but {text} is not", type_name(default)))),
+        _ => faults.add(place, format!("{dotted} is {}, but {text} is not", type_name(default))),
     }
 }
 
@@ -210,10 +216,12 @@ fn check_value(dotted: &str, value: &Value) -> Result<(), String> {
     table.insert(last.to_owned(), value.clone());
     let reason = |error: toml::de::Error| format!("{dotted} = {value}: {}", error.message());
     let config: Config = probe.try_into().map_err(reason)?;
-    check_ranges(&config).map_err(|error| error.problem)
+    let problems = range_problems(&config);
+    if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
 }
 
-fn check_ranges(config: &Config) -> Result<(), ConfigError> {
+/// The settings that are out of their range.
+fn range_problems(config: &Config) -> Vec<String> {
     let limits = &config.limits;
     let at_least = [
         ("limits.connections", limits.connections as u64, 16),
@@ -272,40 +280,28 @@ fn check_ranges(config: &Config) -> Result<(), ConfigError> {
         ("rate_limits.write", rates.write),
         ("rate_limits.provision", rates.provision),
     ];
-    for (key, value, least) in at_least {
-        if value < least {
-            return Err(ConfigError::new("settings", format!("{key} is {value}, but must be at least {least}")));
-        }
-    }
-    for (key, rate) in rates {
-        if rate.credential == 0 || rate.tenant == 0 {
-            return Err(ConfigError::new("settings", format!("{key} must allow at least one request a minute")));
-        }
-    }
+    let too_small = at_least.into_iter().filter(|(_, value, least)| value < least);
+    let mut found: Vec<String> =
+        too_small.map(|(key, value, least)| format!("{key} is {value}, but must be at least {least}")).collect();
+    let closed = rates.into_iter().filter(|(_, rate)| rate.credential == 0 || rate.tenant == 0);
+    found.extend(closed.map(|(key, _)| format!("{key} must allow at least one request a minute")));
     let disk = &config.disk;
-    for (key, percent) in [("disk.low_percent", disk.low_percent), ("disk.full_percent", disk.full_percent)] {
-        if percent > 100 {
-            return Err(ConfigError::new("settings", format!("{key} is {percent}, but a disk has only 100")));
-        }
-    }
+    let percents = [("disk.low_percent", disk.low_percent), ("disk.full_percent", disk.full_percent)];
+    let beyond = percents.into_iter().filter(|(_, percent)| *percent > 100);
+    found.extend(beyond.map(|(key, percent)| format!("{key} is {percent}, but a disk has only 100")));
     if config.api_keys.max_expires_days > 36_500 {
-        return Err(ConfigError::new("settings", "api_keys.max_expires_days must be at most 36500"));
+        found.push("api_keys.max_expires_days must be at most 36500".to_owned());
     }
     if jiff::tz::TimeZone::get(&config.tickets.time_zone).is_err() {
-        let problem = format!("tickets.time_zone: {} is no IANA time zone such as Europe/Berlin", config.tickets.time_zone);
-        return Err(ConfigError::new("settings", problem));
+        found.push(format!("tickets.time_zone: {} is not an IANA time zone such as Europe/Berlin", config.tickets.time_zone));
     }
-    log_filter(&config.telemetry.log_level).map_err(|problem| ConfigError::new("settings", problem))?;
-    if let Some(problem) = config.egress.problem() {
-        return Err(ConfigError::new("settings", problem));
-    }
-    if let Some(problem) = config.offsite.problem() {
-        return Err(ConfigError::new("settings", problem));
-    }
+    found.extend(log_filter(&config.telemetry.log_level).err());
+    found.extend(config.egress.problem());
+    found.extend(config.offsite.problem());
     if limits.json_depth > 120 {
-        return Err(ConfigError::new("settings", "limits.json_depth must be at most 120"));
+        found.push("limits.json_depth must be at most 120".to_owned());
     }
-    Ok(())
+    found
 }
 
 #[cfg(test)]
@@ -354,6 +350,14 @@ mod tests {
         }
         let wrong_address = load_text("[listen]\naddress = \"here\"\n");
         assert!(wrong_address.is_err_and(|error| error.starts_with("FILE:2: listen.address = \"here\"")));
+    }
+
+    #[test]
+    fn every_fault_is_reported_at_once() {
+        let text = "[limits]\nbody_bites = 1\nbody_bytes = 5\n[listen]\naddress = 8443\n[nowhere]\n";
+        let faults = load_text(text).map(|_| ()).unwrap_err();
+        let lines: Vec<&str> = faults.lines().filter_map(|line| line.split(": ").next()).collect();
+        assert_eq!(lines, ["FILE:2", "FILE:3", "FILE:5", "FILE:6"], "{faults}");
     }
 
     #[test]

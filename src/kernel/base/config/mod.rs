@@ -1,6 +1,7 @@
 //! The settings, as plain data. `config/tenantd.toml` is compiled in as the defaults and is their documentation;
 //! `load` lays a file, the environment and flags over it. Nothing here knows what a setting is used for.
 
+mod compare;
 mod egress;
 mod load;
 mod log_level;

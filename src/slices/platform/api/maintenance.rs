@@ -40,6 +40,8 @@ pub(crate) struct MaintenanceApi {
 struct ReloadDone {
     /// Always true: settings that cannot be taken up are a problem, and the old ones stay.
     reloaded: bool,
+    /// Changed settings that only a restart takes up, such as `listen.address`.
+    needs_restart: Vec<String>,
 }
 
 #[OpenApi(prefix_path = "/internal/admin", tag = "Area::Administration")]
@@ -50,8 +52,8 @@ impl MaintenanceApi {
     /// them.
     #[oai(path = "/reload", method = "post", operation_id = "reload_settings")]
     async fn reload_settings(&self, _auth: Allowed<LocalOperator>) -> Result<Answer<ReloadDone>, Problem> {
-        self.reload.ask().await.map_err(|reason| Problem::new(Code::ValidationFailed, reason))?;
-        Ok(Answer::new(&ReloadDone { reloaded: true }))
+        let needs_restart = self.reload.ask().await.map_err(|reason| Problem::new(Code::ValidationFailed, reason))?;
+        Ok(Answer::new(&ReloadDone { reloaded: true, needs_restart }))
     }
 
     /// Check every record and every index of the live store
