@@ -37,6 +37,20 @@ fn places(words: &[Word], sought: &Sought) -> Vec<Range<usize>> {
     }
 }
 
+/// Whether a text names an identifier, in whatever spelling, or a part of it that addresses begin with.
+fn named(raw: &str, identifier: &str, value: &str) -> Option<MatchKind> {
+    let normal = text::identifier(value);
+    let is_same = normal == identifier || text::compact(raw).is_some_and(|compact| text::compact(value) == Some(compact));
+    if is_same {
+        return Some(MatchKind::Exact);
+    }
+    let is_within =
+        |(first, last): (String, String)| normal.parse().is_ok_and(|address| (first..=last).contains(&text::sortable(address)));
+    let is_begun = |digits: String| text::mac(value).is_some_and(|mac| mac.starts_with(&digits));
+    let is_part = text::network(raw).is_some_and(is_within) || text::mac_beginning(raw).is_some_and(is_begun);
+    is_part.then_some(MatchKind::Prefix)
+}
+
 /// The reasons, and the highlights by field.
 pub fn explain(document: &Document, sought: &[Sought]) -> (Vec<Match>, Vec<(&'static str, String)>) {
     let mut matches: Vec<Match> = Vec::new();
@@ -50,8 +64,10 @@ pub fn explain(document: &Document, sought: &[Sought]) -> (Vec<Match>, Vec<(&'st
         if identifier == document.shown_id {
             add(Match { field: "id", value: document.shown_id.clone(), kind: MatchKind::Exact });
         }
-        for (field, value) in document.identifiers.iter().filter(|(_, value)| text::identifier(value) == identifier) {
-            add(Match { field, value: value.clone(), kind: MatchKind::Exact });
+        for (field, value) in &document.identifiers {
+            if let Some(kind) = named(&term.raw, &identifier, value) {
+                add(Match { field, value: value.clone(), kind });
+            }
         }
     }
     let mut highlights = Vec::new();

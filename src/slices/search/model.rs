@@ -85,6 +85,8 @@ pub enum Attribute {
     Assignee,
     Priority,
     Number,
+    /// An address in a form whose order is that of the addresses.
+    Address,
 }
 
 /// What one record is found by, and how it is told apart from others.

@@ -3,7 +3,7 @@
 //!
 //! Terms are AND-ed. `"a phrase"`, `a OR b`, `-term`, `prefix*`, `field:value`. There are no parentheses: `OR` joins its two neighbours.
 
-use tenantd_base::{clock::Timestamp, fault::Fault};
+use tenantd_base::{clock::Timestamp, fault::Fault, vocabulary::nearest};
 
 use super::{
     model::{Attribute, Kind, State},
@@ -63,6 +63,11 @@ pub enum Condition {
         value: String,
         prefix: bool,
     },
+    /// From the first address up to the last, both [sortable](text::sortable).
+    Network {
+        first: String,
+        last: String,
+    },
     /// From the first time up to, but not at, the second.
     Updated {
         from: Option<Timestamp>,
@@ -76,9 +81,8 @@ fn fault(code: &str, message: impl Into<String>) -> Fault {
 
 fn among<'a>(fault: Fault, given: &str, known: impl IntoIterator<Item = &'a str>) -> Fault {
     let fault = fault.with_allowed(known);
-    let near = |name: &&String| strsim::osa_distance(name, given) <= 1 + given.chars().count() / 3;
-    let nearest = fault.allowed.iter().filter(near).min_by_key(|name| strsim::osa_distance(name, given)).cloned();
-    fault.with_suggestion(nearest)
+    let suggestion = nearest(given, fault.allowed.iter().map(String::as_str));
+    fault.with_suggestion(suggestion)
 }
 
 impl Query {
@@ -171,11 +175,33 @@ impl Parser<'_> {
             let words = text::tokens(&phrase);
             return Some(Piece::Term((!words.is_empty()).then_some(Term::Phrase { words }), negated.is_some()));
         }
-        let raw = self.word();
+        let mut raw = self.word();
+        if text::is_phone_part(&raw) {
+            self.phone(&mut raw);
+        }
         if raw == "OR" && negated.is_none() {
             return Some(Piece::Or);
         }
         Some(Piece::Term(self.term(&raw), negated.is_some()))
+    }
+
+    /// Takes the groups that follow, if all of them together can be a phone number.
+    fn phone(&mut self, raw: &mut String) {
+        let (mut whole, mut rest) = (raw.clone(), self.rest);
+        loop {
+            let next = rest.trim_start_matches(is_space);
+            let end = next.find(|letter| is_space(letter) || letter == '"').unwrap_or(next.len());
+            let (part, behind) = next.split_at_checked(end).unwrap_or((next, ""));
+            // A part with a minus before it is left out, not a part of the number.
+            if !text::is_phone_part(part) || part.starts_with('-') {
+                break;
+            }
+            whole = format!("{whole} {part}");
+            rest = behind;
+        }
+        if text::phone(&whole).is_some() {
+            (*raw, self.rest) = (whole, rest);
+        }
     }
 
     /// A text in quotes, when one begins here.
@@ -234,7 +260,8 @@ fn field_name(raw: &str) -> Option<(String, &str)> {
     let named = name.len() >= 2 && name.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_');
     let name = name.to_ascii_lowercase();
     let known = FIELDS.contains(&name.as_str());
-    let is_field = named && (known || !value.is_empty()) && !value.starts_with("//") && text::ip(raw).is_none();
+    let is_address = text::ip(raw).is_some() || text::mac(raw).is_some() || text::mac_beginning(raw).is_some();
+    let is_field = named && (known || !value.is_empty()) && !value.starts_with("//") && !is_address;
     is_field.then_some((name, value))
 }
 
@@ -269,8 +296,8 @@ fn condition(name: &str, value: &str) -> Result<Condition, Fault> {
         "assignee" => Ok(attribute(Attribute::Assignee, value.to_owned(), false)),
         "os" => Ok(beginning(Attribute::Os, &text::whole(value), value)),
         "tag" => Ok(beginning(Attribute::Tag, &folded, value)),
-        "serial" => Ok(beginning(Attribute::Serial, &text::identifier(value), value)),
-        "ip" => Ok(beginning(Attribute::Ip, &text::identifier(value), value)),
+        "serial" => Ok(beginning(Attribute::Serial, &text::serial(value), value)),
+        "ip" => address(value),
         _ => Ok(beginning(Attribute::Mac, &mac_beginning(value), value)),
     }
 }
@@ -281,6 +308,22 @@ fn attribute(attribute: Attribute, value: String, prefix: bool) -> Condition {
 
 fn beginning(of: Attribute, normal: &str, given: &str) -> Condition {
     attribute(of, normal.trim_end_matches('*').to_owned(), given.ends_with('*'))
+}
+
+/// An address, a network, or how an address begins.
+fn address(value: &str) -> Result<Condition, Fault> {
+    if let Some((first, last)) = text::network(value) {
+        return Ok(Condition::Network { first, last });
+    }
+    let stem = value.trim_end_matches('*');
+    let is_beginning = stem.len() < value.len() && stem.chars().all(|letter| letter.is_ascii_hexdigit() || ".:".contains(letter));
+    if is_beginning || text::ip(value).is_some() {
+        return Ok(beginning(Attribute::Ip, &text::identifier(value), value));
+    }
+    Err(fault(
+        "wrong_form",
+        format!("{value} is neither an address such as 10.0.0.5, nor a network such as 10.0.0.0/8, nor a beginning such as 10.0.*"),
+    ))
 }
 
 /// A hardware address, or how one begins, in any spelling.

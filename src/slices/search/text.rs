@@ -104,20 +104,111 @@ pub fn whole(text: &str) -> String {
     tokens(text).join(" ")
 }
 
-/// A hardware address in any spelling as twelve digits: `00:1A:2B:3C:4D:5E`, `00-1a-…`, `001a.2b3c.4d5e`, `001A2B3C4D5E`.
+/// A hardware address in any spelling as twelve digits: `00:1A:2B:3C:4D:5E`, `00-1a-…`, `001a.2b3c.4d5e`, `001a2b-3c4d5e`, `001A2B3C4D5E`.
 pub fn mac(text: &str) -> Option<String> {
-    let groups: Vec<&str> = text.split([':', '-', '.']).collect();
-    let mut separators = text.chars().filter(|letter| matches!(letter, ':' | '-' | '.'));
-    let first = separators.next();
-    let uniform = separators.all(|separator| Some(separator) == first);
-    let shaped = match (groups.len(), first) {
-        (6, Some(':' | '-')) => groups.iter().all(|group| group.len() == 2),
-        (3, Some('.')) => groups.iter().all(|group| group.len() == 4),
-        (1, None) => text.len() == 12,
-        _ => false,
-    };
+    mac_digits(text).filter(|digits| digits.len() == MAC_DIGITS)
+}
+
+/// How a hardware address begins, with at least two groups: `ac:cc:8e` as `accc8e`.
+pub fn mac_beginning(text: &str) -> Option<String> {
+    mac_digits(text).filter(|digits| digits.len() < MAC_DIGITS && text.len() > digits.len())
+}
+
+const MAC_DIGITS: usize = 12;
+
+/// The digits of a hardware address, or of its beginning: groups of the same length with the same sign between them.
+fn mac_digits(text: &str) -> Option<String> {
+    const SIGNS: [char; 3] = [':', '-', '.'];
+    let groups: Vec<&str> = text.split(SIGNS).collect();
+    let mut signs = text.chars().filter(|letter| SIGNS.contains(letter));
+    let first = signs.next();
+    let is_uniform = signs.all(|sign| Some(sign) == first);
+    let length = groups.first().map_or(0, |group| group.len());
+    let is_shaped = matches!(length, 2 | 4 | 6 | MAC_DIGITS) && groups.iter().all(|group| group.len() == length);
     let digits: String = groups.concat().to_ascii_lowercase();
-    (uniform && shaped && digits.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(digits)
+    let is_hex = digits.len() <= MAC_DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (is_uniform && is_shaped && is_hex).then_some(digits)
+}
+
+/// An address in a form whose order is that of the addresses.
+pub fn sortable(address: IpAddr) -> String {
+    match address.to_canonical() {
+        IpAddr::V4(address) => format!("4{:08x}", u32::from(address)),
+        IpAddr::V6(address) => format!("6{:032x}", u128::from(address)),
+    }
+}
+
+/// The first and the last address of a network, [sortable]: `10.3.0.0/16`, `2001:db8::/32`, or the beginning of an IPv4 address such as
+/// `10.3` or `10.3.`.
+pub fn network(text: &str) -> Option<(String, String)> {
+    let Some((address, length)) = text.split_once('/') else { return address_beginning(text) };
+    let address: IpAddr = address.parse().ok()?;
+    let length: u32 = length.parse().ok().filter(|_| length.bytes().all(|byte| byte.is_ascii_digit()))?;
+    match address {
+        IpAddr::V4(address) => {
+            let hosts = u32::MAX.checked_shr(length).unwrap_or(0);
+            let first = u32::from(address) & !hosts;
+            (length <= 32).then(|| (sortable(IpAddr::V4(first.into())), sortable(IpAddr::V4((first | hosts).into()))))
+        }
+        IpAddr::V6(address) => {
+            let hosts = u128::MAX.checked_shr(length).unwrap_or(0);
+            let first = u128::from(address) & !hosts;
+            (length <= 128).then(|| (format!("6{first:032x}"), format!("6{:032x}", first | hosts)))
+        }
+    }
+}
+
+fn address_beginning(text: &str) -> Option<(String, String)> {
+    let bare = text.strip_suffix('.').unwrap_or(text);
+    let octets: Vec<u8> = bare.split('.').map(|octet| octet.parse().ok()).collect::<Option<_>>()?;
+    // A number alone is an address only with its dot.
+    let fewest = if text.ends_with('.') { 1 } else { 2 };
+    if !(fewest..=3).contains(&octets.len()) {
+        return None;
+    }
+    let fill = |rest: u8| {
+        let mut whole = [rest; 4];
+        whole.iter_mut().zip(&octets).for_each(|(place, octet)| *place = *octet);
+        sortable(IpAddr::from(whole))
+    };
+    Some((fill(0), fill(255)))
+}
+
+/// An identifier without the signs between its parts, if it has enough letters and digits to be one.
+pub fn compact(text: &str) -> Option<String> {
+    let compact: String = fold(text).chars().filter(|letter| letter.is_alphanumeric()).collect();
+    (compact.chars().count() >= SHORTEST_COMPACT).then_some(compact)
+}
+
+/// A serial number without the signs between its parts. A `*` at its end stays.
+pub fn serial(text: &str) -> String {
+    fold(text).chars().filter(|letter| letter.is_alphanumeric() || *letter == '*').collect()
+}
+
+const SHORTEST_COMPACT: usize = 5;
+
+/// The fewest digits of a phone number.
+const SHORTEST_PHONE: usize = 7;
+
+/// Whether a piece of text can be a part of a phone number.
+pub fn is_phone_part(text: &str) -> bool {
+    text.chars().any(|letter| letter.is_ascii_digit()) && text.chars().all(is_phone_sign)
+}
+
+fn is_phone_sign(letter: char) -> bool {
+    letter.is_ascii_digit() || matches!(letter, '+' | '-' | '/' | '(' | ')' | '.')
+}
+
+/// The digits of what may be a phone number.
+pub fn phone(text: &str) -> Option<String> {
+    let digits: String = text.chars().filter(char::is_ascii_digit).collect();
+    let is_phone = text.chars().all(|letter| is_phone_sign(letter) || letter == ' ');
+    (is_phone && (SHORTEST_PHONE..=15).contains(&digits.len())).then_some(digits)
+}
+
+/// What may be phone numbers in a text: runs of digits and the signs between their groups.
+pub fn phones(text: &str) -> Vec<String> {
+    text.split(|letter: char| !(is_phone_sign(letter) || letter == ' ')).filter_map(|run| phone(run.trim())).collect()
 }
 
 pub fn ip(text: &str) -> Option<String> {
@@ -172,9 +263,47 @@ mod tests {
         for spelling in ["00:1A:2B:3C:4D:5E", "00-1a-2b-3c-4d-5e", "001a.2b3c.4d5e", "001A2B3C4D5E"] {
             assert_eq!(identifier(spelling), "001a2b3c4d5e", "{spelling}");
         }
+        for spelling in ["AC:CC:8E:3D:E7:27", "accc-8e3d-e727", "accc8e-3de727", "ac.cc.8e.3d.e7.27"] {
+            assert_eq!(identifier(spelling), "accc8e3de727", "{spelling}");
+        }
         for other in ["00:1A:2B:3C:4D", "00:1A-2B:3C:4D:5E", "zz:1a:2b:3c:4d:5e", "001a.2b3c.4d5", ""] {
             assert_eq!(mac(other), None, "{other}");
         }
+        assert_eq!(mac_beginning("AC:CC:8e").as_deref(), Some("accc8e"));
+        assert_eq!((mac_beginning("accc8e"), mac_beginning("org:ac")), (None, None));
+    }
+
+    #[test]
+    fn a_network_is_its_first_and_last_address() {
+        let between = |network: &str, address: &str| {
+            let (first, last) = super::network(network).unwrap_or_else(|| panic!("{network}"));
+            (first..=last).contains(&sortable(address.parse().unwrap()))
+        };
+        for (network, inside, outside) in [
+            ("10.99.88.0/24", "10.99.88.255", "10.99.89.0"),
+            ("10.99.88.17/28", "10.99.88.31", "10.99.88.15"),
+            ("0.0.0.0/0", "255.255.255.255", "::1"),
+            ("192.0.2.7/32", "192.0.2.7", "192.0.2.8"),
+            ("10.3", "10.3.255.0", "10.30.0.0"),
+            ("10.3.", "10.3.0.0", "10.31.0.0"),
+            ("10.", "10.255.255.255", "100.0.0.1"),
+            ("2001:db8::/32", "2001:db8:ffff::1", "2001:db9::"),
+            ("::/0", "ffff::1", "10.0.0.1"),
+        ] {
+            assert!(between(network, inside), "{network} has {inside}");
+            assert!(!between(network, outside), "{network} has not {outside}");
+        }
+        for other in ["10", "10.3.1.1", "10.300", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/+8", "::/129", "a.b", ""] {
+            assert_eq!(super::network(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn phone_numbers_have_one_form() {
+        for spelling in ["+49 30 123-4567", "+49 (30) 1234567", "+49.30.123.4567", "49301234567"] {
+            assert_eq!(phones(&format!("Call {spelling}, please")), ["49301234567"], "{spelling}");
+        }
+        assert_eq!(phones("T-1042, 2 of 17, 12345"), Vec::<String>::new());
     }
 
     #[test]

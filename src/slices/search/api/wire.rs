@@ -38,6 +38,8 @@ pub(super) enum SearchFacet {
 pub(super) struct SearchParameters {
     /// What to search for. Terms are AND-ed. `"a phrase"`; `one OR other`; `-without`; `begin*`; `field:value` with the fields `type`,
     /// `org`, `status`, `os`, `ip`, `mac`, `serial`, `tag`, `assignee`, `priority`, `number` and `updated` (`updated:>2026-01-31`).
+    /// `ip` also takes a network (`ip:10.3.0.0/16`) and the beginning of an address (`ip:10.3`). Serial, phone and hardware numbers are
+    /// found in every spelling. The name of an organization also finds what belongs to it.
     #[oai(validator(min_length = 1, max_length = 200))]
     pub(super) q: String,
     /// Hits of these types only.

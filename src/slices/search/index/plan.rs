@@ -83,9 +83,13 @@ impl Sides {
 
 /// Terms of a field that begin alike.
 fn beginning(field: Field, text: &str) -> Clause {
+    between(field, text, &words::successor(text))
+}
+
+/// Terms of a field from the first up to, but not at, the second.
+fn between(field: Field, first: &str, end: &str) -> Clause {
     let bound = |text: &str| IndexTerm::from_field_text(field, text);
-    let range = InvertedIndexRangeQuery::new(Bound::Included(bound(text)), Bound::Excluded(bound(&words::successor(text))));
-    Clause::Alike(Box::new(range), 0.0)
+    Clause::Alike(Box::new(InvertedIndexRangeQuery::new(Bound::Included(bound(first)), Bound::Excluded(bound(end)))), 0.0)
 }
 
 impl<'a> Planner<'a> {
@@ -133,6 +137,27 @@ impl<'a> Planner<'a> {
         Ok(Clause::any([known_by, self.record(kind, id)?]))
     }
 
+    /// What a text names in another spelling, or by the beginning of an address: serial numbers without dashes, phone numbers by their
+    /// digits, networks, beginnings of hardware addresses.
+    fn identified_loosely(&self, raw: &str) -> Result<Clause, IndexError> {
+        let mut ways = Vec::new();
+        for compact in [text::phone(raw), text::compact(raw)].into_iter().flatten() {
+            ways.push(self.token(Mark::Compact, &compact)?);
+        }
+        if let Some((first, last)) = text::network(raw) {
+            ways.push(self.in_network(&first, &last));
+        }
+        if let Some(digits) = text::mac_beginning(raw) {
+            ways.push(beginning(fields().tokens, &self.terms.token_text(Mark::Attribute(Attribute::Mac), &digits)));
+        }
+        Ok(Clause::any(ways))
+    }
+
+    fn in_network(&self, first: &str, last: &str) -> Clause {
+        let text = |address: &str| self.terms.token_text(Mark::Attribute(Attribute::Address), address);
+        between(fields().tokens, &text(first), &words::successor(&text(last)))
+    }
+
     /// The tenant's record with this id.
     fn record(&self, kind: Kind, id: RecordId) -> Result<Clause, IndexError> {
         let named = self.term(key_term(&DocumentKey { tenant_id: self.sight.tenant_id, kind, id }))?.alike(0.0);
@@ -175,7 +200,7 @@ impl<'a> Planner<'a> {
         let mut elsewhere = false;
         let last = query.groups.len().saturating_sub(1);
         for (place, group) in query.groups.iter().enumerate() {
-            let (sides, fields) = self.group(query, group, place == last, &mut sought)?;
+            let (sides, fields) = self.group(group, place == last, &mut sought)?;
             if group.negated {
                 excluded.push(Clause::any([sides.any(), fields]));
                 continue;
@@ -202,10 +227,14 @@ impl<'a> Planner<'a> {
     fn tiers(&self, query: &Query, in_name: Vec<Clause>, elsewhere: bool) -> Result<Vec<(Clause, f32)>, IndexError> {
         let mut tiers = Vec::new();
         let raws = query.groups.iter().filter(|group| !group.negated).flat_map(|group| &group.any).filter_map(|term| match term {
-            Term::Word { raw, .. } => Some(text::identifier(raw)),
+            Term::Word { raw, .. } => Some(raw),
             _ => None,
         });
-        let identifiers = raws.map(|identifier| self.identified(&identifier)).collect::<Result<Vec<_>, _>>()?;
+        let mut identifiers = Vec::new();
+        for raw in raws {
+            identifiers.push(self.identified(&text::identifier(raw))?);
+            identifiers.push(self.identified_loosely(raw)?);
+        }
         tiers.push((Clause::any(identifiers), rank::IDENTIFIER));
         if in_name.is_empty() {
             return Ok(tiers);
@@ -222,17 +251,15 @@ impl<'a> Planner<'a> {
     }
 
     /// What matches a group: by text, and by fields.
-    fn group(&self, query: &Query, group: &Group, is_last: bool, sought: &mut Vec<Sought>) -> Result<(Sides, Clause), IndexError> {
+    fn group(&self, group: &Group, is_last: bool, sought: &mut Vec<Sought>) -> Result<(Sides, Clause), IndexError> {
         let (mut in_name, mut elsewhere, mut by_field) = (Vec::new(), Vec::new(), Vec::new());
         for term in &group.any {
             if let Term::Field(condition) = term {
                 by_field.push(self.condition(condition)?.alike(0.0));
                 continue;
             }
-            // Alone, the name of an organization means the organization and not all that belongs to it.
-            let of_organizations = query.groups.len() > 1;
-            let found = self.seek(term, is_last && !group.negated, of_organizations)?;
-            let sides = self.sides(&found, of_organizations)?;
+            let found = self.seek(term, is_last && !group.negated)?;
+            let sides = self.sides(&found)?;
             in_name.push(sides.in_name);
             elsewhere.push(sides.elsewhere);
             if !group.negated {
@@ -243,7 +270,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Chooses how a term is looked for: as it is; else as the beginning of a word; else with typos.
-    fn seek(&self, term: &Term, is_last: bool, of_organizations: bool) -> Result<Sought, IndexError> {
+    fn seek(&self, term: &Term, is_last: bool) -> Result<Sought, IndexError> {
         let sought =
             |raw: &str, words: &[String], kind| Sought { raw: raw.to_owned(), words: words.to_vec(), kind, meant: Vec::new() };
         let (raw, words) = match term {
@@ -255,12 +282,12 @@ impl<'a> Planner<'a> {
         let exact = sought(raw, words, MatchKind::Exact);
         let begun = sought(raw, words, MatchKind::Prefix);
         if is_last && self.options.mode == Mode::Suggest {
-            if self.is_seen(self.sides(&begun, false)?.any())? {
+            if self.is_seen(self.sides(&begun)?.any())? {
                 return Ok(begun);
             }
-        } else if self.is_seen(self.sides(&exact, of_organizations)?.any())? {
+        } else if self.is_seen(self.sides(&exact)?.any())? {
             return Ok(exact);
-        } else if words.last().is_some_and(|word| word.chars().count() > 1) && self.is_seen(self.sides(&begun, false)?.any())? {
+        } else if words.last().is_some_and(|word| word.chars().count() > 1) && self.is_seen(self.sides(&begun)?.any())? {
             return Ok(begun);
         }
         if !self.options.fuzzy || identified_only(raw) {
@@ -271,7 +298,7 @@ impl<'a> Planner<'a> {
             meant.push(self.meant(word, text::typos_allowed(word))?);
         }
         let fuzzy = Sought { kind: MatchKind::Fuzzy, meant, ..exact.clone() };
-        Ok(if self.is_seen(self.sides(&fuzzy, false)?.any())? { fuzzy } else { exact })
+        Ok(if self.is_seen(self.sides(&fuzzy)?.any())? { fuzzy } else { exact })
     }
 
     /// What a word may have meant: itself, and its neighbours.
@@ -318,7 +345,8 @@ impl<'a> Planner<'a> {
         Ok(Clause::any(found.collect::<Result<Vec<_>, _>>()?))
     }
 
-    fn sides(&self, sought: &Sought, of_organizations: bool) -> Result<Sides, IndexError> {
+    /// What matches a term. It depends on no other term, so that a term more never finds more.
+    fn sides(&self, sought: &Sought) -> Result<Sides, IndexError> {
         let Sought { raw, words, kind, meant } = sought;
         let in_body = self.options.mode == Mode::Full;
         match kind {
@@ -330,7 +358,8 @@ impl<'a> Planner<'a> {
                 }
                 if *kind == MatchKind::Exact {
                     elsewhere.push(self.identified(&text::identifier(raw))?.alike(1.0));
-                    if of_organizations && in_body {
+                    elsewhere.push(self.identified_loosely(raw)?.alike(1.0));
+                    if in_body {
                         elsewhere.push(self.of_organizations_named(words)?);
                     }
                 }
@@ -382,7 +411,7 @@ impl<'a> Planner<'a> {
             beginning(fields().name, &format!("{}{last}", self.terms.prefix))
         };
         let in_name = with_end(fields().name, end.alike(1.0))?;
-        let mut elsewhere = self.identified(&text::identifier(raw))?.alike(1.0);
+        let mut elsewhere = Clause::any([self.identified(&text::identifier(raw))?, self.identified_loosely(raw)?]).alike(1.0);
         if in_body && last.chars().count() >= SHORTEST_BODY_PREFIX {
             let end = beginning(fields().body, &format!("{}{last}", self.terms.prefix));
             elsewhere = Clause::any([elsewhere, with_end(fields().body, end.alike(0.5))?]);
@@ -419,6 +448,7 @@ impl<'a> Planner<'a> {
                 });
                 Ok(Clause::any(assigned.collect::<Result<Vec<_>, _>>()?))
             }
+            Condition::Network { first, last } => Ok(self.in_network(first, last)),
             Condition::Attribute { attribute, value, prefix: true } => {
                 Ok(beginning(fields().tokens, &self.terms.token_text(Mark::Attribute(*attribute), value)))
             }
@@ -448,5 +478,6 @@ impl<'a> Planner<'a> {
 
 /// Whether a text can only be an identifier, which is right or wrong.
 fn identified_only(raw: &str) -> bool {
-    raw.contains('@') || text::ip(raw).is_some() || text::mac(raw).is_some()
+    let is_address = text::ip(raw).is_some() || text::mac(raw).is_some() || text::network(raw).is_some();
+    raw.contains('@') || is_address || text::phone(raw).is_some()
 }

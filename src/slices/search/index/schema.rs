@@ -19,7 +19,7 @@ use super::super::{
 };
 
 /// Raised with every change of what is in the index: an index of another format is built anew.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 
 const TOKENIZER: &str = "tenant";
 /// Between the tenant and each term of a text that is handed to the tokenizer.
@@ -31,6 +31,11 @@ pub const LONGEST_START: usize = 12;
 /// The most bytes of a document's text that count.
 const MOST_TEXT: usize = 64 << 10;
 
+/// The fields whose identifiers are also found without the signs between their parts.
+const COMPACTED: [&str; 3] = ["serial", "external_id", "provider_vm_id"];
+/// The most phone numbers of one text that count.
+const MOST_PHONES: usize = 20;
+
 /// What a term in [`Fields::tokens`] stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
@@ -41,6 +46,8 @@ pub enum Mark {
     State,
     /// What it is named by exactly, but for its id: that is in its [key](Fields::key).
     Identifier,
+    /// The same without the signs between its parts, and phone numbers by their digits.
+    Compact,
     /// The whole name.
     Name,
     /// How the name begins.
@@ -72,6 +79,8 @@ impl Mark {
             Self::Attribute(Attribute::Assignee) => 'a',
             Self::Attribute(Attribute::Priority) => 'r',
             Self::Attribute(Attribute::Number) => '#',
+            Self::Attribute(Attribute::Address) => 'h',
+            Self::Compact => 'c',
         }
     }
 }
@@ -257,7 +266,17 @@ pub fn render(document: &Document) -> TantivyDocument {
     words.iter().flat_map(|word| beginnings(word, LONGEST_GRAM)).for_each(|gram| tokens.mark(Mark::Gram, gram));
     beginnings(&whole, LONGEST_START).for_each(|start| tokens.mark(Mark::Start, start));
     document.identifiers.iter().for_each(|(_, value)| tokens.mark(Mark::Identifier, &text::identifier(value)));
-    document.attributes.iter().for_each(|(attribute, value)| tokens.mark(Mark::Attribute(*attribute), value));
+    for (field, value) in document.texts.iter().chain(&document.identifiers) {
+        let value = value.get(..value.floor_char_boundary(MOST_TEXT)).unwrap_or_default();
+        let identifier = text::compact(value).filter(|_| COMPACTED.contains(field));
+        text::phones(value).into_iter().take(MOST_PHONES).chain(identifier).for_each(|term| tokens.mark(Mark::Compact, &term));
+    }
+    for (attribute, value) in &document.attributes {
+        tokens.mark(Mark::Attribute(*attribute), value);
+        if let (Attribute::Ip, Ok(address)) = (attribute, value.parse()) {
+            tokens.mark(Mark::Attribute(Attribute::Address), &text::sortable(address));
+        }
+    }
     document.software.iter().for_each(|name| tokens.mark(Mark::Software, &text::whole(name)));
     if let Some(state) = document.state {
         tokens.mark(Mark::State, state.name());

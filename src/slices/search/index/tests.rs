@@ -12,7 +12,10 @@ use tenantd_store::{
 };
 
 use super::{
-    super::model::{Document, DocumentKey, Facets, Kind, Mode, Options, Order, Sight, State},
+    super::{
+        model::{Attribute, Document, DocumentKey, Facets, Kind, Mode, Options, Order, Sight, State},
+        text,
+    },
     *,
 };
 use crate::query::Query;
@@ -92,6 +95,76 @@ fn the_newest_version_of_a_document_is_found_wherever_the_older_ones_are() {
     }
     overlay.put(DocumentKey { tenant_id: one, kind: Kind::Device, id: document(one, 1, "").id }, None);
     assert_eq!(found(&overlay.publish().unwrap(), one, "heron*"), (Vec::new(), 0));
+}
+
+#[test]
+fn a_term_more_never_finds_more() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut overlay, one) = (empty_overlay(directory.path()), tenant(1));
+    let organizations = ["Juniper Law", "Juniper Bakery", "Harbor Law Group"];
+    let words = ["juniper", "law", "bakery", "group", "printer", "laptop", "latitude", "hall", "harbour"];
+    for (number, name) in (1_u8..).zip(organizations) {
+        let organization_id = OrganizationId::from_bytes([number; 16]);
+        let organization = Document { kind: Kind::Organization, id: [number; 16], ..document(one, number, name) };
+        put(&mut overlay, &Document { organization_id: Some(organization_id), texts: Vec::new(), ..organization });
+        for (place, device) in (0_u8..).zip(["printer hall", "laptop", "law printer", "juniper laptop"]) {
+            let device = document(one, 50 + number * 10 + place, device);
+            put(&mut overlay, &Document { organization_id: Some(organization_id), ..device });
+        }
+    }
+    let view = overlay.publish().unwrap();
+    let total = |q: &str| found(&view, one, q).1;
+    for first in words {
+        for second in words {
+            let both = total(&format!("{first} {second}"));
+            assert!(both <= total(first).min(total(second)), "{first} {second}");
+            for third in words {
+                assert!(total(&format!("{first} {second} {third}")) <= both, "{first} {second} {third}");
+            }
+        }
+    }
+    assert_eq!(total("bakery printer"), 2, "what belongs to an organization is found by its name");
+    assert_eq!(found(&view, one, "bakery").0.first(), Some(&2), "the organization comes before what belongs to it");
+}
+
+#[test]
+fn identifiers_are_found_in_every_spelling() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut overlay, one) = (empty_overlay(directory.path()), tenant(1));
+    let identifiers = |serial: &str, ip: &str, mac: &str| {
+        [("serial", serial), ("ip", ip), ("mac", mac)].map(|(field, value)| (field, value.to_owned())).to_vec()
+    };
+    let attributes = |ip: &str, mac: &str| vec![(Attribute::Ip, ip.to_owned()), (Attribute::Mac, text::identifier(mac))];
+    for (number, serial, ip, mac) in
+        [(1, "5CG-9283-X7", "10.3.88.7", "AC:CC:8E:3D:E7:27"), (2, "VMware-42", "10.30.1.1", "00:1a:2b:3c:4d:5e")]
+    {
+        let device = document(one, number, "box");
+        let texts = vec![("custom_field", format!("call +49 (30) 55512{number}3"))];
+        let (identifiers, attributes) = (identifiers(serial, ip, mac), attributes(ip, mac));
+        put(&mut overlay, &Document { texts, identifiers, attributes, ..device });
+    }
+    let view = overlay.publish().unwrap();
+    for q in [
+        "AC:CC:8E:3D:E7:27",
+        "accc8e3de727",
+        "accc-8e3d-e727",
+        "AC:CC:8E",
+        "mac:ac-cc-8e-3d-e7-27",
+        "5CG9283X7",
+        "5cg 9283-x7",
+        "+49 30 555 1213",
+        "49305551213",
+        "10.3.88.0/24",
+        "10.3",
+        "ip:10.3.88.0/29",
+        "ip:10.3",
+        "ip:10.3.88.*",
+    ] {
+        assert_eq!(found(&view, one, q), (vec![1], 1), "{q}");
+    }
+    for q in ["10.4", "10.3.89.0/24", "ip:10.0.0.0/15", "AC:CC:8F", "49305551219"] {
+        assert_eq!(found(&view, one, q).1, 0, "{q}");
+    }
 }
 
 #[test]

@@ -65,6 +65,26 @@ fn fields_take_values_in_their_own_spelling() {
 }
 
 #[test]
+fn the_groups_of_a_phone_number_are_one_term() {
+    let raws = |text: &str| -> Vec<String> {
+        let terms = parsed(text).groups.into_iter().flat_map(|group| group.any);
+        terms.map(|term| if let Term::Word { raw, .. } = term { raw } else { String::new() }).collect()
+    };
+    assert_eq!(raws("call +49 (30) 123-4567 now"), ["call", "+49 (30) 123-4567", "now"]);
+    assert_eq!(raws("server 2019 17"), ["server", "2019", "17"]);
+}
+
+#[test]
+fn an_address_field_takes_networks_and_refuses_what_is_none() {
+    for text in ["ip:10.99.88.0/24", "ip:10.3", "ip:10.3.0.1", "ip:10.0.*", "ip:fe80:*", "ip:2001:db8::/32"] {
+        assert!(matches!(parsed(text).groups[0].any[0], Term::Field(_)), "{text}");
+    }
+    for text in ["ip:10.300.0.0/24", "ip:10.0.0.0/40", "ip:printer", "ip:x*"] {
+        assert_eq!(first_fault(text).code, "wrong_form", "{text}");
+    }
+}
+
+#[test]
 fn times_are_compared_by_day_or_by_moment() {
     let day = Timestamp::parse("2026-01-01T00:00:00Z").unwrap();
     let range = |text: &str| match parsed(text).groups.remove(0).any.remove(0) {
@@ -106,7 +126,17 @@ fn what_is_wrong_is_said_with_what_was_perhaps_meant() {
 
 #[test]
 fn addresses_links_drives_and_labels_are_words() {
-    for text in ["00:1a:2b:3c:4d:5e", "fe80::1", "https://example.com/a?b=c", "C:\\Windows", "12:30", "Error: disk", "[::1]"] {
+    for text in [
+        "00:1a:2b:3c:4d:5e",
+        "AC:CC:8E:3D:E7:27",
+        "ac:cc",
+        "fe80::1",
+        "https://example.com/a?b=c",
+        "C:\\Windows",
+        "12:30",
+        "Error: disk",
+        "[::1]",
+    ] {
         assert!(parsed(text).groups.iter().all(|group| matches!(group.any.as_slice(), [Term::Word { .. }])), "{text}");
     }
 }

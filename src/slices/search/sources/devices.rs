@@ -88,7 +88,8 @@ fn document(device: Device) -> Document {
             "serial" => Attribute::Serial,
             _ => continue,
         };
-        attributes.push((attribute, text::identifier(value)));
+        let value = if attribute == Attribute::Serial { text::serial(value) } else { text::identifier(value) };
+        attributes.push((attribute, value));
     }
     attributes.extend(details.tags.iter().map(|tag| (Attribute::Tag, text::fold(tag))));
     texts.extend(details.tags.into_iter().map(|tag| ("tag", tag)));
