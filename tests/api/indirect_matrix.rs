@@ -215,7 +215,8 @@ impl<'a> World<'a> {
             let ended = run(full, key, q.clone()).await;
             assert_eq!(ended["status"], "succeeded", "{key}: {ended}");
             self.runs.push((key, text(&ended["id"])));
-            let called = ended["steps"].as_array().unwrap().iter().filter_map(|step| step["output"]["run_id"].as_str());
+            let effects = ended["steps"].as_array().unwrap().iter().flat_map(|step| step["effects"].as_array().unwrap());
+            let called = effects.filter_map(|effect| effect["id"].as_str()).filter(|id| id.starts_with("run_"));
             self.runs.extend(called.map(|id| (if key == "calls" { "called" } else { "passed" }, id.to_owned())));
         }
         self.runs.sort_by(|left, right| left.1.cmp(&right.1));

@@ -131,7 +131,7 @@ async fn every_row_of_the_table_of_methods_is_there() {
         for wanted in ["ticket.create", "ticket.update", "ticket.comment", "inventory.report", "http.request", "workflow.call", "if", "for_each", "parallel", "wait.duration", "wait.event", "approval", "set", "assert", "fail", "return"] {
             assert!(types.contains(&wanted), "{wanted} is not in {types:?}");
         }
-        assert_eq!(catalog.body["starters"].as_array().unwrap().len(), 10);
+        assert_eq!(catalog.body["starters"].as_array().unwrap().len(), 13);
         let patched = desk.key.patch(&format!("{PATH}?id={id}")).header("if-match", "\"v1\"").json(json!({"enabled": false, "description": "x"})).send().await;
         assert_eq!((&patched.ok(200)["version"], &patched.body["enabled"]), (&json!(2), &json!(false)));
         let stale = desk.key.patch(&format!("{PATH}/{id}")).header("if-match", "\"v1\"").json(json!({"name": "Y"})).send().await;
@@ -324,6 +324,14 @@ fn sample_event(kind: &str, ticket: &Value, desk: &Desk) -> Value {
     let id = if kind.starts_with("device.") { desk.device.as_str() } else { ticket["id"].as_str().unwrap() };
     let data = match kind.split('.').next().unwrap() {
         "api_key" => json!({"api_key": {"name": "Export", "expires_at": "2026-02-01T00:00:00.000Z"}}),
+        "backup" => {
+            let device = json!({"id": desk.device, "name": "srv-1"});
+            let organization = json!({"id": desk.organization, "name": "Acme"});
+            let times = json!({"external_id": "job-1", "started_at": "2026-01-01T00:00:00.000Z"});
+            let mut job = json!({"device": device, "organization": organization, "status": "failed"});
+            job.as_object_mut().unwrap().extend(times.as_object().unwrap().clone());
+            json!({"backup_job": job})
+        }
         "webhook" => json!({"webhook": {"name": "Chat"}}),
         "device" => {
             json!({"device": {"name": "srv-1", "class": "server", "organization": {"id": desk.organization, "name": "Acme"}}})
@@ -364,8 +372,16 @@ async fn a_dry_run_of_every_starter_changes_no_byte() {
                     body["inputs"]["name"] = json!("Ada");
                 }
             }
+            let orders = name == "provision-vm-with-approval";
+            if orders {
+                body["inputs"] = json!({"provider_id": "prv_01k9z7w3v5e8g9m2n4p6r8t0x1", "name": "web-1", "region": "r", "size": "s", "image": "i"});
+            }
             let planned = desk.key.post(PATH).json(body).send().await;
             assert_eq!(planned.ok(200)["dry_run"], true);
+            if orders {
+                assert_eq!(planned.body["error"]["code"], "invalid_input", "there is no provider: {}", planned.body);
+                continue;
+            }
             let steps = planned.body["steps"].as_array().unwrap();
             assert!(!steps.is_empty() && planned.body.get("error").is_none(), "{name}: {}", planned.body);
             assert!(steps.iter().all(|step| step["status"] != "failed"), "{name}: {steps:?}");

@@ -63,6 +63,10 @@ async fn control_steps_branch_loop_and_join() {
         let run = desk.start("control", json!({"list": [1, 2, 5]})).await;
         let ended = desk.status(&run, "succeeded").await;
         assert_eq!(ended["output"], json!({"count": 3, "few": true}));
+        let each = [(2, 0), (4, 1), (10, 2)].map(|(double, at)| json!({"inner": {"double": double, "at": at}}));
+        let outputs = step(&ended, "each")["output"]["outputs"].clone();
+        assert_eq!([&outputs[0]["inner"], &outputs[1]["inner"], &outputs[2]["inner"]], [&each[0]["inner"], &each[1]["inner"], &each[2]["inner"]]);
+        assert_eq!((&outputs[0]["small"]["yes"], outputs[2].get("small")), (&json!(true), None), "a step that was skipped has no output");
         assert_eq!(step(&ended, "each[2]/inner")["output"], json!({"double": 10, "at": 2}));
         assert_eq!(step(&ended, "each[0]/small")["status"], "succeeded");
         assert_eq!(step(&ended, "each[2]/small")["status"], "skipped");
@@ -291,7 +295,7 @@ async fn a_called_workflow_gives_its_output_back_and_ends_with_its_caller() {
         let desk = Desk::new(app, "acme").await;
         desk.workflow("inner", json!([{"id": "w", "type": "wait.duration", "if": "inputs.wait", "with": {"seconds": 60}}, {"id": "end", "type": "return", "with": {"output": {"got": "{{ inputs.x }}"}}}])).await;
         let call = json!({"id": "call", "type": "workflow.call", "with": {"workflow_key": "inner", "inputs": "{{ inputs }}"}});
-        desk.workflow("outer", json!([call, {"id": "end", "type": "return", "with": {"output": "{{ steps.call.output.output.got }}"}}])).await;
+        desk.workflow("outer", json!([call, {"id": "end", "type": "return", "with": {"output": "{{ steps.call.output.got }}"}}])).await;
         let run = desk.start("outer", json!({"x": 5})).await;
         assert_eq!(desk.status(&run, "succeeded").await["output"], 5);
         let run = desk.start("outer", json!({"x": 5, "wait": true})).await;

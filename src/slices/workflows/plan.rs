@@ -360,13 +360,18 @@ impl Walk<'_> {
         self.show(step, scope, Prospect::Planned, Some(summary), Some(with.clone()), None);
         self.forecast.truncated |= items.len() > MAX_ITEMS;
         let outer = (self.names.remove("item"), self.names.remove("item_index"));
-        let mut going = Going::On;
+        let inner: Vec<String> = self.planner.program.definition.ids_of(block);
+        let (mut going, mut outputs) = (Going::On, Vec::new());
         for (place, item) in items.iter().take(MAX_ITEMS).enumerate() {
             self.names.insert("item".to_owned(), item.clone());
             self.names.insert("item_index".to_owned(), place.into());
             going = self.block(block, &format!("{scope}{}[{place}]/", step.id))?;
             if going == Going::Ended {
                 break;
+            }
+            if inner.iter().all(|id| !self.unknown.contains(id)) {
+                let known = inner.iter().filter_map(|id| Some((id.clone(), self.steps.get(id)?.get("output")?.clone())));
+                outputs.push(Value::Object(known.collect()));
             }
         }
         for (name, value) in [("item", outer.0), ("item_index", outer.1)] {
@@ -375,7 +380,8 @@ impl Walk<'_> {
                 None => self.names.remove(name),
             };
         }
-        self.note(step, Some(json!({"count": items.len()})));
+        let is_known = outputs.len() == items.len();
+        self.note(step, is_known.then(|| json!({"count": items.len(), "outputs": outputs})));
         Ok(going)
     }
 }

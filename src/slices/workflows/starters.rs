@@ -24,6 +24,9 @@ starters! {
     "new-device-checklist",
     "offboard-user",
     "onboard-user",
+    "provision-vm-with-approval",
+    "ticket-on-backup-failure",
+    "unprotected-device-report",
     "webhook-disabled-ticket",
     "weekly-review",
 }

@@ -145,7 +145,9 @@ pub(crate) static CONTROL: LazyLock<BTreeMap<&'static str, ControlType>> = LazyL
     let items = json!({"anyOf": [{"type": "string", "minLength": 1}, {"type": "array", "maxItems": 1000}]});
     add(
         "for_each",
-        "Runs its steps once for each item, which they know as `item` and `item_index`.",
+        "Runs its steps once for each item, which they know as `item` and `item_index`. Its output has the `count` of items and \
+         `outputs`: for each item an object with the outputs of its steps by their ids, up to 127 KiB in all. With more, `truncated` is true \
+         and the last items are missing.",
         &["items", "steps"],
         json!({"items": items, "steps": steps(1), "max_parallel": {"type": "integer", "minimum": 1, "maximum": 10}}),
         json!({"items": "{{ inputs.devices }}", "steps": inner, "max_parallel": 5}),
@@ -214,7 +216,8 @@ pub(crate) static CONTROL: LazyLock<BTreeMap<&'static str, ControlType>> = LazyL
     );
     add(
         "workflow.call",
-        "Starts another workflow and, unless `wait` is false, waits for its end. Its output is that run's.",
+        "Starts another workflow. It waits for the end of that run, and its output is the output of that run. If `wait` is false, its \
+         output is `{\"run_id\": …}`.",
         &["workflow_key"],
         json!({"workflow_key": text(64), "inputs": {"type": "object"}, "wait": {"type": "boolean"}}),
         json!({"workflow_key": "notify-team", "inputs": {"text": "{{ run.id }} has begun"}}),

@@ -172,6 +172,11 @@ impl Definition {
         self.blocks.get(number as usize).map(Vec::as_slice).unwrap_or_default()
     }
 
+    /// The ids of the steps of a list.
+    pub(super) fn ids_of(&self, number: BlockNumber) -> Vec<String> {
+        self.block(number).iter().filter_map(|number| self.step(*number)).map(|step| step.id.clone()).collect()
+    }
+
     pub(super) fn is_manual(&self) -> bool {
         self.triggers.iter().any(|trigger| matches!(trigger, Trigger::Manual))
     }

@@ -9,7 +9,7 @@ use croner::{
 };
 use jiff::{Zoned, tz::TimeZone};
 
-use tenantd_base::clock::Timestamp;
+use tenantd_base::{clock::Timestamp, zones};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Schedule {
@@ -27,7 +27,7 @@ impl Schedule {
         let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
         let cron = parser.parse(cron).map_err(|error| ("cron", format!("is no pattern such as 0 9 * * 1: {error}")))?;
         // What the host's own database has for a zone must not matter: the binary has one.
-        let zone = TimeZone::get(zone).map_err(|_| ("timezone", format!("{zone} is no IANA time zone such as Europe/Berlin")))?;
+        let zone = zones::find(zone).map_err(|unknown| ("timezone", unknown.to_string()))?;
         let schedule = Self { cron, zone, run_missed };
         let never = || ("cron", "there is no such time".to_owned());
         schedule.next(Timestamp::from_millis(1_767_225_600_000)).ok_or_else(never)?;

@@ -400,7 +400,7 @@ fn ended(called: &Run) -> Option<Action> {
     }
     if called.status == RunStatus::Succeeded {
         let output = called.output.clone().unwrap_or_default().0;
-        return Some(Action::Finish { input: None, output: json!({"run_id": called.id, "output": output}) });
+        return Some(Action::Finish { input: None, output });
     }
     let why = called.error.as_ref().map(|error| format!(": {}", error.message)).unwrap_or_default();
     let message = format!("{} is {}{why}", called.id, called.status.name());

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use tenantd_base::clock::Timestamp;
 use tenantd_store::{
@@ -29,6 +29,8 @@ const MAX_BEGUN: u32 = 20_000;
 const MAX_TOKENS: usize = 100;
 /// What the output of one step may hold.
 const MAX_OUTPUT_BYTES: usize = 131_072;
+/// What a loop collects of the outputs of its steps.
+const MAX_COLLECTED_BYTES: usize = MAX_OUTPUT_BYTES - 1024;
 
 pub(crate) struct Stage<'a> {
     pub(crate) service: &'a Service,
@@ -365,7 +367,7 @@ impl<'a> Stage<'a> {
         let running = total.min(most);
         let input = json!({"items": items});
         if total == 0 {
-            return self.finish(token, Some(input), json!({"count": 0}), &[]);
+            return self.finish(token, Some(input), json!({"count": 0, "outputs": []}), &[]);
         }
         if self.is_crowded(running as usize) {
             return self.fail(token, Some(input), &too_many(), StepStatus::Failed);
@@ -415,7 +417,32 @@ impl<'a> Stage<'a> {
             self.set(parent, TokenState::Joining { running: running - 1, next, total, failed });
             return Ok(());
         }
-        self.finish(parent, None, json!({"count": total}), &[])
+        let output = match step.kind {
+            StepKind::ForEach { block, .. } => self.collected(&path, block, total)?,
+            _ => json!({"count": total}),
+        };
+        self.finish(parent, None, output, &[])
+    }
+
+    /// What the items of a loop have put out: for each item the outputs of its steps by their ids, as far as there is room.
+    fn collected(&self, path: &str, block: BlockNumber, total: u32) -> Result<Value, WorkflowError> {
+        let ids = self.definition.ids_of(block);
+        let (mut outputs, mut bytes) = (Vec::new(), 0);
+        for item in 0..total {
+            let mut of_item = Map::new();
+            for id in &ids {
+                if let Some(output) = self.row(&format!("{path}[{item}]/{id}"))?.and_then(|row| row.output) {
+                    of_item.insert(id.clone(), output.0);
+                }
+            }
+            let of_item = Value::Object(of_item);
+            bytes += of_item.to_string().len() + 1;
+            if bytes > MAX_COLLECTED_BYTES {
+                return Ok(json!({"count": total, "outputs": outputs, "truncated": true}));
+            }
+            outputs.push(of_item);
+        }
+        Ok(json!({"count": total, "outputs": outputs}))
     }
 
     /// Leaves the lists that are at their end: that is no step, and has no commit of its own.
