@@ -110,6 +110,7 @@ pub(super) fn admin_service(slices: &Slices) -> Result<Service, String> {
 fn public_api(slices: &Slices) -> impl OpenApi + use<> {
     let Slices {
         platform,
+        records,
         auth,
         sso,
         keys,
@@ -127,7 +128,7 @@ fn public_api(slices: &Slices) -> impl OpenApi + use<> {
         ..
     } = slices;
     let control = (auth.api(), sso.api(), keys.api(), secrets.api(), audit.api(&event_kinds()));
-    let found = (inventory.api(), search.api(), backups.api(), analytics.api());
+    let found = (records.api(), inventory.api(), search.api(), backups.api(), analytics.api());
     (control, (platform.api(&event_kinds()), quotas.api()), tickets.api(), found, webhooks.api(), workflows.api(), clouds.api())
 }
 

@@ -15,7 +15,7 @@ use tenantd_base::{
     telemetry::Usage,
 };
 use tenantd_cloud::Clouds;
-use tenantd_directory::{self as directory, Directory, DirectoryIngest};
+use tenantd_directory::{self as directory, Dependents, Directory, DirectoryIngest, DirectoryRecords};
 use tenantd_egress::Egress;
 use tenantd_inventory::Inventory;
 use tenantd_platform::{Platform, Reload};
@@ -58,6 +58,7 @@ pub struct Slices {
     pub platform: Platform,
     pub directory: Directory,
     pub ingest: DirectoryIngest,
+    pub records: DirectoryRecords,
     pub auth: Auth,
     pub sso: SingleSignOn,
     pub keys: ApiKeySlice,
@@ -95,6 +96,9 @@ impl Slices {
         let inventory = Inventory::new(directory, store(), clocks(), limits);
         let search = Search::new(store(), clock(), search_directory);
         let clouds = Clouds::new(store(), clocks(), &config.cloud, sealer(), egress.clone(), tenants());
+        let dependents: Vec<Arc<dyn Dependents>> =
+            vec![Arc::new(tickets.clone()), Arc::new(backups.clone()), Arc::new(clouds.clone())];
+        let records = DirectoryRecords::new(directory, store(), limits, dependents);
         let secrets = NamedSecrets::new(store(), clocks(), sealer(), |tx, tenant, id| {
             Ok(workflows::workflow(tx, tenant, id)?.is_some_and(|workflow| workflow.archived_at.is_none()))
         });
@@ -154,6 +158,7 @@ impl Slices {
             platform,
             directory,
             ingest,
+            records,
             auth,
             sso,
             keys,

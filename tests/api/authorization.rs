@@ -30,7 +30,9 @@ pub const NO_RECORD: &str = "_01k9z7w3v5e8g9m2n4p6r8t0x1";
 pub fn fill(path: &str) -> String {
     let prefix = match path {
         path if path.contains("/api-keys/") => "key",
-        path if path.contains("/users/") => "usr",
+        path if path.contains("/users/") || path.contains("/contacts/") => "usr",
+        path if path.contains("/directory/organizations/") => "org",
+        path if path.contains("/directory/devices/") => "dev",
         path if path.contains("/admin/secrets/") => "sec",
         path if path.contains("/identity-providers/") => "idp",
         path if path.contains("/cloud/providers/") => "prv",

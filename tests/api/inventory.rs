@@ -92,7 +92,7 @@ fn names(report: &Value) -> String {
 
 /// Each filter with values and the devices that they let through, in the order of creation. `{acme}` and `{beta}` are organizations.
 /// At 01:00 the agent of `desk` is offline since ten minutes, that of `rack` is overdue, that of `late` is online.
-const CASES: &[(&str, &str, &str)] = &[
+pub const CASES: &[(&str, &str, &str)] = &[
     ("organization_id", "{acme}", "desk bare"),
     ("organization_id", "{acme},{beta}", "desk rack bare late"),
     ("organization_id", "org_00000000000000000000000000", ""),
@@ -163,6 +163,16 @@ const CASES: &[(&str, &str, &str)] = &[
     ("updated_after", "2026-01-01T00:00:00.002Z", "desk bare late"),
     ("updated_after", "2026-01-01T01:00:00.002Z", "desk late"),
     ("updated_after", "2026-01-01T01:00:00.003Z", ""),
+    ("updated_before", "2026-01-01T00:30:00Z", "rack bare"),
+    ("created_after", "2026-01-01T00:30:00Z", "late"),
+    ("created_before", "2026-01-01T00:30:00Z", "desk rack bare"),
+    ("name", "RACK,bare", "rack bare"),
+    ("name", "rac", ""),
+    ("external_id", "x-late,x-rack", "rack late"),
+    ("hostname", "SQL01", "rack"),
+    ("owner_id", "usr_00000000000000000000000000", ""),
+    ("custom_field", "b7", "desk"),
+    ("os_version", "24h2,10", "desk rack"),
 ];
 
 /// Parameters that choose the form of a report, and not its devices.

@@ -10,7 +10,7 @@ use crate::{
 const KEYS: &str = "/api/admin/api-keys";
 const TICKETS: &str = "/api/psa/tickets";
 
-async fn restricted(app: &TestApp, admin: &Actor, organizations: &[&str], scopes: &[&str]) -> Actor {
+pub async fn restricted(app: &TestApp, admin: &Actor, organizations: &[&str], scopes: &[&str]) -> Actor {
     let body = json!({"name": format!("for {organizations:?}"), "scopes": scopes, "organization_ids": organizations});
     let created = admin.post(KEYS).json(body).send().await;
     assert_eq!(created.ok(201)["organization_ids"], json!(organizations));

@@ -34,7 +34,7 @@ async fn duplicates_of_a_large_ticket_are_bounded_in_bytes() {
                 let call = key.post(&format!("{TICKETS}{query}")).header("idempotency-key", &format!("all-{mode}{query}"));
                 let refused = call.json(hundred(mode, true)).send().await;
                 assert_eq!(refused.problem(413), "payload_too_large", "{mode}{query}");
-                assert!(refused.text.contains("4194304 bytes. Send fewer tickets at once."), "{}", refused.text);
+                assert!(refused.text.contains("4194304 bytes. Send fewer records at once."), "{}", refused.text);
             }
         }
         assert_eq!(version(&key, 1).await, 1, "nothing was changed");

@@ -61,6 +61,8 @@ scopes! {
     SecretsWrite "secrets:write" "List, create, change, rotate and delete named secrets, never read their values.";
     SecretsUse "secrets:use" "Save and start workflows that send named secrets.";
     QuotasRead "quotas:read" "Read the quotas of the tenant, and what it uses of them.";
+    DirectoryRead "directory:read" "Read organizations, contacts and devices.";
+    DirectoryWrite "directory:write" "Create, change and delete organizations, contacts and devices.";
 }
 
 /// Which scopes a wildcard stands for. A credential that was given a wildcard keeps what it stood for then: scopes that a later release
@@ -70,7 +72,7 @@ pub struct Generation(pub u16);
 
 impl Generation {
     /// That of the scopes of this release.
-    pub const CURRENT: Self = Self(1);
+    pub const CURRENT: Self = Self(2);
 }
 
 impl Scope {
@@ -95,6 +97,7 @@ impl Scope {
     const fn since(self) -> Generation {
         match self {
             Self::SecretsWrite | Self::SecretsUse | Self::QuotasRead => Generation(1),
+            Self::DirectoryRead | Self::DirectoryWrite => Generation(2),
             _ => Generation(0),
         }
     }
@@ -119,6 +122,8 @@ impl Grants {
         Scope::BackupRead,
         Scope::BackupWrite,
         Scope::IngestWrite,
+        Scope::DirectoryRead,
+        Scope::DirectoryWrite,
     ]);
 
     /// Those that create and change credentials. A secret that a rotation has replaced does not have them.
@@ -406,12 +411,14 @@ mod tests {
         let first = |pattern: &str| Grants::from_patterns_of(Generation(0), [pattern]);
         let later: Grants = Scope::ALL.iter().copied().filter(|scope| scope.since() > Generation(0)).collect();
         assert!(later.allows(Scope::SecretsWrite) && later.allows(Scope::QuotasRead));
-        for wildcard in ["*", "*:write", "*:read", "secrets:*", "quotas:*", "*:use"] {
+        for wildcard in ["*", "*:write", "*:read", "secrets:*", "quotas:*", "directory:*", "*:use"] {
             let (then, now) = (first(wildcard), Grants::from_patterns([wildcard]));
             assert!(!then.overlaps(later), "{wildcard}");
             assert_eq!(then, now.without(later), "{wildcard}");
         }
         assert!(first("secrets:write").allows(Scope::SecretsWrite));
+        let second = Grants::from_patterns_of(Generation(1), ["*"]);
+        assert!(second.allows(Scope::QuotasRead) && !second.allows(Scope::DirectoryRead));
         assert_eq!(first("tickets:*"), Grants::from_patterns(["tickets:*"]));
         assert!(Scope::ALL.iter().all(|scope| scope.since() <= Generation::CURRENT));
     }
@@ -431,6 +438,8 @@ mod tests {
             (Scope::UsersWrite, false, false),
             (Scope::SecretsWrite, false, false),
             (Scope::SecretsUse, false, false),
+            (Scope::DirectoryRead, true, true),
+            (Scope::DirectoryWrite, false, false),
         ] {
             assert_eq!(Role::Technician.grants().allows(scope), technician, "{}", scope.name());
             assert_eq!(Role::Viewer.grants().allows(scope), viewer, "{}", scope.name());

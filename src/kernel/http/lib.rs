@@ -9,6 +9,7 @@ pub mod answer_cache;
 pub mod author;
 mod body;
 pub mod bounded;
+pub mod bulk;
 pub mod context;
 pub mod credentials;
 pub mod edge;

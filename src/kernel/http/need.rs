@@ -129,6 +129,8 @@ requirements! {
     TicketsRead Need::Scope(Scope::TicketsRead), "scope:tickets:read";
     TicketsWrite Need::Scope(Scope::TicketsWrite), "scope:tickets:write";
     QuotasRead Need::Scope(Scope::QuotasRead), "scope:quotas:read";
+    DirectoryRead Need::Scope(Scope::DirectoryRead), "scope:directory:read";
+    DirectoryWrite Need::Scope(Scope::DirectoryWrite), "scope:directory:write";
     SecretsWrite Need::Scope(Scope::SecretsWrite), "scope:secrets:write";
     WebhooksRead Need::Scope(Scope::WebhooksRead), "scope:webhooks:read";
     WebhooksWrite Need::Scope(Scope::WebhooksWrite), "scope:webhooks:write";
@@ -193,6 +195,7 @@ mod tests {
         assert!(marked::<InventoryRead>() && marked::<SearchRead>());
         assert!(marked::<TicketsRead>() && marked::<TicketsWrite>());
         assert!(marked::<SecretsWrite>());
+        assert!(marked::<DirectoryRead>() && marked::<DirectoryWrite>());
         assert!(marked::<WebhooksRead>() && marked::<WebhooksWrite>());
         assert!(marked::<ProvidersRead>() && marked::<ProvidersWrite>());
         assert!(marked::<VmsRead>() && marked::<VmsWrite>());

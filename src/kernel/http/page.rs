@@ -12,7 +12,7 @@ use tenantd_base::secrets::digest;
 
 use super::{
     context::RequestContext,
-    problem::{Code, Problem},
+    problem::{Code, FieldError, Problem},
 };
 
 pub const DEFAULT_LIMIT: u32 = 50;
@@ -30,6 +30,20 @@ pub struct PageQuery {
     pub cursor: Option<String>,
     /// Also count all records that match. Exact, and therefore slower.
     pub include_total: Option<bool>,
+}
+
+impl PageQuery {
+    /// Refuses the parameters of pages, and `others` that were given: a stream of all records has no pages.
+    pub fn refuse_for_stream(&self, others: &[&str]) -> Result<(), Problem> {
+        let own =
+            [("limit", self.limit.is_some()), ("cursor", self.cursor.is_some()), ("include_total", self.include_total.is_some())];
+        let given = own.iter().filter(|(_, given)| *given).map(|(name, _)| *name).chain(others.iter().copied());
+        let error = |name: &str| {
+            FieldError::parameter(name, "not_allowed", format!("{name} has no meaning for a stream of all records; leave it out"))
+        };
+        let errors: Vec<FieldError> = given.map(error).collect();
+        if errors.is_empty() { Ok(()) } else { Err(Problem::invalid(errors)) }
+    }
 }
 
 /// The paging parameters of a list that is not counted.

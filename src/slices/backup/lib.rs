@@ -4,6 +4,7 @@
 //! for its device and its organization, its events and its tickets commit together, so a report needs to read no job.
 
 mod api;
+mod dependents;
 mod error;
 mod follower;
 mod listing;

@@ -6,6 +6,7 @@
 
 mod adapters;
 mod api;
+mod dependents;
 mod error;
 mod evaluation;
 mod fleet;

@@ -1,7 +1,9 @@
 //! What can go wrong with organizations, people and devices.
 
-use tenantd_base::versions::Stale;
+use tenantd_base::{access::Grants, versions::Stale};
 use tenantd_store::StoreError;
+
+use super::model::InvalidChange;
 
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
@@ -39,8 +41,24 @@ pub enum DirectoryError {
     ContactRole,
     #[error("this is the last active administrator of the tenant")]
     LastAdmin,
-    #[error("the organization still has {devices} devices and {contacts} contacts")]
-    OrganizationInUse { devices: u64, contacts: u64 },
+    /// Other records refer to it: what they are and how many, and whether there are some that the caller cannot read.
+    #[error("other records refer to it")]
+    InUse { found: Vec<(&'static str, u64)>, unseen: bool },
+    /// The caller cannot change what refers to it.
+    #[error("what refers to it needs more scopes to be moved")]
+    MissingScopes(Grants),
+    /// More records refer to it than one request moves.
+    #[error("{0} records refer to it")]
+    TooManyDependents(u64),
+    /// Something that refers to it cannot refer to the target.
+    #[error("cannot be moved: {0}")]
+    CannotMove(String),
+    #[error("the target is the record itself, or not found")]
+    UnknownTarget,
+    #[error("{}: {}", .0.pointer, .0.message)]
+    InvalidChange(InvalidChange),
+    #[error("an organization belongs to itself: a caller for some organizations has none to create one in")]
+    OrganizationsOnly,
     /// A line that was handed on, and refused there.
     #[error("{message}")]
     Line { pointer: &'static str, message: String },
@@ -50,4 +68,10 @@ pub enum DirectoryError {
     Event(#[from] serde_json::Error),
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl From<InvalidChange> for DirectoryError {
+    fn from(invalid: InvalidChange) -> Self {
+        Self::InvalidChange(invalid)
+    }
 }

@@ -33,6 +33,14 @@ pub mod view {
     pub use super::api::{Agent, BackupState, Device, Hardware, Network, OperatingSystem, Patch, Security, Software, Warranty};
 }
 
+/// Which devices a list or a report is about.
+pub mod devices {
+    pub use super::{
+        api::{Asker, DeviceFilters},
+        listing::{DetailsQuery, DeviceQuery, Labels, SoftwareFilter, patch_status, reboot_required, warranty_status},
+    };
+}
+
 pub use listing::{UserPage, UserQuery, list_users};
 pub use model::{
     AgentStatus, BackupState, Cpu, Details, Device, DeviceClass, DeviceLabel, Disk, Hardware, Health, Interface, JobLine,
@@ -41,7 +49,7 @@ pub use model::{
     UserStatus, Volume, Warranty, WarrantyStatus, normalize_email,
 };
 pub use repo::devices::FoldedDevice;
-pub use service::{Directory, JobTaker, UserChange};
+pub use service::{Dependent, Dependents, Directory, JobTaker, Subject, UserChange};
 
 pub const EVENTS: &[&EventKind] = &[
     &service::ORGANIZATION_CREATED,
@@ -105,6 +113,34 @@ impl DirectoryIngest {
     /// What only the admin socket serves.
     pub fn admin_api(&self, tenants: Tenants) -> impl OpenApi + use<> {
         api::AdminIngestApi { ingest: self.0.clone(), tenants }
+    }
+}
+
+/// The API of organizations, contacts and devices.
+#[derive(Clone, Debug)]
+pub struct DirectoryRecords {
+    desk: api::Desk,
+    exports: Streams,
+}
+
+impl DirectoryRecords {
+    /// `dependents` know what refers to the records.
+    pub fn new(directory: Directory, store: Store, limits: &config::Limits, dependents: Vec<Arc<dyn Dependents>>) -> Self {
+        let exports = Streams::new("exports", limits, &store);
+        let remover = service::Remover { directory, store: store.clone(), dependents: dependents.into() };
+        Self { desk: api::Desk { directory, store, remover }, exports }
+    }
+
+    pub fn api(&self) -> impl OpenApi + use<> {
+        let (desk, exports) = (|| self.desk.clone(), || self.exports.clone());
+        (
+            api::OrganizationsApi { desk: desk(), exports: exports() },
+            api::OrganizationApi { desk: desk() },
+            api::ContactsApi { desk: desk(), exports: exports() },
+            api::ContactApi { desk: desk() },
+            api::DevicesApi { desk: desk(), exports: exports() },
+            api::DeviceApi { desk: desk() },
+        )
     }
 }
 

@@ -5,13 +5,9 @@
 
 mod api;
 mod error;
-mod labels;
 mod listing;
-mod model;
-mod query;
 mod steps;
 mod tally;
-mod version;
 
 use poem_openapi::OpenApi;
 

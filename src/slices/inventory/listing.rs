@@ -6,10 +6,11 @@
 use std::ops::Bound;
 
 use tenantd_base::{id::DeviceId, vocabulary::vocabulary};
-use tenantd_directory::{self as directory, AgentStatus, Device, Software};
+use tenantd_directory::{
+    self as directory, AgentStatus, Device, Software,
+    devices::{DeviceQuery, Labels},
+};
 use tenantd_store::{Flow, Key, Read, StoreError};
-
-use super::{labels::Labels, query::InventoryQuery};
 
 /// What a page may cost: a device that its front rules out is 1, one whose details are looked at is [`DETAILS`] more.
 pub(super) const EFFORT: u64 = 100_000;
@@ -88,7 +89,7 @@ impl Collector {
         Flow::Stop
     }
 
-    fn take(&mut self, query: &InventoryQuery, device: Device) -> Flow {
+    fn take(&mut self, query: &DeviceQuery, device: Device) -> Flow {
         let (id, status) = (device.id, query.status(&device));
         let packages = match self.kind {
             RowKind::Device => {
@@ -131,7 +132,7 @@ impl Collector {
 /// The rows behind a position, at most `limit`.
 pub(super) fn list(
     tx: &impl Read,
-    query: &InventoryQuery,
+    query: &DeviceQuery,
     labels: &mut Labels,
     kind: RowKind,
     after: Option<&[u8]>,
@@ -142,7 +143,7 @@ pub(super) fn list(
 
 fn list_within(
     tx: &impl Read,
-    query: &InventoryQuery,
+    query: &DeviceQuery,
     labels: &mut Labels,
     kind: RowKind,
     after: Option<&[u8]>,
@@ -181,7 +182,7 @@ fn list_within(
 /// Calls `visit` with every device of the report.
 pub(super) fn visit_all(
     tx: &impl Read,
-    query: &InventoryQuery,
+    query: &DeviceQuery,
     labels: &mut Labels,
     mut visit: impl FnMut(&Device, AgentStatus),
 ) -> Result<(), StoreError> {

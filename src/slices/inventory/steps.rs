@@ -8,16 +8,13 @@ use tenantd_base::{
     clock::Timestamp,
     id::TenantId,
 };
+use tenantd_directory::devices::Asker;
 use tenantd_store::{
     ReadTx,
     steps::{Call, CallFuture, LocalError, Planned, Planning, RemoteStep, StepDone, StepError, StepType},
 };
 
-use super::{
-    Inventory,
-    api::{Asker, forms},
-    error::InventoryError,
-};
+use super::{Inventory, api::forms, error::InventoryError};
 
 #[derive(Clone, Debug)]
 pub(super) struct ReportInventory(pub(super) Inventory);

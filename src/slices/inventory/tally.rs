@@ -4,14 +4,13 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tenantd_base::{id::OrganizationId, vocabulary::vocabulary};
-use tenantd_directory::{AgentStatus, Device, DeviceClass, Health, Lifecycle, PatchStatus, WarrantyStatus};
+use tenantd_directory::{
+    AgentStatus, Device, DeviceClass, Health, Lifecycle, PatchStatus, WarrantyStatus,
+    devices::{DeviceQuery, Labels, patch_status, reboot_required, warranty_status},
+};
 use tenantd_store::{Read, StoreError};
 
-use super::{
-    labels::Labels,
-    listing,
-    query::{InventoryQuery, patch_status, reboot_required, warranty_status},
-};
+use super::listing;
 
 /// Values that are counted one by one. The devices of those that come later are counted together.
 const MAX_VALUES: usize = 50_000;
@@ -43,7 +42,7 @@ pub(super) struct Groups {
 }
 
 /// The values that a device counts under: one for every field but software.
-fn values(query: &InventoryQuery, device: &Device, status: AgentStatus, field: Field) -> Vec<Option<String>> {
+fn values(query: &DeviceQuery, device: &Device, status: AgentStatus, field: Field) -> Vec<Option<String>> {
     let details = &device.details;
     let (os, hardware) = (details.os.as_ref(), details.hardware.as_ref());
     let one = match field {
@@ -72,7 +71,7 @@ fn values(query: &InventoryQuery, device: &Device, status: AgentStatus, field: F
 /// Counts the devices of the report by a field, and shows at most `limit` of its values.
 pub(super) fn group(
     tx: &impl Read,
-    query: &InventoryQuery,
+    query: &DeviceQuery,
     labels: &mut Labels,
     field: Field,
     limit: usize,
@@ -135,7 +134,7 @@ pub(super) struct Totals {
     pub(super) unencrypted: u64,
 }
 
-pub(super) fn totals(tx: &impl Read, query: &InventoryQuery, labels: &mut Labels) -> Result<Totals, StoreError> {
+pub(super) fn totals(tx: &impl Read, query: &DeviceQuery, labels: &mut Labels) -> Result<Totals, StoreError> {
     let mut totals = Totals {
         devices: 0,
         organizations: 0,
@@ -181,7 +180,7 @@ pub(super) fn totals(tx: &impl Read, query: &InventoryQuery, labels: &mut Labels
 }
 
 /// How many rows a report has in all.
-pub(super) fn rows(tx: &impl Read, query: &InventoryQuery, labels: &mut Labels, kind: listing::RowKind) -> Result<u64, StoreError> {
+pub(super) fn rows(tx: &impl Read, query: &DeviceQuery, labels: &mut Labels, kind: listing::RowKind) -> Result<u64, StoreError> {
     let mut total = 0;
     listing::visit_all(tx, query, labels, |device, _| {
         total += match kind {

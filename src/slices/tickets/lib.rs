@@ -5,6 +5,7 @@
 //! never out of date.
 
 mod api;
+mod dependents;
 mod error;
 mod labels;
 mod listing;

@@ -37,6 +37,7 @@ pub(super) fn schema_tree(value: &mut Value) {
             exclusive_bound(object, "minimum", "exclusiveMinimum");
             exclusive_bound(object, "maximum", "exclusiveMaximum");
             whole_bounds(object);
+            unsigned_bounds(object);
             let is_schema = object.contains_key("type") || object.contains_key("$ref");
             if is_schema && let Some(example) = object.remove("example") {
                 object.insert("examples".to_owned(), json!([example]));
@@ -93,6 +94,17 @@ fn whole_bounds(object: &mut Map<String, Value>) {
             object.insert(name.to_owned(), json!(limit as i64));
         }
     }
+}
+
+/// The range of unsigned numbers, which poem-openapi says by their format alone.
+fn unsigned_bounds(object: &mut Map<String, Value>) {
+    let most = match object.get("format").and_then(Value::as_str) {
+        Some("uint32") => u64::from(u32::MAX),
+        Some("uint64") => u64::MAX,
+        _ => return,
+    };
+    object.entry("minimum").or_insert_with(|| json!(0));
+    object.entry("maximum").or_insert_with(|| json!(most));
 }
 
 pub(super) fn operation(path: &str, operation: &mut Map<String, Value>, components: &Value) -> Result<Marks, String> {

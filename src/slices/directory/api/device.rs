@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::to_raw_value;
 use serde_with::skip_serializing_none;
 
-use tenantd_base::{clock::Timestamp, id::DeviceId};
+use tenantd_base::{change::Change, clock::Timestamp, id::DeviceId};
 use tenantd_http::{
     bounded::{List, Text},
-    wire::{StoredWord, Word},
+    wire::Word,
 };
 use tenantd_store::events::{Describe, Described};
 
@@ -19,80 +19,25 @@ use super::{
     super::model::{
         self, AgentStatus, DeviceClass, Health, Lifecycle, OrganizationLabel, OsFamily, PatchStatus, PersonLabel, WarrantyStatus,
     },
+    mirror::Mirror,
     wire::{OrganizationReference, PersonReference},
 };
 
 pub(super) const MAX_TAGS: usize = 64;
 pub(super) const MAX_SOFTWARE: usize = 2000;
-pub(super) const MAX_CUSTOM_FIELDS: usize = 64;
-pub(super) const MAX_FIELD_NAME: usize = 100;
-
-/// The same value in the form of the model, or back.
-pub(super) trait Mirror<T> {
-    fn mirror(self) -> T;
-}
-
-macro_rules! same {
-    ($($type:ty),*) => {$(
-        impl Mirror<$type> for $type {
-            fn mirror(self) -> $type {
-                self
-            }
-        }
-    )*};
-}
-
-same!(bool, u32, u64, Timestamp);
-
-impl<T> Mirror<T> for Word<T> {
-    fn mirror(self) -> T {
-        self.0
-    }
-}
-
-impl<T: StoredWord> Mirror<Word<T>> for T {
-    fn mirror(self) -> Word<T> {
-        Word(self)
-    }
-}
-
-impl<const MAX: usize> Mirror<String> for Text<MAX> {
-    fn mirror(self) -> String {
-        self.into_string()
-    }
-}
-
-impl<const MAX: usize> Mirror<Text<MAX>> for String {
-    fn mirror(self) -> Text<MAX> {
-        Text::stored(self)
-    }
-}
-
-impl<A: Mirror<B>, B> Mirror<Option<B>> for Option<A> {
-    fn mirror(self) -> Option<B> {
-        self.map(Mirror::mirror)
-    }
-}
-
-impl<A: Mirror<B>, B, const MAX: usize> Mirror<Vec<B>> for List<A, MAX> {
-    fn mirror(self) -> Vec<B> {
-        self.into_vec().into_iter().map(Mirror::mirror).collect()
-    }
-}
-
-impl<T: Mirror<U>, U, const MAX: usize> Mirror<List<U, MAX>> for Vec<T> {
-    fn mirror(self) -> List<U, MAX> {
-        List::stored(self.into_iter().map(Mirror::mirror).collect())
-    }
-}
 
 /// A part of a device on the wire, of the same name and fields as in the model.
 macro_rules! section {
+    ($(#[$doc:meta])* $name:ident changed by $change:ident { $($fields:tt)* }) => {
+        section!($(#[$doc])* $name { $($fields)* });
+        section_change!($change { $($fields)* });
+    };
     (
         $(#[$doc:meta])*
         $name:ident {
             $(required { $($(#[$required_doc:meta])* $required:ident: $required_type:ty,)* })?
             $(optional { $($(#[$optional_doc:meta])* $optional:ident: $optional_type:ty,)* })?
+            $(sections { $($(#[$nested_doc:meta])* $nested:ident: $nested_type:ident changed by $nested_change:ident,)* })?
             $(lists { $($(#[$list_doc:meta])* $list:ident: $list_type:ty,)* })?
         }
     ) => {
@@ -103,6 +48,7 @@ macro_rules! section {
         pub struct $name {
             $($($(#[$required_doc])* pub $required: $required_type,)*)?
             $($($(#[$optional_doc])* #[serde(default, skip_serializing_if = "Option::is_none")] pub $optional: Option<$optional_type>,)*)?
+            $($($(#[$nested_doc])* #[serde(default, skip_serializing_if = "Option::is_none")] pub $nested: Option<$nested_type>,)*)?
             $($($(#[$list_doc])* #[serde(default)] #[oai(default)] pub $list: $list_type,)*)?
         }
 
@@ -111,6 +57,7 @@ macro_rules! section {
                 model::$name {
                     $($($required: self.$required.mirror(),)*)?
                     $($($optional: self.$optional.mirror(),)*)?
+                    $($($nested: self.$nested.mirror(),)*)?
                     $($($list: self.$list.mirror(),)*)?
                 }
             }
@@ -121,6 +68,42 @@ macro_rules! section {
                 $name {
                     $($($required: self.$required.mirror(),)*)?
                     $($($optional: self.$optional.mirror(),)*)?
+                    $($($nested: self.$nested.mirror(),)*)?
+                    $($($list: self.$list.mirror(),)*)?
+                }
+            }
+        }
+    };
+}
+
+/// The change of a part of a device: what is absent stays as it is, and `null` clears.
+macro_rules! section_change {
+    (
+        $change:ident {
+            $(required { $($(#[$required_doc:meta])* $required:ident: $required_type:ty,)* })?
+            $(optional { $($(#[$optional_doc:meta])* $optional:ident: $optional_type:ty,)* })?
+            $(sections { $($(#[$nested_doc:meta])* $nested:ident: $nested_type:ident changed by $nested_change:ident,)* })?
+            $(lists { $($(#[$list_doc:meta])* $list:ident: $list_type:ty,)* })?
+        }
+    ) => {
+        /// A change of this section. Fields that are absent stay as they are, `null` clears a field, and lists are replaced. A new
+        /// section needs the fields that the record requires.
+        #[derive(Clone, Debug, Object, Deserialize)]
+        #[oai(skip_serializing_if_is_none)]
+        #[serde(deny_unknown_fields)]
+        pub struct $change {
+            $($($(#[$required_doc])* pub $required: Option<$required_type>,)*)?
+            $($($(#[$optional_doc])* #[serde(default)] pub $optional: Change<$optional_type>,)*)?
+            $($($(#[$nested_doc])* #[serde(default)] pub $nested: Change<$nested_change>,)*)?
+            $($($(#[$list_doc])* pub $list: Option<$list_type>,)*)?
+        }
+
+        impl Mirror<model::$change> for $change {
+            fn mirror(self) -> model::$change {
+                model::$change {
+                    $($($required: self.$required.mirror(),)*)?
+                    $($($optional: self.$optional.mirror(),)*)?
+                    $($($nested: self.$nested.mirror(),)*)?
                     $($($list: self.$list.mirror(),)*)?
                 }
             }
@@ -130,24 +113,49 @@ macro_rules! section {
 
 section!(
     /// What the device is made of.
-    Hardware {
-        optional { manufacturer: Text<200>, model: Text<200>, serial: Text<200>, cpu: Cpu, memory_bytes: u64, }
-        lists { disks: List<Disk, 64>, volumes: List<Volume, 128>, }
+    Hardware changed by HardwareChange {
+        optional {
+            /// The maker.
+            manufacturer: Text<200>,
+            /// The model.
+            model: Text<200>,
+            /// The serial number.
+            serial: Text<200>,
+            /// The size of the memory.
+            memory_bytes: u64,
+        }
+        sections {
+            /// The processors.
+            cpu: Cpu changed by CpuChange,
+        }
+        lists {
+            /// The physical disks.
+            disks: List<Disk, 64>,
+            /// The file systems.
+            volumes: List<Volume, 128>,
+        }
     }
 );
 section!(
     /// The processors.
-    Cpu {
-        optional { model: Text<200>, cores: u32, }
+    Cpu changed by CpuChange {
+        optional {
+            /// The model of the processors.
+            model: Text<200>,
+            /// The number of cores.
+            cores: u32,
+        }
     }
 );
 section!(
     /// A physical disk.
     Disk {
         optional {
+            /// The model.
             model: Text<200>,
+            /// The size.
             bytes: u64,
-            /// Such as `ssd`, `hdd` or `nvme`.
+            /// The kind, such as `ssd`, `hdd` or `nvme`.
             kind: Text<50>,
         }
     }
@@ -155,69 +163,131 @@ section!(
 section!(
     /// A file system.
     Volume {
-        required { name: Text<200>, }
-        optional { bytes: u64, free_bytes: u64, encrypted: bool, }
+        required {
+            /// The name, such as `C:` or `/home`.
+            name: Text<200>,
+        }
+        optional {
+            /// The size.
+            bytes: u64,
+            /// The free space.
+            free_bytes: u64,
+            /// Whether the volume is encrypted.
+            encrypted: bool,
+        }
     }
 );
 section!(
     /// The operating system.
-    OperatingSystem {
-        required { family: Word<OsFamily>, }
+    OperatingSystem changed by OperatingSystemChange {
+        required {
+            /// The family.
+            family: Word<OsFamily>,
+        }
         optional {
+            /// The name, such as `Windows 11 Pro`.
             name: Text<200>,
+            /// The version.
             version: Text<100>,
+            /// The build.
             build: Text<100>,
+            /// Whether the device needs a restart.
             reboot_required: bool,
             /// When its maker stops to support it.
             eol_at: Timestamp,
+            /// When the device last started.
             last_boot_at: Timestamp,
         }
     }
 );
 section!(
     /// How the device is reached.
-    Network {
-        optional { hostname: Text<255>, primary_ip: Text<45>, public_ip: Text<45>, }
-        lists { interfaces: List<Interface, 128>, }
+    Network changed by NetworkChange {
+        optional {
+            /// The host name, with or without its domain.
+            hostname: Text<255>,
+            /// The address that the device is reached at.
+            primary_ip: Text<45>,
+            /// The address that others see.
+            public_ip: Text<45>,
+        }
+        lists {
+            /// The network interfaces.
+            interfaces: List<Interface, 128>,
+        }
     }
 );
 section!(
     /// A network interface.
     Interface {
-        optional { name: Text<200>, mac: Text<32>, }
-        lists { ips: List<Text<45>, 64>, }
+        optional {
+            /// The name, such as `eth0`.
+            name: Text<200>,
+            /// The hardware address.
+            mac: Text<32>,
+        }
+        lists {
+            /// The addresses.
+            ips: List<Text<45>, 64>,
+        }
     }
 );
 section!(
     /// How the device is protected.
-    Security {
+    Security changed by SecurityChange {
         optional {
             /// The product that protects it.
             antivirus: Text<200>,
+            /// Whether a firewall is on.
             firewall: bool,
+            /// Whether the disks are encrypted.
             disk_encryption: bool,
         }
     }
 );
 section!(
     /// Updates of the operating system.
-    Patch {
-        required { status: Word<PatchStatus>, missing_critical: u32, missing_other: u32, }
-        optional { last_scan_at: Timestamp, }
+    Patch changed by PatchChange {
+        required {
+            /// Whether updates are missing.
+            status: Word<PatchStatus>,
+            /// The number of missing critical updates.
+            missing_critical: u32,
+            /// The number of other missing updates.
+            missing_other: u32,
+        }
+        optional {
+            /// When the device was last scanned.
+            last_scan_at: Timestamp,
+        }
     }
 );
 section!(
     /// An installed package.
     Software {
-        required { name: Text<300>, }
-        optional { version: Text<100>, publisher: Text<200>, }
+        required {
+            /// The name.
+            name: Text<300>,
+        }
+        optional {
+            /// The version.
+            version: Text<100>,
+            /// The publisher.
+            publisher: Text<200>,
+        }
     }
 );
 section!(
     /// The maker's or seller's warranty.
-    Warranty {
-        required { status: Word<WarrantyStatus>, }
-        optional { ends_at: Timestamp, }
+    Warranty changed by WarrantyChange {
+        required {
+            /// The status of the warranty.
+            status: Word<WarrantyStatus>,
+        }
+        optional {
+            /// When the warranty ends.
+            ends_at: Timestamp,
+        }
     }
 );
 section!(
@@ -256,13 +326,8 @@ pub(super) fn check_details(details: &model::Details, agent_version: Option<&str
     check_section::<_, List<Software, MAX_SOFTWARE>>("software", Some(details.software))?;
     check_section::<_, Warranty>("warranty", details.warranty)?;
     check_section::<_, List<Text<50>, MAX_TAGS>>("tags", Some(details.tags))?;
-    if details.custom_fields.len() > MAX_CUSTOM_FIELDS {
-        return Err(format!("custom_fields: must have at most {MAX_CUSTOM_FIELDS} entries"));
-    }
-    for (name, value) in details.custom_fields {
-        if name.is_empty() || name.chars().count() > MAX_FIELD_NAME {
-            return Err(format!("custom_fields: a name must have 1 to {MAX_FIELD_NAME} characters"));
-        }
+    model::check_custom_fields(&details.custom_fields).map_err(|invalid| format!("custom_fields: {}", invalid.message))?;
+    for value in details.custom_fields.into_values() {
         check_section::<_, Text<1000>>("custom_fields", Some(value))?;
     }
     Ok(())
@@ -279,8 +344,11 @@ impl From<model::Software> for Software {
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub struct Agent {
+    /// What the agent is doing now.
     pub status: AgentStatus,
+    /// The version of the agent.
     pub version: Option<String>,
+    /// When the agent was last seen.
     pub last_seen_at: Option<Timestamp>,
 }
 
@@ -289,31 +357,52 @@ pub struct Agent {
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub struct Device {
+    /// The device.
     pub id: DeviceId,
     /// The id in the system that the device comes from.
     pub external_id: Option<String>,
+    /// The name.
     pub name: String,
+    /// The kind of device.
     pub class: Word<DeviceClass>,
+    /// Where the device is in its life.
     pub lifecycle: Word<Lifecycle>,
+    /// The organization that the device belongs to.
     pub organization: OrganizationReference,
+    /// The place where the device is.
     pub site: Option<String>,
+    /// The person who uses the device. Absent when they no longer exist.
     pub owner: Option<PersonReference>,
+    /// Labels of your own.
     pub tags: Vec<String>,
+    /// Fields of your own.
     pub custom_fields: BTreeMap<String, String>,
+    /// The agent on the device.
     pub agent: Agent,
+    /// What the device is made of.
     pub hardware: Option<Hardware>,
+    /// The operating system.
     pub os: Option<OperatingSystem>,
+    /// How the device is reached.
     pub network: Option<Network>,
+    /// How the device is protected.
     pub security: Option<Security>,
+    /// Updates of the operating system.
     pub patch: Option<Patch>,
+    /// The installed packages.
     pub software: Vec<Software>,
+    /// The warranty.
     pub warranty: Option<Warranty>,
-    /// Absent until the device is taken up by the backup report, moments after its creation.
+    /// Whether the device is backed up. Read-only: backup jobs decide it. Absent until the backup report has looked at the device, moments
+    /// after its creation.
     pub backup: Option<BackupState>,
+    /// How the device is doing.
     pub health: Word<Health>,
     /// When what is known of the device was found out.
     pub collected_at: Timestamp,
+    /// When the record was created.
     pub created_at: Timestamp,
+    /// When the record last changed.
     pub updated_at: Timestamp,
     /// Counts the changes of this record.
     pub version: u64,

@@ -1,7 +1,7 @@
 //! The lines of an import as they are sent, read straight into their types: there are too many of them to check each against the
 //! published document first. The document is made from the same types.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::borrow::Cow;
 
 use poem_openapi::{
     Enum, Object,
@@ -24,10 +24,12 @@ use tenantd_http::{
 
 use super::{
     super::model::{self, DeviceClass, Health, JobStatus, Lifecycle, RecordKind, Reference, SentLine},
+    custom_fields::CustomFields,
     device::{
-        Hardware, MAX_CUSTOM_FIELDS, MAX_FIELD_NAME, MAX_SOFTWARE, MAX_TAGS, Mirror, Network, OperatingSystem, Patch, Security,
-        Software, Warranty,
+        HardwareChange, MAX_SOFTWARE, MAX_TAGS, NetworkChange, OperatingSystemChange, PatchChange, SecurityChange, Software,
+        WarrantyChange,
     },
+    mirror::Mirror,
 };
 
 const KINDS: [&str; 4] = ["organization", "user", "device", "backup_job"];
@@ -92,14 +94,24 @@ pub(super) struct UserLine {
 /// The agent on a device.
 #[derive(Debug, Object, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct AgentLine {
-    version: Option<Text<100>>,
-    last_seen_at: Option<Timestamp>,
+pub(super) struct AgentLine {
+    /// The version of the agent.
+    #[serde(default)]
+    version: Change<Text<100>>,
+    /// When the agent was last seen.
+    #[serde(default)]
+    last_seen_at: Change<Timestamp>,
 }
 
-/// A device. What is absent stays as it is; a section that is given takes the place of the one before, and `null` clears it. `name`
-/// and an organization are required for a new one. Whether it is backed up follows from lines of the kind `backup_job`, so a line with
-/// `backup` is refused.
+impl Mirror<model::AgentChange> for AgentLine {
+    fn mirror(self) -> model::AgentChange {
+        model::AgentChange { version: self.version.mirror(), last_seen_at: self.last_seen_at.mirror() }
+    }
+}
+
+/// A device. What is absent stays as it is, down to the fields of a section and of `custom_fields`; `null` clears, and lists are
+/// replaced. `name` and an organization are required for a new one. Whether it is backed up follows from lines of the kind `backup_job`,
+/// so a line with `backup` is refused.
 #[derive(Debug, Object, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeviceLine {
@@ -124,22 +136,23 @@ pub(super) struct DeviceLine {
     owner_external_id: Change<Text<200>>,
     tags: Option<List<Text<50>, MAX_TAGS>>,
     /// At most 64, with names of at most 100 characters and values of at most 1000.
-    custom_fields: Option<BTreeMap<String, Text<1000>>>,
+    #[serde(default)]
+    custom_fields: Change<CustomFields<true>>,
     #[serde(default)]
     agent: Change<AgentLine>,
     #[serde(default)]
-    hardware: Change<Hardware>,
+    hardware: Change<HardwareChange>,
     #[serde(default)]
-    os: Change<OperatingSystem>,
+    os: Change<OperatingSystemChange>,
     #[serde(default)]
-    network: Change<Network>,
+    network: Change<NetworkChange>,
     #[serde(default)]
-    security: Change<Security>,
+    security: Change<SecurityChange>,
     #[serde(default)]
-    patch: Change<Patch>,
+    patch: Change<PatchChange>,
     software: Option<List<Software, MAX_SOFTWARE>>,
     #[serde(default)]
-    warranty: Change<Warranty>,
+    warranty: Change<WarrantyChange>,
     #[oai(skip)]
     #[serde(default, deserialize_with = "refuse_backup")]
     #[allow(dead_code, reason = "it cannot be given")]
@@ -344,28 +357,28 @@ impl DeviceLine {
             (Some(id), None) => Some(Reference::Id(id)),
             (None, external) => external.map(|external| Reference::External(external.into_string())),
         };
-        let agent = |agent: AgentLine| model::AgentReport { version: agent.version.mirror(), last_seen_at: agent.last_seen_at };
-        Ok(model::IngestLine::Device(Box::new(model::DeviceLine {
-            external_id,
+        let change = model::DeviceChange {
+            external_id: Change::Keep,
             name: self.name.mirror(),
             class: self.class.mirror(),
             lifecycle: self.lifecycle.mirror(),
             organization,
-            site: self.site.map(Text::into_string),
+            site: self.site.mirror(),
             owner: reference("owner", self.owner_id, self.owner_external_id)?,
-            agent: self.agent.map(agent),
+            agent: self.agent.mirror(),
             health: self.health.mirror(),
             collected_at: self.collected_at,
             tags: self.tags.mirror(),
-            custom_fields: self.custom_fields.map(custom_fields).transpose()?,
-            hardware: self.hardware.map(Mirror::mirror),
-            os: self.os.map(Mirror::mirror),
-            network: self.network.map(Mirror::mirror),
-            security: self.security.map(Mirror::mirror),
-            patch: self.patch.map(Mirror::mirror),
+            custom_fields: self.custom_fields.map(|fields| fields.0),
+            hardware: self.hardware.mirror(),
+            os: self.os.mirror(),
+            network: self.network.mirror(),
+            security: self.security.mirror(),
+            patch: self.patch.mirror(),
             software: self.software.mirror(),
-            warranty: self.warranty.map(Mirror::mirror),
-        })))
+            warranty: self.warranty.mirror(),
+        };
+        Ok(model::IngestLine::Device(Box::new(model::DeviceLine { external_id, change })))
     }
 }
 
@@ -388,17 +401,6 @@ impl BackupJobLine {
 /// A device that was said to be backed up, without a job that did so, would count as protected in one report and not in the next.
 fn refuse_backup<'de, D: Deserializer<'de>>(_: D) -> Result<(), D::Error> {
     Err(D::Error::custom("whether a device is backed up follows from its jobs: send lines of the kind backup_job instead"))
-}
-
-fn custom_fields(fields: BTreeMap<String, Text<1000>>) -> Result<BTreeMap<String, String>, LineError> {
-    let refused = |message: &str| Err(LineError::new("validation_failed", message, Some("/custom_fields")));
-    if fields.len() > MAX_CUSTOM_FIELDS {
-        return refused("must have at most 64 entries");
-    }
-    if fields.keys().any(|name| name.is_empty() || name.chars().count() > MAX_FIELD_NAME) {
-        return refused("names must have 1 to 100 characters");
-    }
-    Ok(fields.into_iter().map(|(name, value)| (name, value.into_string())).collect())
 }
 
 #[cfg(test)]
@@ -468,8 +470,9 @@ mod tests {
     fn what_is_absent_stays_and_null_clears() {
         let line = parse(br#"{"kind":"device","external_id":"1","site":null,"os":{"family":"linux"}}"#).unwrap();
         let SentLine::Record(model::IngestLine::Device(line)) = line else { panic!("{line:?}") };
-        assert_eq!((line.site, line.owner, line.hardware), (Change::Clear, Change::Keep, Change::Keep));
-        assert!(matches!(line.os, Change::Set(_)));
+        let change = line.change;
+        assert_eq!((change.site, change.owner), (Change::Clear, Change::Keep));
+        assert!(matches!((change.hardware, change.os), (Change::Keep, Change::Set(_))));
         let gone = parse(br#"{"kind":"user","external_id":"1","deleted":true}"#).unwrap();
         assert!(matches!(gone, SentLine::Record(model::IngestLine::Removal(RecordKind::User, id)) if id == "1"));
     }

@@ -1,19 +1,35 @@
 //! Organizations, people and devices on the wire.
 
+mod bodies;
+mod contacts;
+mod custom_fields;
 mod device;
+mod device_filters;
+mod devices;
 mod examples;
 mod ingest;
 mod ingest_lines;
+mod lists;
+mod mirror;
+mod organizations;
+mod resource;
 mod split;
 mod vocabulary;
 mod wire;
 
+use poem_openapi::Tags;
 use serde_json::{Map, Value};
 
+pub(super) use contacts::{ContactApi, ContactsApi};
 pub use device::{Agent, BackupState, Device, Hardware, Network, OperatingSystem, Patch, Security, Software, Warranty};
+pub use device_filters::{Asker, DeviceFilters};
+pub(super) use devices::{DeviceApi, DevicesApi};
 pub(super) use ingest::{AdminIngestApi, Ingest, IngestApi};
+pub(super) use organizations::{OrganizationApi, OrganizationsApi};
+pub(super) use resource::Desk;
 pub use wire::{OrganizationReference, PersonReference, UserView};
 
+use tenantd_base::access::Scope;
 use tenantd_http::{
     openapi,
     problem::{Code, FieldError, Problem},
@@ -21,6 +37,21 @@ use tenantd_http::{
 };
 
 use super::{error::DirectoryError, repo::portable::Shapes};
+
+#[derive(Tags)]
+enum Area {
+    /// Organizations, the contacts at them, and devices.
+    Directory,
+}
+
+/// Several records have no one target.
+fn refuse_reassignment(given: bool) -> Result<(), Problem> {
+    if !given {
+        return Ok(());
+    }
+    let message = "reassign_to goes with one record; leave it out, or delete the records one by one";
+    Err(Problem::invalid(vec![FieldError::parameter("reassign_to", "not_allowed", message)]))
+}
 
 /// The bounds of what is sent here, for records that come with a whole tenant.
 pub(super) fn shapes() -> Result<Shapes, String> {
@@ -78,14 +109,42 @@ impl From<DirectoryError> for Problem {
             DirectoryError::LastAdmin => {
                 Self::new(Code::InUse, "This is the last active administrator; make someone else one first.")
             }
-            DirectoryError::OrganizationInUse { devices, contacts } => Self::new(
+            DirectoryError::InUse { found, unseen } => in_use(&found, unseen),
+            DirectoryError::TooManyDependents(count) => Self::new(
                 Code::InUse,
-                format!("The organization still has {devices} devices and {contacts} contacts; remove or move them first."),
+                format!("{count} records refer to this one, and one request moves up to 10,000. Move some of them first."),
             ),
+            DirectoryError::MissingScopes(scopes) => {
+                let names: Vec<&str> = scopes.iter().map(Scope::name).collect();
+                let detail = format!("Moving what refers to this record also needs {}.", names.join(", "));
+                Self::new(Code::InsufficientScope, detail).with("required_scopes", names)
+            }
+            DirectoryError::CannotMove(what) => Self::new(Code::InUse, format!("This could not be moved to the target: {what}.")),
+            DirectoryError::UnknownTarget => {
+                let message = "reassign_to must name another record of the same kind that exists";
+                Self::invalid(vec![FieldError::parameter("reassign_to", "unknown", message)])
+            }
+            DirectoryError::InvalidChange(change) => invalid(&change.pointer, change.code, &change.message),
+            DirectoryError::OrganizationsOnly => {
+                Self::new(Code::InsufficientScope, "A key that is restricted to organizations cannot create organizations.")
+            }
             DirectoryError::Line { pointer, message } => invalid(pointer, "not_valid", &message),
             DirectoryError::Stale(stale) => stale.into(),
             DirectoryError::Event(error) => Self::internal(error),
             DirectoryError::Store(error) => error.into(),
         }
     }
+}
+
+/// What refers to a record, by name.
+fn in_use(found: &[(&'static str, u64)], unseen: bool) -> Problem {
+    let mut named: Vec<String> =
+        found.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!("{count} {}", name.replace('_', " "))).collect();
+    if unseen {
+        named.push("records that you cannot read".to_owned());
+    }
+    let what = if named.is_empty() { "other records".to_owned() } else { named.join(", ") };
+    let dependents: Map<String, Value> = found.iter().map(|(name, count)| ((*name).to_owned(), (*count).into())).collect();
+    Problem::new(Code::InUse, format!("This is still referred to by {what}. Remove or move that first, or send `reassign_to`."))
+        .with("dependents", dependents)
 }

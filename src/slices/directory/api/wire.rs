@@ -119,20 +119,71 @@ impl Describe<Option<&model::OrganizationLabel>> for model::User {
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
-pub(super) struct Organization {
+pub(crate) struct Organization {
+    /// The organization.
     pub(super) id: OrganizationId,
     /// The id in the system that the organization comes from.
     pub(super) external_id: Option<String>,
+    /// The name.
     pub(super) name: String,
+    /// When the record was created.
     pub(super) created_at: Timestamp,
+    /// When the record last changed.
     pub(super) updated_at: Timestamp,
     /// Counts the changes of this record.
     pub(super) version: u64,
 }
 
+impl From<model::Organization> for Organization {
+    fn from(organization: model::Organization) -> Self {
+        let model::Organization { id, tenant_id: _, external_id, name, created_at, updated_at, version } = organization;
+        Self { id, external_id, name, created_at, updated_at, version }
+    }
+}
+
 impl Describe for model::Organization {
     fn describe(&self, (): ()) -> Described {
-        let Self { id, tenant_id: _, external_id, name, created_at, updated_at, version } = self.clone();
-        to_raw_value(&Organization { id, external_id, name, created_at, updated_at, version })
+        to_raw_value(&Organization::from(self.clone()))
+    }
+}
+
+/// Someone at an organization of the tenant, who does not sign in.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none, example)]
+pub(crate) struct Contact {
+    /// The contact.
+    pub(super) id: UserId,
+    /// The id in the system that the contact comes from.
+    pub(super) external_id: Option<String>,
+    /// The name.
+    pub(super) name: String,
+    /// The e-mail address.
+    pub(super) email: Option<String>,
+    /// The organization that the contact belongs to.
+    pub(super) organization: Option<OrganizationReference>,
+    /// Whether the contact is still active.
+    pub(super) status: Word<UserStatus>,
+    /// When the record was created.
+    pub(super) created_at: Timestamp,
+    /// When the record last changed.
+    pub(super) updated_at: Timestamp,
+    /// Counts the changes of this record.
+    pub(super) version: u64,
+}
+
+impl Contact {
+    pub(super) fn new(user: model::User, organization: Option<model::OrganizationLabel>) -> Self {
+        Self {
+            id: user.id,
+            external_id: user.external_id,
+            name: user.name,
+            email: user.email,
+            organization: organization.map(OrganizationReference::from),
+            status: user.status.into(),
+            created_at: user.created_at,
+            updated_at: user.updated_at,
+            version: user.version,
+        }
     }
 }

@@ -125,6 +125,14 @@ impl<D> Device<D> {
     }
 }
 
+/// A device that is to be created. Its id, its tenant and the times of its record follow.
+#[derive(Clone, Debug)]
+pub struct NewDevice {
+    pub device: Device,
+    /// The time of its creation when absent.
+    pub collected_at: Option<Timestamp>,
+}
+
 /// How a device is named in the records that refer to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceLabel {

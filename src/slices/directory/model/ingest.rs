@@ -1,15 +1,13 @@
 //! What agents and imports send of the directory: one record a line, named by its external id. What a line leaves out stays as it is.
 
-use std::collections::BTreeMap;
-
 use tenantd_base::{
     change::Change,
     clock::Timestamp,
-    id::{DeviceId, OrganizationId, UserId},
+    id::{DeviceId, OrganizationId},
     vocabulary::vocabulary,
 };
 
-use super::device::{DeviceClass, Hardware, Health, Lifecycle, Network, OperatingSystem, Patch, Security, Software, Warranty};
+use super::change::DeviceChange;
 
 /// A record that another one refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,24 +57,7 @@ pub struct ContactLine {
 #[derive(Clone, Debug)]
 pub struct DeviceLine {
     pub external_id: String,
-    pub name: Option<String>,
-    pub class: Option<DeviceClass>,
-    pub lifecycle: Option<Lifecycle>,
-    pub organization: Option<Reference<OrganizationId>>,
-    pub site: Change<String>,
-    pub owner: Change<Reference<UserId>>,
-    pub agent: Change<AgentReport>,
-    pub health: Option<Health>,
-    pub collected_at: Option<Timestamp>,
-    pub tags: Option<Vec<String>>,
-    pub custom_fields: Option<BTreeMap<String, String>>,
-    pub hardware: Change<Hardware>,
-    pub os: Change<OperatingSystem>,
-    pub network: Change<Network>,
-    pub security: Change<Security>,
-    pub patch: Change<Patch>,
-    pub software: Option<Vec<Software>>,
-    pub warranty: Change<Warranty>,
+    pub change: DeviceChange,
 }
 
 /// A backup that ran or is running. What it means is nobody's business here: lines of this kind are handed on.
@@ -102,13 +83,6 @@ vocabulary! {
     /// It has not ended.
     Running "running",
     Cancelled "cancelled",
-}
-
-/// What an agent says of itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AgentReport {
-    pub version: Option<String>,
-    pub last_seen_at: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -34,6 +34,13 @@ pub struct FoldedDetails {
 /// The details of version 1. What systems told of backups was at their end; jobs tell it now.
 type OldDetails = (Details, Option<(bool, Option<Timestamp>)>);
 
+impl FoldedDetails {
+    /// How many bytes they are stored in.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
 /// A device as it is stored.
 pub type FoldedDevice = Device<FoldedDetails>;
 
@@ -92,22 +99,39 @@ pub(crate) fn scan(
     tx: &impl Read,
     tenant: TenantId,
     from: Bound<DeviceId>,
-    mut visit: impl FnMut(FoldedDevice) -> Result<Flow, StoreError>,
+    visit: impl FnMut(FoldedDevice) -> Result<Flow, StoreError>,
 ) -> Result<(), StoreError> {
     let mut range = KeyRange::prefix(&tenant.to_bytes());
     match from {
         Bound::Unbounded => {}
         bound => range.start = bound.map(|id| (tenant, id).to_bytes()),
     }
+    walk(tx, &range, Direction::Forward, visit)
+}
+
+/// The devices of a range of keys, each with whether it is backed up.
+pub(crate) fn walk(
+    tx: &impl Read,
+    range: &KeyRange,
+    direction: Direction,
+    mut visit: impl FnMut(FoldedDevice) -> Result<Flow, StoreError>,
+) -> Result<(), StoreError> {
     let mut backups = ReadAhead::default();
-    DEVICES.scan(tx, &range, Direction::Forward, |key, mut device| {
-        device.backup = backups.get(tx, key)?;
+    DEVICES.scan(tx, range, direction, |key, mut device| {
+        device.backup = match direction {
+            Direction::Forward => backups.get(tx, key)?,
+            Direction::Backward => backups::get(tx, key)?,
+        };
         visit(device)
     })
 }
 
 pub(crate) fn get(tx: &impl Read, tenant: TenantId, id: DeviceId) -> Result<Option<Device>, StoreError> {
     DEVICES.get(tx, &(tenant, id))?.map(|device| device.with_backup(tx)?.unfold()).transpose()
+}
+
+pub(crate) fn folded(tx: &impl Read, tenant: TenantId, id: DeviceId) -> Result<Option<FoldedDevice>, StoreError> {
+    DEVICES.get(tx, &(tenant, id))?.map(|device| device.with_backup(tx)).transpose()
 }
 
 /// A device whose details and backup are left empty.

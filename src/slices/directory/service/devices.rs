@@ -4,9 +4,10 @@
 use serde_json::value::RawValue;
 
 use tenantd_base::{
-    access::{Grants, Scope},
+    access::{Grants, Reach, Scope},
     clock::Timestamp,
-    id::DeviceId,
+    id::{DeviceId, TenantId},
+    versions::ExpectedVersion,
 };
 use tenantd_store::{
     Read, WriteTx,
@@ -16,10 +17,10 @@ use tenantd_store::{
 use super::{
     super::{
         error::DirectoryError,
-        model::{Device, OrganizationLabel, PersonLabel},
+        model::{Device, DeviceChange, OrganizationLabel, PersonLabel, check_custom_fields},
         repo::{devices as repo, organizations},
     },
-    Directory, announce,
+    Directory, Seen, announce,
 };
 
 pub(crate) static DEVICE_CREATED: EventKind = EventKind {
@@ -45,9 +46,14 @@ pub(crate) struct DeviceLabels {
 impl DeviceLabels {
     pub(crate) fn find(tx: &impl Read, device: &Device, act: &Act) -> Result<Self, DirectoryError> {
         let organization = super::super::organization(tx, act.tenant_id, device.organization_id)?;
+        let organization = organization.filter(|found| act.reach.covers(Some(found.id)));
         let organization = organization.ok_or(DirectoryError::UnknownOrganization)?;
         let owner = match device.owner_id {
-            Some(id) => Some(super::super::person(tx, act.tenant_id, id)?.ok_or(DirectoryError::UnknownOwner)?),
+            Some(id) => {
+                let owner = super::super::person(tx, act.tenant_id, id)?;
+                let owner = owner.filter(|owner| act.reach.covers(owner.organization_id));
+                Some(owner.ok_or(DirectoryError::UnknownOwner)?)
+            }
             None => None,
         };
         Ok(Self { organization, owner })
@@ -58,12 +64,30 @@ impl Directory {
     /// Stores what `new` says of a device. Its id, its tenant and the times of the record are made here.
     pub fn create_device(&self, tx: &mut WriteTx, act: &mut Act, new: Device) -> Result<Device, DirectoryError> {
         let labels = DeviceLabels::find(tx, &new, act)?;
-        if let Some(external_id) = &new.external_id
-            && repo::find_external(tx, act.tenant_id, external_id)?.is_some()
-        {
-            return Err(DirectoryError::ExternalIdTaken);
-        }
+        check_external_id(tx, act, new.external_id.as_deref(), None)?;
+        check_custom_fields(&new.details.custom_fields)?;
         self.insert_device(tx, act, new, &labels)
+    }
+
+    pub(crate) fn update_device(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        id: DeviceId,
+        expected: &ExpectedVersion,
+        change: &DeviceChange,
+    ) -> Result<Device, DirectoryError> {
+        let before = find_device(tx, act.tenant_id, &act.reach, id)?;
+        expected.check(before.version)?;
+        let labels = Self::changed_labels(tx, act, &mut Seen::default(), Some(&before), change)?;
+        if !act.reach.covers(Some(labels.organization.id)) {
+            return Err(DirectoryError::UnknownOrganization);
+        }
+        let after = change.apply(before.clone(), labels.organization.id, labels.owner.as_ref().map(|owner| owner.id))?;
+        if after.external_id != before.external_id {
+            check_external_id(tx, act, after.external_id.as_deref(), Some(id))?;
+        }
+        Ok(self.change_device(tx, act, &before, after, &labels)?.unwrap_or(before))
     }
 
     /// Stores a device that is known to be new.
@@ -121,12 +145,7 @@ impl Directory {
 
     /// The device as events and answers show it. An owner who is gone is left out.
     pub fn show_device(&self, tx: &impl Read, device: &Device, now: Timestamp) -> Result<Box<RawValue>, DirectoryError> {
-        let organization = super::super::organization(tx, device.tenant_id, device.organization_id)?;
-        let organization = organization.ok_or(DirectoryError::UnknownOrganization)?;
-        let owner = match device.owner_id {
-            Some(id) => super::super::person(tx, device.tenant_id, id)?,
-            None => None,
-        };
+        let (organization, owner) = device_labels(tx, device)?;
         let status = self.agents.status(device.last_seen_at, now);
         Ok(device.describe((&organization, owner.as_ref(), status))?)
     }
@@ -142,5 +161,30 @@ impl Directory {
         let status = self.agents.status(device.last_seen_at, act.now);
         let shown = device.describe((&labels.organization, labels.owner.as_ref(), status))?;
         announce(tx, act, kind, (device.id.to_string(), device.version), &shown, None)
+    }
+}
+
+/// The names that a stored device refers to. An owner who is gone is left out.
+pub(crate) fn device_labels(tx: &impl Read, device: &Device) -> Result<(OrganizationLabel, Option<PersonLabel>), DirectoryError> {
+    let organization = super::super::organization(tx, device.tenant_id, device.organization_id)?;
+    let owner = match device.owner_id {
+        Some(id) => super::super::person(tx, device.tenant_id, id)?,
+        None => None,
+    };
+    Ok((organization.ok_or(DirectoryError::UnknownOrganization)?, owner))
+}
+
+/// The device, if it is within reach.
+pub(crate) fn find_device(tx: &impl Read, tenant: TenantId, reach: &Reach, id: DeviceId) -> Result<Device, DirectoryError> {
+    let found = repo::get(tx, tenant, id)?.filter(|device| reach.covers(Some(device.organization_id)));
+    found.ok_or(DirectoryError::NotFound)
+}
+
+/// An external id belongs to one device.
+fn check_external_id(tx: &impl Read, act: &Act, external_id: Option<&str>, own: Option<DeviceId>) -> Result<(), DirectoryError> {
+    let Some(external_id) = external_id else { return Ok(()) };
+    match repo::find_external(tx, act.tenant_id, external_id)? {
+        Some(id) if Some(id) != own => Err(DirectoryError::ExternalIdTaken),
+        _ => Ok(()),
     }
 }

@@ -17,8 +17,8 @@ use super::{
     super::{
         error::DirectoryError,
         model::{
-            AgentReport, ContactLine, Details, Device, DeviceLine, IngestLine, JobLine, LineDone, LineStatus, NewOrganization,
-            NewUser, OrganizationLabel, OrganizationLine, PersonLabel, RecordKind, Reference, Standing, normalize_email,
+            ContactLine, Device, DeviceChange, DeviceLine, IngestLine, JobLine, LineDone, LineStatus, NewOrganization, NewUser,
+            OrganizationLabel, OrganizationLine, PersonLabel, RecordKind, Reference, Standing, normalize_email,
         },
         repo::{devices, organizations, users},
     },
@@ -171,27 +171,42 @@ impl Directory {
             Some(id) => devices::get(tx, act.tenant_id, id)?,
             None => None,
         };
-        let wanted = match (&line.organization, &before) {
+        if before.is_none() && line.change.organization.is_none() {
+            return Err(DirectoryError::Incomplete { field: "organization_external_id" });
+        }
+        let labels = Self::changed_labels(tx, act, seen, before.as_ref(), &line.change)?;
+        let owner_id = labels.owner.as_ref().map(|owner| owner.id);
+        let Some(before) = before else {
+            line.change.name.as_ref().ok_or(DirectoryError::Incomplete { field: "name" })?;
+            let empty = Device { external_id: Some(line.external_id.clone()), collected_at: act.now, ..Device::default() };
+            let new = line.change.apply(empty, labels.organization.id, owner_id)?;
+            return Ok(done(LineStatus::Created, self.insert_device(tx, act, new, &labels)?.id));
+        };
+        let after = line.change.apply(before.clone(), labels.organization.id, owner_id)?;
+        Ok(done(changed(self.change_device(tx, act, &before, after, &labels)?), before.id))
+    }
+
+    /// The names that a device refers to after a change.
+    pub(crate) fn changed_labels(
+        tx: &impl Read,
+        act: &Act,
+        seen: &mut Seen,
+        before: Option<&Device>,
+        change: &DeviceChange,
+    ) -> Result<DeviceLabels, DirectoryError> {
+        let organization = match (&change.organization, before) {
             (Some(reference), _) => reference.clone(),
             (None, Some(device)) => Reference::Id(device.organization_id),
-            (None, None) => return Err(DirectoryError::Incomplete { field: "organization_external_id" }),
+            (None, None) => return Err(DirectoryError::UnknownOrganization),
         };
-        let organization = seen.organization(tx, act, &wanted)?;
-        let owner = match (&line.owner, before.as_ref().and_then(|device| device.owner_id)) {
+        let organization = seen.organization(tx, act, &organization)?;
+        let owner = match (&change.owner, before.and_then(|device| device.owner_id)) {
             (Change::Set(reference), _) => Some(owner(tx, act, reference)?),
-            // An owner who is gone by now is no reason to refuse what is told of the device.
+            // An owner who is gone by now is no reason to refuse a change of the device.
             (Change::Keep, Some(id)) => super::super::person(tx, act.tenant_id, id)?,
             (Change::Keep, None) | (Change::Clear, _) => None,
         };
-        let labels = DeviceLabels { organization, owner };
-        let Some(before) = before else {
-            line.name.as_ref().ok_or(DirectoryError::Incomplete { field: "name" })?;
-            let empty = Device { external_id: Some(line.external_id.clone()), collected_at: act.now, ..Device::default() };
-            let device = self.insert_device(tx, act, changed_device(line, empty, &labels), &labels)?;
-            return Ok(done(LineStatus::Created, device.id));
-        };
-        let after = changed_device(line, before.clone(), &labels);
-        Ok(done(changed(self.change_device(tx, act, &before, after, &labels)?), before.id))
+        Ok(DeviceLabels { organization, owner })
     }
 
     fn ingest_removal(
@@ -234,7 +249,7 @@ fn check_reach(tx: &impl Read, act: &Act, line: &IngestLine) -> Result<(), Direc
         IngestLine::Organization(line) => (RecordKind::Organization, &line.external_id, None),
         IngestLine::User(line) => (RecordKind::User, &line.external_id, Some(line.organization.clone())),
         IngestLine::Device(line) => {
-            (RecordKind::Device, &line.external_id, Some(line.organization.clone().map_or(Change::Keep, Change::Set)))
+            (RecordKind::Device, &line.external_id, Some(line.change.organization.clone().map_or(Change::Keep, Change::Set)))
         }
         IngestLine::Removal(kind, external_id) => (*kind, external_id, None),
     };
@@ -267,43 +282,4 @@ fn is_reached(tx: &impl Read, act: &Act, kind: RecordKind, external_id: &str) ->
             None => None,
         },
     })
-}
-
-fn changed_device(line: &DeviceLine, mut device: Device, labels: &DeviceLabels) -> Device {
-    if let Some(name) = &line.name {
-        device.name.clone_from(name);
-    }
-    device.class = line.class.unwrap_or(device.class);
-    device.lifecycle = line.lifecycle.unwrap_or(device.lifecycle);
-    device.organization_id = labels.organization.id;
-    device.site = line.site.clone().apply(device.site);
-    if line.owner != Change::Keep {
-        device.owner_id = labels.owner.as_ref().map(|owner| owner.id);
-    }
-    match &line.agent {
-        Change::Keep => {}
-        Change::Clear => (device.agent_version, device.last_seen_at) = (None, None),
-        Change::Set(AgentReport { version, last_seen_at }) => {
-            device.agent_version.clone_from(version);
-            device.last_seen_at = *last_seen_at;
-        }
-    }
-    device.health = line.health.unwrap_or(device.health);
-    device.collected_at = line.collected_at.unwrap_or(device.collected_at);
-    device.details = changed_details(line, device.details);
-    device
-}
-
-fn changed_details(line: &DeviceLine, details: Details) -> Details {
-    Details {
-        tags: line.tags.clone().unwrap_or(details.tags),
-        custom_fields: line.custom_fields.clone().unwrap_or(details.custom_fields),
-        hardware: line.hardware.clone().apply(details.hardware),
-        os: line.os.clone().apply(details.os),
-        network: line.network.clone().apply(details.network),
-        security: line.security.clone().apply(details.security),
-        patch: line.patch.clone().apply(details.patch),
-        software: line.software.clone().unwrap_or(details.software),
-        warranty: line.warranty.clone().apply(details.warranty),
-    }
 }

@@ -1,9 +1,11 @@
 //! What is done with organizations, people and devices. Every function is one use case in the caller's transaction: check, write,
 //! append the event.
 
+mod dependents;
 mod devices;
 mod ingest;
 mod organizations;
+mod removal;
 mod users;
 
 use serde_json::value::RawValue;
@@ -15,12 +17,17 @@ use tenantd_store::{
 
 use super::{error::DirectoryError, model::AgentRules};
 
+pub use dependents::{Dependent, Dependents, Subject};
 pub(super) use devices::{DEVICE_CREATED, DEVICE_REMOVED, DEVICE_UPDATED};
+pub(super) use devices::{device_labels, find_device};
 pub use ingest::JobTaker;
 pub(super) use ingest::Seen;
+pub(super) use organizations::find_organization;
 pub(super) use organizations::{ORGANIZATION_CREATED, ORGANIZATION_REMOVED, ORGANIZATION_UPDATED};
+pub(super) use removal::Remover;
 pub use users::UserChange;
 pub(super) use users::{USER_CREATED, USER_REMOVED, USER_UPDATED};
+pub(super) use users::{find_contact, organization_of};
 
 /// The use cases, with the rules that they hold to.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 use serde_json::{json, value::RawValue};
 
 use tenantd_base::{
-    access::{Grants, Role, Scope},
+    access::{Grants, Reach, Role, Scope},
     change::Change,
     clock::Timestamp,
     id::{OrganizationId, TenantId, UserId},
@@ -17,7 +17,7 @@ use tenantd_store::{
 use super::{
     super::{
         error::DirectoryError,
-        model::{LinkedIdentity, NewUser, OrganizationLabel, Standing, User, UserStatus, normalize_email},
+        model::{ContactChange, LinkedIdentity, NewUser, OrganizationLabel, Standing, User, UserStatus, normalize_email},
         repo::{organizations, users as repo},
     },
     Directory, announce,
@@ -116,6 +116,29 @@ impl Directory {
         Ok(self.change_user(tx, act, &before, after)?.unwrap_or(before))
     }
 
+    pub(crate) fn update_contact(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        id: UserId,
+        expected: &ExpectedVersion,
+        change: &ContactChange,
+    ) -> Result<User, DirectoryError> {
+        let before = find_contact(tx, act.tenant_id, &act.reach, id)?;
+        expected.check(before.version)?;
+        let mut after = before.clone();
+        after.name = change.name.clone().unwrap_or(after.name);
+        after.email = change.email.clone().try_map(|email| normalize_email(&email))?.apply(after.email);
+        after.status = change.status.unwrap_or(after.status);
+        after.external_id = change.external_id.clone().apply(after.external_id);
+        let organization_id = change.organization_id.clone().apply(before.organization_id());
+        if !act.reach.covers(organization_id) {
+            return Err(DirectoryError::UnknownOrganization);
+        }
+        after.standing = Standing::Contact { organization_id };
+        Ok(self.change_user(tx, act, &before, after)?.unwrap_or(before))
+    }
+
     /// Takes up what differs in `after`. `None` when nothing does.
     pub(crate) fn change_user(
         &self,
@@ -206,7 +229,13 @@ impl Directory {
     }
 }
 
-fn organization_of(tx: &impl Read, user: &User) -> Result<Option<OrganizationLabel>, StoreError> {
+/// The contact, if they are within reach. Staff are none.
+pub(crate) fn find_contact(tx: &impl Read, tenant: TenantId, reach: &Reach, id: UserId) -> Result<User, DirectoryError> {
+    let found = repo::get(tx, tenant, id)?.filter(|user| user.role().is_none() && reach.covers(user.organization_id()));
+    found.ok_or(DirectoryError::NotFound)
+}
+
+pub(crate) fn organization_of(tx: &impl Read, user: &User) -> Result<Option<OrganizationLabel>, StoreError> {
     match user.organization_id() {
         Some(id) => super::super::organization(tx, user.tenant_id, id),
         None => Ok(None),

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use tenantd_directory::devices::{DeviceQuery, Labels};
 use tenantd_http::{
     export::{RowFormat, Rows},
     outgoing::{Broken, Exported, Outgoing, Streamed, Streams},
@@ -14,9 +15,7 @@ use tenantd_store::{ReadTx, Store};
 
 use super::{
     super::{
-        labels::Labels,
         listing::{self, RowKind},
-        query::InventoryQuery,
         tally::{self, Field},
     },
     columns,
@@ -46,7 +45,7 @@ pub(super) enum Wanted {
 pub(super) fn start(
     exports: &Streams,
     store: Store,
-    query: InventoryQuery,
+    query: DeviceQuery,
     wanted: Wanted,
     format: RowFormat,
 ) -> Result<Streamed, Problem> {
@@ -63,7 +62,7 @@ pub(super) fn start(
     Ok(exports.start(tenant, format.media_type(), make)?.named(file_name))
 }
 
-fn send_all(tx: &ReadTx, query: &InventoryQuery, wanted: &Wanted, format: RowFormat, out: &Outgoing) -> Result<(), Broken> {
+fn send_all(tx: &ReadTx, query: &DeviceQuery, wanted: &Wanted, format: RowFormat, out: &Outgoing) -> Result<(), Broken> {
     let mut labels = Labels::new(query.tenant_id);
     let (kind, sections) = match wanted {
         Wanted::Rows { kind, sections } => (*kind, sections),

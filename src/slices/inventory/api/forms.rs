@@ -6,17 +6,17 @@ use serde_json::Value;
 use serde_with::skip_serializing_none;
 
 use tenantd_base::fault::Fault;
+use tenantd_directory::devices::{Asker, DeviceFilters, Labels};
 use tenantd_http::openapi;
 use tenantd_store::Read;
 
 use super::{
     super::{
         error::InventoryError,
-        labels::Labels,
         listing::{self, RowKind},
         tally::{self, Field},
     },
-    filters::{Asker, InventoryFilters, Section},
+    filters::Section,
     report::groups,
     wire::{InventoryGroups, InventoryRow, InventoryTotals, rows},
 };
@@ -32,7 +32,7 @@ const MAX_BYTES: usize = 98_304;
 #[oai(rename = "InventoryReportForm")]
 struct ReportForm {
     #[oai(flatten)]
-    filters: InventoryFilters,
+    filters: DeviceFilters,
     /// The parts of a device that rows have, `summary` when absent.
     #[oai(validator(min_items = 1, max_items = 9, unique_items))]
     sections: Option<Vec<Section>>,

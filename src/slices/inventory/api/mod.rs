@@ -8,7 +8,6 @@ pub(super) mod forms;
 mod report;
 mod wire;
 
-pub(super) use filters::Asker;
 pub(super) use report::InventoryApi;
 
 use poem_openapi::Tags;

@@ -3,7 +3,10 @@
 use poem::Request;
 use poem_openapi::OpenApi;
 
-use tenantd_directory::Directory;
+use tenantd_directory::{
+    Directory,
+    devices::{Asker, DeviceQuery, Labels},
+};
 use tenantd_http::{
     acts,
     context::header,
@@ -20,14 +23,12 @@ use tenantd_store::{Read, Store, StoreError};
 use super::{
     super::{
         error::InventoryError,
-        labels::Labels,
         listing::{self, RowKind},
-        query::InventoryQuery,
         tally::{self, Field},
     },
     Area,
     export::{self, Wanted},
-    filters::{Asker, InventoryFormat, ReportAssetInventory, Section},
+    filters::{InventoryFormat, ReportAssetInventory, Section},
     wire::{InventoryGroups, InventoryReport, rows},
 };
 
@@ -102,7 +103,7 @@ impl InventoryApi {
 
 fn list(
     tx: &impl Read,
-    query: &InventoryQuery,
+    query: &DeviceQuery,
     labels: &mut Labels,
     kind: RowKind,
     sections: &[Section],
@@ -117,7 +118,7 @@ fn list(
 
 pub(super) fn groups(
     tx: &impl Read,
-    query: &InventoryQuery,
+    query: &DeviceQuery,
     labels: &mut Labels,
     by: Field,
     limit: usize,

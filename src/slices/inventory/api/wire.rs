@@ -9,6 +9,7 @@ use serde_with::skip_serializing_none;
 use tenantd_base::{clock::Timestamp, id::DeviceId};
 use tenantd_directory::{
     DeviceClass, Health, Lifecycle, OrganizationReference, PersonReference,
+    devices::Labels,
     view::{Agent, BackupState, Device, Hardware, Network, OperatingSystem, Patch, Security, Software, Warranty},
 };
 use tenantd_http::{page::Page, wire::Word};
@@ -16,7 +17,6 @@ use tenantd_store::{Read, StoreError};
 
 use super::{
     super::{
-        labels::Labels,
         listing::{Hit, InventoryPage},
         tally::{self, Field},
     },

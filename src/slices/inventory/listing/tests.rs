@@ -6,18 +6,17 @@ use tenantd_base::{
     config,
     id::{OrganizationId, TenantId},
 };
-use tenantd_directory::{Details, DeviceClass, Directory, NewOrganization};
+use tenantd_directory::{
+    Details, DeviceClass, Directory, NewOrganization,
+    devices::{DetailsQuery, SoftwareFilter},
+};
 use tenantd_store::{
     RedbEngine, Store, WriterSettings,
     events::{Actor, Intent},
 };
 
 use super::*;
-use crate::{
-    model::SoftwareFilter,
-    query::DetailsQuery,
-    tally::{self, Field},
-};
+use crate::tally::{self, Field};
 
 const TENANT: TenantId = TenantId::from_bytes([7; 16]);
 const NOW: i64 = 1_767_225_600_000;
@@ -26,8 +25,8 @@ fn directory() -> Directory {
     Directory::new(&config::load(None, [], &[]).unwrap().directory)
 }
 
-fn query(reach: Reach) -> InventoryQuery {
-    InventoryQuery {
+fn query(reach: Reach) -> DeviceQuery {
+    DeviceQuery {
         tenant_id: TENANT,
         reach,
         now: Timestamp::from_millis(NOW),
@@ -40,7 +39,13 @@ fn query(reach: Reach) -> InventoryQuery {
         agent_statuses: Vec::new(),
         last_seen_before: None,
         last_seen_after: None,
+        names: Vec::new(),
+        external_ids: Vec::new(),
+        owners: Vec::new(),
+        created_after: None,
+        created_before: None,
         updated_after: None,
+        updated_before: None,
         protected: None,
         details: DetailsQuery::default(),
         text: None,
@@ -80,7 +85,7 @@ fn fleet() -> (Store, Vec<OrganizationId>, tempfile::TempDir) {
 }
 
 /// The rows of all pages, by name and package.
-fn walk(store: &Store, query: &InventoryQuery, kind: RowKind, limit: usize, effort: u64) -> Vec<(String, Option<Software>)> {
+fn walk(store: &Store, query: &DeviceQuery, kind: RowKind, limit: usize, effort: u64) -> Vec<(String, Option<Software>)> {
     let (mut rows, mut after) = (Vec::new(), None::<Vec<u8>>);
     loop {
         let mut labels = Labels::new(TENANT);
@@ -126,7 +131,7 @@ fn pages_are_the_same_whatever_they_may_cost() {
 #[test]
 fn nothing_out_of_reach_is_listed_or_counted() {
     let (store, organizations, _folder) = fleet();
-    let names = |query: &InventoryQuery| walk(&store, query, RowKind::Device, 1_000, u64::MAX).len();
+    let names = |query: &DeviceQuery| walk(&store, query, RowKind::Device, 1_000, u64::MAX).len();
     let within = query(Reach::new(vec![organizations[0]]));
     assert_eq!((names(&query(Reach::Everything)), names(&within)), (40, 20));
     let mut asks_for_other = within.clone();

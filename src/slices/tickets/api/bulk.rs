@@ -1,22 +1,18 @@
-//! What one request for several tickets may read and write. It runs in the one writer, which all tenants wait for.
+//! What one request for several tickets may read and write, and why one of them was refused.
 
-use tenantd_http::problem::{Code, Problem};
+use tenantd_http::{
+    bulk::{self, TooLarge},
+    problem::Problem,
+};
 use tenantd_store::{Metered, Read, StoreError};
 
 use super::super::{error::TicketError, service::Plan};
-
-/// The bytes of all records that a request for several tickets reads and writes, its events among them.
-pub(super) const MAX_BULK_BYTES: usize = 4 << 20;
 
 /// Why one of several tickets was refused.
 #[derive(Debug)]
 pub(super) enum BulkError {
     Ticket(TicketError),
-    /// The request goes beyond its bytes with this ticket, the last of `tickets`.
-    TooLarge {
-        tickets: usize,
-        bytes: usize,
-    },
+    TooLarge(TooLarge),
 }
 
 impl From<TicketError> for BulkError {
@@ -31,57 +27,43 @@ impl From<StoreError> for BulkError {
     }
 }
 
+impl From<TooLarge> for BulkError {
+    fn from(error: TooLarge) -> Self {
+        Self::TooLarge(error)
+    }
+}
+
 impl From<BulkError> for Problem {
     fn from(error: BulkError) -> Self {
         match error {
             BulkError::Ticket(error) => error.into(),
-            BulkError::TooLarge { tickets, bytes } => {
-                let detail = format!(
-                    "The first {tickets} tickets of this request come to {bytes} bytes, with their events and what they refer to. \
-                     One request can read and write {MAX_BULK_BYTES} bytes. Send fewer tickets at once."
-                );
-                Self::new(Code::PayloadTooLarge, detail)
-            }
+            BulkError::TooLarge(error) => error.into(),
         }
     }
 }
 
 /// What a request has read and written so far, or is about to.
 #[derive(Debug)]
-pub(super) struct Budget {
-    most: usize,
-    tickets: usize,
-    bytes: usize,
-}
+pub(super) struct Budget(bulk::Budget);
 
 impl Budget {
     pub(super) const fn of_many() -> Self {
-        Self { most: MAX_BULK_BYTES, tickets: 0, bytes: 0 }
+        Self(bulk::Budget::of_many())
     }
 
-    /// The bounds of its fields are enough for one ticket.
     pub(super) const fn of_one() -> Self {
-        Self { most: usize::MAX, tickets: 0, bytes: 0 }
+        Self(bulk::Budget::of_one())
     }
 
-    /// Plans one more ticket. What it reads counts even if it fails. Once the request has used up its bytes, nothing more is read.
+    /// Plans one more ticket.
     pub(super) fn plan<R: Read>(
         &mut self,
         tx: &R,
         plan: impl FnOnce(&Metered<'_, R>) -> Result<Plan, TicketError>,
     ) -> Result<Plan, BulkError> {
-        self.check()?;
-        self.tickets += 1;
-        let view = Metered::new(tx);
-        let planned = plan(&view);
-        self.bytes = self.bytes.saturating_add(view.bytes());
-        let planned = planned?;
-        self.bytes = self.bytes.saturating_add(planned.bytes());
-        self.check()?;
+        self.0.begin()?;
+        let planned = self.0.read(tx, plan)?;
+        self.0.spend(planned.bytes())?;
         Ok(planned)
-    }
-
-    fn check(&self) -> Result<(), BulkError> {
-        if self.bytes > self.most { Err(BulkError::TooLarge { tickets: self.tickets, bytes: self.bytes }) } else { Ok(()) }
     }
 }

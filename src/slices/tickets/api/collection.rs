@@ -14,6 +14,7 @@ use tenantd_base::{
 use tenantd_http::{
     acts,
     answer_cache::AnswerCache,
+    bulk::refuse_one,
     context::header,
     export::RowFormat,
     idempotency::IdempotencyKey,
@@ -125,7 +126,8 @@ impl TicketsApi {
         };
         let now = auth.context.now;
         if let Some(format) = format {
-            record::refuse_paging(&query.0)?;
+            let counts: &[&str] = if query.0.counts_by.is_some() { &["counts_by"] } else { &[] };
+            query.0.page.refuse_for_stream(counts)?;
             let wanted = query.0.query(&auth.principal, TicketSort::Number)?;
             acts::export_started(&self.store, &auth, "tickets", format.media_type()).await?;
             return Ok(ListOrStream::Stream(export::start(
@@ -191,7 +193,7 @@ impl TicketsApi {
                 Ok(Changed::shaped(&shown.json, Some(shown.version)))
             }
             OneOrMany::Many(many) => {
-                record::refuse_for_many(query.0.id, &if_match)?;
+                refuse_one(query.0.id.is_some(), if_match.is_given())?;
                 let results = record::update_many(&self.service, &self.store, &auth, many, dry_run).await?;
                 Ok(Changed::shaped(&results, None))
             }
@@ -277,7 +279,7 @@ impl Creation {
                     };
                     match outcome {
                         Err(BulkError::Ticket(TicketError::Store(error))) => return Err(error.into()),
-                        Err(error @ BulkError::TooLarge { .. }) if *atomic => return Err(error),
+                        Err(error @ BulkError::TooLarge(_)) if *atomic => return Err(error),
                         Err(BulkError::Ticket(error)) if *atomic => failed.push((index, error)),
                         outcome => done.push(outcome.map_err(Failure::Failed)),
                     }

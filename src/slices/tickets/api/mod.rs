@@ -20,12 +20,11 @@ pub(super) use notes::NotesApi;
 pub(super) use record::TicketApi;
 pub(super) use sla::SlaApi;
 
-use std::collections::BTreeSet;
-
 use poem_openapi::Tags;
 
 use tenantd_http::{
-    problem::{Code, FieldError, Place, Problem},
+    bulk::{Members, joined},
+    problem::{Code, Problem},
     shape::Shape,
 };
 use tenantd_store::events::Describe;
@@ -72,61 +71,13 @@ impl From<TicketError> for Problem {
                 let detail = format!("{} is not finished and has this dedup_key.", reference(link.number));
                 Self::new(Code::AlreadyExists, detail).with("ticket_id", link.id.to_string())
             }
-            TicketError::Bulk { member, items } => bulk_problem(member, items),
+            TicketError::Bulk { member, items } => {
+                let members = if member == "tickets" { Members::Bodies(member) } else { Members::Names(member) };
+                joined(members, items.into_iter().map(|(index, error)| (index, error.into())).collect())
+            }
             TicketError::Stale(stale) => stale.into(),
             TicketError::Event(error) => Self::internal(error),
             TicketError::Store(error) => error.into(),
         }
-    }
-}
-
-/// All that is wrong with all items; what the store failed with comes before. If all failed in the same way, so does the request.
-fn bulk_problem(member: &str, items: Vec<(usize, TicketError)>) -> Problem {
-    let mut errors = Vec::new();
-    let mut codes = BTreeSet::new();
-    // The states that all of the tickets can go to.
-    let mut allowed = None::<Vec<&str>>;
-    for (index, error) in items {
-        let mut transitions = Vec::new();
-        if let TicketError::InvalidTransition { from, .. } = &error {
-            transitions = from.transitions().into_iter().map(super::model::Status::name).collect();
-            allowed = Some(match allowed {
-                Some(before) => before.into_iter().filter(|state| transitions.contains(state)).collect(),
-                None => transitions.clone(),
-            });
-        }
-        let problem = Problem::from(error);
-        if problem.code.status().is_server_error() {
-            return problem;
-        }
-        codes.insert(problem.code);
-        let at = format!("/{member}/{index}");
-        if problem.errors.is_empty() {
-            let error = FieldError::pointer(at.clone(), problem.code.name(), problem.detail.clone());
-            errors.push(error.with_allowed(transitions.into_iter().map(str::to_owned).collect()));
-        }
-        for error in &problem.errors {
-            let mut error = error.clone();
-            // A patch is one for all: a pointer into it is told with the ticket that it failed for. Without a pointer it is the name
-            // of the ticket that is wrong.
-            match &mut error.place {
-                Place::Pointer(pointer) if member == "tickets" || pointer.is_empty() => *pointer = format!("{at}{pointer}"),
-                place => {
-                    error.message = format!("{} ({at})", error.message);
-                    if let Place::Pointer(pointer) = place {
-                        *pointer = format!("/patch{pointer}");
-                    }
-                }
-            }
-            errors.push(error);
-        }
-    }
-    let mut problem = Problem::invalid(errors);
-    if let (Some(code), 1) = (codes.first(), codes.len()) {
-        problem.code = *code;
-    }
-    match allowed.filter(|_| problem.code == Code::InvalidTransition) {
-        Some(allowed) => problem.with("allowed_transitions", allowed),
-        None => problem,
     }
 }

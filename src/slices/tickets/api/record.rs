@@ -12,10 +12,11 @@ use tenantd_base::{
 };
 use tenantd_http::{
     answer_cache::AnswerCache,
+    bulk,
     input::{Body, Filter},
     need::{Allowed, TicketsRead, TicketsWrite},
     precondition::{IfMatch, IfNoneMatch},
-    problem::{FieldError, Place, Problem},
+    problem::{FieldError, Problem},
     reply::{Changed, Found},
 };
 use tenantd_store::{Read, Store, events::Act};
@@ -30,7 +31,6 @@ use super::{
     bodies::{TicketPatch, TicketResult, TicketResults, UpdateTicket, UpdateTickets},
     bulk::{Budget, BulkError},
     collection::SHOWN_FROM,
-    filters::ListTickets,
     wire::{Ticket, TicketJson},
 };
 
@@ -167,34 +167,6 @@ pub(super) async fn update(
     shown.map_err(|error: TicketError| Problem::from(error))
 }
 
-/// Several tickets have no one name and no one version.
-pub(super) fn refuse_for_many(id: Option<TicketRef>, if_match: &IfMatch) -> Result<(), Problem> {
-    let mut errors = Vec::new();
-    if id.is_some() {
-        errors.push(FieldError::parameter("id", "not_allowed", "ids names the tickets already; leave id out"));
-    }
-    if if_match.is_given() {
-        let place = Place::Header("If-Match".to_owned());
-        errors.push(FieldError::new(place, "not_allowed", "If-Match names the version of one ticket, not of several"));
-    }
-    if errors.is_empty() { Ok(()) } else { Err(Problem::invalid(errors)) }
-}
-
-/// A stream has no pages and no counts beside it.
-pub(super) fn refuse_paging(query: &ListTickets) -> Result<(), Problem> {
-    let page = &query.page;
-    let given = [
-        ("limit", page.limit.is_some()),
-        ("cursor", page.cursor.is_some()),
-        ("include_total", page.include_total.is_some()),
-        ("counts_by", query.counts_by.is_some()),
-    ];
-    let error =
-        |name: &str| FieldError::parameter(name, "not_allowed", format!("{name} has no meaning for a stream of all tickets"));
-    let errors: Vec<FieldError> = given.iter().filter(|(_, given)| *given).map(|(name, _)| error(name)).collect();
-    if errors.is_empty() { Ok(()) } else { Err(Problem::invalid(errors)) }
-}
-
 /// Changes all of the tickets, or none.
 pub(super) async fn update_many(
     service: &Arc<Service>,
@@ -254,18 +226,15 @@ fn each(ids: &[TicketRef], mut change: impl FnMut(TicketRef) -> Result<Shown, Bu
             Ok(shown) => changed.push(shown),
             Err(BulkError::Ticket(TicketError::Store(error))) => return Err(error.into()),
             Err(BulkError::Ticket(error)) => failed.push((index, error)),
-            Err(error @ BulkError::TooLarge { .. }) => return Err(error),
+            Err(error @ BulkError::TooLarge(_)) => return Err(error),
         }
     }
     if failed.is_empty() { Ok(changed) } else { Err(TicketError::Bulk { member: "ids", items: failed }.into()) }
 }
 
 pub(super) fn failed_result(index: usize, error: BulkError) -> TicketResult {
-    let problem = Problem::from(error);
-    if let Some(cause) = &problem.cause {
-        tracing::error!(index, code = problem.code.name(), cause, "a ticket of several failed here");
-    }
-    TicketResult { index, status: problem.code.status().as_u16(), ticket: None, error: Some(Any(problem.of_item())) }
+    let (status, error) = bulk::failure(index, &Problem::from(error));
+    TicketResult { index, status, ticket: None, error: Some(Any(error)) }
 }
 
 pub(super) fn summed(results: Vec<TicketResult>) -> TicketResults {

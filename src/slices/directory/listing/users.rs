@@ -7,7 +7,7 @@ use tenantd_base::{
 };
 use tenantd_store::{Direction, Flow, Key, KeyRange, Read, StoreError};
 
-use super::{
+use super::super::{
     model::{Standing, User, UserStatus},
     repo::users::{self, STAFF, USERS},
 };

@@ -6,29 +6,35 @@ use std::{cmp::Ordering, net::IpAddr};
 use ipnet::IpNet;
 use unicode_normalization::{UnicodeNormalization, char::is_combining_mark};
 
-use tenantd_directory::{Network, Software};
-
-use super::version;
+use super::{
+    super::model::{Network, Software},
+    version,
+};
 
 /// A text without case and accents.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Folded(String);
+pub struct Folded(String);
 
 impl Folded {
-    pub(super) fn new(text: &str) -> Self {
+    pub fn new(text: &str) -> Self {
         Self(fold(text))
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub(super) fn is(&self, text: &str) -> bool {
+    pub fn is(&self, text: &str) -> bool {
         if text.is_ascii() { self.0.eq_ignore_ascii_case(text) } else { fold(text) == self.0 }
     }
 
-    pub(super) fn is_in(&self, text: &str) -> bool {
+    pub fn is_in(&self, text: &str) -> bool {
         fold(text).contains(&self.0)
+    }
+
+    /// Whether it is a host name, in full or without its domain.
+    pub fn is_host(&self, name: &str) -> bool {
+        self.is(name) || name.split_once('.').is_some_and(|(host, _)| self.is(host))
     }
 
     fn begins(&self, text: &str) -> bool {
@@ -36,7 +42,8 @@ impl Folded {
     }
 }
 
-fn fold(text: &str) -> String {
+/// A text without case and accents, as names are ordered by.
+pub(crate) fn fold(text: &str) -> String {
     if text.is_ascii() {
         return text.trim().to_ascii_lowercase();
     }
@@ -46,15 +53,15 @@ fn fold(text: &str) -> String {
 
 /// An address, or a network that it is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct AddressFilter(IpNet);
+pub struct AddressFilter(IpNet);
 
 impl AddressFilter {
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let address = text.parse::<IpAddr>().map(IpNet::from);
         text.parse::<IpNet>().or(address).ok().map(Self)
     }
 
-    pub(super) fn admits(&self, network: &Network) -> bool {
+    pub fn admits(&self, network: &Network) -> bool {
         let of_device = network.primary_ip.iter().chain(&network.public_ip);
         let of_interfaces = network.interfaces.iter().flat_map(|interface| &interface.ips);
         // What a system reported as an address and is none is in no network.
@@ -64,17 +71,17 @@ impl AddressFilter {
 
 /// A hardware address, or the first half of one, which is that of its maker.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct MacFilter(String);
+pub struct MacFilter(String);
 
 impl MacFilter {
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         const SIGNS: [char; 4] = [':', '-', '.', ' '];
         let digits: String = text.chars().filter(|letter| !SIGNS.contains(letter)).collect();
         let whole = matches!(digits.len(), 6 | 12) && digits.chars().all(|letter| letter.is_ascii_hexdigit());
         whole.then(|| Self(digits.to_ascii_lowercase()))
     }
 
-    pub(super) fn admits(&self, network: &Network) -> bool {
+    pub fn admits(&self, network: &Network) -> bool {
         network.interfaces.iter().filter_map(|interface| interface.mac.as_deref()).any(|mac| {
             let mut digits = mac.chars().filter(char::is_ascii_hexdigit).map(|letter| letter.to_ascii_lowercase());
             self.0.chars().all(|wanted| digits.next() == Some(wanted))
@@ -84,7 +91,7 @@ impl MacFilter {
 
 /// A package by its name, and perhaps by its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct SoftwareFilter {
+pub struct SoftwareFilter {
     name: Folded,
     /// Whether the name is only the beginning of one.
     prefix: bool,
@@ -117,7 +124,7 @@ impl Comparison {
 }
 
 impl SoftwareFilter {
-    pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
         let (name, version) = match text.find(['<', '>', '=']) {
             None => (text, None),
             Some(at) => {
@@ -140,7 +147,7 @@ impl SoftwareFilter {
         Ok(Self { name, prefix, version })
     }
 
-    pub(super) fn admits(&self, package: &Software) -> bool {
+    pub fn admits(&self, package: &Software) -> bool {
         let named = if self.prefix { self.name.begins(&package.name) } else { self.name.is(&package.name) };
         named
             && self.version.as_ref().is_none_or(|(comparison, wanted)| {
@@ -152,7 +159,7 @@ impl SoftwareFilter {
 
 #[cfg(test)]
 mod tests {
-    use tenantd_directory::Interface;
+    use crate::model::Interface;
 
     use super::*;
 

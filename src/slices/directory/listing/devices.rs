@@ -1,61 +1,76 @@
-//! Which devices a report is about. What can be told from the front of a device is asked first: most devices of a selective query go by
+//! Which devices a list or a report is about. What can be told from the front of a device is asked first: most devices of a selective query go by
 //! without their details being taken apart.
 
 use tenantd_base::{
     access::Reach,
     clock::Timestamp,
-    id::{OrganizationId, TenantId},
+    id::{DeviceId, OrganizationId, TenantId, UserId},
 };
-use tenantd_directory::{
-    AgentStatus, Details, Device, DeviceClass, Directory, Health, Lifecycle, OsFamily, PatchStatus, Software, WarrantyStatus,
-};
-use tenantd_store::{Read, StoreError};
+use tenantd_store::{Direction, Flow, Key, KeyRange, Read, StoreError};
 
 use super::{
+    super::{
+        model::{AgentStatus, Details, Device, DeviceClass, Health, Lifecycle, OsFamily, PatchStatus, Software, WarrantyStatus},
+        repo::devices::{self, FoldedDevice},
+        service::Directory,
+    },
+    filters::{AddressFilter, Folded, MacFilter, SoftwareFilter, fold},
     labels::Labels,
-    model::{AddressFilter, Folded, MacFilter, SoftwareFilter},
+    order::{Listing, Passed, RecordId, SortField},
 };
+
+/// What it costs to take the details of a device apart, where a device that its front rules out costs 1.
+const DETAILS: u64 = 4;
 
 /// What is absent, or an empty list, is not asked for.
 #[derive(Clone, Debug)]
-pub(super) struct InventoryQuery {
-    pub(super) tenant_id: TenantId,
-    pub(super) reach: Reach,
+pub struct DeviceQuery {
+    pub tenant_id: TenantId,
+    pub reach: Reach,
     /// The moment of the report: what agents are doing is told as of now.
-    pub(super) now: Timestamp,
-    pub(super) directory: Directory,
-    pub(super) organizations: Vec<OrganizationId>,
-    pub(super) sites: Vec<Folded>,
-    pub(super) classes: Vec<DeviceClass>,
-    pub(super) lifecycles: Vec<Lifecycle>,
-    pub(super) healths: Vec<Health>,
-    pub(super) agent_statuses: Vec<AgentStatus>,
-    pub(super) last_seen_before: Option<Timestamp>,
-    pub(super) last_seen_after: Option<Timestamp>,
-    pub(super) updated_after: Option<Timestamp>,
+    pub now: Timestamp,
+    pub directory: Directory,
+    pub organizations: Vec<OrganizationId>,
+    pub sites: Vec<Folded>,
+    pub classes: Vec<DeviceClass>,
+    pub lifecycles: Vec<Lifecycle>,
+    pub healths: Vec<Health>,
+    pub agent_statuses: Vec<AgentStatus>,
+    pub last_seen_before: Option<Timestamp>,
+    pub last_seen_after: Option<Timestamp>,
+    pub names: Vec<Folded>,
+    pub external_ids: Vec<String>,
+    pub owners: Vec<UserId>,
+    pub created_after: Option<Timestamp>,
+    pub created_before: Option<Timestamp>,
+    pub updated_after: Option<Timestamp>,
+    pub updated_before: Option<Timestamp>,
     /// Devices that are to be backed up, and are or are not.
-    pub(super) protected: Option<bool>,
-    pub(super) details: DetailsQuery,
-    pub(super) text: Option<Folded>,
+    pub protected: Option<bool>,
+    pub details: DetailsQuery,
+    pub text: Option<Folded>,
 }
 
 /// What only the details of a device tell.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct DetailsQuery {
-    pub(super) os_families: Vec<OsFamily>,
-    pub(super) os_names: Vec<Folded>,
-    pub(super) manufacturers: Vec<Folded>,
-    pub(super) models: Vec<Folded>,
-    pub(super) serials: Vec<Folded>,
-    pub(super) addresses: Vec<AddressFilter>,
-    pub(super) macs: Vec<MacFilter>,
-    pub(super) tags: Vec<Folded>,
-    pub(super) warranty_statuses: Vec<WarrantyStatus>,
-    pub(super) warranty_ends_before: Option<Timestamp>,
-    pub(super) patch_statuses: Vec<PatchStatus>,
-    pub(super) reboot_required: Option<bool>,
-    pub(super) software: Vec<SoftwareFilter>,
-    pub(super) software_missing: Vec<SoftwareFilter>,
+pub struct DetailsQuery {
+    pub os_families: Vec<OsFamily>,
+    pub os_names: Vec<Folded>,
+    pub os_versions: Vec<Folded>,
+    pub hostnames: Vec<Folded>,
+    pub custom_fields: Vec<Folded>,
+    pub manufacturers: Vec<Folded>,
+    pub models: Vec<Folded>,
+    pub serials: Vec<Folded>,
+    pub addresses: Vec<AddressFilter>,
+    pub macs: Vec<MacFilter>,
+    pub tags: Vec<Folded>,
+    pub warranty_statuses: Vec<WarrantyStatus>,
+    pub warranty_ends_before: Option<Timestamp>,
+    pub patch_statuses: Vec<PatchStatus>,
+    pub reboot_required: Option<bool>,
+    pub software: Vec<SoftwareFilter>,
+    pub software_missing: Vec<SoftwareFilter>,
 }
 
 fn one_of<T: PartialEq>(wanted: &[T], value: &T) -> bool {
@@ -67,13 +82,13 @@ fn text_is(wanted: &[Folded], text: Option<&String>, matches: fn(&Folded, &str) 
     wanted.is_empty() || text.is_some_and(|text| wanted.iter().any(|wanted| matches(wanted, text)))
 }
 
-impl InventoryQuery {
-    pub(super) fn status<D>(&self, device: &Device<D>) -> AgentStatus {
+impl DeviceQuery {
+    pub fn status<D>(&self, device: &Device<D>) -> AgentStatus {
         self.directory.agent_status(device.last_seen_at, self.now)
     }
 
     /// Whether a device can match, as far as the front of it tells.
-    pub(super) fn admits<D>(&self, device: &Device<D>) -> bool {
+    pub fn admits<D>(&self, device: &Device<D>) -> bool {
         self.reach.covers(Some(device.organization_id))
             && one_of(&self.organizations, &device.organization_id)
             && one_of(&self.classes, &device.class)
@@ -82,13 +97,19 @@ impl InventoryQuery {
             && self.last_seen_before.is_none_or(|time| device.last_seen_at.is_some_and(|seen| seen < time))
             && self.last_seen_after.is_none_or(|time| device.last_seen_at.is_some_and(|seen| seen > time))
             && self.updated_after.is_none_or(|time| device.updated_at > time)
+            && self.updated_before.is_none_or(|time| device.updated_at < time)
+            && self.created_after.is_none_or(|time| device.created_at > time)
+            && self.created_before.is_none_or(|time| device.created_at < time)
+            && (self.external_ids.is_empty() || device.external_id.as_ref().is_some_and(|id| self.external_ids.contains(id)))
+            && (self.owners.is_empty() || device.owner_id.is_some_and(|owner| self.owners.contains(&owner)))
+            && text_is(&self.names, Some(&device.name), Folded::is)
             && self.protected.is_none_or(|wanted| device.backup.is_some_and(|backup| backup.eligible && backup.protected == wanted))
             && (self.agent_statuses.is_empty() || self.agent_statuses.contains(&self.status(device)))
             && text_is(&self.sites, device.site.as_ref(), Folded::is)
     }
 
     /// Whether a device that is admitted matches.
-    pub(super) fn matches(&self, tx: &impl Read, labels: &mut Labels, device: &Device) -> Result<bool, StoreError> {
+    pub fn matches(&self, tx: &impl Read, labels: &mut Labels, device: &Device) -> Result<bool, StoreError> {
         if !self.details.matches(&device.details) {
             return Ok(false);
         }
@@ -101,7 +122,7 @@ impl InventoryQuery {
     }
 
     /// The packages of a device that are asked for: each once, in order.
-    pub(super) fn packages(&self, device: &Device) -> Vec<Software> {
+    pub fn packages(&self, device: &Device) -> Vec<Software> {
         let wanted = &self.details.software;
         let asked = |package: &&Software| wanted.is_empty() || wanted.iter().any(|filter| filter.admits(package));
         let mut packages: Vec<Software> = device.details.software.iter().filter(asked).cloned().collect();
@@ -129,9 +150,13 @@ impl DetailsQuery {
 
     fn matches_hardware(&self, details: &Details) -> bool {
         let (hardware, os, network) = (details.hardware.as_ref(), details.os.as_ref(), details.network.as_ref());
+        let has_field = |wanted: &Folded| details.custom_fields.values().any(|value| wanted.is(value));
         let tagged = |wanted: &Folded| details.tags.iter().any(|tag| wanted.is(tag));
         (self.os_families.is_empty() || os.is_some_and(|os| self.os_families.contains(&os.family)))
             && text_is(&self.os_names, os.and_then(|os| os.name.as_ref()), Folded::is_in)
+            && text_is(&self.os_versions, os.and_then(|os| os.version.as_ref()), Folded::is)
+            && text_is(&self.hostnames, network.and_then(|network| network.hostname.as_ref()), Folded::is_host)
+            && (self.custom_fields.is_empty() || self.custom_fields.iter().any(has_field))
             && text_is(&self.manufacturers, hardware.and_then(|hardware| hardware.manufacturer.as_ref()), Folded::is_in)
             && text_is(&self.models, hardware.and_then(|hardware| hardware.model.as_ref()), Folded::is_in)
             && text_is(&self.serials, hardware.and_then(|hardware| hardware.serial.as_ref()), Folded::is)
@@ -157,15 +182,64 @@ impl DetailsQuery {
     }
 }
 
+impl Listing for DeviceQuery {
+    /// With about how many bytes its details have.
+    type Record = (Device, usize);
+
+    fn walk(
+        &self,
+        tx: &impl Read,
+        after: Option<RecordId>,
+        direction: Direction,
+        mut visit: impl FnMut(Passed<Self::Record>) -> Result<Flow, StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut labels = Labels::new(self.tenant_id);
+        let mut range = KeyRange::prefix(&self.tenant_id.to_bytes());
+        if let Some(after) = after {
+            range = range.after(&(self.tenant_id, after).to_bytes(), direction);
+        }
+        devices::walk(tx, &range, direction, |folded| {
+            let id = *folded.id.as_bytes();
+            if !self.admits(&folded) {
+                return visit((id, 1, None));
+            }
+            let found = sized(&folded)?;
+            let is_wanted = self.matches(tx, &mut labels, &found.0)?;
+            visit((id, 1 + DETAILS, Some(found).filter(|_| is_wanted)))
+        })
+    }
+
+    fn get(&self, tx: &impl Read, id: RecordId) -> Result<Option<Self::Record>, StoreError> {
+        devices::folded(tx, self.tenant_id, DeviceId::from_bytes(id))?.as_ref().map(sized).transpose()
+    }
+
+    fn value((device, _): &Self::Record, field: SortField) -> Vec<u8> {
+        match field {
+            SortField::Name => fold(&device.name).into_bytes(),
+            SortField::UpdatedAt => device.updated_at.to_bytes(),
+            SortField::LastSeenAt => device.last_seen_at.to_bytes(),
+            SortField::CreatedAt => device.created_at.to_bytes(),
+        }
+    }
+
+    fn bytes((_, bytes): &Self::Record) -> usize {
+        500 + 2 * bytes
+    }
+}
+
+fn sized(folded: &FoldedDevice) -> Result<(Device, usize), StoreError> {
+    Ok((folded.unfold()?, folded.details.bytes()))
+}
+
 /// What nobody has told of is unknown.
-pub(super) fn patch_status(details: &Details) -> PatchStatus {
+pub fn patch_status(details: &Details) -> PatchStatus {
     details.patch.as_ref().map_or(PatchStatus::Unknown, |patch| patch.status)
 }
 
-pub(super) fn warranty_status(details: &Details) -> WarrantyStatus {
+pub fn warranty_status(details: &Details) -> WarrantyStatus {
     details.warranty.as_ref().map_or(WarrantyStatus::Unknown, |warranty| warranty.status)
 }
 
-pub(super) fn reboot_required(details: &Details) -> bool {
+pub fn reboot_required(details: &Details) -> bool {
     details.os.as_ref().and_then(|os| os.reboot_required).unwrap_or(false)
 }
