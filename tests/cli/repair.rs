@@ -26,7 +26,7 @@ fn a_damaged_journal_is_told_and_given_up_only_when_the_operator_says_so() {
     let started = run(&["demo", "--listen", "127.0.0.1:0", "--tickets", "0"]);
     let said = refused(&started, 1);
     assert!(said.contains("the store is damaged") && said.contains("tenantd repair --accept-loss"), "{said}");
-    assert!(refused(&run(&["repair"]), 1).contains("nothing was changed"));
+    assert!(refused(&run(&["repair"]), 1).contains("no record was changed"));
 
     let done = run(&["repair", "--accept-loss", "--json"]);
     assert!(done.status.success(), "{}", text(&done.stderr));
