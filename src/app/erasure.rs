@@ -44,16 +44,18 @@ const WITHOUT_TENANTS: &[(TableName, &str)] = &[
 /// What gives numbers to events. An event that comes late must not get the number of one that is still to be removed.
 const LAST: [TableName; 2] = [catalog::EVENT_SEQUENCES, catalog::EVENT_SEGMENTS];
 
-/// Everything that tenants have, but for their own records. Their usage comes first: from then on nobody counts what goes. Then comes what
-/// acts by itself, so that it stops at once.
+/// Everything that tenants have, but for their own records and their usage, which [`tenantd_store::erase`] removes itself. First comes
+/// what acts by itself, so that it stops at once.
 pub(super) fn tenant_rows() -> Vec<&'static dyn TenantRows> {
-    let acting = [usage::tables(), Webhooks::tables(), Workflows::tables(), Clouds::tables()].concat();
+    let acting = [Webhooks::tables(), Workflows::tables(), Clouds::tables()].concat();
+    let mut kept_apart = Platform::own_tables().to_vec();
+    kept_apart.push(catalog::TENANT_USAGE);
     let mut rows: Vec<&'static dyn TenantRows> = Vec::new();
     for table in acting.into_iter().chain(checked_tables()) {
         let Some(found) = Checked::tenant_rows(table) else { continue };
         let is_known = |tables: Vec<TableName>| tables == found.tables();
-        let is_own = found.tables().iter().any(|table| Platform::own_tables().contains(table));
-        if !is_own && !rows.iter().any(|known| is_known(known.tables())) {
+        let is_apart = found.tables().iter().any(|table| kept_apart.contains(table));
+        if !is_apart && !rows.iter().any(|known| is_known(known.tables())) {
             rows.push(found);
         }
     }
@@ -75,6 +77,7 @@ mod tests {
     fn every_table_says_how_a_tenant_leaves_it_and_says_it_once() {
         let mut told: Vec<TableName> = tenant_rows().iter().flat_map(|rows| rows.tables()).collect();
         told.extend(Platform::own_tables());
+        told.push(catalog::TENANT_USAGE);
         told.extend(WITHOUT_TENANTS.iter().map(|(table, _)| *table));
         for table in catalog::ALL {
             let times = told.iter().filter(|known| *known == table).count();

@@ -2,7 +2,7 @@
 //!
 //! A table whose key begins with a tenant knows by its type how that is done ([`Key::OF_TENANT`]); whatever holds a tenant's data under
 //! another key says so by a [`TenantRows`] of its own. **Invariant:** a record is removed through its table, so that its index entries
-//! go with it.
+//! go with it. The tenant's usage is removed last, once nothing else is found.
 
 use tenantd_base::id::TenantId;
 
@@ -16,6 +16,7 @@ use super::{
     segments::SegmentedTable,
     table::{Index, Table},
     transaction::{Read, ReadTx, WriteTx},
+    usage,
 };
 
 /// The place of a row that belongs to a tenant.
@@ -56,8 +57,15 @@ pub async fn erase(
                 break;
             }
             transactions += 1;
-            store.write(move |tx| rows.remove(tx, tenant, &found)).await?;
+            let remove = move |tx: &mut WriteTx| {
+                usage::begin_erasure(tx, tenant)?;
+                rows.remove(tx, tenant, &found)
+            };
+            store.write(remove).await?;
         }
+    }
+    if transactions == 0 {
+        store.write(move |tx| usage::finish_erasure(tx, tenant)).await?;
     }
     Ok(transactions > 0)
 }
@@ -148,5 +156,62 @@ impl TenantRows for RowsOfSegments {
             self.0.remove_row(tx, row.segment.unwrap_or_default(), row.key.clone());
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::{Deserialize, Serialize};
+
+    use tenantd_base::{clock::Timestamp, quotas::Allowance};
+
+    use super::*;
+    use crate::{Counts, RedbEngine, WriterSettings, catalog, usage};
+
+    #[derive(Debug, Serialize, Deserialize)]
+    struct Note(String);
+
+    impl Record for Note {
+        const VERSION: u8 = 1;
+    }
+
+    static NOTES: Table<(TenantId, u32), Note> = Table::new(catalog::USERS, &[]).counting(Counts::Records);
+    static MARKS: Table<(TenantId, u32), Note> = Table::new(catalog::WEBHOOKS, &[]).counting(Counts::Records);
+    const ROWS: [&dyn TenantRows; 2] = [&NOTES, &MARKS];
+
+    async fn assert_exact(store: &Store, when: &str) {
+        let tables = [vec![&NOTES as &'static dyn crate::Checked, &MARKS], usage::tables()].concat();
+        let report = store.check(tables).await.unwrap();
+        assert!(report.is_clean(), "{when}: {report:?}");
+    }
+
+    #[tokio::test]
+    async fn what_is_written_while_a_tenant_is_erased_does_not_make_its_usage_wrong() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = RedbEngine::create(&directory.path().join("store"), 1 << 20).unwrap();
+        let store = Store::new(engine, WriterSettings { batch_size: 64, queue_length: 64 }).unwrap();
+        let tenant = TenantId::from_bytes([7; 16]);
+        let write = async |number: u32| {
+            let put = move |tx: &mut WriteTx| {
+                usage::note_event(tx, tenant, Timestamp::from_millis(1_700_000_000_000), Allowance::Quota);
+                NOTES.put(tx, &(tenant, number), &Note("late".to_owned()))?;
+                MARKS.put(tx, &(tenant, number), &Note("late".to_owned()))
+            };
+            store.write(put).await.unwrap();
+        };
+        for number in 0..600 {
+            write(number).await;
+        }
+        assert_exact(&store, "before").await;
+        assert!(erase(&store, &ROWS, tenant, 1).await.unwrap());
+        write(1000).await;
+        assert_exact(&store, "after one step").await;
+        while erase(&store, &ROWS, tenant, 1).await.unwrap() {
+            assert_exact(&store, "in the middle").await;
+        }
+        assert_eq!(store.read(|tx| usage::usage(tx, tenant)).unwrap(), usage::Usage::default());
+        write(2000).await;
+        assert_eq!(store.read(|tx| usage::usage(tx, tenant)).unwrap().records, 2, "counted again, from zero");
+        assert_exact(&store, "after the end").await;
     }
 }

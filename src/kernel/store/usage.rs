@@ -54,6 +54,9 @@ impl Record for Usage {
 
 static USAGE: Table<TenantId, Usage> = Table::new(catalog::TENANT_USAGE, &[]);
 
+/// Stands in the row of a tenant while it is erased: its rows go without being counted, and what is written late is not counted either.
+const NOT_COUNTED: Usage = Usage { day: u32::MAX, events: 0, records: 0, stored_bytes: 0 };
+
 /// What a tenant has in one segment of a table, because a segment is dropped without a look at its rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct SegmentUsage {
@@ -179,7 +182,7 @@ pub(super) fn size(bytes: usize) -> i64 {
 pub(super) fn settle(tx: &mut WriteTx) -> Result<(), StoreError> {
     for (tenant, growth) in tx.take_growths() {
         let before = usage(tx, tenant)?;
-        let after = before.after(&growth);
+        let after = if before == NOT_COUNTED { before } else { before.after(&growth) };
         if growth.allowance != Allowance::Unlimited
             && let Some(exceeded) = after.exceeds(&before, &limits_in(tx, tenant)?, growth.allowance, &Quota::COUNTED)
         {
@@ -200,6 +203,16 @@ pub(super) fn settle(tx: &mut WriteTx) -> Result<(), StoreError> {
         }
     }
     Ok(())
+}
+
+/// Begins to erase a tenant: until [`finish_erasure`] its row says nothing.
+pub(super) fn begin_erasure(tx: &mut WriteTx, tenant: TenantId) -> Result<(), StoreError> {
+    if usage(tx, tenant)? == NOT_COUNTED { Ok(()) } else { USAGE.put(tx, &tenant, &NOT_COUNTED) }
+}
+
+/// Removes the row of a tenant that has nothing else. What it stores from now on is counted from zero.
+pub(super) fn finish_erasure(tx: &mut WriteTx, tenant: TenantId) -> Result<(), StoreError> {
+    USAGE.remove(tx, &tenant).map(drop)
 }
 
 /// Adds what a part of a write came to, unless that exceeds the allowance of the part. Other parts are judged by themselves.
@@ -404,10 +417,14 @@ pub fn recount(tx: &mut WriteTx, tables: &[&'static dyn Checked]) -> Result<(), 
     Ok(())
 }
 
-/// Compares what is written down with what is there. A tenant without a row is being removed, or its store is still to be upgraded.
+/// Compares what is written down with what is there. The rows of tenants that are being erased say nothing, and there are none before
+/// a store of an old version is upgraded.
 pub(super) fn check(tx: &ReadTx, tables: &[&'static dyn Checked], report: &mut CheckReport) -> Result<(), StoreError> {
     let sums = Sums::of(tx, |table| tx.segments(table), tables)?;
     USAGE.scan(tx, &KeyRange::ALL, Direction::Forward, |tenant, usage| {
+        if usage == NOT_COUNTED {
+            return Ok(Flow::Continue);
+        }
         let (records, bytes) = sums.tenants.get(&tenant).copied().unwrap_or_default();
         let Usage { records: noted_records, stored_bytes: noted_bytes, .. } = usage;
         if (records, bytes) != (noted_records, noted_bytes) {
