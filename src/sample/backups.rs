@@ -17,7 +17,7 @@ use super::{
     people::{Cast, Player},
 };
 
-/// More than the month that reports look back on: what it has grown by is told from the night before.
+/// More than the month that reports look back on: its growth is measured from the night before.
 pub(super) const DAYS: u32 = 32;
 /// Devices that share a transaction.
 const AT_ONCE: usize = 100;

@@ -57,7 +57,7 @@ async fn alarms_that_are_switched_on_open_tickets_for_what_is_wrong_already() {
         until(&key, REPORT, |report| report["summary"]["rpo"]["breached"] == 3).await;
         let found = tickets(&key).await;
         assert!(found.len() == 5 && found.iter().all(|ticket| ticket["occurrences"] == 1), "{found:?}");
-        assert_eq!(events(&key, "backup.rpo_breached").await.len(), 4, "each breach is told once");
+        assert_eq!(events(&key, "backup.rpo_breached").await.len(), 4, "each breach is reported once");
         let issue = key.get(&format!("{REPORT}?organization_id={}", made[0])).send().await.ok(200)["data"][0]["issues"][0].clone();
         assert!(issue["ticket"].as_str().is_some_and(|id| id.starts_with("tkt_")), "{issue}");
     })
@@ -91,7 +91,7 @@ async fn recovery_resolves_the_ticket_that_it_is_about() {
         assert_eq!(events(&key, "ticket.resolved").await.len(), 2);
         assert_eq!(events(&key, "backup.rpo_recovered").await.len(), 1);
         ingest(&key, &[job("3", "a-srv", "success", "2026-01-03T23:30:00Z")]).await;
-        assert_eq!(events(&key, "ticket.resolved").await.len(), 2, "what is over is told once");
+        assert_eq!(events(&key, "ticket.resolved").await.len(), 2, "each recovery is reported once");
         // The next breach is a matter of its own.
         app.advance(Duration::from_hours(30));
         until(&key, TICKETS, |page| page["data"].as_array().unwrap().len() == 4).await;

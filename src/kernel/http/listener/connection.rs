@@ -125,7 +125,7 @@ pub(super) async fn serve<S>(
                     if outcome == Outcome::Stuck && one_by_one {
                         pass.activity.evicted.notify_one();
                     }
-                    // Only now: a stop waits for whoever makes an answer, also when its connection is gone.
+                    // Only now: a stop waits until the answer is made, also when its connection is gone.
                     drop(pass);
                 });
             } else {

@@ -1,6 +1,6 @@
 //! Puts a posture in the place of the one before, with all that follows from it: the sums of its organization, what the directory says of
-//! the device, events, tickets, and the next timer. Whoever changes a posture comes by here, so nothing of it can be forgotten, and nothing
-//! is told twice.
+//! the device, events, tickets, and the next timer. Every change of a posture passes through here, so no consequence is
+//! forgotten or reported twice.
 
 use tenantd_base::{
     access::Reach,
@@ -143,7 +143,7 @@ impl Service {
             Alarm::Missed => "The backup is no longer overdue.",
             Alarm::RpoBreach => "The device meets its objective again.",
         };
-        // The ticket may have been moved out of reach of whoever sent the job.
+        // The ticket may have been moved out of reach of the credential that sent the job.
         let sender = (act.actor.clone(), std::mem::replace(&mut act.reach, Reach::Everything));
         act.actor = Actor::system("Backup");
         let reference = TicketRef::Id(id);

@@ -1,4 +1,4 @@
-//! Which devices a list or a report is about. What can be told from the front of a device is asked first: most devices of a selective query go by
+//! Which devices a list or a report is about. What the front of a device says is checked first: most devices of a selective query go by
 //! without their details being taken apart.
 
 use tenantd_base::{

@@ -265,7 +265,7 @@ pub struct Warranty {
     pub ends_at: Option<Timestamp>,
 }
 
-/// Whether a device is backed up, as whoever judges its backup jobs has found. The only place that says so for all reports.
+/// Whether a device is backed up, as its backup jobs show. The only place that says so for all reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackupState {
     /// Whether the device is to be backed up.

@@ -1,6 +1,6 @@
 //! Whether each device is backed up: a row beside that of the device, because jobs change it every night and a device is much larger.
 //!
-//! **Boundary:** only whoever judges backup jobs writes it, in the transaction of what it found; see [`super::super::set_backup`].
+//! **Boundary:** only the backup slice writes it, in the transaction that judges a job; see [`super::super::set_backup`].
 
 use std::{collections::VecDeque, ops::Bound};
 

@@ -179,7 +179,7 @@ impl Lane {
             Gate::ClosedUntil(at) => Some(Start::At(at)),
         };
         let queue = if class == Class::First { &mut self.first } else { &mut self.late };
-        // Whoever asks for a delivery wants to know whether the receiver works now.
+        // The request is made to learn whether the receiver works now.
         let passes = |job: &Job| closed.is_none() || job.trigger == Trigger::Manual;
         let free = |job: &Job| job.resource.as_ref().is_none_or(|resource| !self.busy.contains(resource));
         let (in_order_to, waits) = (self.in_order_to, self.in_order.is_some());
