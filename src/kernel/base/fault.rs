@@ -67,6 +67,11 @@ impl Fault {
     }
 }
 
+/// A name as a part of a JSON pointer.
+pub fn pointer_part(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
 /// All faults in one line.
 pub fn listed(faults: &[Fault]) -> String {
     faults.iter().map(Fault::to_string).collect::<Vec<_>>().join("; ")

@@ -6,7 +6,7 @@ use jsonschema::{
 };
 use serde_json::{Map, Value};
 
-use tenantd_base::vocabulary::nearest;
+use tenantd_base::{fault::pointer_part, vocabulary::nearest};
 
 use crate::{
     bounded::{NO_CONTROL_CHARACTERS, VISIBLE_TEXT},
@@ -139,7 +139,7 @@ fn describe(
     }
     let pointer = error.instance_path().to_string();
     let here = || place(pointer.clone());
-    let member = |name: &str| place(format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1")));
+    let member = |name: &str| place(format!("{pointer}/{}", pointer_part(name)));
     let simple = |code: &str, message: String| FieldError::new(here(), code, message);
     if let ValidationErrorKind::AnyOf { context } = error.kind() {
         // What was probably meant is the form with the fewest members that it does not have, and then with the least wrong.

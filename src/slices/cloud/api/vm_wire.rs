@@ -8,7 +8,7 @@ use serde_with::skip_serializing_none;
 
 use tenantd_base::{
     clock::Timestamp,
-    fault::Fault,
+    fault::{Fault, pointer_part},
     id::{CloudProviderId, OperationId, OrganizationId, VmId},
     secrets::Secret,
 };
@@ -296,7 +296,7 @@ impl TryFrom<ProvisionVms> for NewVms {
             faults.push(Fault::new("/tags", "too_many", format!("must have at most {MOST_TAGS} entries")));
         }
         for (key, value) in &tags {
-            let pointer = format!("/tags/{}", key.replace('~', "~0").replace('/', "~1"));
+            let pointer = format!("/tags/{}", pointer_part(key));
             if key.is_empty() || key.chars().count() > LONGEST_KEY || value.chars().count() > LONGEST_VALUE {
                 let message = format!("a tag has a key of 1 to {LONGEST_KEY} and a value of at most {LONGEST_VALUE} characters");
                 faults.push(Fault::new(pointer, "wrong_form", message));

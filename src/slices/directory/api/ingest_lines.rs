@@ -13,6 +13,7 @@ use serde_with::skip_serializing_none;
 use tenantd_base::{
     change::Change,
     clock::Timestamp,
+    fault::pointer_part,
     id::{OrganizationId, UserId},
     vocabulary::nearest,
 };
@@ -292,7 +293,7 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
     use serde_path_to_error::Segment;
     let segment = |segment: &Segment| match segment {
         Segment::Seq { index } => format!("/{index}"),
-        Segment::Map { key } => format!("/{}", key.replace('~', "~0").replace('/', "~1")),
+        Segment::Map { key } => format!("/{}", pointer_part(key)),
         Segment::Enum { variant } => format!("/{variant}"),
         Segment::Unknown => String::new(),
     };

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use tenantd_base::{
     change::Change,
     clock::Timestamp,
+    fault::pointer_part,
     id::{OrganizationId, UserId},
 };
 
@@ -93,14 +94,18 @@ pub(crate) const MAX_FIELD_NAME: usize = 100;
 
 /// Holds the custom fields of a device to their bounds.
 pub(crate) fn check_custom_fields(fields: &BTreeMap<String, String>) -> Result<(), InvalidChange> {
-    let invalid = |code, message: String| Err(InvalidChange { pointer: "/custom_fields".to_owned(), code, message });
+    let invalid = |pointer, code, message| Err(InvalidChange { pointer, code, message });
     if fields.len() > MAX_CUSTOM_FIELDS {
-        return invalid("too_many", format!("must have at most {MAX_CUSTOM_FIELDS} entries"));
+        return invalid("/custom_fields".to_owned(), "too_many", format!("must have at most {MAX_CUSTOM_FIELDS} entries"));
     }
-    if fields.keys().any(|name| name.is_empty() || name.chars().count() > MAX_FIELD_NAME) {
-        return invalid("wrong_form", format!("names must have 1 to {MAX_FIELD_NAME} characters"));
+    match fields.keys().find(|name| name.is_empty() || name.chars().count() > MAX_FIELD_NAME) {
+        Some(name) => invalid(
+            format!("/custom_fields/{}", pointer_part(name)),
+            "wrong_form",
+            format!("the name of a custom field must have 1 to {MAX_FIELD_NAME} characters"),
+        ),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// A change of a section.

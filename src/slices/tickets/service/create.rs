@@ -1,7 +1,7 @@
 //! New tickets, and what is done with one whose cause is known already.
 
 use tenantd_base::{
-    fault::Fault,
+    fault::{Fault, pointer_part},
     id::{CommentId, DeviceId, OrganizationId, TenantId, TicketId, UserId},
 };
 use tenantd_directory::{self as directory, DeviceLabel, OrganizationLabel, PersonKind, PersonLabel};
@@ -259,7 +259,7 @@ pub(super) fn check_custom_fields(fields: &CustomFields, faults: &mut Vec<Fault>
         faults.push(Fault::new("/custom_fields", "too_many", format!("must have at most {MAX_CUSTOM_FIELDS} entries")));
     }
     for name in fields.keys().filter(|name| !is_field_name(name)) {
-        let pointer = format!("/custom_fields/{}", name.replace('~', "~0").replace('/', "~1"));
+        let pointer = format!("/custom_fields/{}", pointer_part(name));
         faults.push(Fault::new(pointer, "wrong_form", "the name of a custom field must match [a-z0-9_]{1,64}"));
     }
 }

@@ -6,7 +6,11 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value};
 
-use tenantd_base::{fault::Fault, programs::Budget, vocabulary::nearest};
+use tenantd_base::{
+    fault::{Fault, pointer_part},
+    programs::Budget,
+    vocabulary::nearest,
+};
 use tenantd_store::events::Kinds;
 
 use super::{
@@ -339,7 +343,7 @@ impl<'a> Reader<'a> {
                 items.iter().enumerate().for_each(|(place, item)| self.template(step, item, &format!("{at}/{place}")));
             }
             Value::Object(members) => {
-                members.iter().for_each(|(name, member)| self.template(step, member, &format!("{at}/{}", language::escape(name))));
+                members.iter().for_each(|(name, member)| self.template(step, member, &format!("{at}/{}", pointer_part(name))));
             }
             _ => {}
         }

@@ -8,9 +8,10 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use tenantd_base::{fault::Fault, vocabulary::nearest};
-
-use super::super::language::escape;
+use tenantd_base::{
+    fault::{Fault, pointer_part},
+    vocabulary::nearest,
+};
 
 /// The largest schema, as JSON.
 const MAX_BYTES: usize = 32_768;
@@ -86,7 +87,7 @@ pub(super) fn judge(schema: &Value) -> Result<Cost, Fault> {
     // A definition that nothing refers to is compiled too.
     for group in DEFINITIONS {
         for name in schema.get(group).and_then(Value::as_object).into_iter().flat_map(Map::keys) {
-            judge.definition(group, name, &format!("/{group}/{}", escape(name)), 0)?;
+            judge.definition(group, name, &format!("/{group}/{}", pointer_part(name)), 0)?;
         }
     }
     Ok(cost)
@@ -118,7 +119,7 @@ impl Judge<'_> {
         }
         let mut cost = Cost { parts: 1, patterns: 0 };
         for (keyword, value) in schema.as_object().into_iter().flatten() {
-            let place = format!("{at}/{}", escape(keyword));
+            let place = format!("{at}/{}", pointer_part(keyword));
             match keyword.as_str() {
                 "pattern" => {
                     self.pattern(value.as_str().unwrap_or_default(), &place)?;
@@ -139,7 +140,7 @@ impl Judge<'_> {
                 }
                 known if NAMED.contains(&known) => {
                     for (name, inner) in value.as_object().into_iter().flatten() {
-                        let place = format!("{place}/{}", escape(name));
+                        let place = format!("{place}/{}", pointer_part(name));
                         if known == "patternProperties" {
                             self.pattern(name, &place)?;
                             cost.patterns += 1;
@@ -195,7 +196,7 @@ impl Judge<'_> {
         };
         let counted = self.known.insert(key.clone(), Known::Open).is_some();
         let patterns = self.patterns;
-        let cost = self.schema(schema, &format!("/{group}/{}", escape(name)), depth + 1)?;
+        let cost = self.schema(schema, &format!("/{group}/{}", pointer_part(name)), depth + 1)?;
         self.known.insert(key, Known::Judged(cost, depth));
         // A pattern counts once, however often its definition is used.
         if counted {

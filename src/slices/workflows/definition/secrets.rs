@@ -6,7 +6,10 @@
 
 use serde_json::Value;
 
-use tenantd_base::secrets::{SecretPart, SecretText};
+use tenantd_base::{
+    fault::pointer_part,
+    secrets::{SecretPart, SecretText},
+};
 use tenantd_secrets::is_name;
 use tenantd_store::steps::SecretPlace;
 
@@ -28,7 +31,7 @@ pub(super) fn take(with: &mut Value, places: &[SecretPlace]) -> Vec<SecretText> 
         match place {
             SecretPlace::Headers(name) => {
                 for (header, value) in with.get_mut(*name).and_then(Value::as_object_mut).into_iter().flatten() {
-                    let pointer = format!("/{name}/{}", language::escape(header));
+                    let pointer = format!("/{name}/{}", pointer_part(header));
                     take_text(value, pointer, &mut taken, is_header);
                 }
             }
@@ -48,7 +51,7 @@ fn take_all(value: &mut Value, at: &str, taken: &mut Vec<SecretText>) {
             items.iter_mut().enumerate().for_each(|(place, item)| take_all(item, &format!("{at}/{place}"), taken));
         }
         Value::Object(members) => {
-            members.iter_mut().for_each(|(name, member)| take_all(member, &format!("{at}/{}", language::escape(name)), taken));
+            members.iter_mut().for_each(|(name, member)| take_all(member, &format!("{at}/{}", pointer_part(name)), taken));
         }
         text => take_text(text, at.to_owned(), taken, |_| true),
     }

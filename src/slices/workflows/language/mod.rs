@@ -18,7 +18,10 @@ use std::{
 use minijinja::{Environment, ErrorKind, UndefinedBehavior};
 use serde_json::{Map, Value};
 
-use tenantd_base::programs::{Budget, Exhausted};
+use tenantd_base::{
+    fault::pointer_part,
+    programs::{Budget, Exhausted},
+};
 
 pub(super) use scan::{Piece, is_template, pieces};
 
@@ -250,18 +253,14 @@ pub(super) fn render(value: &Value, context: &Context, budget: &Budget) -> Resul
         }
         Value::Object(members) => {
             let member = |(name, member): (&String, &Value)| {
-                let rendered = render(member, context, budget).map_err(|(at, error)| (format!("/{}{at}", escape(name)), error))?;
+                let rendered =
+                    render(member, context, budget).map_err(|(at, error)| (format!("/{}{at}", pointer_part(name)), error))?;
                 Ok((name.clone(), rendered))
             };
             members.iter().map(member).collect::<Result<_, _>>().map(Value::Object)
         }
         other => Ok(other.clone()),
     }
-}
-
-/// A name as a part of a JSON pointer.
-pub(super) fn escape(name: &str) -> String {
-    name.replace('~', "~0").replace('/', "~1")
 }
 
 fn explained(error: minijinja::Error) -> ExpressionError {

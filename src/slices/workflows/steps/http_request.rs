@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use tenantd_base::{
     access::{Grants, TenantKind},
+    fault::pointer_part,
     id::TenantId,
     secrets::{Concealer, Secret, SecretText},
 };
@@ -21,10 +22,7 @@ use tenantd_store::{
     steps::{Call, CallFuture, LocalError, Planned, Planning, RemoteStep, SecretPlace, StepDone, StepError, StepType},
 };
 
-use super::super::{
-    definition::is_bare_reference,
-    language::{escape, is_template},
-};
+use super::super::{definition::is_bare_reference, language::is_template};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const HIDDEN: &str = "[hidden]";
@@ -99,7 +97,7 @@ impl HttpRequest {
             let wrong = || invalid(format!("/headers/{name}: is no header"));
             let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
             let mut value = HeaderValue::from_str(value.as_str().unwrap_or_default()).map_err(|_| wrong())?;
-            value.set_sensitive(is_secret(name) || sensitive.contains(&format!("/headers/{}", escape(name)).as_str()));
+            value.set_sensitive(is_secret(name) || sensitive.contains(&format!("/headers/{}", pointer_part(name)).as_str()));
             headers.insert(header, value);
         }
         headers.insert(IDEMPOTENCY_KEY, HeaderValue::from_str(&call.idempotency_key).map_err(|_| invalid("the key of the step"))?);
@@ -218,7 +216,7 @@ impl StepType for HttpRequest {
         let headers = with.get("headers").and_then(Value::as_object).into_iter().flatten();
         let is_literal = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty() && !is_template(text));
         let literal = headers.filter(|(name, value)| is_secret(name) && is_literal(value));
-        literal.map(|(name, _)| format!("/headers/{}", escape(name))).collect()
+        literal.map(|(name, _)| format!("/headers/{}", pointer_part(name))).collect()
     }
 
     fn plan(&self, _tx: &ReadTx, _planning: &Planning, with: &Value) -> Result<Planned, LocalError> {
