@@ -14,7 +14,7 @@ use tenantd_store::{DataDirectory, KeyFingerprint, StoreError, write_private_fil
 use super::{
     Common, Failure,
     client::Client,
-    offsite::{self, FromOffsite},
+    offsite::{self, FromOffsite, Reached},
     output,
 };
 use crate::app::{checked_tables, key_source};
@@ -177,7 +177,7 @@ impl Restore {
             })
         };
         let mut taken_from = None;
-        let mut reached = None;
+        let mut reached = Reached::default();
         let restored = match (&self.file, &self.offsite.from) {
             (Some(file), _) => take(file),
             (None, Some(from)) => {
@@ -187,8 +187,8 @@ impl Restore {
                 let fetched = data.path().join(FETCHED);
                 let chosen = self.offsite.choose(from, &config, &key).await?;
                 taken_from = Some(chosen.shown());
-                let restored = chosen.fetch(&fetched).await.map(|time| {
-                    reached = time;
+                let restored = chosen.fetch(&fetched).await.map(|found| {
+                    reached = found;
                     take(&fetched)
                 });
                 if fetched.exists() {
@@ -206,15 +206,14 @@ impl Restore {
                 "records": report.records,
                 "index_entries": report.index_entries,
                 "taken_from": taken_from,
-                "restored_to": reached,
+                "restored_to": reached.time,
+                "warnings": reached.warnings,
             }));
         }
         if let Some(place) = taken_from {
             output::line(&format!("Taken from {place}."))?;
         }
-        if let Some(reached) = reached {
-            output::line(&format!("The last change in it was made at {reached}."))?;
-        }
+        reached.print()?;
         output::line(&format!(
             "{} records and {} index entries read: the snapshot is sound.",
             report.records, report.index_entries

@@ -21,7 +21,7 @@ use super::{
     Common, Failure,
     client::Client,
     offline,
-    offsite::{Chosen, FromOffsite},
+    offsite::{Chosen, FromOffsite, Reached},
     output,
 };
 use crate::app::{App, Operator, checked_tables, key_source};
@@ -46,8 +46,7 @@ struct Passed {
     report: SnapshotReport,
     restored: Duration,
     index_entries: u64,
-    /// The time of the last change in it, if it was brought forward.
-    reached: Option<Timestamp>,
+    reached: Reached,
 }
 
 impl Drill {
@@ -79,7 +78,8 @@ impl Drill {
             "tables": passed.report.tables.len(),
             "records": passed.report.records(),
             "index_entries": passed.index_entries,
-            "restored_to": passed.reached,
+            "restored_to": passed.reached.time,
+            "warnings": passed.reached.warnings,
             "restore_seconds": passed.restored.as_secs_f64(),
             "drill_seconds": took.as_secs_f64(),
             "recorded": noted,
@@ -92,9 +92,7 @@ impl Drill {
             snapshot.shown,
             passed.report.records()
         ))?;
-        if let Some(reached) = passed.reached {
-            output::line(&format!("The last change in it was made at {reached}."))?;
-        }
+        passed.reached.print()?;
         output::line(&format!("Until that server answered it took {:.1} seconds.", passed.restored.as_secs_f64()))?;
         if noted { Ok(()) } else { output::line("No server runs, so that the drill is not written down.") }
     }
@@ -110,11 +108,10 @@ struct Snapshot {
 }
 
 impl Snapshot {
-    /// The time of the last change in it, if it was brought forward.
-    async fn fetch(&self) -> Result<Option<Timestamp>, Failure> {
+    async fn fetch(&self) -> Result<Reached, Failure> {
         match &self.chosen {
             Some(chosen) => chosen.fetch(&self.file).await,
-            None => Ok(None),
+            None => Ok(Reached::default()),
         }
     }
 }
@@ -180,7 +177,7 @@ async fn drill(config: &Config, file: &Path, key_file: &Path, work: &Path) -> Re
     let report = compare(&data, file).await?;
     let started = Instant::now();
     serve(config, data, key_file, work).await?;
-    Ok(Passed { report, restored: restoring + started.elapsed(), index_entries, reached: None })
+    Ok(Passed { report, restored: restoring + started.elapsed(), index_entries, reached: Reached::default() })
 }
 
 /// Compares the restored store with the snapshot. What both hold.

@@ -13,7 +13,7 @@ use tenantd_base::{
     config::Config,
     secrets::{InstallationKey, Secret, age::Identity, show_fingerprint},
 };
-use tenantd_upkeep::{Entry, Forward, Manifest, OffsiteError, OffsitePlace};
+use tenantd_upkeep::{Entry, Manifest, OffsiteError, OffsitePlace, Route, Shortfall};
 
 use super::{Common, Failure, output, print_error};
 use crate::app::key_source;
@@ -59,51 +59,90 @@ impl FromStr for Source {
 /// A backup that is there and can be opened.
 pub(super) struct Chosen {
     place: OffsitePlace,
-    manifest: Manifest,
+    what: What,
     identities: Option<Vec<Identity>>,
-    moment: Moment,
+    /// Up to then, nothing may be missing.
+    at: Option<Timestamp>,
     key: InstallationKey,
 }
 
-/// Up to which change a backup is brought forward.
-#[derive(Clone, Copy)]
-enum Moment {
-    OfTheBackup,
-    Newest,
-    At(Timestamp),
+enum What {
+    /// One backup, without later changes.
+    Alone(Box<Manifest>),
+    Forward(Box<Route>),
+}
+
+impl What {
+    fn manifest(&self) -> &Manifest {
+        match self {
+            Self::Alone(manifest) => manifest,
+            Self::Forward(route) => &route.manifest,
+        }
+    }
+
+    fn is_encrypted(&self) -> bool {
+        match self {
+            Self::Alone(manifest) => manifest.is_encrypted(),
+            Self::Forward(route) => route.is_encrypted(),
+        }
+    }
+}
+
+/// How far a backup was brought forward.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reached {
+    /// The time of the last change in it. None: the backup was taken alone.
+    pub(super) time: Option<Timestamp>,
+    /// Why later changes are left out, and what else is to be known.
+    pub(super) warnings: Vec<String>,
+}
+
+impl Reached {
+    /// Tells people.
+    pub(super) fn print(&self) -> Result<(), Failure> {
+        self.warnings.iter().for_each(|warning| print_error(&format!("tenantd: {warning}")));
+        let Some(time) = self.time else { return Ok(()) };
+        output::line(&format!("The last change in it was made at {time}."))
+    }
 }
 
 impl Chosen {
     /// Where it is.
     pub(super) fn shown(&self) -> String {
-        self.place.show(&self.manifest.installation_id, &self.manifest.id)
+        let manifest = self.what.manifest();
+        self.place.show(&manifest.installation_id, &manifest.id)
     }
 
-    /// Writes its snapshot to a new file, decrypted and compared with what the installation signed, and brings it forward. The time of the
-    /// last change in it, unless the backup is taken alone.
-    pub(super) async fn fetch(&self, to: &Path) -> Result<Option<Timestamp>, Failure> {
+    /// Writes its snapshot to a new file, decrypted and compared with what the installation signed, and brings it forward.
+    pub(super) async fn fetch(&self, to: &Path) -> Result<Reached, Failure> {
         if to.exists() {
             // Left behind by a command that was cut off.
             std::fs::remove_file(to).map_err(|error| Failure::Failed(format!("{}: {error}", to.display())))?;
         }
-        self.place.fetch(&self.manifest, self.identities.clone(), to).await.map_err(failed)?;
-        let until = match self.moment {
-            Moment::OfTheBackup => return Ok(None),
-            Moment::Newest => Timestamp::from_millis(i64::MAX),
-            Moment::At(time) => time,
-        };
-        let forward = self.place.bring_forward(&self.manifest, to, self.identities.as_deref(), &self.key, until);
-        let Forward { reached, is_complete } = forward.await.map_err(failed)?;
-        let problem = || format!("some changes after {reached} are missing in the place of the backups");
-        match (is_complete, self.moment) {
-            (true, _) => {}
-            (false, Moment::At(_)) => {
-                let ways = "choose a time up to then, or one after the next backup";
-                return Err(Failure::Failed(format!("{}; {ways}", problem())));
+        let manifest = self.what.manifest();
+        let identities = self.identities.clone().filter(|_| manifest.is_encrypted());
+        self.place.fetch(manifest, identities, to).await.map_err(failed)?;
+        let What::Forward(route) = &self.what else { return Ok(Reached::default()) };
+        let forward = self.place.bring_forward(route, to, self.identities.as_deref(), &self.key).await.map_err(failed)?;
+        let reached = forward.reached;
+        let mut warnings = Vec::new();
+        if let Some(shortfall) = forward.shortfall {
+            let problem = match shortfall {
+                Shortfall::Missing => format!("some changes after {reached} are missing in the place of the backups"),
+                Shortfall::Beyond => format!("the newest change in the place of the backups is from {reached}"),
+                Shortfall::Unusable(problem) => format!("no change after {reached} can be restored: {problem}"),
+            };
+            if self.at.is_some() {
+                let ways = "choose a time before that, or leave out --at to restore everything up to then";
+                return Err(Failure::Failed(format!("{problem}; {ways}")));
             }
-            (false, _) => print_error(&format!("tenantd: {}, so that later ones are left out", problem())),
+            warnings.push(format!("{problem}. Later changes are left out"));
         }
-        Ok(Some(reached))
+        if forward.clock_was_set_back {
+            let order = "Changes are restored in the order in which they were made";
+            warnings.push(format!("the clock of the host was set back before {reached}, so that some times came twice. {order}"));
+        }
+        Ok(Reached { time: Some(reached), warnings })
     }
 }
 
@@ -111,13 +150,18 @@ impl FromOffsite {
     /// Looks for the wanted backup among those that the installation of `key` signed.
     pub(super) async fn choose(&self, source: &Source, config: &Config, key: &InstallationKey) -> Result<Chosen, Failure> {
         let place = configured(config)?;
-        let manifest = place.find(source.id.as_deref(), self.at, key).await.map_err(failed)?;
-        let moment = match (self.at, &source.id) {
-            (Some(time), _) => Moment::At(time),
-            (None, Some(_)) => Moment::OfTheBackup,
-            (None, None) => Moment::Newest,
+        let mut found = place.find(source.id.as_deref(), self.at, key).await.map_err(failed)?;
+        let what = if source.id.is_some() && self.at.is_none() {
+            found.pop().map(|manifest| What::Alone(Box::new(manifest)))
+        } else {
+            let route = place.route(found, self.at.unwrap_or(Timestamp::LATEST)).await.map_err(failed)?;
+            route.map(|route| What::Forward(Box::new(route)))
         };
-        if manifest.key_fingerprint != show_fingerprint(key.fingerprint()) {
+        let Some(what) = what else { return Err(Failure::Failed("there is no backup".to_owned())) };
+        // The changes after a backup may lead to another key. Which one is needed is known when they are applied.
+        if let What::Alone(manifest) = &what
+            && manifest.key_fingerprint != show_fingerprint(key.fingerprint())
+        {
             return Err(Failure::Failed(format!(
                 "the backup {} was made with the installation key {}, and this one is {}; name the other with --installation-key FILE",
                 manifest.id,
@@ -125,19 +169,22 @@ impl FromOffsite {
                 show_fingerprint(key.fingerprint())
             )));
         }
-        let identities = self.identities(&manifest)?;
-        Ok(Chosen { place, manifest, identities, moment, key: key.clone() })
+        let identities = self.identities(&what)?;
+        Ok(Chosen { place, what, identities, at: self.at, key: key.clone() })
     }
 
-    fn identities(&self, manifest: &Manifest) -> Result<Option<Vec<Identity>>, Failure> {
-        if !manifest.is_encrypted() {
-            return Ok(None);
-        }
+    fn identities(&self, what: &What) -> Result<Option<Vec<Identity>>, Failure> {
         let Some(file) = &self.identity else {
-            let (id, recipients) = (&manifest.id, manifest.recipients.join(", "));
-            return Err(Failure::Failed(format!(
-                "the backup {id} is encrypted for {recipients}; name the identity with --identity FILE"
-            )));
+            if !what.is_encrypted() {
+                return Ok(None);
+            }
+            let (id, recipients) = (&what.manifest().id, what.manifest().recipients.join(", "));
+            let problem = if recipients.is_empty() {
+                format!("the changes after the backup {id} are encrypted")
+            } else {
+                format!("the backup {id} is encrypted for {recipients}")
+            };
+            return Err(Failure::Failed(format!("{problem}; name the identity with --identity FILE")));
         };
         let wrong = |reason: String| Failure::Failed(format!("{}: {reason}", file.display()));
         let text = Secret::new(std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?);

@@ -166,10 +166,10 @@ struct History {
     host: Host,
     after_backup: String,
     between: String,
-    at_last: String,
+    before_last: String,
 }
 
-const NAMES: [&str; 4] = ["Before", "First", "Second", "Third"];
+const NAMES: [&str; 5] = ["Before", "First", "Second", "Third", "Last"];
 
 impl History {
     fn write() -> Self {
@@ -184,24 +184,37 @@ impl History {
         host.service.kill();
         host.service.start_again();
         host.json(&["tenant", "create", "Third"]);
-        let at_last = moment();
+        let before_last = moment();
+        host.json(&["tenant", "create", "Last"]);
         assert_eq!(host.service.stop(), Some(0));
-        Self { host, after_backup, between, at_last }
+        Self { host, after_backup, between, before_last }
+    }
+}
+
+impl Host {
+    fn key(&self) -> String {
+        self.service.data.join("installation.key").display().to_string()
     }
 
     fn restore(&self, arguments: &[&str]) -> (tempfile::TempDir, Output) {
+        let (identity, key) = (self.path("backup.key"), self.key());
+        self.restore_with(&[&["--identity", &identity, "--installation-key", &key], arguments].concat())
+    }
+
+    fn restore_with(&self, arguments: &[&str]) -> (tempfile::TempDir, Output) {
         let data = tempfile::tempdir().unwrap();
-        let key = self.host.service.data.join("installation.key").display().to_string();
-        let keys = ["restore", "--identity", &self.host.path("backup.key"), "--installation-key", &key, "--json"];
-        let output = self.host.run_in(data.path(), &[&keys[..], arguments].concat());
+        let output = self.run_in(data.path(), &[&["restore", "--json"], arguments].concat());
         (data, output)
     }
 
     /// Which of the names are there after a restore.
     fn names(&self, arguments: &[&str]) -> Vec<&'static str> {
-        let (data, output) = self.restore(arguments);
-        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
-        let listed = self.host.run_in(data.path(), &["tenant", "list", "--offline", "--json"]);
+        self.names_in(&self.restore(arguments))
+    }
+
+    fn names_in(&self, (data, output): &(tempfile::TempDir, Output)) -> Vec<&'static str> {
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let listed = self.run_in(data.path(), &["tenant", "list", "--offline", "--json"]);
         let listed: Value = serde_json::from_slice(&listed.stdout).unwrap_or_else(|_| panic!("{}", text(&listed.stderr)));
         let names: Vec<&str> = listed["data"].as_array().unwrap().iter().filter_map(|tenant| tenant["name"].as_str()).collect();
         NAMES.into_iter().filter(|name| names.contains(name)).collect()
@@ -209,7 +222,7 @@ impl History {
 
     /// The segments at the place, the oldest first.
     fn segments(&self) -> Vec<PathBuf> {
-        let installation = std::fs::read_dir(self.host.directory.path().join("elsewhere")).unwrap().next().unwrap().unwrap().path();
+        let installation = std::fs::read_dir(self.directory.path().join("elsewhere")).unwrap().next().unwrap().unwrap().path();
         let entries = std::fs::read_dir(installation.join("journal")).unwrap();
         let mut segments: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
         segments.sort();
@@ -217,38 +230,135 @@ impl History {
     }
 }
 
+const NEWEST: [&str; 2] = ["--from", "offsite"];
+
 #[test]
 fn any_moment_after_a_backup_is_restored() {
-    let history = History::write();
-    let from = ["--from", "offsite"];
-    for (at, expected) in [(&history.after_backup, &NAMES[..1]), (&history.between, &NAMES[..2]), (&history.at_last, &NAMES[..])] {
-        assert_eq!(history.names(&[&from[..], &["--at", at]].concat()), expected, "{at}");
+    let History { host, after_backup, between, before_last } = History::write();
+    for (at, expected) in [(&after_backup, &NAMES[..1]), (&between, &NAMES[..2]), (&before_last, &NAMES[..4])] {
+        assert_eq!(host.names(&["--from", "offsite", "--at", at]), expected, "{at}");
     }
-    assert_eq!(history.names(&from), NAMES, "without a time, the newest");
-    let listed = history.host.json(&["backup", "list"]);
+    assert_eq!(host.names(&NEWEST), NAMES, "without a time, the newest");
+    let listed = host.json(&["backup", "list"]);
     let alone = format!("offsite:{}", listed["data"][0]["id"].as_str().unwrap());
-    assert_eq!(history.names(&["--from", &alone]), NAMES[..1], "the backup alone");
-    assert!(refused(&history.restore(&["--from", "offsite", "--at", "2020-01-01T00:00:00Z"]).1, 1).contains("complete by 2020"));
-    refused(&history.restore(&["--from", "offsite", "--at", "yesterday"]).1, 2);
+    assert_eq!(host.names(&["--from", &alone]), NAMES[..1], "the backup alone");
+    assert!(refused(&host.restore(&["--from", "offsite", "--at", "2020-01-01T00:00:00Z"]).1, 1).contains("complete by 2020"));
+    let beyond = refused(&host.restore(&["--from", "offsite", "--at", "2090-01-01T00:00:00Z"]).1, 1);
+    assert!(beyond.contains("the newest change in the place of the backups is from 20"), "{beyond}");
+    refused(&host.restore(&["--from", "offsite", "--at", "yesterday"]).1, 2);
 }
 
 #[test]
-fn changed_and_missing_commits_are_noticed() {
-    let history = History::write();
-    let segments = history.segments();
+fn changed_renamed_and_missing_commits_are_noticed() {
+    let History { host, before_last, .. } = History::write();
+    let segments = host.segments();
     assert!(segments.len() > 2 && segments[0].to_string_lossy().ends_with(".commits.age"), "{segments:?}");
-    let (middle, at_last) = (&segments[segments.len() - 2], ["--from", "offsite", "--at", &history.at_last]);
+    let (middle, at) = (&segments[segments.len() - 2], ["--from", "offsite", "--at", &before_last]);
     let sound = std::fs::read(middle).unwrap();
     let mut changed = sound.clone();
     *changed.last_mut().unwrap() ^= 1;
     std::fs::write(middle, changed).unwrap();
-    let (data, output) = history.restore(&at_last);
-    refused(&output, 1);
+    let (data, output) = host.restore(&at);
+    let problem = refused(&output, 1);
+    assert!(problem.contains(middle.file_name().unwrap().to_str().unwrap()), "{problem}");
     assert!(!data.path().join("installation.id").exists() && !data.path().join("offsite.fetched").exists());
     std::fs::remove_file(middle).unwrap();
-    assert!(refused(&history.restore(&at_last).1, 1).contains("are missing in the place of the backups"));
-    let (_data, output) = history.restore(&["--from", "offsite"]);
-    assert!(output.status.success() && text(&output.stderr).contains("are missing"), "{}", text(&output.stderr));
+    assert!(refused(&host.restore(&at).1, 1).contains("are missing in the place of the backups"));
+    let (_data, output) = host.restore(&NEWEST);
+    let restored: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(restored["warnings"][0].as_str().unwrap().contains("are missing"), "{restored}");
+    // Under a name that says that its commits are from the next century.
+    let name = middle.file_name().unwrap().to_str().unwrap();
+    let parts: Vec<&str> = name.splitn(5, '-').collect();
+    let later = middle.with_file_name([parts[0], parts[1], "04000000000000", "04000000000001", parts[4]].join("-"));
+    std::fs::write(&later, &sound).unwrap();
+    let renamed = refused(&host.restore(&at).1, 1);
+    assert!(renamed.contains("that its name says") || renamed.contains("are missing"), "{renamed}");
+    std::fs::remove_file(later).unwrap();
     std::fs::write(middle, sound).unwrap();
-    assert_eq!(history.names(&at_last), NAMES);
+    assert_eq!(host.names(&at), NAMES[..4]);
+}
+
+#[test]
+fn changes_wait_while_the_place_is_not_mounted() {
+    let mut host = Host::start();
+    host.json(&["tenant", "create", "Before"]);
+    host.json(&["backup", "--offsite"]);
+    let (mounted, away) = (host.directory.path().join("elsewhere"), host.directory.path().join("away"));
+    std::fs::rename(&mounted, &away).unwrap();
+    std::fs::create_dir(&mounted).unwrap();
+    host.json(&["tenant", "create", "First"]);
+    host.service.stop();
+    assert_eq!(std::fs::read_dir(&mounted).unwrap().count(), 0, "nothing is sent to the empty directory");
+    std::fs::remove_dir(&mounted).unwrap();
+    std::fs::rename(&away, &mounted).unwrap();
+    host.service.start_again();
+    host.json(&["tenant", "create", "Second"]);
+    assert_eq!(host.service.stop(), Some(0));
+    assert_eq!(host.names(&NEWEST), NAMES[..3]);
+}
+
+#[test]
+fn a_copy_of_the_data_that_is_put_back_leads_to_what_came_after_it() {
+    let mut host = Host::start();
+    host.json(&["tenant", "create", "Before"]);
+    host.json(&["backup", "--offsite"]);
+    assert_eq!(host.service.stop(), Some(0));
+    let files = ["tenantd.redb", "tenantd.journal", "tenantd.witness"].map(|name| host.service.data.join(name));
+    let copies = files.each_ref().map(|file| std::fs::read(file).unwrap());
+    host.service.start_again();
+    host.json(&["tenant", "create", "First"]);
+    let first = moment();
+    host.json(&["tenant", "create", "Second"]);
+    assert_eq!(host.service.stop(), Some(0));
+    for (file, copy) in files.iter().zip(copies) {
+        std::fs::write(file, copy).unwrap();
+    }
+    host.service.start_again();
+    host.json(&["tenant", "create", "Third"]);
+    assert_eq!(host.service.stop(), Some(0));
+    assert_eq!(host.names(&NEWEST), ["Before", "Third"]);
+    assert_eq!(host.names(&["--from", "offsite", "--at", &first]), ["Before", "First"]);
+}
+
+#[test]
+fn changes_over_a_new_installation_key_are_restored_with_the_key_of_their_time() {
+    let mut host = Host::start();
+    host.json(&["tenant", "create", "Before"]);
+    host.json(&["backup", "--offsite"]);
+    host.json(&["tenant", "create", "First"]);
+    let old_key = host.path("old.key");
+    std::fs::copy(host.key(), &old_key).unwrap();
+    let before = moment();
+    host.json(&["rotate-key"]);
+    host.json(&["tenant", "create", "Second"]);
+    assert_eq!(host.service.stop(), Some(0));
+    assert_eq!(host.names(&NEWEST), NAMES[..3], "with the new key");
+    let identity = host.path("backup.key");
+    let with_old =
+        |at: &[&str]| host.restore_with(&[&["--identity", &identity, "--installation-key", &old_key], &NEWEST[..], at].concat());
+    assert_eq!(host.names_in(&with_old(&["--at", &before])), NAMES[..2], "with the old key, as it was then");
+    assert!(refused(&with_old(&[]).1, 1).contains("is not the key that this snapshot was made with"));
+}
+
+#[test]
+fn changes_that_are_encrypted_since_the_backup_are_restored_with_the_identity() {
+    let mut host = Host::start();
+    assert_eq!(host.service.stop(), Some(0));
+    let encrypted = std::fs::read_to_string(&host.service.settings).unwrap();
+    let open = |line| if str::starts_with(line, "recipients") { "unencrypted = true" } else { line };
+    let plain: Vec<&str> = encrypted.lines().map(open).collect();
+    std::fs::write(&host.service.settings, plain.join("\n")).unwrap();
+    host.service.start_again();
+    host.json(&["tenant", "create", "Before"]);
+    host.json(&["backup", "--offsite"]);
+    assert_eq!(host.service.stop(), Some(0));
+    std::fs::write(&host.service.settings, encrypted).unwrap();
+    host.service.start_again();
+    host.json(&["tenant", "create", "First"]);
+    assert_eq!(host.service.stop(), Some(0));
+    let key = host.key();
+    let without = refused(&host.restore_with(&[&["--installation-key", &key], &NEWEST[..]].concat()).1, 1);
+    assert!(without.contains("are encrypted; name the identity with --identity FILE"), "{without}");
+    assert_eq!(host.names(&NEWEST), NAMES[..2]);
 }

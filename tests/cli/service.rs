@@ -6,6 +6,7 @@ use std::{
     os::{fd::OwnedFd, unix::net::UnixDatagram},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::mpsc::{self, Receiver},
     time::Duration,
 };
 
@@ -18,7 +19,7 @@ use crate::{refused, tenantd, text};
 pub(super) struct Service {
     child: Child,
     address: SocketAddr,
-    manager: UnixDatagram,
+    told: Receiver<String>,
     pub(super) settings: PathBuf,
     pub(super) data: PathBuf,
 }
@@ -30,12 +31,12 @@ impl Service {
 
     pub(super) fn with_settings(directory: &Path, more: &str) -> Self {
         let manager = UnixDatagram::bind(directory.join("notify")).unwrap();
-        manager.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
+        let told = listen(manager);
         let settings = directory.join("tenantd.toml");
         std::fs::write(&settings, format!("[listen]\ntls = false\naddress = \"192.0.2.1:1\"\n{more}")).unwrap();
         let data = directory.join("data");
         let (child, address) = launch(&settings, &data, &directory.join("notify"));
-        Self { child, address, manager, settings, data }
+        Self { child, address, told, settings, data }
     }
 
     pub(super) fn kill(&mut self) {
@@ -58,10 +59,9 @@ impl Service {
 
     /// Waits until the service manager was told this.
     pub(super) fn told(&self, state: &str) {
-        let mut message = [0; 256];
         loop {
-            let length = self.manager.recv(&mut message).unwrap_or_else(|error| panic!("{state} was not told: {error}"));
-            if text(&message[..length]).lines().any(|line| line == state) {
+            let message = self.told.recv_timeout(Duration::from_mins(1)).unwrap_or_else(|_| panic!("{state} was not told"));
+            if message.lines().any(|line| line == state) {
                 return;
             }
         }
@@ -79,6 +79,20 @@ impl Drop for Service {
         drop(self.child.kill());
         drop(self.child.wait());
     }
+}
+
+/// Takes what the service tells as soon as it comes, as a service manager does: a service waits until it can tell more.
+fn listen(manager: UnixDatagram) -> Receiver<String> {
+    let (sender, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut message = [0; 256];
+        while let Ok(length) = manager.recv(&mut message) {
+            if sender.send(text(&message[..length])).is_err() {
+                break;
+            }
+        }
+    });
+    told
 }
 
 fn launch(settings: &Path, data: &Path, notify: &Path) -> (Child, SocketAddr) {

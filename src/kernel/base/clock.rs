@@ -26,6 +26,9 @@ const LATEST: i64 = 253_402_300_799_999;
 const EARLIEST: i64 = -62_167_219_200_000;
 
 impl Timestamp {
+    /// Later than any other.
+    pub const LATEST: Self = Self(LATEST);
+
     pub const EPOCH: Self = Self(0);
 
     /// Values outside of the years 0 to 9999 are pulled to the nearest end.

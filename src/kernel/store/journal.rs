@@ -24,6 +24,17 @@ pub struct Position {
     pub number: u64,
 }
 
+impl Position {
+    /// Nothing is before a history, but its commits may be counted from those of another.
+    pub(super) fn root(number: u64) -> Self {
+        Self { journal: JournalId::default(), number }
+    }
+
+    pub(super) fn is_root(self) -> bool {
+        self.journal == JournalId::default()
+    }
+}
+
 impl std::fmt::Display for Position {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}-{}", data_encoding::HEXLOWER.encode(&self.journal), self.number)

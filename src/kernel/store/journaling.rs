@@ -22,7 +22,7 @@ use super::{
     error::StoreError,
     events,
     journal::Journal,
-    outgoing::{Outgoing, Segment},
+    outgoing::{Outgoing, Pen},
     redb_engine::Core,
     redb_file::Mark,
     witness::Witness,
@@ -90,10 +90,11 @@ impl Journaling {
         if !self.journal.fits(bytes.len()) {
             self.await_flush()?;
             if !self.journal.ever_fits(bytes.len()) {
+                self.send_out(mark, at, &bytes);
+                let announced = self.outgoing.as_mut().and_then(Outgoing::announce);
                 core.flush_with(changes, Some(mark))?;
-                self.send_out(mark.number, at, &bytes);
-                if let Some(segment) = self.take_outgoing() {
-                    segment.write();
+                if let Some(segment) = announced {
+                    segment.confirm();
                 }
                 (self.mark, self.log_end) = (mark, log_end);
                 self.journal.pass_over(mark.number);
@@ -103,7 +104,7 @@ impl Journaling {
             self.begin_flush(core)?;
         }
         self.journal.append(mark.number, at, &bytes).map_err(StoreError::engine)?;
-        self.send_out(mark.number, at, &bytes);
+        self.send_out(mark, at, &bytes);
         (self.mark, self.log_end) = (mark, log_end);
         if durability == Durability::Now {
             self.sync()?;
@@ -114,20 +115,23 @@ impl Journaling {
         Ok(())
     }
 
-    fn send_out(&mut self, number: u64, at: Timestamp, changes: &[u8]) {
+    fn send_out(&mut self, mark: Mark, at: Timestamp, changes: &[u8]) {
         if let Some(outgoing) = &mut self.outgoing {
-            outgoing.add(number, at, changes);
+            outgoing.add(mark.position().number, at, changes);
         }
     }
 
-    fn take_outgoing(&mut self) -> Option<Segment> {
-        self.outgoing.as_mut()?.take()
+    /// Ends the segment of the commits since the last time, for the caller to write.
+    fn end_segment(&mut self) -> Option<Pen> {
+        let outgoing = self.outgoing.as_mut()?;
+        outgoing.cut();
+        Some(outgoing.pen())
     }
 
-    /// The commits since the last time, all of them on the disk, for the caller to write.
-    pub(super) fn cut(&mut self) -> Result<Option<Segment>, StoreError> {
+    /// The same, with all of these commits on the disk.
+    pub(super) fn cut(&mut self) -> Result<Option<Pen>, StoreError> {
         self.settle()?;
-        Ok(self.take_outgoing())
+        Ok(self.end_segment())
     }
 
     /// Brings every frame onto the disk, and says so to the witness.
@@ -181,12 +185,12 @@ impl Journaling {
     /// Goes on in the other half, which must be free, and has the changes of this one brought into the file.
     fn begin_flush(&mut self, core: &Arc<Core>) -> Result<(), StoreError> {
         self.sync()?;
-        let (recent, mark, outgoing) = (core.set_apart(), self.mark, self.take_outgoing());
+        let (recent, mark, pen) = (core.set_apart(), self.mark, self.end_segment());
         self.journal.turn_over();
         let core = core.clone();
         let flush = move || {
-            if let Some(segment) = outgoing {
-                segment.write();
+            if let Some(pen) = pen {
+                pen.write();
             }
             core.flush(&recent, mark)
         };
@@ -222,8 +226,8 @@ impl Journaling {
             return Ok(());
         }
         flushed?;
-        if let Some(segment) = self.take_outgoing() {
-            segment.write();
+        if let Some(pen) = self.end_segment() {
+            pen.write();
         }
         core.flush_with(Changes::default(), Some(Mark { closed: true, ..self.mark }))
     }

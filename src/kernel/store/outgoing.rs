@@ -1,15 +1,19 @@
 //! Commits that are to leave the host: collected in memory, written to segments in a directory of their own, and sent from there.
 //!
-//! A segment has consecutive commits of one opening of the store, and says where the opening before it ended. Segments may overlap:
-//! after a crash, the commits in the journal are written again. **Invariant:** a commit is in a segment before it leaves the journal.
-//! A segment that cannot be written is dropped: the store goes on, and the directory stops being [complete](OutgoingDirectory::is_complete).
+//! A segment has consecutive commits of one opening of the store, and says which commit that opening follows. Segments may overlap:
+//! after a crash, the commits in the journal are written again. **Invariant:** a commit is in a segment before it leaves the journal, and
+//! only if it is in the store. A commit that is too large for the journal is announced, and confirmed once it is in the store. A
+//! segment that cannot be written is dropped: the store goes on, and the directory stops being [complete](OutgoingDirectory::base).
 
 mod plan;
 mod replay;
 #[cfg(test)]
 mod tests;
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use sha2::{Digest, Sha256};
 
@@ -22,12 +26,13 @@ use super::{
     volume::Space,
 };
 
-pub use plan::Plan;
-pub use replay::Replay;
+pub use plan::{Base, Plan, Reach, Step};
+pub use replay::{Replay, verify};
 
-const MAGIC: &[u8; 16] = b"tenantd commits1";
+const MAGIC: &[u8; 16] = b"tenantd commits2";
 const DIGEST: usize = 32;
 const SUFFIX: &str = "commits";
+const ANNOUNCED: &str = "announced";
 const DIRECTORY: &str = "outgoing";
 /// How much may wait in the directory: more than an hour of heavy writing, and only a part of the volume.
 const MOST_BYTES: u64 = 256 << 20;
@@ -40,14 +45,15 @@ const PENDING: &str = "pending";
 /// The name of a segment says where it belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SegmentName {
-    /// The times of its first and its newest commit.
-    pub since: Timestamp,
-    pub until: Timestamp,
-    /// The opening of the store, and its commits.
-    pub journal: JournalId,
+    /// Its commits, counted through all openings of the store.
     pub first: u64,
     pub last: u64,
-    /// Where the opening before it ended.
+    /// The earliest and the latest time of a commit in it.
+    pub since: Timestamp,
+    pub until: Timestamp,
+    /// The opening of the store.
+    pub journal: JournalId,
+    /// The commit that the opening follows.
     pub before: Position,
 }
 
@@ -55,23 +61,28 @@ impl std::fmt::Display for SegmentName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (since, until) = (self.since.as_millis(), self.until.as_millis());
         let (journal, before) = (data_encoding::HEXLOWER.encode(&self.journal), self.before);
-        write!(f, "{since:014}-{until:014}-{journal}-{:012}-{:012}-{before}.{SUFFIX}", self.first, self.last)
+        write!(f, "{:016}-{:016}-{since:014}-{until:014}-{journal}-{before}.{SUFFIX}", self.first, self.last)
     }
 }
 
 impl SegmentName {
     pub fn parse(name: &str) -> Option<Self> {
         let parts: Vec<&str> = name.strip_suffix(SUFFIX)?.strip_suffix('.')?.splitn(6, '-').collect();
-        let [since, until, journal, first, last, before] = parts.try_into().ok()?;
+        let [first, last, since, until, journal, before] = parts.try_into().ok()?;
         let time = |millis: &str| millis.parse().ok().map(Timestamp::from_millis);
         Some(Self {
+            first: first.parse().ok()?,
+            last: last.parse().ok()?,
             since: time(since)?,
             until: time(until)?,
             journal: data_encoding::HEXLOWER.decode(journal.as_bytes()).ok()?.try_into().ok()?,
-            first: first.parse().ok()?,
-            last: last.parse().ok()?,
             before: before.parse().ok()?,
         })
+    }
+
+    /// Takes in the next commit.
+    fn extend(&mut self, number: u64, at: Timestamp) {
+        (self.last, self.since, self.until) = (number, self.since.min(at), self.until.max(at));
     }
 }
 
@@ -130,18 +141,27 @@ impl OutgoingDirectory {
         std::fs::read(self.0.join(name.to_string())).map_err(|error| self.failed(&error))
     }
 
+    /// Removes a segment that is damaged: only the next backup has its commits.
+    pub fn give_up(&self, name: SegmentName) -> Result<(), StoreError> {
+        self.set_incomplete()?;
+        metrics::counter!("tenantd_outgoing_segments_lost_total").increment(1);
+        self.remove(name)
+    }
+
     pub fn remove(&self, name: SegmentName) -> Result<(), StoreError> {
         remove_file(&self.0.join(name.to_string()))
     }
 
-    /// Whether every commit since a backup made with this installation key has left the host or waits here.
-    pub fn is_complete(&self, key: KeyFingerprint) -> bool {
-        std::fs::read(self.0.join(COMPLETE)).is_ok_and(|found| found == key)
+    /// The backup that was made with this installation key and since which every commit has left the host or waits here.
+    pub fn base(&self, key: KeyFingerprint) -> Option<String> {
+        let found = std::fs::read(self.0.join(COMPLETE)).ok()?;
+        String::from_utf8(found.strip_prefix(&key)?.to_vec()).ok().filter(|backup| !backup.is_empty())
     }
 
     /// A backup begins: from its snapshot on, the directory is complete once the backup is.
-    pub fn begin_backup(&self, key: KeyFingerprint) -> Result<(), StoreError> {
-        if self.exists() { write_private_file(&self.0.join(PENDING), &key) } else { Ok(()) }
+    pub fn begin_backup(&self, key: KeyFingerprint, backup: &str) -> Result<(), StoreError> {
+        let content = [&key, backup.as_bytes()].concat();
+        if self.exists() { write_private_file(&self.0.join(PENDING), &content) } else { Ok(()) }
     }
 
     /// The backup is outside of the host. Nothing changes when a commit was lost meanwhile.
@@ -161,7 +181,32 @@ impl OutgoingDirectory {
         StoreError::Installation(format!("{}: {error}", self.0.display()))
     }
 
-    fn write(&self, name: SegmentName, content: &[u8]) -> Result<(), StoreError> {
+    /// Confirms what was announced and is in the store, which ends with this commit. The rest was never committed.
+    pub(super) fn settle(&self, end: Position) -> Result<(), StoreError> {
+        for entry in std::fs::read_dir(&self.0).map_err(|error| self.failed(&error))? {
+            let path = entry.map_err(|error| self.failed(&error))?.path();
+            if path.extension().is_none_or(|extension| extension != ANNOUNCED) {
+                continue;
+            }
+            let name = path.file_stem().and_then(|name| SegmentName::parse(&name.to_string_lossy()));
+            match name.filter(|name| name.journal == end.journal && name.last <= end.number) {
+                Some(name) => self.confirm(name)?,
+                None => remove_file(&path)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn announced(&self, name: SegmentName) -> PathBuf {
+        self.0.join(format!("{name}.{ANNOUNCED}"))
+    }
+
+    fn confirm(&self, name: SegmentName) -> Result<(), StoreError> {
+        std::fs::rename(self.announced(name), self.0.join(name.to_string())).map_err(|error| self.failed(&error))?;
+        sync_directory(&self.0)
+    }
+
+    fn write(&self, path: &Path, content: &[u8]) -> Result<(), StoreError> {
         let space = Space::of(&self.0).map_err(|error| self.failed(&error))?;
         let (mut waiting, most) = (content.len() as u64, MOST_BYTES.min(space.total / VOLUME_SHARE));
         for entry in std::fs::read_dir(&self.0).map_err(|error| self.failed(&error))? {
@@ -171,24 +216,25 @@ impl OutgoingDirectory {
             let problem = format!("{}: {waiting} bytes would wait here, and at most {most} may", self.0.display());
             return Err(StoreError::Installation(problem));
         }
-        write_private_file(&self.0.join(name.to_string()), content)
+        write_private_file(path, content)
     }
 }
 
 /// Collects the commits of one opening of the store.
 #[derive(Debug)]
 pub(super) struct Outgoing {
-    directory: OutgoingDirectory,
     journal: JournalId,
     before: Position,
     collected: Vec<u8>,
     /// Of what was collected.
     name: Option<SegmentName>,
+    pen: Pen,
 }
 
 impl Outgoing {
     pub(super) fn new(directory: OutgoingDirectory, journal: JournalId, before: Position) -> Self {
-        Self { directory, journal, before, collected: Vec::new(), name: None }
+        let pen = Pen { directory, waiting: Arc::default() };
+        Self { journal, before, collected: Vec::new(), name: None, pen }
     }
 
     pub(super) fn add(&mut self, number: u64, at: Timestamp, changes: &[u8]) {
@@ -203,37 +249,84 @@ impl Outgoing {
         self.collected.extend_from_slice(&(changes.len() as u64).to_le_bytes());
         self.collected.extend_from_slice(changes);
         let (journal, before) = (self.journal, self.before);
-        let new = SegmentName { since: at, until: at, journal, first: number, last: number, before };
-        let name = self.name.get_or_insert(new);
-        (name.last, name.until) = (number, name.until.max(at));
+        let new = SegmentName { first: number, last: number, since: at, until: at, journal, before };
+        self.name.get_or_insert(new).extend(number, at);
     }
 
-    /// What was collected so far, for the caller to write.
-    pub(super) fn take(&mut self) -> Option<Segment> {
+    fn take(&mut self) -> Option<Segment> {
         let name = self.name.take()?;
         let mut content = std::mem::take(&mut self.collected);
         let digest: [u8; DIGEST] = Sha256::digest(&content).into();
         content.extend_from_slice(&digest);
-        Some(Segment { directory: self.directory.clone(), name, content })
+        Some(Segment { name, content })
+    }
+
+    /// Ends the segment of what was collected so far. [`Pen::write`] writes it.
+    pub(super) fn cut(&mut self) {
+        let segment = self.take();
+        self.pen.waiting.lock().unwrap_or_else(PoisonError::into_inner).extend(segment);
+    }
+
+    pub(super) fn pen(&self) -> Pen {
+        self.pen.clone()
+    }
+
+    /// Writes what was collected, the last of it not being in the store yet.
+    pub(super) fn announce(&mut self) -> Option<Announced> {
+        self.pen.write();
+        let Segment { name, content } = self.take()?;
+        let directory = self.pen.directory.clone();
+        let written = directory.write(&directory.announced(name), &content);
+        directory.or_incomplete(written).then_some(Announced { directory, name })
+    }
+}
+
+/// Writes segments, each before a later one: when it returns, everything is written that was ended before.
+#[derive(Clone, Debug)]
+pub(super) struct Pen {
+    directory: OutgoingDirectory,
+    waiting: Arc<Mutex<Vec<Segment>>>,
+}
+
+impl Pen {
+    pub(super) fn write(&self) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        for Segment { name, content } in waiting.drain(..) {
+            self.directory.or_incomplete(self.directory.write(&self.directory.0.join(name.to_string()), &content));
+        }
     }
 }
 
 /// A segment that is not on the disk yet.
 #[derive(Debug)]
-pub(super) struct Segment {
-    directory: OutgoingDirectory,
+struct Segment {
     name: SegmentName,
     content: Vec<u8>,
 }
 
-impl Segment {
-    /// Writes it, or drops it.
-    pub(super) fn write(self) {
-        let Err(error) = self.directory.write(self.name, &self.content) else { return };
+/// A segment that is on the disk, with a commit that is not in the store yet.
+#[derive(Debug)]
+pub(super) struct Announced {
+    directory: OutgoingDirectory,
+    name: SegmentName,
+}
+
+impl Announced {
+    /// The commit is in the store.
+    pub(super) fn confirm(self) {
+        self.directory.or_incomplete(self.directory.confirm(self.name));
+    }
+}
+
+impl OutgoingDirectory {
+    /// Whether it could be written. What could not be is left to the next backup.
+    fn or_incomplete(&self, written: Result<(), StoreError>) -> bool {
+        let Err(error) = written else { return true };
         metrics::counter!("tenantd_outgoing_segments_lost_total").increment(1);
         tracing::error!(%error, "changes cannot leave this host; only the next backup will have them");
-        if let Err(error) = self.directory.set_incomplete() {
+        if let Err(error) = self.set_incomplete() {
             tracing::error!(%error, "the directory of outgoing changes still says that it is complete");
         }
+        false
     }
 }

@@ -161,6 +161,11 @@ impl RedbEngine {
         Self::with_journal(file, beside, opening, |_| Ok(()))
     }
 
+    /// Says which commit the file ends with, so that the openings of a restored snapshot follow it.
+    pub(super) fn end_with(&self, position: Position) -> Result<(), StoreError> {
+        self.core.flush_with(Changes::default(), Some(Mark::at(position)))
+    }
+
     fn without_journal(file: RedbFile) -> Result<Self, StoreError> {
         Ok(Self { core: Arc::new(Core::new(file)?), journal: None, recovered: false })
     }
@@ -182,17 +187,18 @@ impl RedbEngine {
             accept(&tx)?;
             events::head(&tx)?
         };
-        if !before.closed {
-            file.apply(&missed, Some(Mark { closed: true, ..mark }))?;
-        }
+        // Before they leave the journal.
         if let Some(directory) = &beside.outgoing {
+            directory.settle(before.position())?;
             let mut outgoing = Outgoing::new(directory.clone(), mark.id, mark.before);
             for commit in &commits {
-                outgoing.add(commit.number, commit.at, &commit.changes);
+                outgoing.add(mark.commit(commit.number).number, commit.at, &commit.changes);
             }
-            if let Some(segment) = outgoing.take() {
-                segment.write();
-            }
+            outgoing.cut();
+            outgoing.pen().write();
+        }
+        if !before.closed {
+            file.apply(&missed, Some(Mark { closed: true, ..mark }))?;
         }
         // Nothing needs the journal of before any more, and a start that ends here finds a store that was closed in order. The witness speaks
         // of the next journal before the file does, and is believed as long as that journal is empty.
@@ -304,9 +310,9 @@ impl Engine for RedbEngine {
 
     fn cut_outgoing(&self) -> Result<(), StoreError> {
         let Some(journal) = &self.journal else { return Ok(()) };
-        let cut = journal.lock().unwrap_or_else(PoisonError::into_inner).cut()?;
-        if let Some(segment) = cut {
-            segment.write();
+        let pen = journal.lock().unwrap_or_else(PoisonError::into_inner).cut()?;
+        if let Some(pen) = pen {
+            pen.write();
         }
         Ok(())
     }

@@ -45,15 +45,24 @@ pub(super) struct Mark {
     pub(super) number: u64,
     /// Whether the journal holds nothing that the file does not.
     pub(super) closed: bool,
-    /// Where the opening before it ended.
+    /// The commit that the first of this opening follows.
     pub(super) before: Position,
 }
 
 impl Mark {
     /// The last commit. An opening without any is where the one before ended, unless it begins a history.
     pub(super) fn position(self) -> Position {
-        let begins = self.before == Position::default();
-        if self.number == 0 && !begins { self.before } else { Position { journal: self.id, number: self.number } }
+        if self.number == 0 && !self.before.is_root() { self.before } else { self.commit(self.number) }
+    }
+
+    /// The commit in a frame of this opening. Commits are counted through all openings.
+    pub(super) fn commit(self, frame: u64) -> Position {
+        Position { journal: self.id, number: self.before.number + frame }
+    }
+
+    /// Of a file that ends with this commit and has no journal.
+    pub(super) fn at(position: Position) -> Self {
+        Self { id: position.journal, number: 0, closed: true, before: position }
     }
 
     /// Of a file that never had a journal.

@@ -87,7 +87,7 @@ impl DataDirectory {
         tell: impl FnOnce(&mut WriteTx, &Loss) -> Result<(), StoreError>,
     ) -> Result<Option<Loss>, StoreError> {
         let file = RedbFile::open_on(self.volume(), &self.store_file(), settings.cache_bytes, None)?;
-        let Examined { mut missed, damage, .. } = self.read_files(&file, &settings)?;
+        let Examined { mut missed, mark, damage, .. } = self.read_files(&file, &settings)?;
         let Some(damage) = damage else { return Ok(None) };
         let tx = ReadTx::new(Box::new(snapshot_of(&file, missed.clone())?));
         self.accept(&tx)?;
@@ -100,7 +100,9 @@ impl DataDirectory {
         missed.take_in(tx.into_changes());
         // This changes the past, so no segment that was or will be sent may follow what was before.
         self.outgoing().set_incomplete()?;
-        file.apply(&missed, Some(Mark { id: quick_bytes(), number: 0, closed: true, before: Position::default() }))?;
+        let last = damage.lost.as_ref().map_or(mark.number, |lost| *lost.end());
+        let before = Position::root(mark.commit(last).number);
+        file.apply(&missed, Some(Mark { id: quick_bytes(), number: 0, closed: true, before }))?;
         let files = self.journal_files(settings.journal_bytes);
         for path in [&files.journal, &files.witness] {
             remove(path)?;

@@ -202,6 +202,7 @@ fn copy(tx: &ReadTx, path: &Path) -> Result<SnapshotReport, StoreError> {
         }
         report.tables.push(tally.finish(name));
     }
+    target.end_with(report.position)?;
     Ok(report)
 }
 

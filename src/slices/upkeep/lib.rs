@@ -39,7 +39,7 @@ use tenantd_store::{
 pub use error::UpkeepError;
 use model::Repair;
 pub use model::{Run, RunKind};
-pub use offsite::{Entry, Forward, Manifest, Offsite, OffsiteError, OffsitePlace};
+pub use offsite::{Entry, Forward, Manifest, Offsite, OffsiteError, OffsitePlace, Route, Shortfall};
 pub use snapshots::{Room, Snapshots, Taken};
 
 pub const EVENTS: &[&EventKind] = &[

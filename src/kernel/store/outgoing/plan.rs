@@ -1,4 +1,9 @@
 //! Which segments bring a snapshot forward to a time, and whether that is everything up to then. Their names alone say so.
+//!
+//! Commits are ordered by where they stand in the history, never by their times: a clock may be set back. An opening of the store says
+//! which commit it follows, so openings are a tree. It has more than one branch when an older copy of the store was put back. The
+//! branch that was in use at a time is the one whose last opening before that time began latest. A snapshot is brought forward along
+//! it, up to the last commit that is not later than the time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,84 +14,217 @@ use super::{
     SegmentName,
 };
 
+/// A snapshot that is brought forward.
+#[derive(Clone, Copy, Debug)]
+pub struct Base {
+    /// The last commit in it.
+    pub position: Position,
+    pub created_at: Timestamp,
+}
+
+/// The commits of a segment that are applied: those after the step before, up to a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    pub segment: SegmentName,
+    pub through: u64,
+}
+
+/// Whether the commits up to the time are there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    Complete,
+    /// Some of them are missing.
+    Missing,
+    /// The newest commit is older, so that nothing shows whether there were more.
+    Beyond,
+}
+
 /// How a snapshot is brought forward.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// In the order in which they are applied.
-    pub segments: Vec<SegmentName>,
-    /// Whether these are all commits up to the time, as far as anyone can know.
-    pub is_complete: bool,
+    /// In the order in which they are applied. Only the last has commits that are later than the time.
+    pub steps: Vec<Step>,
+    /// A later segment that shows that nothing is missing. That it is what its name says is to be checked.
+    pub proof: Option<SegmentName>,
+    pub reach: Reach,
 }
-
-type ByJournal<'a> = BTreeMap<JournalId, Vec<&'a SegmentName>>;
 
 impl Plan {
-    /// `from` is the last commit in the snapshot; `names` are the segments that were written since it was begun.
-    pub fn new(names: &[SegmentName], from: Position, until: Timestamp) -> Self {
-        let mut by_journal = ByJournal::new();
+    /// [`Timestamp::LATEST`] stands for the end of the history.
+    pub fn new(names: &[SegmentName], base: Base, until: Timestamp) -> Self {
+        let openings = Openings::new(names, base);
+        let mut path = openings.path(openings.tip(until));
+        let passed = path.steps.iter().any(|step| step.segment.until > until);
+        let needed = path.steps.iter().rposition(|step| step.segment.since <= until).map_or(0, |last| last + 1);
+        let later = path.steps.split_off(needed);
+        let follower = openings.follower(path.end).filter(|_| !passed);
+        let proof = later.first().map(|step| step.segment).or(follower);
+        path.is_whole &= follower.is_none_or(|name| name.first == path.end.number + 1);
+        let is_missing = !path.is_whole && (!passed || path.unreached.iter().any(|name| name.since <= until));
+        let reach = if is_missing || openings.contradict(until, passed) {
+            Reach::Missing
+        } else if passed || proof.is_some() || until == Timestamp::LATEST {
+            Reach::Complete
+        } else {
+            Reach::Beyond
+        };
+        Self { steps: path.steps, proof, reach }
+    }
+}
+
+/// What is known of an opening of the store.
+#[derive(Debug)]
+struct Opening {
+    before: Position,
+    /// In the order of their commits.
+    segments: Vec<SegmentName>,
+}
+
+impl Opening {
+    fn began_at(&self) -> Timestamp {
+        self.segments.first().map_or(Timestamp::LATEST, |name| name.since)
+    }
+}
+
+/// How an opening stands to the snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lineage {
+    /// It follows the snapshot, or has its last commit.
+    After,
+    /// The snapshot follows it.
+    Before,
+    /// On a branch that left the history before the snapshot, or in another history.
+    Apart,
+    /// What it follows is not known.
+    Unknown,
+}
+
+struct Openings {
+    base: Base,
+    known: BTreeMap<JournalId, Opening>,
+    before_base: BTreeSet<JournalId>,
+}
+
+/// The commits along one branch.
+struct Path {
+    steps: Vec<Step>,
+    end: Position,
+    /// Whether there is no gap.
+    is_whole: bool,
+    /// What stands behind the gap.
+    unreached: Vec<SegmentName>,
+}
+
+impl Openings {
+    fn new(names: &[SegmentName], base: Base) -> Self {
+        let mut known = BTreeMap::<JournalId, Opening>::new();
         for name in names {
-            by_journal.entry(name.journal).or_default().push(name);
+            let opening = known.entry(name.journal).or_insert(Opening { before: name.before, segments: Vec::new() });
+            opening.segments.push(*name);
         }
-        let (mut at, mut segments, mut visited) = (from, Vec::new(), openings_up_to(&by_journal, from.journal));
-        while let Some(next) = next(&by_journal, at, &visited) {
-            if next.since > until {
-                return Self { segments, is_complete: true };
+        for opening in known.values_mut() {
+            opening.segments.sort_unstable_by_key(|name| (name.first, name.last));
+        }
+        let mut openings = Self { base, known, before_base: BTreeSet::new() };
+        openings.before_base = openings.chain(base.position.journal).skip(1).map(|(journal, _)| journal).collect();
+        openings
+    }
+
+    /// An opening and those before it, as far as they are known, each with the last of its commits that counts.
+    fn chain(&self, journal: JournalId) -> impl Iterator<Item = (JournalId, u64)> {
+        let (mut seen, mut next) = (BTreeSet::new(), Some((journal, u64::MAX)));
+        std::iter::from_fn(move || {
+            let (journal, last) = next.filter(|(journal, _)| seen.insert(*journal))?;
+            let before = self.known.get(&journal).map(|opening| opening.before);
+            next = before.filter(|before| !before.is_root()).map(|before| (before.journal, before.number));
+            Some((journal, last))
+        })
+    }
+
+    fn lineage(&self, journal: JournalId) -> Lineage {
+        if self.before_base.contains(&journal) {
+            return Lineage::Before;
+        }
+        let mut oldest = journal;
+        for (journal, last) in self.chain(journal) {
+            if journal == self.base.position.journal {
+                return if last >= self.base.position.number { Lineage::After } else { Lineage::Apart };
             }
-            segments.push(*next);
-            if next.until > until {
-                return Self { segments, is_complete: true };
+            if self.before_base.contains(&journal) {
+                return Lineage::Apart;
             }
-            at = Position { journal: next.journal, number: next.last };
-            visited.insert(next.journal);
+            oldest = journal;
         }
-        let is_complete = !names.iter().any(|name| shows_a_gap(name, &by_journal, at, &visited, until));
-        Self { segments, is_complete }
+        let begins_a_history = self.known.get(&oldest).is_some_and(|opening| opening.before.is_root());
+        if begins_a_history { Lineage::Apart } else { Lineage::Unknown }
     }
-}
 
-/// This opening and those before it.
-fn openings_up_to(by_journal: &ByJournal<'_>, journal: JournalId) -> BTreeSet<JournalId> {
-    let (mut found, mut next) = (BTreeSet::new(), Some(journal));
-    while let Some(journal) = next.filter(|journal| found.insert(*journal)) {
-        next = by_journal.get(&journal).and_then(|segments| segments.first()).map(|name| name.before.journal);
+    /// The last opening of the branch that was in use at a time.
+    fn tip(&self, until: Timestamp) -> JournalId {
+        let begun = self.known.iter().filter(|(_, opening)| opening.began_at() <= until).map(|(journal, _)| *journal);
+        let candidates: Vec<JournalId> = begun.filter(|journal| self.lineage(*journal) == Lineage::After).collect();
+        let followed: BTreeSet<JournalId> =
+            candidates.iter().flat_map(|journal| self.chain(*journal).skip(1).map(|(journal, _)| journal)).collect();
+        let last = candidates.into_iter().filter(|journal| !followed.contains(journal));
+        let began_at = |journal: &JournalId| self.known.get(journal).map(Opening::began_at);
+        last.max_by_key(|journal| (began_at(journal), *journal)).unwrap_or(self.base.position.journal)
     }
-    found
-}
 
-/// The segment that reaches farthest among those that have the commit after this one.
-fn next<'a>(by_journal: &ByJournal<'a>, at: Position, visited: &BTreeSet<JournalId>) -> Option<&'a SegmentName> {
-    let farthest = |segments: &[&'a SegmentName], reached: u64| {
-        segments.iter().copied().filter(|name| name.first <= reached + 1 && name.last > reached).max_by_key(|name| name.last)
-    };
-    let same = by_journal.get(&at.journal).and_then(|segments| farthest(segments, at.number));
-    let begins_here = |name: &&SegmentName| name.before == at && !visited.contains(&name.journal);
-    let follows = |segments: &&Vec<&SegmentName>| segments.first().is_some_and(begins_here);
-    same.or_else(|| by_journal.values().filter(follows).find_map(|segments| farthest(segments, 0)))
-}
-
-/// Whether a segment that was not reached proves that commits up to the time are missing.
-fn shows_a_gap(
-    name: &SegmentName,
-    by_journal: &ByJournal<'_>,
-    at: Position,
-    visited: &BTreeSet<JournalId>,
-    until: Timestamp,
-) -> bool {
-    if visited.contains(&name.journal) {
-        return name.journal == at.journal && name.first > at.number + 1;
-    }
-    if name.since <= until {
-        return true;
-    }
-    // What is later belongs to another history if that began anew, such as with a restored backup.
-    let (mut before, mut seen) = (name.before, BTreeSet::from([name.journal]));
-    while before != Position::default() && seen.insert(before.journal) {
-        match by_journal.get(&before.journal).and_then(|segments| segments.first()) {
-            Some(earlier) if !visited.contains(&earlier.journal) => before = earlier.before,
-            _ => return true,
+    /// From the snapshot to the end of an opening.
+    fn path(&self, tip: JournalId) -> Path {
+        let mut chain: Vec<(JournalId, u64)> = self.chain(tip).collect();
+        let begins = chain.iter().position(|(journal, _)| *journal == self.base.position.journal);
+        chain.truncate(begins.map_or(0, |place| place + 1));
+        chain.reverse();
+        let mut path = Path { steps: Vec::new(), end: self.base.position, is_whole: true, unreached: Vec::new() };
+        for (journal, last) in chain {
+            let segments = self.known.get(&journal).map(|opening| opening.segments.as_slice()).unwrap_or_default();
+            let followed = self.known.values().map(|opening| opening.before).filter(|before| before.journal == journal);
+            let known = followed.map(|before| before.number).max().unwrap_or_default();
+            if path.is_whole {
+                path.follow(journal, segments, last, known.min(last));
+            } else {
+                path.unreached.extend(segments);
+            }
         }
+        path
     }
-    false
+
+    /// The first segment of an opening that follows this commit.
+    fn follower(&self, end: Position) -> Option<SegmentName> {
+        self.known.values().find(|opening| opening.before == end).and_then(|opening| opening.segments.first()).copied()
+    }
+
+    /// Whether segments that are not on the way show that the way is not the whole history, or not the right one.
+    fn contradict(&self, until: Timestamp, passed: bool) -> bool {
+        self.known.iter().any(|(journal, opening)| match self.lineage(*journal) {
+            Lineage::After | Lineage::Before => false,
+            Lineage::Apart => (self.base.created_at..=until).contains(&opening.began_at()),
+            Lineage::Unknown => {
+                let missed = |name: &SegmentName| name.last > self.base.position.number && (!passed || name.since <= until);
+                opening.segments.iter().any(missed)
+            }
+        })
+    }
+}
+
+impl Path {
+    /// Goes on through an opening up to the last of its commits that counts. Up to `known` it is known to have commits.
+    fn follow(&mut self, journal: JournalId, segments: &[SegmentName], last: u64, known: u64) {
+        let mut reached = self.end.number;
+        let next = |reached: u64| {
+            let follow = segments.iter().filter(|name| name.first <= reached + 1 && name.last > reached);
+            follow.max_by_key(|name| name.last).filter(|_| reached < last)
+        };
+        while let Some(segment) = next(reached) {
+            reached = segment.last.min(last);
+            self.steps.push(Step { segment: *segment, through: reached });
+            self.end = Position { journal, number: reached };
+        }
+        let unreached = segments.iter().filter(|name| name.first > reached + 1 && name.first <= last);
+        self.unreached.extend(unreached);
+        self.is_whole = self.unreached.is_empty() && reached >= known;
+    }
 }
 
 #[cfg(test)]
@@ -103,49 +241,77 @@ mod tests {
         Position { journal: [journal; 16], number }
     }
 
+    fn root() -> Position {
+        Position::root(0)
+    }
+
     /// A segment of a commit a second.
     fn segment(journal: u8, before: Position, commits: std::ops::RangeInclusive<u64>, since: i64) -> SegmentName {
         let (first, last) = (*commits.start(), *commits.end());
         let until = at(since + i64::try_from(last - first).unwrap());
-        SegmentName { since: at(since), until, journal: [journal; 16], first, last, before }
+        SegmentName { first, last, since: at(since), until, journal: [journal; 16], before }
     }
 
-    /// Two openings, of 30 commits each, in segments of ten.
+    /// Two openings, of 30 commits each, in segments of ten. Commit n is of second n.
     fn history() -> Vec<SegmentName> {
-        let root = Position::default();
         vec![
-            segment(1, root, 1..=10, 1),
-            segment(1, root, 11..=20, 11),
-            segment(1, root, 21..=30, 21),
-            segment(2, position(1, 30), 1..=10, 31),
-            segment(2, position(1, 30), 11..=20, 41),
-            segment(2, position(1, 30), 21..=30, 51),
+            segment(1, root(), 1..=10, 1),
+            segment(1, root(), 11..=20, 11),
+            segment(1, root(), 21..=30, 21),
+            segment(2, position(1, 30), 31..=40, 31),
+            segment(2, position(1, 30), 41..=50, 41),
+            segment(2, position(1, 30), 51..=60, 51),
         ]
     }
 
-    fn plan(names: &[SegmentName], from: Position, until: i64) -> (Vec<(u8, u64)>, bool) {
-        let plan = Plan::new(names, from, at(until));
-        (plan.segments.iter().map(|name| (name.journal[0], name.last)).collect(), plan.is_complete)
+    /// The steps, as the opening and the last commit of each.
+    fn plan(names: &[SegmentName], from: Position, until: i64) -> (Vec<(u8, u64)>, Reach) {
+        plan_of(names, (from, i64::try_from(from.number).unwrap()), until)
+    }
+
+    /// The same for a snapshot that was not made at the second of its last commit.
+    fn plan_of(names: &[SegmentName], (from, created): (Position, i64), until: i64) -> (Vec<(u8, u64)>, Reach) {
+        let base = Base { position: from, created_at: at(created) };
+        let plan = Plan::new(names, base, at(until));
+        (plan.steps.iter().map(|step| (step.segment.journal[0], step.through)).collect(), plan.reach)
     }
 
     #[test]
     fn segments_follow_each_other_up_to_the_time_in_any_order() {
         let mut names = history();
         names.reverse();
-        assert_eq!(plan(&names, position(1, 10), 5), (vec![], true));
-        assert_eq!(plan(&names, position(1, 5), 15), (vec![(1, 10), (1, 20)], true));
-        assert_eq!(plan(&names, position(1, 20), 45), (vec![(1, 30), (2, 10), (2, 20)], true));
-        assert_eq!(plan(&names, position(1, 30), 99), (vec![(2, 10), (2, 20), (2, 30)], true));
-        assert_eq!(plan(&names, position(2, 30), 99), (vec![], true));
+        assert_eq!(plan(&names, position(1, 10), 5), (vec![], Reach::Complete));
+        assert_eq!(plan(&names, position(1, 5), 15), (vec![(1, 10), (1, 20)], Reach::Complete));
+        assert_eq!(plan(&names, position(1, 20), 45), (vec![(1, 30), (2, 40), (2, 50)], Reach::Complete));
+        assert_eq!(plan(&names, position(1, 30), 59), (vec![(2, 40), (2, 50), (2, 60)], Reach::Complete));
+        assert_eq!(plan(&names, position(2, 60), 58), (vec![], Reach::Beyond));
+        assert_eq!(plan(&names, position(1, 20), 60), (vec![(1, 30), (2, 40), (2, 50), (2, 60)], Reach::Beyond));
+        let base = Base { position: position(2, 60), created_at: at(60) };
+        assert_eq!(Plan::new(&names, base, Timestamp::LATEST).reach, Reach::Complete);
+    }
+
+    #[test]
+    fn what_shows_that_nothing_is_missing_is_named() {
+        let names = history();
+        let proof = |until: i64| {
+            let base = Base { position: position(1, 5), created_at: at(5) };
+            let plan = Plan::new(&names, base, at(until));
+            (plan.reach, plan.proof.map(|name| name.first))
+        };
+        assert_eq!(proof(10), (Reach::Complete, Some(11)), "the segment after the last");
+        assert_eq!(proof(15), (Reach::Complete, Some(21)));
+        assert_eq!(proof(30), (Reach::Complete, Some(31)), "the opening after the last");
+        assert_eq!(proof(55), (Reach::Complete, None), "the last segment itself");
+        assert_eq!(proof(60), (Reach::Beyond, None));
     }
 
     #[test]
     fn a_segment_that_was_written_again_after_a_crash_is_used_once() {
         let mut names = history();
-        names.push(segment(1, Position::default(), 15..=30, 15));
-        assert_eq!(plan(&names, position(1, 12), 32), (vec![(1, 20), (1, 30), (2, 10)], true));
+        names.push(segment(1, root(), 15..=30, 15));
+        assert_eq!(plan(&names, position(1, 12), 32), (vec![(1, 20), (1, 30), (2, 40)], Reach::Complete));
         names.remove(2);
-        assert_eq!(plan(&names, position(1, 12), 32), (vec![(1, 20), (1, 30), (2, 10)], true));
+        assert_eq!(plan(&names, position(1, 12), 32), (vec![(1, 20), (1, 30), (2, 40)], Reach::Complete));
     }
 
     #[test]
@@ -154,31 +320,89 @@ mod tests {
             let mut names = history();
             names.remove(missing);
             for until in 1..=60 {
-                let (_, is_complete) = plan(&names, position(1, 0), until);
+                let (_, reach) = plan(&names, position(1, 0), until);
                 // The commits before it end at this second. When nothing comes later, nobody knows that there was more.
                 let ended = i64::try_from(missing).unwrap() * 10;
-                assert_eq!(is_complete, until < ended || missing == 5, "{missing} is missing, up to {until}");
+                let expected = match (until < ended, missing) {
+                    (true, _) => Reach::Complete,
+                    (false, 5) => Reach::Beyond,
+                    (false, _) => Reach::Missing,
+                };
+                assert_eq!(reach, expected, "{missing} is missing, up to {until}");
             }
         }
     }
 
     #[test]
+    fn what_is_older_than_the_snapshot_is_not_needed() {
+        for gone in 1..=4 {
+            assert_eq!(plan(&history()[gone..], position(2, 45), 55), (vec![(2, 50), (2, 60)], Reach::Complete), "{gone}");
+        }
+        // Nothing says what the opening of the snapshot follows.
+        let names = [&history()[..3], &[segment(3, position(2, 70), 71..=80, 71)]].concat();
+        assert_eq!(plan(&names, position(2, 70), 75), (vec![(3, 80)], Reach::Complete));
+    }
+
+    #[test]
+    fn commits_are_in_order_although_the_clock_is_not() {
+        // The clock is set back by 100 seconds in the middle, and later ahead by 1000.
+        let names = [
+            segment(1, root(), 1..=10, 101),
+            segment(1, root(), 11..=20, 11),
+            segment(2, position(1, 20), 21..=30, 21),
+            segment(2, position(1, 20), 31..=40, 1031),
+            segment(2, position(1, 20), 41..=50, 41),
+        ];
+        let all = |count: usize| [(1, 10), (1, 20), (2, 30), (2, 40), (2, 50)][..count].to_vec();
+        assert_eq!(plan(&names, position(1, 0), 15), (all(2), Reach::Complete), "up to the last one that is not later");
+        assert_eq!(plan(&names, position(1, 0), 105), (all(5), Reach::Complete));
+        assert_eq!(plan(&names, position(1, 0), 45), (all(5), Reach::Complete));
+        assert_eq!(plan(&names, position(1, 0), 35), (all(3), Reach::Complete));
+        let mut missing = names.to_vec();
+        missing.remove(3);
+        assert_eq!(plan(&missing, position(1, 0), 45).1, Reach::Missing);
+        missing.remove(2);
+        assert_eq!(plan(&missing, position(1, 0), 45).1, Reach::Missing);
+    }
+
+    #[test]
+    fn a_copy_that_was_put_back_begins_a_branch() {
+        // At second 70, the store is put back to commit 45; at second 90 to the same commit again.
+        let mut names = history();
+        names.extend([segment(3, position(2, 45), 46..=55, 70), segment(4, position(2, 45), 46..=50, 90)]);
+        let old = vec![(1, 30), (2, 40), (2, 50), (2, 60)];
+        let branch = |steps: &[(u8, u64)]| [&[(1, 30), (2, 40), (2, 45)], steps].concat();
+        assert_eq!(plan(&names, position(1, 20), 58), (old.clone(), Reach::Complete));
+        assert_eq!(plan(&names, position(1, 20), 65), (old, Reach::Beyond), "nobody knows what was lost with that copy");
+        assert_eq!(plan(&names, position(1, 20), 75), (branch(&[(3, 55)]), Reach::Complete));
+        assert_eq!(plan(&names, position(1, 20), 92), (branch(&[(4, 50)]), Reach::Complete));
+        // A backup of a branch that was left does not lead to what came later.
+        assert_eq!(plan(&names, position(2, 50), 58), (vec![(2, 60)], Reach::Complete));
+        assert_eq!(plan(&names, position(2, 50), 75).1, Reach::Missing);
+        assert_eq!(plan_of(&names, (position(3, 50), 75), 92).1, Reach::Missing);
+        assert_eq!(plan_of(&names, (position(4, 48), 92), 93).1, Reach::Complete);
+    }
+
+    #[test]
     fn a_history_that_began_anew_counts_only_from_then_on() {
         let mut names = history();
-        let root = Position::default();
-        names.extend([segment(3, root, 1..=5, 70), segment(4, position(3, 5), 1..=5, 80)]);
-        assert_eq!(plan(&names, position(2, 20), 65), (vec![(2, 30)], true));
-        assert!(!plan(&names, position(2, 20), 72).1);
-        assert_eq!(plan(&names[6..], position(3, 0), 99), (vec![(3, 5), (4, 5)], true), "from a backup of the new history");
+        names.extend([segment(3, Position::root(60), 61..=65, 70), segment(4, position(3, 65), 66..=70, 80)]);
+        assert_eq!(plan(&names, position(2, 50), 59), (vec![(2, 60)], Reach::Complete));
+        assert_eq!(plan(&names, position(2, 50), 72).1, Reach::Missing);
+        assert_eq!(
+            plan(&names[6..], position(3, 60), 83),
+            (vec![(3, 65), (4, 70)], Reach::Complete),
+            "from a backup of the new one"
+        );
         // The opening between is unknown, so that it may be of either history.
         names.remove(6);
-        assert!(!plan(&names, position(2, 20), 65).1);
+        assert_eq!(plan(&names, position(2, 50), 60).1, Reach::Missing);
     }
 
     #[test]
     fn names_that_go_in_circles_end() {
-        let names = [segment(5, position(6, 1), 1..=1, 90), segment(6, position(5, 1), 1..=1, 91)];
-        assert_eq!(plan(&names, position(1, 1), 50), (vec![], true));
-        assert_eq!(plan(&names, position(5, 0), 99).0, [(5, 1)]);
+        let names = [segment(5, position(6, 91), 90..=90, 90), segment(6, position(5, 90), 91..=91, 91)];
+        assert_eq!(plan(&names, position(1, 1), 50).0, []);
+        assert_eq!(plan(&names, position(5, 89), 99).0, [(5, 90)]);
     }
 }

@@ -12,9 +12,9 @@ use super::{
         error::StoreError,
         journal::{Commit, JournalId, Position},
         recent::Recent,
-        redb_file::RedbFile,
+        redb_file::{Mark, RedbFile},
     },
-    DIGEST, MAGIC,
+    DIGEST, MAGIC, SegmentName, Step,
 };
 
 const CACHE_BYTES: usize = 64 << 20;
@@ -22,20 +22,40 @@ const CACHE_BYTES: usize = 64 << 20;
 /// A segment that was read back.
 struct Content {
     journal: JournalId,
-    /// Where the opening before it ended.
+    /// The commit that the opening follows.
     before: Position,
     commits: Vec<Commit>,
 }
 
+/// Whether a segment is sound and what its name says.
+pub fn verify(name: SegmentName, content: &[u8]) -> Result<(), StoreError> {
+    Content::read(name, content).map(drop)
+}
+
 impl Content {
-    fn read(content: &[u8]) -> Result<Self, StoreError> {
-        let damaged = || StoreError::Installation("a segment of commits is damaged".to_owned());
+    fn read(name: SegmentName, content: &[u8]) -> Result<Self, StoreError> {
+        let refused = |problem: &str| StoreError::Installation(format!("{name}: {problem}"));
+        let damaged = || refused("this segment of commits is damaged");
         let (content, digest) =
             content.len().checked_sub(DIGEST).and_then(|end| content.split_at_checked(end)).ok_or_else(damaged)?;
         if Sha256::digest(content).as_slice() != digest {
             return Err(damaged());
         }
-        Self::parse(content).ok_or_else(damaged)
+        let content = Self::parse(content).ok_or_else(damaged)?;
+        if content.name() != Some(name) {
+            return Err(refused("this segment does not have the commits that its name says"));
+        }
+        Ok(content)
+    }
+
+    fn name(&self) -> Option<SegmentName> {
+        let Self { journal, before, commits } = self;
+        let Commit { number: first, at, .. } = commits.first()?;
+        let new = SegmentName { first: *first, last: *first, since: *at, until: *at, journal: *journal, before: *before };
+        Some(commits.iter().fold(new, |mut name, commit| {
+            name.extend(commit.number, commit.at);
+            name
+        }))
     }
 
     fn parse(content: &[u8]) -> Option<Self> {
@@ -63,21 +83,22 @@ impl Content {
 pub struct Replay {
     file: RedbFile,
     at: Position,
-    until: Timestamp,
+    /// The time of the last commit that was applied, and the latest one.
     last: Option<Timestamp>,
+    latest: Option<Timestamp>,
 }
 
 impl std::fmt::Debug for Replay {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Replay").field("at", &self.at).field("until", &self.until).finish_non_exhaustive()
+        f.debug_struct("Replay").field("at", &self.at).field("last", &self.last).finish_non_exhaustive()
     }
 }
 
 impl Replay {
     /// `from` is the last commit in the snapshot.
-    pub fn new(snapshot: &Path, from: Position, until: Timestamp) -> Result<Self, StoreError> {
+    pub fn new(snapshot: &Path, from: Position) -> Result<Self, StoreError> {
         let file = RedbFile::open(snapshot, CACHE_BYTES, None)?;
-        Ok(Self { file, at: from, until, last: None })
+        Ok(Self { file, at: from, last: None, latest: None })
     }
 
     /// The time of the last commit that was applied.
@@ -85,25 +106,31 @@ impl Replay {
         self.last
     }
 
-    /// Applies those commits of the next segment that the snapshot does not have yet.
-    pub fn apply(&mut self, segment: &[u8]) -> Result<(), StoreError> {
-        let refused = |problem: &str| StoreError::Installation(format!("a segment of commits cannot be used: {problem}"));
-        let Content { journal, before, commits } = Content::read(segment)?;
-        let reached = match self.at {
-            at if journal == at.journal => at.number,
-            at if before == at => 0,
-            _ => return Err(refused("it does not follow the one before")),
-        };
-        let (mut changed, mut number) = (Recent::default(), reached);
-        for commit in commits.iter().filter(|commit| commit.number > reached).take_while(|commit| commit.at <= self.until) {
-            number += 1;
-            if commit.number != number {
+    /// Whether an earlier commit has a later time: the clock of the host was set back.
+    pub fn was_set_back(&self) -> bool {
+        self.latest > self.last
+    }
+
+    /// Applies the commits of a step that the snapshot does not have yet; of the last step only those up to the last one that is not later
+    /// than `until`.
+    pub fn apply(&mut self, step: Step, content: &[u8], until: Option<Timestamp>) -> Result<(), StoreError> {
+        let refused = |problem: &str| StoreError::Installation(format!("{}: {problem}", step.segment));
+        let Content { journal, before, commits } = Content::read(step.segment, content)?;
+        if journal != self.at.journal && before != self.at {
+            return Err(refused("this segment does not follow the one before"));
+        }
+        let in_time = |commit: &&Commit| commit.number <= step.through && until.is_none_or(|until| commit.at <= until);
+        let last = commits.iter().rfind(in_time).map_or(0, |commit| commit.number);
+        let (mut changed, reached) = (Recent::default(), self.at.number);
+        for commit in commits.iter().filter(|commit| commit.number > reached && commit.number <= last) {
+            let next = Position { journal, number: self.at.number + 1 };
+            if commit.number != next.number {
                 return Err(refused("commits are missing before it"));
             }
-            let newer = || refused("a newer release wrote it; install that");
+            let newer = || refused("a newer release wrote this segment; install that");
             changed.take_in(Changes::decode(&commit.changes).ok_or_else(newer)?);
-            (self.at, self.last) = (Position { journal, number }, Some(commit.at));
+            (self.at, self.last, self.latest) = (next, Some(commit.at), self.latest.max(Some(commit.at)));
         }
-        self.file.apply(&changed, None)
+        self.file.apply(&changed, Some(Mark::at(self.at)))
     }
 }

@@ -20,7 +20,7 @@ use tenantd_base::{
         age::{Decryptor, Encryptor, Identity, Recipient},
     },
 };
-use tenantd_store::{Plan, Replay, SegmentName};
+use tenantd_store::{Base, Plan, Reach, Replay, SegmentName, verify_segment};
 
 use super::{
     error::OffsiteError,
@@ -53,13 +53,34 @@ async fn list(opened: &Opened, installation_id: &str) -> Result<BTreeMap<Segment
     Ok(found.into_iter().filter_map(|object| Some((named(&object.location)?, object.location))).collect())
 }
 
+/// A backup, and the commits that bring it forward to a time.
+#[derive(Debug)]
+pub struct Route {
+    pub manifest: Manifest,
+    until: Timestamp,
+    segments: Arc<BTreeMap<SegmentName, Path>>,
+    plan: Plan,
+}
+
+/// Why a backup is not brought forward to the time that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shortfall {
+    /// Some changes up to then are missing.
+    Missing,
+    /// The newest change that was sent is older.
+    Beyond,
+    /// A segment cannot be used.
+    Unusable(String),
+}
+
 /// How far a snapshot was brought forward.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forward {
     /// The time of the last commit in it.
     pub reached: Timestamp,
-    /// Whether no commit up to the time that was asked for is known to be missing.
-    pub is_complete: bool,
+    pub shortfall: Option<Shortfall>,
+    /// Whether an earlier commit has a later time.
+    pub clock_was_set_back: bool,
 }
 
 impl OffsitePlace {
@@ -85,38 +106,88 @@ impl OffsitePlace {
         }
     }
 
-    /// Removes segments whose commits are all older than a time.
-    pub(super) async fn remove_commits(&self, installation_id: &str, before: Timestamp) -> Result<usize, OffsiteError> {
-        let opened = self.open()?;
+    /// Removes the segments that no backup needs: those whose commits are all in this one and are brought forward from no earlier one.
+    pub(super) async fn remove_commits(&self, installation_id: &str, base: &Manifest) -> Result<usize, OffsiteError> {
+        let (opened, position) = (self.open()?, base.commit()?);
         let mut old = list(&opened, installation_id).await?;
-        old.retain(|name, _| name.until < before);
+        old.retain(|name, _| name.last <= position.number);
         for path in old.values() {
             opened.store.delete(path).await?;
         }
         Ok(old.len())
     }
 
-    /// Brings the snapshot of a backup forward to a time, or as far as commits follow it.
+    /// How to get to a time: from the newest of these backups from which it can be reached.
+    pub async fn route(&self, candidates: Vec<Manifest>, until: Timestamp) -> Result<Option<Route>, OffsiteError> {
+        let (opened, mut known, mut best) = (self.open()?, BTreeMap::<String, Arc<_>>::new(), None);
+        for manifest in candidates {
+            let segments = match known.get(&manifest.installation_id) {
+                Some(segments) => Arc::clone(segments),
+                None => Arc::new(list(&opened, &manifest.installation_id).await?),
+            };
+            known.insert(manifest.installation_id.clone(), segments.clone());
+            let names: Vec<SegmentName> = segments.keys().copied().collect();
+            let base = Base { position: manifest.commit()?, created_at: manifest.created_at };
+            let route = Route { plan: Plan::new(&names, base, until), manifest, until, segments };
+            let is_better = |best: &Route| best.plan.reach == Reach::Missing && route.plan.reach == Reach::Beyond;
+            match (&best, route.plan.reach) {
+                (_, Reach::Complete) => return Ok(Some(route)),
+                (Some(best), _) if !is_better(best) => {}
+                _ => best = Some(route),
+            }
+        }
+        Ok(best)
+    }
+
+    /// Brings the snapshot of a backup forward.
     pub async fn bring_forward(
         &self,
-        manifest: &Manifest,
+        route: &Route,
         snapshot: &std::path::Path,
         identities: Option<&[Identity]>,
         key: &InstallationKey,
-        until: Timestamp,
     ) -> Result<Forward, OffsiteError> {
-        let unusable = |problem: &str| OffsiteError::Manifest { id: manifest.id.clone(), problem: problem.to_owned() };
         let (opened, public_key) = (self.open()?, signer(key)?.public_key()?);
-        let position = manifest.position.parse().map_err(unusable)?;
-        // Later commits are in segments that reach beyond the beginning of the backup.
-        let mut found = list(&opened, &manifest.installation_id).await?;
-        found.retain(|name, _| name.until >= manifest.created_at);
-        let plan = Plan::new(&found.keys().copied().collect::<Vec<_>>(), position, until);
-        let mut replay = Replay::new(snapshot, position, until)?;
-        for path in plan.segments.iter().filter_map(|name| found.get(name)) {
-            replay.apply(&fetch(&opened, path, identities, &public_key).await?)?;
+        let mut replay = Replay::new(snapshot, route.manifest.commit()?)?;
+        let fetch = async |name: SegmentName| match route.segments.get(&name) {
+            Some(path) => fetch(&opened, path, identities, &public_key).await,
+            None => Err(OffsiteError::Different(format!("{name} is not there"))),
+        };
+        let mut unusable = None;
+        for (place, step) in route.plan.steps.iter().enumerate() {
+            let until = (place + 1 == route.plan.steps.len()).then_some(route.until);
+            let applied = match fetch(step.segment).await {
+                Ok(content) => replay.apply(*step, &content, until).map_err(OffsiteError::from),
+                Err(error) => Err(error),
+            };
+            unusable = applied.err();
+            if unusable.is_some() {
+                break;
+            }
         }
-        Ok(Forward { reached: replay.last().unwrap_or(manifest.holds_until), is_complete: plan.is_complete })
+        if let (None, Some(proof)) = (&unusable, route.plan.proof) {
+            let verified = fetch(proof).await.and_then(|content| Ok(verify_segment(proof, &content)?));
+            unusable = verified.err();
+        }
+        let shortfall = match (unusable, route.plan.reach) {
+            // The place does not answer: that says nothing of what it has.
+            (Some(error @ OffsiteError::Store(_)), _) => return Err(error),
+            (Some(error), _) => Some(Shortfall::Unusable(error.to_string())),
+            (None, Reach::Complete) => None,
+            (None, Reach::Missing) => Some(Shortfall::Missing),
+            (None, Reach::Beyond) => Some(Shortfall::Beyond),
+        };
+        let reached = replay.last().unwrap_or(route.manifest.holds_until);
+        Ok(Forward { reached, shortfall, clock_was_set_back: replay.was_set_back() })
+    }
+}
+
+impl Route {
+    /// Whether an identity is needed to read the backup or the commits.
+    pub fn is_encrypted(&self) -> bool {
+        let is_sealed = |path: &Path| path.as_ref().ends_with(ENCRYPTED);
+        let mut steps = self.plan.steps.iter().map(|step| step.segment).chain(self.plan.proof);
+        self.manifest.is_encrypted() || steps.any(|name| self.segments.get(&name).is_some_and(is_sealed))
     }
 }
 

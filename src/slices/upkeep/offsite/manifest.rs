@@ -8,6 +8,8 @@ use tenantd_base::{
     secrets::{InstallationKey, PublicKey, Signature, SignatureError, Signer},
 };
 
+use tenantd_store::Position;
+
 use super::error::OffsiteError;
 
 /// The number of this form of a manifest.
@@ -55,6 +57,12 @@ pub struct StoredSnapshot {
 }
 
 impl Manifest {
+    /// The last commit in it.
+    pub(super) fn commit(&self) -> Result<Position, OffsiteError> {
+        let unusable = |problem: &str| OffsiteError::Manifest { id: self.id.clone(), problem: problem.to_owned() };
+        self.position.parse().map_err(unusable)
+    }
+
     pub fn is_encrypted(&self) -> bool {
         !self.recipients.is_empty()
     }

@@ -18,7 +18,7 @@ mod shipping;
 mod transfer;
 mod writer;
 
-pub use commits::Forward;
+pub use commits::{Forward, Route, Shortfall};
 pub use error::OffsiteError;
 pub use manifest::Manifest;
 pub use place::{Entry, OffsitePlace};

@@ -162,16 +162,22 @@ impl OffsitePlace {
         Ok(entries)
     }
 
-    /// The backup of this id, or the newest one up to a time, among those that an installation with this key wrote.
-    pub async fn find(&self, id: Option<&str>, until: Option<Timestamp>, key: &InstallationKey) -> Result<Manifest, OffsiteError> {
+    /// The backup of this id, or those up to a time, the newest first, among those that an installation with this key wrote.
+    pub async fn find(
+        &self,
+        id: Option<&str>,
+        until: Option<Timestamp>,
+        key: &InstallationKey,
+    ) -> Result<Vec<Manifest>, OffsiteError> {
         let public_key = manifest::signer(key)?.public_key()?;
         let entries = self.list().await?;
         let wanted = || entries.iter().filter(|entry| id.is_none_or(|id| entry.id == id));
         let in_time = |manifest: &&Manifest| until.is_none_or(|until| manifest.holds_until <= until);
         let verified = wanted().filter_map(|entry| entry.verified(&public_key));
-        let newest = verified.filter(in_time).max_by_key(|manifest| manifest.created_at);
-        if let Some(manifest) = newest {
-            return Ok(manifest.clone());
+        let mut found: Vec<Manifest> = verified.filter(in_time).cloned().collect();
+        if !found.is_empty() {
+            found.sort_by_key(|manifest| std::cmp::Reverse(manifest.created_at));
+            return Ok(found);
         }
         let url = &self.url;
         if let Some(until) = until {
@@ -226,17 +232,34 @@ impl OffsitePlace {
         installation_id: &str,
         key: &PublicKey,
         kept: Kept,
-        now: Timestamp,
+        (now, restorable_since): (Timestamp, Timestamp),
     ) -> Result<usize, OffsiteError> {
         let opened = self.open()?;
         let entries = opened.list(installation_id).await?;
-        let complete = entries.iter().filter_map(|entry| Some((entry.verified(key)?.created_at, entry)));
+        let complete = || entries.iter().filter_map(|entry| Some((entry.verified(key)?, entry)));
+        // From there, every second since then can be restored.
+        let is_early = |(manifest, _): &(&Manifest, _)| manifest.holds_until <= restorable_since;
+        let base = complete().filter(is_early).max_by_key(|(manifest, _)| manifest.created_at);
+        let surplus = surplus(complete().map(|(manifest, entry)| (manifest.created_at, entry)), kept);
+        let surplus = surplus.into_iter().filter(|entry| base.is_none_or(|(_, base)| base.id != entry.id));
         let abandoned = entries.iter().filter(|entry| entry.is_abandoned(now));
-        let removed: Vec<&Entry> = abandoned.chain(surplus(complete, kept)).collect();
+        let removed: Vec<&Entry> = abandoned.chain(surplus).collect();
         for entry in &removed {
             opened.remove(entry).await?;
         }
+        if let Some((base, _)) = base {
+            self.remove_commits(installation_id, base).await?;
+        }
         Ok(removed.len())
+    }
+
+    /// Whether a complete backup of this id is there.
+    pub(super) async fn has(&self, installation_id: &str, id: &str) -> Result<bool, OffsiteError> {
+        let opened = self.open()?;
+        match opened.store.head(&opened.backup(installation_id, id).join(MANIFEST)).await {
+            Err(object_store::Error::NotFound { .. }) => Ok(false),
+            found => Ok(found.map(|_| true)?),
+        }
     }
 
     /// Writes the snapshot of a backup to a new file, and compares it with its manifest.

@@ -31,6 +31,8 @@ use super::{
 
 /// How long after a failure the next one is tried.
 const RETRY: Duration = Duration::from_hours(1);
+/// How long after a backup the next one is made because commits since then were lost.
+const REPEAT: Duration = Duration::from_mins(5);
 
 #[derive(Debug)]
 pub(crate) struct OffsiteSchedule {
@@ -55,7 +57,8 @@ struct Progress {
 /// Whether a backup is due, from when the newest good one and the newest of all began. Commits that can never leave the host make it due early.
 fn is_due(now: Timestamp, newest_good: Option<Timestamp>, newest: Option<Timestamp>, every: Duration, complete: bool) -> bool {
     let over = |since: Option<Timestamp>, span: Duration| since.is_none_or(|since| now.since(since) >= span);
-    (!complete || over(newest_good, every)) && over(newest, RETRY.min(every))
+    let wait = if complete || newest != newest_good { RETRY } else { REPEAT };
+    (!complete || over(newest_good, every)) && over(newest, wait.min(every))
 }
 
 /// Everyone sees it, so it does not say where backups go. Operators see the failure of a run beside it.
@@ -190,7 +193,9 @@ mod tests {
         assert!(!is_due(at(30), Some(at(0)), Some(at(30)), DAY, true), "the failure of just now");
         assert!(is_due(at(31), Some(at(0)), Some(at(30)), DAY, true));
         assert!(!is_due(at(0), None, Some(at(0)), DAY, true));
-        assert!(is_due(at(1), Some(at(0)), Some(at(0)), DAY, false), "commits were lost");
+        let minutes = |minutes: u64| at(0) + Duration::from_mins(minutes);
+        assert!(!is_due(minutes(4), Some(at(0)), Some(at(0)), DAY, false), "commits were lost, again");
+        assert!(is_due(minutes(5), Some(at(0)), Some(at(0)), DAY, false), "commits were lost");
         assert!(!is_due(at(1), Some(at(0)), Some(at(1)), DAY, false), "and a backup has just failed");
     }
 

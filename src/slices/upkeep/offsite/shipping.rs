@@ -9,6 +9,7 @@ use tenantd_base::clock::Timestamp;
 use tenantd_store::{
     Installation, OutgoingDirectory,
     tasks::{Done, Task, TaskError},
+    verify_segment,
 };
 
 use super::{error::OffsiteError, place::show_installation, writer::Offsite};
@@ -44,10 +45,19 @@ impl Shipping {
         let store = &self.offsite.snapshots.store;
         let now = self.offsite.snapshots.clock.now();
         store.cut_outgoing().await?;
-        let installation_id = show_installation(store.read(Installation::read)?.id);
-        for name in self.outgoing.segments()? {
+        let installation = store.read(Installation::read)?;
+        let (installation_id, segments) = (show_installation(installation.id), self.outgoing.segments()?);
+        if !segments.is_empty() {
+            self.offsite.ensure_base(&installation).await?;
+        }
+        for name in segments {
             let outgoing = self.outgoing.clone();
             let content = tokio::task::spawn_blocking(move || outgoing.read(name)).await??;
+            if let Err(error) = verify_segment(name, &content) {
+                tracing::error!(%error, "changes cannot leave this host; only the next backup will have them");
+                self.outgoing.give_up(name)?;
+                continue;
+            }
             self.offsite.put_commits((&installation_id, name), content).await?;
             self.outgoing.remove(name)?;
         }

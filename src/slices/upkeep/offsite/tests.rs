@@ -73,8 +73,8 @@ impl Fixture {
         (file, content)
     }
 
-    async fn put(&self, hours: i64, file: &Path, recipients: &[Recipient]) -> Manifest {
-        let draft = Manifest {
+    fn draft(hours: i64, position: Position) -> Manifest {
+        Manifest {
             format: manifest::FORMAT,
             id: new_id(at(hours), [1, 2, 3, 4]),
             installation_id: INSTALLATION.to_owned(),
@@ -82,12 +82,26 @@ impl Fixture {
             release: "0.1.0".to_owned(),
             store_format: 1,
             key_fingerprint: "00".repeat(8),
-            position: Position::default().to_string(),
+            position: position.to_string(),
             holds_until: at(hours),
             recipients: Vec::new(),
             object: StoredObject { name: "snapshot.age".to_owned(), bytes: 0, sha256: String::new() },
             snapshot: StoredSnapshot { bytes: 0, sha256: String::new(), tables: 40, records: 900, digest: "00".repeat(32) },
-        };
+        }
+    }
+
+    async fn put(&self, hours: i64, file: &Path, recipients: &[Recipient]) -> Manifest {
+        self.put_draft(Self::draft(hours, Position::default()), file, recipients).await
+    }
+
+    /// A backup that ends with this commit.
+    async fn put_at(&self, hours: i64, position: Position) -> Manifest {
+        let file = self.file("small");
+        std::fs::write(&file, "snapshot").unwrap();
+        self.put_draft(Self::draft(hours, position), &file, &[]).await
+    }
+
+    async fn put_draft(&self, draft: Manifest, file: &Path, recipients: &[Recipient]) -> Manifest {
         let signer = manifest::signer(&self.key).unwrap();
         self.place.put(draft, file, recipients, &signer).await.unwrap()
     }
@@ -127,8 +141,8 @@ async fn a_backup_comes_back_as_it_was_and_is_not_readable_where_it_is() {
         assert_eq!(stored == content, !encrypted);
         assert_eq!((put.snapshot.bytes, put.is_encrypted()), (content.len() as u64, encrypted));
         let found = fixture.place.find(Some(&put.id), None, &fixture.key).await.unwrap();
-        assert_eq!(found, put);
-        assert!(fixture.fetch(&found).await.unwrap() == content);
+        assert_eq!(found, std::slice::from_ref(&put));
+        assert!(fixture.fetch(&put).await.unwrap() == content);
     }
 }
 
@@ -137,8 +151,8 @@ async fn the_newest_backup_of_this_installation_key_is_found() {
     let fixture = Fixture::new();
     assert!(matches!(fixture.place.find(None, None, &fixture.key).await, Err(OffsiteError::NotFound(_))));
     let (older, newer) = (fixture.put_small(1).await, fixture.put_small(2).await);
-    assert_eq!(fixture.place.find(None, None, &fixture.key).await.unwrap(), newer);
-    assert_eq!(fixture.place.find(Some(&older.id), None, &fixture.key).await.unwrap(), older);
+    assert_eq!(fixture.place.find(None, None, &fixture.key).await.unwrap(), [newer.clone(), older.clone()]);
+    assert_eq!(fixture.place.find(Some(&older.id), None, &fixture.key).await.unwrap(), [older]);
     let other = InstallationKey::generate(&mut Entropy::from_seed(9));
     assert!(matches!(fixture.place.find(None, None, &other).await, Err(OffsiteError::NotFound(_))));
     let refused = fixture.place.find(Some(&newer.id), None, &other).await.unwrap_err();
@@ -198,17 +212,27 @@ fn a_manifest_is_written_as_it_was_written_down() {
 }
 
 #[tokio::test]
-async fn commits_that_are_too_old_are_removed() {
+async fn the_backup_and_the_commits_stay_that_the_restorable_time_needs() {
     let fixture = Fixture::new();
     let signer = std::sync::Arc::new(commits::signer(&fixture.key).unwrap());
-    for hour in 0..4 {
-        let name = SegmentName { since: at(-9), until: at(hour), journal: [7; 16], first: 1, last: 2, before: Position::default() };
+    let key = manifest::signer(&fixture.key).unwrap().public_key().unwrap();
+    for hour in 0..6_u64 {
+        let hours = i64::try_from(hour).unwrap();
+        fixture.put_at(hours, Position { journal: [7; 16], number: hour * 10 }).await;
+        let (first, last) = (hour * 10 + 1, hour * 10 + 10);
+        let name =
+            SegmentName { first, last, since: at(hours), until: at(hours + 1), journal: [7; 16], before: Position::default() };
         fixture.place.put_commits((INSTALLATION, name), b"commits".to_vec(), &[], &signer).await.unwrap();
     }
-    assert_eq!(fixture.place.remove_commits(INSTALLATION, at(2)).await.unwrap(), 2);
-    assert_eq!(fixture.place.remove_commits(INSTALLATION, at(2)).await.unwrap(), 0);
-    assert_eq!(fixture.place.remove_commits("another installation", at(9)).await.unwrap(), 0);
-    assert_eq!(fixture.place.remove_commits(INSTALLATION, at(9)).await.unwrap(), 2);
+    let segments = || std::fs::read_dir(fixture.file("place").join(INSTALLATION).join("journal")).unwrap().count();
+    // The last two are kept in any case; hour 2 is the newest one that is as old as the restorable time.
+    let since = Timestamp::from_millis(at(2).as_millis() + HOUR / 2);
+    assert_eq!(fixture.place.remove_surplus(INSTALLATION, &key, KEPT, (at(6), since)).await.unwrap(), 3);
+    let expected: Vec<String> = [2, 4, 5].map(|hours| new_id(at(hours), [1, 2, 3, 4])).to_vec();
+    assert_eq!((fixture.ids().await, segments()), (expected, 4));
+    assert_eq!(fixture.place.remove_surplus(INSTALLATION, &key, KEPT, (at(6), since)).await.unwrap(), 0);
+    assert_eq!(fixture.place.remove_surplus(INSTALLATION, &key, KEPT, (at(6), at(6))).await.unwrap(), 1);
+    assert_eq!(segments(), 1);
 }
 
 #[tokio::test]
@@ -239,11 +263,11 @@ async fn what_is_not_kept_is_removed_and_what_is_not_ours_stays() {
     let changed = fixture.put_small(-100).await.id;
     let manifest = fixture.backup(&changed).join("manifest.json");
     std::fs::write(&manifest, std::fs::read_to_string(&manifest).unwrap().replace("0.1.0", "0.1.1")).unwrap();
-    assert_eq!(fixture.place.remove_surplus(INSTALLATION, &key, KEPT, at(4)).await.unwrap(), 3);
+    assert_eq!(fixture.place.remove_surplus(INSTALLATION, &key, KEPT, (at(4), at(-900))).await.unwrap(), 3);
     let left = |id: &str| fixture.backup(id).exists();
     assert_eq!(ids.iter().map(|id| left(id)).collect::<Vec<_>>(), [false, false, true, true]);
     assert_eq!((left(&abandoned), left(&under_way), left(&changed)), (false, true, true));
-    assert_eq!(fixture.place.remove_surplus(INSTALLATION, &key, KEPT, at(4)).await.unwrap(), 0);
+    assert_eq!(fixture.place.remove_surplus(INSTALLATION, &key, KEPT, (at(4), at(-900))).await.unwrap(), 0);
 }
 
 #[tokio::test]
@@ -276,7 +300,7 @@ async fn links_and_pipes_in_the_place_lead_nowhere() {
     let pipe = fixture.backup(&new_id(at(-1), [0; 4]));
     std::fs::create_dir(&pipe).unwrap();
     rustix::fs::mknodat(rustix::fs::CWD, pipe.join("manifest.json"), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
-    assert_eq!(fixture.place.remove_surplus(INSTALLATION, &key, KEPT, at(4)).await.unwrap(), 1);
+    assert_eq!(fixture.place.remove_surplus(INSTALLATION, &key, KEPT, (at(4), at(-900))).await.unwrap(), 1);
     assert!(!fixture.backup(&ids[1]).exists());
     assert_eq!(std::fs::read_to_string(precious.join("file")).unwrap(), "kept");
     assert!(elsewhere.join("manifest.json").exists() && elsewhere.join("snapshot.age").exists());

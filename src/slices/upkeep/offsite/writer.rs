@@ -84,8 +84,9 @@ impl Offsite {
         let recipients = config.offsite.recipients.iter().map(recipient).collect::<Result<_, String>>()?;
         let signer = Arc::new(manifest::signer(key).map_err(|error| error.to_string())?);
         let commit_signer = Arc::new(commits::signer(key).map_err(|error| error.to_string())?);
-        let journal_kept = Duration::from_hours(24) * config.offsite.journal_days;
         let outgoing = config.offsite.sends_commits().then_some(outgoing);
+        let journal_days = if outgoing.is_some() { config.offsite.journal_days } else { 0 };
+        let journal_kept = Duration::from_hours(24) * journal_days;
         let (kept, waiting, busy) = (Kept::new(&config.offsite), directory.join(WAITING), Arc::default());
         Ok(Some(Self { snapshots, place, recipients, signer, commit_signer, kept, journal_kept, waiting, outgoing, busy }))
     }
@@ -98,7 +99,7 @@ impl Offsite {
         let installation = self.snapshots.store.read(Installation::read)?;
         let id = new_id(at, Entropy::from_os().bytes());
         if let Some(outgoing) = &self.outgoing {
-            outgoing.begin_backup(installation.key_fingerprint)?;
+            outgoing.begin_backup(installation.key_fingerprint, &id)?;
         }
         let stored = match self.attempt(&id, at, &installation).await {
             Err(OffsiteError::Snapshot(wait @ (UpkeepError::Busy | UpkeepError::KeyChanges))) => return Err(wait.into()),
@@ -189,8 +190,8 @@ impl Offsite {
     }
 
     async fn remove_surplus(&self, installation_id: &str, now: Timestamp) -> Result<usize, OffsiteError> {
-        self.place.remove_commits(installation_id, now - self.journal_kept).await?;
-        self.place.remove_surplus(installation_id, &self.signer.public_key()?, self.kept, now).await
+        let key = self.signer.public_key()?;
+        self.place.remove_surplus(installation_id, &key, self.kept, (now, now - self.journal_kept)).await
     }
 
     /// Sends a segment of commits.
@@ -201,6 +202,18 @@ impl Offsite {
     /// Whether any second since the last backup can be restored, or need not be.
     pub(super) fn is_complete(&self) -> Result<bool, StoreError> {
         let Some(outgoing) = &self.outgoing else { return Ok(true) };
-        Ok(outgoing.is_complete(self.snapshots.store.read(Installation::read)?.key_fingerprint))
+        Ok(outgoing.base(self.snapshots.store.read(Installation::read)?.key_fingerprint).is_some())
+    }
+
+    /// Fails when the backup that commits follow is not there, such as when its directory is not mounted.
+    pub(super) async fn ensure_base(&self, installation: &Installation) -> Result<(), OffsiteError> {
+        let base = self.outgoing.as_ref().and_then(|outgoing| outgoing.base(installation.key_fingerprint));
+        match base {
+            Some(id) if !self.place.has(&show_installation(installation.id), &id).await? => {
+                let problem = format!("the backup {id} that they follow is not there: is the place of the backups mounted?");
+                Err(OffsiteError::Place(problem))
+            }
+            _ => Ok(()),
+        }
     }
 }
