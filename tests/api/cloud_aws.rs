@@ -88,6 +88,47 @@ async fn what_fails_on_the_way_is_told_by_the_check_of_the_way() {
 }
 
 #[tokio::test]
+async fn a_vm_that_cannot_be_read_in_full_costs_neither_itself_nor_the_fleet() {
+    with_app(async |app| {
+        let (admin, cloud) = (app.evaluation_tenant("acme").await.key(&["*"]).await, FakeEc2::start(3).await);
+        let provider = create(&admin, fake_aws(&cloud)).await;
+        refresh(&admin).await;
+        let ids: Vec<String> = cloud.instances().iter().map(|instance| instance.id.clone()).collect();
+        cloud.change(&ids[0], |instance| instance.private_ip = "10.0.0.1/24");
+        app.advance(Duration::from_mins(1));
+        assert_eq!(refresh(&admin).await["status"], "succeeded");
+        let listed = admin.get("/api/cloud/vms").send().await.ok(200).clone();
+        let odd = listed["data"].as_array().unwrap().iter().find(|vm| vm["provider_vm_id"] == json!(ids[0])).unwrap().clone();
+        let reason = "privateIpAddress: \"10.0.0.1/24\" is no IP address";
+        assert_eq!(odd["unreadable"], json!([{"field": "private_ips", "reason": reason}]), "{odd}");
+        assert_eq!((&odd["private_ips"], &odd["state"]), (&json!([]), &json!("running")));
+        let shown = async || admin.get(&path(&provider)).send().await.ok(200).clone();
+        let reasons = json!([format!("{}: private_ips: {reason}", ids[0])]);
+        assert_eq!(shown().await["sync"]["unreadable"], json!({"partial": 1, "skipped": 0, "reasons": reasons}));
+        assert_eq!((&shown().await["status"], &shown().await["sync"]["state"]), (&json!("degraded"), &json!("ok")));
+
+        // An entry without an id may be any VM: none becomes `terminated` meanwhile.
+        cloud.change(&ids[0], |instance| instance.private_ip = "10.0.0.1");
+        cloud.change(&ids[1], |instance| instance.id = String::new());
+        for _ in 0..3 {
+            app.advance(Duration::from_mins(1));
+            assert_eq!(refresh(&admin).await["status"], "succeeded");
+        }
+        assert_eq!(admin.get("/api/cloud/vms?state=running&include_total=true").send().await.ok(200)["page"]["total"], 3);
+        let expected = json!({"partial": 0, "skipped": 1, "reasons": ["an entry has no instanceId"]});
+        assert_eq!(shown().await["sync"]["unreadable"], expected);
+        let verified = admin.post("/api/cloud/providers").json(json!({"action": "verify", "id": provider["id"]})).send().await;
+        assert_eq!(verified.ok(200)["warnings"], json!([{"code": "incomplete_inventory"}]));
+
+        cloud.change("", |instance| instance.id = "i-new".to_owned());
+        app.advance(Duration::from_mins(1));
+        refresh(&admin).await;
+        assert_eq!((&shown().await["status"], &shown().await["sync"]["unreadable"]), (&json!("verified"), &Value::Null));
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_fleet_of_several_pages_is_read_to_its_end_and_a_failed_look_makes_nothing_missing() {
     with_app(async |app| {
         let (admin, cloud) = (app.evaluation_tenant("acme").await.key(&["*"]).await, FakeEc2::start(250).await);

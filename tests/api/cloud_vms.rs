@@ -88,7 +88,9 @@ async fn a_fleet_is_synced_listed_filtered_counted_and_paged() {
         assert_eq!(counts, [("East".to_owned(), 60), ("West".to_owned(), 5)]);
         let by_organization = admin.get(&format!("{VMS}?group_by=organization")).send().await.ok(200)["groups"].clone();
         assert_eq!(by_organization, json!([{"count": 5}, {"value": organization, "name": "Acme", "count": 60}]));
-        for bad in ["state=runing", "ip=here", "tag.=x", "tag.role=", "colour=red", "limit=0", "group_by=colour"] {
+        for bad in
+            ["state=runing", "ip=here", "tag.=x", "tag.role=", "colour=red", "limit=0", "group_by=colour"]
+        {
             let refused = admin.get(&format!("{VMS}?{bad}")).send().await;
             assert!([400, 422].contains(&refused.status), "{bad}: {}", refused.text);
         }

@@ -38,6 +38,7 @@ pub struct Instance {
     pub token: String,
     pub tags: BTreeMap<String, String>,
     pub user_data: String,
+    pub private_ip: &'static str,
 }
 
 #[derive(Default)]
@@ -66,7 +67,8 @@ impl FakeEc2 {
         for number in 0..instances {
             let tags = BTreeMap::from([("Name".to_owned(), format!("old-{number:03}"))]);
             let id = format!("i-{number:017x}");
-            state.instances.push(Instance { id, state: "running", token: String::new(), tags, user_data: String::new() });
+            let (token, user_data) = (String::new(), String::new());
+            state.instances.push(Instance { id, state: "running", token, tags, user_data, private_ip: "10.0.0.1" });
         }
         let state = Arc::new(Mutex::new(state));
         let (sender, arrived) = mpsc::unbounded_channel();
@@ -112,6 +114,11 @@ impl FakeEc2 {
     pub fn set_state(&self, id: &str, to: &'static str) {
         let mut state = self.state.lock().unwrap();
         state.instances.iter_mut().filter(|instance| instance.id == id).for_each(|instance| instance.state = to);
+    }
+
+    /// Changes an instance in any way, such as into one that cannot be read.
+    pub fn change(&self, id: &str, change: impl Fn(&mut Instance)) {
+        self.state.lock().unwrap().instances.iter_mut().filter(|instance| instance.id == id).for_each(change);
     }
 
     pub fn forget(&self, id: &str) {
@@ -296,6 +303,7 @@ fn create(state: &mut State, parameters: &HashMap<String, String>) -> usize {
         token: text("ClientToken"),
         tags: tags.collect(),
         user_data: text("UserData"),
+        private_ip: "10.0.0.1",
     });
     state.instances.len() - 1
 }
@@ -333,8 +341,8 @@ fn item(instance: &Instance) -> String {
         instance.tags.iter().map(|(key, value)| format!("<item><key>{key}</key><value>{value}</value></item>")).collect();
     format!(
         "<item><instanceId>{}</instanceId><imageId>ami-1</imageId><instanceState><code>0</code><name>{}</name></instanceState>\
-         <instanceType>t3.small</instanceType><privateIpAddress>10.0.0.1</privateIpAddress><launchTime>2026-01-01T00:00:00.000Z</launchTime>\
+         <instanceType>t3.small</instanceType><privateIpAddress>{}</privateIpAddress><launchTime>2026-01-01T00:00:00.000Z</launchTime>\
          <placement><availabilityZone>us-east-1a</availabilityZone></placement><tagSet>{tags}</tagSet></item>",
-        instance.id, instance.state
+        instance.id, instance.state, instance.private_ip
     )
 }

@@ -40,8 +40,8 @@ impl Clouds {
         };
         // In one transaction with the provider, so that the ids of the VMs come of the same intent.
         let fleet = whole_fleet(adapter, &access).await;
-        let seen = differences(&[], fleet.as_deref().unwrap_or_default(), intent.now);
-        let result = fleet.map(|fleet| fleet.len() as u64).map_err(|failure| SyncError::new(&failure, intent.now));
+        let seen = fleet.as_ref().map_or_else(|_| Vec::new(), |fleet| differences(&[], fleet, intent.now));
+        let result = fleet.map(|fleet| fleet.counts()).map_err(|failure| SyncError::new(&failure, intent.now));
         let (core, end) = (self.core.clone(), SyncEnd { started_at: intent.now, result });
         let create = move |tx: &mut WriteTx| {
             let mut act = intent.begin();

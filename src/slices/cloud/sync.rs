@@ -1,5 +1,5 @@
 //! Looks at every provider's fleet in its turn and brings what we know up to date. A look is paged, bounded in time and in VMs, and
-//! counts only as a whole: a fleet that was told in part makes no VM missing.
+//! counts only as a whole: a fleet that was told in part makes no VM missing. VMs that cannot be read in full are listed with what is known.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -18,12 +18,12 @@ use super::{
     Core,
     adapters::{self, SIMULATED_VMS},
     error::CloudError,
-    model::{CloudVm, Failure, FailureClass, Provider, SyncError, Vm},
+    model::{CloudVm, Failure, FailureClass, Provider, SyncError, SyncGaps, Vm},
     repo::{
         providers::{self, ProviderKey},
         vms,
     },
-    service::{Service, SyncChange, SyncEnd},
+    service::{Service, SyncChange, SyncCounts, SyncEnd},
     worker::Work,
 };
 
@@ -66,7 +66,7 @@ impl Work for Syncs {
         let result = match looked {
             Ok(fleet) => {
                 self.take_up(&provider, &fleet).await?;
-                Ok(fleet.len() as u64)
+                Ok(fleet.counts())
             }
             Err(failure) => {
                 tracing::info!(provider = %provider.id, class = failure.class.name(), code = failure.code, "a sync failed");
@@ -81,12 +81,12 @@ impl Work for Syncs {
 
 impl Syncs {
     /// The whole fleet as the cloud tells it.
-    async fn look(&self, provider: &Provider) -> Result<Vec<CloudVm>, Failure> {
+    async fn look(&self, provider: &Provider) -> Result<Fleet, Failure> {
         let (adapter, access) = self.0.reach(provider, TIME_LIMIT)?;
         whole_fleet(adapter, &access).await
     }
 
-    async fn take_up(&self, provider: &Provider, fleet: &[CloudVm]) -> Result<(), StoreError> {
+    async fn take_up(&self, provider: &Provider, fleet: &Fleet) -> Result<(), StoreError> {
         let (key, now) = ((provider.tenant_id, provider.id), self.0.clocks.now(provider.tenant_id));
         let known = self.0.store.scan(move |tx| vms::of_provider(tx, key, usize::MAX)).await?;
         let changes = differences(&known, fleet, now);
@@ -137,30 +137,46 @@ impl Syncs {
     }
 }
 
+/// A fleet as its cloud tells it.
+#[derive(Debug)]
+pub(super) struct Fleet {
+    pub(super) vms: Vec<CloudVm>,
+    /// Why entries are missing from it.
+    pub(super) skipped: Vec<String>,
+}
+
+impl Fleet {
+    pub(super) fn counts(&self) -> SyncCounts {
+        SyncCounts { vms: self.vms.len() as u64, gaps: SyncGaps::of(&self.vms, &self.skipped) }
+    }
+}
+
 /// The whole fleet behind an adapter.
-pub(super) async fn whole_fleet(adapter: &dyn adapters::Adapter, access: &adapters::Access) -> Result<Vec<CloudVm>, Failure> {
+pub(super) async fn whole_fleet(adapter: &dyn adapters::Adapter, access: &adapters::Access) -> Result<Fleet, Failure> {
     let conceal = |mut failure: Failure| {
         failure.message = access.credential.conceal(&failure.message);
         failure
     };
-    let (mut fleet, mut known, mut from) = (Vec::new(), HashSet::new(), None::<String>);
+    let (mut vms, mut skipped, mut known, mut from) = (Vec::new(), Vec::new(), HashSet::new(), None::<String>);
     loop {
         let page = adapter.list(access, from.as_deref()).await.map_err(conceal)?;
         // A VM that moved between pages is told twice.
-        fleet.extend(page.vms.into_iter().filter(|vm| known.insert(vm.provider_vm_id.clone())));
-        if fleet.len() > MOST_VMS {
+        vms.extend(page.vms.into_iter().filter(|vm| known.insert(vm.provider_vm_id.clone())));
+        skipped.extend(page.skipped);
+        if vms.len() + skipped.len() > MOST_VMS {
             let message = format!("the fleet has more than {MOST_VMS} VMs: split it by regions over several providers");
             return Err(Failure::new(FailureClass::InvalidRequest, "too_many_vms", message));
         }
         if page.next.is_none() || page.next == from {
-            return Ok(fleet);
+            return Ok(Fleet { vms, skipped });
         }
         from = page.next;
     }
 }
 
-/// What is other than we know it.
-pub(super) fn differences(known: &[Vm], fleet: &[CloudVm], now: Timestamp) -> Vec<SyncChange> {
+/// What has changed since the last sync. An entry without a readable id may be any VM, so such a fleet makes no VM missing.
+pub(super) fn differences(known: &[Vm], fleet: &Fleet, now: Timestamp) -> Vec<SyncChange> {
+    let Fleet { vms: fleet, skipped } = fleet;
     let by_id: HashMap<&str, &Vm> = known.iter().map(|vm| (vm.facts.provider_vm_id.as_str(), vm)).collect();
     let told: HashSet<&str> = fleet.iter().map(|vm| vm.provider_vm_id.as_str()).collect();
     let news = |facts: &&CloudVm| by_id.get(facts.provider_vm_id.as_str()).is_none_or(|vm| vm.facts != **facts || vm.missed > 0);
@@ -169,7 +185,7 @@ pub(super) fn differences(known: &[Vm], fleet: &[CloudVm], now: Timestamp) -> Ve
     let missing = silent.filter_map(|vm| match vm.ended_at {
         Some(ended) => (now.since(ended) > KEEP_ENDED).then_some(SyncChange::Forget(vm.id)),
         // One that is being created is its operation's.
-        None => vm.is_known().then_some(SyncChange::Missed(vm.id)),
+        None => (vm.is_known() && skipped.is_empty()).then_some(SyncChange::Missed(vm.id)),
     });
     seen.chain(missing).collect()
 }

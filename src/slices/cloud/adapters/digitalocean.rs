@@ -13,17 +13,16 @@
 //! DigitalOcean has no idempotency token: the order's is a tag, by which the droplet is found again. Droplets are created without any
 //! of their tags when one of them is malformed, so tags are checked before.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-
-use tenantd_base::clock::Timestamp;
 
 use super::{
     super::model::{CloudVm, Failure, FailureClass, Order, OrderToken, Size, VmState},
     Access, Adapter, Answer, FleetPage, Identity, Rehearsal, VmPlace,
     client::{Call, Reply, unusable},
+    fields::{Field, Unidentified, Unread, id},
     wire::{as_bearer, is_wanted, query, segment, unfit_order},
 };
 
@@ -54,7 +53,7 @@ struct Team {
 
 #[derive(Debug, Deserialize)]
 struct DropletPage {
-    droplets: Vec<Droplet>,
+    droplets: Vec<Field<Droplet>>,
     #[serde(default)]
     links: Links,
 }
@@ -75,49 +74,50 @@ struct OneDroplet {
     droplet: Droplet,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct Droplet {
-    id: u64,
-    name: String,
+    id: Field<u64>,
+    name: Field<String>,
     /// In MiB.
-    memory: u64,
-    vcpus: u32,
-    status: String,
-    created_at: String,
-    image: Option<Image>,
-    size_slug: String,
-    #[serde(default)]
-    networks: Networks,
-    region: Region,
-    #[serde(default)]
-    tags: Vec<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Image {
-    id: u64,
-    /// Only public images have one.
-    slug: Option<String>,
+    memory: Field<u64>,
+    vcpus: Field<u32>,
+    status: Field<String>,
+    created_at: Field<String>,
+    image: Field<Image>,
+    size_slug: Field<String>,
+    networks: Field<Networks>,
+    region: Field<Region>,
+    tags: Field<Vec<Field<String>>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Image {
+    id: Field<u64>,
+    /// Only public images have one.
+    slug: Field<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct Networks {
-    #[serde(default)]
-    v4: Vec<Network>,
-    #[serde(default)]
-    v6: Vec<Network>,
+    v4: Field<Vec<Field<Network>>>,
+    v6: Field<Vec<Field<Network>>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct Network {
-    ip_address: IpAddr,
+    ip_address: Field<String>,
     #[serde(rename = "type")]
-    reach: String,
+    reach: Field<String>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct Region {
-    slug: String,
+    slug: Field<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -162,8 +162,7 @@ impl Adapter for DigitalOcean {
             let pairs = [("page", from.unwrap_or("1")), ("per_page", PAGE)];
             let page: DropletPage = ask(access, get(access, &format!("/v2/droplets{}", query(&pairs)))).await?;
             let next = page.links.pages.next.map(|link| page_of(&link)).transpose()?;
-            let wanted = |vm: &CloudVm| is_wanted(access, vm);
-            Ok(FleetPage { vms: page.droplets.into_iter().map(Droplet::into_vm).filter(wanted).collect(), next })
+            Ok(FleetPage::read(page.droplets, Droplet::into_vm).keep(|vm| is_wanted(access, vm)).and_next(next))
         })
     }
 
@@ -171,7 +170,7 @@ impl Adapter for DigitalOcean {
         Box::pin(async move {
             let path = format!("/v2/droplets/{}", segment(&place.provider_vm_id));
             match ask::<OneDroplet>(access, get(access, &path)).await {
-                Ok(found) => Ok(Some(found.droplet.into_vm())),
+                Ok(found) => Ok(Some(found.droplet.into_vm()?)),
                 Err(failure) if failure.class == FailureClass::NotFound => Ok(None),
                 Err(failure) => Err(failure),
             }
@@ -199,7 +198,7 @@ impl Adapter for DigitalOcean {
         Box::pin(async move {
             let path = format!("/v2/droplets{}", query(&[("tag_name", &order_tag(order))]));
             match ask::<DropletPage>(access, get(access, &path)).await {
-                Ok(page) => Ok(page.droplets.into_iter().next().map(Droplet::into_vm)),
+                Ok(page) => FleetPage::read(page.droplets, Droplet::into_vm).only(),
                 // Nobody has used the tag.
                 Err(failure) if failure.class == FailureClass::NotFound => Ok(None),
                 Err(failure) => Err(failure),
@@ -211,7 +210,7 @@ impl Adapter for DigitalOcean {
         Box::pin(async move {
             let call = Call::post(url(access, "/v2/droplets")).json(&body_of(order)?)?;
             let created: OneDroplet = ask(access, call).await?;
-            Ok(created.droplet.into_vm())
+            Ok(created.droplet.into_vm()?)
         })
     }
 }
@@ -292,31 +291,49 @@ fn body_of(order: &Order) -> Result<Value, Failure> {
 }
 
 impl Droplet {
-    fn into_vm(self) -> CloudVm {
-        let addresses = |reach: &str| -> Vec<IpAddr> {
-            let networks = self.networks.v4.iter().chain(&self.networks.v6);
-            networks.filter(|network| network.reach == reach).map(|network| network.ip_address).collect()
-        };
-        let (private_ips, public_ips) = (addresses("private"), addresses("public"));
+    fn into_vm(self) -> Result<CloudVm, Unidentified> {
+        let id = id("id", self.id)?;
+        let mut unread = Unread::default();
+        let networks = unread.optional("public_ips", "networks", self.networks).unwrap_or_default();
+        let (mut private_ips, mut public_ips) = (Vec::new(), Vec::new());
+        for (name, list) in [("networks.v4", networks.v4), ("networks.v6", networks.v6)] {
+            for network in unread.list("public_ips", name, list) {
+                match unread.required("public_ips", "networks.type", network.reach).as_str() {
+                    "private" => private_ips.extend(unread.address("private_ips", name, network.ip_address)),
+                    "public" => public_ips.extend(unread.address("public_ips", name, network.ip_address)),
+                    _ => {}
+                }
+            }
+        }
         let pair =
             |tag: String| tag.split_once(':').map_or((tag.clone(), String::new()), |(key, value)| (key.into(), value.into()));
-        let tags: BTreeMap<String, String> = self.tags.into_iter().map(pair).collect();
-        let state = state(&self.status);
-        CloudVm {
-            provider_vm_id: self.id.to_string(),
-            name: self.name,
+        let tags: BTreeMap<String, String> = unread.list("tags", "tags", self.tags).into_iter().map(pair).collect();
+        let status = unread.required("state", "status", self.status);
+        let state = state(&status);
+        let region = unread.required("region", "region", self.region);
+        let image = unread.optional("image", "image", self.image).unwrap_or_default();
+        let image_id = unread.optional("image", "image.id", image.id);
+        let memory = unread.optional("size", "memory", self.memory);
+        Ok(CloudVm {
+            provider_vm_id: id,
+            name: unread.required("name", "name", self.name),
             state,
-            provider_state: self.status,
+            provider_state: status,
             state_note: (state == VmState::Stopped).then(|| "A droplet that is off is still billed.".to_owned()),
-            region: self.region.slug,
+            region: unread.required("region", "region.slug", region.slug),
             zone: None,
-            size: Size { id: self.size_slug, vcpus: Some(self.vcpus), memory_bytes: Some(self.memory << 20) },
-            image: self.image.map(|image| image.slug.unwrap_or_else(|| image.id.to_string())),
+            size: Size {
+                id: unread.required("size", "size_slug", self.size_slug),
+                vcpus: unread.optional("size", "vcpus", self.vcpus),
+                memory_bytes: memory.and_then(|mib| mib.checked_mul(1 << 20)),
+            },
+            image: unread.optional("image", "image.slug", image.slug).or_else(|| Some(image_id?.to_string())),
             private_ips,
             public_ips,
             tags,
-            launched_at: Timestamp::parse(&self.created_at),
-        }
+            launched_at: unread.launched_at("created_at", self.created_at),
+            unread: unread.into_fields(),
+        })
     }
 }
 

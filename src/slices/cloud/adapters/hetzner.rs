@@ -17,12 +17,11 @@ use std::{collections::BTreeMap, net::IpAddr};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
-use tenantd_base::clock::Timestamp;
-
 use super::{
     super::model::{CloudVm, Failure, FailureClass, Order, OrderToken, Size, VmState},
     Access, Adapter, Answer, FleetPage, Identity, Rehearsal, VmPlace,
     client::{Call, Reply, unusable},
+    fields::{Field, Unidentified, Unread, id},
     wire::{as_bearer, is_wanted, order_tags, query, segment, unfit_order},
 };
 
@@ -35,7 +34,7 @@ pub(super) struct Hetzner;
 
 #[derive(Debug, Deserialize)]
 struct ServerPage {
-    servers: Vec<Server>,
+    servers: Vec<Field<Server>>,
     meta: Meta,
 }
 
@@ -54,64 +53,66 @@ struct OneServer {
     server: Server,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct Server {
-    id: u64,
-    name: String,
-    status: String,
-    created: String,
-    public_net: PublicNet,
-    #[serde(default)]
-    private_net: Vec<PrivateNet>,
+    id: Field<u64>,
+    name: Field<String>,
+    status: Field<String>,
+    created: Field<String>,
+    public_net: Field<PublicNet>,
+    private_net: Field<Vec<Field<PrivateNet>>>,
     #[serde(rename = "server_type")]
-    size: ServerType,
-    location: Option<Location>,
+    size: Field<ServerType>,
+    location: Field<Location>,
     /// Servers said where they are by their datacenter, before they said it by their location.
-    datacenter: Option<Datacenter>,
-    image: Option<Image>,
-    #[serde(default)]
-    labels: BTreeMap<String, String>,
+    datacenter: Field<Datacenter>,
+    image: Field<Image>,
+    labels: Field<BTreeMap<String, Field<String>>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct PublicNet {
-    ipv4: Option<PublicAddress>,
-    ipv6: Option<PublicAddress>,
+    ipv4: Field<Address>,
+    ipv6: Field<Address>,
 }
 
-#[derive(Debug, Deserialize)]
-struct PublicAddress {
-    ip: String,
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Address {
+    ip: Field<String>,
 }
 
-#[derive(Debug, Deserialize)]
-struct PrivateNet {
-    ip: IpAddr,
-}
+type PrivateNet = Address;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct ServerType {
-    name: String,
-    cores: u32,
+    name: Field<String>,
+    cores: Field<u32>,
     /// In GB, with a fraction.
-    memory: f64,
+    memory: Field<f64>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct Location {
-    name: String,
+    name: Field<String>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct Datacenter {
-    location: Location,
+    location: Field<Location>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct Image {
-    id: u64,
+    id: Field<u64>,
     /// Only the images of the system have one.
-    name: Option<String>,
+    name: Field<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -140,8 +141,7 @@ impl Adapter for Hetzner {
             let pairs = [("page", from.unwrap_or("1")), ("per_page", PAGE)];
             let page: ServerPage = ask(access, get(access, &format!("/v1/servers{}", query(&pairs)))).await?;
             let next = page.meta.pagination.next_page.map(|next| next.to_string());
-            let wanted = |vm: &CloudVm| is_wanted(access, vm);
-            Ok(FleetPage { vms: page.servers.into_iter().map(Server::into_vm).filter(wanted).collect(), next })
+            Ok(FleetPage::read(page.servers, Server::into_vm).keep(|vm| is_wanted(access, vm)).and_next(next))
         })
     }
 
@@ -149,7 +149,7 @@ impl Adapter for Hetzner {
         Box::pin(async move {
             let path = format!("/v1/servers/{}", segment(&place.provider_vm_id));
             match ask::<OneServer>(access, get(access, &path)).await {
-                Ok(found) => Ok(Some(found.server.into_vm())),
+                Ok(found) => Ok(Some(found.server.into_vm()?)),
                 Err(failure) if failure.class == FailureClass::NotFound => Ok(None),
                 Err(failure) => Err(failure),
             }
@@ -177,7 +177,7 @@ impl Adapter for Hetzner {
             let selector = format!("{}=={}", OrderToken::TAG, order.token);
             let path = format!("/v1/servers{}", query(&[("label_selector", &selector)]));
             let page: ServerPage = ask(access, get(access, &path)).await?;
-            Ok(page.servers.into_iter().next().map(Server::into_vm))
+            FleetPage::read(page.servers, Server::into_vm).only()
         })
     }
 
@@ -185,7 +185,7 @@ impl Adapter for Hetzner {
         Box::pin(async move {
             let call = Call::post(url(access, "/v1/servers")).json(&body_of(order)?)?;
             let created: OneServer = ask(access, call).await?;
-            Ok(created.server.into_vm())
+            Ok(created.server.into_vm()?)
         })
     }
 }
@@ -256,26 +256,45 @@ fn body_of(order: &Order) -> Result<Value, Failure> {
 }
 
 impl Server {
-    fn into_vm(self) -> CloudVm {
-        let location = self.location.or(self.datacenter.map(|datacenter| datacenter.location));
-        let state = state(&self.status);
-        let ipv4 = self.public_net.ipv4.and_then(|address| address.ip.parse().ok());
-        let ipv6 = self.public_net.ipv6.and_then(|address| first_host(&address.ip));
-        CloudVm {
-            provider_vm_id: self.id.to_string(),
-            name: self.name,
+    fn into_vm(self) -> Result<CloudVm, Unidentified> {
+        let id = id("id", self.id)?;
+        let mut unread = Unread::default();
+        let status = unread.required("state", "status", self.status);
+        let state = state(&status);
+        let datacenter = unread.optional("region", "datacenter", self.datacenter).unwrap_or_default();
+        let location = unread.optional("region", "location", self.location);
+        let location = location.or_else(|| unread.optional("region", "datacenter.location", datacenter.location));
+        let region = location.and_then(|location| unread.optional("region", "location.name", location.name));
+        let public = unread.optional("public_ips", "public_net", self.public_net).unwrap_or_default();
+        let ipv4 = unread.optional("public_ips", "public_net.ipv4", public.ipv4).unwrap_or_default();
+        let ipv6 = unread.optional("public_ips", "public_net.ipv6", public.ipv6).unwrap_or_default();
+        let ipv4 = unread.address("public_ips", "public_net.ipv4.ip", ipv4.ip);
+        let ipv6 = unread.optional("public_ips", "public_net.ipv6.ip", ipv6.ip.parse(first_host, "IPv6 network"));
+        let private = unread.list("private_ips", "private_net", self.private_net);
+        let private_ips = private.into_iter().filter_map(|net| unread.address("private_ips", "private_net.ip", net.ip)).collect();
+        let image = unread.optional("image", "image", self.image).unwrap_or_default();
+        let image_id = unread.optional("image", "image.id", image.id);
+        let size = unread.required("size", "server_type", self.size);
+        Ok(CloudVm {
+            provider_vm_id: id,
+            name: unread.required("name", "name", self.name),
             state,
-            provider_state: self.status,
+            provider_state: status,
             state_note: (state == VmState::Stopped).then(|| "A server that is off is still billed.".to_owned()),
-            region: location.map(|location| location.name).unwrap_or_default(),
+            region: region.unwrap_or_default(),
             zone: None,
-            size: Size { id: self.size.name, vcpus: Some(self.size.cores), memory_bytes: Some(gigabytes(self.size.memory)) },
-            image: self.image.map(|image| image.name.unwrap_or_else(|| image.id.to_string())),
-            private_ips: self.private_net.into_iter().map(|net| net.ip).collect(),
+            size: Size {
+                id: unread.required("size", "server_type.name", size.name),
+                vcpus: unread.optional("size", "server_type.cores", size.cores),
+                memory_bytes: unread.optional("size", "server_type.memory", size.memory).map(gigabytes),
+            },
+            image: unread.optional("image", "image.name", image.name).or_else(|| Some(image_id?.to_string())),
+            private_ips,
             public_ips: [ipv4, ipv6].into_iter().flatten().collect(),
-            tags: self.labels,
-            launched_at: Timestamp::parse(&self.created),
-        }
+            tags: unread.tags("labels", self.labels),
+            launched_at: unread.launched_at("created", self.created),
+            unread: unread.into_fields(),
+        })
     }
 }
 

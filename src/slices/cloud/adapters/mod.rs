@@ -26,6 +26,7 @@ mod aws;
 mod azure;
 mod client;
 mod digitalocean;
+mod fields;
 mod gcp;
 mod hetzner;
 mod oauth;
@@ -47,7 +48,7 @@ use tenantd_base::{
 };
 use tenantd_store::Store;
 
-use super::model::{CloudVm, Credential, Failure, Order, ProviderConfig, ProviderKind};
+use super::model::{CloudVm, Credential, Failure, Order, ProviderConfig, ProviderKind, UnreadField, bounded};
 
 pub(super) use client::{Client, ClientParts};
 pub(super) use simulated::SIMULATED_VMS;
@@ -84,6 +85,14 @@ pub(super) struct FleetPage {
     pub(super) vms: Vec<CloudVm>,
     /// Where the next part begins, in the adapter's own words. A fleet of several regions goes through them in turn.
     pub(super) next: Option<String>,
+    /// Why entries are not among the VMs that may be VMs: they have no readable id, or their part of the cloud did not answer.
+    pub(super) skipped: Vec<String>,
+}
+
+impl FleetPage {
+    fn skip(&mut self, reason: &str) {
+        self.skipped.push(bounded(reason, UnreadField::MAX_REASON));
+    }
 }
 
 /// Which VM is meant. Some APIs find a VM only where it is.

@@ -179,7 +179,7 @@ impl Adapter for Simulated {
             let start: usize = from.and_then(|from| from.parse().ok()).unwrap_or_default();
             let fleet = self.fleet(access)?;
             let next = (fleet.len() > start + PAGE).then(|| (start + PAGE).to_string());
-            Ok(FleetPage { vms: fleet.into_iter().skip(start).take(PAGE).collect(), next })
+            Ok(FleetPage { vms: fleet.into_iter().skip(start).take(PAGE).collect(), next, skipped: Vec::new() })
         })
     }
 
@@ -295,6 +295,7 @@ fn standing_vm(access: &Access, place: u32, now: Timestamp) -> CloudVm {
         public_ips: public.then(|| IpAddr::V4(Ipv4Addr::new(203, 0, 113, host))).into_iter().collect(),
         tags: BTreeMap::from([("role".to_owned(), role.to_owned())]),
         launched_at: Some(launched),
+        unread: Vec::new(),
     }
 }
 
@@ -335,6 +336,7 @@ fn ordered_vm(access: &Access, key: SimulatedKey, vm: SimulatedVm, now: Timestam
         public_ips: Vec::new(),
         tags,
         launched_at: Some(vm.created_at),
+        unread: Vec::new(),
     }
 }
 

@@ -94,7 +94,8 @@ fn place(id: &str, region: &str, zone: Option<&str>) -> VmPlace {
 async fn whole_fleet(adapter: &dyn Adapter, access: &Access) -> (Vec<CloudVm>, usize) {
     let (mut vms, mut pages, mut from) = (Vec::new(), 0, None);
     loop {
-        let FleetPage { vms: mut part, next } = adapter.list(access, from.as_deref()).await.unwrap();
+        let FleetPage { vms: mut part, next, skipped } = adapter.list(access, from.as_deref()).await.unwrap();
+        assert_eq!(skipped, Vec::<String>::new());
         vms.append(&mut part);
         pages += 1;
         from = next;
@@ -102,6 +103,11 @@ async fn whole_fleet(adapter: &dyn Adapter, access: &Access) -> (Vec<CloudVm>, u
             return (vms, pages);
         }
     }
+}
+
+/// The fields of a VM that could not be read.
+fn unread(vm: &CloudVm) -> Vec<&str> {
+    vm.unread.iter().map(|unread| unread.field.as_str()).collect()
 }
 
 fn texts(addresses: &[std::net::IpAddr]) -> Vec<String> {

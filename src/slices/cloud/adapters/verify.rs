@@ -67,7 +67,9 @@ async fn try_all(adapter: &dyn Adapter, access: &Access, findings: &mut Findings
     findings.checks.push(check);
     let page = page?;
     findings.capabilities.read = true;
-    if page.vms.is_empty() && page.next.is_none() {
+    if !page.skipped.is_empty() || page.vms.iter().any(|vm| !vm.unread.is_empty()) {
+        findings.warnings.push(Warning::IncompleteInventory);
+    } else if page.vms.is_empty() && page.next.is_none() {
         findings.warnings.push(Warning::EmptyInventory);
     }
     let (check, rehearsal) = tried(CheckName::Provision, adapter.rehearse(access, None)).await;

@@ -62,13 +62,14 @@ pub(super) fn announced(order: &Order, provider_vm_id: String, provider_state: &
         public_ips: Vec::new(),
         tags: order_tags(order),
         launched_at: None,
+        unread: Vec::new(),
     }
 }
 
-/// Whether the VM is in a region that the configuration names, where the API itself tells of all.
+/// Whether the VM is in a region that the configuration names, where the API itself tells of all. A VM without a readable region may be.
 pub(super) fn is_wanted(access: &Access, vm: &CloudVm) -> bool {
     let regions = &access.config.regions;
-    regions.is_empty() || regions.contains(&vm.region)
+    regions.is_empty() || vm.region.is_empty() || regions.contains(&vm.region)
 }
 
 /// Puts an address where it belongs by what it is: some APIs do not tell.

@@ -46,6 +46,15 @@ pub(super) struct VmSize {
     pub(super) memory_bytes: Option<u64>,
 }
 
+/// A field of a VM that the provider's answer has in a form that tenantd cannot read.
+#[derive(Clone, Debug, Object, Serialize)]
+pub(super) struct UnreadableField {
+    /// The field of the VM, such as `public_ips`. It is absent, empty or `unknown`.
+    pub(super) field: String,
+    /// The provider's name of the field, and what is wrong with its value.
+    pub(super) reason: String,
+}
+
 /// A VM.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
@@ -70,6 +79,8 @@ pub(super) struct Vm {
     pub(super) public_ips: Vec<String>,
     pub(super) tags: BTreeMap<String, String>,
     pub(super) launched_at: Option<Timestamp>,
+    /// Fields that could not be read. Absent when the whole VM was read.
+    pub(super) unreadable: Option<Vec<UnreadableField>>,
     /// When it was first seen, or ordered.
     pub(super) discovered_at: Timestamp,
     /// When its cloud last told of it.
@@ -83,6 +94,12 @@ pub(super) struct Vm {
     pub(super) updated_at: Timestamp,
     /// Counts the changes of this record.
     pub(super) version: u64,
+}
+
+impl From<&model::UnreadField> for UnreadableField {
+    fn from(unread: &model::UnreadField) -> Self {
+        Self { field: unread.field.clone(), reason: unread.reason.clone() }
+    }
 }
 
 impl Vm {
@@ -112,6 +129,7 @@ impl Vm {
             public_ips: texts(&facts.public_ips),
             tags: facts.tags.clone(),
             launched_at: facts.launched_at,
+            unreadable: (!facts.unread.is_empty()).then(|| facts.unread.iter().map(UnreadableField::from).collect()),
             discovered_at: vm.discovered_at,
             last_synced_at: known.last_synced(vm),
             stale: known.is_stale(vm, now),

@@ -175,6 +175,18 @@ pub(super) struct SyncProblem {
     pub(super) at: Timestamp,
 }
 
+/// What the last sync could not read of the provider's answers.
+#[derive(Clone, Debug, Object, Serialize)]
+pub(super) struct UnreadableVms {
+    /// VMs that are listed with fields missing: `unreadable` of each VM names them.
+    pub(super) partial: u64,
+    /// Entries that are not listed, because they have no readable id or their part of the cloud did not answer. While there are any,
+    /// VMs that are missing from the fleet do not become `terminated`.
+    pub(super) skipped: u64,
+    /// The first reasons, at most five.
+    pub(super) reasons: Vec<String>,
+}
+
 /// How the provider's VMs are kept up to date.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
@@ -185,6 +197,8 @@ pub(super) struct ProviderSync {
     pub(super) last_at: Option<Timestamp>,
     /// VMs that the provider told of then.
     pub(super) vm_count: u64,
+    /// Absent when everything was read. Otherwise the status of the provider is `degraded`.
+    pub(super) unreadable: Option<UnreadableVms>,
     pub(super) error: Option<SyncProblem>,
     pub(super) interval_seconds: u32,
     pub(super) next_at: Option<Timestamp>,
@@ -254,6 +268,11 @@ impl CloudProvider {
                 state,
                 last_at: sync.last_at,
                 vm_count: sync.vm_count,
+                unreadable: sync.gaps.map(|gaps| UnreadableVms {
+                    partial: gaps.partial,
+                    skipped: gaps.skipped,
+                    reasons: gaps.reasons,
+                }),
                 error: sync.error.map(|error| SyncProblem { code: error.code, message: error.message, at: error.at }),
                 interval_seconds: provider.interval_seconds,
                 next_at: sync.due_at,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::verification::Outcome;
+use super::{verification::Outcome, vm::bounded};
 
 /// The longest message of a provider that is kept.
 const MAX_MESSAGE: usize = 500;
@@ -104,11 +104,7 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(class: FailureClass, code: impl Into<String>, message: impl Into<String>) -> Self {
-        let mut message: String = message.into();
-        if let Some((end, _)) = message.char_indices().nth(MAX_MESSAGE) {
-            message.truncate(end);
-        }
-        Self { class, code: code.into(), message, retry_after: None }
+        Self { class, code: code.into(), message: bounded(&message.into(), MAX_MESSAGE), retry_after: None }
     }
 
     pub(crate) fn with_retry_after(mut self, retry_after: Option<Duration>) -> Self {

@@ -17,6 +17,6 @@ pub(super) use operation::{
     Leftover, Operation, OperationError, OperationStatus, OperationWork, OrderSpec, Phase, Refreshing, Slot, SlotState, next_try,
 };
 pub(super) use order::{Order, OrderToken};
-pub(super) use provider::{Provider, ProviderStatus, StoredCredential, SyncError, SyncState};
+pub(super) use provider::{Provider, ProviderStatus, StoredCredential, SyncError, SyncGaps, SyncState};
 pub(super) use verification::{Capabilities, Check, CheckName, CheckStatus, Outcome, Verification, Warning};
-pub(super) use vm::{CloudVm, Size, Vm, VmState};
+pub(super) use vm::{CloudVm, Size, UnreadField, Vm, VmState, bounded};

@@ -16,6 +16,7 @@ use super::{
     failure::Failure,
     kind::{ProviderConfig, ProviderKind},
     verification::{Outcome, Verification},
+    vm::CloudVm,
 };
 
 /// A VM is stale when its provider has not told of it for this many intervals.
@@ -73,6 +74,31 @@ impl SyncError {
     }
 }
 
+/// What the last sync could not read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SyncGaps {
+    /// VMs that are listed with fields missing.
+    pub(crate) partial: u64,
+    /// Entries that are not listed, because they have no readable id.
+    pub(crate) skipped: u64,
+    /// The first reasons.
+    pub(crate) reasons: Vec<String>,
+}
+
+impl SyncGaps {
+    const MOST_REASONS: usize = 5;
+
+    /// `None` when everything was read.
+    pub(crate) fn of(vms: &[CloudVm], skipped: &[String]) -> Option<Self> {
+        let partial = vms.iter().filter(|vm| !vm.unread.is_empty());
+        let of_vm =
+            |vm: &CloudVm| vm.unread.first().map(|first| format!("{}: {}: {}", vm.provider_vm_id, first.field, first.reason));
+        let reasons = skipped.iter().cloned().chain(partial.clone().filter_map(of_vm)).take(Self::MOST_REASONS).collect();
+        let gaps = Self { partial: partial.count() as u64, skipped: skipped.len() as u64, reasons };
+        (gaps != Self::default()).then_some(gaps)
+    }
+}
+
 /// What the syncs of a provider came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SyncState {
@@ -86,6 +112,9 @@ pub(crate) struct SyncState {
     pub(crate) failures: u32,
     /// When the next one begins; `None` while the provider is disabled.
     pub(crate) due_at: Option<Timestamp>,
+    /// Of the last that went well.
+    #[serde(default)]
+    pub(crate) gaps: Option<SyncGaps>,
 }
 
 impl Provider {
@@ -108,6 +137,7 @@ impl Provider {
         let outcome = failed.map(|error| error.outcome).or_else(|| Some(self.verification.as_ref()?.outcome));
         match outcome {
             None => ProviderStatus::Unverified,
+            Some(Outcome::Valid) if sync.gaps.is_some() => ProviderStatus::Degraded,
             Some(Outcome::Valid) => ProviderStatus::Verified,
             Some(Outcome::ValidLimited | Outcome::RateLimited | Outcome::ProviderError) => ProviderStatus::Degraded,
             Some(Outcome::InvalidCredentials | Outcome::InsufficientPermissions | Outcome::ClockSkew) => ProviderStatus::Invalid,

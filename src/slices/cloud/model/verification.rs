@@ -63,6 +63,8 @@ vocabulary! {
     EmptyInventory "empty_inventory",
     /// The API has no way to ask whether this credential may create VMs.
     ProvisionNotChecked "provision_not_checked",
+    /// Some VMs cannot be read in full.
+    IncompleteInventory "incomplete_inventory",
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

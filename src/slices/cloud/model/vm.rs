@@ -28,6 +28,29 @@ pub(crate) struct Size {
     pub(crate) memory_bytes: Option<u64>,
 }
 
+/// A field of a VM that its provider's answer has in a form that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct UnreadField {
+    /// The field's name on the wire, such as `public_ips`.
+    pub(crate) field: String,
+    /// The provider's name for it, and what is wrong there.
+    pub(crate) reason: String,
+}
+
+impl UnreadField {
+    /// In characters.
+    pub(crate) const MAX_REASON: usize = 200;
+
+    pub(crate) fn new(field: &str, reason: &str) -> Self {
+        Self { field: field.to_owned(), reason: bounded(reason, Self::MAX_REASON) }
+    }
+}
+
+/// The beginning of a text, at most this many characters.
+pub(crate) fn bounded(text: &str, most: usize) -> String {
+    text.chars().take(most).collect()
+}
+
 /// A VM as its cloud tells of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CloudVm {
@@ -39,6 +62,7 @@ pub(crate) struct CloudVm {
     pub(crate) provider_state: String,
     /// What is worth saying about the state, such as that a stopped VM is still billed.
     pub(crate) state_note: Option<String>,
+    /// Empty when the cloud does not say.
     pub(crate) region: String,
     pub(crate) zone: Option<String>,
     pub(crate) size: Size,
@@ -47,6 +71,9 @@ pub(crate) struct CloudVm {
     pub(crate) public_ips: Vec<IpAddr>,
     pub(crate) tags: BTreeMap<String, String>,
     pub(crate) launched_at: Option<Timestamp>,
+    /// At most one entry a field.
+    #[serde(default)]
+    pub(crate) unread: Vec<UnreadField>,
 }
 
 /// A VM as we keep it.

@@ -117,9 +117,13 @@ fn check_vm(vm: &Vm) -> Result<(), PortError> {
     let facts = &vm.facts;
     let texts = [&facts.provider_vm_id, &facts.name, &facts.provider_state, &facts.region, &facts.size.id];
     let optional = [&facts.state_note, &facts.zone, &facts.image].into_iter().flatten();
+    let unread = facts.unread.iter().flat_map(|unread| [&unread.field, &unread.reason]);
     let tags = facts.tags.iter().flat_map(|(name, value)| [name, value]);
-    let long = texts.into_iter().chain(optional).chain(tags).any(|text| text.len() > MAX_TEXT);
-    if long || facts.tags.len() > MAX_TAGS || facts.private_ips.len() + facts.public_ips.len() > MAX_ADDRESSES {
+    let long = texts.into_iter().chain(optional).chain(tags).chain(unread).any(|text| text.len() > MAX_TEXT);
+    if long
+        || facts.tags.len().max(facts.unread.len()) > MAX_TAGS
+        || facts.private_ips.len() + facts.public_ips.len() > MAX_ADDRESSES
+    {
         return Err(PortError::wrong("it has a text that is too long, or too many tags or addresses"));
     }
     Ok(())

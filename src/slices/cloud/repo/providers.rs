@@ -7,10 +7,11 @@ use tenantd_base::{
 };
 use tenantd_store::{
     Counts, Direction, Due, Flow, Index, Key, KeyRange, Read, SealedRecord, SealedVisitor, StoreError, Table, WriteTx, catalog,
-    codec::Record, due_key,
+    codec::{Record, decode_fields, encode_fields},
+    due_key,
 };
 
-use super::super::model::{Provider, SyncState};
+use super::super::model::{Provider, SyncGaps, SyncState};
 
 pub(crate) type ProviderKey = (TenantId, CloudProviderId);
 
@@ -28,7 +29,15 @@ pub(crate) static PROVIDERS: Table<ProviderKey, Provider> =
     Table::new(catalog::CLOUD_PROVIDERS, &[&BY_NAME]).counting(Counts::Records);
 
 impl Record for SyncState {
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
+
+    /// Version 1 ended before what a sync could not read.
+    fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
+        match version {
+            1 => decode_fields(&[fields, &encode_fields(&None::<SyncGaps>)?].concat()),
+            _ => Err(format!("format version {version} is not known to this release")),
+        }
+    }
 }
 
 static BY_DUE: Index<ProviderKey, SyncState> = Index {

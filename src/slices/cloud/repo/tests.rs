@@ -14,7 +14,7 @@ use super::{
     super::model::{
         Capabilities, Check, CheckName, CloudVm, Credential, Operation, OperationError, OperationStatus, OperationWork, OrderSpec,
         Outcome, Provider, ProviderConfig, ProviderKind, Refreshing, SimulatedFailure, Size, Slot, SlotState, StoredCredential,
-        SyncError, SyncState, Verification, Vm, VmState, Warning,
+        SyncError, SyncGaps, SyncState, UnreadField, Verification, Vm, VmState, Warning,
     },
     providers::credential_place,
 };
@@ -78,7 +78,9 @@ fn a_provider_and_its_syncs_are_stored_as_they_were_written_down() {
     };
     assert_golden("cloud_provider", &provider);
     let error = SyncError { code: "timeout".to_owned(), message: "late".to_owned(), outcome: Outcome::Timeout, at: at() };
-    let sync = SyncState { last_at: Some(at()), vm_count: 5, error: Some(error), failures: 2, due_at: Some(at()) };
+    let gaps = SyncGaps { partial: 2, skipped: 1, reasons: vec!["an entry has no id".to_owned()] };
+    let sync =
+        SyncState { last_at: Some(at()), vm_count: 5, error: Some(error), failures: 2, due_at: Some(at()), gaps: Some(gaps) };
     assert_golden("cloud_sync", &sync);
 }
 
@@ -98,6 +100,7 @@ fn a_vm_is_stored_as_it_was_written_down() {
         public_ips: vec!["2001:db8::1".parse().unwrap()],
         tags: BTreeMap::from([("role".to_owned(), "web".to_owned())]),
         launched_at: Some(at()),
+        unread: vec![UnreadField::new("image", "image: is no image")],
     };
     let vm = Vm {
         id: VmId::from_bytes([4; 16]),

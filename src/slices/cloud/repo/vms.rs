@@ -1,14 +1,100 @@
 //! VMs. They lie by provider, as a sync goes through them; an id leads to its VM, and a provider's own id to the one that has it.
 
-use tenantd_base::id::{CloudProviderId, TenantId, VmId};
-use tenantd_store::{Counts, Direction, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record};
+use std::{collections::BTreeMap, net::IpAddr};
 
-use super::super::model::Vm;
+use serde::Deserialize;
+
+use tenantd_base::{
+    clock::Timestamp,
+    id::{CloudProviderId, OperationId, OrganizationId, TenantId, VmId},
+};
+use tenantd_store::{
+    Counts, Direction, Flow, Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog,
+    codec::{Record, decode_fields},
+};
+
+use super::super::model::{CloudVm, Size, Vm, VmState};
 
 pub(crate) type VmKey = (TenantId, CloudProviderId, VmId);
 
 impl Record for Vm {
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
+
+    fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
+        match version {
+            1 => decode_fields::<VmV1>(fields).map(Self::from),
+            _ => Err(format!("format version {version} is not known to this release")),
+        }
+    }
+}
+
+/// Facts of version 1 ended before the fields that could not be read.
+#[derive(Deserialize)]
+struct CloudVmV1 {
+    provider_vm_id: String,
+    name: String,
+    state: VmState,
+    provider_state: String,
+    state_note: Option<String>,
+    region: String,
+    zone: Option<String>,
+    size: Size,
+    image: Option<String>,
+    private_ips: Vec<IpAddr>,
+    public_ips: Vec<IpAddr>,
+    tags: BTreeMap<String, String>,
+    launched_at: Option<Timestamp>,
+}
+
+#[derive(Deserialize)]
+struct VmV1 {
+    id: VmId,
+    tenant_id: TenantId,
+    provider_id: CloudProviderId,
+    facts: CloudVmV1,
+    organization_id: Option<OrganizationId>,
+    operation_id: Option<OperationId>,
+    discovered_at: Timestamp,
+    last_seen_at: Option<Timestamp>,
+    missed: u32,
+    ended_at: Option<Timestamp>,
+    updated_at: Timestamp,
+    version: u64,
+}
+
+impl From<VmV1> for Vm {
+    fn from(vm: VmV1) -> Self {
+        let facts = vm.facts;
+        Self {
+            id: vm.id,
+            tenant_id: vm.tenant_id,
+            provider_id: vm.provider_id,
+            facts: CloudVm {
+                provider_vm_id: facts.provider_vm_id,
+                name: facts.name,
+                state: facts.state,
+                provider_state: facts.provider_state,
+                state_note: facts.state_note,
+                region: facts.region,
+                zone: facts.zone,
+                size: facts.size,
+                image: facts.image,
+                private_ips: facts.private_ips,
+                public_ips: facts.public_ips,
+                tags: facts.tags,
+                launched_at: facts.launched_at,
+                unread: Vec::new(),
+            },
+            organization_id: vm.organization_id,
+            operation_id: vm.operation_id,
+            discovered_at: vm.discovered_at,
+            last_seen_at: vm.last_seen_at,
+            missed: vm.missed,
+            ended_at: vm.ended_at,
+            updated_at: vm.updated_at,
+            version: vm.version,
+        }
+    }
 }
 
 static BY_ID: Index<VmKey, Vm> = Index { table: catalog::VMS_BY_ID, unique: true, keys: |key, _| vec![(key.0, key.2).to_bytes()] };

@@ -24,7 +24,7 @@ use super::{
 
 pub(super) use operations::SlotOutcome;
 pub(super) use providers::{NewProvider, ProviderChange, find as find_provider};
-pub(super) use syncs::{SyncChange, SyncEnd};
+pub(super) use syncs::{SyncChange, SyncCounts, SyncEnd};
 pub(super) use vms::{NewVms, Plan};
 
 pub(super) static PROVIDER_CREATED: EventKind = EventKind {

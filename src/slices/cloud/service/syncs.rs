@@ -9,7 +9,7 @@ use tenantd_store::{
 use super::{
     super::{
         error::CloudError,
-        model::{CloudVm, Operation, OperationWork, OrderToken, Provider, SlotState, SyncError, Vm, VmState},
+        model::{CloudVm, Operation, OperationWork, OrderToken, Provider, SlotState, SyncError, SyncGaps, Vm, VmState},
         repo::{operations, providers, vms},
     },
     Service, VM_CREATED, VM_REMOVED, VM_STATE_CHANGED, VM_UPDATED, announce_vm,
@@ -24,11 +24,18 @@ pub(crate) enum SyncChange {
     Forget(VmId),
 }
 
+/// What a sync has read.
+#[derive(Clone, Debug)]
+pub(crate) struct SyncCounts {
+    pub(crate) vms: u64,
+    pub(crate) gaps: Option<SyncGaps>,
+}
+
 /// How a sync ended.
 #[derive(Clone, Debug)]
 pub(crate) struct SyncEnd {
     pub(crate) started_at: Timestamp,
-    pub(crate) result: Result<u64, SyncError>,
+    pub(crate) result: Result<SyncCounts, SyncError>,
 }
 
 /// The orders that a cloud may have carried out before we know.
@@ -141,9 +148,10 @@ impl Service {
         let Some(provider) = providers::get(tx, key)? else { return Ok(()) };
         let mut sync = providers::sync(tx, key)?;
         match &end.result {
-            Ok(count) => {
+            Ok(counts) => {
                 sync.last_at = Some(end.started_at);
-                sync.vm_count = *count;
+                sync.vm_count = counts.vms;
+                sync.gaps.clone_from(&counts.gaps);
                 (sync.error, sync.failures) = (None, 0);
             }
             Err(error) => {

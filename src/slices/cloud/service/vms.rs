@@ -179,6 +179,7 @@ fn ordered_vm(act: &mut Act, new: &NewVms, spec: &OrderSpec, operation: Operatio
             public_ips: Vec::new(),
             tags: spec.tags.clone(),
             launched_at: None,
+            unread: Vec::new(),
         },
         organization_id: new.organization_id,
         operation_id: Some(operation),

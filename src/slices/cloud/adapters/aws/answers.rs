@@ -1,12 +1,13 @@
 //! The answers of the EC2 Query API and of STS, as far as they are read.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use tenantd_base::clock::Timestamp;
-
-use super::super::super::model::{CloudVm, Size, VmState};
+use super::super::{
+    super::model::{CloudVm, Size, VmState},
+    fields::{Field, Unidentified, Unread, id},
+};
 
 /// EC2 writes lists as `item` elements.
 #[derive(Debug, Deserialize)]
@@ -43,10 +44,10 @@ pub(super) type RunInstances = Reservation;
 #[serde(rename_all = "camelCase")]
 pub(super) struct Instance {
     #[serde(rename = "instanceId")]
-    id: String,
+    id: Option<String>,
     image_id: Option<String>,
     #[serde(rename = "instanceState")]
-    state: InstanceState,
+    state: Option<InstanceState>,
     private_ip_address: Option<String>,
     ip_address: Option<String>,
     ipv6_address: Option<String>,
@@ -60,7 +61,7 @@ pub(super) struct Instance {
 
 #[derive(Debug, Deserialize)]
 struct InstanceState {
-    name: String,
+    name: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -71,7 +72,7 @@ struct Placement {
 
 #[derive(Debug, Deserialize)]
 struct Tag {
-    key: String,
+    key: Option<String>,
     #[serde(default)]
     value: String,
 }
@@ -90,24 +91,34 @@ fn state(name: &str) -> VmState {
 }
 
 impl Instance {
-    pub(super) fn into_vm(self, region: &str) -> CloudVm {
-        let address = |text: Option<String>| text.and_then(|text| text.parse::<IpAddr>().ok());
-        let tags: BTreeMap<String, String> = self.tag_set.item.into_iter().map(|tag| (tag.key, tag.value)).collect();
-        CloudVm {
-            name: tags.get("Name").filter(|name| !name.is_empty()).unwrap_or(&self.id).clone(),
-            state: state(&self.state.name),
-            provider_state: self.state.name,
+    pub(super) fn into_vm(self, region: &str) -> Result<CloudVm, Unidentified> {
+        let id = id("instanceId", Field::from(self.id))?;
+        let mut unread = Unread::default();
+        let mut tags = BTreeMap::new();
+        for tag in self.tag_set.item {
+            match tag.key {
+                Some(key) => drop(tags.insert(key, tag.value)),
+                None => unread.note("tags", "tagSet.key", "is missing"),
+            }
+        }
+        let state_name = unread.required("state", "instanceState.name", self.state.and_then(|state| state.name).into());
+        let public = [("ipAddress", self.ip_address), ("ipv6Address", self.ipv6_address)];
+        Ok(CloudVm {
+            name: tags.get("Name").filter(|name| !name.is_empty()).unwrap_or(&id).clone(),
+            state: state(&state_name),
+            provider_state: state_name,
             state_note: None,
             region: region.to_owned(),
             zone: self.placement.and_then(|placement| placement.availability_zone),
-            size: Size { id: self.size.unwrap_or_default(), vcpus: None, memory_bytes: None },
+            size: Size { id: unread.required("size", "instanceType", self.size.into()), vcpus: None, memory_bytes: None },
             image: self.image_id,
-            private_ips: address(self.private_ip_address).into_iter().collect(),
-            public_ips: [self.ip_address, self.ipv6_address].into_iter().filter_map(address).collect(),
+            private_ips: unread.address("private_ips", "privateIpAddress", self.private_ip_address.into()).into_iter().collect(),
+            public_ips: public.into_iter().filter_map(|(name, text)| unread.address("public_ips", name, text.into())).collect(),
             tags,
-            launched_at: self.launch_time.as_deref().and_then(Timestamp::parse),
-            provider_vm_id: self.id,
-        }
+            launched_at: unread.launched_at("launchTime", self.launch_time.into()),
+            unread: unread.into_fields(),
+            provider_vm_id: id,
+        })
     }
 }
 
@@ -205,6 +216,8 @@ impl ErrorAnswer {
 
 #[cfg(test)]
 mod tests {
+    use tenantd_base::clock::Timestamp;
+
     use super::*;
 
     #[test]
@@ -221,7 +234,7 @@ mod tests {
         .unwrap();
         assert_eq!(answer.next_token.as_deref(), Some("abc"));
         let instance = answer.reservation_set.item.into_iter().next().unwrap().instances_set.item.into_iter().next().unwrap();
-        let vm = instance.into_vm("eu-west-1");
+        let vm = instance.into_vm("eu-west-1").unwrap();
         assert_eq!((vm.name.as_str(), vm.state, vm.provider_state.as_str()), ("web-01", VmState::Terminating, "shutting-down"));
         assert_eq!((vm.zone.as_deref(), vm.size.id.as_str()), (Some("eu-west-1a"), "t3.small"));
         assert_eq!(vm.public_ips.iter().map(ToString::to_string).collect::<Vec<_>>(), ["198.51.100.7"]);

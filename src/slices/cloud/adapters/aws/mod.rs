@@ -20,6 +20,7 @@ use super::{
     super::model::{CloudVm, Credential, Failure, FailureClass, Order, OrderToken},
     Access, Adapter, Answer, FleetPage, Identity, Rehearsal, VmPlace,
     client::{Call, Reply, unusable},
+    fields::Field,
 };
 
 const EC2_VERSION: &str = "2016-11-15";
@@ -96,12 +97,13 @@ impl Aws {
         let Some((region, later)) = regions.split_first() else { return Ok(FleetPage::default()) };
         let mut parameters = vec![parameter("MaxResults", PAGE)];
         parameters.extend(token.map(|token| parameter("NextToken", token)));
-        let (mut vms, token) = describe(access, region, parameters).await?;
-        self.measure(access, region, &mut vms).await;
+        let mut page = describe(access, region, parameters).await?;
+        let token = page.next.take();
+        self.measure(access, region, &mut page.vms).await;
         let rest = if token.is_some() { regions.clone() } else { later.to_vec() };
         let next = (!rest.is_empty()).then_some(Walk { regions: rest, token });
         let next = next.map(|walk| serde_json::to_string(&walk)).transpose().map_err(|error| unusable(&error.to_string()))?;
-        Ok(FleetPage { vms, next })
+        Ok(page.and_next(next))
     }
 
     /// Fills in what the types of the VMs have. A credential that may not ask gets VMs without: they are the answer, this is not.
@@ -153,9 +155,9 @@ impl Adapter for Aws {
         Box::pin(async move {
             let parameters = vec![parameter("InstanceId.1", place.provider_vm_id.as_str())];
             match describe(access, &place.region, parameters).await {
-                Ok((mut vms, _)) => {
-                    self.measure(access, &place.region, &mut vms).await;
-                    Ok(vms.into_iter().next())
+                Ok(mut page) => {
+                    self.measure(access, &place.region, &mut page.vms).await;
+                    page.only()
                 }
                 Err(failure) if failure.class == FailureClass::NotFound => Ok(None),
                 Err(failure) => Err(failure),
@@ -192,8 +194,7 @@ impl Adapter for Aws {
                 parameter("Filter.1.Name", format!("tag:{}", OrderToken::TAG)),
                 parameter("Filter.1.Value.1", order.token.to_string()),
             ];
-            let (vms, _) = describe(access, &order.region, filter).await?;
-            Ok(vms.into_iter().next())
+            describe(access, &order.region, filter).await?.only()
         })
     }
 
@@ -204,7 +205,7 @@ impl Adapter for Aws {
             let created: RunInstances = ask(access, Service::Ec2, &order.region, "RunInstances", parameters).await?;
             let instance = created.instances_set.item.into_iter().next();
             let instance = instance.ok_or_else(|| unusable("an order was taken without an instance coming of it"))?;
-            Ok(instance.into_vm(&order.region))
+            Ok(instance.into_vm(&order.region)?)
         })
     }
 }
@@ -225,11 +226,12 @@ async fn regions(access: &Access) -> Result<Vec<String>, Failure> {
     Ok(found.region_info.item.into_iter().map(|region| region.region_name).collect())
 }
 
-async fn describe(access: &Access, region: &str, parameters: Parameters) -> Result<(Vec<CloudVm>, Option<String>), Failure> {
+/// A part of the instances, with the token of the next part.
+async fn describe(access: &Access, region: &str, parameters: Parameters) -> Result<FleetPage, Failure> {
     let answer: DescribeInstances = ask(access, Service::Ec2, region, "DescribeInstances", parameters).await?;
     let instances = answer.reservation_set.item.into_iter().flat_map(|reservation| reservation.instances_set.item);
-    let vms = instances.map(|instance| instance.into_vm(region)).collect();
-    Ok((vms, answer.next_token.filter(|token| !token.is_empty())))
+    let page = FleetPage::read(instances.map(Field::Read), |instance| instance.into_vm(region));
+    Ok(page.and_next(answer.next_token.filter(|token| !token.is_empty())))
 }
 
 fn run_parameters(order: &Order) -> Result<Parameters, Failure> {

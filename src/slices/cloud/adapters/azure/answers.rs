@@ -3,17 +3,18 @@
 
 use std::{collections::BTreeMap, net::IpAddr};
 
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 
-use tenantd_base::clock::Timestamp;
-
-use super::super::super::model::{CloudVm, Size, VmState};
+use super::super::{
+    super::model::{CloudVm, Size, UnreadField, VmState},
+    fields::{Field, Unidentified, Unread, id},
+};
 
 /// A part of any list.
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "T: DeserializeOwned")]
 pub(super) struct Page<T> {
-    pub(super) value: Vec<T>,
+    pub(super) value: Vec<Field<T>>,
     pub(super) next_link: Option<String>,
 }
 
@@ -23,46 +24,41 @@ pub(super) struct Subscription {
     pub(super) display_name: String,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Machine {
-    id: String,
-    name: String,
-    location: String,
-    #[serde(default)]
-    zones: Vec<String>,
-    #[serde(default)]
-    tags: BTreeMap<String, String>,
-    properties: MachineProperties,
+    id: Field<String>,
+    name: Field<String>,
+    location: Field<String>,
+    zones: Field<Vec<Field<String>>>,
+    tags: Field<BTreeMap<String, Field<String>>>,
+    properties: Field<MachineProperties>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct MachineProperties {
-    provisioning_state: Option<String>,
-    time_created: Option<String>,
-    #[serde(default)]
-    hardware_profile: HardwareProfile,
-    #[serde(default)]
-    storage_profile: StorageProfile,
-    #[serde(default)]
-    network_profile: NetworkProfile,
-    #[serde(default)]
-    instance_view: InstanceView,
+    provisioning_state: Field<String>,
+    time_created: Field<String>,
+    hardware_profile: Field<HardwareProfile>,
+    storage_profile: Field<StorageProfile>,
+    network_profile: Field<NetworkProfile>,
+    instance_view: Field<InstanceView>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct HardwareProfile {
-    vm_size: Option<String>,
+    vm_size: Field<String>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct StorageProfile {
-    image_reference: Option<ImageReference>,
+    image_reference: Field<ImageReference>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 struct ImageReference {
     publisher: Option<String>,
     offer: Option<String>,
@@ -71,22 +67,21 @@ struct ImageReference {
     id: Option<String>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct NetworkProfile {
-    #[serde(default)]
-    network_interfaces: Vec<Reference>,
+    network_interfaces: Field<Vec<Field<Reference>>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 struct Reference {
     id: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct InstanceView {
-    #[serde(default)]
-    statuses: Vec<Status>,
+    statuses: Field<Vec<Field<Status>>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -98,65 +93,82 @@ struct Status {
 #[derive(Debug, Deserialize)]
 pub(super) struct Interface {
     pub(super) id: String,
-    properties: InterfaceProperties,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct InterfaceProperties {
     #[serde(default)]
-    ip_configurations: Vec<IpConfiguration>,
+    properties: Field<InterfaceProperties>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct InterfaceProperties {
+    ip_configurations: Field<Vec<Field<IpConfiguration>>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 struct IpConfiguration {
-    properties: IpConfigurationProperties,
+    properties: Field<IpConfigurationProperties>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 struct IpConfigurationProperties {
     #[serde(rename = "privateIPAddress")]
-    private_ip_address: Option<IpAddr>,
+    private_ip_address: Field<String>,
     #[serde(rename = "publicIPAddress")]
-    public_ip_address: Option<PublicAddress>,
+    public_ip_address: Field<PublicAddress>,
 }
 
 /// A public address, or the reference to one.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(super) struct PublicAddress {
     pub(super) id: String,
     #[serde(default)]
-    properties: PublicAddressProperties,
+    properties: Field<PublicAddressProperties>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 struct PublicAddressProperties {
     #[serde(rename = "ipAddress")]
-    ip_address: Option<IpAddr>,
+    ip_address: Field<String>,
 }
 
 impl PublicAddress {
-    pub(super) fn address(&self) -> Option<IpAddr> {
-        self.properties.ip_address
+    /// The address as a text; absent in a reference and while nothing is assigned.
+    pub(super) fn address(self) -> Field<String> {
+        match self.properties {
+            Field::Absent => Field::Absent,
+            Field::Read(properties) => properties.ip_address,
+            Field::Unreadable(reason) => Field::Unreadable(reason),
+        }
     }
 }
 
-/// The addresses of an interface: private ones, public ones.
+/// The addresses of an interface: private ones, public ones, and what could not be read of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Addresses {
     pub(super) private: Vec<IpAddr>,
     pub(super) public: Vec<IpAddr>,
+    pub(super) unread: Vec<UnreadField>,
 }
 
 impl Interface {
     /// `look_up` knows the public addresses that are only referred to.
-    pub(super) fn addresses(&self, look_up: impl Fn(&str) -> Option<IpAddr>) -> Addresses {
-        let properties = || self.properties.ip_configurations.iter().map(|configuration| &configuration.properties);
-        let public = properties().filter_map(|properties| properties.public_ip_address.as_ref());
-        Addresses {
-            private: properties().filter_map(|properties| properties.private_ip_address).collect(),
-            public: public.filter_map(|public| public.address().or_else(|| look_up(&public.id.to_lowercase()))).collect(),
+    pub(super) fn addresses(self, look_up: impl Fn(&str) -> Field<String>) -> Addresses {
+        let (mut addresses, mut unread) = (Addresses::default(), Unread::default());
+        let properties = unread.optional("private_ips", "networkInterfaces.properties", self.properties).unwrap_or_default();
+        for configuration in unread.list("private_ips", "ipConfigurations", properties.ip_configurations) {
+            let properties = unread.optional("private_ips", "ipConfigurations.properties", configuration.properties);
+            let properties = properties.unwrap_or_default();
+            addresses.private.extend(unread.address("private_ips", "privateIPAddress", properties.private_ip_address));
+            let Some(public) = unread.optional("public_ips", "publicIPAddress", properties.public_ip_address) else { continue };
+            let referred = look_up(&public.id.to_lowercase());
+            let own = public.address();
+            let text = if matches!(own, Field::Absent) { referred } else { own };
+            addresses.public.extend(unread.address("public_ips", "ipAddress", text));
         }
+        addresses.unread = unread.into_fields();
+        addresses
     }
 }
 
@@ -215,8 +227,9 @@ pub(super) struct ErrorDetail {
 
 impl InstanceView {
     /// `running` of `PowerState/running`.
-    fn power(&self) -> Option<&str> {
-        self.statuses.iter().find_map(|status| status.code.strip_prefix("PowerState/"))
+    fn power(self, unread: &mut Unread) -> Option<String> {
+        let statuses = unread.list("state", "instanceView.statuses", self.statuses);
+        statuses.into_iter().find_map(|status| status.code.strip_prefix("PowerState/").map(str::to_owned))
     }
 }
 
@@ -252,48 +265,79 @@ impl ImageReference {
 }
 
 impl Machine {
-    pub(super) fn key(&self) -> String {
-        self.id.to_lowercase()
+    /// Its id in lower case, if that can be read.
+    pub(super) fn key(&self) -> Option<String> {
+        self.id.value().map(|id| id.to_lowercase())
     }
 
     pub(super) fn tag(&self, name: &str) -> Option<&str> {
-        self.tags.get(name).map(String::as_str)
+        self.tags.value()?.get(name)?.value().map(String::as_str)
     }
 
     /// The ids of its interfaces.
     pub(super) fn interfaces(&self) -> Vec<String> {
-        self.properties.network_profile.network_interfaces.iter().map(|interface| interface.id.to_lowercase()).collect()
+        let profile = self.properties.value().and_then(|properties| properties.network_profile.value());
+        let references = profile.and_then(|profile| profile.network_interfaces.value()).into_iter().flatten();
+        references.filter_map(|reference| Some(reference.value()?.id.to_lowercase())).collect()
     }
 
     /// Takes what another answer says about the same machine.
-    pub(super) fn see(&mut self, view: InstanceView) {
-        self.properties.instance_view = view;
-    }
-
-    pub(super) fn into_view(self) -> InstanceView {
-        self.properties.instance_view
-    }
-
-    pub(super) fn into_vm(self) -> CloudVm {
-        let properties = self.properties;
-        let provisioning = properties.provisioning_state.unwrap_or_default();
-        let power = properties.instance_view.power();
-        CloudVm {
-            provider_vm_id: self.id.to_lowercase(),
-            name: self.name,
-            state: state(power, &provisioning),
-            state_note: power.and_then(state_note),
-            provider_state: power.map_or(provisioning, str::to_owned),
-            region: self.location,
-            zone: self.zones.into_iter().next(),
-            size: Size { id: properties.hardware_profile.vm_size.unwrap_or_default(), vcpus: None, memory_bytes: None },
-            image: properties.storage_profile.image_reference.and_then(ImageReference::name),
-            private_ips: Vec::new(),
-            public_ips: Vec::new(),
-            tags: self.tags,
-            launched_at: properties.time_created.as_deref().and_then(Timestamp::parse),
+    pub(super) fn see(&mut self, view: Field<InstanceView>) {
+        if let Field::Read(properties) = &mut self.properties {
+            properties.instance_view = view;
         }
     }
+
+    pub(super) fn into_view(self) -> Field<InstanceView> {
+        match self.properties {
+            Field::Absent => Field::Absent,
+            Field::Read(properties) => properties.instance_view,
+            Field::Unreadable(reason) => Field::Unreadable(reason),
+        }
+    }
+
+    pub(super) fn into_vm(self) -> Result<CloudVm, Unidentified> {
+        let id = id("id", self.id)?.to_lowercase();
+        let mut unread = Unread::default();
+        let properties = unread.required("state", "properties", self.properties);
+        let provisioning = unread.optional("state", "provisioningState", properties.provisioning_state).unwrap_or_default();
+        let view = unread.optional("state", "instanceView", properties.instance_view).unwrap_or_default();
+        let power = view.power(&mut unread);
+        let hardware = unread.optional("size", "hardwareProfile", properties.hardware_profile).unwrap_or_default();
+        let storage = unread.optional("image", "storageProfile", properties.storage_profile).unwrap_or_default();
+        let image = unread.optional("image", "imageReference", storage.image_reference);
+        let network = unread.optional("private_ips", "networkProfile", properties.network_profile).unwrap_or_default();
+        unread.list("private_ips", "networkInterfaces", network.network_interfaces);
+        Ok(CloudVm {
+            provider_vm_id: id,
+            name: unread.required("name", "name", self.name),
+            state: state(power.as_deref(), &provisioning),
+            state_note: power.as_deref().and_then(state_note),
+            provider_state: power.unwrap_or(provisioning),
+            region: unread.required("region", "location", self.location),
+            zone: unread.list("zone", "zones", self.zones).into_iter().next(),
+            size: Size {
+                id: unread.optional("size", "vmSize", hardware.vm_size).unwrap_or_default(),
+                vcpus: None,
+                memory_bytes: None,
+            },
+            image: image.and_then(ImageReference::name),
+            private_ips: Vec::new(),
+            public_ips: Vec::new(),
+            tags: unread.tags("tags", self.tags),
+            launched_at: unread.launched_at("timeCreated", properties.time_created),
+            unread: unread.into_fields(),
+        })
+    }
+}
+
+/// Adds the addresses of one of its interfaces to a machine.
+pub(super) fn add_addresses(vm: &mut CloudVm, addresses: Addresses) {
+    vm.private_ips.extend(addresses.private);
+    vm.public_ips.extend(addresses.public);
+    let known = |unread: &UnreadField| vm.unread.iter().any(|known| known.field == unread.field);
+    let new: Vec<UnreadField> = addresses.unread.into_iter().filter(|unread| !known(unread)).collect();
+    vm.unread.extend(new);
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@
 mod answers;
 mod login;
 
-use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use data_encoding::BASE64;
 use http::{Method, header};
@@ -30,11 +30,13 @@ use super::{
     super::model::{CloudVm, Credential, Failure, FailureClass, Order, OrderToken},
     Access, Adapter, Answer, FleetPage, Identity, Rehearsal, VmPlace,
     client::{Call, Reply, unusable},
+    fields::Field,
     tokens::{Tokens, key},
     wire::{is_wanted, order_tags, query, segment, unfit_order, wrong_credential},
 };
 use answers::{
     Addresses, ErrorAnswer, InstanceView, Interface, Machine, MachineSize, Page, Permission, PublicAddress, Subscription,
+    add_addresses,
 };
 use login::AccessToken;
 
@@ -59,7 +61,7 @@ const SIZES_KEPT: Duration = Duration::from_hours(24);
 /// What machines do not say of themselves in a list, by their ids and by those of their interfaces.
 #[derive(Debug, Default)]
 struct Surroundings {
-    views: HashMap<String, InstanceView>,
+    views: HashMap<String, Field<InstanceView>>,
     addresses: HashMap<String, Addresses>,
 }
 
@@ -90,7 +92,7 @@ impl Azure {
         if reply.is_success() { reply.json() } else { Err(failure(&reply)) }
     }
 
-    /// All of a list.
+    /// All entries of a list that can be read.
     async fn ask_all<T: DeserializeOwned>(&self, access: &Access, path: &str) -> Result<Vec<T>, Failure> {
         let mut page: Page<T> = self.ask(access, path).await?;
         let mut all = std::mem::take(&mut page.value);
@@ -98,14 +100,22 @@ impl Azure {
             page = self.ask(access, path_of(access, next)?).await?;
             all.append(&mut page.value);
         }
-        Ok(all)
+        let readable = |entry: Field<T>| match entry {
+            Field::Read(entry) => Some(entry),
+            Field::Absent => None,
+            Field::Unreadable(reason) => {
+                tracing::debug!(reason, "an entry of a list cannot be read");
+                None
+            }
+        };
+        Ok(all.into_iter().filter_map(readable).collect())
     }
 
     async fn read_surroundings(&self, access: &Access) -> Result<Arc<Surroundings>, Failure> {
         let machines: Vec<Machine> = self
             .ask_all(access, &listing(access, "Microsoft.Compute/virtualMachines", COMPUTE_VERSION, &[("statusOnly", "true")])?)
             .await?;
-        let views = machines.into_iter().map(|machine| (machine.key(), machine.into_view())).collect();
+        let views = machines.into_iter().filter_map(|machine| Some((machine.key()?, machine.into_view()))).collect();
         let addresses = match self.read_addresses(access).await {
             Ok(addresses) => addresses,
             // Whoever may see machines need not see networks.
@@ -123,13 +133,13 @@ impl Azure {
     async fn read_addresses(&self, access: &Access) -> Result<HashMap<String, Addresses>, Failure> {
         let path = listing(access, "Microsoft.Network/publicIPAddresses", NETWORK_VERSION, &[])?;
         let public: Vec<PublicAddress> = self.ask_all(access, &path).await?;
-        let public: HashMap<String, IpAddr> =
-            public.iter().filter_map(|public| Some((public.id.to_lowercase(), public.address()?))).collect();
+        let public: HashMap<String, Field<String>> =
+            public.into_iter().map(|public| (public.id.to_lowercase(), public.address())).collect();
         let path = listing(access, "Microsoft.Network/networkInterfaces", NETWORK_VERSION, &[])?;
         let interfaces: Vec<Interface> = self.ask_all(access, &path).await?;
         let addresses = |interface: Interface| {
-            let addresses = interface.addresses(|id| public.get(id).copied());
-            (interface.id.to_lowercase(), addresses)
+            let id = interface.id.to_lowercase();
+            (id, interface.addresses(|id| public.get(id).cloned().unwrap_or_default()))
         };
         Ok(interfaces.into_iter().map(addresses).collect())
     }
@@ -142,24 +152,24 @@ impl Azure {
         };
         let start = listing(access, "Microsoft.Compute/virtualMachines", COMPUTE_VERSION, &[])?;
         let page: Page<Machine> = self.ask(access, from.unwrap_or(&start)).await?;
-        let mut vms = Vec::with_capacity(page.value.len());
-        for mut machine in page.value {
-            if let Some(view) = surroundings.views.get(&machine.key()) {
+        let next_link = page.next_link;
+        let complete = |mut machine: Machine| {
+            if let Some(view) = machine.key().and_then(|key| surroundings.views.get(&key)) {
                 machine.see(view.clone());
             }
             let interfaces = machine.interfaces();
-            let mut vm = machine.into_vm();
+            let mut vm = machine.into_vm()?;
             for addresses in interfaces.iter().filter_map(|id| surroundings.addresses.get(id)) {
-                vm.private_ips.extend(&addresses.private);
-                vm.public_ips.extend(&addresses.public);
+                add_addresses(&mut vm, addresses.clone());
             }
-            if is_wanted(access, &vm) {
-                self.measure(access, &mut vm).await;
-                vms.push(vm);
-            }
+            Ok(vm)
+        };
+        let mut page = FleetPage::read(page.value, complete).keep(|vm| is_wanted(access, vm));
+        for vm in &mut page.vms {
+            self.measure(access, vm).await;
         }
-        let next = page.next_link.as_deref().map(|link| path_of(access, link)).transpose()?;
-        Ok(FleetPage { vms, next: next.map(str::to_owned) })
+        let next = next_link.as_deref().map(|link| path_of(access, link)).transpose()?;
+        Ok(page.and_next(next.map(str::to_owned)))
     }
 
     /// One machine with all that is known of it, by the path of its id.
@@ -174,15 +184,11 @@ impl Azure {
 
     async fn complete(&self, access: &Access, machine: Machine) -> Result<CloudVm, Failure> {
         let interfaces = machine.interfaces();
-        let mut vm = machine.into_vm();
+        let mut vm = machine.into_vm()?;
         for id in interfaces.iter().take(MOST_INTERFACES) {
             let expanded = [("api-version", NETWORK_VERSION), ("$expand", "ipConfigurations/publicIPAddress")];
             match self.ask::<Interface>(access, &format!("{id}{}", query(&expanded))).await {
-                Ok(interface) => {
-                    let addresses = interface.addresses(|_| None);
-                    vm.private_ips.extend(addresses.private);
-                    vm.public_ips.extend(addresses.public);
-                }
+                Ok(interface) => add_addresses(&mut vm, interface.addresses(|_| Field::Absent)),
                 Err(failure) if matches!(failure.class, FailureClass::InsufficientPermissions | FailureClass::NotFound) => {}
                 Err(failure) => return Err(failure),
             }
@@ -207,6 +213,9 @@ impl Azure {
 
     /// Fills in what the size of the VM has. A VM without is an answer too.
     async fn measure(&self, access: &Access, vm: &mut CloudVm) {
+        if vm.region.is_empty() {
+            return;
+        }
         match self.sizes(access, &vm.region).await {
             Ok(sizes) => {
                 let measures = sizes.get(&vm.size.id);
@@ -294,7 +303,7 @@ impl Adapter for Azure {
             let call = Call { method: Method::PUT, ..Call::post(url) }.json(&body_of(access, order)?)?;
             // Without this a machine of the same name, whoever has it, would be changed.
             let reply = self.send(access, call.header(header::IF_NONE_MATCH, "*")?).await?;
-            if reply.is_success() { Ok(reply.json::<Machine>()?.into_vm()) } else { Err(failure(&reply)) }
+            if reply.is_success() { Ok(reply.json::<Machine>()?.into_vm()?) } else { Err(failure(&reply)) }
         })
     }
 }

@@ -1,27 +1,30 @@
 //! The answers of Compute Engine, as far as they are read.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use tenantd_base::clock::Timestamp;
-
-use super::super::super::model::{CloudVm, Failure, FailureClass, Size, VmState};
+use super::super::{
+    super::model::{CloudVm, Failure, FailureClass, Size, VmState},
+    FleetPage,
+    fields::{Field, Unidentified, Unread, id},
+};
 
 /// Part of the machines of all zones, by zone.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct InstancePage {
     #[serde(default)]
-    items: BTreeMap<String, Scope>,
+    items: BTreeMap<String, Field<Scope>>,
     pub(super) next_page_token: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
 struct Scope {
     #[serde(default)]
-    instances: Vec<Instance>,
-    warning: Option<Warning>,
+    instances: Vec<Field<Instance>>,
+    #[serde(default)]
+    warning: Field<Warning>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -32,64 +35,67 @@ struct Warning {
 }
 
 impl InstancePage {
-    /// The machines of the page. A zone that could not be asked fails it: its machines would look as if they were gone.
-    pub(super) fn instances(self) -> Result<Vec<Instance>, Failure> {
-        let mut instances = Vec::new();
+    /// The machines of the page. A zone that could not be asked is skipped, so that its machines do not look as if they were gone.
+    pub(super) fn read(self) -> FleetPage {
+        let (mut instances, mut unreachable) = (Vec::new(), Vec::new());
         for (zone, scope) in self.items {
-            if let Some(warning) = scope.warning.filter(|warning| warning.code == "UNREACHABLE") {
-                let message = format!("{zone}: {}", warning.message);
-                return Err(Failure::new(FailureClass::ProviderError, warning.code, message));
+            match scope {
+                Field::Read(scope) => {
+                    if let Some(warning) = scope.warning.value().filter(|warning| warning.code == "UNREACHABLE") {
+                        unreachable.push(format!("{zone}: {}: {}", warning.code, warning.message));
+                    }
+                    instances.extend(scope.instances);
+                }
+                Field::Unreadable(reason) => unreachable.push(format!("{zone}: {reason}")),
+                Field::Absent => {}
             }
-            instances.extend(scope.instances);
         }
-        Ok(instances)
+        let mut page = FleetPage::read(instances, Instance::into_vm);
+        for reason in unreachable {
+            page.skip(&reason);
+        }
+        page
     }
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub(super) struct Instance {
     /// A number, as a text.
-    id: String,
-    name: String,
-    status: String,
-    zone: String,
-    machine_type: String,
-    creation_timestamp: Option<String>,
-    #[serde(default)]
-    network_interfaces: Vec<Interface>,
-    #[serde(default)]
-    disks: Vec<Disk>,
-    #[serde(default)]
-    labels: BTreeMap<String, String>,
+    id: Field<String>,
+    name: Field<String>,
+    status: Field<String>,
+    zone: Field<String>,
+    machine_type: Field<String>,
+    creation_timestamp: Field<String>,
+    network_interfaces: Field<Vec<Field<Interface>>>,
+    disks: Field<Vec<Field<Disk>>>,
+    labels: Field<BTreeMap<String, Field<String>>>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct Interface {
     #[serde(rename = "networkIP")]
-    network_ip: Option<IpAddr>,
-    ipv6_address: Option<IpAddr>,
-    #[serde(default)]
-    access_configs: Vec<AccessConfig>,
-    #[serde(default)]
-    ipv6_access_configs: Vec<AccessConfig>,
+    network_ip: Field<String>,
+    ipv6_address: Field<String>,
+    access_configs: Field<Vec<Field<AccessConfig>>>,
+    ipv6_access_configs: Field<Vec<Field<AccessConfig>>>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct AccessConfig {
     #[serde(rename = "natIP")]
-    nat_ip: Option<IpAddr>,
-    external_ipv6: Option<IpAddr>,
+    nat_ip: Field<String>,
+    external_ipv6: Field<String>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct Disk {
-    #[serde(default)]
-    boot: bool,
-    #[serde(default)]
-    licenses: Vec<String>,
+    boot: Field<bool>,
+    licenses: Field<Vec<Field<String>>>,
 }
 
 /// The name at the end of a resource's URL.
@@ -117,30 +123,48 @@ fn state(status: &str) -> VmState {
 }
 
 impl Instance {
-    pub(super) fn into_vm(self) -> CloudVm {
-        let zone = last_segment(&self.zone).to_owned();
-        let private = self.network_interfaces.iter().flat_map(|interface| [interface.network_ip, interface.ipv6_address]);
-        let configs = self
-            .network_interfaces
-            .iter()
-            .flat_map(|interface| interface.access_configs.iter().chain(&interface.ipv6_access_configs));
+    pub(super) fn into_vm(self) -> Result<CloudVm, Unidentified> {
+        let id = id("id", self.id)?;
+        let mut unread = Unread::default();
+        let zone = unread.required("zone", "zone", self.zone);
+        let zone = last_segment(&zone).to_owned();
+        if zone.is_empty() {
+            unread.note("region", "zone", "cannot be read");
+        }
+        let status = unread.required("state", "status", self.status);
+        let machine_type = unread.required("size", "machineType", self.machine_type);
         // A machine does not say which image it was made from, but its disk still has the licenses of the image.
-        let licenses = self.disks.iter().find(|disk| disk.boot).map(|disk| disk.licenses.as_slice()).unwrap_or_default();
-        CloudVm {
-            provider_vm_id: self.id,
-            name: self.name,
-            state: state(&self.status),
-            provider_state: self.status,
+        let boot = unread.list("image", "disks", self.disks).into_iter().find(|disk| disk.boot.value() == Some(&true));
+        let licenses = boot.map(|disk| unread.list("image", "disks.licenses", disk.licenses)).unwrap_or_default();
+        let (mut private_ips, mut public_ips) = (Vec::new(), Vec::new());
+        for interface in unread.list("private_ips", "networkInterfaces", self.network_interfaces) {
+            private_ips.extend(unread.address("private_ips", "networkIP", interface.network_ip));
+            private_ips.extend(unread.address("private_ips", "ipv6Address", interface.ipv6_address));
+            for (name, configs) in
+                [("accessConfigs", interface.access_configs), ("ipv6AccessConfigs", interface.ipv6_access_configs)]
+            {
+                for config in unread.list("public_ips", name, configs) {
+                    let nat_ip = unread.address("public_ips", "natIP", config.nat_ip);
+                    public_ips.extend(nat_ip.or_else(|| unread.address("public_ips", "externalIpv6", config.external_ipv6)));
+                }
+            }
+        }
+        Ok(CloudVm {
+            provider_vm_id: id,
+            name: unread.required("name", "name", self.name),
+            state: state(&status),
+            provider_state: status,
             state_note: None,
             region: region_of(&zone).to_owned(),
-            zone: Some(zone),
-            size: Size { id: last_segment(&self.machine_type).to_owned(), vcpus: None, memory_bytes: None },
+            zone: Some(zone).filter(|zone| !zone.is_empty()),
+            size: Size { id: last_segment(&machine_type).to_owned(), vcpus: None, memory_bytes: None },
             image: licenses.first().map(|license| last_segment(license).to_owned()),
-            private_ips: private.flatten().collect(),
-            public_ips: configs.filter_map(|config| config.nat_ip.or(config.external_ipv6)).collect(),
-            tags: self.labels,
-            launched_at: self.creation_timestamp.as_deref().and_then(Timestamp::parse),
-        }
+            private_ips,
+            public_ips,
+            tags: unread.tags("labels", self.labels),
+            launched_at: unread.launched_at("creationTimestamp", self.creation_timestamp),
+            unread: unread.into_fields(),
+        })
     }
 }
 

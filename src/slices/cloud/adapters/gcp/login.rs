@@ -84,7 +84,8 @@ impl ServiceAccount {
 pub(super) fn project(access: &Access) -> Result<String, Failure> {
     let Credential::ServiceAccount { project_id, .. } = &access.credential else { return Err(wrong_credential()) };
     let named = project_id.clone();
-    let project = named.map_or_else(|| Ok(ServiceAccount::read(&access.credential)?.project_id), |project| Ok(Some(project)))?;
+    let project = named
+        .map_or_else(|| Ok::<_, Failure>(ServiceAccount::read(&access.credential)?.project_id), |project| Ok(Some(project)))?;
     project.ok_or_else(|| unusable_account("neither it nor the credential has a project_id"))
 }
 

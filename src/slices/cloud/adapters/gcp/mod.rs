@@ -71,10 +71,9 @@ impl Gcp {
         let pairs: Vec<_> = [("maxResults", PAGE)].into_iter().chain(from.map(|token| ("pageToken", token))).collect();
         let mut page: InstancePage = self.ask(access, &format!("/aggregated/instances{}", query(&pairs))).await?;
         let next = page.next_page_token.take().filter(|token| !token.is_empty());
-        let mut vms: Vec<CloudVm> = page.instances()?.into_iter().map(Instance::into_vm).collect();
-        vms.retain(|vm| is_wanted(access, vm));
-        self.measure(access, &mut vms).await;
-        Ok(FleetPage { vms, next })
+        let mut page = page.read().keep(|vm| is_wanted(access, vm)).and_next(next);
+        self.measure(access, &mut page.vms).await;
+        Ok(page)
     }
 
     /// Fills in what the types of the VMs have. A VM without is an answer too.
@@ -103,7 +102,7 @@ impl Gcp {
     async fn read(&self, access: &Access, zone: &str, id: &str) -> Result<Option<CloudVm>, Failure> {
         match self.ask::<Instance>(access, &format!("/zones/{}/instances/{}", segment(zone), segment(id))).await {
             Ok(found) => {
-                let mut vm = found.into_vm();
+                let mut vm = found.into_vm()?;
                 self.measure(access, std::slice::from_mut(&mut vm)).await;
                 Ok(Some(vm))
             }
@@ -213,9 +212,9 @@ impl Adapter for Gcp {
                     [("filter", filter.as_str())].into_iter().chain(token.as_deref().map(|token| ("pageToken", token))).collect();
                 let mut page: InstancePage = self.ask(access, &format!("/aggregated/instances{}", query(&pairs))).await?;
                 token = page.next_page_token.take().filter(|token| !token.is_empty());
-                let found = page.instances()?.into_iter().next();
+                let found = page.read().only()?;
                 if found.is_some() || token.is_none() {
-                    return Ok(found.map(Instance::into_vm));
+                    return Ok(found);
                 }
             }
             Err(unusable("a search for one machine does not come to its end"))

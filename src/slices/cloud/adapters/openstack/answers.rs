@@ -1,21 +1,20 @@
 //! The answers of Nova, as far as they are read, and the form of errors that OpenStack's services share.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use tenantd_base::clock::Timestamp;
-
 use super::super::{
     super::model::{CloudVm, Failure, FailureClass, Size, VmState},
-    client::Reply,
+    client::{Reply, unusable},
+    fields::{Field, Unidentified, Unread, id},
     wire::add_address,
 };
 
 #[derive(Debug, Deserialize)]
 pub(super) struct ServerPage {
-    pub(super) servers: Vec<Server>,
+    pub(super) servers: Vec<Field<Server>>,
     #[serde(default)]
     servers_links: Vec<Link>,
 }
@@ -23,13 +22,18 @@ pub(super) struct ServerPage {
 #[derive(Debug, Deserialize)]
 struct Link {
     rel: String,
+    #[serde(default)]
+    href: String,
 }
 
 impl ServerPage {
     /// What the next page begins behind, if there is one. The link itself often names a host that only the cloud knows.
-    pub(super) fn next_marker(&self) -> Option<String> {
-        let more = self.servers_links.iter().any(|link| link.rel == "next");
-        self.servers.last().filter(|_| more).map(|server| server.id.clone())
+    pub(super) fn next_marker(&self) -> Result<Option<String>, Failure> {
+        let Some(link) = self.servers_links.iter().find(|link| link.rel == "next") else { return Ok(None) };
+        let last = self.servers.last().and_then(|server| server.value()?.id.value()).cloned();
+        let pairs = link.href.split_once('?').map_or("", |(_, pairs)| pairs);
+        let named = || form_urlencoded::parse(pairs.as_bytes()).find(|(name, _)| name == "marker").map(|(_, marker)| marker.into());
+        last.or_else(named).map(Some).ok_or_else(|| unusable("where the next page begins cannot be read"))
     }
 }
 
@@ -44,45 +48,54 @@ pub(super) struct CreatedServer {
     pub(super) id: String,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Server {
-    id: String,
-    name: String,
-    status: String,
-    created: Option<String>,
-    flavor: Flavor,
+    id: Field<String>,
+    name: Field<String>,
+    status: Field<String>,
+    created: Field<String>,
+    flavor: Field<Flavor>,
     /// An empty text for a server that boots from a volume.
-    #[serde(default)]
-    image: Value,
-    #[serde(default)]
-    addresses: BTreeMap<String, Vec<Address>>,
-    #[serde(default)]
-    metadata: BTreeMap<String, String>,
-    fault: Option<Fault>,
+    image: Field<Image>,
+    addresses: Field<BTreeMap<String, Field<Vec<Field<Address>>>>>,
+    metadata: Field<BTreeMap<String, Field<String>>>,
+    fault: Field<Fault>,
     #[serde(rename = "OS-EXT-STS:task_state")]
-    task_state: Option<String>,
+    task_state: Field<String>,
     #[serde(rename = "OS-EXT-AZ:availability_zone")]
-    zone: Option<String>,
+    zone: Field<String>,
 }
 
-#[derive(Debug, Deserialize)]
+/// A cloud that does not know the microversion names the flavor by its id alone.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct Flavor {
-    original_name: String,
-    vcpus: u32,
+    id: Field<String>,
+    original_name: Field<String>,
+    vcpus: Field<u32>,
     /// In MiB.
-    ram: u64,
+    ram: Field<u64>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Image {
+    id: Field<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct Address {
-    addr: IpAddr,
+    addr: Field<String>,
     #[serde(rename = "OS-EXT-IPS:type")]
-    kind: Option<String>,
+    kind: Field<String>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct Fault {
-    message: String,
+    message: Field<String>,
 }
 
 /// `PAUSED` servers are in memory, `SUSPENDED` ones on disk: both go on where they were.
@@ -103,31 +116,57 @@ fn state(status: &str, task: Option<&str>) -> VmState {
 }
 
 impl Server {
-    pub(super) fn into_vm(self, region: &str) -> CloudVm {
+    pub(super) fn into_vm(self, region: &str) -> Result<CloudVm, Unidentified> {
+        let id = id("id", self.id)?;
+        let mut unread = Unread::default();
+        let status = unread.required("state", "status", self.status);
+        let task = unread.optional("state", "OS-EXT-STS:task_state", self.task_state);
+        let fault = unread.optional("state_note", "fault", self.fault);
+        let image = unread.optional("image", "image", self.image);
         let mut vm = CloudVm {
-            provider_vm_id: self.id,
-            name: self.name,
-            state: state(&self.status, self.task_state.as_deref()),
-            provider_state: self.status,
-            state_note: self.fault.map(|fault| fault.message),
+            provider_vm_id: id,
+            name: unread.required("name", "name", self.name),
+            state: state(&status, task.as_deref()),
+            provider_state: status,
+            state_note: fault.and_then(|fault| unread.optional("state_note", "fault.message", fault.message)),
             region: region.to_owned(),
-            zone: self.zone.filter(|zone| !zone.is_empty()),
-            size: Size { id: self.flavor.original_name, vcpus: Some(self.flavor.vcpus), memory_bytes: Some(self.flavor.ram << 20) },
-            image: self.image.get("id").and_then(Value::as_str).map(str::to_owned),
+            zone: unread.optional("zone", "OS-EXT-AZ:availability_zone", self.zone),
+            size: size(&mut unread, self.flavor),
+            image: image.and_then(|image| unread.optional("image", "image.id", image.id)),
             private_ips: Vec::new(),
             public_ips: Vec::new(),
-            tags: self.metadata,
-            launched_at: self.created.as_deref().and_then(Timestamp::parse),
+            tags: unread.tags("metadata", self.metadata),
+            launched_at: unread.launched_at("created", self.created),
+            unread: Vec::new(),
         };
-        for address in self.addresses.into_values().flatten() {
-            if address.kind.as_deref() == Some("floating") {
-                vm.public_ips.push(address.addr);
-            } else {
-                // A fixed address is a public one on a network of the provider.
-                add_address(&mut vm, address.addr);
+        let networks = unread.optional("private_ips", "addresses", self.addresses).unwrap_or_default();
+        for network in networks.into_values() {
+            for Address { addr, kind } in unread.list("private_ips", "addresses", network) {
+                let floating = unread.optional("public_ips", "OS-EXT-IPS:type", kind).as_deref() == Some("floating");
+                match unread.address(if floating { "public_ips" } else { "private_ips" }, "addr", addr) {
+                    Some(address) if floating => vm.public_ips.push(address),
+                    // A fixed address is a public one on a network of the provider.
+                    Some(address) => add_address(&mut vm, address),
+                    None => {}
+                }
             }
         }
-        vm
+        vm.unread = unread.into_fields();
+        Ok(vm)
+    }
+}
+
+fn size(unread: &mut Unread, flavor: Field<Flavor>) -> Size {
+    let flavor = unread.optional("size", "flavor", flavor).unwrap_or_default();
+    let id = unread.optional("size", "flavor.id", flavor.id);
+    let name = unread.optional("size", "flavor.original_name", flavor.original_name).or(id);
+    if name.is_none() {
+        unread.note("size", "flavor", "has neither a name nor an id");
+    }
+    Size {
+        id: name.unwrap_or_default(),
+        vcpus: unread.optional("size", "flavor.vcpus", flavor.vcpus),
+        memory_bytes: unread.optional("size", "flavor.ram", flavor.ram).and_then(|mib| mib.checked_mul(1 << 20)),
     }
 }
 

@@ -93,17 +93,17 @@ impl OpenStack {
         };
         let pairs: Vec<_> = [("limit", PAGE)].into_iter().chain(marker.as_deref().map(|marker| ("marker", marker))).collect();
         let page: ServerPage = self.ask(access, Question::get(region, format!("/servers/detail{}", query(&pairs)))).await?;
-        let marker = page.next_marker();
-        let vms = page.servers.into_iter().map(|server| server.into_vm(region)).collect();
+        let marker = page.next_marker()?;
+        let page = FleetPage::read(page.servers, |server| server.into_vm(region));
         let rest = if marker.is_some() { regions.clone() } else { later.to_vec() };
         let next = (!rest.is_empty()).then_some(Walk { regions: rest, marker });
         let next = next.map(|walk| serde_json::to_string(&walk)).transpose().map_err(|error| unusable(&error.to_string()))?;
-        Ok(FleetPage { vms, next })
+        Ok(page.and_next(next))
     }
 
     async fn read(&self, access: &Access, region: &str, id: &str) -> Result<Option<CloudVm>, Failure> {
         match self.ask::<OneServer<Server>>(access, Question::get(region, format!("/servers/{}", segment(id)))).await {
-            Ok(found) => Ok(Some(found.server.into_vm(region))),
+            Ok(found) => Ok(Some(found.server.into_vm(region)?)),
             Err(failure) if failure.class == FailureClass::NotFound && failure.code == "itemNotFound" => Ok(None),
             Err(failure) => Err(failure),
         }
@@ -171,7 +171,7 @@ impl Adapter for OpenStack {
         Box::pin(async move {
             let path = format!("/servers/detail{}", query(&[("tags", &order.token.to_string())]));
             let page: ServerPage = self.ask(access, Question::get(&order.region, path)).await?;
-            Ok(page.servers.into_iter().next().map(|server| server.into_vm(&order.region)))
+            FleetPage::read(page.servers, |server| server.into_vm(&order.region)).only()
         })
     }
 

@@ -13,6 +13,7 @@ use tenantd_base::clock::Timestamp;
 use super::super::{
     super::model::{CloudVm, Failure, FailureClass, Size, VmState},
     client::Reply,
+    fields::{Field, Unread},
     wire::{add_address, is_reachable},
 };
 
@@ -35,25 +36,31 @@ pub(super) struct Guest {
     pub(super) vmid: u64,
     pub(super) node: String,
     /// Absent while its node is away.
-    pub(super) name: Option<String>,
     #[serde(default)]
-    status: String,
+    pub(super) name: Field<String>,
+    #[serde(default)]
+    status: Field<String>,
     #[serde(default)]
     template: u8,
-    maxcpu: Option<u32>,
-    maxmem: Option<u64>,
-    tags: Option<String>,
-    lock: Option<String>,
+    #[serde(default)]
+    maxcpu: Field<u32>,
+    #[serde(default)]
+    maxmem: Field<u64>,
+    #[serde(default)]
+    tags: Field<String>,
+    #[serde(default)]
+    lock: Field<String>,
 }
 
 /// What a guest's own node knows better.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct CurrentStatus {
-    status: String,
-    qmpstatus: Option<String>,
-    lock: Option<String>,
-    cpus: Option<u32>,
-    maxmem: Option<u64>,
+    status: Field<String>,
+    qmpstatus: Field<String>,
+    lock: Field<String>,
+    cpus: Field<u32>,
+    maxmem: Field<u64>,
 }
 
 /// The settings of a guest, numbers and texts mixed.
@@ -62,27 +69,35 @@ pub(super) struct CurrentStatus {
 pub(super) struct GuestConfig(HashMap<String, Value>);
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct AgentInterfaces {
-    #[serde(default)]
-    result: Vec<AgentInterface>,
+    result: Field<Vec<Field<AgentInterface>>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct AgentInterface {
-    #[serde(rename = "ip-addresses", default)]
-    ip_addresses: Vec<AgentAddress>,
+    #[serde(rename = "ip-addresses")]
+    ip_addresses: Field<Vec<Field<AgentAddress>>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct AgentAddress {
     #[serde(rename = "ip-address")]
-    ip_address: String,
+    ip_address: Field<String>,
 }
 
 impl AgentInterfaces {
-    fn addresses(&self) -> impl Iterator<Item = IpAddr> {
-        let all = self.result.iter().flat_map(|interface| &interface.ip_addresses);
-        all.filter_map(|address| address.ip_address.parse().ok()).filter(|address| is_reachable(*address))
+    fn addresses(self, unread: &mut Unread) -> Vec<IpAddr> {
+        let mut found = Vec::new();
+        for interface in unread.list("private_ips", "network-get-interfaces", self.result) {
+            for address in unread.list("private_ips", "ip-addresses", interface.ip_addresses) {
+                found.extend(unread.address("private_ips", "ip-address", address.ip_address));
+            }
+        }
+        found.retain(|address| is_reachable(*address));
+        found
     }
 }
 
@@ -186,48 +201,64 @@ impl Guest {
     }
 
     pub(super) fn is_running(&self) -> bool {
-        self.status == "running"
+        self.status.value().is_some_and(|status| status == "running")
     }
 
     pub(super) fn has_tag(&self, tag: &str) -> bool {
-        self.tags.as_deref().is_some_and(|tags| tags.split([';', ',', ' ']).any(|word| word == tag))
+        self.tags.value().is_some_and(|tags| tags.split([';', ',', ' ']).any(|word| word == tag))
     }
 
     pub(super) fn update(&mut self, current: &CurrentStatus) {
-        self.status.clone_from(&current.status);
-        self.lock = current.lock.clone().or(self.lock.take());
-        self.maxcpu = current.cpus.or(self.maxcpu);
-        self.maxmem = current.maxmem.or(self.maxmem);
+        self.status = current.status.clone();
+        self.lock = current.lock.clone().or(self.lock.clone());
+        self.maxcpu = current.cpus.clone().or(self.maxcpu.clone());
+        self.maxmem = current.maxmem.clone().or(self.maxmem.clone());
     }
 
-    pub(super) fn into_vm(self, current: Option<&CurrentStatus>, config: &GuestConfig, agent: &AgentInterfaces) -> CloudVm {
-        let qmp = current.and_then(|current| current.qmpstatus.as_deref());
-        let mib = self.maxmem.unwrap_or_default() >> 20;
+    pub(super) fn into_vm(self, current: Option<&CurrentStatus>, details: Details) -> CloudVm {
+        let mut unread = details.unread;
+        let status = unread.required("state", "status", self.status);
+        let qmp = current.and_then(|current| unread.optional("state", "qmpstatus", current.qmpstatus.clone()));
+        let lock = unread.optional("state", "lock", self.lock);
+        let cpus = unread.optional("size", "maxcpu", self.maxcpu);
+        let memory = unread.optional("size", "maxmem", self.maxmem);
+        let mut addresses = details.agent.addresses(&mut unread);
+        if addresses.is_empty() {
+            addresses.extend(details.config.static_addresses());
+        }
         let mut vm = CloudVm {
             provider_vm_id: self.vmid.to_string(),
-            name: self.name.unwrap_or_else(|| self.vmid.to_string()),
-            state: state(&self.status, qmp, self.lock.as_deref()),
-            provider_state: qmp.map_or(self.status, str::to_owned),
-            state_note: self.lock.map(|lock| format!("Locked: {lock}.")),
+            name: unread.optional("name", "name", self.name).unwrap_or_else(|| self.vmid.to_string()),
+            state: state(&status, qmp.as_deref(), lock.as_deref()),
+            provider_state: qmp.unwrap_or(status),
+            state_note: lock.map(|lock| format!("Locked: {lock}.")),
             region: self.node,
             zone: None,
-            size: Size { id: format!("{}x{mib}", self.maxcpu.unwrap_or_default()), vcpus: self.maxcpu, memory_bytes: self.maxmem },
+            size: Size {
+                id: format!("{}x{}", cpus.unwrap_or_default(), memory.unwrap_or_default() >> 20),
+                vcpus: cpus,
+                memory_bytes: memory,
+            },
             image: None,
             private_ips: Vec::new(),
             public_ips: Vec::new(),
-            tags: self.tags.as_deref().map(tags).unwrap_or_default(),
-            launched_at: config.created_at(),
+            tags: unread.optional("tags", "tags", self.tags).as_deref().map(tags).unwrap_or_default(),
+            launched_at: details.config.created_at(),
+            unread: unread.into_fields(),
         };
-        for address in agent.addresses() {
+        for address in addresses {
             add_address(&mut vm, address);
-        }
-        if vm.private_ips.is_empty() && vm.public_ips.is_empty() {
-            for address in config.static_addresses() {
-                add_address(&mut vm, address);
-            }
         }
         vm
     }
+}
+
+/// What a guest is asked about by itself.
+#[derive(Debug, Default)]
+pub(super) struct Details {
+    pub(super) config: GuestConfig,
+    pub(super) agent: AgentInterfaces,
+    pub(super) unread: Unread,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -83,7 +83,7 @@ impl Plan {
 
 pub(super) async fn create(access: &Access, order: &Order) -> Result<CloudVm, Failure> {
     let plan = Plan::read(order)?;
-    let known = guests(access).await?;
+    let known = guests(access).await?.list;
     let copy = match begun(access, order, &plan, &known).await? {
         Some(copy) => copy,
         None => clone(access, order, &plan, &known).await?,
@@ -102,7 +102,7 @@ pub(super) async fn create(access: &Access, order: &Order) -> Result<CloudVm, Fa
 
 /// The copy that an earlier attempt has begun.
 async fn begun(access: &Access, order: &Order, plan: &Plan, known: &[Guest]) -> Result<Option<Guest>, Failure> {
-    let namesakes = known.iter().filter(|guest| guest.is_machine() && guest.name.as_deref() == Some(&order.name));
+    let namesakes = known.iter().filter(|guest| guest.is_machine() && guest.name.value() == Some(&order.name));
     for guest in namesakes.take(MOST_NAMESAKES) {
         let config: GuestConfig = config_of(access, guest).await?;
         if config.text("description").is_some_and(|description| description.trim() == plan.description) {
@@ -122,7 +122,7 @@ async fn clone(access: &Access, order: &Order, plan: &Plan, known: &[Guest]) -> 
     let path = format!("/nodes/{}/qemu/{}/clone", segment(&template.node), plan.template);
     let task: String = ask(access, Call::post(url(access, &path)?).form(&form)).await?;
     wait(access, &template.node, &task).await?;
-    let copy = guests(access).await?.into_iter().find(|guest| guest.vmid.to_string() == id);
+    let copy = guests(access).await?.find(|guest| guest.vmid.to_string() == id)?;
     copy.ok_or_else(|| Failure::new(FailureClass::ProviderError, "vanished", "a clone was made and is not there"))
 }
 

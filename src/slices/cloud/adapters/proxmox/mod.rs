@@ -22,12 +22,13 @@ use http::header;
 use serde::de::DeserializeOwned;
 
 use super::{
-    super::model::{CloudVm, Credential, Failure, FailureClass, Order},
+    super::model::{CloudVm, Credential, Failure, FailureClass, Order, UnreadField, bounded},
     Access, Adapter, Answer, FleetPage, Identity, Rehearsal, VmPlace,
-    client::Call,
+    client::{Call, unusable},
+    fields::Field,
     wire::{segment, unfit_order, wrong_credential},
 };
-use answers::{AgentInterfaces, CurrentStatus, Data, Guest, GuestConfig, Node, Permissions, Version, failure};
+use answers::{CurrentStatus, Data, Details, Guest, GuestConfig, Node, Permissions, Version, failure};
 use creation::{Plan, create, order_tag, template_of};
 
 /// Guests of one page. Each is asked about by itself, some at a time.
@@ -49,8 +50,8 @@ impl Adapter for Proxmox {
 
     fn list<'a>(&'a self, access: &'a Access, from: Option<&'a str>) -> Answer<'a, FleetPage> {
         Box::pin(async move {
-            let mut guests = guests(access).await?;
-            if guests.is_empty() {
+            let Guests { list: mut guests, skipped } = guests(access).await?;
+            if guests.is_empty() && skipped.is_empty() {
                 // A token without rights is not refused: it sees nothing.
                 check_privilege(access, READ).await?;
             }
@@ -62,7 +63,9 @@ impl Adapter for Proxmox {
             let next = guests.last().filter(|_| more).map(|guest| guest.vmid.to_string());
             let details = stream::iter(guests.into_iter().map(|guest| describe(access, guest, None))).buffered(AT_A_TIME);
             let vms: Vec<Result<CloudVm, Failure>> = details.collect().await;
-            Ok(FleetPage { vms: vms.into_iter().collect::<Result<_, _>>()?, next })
+            // Every page reads the whole list: what is skipped is counted with the last one.
+            let skipped = if next.is_none() { skipped } else { Vec::new() };
+            Ok(FleetPage { vms: vms.into_iter().collect::<Result<_, _>>()?, next, skipped })
         })
     }
 
@@ -79,7 +82,7 @@ impl Adapter for Proxmox {
         Box::pin(async move {
             if let Some(order) = order {
                 let plan = Plan::read(order)?;
-                template_of(&plan, &guests(access).await?)?;
+                template_of(&plan, &guests(access).await?.list)?;
                 let nodes: Vec<Node> = ask(access, get(access, "/cluster/resources?type=node")?).await?;
                 if !nodes.iter().any(|node| node.node == order.region) {
                     let message = format!("the cluster has no node {}", order.region);
@@ -94,7 +97,7 @@ impl Adapter for Proxmox {
     fn find<'a>(&'a self, access: &'a Access, order: &'a Order) -> Answer<'a, Option<CloudVm>> {
         Box::pin(async move {
             let tag = order_tag(order);
-            match guests(access).await?.into_iter().find(|guest| guest.is_machine() && guest.has_tag(&tag)) {
+            match guests(access).await?.find(|guest| guest.is_machine() && guest.has_tag(&tag))? {
                 Some(guest) => describe(access, guest, None).await.map(Some),
                 None => Ok(None),
             }
@@ -124,8 +127,34 @@ async fn ask<T: DeserializeOwned>(access: &Access, call: Call) -> Result<T, Fail
 }
 
 /// All guests that the token sees, wherever in the cluster they are.
-async fn guests(access: &Access) -> Result<Vec<Guest>, Failure> {
-    ask(access, get(access, "/cluster/resources?type=vm")?).await
+#[derive(Debug, Default)]
+struct Guests {
+    list: Vec<Guest>,
+    /// Why entries are not among them.
+    skipped: Vec<String>,
+}
+
+impl Guests {
+    /// The guest that fits. An entry that cannot be read may be the one: then nobody can say that there is none.
+    fn find(self, fits: impl Fn(&Guest) -> bool) -> Result<Option<Guest>, Failure> {
+        match (self.list.into_iter().find(fits), self.skipped.first()) {
+            (None, Some(reason)) => Err(unusable(reason)),
+            (found, _) => Ok(found),
+        }
+    }
+}
+
+async fn guests(access: &Access) -> Result<Guests, Failure> {
+    let entries: Vec<Field<Guest>> = ask(access, get(access, "/cluster/resources?type=vm")?).await?;
+    let mut guests = Guests::default();
+    for entry in entries {
+        match entry {
+            Field::Read(guest) => guests.list.push(guest),
+            Field::Absent => {}
+            Field::Unreadable(reason) => guests.skipped.push(bounded(&format!("a guest: {reason}"), UnreadField::MAX_REASON)),
+        }
+    }
+    Ok(guests)
 }
 
 fn guest_path(guest: &Guest) -> String {
@@ -138,7 +167,7 @@ async fn config_of(access: &Access, guest: &Guest) -> Result<GuestConfig, Failur
 
 /// A machine by its number, with what its node knows of it.
 async fn show(access: &Access, id: u64) -> Result<Option<CloudVm>, Failure> {
-    let Some(mut guest) = guests(access).await?.into_iter().find(|guest| guest.is_machine() && guest.vmid == id) else {
+    let Some(mut guest) = guests(access).await?.find(|guest| guest.is_machine() && guest.vmid == id)? else {
         return Ok(None);
     };
     let path = format!("{}/status/current", guest_path(&guest));
@@ -152,16 +181,24 @@ async fn show(access: &Access, id: u64) -> Result<Option<CloudVm>, Failure> {
     }
 }
 
-/// A guest with its settings and addresses. Those are not told where the token may not see them or the node is away: the guest is the
-/// answer, they are not.
+/// A guest with its settings and addresses. A guest whose node does not give its settings is listed without them, and says so. An agent
+/// that does not answer is common and no fault.
 async fn describe(access: &Access, guest: Guest, current: Option<&CurrentStatus>) -> Result<CloudVm, Failure> {
     let path = guest_path(&guest);
-    let config: GuestConfig = told(ask(access, once(get(access, &format!("{path}/config"))?)).await)?;
-    let mut agent = AgentInterfaces::default();
-    if guest.is_running() && config.has_agent() {
-        agent = told(ask(access, once(get(access, &format!("{path}/agent/network-get-interfaces"))?)).await)?;
+    let mut details = Details::default();
+    match told(ask::<GuestConfig>(access, once(get(access, &format!("{path}/config"))?)).await)? {
+        Ok(config) => details.config = config,
+        Err(failure) => {
+            for field in ["private_ips", "launched_at"] {
+                details.unread.note(field, "config", &access.credential.conceal(&failure.message));
+            }
+        }
     }
-    Ok(guest.into_vm(current, &config, &agent))
+    if guest.is_running() && details.config.has_agent() {
+        let asked = ask(access, once(get(access, &format!("{path}/agent/network-get-interfaces"))?)).await;
+        details.agent = told(asked)?.unwrap_or_default();
+    }
+    Ok(guest.into_vm(current, details))
 }
 
 /// A read that is not repeated: an agent that does not answer is a failure of the server, and there are many of them.
@@ -169,18 +206,21 @@ fn once(call: Call) -> Call {
     Call { repeatable: false, ..call }
 }
 
-fn told<T: Default>(outcome: Result<T, Failure>) -> Result<T, Failure> {
+/// What became of a question about one guest. What would fail for every guest is a failure of the whole.
+fn told<T>(outcome: Result<T, Failure>) -> Result<Result<T, Failure>, Failure> {
     match outcome {
-        Err(failure)
-            if matches!(
-                failure.class,
-                FailureClass::InsufficientPermissions | FailureClass::NotFound | FailureClass::ProviderError
-            ) =>
-        {
-            tracing::debug!(code = failure.code, "details of a guest are not told");
-            Ok(T::default())
-        }
-        outcome => outcome,
+        Err(failure) => match failure.class {
+            FailureClass::InsufficientPermissions
+            | FailureClass::NotFound
+            | FailureClass::ProviderError
+            | FailureClass::Timeout
+            | FailureClass::InvalidRequest => {
+                tracing::debug!(code = failure.code, "details of a guest are not told");
+                Ok(Err(failure))
+            }
+            _ => Err(failure),
+        },
+        Ok(told) => Ok(Ok(told)),
     }
 }
 

@@ -381,3 +381,35 @@ async fn errors_fall_into_our_classes() {
         assert_eq!((failure.class, failure.code.as_str()), (class, code));
     }
 }
+
+#[tokio::test]
+async fn a_machine_that_cannot_be_read_in_full_is_listed_with_what_is_known() {
+    let mut odd = machine("web-01", "Succeeded");
+    odd["properties"]["hardwareProfile"] = json!("Standard_B2s");
+    odd["tags"] = json!({"role": "web", "costs": {"center": 7}});
+    let mut nobody = machine("x", "Succeeded");
+    nobody["id"] = json!(null);
+    let provider = Provider::start(|url| {
+        vec![
+            granted(url, TOKEN),
+            get(&format!("{VMS}&statusOnly=true")).answer(200, json!({"value": [status("web-01", "running"), 7]})),
+            get("/providers/Microsoft.Network/publicIPAddresses?api-version=2024-05-01")
+                .answer(200, json!({"value": [{"id": public_id("web-01"), "properties": {"ipAddress": "soon"}}, {}]})),
+            get("/providers/Microsoft.Network/networkInterfaces?api-version=2024-05-01").answer(
+                200,
+                json!({"value": [interface("web-01", "10.0.0.4", Some(json!({"id": public_id("web-01")}))), {"id": 7}]}),
+            ),
+            get(VMS).answer(200, json!({"value": [odd, nobody]})),
+            get(SIZES).answer(200, sizes()),
+        ]
+    })
+    .await;
+    let page = Azure::new().list(&access_to(&provider), None).await.unwrap();
+    let [vm] = page.vms.as_slice() else { panic!("{page:?}") };
+    assert_eq!(unread(vm), ["size", "tags", "public_ips"]);
+    assert_eq!(
+        (vm.state, texts(&vm.private_ips), &vm.tags),
+        (VmState::Running, vec!["10.0.0.4".into()], &tags(&[("role", "web")]))
+    );
+    assert_eq!(page.skipped, ["an entry has no id"]);
+}

@@ -196,3 +196,18 @@ async fn errors_fall_into_our_classes() {
         assert_eq!(failure.retry_after, Some(Duration::from_mins(1)));
     }
 }
+
+#[tokio::test]
+async fn a_droplet_that_cannot_be_read_in_full_is_listed_with_what_is_known() {
+    let mut odd = droplet(1, "web-01", "active");
+    odd["networks"]["v4"][1]["ip_address"] = json!("nil");
+    odd["memory"] = json!("1 GB");
+    let provider = Provider::start(|_| {
+        let fleet = page(&[odd, json!(null), droplet(2, "db-01", "off")], None);
+        vec![Step::get("/v2/droplets?page=1&per_page=200").bearer(TOKEN).answer(200, fleet)]
+    })
+    .await;
+    let page = DigitalOcean.list(&access_to(&provider), None).await.unwrap();
+    assert_eq!((unread(&page.vms[0]), unread(&page.vms[1])), (vec!["public_ips", "size"], vec![]));
+    assert_eq!((page.vms[0].public_ips.len(), page.skipped.len()), (1, 1));
+}

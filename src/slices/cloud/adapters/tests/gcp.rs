@@ -167,8 +167,38 @@ async fn a_fleet_of_all_zones_is_read_to_its_last_page() {
 async fn a_zone_that_cannot_be_asked_does_not_make_its_machines_look_gone() {
     let unreachable = json!({"items": {"zones/us-east1-b": {"warning": {"code": "UNREACHABLE", "message": "zone is down"}}}});
     let provider = Provider::start(|_| vec![granted(), get("/aggregated/instances?maxResults=500").answer(200, unreachable)]).await;
-    let failure = Gcp::new().list(&access_to(&provider), None).await.unwrap_err();
-    assert_eq!((failure.class, failure.code.as_str()), (FailureClass::ProviderError, "UNREACHABLE"));
+    let page = Gcp::new().list(&access_to(&provider), None).await.unwrap();
+    assert_eq!(page.skipped, ["zones/us-east1-b: UNREACHABLE: zone is down"]);
+}
+
+#[tokio::test]
+async fn a_machine_that_cannot_be_read_in_full_is_listed_with_what_is_known() {
+    let mut no_address = instance("1", "web-01", "RUNNING");
+    no_address["networkInterfaces"][0]["accessConfigs"][0]["natIP"] = "".into();
+    let mut odd = instance("2", "db-01", "RUNNING");
+    odd["networkInterfaces"][0]["accessConfigs"][0]["natIP"] = json!({"of": "tomorrow"});
+    odd["labels"] = json!({"role": "db", "weight": 7});
+    let mut nobody = instance("3", "x", "RUNNING");
+    nobody["id"] = Value::Null;
+    let provider = Provider::start(|_| {
+        let fleet = page(&[no_address, odd, nobody, json!("text")], None);
+        vec![granted(), get("/aggregated/instances?maxResults=500").answer(200, fleet), machine_type()]
+    })
+    .await;
+    let page = Gcp::new().list(&access_to(&provider), None).await.unwrap();
+    let [first, second] = page.vms.as_slice() else { panic!("{page:?}") };
+    assert_eq!((unread(first), first.public_ips.len()), (vec![], 0));
+    assert_eq!((unread(second), texts(&second.private_ips)), (vec!["public_ips", "tags"], vec!["10.156.0.2".into()]));
+    assert_eq!((second.tags.clone(), page.skipped.len()), (tags(&[("role", "db")]), 2));
+}
+
+#[tokio::test]
+async fn a_search_for_an_order_fails_while_a_zone_cannot_be_asked() {
+    let unreachable = json!({"items": {"zones/us-east1-b": {"warning": {"code": "UNREACHABLE", "message": "zone is down"}}}});
+    let path = format!("/aggregated/instances?filter=labels.tenantd-order%20%3D%20%22{}%22", token());
+    let provider = Provider::start(|_| vec![granted(), get(&path).answer(200, unreachable)]).await;
+    let failure = Gcp::new().find(&access_to(&provider), &order("us-east1", "e2-small", "x/y")).await.unwrap_err();
+    assert_eq!(failure.class, FailureClass::ProviderError);
 }
 
 #[tokio::test]

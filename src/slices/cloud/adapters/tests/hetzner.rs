@@ -213,3 +213,24 @@ async fn an_answer_that_is_no_error_of_hetzner_goes_by_its_status() {
     let failure = Hetzner.get(&access_to(&provider), &place("1", "fsn1", None)).await.unwrap_err();
     assert_eq!((failure.class, failure.code.as_str()), (FailureClass::ProviderError, "http_502"));
 }
+
+#[tokio::test]
+async fn a_server_that_cannot_be_read_in_full_is_listed_with_what_is_known() {
+    let mut odd = server(42, "web-01", "running");
+    odd["server_type"]["cores"] = json!("many");
+    odd["private_net"] = json!([{"ip": "10.0.0.2"}, {"ip": "?"}, 7]);
+    odd["created"] = json!("yesterday");
+    let mut bare = server(43, "db-01", "off");
+    for field in ["status", "public_net", "private_net", "server_type", "datacenter", "image", "labels", "created"] {
+        bare.as_object_mut().unwrap().remove(field);
+    }
+    let provider = Provider::start(|_| {
+        vec![Step::get("/v1/servers?page=1&per_page=50").bearer(TOKEN).answer(200, page(&[odd, bare, json!({"name": "x"})], None))]
+    })
+    .await;
+    let page = Hetzner.list(&access_to(&provider), None).await.unwrap();
+    assert_eq!(unread(&page.vms[0]), ["private_ips", "size", "launched_at"]);
+    assert_eq!((page.vms[0].size.id.as_str(), texts(&page.vms[0].private_ips)), ("cx22", vec!["10.0.0.2".into()]));
+    assert_eq!((unread(&page.vms[1]), page.vms[1].state), (vec!["state", "size"], VmState::Unknown));
+    assert_eq!(page.skipped, ["an entry has no id"]);
+}

@@ -8,7 +8,11 @@ use crate::model::VmState;
 const TOKEN: &str = "gAAAAABh-keystone-token";
 
 fn access_to(provider: &Provider) -> Access {
-    access_with(provider, &[], json!({"application_credential_id": "4cb5aeb5", "application_credential_secret": "rEaqvJka48mpv"}))
+    access_with(provider, &[], credentials())
+}
+
+fn credentials() -> Value {
+    json!({"application_credential_id": "4cb5aeb5", "application_credential_secret": "rEaqvJka48mpv"})
 }
 
 fn access_with(provider: &Provider, regions: &[&str], fields: Value) -> Access {
@@ -297,4 +301,34 @@ async fn errors_fall_into_our_classes() {
         let failure = OpenStack::new().list(&access_to(&provider), None).await.unwrap_err();
         assert_eq!((failure.class, failure.code.as_str()), (class, name));
     }
+}
+
+#[tokio::test]
+async fn a_cloud_of_2011_is_read_as_far_as_it_can_be() {
+    let old = json!({
+        "id": "s1", "name": "web-01", "status": "ACTIVE", "created": "2011-10-01T00:00:00Z", "hostId": "h",
+        "flavor": {"id": "1", "links": []}, "image": {"id": "7", "links": []}, "metadata": {"role": "web"},
+        "addresses": {"private": [{"version": 4, "addr": "10.0.0.3"}, {"version": 4, "addr": "broken"}]}
+    });
+    let mut odd = server("s2", "db-01", "SHUTOFF");
+    odd["flavor"] = json!("m1.small");
+    let mut nobody = server("s3", "x", "ACTIVE");
+    nobody["id"] = json!({});
+    let provider = Provider::start(|url| {
+        vec![
+            granted(url, TOKEN),
+            get("/north/v2.1/servers/detail?limit=100").answer(200, page(&[old, odd, nobody], true)),
+            // The last entry has no id, so the link says where to go on.
+            get("/north/v2.1/servers/detail?limit=100&marker=x").answer(200, page(&[server("s4", "far-01", "BUILD")], false)),
+        ]
+    })
+    .await;
+    let (openstack, access) = (OpenStack::new(), access_with(&provider, &["north"], credentials()));
+    let first = openstack.list(&access, None).await.unwrap();
+    assert_eq!(first.vms.iter().map(unread).collect::<Vec<_>>(), [vec!["private_ips"], vec!["size"]]);
+    let vm = &first.vms[0];
+    assert_eq!((vm.size.id.as_str(), vm.size.vcpus, texts(&vm.private_ips)), ("1", None, vec!["10.0.0.3".into()]));
+    assert_eq!((vm.state, first.vms[1].state), (VmState::Running, VmState::Stopped));
+    assert_eq!(first.skipped.len(), 1);
+    assert_eq!(openstack.list(&access, first.next.as_deref()).await.unwrap().vms[0].provider_vm_id, "s4");
 }

@@ -340,3 +340,22 @@ async fn errors_fall_into_our_classes() {
         assert_eq!(failure.code, format!("http_{status}"));
     }
 }
+
+#[tokio::test]
+async fn a_guest_that_cannot_be_read_in_full_is_listed_with_what_is_known() {
+    let mut odd = guest(101, "web-01", "stopped");
+    odd["maxcpu"] = json!("two");
+    let mut nobody = guest(103, "x", "stopped");
+    nobody["vmid"] = json!("one hundred and three");
+    let provider = Provider::start(|_| {
+        vec![
+            guests(&[odd, guest(102, "db-01", "stopped"), nobody]),
+            data(config(101), json!({"cores": 2})),
+            config(102).answer(500, json!({"data": null, "message": "no such cluster node"})),
+        ]
+    })
+    .await;
+    let page = Proxmox.list(&access_to(&provider), None).await.unwrap();
+    assert_eq!((unread(&page.vms[0]), unread(&page.vms[1])), (vec!["size"], vec!["private_ips", "launched_at"]));
+    assert_eq!((page.vms[0].size.memory_bytes, page.skipped.len()), (Some(4 << 30), 1));
+}
