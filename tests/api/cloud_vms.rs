@@ -74,6 +74,7 @@ async fn a_fleet_is_synced_listed_filtered_counted_and_paged() {
             ("tag.role=web,db".to_owned(), count(&|vm| vm["tags"]["role"] == "web" || vm["tags"]["role"] == "db")),
             ("tag%5Brole%5D=web&state=running".to_owned(), count(&|vm| vm["tags"]["role"] == "web" && vm["state"] == "running")),
             ("tag.nothing=x".to_owned(), 0),
+            ("tag=role".to_owned(), 0),
             ("name=WEB-".to_owned(), count(&|vm| vm["name"].as_str().unwrap().starts_with("web-"))),
             (format!("ip={}", one["private_ips"][0].as_str().unwrap()), count(&|vm| vm["private_ips"][0] == one["private_ips"][0])),
             ("stale=true".to_owned(), 0),
@@ -89,7 +90,7 @@ async fn a_fleet_is_synced_listed_filtered_counted_and_paged() {
         let by_organization = admin.get(&format!("{VMS}?group_by=organization")).send().await.ok(200)["groups"].clone();
         assert_eq!(by_organization, json!([{"count": 5}, {"value": organization, "name": "Acme", "count": 60}]));
         for bad in
-            ["state=runing", "ip=here", "tag.=x", "tag.role=", "colour=red", "limit=0", "group_by=colour"]
+            ["state=runing", "ip=here", "tag.=x", "tag=", "tag=role&tag.role=web", "colour=red", "limit=0", "group_by=colour"]
         {
             let refused = admin.get(&format!("{VMS}?{bad}")).send().await;
             assert!([400, 422].contains(&refused.status), "{bad}: {}", refused.text);
@@ -178,6 +179,7 @@ async fn an_order_is_taken_carried_out_and_told_of() {
         let (admin, organization) = (acme.key(&["*"]).await, acme.organization("Acme").await);
         let provider = create(&admin, simulated("Sim", json!({"vm_count": 0}))).await;
         let mut body = order_of(&provider, 2);
+        body["tags"]["prod"] = json!("");
         body["organization_id"] = json!(organization);
         body["user_data"] = json!("#!/bin/sh\necho hello");
         let taken = admin.post(VMS).header("idempotency-key", "order").json(body.clone()).send().await;
@@ -198,6 +200,11 @@ async fn an_order_is_taken_carried_out_and_told_of() {
             assert!(vm["provider_vm_id"].is_string() && vm["tags"]["role"] == "web");
         }
         assert_eq!(list(&admin, "").await.len(), 2, "a sync does not find them a second time");
+        for (query, expected) in
+            [("tag=prod", 2), ("tag.prod=", 2), ("tag=prod&tag.role=web", 2), ("tag=role", 0), ("tag=prod,x", 0)]
+        {
+            assert_eq!(list(&admin, query).await.len(), expected, "{query}");
+        }
         let names = events(&admin).await;
         let count = |kind: &str| names.iter().filter(|name| *name == kind).count();
         assert_eq!((count("vm.provisioning"), count("vm.created"), count("vm.provision_failed")), (2, 2, 0), "{names:?}");

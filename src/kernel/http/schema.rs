@@ -44,7 +44,7 @@ enum Shape {
     Boolean,
     /// Texts, separated by commas or given by repeating the parameter.
     List,
-    /// Texts by a name that the caller chooses: `tag.KEY=…`, or `tag[KEY]=…` as OpenAPI writes it.
+    /// Texts by a name that the caller chooses: `tag.KEY=…`, or `tag[KEY]=…` as OpenAPI writes it. `tag=KEY` is a key with an empty text.
     Map,
 }
 
@@ -145,15 +145,22 @@ impl QuerySchema {
             if errors.len() > MAX_ERRORS {
                 break;
             }
+            let repeated = || FieldError::parameter(name, "repeated", format!("the parameter {name} is given twice"));
             if let Some((parameter, key)) = self.entry_of_map(name) {
-                let entries = query.entry(parameter).or_insert_with(|| json!({}));
-                let given = entries.as_object_mut().and_then(|entries| entries.insert(key.to_owned(), Value::String(text.clone())));
-                if given.is_some() {
-                    errors.push(FieldError::parameter(name, "repeated", format!("the parameter {name} is given twice")));
+                if !add_entry(&mut query, parameter, key, text) {
+                    errors.push(repeated());
                 }
                 continue;
             }
             let shape = self.parameters.iter().find(|parameter| parameter.name == *name).map(|parameter| parameter.shape);
+            if shape == Some(Shape::Map) && !text.split(',').any(str::is_empty) {
+                for key in text.split(',') {
+                    if !add_entry(&mut query, name, key, "") {
+                        errors.push(repeated());
+                    }
+                }
+                continue;
+            }
             let Some(shape) = shape else {
                 if self.open {
                     continue;
@@ -167,7 +174,7 @@ impl QuerySchema {
             if let (Shape::List, Some(Value::Array(before)), Value::Array(more)) = (shape, query.get_mut(name), &value) {
                 before.extend_from_slice(more);
             } else if query.insert(name.clone(), value).is_some() {
-                errors.push(FieldError::parameter(name, "repeated", format!("the parameter {name} is given twice")));
+                errors.push(repeated());
             }
         }
         let query = Value::Object(query);
@@ -188,6 +195,12 @@ impl QuerySchema {
         let is_map = |parameter: &str| self.parameters.iter().any(|known| known.name == parameter && known.shape == Shape::Map);
         readings.into_iter().flatten().find(|(parameter, key)| is_map(parameter) && !key.is_empty())
     }
+}
+
+/// Whether the entry is the first of its key.
+fn add_entry(query: &mut Map<String, Value>, parameter: &str, key: &str, text: &str) -> bool {
+    let entries = query.entry(parameter).or_insert_with(|| json!({}));
+    entries.as_object_mut().is_some_and(|entries| entries.insert(key.to_owned(), Value::String(text.to_owned())).is_none())
 }
 
 fn shape_of(schema: &Value) -> Shape {
@@ -298,7 +311,7 @@ mod tests {
             json!({"name": "limit", "schema": {"type": "integer", "minimum": 1, "maximum": 200}}),
             json!({"name": "status", "schema": {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}}),
             json!({"name": "flag", "schema": {"type": "boolean"}}),
-            json!({"name": "tag", "schema": {"type": "object", "additionalProperties": {"type": "string", "minLength": 1}}}),
+            json!({"name": "tag", "schema": {"type": "object", "additionalProperties": {"type": "string"}}}),
         ];
         let schema = QuerySchema::new(&parameters, &json!({}), false).unwrap();
         let pairs = |pairs: &[(&str, &str)]| {
@@ -310,6 +323,8 @@ mod tests {
         assert_eq!(repeated, json!({"limit": 5, "status": ["a", "b", "a"]}));
         let mapped = schema.check(&pairs(&[("tag.env", "prod"), ("tag[role.x]", "web"), ("tag.a[b]", "c")])).unwrap();
         assert_eq!(mapped, json!({"tag": {"env": "prod", "role.x": "web", "a[b]": "c"}}));
+        let bare = schema.check(&pairs(&[("tag", "web,prod"), ("tag.a", "b"), ("tag", "x")])).unwrap();
+        assert_eq!(bare, json!({"tag": {"web": "", "prod": "", "a": "b", "x": ""}}));
         for (given, place, code) in [
             (("limit", "0"), "limit", "too_small"),
             (("limit", "five"), "limit", "wrong_type"),
@@ -317,8 +332,9 @@ mod tests {
             (("status", "a,c"), "status", "not_allowed"),
             (("flag", "yes"), "flag", "wrong_type"),
             (("limits", "5"), "limits", "unknown_parameter"),
-            (("tag.env", ""), "tag", "too_short"),
-            (("tag", "env"), "tag", "wrong_type"),
+            (("tag", ""), "tag", "wrong_type"),
+            (("tag", "env,"), "tag", "wrong_type"),
+            (("tag", "env,env"), "tag", "repeated"),
             (("tag.", "x"), "tag.", "unknown_parameter"),
             (("flag.env", "x"), "flag.env", "unknown_parameter"),
         ] {

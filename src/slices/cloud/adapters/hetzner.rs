@@ -22,7 +22,7 @@ use super::{
     Access, Adapter, Answer, FleetPage, Identity, Rehearsal, VmPlace,
     client::{Call, Reply, unusable},
     fields::{Field, Unidentified, Unread, id},
-    wire::{as_bearer, is_wanted, order_tags, query, segment, unfit_order},
+    wire::{MIGRATING, as_bearer, is_wanted, order_tags, query, segment, unfit_order},
 };
 
 const API: &str = "https://api.hetzner.cloud";
@@ -279,8 +279,8 @@ impl Server {
             provider_vm_id: id,
             name: unread.required("name", "name", self.name),
             state,
+            state_note: state_note(&status, state),
             provider_state: status,
-            state_note: (state == VmState::Stopped).then(|| "A server that is off is still billed.".to_owned()),
             region: region.unwrap_or_default(),
             zone: None,
             size: Size {
@@ -302,11 +302,20 @@ fn state(status: &str) -> VmState {
     match status {
         "initializing" | "rebuilding" => VmState::Provisioning,
         "starting" => VmState::Starting,
-        "running" => VmState::Running,
+        // It goes on running, or comes back to that, on another host.
+        "running" | "migrating" => VmState::Running,
         "stopping" => VmState::Stopping,
         "off" => VmState::Stopped,
         "deleting" => VmState::Terminating,
         _ => VmState::Unknown,
+    }
+}
+
+fn state_note(status: &str, state: VmState) -> Option<String> {
+    match (status, state) {
+        ("migrating", _) => Some(MIGRATING.to_owned()),
+        (_, VmState::Stopped) => Some("A server that is off is still billed.".to_owned()),
+        _ => None,
     }
 }
 

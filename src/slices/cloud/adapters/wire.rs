@@ -11,6 +11,9 @@ use super::{
     client::{Call, Reply},
 };
 
+/// The note of a VM that is on its way to another host.
+pub(super) const MIGRATING: &str = "The provider is moving it to another host.";
+
 /// A text as one segment of a path.
 pub(super) fn segment(text: &str) -> String {
     // A plus in the text is encoded, so those that are left stand for spaces.

@@ -71,7 +71,8 @@ pub(super) struct Vm {
     /// What is worth saying about the state, such as that a stopped VM is still billed, or why it could not be created.
     pub(super) state_note: Option<String>,
     pub(super) organization: Option<OrganizationReference>,
-    pub(super) region: String,
+    /// Absent when the provider does not say.
+    pub(super) region: Option<String>,
     pub(super) zone: Option<String>,
     pub(super) size: Option<VmSize>,
     pub(super) image: Option<String>,
@@ -121,7 +122,7 @@ impl Vm {
             provider_state: facts.provider_state.clone(),
             state_note: facts.state_note.clone(),
             organization,
-            region: facts.region.clone(),
+            region: Some(facts.region.clone()).filter(|region| !region.is_empty()),
             zone: facts.zone.clone(),
             size: (!size.id.is_empty()).then_some(size),
             image: facts.image.clone(),

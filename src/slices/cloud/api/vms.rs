@@ -61,7 +61,8 @@ struct ListVms {
     /// VMs in one of these regions.
     #[oai(validator(min_items = 1, max_items = 100))]
     region: Option<Vec<String>>,
-    /// VMs whose tag KEY has one of these values: `tag.KEY=value`, or `tag[KEY]=value`. Several keys must all match.
+    /// VMs whose tag KEY has one of these values: `tag.KEY=value`, or `tag[KEY]=value`. `tag=KEY` finds VMs that have the tag KEY without a
+    /// value, as tags of DigitalOcean and Proxmox often are; it is the same as `tag.KEY=`. Several keys must all match.
     tag: Option<BTreeMap<String, String>>,
     /// A part of the name, in any case.
     #[oai(validator(min_length = 1, max_length = 100))]
@@ -91,9 +92,6 @@ impl ListVms {
                 Ok(ip) => ips.push(ip),
                 Err(_) => errors.push(FieldError::parameter("ip", "wrong_form", format!("{text} is no IP address"))),
             }
-        }
-        for (key, _) in self.tag.iter().flatten().filter(|(_, values)| values.split(',').any(str::is_empty)) {
-            errors.push(FieldError::parameter(format!("tag.{key}"), "too_short", "must not be empty"));
         }
         let split = |(key, values): (&String, &String)| (key.clone(), values.split(',').map(str::to_owned).collect());
         if !errors.is_empty() {

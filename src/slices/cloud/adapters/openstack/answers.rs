@@ -9,7 +9,7 @@ use super::super::{
     super::model::{CloudVm, Failure, FailureClass, Size, VmState},
     client::{Reply, unusable},
     fields::{Field, Unidentified, Unread, id},
-    wire::add_address,
+    wire::{MIGRATING, add_address},
 };
 
 #[derive(Debug, Deserialize)]
@@ -123,12 +123,14 @@ impl Server {
         let task = unread.optional("state", "OS-EXT-STS:task_state", self.task_state);
         let fault = unread.optional("state_note", "fault", self.fault);
         let image = unread.optional("image", "image", self.image);
+        let is_migrating = status == "MIGRATING" || task.as_deref() == Some("migrating");
+        let migrating = is_migrating.then(|| MIGRATING.to_owned());
         let mut vm = CloudVm {
             provider_vm_id: id,
             name: unread.required("name", "name", self.name),
             state: state(&status, task.as_deref()),
             provider_state: status,
-            state_note: fault.and_then(|fault| unread.optional("state_note", "fault.message", fault.message)),
+            state_note: fault.and_then(|fault| unread.optional("state_note", "fault.message", fault.message)).or(migrating),
             region: region.to_owned(),
             zone: unread.optional("zone", "OS-EXT-AZ:availability_zone", self.zone),
             size: size(&mut unread, self.flavor),
@@ -230,6 +232,8 @@ mod tests {
     fn the_states_of_nova_become_ours() {
         for (status, task, expected) in [
             ("ACTIVE", None, VmState::Running),
+            ("MIGRATING", Some("migrating"), VmState::Running),
+            ("RESIZE", Some("resize_migrating"), VmState::Running),
             ("ACTIVE", Some("powering-off"), VmState::Stopping),
             ("ACTIVE", Some("deleting"), VmState::Terminating),
             ("SHUTOFF", None, VmState::Stopped),

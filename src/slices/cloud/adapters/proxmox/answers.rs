@@ -177,6 +177,8 @@ fn state(status: &str, qmp: Option<&str>, lock: Option<&str>) -> VmState {
     match (lock, status, qmp) {
         (Some("clone" | "create"), ..) => VmState::Provisioning,
         (Some("suspending"), ..) => VmState::Stopping,
+        // Of a live migration one side waits and the other is paused for a moment: the guest runs all the same.
+        (Some("migrate"), "running", _) => VmState::Running,
         (Some("suspended"), "stopped", _) | (_, "running", Some("paused" | "suspended")) => VmState::Suspended,
         (_, "running", Some("prelaunch" | "inmigrate")) => VmState::Starting,
         (_, "running", _) => VmState::Running,
@@ -295,6 +297,9 @@ mod tests {
             ("running", None, None, VmState::Running),
             ("running", Some("running"), Some("backup"), VmState::Running),
             ("running", Some("paused"), None, VmState::Suspended),
+            ("running", Some("inmigrate"), Some("migrate"), VmState::Running),
+            ("running", Some("paused"), Some("migrate"), VmState::Running),
+            ("stopped", None, Some("migrate"), VmState::Stopped),
             ("running", Some("prelaunch"), None, VmState::Starting),
             ("stopped", Some("stopped"), None, VmState::Stopped),
             ("stopped", None, Some("suspended"), VmState::Suspended),

@@ -75,6 +75,17 @@ async fn a_fleet_is_read_to_its_last_page() {
 }
 
 #[tokio::test]
+async fn a_server_that_migrates_runs() {
+    let provider = Provider::start(|_| {
+        vec![Step::get("/v1/servers/42").bearer(TOKEN).answer(200, json!({"server": server(42, "web-01", "migrating")}))]
+    })
+    .await;
+    let found = Hetzner.get(&access_to(&provider), &place("42", "fsn1", None)).await.unwrap().unwrap();
+    assert_eq!((found.state, found.provider_state.as_str()), (VmState::Running, "migrating"));
+    assert_eq!(found.state_note.as_deref(), Some("The provider is moving it to another host."));
+}
+
+#[tokio::test]
 async fn regions_of_the_configuration_leave_others_out() {
     let provider = Provider::start(|_| {
         vec![Step::get("/v1/servers?page=1&per_page=50").bearer(TOKEN).answer(200, page(&[server(42, "a", "off")], None))]
