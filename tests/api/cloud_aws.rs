@@ -178,6 +178,7 @@ async fn an_order_whose_answer_is_lost_creates_one_vm() {
         assert_eq!((&operation["status"], &operation["error"]["code"]), (&json!("failed"), &json!("not_found")), "{operation}");
         let dry = admin.post("/api/cloud/vms?dry_run=true").json(order_of(&provider)).send().await.ok(200).clone();
         assert_eq!((&dry["would_succeed"], cloud.creations()), (&json!(true), 2));
+        assert_eq!(dry["checks"][0]["message"], "the provider accepts the order");
     })
     .await;
 }

@@ -251,6 +251,9 @@ async fn a_dry_run_asks_the_provider_and_creates_nothing() {
         wrong["size"] = json!("huge");
         let wrong = admin.post(&format!("{VMS}?dry_run=true")).json(wrong).send().await.ok(200).clone();
         assert_eq!((&wrong["would_succeed"], &wrong["checks"][0]["code"]), (&json!(false), &json!("unknown_size")));
+        let message = "there is no size huge; there are sim.small, sim.medium, sim.large, sim.xlarge";
+        assert_eq!(wrong["checks"][0]["message"], message);
+        assert_eq!(dry.body["checks"][0]["message"], "the provider accepts the order");
         let nobody = json!({"provider_id": "prv_01k9z7w3v5e8g9m2n4p6r8t0x1", "name": "-", "region": "a/b", "size": "s", "image": "i", "count": 21, "tags": {"Name": "x"}});
         assert_eq!(admin.post(VMS).json(nobody.clone()).send().await.field_errors().len(), 2, "what the document says comes first");
         let mut nobody = nobody;

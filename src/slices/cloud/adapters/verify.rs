@@ -29,6 +29,8 @@ struct Findings {
     checks: Vec<Check>,
     capabilities: Capabilities,
     warnings: Vec<Warning>,
+    /// Why the credential is limited.
+    message: Option<String>,
 }
 
 /// Tries the credential. Never fails: that something fails is what it finds out. Takes at most `limit`, whatever the adapter does.
@@ -55,7 +57,7 @@ pub(crate) async fn verify(adapter: &dyn Adapter, access: &Access, limit: Durati
         checks,
         capabilities: findings.capabilities,
         warnings: findings.warnings,
-        message: failure.map(|failure| access.credential.conceal(&failure.message)),
+        message: failure.map(|failure| failure.message).or(findings.message).map(|message| access.credential.conceal(&message)),
     }
 }
 
@@ -87,6 +89,7 @@ async fn try_all(adapter: &dyn Adapter, access: &Access, findings: &mut Findings
         }
         Err(failure) if failure.class == FailureClass::InsufficientPermissions => {
             findings.checks.push(check);
+            findings.message = Some(failure.message);
             Ok(Outcome::ValidLimited)
         }
         Err(failure) => {

@@ -236,20 +236,27 @@ impl VmsApi {
         let outcome = match self.core.reach(&plan.provider, VERIFY_LIMIT) {
             Ok((adapter, access)) => {
                 let asking = adapter.rehearse(&access, Some(&asked));
-                tokio::time::timeout(VERIFY_LIMIT, asking)
-                    .await
-                    .unwrap_or_else(|_| Err(Failure::new(FailureClass::Timeout, "timeout", "the provider did not answer in time")))
+                let late = || Failure::new(FailureClass::Timeout, "timeout", "the provider did not answer in time");
+                let asked = tokio::time::timeout(VERIFY_LIMIT, asking).await.unwrap_or_else(|_| Err(late()));
+                asked.map_err(|failure| Failure { message: access.credential.conceal(&failure.message), ..failure })
             }
             Err(failure) => Err(failure),
         };
         let ms = u32::try_from(started.elapsed().as_millis()).unwrap_or(u32::MAX);
-        let check = match &outcome {
-            Ok(Rehearsal::Allowed) => Check::passed(CheckName::Provision, ms),
-            Ok(Rehearsal::CannotTell) => Check::skipped(CheckName::Provision),
-            Err(failure) => Check::failed(CheckName::Provision, ms, &failure.code, failure.class.remedy()),
+        let (check, message) = match &outcome {
+            Ok(Rehearsal::Allowed) => (Check::passed(CheckName::Provision, ms), "the provider accepts the order"),
+            Ok(Rehearsal::CannotTell) => {
+                let message =
+                    "nothing speaks against the order, but the provider cannot be asked whether the credential may create VMs";
+                (Check::skipped(CheckName::Provision), message)
+            }
+            Err(failure) => {
+                let check = Check::failed(CheckName::Provision, ms, &failure.code, failure.class.remedy());
+                (check, failure.message.as_str())
+            }
         };
         order.would_succeed = Some(outcome.is_ok());
-        order.checks = Some(vec![VerificationCheck::from(check)]);
+        order.checks = Some(vec![VerificationCheck::new(check, Some(message.to_owned()))]);
         Ok(Begun::told(&order))
     }
 }

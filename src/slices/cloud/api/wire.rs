@@ -99,14 +99,16 @@ pub(super) struct VerificationCheck {
     pub(super) ms: u32,
     /// The provider's own code where it has one.
     pub(super) code: Option<String>,
+    /// What was found. A failed check always has one, and so does every check of a dry run.
+    pub(super) message: Option<String>,
     /// What to do about it.
     pub(super) remedy: Option<String>,
 }
 
-impl From<model::Check> for VerificationCheck {
-    fn from(check: model::Check) -> Self {
+impl VerificationCheck {
+    pub(super) fn new(check: model::Check, message: Option<String>) -> Self {
         let model::Check { name, status, ms, code, remedy } = check;
-        Self { name: name.into(), status: status.into(), ms, code, remedy }
+        Self { name: name.into(), status: status.into(), ms, code, message, remedy }
     }
 }
 
@@ -143,12 +145,17 @@ pub(super) struct ProviderVerification {
 
 impl From<model::Verification> for ProviderVerification {
     fn from(verification: model::Verification) -> Self {
+        let message = verification.message.clone();
+        let check = |check: model::Check| {
+            let message = message.clone().filter(|_| check.status == CheckStatus::Failed);
+            VerificationCheck::new(check, message)
+        };
         Self {
             outcome: verification.outcome.into(),
             transient: verification.outcome.is_transient(),
             identity: verification.identity,
             message: verification.message,
-            checks: verification.checks.into_iter().map(Into::into).collect(),
+            checks: verification.checks.into_iter().map(check).collect(),
             capabilities: Capabilities { read: verification.capabilities.read, provision: verification.capabilities.provision },
             warnings: verification.warnings.into_iter().map(|code| VerificationWarning { code: code.into() }).collect(),
             verified_at: verification.at,
