@@ -50,8 +50,9 @@ async fn an_admin_creates_a_key_uses_it_rotates_it_and_revokes_it() {
             app.anonymous().bearer(key).get("/api/auth/session").send().await.ok(200);
         }
         app.advance(Duration::from_secs(61));
-        assert_eq!(app.anonymous().bearer(plaintext).get("/api/auth/session").send().await.problem(401), "key_expired");
-        app.anonymous().bearer(new_plaintext).get("/api/auth/session").send().await.ok(200);
+        let answer = async |key: &str| app.anonymous().bearer(key).get("/api/auth/session").send().await;
+        assert_eq!(answer(plaintext).await.problem(401), "key_revoked");
+        answer(new_plaintext).await.ok(200);
 
         let revoked = admin.delete(&path(&created)).send().await;
         assert_eq!(revoked.ok(200)["status"], "revoked");
@@ -60,6 +61,33 @@ async fn an_admin_creates_a_key_uses_it_rotates_it_and_revokes_it() {
         assert!(refused.header("www-authenticate").starts_with("Bearer"));
         let again = admin.delete(&path(&created)).send().await;
         assert_eq!(again.ok(200)["version"], revoked.body["version"], "revoking twice changes nothing");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn every_earlier_secret_of_a_key_is_answered_as_revoked_while_its_record_is_kept() {
+    with_app(async |app| {
+        let admin = app.tenant("acme").await.admin().await;
+        let created = create(&admin, json!({"name": "Export", "scopes": ["tickets:read"], "expires_days": 30})).await;
+        let mut secrets = vec![created["key"].as_str().unwrap().to_owned()];
+        for overlap in [60, 0, 60] {
+            let rotated = admin.post(&format!("{}/rotate", path(&created))).json(json!({"overlap_seconds": overlap})).send().await;
+            secrets.push(rotated.ok(200)["key"].as_str().unwrap().to_owned());
+        }
+        let answers = async || {
+            let mut answers = Vec::new();
+            for secret in &secrets {
+                let answer = app.anonymous().bearer(secret).get("/api/auth/session").send().await;
+                answers.push(if answer.status == 200 { "ok".to_owned() } else { answer.problem(401).to_owned() });
+            }
+            answers
+        };
+        assert_eq!(answers().await, ["key_revoked", "key_revoked", "ok", "ok"]);
+        app.advance(Duration::from_mins(1));
+        assert_eq!(answers().await, ["key_revoked", "key_revoked", "key_revoked", "ok"]);
+        admin.delete(&path(&created)).send().await.ok(200);
+        assert_eq!(answers().await, ["key_revoked"; 4]);
     })
     .await;
 }

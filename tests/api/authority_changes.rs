@@ -341,7 +341,7 @@ async fn a_replaced_secret_changes_no_credentials() {
         new.post(KEYS).json(body).send().await.ok(201);
         assert_eq!(new.post(&format!("{}/rotate", path(&key))).header("idempotency-key", "once").send().await.status, 422);
         app.advance(std::time::Duration::from_hours(1));
-        assert_eq!(old.get(KEYS).send().await.problem(401), "key_expired");
+        assert_eq!(old.get(KEYS).send().await.problem(401), "key_revoked");
     })
     .await;
 }

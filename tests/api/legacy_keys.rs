@@ -71,10 +71,12 @@ struct NewKey {
     generation: u32,
     /// 0 stands for a key that was checked.
     origin: u32,
+    /// Digests of secrets that were replaced.
+    retired: Vec<[u8; 32]>,
 }
 
 impl Record for NewKey {
-    const VERSION: u8 = 4;
+    const VERSION: u8 = 5;
 }
 
 static OLD_KEYS: Table<(TenantId, ApiKeyId), OldKey> = Table::new(catalog::API_KEYS, &[]).counting(Counts::Records);

@@ -53,7 +53,7 @@ codes! {
     MissingCredentials "missing_credentials" UNAUTHORIZED "Authentication is required" "Send an API key as `Authorization: Bearer …` or `X-API-Key: …`, or sign in.";
     InvalidCredentials "invalid_credentials" UNAUTHORIZED "The credential is not valid" "Check the key or the password for typing errors; a lost key is replaced by a new one.";
     KeyExpired "key_expired" UNAUTHORIZED "The API key has expired" "Create a new key, or extend this one as an administrator.";
-    KeyRevoked "key_revoked" UNAUTHORIZED "The API key was revoked" "Create a new key.";
+    KeyRevoked "key_revoked" UNAUTHORIZED "The API key was revoked" "If the key was rotated, use its new secret. Otherwise create a new key.";
     KeyDisabled "key_disabled" UNAUTHORIZED "The API key is disabled" "Enable the key again, or create a new one.";
     SessionExpired "session_expired" UNAUTHORIZED "The session has ended" "Sign in again.";
     InsufficientScope "insufficient_scope" FORBIDDEN "A scope is missing" "Use a key, or sign in with a role, that has one of `required_scopes`.";

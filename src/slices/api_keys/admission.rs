@@ -44,11 +44,32 @@ pub(super) struct Used {
     pub(super) last_ip: Option<IpAddr>,
 }
 
+/// Which of its secrets a key was presented with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SecretAge {
+    Current,
+    /// The one before the last rotation, which works until this time.
+    Previous {
+        end: Timestamp,
+    },
+    /// One that no longer works.
+    Retired,
+}
+
+impl SecretAge {
+    fn of(key: &ApiKey, digest: &[u8; 32]) -> Self {
+        match key.previous {
+            _ if key.digest == *digest => Self::Current,
+            Some((previous, end)) if previous == *digest => Self::Previous { end },
+            _ => Self::Retired,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Known {
     key: ApiKey,
-    /// Whether the secret is the one before the last rotation.
-    is_previous: bool,
+    secret: SecretAge,
     uses: Arc<Use>,
     /// The identity, once the tenant's part of it is known.
     principal: OnceLock<Arc<Principal>>,
@@ -57,8 +78,19 @@ struct Known {
 impl Known {
     /// When the presented secret ends.
     fn ends_at(&self) -> Timestamp {
-        let previous = self.key.previous.filter(|_| self.is_previous).map(|(_, end)| end);
-        previous.map_or(self.key.expires_at, |end| end.min(self.key.expires_at))
+        match self.secret {
+            SecretAge::Previous { end } => end.min(self.key.expires_at),
+            SecretAge::Current | SecretAge::Retired => self.key.expires_at,
+        }
+    }
+
+    /// Whether the key goes on without the presented secret.
+    fn is_superseded(&self, now: Timestamp) -> bool {
+        match self.secret {
+            SecretAge::Current => false,
+            SecretAge::Previous { end } => now >= end && now < self.key.expires_at,
+            SecretAge::Retired => true,
+        }
     }
 }
 
@@ -91,7 +123,7 @@ impl ApiKeys {
         let found = self.store.read(|tx| repo::find_digest(tx, digest))?;
         Ok(found.map(|key| {
             let uses = self.uses().entry((key.tenant_id, key.id)).or_default().clone();
-            Arc::new(Known { is_previous: key.digest != *digest, key, uses, principal: OnceLock::new() })
+            Arc::new(Known { secret: SecretAge::of(&key, digest), key, uses, principal: OnceLock::new() })
         }))
     }
 
@@ -101,10 +133,10 @@ impl ApiKeys {
         let known = self.known.get(&self.store, digest, || self.load(&digest))?;
         let known = known.as_ref().clone().ok_or(AuthError::Invalid("There is no such API key."))?;
         let Known { key, uses, .. } = known.as_ref();
-        if key.revoked_at.is_some() {
+        let now = reading.of(key.tenant_id);
+        if key.revoked_at.is_some() || known.is_superseded(now) {
             return Err(AuthError::KeyRevoked);
         }
-        let now = reading.of(key.tenant_id);
         if now >= known.ends_at() {
             return Err(AuthError::KeyExpired);
         }
@@ -154,7 +186,7 @@ impl Admitted {
         let build = || {
             let key = &self.known.key;
             let grants = within_tenant(key.grants(), tenant_kind);
-            let superseded = self.known.is_previous;
+            let superseded = self.known.secret != SecretAge::Current;
             Arc::new(Principal {
                 tenant_id: key.tenant_id,
                 tenant_name: tenant_name.to_owned(),

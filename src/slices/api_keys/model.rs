@@ -227,7 +227,13 @@ pub struct ApiKey {
     pub generation: Generation,
     #[serde(default)]
     pub origin: Origin,
+    /// Digests of secrets that no longer work, the newest last: who presents one learns that it was revoked.
+    #[serde(default)]
+    pub retired: Vec<[u8; 32]>,
 }
+
+/// The newest retired secrets that a key knows.
+pub const MAX_RETIRED: usize = 100;
 
 impl ApiKey {
     /// The person or key that answers for the key: its creator, or the last one to take it over. The owner of a live key is a person, a
@@ -252,6 +258,29 @@ impl ApiKey {
         } else {
             KeyStatus::Active
         }
+    }
+
+    /// Gives the key another secret. The one before it works until `overlap_end`, if there is one.
+    pub fn replace_secret(&mut self, digest: [u8; 32], overlap_end: Option<Timestamp>) {
+        self.retire_previous();
+        let replaced = std::mem::replace(&mut self.digest, digest);
+        match overlap_end {
+            Some(end) => self.previous = Some((replaced, end)),
+            None => self.retire(replaced),
+        }
+    }
+
+    /// Ends the overlap of the last rotation.
+    pub fn retire_previous(&mut self) {
+        if let Some((digest, _)) = self.previous.take() {
+            self.retire(digest);
+        }
+    }
+
+    fn retire(&mut self, digest: [u8; 32]) {
+        self.retired.push(digest);
+        let surplus = self.retired.len().saturating_sub(MAX_RETIRED);
+        self.retired.drain(..surplus);
     }
 
     /// Counts against the tenant's limit and holds its name.

@@ -24,17 +24,19 @@ use super::model::{ApiKey, KeyRules, Origin, Pause};
 pub(super) type KeyKey = (TenantId, ApiKeyId);
 
 impl Record for ApiKey {
-    const VERSION: u8 = 4;
+    const VERSION: u8 = 5;
 
     /// Version 1 ended before the organizations: there were none. Version 2 ended before the owner, who was the creator. Version 3 did not
-    /// tell whether the owner covered the key.
+    /// tell whether the owner covered the key. Version 4 ended before the retired secrets.
     fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
         let owner = encode_fields(&(None::<Actor>, None::<Pause>, Generation::default()))?;
-        let origin = encode_fields(&Origin::Unchecked)?;
+        let retired = encode_fields(&Vec::<[u8; 32]>::new())?;
+        let origin = [encode_fields(&Origin::Unchecked)?, retired.clone()].concat();
         match version {
             1 => decode_fields(&[fields, &encode_fields(&Vec::<OrganizationId>::new())?, &owner, &origin].concat()),
             2 => decode_fields(&[fields, &owner, &origin].concat()),
             3 => decode_fields(&[fields, &origin].concat()),
+            4 => decode_fields(&[fields, &retired].concat()),
             _ => Err(format!("format version {version} is not known to this release")),
         }
     }
@@ -53,7 +55,10 @@ fn folded(name: &str) -> String {
 static BY_DIGEST: Index<KeyKey, ApiKey> = Index {
     table: catalog::API_KEYS_BY_HASH,
     unique: true,
-    keys: |_, key| std::iter::once(key.digest.to_vec()).chain(key.previous.map(|(digest, _)| digest.to_vec())).collect(),
+    keys: |_, key| {
+        let digests = std::iter::once(key.digest).chain(key.previous.map(|(digest, _)| digest)).chain(key.retired.iter().copied());
+        digests.map(|digest| digest.to_vec()).collect()
+    },
 };
 pub(super) static BY_NAME: Index<KeyKey, ApiKey> =
     Index { table: catalog::API_KEYS_BY_NAME, unique: false, keys: |id, key| vec![(id.0, folded(&key.name)).to_bytes()] };
@@ -195,6 +200,7 @@ mod tests {
             organization_ids: vec![OrganizationId::from_bytes([3; 16])],
             digest: [5; 32],
             previous: Some(([6; 32], at)),
+            retired: vec![[7; 32]],
             scopes: vec!["*".to_owned()],
             generation: Generation::default(),
             allowed_ips: vec!["203.0.113.0/24".parse().unwrap()],

@@ -118,6 +118,7 @@ impl Service {
             last_four,
             digest,
             previous: None,
+            retired: Vec::new(),
             scopes: new.scopes.clone(),
             generation: Generation::CURRENT,
             organization_ids: new.organization_ids.clone(),
@@ -231,8 +232,8 @@ impl Service {
         }
         giver.check(Some(&key), &key, true)?;
         let plaintext = Plaintext::generate(giver.tenant_kind, &mut act.entropy);
-        key.previous = (!overlap.is_zero()).then(|| (key.digest, (act.now + overlap).min(key.expires_at)));
-        key.digest = plaintext.digest();
+        let overlap_end = (!overlap.is_zero()).then(|| (act.now + overlap).min(key.expires_at));
+        key.replace_secret(plaintext.digest(), overlap_end);
         (key.prefix, key.last_four) = plaintext.hints();
         key.rotated_at = Some(act.now);
         key.updated_at = act.now;
@@ -257,7 +258,7 @@ impl Service {
         }
         let was_live = key.is_live();
         key.revoked_at = Some(act.now);
-        key.previous = None;
+        key.retire_previous();
         key.updated_at = act.now;
         key.version += 1;
         self.put(tx, &key, was_live)?;

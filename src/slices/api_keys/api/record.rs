@@ -128,7 +128,7 @@ impl KeyApi {
     /// Returns the new plaintext in `key`, this once. Your credential must cover the key: scopes, organizations, networks and lifetime.
     ///
     /// The old secret works for `overlap_seconds` more. Meanwhile it cannot create or change API keys, users or identity providers, and an
-    /// `Idempotency-Key` does not return a secret to it.
+    /// `Idempotency-Key` does not return a secret to it. After that, a request with it is 401 `key_revoked`.
     #[oai(path = "/:id/rotate", method = "post", operation_id = "rotate_api_key")]
     async fn rotate_api_key(
         &self,

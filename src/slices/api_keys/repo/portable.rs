@@ -13,7 +13,7 @@ use tenantd_store::{
 };
 
 use super::{
-    super::model::{ApiKey, EVALUATION_PREFIX, KeyRules, LIVE_PREFIX, check_reach, check_scopes},
+    super::model::{ApiKey, EVALUATION_PREFIX, KeyRules, LIVE_PREFIX, MAX_RETIRED, check_reach, check_scopes},
     COUNTS, KEYS, KeyCount, KeyKey, live_count, name_taken,
 };
 
@@ -74,7 +74,7 @@ fn arrive(arrival: &mut Arrival, id: KeyKey, mut key: ApiKey, rules: &KeyRules) 
     }
     if !arrival.is_verified() {
         key.enabled = false;
-        key.previous = None;
+        key.retire_previous();
         if key.is_live() {
             arrival.switch_off("API keys", &key.name);
         }
@@ -100,6 +100,10 @@ fn check(key: &ApiKey, kind: TenantKind) -> Result<(), PortError> {
     }
     if key.allowed_ips.iter().any(|network| *network != network.trunc()) {
         return Err(PortError::wrong("allowed_ips: a network has bits behind its prefix"));
+    }
+    let working = [Some(key.digest), key.previous.map(|(digest, _)| digest)];
+    if key.retired.len() > MAX_RETIRED || key.retired.iter().any(|digest| working.contains(&Some(*digest))) {
+        return Err(PortError::wrong("it has too many retired secrets, or one of them is the secret that works"));
     }
     if key.previous.is_some_and(|(digest, expires_at)| expires_at > key.expires_at || digest == key.digest) {
         return Err(PortError::wrong("its secret before the last rotation works longer than the key, or is the same"));
