@@ -252,7 +252,7 @@ async fn all_that_is_wrong_is_told_at_once_with_what_was_meant() {
                 row("tag", "too_short", Value::Null),
             ]
         );
-        let forms = "ip=10.0.0&mac=d4:be&software=chrome==131&software_missing=%3E%3D1&site=%20&q=%20";
+        let forms = "ip=10.0.0&mac=d4:be&software=chrome==131&software_missing=X%3Cabc&site=%20&q=%20";
         assert_eq!(
             told(key.get(&format!("{REPORT}?{forms}")).send().await),
             [

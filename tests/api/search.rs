@@ -133,7 +133,7 @@ pub fn titles(found: &Value) -> Vec<&str> {
 const SUGGEST: &str = "&mode=suggest";
 
 /// Query, other parameters, and the title on top.
-const EXPECTED: [(&str, &str, &str); 78] = [
+const EXPECTED: [(&str, &str, &str); 80] = [
     // Identifiers, in any spelling.
     ("7QX9ZK2", "", "SRV-DC-01"),
     ("7qx9zk2", "", "SRV-DC-01"),
@@ -147,6 +147,8 @@ const EXPECTED: [(&str, &str, &str); 78] = [
     ("10.1.0.10", "", "SRV-DC-01"),
     ("10.1.0.11", "", "SRV-DC-02"),
     ("192.168.7.42", "", "ACMELT0042"),
+    ("192.168", SUGGEST, "ACMELT0042"),
+    ("192.168.7.", SUGGEST, "ACMELT0042"),
     ("2001:db8::10", "", "SRV-DC-01"),
     ("2001:0DB8:0:0:0:0:0:10", "", "SRV-DC-01"),
     ("srv-dc-01.acme.local", "", "SRV-DC-01"),

@@ -94,9 +94,10 @@ pub struct DeviceFilters {
     /// them. A device that is not to be backed up, such as a printer or a retired one, is in neither.
     protected: Option<bool>,
     /// Devices that have one of these packages: the whole name without case, or its beginning with a `*` behind it; with `>=`, `>`, `<`,
-    /// `<=` or `=` and a version behind the name only those of such a version, as in `Google Chrome<131.0.6778`. Versions are
-    /// compared number by number; a part that is missing is 0, and a text behind a number comes before the number alone, so that
-    /// `2.0-rc1` is less than `2.0`. A package whose version is not known fits no comparison.
+    /// `<=` or `=` and a version behind the name only those of such a version, as in `Google Chrome<131.0.6778`. A version begins with a
+    /// number. Versions are compared number by number, and a missing part is 0. An epoch counts first: `1:1.0` is more than `2.0`.
+    /// Words for pre-releases (`dev`, `alpha`, `beta`, `pre`, `rc`) come before the number alone, other texts after it: `2.0-rc1` is less than
+    /// `2.0`, and `1.0.2a` is more than `1.0.2`. A package whose version is not known fits no comparison.
     #[oai(validator(min_items = 1, max_items = 20))]
     software: Option<Vec<Text<400>>>,
     /// Devices that lack one of these packages, in the forms of `software`.

@@ -132,8 +132,10 @@ impl SoftwareFilter {
                 let sign = Comparison::SIGNS.iter().find_map(|(sign, comparison)| Some((*comparison, rest.strip_prefix(sign)?)));
                 let (comparison, version) =
                     sign.map(|(comparison, version)| (comparison, version.trim())).ok_or("no comparison")?;
-                if !version.starts_with(|letter: char| letter.is_ascii_alphanumeric()) {
-                    return Err("a comparison needs a version, as in name>=1.2");
+                // Equal can also be a version that is a word.
+                let is_word = comparison == Comparison::Same && version.starts_with(|letter: char| letter.is_alphabetic());
+                if !is_word && !version::is_version(version) {
+                    return Err("a comparison needs a version that begins with a number, as in name>=1.2 or name<1:2.0");
                 }
                 (name, Some((comparison, version.to_owned())))
             }

@@ -1,12 +1,28 @@
 //! Versions of software are compared as people read them: number by number, so that 10 is more than 9.
 //!
-//! The parts of a version are what stands between its signs. Each has a number in front, 0 when there is none, and a text behind it. A
-//! part that is missing is 0, so 2.0 is the same as 2; and a text makes less of a number, so 2.0-rc1 comes before 2.0. **Boundary:**
-//! makers number as they like; this knows none of their habits.
+//! | rule | example |
+//! |---|---|
+//! | A number with a colon in front is the epoch. It counts first, and is 0 when absent. | `1:1.0` is more than `2.0` |
+//! | The parts are what stands between signs. A missing part is 0. | `2.0` is the same as `2` |
+//! | A word for a pre-release comes before the number alone: `dev`, `alpha`, `beta`, `pre`, `rc` and their like. | `2.0-rc1` is less than `2.0` |
+//! | Any other text comes after the number alone, also a single letter. | `1.0.2a` is more than `1.0.2` |
+//! | Numbers in a text are compared as numbers. | `2.0-rc10` is more than `2.0-rc9` |
+//!
+//! **Boundary:** makers number as they like; this knows none of their habits beyond these.
 
 use std::cmp::Ordering;
 
+/// Whether a text can be more or less than a version: it begins with a digit, or with `v` and a digit.
+pub(super) fn is_version(text: &str) -> bool {
+    without_v(text.trim()).starts_with(|letter: char| letter.is_ascii_digit())
+}
+
 pub(super) fn compare(left: &str, right: &str) -> Ordering {
+    let ((left_epoch, left), (right_epoch, right)) = (epoch(left), epoch(right));
+    let epochs = compare_numbers(left_epoch, right_epoch);
+    if epochs.is_ne() {
+        return epochs;
+    }
     let (mut left, mut right) = (parts(left), parts(right));
     loop {
         let (one, other) = (left.next(), right.next());
@@ -20,21 +36,81 @@ pub(super) fn compare(left: &str, right: &str) -> Ordering {
     }
 }
 
+fn without_v(version: &str) -> &str {
+    version.strip_prefix(['v', 'V']).unwrap_or(version)
+}
+
+/// The epoch without leading zeros, and the version behind it.
+fn epoch(version: &str) -> (&str, &str) {
+    let version = without_v(version.trim());
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    match version.split_once(':').filter(|(epoch, _)| is_number(epoch)) {
+        Some((epoch, version)) => (epoch.trim_start_matches('0'), version),
+        None => ("", version),
+    }
+}
+
 fn parts(version: &str) -> impl Iterator<Item = &str> {
-    let version = version.trim();
-    let version = version.strip_prefix(['v', 'V']).unwrap_or(version);
     version.split(|letter: char| !letter.is_alphanumeric()).filter(|part| !part.is_empty())
+}
+
+/// As many digits as one likes: longer is more, and among the same length the order of texts is that of numbers.
+fn compare_numbers(left: &str, right: &str) -> Ordering {
+    left.len().cmp(&right.len()).then_with(|| left.cmp(right))
 }
 
 fn compare_parts(left: &str, right: &str) -> Ordering {
     let ((left_number, left_text), (right_number, right_text)) = (split(left), split(right));
-    // As many digits as one likes: longer is more, and among the same length the order of texts is that of numbers.
-    let numbers = left_number.len().cmp(&right_number.len()).then_with(|| left_number.cmp(right_number));
-    numbers.then_with(|| match (left_text.is_empty(), right_text.is_empty()) {
-        (true, false) => Ordering::Greater,
-        (false, true) => Ordering::Less,
-        _ => left_text.to_lowercase().cmp(&right_text.to_lowercase()),
-    })
+    compare_numbers(left_number, right_number).then_with(|| compare_texts(&left_text.to_lowercase(), &right_text.to_lowercase()))
+}
+
+/// Texts behind a number, in lower case.
+fn compare_texts(left: &str, right: &str) -> Ordering {
+    let reached = stage(left);
+    let order = reached.cmp(&stage(right));
+    if order.is_ne() || reached == Stage::Release {
+        return order;
+    }
+    let ((left_word, left), (right_word, right)) = (split_word(left), split_word(right));
+    // Words of the same stage before the release, such as `a` and `alpha`, are the same.
+    let words = if reached < Stage::Release { Ordering::Equal } else { left_word.cmp(right_word) };
+    words.then_with(|| compare_parts(left, right))
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Development,
+    Alpha,
+    Beta,
+    Preview,
+    Candidate,
+    /// There is no text.
+    Release,
+    /// Any other text.
+    After,
+}
+
+fn stage(text: &str) -> Stage {
+    let (word, rest) = split_word(text);
+    match word {
+        "" => Stage::Release,
+        "dev" | "snapshot" | "nightly" => Stage::Development,
+        "alpha" => Stage::Alpha,
+        "beta" => Stage::Beta,
+        "pre" | "preview" | "milestone" => Stage::Preview,
+        "rc" | "cr" => Stage::Candidate,
+        // With a number behind it a letter is short for a word: `2.0b1`. Alone it counts releases: `1.0.2b`.
+        "a" if !rest.is_empty() => Stage::Alpha,
+        "b" if !rest.is_empty() => Stage::Beta,
+        "m" if !rest.is_empty() => Stage::Preview,
+        "c" if !rest.is_empty() => Stage::Candidate,
+        _ => Stage::After,
+    }
+}
+
+/// The letters in front, and what is behind them.
+fn split_word(text: &str) -> (&str, &str) {
+    text.split_at(text.find(|letter: char| letter.is_ascii_digit()).unwrap_or(text.len()))
 }
 
 /// The number in front, without leading zeros, and the text behind it.
@@ -65,15 +141,40 @@ mod tests {
             ("17.0.2+8", Ordering::Less, "17.0.2+9"),
             ("99999999999999999999999", Ordering::Less, "100000000000000000000000"),
             ("", Ordering::Equal, "0"),
+            ("1:1.2.3", Ordering::Greater, "9.9"),
+            ("1:1.2.3", Ordering::Less, "2:0.1"),
+            ("0:1.2.3", Ordering::Equal, "1.2.3"),
+            ("1:1.2.3", Ordering::Equal, "01:1.2.3"),
+            ("1.0.2", Ordering::Less, "1.0.2a"),
+            ("1.0.2a", Ordering::Less, "1.0.2zh"),
+            ("1.0.2zh", Ordering::Less, "1.0.3"),
+            ("9.6p1", Ordering::Greater, "9.6"),
+            ("2.0a1", Ordering::Less, "2.0b1"),
+            ("2.0b1", Ordering::Less, "2.0"),
+            ("2.0b1", Ordering::Equal, "2.0-beta1"),
+            ("2.0-alpha.1", Ordering::Less, "2.0-beta"),
+            ("2.0.dev3", Ordering::Less, "2.0a1"),
+            ("2.0-rc9", Ordering::Less, "2.0-rc10"),
+            ("1.2.3-4ubuntu5", Ordering::Less, "1.2.3-4ubuntu10"),
         ] {
             assert_eq!(compare(left, right), order, "{left} and {right}");
             assert_eq!(compare(right, left), order.reverse(), "{right} and {left}");
         }
     }
 
+    #[test]
+    fn a_version_begins_with_a_number() {
+        for version in ["1", "v1.2", "1:2", " 2023.R2", "0"] {
+            assert!(is_version(version), "{version}");
+        }
+        for text in ["abc", "v", "", "latest", "-1", "rc1"] {
+            assert!(!is_version(text), "{text}");
+        }
+    }
+
     proptest! {
         #[test]
-        fn the_order_holds_together(mut versions in proptest::collection::vec("[0-3]{0,2}[.-]?[0-2a]{0,2}", 3)) {
+        fn the_order_holds_together(mut versions in proptest::collection::vec("([0-1]:)?[0-3]{0,2}[.-]?[0-2abr]{0,3}", 3)) {
             versions.sort_by(|left, right| compare(left, right));
             prop_assert!(compare(&versions[0], &versions[2]).is_le());
         }
