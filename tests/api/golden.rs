@@ -7,7 +7,7 @@ use serde_json::Value;
 use tenantd::app;
 
 use tenantd_base::config;
-use tenantd_http::problem::Code;
+use tenantd_http::{openapi::is_described, problem::Code};
 
 use crate::harness::example;
 
@@ -53,6 +53,45 @@ fn the_document_shows_every_example_file_as_it_is() {
 fn the_document_for_agents_and_imports_is_the_one_that_was_reviewed() {
     let document = app::ingest_document(&config::load(None, [], &[]).unwrap()).unwrap();
     check("internal_openapi.json", &format!("{}\n", serde_json::to_string_pretty(&document).unwrap()));
+}
+
+#[test]
+fn every_parameter_and_every_property_is_described() {
+    fn walk(value: &Value, place: &str, components: &Value, missing: &mut Vec<String>) {
+        let mut judge = |name: &str, member: &Value| {
+            if !is_described(member, components) {
+                missing.push(format!("{place}: {name}"));
+            }
+        };
+        if let Some(properties) = value.get("properties").and_then(Value::as_object) {
+            properties.iter().for_each(|(name, property)| judge(name, property));
+        }
+        for parameter in value.get("parameters").and_then(Value::as_array).into_iter().flatten() {
+            judge(parameter["name"].as_str().unwrap(), parameter);
+        }
+        match value {
+            Value::Array(items) => items.iter().for_each(|item| walk(item, place, components, missing)),
+            Value::Object(members) => {
+                for (name, part) in members {
+                    match (name.as_str(), part) {
+                        ("example" | "examples" | "default" | "enum" | "const", _) => {}
+                        // Names that somebody chose.
+                        ("properties", Value::Object(properties)) => {
+                            properties.iter().for_each(|(name, part)| walk(part, &format!("{place}.{name}"), components, missing));
+                        }
+                        _ => walk(part, &format!("{place}/{name}"), components, missing),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    let config = config::load(None, [], &[]).unwrap();
+    for document in [document(), app::internal_document(&config).unwrap(), app::ingest_document(&config).unwrap()] {
+        let mut missing = Vec::new();
+        walk(&document, "", &document["components"], &mut missing);
+        assert!(missing.is_empty(), "{} without a description:\n{}", missing.len(), missing.join("\n"));
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ async fn a_ticket_has_a_number_a_place_and_an_etag() {
         let organization = acme.organization("Acme Ltd").await;
         let body = json!({
             "subject": "Printer jams", "organization_id": organization, "impact": "high", "urgency": "medium", "tags": ["printer"],
-            "custom_fields": {"rack": "B4", "units": 2, "ratio": 1.5, "hot": true}, "external_refs": [{"system": "jira", "id": "OPS-1"}],
+            "custom_fields": {"rack": "B4", "units": 2, "ratio": 1.5, "hot": true, "most": 9_007_199_254_740_991_u64}, "external_refs": [{"system": "jira", "id": "OPS-1"}],
         });
         let created = admin.post(TICKETS).json(body).send().await;
         let ticket = created.ok(201).clone();
@@ -23,7 +23,7 @@ async fn a_ticket_has_a_number_a_place_and_an_etag() {
         assert_eq!(created.header("etag"), "\"v1\"");
         assert_eq!(ticket["organization"], json!({"id": organization, "name": "Acme Ltd"}));
         assert_eq!((&ticket["priority"], &ticket["type"], &ticket["source"]), (&json!("high"), &json!("incident"), &json!("api")));
-        assert_eq!(ticket["custom_fields"], json!({"rack": "B4", "units": 2, "ratio": 1.5, "hot": true}));
+        assert_eq!(ticket["custom_fields"], json!({"rack": "B4", "units": 2, "ratio": 1.5, "hot": true, "most": 9_007_199_254_740_991_u64}));
         assert_eq!(ticket["created_by"]["kind"], "user");
         assert!(ticket.get("description").is_none() && ticket.get("due_at").is_none());
         for name in ["T-1", "1", "t-1", ticket["id"].as_str().unwrap()] {
@@ -188,6 +188,10 @@ async fn what_the_body_must_not_be_is_told_with_its_place() {
             (json!({"subject": "x", "tags": ["y".repeat(51)]}), "/tags/0", "too_long"),
             (json!({"subject": "x", "tags": ["y\u{b}"]}), "/tags/0", "wrong_form"),
             (json!({"subject": "x", "custom_fields": {"a": [1]}}), "/custom_fields/a", "wrong_type"),
+            (json!({"subject": "x", "custom_fields": {"a": "y".repeat(4097)}}), "/custom_fields/a", "too_long"),
+            (json!({"subject": "x", "custom_fields": {"a": 9_007_199_254_740_992_u64}}), "/custom_fields/a", "too_large"),
+            (json!({"subject": "x", "custom_fields": {"a": 1e300}}), "/custom_fields/a", "too_large"),
+            (json!({"subject": "x", "custom_fields": {"a": -9_007_199_254_740_992_i64}}), "/custom_fields/a", "too_small"),
             (json!({"tickets": []}), "/tickets", "too_few"),
             (json!({"tickets": [{"subject": "x"}], "subject": "y"}), "/tickets", "unknown_field"),
             (json!({"ids": ["T-1"]}), "/ids", "unknown_field"),

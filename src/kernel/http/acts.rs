@@ -59,6 +59,7 @@ struct OperatorAct {
     request_id: RequestId,
     /// The operation, such as `create_backup`.
     operation: String,
+    /// The path of the request.
     path: String,
 }
 

@@ -5,6 +5,7 @@ use poem_openapi::{
     registry::{MetaSchema, MetaSchemaRef},
     types::{ParseError, ParseFromJSON, ParseResult, ToJSON, Type},
 };
+use serde::Serialize;
 use serde_json::Value;
 
 pub use tenantd_base::{
@@ -64,6 +65,28 @@ impl<T: ParseFromJSON> ParseFromJSON for Item<T> {
             Some(problem) => Ok(Self::Refused(problem.take())),
             None => T::parse_from_json(Some(value)).map(Self::Valid).map_err(ParseError::propagate),
         }
+    }
+}
+
+/// Why one of several records failed, as [`crate::problem::Problem::of_item`] says it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(transparent)]
+pub struct ItemProblem(pub Value);
+
+document_type!([] ItemProblem, "ItemProblem", MetaSchemaRef::Reference("ItemProblem".to_owned()), |registry| {
+    // The document's own schemas take the place of this one (`openapi/responses.rs`).
+    registry.create_schema::<Self, _>("ItemProblem".to_owned(), |_| MetaSchema::new("object"));
+});
+
+impl ToJSON for ItemProblem {
+    fn to_json(&self) -> Option<Value> {
+        Some(self.0.clone())
+    }
+}
+
+impl ParseFromJSON for ItemProblem {
+    fn parse_from_json(value: Option<Value>) -> ParseResult<Self> {
+        Ok(Self(value.unwrap_or_default()))
     }
 }
 

@@ -199,6 +199,10 @@ pub type CustomFields = BTreeMap<String, FieldValue>;
 
 pub const MAX_CUSTOM_FIELDS: usize = 100;
 
+/// The largest number of a custom field, 2^53 - 1: up to it every whole number is exact in every JSON reader.
+pub const MAX_FIELD_NUMBER: u64 = 9_007_199_254_740_991;
+pub const MAX_FIELD_FLOAT: f64 = 9_007_199_254_740_991.0;
+
 /// What a description or a comment may hold, in bytes.
 pub const MAX_TEXT_BYTES: usize = 65_536;
 
@@ -308,6 +312,15 @@ const COMMENT_BYTES: usize = 512;
 const NUMBER_BYTES: usize = 24;
 
 impl FieldValue {
+    /// Whether it is not a number that some readers of JSON would round.
+    pub fn is_exact(&self) -> bool {
+        match self {
+            Self::Integer(number) => number.unsigned_abs() <= MAX_FIELD_NUMBER,
+            Self::Number(number) => number.abs() <= MAX_FIELD_FLOAT,
+            Self::Text(_) | Self::Flag(_) => true,
+        }
+    }
+
     fn json_bytes(&self) -> usize {
         match self {
             Self::Text(text) => text_bytes(text),

@@ -3,6 +3,7 @@
 //!
 //! **Invariant:** the published document is what input is checked against (`operations`), so it cannot drift from the server.
 
+mod descriptions;
 mod example;
 mod normalize;
 mod responses;
@@ -14,6 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::mark::Marks;
 
+pub use descriptions::is_described;
 pub use example::read_example;
 
 /// The draft names what an operation needs by one of these in front of its security requirement.
@@ -84,10 +86,13 @@ pub fn publish(draft: &str, about: About, more: More) -> Result<Document, String
         responses::complete(&path, operation, &components);
     }
     normalize::close_inputs(&paths, &mut components);
+    responses::add_components(&mut components);
+    let known = components.clone();
+    descriptions::complete(&mut components, &known);
+    descriptions::complete(&mut paths, &known);
     for (_, operation) in operations_mut(&mut paths) {
         example::fill(operation, &components);
     }
-    responses::add_components(&mut components);
     add_security_schemes(&mut components);
     normalize::drop_unused([&paths, &webhooks], &mut components);
     let tags = document.get_mut("tags").map_or_else(|| json!([]), Value::take);

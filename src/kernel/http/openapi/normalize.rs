@@ -17,7 +17,7 @@ const HEADERS: [(&str, &str, &str); 3] = [
 ];
 
 /// Members of a schema that hold values, not schemas.
-const VALUES: [&str; 5] = ["example", "examples", "default", "enum", "const"];
+pub(super) const VALUES: [&str; 5] = ["example", "examples", "default", "enum", "const"];
 
 /// Rewrites all schemas below `value`: null as a type, bounds as numbers, references without a wrapper, no noise.
 pub(super) fn schema_tree(value: &mut Value) {

@@ -116,7 +116,9 @@ pub(super) fn add_components(components: &mut Value) {
     components.insert("responses".to_owned(), Value::Object(responses));
     let schemas = components.entry("schemas").or_insert_with(|| json!({}));
     if let Some(schemas) = schemas.as_object_mut() {
-        schemas.insert("Problem".to_owned(), problem_schema());
+        let problem = problem_schema();
+        schemas.insert("ItemProblem".to_owned(), item_problem_schema(&problem));
+        schemas.insert("Problem".to_owned(), problem);
         schemas.insert("FieldError".to_owned(), field_error_schema());
     }
 }
@@ -178,6 +180,19 @@ fn problem_schema() -> Value {
             "current_version": {"type": "integer", "description": "The record's version now."},
             "retry_after_seconds": {"type": "integer", "description": "How long to wait."},
         },
+    })
+}
+
+/// What a problem says of one of several records: all but what is the same for the whole request.
+fn item_problem_schema(problem: &Value) -> Value {
+    let of_request = ["type", "title", "status", "instance", "request_id", "more_errors", "total_errors"];
+    let mut properties = problem.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
+    properties.retain(|name, _| !of_request.contains(&name.as_str()));
+    json!({
+        "type": "object",
+        "description": "Why one of several records failed.",
+        "required": ["code", "detail"],
+        "properties": properties,
     })
 }
 

@@ -142,12 +142,18 @@ fn describe(
     let member = |name: &str| place(format!("{pointer}/{}", pointer_part(name)));
     let simple = |code: &str, message: String| FieldError::new(here(), code, message);
     if let ValidationErrorKind::AnyOf { context } = error.kind() {
-        // What was probably meant is the form with the fewest members that it does not have, and then with the least wrong.
+        // What was probably meant is a form of the value's own type, with the fewest members that it does not have, and then with the
+        // least wrong.
+        let is_other_type = |errors: &[ValidationError<'_>]| {
+            let here = |found: &ValidationError<'_>| found.instance_path() == error.instance_path();
+            errors.iter().any(|found| matches!(found.kind(), ValidationErrorKind::Type { .. }) && here(found))
+        };
         let strange = |error: &ValidationError<'_>| match error.kind() {
             ValidationErrorKind::AdditionalProperties { unexpected } => unexpected.len(),
             _ => 0,
         };
-        let meant = context.iter().min_by_key(|errors| (errors.iter().map(strange).sum::<usize>(), errors.len()));
+        let meant =
+            context.iter().min_by_key(|errors| (is_other_type(errors), errors.iter().map(strange).sum::<usize>(), errors.len()));
         meant.into_iter().flatten().for_each(|error| describe(error, outer, place, partial, out));
         return;
     }

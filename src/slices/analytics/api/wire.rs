@@ -124,6 +124,7 @@ pub(super) struct AnalyticsPoint {
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct AnalyticsSeries {
+    /// The name of the metric.
     pub(super) metric: String,
     /// With `group_by`: what it is about, as a word or an id. The smallest beyond 50 are in `other`.
     pub(super) group: Option<String>,

@@ -71,15 +71,19 @@ pub(super) struct ApiKey {
     /// When the key is paused unless somebody takes it over. Present if an older release created it and its owner does not cover it.
     pub(super) legacy_until: Option<Timestamp>,
     pub(super) updated_at: Timestamp,
+    /// When the key stops working. Absent if it never does.
     pub(super) expires_at: Timestamp,
     /// When it was last used, to the minute.
     pub(super) last_used_at: Option<Timestamp>,
+    /// The address of the last request with the key.
     pub(super) last_used_ip: Option<String>,
     /// How often it was used, to the minute. Uses do not count as changes of the record.
     pub(super) use_count: u64,
+    /// When the secret was last replaced.
     pub(super) rotated_at: Option<Timestamp>,
     /// Until when the secret before the rotation works.
     pub(super) previous_expires_at: Option<Timestamp>,
+    /// When the key was revoked.
     pub(super) revoked_at: Option<Timestamp>,
     /// Counts the changes of this record.
     pub(super) version: u64,
@@ -196,11 +200,13 @@ pub(super) struct UpdateApiKey {
     pub(super) name: Option<String>,
     #[oai(validator(max_length = 1000))]
     pub(super) description: Change<String>,
+    /// What the key may do.
     #[oai(validator(min_items = 1, max_items = 64, unique_items))]
     pub(super) scopes: Option<Vec<String>>,
     /// `null` gives the key the whole tenant.
     #[oai(validator(min_items = 1, max_items = 100, unique_items))]
     pub(super) organization_ids: Change<Vec<OrganizationId>>,
+    /// The networks that the key may be used from.
     #[oai(validator(min_items = 1, max_items = 64))]
     pub(super) allowed_ips: Change<Vec<String>>,
     /// A disabled key is refused until it is enabled again. Enabling a paused key makes you its owner.

@@ -161,15 +161,19 @@ pub(super) struct AuditBreak {
     tenant_id: TenantId,
     /// The first record that cannot be trusted.
     number: u64,
+    /// What is wrong.
     reason: String,
 }
 
 /// What a check of all chains found.
 #[derive(Debug, Object, Serialize)]
 pub(super) struct AuditVerification {
+    /// Whether all chains are sound.
     sound: bool,
+    /// How many chains were checked.
     chains: u64,
     records: u64,
+    /// How many checkpoints were checked.
     checkpoints: u64,
     breaks: Vec<AuditBreak>,
 }

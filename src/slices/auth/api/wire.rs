@@ -148,6 +148,7 @@ pub(crate) struct IdentityProviderReference {
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(crate) struct RefusedSignIn {
+    /// How they tried to sign in.
     method: SignInMethod,
     /// Such as `wrong_password`, `wrong_nonce`, `email_not_verified` or `account_disabled`.
     reason: String,

@@ -75,7 +75,9 @@ pub(super) struct BackupDevices {
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupLast {
+    /// When a job last succeeded.
     pub(super) success_at: Option<Timestamp>,
+    /// When a job last failed.
     pub(super) failure_at: Option<Timestamp>,
     /// Eligible devices without any success.
     pub(super) never_backed_up: u64,
@@ -110,9 +112,13 @@ pub(super) struct BackupRpoCounts {
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupJobCounts {
+    /// Jobs that succeeded.
     pub(super) succeeded: u32,
+    /// Jobs that ended with a warning.
     pub(super) warning: u32,
+    /// Jobs that failed.
     pub(super) failed: u32,
+    /// Jobs that were due and did not run.
     pub(super) missed: u32,
     /// Those that left a restore point by all, rounded down; absent where there are none.
     pub(super) success_percent: Option<u8>,
@@ -136,12 +142,15 @@ impl From<Counts> for BackupJobCounts {
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupJobs {
+    /// Jobs of the last 24 hours.
     #[oai(rename = "24h")]
     #[serde(rename = "24h")]
     pub(super) day: Option<BackupJobCounts>,
+    /// Jobs of the last 7 days.
     #[oai(rename = "7d")]
     #[serde(rename = "7d")]
     pub(super) week: Option<BackupJobCounts>,
+    /// Jobs of the last 30 days.
     #[oai(rename = "30d")]
     #[serde(rename = "30d")]
     pub(super) month: Option<BackupJobCounts>,
@@ -166,10 +175,15 @@ pub(super) struct BackupStorage {
 /// the last 30 days is on it.
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 pub(super) struct BackupRule321 {
+    /// How many copies there are.
     pub(super) copies: u32,
+    /// How many kinds of media the copies are on.
     pub(super) media: u32,
+    /// Whether a copy is off-site.
     pub(super) offsite: bool,
+    /// Whether a copy cannot be changed.
     pub(super) immutable: bool,
+    /// Whether the rule is met.
     pub(super) compliant: bool,
 }
 
@@ -184,6 +198,7 @@ impl From<model::Rule321> for BackupRule321 {
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupTests {
+    /// When a restore was last tested.
     pub(super) last_restore_test_at: Option<Timestamp>,
 }
 
@@ -196,6 +211,7 @@ pub(super) struct BackupIssue {
     /// `critical` for `rpo_breached` and `unprotected`, else `warning`.
     pub(super) severity: String,
     pub(super) device: BackupDevice,
+    /// Since when it is so.
     pub(super) since: Timestamp,
     /// The ticket that was opened for it.
     pub(super) ticket: Option<TicketId>,
@@ -221,21 +237,33 @@ impl BackupIssue {
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupExplanation {
+    /// How many devices have a recent restore point.
     pub(super) protected: u64,
+    /// How many devices are to be backed up.
     pub(super) eligible: u64,
     /// Twice the weight of devices within their objective, and the weight of those at risk; a device that was never backed up adds none.
     pub(super) recency_credit: u64,
     /// Eligible devices, servers three times.
     pub(super) recency_weight: u64,
+    /// Jobs of the last 7 days that succeeded.
     pub(super) jobs_good_7d: u64,
+    /// Jobs of the last 7 days.
     pub(super) jobs_all_7d: u64,
+    /// How long ago a restore was last tested, in days.
     pub(super) restore_test_age_days: Option<u64>,
+    /// How often a restore must be tested, in days.
     pub(super) restore_test_every_days: u32,
+    /// How many copies there are.
     pub(super) copies: u32,
+    /// How many kinds of media the copies are on.
     pub(super) media: u32,
+    /// Whether a copy is off-site.
     pub(super) offsite: bool,
+    /// Whether a copy cannot be changed.
     pub(super) immutable: bool,
+    /// Servers whose newest restore point is older than twice the objective.
     pub(super) servers_breached_twice: u64,
+    /// Servers without a recent restore point.
     pub(super) unprotected_servers: u64,
     /// The sum of the parts, before caps.
     pub(super) sum: u8,
@@ -247,21 +275,27 @@ pub(super) struct BackupExplanation {
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupRow {
     pub(super) organization: OrganizationReference,
+    /// The time that the figures are of.
     pub(super) as_of: Timestamp,
     pub(super) state: State,
     /// From 0 to 100: the sum of the parts, or the lowest cap that applies. Absent where there was never a job or nothing is to be backed
     /// up, as are its parts.
     pub(super) score: Option<u8>,
     pub(super) score_parts: Option<BackupScoreParts>,
+    /// What limits the score.
     pub(super) caps: Vec<BackupCap>,
     /// Only with `explain=true`, where there is a score.
     pub(super) explanation: Option<BackupExplanation>,
+    /// The devices of the organization, counted.
     pub(super) devices: BackupDevices,
+    /// When jobs last succeeded and failed.
     pub(super) last: BackupLast,
     pub(super) rpo: BackupRpoCounts,
     pub(super) jobs: BackupJobs,
+    /// How much space the backups take.
     pub(super) storage: BackupStorage,
     pub(super) rule_321: BackupRule321,
+    /// The results of restore tests.
     pub(super) verification: BackupTests,
     /// At most 20, the worst first.
     pub(super) issues: Vec<BackupIssue>,
@@ -357,10 +391,15 @@ impl BackupRow {
 /// How many organizations are in each state.
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 pub(super) struct BackupStates {
+    /// Organizations in the state `healthy`.
     pub(super) healthy: u64,
+    /// Organizations in the state `warning`.
     pub(super) warning: u64,
+    /// Organizations in the state `critical`.
     pub(super) critical: u64,
+    /// Organizations in the state `unprotected`.
     pub(super) unprotected: u64,
+    /// Organizations in the state `unknown`.
     pub(super) unknown: u64,
 }
 
@@ -369,14 +408,18 @@ pub(super) struct BackupStates {
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupSummary {
+    /// How many organizations there are.
     pub(super) organizations: u64,
     pub(super) states: BackupStates,
     /// The mean of the scores that there are, rounded down.
     pub(super) mean_score: Option<u64>,
+    /// The devices, counted.
     pub(super) devices: BackupDevices,
+    /// Devices without a successful backup.
     pub(super) never_backed_up: u64,
     pub(super) rpo: BackupRpoCounts,
     pub(super) jobs: BackupJobs,
+    /// How much space the backups take.
     pub(super) storage: BackupStorage,
 }
 

@@ -57,14 +57,19 @@ pub(super) struct BackupSchedule {
 /// Of each of so many hours, days, weeks, months and years that have a restore point, the newest is kept, in UTC; the newest of all always.
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 pub(super) struct BackupRetention {
+    /// How many hourly backups to keep.
     #[oai(validator(minimum(value = "0"), maximum(value = "168")))]
     pub(super) hourly: u16,
+    /// How many daily backups to keep.
     #[oai(validator(minimum(value = "0"), maximum(value = "366")))]
     pub(super) daily: u16,
+    /// How many weekly backups to keep.
     #[oai(validator(minimum(value = "0"), maximum(value = "260")))]
     pub(super) weekly: u16,
+    /// How many monthly backups to keep.
     #[oai(validator(minimum(value = "0"), maximum(value = "120")))]
     pub(super) monthly: u16,
+    /// How many yearly backups to keep.
     #[oai(validator(minimum(value = "0"), maximum(value = "50")))]
     pub(super) yearly: u16,
 }
@@ -74,8 +79,10 @@ pub(super) struct BackupRetention {
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupMinutes {
+    /// Minutes for servers.
     #[oai(validator(minimum(value = "5"), maximum(value = "525600")))]
     pub(super) server: u32,
+    /// Minutes for workstations.
     #[oai(validator(minimum(value = "5"), maximum(value = "525600")))]
     pub(super) workstation: u32,
     /// That of servers when absent.
@@ -110,6 +117,7 @@ pub(super) struct BackupTarget {
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupEncryption {
+    /// Whether copies are encrypted where they are kept.
     pub(super) at_rest: bool,
     /// Required with `at_rest`, and only then.
     pub(super) key_source: Option<KeySource>,
@@ -117,6 +125,7 @@ pub(super) struct BackupEncryption {
 
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 pub(super) struct BackupVerification {
+    /// How often a restore must be tested, in days.
     #[oai(validator(minimum(value = "1"), maximum(value = "366")))]
     pub(super) restore_test_every_days: u32,
 }
@@ -153,7 +162,7 @@ macro_rules! settings {
         /// What holds for a scope.
         #[derive(Clone, Debug, Object, Serialize)]
         pub(super) struct BackupPolicy {
-            $(pub(super) $field: $type,)*
+            $($(#[$meta])* pub(super) $field: $type,)*
         }
 
         impl From<OwnConfig> for BackupSettings {
@@ -176,13 +185,20 @@ settings! {
     /// Which kinds of devices are to be backed up.
     #[oai(validator(min_items = 1, max_items = 3, unique_items))]
     workloads: Vec<Workload>,
+    /// When backups are due.
     schedule: BackupSchedule,
+    /// How many backups to keep.
     retention: BackupRetention,
+    /// How old restore points may be, and how long a restore may take.
     objectives: BackupObjectives,
+    /// Where backups are kept.
     #[oai(validator(max_items = 16))]
     targets: Vec<BackupTarget>,
+    /// How backups are encrypted.
     encryption: BackupEncryption,
+    /// How restores are tested.
     verification: BackupVerification,
+    /// What tickets are opened for.
     notifications: BackupNotifications,
 }
 

@@ -31,7 +31,9 @@ pub(super) struct BackupJob {
     started_at: Timestamp,
     ended_at: Option<Timestamp>,
     duration_seconds: Option<u64>,
+    /// How much was backed up, in bytes.
     bytes: Option<u64>,
+    /// Where the backup is kept.
     target: Option<String>,
     /// When a restore from it was tried with success.
     verified_at: Option<Timestamp>,
@@ -65,11 +67,16 @@ pub(super) struct BackupPosture {
     device: BackupDevice,
     organization: OrganizationReference,
     workload: Option<Workload>,
+    /// Whether the device has a recent restore point.
     protected: bool,
+    /// Whether the last backup that was due did not run.
     missed: bool,
     rpo: Option<Rpo>,
+    /// How old the newest restore point may be, in minutes.
     rpo_minutes: u32,
+    /// When it last succeeded.
     last_success_at: Option<Timestamp>,
+    /// When it last failed.
     last_failure_at: Option<Timestamp>,
     /// Restore points that the retention leaves.
     restore_points: u64,

@@ -33,7 +33,9 @@ use super::{
 pub(super) struct EvidenceRow {
     organization: OrganizationReference,
     state: State,
+    /// The score of the organization.
     score: Option<u8>,
+    /// How many devices are to be backed up.
     devices: BackupDevices,
     /// Eligible devices that have a restore point, and whose newest one is as new as the objective demands.
     devices_within_rpo: u64,
@@ -49,7 +51,9 @@ pub(super) struct EvidenceRow {
     last_success_at: Option<Timestamp>,
     /// Jobs of the last 30 days.
     jobs_30d: BackupJobCounts,
+    /// When a restore was last tested.
     last_restore_test_at: Option<Timestamp>,
+    /// How often a restore must be tested, in days.
     restore_test_every_days: u32,
     rule_321: BackupRule321,
     /// The longest time for which a target locks restore points, of those targets to which one was written in the last 30 days.
@@ -69,7 +73,9 @@ pub(super) struct EvidenceStatement {
     /// Of the form of this statement.
     format: u8,
     tenant_id: TenantId,
+    /// The name of the tenant.
     tenant_name: String,
+    /// The time that the figures are of.
     as_of: Timestamp,
     organizations: Vec<EvidenceRow>,
 }

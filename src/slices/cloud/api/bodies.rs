@@ -31,44 +31,60 @@ pub(super) struct CredentialInput {
     /// The form, where a kind has several. The fields tell it too.
     #[oai(rename = "type", validator(min_length = 1, max_length = 40))]
     pub(super) type_name: Option<String>,
+    /// The id of the access key.
     #[oai(validator(min_length = 1, max_length = 128))]
     pub(super) access_key_id: Option<String>,
+    /// The secret of the access key.
     #[oai(validator(min_length = 1, max_length = 512))]
     pub(super) secret_access_key: Option<String>,
+    /// The token of a temporary access key.
     #[oai(validator(min_length = 1, max_length = 8192))]
     pub(super) session_token: Option<String>,
+    /// The id of the directory.
     #[oai(validator(min_length = 1, max_length = 128))]
     pub(super) tenant_id: Option<String>,
+    /// The client id of the application.
     #[oai(validator(min_length = 1, max_length = 128))]
     pub(super) client_id: Option<String>,
+    /// The secret of the application.
     #[oai(validator(min_length = 1, max_length = 512))]
     pub(super) client_secret: Option<String>,
+    /// The id of the subscription.
     #[oai(validator(min_length = 1, max_length = 128))]
     pub(super) subscription_id: Option<String>,
     /// The key file of a service account, as a text.
     #[oai(validator(min_length = 1, max_length = 16384))]
     pub(super) service_account_json: Option<String>,
+    /// The id of the project.
     #[oai(validator(min_length = 1, max_length = 128))]
     pub(super) project_id: Option<String>,
+    /// The id of the application credential.
     #[oai(validator(min_length = 1, max_length = 128))]
     pub(super) application_credential_id: Option<String>,
+    /// The secret of the application credential.
     #[oai(validator(min_length = 1, max_length = 512))]
     pub(super) application_credential_secret: Option<String>,
+    /// The user name.
     #[oai(validator(min_length = 1, max_length = 255))]
     pub(super) username: Option<String>,
     #[oai(validator(min_length = 1, max_length = 512))]
     pub(super) password: Option<String>,
+    /// The name of the project.
     #[oai(validator(min_length = 1, max_length = 255))]
     pub(super) project_name: Option<String>,
+    /// The domain of the user.
     #[oai(validator(min_length = 1, max_length = 255))]
     pub(super) user_domain_name: Option<String>,
+    /// The domain of the project.
     #[oai(validator(min_length = 1, max_length = 255))]
     pub(super) project_domain_name: Option<String>,
     /// Such as `automation@pve!tenantd`.
     #[oai(validator(min_length = 1, max_length = 255))]
     pub(super) token_id: Option<String>,
+    /// The secret of the API token.
     #[oai(validator(min_length = 1, max_length = 512))]
     pub(super) token_secret: Option<String>,
+    /// The API token.
     #[oai(validator(min_length = 1, max_length = 512))]
     pub(super) api_token: Option<String>,
 }
@@ -103,6 +119,7 @@ pub(super) enum ProviderAction {
 #[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct VerifyCloudProvider {
+    /// What to do.
     pub(super) action: ProviderAction,
     /// The stored provider, unless the query names it.
     pub(super) id: Option<CloudProviderId>,
@@ -131,6 +148,7 @@ pub(super) struct UpdateCloudProvider {
     /// `config.endpoint` or `config.auth_url`, `config.ca_certificate_pem` or `config.tls_fingerprint`: a stored credential is sent to
     /// the target that it was given for, and to no other.
     pub(super) credential: Option<CredentialInput>,
+    /// How often the provider is synced, in seconds.
     #[oai(validator(minimum(value = "60"), maximum(value = "86400")))]
     pub(super) sync_interval_seconds: Option<u32>,
 }

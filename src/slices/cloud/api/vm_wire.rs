@@ -42,7 +42,9 @@ pub(super) struct ProviderReference {
 pub(super) struct VmSize {
     /// The provider's name for it.
     pub(super) id: String,
+    /// How many virtual CPUs.
     pub(super) vcpus: Option<u32>,
+    /// The memory in bytes.
     pub(super) memory_bytes: Option<u64>,
 }
 
@@ -71,14 +73,19 @@ pub(super) struct Vm {
     /// What is worth saying about the state, such as that a stopped VM is still billed, or why it could not be created.
     pub(super) state_note: Option<String>,
     pub(super) organization: Option<OrganizationReference>,
-    /// Absent when the provider does not say.
+    /// The region of the provider. Absent when the provider does not say.
     pub(super) region: Option<String>,
+    /// The zone of the region.
     pub(super) zone: Option<String>,
     pub(super) size: Option<VmSize>,
+    /// The image that the VM was made from.
     pub(super) image: Option<String>,
+    /// Its private addresses.
     pub(super) private_ips: Vec<String>,
+    /// Its public addresses.
     pub(super) public_ips: Vec<String>,
     pub(super) tags: BTreeMap<String, String>,
+    /// When the VM was launched.
     pub(super) launched_at: Option<Timestamp>,
     /// Fields that could not be read. Absent when the whole VM was read.
     pub(super) unreadable: Option<Vec<UnreadableField>>,
@@ -190,8 +197,10 @@ pub(super) struct OperationProblem {
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct OperationLeftover {
+    /// The id of the VM.
     pub(super) vm_id: VmId,
     pub(super) name: String,
+    /// The id of the VM at the provider.
     pub(super) provider_vm_id: Option<String>,
     /// What its order carried: the cloud's records have it as the client token, a tag or the name.
     pub(super) token: String,
@@ -214,6 +223,7 @@ pub(super) struct Operation {
     pub(super) leftovers: Option<Vec<OperationLeftover>>,
     /// The VMs of an order.
     pub(super) vm_ids: Option<Vec<VmId>>,
+    /// The providers that it is about.
     pub(super) provider_ids: Vec<CloudProviderId>,
     pub(super) created_at: Timestamp,
     pub(super) updated_at: Timestamp,
@@ -264,12 +274,15 @@ impl From<&model::Operation> for Operation {
 #[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct ProvisionVms {
+    /// The provider to create the VMs at.
     pub(super) provider_id: CloudProviderId,
     /// Of several VMs the name has a number behind it.
     #[oai(validator(min_length = 1, max_length = 60, pattern = "^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?$"))]
     pub(super) name: String,
+    /// The region of the provider.
     #[oai(validator(min_length = 1, max_length = 64))]
     pub(super) region: String,
+    /// The zone of the region.
     #[oai(validator(min_length = 1, max_length = 64))]
     pub(super) zone: Option<String>,
     /// The provider's name for it, such as `t3.small`.

@@ -85,6 +85,7 @@ pub(super) struct CredentialSummary {
     pub(super) type_name: String,
     /// What people recognise it by.
     pub(super) hint: Option<String>,
+    /// When the credential was set.
     pub(super) set_at: Timestamp,
 }
 
@@ -121,7 +122,9 @@ pub(super) struct VerificationWarning {
 /// What the credential can do.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct Capabilities {
+    /// Whether VMs can be listed.
     pub(super) read: bool,
+    /// Whether VMs can be created.
     pub(super) provision: bool,
 }
 
@@ -140,6 +143,7 @@ pub(super) struct ProviderVerification {
     pub(super) checks: Vec<VerificationCheck>,
     pub(super) capabilities: Capabilities,
     pub(super) warnings: Vec<VerificationWarning>,
+    /// When the provider was verified.
     pub(super) verified_at: Timestamp,
 }
 
@@ -207,7 +211,9 @@ pub(super) struct ProviderSync {
     /// Absent when everything was read. Otherwise the status of the provider is `degraded`.
     pub(super) unreadable: Option<UnreadableVms>,
     pub(super) error: Option<SyncProblem>,
+    /// How often the provider is synced, in seconds.
     pub(super) interval_seconds: u32,
+    /// When the next sync is due.
     pub(super) next_at: Option<Timestamp>,
 }
 

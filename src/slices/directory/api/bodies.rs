@@ -1,8 +1,7 @@
 //! What clients send to create, change and delete records of the directory, and what becomes of several at once.
 
-use poem_openapi::{Object, types::Any};
+use poem_openapi::Object;
 use serde::Serialize;
-use serde_json::Value;
 use serde_with::skip_serializing_none;
 
 use tenantd_base::{
@@ -14,7 +13,7 @@ use tenantd_http::{
     bounded::{List, Text},
     bulk,
     problem::Problem,
-    wire::{Many, Word},
+    wire::{ItemProblem, Many, Word},
 };
 
 use super::{
@@ -368,7 +367,7 @@ macro_rules! bodies {
             /// The record. Absent when it was deleted, or on a failure.
             $member: Option<$record>,
             /// Why it failed: `code`, `detail` and, for input, `errors`.
-            error: Option<Any<Value>>,
+            error: Option<ItemProblem>,
         }
 
         /// What became of several records.
@@ -391,7 +390,7 @@ macro_rules! bodies {
                     Ok(record) => $result { index, status, $member: record, error: None },
                     Err(problem) => {
                         let (status, error) = bulk::failure(index, &problem);
-                        $result { index, status, $member: None, error: Some(Any(error)) }
+                        $result { index, status, $member: None, error: Some(ItemProblem(error)) }
                     }
                 };
                 let results: Vec<$result> = outcomes.into_iter().enumerate().map(result).collect();

@@ -79,10 +79,15 @@ struct IngestAnswer {
     #[oai(rename = "_end")]
     #[serde(rename = "_end")]
     end: Option<bool>,
+    /// Records that were created.
     created: Option<u64>,
+    /// Records that were changed.
     updated: Option<u64>,
+    /// Records that were the same already.
     unchanged: Option<u64>,
+    /// Records that were removed.
     removed: Option<u64>,
+    /// Lines that were refused.
     failed: Option<u64>,
 }
 

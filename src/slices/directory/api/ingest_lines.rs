@@ -129,10 +129,13 @@ pub(super) struct DeviceLine {
     lifecycle: Option<Word<Lifecycle>>,
     organization_id: Option<OrganizationId>,
     organization_external_id: Option<Text<200>>,
+    /// Where the device is.
     #[serde(default)]
     site: Change<Text<200>>,
+    /// The user who owns the device.
     #[serde(default)]
     owner_id: Change<UserId>,
+    /// The name of the owner in the system that sends the line.
     #[serde(default)]
     owner_external_id: Change<Text<200>>,
     tags: Option<List<Text<50>, MAX_TAGS>>,

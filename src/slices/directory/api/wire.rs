@@ -50,6 +50,7 @@ pub struct UserSso {
     pub issuer: String,
     /// What the provider knows them by.
     pub subject: String,
+    /// When the account was linked.
     pub linked_at: Timestamp,
 }
 
@@ -79,6 +80,7 @@ pub struct UserView {
     pub status: Word<UserStatus>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
+    /// When the user last signed in.
     pub last_login_at: Option<Timestamp>,
     /// Of staff who have signed in through an identity provider.
     pub sso: Option<UserSso>,

@@ -35,9 +35,11 @@ pub(crate) struct InventoryRow {
     pub(super) external_id: Option<String>,
     pub(super) class: Option<Word<DeviceClass>>,
     pub(super) lifecycle: Option<Word<Lifecycle>>,
+    /// Where the device is.
     pub(super) site: Option<String>,
     pub(super) owner: Option<PersonReference>,
     pub(super) tags: Option<Vec<String>>,
+    /// Fields of your own.
     pub(super) custom_fields: Option<BTreeMap<String, String>>,
     /// What the agent is doing at the moment of the report.
     pub(super) agent: Option<Agent>,
@@ -155,12 +157,17 @@ impl InventoryGroups {
 /// What all devices of the report come to. Counts by a word have a place for every word that there is.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(crate) struct InventoryTotals {
+    /// How many devices there are.
     pub(super) devices: u64,
     /// How many organizations they belong to.
     pub(super) organizations: u64,
+    /// Devices by class.
     pub(super) class: BTreeMap<String, u64>,
+    /// Devices by lifecycle.
     pub(super) lifecycle: BTreeMap<String, u64>,
+    /// Devices by the state of their agent.
     pub(super) agent_status: BTreeMap<String, u64>,
+    /// Devices by health.
     pub(super) health: BTreeMap<String, u64>,
     /// Devices of whose updates nobody has told are `unknown`.
     pub(super) patch_status: BTreeMap<String, u64>,

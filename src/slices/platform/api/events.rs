@@ -102,6 +102,7 @@ struct Event {
     /// The kind, such as `api_key.created`.
     #[oai(rename = "type")]
     kind: String,
+    /// When it happened.
     timestamp: Timestamp,
     tenant_id: TenantId,
     /// The event's number among all events of your tenant, from 1 and without gaps. Numbers are missing where you cannot read the event,

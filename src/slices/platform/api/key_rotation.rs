@@ -26,6 +26,7 @@ enum Area {
 struct KeyRotationStatus {
     /// Tells the key that the store names as its own from others.
     fingerprint: String,
+    /// Whether a change is under way.
     under_way: bool,
     /// Of the key that takes the place of that one, while it does.
     #[oai(skip_serializing_if_is_none)]

@@ -21,9 +21,12 @@ enum Area {
 /// What a check of the store found.
 #[derive(Debug, Object, Serialize)]
 struct StoreCheck {
+    /// Whether nothing is wrong.
     clean: bool,
     records: u64,
+    /// How many entries of indexes were checked.
     index_entries: u64,
+    /// What is wrong.
     problems: Vec<String>,
     /// Problems beyond those listed.
     more_problems: u64,

@@ -24,8 +24,10 @@ struct TableSize {
     /// Parts that retention drops as a whole; 0 for a table in one piece.
     #[oai(validator(minimum(value = "0")))]
     segments: u64,
+    /// How many rows there are.
     #[oai(validator(minimum(value = "0")))]
     rows: u64,
+    /// The size in bytes.
     #[oai(validator(minimum(value = "0")))]
     bytes: u64,
 }
@@ -33,7 +35,9 @@ struct TableSize {
 /// What is told of a server to whoever helps with it.
 #[derive(Debug, Object, Serialize)]
 struct SupportFacts {
+    /// The version of tenantd.
     version: String,
+    /// What each table of the store takes up.
     tables: Vec<TableSize>,
     /// Acts of the operator that are in the audit.
     #[oai(validator(minimum(value = "0")))]

@@ -76,6 +76,7 @@ pub(super) struct Tenant {
 /// The clock of an evaluation tenant. Its data is in this time: what is due, what expires, when its events happened.
 #[derive(Debug, Object, Serialize)]
 struct TenantClock {
+    /// The time of the tenant.
     now: Timestamp,
     /// By how much it is ahead of the installation's.
     #[oai(validator(minimum(value = "0")))]
@@ -87,6 +88,7 @@ struct TenantClock {
 struct Activity {
     /// Events since the tenant was created.
     events: u64,
+    /// When the last event happened.
     last_event_at: Timestamp,
 }
 

@@ -48,6 +48,7 @@ word_type! {
 #[derive(Debug, Object, Serialize)]
 struct QuotaStanding {
     quota: Quota,
+    /// The most that the tenant may use.
     limit: u64,
     /// Absent for `streams`, which are counted only while they are open.
     used: Option<u64>,
@@ -87,16 +88,22 @@ impl TenantQuotas {
 /// The limits of one tenant. A quota that is absent has the limit of the installation.
 #[derive(Debug, Object)]
 struct SetQuotas {
+    /// How many events a day.
     #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
     events_per_day: Option<u64>,
+    /// How many records may be stored.
     #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
     records: Option<u64>,
+    /// How many bytes may be stored.
     #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
     stored_bytes: Option<u64>,
+    /// How many workflows.
     #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
     workflows: Option<u64>,
+    /// How many workflow runs may be under way.
     #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
     concurrent_runs: Option<u64>,
+    /// How many streams may be open.
     #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
     streams: Option<u64>,
 }

@@ -29,6 +29,7 @@ struct SearchIndexStatus {
     building: bool,
     /// How many documents the new one has so far.
     built: Option<u64>,
+    /// How many documents are in the index.
     documents: u64,
     /// The newest event that it holds.
     seq: u64,

@@ -79,12 +79,15 @@ pub(super) struct SearchMatch {
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct SearchHit {
+    /// The type of the record.
     #[serde(rename = "type")]
     #[oai(rename = "type")]
     pub(super) kind: Kind,
     /// The record's id; of software its name, which the asset inventory filters by.
     pub(super) id: String,
+    /// The name of the hit.
     pub(super) title: String,
+    /// More about the hit, in a line.
     pub(super) subtitle: Option<String>,
     pub(super) organization: Option<OrganizationReference>,
     /// Of tickets their status, of devices their lifecycle, of users `active` or `disabled`, of workflows `enabled`, `disabled` or

@@ -32,10 +32,12 @@ word_type! {
 #[derive(Clone, Debug, PartialEq, Eq, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct DomainClaim {
+    /// The domain, such as `example.com`.
     pub(super) domain: String,
     /// Whether people with an address of the domain can sign in through the provider.
     pub(super) proven: bool,
     pub(super) proven_by: Option<ProvenBy>,
+    /// When the tenant proved that the domain is its own.
     pub(super) proven_at: Option<Timestamp>,
     /// While it is not proven: the name of the TXT record to publish.
     pub(super) record_name: Option<String>,
@@ -164,18 +166,23 @@ pub(super) struct UpdateIdentityProvider {
     pub(super) name: Option<String>,
     #[oai(rename = "type")]
     pub(super) kind: Option<ProviderType>,
+    /// The URL of the issuer.
     #[oai(validator(min_length = 1, max_length = 2048))]
     pub(super) issuer: Option<String>,
+    /// The client id at the provider.
     #[oai(validator(min_length = 1, max_length = 255))]
     pub(super) client_id: Option<String>,
     /// Replaces the stored secret, which is kept when this is absent. Required when you change the scheme, host or port of `issuer`.
     #[oai(validator(min_length = 1, max_length = 1000))]
     pub(super) client_secret: Option<String>,
+    /// The domains whose people sign in through the provider.
     #[oai(validator(min_items = 1, max_items = 50))]
     pub(super) domains: Option<Vec<String>>,
     pub(super) enabled: Option<bool>,
     pub(super) default_role: Option<Role>,
+    /// Whether people get an account when they first sign in.
     pub(super) auto_provision: Option<bool>,
+    /// The scopes to ask the provider for.
     #[oai(validator(min_items = 1, max_items = 20))]
     pub(super) scopes: Option<Vec<String>>,
 }

@@ -1,8 +1,7 @@
 //! What clients send to create and change tickets.
 
-use poem_openapi::{Object, types::Any};
+use poem_openapi::Object;
 use serde::Serialize;
-use serde_json::Value;
 use serde_with::skip_serializing_none;
 
 use tenantd_base::{
@@ -12,7 +11,7 @@ use tenantd_base::{
 };
 use tenantd_http::{
     bounded::Text,
-    wire::{Item, Many},
+    wire::{Item, ItemProblem, Many},
 };
 
 use super::{
@@ -28,6 +27,7 @@ use super::{
 #[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct CreateTicket {
+    /// What the ticket is about, in a line.
     #[oai(validator(min_length = 1, max_length = 255))]
     pub(super) subject: String,
     #[oai(validator(min_length = 1, max_length = 65536))]
@@ -41,8 +41,10 @@ pub(super) struct CreateTicket {
     pub(super) urgency: Option<Level>,
     /// `api` when absent.
     pub(super) source: Option<Source>,
+    /// The queue that the ticket is in.
     #[oai(validator(min_length = 1, max_length = 100))]
     pub(super) queue: Option<String>,
+    /// What the ticket is about, in words of your own.
     #[oai(validator(min_length = 1, max_length = 100))]
     pub(super) category: Option<String>,
     /// The customer. When absent it is that of the first device, else that of the contact.
@@ -68,6 +70,7 @@ pub(super) struct CreateTicket {
     pub(super) on_duplicate: Option<OnDuplicate>,
     /// The ticket that this one is a part of. Parts may be 32 deep.
     pub(super) parent: Option<TicketRef>,
+    /// When the ticket must be done.
     pub(super) due_at: Option<Timestamp>,
 }
 
@@ -130,6 +133,7 @@ impl Many for CreateTickets {
 pub(super) struct ResolveTicket {
     /// `fixed` when absent.
     pub(super) code: Option<ResolutionCode>,
+    /// What solved it.
     #[oai(validator(min_length = 1, max_length = 10000))]
     pub(super) summary: Option<String>,
 }
@@ -149,6 +153,7 @@ pub(super) struct UpdateTicket {
 #[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct TicketPatch {
+    /// What the ticket is about, in a line.
     #[oai(validator(min_length = 1, max_length = 255))]
     pub(super) subject: Option<String>,
     #[oai(validator(min_length = 1, max_length = 65536))]
@@ -161,8 +166,10 @@ pub(super) struct TicketPatch {
     pub(super) impact: Change<Level>,
     pub(super) urgency: Change<Level>,
     pub(super) source: Option<Source>,
+    /// The queue that the ticket is in.
     #[oai(validator(min_length = 1, max_length = 100))]
     pub(super) queue: Change<String>,
+    /// What the ticket is about, in words of your own.
     #[oai(validator(min_length = 1, max_length = 100))]
     pub(super) category: Change<String>,
     pub(super) organization_id: Option<OrganizationId>,
@@ -175,6 +182,7 @@ pub(super) struct TicketPatch {
     pub(super) custom_fields: Change<Fields<true>>,
     #[oai(validator(max_items = 20))]
     pub(super) external_refs: Change<Vec<ExternalRef>>,
+    /// Names the cause of the ticket.
     #[oai(validator(min_length = 1, max_length = 255))]
     pub(super) dedup_key: Change<String>,
     /// The ticket that this one is a part of, and not the other way round. Parts may be 32 deep.
@@ -183,6 +191,7 @@ pub(super) struct TicketPatch {
     pub(super) merged_into: Option<TicketRef>,
     /// Of a ticket that is resolved or becomes so.
     pub(super) resolution: Option<ResolveTicket>,
+    /// When the ticket must be done.
     pub(super) due_at: Change<Timestamp>,
 }
 
@@ -240,16 +249,20 @@ pub(super) struct TicketResult {
     pub(super) index: usize,
     /// The status that a request for this ticket alone would have had.
     pub(super) status: u16,
+    /// The ticket. Absent on a failure.
     pub(super) ticket: Option<TicketJson>,
     /// Why it failed: `code`, `detail` and, for input, `errors`.
-    pub(super) error: Option<Any<Value>>,
+    pub(super) error: Option<ItemProblem>,
 }
 
 /// What became of several tickets.
 #[derive(Debug, Object, Serialize)]
 pub(super) struct TicketResults {
+    /// A result for each ticket, in order.
     pub(super) results: Vec<TicketResult>,
+    /// How many succeeded.
     pub(super) succeeded: usize,
+    /// How many failed.
     pub(super) failed: usize,
 }
 
@@ -257,6 +270,7 @@ pub(super) struct TicketResults {
 #[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct CreateComment {
+    /// The text of the comment.
     #[oai(validator(min_length = 1, max_length = 65536))]
     pub(super) body: String,
     /// `internal` when absent.
@@ -276,12 +290,15 @@ impl From<CreateComment> for NewComment {
 #[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct CreateTimeEntry {
+    /// How long the work took, in minutes.
     #[oai(validator(minimum(value = "1"), maximum(value = "1440")))]
     pub(super) minutes: u32,
+    /// Whether the time is billed.
     pub(super) billable: bool,
     /// Such as `remote`, `on_site` or `travel`: words of your own.
     #[oai(validator(min_length = 1, max_length = 50))]
     pub(super) work_type: String,
+    /// What was done.
     #[oai(validator(min_length = 1, max_length = 2000))]
     pub(super) note: Option<String>,
     pub(super) started_at: Option<Timestamp>,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use poem::Request;
-use poem_openapi::{Object, OpenApi, types::Any};
+use poem_openapi::{Object, OpenApi};
 use serde_json::Value;
 
 use tenantd_base::{
@@ -25,7 +25,7 @@ use tenantd_http::{
     precondition::IfMatch,
     problem::{Code, Problem},
     reply::{Changed, Rendered, Settled},
-    wire::{Item, OneOrMany},
+    wire::{Item, ItemProblem, OneOrMany},
 };
 use tenantd_store::{
     Key, Read, Store, StoreError, WriteTx,
@@ -319,7 +319,7 @@ fn results(outcomes: Vec<Result<Shown, Failure>>) -> TicketResults {
         }
         Err(Failure::Refused(problem)) => {
             let status = Code::ValidationFailed.status().as_u16();
-            TicketResult { index, status, ticket: None, error: Some(Any(problem)) }
+            TicketResult { index, status, ticket: None, error: Some(ItemProblem(problem)) }
         }
         Err(Failure::Failed(error)) => record::failed_result(index, error),
     };

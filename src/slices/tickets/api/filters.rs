@@ -105,6 +105,7 @@ pub(super) struct ListTickets {
     tag: Option<Vec<String>>,
     #[oai(validator(min_items = 1, max_items = 6))]
     sla_state: Option<Vec<SlaState>>,
+    /// Tickets with this `dedup_key`.
     #[oai(validator(min_length = 1, max_length = 255))]
     dedup_key: Option<String>,
     /// Tickets with a name in this other system.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use poem_openapi::{Object, OpenApi, param::Path, types::Any};
+use poem_openapi::{Object, OpenApi, param::Path};
 use serde_json::value::to_raw_value;
 
 use tenantd_base::{
@@ -18,6 +18,7 @@ use tenantd_http::{
     precondition::{IfMatch, IfNoneMatch},
     problem::{FieldError, Problem},
     reply::{Changed, Found},
+    wire::ItemProblem,
 };
 use tenantd_store::{Read, Store, events::Act};
 
@@ -234,7 +235,7 @@ fn each(ids: &[TicketRef], mut change: impl FnMut(TicketRef) -> Result<Shown, Bu
 
 pub(super) fn failed_result(index: usize, error: BulkError) -> TicketResult {
     let (status, error) = bulk::failure(index, &Problem::from(error));
-    TicketResult { index, status, ticket: None, error: Some(Any(error)) }
+    TicketResult { index, status, ticket: None, error: Some(ItemProblem(error)) }
 }
 
 pub(super) fn summed(results: Vec<TicketResult>) -> TicketResults {

@@ -69,6 +69,7 @@ pub(super) struct SlaTarget {
     /// Not longer than `resolution_minutes`.
     #[oai(validator(minimum(value = "1"), maximum(value = "43200")))]
     pub(super) first_response_minutes: u32,
+    /// Minutes of working time until the resolution.
     #[oai(validator(minimum(value = "1"), maximum(value = "43200")))]
     pub(super) resolution_minutes: u32,
     /// Every minute counts, and not those of the working hours only.
@@ -108,6 +109,7 @@ pub(super) struct ReplaceSlaPolicy {
     /// Days on which no work is done, such as `2026-12-25`.
     #[oai(validator(max_items = 500, unique_items))]
     pub(super) holidays: Vec<Day>,
+    /// The targets of each priority.
     pub(super) targets: SlaTargets,
 }
 

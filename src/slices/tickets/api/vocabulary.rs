@@ -18,8 +18,8 @@ use tenantd_base::id::UserId;
 use tenantd_http::wire::{document_type, word_type};
 
 use super::super::model::{
-    FieldValue, Level, MAX_CUSTOM_FIELDS, OnDuplicate, Priority, ResolutionCode, SlaState, Source, Status, StatusCategory,
-    TicketRef, TicketType, Visibility,
+    FieldValue, Level, MAX_CUSTOM_FIELDS, MAX_FIELD_FLOAT, OnDuplicate, Priority, ResolutionCode, SlaState, Source, Status,
+    StatusCategory, TicketRef, TicketType, Visibility,
 };
 
 word_type! {
@@ -152,12 +152,16 @@ const MAX_FIELD_LENGTH: usize = 4096;
 fn fields_schema(nulls: bool) -> MetaSchema {
     let inline = |schema: MetaSchema| MetaSchemaRef::Inline(Box::new(schema));
     let text = MetaSchema { max_length: Some(MAX_FIELD_LENGTH), ..MetaSchema::new("string") };
-    let mut any_of = vec![inline(text), inline(MetaSchema::new("number")), inline(MetaSchema::new("boolean"))];
+    let number = MetaSchema { minimum: Some(-MAX_FIELD_FLOAT), maximum: Some(MAX_FIELD_FLOAT), ..MetaSchema::new("number") };
+    let mut any_of = vec![inline(text), inline(number), inline(MetaSchema::new("boolean"))];
     if nulls {
         any_of.push(inline(MetaSchema::new("null")));
     }
     MetaSchema {
-        description: Some("Fields of your own: names of `[a-z0-9_]{1,64}` with a text, a number or true or false."),
+        description: Some(
+            "Fields of your own: names of `[a-z0-9_]{1,64}` with a text, a number or true or false. Numbers are between -(2^53 - 1) and \
+             2^53 - 1, where every client reads whole numbers exactly; fractions are kept with double precision. Send longer numbers as a text.",
+        ),
         additional_properties: Some(Box::new(inline(MetaSchema { any_of, ..MetaSchema::ANY }))),
         max_properties: Some(MAX_CUSTOM_FIELDS),
         example: Some(serde_json::json!({"rack": "B4", "units": 2})),

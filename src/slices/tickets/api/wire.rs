@@ -64,6 +64,7 @@ pub(super) struct TicketDevice {
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct TicketReference {
     pub(super) id: TicketId,
+    /// The ticket as people write it, such as `T-1042`.
     #[oai(rename = "ref")]
     #[serde(rename = "ref")]
     pub(super) reference: String,
@@ -80,10 +81,13 @@ impl From<TicketLink> for TicketReference {
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct ExternalRef {
+    /// The other system.
     #[oai(validator(min_length = 1, max_length = 100))]
     pub(super) system: String,
+    /// The ticket's id in the other system.
     #[oai(validator(min_length = 1, max_length = 255))]
     pub(super) id: String,
+    /// Where the ticket is in the other system.
     #[oai(validator(min_length = 1, max_length = 2048))]
     pub(super) url: Option<String>,
 }
@@ -105,9 +109,11 @@ impl From<ExternalRef> for model::ExternalRef {
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct SlaClock {
+    /// The target, in minutes of working time.
     pub(super) target_minutes: u32,
     /// Absent while the clock is paused, unless the ticket is late already.
     pub(super) due_at: Option<Timestamp>,
+    /// When the target was met.
     pub(super) met_at: Option<Timestamp>,
     /// Whether the time was over before the promise was kept.
     pub(super) breached: bool,
@@ -133,14 +139,18 @@ pub(super) struct TicketSla {
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct TicketResolution {
     pub(super) code: ResolutionCode,
+    /// What solved it.
     pub(super) summary: String,
     pub(super) resolved_by: Author,
+    /// When the ticket was resolved.
     pub(super) resolved_at: Timestamp,
 }
 
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct TicketCounters {
+    /// How many comments there are.
     pub(super) comments: u64,
+    /// How often the ticket was reopened.
     pub(super) reopens: u64,
 }
 
@@ -156,6 +166,7 @@ pub(super) struct Ticket {
     #[oai(rename = "ref")]
     #[serde(rename = "ref")]
     pub(super) reference: String,
+    /// What the ticket is about, in a line.
     pub(super) subject: String,
     pub(super) description: Option<String>,
     #[oai(rename = "type")]
@@ -167,7 +178,9 @@ pub(super) struct Ticket {
     pub(super) impact: Option<Level>,
     pub(super) urgency: Option<Level>,
     pub(super) source: Source,
+    /// The queue that the ticket is in.
     pub(super) queue: Option<String>,
+    /// What the ticket is about, in words of your own.
     pub(super) category: Option<String>,
     pub(super) organization: OrganizationReference,
     /// Of a contact or a device of an organization that a restricted key does not reach, the id alone.
@@ -177,6 +190,7 @@ pub(super) struct Ticket {
     pub(super) tags: Vec<String>,
     pub(super) custom_fields: Fields<false>,
     pub(super) external_refs: Vec<ExternalRef>,
+    /// Names the cause of the ticket.
     pub(super) dedup_key: Option<String>,
     /// How often the same was reported.
     pub(super) occurrences: u64,
@@ -184,14 +198,21 @@ pub(super) struct Ticket {
     pub(super) merged_into: Option<TicketReference>,
     pub(super) sla: TicketSla,
     pub(super) resolution: Option<TicketResolution>,
+    /// How many comments and reopenings there are.
     pub(super) counts: TicketCounters,
+    /// How long was worked on the ticket, in minutes.
     pub(super) time_spent_minutes: u64,
+    /// When the ticket must be done.
     pub(super) due_at: Option<Timestamp>,
     pub(super) created_at: Timestamp,
     pub(super) updated_at: Timestamp,
+    /// When the status last changed.
     pub(super) status_changed_at: Timestamp,
+    /// When the customer first got an answer.
     pub(super) first_responded_at: Option<Timestamp>,
+    /// When the ticket was resolved.
     pub(super) resolved_at: Option<Timestamp>,
+    /// When the ticket was closed.
     pub(super) closed_at: Option<Timestamp>,
     pub(super) created_by: Author,
     /// Counts the changes of this record.
@@ -296,6 +317,7 @@ impl Describe<(&Labels, Timestamp)> for model::Ticket {
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct TicketComment {
     pub(super) id: CommentId,
+    /// The text of the comment.
     pub(super) body: String,
     pub(super) visibility: Visibility,
     /// The contact who wrote it, when somebody else passed it on.
@@ -329,9 +351,13 @@ impl Describe<&Labels> for model::Comment {
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct TicketTimeEntry {
     pub(super) id: TimeEntryId,
+    /// How long the work took, in minutes.
     pub(super) minutes: u32,
+    /// Whether the time is billed.
     pub(super) billable: bool,
+    /// What kind of work it was.
     pub(super) work_type: String,
+    /// What was done.
     pub(super) note: Option<String>,
     pub(super) started_at: Option<Timestamp>,
     pub(super) created_at: Timestamp,

@@ -108,5 +108,8 @@ fn check_ticket(arrival: &mut Arrival, ticket: &Ticket) -> Result<(), PortError>
     if fields.values().any(|value| matches!(value, FieldValue::Text(text) if text.len() > MAX_TEXT_BYTES)) {
         return Err(PortError::wrong("custom_fields: a text is too long"));
     }
+    if !fields.values().all(FieldValue::is_exact) {
+        return Err(PortError::wrong("custom_fields: a number is not between -(2^53 - 1) and 2^53 - 1"));
+    }
     Ok(())
 }

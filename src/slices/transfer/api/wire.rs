@@ -116,6 +116,7 @@ pub(super) struct ImportConflict {
 pub(super) struct ImportAnswer {
     /// Whether the tenant is there; of a check, whether nothing is in its way.
     done: bool,
+    /// How the import was made.
     mode: Option<Mode>,
     tenant_id: Option<TenantId>,
     /// How many records there are of each type.

@@ -48,6 +48,7 @@ struct BackupQuery {
 /// A snapshot that was written, read back from the disk, and found to be the same.
 #[derive(Debug, Object, Serialize)]
 struct Backup {
+    /// Where the snapshot is.
     path: String,
     #[oai(validator(minimum(value = "0")))]
     tables: u64,
@@ -97,8 +98,10 @@ struct RecordDrill {
     path: String,
     /// When it began.
     at: Timestamp,
+    /// How long it took, in milliseconds.
     #[oai(validator(minimum(value = "0")))]
     duration_milliseconds: u64,
+    /// The size of the file in bytes.
     #[oai(validator(minimum(value = "0")))]
     file_bytes: u64,
     #[oai(validator(minimum(value = "0")))]

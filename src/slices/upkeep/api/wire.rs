@@ -58,9 +58,12 @@ impl SnapshotRun {
 /// The space of the disk that the data is on.
 #[derive(Debug, Object, Serialize)]
 struct DiskSpace {
+    /// Whether there is enough space.
     state: Fill,
+    /// The free space in bytes.
     #[oai(validator(minimum(value = "0")))]
     free_bytes: u64,
+    /// The size of the disk in bytes.
     #[oai(validator(minimum(value = "0")))]
     total_bytes: u64,
 }

@@ -34,13 +34,19 @@ pub(super) enum BodyEncoding {
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct DeliveryAttempt {
+    /// The number of the attempt, from 1.
     pub(super) number: u32,
     pub(super) trigger: Trigger,
     pub(super) started_at: Timestamp,
+    /// Milliseconds to resolve the name.
     pub(super) dns_ms: u32,
+    /// Milliseconds to connect.
     pub(super) connect_ms: u32,
+    /// Milliseconds of the TLS handshake.
     pub(super) tls_ms: u32,
+    /// Milliseconds to the first byte of the answer.
     pub(super) first_byte_ms: u32,
+    /// Milliseconds of the whole attempt.
     pub(super) total_ms: u32,
     /// The address that was connected to.
     pub(super) remote_ip: Option<String>,
@@ -148,15 +154,18 @@ fn show_body(body: &[u8], truncated: bool) -> (Option<String>, BodyEncoding) {
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct WebhookDelivery {
     pub(super) id: DeliveryId,
+    /// The endpoint.
     pub(super) webhook_id: WebhookId,
     /// The event, which is also the `webhook-id` of every attempt.
     pub(super) event_id: EventId,
+    /// The kind of the event.
     #[oai(rename = "type")]
     #[serde(rename = "type")]
     pub(super) kind: String,
     /// The event's number in the tenant's sequence.
     pub(super) seq: u64,
     pub(super) status: DeliveryStatus,
+    /// How many attempts were made.
     pub(super) attempt_count: u32,
     /// The HTTP status of the last attempt.
     pub(super) last_status: Option<u16>,
@@ -273,11 +282,14 @@ impl From<ReplayWebhook> for NewReplay {
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct WebhookReplay {
     pub(super) id: OperationId,
+    /// The endpoint.
     pub(super) webhook_id: WebhookId,
     pub(super) status: ReplayStatus,
     /// How much of the range was looked at, in percent.
     pub(super) progress: u64,
+    /// The first number of the replay.
     pub(super) from_seq: u64,
+    /// The last number of the replay.
     pub(super) to_seq: u64,
     pub(super) only: Only,
     /// Deliveries that were made due.
@@ -310,15 +322,23 @@ impl WebhookReplay {
 pub(super) struct WebhookFigures {
     /// The start of the hour; absent for the total.
     pub(super) at: Option<Timestamp>,
+    /// Attempts that were made.
     pub(super) attempts: u64,
+    /// Attempts that failed.
     pub(super) failed_attempts: u64,
+    /// Deliveries that succeeded.
     pub(super) delivered: u64,
+    /// Deliveries whose retries are over.
     pub(super) exhausted: u64,
+    /// Deliveries that the receiver asked to stop.
     pub(super) aborted: u64,
+    /// Events that were not sent because the endpoint was disabled.
     pub(super) skipped: u64,
+    /// Deliveries given up because too many waited, or because the event is no longer kept.
     pub(super) expired: u64,
     /// How long half of the attempts took at most, to the bucket.
     pub(super) p50_ms: Option<u32>,
+    /// The time that 95 % of attempts took less than, in milliseconds.
     pub(super) p95_ms: Option<u32>,
 }
 
@@ -343,6 +363,7 @@ impl WebhookFigures {
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct WebhookStats {
+    /// The time that the figures begin at.
     pub(super) since: Timestamp,
     pub(super) total: WebhookFigures,
     pub(super) hours: Vec<WebhookFigures>,

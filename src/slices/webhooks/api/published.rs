@@ -51,12 +51,16 @@ fn headers() -> Value {
 }
 
 fn body(kinds: &Kinds, kind: &EventKind) -> Value {
+    let mut data = Platform::event_data_schema(kinds, kind);
+    if let Some(data) = data.as_object_mut() {
+        data.insert("description".to_owned(), "The record that the event is about.".into());
+    }
     let own = json!({
         "type": "object",
         "required": ["type", "data"],
         "properties": {
             "type": {"type": "string", "const": kind.name, "description": "The kind of the event."},
-            "data": Platform::event_data_schema(kinds, kind),
+            "data": data,
         },
     });
     json!({"allOf": [{"$ref": format!("#/components/schemas/{}", Platform::EVENT_ENVELOPE)}, own]})

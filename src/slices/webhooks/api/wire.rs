@@ -42,7 +42,9 @@ pub(super) struct WebhookHealth {
     pub(super) state: HealthState,
     /// Failed attempts since the last success.
     pub(super) consecutive_failures: u32,
+    /// When it last succeeded.
     pub(super) last_success_at: Option<Timestamp>,
+    /// When it last failed.
     pub(super) last_failure_at: Option<Timestamp>,
     /// The HTTP status of the last attempt that was answered.
     pub(super) last_status: Option<u16>,
@@ -110,11 +112,14 @@ pub(super) struct Webhook {
     pub(super) ordering: Word<Ordering>,
     /// How long one delivery may take, from the look-up of the name to the end of the answer.
     pub(super) timeout_seconds: u32,
+    /// How many deliveries are sent in a second.
     pub(super) rate_limit_per_second: Option<u32>,
     pub(super) retry: Word<RetrySchedule>,
+    /// The certificate authority that the endpoint is verified with, as PEM.
     pub(super) ca_certificate_pem: Option<String>,
     /// The beginning of the secret, to recognise it by.
     pub(super) secret_hint: String,
+    /// When the secret was last replaced.
     pub(super) secret_rotated_at: Option<Timestamp>,
     /// Until when deliveries are signed with the secret before the rotation too.
     pub(super) previous_secret_expires_at: Option<Timestamp>,
@@ -288,8 +293,10 @@ pub(super) struct UpdateWebhook {
     pub(super) id: Option<WebhookId>,
     #[oai(validator(min_length = 1, max_length = 100))]
     pub(super) name: Option<String>,
+    /// Where events are sent.
     #[oai(validator(min_length = 1, max_length = 2048))]
     pub(super) url: Option<String>,
+    /// The kinds of events to deliver.
     #[oai(validator(min_items = 1, max_items = 64, unique_items))]
     pub(super) events: Option<Vec<String>>,
     #[oai(validator(max_length = 1000))]
@@ -300,11 +307,14 @@ pub(super) struct UpdateWebhook {
     pub(super) headers: Change<BTreeMap<String, String>>,
     pub(super) status: Option<WantedStatus>,
     pub(super) ordering: Option<Word<Ordering>>,
+    /// How long to wait for an answer, in seconds.
     #[oai(validator(minimum(value = "1"), maximum(value = "60")))]
     pub(super) timeout_seconds: Option<u32>,
+    /// How many deliveries are sent in a second.
     #[oai(validator(minimum(value = "1"), maximum(value = "1000")))]
     pub(super) rate_limit_per_second: Change<u32>,
     pub(super) retry: Option<Word<RetrySchedule>>,
+    /// The certificate authority that the endpoint is verified with, as PEM.
     #[oai(validator(min_length = 1, max_length = 65536))]
     pub(super) ca_certificate_pem: Change<String>,
 }

@@ -33,6 +33,7 @@ const MAX_LISTED: usize = 10_000;
 #[oai(skip_serializing_if_is_none)]
 struct TenantWorkflow {
     id: WorkflowId,
+    /// The key of the workflow.
     key: String,
     name: String,
     /// Whether its triggers start it.
@@ -41,6 +42,7 @@ struct TenantWorkflow {
     events: Vec<String>,
     /// When its schedule starts it next.
     next_run_at: Option<Timestamp>,
+    /// When the workflow was archived.
     archived_at: Option<Timestamp>,
     updated_at: Timestamp,
     version: u64,

@@ -128,15 +128,22 @@ impl SteerWorkflowRun {
 #[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WorkflowPatch {
+    /// The key of the workflow.
     pub(super) key: Change<Any<Value>>,
     pub(super) name: Change<Any<Value>>,
     pub(super) description: Change<Any<Value>>,
     pub(super) enabled: Change<Any<Value>>,
+    /// What starts a run.
     pub(super) triggers: Change<Any<Value>>,
+    /// The JSON Schema of the inputs.
     pub(super) input_schema: Change<Any<Value>>,
+    /// How long a run may take, in seconds.
     pub(super) timeout_seconds: Change<Any<Value>>,
+    /// How many runs may be under way at the same time.
     pub(super) concurrency: Change<Any<Value>>,
+    /// The steps, in order.
     pub(super) steps: Change<Any<Value>>,
+    /// The steps to run when a run fails.
     pub(super) on_failure: Change<Any<Value>>,
 }
 
@@ -173,8 +180,10 @@ pub(super) struct UpdateWorkflow {
     /// The run, unless the query names it.
     pub(super) run_id: Option<RunId>,
     pub(super) action: Option<Steering>,
+    /// A comment for people.
     #[oai(validator(min_length = 1, max_length = 1000))]
     pub(super) comment: Option<String>,
+    /// The step to decide about.
     #[oai(validator(min_length = 1, max_length = 200))]
     pub(super) step: Option<String>,
     #[oai(flatten)]

@@ -16,11 +16,13 @@ pub(super) struct WorkflowType {
     #[oai(rename = "type")]
     #[serde(rename = "type")]
     kind: String,
+    /// What it does.
     summary: String,
     /// The scopes that the author of the workflow and the person or key that starts it must have.
     required_scopes: Vec<String>,
     /// Of a step the JSON Schema of its `with`, of a trigger that of the whole trigger.
     schema: Any<Value>,
+    /// An example.
     example: Any<Value>,
 }
 
@@ -28,6 +30,7 @@ pub(super) struct WorkflowType {
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct WorkflowStarter {
     name: String,
+    /// The definition of the workflow.
     definition: Any<Value>,
 }
 

@@ -19,12 +19,15 @@ use super::{
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WorkflowPlannedStep {
     id: String,
+    /// Where the step is in the definition.
     path: String,
     #[oai(rename = "type")]
     #[serde(rename = "type")]
     kind: String,
     status: Prospect,
+    /// What the step would do.
     summary: Option<String>,
+    /// What the step would be given, without secrets.
     input: Option<Any<Value>>,
     /// What it would come to, as far as that is known.
     output: Option<Any<Value>>,
@@ -56,6 +59,7 @@ pub(super) struct WorkflowPlan {
     steps: Vec<WorkflowPlannedStep>,
     /// Why the run would fail, if it would.
     error: Option<WorkflowRunError>,
+    /// What the run would return.
     output: Option<Any<Value>>,
     /// Whether there would be more steps than are shown.
     truncated: bool,
@@ -82,7 +86,9 @@ pub(super) struct WorkflowFault {
     pointer: String,
     code: String,
     message: String,
+    /// What is allowed instead.
     allowed: Option<Vec<String>>,
+    /// What was probably meant.
     suggestion: Option<String>,
 }
 
@@ -91,6 +97,7 @@ pub(super) struct WorkflowFault {
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WorkflowValidation {
+    /// Whether the definition is valid.
     valid: bool,
     /// At most 50.
     errors: Vec<WorkflowFault>,

@@ -49,8 +49,11 @@ pub(super) struct WorkflowEffect {
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WorkflowDecision {
     pub(super) by: Author,
+    /// When it was decided.
     pub(super) at: Timestamp,
+    /// Whether it was approved.
     pub(super) approved: bool,
+    /// What they said about it.
     pub(super) comment: Option<String>,
 }
 
@@ -66,12 +69,14 @@ pub(super) struct WorkflowRunStep {
     #[serde(rename = "type")]
     pub(super) kind: String,
     pub(super) status: StepStatus,
+    /// How many attempts were made.
     pub(super) attempts: u32,
     pub(super) started_at: Timestamp,
     pub(super) ended_at: Option<Timestamp>,
     pub(super) next_attempt_at: Option<Timestamp>,
     /// What it was given, without secrets.
     pub(super) input: Option<Any<Value>>,
+    /// What it returned.
     pub(super) output: Option<Any<Value>>,
     pub(super) error: Option<WorkflowRunError>,
     pub(super) effects: Vec<WorkflowEffect>,
@@ -113,6 +118,7 @@ impl WorkflowRunStep {
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct WorkflowReference {
     pub(super) id: WorkflowId,
+    /// The key of the workflow.
     pub(super) key: String,
     pub(super) name: String,
     /// The version that the run goes by.
@@ -128,9 +134,11 @@ pub(super) struct WorkflowRunTrigger {
     #[oai(rename = "type")]
     #[serde(rename = "type")]
     pub(super) kind: Option<WorkflowTriggerType>,
+    /// The event that started the run.
     pub(super) event_id: Option<EventId>,
     /// The kind of the event.
     pub(super) event: Option<String>,
+    /// The time that the run was scheduled for.
     pub(super) scheduled_at: Option<Timestamp>,
     /// The run whose step has called this one.
     pub(super) run_id: Option<RunId>,
@@ -173,12 +181,14 @@ pub(super) struct WorkflowRun {
     pub(super) subject_id: Option<String>,
     /// The run that this one repeats.
     pub(super) retry_of: Option<RunId>,
+    /// Runs with the same key count together.
     pub(super) concurrency_key: Option<String>,
     pub(super) started_by: Author,
     pub(super) created_at: Timestamp,
     /// When its first step began.
     pub(super) started_at: Option<Timestamp>,
     pub(super) ended_at: Option<Timestamp>,
+    /// When the run is ended.
     pub(super) timeout_at: Timestamp,
     /// What `return` gave.
     pub(super) output: Option<Any<Value>>,

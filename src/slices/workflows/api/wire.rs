@@ -39,6 +39,7 @@ pub(super) struct WorkflowTrigger {
     event: Option<String>,
     /// An expression that must hold for the event.
     condition: Option<String>,
+    /// When to start a run, as a cron expression.
     cron: Option<String>,
     /// The zone that the times of the schedule are in. UTC when absent.
     timezone: Option<String>,
@@ -55,7 +56,9 @@ pub(super) struct WorkflowRetry {
     max_attempts: u32,
     /// `fixed` or `exponential`, which is the default.
     backoff: Option<String>,
+    /// How long to wait before the first retry, in seconds.
     initial_seconds: Option<u32>,
+    /// The longest wait between retries, in seconds.
     max_seconds: Option<u32>,
 }
 
@@ -69,12 +72,14 @@ pub(super) struct WorkflowStep {
     #[oai(rename = "type")]
     #[serde(rename = "type")]
     kind: String,
+    /// The input of the step, as its type describes it.
     with: Option<Any<Value>>,
     /// An expression; when it does not hold the step is left out.
     #[oai(rename = "if")]
     #[serde(rename = "if")]
     condition: Option<String>,
     retry: Option<WorkflowRetry>,
+    /// How long the step may take, in seconds.
     timeout_seconds: Option<u64>,
     /// `fail`, which is the default, or `continue`.
     on_error: Option<String>,
@@ -87,6 +92,7 @@ pub(super) struct WorkflowStep {
 pub(super) struct WorkflowConcurrency {
     /// A template, such as `{{ inputs.user_id }}`.
     key: String,
+    /// How many runs may be under way.
     limit: Option<u32>,
     /// `queue`, which is the default, `reject`, `use_existing` or `cancel_existing`.
     on_conflict: Option<String>,
@@ -124,6 +130,7 @@ pub(super) struct Workflow {
     pub(super) steps: Vec<WorkflowStep>,
     /// Steps that are run when the others have failed.
     pub(super) on_failure: Option<Vec<WorkflowStep>>,
+    /// When the workflow was archived.
     pub(super) archived_at: Option<Timestamp>,
     pub(super) last_run: Option<WorkflowLastRun>,
     pub(super) created_at: Timestamp,
