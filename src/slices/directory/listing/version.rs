@@ -50,8 +50,11 @@ fn epoch(version: &str) -> (&str, &str) {
     }
 }
 
+/// A text behind a number is a part too: `2.0b1` has the same parts as `2.0-b1`.
 fn parts(version: &str) -> impl Iterator<Item = &str> {
-    version.split(|letter: char| !letter.is_alphanumeric()).filter(|part| !part.is_empty())
+    let runs = version.split(|letter: char| !letter.is_alphanumeric());
+    let cut = |run: &'_ str| run.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(run.len());
+    runs.flat_map(move |run| <[&str; 2]>::from(run.split_at(cut(run)))).filter(|part| !part.is_empty())
 }
 
 /// As many digits as one likes: longer is more, and among the same length the order of texts is that of numbers.
