@@ -84,6 +84,7 @@ pub const STAYING: &[(TableName, &str)] = &[
     (catalog::WORKFLOW_CAUSES, "bounds what runs lead to in one installation"),
     (catalog::SPENT_SIGN_ONS, "sign-ons to one installation that work once"),
     (catalog::SPENT_SIGN_ONS_BY_EXPIRY, "index of sign-ons"),
+    (catalog::SIGN_ON_HISTORY, "sign-ons to one installation"),
     (catalog::STATUS_DAYS, "about the installation"),
     (catalog::STATUS_INCIDENTS, "about the installation"),
     (catalog::PROBE, "about the installation's disk"),

@@ -71,6 +71,7 @@ mod sso_domains;
 mod sso_lapse;
 mod sso_providers;
 mod sso_refusals;
+mod sso_trial;
 mod stall;
 mod suspension;
 mod tenants;

@@ -300,6 +300,8 @@ RULES_IN_WORDS = {
     *(("wrong_form", name) for name in ("email", "name", "hostname", "os_version", "custom_field")),
     # The contact and the devices of a ticket belong to its organization.
     *(("other_organization", place) for place in ("/contact_id", "/contact_email", "/device_ids/*")),
+    # The owner of a device is a user who exists.
+    ("unknown", "/owner_id"),
     # What refers to a deleted record goes to another one of the same kind, which exists.
     ("unknown", "reassign_to"),
     ("not_allowed", "reassign_to"),

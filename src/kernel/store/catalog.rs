@@ -208,6 +208,8 @@ tables! {
     /// Digests of the states that sign-ons have come back with: each works once.
     SPENT_SIGN_ONS 173 "spent_sign_ons";
     SPENT_SIGN_ONS_BY_EXPIRY 174 "spent_sign_ons_by_expiry";
+    /// What became of the last sign-ons through each identity provider.
+    SIGN_ON_HISTORY 175 "sign_on_history";
     /// Tenant, series and hour to the figures of that hour.
     ANALYTICS_HOURS 150 "analytics_hours";
     /// Tenant, series and day to the figures of a day that is over.

@@ -4,6 +4,9 @@
 //! **Boundary:** no type of the engine appears in a signature that other modules call, but for the door that tests use to
 //! put a crashing disk below it ([`RedbEngine::on_backends`]).
 
+// The list of tables is a macro that goes one level deeper for each.
+#![recursion_limit = "256"]
+
 mod cache;
 pub mod catalog;
 mod changes;

@@ -33,6 +33,8 @@ struct Document {
     token_endpoint_auth_methods_supported: Option<Vec<String>>,
     userinfo_endpoint: Option<String>,
     jwks_uri: String,
+    #[serde(default)]
+    authorization_response_iss_parameter_supported: bool,
 }
 
 /// What is kept of it.
@@ -43,7 +45,9 @@ pub(super) struct Metadata {
     /// Whether a client can prove who it is in the form only, and not in the header.
     pub(super) secret_in_form: bool,
     pub(super) userinfo_endpoint: Option<String>,
-    jwks_uri: String,
+    /// Whether its answers always name it (RFC 9207).
+    pub(super) names_itself: bool,
+    pub(super) jwks_uri: String,
 }
 
 impl Metadata {
@@ -71,6 +75,7 @@ impl Metadata {
             authorization_endpoint: found.authorization_endpoint,
             token_endpoint: found.token_endpoint,
             userinfo_endpoint: found.userinfo_endpoint,
+            names_itself: found.authorization_response_iss_parameter_supported,
             jwks_uri: found.jwks_uri,
         })
     }
@@ -110,8 +115,7 @@ impl Discovery {
         if let Some(known) = known.as_ref().filter(|known| now < known.read_at + FRESH) {
             return Ok(known.clone());
         }
-        let url = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
-        let metadata = Metadata::read(&document(transport, &url).await?, issuer)?;
+        let metadata = read_metadata(transport, issuer).await?;
         let keys = read_keys(transport, &metadata).await?;
         let fresh = Arc::new(Known { metadata, keys, read_at: now, keys_read_at: now });
         *known = Some(fresh.clone());
@@ -140,7 +144,12 @@ impl Discovery {
     }
 }
 
-async fn read_keys(transport: &Transport, metadata: &Metadata) -> Result<Keys, SsoError> {
+pub(super) async fn read_metadata(transport: &Transport, issuer: &str) -> Result<Metadata, SsoError> {
+    let url = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
+    Metadata::read(&document(transport, &url).await?, issuer)
+}
+
+pub(super) async fn read_keys(transport: &Transport, metadata: &Metadata) -> Result<Keys, SsoError> {
     Keys::read(&document(transport, &metadata.jwks_uri).await?).map_err(|error| unreadable("key set", &error))
 }
 

@@ -39,7 +39,10 @@ pub enum SsoError {
     Invalid(Vec<Fault>),
     #[error("the sign-on is refused: {}", .0.name())]
     Refused(RefusalReason),
-    /// The cause is for the log; it holds no token.
+    /// What the provider itself said, in a bounded form; it holds no token.
+    #[error("the sign-on is refused: {}: {cause}", .reason.name())]
+    RefusedByProvider { reason: RefusalReason, cause: String },
+    /// The cause is for the log and for administrators; it holds no token.
     #[error("the identity provider cannot be used: {0}")]
     ProviderError(String),
     #[error("the identity provider takes too long")]

@@ -47,8 +47,8 @@ struct Tokens {
 
 /// What comes for a code that the provider does not take.
 #[derive(Deserialize)]
-struct Refusal {
-    error: String,
+pub(super) struct Refusal {
+    pub(super) error: String,
 }
 
 /// A provider with what it takes to talk to it.
@@ -86,6 +86,11 @@ impl Relation<'_> {
             .append_pair("code_challenge_method", "S256")
             .extend_pairs(login_hint.map(|hint| ("login_hint", hint)));
         Ok(url.into())
+    }
+
+    /// Whether the provider names itself in every answer (RFC 9207), so that an answer of another provider cannot be taken for its own.
+    pub(super) async fn names_itself(&self) -> Result<bool, SsoError> {
+        Ok(self.known().await?.metadata.names_itself)
     }
 
     async fn known(&self) -> Result<Arc<Known>, SsoError> {
@@ -128,7 +133,7 @@ impl Relation<'_> {
     }
 
     /// The form for the code, and how we prove who we are: in the header, unless the provider takes it in the form only.
-    fn code_form(&self, metadata: &Metadata, code: &str, ticket: &Ticket) -> (Secret, Option<Secret>) {
+    pub(super) fn code_form(&self, metadata: &Metadata, code: &str, ticket: &Ticket) -> (Secret, Option<Secret>) {
         let (id, secret) = (self.provider.client_id.as_str(), self.secret.expose());
         let mut form = form_urlencoded::Serializer::new(String::new());
         form.append_pair("grant_type", "authorization_code")
@@ -157,9 +162,9 @@ impl Relation<'_> {
         let Ok(Refusal { error }) = serde_json::from_slice(&answer.body) else {
             return Err(SsoError::Refused(RefusalReason::BadToken));
         };
-        let error: String = error.chars().filter(char::is_ascii_graphic).take(MAX_REFUSAL).collect();
-        tracing::warn!(provider = %self.provider.id, error, "a provider refused a code");
-        Err(SsoError::Refused(RefusalReason::CodeRefused))
+        let cause = provider_word(&error);
+        tracing::warn!(provider = %self.provider.id, error = cause, "a provider refused a code");
+        Err(SsoError::RefusedByProvider { reason: RefusalReason::CodeRefused, cause })
     }
 
     /// Some providers keep the address out of the ID token. The answer must be about the same subject.
@@ -188,6 +193,11 @@ impl Relation<'_> {
         tracing::warn!(provider = %self.provider.id, reason = reason.name(), "a provider's token is refused");
         SsoError::Refused(reason)
     }
+}
+
+/// A provider's word for an error, such as `invalid_client`: on one line and short.
+pub(super) fn provider_word(error: &str) -> String {
+    error.chars().filter(char::is_ascii_graphic).take(MAX_REFUSAL).collect()
 }
 
 fn is_signed(answer: &Response) -> bool {

@@ -1,7 +1,8 @@
 //! Signing in through a provider: the way there, the way back, and who may come in.
 //!
 //! **Invariant:** every sign-on that comes back is either a session or one event with the reason, and its state never works again. A domain
-//! without a provider and one whose provider does not count take the same steps.
+//! without a provider and one whose provider does not count take the same steps. A test takes the same steps too, signs nobody in, and
+//! only leaves its outcome for the administrators.
 
 use tenantd_auth::{AuthError, Login, RefusalReason, RefusedSignIn, Users};
 use tenantd_base::{
@@ -16,17 +17,17 @@ use tenantd_directory::{
 use tenantd_egress::{Audience, Egress};
 use tenantd_platform::{TenantError, TenantStatus, Tenants};
 use tenantd_store::{
-    Store, WriteTx,
+    Read, Store, WriteTx,
     events::{Act, Actor, Intent},
 };
 
 use super::{
     discovery::Discovery,
     error::SsoError,
-    exchange::{Claims, Relation},
-    model::{Domain, IdentityProvider, ReturnPath},
-    repo::{self, ProviderKey, sealed_place},
-    ticket::{Issued, Ticket, Tickets, state_digest},
+    exchange::{Claims, Relation, provider_word},
+    model::{Domain, IdentityProvider, ReturnPath, SignOnFailure, TestSignIn},
+    repo::{self, ProviderKey, history, sealed_place},
+    ticket::{Issued, Purpose, Ticket, Tickets, state_digest},
     transport::Transport,
 };
 
@@ -63,6 +64,17 @@ pub(super) struct Begun {
     pub(super) expires_at: Timestamp,
 }
 
+/// What became of a sign-on.
+#[derive(Debug)]
+pub(super) enum Finished {
+    SignedIn(Box<Login>, ReturnPath),
+    /// Nobody is signed in. `reason` says why nobody would have been.
+    Tested {
+        test: TestSignIn,
+        reason: Option<RefusalReason>,
+    },
+}
+
 /// What the browser brings back.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
@@ -81,10 +93,22 @@ impl SignOn {
         let found = found.filter(|provider| provider.enabled);
         let key = found.as_ref().map_or(NOBODY, |provider| (provider.tenant_id, provider.id));
         let active = self.is_active(key.0)?;
-        let Issued { state, cookie, ticket } = self.tickets.issue(key, wish.redirect_uri, wish.return_to, now)?;
+        let Issued { state, cookie, ticket } = self.tickets.issue(key, wish.redirect_uri, Purpose::SignIn(wish.return_to), now)?;
         let provider = found.filter(|_| active).ok_or(SsoError::NoProvider)?;
         let relation = self.relation(&provider, now)?;
         let redirect_url = relation.authorization_url(&state, &ticket, wish.login_hint.as_deref()).await?;
+        Ok(Begun { redirect_url, state, cookie, expires_at: ticket.expires_at, provider })
+    }
+
+    /// Begins a test of the provider that a link names. A disabled provider can be tested too.
+    pub(super) async fn begin_test(&self, link: &str, redirect_uri: String, now: Timestamp) -> Result<Begun, SsoError> {
+        let key = self.tickets.open_test(link, now).ok_or(SsoError::NotFound)?;
+        let provider = self.store.read(|tx| repo::get(tx, key))?.ok_or(SsoError::NotFound)?;
+        if !self.is_active(key.0)? {
+            return Err(SsoError::NotFound);
+        }
+        let Issued { state, cookie, ticket } = self.tickets.issue(key, redirect_uri, Purpose::Test, now)?;
+        let redirect_url = self.relation(&provider, now)?.authorization_url(&state, &ticket, None).await?;
         Ok(Begun { redirect_url, state, cookie, expires_at: ticket.expires_at, provider })
     }
 
@@ -93,7 +117,7 @@ impl SignOn {
         Ok(tenant.as_ref().as_ref().is_some_and(|tenant| tenant.status == TenantStatus::Active))
     }
 
-    fn relation<'a>(&'a self, provider: &'a IdentityProvider, now: Timestamp) -> Result<Relation<'a>, SsoError> {
+    pub(super) fn relation<'a>(&'a self, provider: &'a IdentityProvider, now: Timestamp) -> Result<Relation<'a>, SsoError> {
         let key = (provider.tenant_id, provider.id);
         let secret = self.sealer.open(sealed_place(&key, &provider.issuer), &provider.client_secret)?;
         let tenant = self.tenants.cached(provider.tenant_id)?;
@@ -103,25 +127,38 @@ impl SignOn {
     }
 
     /// Ends a sign-on: somebody is signed in, or it is written down why not.
-    pub(super) async fn finish(&self, answer: Answer, now: Timestamp) -> Result<(Login, ReturnPath), SsoError> {
+    pub(super) async fn finish(&self, answer: Answer, now: Timestamp) -> Result<Finished, SsoError> {
         let ticket = answer.cookie.as_deref().and_then(|cookie| self.tickets.open_ticket(cookie));
         let state = answer.state.as_deref().and_then(|state| self.tickets.open_state(state));
         let known = ticket.as_ref().map(|ticket| ticket.provider).or(state.as_ref().map(|state| state.provider));
         // Neither is ours: no tenant can be told.
         let Some(key) = known else { return Err(SsoError::Refused(RefusalReason::StateMismatch)) };
         let state = answer.state.as_deref().zip(state.map(|state| state.expires_at));
-        let outcome = self.prove(&answer, state, ticket, now).await;
-        let error = match outcome {
-            Ok((login, return_to)) => return Ok((login, return_to)),
+        let is_test = ticket.as_ref().is_some_and(|ticket| ticket.test);
+        let error = match self.prove(&answer, state, ticket, now).await {
+            Ok(finished) => return Ok(finished),
             Err(error) => error,
         };
-        let reason = match &error {
-            SsoError::Refused(reason) => *reason,
-            SsoError::ProviderError(_) | SsoError::ProviderTimeout => RefusalReason::ProviderUnavailable,
+        let (reason, cause) = match &error {
+            SsoError::Refused(reason) => (*reason, None),
+            SsoError::RefusedByProvider { reason, cause } => (*reason, Some(cause.as_str())),
+            SsoError::ProviderError(cause) => (RefusalReason::ProviderUnavailable, Some(cause.as_str())),
+            SsoError::ProviderTimeout => (RefusalReason::ProviderUnavailable, Some("the provider takes too long to answer")),
             _ => return Err(error),
         };
-        self.note_refusal(key, reason, now).await?;
+        let failure = SignOnFailure::new(now, reason.name(), cause);
+        if is_test {
+            let test = TestSignIn { at: now, failure: Some(failure), email: None, creates_user: false };
+            return self.end_test(key, test, Some(reason)).await;
+        }
+        self.note_refusal(key, reason, failure, now).await?;
         Err(error)
+    }
+
+    async fn end_test(&self, key: ProviderKey, test: TestSignIn, reason: Option<RefusalReason>) -> Result<Finished, SsoError> {
+        let noted = test.clone();
+        self.store.write(move |tx| Ok::<_, SsoError>(history::note_test(tx, key, noted.clone())?)).await?;
+        Ok(Finished::Tested { test, reason })
     }
 
     async fn prove(
@@ -130,7 +167,7 @@ impl SignOn {
         state: Option<(&str, Timestamp)>,
         ticket: Option<Ticket>,
         now: Timestamp,
-    ) -> Result<(Login, ReturnPath), SsoError> {
+    ) -> Result<Finished, SsoError> {
         let refused = |reason| Err(SsoError::Refused(reason));
         let Some((state, expires_at)) = state else { return refused(RefusalReason::StateMismatch) };
         // Before anything else, and also when the rest is wrong: a state that somebody has seen is worth nothing.
@@ -144,17 +181,27 @@ impl SignOn {
         }
         let key = ticket.provider;
         let active = self.is_active(key.0)?;
-        let provider = self.store.read(|tx| repo::get(tx, key))?.filter(|provider| provider.enabled && active);
+        let provider = self.store.read(|tx| repo::get(tx, key))?.filter(|provider| (provider.enabled || ticket.test) && active);
         let Some(provider) = provider else { return refused(RefusalReason::ProviderGone) };
         if answer.issuer.as_ref().is_some_and(|issuer| *issuer != provider.issuer) {
             return refused(RefusalReason::WrongIssuer);
         }
-        let Some(code) = answer.code.as_deref().filter(|_| answer.error.is_none()) else {
-            return refused(RefusalReason::ProviderRefused);
-        };
-        let claims = self.relation(&provider, now)?.claims(code, &ticket).await?;
+        if let Some(error) = &answer.error {
+            return Err(SsoError::RefusedByProvider { reason: RefusalReason::ProviderRefused, cause: provider_word(error) });
+        }
+        let Some(code) = answer.code.as_deref() else { return refused(RefusalReason::ProviderRefused) };
+        let relation = self.relation(&provider, now)?;
+        // All providers share one redirect URI. Without the name, the code may be another provider's, and must not be shown to this one.
+        if answer.issuer.is_none() && relation.names_itself().await? {
+            return refused(RefusalReason::WrongIssuer);
+        }
+        let claims = relation.claims(code, &ticket).await?;
+        if ticket.test {
+            let (email, creates_user) = self.store.read(|tx| judge(tx, &provider, &claims))?;
+            return self.end_test(key, TestSignIn { at: now, failure: None, email: Some(email), creates_user }, None).await;
+        }
         let login = self.sign_in(&provider, claims, answer.former.clone(), now).await?;
-        Ok((login, ticket.return_to))
+        Ok(Finished::SignedIn(Box::new(login), ticket.return_to))
     }
 
     async fn sign_in(
@@ -178,12 +225,13 @@ impl SignOn {
             let provider = provider.filter(|_| is_open).ok_or(SsoError::Refused(RefusalReason::ProviderGone))?;
             let email = trusted_email(&provider, &claims)?;
             let user = this.match_user(tx, &mut act, &provider, &claims, &email)?;
+            history::note_success(tx, key, act.now)?;
             Ok(this.users.sign_in_proven(tx, &mut act, user, former.as_ref())?)
         };
         self.store.write(work).await
     }
 
-    /// Whom the claims are about. The subject comes first: an address can be given to somebody else, a subject is not.
+    /// The user whom the claims are about, linked or created if need be.
     fn match_user(
         &self,
         tx: &mut WriteTx,
@@ -192,16 +240,10 @@ impl SignOn {
         claims: &Claims,
         email: &str,
     ) -> Result<User, SsoError> {
-        if let Some(user) = directory::staff_by_identity(tx, provider.tenant_id, &provider.issuer, &claims.subject)? {
-            return may_sign_in(user);
-        }
-        let user = match directory::staff_of_tenant(tx, provider.tenant_id, email)? {
-            Some(user) if user.sso.as_ref().is_some_and(|known| known.issuer == provider.issuer) => {
-                return Err(SsoError::Refused(RefusalReason::OtherIdentity));
-            }
-            Some(user) => may_sign_in(user)?,
-            None if provider.auto_provision => self.create_user(tx, act, provider.default_role, claims, email)?,
-            None => return Err(SsoError::Refused(RefusalReason::NoAccount)),
+        let user = match find_account(tx, provider, claims, email)? {
+            Account::Linked(user) => return Ok(user),
+            Account::Unlinked(user) => user,
+            Account::New => self.create_user(tx, act, provider.default_role, claims, email)?,
         };
         let identity = LinkedIdentity {
             identity_provider_id: provider.id,
@@ -226,11 +268,18 @@ impl SignOn {
         }
     }
 
-    async fn note_refusal(&self, (tenant, id): ProviderKey, reason: RefusalReason, now: Timestamp) -> Result<(), SsoError> {
+    async fn note_refusal(
+        &self,
+        (tenant, id): ProviderKey,
+        reason: RefusalReason,
+        failure: SignOnFailure,
+        now: Timestamp,
+    ) -> Result<(), SsoError> {
         let intent = Intent::new(tenant, now, Actor::system("single sign-on"));
         let users = self.users.clone();
         let work = move |tx: &mut WriteTx| {
             let name = repo::get(tx, (tenant, id))?.map(|provider| provider.name);
+            history::note_failure(tx, (tenant, id), failure.clone())?;
             let refused = RefusedSignIn { reason, user: None, identity_provider: Some((id, name)) };
             users.note_refusal(tx, &mut intent.begin(), &refused)
         };
@@ -241,6 +290,37 @@ impl SignOn {
 /// A tenant that tries tenantd out may have its provider on the same machine.
 pub(super) fn audience_of(kind: TenantKind) -> Audience {
     Audience { allow_loopback: kind == TenantKind::Evaluation }
+}
+
+/// The account that claims lead to.
+enum Account {
+    /// It is known by the provider's subject.
+    Linked(User),
+    /// It is known by its address.
+    Unlinked(User),
+    New,
+}
+
+/// Whom the claims are about. The subject comes first: an address can be given to somebody else, a subject is not.
+fn find_account(tx: &impl Read, provider: &IdentityProvider, claims: &Claims, email: &str) -> Result<Account, SsoError> {
+    if let Some(user) = directory::staff_by_identity(tx, provider.tenant_id, &provider.issuer, &claims.subject)? {
+        return may_sign_in(user).map(Account::Linked);
+    }
+    match directory::staff_of_tenant(tx, provider.tenant_id, email)? {
+        Some(user) if user.sso.as_ref().is_some_and(|known| known.issuer == provider.issuer) => {
+            Err(SsoError::Refused(RefusalReason::OtherIdentity))
+        }
+        Some(user) => may_sign_in(user).map(Account::Unlinked),
+        None if provider.auto_provision => Ok(Account::New),
+        None => Err(SsoError::Refused(RefusalReason::NoAccount)),
+    }
+}
+
+/// What a sign-on with these claims would do: the address, and whether a user would be created.
+fn judge(tx: &impl Read, provider: &IdentityProvider, claims: &Claims) -> Result<(String, bool), SsoError> {
+    let email = trusted_email(provider, claims)?;
+    let account = find_account(tx, provider, claims, &email)?;
+    Ok((email, matches!(account, Account::New)))
 }
 
 fn may_sign_in(user: User) -> Result<User, SsoError> {

@@ -15,6 +15,7 @@ mod service;
 mod ticket;
 mod token;
 mod transport;
+mod trial;
 mod upkeep;
 
 use poem_openapi::OpenApi;
@@ -79,9 +80,11 @@ impl SingleSignOn {
             store: self.store.clone(),
             egress: self.sign_on.egress.clone(),
             lookups: self.lookups.clone(),
+            sign_on: self.sign_on.clone(),
+            clock: self.clock.clone(),
         };
         let sign_on = api::SignOnApi { sign_on: self.sign_on.clone(), clock: self.clock.clone() };
-        (api::ProvidersApi(desk.clone()), api::ProviderApi(desk), sign_on)
+        (api::ProvidersApi(desk.clone()), api::ProviderApi(desk.clone()), api::TrialApi(desk), sign_on)
     }
 
     /// What only the admin socket serves.
@@ -108,7 +111,7 @@ impl SingleSignOn {
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {
-        vec![&repo::PROVIDERS, &repo::SPENT]
+        vec![&repo::PROVIDERS, &repo::SPENT, &repo::history::HISTORY]
     }
 
     /// Those with secrets under the installation key.

@@ -86,6 +86,46 @@ vocabulary! {
     Dns "dns", Operator "operator", Reserved "reserved", Before "before",
 }
 
+/// What became of the last sign-ons through a provider, for its administrators.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[allow(clippy::struct_field_names, reason = "the names are those of the wire")]
+pub(super) struct SignOnHistory {
+    pub(super) last_success_at: Option<Timestamp>,
+    pub(super) last_failure: Option<SignOnFailure>,
+    pub(super) last_test: Option<TestSignIn>,
+}
+
+/// Why a sign-on failed. It holds no token and no secret.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(super) struct SignOnFailure {
+    pub(super) at: Timestamp,
+    /// The name of a `RefusalReason`.
+    pub(super) reason: String,
+    /// What is known beyond the reason, such as the provider's own word.
+    pub(super) cause: Option<String>,
+}
+
+impl SignOnFailure {
+    const MAX_CAUSE: usize = 300;
+
+    pub(super) fn new(at: Timestamp, reason: &str, cause: Option<&str>) -> Self {
+        let cause = cause.map(|cause| cause.chars().take(Self::MAX_CAUSE).collect());
+        Self { at, reason: reason.to_owned(), cause }
+    }
+}
+
+/// A sign-in that tests a provider and signs nobody in.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(super) struct TestSignIn {
+    pub(super) at: Timestamp,
+    /// Absent when the person would have been signed in.
+    pub(super) failure: Option<SignOnFailure>,
+    /// The address that the provider vouched for.
+    pub(super) email: Option<String>,
+    /// Whether a user would have been created.
+    pub(super) creates_user: bool,
+}
+
 /// Where the token is published, below the domain, and what stands in front of it.
 const RECORD_LABEL: &str = "_tenantd";
 const RECORD_FRONT: &str = "tenantd-domain-verification=";

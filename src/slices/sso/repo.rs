@@ -1,6 +1,7 @@
 //! Identity providers as they are stored, found by id and by domain; and the states that sign-ons have come back with, until they would have
 //! ended anyway.
 
+pub(super) mod history;
 pub(super) mod portable;
 
 use serde::{Deserialize, Serialize};
@@ -190,6 +191,7 @@ pub(super) fn put(tx: &mut WriteTx, provider: &IdentityProvider) -> Result<(), S
 }
 
 pub(super) fn remove(tx: &mut WriteTx, key: ProviderKey) -> Result<(), StoreError> {
+    history::remove(tx, key)?;
     PROVIDERS.remove(tx, &key).map(drop)
 }
 

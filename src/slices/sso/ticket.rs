@@ -43,6 +43,23 @@ pub(super) struct Ticket {
     pub(super) redirect_uri: String,
     pub(super) return_to: ReturnPath,
     pub(super) expires_at: Timestamp,
+    /// Whether it tests the provider: then nobody is signed in.
+    #[serde(default)]
+    pub(super) test: bool,
+}
+
+/// Where a sign-on leads to.
+#[derive(Debug)]
+pub(super) enum Purpose {
+    SignIn(ReturnPath),
+    Test,
+}
+
+/// A link that begins a test of a provider.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct TestLink {
+    pub(super) provider: ProviderKey,
+    pub(super) expires_at: Timestamp,
 }
 
 impl Ticket {
@@ -70,19 +87,24 @@ pub(super) struct Tickets {
 
 const STATE: &[u8] = b"state";
 const TICKET: &[u8] = b"ticket";
+const TEST: &[u8] = b"test";
 
 impl Tickets {
     pub(super) fn issue(
         &self,
         provider: ProviderKey,
         redirect_uri: String,
-        return_to: ReturnPath,
+        purpose: Purpose,
         now: Timestamp,
     ) -> Result<Issued, SsoError> {
         let mut entropy = Entropy::from_os();
         let expires_at = now + SIGN_ON_LIFE;
         let state = State { provider, expires_at, salt: entropy.bytes() };
         let state = self.seal(STATE, &state, &mut entropy)?;
+        let (return_to, test) = match purpose {
+            Purpose::SignIn(return_to) => (return_to, false),
+            Purpose::Test => (ReturnPath::home(), true),
+        };
         let ticket = Ticket {
             provider,
             state: state_digest(&state),
@@ -91,6 +113,7 @@ impl Tickets {
             redirect_uri,
             return_to,
             expires_at,
+            test,
         };
         let cookie = self.seal(TICKET, &ticket, &mut entropy)?;
         Ok(Issued { state, cookie, ticket })
@@ -102,6 +125,16 @@ impl Tickets {
 
     pub(super) fn open_ticket(&self, text: &str) -> Option<Ticket> {
         self.open(TICKET, text)
+    }
+
+    pub(super) fn issue_test(&self, provider: ProviderKey, now: Timestamp) -> Result<(String, Timestamp), SsoError> {
+        let link = TestLink { provider, expires_at: now + SIGN_ON_LIFE };
+        Ok((self.seal(TEST, &link, &mut Entropy::from_os())?, link.expires_at))
+    }
+
+    /// The provider that a link tests, while it lasts.
+    pub(super) fn open_test(&self, text: &str, now: Timestamp) -> Option<ProviderKey> {
+        self.open::<TestLink>(TEST, text).filter(|link| now < link.expires_at).map(|link| link.provider)
     }
 
     fn seal(&self, kind: &[u8], value: &impl Serialize, entropy: &mut Entropy) -> Result<String, SsoError> {
@@ -144,8 +177,11 @@ mod tests {
         let provider = (TenantId::from_bytes([1; 16]), IdentityProviderId::from_bytes([2; 16]));
         let now = Timestamp::from_millis(1_767_225_600_000);
         let long = ReturnPath::parse(&format!("/{}", "a".repeat(999))).unwrap();
-        let issue =
-            || tickets.issue(provider, "https://ops.example.com/api/auth/sso/callback".to_owned(), long.clone(), now).unwrap();
+        let issue = || {
+            tickets
+                .issue(provider, "https://ops.example.com/api/auth/sso/callback".to_owned(), Purpose::SignIn(long.clone()), now)
+                .unwrap()
+        };
         let (one, other) = (issue(), issue());
         let ticket = tickets.open_ticket(&one.cookie).unwrap();
         assert!(ticket.belongs_to(&one.state) && !ticket.belongs_to(&other.state));
@@ -153,6 +189,9 @@ mod tests {
         assert!(ticket.nonce != other.ticket.nonce && ticket.verifier != other.ticket.verifier && ticket.nonce != ticket.verifier);
         assert_eq!(tickets.open_state(&one.state).unwrap().provider, provider);
         assert!(tickets.open_state(&one.cookie).is_none() && tickets.open_ticket(&one.state).is_none());
+        let (link, end) = tickets.issue_test(provider, now).unwrap();
+        assert_eq!((tickets.open_test(&link, now), tickets.open_test(&link, end)), (Some(provider), None));
+        assert!(tickets.open_ticket(&link).is_none() && tickets.open_test(&one.state, now).is_none());
         assert!(tickets.open_ticket("").is_none() && tickets.open_ticket(&one.cookie[1..]).is_none());
         assert!(one.cookie.len() < 3500, "{}", one.cookie.len());
         assert!(!one.cookie.contains(&one.ticket.nonce));

@@ -176,6 +176,10 @@ impl Keys {
         Ok(Self(keys.take(MAX_KEYS).collect()))
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// What a token says, if one of the keys has signed it.
     pub(super) fn verify<T: DeserializeOwned>(&self, token: &str) -> Result<(Algorithm, T), TokenError> {
         #[derive(Deserialize)]

@@ -70,6 +70,8 @@ struct Books {
     twist: Twist,
     /// The issuer that its discovery names, if it is not its own.
     claimed_issuer: Option<String>,
+    /// Whether its discovery says that its answers name it.
+    names_itself: bool,
     down: bool,
     /// The time that tokens are made for, in seconds.
     now: i64,
@@ -100,6 +102,7 @@ impl Provider {
             issued: 0,
             twist: Twist::default(),
             claimed_issuer: None,
+            names_itself: false,
             down: false,
             now,
             requests: HashMap::new(),
@@ -129,6 +132,11 @@ impl Provider {
     /// From now on its discovery is that of somebody else.
     pub fn claim_issuer(&self, issuer: &str) {
         self.books().claimed_issuer = Some(issuer.to_owned());
+    }
+
+    /// From now on its discovery says that its answers name it.
+    pub fn name_itself(&self) {
+        self.books().names_itself = true;
     }
 
     pub fn set_down(&self, down: bool) {
@@ -222,6 +230,7 @@ impl Books {
                     "token_endpoint": format!("{issuer}/token"),
                     "userinfo_endpoint": format!("{issuer}/userinfo"),
                     "jwks_uri": format!("{issuer}/keys"),
+                    "authorization_response_iss_parameter_supported": self.names_itself,
                     "response_types_supported": ["code"],
                     "subject_types_supported": ["public"],
                     "id_token_signing_alg_values_supported": ["ES256", "HS256", "none"],

@@ -52,7 +52,7 @@ pub(super) fn complete(path: &str, operation: &mut Map<String, Value>, component
     let header = |wanted: &str| parameters.iter().any(|(place, name)| place == "header" && name == wanted);
     let names_record = path.contains('{')
         || scopes_record
-        || parameters.iter().any(|(_, name)| name == "id")
+        || parameters.iter().any(|(_, name)| ["id", "link"].contains(&name.as_str()))
         || body_properties(operation, components).any(|(name, _)| name == "workflow_id");
     let applies = |status: u16| match status {
         401 | 403 => authenticates,

@@ -61,7 +61,13 @@ impl ProvidersApi {
         let more = found.len() > request.limit;
         found.truncate(request.limit);
         let last = found.last().filter(|_| more).map(|provider| provider.id.to_bytes());
-        let data: Vec<IdentityProvider> = found.into_iter().map(Into::into).collect();
+        let data = self.0.store.read(|tx| {
+            let shown = found.into_iter().map(|provider| {
+                let history = repo::history::get(tx, (provider.tenant_id, provider.id))?;
+                Ok(IdentityProvider::from(provider).with_history(history))
+            });
+            shown.collect::<Result<Vec<_>, SsoError>>()
+        })?;
         Ok(Listed::new(&data, &request.page(last, total)))
     }
 

@@ -7,6 +7,7 @@ mod password_pages;
 mod record;
 mod sign_in_pages;
 mod sign_on;
+mod trial;
 mod wire;
 
 pub(super) use collection::ProvidersApi;
@@ -15,6 +16,7 @@ pub(super) use password_pages::PasswordPages;
 pub(super) use record::{Desk, ProviderApi};
 pub(super) use sign_in_pages::SignInPages;
 pub(super) use sign_on::SignOnApi;
+pub(super) use trial::TrialApi;
 pub(super) use wire::provider_fields;
 
 use poem_openapi::Tags;
@@ -57,7 +59,9 @@ impl From<SsoError> for Problem {
                 Code::ProviderError,
                 format!("DNS did not answer: {reason}. Try again, or ask the operator to approve the domain."),
             ),
-            SsoError::LookupsBusy => Self::new(Code::RateLimited, "Another domain is being verified.").retry_after(1),
+            SsoError::LookupsBusy => {
+                Self::new(Code::RateLimited, "Another domain is being verified, or a provider is being tested.").retry_after(1)
+            }
             SsoError::LimitReached { most } => {
                 Self::new(Code::LimitReached, format!("A tenant has at most {most} identity providers."))
             }
@@ -67,9 +71,11 @@ impl From<SsoError> for Problem {
                 problem
             }
             SsoError::Invalid(faults) => faults.into(),
-            SsoError::Refused(reason) => Self::new(Code::InvalidCredentials, explain(reason))
-                .with("reason", reason.name())
-                .header(http::header::WWW_AUTHENTICATE, "Bearer realm=\"tenantd\""),
+            SsoError::Refused(reason) | SsoError::RefusedByProvider { reason, cause: _ } => {
+                Self::new(Code::InvalidCredentials, explain(reason))
+                    .with("reason", reason.name())
+                    .header(http::header::WWW_AUTHENTICATE, "Bearer realm=\"tenantd\"")
+            }
             SsoError::ProviderError(cause) => {
                 Self::new(Code::ProviderError, "The identity provider does not answer as it should.").because(cause)
             }
@@ -84,7 +90,7 @@ impl From<SsoError> for Problem {
 }
 
 /// What is told to the person in front of the browser.
-fn explain(reason: RefusalReason) -> &'static str {
+pub(super) fn explain(reason: RefusalReason) -> &'static str {
     match reason {
         RefusalReason::StateMismatch | RefusalReason::Replayed | RefusalReason::SignOnExpired => {
             "This sign-in was begun in another browser, was finished already, or took too long. Begin it again."

@@ -7,7 +7,7 @@ use poem_openapi::{
 };
 
 use tenantd_auth::Manager;
-use tenantd_base::{access::TenantKind, id::IdentityProviderId};
+use tenantd_base::{access::TenantKind, clock::Clock, id::IdentityProviderId};
 use tenantd_egress::Egress;
 use tenantd_http::{
     input::{Body, target},
@@ -21,7 +21,7 @@ use tenantd_store::Store;
 use super::{
     super::{
         error::{self, SsoError},
-        flow::audience_of,
+        flow::{SignOn, audience_of},
         lookups::Lookups,
         model::{Domain, check_issuer},
         repo,
@@ -42,6 +42,8 @@ pub(crate) struct Desk {
     pub(crate) store: Store,
     pub(crate) egress: Egress,
     pub(crate) lookups: Lookups,
+    pub(crate) sign_on: SignOn,
+    pub(crate) clock: Clock,
 }
 
 /// 200 with the provider; 409 where the domain is not available; 502 where DNS does not answer.
@@ -73,7 +75,7 @@ pub(crate) struct ProviderApi(pub(crate) Desk);
 impl ProviderApi {
     /// Read an identity provider
     ///
-    /// The provider without its client secret.
+    /// The provider without its client secret, with what became of the last sign-ons through it (`sign_on`).
     #[oai(path = "/:id", method = "get", operation_id = "read_identity_provider")]
     async fn read_identity_provider(
         &self,
@@ -82,12 +84,16 @@ impl ProviderApi {
         if_none_match: IfNoneMatch,
     ) -> Result<Found<IdentityProvider>, Problem> {
         let key = (auth.principal.tenant_id, id.0);
-        let provider = self.0.store.read(|tx| repo::get(tx, key)?.ok_or(SsoError::NotFound))?;
-        if if_none_match.knows(provider.version) {
+        let (provider, history) = self.0.store.read(|tx| {
+            let provider = repo::get(tx, key)?.ok_or(SsoError::NotFound)?;
+            Ok::<_, SsoError>((provider, repo::history::get(tx, key)?))
+        })?;
+        // Sign-ons do not change the version.
+        if history.is_none() && if_none_match.knows(provider.version) {
             return Ok(Found::not_modified(provider.version));
         }
         let version = provider.version;
-        Ok(Found::new(&provider.into(), version))
+        Ok(Found::new(&IdentityProvider::from(provider).with_history(history), version))
     }
 
     /// Change an identity provider by its path

@@ -1,5 +1,6 @@
 //! `/api/auth/sso`: the way to an identity provider, and the way back.
 
+use http::StatusCode;
 use poem::Request;
 use poem_openapi::{
     ApiResponse, Object, OpenApi, Tags,
@@ -7,6 +8,7 @@ use poem_openapi::{
 };
 use serde::Serialize;
 
+use tenantd_auth::RefusalReason;
 use tenantd_base::{
     clock::{Clock, Timestamp},
     id::IdentityProviderId,
@@ -16,7 +18,7 @@ use tenantd_http::{
     credentials::{check_same_origin, cookie, session_cookie, session_token, set_cookie},
     input::{Body, Filter},
     mark::{Marked, SignIn},
-    pages::{PageAnswer, WayOn},
+    pages::{Html, PageAnswer, WayOn},
     problem::Problem,
     reply::Answer,
 };
@@ -24,10 +26,11 @@ use tenantd_http::{
 use super::{
     super::{
         error::{self, SsoError},
-        flow::{self, Begun, SignOn, Wish},
-        model::{Domain, ReturnPath, is_login_hint},
+        flow::{self, Begun, Finished, SignOn, Wish},
+        model::{Domain, ReturnPath, TestSignIn, is_login_hint},
         ticket::SIGN_ON_LIFE,
     },
+    explain,
     wire::ProviderType,
 };
 
@@ -50,6 +53,11 @@ pub(super) fn set_ticket(secure: bool, ticket: &str) -> String {
 /// Where providers send people back to.
 pub(super) fn redirect_uri(context: &RequestContext) -> String {
     format!("{}/api/auth/sso/callback", context.base_url)
+}
+
+/// Where a test sign-in begins.
+pub(super) fn test_path(link: &str) -> String {
+    format!("/api/auth/sso/test?link={link}")
 }
 
 /// Who wants to sign in.
@@ -131,6 +139,13 @@ struct ProviderAnswer {
     error: Option<String>,
 }
 
+#[derive(Debug, Object)]
+struct TestQuery {
+    /// Of `sign_in_url`.
+    #[oai(validator(min_length = 1, max_length = 4096))]
+    link: String,
+}
+
 pub(crate) struct SignOnApi {
     pub(crate) sign_on: SignOn,
     pub(crate) clock: Clock,
@@ -160,6 +175,18 @@ impl SignOnApi {
         ))
     }
 
+    /// Begin a test sign-in
+    ///
+    /// Where `sign_in_url` of `POST /api/admin/identity-providers/{id}/test` leads. Sends the browser to the provider. When it comes back,
+    /// a page shows whether the person would have been signed in. Nobody is signed in. The link works for ten minutes.
+    #[oai(path = "/sso/test", method = "get", operation_id = "begin_sso_test")]
+    async fn begin_sso_test(&self, _class: Marked<SignIn>, request: &Request, query: Filter<TestQuery>) -> Result<WayOn, Problem> {
+        let context = RequestContext::of(request)?;
+        let begun = self.sign_on.begin_test(&query.0.link, redirect_uri(&context), self.clock.now()).await?;
+        let ticket = set_ticket(context.secure, &begun.cookie);
+        Ok(WayOn(PageAnswer::see_other(&begun.redirect_url).with_header(http::header::SET_COOKIE, &ticket)))
+    }
+
     /// Finish single sign-on
     ///
     /// Where a provider sends the browser back to. Signs in and leads on to `return_to`; a person who was not known becomes a user if the
@@ -174,13 +201,41 @@ impl SignOnApi {
         let former = session_token(request.headers(), secure);
         let answer = flow::Answer { state, code, issuer: iss, error, cookie: ticket, former };
         let finished = self.sign_on.finish(answer, self.clock.now()).await;
-        let (login, return_to) = finished.map_err(|error| Problem::from(error).header(http::header::SET_COOKIE, &forget))?;
+        let finished = finished.map_err(|error| Problem::from(error).header(http::header::SET_COOKIE, &forget))?;
+        let (login, return_to) = match finished {
+            Finished::SignedIn(login, return_to) => (login, return_to),
+            Finished::Tested { test, reason } => {
+                let answer = PageAnswer::shown(StatusCode::OK, test_page(&test, reason));
+                return Ok(WayOn(answer.with_header(http::header::SET_COOKIE, &forget)));
+            }
+        };
         let age = login.session.expires_at.since(context.now).as_secs();
         let answer = PageAnswer::see_other(return_to.as_str())
             .with_header(http::header::SET_COOKIE, &session_cookie(secure, login.token.expose(), age))
             .with_header(http::header::SET_COOKIE, &forget);
         Ok(WayOn(answer))
     }
+}
+
+/// The outcome of a test sign-in.
+fn test_page(test: &TestSignIn, reason: Option<RefusalReason>) -> Html {
+    let mut html = Html::new(if test.failure.is_none() { "The test sign-in succeeded" } else { "The test sign-in failed" });
+    match (&test.failure, &test.email) {
+        (Some(failure), _) => {
+            html.paragraph(reason.map_or("The sign-in is refused.", explain));
+            html.paragraph(&format!("Reason: {}.", failure.reason));
+            if let Some(cause) = &failure.cause {
+                html.paragraph(&format!("Cause: {cause}."));
+            }
+        }
+        (None, email) => {
+            let email = email.as_deref().unwrap_or_default();
+            let account = if test.creates_user { "A user would be created." } else { "The user exists." };
+            html.paragraph(&format!("{email} would be signed in. {account}"));
+        }
+    }
+    html.paragraph("This was a test: nobody was signed in.");
+    html
 }
 
 fn wish(body: BeginSignOn, redirect_uri: String) -> Result<Wish, SsoError> {

@@ -59,9 +59,73 @@ impl DomainClaim {
     }
 }
 
+/// Why a sign-on failed.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct SignOnFailure {
+    pub(super) at: Timestamp,
+    /// As in the event `auth.login_failed`, such as `code_refused`.
+    pub(super) reason: String,
+    /// What is known beyond the reason, such as the provider's own word for it. It never holds a token or a secret.
+    pub(super) cause: Option<String>,
+}
+
+impl From<model::SignOnFailure> for SignOnFailure {
+    fn from(failure: model::SignOnFailure) -> Self {
+        Self { at: failure.at, reason: failure.reason, cause: failure.cause }
+    }
+}
+
+/// A test sign-in.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+pub(super) struct TestSignIn {
+    pub(super) at: Timestamp,
+    /// Whether the person would have been signed in.
+    pub(super) succeeded: bool,
+    /// Whom the provider vouched for.
+    pub(super) email: Option<String>,
+    /// Whether a user would have been created.
+    pub(super) creates_user: bool,
+    pub(super) failure: Option<SignOnFailure>,
+}
+
+/// What became of the last sign-ons through a provider.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(skip_serializing_if_is_none)]
+#[allow(clippy::struct_field_names, reason = "each is the last of its kind")]
+pub(super) struct SignOnHistory {
+    /// When somebody last signed in through the provider.
+    pub(super) last_success_at: Option<Timestamp>,
+    /// The last sign-on that was refused, also if later ones went well.
+    pub(super) last_failure: Option<SignOnFailure>,
+    pub(super) last_test: Option<TestSignIn>,
+}
+
+impl From<model::SignOnHistory> for SignOnHistory {
+    fn from(history: model::SignOnHistory) -> Self {
+        let test = |test: model::TestSignIn| TestSignIn {
+            at: test.at,
+            succeeded: test.failure.is_none(),
+            email: test.email,
+            creates_user: test.creates_user,
+            failure: test.failure.map(Into::into),
+        };
+        Self {
+            last_success_at: history.last_success_at,
+            last_failure: history.last_failure.map(Into::into),
+            last_test: history.last_test.map(test),
+        }
+    }
+}
+
 /// An identity provider, without its client secret.
+#[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
-#[oai(example)]
+#[oai(skip_serializing_if_is_none, example)]
 pub(super) struct IdentityProvider {
     pub(super) id: IdentityProviderId,
     /// A label for people.
@@ -89,6 +153,15 @@ pub(super) struct IdentityProvider {
     pub(super) updated_at: Timestamp,
     /// Counts the changes of this record.
     pub(super) version: u64,
+    /// What became of the last sign-ons. Absent before the first, and in answers to changes and in events. It does not change `version`.
+    pub(super) sign_on: Option<SignOnHistory>,
+}
+
+impl IdentityProvider {
+    pub(super) fn with_history(mut self, history: Option<model::SignOnHistory>) -> Self {
+        self.sign_on = history.map(Into::into);
+        self
+    }
 }
 
 impl From<model::IdentityProvider> for IdentityProvider {
@@ -108,6 +181,7 @@ impl From<model::IdentityProvider> for IdentityProvider {
             created_at: provider.created_at,
             updated_at: provider.updated_at,
             version: provider.version,
+            sign_on: None,
         }
     }
 }

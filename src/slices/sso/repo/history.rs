@@ -1,0 +1,69 @@
+//! What became of the last sign-ons through each provider. It is no part of the provider: no sign-on changes the version of its record.
+
+use tenantd_base::clock::Timestamp;
+use tenantd_store::{Read, StoreError, Table, WriteTx, catalog, codec::Record};
+
+use super::{
+    super::model::{SignOnFailure, SignOnHistory, TestSignIn},
+    ProviderKey,
+};
+
+impl Record for SignOnHistory {
+    const VERSION: u8 = 1;
+}
+
+pub(crate) static HISTORY: Table<ProviderKey, SignOnHistory> = Table::new(catalog::SIGN_ON_HISTORY, &[]);
+
+pub(crate) fn get(tx: &impl Read, key: ProviderKey) -> Result<Option<SignOnHistory>, StoreError> {
+    HISTORY.get(tx, &key)
+}
+
+fn change(tx: &mut WriteTx, key: ProviderKey, change: impl FnOnce(&mut SignOnHistory)) -> Result<(), StoreError> {
+    // The provider may have been deleted while somebody was there.
+    if super::get(tx, key)?.is_none() {
+        return Ok(());
+    }
+    let mut history = get(tx, key)?.unwrap_or_default();
+    change(&mut history);
+    HISTORY.put(tx, &key, &history)
+}
+
+pub(crate) fn note_success(tx: &mut WriteTx, key: ProviderKey, at: Timestamp) -> Result<(), StoreError> {
+    change(tx, key, |history| history.last_success_at = Some(at))
+}
+
+pub(crate) fn note_failure(tx: &mut WriteTx, key: ProviderKey, failure: SignOnFailure) -> Result<(), StoreError> {
+    change(tx, key, |history| history.last_failure = Some(failure))
+}
+
+pub(crate) fn note_test(tx: &mut WriteTx, key: ProviderKey, test: TestSignIn) -> Result<(), StoreError> {
+    change(tx, key, |history| history.last_test = Some(test))
+}
+
+pub(crate) fn remove(tx: &mut WriteTx, key: ProviderKey) -> Result<(), StoreError> {
+    HISTORY.remove(tx, &key).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use tenantd_store::codec::assert_golden;
+
+    use super::*;
+
+    #[test]
+    fn a_history_is_stored_as_it_was_written_down() {
+        let at = Timestamp::from_millis(1_767_225_600_000);
+        let failure = SignOnFailure::new(at, "code_refused", Some("invalid_client"));
+        let history = SignOnHistory {
+            last_success_at: Some(at),
+            last_failure: Some(failure.clone()),
+            last_test: Some(TestSignIn {
+                at,
+                failure: Some(failure),
+                email: Some("ada@acme.example".to_owned()),
+                creates_user: true,
+            }),
+        };
+        assert_golden("sign_on_history", &history);
+    }
+}
