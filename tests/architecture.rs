@@ -177,3 +177,22 @@ fn every_table_has_one_owner() {
         assert_eq!(owners.len(), 1, "{constant} is declared in {owners:?}");
     }
 }
+
+#[test]
+fn every_metric_is_described() {
+    let described =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/kernel/base/telemetry/described.rs")).unwrap();
+    let mut found = 0;
+    for source in rust_files("src") {
+        let code = source.code().replace(char::is_whitespace, "");
+        for (kind, list) in [("counter", "COUNTERS"), ("gauge", "GAUGES"), ("histogram", "HISTOGRAMS")] {
+            let described = described.split(&format!("const {list}")).nth(1).unwrap().split("];").next().unwrap();
+            for rest in code.split(&format!("metrics::{kind}!(\"")).skip(1) {
+                let name = rest.split('"').next().unwrap();
+                found += 1;
+                assert!(described.contains(&format!("(\"{name}\",")), "{name} in {} is no {kind} in described.rs", source.path);
+            }
+        }
+    }
+    assert!(found > 40, "only {found} metrics were found");
+}

@@ -114,7 +114,7 @@ async fn probes_tell_life_and_readiness_and_metrics_stay_at_home() {
         let metrics = anonymous.get("/metrics").send().await;
         let content_type = metrics.header("content-type");
         assert_eq!((metrics.status, content_type), (200, "text/plain; version=0.0.4; charset=utf-8"));
-        assert!(metrics.text.contains("tenantd_connections_open"), "{}", metrics.text);
+        assert!(metrics.text.contains("# HELP tenantd_connections_open Connections that are open."), "{}", metrics.text);
         let status = anonymous.get("/status/").header("accept", "application/json").send().await;
         assert_eq!(status.ok(200)["state"], "operational");
         let names: Vec<_> = status.body["components"].as_array().unwrap().iter().map(|part| part["name"].clone()).collect();

@@ -1,6 +1,7 @@
 //! Logs and metrics. Logs are structured lines on standard output; metrics are rendered for Prometheus on request.
 //! No secret reaches either: secrets are in types that do not print. `usage` counts what each tenant asks for, until it is stored.
 
+mod described;
 mod recent;
 mod sketch;
 mod text;
@@ -67,7 +68,10 @@ pub fn metrics() -> Option<&'static PrometheusHandle> {
                 })
                 .map_err(|error| error.to_string());
             match builder.and_then(|builder| builder.install_recorder().map_err(|error| error.to_string())) {
-                Ok(handle) => Some(handle),
+                Ok(handle) => {
+                    described::describe();
+                    Some(handle)
+                }
                 Err(error) => {
                     tracing::error!(%error, "metrics are not available");
                     None

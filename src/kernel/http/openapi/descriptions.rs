@@ -96,7 +96,7 @@ pub fn is_described(member: &Value, components: &Value) -> bool {
     let refers = |schema: &Value| schema.get("$ref").is_some() && has_text(resolve(schema, components));
     has_text(member)
         || refers(member)
-        || member.as_object().is_some_and(|members| {
-            forms(members).iter().any(|form| refers(form) || form.get("items").is_some_and(refers))
-        })
+        || member
+            .as_object()
+            .is_some_and(|members| forms(members).iter().any(|form| refers(form) || form.get("items").is_some_and(refers)))
 }
