@@ -164,6 +164,14 @@ impl Clock {
         }
     }
 
+    /// Returns after a span, also when the wall clock is set meanwhile.
+    pub async fn sleep(&self, span: Duration) {
+        match self {
+            Self::System => tokio::time::sleep(span).await,
+            Self::Movable(_) => self.sleep_until(self.now() + span).await,
+        }
+    }
+
     /// Returns once the clock shows `deadline` or later.
     pub async fn sleep_until(&self, deadline: Timestamp) {
         loop {

@@ -181,10 +181,9 @@ async fn supervise<T: Task>(task: Arc<T>, clock: Clock, mut stop: watch::Receive
         match outcome {
             Ok(Done::Some) => {}
             Ok(Done::All) => {
-                let due = clock.now() + task.period();
                 tokio::select! {
                     () = task.wake() => {}
-                    () = clock.sleep_until(due) => {}
+                    () = clock.sleep(task.period()) => {}
                     _ = stop.changed() => {}
                 }
             }
